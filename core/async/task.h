@@ -1,0 +1,190 @@
+// Task<T>: a lazily started coroutine awaited by exactly one other, and spawn(), which starts one that nobody awaits.
+//
+// A small type of ours behind one name instead of asio::awaitable: symmetric transfer, no executor, frames from a
+// per-thread free list (measured with the prototype: 0.4–1 µs a request less). Single-threaded: a Task is resumed on the
+// thread of the loop that started it. Tasks never throw across their boundary: an escaping exception ends the process,
+// except under spawn(), whose `on_exception` sees it.
+#pragma once
+
+#include <array>
+#include <coroutine>
+#include <cstddef>
+#include <exception>
+#include <new>
+#include <optional>
+#include <utility>
+
+namespace freshet {
+
+namespace detail {
+
+// Free lists of coroutine frames by size class (64 bytes); frames above 4 KiB come from the heap.
+class FrameCache {
+ public:
+  static void* allocate(std::size_t bytes) {
+    const std::size_t size_class = (bytes + 63) / 64;
+    if (size_class < kClasses) {
+      if (Free* head = heads()[size_class]) {
+        heads()[size_class] = head->next;
+        return head;
+      }
+    }
+    return ::operator new(size_class * 64);
+  }
+  static void release(void* frame, std::size_t bytes) noexcept {
+    const std::size_t size_class = (bytes + 63) / 64;
+    if (size_class >= kClasses) return ::operator delete(frame);
+    auto* node = new (frame) Free{heads()[size_class]};
+    heads()[size_class] = node;
+  }
+
+ private:
+  struct Free {
+    Free* next;
+  };
+  static constexpr std::size_t kClasses = 65;
+  static std::array<Free*, kClasses>& heads() {
+    static thread_local std::array<Free*, kClasses> lists{};
+    return lists;
+  }
+};
+
+struct PooledFrame {
+  static void* operator new(std::size_t bytes) { return FrameCache::allocate(bytes); }
+  static void operator delete(void* frame, std::size_t bytes) noexcept { FrameCache::release(frame, bytes); }
+};
+
+struct TaskPromiseBase : PooledFrame {
+  std::coroutine_handle<> continuation;
+  std::exception_ptr exception;
+
+  struct FinalAwaiter {
+    bool await_ready() noexcept { return false; }
+    template <class Promise>
+    std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> self) noexcept {
+      return self.promise().continuation;
+    }
+    void await_resume() noexcept {}
+  };
+  std::suspend_always initial_suspend() noexcept { return {}; }
+  FinalAwaiter final_suspend() noexcept { return {}; }
+  void unhandled_exception() noexcept { exception = std::current_exception(); }
+  void rethrow() {
+    if (exception) std::rethrow_exception(exception);
+  }
+};
+
+}  // namespace detail
+
+template <class T>
+class [[nodiscard]] Task {
+ public:
+  struct promise_type : detail::TaskPromiseBase {
+    std::optional<T> value;
+    Task get_return_object() { return Task(std::coroutine_handle<promise_type>::from_promise(*this)); }
+    template <class U>
+    void return_value(U&& result) {
+      value.emplace(std::forward<U>(result));
+    }
+  };
+  Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, {})) {}
+  Task& operator=(Task&&) = delete;
+  ~Task() {
+    if (handle_) handle_.destroy();
+  }
+  bool await_ready() const noexcept { return false; }
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) noexcept {
+    handle_.promise().continuation = caller;
+    return handle_;
+  }
+  T await_resume() {
+    handle_.promise().rethrow();
+    return std::move(*handle_.promise().value);
+  }
+
+ private:
+  explicit Task(std::coroutine_handle<promise_type> handle) : handle_(handle) {}
+  std::coroutine_handle<promise_type> handle_;
+};
+
+template <>
+class [[nodiscard]] Task<void> {
+ public:
+  struct promise_type : detail::TaskPromiseBase {
+    Task get_return_object() { return Task(std::coroutine_handle<promise_type>::from_promise(*this)); }
+    void return_void() noexcept {}
+  };
+  Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, {})) {}
+  Task& operator=(Task&&) = delete;
+  ~Task() {
+    if (handle_) handle_.destroy();
+  }
+  bool await_ready() const noexcept { return false; }
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) noexcept {
+    handle_.promise().continuation = caller;
+    return handle_;
+  }
+  void await_resume() { handle_.promise().rethrow(); }
+
+ private:
+  explicit Task(std::coroutine_handle<promise_type> handle) : handle_(handle) {}
+  std::coroutine_handle<promise_type> handle_;
+};
+
+namespace detail {
+struct Detached {
+  struct promise_type : PooledFrame {
+    Detached get_return_object() noexcept { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() noexcept {}
+    void unhandled_exception() noexcept { std::terminate(); }
+  };
+};
+}  // namespace detail
+
+// Starts `task` now, runs it to its first suspension, and lets it finish by itself; then calls `done(exception_ptr)`
+// (null when it did not throw).
+template <class Done>
+void spawn(Task<void> task, Done done) {
+  [](Task<void> inner, Done finished) -> detail::Detached {
+    std::exception_ptr thrown;
+    try {
+      co_await inner;
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    finished(thrown);
+  }(std::move(task), std::move(done));
+}
+
+// Suspends one coroutine until fire() is called with the value; fire() resumes it at once, on the caller's stack.
+// Fires at most once per wait.
+template <class T>
+class Event {
+ public:
+  void fire(T value) {
+    value_.emplace(std::move(value));
+    if (auto waiting = std::exchange(waiting_, {})) waiting.resume();
+  }
+  bool waiting() const { return static_cast<bool>(waiting_); }
+  auto wait() {
+    struct Awaiter {
+      Event& event;
+      bool await_ready() const noexcept { return event.value_.has_value(); }
+      void await_suspend(std::coroutine_handle<> caller) noexcept { event.waiting_ = caller; }
+      T await_resume() {
+        T value = std::move(*event.value_);
+        event.value_.reset();
+        return value;
+      }
+    };
+    return Awaiter{*this};
+  }
+
+ private:
+  std::optional<T> value_;
+  std::coroutine_handle<> waiting_;
+};
+
+}  // namespace freshet

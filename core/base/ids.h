@@ -1,0 +1,54 @@
+// Identifiers of items (articles, topics) and readers (users, agents, customers, visitors), as api.md defines them:
+// 1–128 bytes of valid UTF-8 without control characters, Unicode white space, ':', '{' or '}'; "hll" and "list" are
+// reserved, since they would collide with the key names hot:uv:hll:{id} and hot:list. Compared by bytes.
+#pragma once
+
+#include <compare>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "core/base/result.h"
+
+namespace freshet {
+
+inline constexpr std::size_t kMaxIdBytes = 128;
+
+// Ok iff `text` is an id. The error is kInvalid, reason "bad_id", with `member` as given.
+Result<void> check_id(std::string_view text, std::string_view member);
+
+template <class Tag>
+class Id {
+ public:
+  Id() = default;
+  // O(bytes). `member` names the request member in the error.
+  static Result<Id> parse(std::string_view text, std::string_view member) {
+    if (auto ok = check_id(text, member); !ok) return tl::unexpected(ok.error());
+    return Id(std::string(text));
+  }
+  // For values that were validated when they were stored (what Redis gives back).
+  static Id trusted(std::string text) { return Id(std::move(text)); }
+
+  const std::string& str() const { return text_; }
+  std::string_view view() const { return text_; }
+  bool empty() const { return text_.empty(); }
+  auto operator<=>(const Id&) const = default;
+
+ private:
+  explicit Id(std::string text) : text_(std::move(text)) {}
+  std::string text_;
+};
+
+using ItemId = Id<struct ItemTag>;
+using ReaderId = Id<struct ReaderTag>;    // users, agents, customers: one namespace
+using VisitorId = Id<struct VisitorTag>;  // what UV and dedup count; see fcgi/http/identity.h
+using SessionId = Id<struct SessionTag>;
+using EventId = Id<struct EventTag>;
+using TagName = Id<struct TagTag>;  // a column of the site
+
+}  // namespace freshet
+
+template <class Tag>
+struct std::hash<freshet::Id<Tag>> {
+  std::size_t operator()(const freshet::Id<Tag>& id) const { return std::hash<std::string>()(id.str()); }
+};

@@ -1,0 +1,25 @@
+// Log lines: key=value on stderr (journald reads them), through spdlog. Control characters in values are escaped.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace freshet::log {
+
+enum class Level { kDebug, kNotice, kWarning, kError };
+using Field = std::pair<std::string_view, std::string>;
+
+// `target` is "stderr" or a file's path; `level` one of debug, notice, warning, error. Called once, in every process.
+void open(const std::string& target, std::string_view level);
+// Opens the file again after it was moved away (USR1).
+void reopen();
+void write(Level level, std::string_view event, std::initializer_list<Field> fields = {});
+
+inline void debug(std::string_view e, std::initializer_list<Field> f = {}) { write(Level::kDebug, e, f); }
+inline void notice(std::string_view e, std::initializer_list<Field> f = {}) { write(Level::kNotice, e, f); }
+inline void warning(std::string_view e, std::initializer_list<Field> f = {}) { write(Level::kWarning, e, f); }
+inline void error(std::string_view e, std::initializer_list<Field> f = {}) { write(Level::kError, e, f); }
+
+}  // namespace freshet::log

@@ -1,0 +1,121 @@
+// Everything the configuration file can say, parsed and checked. config.h reads it; the shipped systemd/freshet.toml
+// explains every directive. Defaults here are the shipped defaults. Units are in the types or the names.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/base/time.h"
+
+namespace freshet {
+
+struct PoolSettings {
+  std::string listen = "/run/freshet/freshetd.sock";  // a unix socket's path, or host:port
+  int listen_backlog = 1024;
+  std::string listen_owner, listen_group;
+  int listen_mode = 0660;
+  std::vector<std::string> listen_allowed_clients;  // TCP only
+  std::string pm = "static";                        // static; dynamic and ondemand are accepted and run as static
+  int max_children = 0;                             // 0: one worker a core
+  int max_in_flight = 1024;                         // requests inside one worker; more get 503
+  int max_requests = 0;                             // recycle a worker after so many, ±10 %; 0: never
+  std::string status_path = "/status";
+  std::string ping_path = "/ping";
+  std::string ping_response = "pong";
+  seconds process_control_timeout{30};
+  seconds request_terminate_timeout{10};  // the watchdog: a loop that has not turned for so long is killed
+  std::string user, group;
+  int rlimit_files = 0;
+};
+
+struct GatewaySettings {
+  milliseconds read_timeout{5000};   // a request that has begun must be whole after this
+  milliseconds write_timeout{5000};  // a reply that is not taken in this time closes the connection
+  std::size_t max_params_bytes = 32 * 1024;
+  std::size_t max_body_bytes = 16 * 1024;
+  std::size_t max_bulk_body_bytes = 8 * 1024 * 1024;
+  milliseconds request_budget{200};  // answered 503 beyond this
+  milliseconds bulk_budget{30000};
+};
+
+struct RedisSettings {
+  std::string url = "unix:///run/redis/redis-server.sock";  // unix://PATH[?db=N], redis://[user:password@]host:port[/db]
+  std::string username, password_file;
+  int db = 0;
+  std::string key_prefix;
+  bool hash_tags = false;
+  milliseconds timeout{50};
+  milliseconds reconnect_min{50};
+  milliseconds reconnect_max{2000};
+};
+
+// Seed 001. score = base · 2^(−age/half_life), base = w_pv·pv + w_uv·uv + w_dwell·mean dwell (ms).
+struct EngagementSettings {
+  double pv_weight = 1.0;
+  double uv_weight = 3.0;
+  double dwell_weight = 0.002;           // points per millisecond of mean dwell
+  std::int64_t dwell_cap_ms = 180000;    // of one report
+  double dwell_prior_views = 0.0;        // m of (sum + m·prior)/(count + m); 0 is the seed's plain mean
+  double dwell_prior_ms = 0.0;
+  seconds half_life{86400};
+  seconds session_window{1800};          // pv.window: one PV per session and article; 0 counts every report
+  seconds counter_ttl{30 * 86400};
+};
+
+// Seed 003. inc = w_pv + w_uv·is_uv; score += inc / (hours + base)^gamma.
+struct ViewsSettings {
+  double pv_weight = 1.0;
+  double uv_weight = 2.0;
+  double base_hours = 2.0;
+  double gamma = 1.5;
+  seconds dedup_window{600};
+  seconds uv_ttl{3 * 86400};
+  seconds counter_ttl{30 * 86400};
+};
+
+struct ListSettings {
+  milliseconds slice{30000};      // a list is rebuilt at most once in this time (2 s in the demo)
+  seconds ttl{60};                // of the cached list in Redis
+  seconds stale_while_revalidate{60};
+  milliseconds snapshot{1000};    // a worker answers from its own copy for so long
+  std::int64_t max_members = 1000000;  // of each rank
+  double floor = 1e-9;            // a member whose score fell below is dropped from hot:rank
+};
+
+struct IdentitySettings {
+  std::string mode = "header";  // header | token | open
+  bool open_public = false;
+  std::string salt_file;        // HMAC key of anonymous visitors and of the visitor cookie
+  std::map<std::string, std::string> token_key_files;  // kid → file
+};
+
+struct BotSettings {
+  bool enabled = true;
+  std::vector<std::string> allow;  // patterns (RE2) of agents that count although the list knows them
+};
+
+struct SpoolSettings {
+  std::string path = "/var/lib/freshet/spool";
+  std::size_t max_bytes = 64 * 1024 * 1024;  // of each worker's file
+  std::size_t queue_commands = 10000;        // the background writer's queue
+};
+
+struct Settings {
+  std::string error_log = "stderr";
+  std::string log_level = "notice";
+  std::string pid;
+  PoolSettings pool;
+  GatewaySettings gateway;
+  RedisSettings redis;
+  EngagementSettings engagement;
+  ViewsSettings views;
+  ListSettings list;
+  IdentitySettings identity;
+  BotSettings bots;
+  SpoolSettings spool;
+  std::string items_unknown = "accept";  // accept | reject
+};
+
+}  // namespace freshet

@@ -1,0 +1,12 @@
+# freshet_test(NAME name LABEL unit|redis|e2e|browser SOURCES a.cpp … LIBS target …)
+# A Catch2 executable, registered with ctest under its label. The Catch2 main is compiled once (tests/main.cpp).
+function(freshet_test)
+  cmake_parse_arguments(T "" "NAME;LABEL;TIMEOUT" "SOURCES;LIBS" ${ARGN})
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 300)
+  endif()
+  add_executable(${T_NAME} ${T_SOURCES})
+  target_link_libraries(${T_NAME} PRIVATE freshet_catch_main freshet_options ${T_LIBS})
+  add_test(NAME ${T_NAME} COMMAND ${T_NAME})
+  set_tests_properties(${T_NAME} PROPERTIES LABELS ${T_LABEL} TIMEOUT ${T_TIMEOUT})
+endfunction()
