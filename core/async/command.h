@@ -56,6 +56,12 @@ class Pipeline {
   Pipeline& script(const Script& script, std::size_t keys, std::size_t args) {
     return command(3 + keys + args).arg("EVALSHA").arg(script.sha1).arg(keys);
   }
+  // A command that is in RESP already: what at() of another pipeline or the spool gives.
+  Pipeline& raw(std::string_view resp) {
+    starts_.push_back(bytes_.size());
+    bytes_.append(resp);
+    return *this;
+  }
   std::size_t size() const { return starts_.size(); }
   bool empty() const { return starts_.empty(); }
   std::string_view bytes() const { return bytes_; }

@@ -82,7 +82,7 @@ void EventLoop::turn() {
     }
   }
   if (last_events != 0 && !gone(last_)) last_->on_ready(last_events);
-  if (wanted_) end_turn();
+  while (wanted_) end_turn();  // an action may resume coroutines that ask again
   in_turn_ = false;
   if (each_turn_) each_turn_();
 }

@@ -1,0 +1,83 @@
+// A worker's asynchronous connection to Redis: `co_await redis.run(pipeline)`.
+//
+// All commands appended in one turn of the loop leave in one write and come back in few reads, so the round trips of many requests share
+// their system calls. Every pipeline has a deadline (one timer over a FIFO: the timeout is the same for all, so the oldest expires first).
+// Any error or deadline destroys the context and fails all that was pending; nothing is ever read from it again, so no reply can reach
+// the wrong request. A new connection is used only after PING answered and the scripts are loaded.
+//
+// A coroutine is resumed only after hiredis has returned, never inside its callbacks.
+#pragma once
+
+#include <coroutine>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/async/redis.h"
+#include "core/async/redis_link.h"
+
+namespace freshet::redis {
+
+struct ConnectionCounters {
+  std::uint64_t commands = 0;
+  std::uint64_t round_trips = 0;  // pipelines sent
+  std::uint64_t errors = 0;       // pipelines that failed: away, lost, deadline
+  std::uint64_t timeouts = 0;     // contexts destroyed by a deadline
+  std::uint64_t connects = 0;     // hand-shakes completed
+};
+
+class RedisConnection final : public RedisLink, public Redis {
+ public:
+  // `scripts` are loaded at every hand-shake and must outlive this.
+  RedisConnection(EventLoop& loop, LinkOptions options, std::span<const Script> scripts);
+  ~RedisConnection() override;
+
+  Task<Result<Replies>> run(const Pipeline& pipeline) override;
+  bool ready() const override { return ready_; }
+  // Called with true after each hand-shake and with false when the connection is lost.
+  void on_ready_changed(std::function<void(bool)> listener) { listener_ = std::move(listener); }
+  const ConnectionCounters& counters() const { return counters_; }
+  std::size_t in_flight() const { return pending_.size(); }
+
+ private:
+  // One pipeline on its way. Lives in the awaiting coroutine's frame, which is never destroyed before its replies came.
+  struct Batch {
+    RedisConnection& connection;
+    const Pipeline& pipeline;
+    bool handshake = false;
+    Replies replies{};
+    std::optional<Error> error{};
+    std::size_t awaited = 0;
+    std::chrono::steady_clock::time_point deadline{};
+    std::coroutine_handle<> waiting{};
+
+    bool await_ready();
+    void await_suspend(std::coroutine_handle<> caller) noexcept { waiting = caller; }
+    Result<Replies> await_resume();
+  };
+
+  void on_open() override;
+  void on_closed() override;
+  void on_settled() override;
+  bool submit(Batch& batch);
+  void take(Batch& batch, void* reply);
+  Task<void> shake_hands(std::uint64_t generation);
+  void arm_deadline();
+  void check_deadline();
+  void set_ready(bool ready);
+
+  std::span<const Script> scripts_;
+  boost::asio::steady_timer deadline_timer_;
+  std::deque<Batch*> pending_;        // sent, replies to come: in the order of their deadlines
+  std::vector<Batch*> completed_;     // to be resumed when hiredis has returned
+  std::function<void(bool)> listener_;
+  ConnectionCounters counters_;
+  std::uint64_t generation_ = 0;      // of the context: a hand-shake of an older one means nothing
+  bool ready_ = false;
+  bool timer_armed_ = false;
+};
+
+}  // namespace freshet::redis
