@@ -1,5 +1,6 @@
-// Commands on their way to Redis, already in RESP. Arguments are written with their lengths, never formatted into text, so no
-// argument can become syntax. The same bytes go to the wire, into the background queue and into the spool.
+// Commands on their way to Redis, already in RESP. Arguments are written with their lengths, never formatted
+// into text, so no argument can become syntax. The same bytes go to the wire, into the background queue and
+// into the spool.
 #pragma once
 
 #include <array>
@@ -23,7 +24,8 @@ struct Script {
 // One or more commands that leave together and whose replies come back together, in order.
 class Pipeline {
  public:
-  // Starts a command of exactly `arguments` arguments, the command's name included; follow with as many arg() calls.
+  // Starts a command of exactly `arguments` arguments, the command's name included; follow with as many arg()
+  // calls.
   Pipeline& command(std::size_t arguments) {
     starts_.push_back(bytes_.size());
     header('*', arguments);

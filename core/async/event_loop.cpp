@@ -70,7 +70,9 @@ void EventLoop::turn() {
   const int ready = epoll_wait(epoll_fd_, events.data(), kEventsPerTurn, 0);
   in_turn_ = true;
   removed_.clear();
-  const auto gone = [this](Watcher* w) { return std::find(removed_.begin(), removed_.end(), w) != removed_.end(); };
+  const auto gone = [this](Watcher* w) {
+    return std::find(removed_.begin(), removed_.end(), w) != removed_.end();
+  };
   std::uint32_t last_events = 0;
   for (int i = 0; i < ready; ++i) {
     const epoll_event& event = events[static_cast<std::size_t>(i)];
@@ -88,11 +90,12 @@ void EventLoop::turn() {
 }
 
 void EventLoop::arm() {
-  descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read, [this](boost::system::error_code error) {
-    if (error) return;
-    turn();
-    arm();
-  });
+  descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                         [this](boost::system::error_code error) {
+                           if (error) return;
+                           turn();
+                           arm();
+                         });
 }
 
 void EventLoop::run(std::function<void()> each_turn) {

@@ -1,10 +1,12 @@
 // The worker's loop: one epoll set, registered as a single descriptor of a Boost.Asio io_context.
 //
-// Asio's own descriptors re-arm epoll at every wait, one system call a request; here a connection is registered once, edge-triggered, and
-// stays. Asio keeps what it is good at: timers, signals, the thread pool's completions. One *turn* takes what epoll has ready, gives it to
-// the watchers, then runs the end-of-turn actions (this is where the Redis commands of the whole turn leave in one write).
+// Asio's own descriptors re-arm epoll at every wait, one system call a request; here a connection is
+// registered once, edge-triggered, and stays. Asio keeps what it is good at: timers, signals, the thread
+// pool's completions. One *turn* takes what epoll has ready, gives it to the watchers, then runs the
+// end-of-turn actions (this is where the Redis commands of the whole turn leave in one write).
 //
-// Fork rule: made after the fork, in the worker; a child that closes an inherited epoll set or io_context would take events from its parent.
+// Fork rule: made after the fork, in the worker; a child that closes an inherited epoll set or io_context
+// would take events from its parent.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -37,10 +39,12 @@ class EventLoop {
 
   boost::asio::io_context& io() { return io_; }
 
-  // Registers, changes or removes `fd`. `events` are epoll bits (EPOLLIN | EPOLLET …). False with errno on failure.
+  // Registers, changes or removes `fd`. `events` are epoll bits (EPOLLIN | EPOLLET …). False with errno on
+  // failure.
   bool add(int fd, std::uint32_t events, Watcher& watcher);
   bool modify(int fd, std::uint32_t events, Watcher& watcher);
-  // After this no event of this turn that is still undelivered reaches `watcher`; it may be destroyed after the turn (see dispose()).
+  // After this no event of this turn that is still undelivered reaches `watcher`; it may be destroyed after
+  // the turn (see dispose()).
   void remove(int fd, Watcher& watcher);
 
   // Destroys `object` when the current turn has ended, so that nobody on the stack still stands in it.
@@ -50,12 +54,14 @@ class EventLoop {
     request_end_of_turn();
   }
 
-  // `action` runs at the end of each turn in which request_end_of_turn() was called, in the order added. Never removed.
+  // `action` runs at the end of each turn in which request_end_of_turn() was called, in the order added.
+  // Never removed.
   void at_end_of_turn(std::function<void()> action);
   // Asks for the end-of-turn actions; outside a turn (a timer, a signal) they are posted.
   void request_end_of_turn();
 
-  // `priority` watchers are served last in a turn, so that the turn's requests are parsed before replies resume others.
+  // `priority` watchers are served last in a turn, so that the turn's requests are parsed before replies
+  // resume others.
   void serve_last(Watcher& watcher) { last_ = &watcher; }
 
   // Runs until stop(). Calls `each_turn` after every turn.

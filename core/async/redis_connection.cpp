@@ -15,8 +15,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// hiredis frees a reply when its callback returns. We keep it instead: the callback marks the reply as taken and this function, put in
-// the reader's table, leaves that one alone.
+// hiredis frees a reply when its callback returns. We keep it instead: the callback marks the reply as taken
+// and this function, put in the reader's table, leaves that one alone.
 thread_local void* taken_reply = nullptr;
 
 void free_unless_taken(void* reply) {
@@ -83,7 +83,8 @@ bool RedisConnection::submit(Batch& batch) {
       owner->connection.take(*owner, reply);
     };
     if (redisAsyncFormattedCommand(context(), on_reply, &batch, bytes.data(), bytes.size()) != REDIS_OK) {
-      // The context is being freed: it runs no callback for this command, but does for those appended before it.
+      // The context is being freed: it runs no callback for this command, but does for those appended before
+      // it.
       batch.error = Error{ErrorCode::kUnavailable, "redis_away", {}, "connection is closing"};
       if (i == 0) return false;
       break;
@@ -104,7 +105,8 @@ void RedisConnection::take(Batch& batch, void* reply) {
     taken_reply = reply;
     batch.replies.emplace_back(static_cast<redisReply*>(reply));
   } else if (!batch.error) {
-    batch.error = Error{ErrorCode::kUnknownOutcome, "redis_lost", {}, "the connection was lost before the reply"};
+    batch.error =
+        Error{ErrorCode::kUnknownOutcome, "redis_lost", {}, "the connection was lost before the reply"};
   }
   if (--batch.awaited > 0) return;
   // Replies come in order, so this is the front one.
@@ -134,14 +136,15 @@ Task<Result<Replies>> RedisConnection::run(const Pipeline& pipeline) {
   }
   if (unknown.empty()) co_return replies;
 
-  // The server forgot its scripts (SCRIPT FLUSH, a restart behind a proxy): load them and send those commands once more. They did nothing
-  // the first time, so this repeats no effect.
+  // The server forgot its scripts (SCRIPT FLUSH, a restart behind a proxy): load them and send those commands
+  // once more. They did nothing the first time, so this repeats no effect.
   Pipeline again;
   for (const Script& script : scripts_) again.add("SCRIPT", "LOAD", script.source);
   for (const std::size_t i : unknown) again.raw(pipeline.at(i));
   Result<Replies> second = co_await Batch{*this, again};
   if (!second) co_return tl::unexpected(second.error());
-  for (std::size_t k = 0; k < unknown.size(); ++k) (*replies)[unknown[k]] = std::move((*second)[scripts_.size() + k]);
+  for (std::size_t k = 0; k < unknown.size(); ++k)
+    (*replies)[unknown[k]] = std::move((*second)[scripts_.size() + k]);
   co_return replies;
 }
 
@@ -194,7 +197,8 @@ void RedisConnection::arm_deadline() {
 }
 
 void RedisConnection::check_deadline() {
-  // It may be us who were late, with the replies waiting in the socket: read before judging. One read takes 16 KiB, so go on while it helps.
+  // It may be us who were late, with the replies waiting in the socket: read before judging. One read takes
+  // 16 KiB, so go on while it helps.
   while (!pending_.empty() && Clock::now() >= pending_.front()->deadline) {
     const std::size_t before = pending_.size();
     read_now();

@@ -1,9 +1,10 @@
 // A worker's asynchronous connection to Redis: `co_await redis.run(pipeline)`.
 //
-// All commands appended in one turn of the loop leave in one write and come back in few reads, so the round trips of many requests share
-// their system calls. Every pipeline has a deadline (one timer over a FIFO: the timeout is the same for all, so the oldest expires first).
-// Any error or deadline destroys the context and fails all that was pending; nothing is ever read from it again, so no reply can reach
-// the wrong request. A new connection is used only after PING answered and the scripts are loaded.
+// All commands appended in one turn of the loop leave in one write and come back in few reads, so the round
+// trips of many requests share their system calls. Every pipeline has a deadline (one timer over a FIFO: the
+// timeout is the same for all, so the oldest expires first). Any error or deadline destroys the context and
+// fails all that was pending; nothing is ever read from it again, so no reply can reach the wrong request. A
+// new connection is used only after PING answered and the scripts are loaded.
 //
 // A coroutine is resumed only after hiredis has returned, never inside its callbacks.
 #pragma once
@@ -43,7 +44,8 @@ class RedisConnection final : public RedisLink, public Redis {
   std::size_t in_flight() const { return pending_.size(); }
 
  private:
-  // One pipeline on its way. Lives in the awaiting coroutine's frame, which is never destroyed before its replies came.
+  // One pipeline on its way. Lives in the awaiting coroutine's frame, which is never destroyed before its
+  // replies came.
   struct Batch {
     RedisConnection& connection;
     const Pipeline& pipeline;
@@ -71,11 +73,11 @@ class RedisConnection final : public RedisLink, public Redis {
 
   std::span<const Script> scripts_;
   boost::asio::steady_timer deadline_timer_;
-  std::deque<Batch*> pending_;        // sent, replies to come: in the order of their deadlines
-  std::vector<Batch*> completed_;     // to be resumed when hiredis has returned
+  std::deque<Batch*> pending_;     // sent, replies to come: in the order of their deadlines
+  std::vector<Batch*> completed_;  // to be resumed when hiredis has returned
   std::function<void(bool)> listener_;
   ConnectionCounters counters_;
-  std::uint64_t generation_ = 0;      // of the context: a hand-shake of an older one means nothing
+  std::uint64_t generation_ = 0;  // of the context: a hand-shake of an older one means nothing
   bool ready_ = false;
   bool timer_armed_ = false;
 };

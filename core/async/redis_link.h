@@ -1,13 +1,16 @@
-// One hiredis asynchronous context on the EventLoop: connecting, epoll registration, tearing down, connecting again with back-off.
-// RedisConnection (commands) and RedisSubscriber (messages) are built on it.
+// One hiredis asynchronous context on the EventLoop: connecting, epoll registration, tearing down, connecting
+// again with back-off. RedisConnection (commands) and RedisSubscriber (messages) are built on it.
 //
 // The rules of hiredis 0.14 that this file keeps, each learnt the hard way:
-//  - A context that had an error, or a deadline, is destroyed and never used again; redisReconnect is never called (it forgets timeouts,
+//  - A context that had an error, or a deadline, is destroyed and never used again; redisReconnect is never
+//  called (it forgets timeouts,
 //    and a late reply would answer the next command).
-//  - redisAsyncFree outside a callback runs the pending callbacks with a null reply; inside one it is deferred. So it is only called outside.
+//  - redisAsyncFree outside a callback runs the pending callbacks with a null reply; inside one it is
+//  deferred. So it is only called outside.
 //  - hiredis closes its descriptor itself: it leaves epoll in the cleanup hook, before that.
 //  - HandleRead and HandleWrite are never called from a callback.
-//  - The disconnect callback fires only after a successful connect, so nothing depends on it; the cleanup hook always runs.
+//  - The disconnect callback fires only after a successful connect, so nothing depends on it; the cleanup
+//  hook always runs.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
@@ -48,11 +51,11 @@ class RedisLink : public Watcher {
   // hiredis has returned: callbacks of this read or write have run, and commands may be appended again.
   virtual void on_settled() = 0;
 
-  void shut_down();           // closes for good; pending callbacks run with a null reply
-  void tear_down();           // outside callbacks only; on_closed() follows before it returns
+  void shut_down();                         // closes for good; pending callbacks run with a null reply
+  void tear_down();                         // outside callbacks only; on_closed() follows before it returns
   void ask_tear_down() { doomed_ = true; }  // from a callback: torn down when hiredis has returned
-  void read_now();            // takes what the socket has; outside callbacks only
-  void mark_dirty();          // commands were appended: they leave at the end of the turn
+  void read_now();                          // takes what the socket has; outside callbacks only
+  void mark_dirty();                        // commands were appended: they leave at the end of the turn
   void reset_backoff() { failures_ = 0; }
   bool connected() const;
   redisAsyncContext* context() { return context_; }
@@ -75,7 +78,7 @@ class RedisLink : public Watcher {
   bool wants_write_ = false;  // epoll is watching for EPOLLOUT
   bool inside_ = false;       // inside a hiredis call
   bool doomed_ = false;
-  bool open_ = false;         // on_open() was called and on_closed() was not yet
+  bool open_ = false;  // on_open() was called and on_closed() was not yet
   bool stopping_ = false;
 };
 

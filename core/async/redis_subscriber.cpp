@@ -17,7 +17,8 @@ RedisSubscriber::~RedisSubscriber() { shut_down(); }
 
 void RedisSubscriber::on_open() {
   const Endpoint& endpoint = options().endpoint;
-  // Pub/Sub ignores the database; AUTH must come first. A refused AUTH makes SUBSCRIBE an error, which take() sees.
+  // Pub/Sub ignores the database; AUTH must come first. A refused AUTH makes SUBSCRIBE an error, which take()
+  // sees.
   Pipeline hello;
   if (!endpoint.password.empty()) {
     if (endpoint.username.empty()) {

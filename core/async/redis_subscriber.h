@@ -1,5 +1,6 @@
-// Listens to one Pub/Sub channel. A message may be lost while disconnected; `on_message` is therefore also called (with an empty
-// text) after every (re)connection, so that listeners drop what they may have missed an update of.
+// Listens to one Pub/Sub channel. A message may be lost while disconnected; `on_message` is therefore also
+// called (with an empty text) after every (re)connection, so that listeners drop what they may have missed an
+// update of.
 #pragma once
 
 #include <functional>

@@ -23,30 +23,30 @@ class Reply {
   bool is_nil() const;
   bool is_array() const;
   std::string_view error() const;  // "NOSCRIPT …"; empty when not an error
-  // The typed readings. A reply of another type gives kInternal, "redis_type"; a server error what classify() says.
-  Result<std::int64_t> integer() const;                 // an integer, or a string that is one
-  Result<std::string_view> string() const;              // a string or status; valid while this Reply lives
+  // The typed readings. A reply of another type gives kInternal, "redis_type"; a server error what classify()
+  // says.
+  Result<std::int64_t> integer() const;     // an integer, or a string that is one
+  Result<std::string_view> string() const;  // a string or status; valid while this Reply lives
   Result<std::optional<std::string_view>> optional_string() const;  // nil: nullopt
-  Result<double> number() const;                        // a string such as "%.17g" writes, or an integer
-  std::size_t size() const;                             // elements of an array, else 0
-  Reply operator[](std::size_t index) const;            // a view of an element: valid while the owner lives
+  Result<double> number() const;              // a string such as "%.17g" writes, or an integer
+  std::size_t size() const;                   // elements of an array, else 0
+  Reply operator[](std::size_t index) const;  // a view of an element: valid while the owner lives
 
  private:
+  // Elements of an array belong to the array's owner.
   struct Deleter {
-    bool owner = true;
+    Deleter() noexcept : owner(true) {}
+    explicit Deleter(bool owns) noexcept : owner(owns) {}
     void operator()(redisReply* raw) const noexcept;
+    bool owner;
   };
-  struct Pointer : std::unique_ptr<redisReply, Deleter> {
-    Pointer() = default;
-    Pointer(redisReply* raw, bool owner) : std::unique_ptr<redisReply, Deleter>(raw, Deleter{owner}) {}
-  };
-  Reply(redisReply* raw, bool owner) : raw_(raw, owner) {}
-  Pointer raw_;
+  Reply(redisReply* raw, bool owner) : raw_(raw, Deleter(owner)) {}
+  std::unique_ptr<redisReply, Deleter> raw_;
 };
 
-// The one table of server errors: what a Redis error line means for the request (F10). MOVED/ASK, OOM, READONLY, LOADING, BUSY,
-// MISCONF, NOAUTH, NOPERM, CLUSTERDOWN, MASTERDOWN, NOREPLICAS → kUnavailable with a reason of their own; anything else kInternal,
-// "redis_error".
+// The one table of server errors: what a Redis error line means for the request (F10). MOVED/ASK, OOM,
+// READONLY, LOADING, BUSY, MISCONF, NOAUTH, NOPERM, CLUSTERDOWN, MASTERDOWN, NOREPLICAS → kUnavailable with a
+// reason of their own; anything else kInternal, "redis_error".
 Error classify(std::string_view error_line);
 
 }  // namespace freshet::redis

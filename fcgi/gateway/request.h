@@ -10,25 +10,25 @@ namespace freshet {
 
 enum class Method : std::uint8_t { kGet, kHead, kPost, kPut, kDelete, kOptions, kOther };
 
-// Which nginx server the request came through: nginx says so in the FastCGI parameter FRESHET_ZONE ("public", "internal"), which
-// no client can set. Anything else counts as public: the zone with fewer rights.
+// Which nginx server the request came through: nginx says so in the FastCGI parameter FRESHET_ZONE ("public",
+// "internal"), which no client can set. Anything else counts as public: the zone with fewer rights.
 enum class Zone : std::uint8_t { kPublic, kInternal };
 
 // Views point into the connection's decoded parameters and stay valid until the handler's task has ended.
 struct Request {
   Method method = Method::kOther;
   Zone zone = Zone::kPublic;
-  std::string_view uri;             // REQUEST_URI, raw: path and query, nothing decoded
+  std::string_view uri;  // REQUEST_URI, raw: path and query, nothing decoded
   std::string_view content_type;
-  std::string_view remote_addr;     // after nginx's set_real_ip_from
+  std::string_view remote_addr;  // after nginx's set_real_ip_from
   std::string_view user_agent;
   std::string_view origin;
   std::string_view cookie;
   std::string_view authorization;
   std::string_view if_none_match;
-  std::string_view verified_user;   // FRESHET_USER: what auth_request found (identity.mode = header)
-  std::string_view request_id;      // FRESHET_REQUEST_ID: nginx's $request_id
-  std::string body;                 // whole; exactly CONTENT_LENGTH bytes
+  std::string_view verified_user;  // FRESHET_USER: what auth_request found (identity.mode = header)
+  std::string_view request_id;     // FRESHET_REQUEST_ID: nginx's $request_id
+  std::string body;                // whole; exactly CONTENT_LENGTH bytes
   std::chrono::steady_clock::time_point received;  // when its first byte was read
 };
 

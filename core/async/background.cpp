@@ -1,0 +1,241 @@
+#include "core/async/background.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "core/base/log.h"
+
+namespace freshet::redis {
+
+namespace {
+
+constexpr std::size_t kBatchCommands = 500;
+constexpr std::string_view kSpoolSuffix = ".spool";
+
+// The SHA-1 that an EVALSHA command in RESP names, or empty.
+std::string_view script_of(std::string_view command) {
+  constexpr std::string_view kHead = "\r\n$7\r\nEVALSHA\r\n$40\r\n";
+  const std::size_t head = command.find(kHead);
+  if (head == std::string_view::npos || head > 8) return {};
+  return command.substr(head + kHead.size(), 40);
+}
+
+}  // namespace
+
+BackgroundWriter::BackgroundWriter(EventLoop& loop, LinkOptions link, std::span<const Script> scripts,
+                                   BackgroundOptions options)
+    : loop_(loop),
+      connection_(loop, std::move(link), scripts),
+      scripts_(scripts),
+      options_(std::move(options)),
+      scan_timer_(loop.io()),
+      drain_timer_(loop.io()) {}
+
+void BackgroundWriter::start() {
+  connection_.on_ready_changed([this](bool ready) {
+    if (ready) wake();
+  });
+  connection_.connect();
+  schedule_scan();
+}
+
+bool BackgroundWriter::post(Pipeline pipeline) {
+  if (!connection_.ready() || queued_commands_ + pipeline.size() > options_.queue_commands) {
+    if (to_spool(pipeline)) return true;
+    counters_.dropped += pipeline.size();
+    return false;
+  }
+  queued_commands_ += pipeline.size();
+  queue_.push_back(std::move(pipeline));
+  wake();
+  return true;
+}
+
+Result<void> BackgroundWriter::spool(Pipeline pipeline) {
+  if (to_spool(pipeline)) return {};
+  return fail(ErrorCode::kUnavailable, "spool_full", {}, "the spool has no room");
+}
+
+bool BackgroundWriter::to_spool(const Pipeline& pipeline) {
+  if (!spool_) {
+    std::error_code ignored;  // open() reports what is wrong
+    std::filesystem::create_directories(options_.spool_directory, ignored);
+    const auto path = options_.spool_directory / (std::to_string(getpid()) + std::string(kSpoolSuffix));
+    auto opened = Spool::open(path, options_.spool_bytes);
+    // Another worker may be looking into the file at this very moment, as it does with those of dead
+    // processes.
+    if (!opened && opened.error().code == ErrorCode::kConflict)
+      opened = Spool::open(path, options_.spool_bytes);
+    if (!opened) {
+      log::error("spool_unusable", {{"error", opened.error().detail}});
+      return false;
+    }
+    spool_ = std::move(*opened);
+  }
+  if (spool_->empty()) scripts_in_spool_.clear();
+  for (std::size_t i = 0; i < pipeline.size(); ++i) {
+    if (!put_script(pipeline.at(i)) || !spool_->append(Spool::Kind::kCommand, pipeline.at(i))) return false;
+    ++counters_.spooled;
+  }
+  wake();
+  return true;
+}
+
+// The file carries the scripts its commands name, so that a later version of the program, with other scripts,
+// can replay it.
+bool BackgroundWriter::put_script(std::string_view command) {
+  const std::string_view sha = script_of(command);
+  if (sha.empty() || scripts_in_spool_.contains(sha)) return true;
+  const auto script =
+      std::find_if(scripts_.begin(), scripts_.end(), [&](const Script& s) { return s.sha1 == sha; });
+  if (script == scripts_.end()) return true;
+  if (!spool_->append(Spool::Kind::kScript, script->source)) return false;
+  scripts_in_spool_.emplace(sha);
+  return true;
+}
+
+// --- the pump: one batch at a time, queue before spool
+
+void BackgroundWriter::wake() {
+  if (pumping_ || !connection_.ready()) return;
+  pumping_ = true;
+  spawn(pump(), [this](std::exception_ptr) {
+    pumping_ = false;
+    if (drained_ && queue_.empty()) finish_drain();
+  });
+}
+
+Task<void> BackgroundWriter::pump() {
+  while (connection_.ready()) {
+    if (!queue_.empty()) {
+      if (!co_await send_queue()) co_return;
+    } else if (spool_ && !spool_->empty()) {
+      if (!co_await replay(*spool_)) co_return;
+    } else if (orphan_) {
+      if (!co_await replay(*orphan_)) co_return;
+      if (orphan_->empty()) {
+        orphan_->unlink();
+        orphan_.reset();
+        adopt();
+      }
+    } else {
+      co_return;
+    }
+  }
+}
+
+Task<bool> BackgroundWriter::send_queue() {
+  Pipeline batch;
+  while (!queue_.empty() && batch.size() < kBatchCommands) {
+    const Pipeline& next = queue_.front();
+    for (std::size_t i = 0; i < next.size(); ++i) batch.raw(next.at(i));
+    queued_commands_ -= next.size();
+    queue_.pop_front();
+  }
+  const Result<Replies> replies = co_await connection_.run(batch);
+  if (!replies) {  // nothing is known of it: it is repeated from the spool
+    if (!to_spool(batch)) counters_.dropped += batch.size();
+    co_return false;
+  }
+  for (const Reply& reply : *replies) {
+    if (!reply.is_error()) {
+      ++counters_.done;
+      continue;
+    }
+    ++counters_.dropped;
+    log::warning("background_command_refused", {{"error", std::string(reply.error())}});
+  }
+  co_return true;
+}
+
+Task<bool> BackgroundWriter::replay(Spool& spool) {
+  Pipeline batch;
+  std::uint64_t next = spool.begin();
+  std::size_t scripts = 0;
+  while (batch.size() < kBatchCommands) {
+    const auto record = spool.at(next);
+    if (!record) break;
+    if (record->kind == Spool::Kind::kScript) {
+      batch.add("SCRIPT", "LOAD", record->payload);
+      ++scripts;
+    } else {
+      batch.raw(record->payload);
+    }
+    next = record->next;
+  }
+  if (spool.damaged()) log::error("spool_damaged", {{"path", spool.path().string()}});
+  if (batch.empty()) {
+    spool.pop_to(next);
+    co_return true;
+  }
+  const Result<Replies> replies = co_await connection_.run(batch);
+  if (!replies) co_return false;
+  std::size_t refused = 0;
+  for (const Reply& reply : *replies) {
+    if (!reply.is_error()) continue;
+    if (classify(reply.error()).code == ErrorCode::kUnavailable)
+      co_return false;  // later: repeating is harmless
+    ++refused;
+    log::warning("spooled_command_refused", {{"error", std::string(reply.error())}});
+  }
+  counters_.replayed += batch.size() - scripts - refused;
+  counters_.dropped += refused;
+  spool.pop_to(next);
+  if (scripts > 0 && &spool == spool_.get()) scripts_in_spool_.clear();  // the file no longer carries them
+  co_return true;
+}
+
+// --- spools of dead processes
+
+void BackgroundWriter::schedule_scan() {
+  scan_timer_.expires_after(options_.scan_interval);
+  scan_timer_.async_wait([this](boost::system::error_code error) {
+    if (error) return;
+    if (!orphan_) adopt();
+    wake();
+    schedule_scan();
+  });
+}
+
+void BackgroundWriter::adopt() {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(options_.spool_directory, error)) {
+    if (entry.path().extension() != kSpoolSuffix || (spool_ && entry.path() == spool_->path())) continue;
+    auto opened = Spool::open(entry.path(), options_.spool_bytes);
+    if (!opened) continue;  // its owner lives, or another worker was first
+    if ((*opened)->empty()) {
+      (*opened)->unlink();
+      continue;
+    }
+    log::notice("spool_adopted",
+                {{"path", entry.path().string()}, {"bytes", std::to_string((*opened)->bytes())}});
+    orphan_ = std::move(*opened);
+    return;
+  }
+}
+
+// --- stopping
+
+void BackgroundWriter::drain(std::chrono::steady_clock::time_point deadline, std::function<void()> done) {
+  drained_ = std::move(done);
+  if (queue_.empty() && !pumping_) return finish_drain();
+  drain_timer_.expires_at(deadline);
+  drain_timer_.async_wait([this](boost::system::error_code error) {
+    if (!error) finish_drain();
+  });
+}
+
+void BackgroundWriter::finish_drain() {
+  if (!drained_) return;
+  drain_timer_.cancel();
+  scan_timer_.cancel();
+  for (const Pipeline& left : queue_) {
+    if (!to_spool(left)) counters_.dropped += left.size();
+  }
+  queue_.clear();
+  queued_commands_ = 0;
+  std::exchange(drained_, nullptr)();
+}
+
+}  // namespace freshet::redis

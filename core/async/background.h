@@ -1,0 +1,83 @@
+// The background writer: commands a reply need not wait for, over a connection of their own.
+//
+// post() puts a pipeline into a bounded queue; a pump sends what is there, up to 500 commands at a time. When
+// Redis is away, or the queue is full, commands go to the spool file; when Redis answers again the spool is
+// replayed, also the one a dead worker left behind. Every command given to it must be harmless when repeated:
+// a batch without a reply is sent again.
+#pragma once
+
+#include <boost/asio/steady_timer.hpp>
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+
+#include "core/async/deferred.h"
+#include "core/async/redis_connection.h"
+#include "core/async/spool.h"
+
+namespace freshet::redis {
+
+struct BackgroundOptions {
+  std::filesystem::path spool_directory;
+  std::size_t spool_bytes = 64 << 20;  // of this process' file
+  std::size_t queue_commands = 10000;
+  milliseconds scan_interval{2000};  // how often spools of dead processes are looked for
+};
+
+struct BackgroundCounters {
+  std::uint64_t done = 0;     // commands Redis took
+  std::uint64_t dropped = 0;  // commands refused by Redis for good, or lost because queue and spool were full
+  std::uint64_t spooled = 0;  // commands written to the spool
+  std::uint64_t replayed = 0;  // commands taken from a spool
+};
+
+class BackgroundWriter final : public Deferred {
+ public:
+  BackgroundWriter(EventLoop& loop, LinkOptions link, std::span<const Script> scripts,
+                   BackgroundOptions options);
+
+  void start();
+  bool post(Pipeline pipeline) override;
+  Result<void> spool(Pipeline pipeline) override;
+
+  // Sends what is queued; what cannot be sent before `deadline` goes to the spool. Then calls `done`. For a
+  // worker that stops.
+  void drain(std::chrono::steady_clock::time_point deadline, std::function<void()> done);
+
+  const BackgroundCounters& counters() const { return counters_; }
+  std::size_t queued() const { return queued_commands_; }
+  std::uint64_t spool_bytes() const { return spool_ ? spool_->bytes() : 0; }
+
+ private:
+  void wake();
+  Task<void> pump();
+  Task<bool> send_queue();
+  Task<bool> replay(Spool& spool);
+  bool to_spool(const Pipeline& pipeline);
+  bool put_script(std::string_view command);
+  void adopt();
+  void schedule_scan();
+  void finish_drain();
+
+  EventLoop& loop_;
+  RedisConnection connection_;
+  std::span<const Script> scripts_;
+  BackgroundOptions options_;
+  boost::asio::steady_timer scan_timer_;
+  boost::asio::steady_timer drain_timer_;
+  std::deque<Pipeline> queue_;
+  std::size_t queued_commands_ = 0;
+  std::unique_ptr<Spool> spool_;   // this process' own, made when first needed
+  std::unique_ptr<Spool> orphan_;  // a dead process', being replayed
+  std::set<std::string, std::less<>> scripts_in_spool_;
+  std::function<void()> drained_;
+  BackgroundCounters counters_;
+  bool pumping_ = false;
+};
+
+}  // namespace freshet::redis

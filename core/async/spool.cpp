@@ -1,0 +1,153 @@
+#include "core/async/spool.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace freshet::redis {
+
+namespace {
+
+constexpr std::uint64_t kMagic = 0x314c4f4f50535246;  // "FRSPOOL1", little-endian
+constexpr std::uint64_t kHeaderBytes = 4096;
+constexpr std::uint64_t kGrowth = 1 << 20;
+
+struct RecordHeader {
+  std::uint32_t size;
+  std::uint32_t kind;
+  std::uint64_t checksum;  // XXH3 of the payload, seeded with the kind
+};
+
+std::uint64_t padded(std::uint64_t size) { return (size + 7) & ~std::uint64_t{7}; }
+
+std::uint64_t checksum(std::string_view payload, std::uint32_t kind) {
+  return XXH3_64bits_withSeed(payload.data(), payload.size(), kind);
+}
+
+tl::unexpected<Error> io_error(const std::filesystem::path& path, const char* what) {
+  return fail(ErrorCode::kUnavailable, "spool_io", {},
+              path.string() + ": " + what + ": " + std::strerror(errno));
+}
+
+}  // namespace
+
+struct Spool::Header {
+  std::uint64_t magic;
+  std::uint64_t begin;  // offsets in the file
+  std::uint64_t end;
+};
+
+Result<std::unique_ptr<Spool>> Spool::open(const std::filesystem::path& path, std::size_t max_bytes) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return io_error(path, "open");
+  const auto give_up = [fd](auto error) {
+    ::close(fd);
+    return error;
+  };
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    return give_up(fail(ErrorCode::kConflict, "spool_locked", {}, path.string()));
+  }
+  struct stat status {};
+  if (fstat(fd, &status) != 0) return give_up(io_error(path, "fstat"));
+  const bool fresh = status.st_size == 0;
+  if (fresh) {
+    if (const int error = posix_fallocate(fd, 0, kHeaderBytes); error != 0) {
+      errno = error;
+      return give_up(io_error(path, "allocate"));
+    }
+  } else if (static_cast<std::uint64_t>(status.st_size) < kHeaderBytes) {
+    return give_up(fail(ErrorCode::kInvalid, "spool_format", {}, path.string()));
+  }
+  // An adopted file may have been made under a larger limit.
+  const std::size_t mapped = std::max<std::size_t>(
+      kHeaderBytes + max_bytes, fresh ? kHeaderBytes : static_cast<std::size_t>(status.st_size));
+  void* memory = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) return give_up(io_error(path, "mmap"));
+  std::unique_ptr<Spool> spool(new Spool(path, fd, mapped, memory));
+  Header& header = spool->header();
+  if (fresh) header = Header{kMagic, kHeaderBytes, kHeaderBytes};
+  if (header.magic != kMagic || header.begin < kHeaderBytes || header.begin > header.end ||
+      header.end > spool->allocated_) {
+    return fail(ErrorCode::kInvalid, "spool_format", {}, path.string());
+  }
+  return spool;
+}
+
+Spool::Spool(std::filesystem::path path, int fd, std::size_t max_bytes, void* memory)
+    : path_(std::move(path)), fd_(fd), max_bytes_(max_bytes), memory_(memory), allocated_(kHeaderBytes) {
+  struct stat status {};
+  if (fstat(fd_, &status) == 0) allocated_ = static_cast<std::uint64_t>(status.st_size);
+}
+
+Spool::~Spool() {
+  munmap(memory_, max_bytes_);
+  ::close(fd_);
+}
+
+Spool::Header& Spool::header() const { return *static_cast<Header*>(memory_); }
+
+bool Spool::reserve(std::uint64_t end) {
+  if (end > max_bytes_) return false;
+  if (end <= allocated_) return true;
+  const std::uint64_t wanted = std::min<std::uint64_t>(max_bytes_, (end + kGrowth - 1) / kGrowth * kGrowth);
+  if (posix_fallocate(fd_, 0, static_cast<off_t>(wanted)) != 0) return false;
+  allocated_ = wanted;
+  return true;
+}
+
+bool Spool::append(Kind kind, std::string_view payload) {
+  const std::uint64_t start = header().end;
+  const std::uint64_t end = start + sizeof(RecordHeader) + padded(payload.size());
+  if (payload.size() > UINT32_MAX || !reserve(end)) return false;
+  const auto kind_number = static_cast<std::uint32_t>(kind);
+  const RecordHeader record{static_cast<std::uint32_t>(payload.size()), kind_number,
+                            checksum(payload, kind_number)};
+  auto* to = static_cast<char*>(memory_) + start;
+  std::memcpy(to, &record, sizeof record);
+  std::memcpy(to + sizeof record, payload.data(), payload.size());
+  // The end moves last: a process killed before this has written nothing that counts.
+  __atomic_store_n(&header().end, end, __ATOMIC_RELEASE);
+  return true;
+}
+
+bool Spool::empty() const { return header().begin == header().end; }
+std::uint64_t Spool::bytes() const { return header().end - header().begin; }
+std::uint64_t Spool::begin() const { return header().begin; }
+
+std::optional<Spool::Record> Spool::at(std::uint64_t position) {
+  const std::uint64_t end = header().end;
+  if (position >= end) return std::nullopt;
+  RecordHeader record{};
+  const auto* from = static_cast<const char*>(memory_) + position;
+  if (end - position >= sizeof record) std::memcpy(&record, from, sizeof record);
+  const std::string_view payload(from + sizeof record, record.size);
+  const std::uint64_t next = position + sizeof record + padded(record.size);
+  if (end - position < sizeof record || next > end || checksum(payload, record.kind) != record.checksum) {
+    damaged_ = true;
+    header().end = position;
+    return std::nullopt;
+  }
+  return Record{static_cast<Kind>(record.kind), payload, next};
+}
+
+void Spool::pop_to(std::uint64_t position) {
+  Header& h = header();
+  h.begin = std::min(position, h.end);
+  if (h.begin == h.end) {
+    // A process killed between the two leaves begin < end over records that were done already: they are sent
+    // once more, which the event ids make harmless.
+    h.begin = kHeaderBytes;
+    h.end = kHeaderBytes;
+  }
+}
+
+void Spool::unlink() { std::filesystem::remove(path_); }
+
+}  // namespace freshet::redis

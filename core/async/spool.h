@@ -1,0 +1,65 @@
+// A file of records that outlives the process which wrote it: what was acknowledged while Redis was away
+// waits here.
+//
+// The file is mapped into memory, so an append costs a copy and survives kill -9 of the process (not a power
+// cut: the kernel writes it out in its own time). Space is allocated before it is written, so a full disk is
+// an error here and never a SIGBUS. One process owns a file at a time (flock); the file of a dead process can
+// be opened by any other. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "core/base/result.h"
+
+namespace freshet::redis {
+
+class Spool {
+ public:
+  enum class Kind : std::uint32_t { kCommand = 1, kScript = 2 };
+  struct Record {
+    Kind kind;
+    std::string_view payload;  // valid until the next pop() or append()
+    std::uint64_t next;        // hand to pop_to()
+  };
+
+  // Opens or creates the file and takes its lock. Errors: kConflict "spool_locked" (another process has it),
+  // kUnavailable "spool_io", kInvalid "spool_format" (not one of ours; left untouched).
+  static Result<std::unique_ptr<Spool>> open(const std::filesystem::path& path, std::size_t max_bytes);
+  ~Spool();
+  Spool(const Spool&) = delete;
+  Spool& operator=(const Spool&) = delete;
+
+  // False when it would not fit in max_bytes or the disk is full; then nothing was written. O(bytes).
+  bool append(Kind kind, std::string_view payload);
+  bool empty() const;
+  std::uint64_t bytes() const;  // waiting
+  std::uint64_t begin() const;  // position of the oldest record
+  // The record at `position`, or nullopt at the end. A record whose checksum is wrong (a power cut tore it)
+  // ends the file: it and what follows are dropped, and damaged() says so.
+  std::optional<Record> at(std::uint64_t position);
+  // Forgets everything before `position`. When nothing is left the file starts over from its beginning.
+  void pop_to(std::uint64_t position);
+  bool damaged() const { return damaged_; }
+  const std::filesystem::path& path() const { return path_; }
+  // Deletes the file. REQUIRES: empty().
+  void unlink();
+
+ private:
+  struct Header;
+  Spool(std::filesystem::path path, int fd, std::size_t max_bytes, void* memory);
+  Header& header() const;
+  bool reserve(std::uint64_t end);
+
+  std::filesystem::path path_;
+  int fd_;
+  std::size_t max_bytes_;
+  void* memory_;
+  std::uint64_t allocated_;
+  bool damaged_ = false;
+};
+
+}  // namespace freshet::redis

@@ -1,0 +1,59 @@
+// One connection from nginx: reading → serving → writing → reading …  See gateway.h.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <list>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "core/async/event_loop.h"
+#include "fcgi/gateway/codec.h"
+#include "fcgi/gateway/framing.h"
+#include "fcgi/gateway/gateway.h"
+#include "fcgi/gateway/request.h"
+
+namespace freshet::gateway {
+
+class Connection final : public Watcher {
+ public:
+  Connection(Gateway& gateway, int fd);
+  ~Connection();
+
+  bool start();        // registers with the loop; false when that failed
+  void expire_read();  // the deadlines' verdicts
+  void expire_write();
+  void close_if_idle();
+
+ private:
+  friend class Gateway;
+  enum class State : std::uint8_t { kReading, kServing, kWriting, kClosed };
+
+  void on_ready(std::uint32_t events) override;
+  void pump();
+  bool read_some();
+  void serve(std::string_view bytes);
+  void finish(std::exception_ptr thrown);
+  void send_more();
+  void close();
+
+  Gateway& gateway_;
+  const int fd_;
+  State state_ = State::kReading;
+  bool readable_ = false;  // an edge came since the last read that found nothing more
+  bool pumping_ = false;
+  bool keep_ = false;
+  Framer framer_;
+  Codec codec_;
+  Request request_;
+  Response response_;
+  std::string received_;  // of an unfinished request; empty while idle
+  std::string wire_;      // of an unfinished reply
+  std::size_t sent_ = 0;
+  Deadlines<Connection>::Place read_deadline_;
+  Deadlines<Connection>::Place write_deadline_;
+  std::list<std::unique_ptr<Connection>>::iterator place_;  // in the gateway
+};
+
+}  // namespace freshet::gateway

@@ -1,0 +1,62 @@
+// Deadlines of many connections with one timer: all have the same length, so the oldest is the next to
+// expire.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <functional>
+#include <list>
+#include <utility>
+
+namespace freshet::gateway {
+
+template <class T>
+class Deadlines {
+ public:
+  using Clock = std::chrono::steady_clock;
+  struct Entry {
+    T* subject;
+    Clock::time_point at;
+  };
+  // Where a subject stands; empty when it has no deadline.
+  using Place = typename std::list<Entry>::iterator;
+
+  // `expired(subject)` is called for each subject whose time is up; its deadline is gone by then.
+  Deadlines(boost::asio::io_context& io, Clock::duration length, std::function<void(T&)> expired)
+      : timer_(io), length_(length), expired_(std::move(expired)) {}
+
+  Place none() { return entries_.end(); }
+  // O(1).
+  Place start(T& subject) {
+    entries_.push_back({&subject, Clock::now() + length_});
+    if (!armed_) arm();
+    return std::prev(entries_.end());
+  }
+  // O(1). A place that is none() is left alone.
+  void cancel(Place& place) {
+    if (place != entries_.end()) entries_.erase(place);
+    place = entries_.end();
+  }
+
+ private:
+  void arm() {
+    armed_ = true;
+    timer_.expires_at(entries_.front().at);
+    timer_.async_wait([this](boost::system::error_code error) {
+      armed_ = false;
+      if (error) return;
+      const auto now = Clock::now();
+      while (!entries_.empty() && entries_.front().at <= now) expired_(*entries_.front().subject);
+      if (!entries_.empty()) arm();
+    });
+  }
+
+  boost::asio::steady_timer timer_;
+  Clock::duration length_;
+  std::function<void(T&)> expired_;
+  std::list<Entry> entries_;
+  bool armed_ = false;
+};
+
+}  // namespace freshet::gateway

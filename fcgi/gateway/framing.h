@@ -1,0 +1,55 @@
+// Framing: where a FastCGI request ends in a stream of bytes, and whether it is one we accept. Pure; no
+// socket, no libfcgi.
+//
+// A request is BEGIN_REQUEST (role responder), PARAMS… and an empty PARAMS, STDIN… and an empty STDIN, all
+// with one id ≠ 0; management records (GET_VALUES, id 0) may stand before it. Everything else is refused:
+// another version, role, id or order, an abort, bytes behind the request (nobody pipelines), more than the
+// limits. What passes is decoded by libfcgi (codec.h), which then cannot want more bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace freshet::gateway {
+
+struct FrameLimits {
+  std::size_t max_params_bytes = 32 * 1024;
+  std::size_t max_body_bytes = 8 * 1024 * 1024;
+};
+
+enum class FrameState : std::uint8_t {
+  kMore,      // a good beginning (or nothing yet): wait for more bytes
+  kWhole,     // exactly one request, ready to be decoded
+  kBad,       // not a request we accept: close the connection
+  kTooLarge,  // over a limit: close the connection
+};
+
+class Framer {
+ public:
+  explicit Framer(const FrameLimits& limits) : limits_(limits) {}
+  // `bytes` is everything received of this request so far; only what is new since the last call is looked at.
+  // O(new records).
+  FrameState advance(std::string_view bytes);
+  // After kWhole: forget the request.
+  void reset() { *this = Framer(limits_); }
+  // Of a whole request: the bytes of its STDIN, and whether the peer asked to keep the connection.
+  std::size_t body_bytes() const { return body_bytes_; }
+  bool keep_connection() const { return keep_connection_; }
+
+ private:
+  enum class Stage : std::uint8_t { kBegin, kParams, kStdin, kDone };
+  struct Record;
+  FrameState take(const Record& record);
+  FrameState take_begin(const Record& record);
+
+  FrameLimits limits_;
+  Stage stage_ = Stage::kBegin;
+  std::size_t offset_ = 0;  // of the first record not looked at yet
+  std::size_t params_bytes_ = 0;
+  std::size_t body_bytes_ = 0;
+  std::uint16_t id_ = 0;
+  bool keep_connection_ = false;
+};
+
+}  // namespace freshet::gateway
