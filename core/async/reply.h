@@ -18,7 +18,7 @@ namespace freshet::redis {
 class Reply {
  public:
   Reply() = default;
-  explicit Reply(redisReply* raw) : raw_(raw, true) {}
+  explicit Reply(redisReply* raw) : raw_(raw) {}
   bool is_error() const;
   bool is_nil() const;
   bool is_array() const;

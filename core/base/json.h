@@ -1,8 +1,9 @@
 // JSON as the service reads and writes it. RapidJSON lives in json.cpp only; no other file includes it.
 //
-// Reading is one SAX pass into a flat array of nodes, strings unescaped in place, so a small body costs no allocation
-// beyond the reused node array. Guards (each held by a test): size and depth caps, NUL bytes, BOM, bytes behind the text,
-// lone surrogates and any other invalid UTF-8 after unescaping, numbers that are not finite.
+// Reading is one SAX pass into a flat array of nodes, strings unescaped in place, so a small body costs no
+// allocation beyond the reused node array. Guards (each held by a test): size and depth caps, NUL bytes, BOM,
+// bytes behind the text, lone surrogates and any other invalid UTF-8 after unescaping, numbers that are not
+// finite.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,17 @@
 
 namespace freshet::json {
 
-enum class Kind : std::uint8_t { kMissing, kNull, kBool, kInteger, kUnsigned, kDouble, kString, kArray, kObject };
+enum class Kind : std::uint8_t {
+  kMissing,
+  kNull,
+  kBool,
+  kInteger,
+  kUnsigned,
+  kDouble,
+  kString,
+  kArray,
+  kObject
+};
 
 struct Node {
   Kind kind = Kind::kMissing;
@@ -41,8 +52,8 @@ struct Limits {
 // A parsed text. Values are views: valid while the document and `text` given to parse() live.
 class Document {
  public:
-  // Parses the one JSON text in `text` and unescapes its strings in place, so `text` is changed and must outlive this.
-  // Errors: kInvalid, "bad_json". O(bytes).
+  // Parses the one JSON text in `text` and unescapes its strings in place, so `text` is changed and must
+  // outlive this. Errors: kInvalid, "bad_json". O(bytes).
   Result<void> parse(std::string& text, const Limits& limits = {});
   Value root() const;
 
@@ -63,10 +74,10 @@ class Value {
   // The member of an object, or a missing value. The last of duplicates wins, as in JavaScript. O(members).
   Value operator[](std::string_view key) const;
   std::string_view text() const { return nodes_[at_].text; }  // REQUIRES: is_string()
-  bool boolean() const { return nodes_[at_].boolean; }         // REQUIRES: kind() == kBool
-  std::optional<std::int64_t> integer() const;                 // integral numbers that fit; 1.0 and 1e3 do not count
-  std::optional<double> number() const;                        // any number
-  std::vector<Value> elements() const;                         // of an array, else empty
+  bool boolean() const { return nodes_[at_].boolean; }        // REQUIRES: kind() == kBool
+  std::optional<std::int64_t> integer() const;  // integral numbers that fit; 1.0 and 1e3 do not count
+  std::optional<double> number() const;         // any number
+  std::vector<Value> elements() const;          // of an array, else empty
   std::vector<std::pair<std::string_view, Value>> members() const;  // of an object, else empty
 
  private:
@@ -76,7 +87,8 @@ class Value {
 
 // --- Typed members, with the errors that api.md promises: kInvalid naming the member.
 
-// A JSON string or integer (−2^63..2^64−1) as an id's text: 12 and "12" are the same id. "bad_id" when neither.
+// A JSON string or integer (−2^63..2^64−1) as an id's text: 12 and "12" are the same id. "bad_id" when
+// neither.
 Result<std::string> id_text(Value value, std::string_view member);
 
 template <class IdType>
@@ -95,11 +107,13 @@ Result<IdType> optional_id(Value object, std::string_view member) {
 // RFC 3339 or integer unix seconds; absent or null: nullopt. "bad_time".
 Result<std::optional<UnixSeconds>> optional_time(Value object, std::string_view member);
 // A finite integer in low..high. "bad_number".
-Result<std::int64_t> required_integer(Value object, std::string_view member, std::int64_t low, std::int64_t high);
+Result<std::int64_t> required_integer(Value object, std::string_view member, std::int64_t low,
+                                      std::int64_t high);
 // A boolean, absent or null: `fallback`. "bad_boolean".
 Result<bool> optional_boolean(Value object, std::string_view member, bool fallback);
 // A string of at most max_bytes; absent or null: nullopt. "bad_string".
-Result<std::optional<std::string>> optional_string(Value object, std::string_view member, std::size_t max_bytes);
+Result<std::optional<std::string>> optional_string(Value object, std::string_view member,
+                                                   std::size_t max_bytes);
 
 // --- Writing. Appends to a string; numbers in the shortest form that reads back the same, never rounded.
 class Writer {

@@ -1,4 +1,5 @@
-// Log lines: key=value on stderr (journald reads them), through spdlog. Control characters in values are escaped.
+// Log lines: key=value on stderr (journald reads them), through spdlog. Control characters in values are
+// escaped.
 #pragma once
 
 #include <initializer_list>
@@ -11,7 +12,8 @@ namespace freshet::log {
 enum class Level { kDebug, kNotice, kWarning, kError };
 using Field = std::pair<std::string_view, std::string>;
 
-// `target` is "stderr" or a file's path; `level` one of debug, notice, warning, error. Called once, in every process.
+// `target` is "stderr" or a file's path; `level` one of debug, notice, warning, error. Called once, in every
+// process.
 void open(const std::string& target, std::string_view level);
 // Opens the file again after it was moved away (USR1).
 void reopen();

@@ -10,23 +10,24 @@ namespace freshet {
 
 // The few kinds of failure the service knows; fcgi/http/problem.cpp maps each to one HTTP status.
 enum class ErrorCode {
-  kInvalid,       // 400: the request is wrong; Error::member names the part
-  kUnauthorised,  // 401: who is asking could not be established
-  kForbidden,     // 403: established, but not allowed
-  kNotFound,      // 404
-  kConflict,      // 409
-  kTooLarge,      // 413
-  kRateLimited,   // 429
-  kUnavailable,   // 503: a dependency is away or slow; nothing was changed
+  kInvalid,         // 400: the request is wrong; Error::member names the part
+  kUnauthorised,    // 401: who is asking could not be established
+  kForbidden,       // 403: established, but not allowed
+  kNotFound,        // 404
+  kConflict,        // 409
+  kTooLarge,        // 413
+  kRateLimited,     // 429
+  kUnavailable,     // 503: a dependency is away or slow; nothing was changed
   kUnknownOutcome,  // 503: a write was sent but no reply came in time; it may have happened
-  kInternal,      // 500: our fault
+  kInternal,        // 500: our fault
 };
 
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
-  std::string_view reason;  // stable word for programs, a string literal: "bad_id", "unknown_item", "redis_timeout"
-  std::string member;       // the request member at fault, empty when none
-  std::string detail;       // for people; served for kInvalid..kTooLarge, only logged for the rest
+  std::string_view
+      reason;  // stable word for programs, a string literal: "bad_id", "unknown_item", "redis_timeout"
+  std::string member;  // the request member at fault, empty when none
+  std::string detail;  // for people; served for kInvalid..kTooLarge, only logged for the rest
 };
 
 template <class T>

@@ -1,5 +1,6 @@
-// Everything the configuration file can say, parsed and checked. config.h reads it; the shipped systemd/freshet.toml
-// explains every directive. Defaults here are the shipped defaults. Units are in the types or the names.
+// Everything the configuration file can say, parsed and checked. config.h reads it; the shipped
+// systemd/freshet.toml explains every directive. Defaults here are the shipped defaults. Units are in the
+// types or the names.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +18,10 @@ struct PoolSettings {
   std::string listen_owner, listen_group;
   int listen_mode = 0660;
   std::vector<std::string> listen_allowed_clients;  // TCP only
-  std::string pm = "static";                        // static; dynamic and ondemand are accepted and run as static
-  int max_children = 0;                             // 0: one worker a core
-  int max_in_flight = 1024;                         // requests inside one worker; more get 503
-  int max_requests = 0;                             // recycle a worker after so many, ±10 %; 0: never
+  std::string pm = "static";  // static; dynamic and ondemand are accepted and run as static
+  int max_children = 0;       // 0: one worker a core
+  int max_in_flight = 1024;   // requests inside one worker; more get 503
+  int max_requests = 0;       // recycle a worker after so many, ±10 %; 0: never
   std::string status_path = "/status";
   std::string ping_path = "/ping";
   std::string ping_response = "pong";
@@ -41,7 +42,8 @@ struct GatewaySettings {
 };
 
 struct RedisSettings {
-  std::string url = "unix:///run/redis/redis-server.sock";  // unix://PATH[?db=N], redis://[user:password@]host:port[/db]
+  std::string url =
+      "unix:///run/redis/redis-server.sock";  // unix://PATH[?db=N], redis://[user:password@]host:port[/db]
   std::string username, password_file;
   int db = 0;
   std::string key_prefix;
@@ -55,12 +57,12 @@ struct RedisSettings {
 struct EngagementSettings {
   double pv_weight = 1.0;
   double uv_weight = 3.0;
-  double dwell_weight = 0.002;           // points per millisecond of mean dwell
-  std::int64_t dwell_cap_ms = 180000;    // of one report
-  double dwell_prior_views = 0.0;        // m of (sum + m·prior)/(count + m); 0 is the seed's plain mean
+  double dwell_weight = 0.002;         // points per millisecond of mean dwell
+  std::int64_t dwell_cap_ms = 180000;  // of one report
+  double dwell_prior_views = 0.0;      // m of (sum + m·prior)/(count + m); 0 is the seed's plain mean
   double dwell_prior_ms = 0.0;
   seconds half_life{86400};
-  seconds session_window{1800};          // pv.window: one PV per session and article; 0 counts every report
+  seconds session_window{1800};  // pv.window: one PV per session and article; 0 counts every report
   seconds counter_ttl{30 * 86400};
 };
 
@@ -76,18 +78,18 @@ struct ViewsSettings {
 };
 
 struct ListSettings {
-  milliseconds slice{30000};      // a list is rebuilt at most once in this time (2 s in the demo)
-  seconds ttl{60};                // of the cached list in Redis
+  milliseconds slice{30000};  // a list is rebuilt at most once in this time (2 s in the demo)
+  seconds ttl{60};            // of the cached list in Redis
   seconds stale_while_revalidate{60};
-  milliseconds snapshot{1000};    // a worker answers from its own copy for so long
+  milliseconds snapshot{1000};         // a worker answers from its own copy for so long
   std::int64_t max_members = 1000000;  // of each rank
-  double floor = 1e-9;            // a member whose score fell below is dropped from hot:rank
+  double floor = 1e-9;                 // a member whose score fell below is dropped from hot:rank
 };
 
 struct IdentitySettings {
   std::string mode = "header";  // header | token | open
   bool open_public = false;
-  std::string salt_file;        // HMAC key of anonymous visitors and of the visitor cookie
+  std::string salt_file;  // HMAC key of anonymous visitors and of the visitor cookie
   std::map<std::string, std::string> token_key_files;  // kid → file
 };
 

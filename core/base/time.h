@@ -16,14 +16,16 @@ using UnixSeconds = std::chrono::sys_seconds;
 // The range accepted anywhere: 1970-01-01T00:00:00Z up to and including 9999-12-31T23:59:59Z.
 inline constexpr std::int64_t kMaxUnixSeconds = 253402300799;
 
-// Parses RFC 3339 ("2026-03-06T12:00:00Z", fractions truncated, offset required). Error: kInvalid, "bad_time".
+// Parses RFC 3339 ("2026-03-06T12:00:00Z", fractions truncated, offset required). Error: kInvalid,
+// "bad_time".
 Result<UnixSeconds> parse_rfc3339(std::string_view text, std::string_view member);
 // Integer unix seconds in range. Error: kInvalid, "bad_time".
 Result<UnixSeconds> from_unix(std::int64_t value, std::string_view member);
 std::string to_rfc3339(UnixSeconds at);
 // "20260306", the UTC day that UV sets and daily filters are keyed by.
 std::string utc_day(UnixSeconds at);
-// Now by this host's clock. Scripts use Redis' own clock; this one is for logs, caches and requests without Redis.
+// Now by this host's clock. Scripts use Redis' own clock; this one is for logs, caches and requests without
+// Redis.
 UnixSeconds wall_now();
 
 }  // namespace freshet

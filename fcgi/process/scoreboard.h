@@ -1,6 +1,7 @@
-// The scoreboard: one slot a worker in memory shared by the master and all workers. Each slot is written by its own worker only
-// (the master resets it when the worker is replaced), with relaxed atomics, so a reader may see a moment's skew and never a torn number.
-// Totals are sums over slots; nothing is incremented by one process and decremented by another.
+// The scoreboard: one slot a worker in memory shared by the master and all workers. Each slot is written by
+// its own worker only (the master resets it when the worker is replaced), with relaxed atomics, so a reader
+// may see a moment's skew and never a torn number. Totals are sums over slots; nothing is incremented by one
+// process and decremented by another.
 #pragma once
 
 #include <array>
@@ -13,9 +14,25 @@
 
 namespace freshet {
 
-// Why a request was refused or not counted; each has a row in refusal_names (scoreboard.cpp) and a key in /status.
+// Why a request was refused or not counted; each has a row in refusal_names (scoreboard.cpp) and a key in
+// /status.
 enum class Refusal : std::uint8_t {
-  kBot, kBadJson, kBadMember, kTooLarge, kNotFound, kMethod, kForbidden, kUnauthorised, kOverLimit, kRedisAway, kSpoolFull, kDeadline, kProtocol, kReadTimeout, kWriteTimeout, kCount
+  kBot,
+  kBadJson,
+  kBadMember,
+  kTooLarge,
+  kNotFound,
+  kMethod,
+  kForbidden,
+  kUnauthorised,
+  kOverLimit,
+  kRedisAway,
+  kSpoolFull,
+  kDeadline,
+  kProtocol,
+  kReadTimeout,
+  kWriteTimeout,
+  kCount
 };
 std::string_view refusal_name(Refusal reason);
 
@@ -25,17 +42,18 @@ struct alignas(64) WorkerSlot {
   std::atomic<WorkerState> state{WorkerState::kEmpty};
   std::atomic<pid_t> pid{0};
   std::atomic<std::uint32_t> generation{0};
-  std::atomic<std::int64_t> started_at{0};            // unix seconds
-  std::atomic<std::int64_t> last_turn_ms{0};          // CLOCK_MONOTONIC; the master's watchdog reads it
-  std::atomic<std::uint64_t> accepted{0};             // connections
-  std::atomic<std::uint64_t> requests{0};             // replies finished
+  std::atomic<std::int64_t> started_at{0};    // unix seconds
+  std::atomic<std::int64_t> last_turn_ms{0};  // CLOCK_MONOTONIC; the master's watchdog reads it
+  std::atomic<std::uint64_t> accepted{0};     // connections
+  std::atomic<std::uint64_t> requests{0};     // replies finished
   std::atomic<std::uint32_t> connections{0};
   std::atomic<std::uint32_t> in_flight{0};
   std::atomic<std::uint32_t> max_in_flight{0};
   std::atomic<std::uint64_t> redis_commands{0}, redis_round_trips{0}, redis_errors{0}, redis_reconnects{0};
   std::atomic<std::uint32_t> redis_ready{0};
-  std::atomic<std::uint64_t> background_queued{0}, background_done{0}, background_dropped{0}, spooled_bytes{0}, spooled{0}, replayed{0};
-  std::atomic<std::uint64_t> queued_writes{0};        // answered 202
+  std::atomic<std::uint64_t> background_queued{0}, background_done{0}, background_dropped{0},
+      spooled_bytes{0}, spooled{0}, replayed{0};
+  std::atomic<std::uint64_t> queued_writes{0};  // answered 202
   std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Refusal::kCount)> refused{};
 };
 

@@ -1,4 +1,5 @@
-// What the master hands to a freshly forked worker. The worker opens everything else (event loop, Redis) itself, after the fork.
+// What the master hands to a freshly forked worker. The worker opens everything else (event loop, Redis)
+// itself, after the fork.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +13,14 @@ namespace freshet {
 struct WorkerContext {
   const Settings& settings;
   Scoreboard& board;
-  std::size_t slot;   // index in board.slots(), this worker's own
-  int listen_fd;      // non-blocking, shared by all workers
-  int ready_fd;       // write end of a pipe: one byte 'R' when Redis answered and the scripts are loaded
+  std::size_t slot;  // index in board.slots(), this worker's own
+  int listen_fd;     // non-blocking, shared by all workers
+  int ready_fd;      // write end of a pipe: one byte 'R' when Redis answered and the scripts are loaded
 };
 
-// Runs in the child; returns its exit status. Signals there: QUIT drains (stops accepting, goes on serving kept connections until the
-// peer closes them or process_control_timeout has passed), TERM and INT stop after the requests in flight, USR1 reopens the log.
+// Runs in the child; returns its exit status. Signals there: QUIT drains (stops accepting, goes on serving
+// kept connections until the peer closes them or process_control_timeout has passed), TERM and INT stop after
+// the requests in flight, USR1 reopens the log.
 using WorkerMain = std::function<int(WorkerContext&)>;
 
 }  // namespace freshet
