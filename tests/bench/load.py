@@ -1,0 +1,108 @@
+"""One turn of load: wrk against one address, with what it cost and whether every connection was served."""
+
+import json
+import os
+import statistics
+import subprocess
+import time
+from dataclasses import dataclass, field
+
+import procs
+from procs import BenchError, wait_until
+
+WRK_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "wrk")
+START_LIMIT_S = 30  # wrk reads its requests before it connects
+
+
+@dataclass
+class Turn:
+    """What one run of wrk measured. cpu_us: microseconds per request of each group of processes."""
+    requests: int
+    per_second: float
+    p50_us: int
+    p99_us: int
+    max_us: int
+    errors: dict
+    cpu_us: dict = field(default_factory=dict)
+    progress: dict = field(default_factory=dict)
+    problems: list = field(default_factory=list)
+
+    @property
+    def cpu_total_us(self):
+        return sum(self.cpu_us.values())
+
+    def failed(self):
+        return sum(self.errors.values())
+
+
+def run(contender, connections, seconds, script_args=()):
+    """Runs wrk for `seconds` with `connections` kept connections; one thread, closed loop."""
+    groups = contender.deployment.groups()
+    before = {name: procs.cpu_us(pids) for name, pids in groups.items()}
+    with start(contender, connections, seconds, script_args) as wrk:
+        progress = _watch_connections(contender.deployment.port_of(contender), connections, seconds, wrk)
+        turn = finish(wrk, seconds)
+    for name, pids in groups.items():
+        turn.cpu_us[name] = (procs.cpu_us(pids) - before[name]) / max(turn.requests, 1)
+    turn.progress = progress
+    if turn.failed():
+        turn.problems.append(f"errors {turn.errors}")
+    if progress["stalled"]:
+        turn.problems.append(f"{progress['stalled']} connections made no progress")
+    return turn
+
+
+def start(contender, connections, seconds, script_args=()):
+    """Starts wrk and returns at once."""
+    argv = ["wrk", "-t1", f"-c{connections}", f"-d{_whole(seconds)}s", "--timeout", "5s",
+            "-s", os.path.join(WRK_DIR, contender.script), contender.url, "--", *map(str, script_args)]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                            env=dict(os.environ, BENCH_WRK_DIR=WRK_DIR))
+
+
+def finish(wrk, seconds):
+    """Waits for wrk and reads its result."""
+    try:
+        output, _ = wrk.communicate(timeout=seconds + START_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        wrk.kill()
+        raise BenchError("wrk did not end") from None
+    for line in output.splitlines():
+        if line.startswith("RESULT "):
+            result = json.loads(line[len("RESULT "):])
+            return Turn(result["requests"], result["requests"] * 1e6 / result["duration_us"], result["p50_us"],
+                        result["p99_us"], result["max_us"], result["errors"])
+    raise BenchError(f"wrk printed no result: {output[-400:]}")
+
+
+def _whole(seconds):
+    return max(1, round(seconds))
+
+
+def _watch_connections(port, connections, seconds, wrk):
+    """Compares what each connection has received at two moments of the run; a starved one has received nothing between.
+
+    wrk's own latencies cannot show that: a request that is never answered is never measured.
+    """
+    wait_until(lambda: len(_received(port)) >= connections or wrk.poll() is not None, "wrk to connect", START_LIMIT_S)
+    time.sleep(0.3 * _whole(seconds))
+    first = _received(port)
+    time.sleep(0.45 * _whole(seconds))
+    second = _received(port)
+    gains = [second[local] - first[local] for local in first if local in second]
+    if not gains:
+        return {"connections": 0, "stalled": 0 if len(second) == connections else connections, "slowest_share": 0.0}
+    return {"connections": len(gains), "stalled": sum(1 for gain in gains if gain <= 0),
+            "slowest_share": min(gains) / max(statistics.median(gains), 1)}
+
+
+def _received(port):
+    """Local address → bytes received, of every established connection of this machine to `port`."""
+    output = subprocess.run(["ss", "-tinHO", "state", "established", "dst", f"127.0.0.1:{port}"], check=True,
+                            capture_output=True, text=True).stdout
+    received = {}
+    for line in output.splitlines():
+        words = line.split()
+        count = next((word for word in words if word.startswith("bytes_received:")), "bytes_received:0")
+        received[words[2]] = int(count.partition(":")[2])
+    return received

@@ -1,0 +1,134 @@
+"""The peers: what a site would run instead, each a folder under peers/, each with its own nginx and redis-server."""
+
+import os
+import subprocess
+from dataclasses import dataclass
+
+import procs
+from procs import BenchError, Server
+from redis_server import RedisServer
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+PEERS = os.path.join(HERE, "peers")
+SEED_SCRIPT = os.path.join(PEERS, "seed", "track.lua")
+OUR_SCRIPT = os.path.join(ROOT, "core", "store", "lua", "track.lua")
+WORKER_PROCESSES = 2   # echo's: as many as freshetd has on two cores
+LUA_MODULES = ("ndk_http_module.so", "ngx_http_lua_module.so")
+MODULE_DIRECTORY = "/usr/lib/nginx/modules"
+
+
+@dataclass
+class Contender:
+    """One thing to measure: a URL of a deployment, and the wrk script that asks it."""
+    name: str
+    deployment: object
+    path: str = "/"
+    script: str = "get.lua"
+    internal: bool = False
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.deployment.port_of(self)}{self.path}"
+
+
+class Peer:
+    """nginx, perhaps a worker, perhaps Redis, in a directory of their own. Configuration: peers/<name>/*.in."""
+
+    def __init__(self, name, run_directory, tokens=None, with_redis=False, modules=()):
+        self.name = name
+        self.run = os.path.join(run_directory, name)
+        os.makedirs(self.run)
+        self.port = procs.free_port()
+        self.redis = RedisServer(os.path.join(self.run, "redis")) if with_redis else None
+        self._servers = {"redis": self.redis.server} if self.redis else {}
+        self._tokens = {"RUN": self.run, "PORT": str(self.port), "PEER": os.path.join(PEERS, name),
+                        "USER": "user root;" if os.geteuid() == 0 else "",
+                        "MODULES": "".join(f"load_module {MODULE_DIRECTORY}/{module};\n" for module in modules)}
+        self._tokens.update(tokens or {})
+        if self.redis:
+            self._load_scripts()
+
+    def _load_scripts(self):
+        for token, path in (("SEED_SHA", SEED_SCRIPT), ("OURS_SHA", OUR_SCRIPT)):
+            self._tokens[token] = ""
+            if os.path.exists(path):
+                with open(path, "rb") as script:
+                    self._tokens[token] = self.redis.client.run("SCRIPT", "LOAD", script.read()).decode()
+
+    def render(self, template, target=None):
+        """Fills the tokens of a template in; returns the path of the result."""
+        with open(os.path.join(PEERS, template), encoding="utf-8") as file:
+            text = file.read()
+        for token, value in self._tokens.items():
+            text = text.replace(f"@{token}@", value)
+        path = os.path.join(self.run, target or os.path.basename(template).removesuffix(".in"))
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def add_worker(self, argv, socket_name):
+        server = Server(self.name, argv, os.path.join(self.run, "worker.log"))
+        self._servers["worker"] = server
+        server.wait_for(os.path.join(self.run, socket_name))
+
+    def start_nginx(self):
+        config = self.render("nginx.conf.in")
+        for part in ("http.conf.in", "server.conf.in"):
+            self.render(os.path.join(self.name, part))
+        argv = ["nginx", "-p", self.run, "-e", os.path.join(self.run, "nginx-error.log"), "-c", config]
+        self._servers["nginx"] = Server(f"{self.name}'s nginx", argv, os.path.join(self.run, "nginx.log"))
+        self._servers["nginx"].wait_for(self.port)
+        return self
+
+    def port_of(self, _contender):
+        return self.port
+
+    def redis_client(self):
+        return self.redis.client if self.redis else None
+
+    def groups(self):
+        """Group name → pids: the master of each part and all its descendants."""
+        return {name: procs.family(server.pid) for name, server in self._servers.items()}
+
+    def master_pid(self):
+        return self._servers["worker"].pid
+
+    def stop(self):
+        for name in ("nginx", "worker"):
+            if name in self._servers:
+                self._servers[name].stop()
+        if self.redis:
+            self.redis.stop()
+
+
+def nginx_static(run_directory):
+    """nginx `return 200`: the floor."""
+    return Peer("nginx-static", run_directory).start_nginx()
+
+
+def libfcgi_echo(run_directory):
+    """A libfcgi program that accepts once per request."""
+    peer = Peer("libfcgi-echo", run_directory)
+    program = os.path.join(peer.run, "echo")
+    compiled = subprocess.run(["cc", "-O2", "-o", program, os.path.join(PEERS, "libfcgi-echo", "echo.c"), "-l:libfcgi.a"],
+                              capture_output=True, text=True, check=False)
+    if compiled.returncode != 0:
+        raise BenchError(f"echo.c does not compile: {compiled.stderr}")
+    peer.add_worker([program, os.path.join(peer.run, "echo.sock"), str(WORKER_PROCESSES)], "echo.sock")
+    return peer.start_nginx()
+
+
+def php_fpm(run_directory, children):
+    """PHP-FPM + phpredis, on a persistent connection."""
+    as_root = os.geteuid() == 0
+    peer = Peer("php-fpm", run_directory, with_redis=True,
+                tokens={"CHILDREN": str(children), "FPM_USER": "user = root\ngroup = root" if as_root else ""})
+    config = peer.render("php-fpm/php-fpm.conf.in")
+    peer.add_worker(["php-fpm8.2", "--nodaemonize", "--fpm-config", config] + (["-R"] if as_root else []), "php-fpm.sock")
+    return peer.start_nginx()
+
+
+def nginx_lua(run_directory):
+    """nginx + Lua + lua-nginx-redis with a pool of kept connections: no FastCGI hop."""
+    return Peer("nginx-lua", run_directory, with_redis=True, modules=LUA_MODULES).start_nginx()

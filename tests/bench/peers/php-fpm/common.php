@@ -1,0 +1,24 @@
+<?php
+// What both track scripts share: the decoded body and the persistent connection to Redis.
+
+function report(): array {
+    $in = json_decode(file_get_contents('php://input'), true);
+    if (!is_array($in) || !is_string($in['articleId'] ?? null) || !is_string($in['userId'] ?? null)
+        || !is_int($in['dwellMs'] ?? null) || $in['dwellMs'] < 0) {
+        http_response_code(400);
+        exit('{"code":"invalid"}');
+    }
+    return $in;
+}
+
+// Runs a script that the server knows by its hash.
+function call_script(string $sha, array $keysAndArguments, int $keys): array {
+    $redis = new Redis();
+    $redis->pconnect($_SERVER['REDIS_SOCKET']);
+    $reply = $redis->evalSha($sha, $keysAndArguments, $keys);
+    if (!is_array($reply)) {
+        http_response_code(503);
+        exit('{"code":"unavailable"}');
+    }
+    return $reply;
+}

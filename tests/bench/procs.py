@@ -1,0 +1,140 @@
+"""Processes: starting and ending them by pid, and the CPU time and memory they use, read from /proc."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+
+START_LIMIT_S = 20.0
+STOP_LIMIT_S = 10.0
+
+
+class BenchError(Exception):
+    """Something the benchmark needs is missing or broke; the message is for the person who runs it."""
+
+
+def wait_until(condition, what, limit_s=START_LIMIT_S):
+    """Polls `condition` until it is true; raises BenchError naming `what` after `limit_s` seconds."""
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.01)
+    raise BenchError(f"waited {limit_s:.0f} s in vain for {what}")
+
+
+def free_port():
+    """A TCP port of the loopback address that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def accepts(address):
+    """True when something accepts connections at `address`: a port of the loopback address or a socket's path."""
+    family = socket.AF_INET if isinstance(address, int) else socket.AF_UNIX
+    with socket.socket(family) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(("127.0.0.1", address) if isinstance(address, int) else address)
+            return True
+        except OSError:
+            return False
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+class Server:
+    """One process started here, in the foreground, with its output in a log file. stop() ends it and only it."""
+
+    def __init__(self, name, argv, log_path, env=None):
+        self.name = name
+        self._log_path = log_path
+        with open(log_path, "ab") as log:
+            self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                             env=dict(os.environ, **(env or {})))
+        self.pid = self._process.pid
+
+    def wait_for(self, address):
+        """Returns when `address` accepts; raises with the end of the log when the process died or took too long."""
+        wait_until(lambda: accepts(address) or self._process.poll() is not None, f"{self.name} at {address}")
+        if self._process.poll() is not None:
+            raise BenchError(f"{self.name} ended with status {self._process.returncode}: {self._log_tail()}")
+        return self
+
+    def _log_tail(self):
+        with open(self._log_path, encoding="utf-8", errors="replace") as log:
+            return log.read()[-600:].strip()
+
+    def stop(self, signal_number=signal.SIGTERM):
+        if self._process.poll() is None:
+            self._process.send_signal(signal_number)
+            try:
+                self._process.wait(STOP_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+
+def _parents():
+    """pid → parent pid of every process there is."""
+    parents = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat", encoding="ascii", errors="replace") as stat:
+                    parents[int(entry)] = int(stat.read().rsplit(")", 1)[1].split()[1])
+            except OSError:
+                pass
+    return parents
+
+
+def family(root):
+    """`root` and all its descendants, root first."""
+    parents, found = _parents(), [root]
+    for pid in found:
+        found.extend(child for child, parent in parents.items() if parent == pid)
+    return found
+
+
+def cpu_us(pids):
+    """CPU time used so far, in microseconds: user and system, over every thread of `pids`.
+
+    /proc/PID/task/*/schedstat counts nanoseconds; /proc/PID/stat counts ticks of 10 ms, but remembers threads that ended.
+    """
+    total = 0.0
+    tick_us = 1e6 / os.sysconf("SC_CLK_TCK")
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
+                fields = stat.read().rsplit(")", 1)[1].split()
+            ticks = (int(fields[11]) + int(fields[12])) * tick_us
+            total += max(_threads_us(pid), ticks - 2 * tick_us)
+        except OSError:
+            continue
+    return total
+
+
+def _threads_us(pid):
+    total = 0.0
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{thread}/schedstat", encoding="ascii") as schedstat:
+                total += int(schedstat.read().split()[0]) / 1e3
+        except (OSError, IndexError):
+            continue
+    return total
+
+
+def pss_kib(pid):
+    """Proportional set size: private memory plus this process's share of what it shares with others, in KiB."""
+    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as rollup:
+        return next(int(line.split()[1]) for line in rollup if line.startswith("Pss:"))
