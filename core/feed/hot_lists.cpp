@@ -1,0 +1,201 @@
+#include "core/feed/hot_lists.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/base/json.h"
+#include "core/rank/current_top.h"
+#include "core/rank/engagement.h"
+
+namespace freshet::feed {
+
+namespace {
+
+// Tags come from requests, so the number of snapshots must have an end.
+constexpr std::size_t kMaxSnapshots = 256;
+// A walk down a rank for a rare tag ends here: each page makes Redis look at a bounded number of members.
+constexpr int kMaxPages = 200;
+
+// One refresh at a time: clears the flag whichever way the coroutine ends.
+class Refreshing {
+ public:
+  explicit Refreshing(bool& flag) : flag_(flag) { flag_ = true; }
+  Refreshing(const Refreshing&) = delete;
+  Refreshing& operator=(const Refreshing&) = delete;
+  ~Refreshing() { flag_ = false; }
+
+ private:
+  bool& flag_;
+};
+
+}  // namespace
+
+HotList::HotList(std::string json) : json_(std::move(json)), hash_(XXH3_64bits(json_.data(), json_.size())) {
+  // "[" element ",\n" element … "]": a newline inside a string would be escaped.
+  std::size_t from = 0;
+  for (std::size_t at = json_.find(",\n"); at != std::string::npos; at = json_.find(",\n", from)) {
+    ends_.push_back(at);
+    from = at + 2;
+  }
+  if (json_.size() > 2) ends_.push_back(json_.size() - 1);
+}
+
+std::string HotList::first(std::size_t limit) const {
+  if (ends_.empty() || limit == 0) return "[]";
+  if (limit >= ends_.size()) return json_;
+  std::string part;
+  part.reserve(ends_[limit - 1] + 1);
+  part.append(json_, 0, ends_[limit - 1]).push_back(']');
+  return part;
+}
+
+std::string HotList::etag(std::size_t limit) const {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string tag = "\"";
+  for (int shift = 60; shift >= 0; shift -= 4) tag.push_back(kDigits[(hash_ >> shift) & 15]);
+  return tag.append("-").append(std::to_string(limit)).append("\"");
+}
+
+std::string render(const std::vector<ShownItem>& items) {
+  std::string json = "[";
+  for (const ShownItem& shown : items) {
+    if (json.size() > 1) json.append(",\n");
+    json::Writer writer(json);
+    writer.begin_object().key("id").string(shown.item.view()).key("score").number(shown.score);
+    if (shown.card.known) {
+      writer.key("title").string(shown.card.title);
+      if (!shown.card.url.empty()) writer.key("url").string(shown.card.url);
+      if (!shown.card.author.empty()) writer.key("author").string(shown.card.author);
+      if (!shown.card.tags.empty()) {
+        writer.key("tags").begin_array();
+        for (const std::string& tag : shown.card.tags) writer.string(tag);
+        writer.end_array();
+      }
+    }
+    writer.end_object();
+  }
+  json.push_back(']');
+  return json;
+}
+
+HotLists::HotLists(HotStore& hot, ItemStore& items, const Settings& settings)
+    : hot_(hot), items_(items), settings_(settings) {}
+
+Task<Result<ServedList>> HotLists::get(const ListQuery& query, Clock::time_point now) {
+  const auto found = snapshots_.find(query);
+  if (found != snapshots_.end() && found->second.list && found->second.usable) {
+    const Snapshot& snapshot = found->second;
+    if (snapshot.refreshing || now - snapshot.taken < settings_.list.snapshot) {
+      co_return ServedList{snapshot.list, false};
+    }
+  }
+  co_return co_await refresh(query, now);
+}
+
+Task<Result<ServedList>> HotLists::refresh(const ListQuery& query, Clock::time_point now) {
+  make_room();
+  const std::uint64_t generation = generation_;
+  const Refreshing refreshing(snapshots_[query].refreshing);
+  auto cached = co_await hot_.cached_list(query);
+  if (!cached) co_return fall_back(query, cached.error());
+  if (cached->state != CachedList::State::kBuild && !cached->json.empty()) {
+    co_return ServedList{keep(query, std::move(cached->json), now, generation), false};
+  }
+  auto built = co_await build(query, wall_now());
+  if (!built) co_return fall_back(query, built.error());
+  // The tag of a request may be any word: an empty list of one is not worth a key.
+  const bool worth_keeping = built->size() > 2 || query.tag.empty();
+  if (cached->state == CachedList::State::kBuild && worth_keeping) {
+    cached->json = *built;
+    hot_.store_list(query, *cached);
+  }
+  co_return ServedList{keep(query, std::move(*built), now, generation), false};
+}
+
+Result<ServedList> HotLists::fall_back(const ListQuery& query, const Error& error) const {
+  if (error.code != ErrorCode::kUnavailable && error.code != ErrorCode::kUnknownOutcome)
+    return tl::unexpected(error);
+  const auto found = snapshots_.find(query);
+  if (found != snapshots_.end() && found->second.list) return ServedList{found->second.list, true};
+  return ServedList{std::make_shared<const HotList>("[]"), true};
+}
+
+std::shared_ptr<const HotList> HotLists::keep(const ListQuery& query, std::string json, Clock::time_point now,
+                                              std::uint64_t generation) {
+  auto list = std::make_shared<const HotList>(std::move(json));
+  Snapshot& snapshot = snapshots_[query];
+  snapshot.list = list;
+  snapshot.taken = now;
+  snapshot.usable = generation == generation_;
+  return list;
+}
+
+void HotLists::make_room() {
+  if (snapshots_.size() < kMaxSnapshots) return;
+  auto oldest = snapshots_.end();
+  for (auto it = snapshots_.begin(); it != snapshots_.end(); ++it) {
+    if (it->second.refreshing) continue;
+    if (oldest == snapshots_.end() || it->second.taken < oldest->second.taken) oldest = it;
+  }
+  if (oldest != snapshots_.end()) snapshots_.erase(oldest);
+}
+
+void HotLists::drop(bool lost) {
+  if (!lost) ++generation_;
+  for (auto& [query, snapshot] : snapshots_) {
+    snapshot.taken = {};
+    if (!lost) snapshot.usable = false;
+  }
+}
+
+Task<Result<ServedList>> HotLists::at(const ListQuery& query, UnixSeconds at) {
+  auto built = co_await build(query, at);
+  if (!built) co_return fall_back(query, built.error());
+  co_return ServedList{std::make_shared<const HotList>(std::move(*built)), false};
+}
+
+// --- building: gather → load → score → cut
+
+Task<Result<std::string>> HotLists::build(const ListQuery& query, UnixSeconds at) {
+  const bool is_current = query.model == Model::kViews && query.mode == ViewsMode::kCurrent;
+  auto scored = is_current ? co_await current(query, at) : co_await walk(query);
+  if (!scored) co_return tl::unexpected(scored.error());
+  std::vector<ItemId> ids;
+  ids.reserve(scored->size());
+  for (const ScoredItem& item : *scored) ids.push_back(item.item);
+  std::vector<ItemCard> cards;
+  if (!ids.empty()) {
+    auto loaded = co_await items_.cards(ids);
+    if (!loaded) co_return tl::unexpected(loaded.error());
+    cards = std::move(*loaded);
+  }
+  std::vector<ShownItem> shown;
+  shown.reserve(scored->size());
+  for (std::size_t i = 0; i < scored->size(); ++i) {
+    const ScoredItem& item = (*scored)[i];
+    const double score = query.model == Model::kEngagement
+                             ? rank::score_at(item.score, at, settings_.engagement.half_life)
+                             : item.score;
+    shown.push_back({item.item, score, std::move(cards[i])});
+  }
+  co_return render(shown);
+}
+
+Task<Result<std::vector<ScoredItem>>> HotLists::walk(const ListQuery& query) {
+  std::vector<ScoredItem> best;
+  std::set<std::string, std::less<>> seen;  // the rank may move between two pages
+  std::int64_t offset = 0;
+  for (int page = 0; page < kMaxPages && offset >= 0 && best.size() < kLongestList; ++page) {
+    auto next = co_await hot_.rank_page(query, offset, static_cast<std::int64_t>(kLongestList));
+    if (!next) co_return tl::unexpected(next.error());
+    for (ScoredItem& item : next->items) {
+      if (best.size() < kLongestList && seen.insert(item.item.str()).second) best.push_back(std::move(item));
+    }
+    offset = next->next;
+  }
+  co_return best;
+}
+
+}  // namespace freshet::feed
