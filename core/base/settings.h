@@ -104,6 +104,10 @@ struct SpoolSettings {
   std::size_t queue_commands = 10000;        // the background writer's queue
 };
 
+struct HttpSettings {
+  std::vector<std::string> cors_origins;  // "https://www.example.org": allowed to call the public routes from a page; empty: none
+};
+
 struct Settings {
   std::string error_log = "stderr";
   std::string log_level = "notice";
@@ -117,6 +121,7 @@ struct Settings {
   IdentitySettings identity;
   BotSettings bots;
   SpoolSettings spool;
+  HttpSettings http;
   std::string items_unknown = "accept";  // accept | reject
 };
 
