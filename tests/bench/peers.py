@@ -13,9 +13,25 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 PEERS = os.path.join(HERE, "peers")
 SEED_SCRIPT = os.path.join(PEERS, "seed", "track.lua")
 OUR_SCRIPT = os.path.join(ROOT, "core", "store", "lua", "track.lua")
-WORKER_PROCESSES = 2   # echo's: as many as freshetd has on two cores
+WORKER_PROCESSES = os.cpu_count() or 2  # echo's: as many as freshetd has
+PHP_CHILDREN = 4  # tried 2, 4, 8 at 32 connections on two cores: 7.0, 9.1, 9.2 k req/s; 189, 170, 174 µs
 LUA_MODULES = ("ndk_http_module.so", "ngx_http_lua_module.so")
 MODULE_DIRECTORY = "/usr/lib/nginx/modules"
+
+
+def script_text(path):
+    """A Redis script with its `--@include name` lines replaced by parts/name.lua, as the build embeds it."""
+    with open(path, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    text = []
+    for line in lines:
+        if line.startswith("--@include "):
+            part = os.path.join(os.path.dirname(path), "parts", line.split()[1] + ".lua")
+            with open(part, encoding="utf-8") as file:
+                text.extend(file.read().splitlines())
+        else:
+            text.append(line)
+    return "\n".join(text) + "\n"
 
 
 @dataclass
@@ -51,10 +67,7 @@ class Peer:
 
     def _load_scripts(self):
         for token, path in (("SEED_SHA", SEED_SCRIPT), ("OURS_SHA", OUR_SCRIPT)):
-            self._tokens[token] = ""
-            if os.path.exists(path):
-                with open(path, "rb") as script:
-                    self._tokens[token] = self.redis.client.run("SCRIPT", "LOAD", script.read()).decode()
+            self._tokens[token] = self.redis.client.run("SCRIPT", "LOAD", script_text(path)).decode()
 
     def render(self, template, target=None):
         """Fills the tokens of a template in; returns the path of the result."""
@@ -119,7 +132,7 @@ def libfcgi_echo(run_directory):
     return peer.start_nginx()
 
 
-def php_fpm(run_directory, children):
+def php_fpm(run_directory, children=PHP_CHILDREN):
     """PHP-FPM + phpredis, on a persistent connection."""
     as_root = os.geteuid() == 0
     peer = Peer("php-fpm", run_directory, with_redis=True,

@@ -12,11 +12,11 @@ function report(): array {
 }
 
 // Runs a script that the server knows by its hash.
-function call_script(string $sha, array $keysAndArguments, int $keys): array {
+function call_script(string $sha, array $keysAndArguments, int $keys): array|string {
     $redis = new Redis();
     $redis->pconnect($_SERVER['REDIS_SOCKET']);
     $reply = $redis->evalSha($sha, $keysAndArguments, $keys);
-    if (!is_array($reply)) {
+    if ($reply === false) {
         http_response_code(503);
         exit('{"code":"unavailable"}');
     }
