@@ -25,11 +25,11 @@
 namespace freshet::gateway {
 
 struct GatewayOptions {
-  FrameLimits limits;
+  FrameLimits limits{};
   std::chrono::milliseconds read_timeout{5000};
   std::chrono::milliseconds write_timeout{5000};
   std::size_t max_in_flight = 1024;
-  std::vector<std::string> allowed_clients;  // addresses; empty: all. TCP only
+  std::vector<std::string> allowed_clients{};  // addresses; empty: all. TCP only
 };
 
 struct GatewayCounters {

@@ -20,7 +20,7 @@ set(FRESHET_SANITIZE "" CACHE STRING "address,undefined or thread")
 add_library(freshet_options INTERFACE)
 target_include_directories(freshet_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
 target_compile_options(freshet_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
-  -Wnon-virtual-dtor -Woverloaded-virtual -fstack-protector-strong -fno-omit-frame-pointer)
+  -Wnon-virtual-dtor -Woverloaded-virtual -Wno-missing-field-initializers -fstack-protector-strong -fno-omit-frame-pointer)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 reports these inside libstdc++ and Asio coroutines, not in our code.
   target_compile_options(freshet_options INTERFACE -Wno-mismatched-new-delete)

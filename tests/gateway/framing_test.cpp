@@ -1,0 +1,97 @@
+#include "fcgi/gateway/framing.h"
+
+#include <catch2/catch.hpp>
+#include <rapidcheck.h>
+
+#include "tests/support/fcgi_bytes.h"
+
+using namespace freshet::gateway;
+using namespace freshet::test;
+
+namespace {
+
+FrameState frame(const std::string& bytes, FrameLimits limits = {}) { return Framer(limits).advance(bytes); }
+
+}  // namespace
+
+TEST_CASE("A whole request is found whole, however its bytes are cut", "[framing]") {
+  const std::string bytes = post("/api/track", std::string(70000, 'x'));
+  REQUIRE(rc::check("any cut", [&] {
+    Framer framer{FrameLimits{}};
+    std::size_t have = 0;
+    while (have < bytes.size()) {
+      RC_ASSERT(framer.advance(std::string_view(bytes).substr(0, have)) == FrameState::kMore);
+      have += *rc::gen::inRange<std::size_t>(1, 9000);
+    }
+    RC_ASSERT(framer.advance(bytes) == FrameState::kWhole);
+    RC_ASSERT(framer.body_bytes() == 70000U);
+    RC_ASSERT(framer.keep_connection());
+  }));
+}
+
+TEST_CASE("Every proper beginning of a request asks for more", "[framing]") {
+  const std::string bytes = post("/t", "{}");
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    CAPTURE(size);
+    CHECK(frame(bytes.substr(0, size)) == FrameState::kMore);
+  }
+  CHECK(frame(bytes) == FrameState::kWhole);
+}
+
+TEST_CASE("Bytes behind a request are refused: nobody pipelines", "[framing]") {
+  CHECK(frame(get("/") + get("/")) == FrameState::kBad);
+  CHECK(frame(get("/") + "x") == FrameState::kBad);
+}
+
+TEST_CASE("Records out of order, of another request or of another protocol are refused", "[framing]") {
+  CHECK(frame(begin_request() + begin_request()) == FrameState::kBad);
+  CHECK(frame(begin_request() + record(kStdin, {})) == FrameState::kBad);
+  CHECK(frame(begin_request() + record(kParams, "ab", 2)) == FrameState::kBad);
+  CHECK(frame(begin_request() + record(kAbort, {})) == FrameState::kBad);
+  CHECK(frame(begin_request() + record(kParams, {}) + record(kAbort, {})) == FrameState::kBad);
+  CHECK(frame(begin_request(true, 2)) == FrameState::kBad);  // an authorizer
+  CHECK(frame(record(kBegin, std::string(8, '\0'), 0)) == FrameState::kBad);
+  CHECK(frame(record(kBegin, "ab")) == FrameState::kBad);
+  CHECK(frame(record(200, {})) == FrameState::kBad);
+  CHECK(frame("GET / HTTP/1.1\r\n\r\n") == FrameState::kBad);
+  CHECK(frame("\2") == FrameState::kBad);
+}
+
+TEST_CASE("A management record may stand before the request, but not many of them", "[framing]") {
+  const std::string values = record(kGetValues, name_value("FCGI_MAX_CONNS", ""), 0);
+  CHECK(frame(values) == FrameState::kMore);
+  CHECK(frame(values + get("/")) == FrameState::kWhole);
+  std::string many;
+  for (int i = 0; i < 100; ++i) many += values;
+  CHECK(frame(many + get("/")) == FrameState::kBad);
+}
+
+TEST_CASE("Limits hold by what the headers announce, before the bytes are waited for", "[framing]") {
+  const FrameLimits limits{.max_params_bytes = 100, .max_body_bytes = 100};
+  const std::string params = begin_request() + record(kParams, std::string(101, 'a'));
+  CHECK(frame(params, limits) == FrameState::kTooLarge);
+  CHECK(frame(params.substr(0, 24), limits) == FrameState::kTooLarge);
+  const std::string body = fcgi_request({}, std::string(101, 'a'), true, 60);
+  CHECK(frame(body, limits) == FrameState::kTooLarge);
+  CHECK(frame(fcgi_request({}, std::string(100, 'a'), true, 60), limits) == FrameState::kWhole);
+}
+
+TEST_CASE("Random bytes and random damage never make framing read outside its input", "[framing]") {
+  REQUIRE(rc::check("damage", [] {
+    std::string bytes = post("/api/track", "{\"articleId\":\"a\"}");
+    const auto changes = *rc::gen::inRange(0, 8);
+    for (int i = 0; i < changes; ++i) {
+      bytes[*rc::gen::inRange<std::size_t>(0, bytes.size())] = *rc::gen::arbitrary<char>();
+    }
+    bytes.resize(*rc::gen::inRange<std::size_t>(0, bytes.size() + 1));
+    Framer framer{FrameLimits{}};
+    const FrameState whole = framer.advance(bytes);
+    // The verdict on all at once is never "more" when a prefix was already refused.
+    Framer slow{FrameLimits{}};
+    FrameState last = FrameState::kMore;
+    for (std::size_t size = 0; size <= bytes.size() && last == FrameState::kMore; ++size) {
+      last = slow.advance(std::string_view(bytes).substr(0, size));
+    }
+    RC_ASSERT((whole == FrameState::kMore) == (last == FrameState::kMore));
+  }));
+}

@@ -1,0 +1,300 @@
+#include "fcgi/gateway/gateway.h"
+
+#include <boost/asio/steady_timer.hpp>
+#include <catch2/catch.hpp>
+#include <coroutine>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include "tests/support/fcgi_bytes.h"
+#include "tests/support/loop_thread.h"
+#include "tests/support/unix_socket.h"
+
+using namespace freshet;
+using namespace freshet::test;
+using gateway::Gateway;
+using gateway::GatewayOptions;
+using std::chrono::milliseconds;
+
+namespace {
+
+// Suspends a handler until the test lets it go on.
+struct Gate {
+  std::vector<std::coroutine_handle<>> waiting;
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> h) { waiting.push_back(h); }
+  void await_resume() const noexcept {}
+  void open() {
+    for (auto h : std::exchange(waiting, {})) h.resume();
+  }
+};
+
+// A gateway whose application echoes the URI and the body's size; /big answers 3 MB, /wait waits at the gate, /throw throws.
+class Fixture {
+ public:
+  explicit Fixture(GatewayOptions options = {.read_timeout = milliseconds(300), .write_timeout = milliseconds(300)})
+      : path_((directory_.path() / "s").string()), listen_fd_(listen_unix(path_)) {
+    thread_.on_loop([&] {
+      gateway_ = std::make_unique<Gateway>(
+          thread_.loop(), options, [this](Request& q, Response& r) { return answer(q, r); },
+          [](Response& response) { response.status = 503; });
+      gateway_->listen(listen_fd_);
+    });
+  }
+  ~Fixture() {
+    thread_.stop();
+    ::close(listen_fd_);
+  }
+
+  UnixClient client() { return UnixClient(path_); }
+  LoopThread& thread() { return thread_; }
+  Gateway& gateway() { return *gateway_; }
+  Gate& gate() { return gate_; }
+  gateway::GatewayCounters counters() {
+    return thread_.on_loop([&] { return gateway_->counters(); });
+  }
+  std::size_t connections() {
+    return thread_.on_loop([&] { return gateway_->connections(); });
+  }
+  // Waits until `predicate` holds for the counters.
+  template <class Predicate>
+  bool eventually(Predicate predicate) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (std::chrono::steady_clock::now() < deadline) {
+      if (predicate()) return true;
+      std::this_thread::yield();
+    }
+    return false;
+  }
+
+ private:
+  Task<void> answer(Request& request, Response& response) {
+    if (request.uri == "/throw") throw std::runtime_error("a handler's mistake");
+    if (request.uri.starts_with("/wait")) co_await gate_;
+    if (request.uri == "/big") {
+      response.body.assign(3'000'000, 'b');
+    } else {
+      response.body = std::string(request.uri) + " " + std::to_string(request.body.size());
+    }
+  }
+
+  TemporaryDirectory directory_;
+  std::string path_;
+  int listen_fd_;
+  Gate gate_;
+  LoopThread thread_;
+  std::unique_ptr<Gateway> gateway_;
+};
+
+std::string body_of(const std::string& out) { return out.substr(out.find("\r\n\r\n") + 4); }
+
+// Sends one request and waits for its reply's body; "" when the connection was closed instead.
+std::string ask(UnixClient& client, const std::string& request) {
+  if (!client.send(request)) return {};
+  std::string received;
+  while (take_reply(received).bytes == 0) {
+    if (!client.receive(received)) return {};
+  }
+  return body_of(take_reply(received).out);
+}
+
+std::filesystem::path shared_directory() {
+  const char* from_environment = std::getenv("FRESHET_SHARED");
+  return from_environment ? from_environment : FRESHET_SOURCE_DIR "/../shared";
+}
+
+}  // namespace
+
+TEST_CASE("A kept connection serves request after request", "[gateway]") {
+  Fixture fixture;
+  auto client = fixture.client();
+  for (int i = 0; i < 100; ++i) {
+    CHECK(ask(client, post("/a" + std::to_string(i), "12345")) == "/a" + std::to_string(i) + " 5");
+  }
+  CHECK(fixture.counters().accepted == 1);
+  CHECK(fixture.counters().requests == 100);
+  CHECK(fixture.counters().in_flight == 0);
+}
+
+TEST_CASE("A connection that is not to be kept is closed after the reply", "[gateway]") {
+  Fixture fixture;
+  auto client = fixture.client();
+  CHECK(ask(client, get("/once", false)) == "/once 0");
+  CHECK(client.closed_by_peer());
+}
+
+TEST_CASE("A request may arrive byte by byte", "[gateway]") {
+  Fixture fixture;
+  auto client = fixture.client();
+  const std::string request = post("/slow", "{}");
+  for (std::size_t i = 0; i + 1 < request.size(); ++i) REQUIRE(client.send(request.substr(i, 1)));
+  CHECK(ask(client, request.substr(request.size() - 1)) == "/slow 2");
+}
+
+TEST_CASE("A body of eight megabytes arrives whole", "[gateway]") {
+  Fixture fixture({.read_timeout = milliseconds(10000), .write_timeout = milliseconds(10000)});
+  auto client = fixture.client();
+  CHECK(ask(client, post("/bulk", std::string(8 << 20, 'x'))) == "/bulk 8388608");
+}
+
+TEST_CASE("An idle kept connection pins nobody: hundreds stay open while one works", "[gateway]") {
+  Fixture fixture;
+  std::vector<UnixClient> idle;
+  for (int i = 0; i < 300; ++i) idle.push_back(fixture.client());
+  for (auto& client : idle) CHECK(ask(client, get("/i")) == "/i 0");
+  auto busy = fixture.client();
+  for (int i = 0; i < 500; ++i) REQUIRE(ask(busy, get("/b")) == "/b 0");
+  // Idle ones have no deadline: they still answer after others' deadlines have passed.
+  auto half = fixture.client();
+  REQUIRE(half.send(get("/half").substr(0, 20)));
+  CHECK(half.closed_by_peer());
+  for (auto& client : idle) CHECK(ask(client, get("/i")) == "/i 0");
+}
+
+TEST_CASE("A half-sent request is dropped at its deadline, even when it dribbles, and nobody else waits", "[gateway]") {
+  Fixture fixture;
+  auto half = fixture.client();
+  const std::string request = post("/half", std::string(1000, 'x'));
+  REQUIRE(half.send(request.substr(0, 50)));
+  auto other = fixture.client();
+  std::size_t sent = 50;
+  while (half.send(request.substr(sent, 1))) {
+    REQUIRE(++sent < request.size());
+    REQUIRE(ask(other, get("/other")) == "/other 0");
+    pollfd gone{half.fd(), POLLIN, 0};
+    if (poll(&gone, 1, 5) > 0) break;
+  }
+  CHECK(half.closed_by_peer());
+  CHECK(fixture.counters().read_timeouts == 1);
+}
+
+TEST_CASE("A peer that never reads its three megabytes is dropped at its deadline, and nobody else waits", "[gateway]") {
+  Fixture fixture;
+  auto deaf = fixture.client();
+  REQUIRE(deaf.send(get("/big")));
+  auto other = fixture.client();
+  REQUIRE(fixture.eventually([&] {
+    REQUIRE(ask(other, get("/other")) == "/other 0");
+    return fixture.counters().write_timeouts == 1;
+  }));
+  CHECK(fixture.eventually([&] { return fixture.connections() == 1; }));
+}
+
+TEST_CASE("A reply larger than the socket's buffer reaches a peer that reads", "[gateway]") {
+  Fixture fixture;
+  auto client = fixture.client();
+  for (int i = 0; i < 3; ++i) CHECK(ask(client, get("/big")).size() == 3'000'000);
+}
+
+TEST_CASE("A peer that goes away while its request is served costs nothing", "[gateway]") {
+  Fixture fixture;
+  for (int i = 0; i < 200; ++i) {
+    auto client = fixture.client();
+    REQUIRE(client.send(get("/wait")));
+  }
+  REQUIRE(fixture.eventually([&] { return fixture.counters().in_flight == 200; }));
+  fixture.thread().on_loop([&] { fixture.gate().open(); });
+  CHECK(fixture.eventually([&] { return fixture.connections() == 0; }));
+  CHECK(fixture.counters().in_flight == 0);
+  auto client = fixture.client();
+  CHECK(ask(client, get("/after")) == "/after 0");
+}
+
+TEST_CASE("Requests beyond max_in_flight are refused at once and counted", "[gateway]") {
+  Fixture fixture({.max_in_flight = 2});
+  auto a = fixture.client();
+  auto b = fixture.client();
+  auto c = fixture.client();
+  REQUIRE(a.send(get("/wait")));
+  REQUIRE(b.send(get("/wait")));
+  REQUIRE(fixture.eventually([&] { return fixture.counters().in_flight == 2; }));
+  std::string received;
+  REQUIRE(c.send(get("/c")));
+  while (take_reply(received).bytes == 0) REQUIRE(c.receive(received));
+  CHECK(take_reply(received).out.starts_with("Status: 503"));
+  CHECK(fixture.counters().overloaded == 1);
+  fixture.thread().on_loop([&] { fixture.gate().open(); });
+  CHECK(ask(c, get("/c")) == "/c 0");
+}
+
+TEST_CASE("A handler that throws costs its connection and nothing else", "[gateway]") {
+  Fixture fixture;
+  auto bad = fixture.client();
+  REQUIRE(bad.send(get("/throw")));
+  CHECK(bad.closed_by_peer());
+  auto good = fixture.client();
+  CHECK(ask(good, get("/good")) == "/good 0");
+}
+
+TEST_CASE("Draining takes no new connections and never closes a kept one before its deadline", "[gateway]") {
+  Fixture fixture;
+  auto kept = fixture.client();
+  REQUIRE(ask(kept, get("/1")) == "/1 0");
+  std::promise<void> drained;
+  fixture.thread().on_loop([&] {
+    fixture.gateway().drain(std::chrono::steady_clock::now() + std::chrono::seconds(60), [&] { drained.set_value(); });
+  });
+  CHECK(ask(kept, get("/2")) == "/2 0");
+  auto late = fixture.client();  // waits in the backlog, for another worker
+  REQUIRE(late.send(get("/late")));
+  CHECK(ask(kept, get("/3")) == "/3 0");
+  auto done = drained.get_future();
+  CHECK(done.wait_for(milliseconds(0)) == std::future_status::timeout);
+  CHECK(fixture.connections() == 1);
+  kept.close();  // the peer closes first
+  CHECK(done.wait_for(std::chrono::seconds(10)) == std::future_status::ready);
+}
+
+TEST_CASE("At the deadline of a drain idle connections are closed and busy ones get their reply", "[gateway]") {
+  Fixture fixture;
+  auto idle = fixture.client();
+  REQUIRE(ask(idle, get("/1")) == "/1 0");
+  auto busy = fixture.client();
+  REQUIRE(busy.send(get("/wait/busy")));
+  REQUIRE(fixture.eventually([&] { return fixture.counters().in_flight == 1; }));
+  std::promise<void> drained;
+  fixture.thread().on_loop([&] {
+    fixture.gateway().drain(std::chrono::steady_clock::now() + milliseconds(50), [&] { drained.set_value(); });
+  });
+  CHECK(idle.closed_by_peer());
+  fixture.thread().on_loop([&] { fixture.gate().open(); });
+  std::string received;
+  while (take_reply(received).bytes == 0) REQUIRE(busy.receive(received));
+  CHECK(body_of(take_reply(received).out) == "/wait/busy 0");
+  CHECK(busy.closed_by_peer());
+  CHECK(drained.get_future().wait_for(std::chrono::seconds(10)) == std::future_status::ready);
+}
+
+TEST_CASE("Malformed streams leave the gateway available", "[gateway]") {
+  const auto corpus = shared_directory() / "corpora" / "fcgi-malformed";
+  if (!std::filesystem::exists(corpus)) {
+    std::cout << "SKIPPED: no " << corpus << " (set FRESHET_SHARED)\n";
+    return;
+  }
+  Fixture fixture;
+  std::size_t streams = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(corpus)) {
+    if (entry.path().extension() != ".bin") continue;
+    ++streams;
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+    const std::string name = entry.path().filename().string();
+    CAPTURE(name);
+    auto hostile = fixture.client();
+    hostile.send(bytes);
+    auto other = fixture.client();
+    CHECK(ask(other, get("/alive")) == "/alive 0");
+    const bool is_request = name == "00_ok.bin" || name == "10_get_values.bin" || name == "16_pad_255.bin";
+    if (is_request) {
+      std::string received;
+      while (take_reply(received).bytes == 0) REQUIRE(hostile.receive(received));
+      CHECK(take_reply(received).out.starts_with("Status: 200"));
+    } else if (!bytes.empty()) {
+      CHECK(hostile.closed_by_peer());  // at once, or at the deadline of a half-sent one
+    }
+  }
+  CHECK(streams == 18);
+}

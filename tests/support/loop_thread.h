@@ -1,0 +1,44 @@
+// An EventLoop on a thread of its own, so that a test can be the blocking peer. What belongs to the loop is touched through on_loop().
+#pragma once
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+#include <functional>
+#include <future>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "core/async/event_loop.h"
+
+namespace freshet::test {
+
+class LoopThread {
+ public:
+  LoopThread() : thread_([this] { loop_.run(); }) {}
+  LoopThread(const LoopThread&) = delete;
+  LoopThread& operator=(const LoopThread&) = delete;
+  ~LoopThread() { stop(); }
+
+  EventLoop& loop() { return loop_; }
+  // Runs `work` on the loop's thread and gives back what it returns.
+  template <class Work>
+  auto on_loop(Work work) {
+    std::packaged_task<decltype(work())()> task(std::move(work));
+    auto result = task.get_future();
+    boost::asio::post(loop_.io(), std::ref(task));
+    return result.get();
+  }
+  // After this the test's thread may touch everything.
+  void stop() {
+    loop_.stop();
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  EventLoop loop_;
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> guard_{loop_.io().get_executor()};
+  std::thread thread_;
+};
+
+}  // namespace freshet::test
