@@ -44,7 +44,7 @@ def run(contender, connections, seconds, script_args=()):
         turn = finish(wrk, seconds)
     for name, pids in groups.items():
         turn.cpu_us[name] = (procs.cpu_us(pids) - before[name]) / max(turn.requests, 1)
-    turn.progress = progress
+    turn.progress = dict(progress, opened=connections)
     if turn.failed():
         turn.problems.append(f"errors {turn.errors}")
     if progress["stalled"]:
@@ -94,6 +94,11 @@ def _watch_connections(port, connections, seconds, wrk):
         return {"connections": 0, "stalled": 0 if len(second) == connections else connections, "slowest_share": 0.0}
     return {"connections": len(gains), "stalled": sum(1 for gain in gains if gain <= 0),
             "slowest_share": min(gains) / max(statistics.median(gains), 1)}
+
+
+def connections_to(port):
+    """How many connections of this machine to `port` are open."""
+    return len(_received(port))
 
 
 def _received(port):

@@ -36,12 +36,16 @@ def script_text(path):
 
 @dataclass
 class Contender:
-    """One thing to measure: a URL of a deployment, and the wrk script that asks it."""
+    """One thing to measure: a URL of a deployment, and the wrk script that asks it.
+
+    internal: it is on the deployment's internal server. counts_all: it counts every report as a view.
+    """
     name: str
     deployment: object
     path: str = "/"
     script: str = "get.lua"
     internal: bool = False
+    counts_all: bool = False
 
     @property
     def url(self):
@@ -107,6 +111,16 @@ class Peer:
     def master_pid(self):
         return self._servers["worker"].pid
 
+    def ready_command(self, copy):
+        """The arguments that start a second worker of the same configuration whose socket lies under `copy`."""
+        os.makedirs(copy, exist_ok=True)
+        config = self.render(f"{self.name}/php-fpm.conf.in", "second.conf")
+        with open(config, encoding="utf-8") as file:
+            text = file.read().replace(self.run, copy)
+        with open(config, "w", encoding="utf-8") as file:
+            file.write(text)
+        return php_command(config)
+
     def stop(self):
         for name in ("nginx", "worker"):
             if name in self._servers:
@@ -132,13 +146,17 @@ def libfcgi_echo(run_directory):
     return peer.start_nginx()
 
 
+def php_command(config):
+    return ["php-fpm8.2", "--nodaemonize", "--fpm-config", config] + (["-R"] if os.geteuid() == 0 else [])
+
+
 def php_fpm(run_directory, children=PHP_CHILDREN):
     """PHP-FPM + phpredis, on a persistent connection."""
     as_root = os.geteuid() == 0
     peer = Peer("php-fpm", run_directory, with_redis=True,
                 tokens={"CHILDREN": str(children), "FPM_USER": "user = root\ngroup = root" if as_root else ""})
     config = peer.render("php-fpm/php-fpm.conf.in")
-    peer.add_worker(["php-fpm8.2", "--nodaemonize", "--fpm-config", config] + (["-R"] if as_root else []), "php-fpm.sock")
+    peer.add_worker(php_command(config), "php-fpm.sock")
     return peer.start_nginx()
 
 

@@ -1,0 +1,161 @@
+"""Freshet itself, as scripts/run starts it, on the same terms as its peers."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import procs
+from procs import BenchError, Server, wait_until
+from peers import ROOT
+from redis_server import RedisServer
+
+RUN_LIMIT_S = 900  # scripts/run builds when something has changed
+READY_LIMIT_S = 10
+
+
+def build():
+    """Builds the release preset; seconds when nothing changed."""
+    for argv in (["cmake", "--preset", "release"], ["cmake", "--build", "--preset", "release", "-j", "2", "--target", "freshetd"]):
+        done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise BenchError(f"{' '.join(argv)}: {(done.stdout + done.stderr)[-2000:]}")
+
+
+def exists():
+    return os.path.exists(os.path.join(ROOT, "scripts", "run"))
+
+
+class Ours:
+    """One running instance: redis-server from here, nginx and freshetd from scripts/run."""
+
+    def __init__(self, run_directory, name="freshet"):
+        self.name = name
+        self.state = os.path.join(run_directory, name)
+        self.port, self.internal_port = procs.free_port(), procs.free_port()
+        self.redis = RedisServer(os.path.join(run_directory, name + "-redis"))
+        done = subprocess.run(
+            [os.path.join(ROOT, "scripts", "run"), "--detach", "--no-sample", "--no-limits", "--state", self.state,
+             "--port", str(self.port), "--internal-port", str(self.internal_port),
+             "--redis", "unix://" + self.redis.socket_path],
+            capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
+        if done.returncode != 0:
+            self.redis.stop()
+            raise BenchError(f"scripts/run: {(done.stdout + done.stderr)[-2000:]}")
+        self.fcgi_socket = os.path.join(self.state, "run", "freshetd.sock")
+        self._roots = {"nginx": root_of(listeners(tcp_port=self.port)),
+                       "worker": root_of(listeners(unix_path=self.fcgi_socket)), "redis": self.redis.server.pid}
+        self._one_nginx_worker()
+
+    def _one_nginx_worker(self):
+        """Gives nginx as many worker processes as the peers have. Everything else stays as shipped."""
+        master = self._roots["nginx"]
+        words = _command_line(master)
+        config = words[words.index("-c") + 1]
+        with open(config, encoding="utf-8") as file:
+            text = file.read()
+        with open(config, "w", encoding="utf-8") as file:
+            file.write(re.sub(r"(?m)^worker_processes\s+\S+;", "worker_processes 1;", text))
+        os.kill(master, signal.SIGHUP)
+        wait_until(lambda: _nginx_workers(master) == 1, "nginx to run one worker process")
+
+    def port_of(self, contender):
+        return self.internal_port if contender.internal else self.port
+
+    def redis_client(self):
+        return self.redis.client
+
+    def groups(self):
+        return {name: procs.family(root) for name, root in self._roots.items()}
+
+    def master_pid(self):
+        return self._roots["worker"]
+
+    def stop(self):
+        subprocess.run([os.path.join(ROOT, "scripts", "run"), "--stop", "--state", self.state],
+                       capture_output=True, timeout=60, check=False)
+        self.redis.stop()
+
+    def ready_command(self, copy):
+        """The arguments that start a second freshetd of the same configuration whose files lie under `copy`."""
+        words = _command_line(self.master_pid())
+        config = words[words.index("-y") + 1]
+        shutil.copytree(self.state, copy, ignore=lambda directory, names: [
+            name for name in names if not os.path.isfile(os.path.join(directory, name))
+            and not os.path.isdir(os.path.join(directory, name))])
+        moved = config.replace(self.state, copy)
+        with open(config, encoding="utf-8") as file:
+            text = file.read().replace(self.state, copy)
+        with open(moved, "w", encoding="utf-8") as file:
+            file.write(text)
+        program = os.readlink(f"/proc/{self.master_pid()}/exe")
+        return [program] + [moved if word == config else word for word in words[1:]]
+
+
+def milliseconds_to_ready(argv, directory):
+    """Starts a program, waits until it tells systemd's notification socket READY=1, ends it; milliseconds between."""
+    path = os.path.join(directory, "notify.sock")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+        notify.bind(path)
+        os.chmod(path, 0o777)
+        notify.settimeout(READY_LIMIT_S)
+        started = time.monotonic()
+        server = Server(argv[0], argv, os.path.join(directory, "start.log"), {"NOTIFY_SOCKET": path})
+        try:
+            while b"READY=1" not in notify.recv(4096):
+                pass
+            return (time.monotonic() - started) * 1e3
+        except TimeoutError:
+            raise BenchError(f"{argv[0]} was not ready within {READY_LIMIT_S} s") from None
+        finally:
+            server.stop()
+            os.unlink(path)
+
+
+def listeners(tcp_port=None, unix_path=None):
+    """pids that hold the listening socket of a TCP port or of a unix socket's path."""
+    inodes = set()
+    if tcp_port is not None:
+        for line in _rows("/proc/net/tcp"):
+            if line[3] == "0A" and int(line[1].rpartition(":")[2], 16) == tcp_port:
+                inodes.add(line[9])
+    else:
+        for line in _rows("/proc/net/unix"):
+            if len(line) == 8 and line[7] == unix_path and line[3] == "00010000":
+                inodes.add(line[6])
+    names = {f"socket:[{inode}]" for inode in inodes}
+    return [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and _holds(pid, names)]
+
+
+def root_of(pids):
+    """The one process among `pids` whose family contains all of them."""
+    for pid in pids:
+        if set(pids) <= set(procs.family(pid)):
+            return pid
+    raise BenchError(f"no common master of the processes {pids}")
+
+
+def _rows(path):
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return [line.split() for line in file.read().splitlines()[1:]]
+
+
+def _holds(pid, names):
+    try:
+        return any(os.readlink(f"/proc/{pid}/fd/{fd}") in names for fd in os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return False
+
+
+def _command_line(pid):
+    with open(f"/proc/{pid}/cmdline", "rb") as file:
+        text = file.read().rstrip(b"\0").decode()
+    # nginx rewrites its title: "nginx: master process nginx -c …", one string
+    return text.split("\0") if "\0" in text else text.split()
+
+
+def _nginx_workers(master):
+    return sum(1 for pid in procs.family(master) if "worker process" in " ".join(_command_line(pid)))

@@ -1,0 +1,67 @@
+"""What the figures should be. A ratio is ours divided by the named contender's, measured in the same run."""
+
+from dataclasses import dataclass
+
+SEED_PHP, OUR_PHP = "PHP-FPM, seed's script", "PHP-FPM, our script"
+SEED_LUA, OUR_LUA = "nginx-lua, seed's script", "nginx-lua, our script"
+
+
+@dataclass(frozen=True)
+class Target:
+    """`limit` of a figure in a section: a ratio to `contender` (figure named as in turns.FIGURES) or, when figure is
+    empty, the single value labelled `contender`."""
+    name: str
+    section: str
+    contender: str
+    figure: str
+    at_least: bool
+    limit: float
+
+    def measured(self, sections):
+        """The figure, or None when this run did not measure it."""
+        section = next((section for section in sections if section.key == self.section), None)
+        if section is None:
+            return None
+        if not self.figure:
+            return section.value(self.contender)
+        row = section.row(self.contender)
+        return row.ratio.get(self.figure) if row and section.rows[0].contender.startswith("freshet") else None
+
+    def reached(self, value):
+        return value >= self.limit if self.at_least else value <= self.limit
+
+    def describe(self):
+        what = {"per_second": "req/s ÷ that of", "cpu_us": "CPU ÷ that of", "p99_us": "p99 ÷ that of", "": ""}[self.figure]
+        return f"{self.name} {what} {self.contender}".replace("  ", " ")
+
+
+def at_least(name, section, contender, figure, limit):
+    return Target(name, section, contender, figure, True, limit)
+
+
+def at_most(name, section, contender, figure, limit):
+    return Target(name, section, contender, figure, False, limit)
+
+
+TARGETS = [
+    at_most("P1 ping:", "ping", "libfcgi echo", "cpu_us", 0.5),
+    at_most("P1 ping:", "ping", "PHP-FPM hello", "cpu_us", 0.4),
+    *(at_least(f"P2 track at {n}:", f"track-{n}", peer, "per_second", 3.0) for n in (8, 32, 128) for peer in (SEED_PHP, OUR_PHP)),
+    *(at_most(f"P2 track at {n}:", f"track-{n}", SEED_PHP, "p99_us", 1.0) for n in (8, 32, 128)),
+    at_least("P2 track at 32:", "track-32", SEED_LUA, "per_second", 1.2),
+    at_most("P2 track at 32:", "track-32", SEED_LUA, "cpu_us", 0.85),
+    at_least("P2 track at 128:", "track-128", SEED_LUA, "per_second", 1.4),
+    at_most("P2 track at 128:", "track-128", SEED_LUA, "cpu_us", 0.7),
+    at_most("P2 track at 128:", "track-128", SEED_LUA, "p99_us", 1.0),
+    at_least("P2 track at 32 (stretch):", "track-32", OUR_LUA, "per_second", 1.0),
+    at_most("P2 track at 32:", "track-32", OUR_LUA, "cpu_us", 1.05),
+    at_least("P2 track at 128:", "track-128", OUR_LUA, "per_second", 1.0),
+    at_most("P2 track at 128:", "track-128", OUR_LUA, "cpu_us", 0.85),
+    at_most("P2 track at 128:", "track-128", OUR_LUA, "p99_us", 1.0),
+    at_least("P3 hot, cache hit:", "hot-hit", "nginx return 200", "per_second", 0.7),
+    at_most("P3 hot, from the worker:", "hot-miss", "freshet ping", "cpu_us", 1.2),
+    at_most("P8", "memory", "freshet: largest worker", "", 6.0),
+    at_most("P9 track, a million articles:", "growth", "freshet track, 1,000 articles", "cpu_us", 1.4),
+    at_most("P10", "start", "freshet: start to READY", "", 200.0),
+    at_most("P10", "start", "freshet: failed requests in 20 reloads", "", 0.0),
+]
