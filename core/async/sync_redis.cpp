@@ -1,0 +1,126 @@
+#include "core/async/sync_redis.h"
+
+#include <sys/time.h>
+
+#include <cerrno>
+
+extern "C" {
+#include <hiredis/hiredis.h>
+}
+
+namespace freshet::redis {
+namespace {
+
+timeval to_timeval(milliseconds span) {
+  timeval out{};
+  out.tv_sec = static_cast<time_t>(span.count() / 1000);
+  out.tv_usec = static_cast<suseconds_t>(span.count() % 1000 * 1000);
+  return out;
+}
+
+bool timed_out(const redisContext& context) {
+  return context.err == REDIS_ERR_IO && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+}  // namespace
+
+void SyncRedis::Closer::operator()(redisContext* context) const noexcept { redisFree(context); }
+
+SyncRedis::SyncRedis(Endpoint endpoint, milliseconds timeout, std::span<const Script> scripts)
+    : endpoint_(std::move(endpoint)), timeout_(timeout), scripts_(scripts) {}
+
+SyncRedis::~SyncRedis() = default;
+
+Task<Result<Replies>> SyncRedis::run(const Pipeline& pipeline) { co_return call(pipeline); }
+
+Result<void> SyncRedis::connect() {
+  const timeval limit = to_timeval(timeout_);
+  context_.reset(endpoint_.unix_path.empty()
+                     ? redisConnectWithTimeout(endpoint_.host.c_str(), endpoint_.port, limit)
+                     : redisConnectUnixWithTimeout(endpoint_.unix_path.c_str(), limit));
+  if (!context_ || context_->err || redisSetTimeout(context_.get(), limit) != REDIS_OK) {
+    const std::string why = context_ ? context_->errstr : "out of memory";
+    context_.reset();
+    return fail(ErrorCode::kUnavailable, "redis_away", {}, why);
+  }
+  Pipeline hello;
+  if (!endpoint_.password.empty()) {
+    if (endpoint_.username.empty())
+      hello.add("AUTH", endpoint_.password);
+    else
+      hello.add("AUTH", endpoint_.username, endpoint_.password);
+  }
+  if (endpoint_.db != 0) hello.add("SELECT", endpoint_.db);
+  hello.add("PING");
+  const auto replies = exchange(hello);
+  if (!replies) return fail(ErrorCode::kUnavailable, "redis_away", {}, replies.error().detail);
+  for (const Reply& each : *replies) {
+    if (!each.is_error()) continue;
+    const Error error = classify(each.error());
+    context_.reset();
+    return tl::unexpected(error);
+  }
+  return {};
+}
+
+Result<Replies> SyncRedis::exchange(const Pipeline& pipeline) {
+  const std::string_view bytes = pipeline.bytes();
+  if (redisAppendFormattedCommand(context_.get(), bytes.data(), bytes.size()) != REDIS_OK) {
+    context_.reset();
+    return fail(ErrorCode::kUnavailable, "redis_away", {}, "out of memory");
+  }
+  Replies replies;
+  replies.reserve(pipeline.size());
+  for (std::size_t i = 0; i < pipeline.size(); ++i) {
+    void* raw = nullptr;
+    if (redisGetReply(context_.get(), &raw) != REDIS_OK) {
+      const std::string_view reason = timed_out(*context_) ? "redis_timeout" : "redis_lost";
+      const std::string why = context_->errstr;
+      context_.reset();
+      return fail(ErrorCode::kUnknownOutcome, reason, {}, why);
+    }
+    replies.emplace_back(static_cast<redisReply*>(raw));
+  }
+  return replies;
+}
+
+Result<void> SyncRedis::load_scripts() {
+  Pipeline load;
+  for (const Script& script : scripts_) load.add("SCRIPT", "LOAD", script.source);
+  if (load.empty()) return {};
+  const auto replies = exchange(load);
+  if (!replies) return tl::unexpected(replies.error());
+  for (const Reply& each : *replies) {
+    if (each.is_error()) return tl::unexpected(classify(each.error()));
+  }
+  return {};
+}
+
+Result<Replies> SyncRedis::call(const Pipeline& pipeline) {
+  if (pipeline.empty()) return Replies();
+  if (!context_) {
+    if (auto ok = connect(); !ok) return tl::unexpected(ok.error());
+  }
+  auto replies = exchange(pipeline);
+  if (!replies) return replies;
+  std::vector<std::size_t> unknown;
+  for (std::size_t i = 0; i < replies->size(); ++i) {
+    if ((*replies)[i].error().starts_with("NOSCRIPT")) unknown.push_back(i);
+  }
+  if (unknown.empty()) return replies;
+  if (auto ok = load_scripts(); !ok) return tl::unexpected(ok.error());
+  for (const std::size_t i : unknown) {
+    // Once more, each alone: what was sent beside it has been done already.
+    const std::string_view command = pipeline.at(i);
+    void* raw = nullptr;
+    if (redisAppendFormattedCommand(context_.get(), command.data(), command.size()) != REDIS_OK ||
+        redisGetReply(context_.get(), &raw) != REDIS_OK) {
+      context_.reset();
+      return fail(ErrorCode::kUnknownOutcome, "redis_lost");
+    }
+    (*replies)[i] = Reply(static_cast<redisReply*>(raw));
+  }
+  return replies;
+}
+
+}  // namespace freshet::redis

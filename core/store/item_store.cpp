@@ -1,0 +1,276 @@
+#include "core/store/item_store.h"
+
+#include <algorithm>
+
+#include "core/store/fields.h"
+#include "core/store/scripts.h"
+
+namespace freshet::store {
+namespace {
+
+using redis::Pipeline;
+
+constexpr std::size_t kBatch = 500;
+// Two writers of one item meet rarely; whoever loses so often is told.
+constexpr int kAttempts = 4;
+constexpr std::int64_t kHourSeconds = 3600;
+
+std::int64_t unix_s(UnixSeconds at) { return at.time_since_epoch().count(); }
+
+// A tag is an id and has no blanks.
+std::string join_tags(const std::vector<TagName>& tags) {
+  std::string out;
+  for (const TagName& tag : tags) {
+    if (!out.empty()) out += ' ';
+    out += tag.str();
+  }
+  return out;
+}
+
+std::vector<std::pair<std::string_view, std::string>> fields_of(const feed::Item& item) {
+  std::vector<std::pair<std::string_view, std::string>> out{
+      {"title", item.title},
+      {"published_at", std::to_string(unix_s(item.published_at))},
+      {"tags", join_tags(item.tags)},
+      {"hidden", item.hidden ? "1" : "0"}};
+  if (!item.text.empty()) out.emplace_back("text", item.text);
+  if (!item.author.empty()) out.emplace_back("author", item.author);
+  if (!item.url.empty()) out.emplace_back("url", item.url);
+  if (item.update_time) out.emplace_back("update_time", std::to_string(unix_s(*item.update_time)));
+  return out;
+}
+
+std::int64_t hour_of(std::string_view date) { return whole(date) / kHourSeconds; }
+
+Error first_error(const redis::Replies& replies) {
+  for (const redis::Reply& each : replies) {
+    if (each.is_error()) return redis::classify(each.error());
+  }
+  return {};
+}
+
+bool any_error(const redis::Replies& replies) {
+  return std::any_of(replies.begin(), replies.end(), [](const auto& each) { return each.is_error(); });
+}
+
+}  // namespace
+
+RedisItemStore::RedisItemStore(redis::Redis& redis, const Settings& settings, Keys keys)
+    : redis_(redis), engagement_(settings.engagement), list_(settings.list), keys_(std::move(keys)) {}
+
+Task<Result<void>> RedisItemStore::put(const feed::Item& item) {
+  std::vector<Change> one;
+  one.push_back(Change{&item, false, {}, {}, {}});
+  co_return co_await write(std::move(one));
+}
+
+Task<Result<void>> RedisItemStore::put_many(const std::vector<feed::Item>& items) {
+  for (std::size_t from = 0; from < items.size(); from += kBatch) {
+    std::vector<Change> batch;
+    for (std::size_t i = from; i < std::min(from + kBatch, items.size()); ++i)
+      batch.push_back(Change{&items[i], false, {}, {}, {}});
+    if (auto ok = co_await write(std::move(batch)); !ok) co_return ok;
+  }
+  co_return Result<void>();
+}
+
+Task<Result<void>> RedisItemStore::remove(const ItemId& id) {
+  feed::Item item;
+  item.id = id;
+  std::vector<Change> one;
+  one.push_back(Change{&item, true, {}, {}, {}});
+  co_return co_await write(std::move(one));
+}
+
+// --- read, write, and again whatever changed in between
+
+Task<Result<void>> RedisItemStore::write(std::vector<Change> changes) {
+  for (int attempt = 0; attempt < kAttempts && !changes.empty(); ++attempt) {
+    if (auto read = co_await read_old(changes); !read) co_return read;
+    auto left = keys_.hash_tags() ? co_await write_with_tags(changes) : co_await write_once(changes);
+    if (!left) co_return tl::unexpected(left.error());
+    changes = std::move(*left);
+  }
+  if (!changes.empty())
+    co_return fail(ErrorCode::kConflict, "item_busy", "id", changes.front().item->id.str());
+  co_return Result<void>();
+}
+
+Task<Result<void>> RedisItemStore::read_old(std::vector<Change>& changes) {
+  Pipeline command;
+  for (const Change& each : changes) {
+    const std::string_view id = each.item->id.view();
+    command.add("HMGET", keys_.item(id), "tags", "published_at").add("GET", keys_.first_ts(id));
+  }
+  auto replies = co_await redis_.run(command);
+  if (!replies) co_return tl::unexpected(replies.error());
+  if (any_error(*replies)) co_return tl::unexpected(first_error(*replies));
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    const redis::Reply& item = (*replies)[2 * i];
+    Change& change = changes[i];
+    change.old_tags = std::string(text_at(item, 0));
+    change.old_date =
+        std::string(item[1].is_nil() ? (*replies)[2 * i + 1].string().value_or("") : text_at(item, 1));
+    change.gone.clear();
+    for (const std::string_view tag : words(change.old_tags)) {
+      const auto& now = change.item->tags;
+      const bool kept =
+          std::any_of(now.begin(), now.end(), [&](const TagName& t) { return t.view() == tag; });
+      if (!kept) change.gone.push_back(tag);
+    }
+  }
+  co_return Result<void>();
+}
+
+Task<Result<std::vector<RedisItemStore::Change>>> RedisItemStore::write_once(std::vector<Change>& changes) {
+  Pipeline command;
+  for (const Change& each : changes) append_put(command, each);
+  auto replies = co_await redis_.run(command);
+  if (!replies) co_return tl::unexpected(replies.error());
+  if (any_error(*replies)) co_return tl::unexpected(first_error(*replies));
+  std::vector<Change> again;
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    if ((*replies)[i].string().value_or("") == "RETRY")
+      again.push_back(Change{changes[i].item, changes[i].remove, {}, {}, {}});
+  }
+  co_return again;
+}
+
+// The item and the lists lie in different slots. What must not be seen leaves the lists first, what may be
+// seen enters them last: a crash between the two never shows a hidden item, and the write that was not
+// acknowledged is done again by its caller.
+Task<Result<std::vector<RedisItemStore::Change>>> RedisItemStore::write_with_tags(
+    std::vector<Change>& changes) {
+  Pipeline dark;
+  for (const Change& each : changes) {
+    if (each.dark()) append_index(dark, each, redis::Reply());
+  }
+  if (!dark.empty()) {
+    auto replies = co_await redis_.run(dark);
+    if (!replies) co_return tl::unexpected(replies.error());
+    if (any_error(*replies)) co_return tl::unexpected(first_error(*replies));
+  }
+  Pipeline command;
+  for (const Change& each : changes) append_put(command, each);
+  auto placed = co_await redis_.run(command);
+  if (!placed) co_return tl::unexpected(placed.error());
+  if (any_error(*placed)) co_return tl::unexpected(first_error(*placed));
+  std::vector<Change> again;
+  Pipeline lit;
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    const redis::Reply& reply = (*placed)[i];
+    if (reply.string().value_or("") == "RETRY")
+      again.push_back(Change{changes[i].item, changes[i].remove, {}, {}, {}});
+    else if (!changes[i].dark())
+      append_index(lit, changes[i], reply);
+  }
+  if (!lit.empty()) {
+    auto replies = co_await redis_.run(lit);
+    if (!replies) co_return tl::unexpected(replies.error());
+    if (any_error(*replies)) co_return tl::unexpected(first_error(*replies));
+  }
+  co_return again;
+}
+
+void RedisItemStore::append_place_keys(Pipeline& out, const Change& change) const {
+  out.arg(keys_.rank())
+      .arg(keys_.score())
+      .arg(keys_.published())
+      .arg(keys_.current_index())
+      .arg(keys_.hidden())
+      .arg(keys_.epoch())
+      .arg(keys_.current(hour_of(change.old_date)))
+      .arg(keys_.current(unix_s(change.item->published_at) / kHourSeconds));
+  for (const std::string_view tag : change.gone) out.arg(keys_.tag(tag));
+  for (const TagName& tag : change.item->tags) out.arg(keys_.tag(tag.view()));
+}
+
+void RedisItemStore::append_put(Pipeline& out, const Change& change) const {
+  const feed::Item& item = *change.item;
+  const std::string_view id = item.id.view();
+  const auto fields = fields_of(item);
+  const std::size_t place_keys = keys_.hash_tags() ? 0 : 8 + change.gone.size() + item.tags.size();
+  out.script(scripts::kItemPut, 7 + place_keys, 15 + 2 * fields.size())
+      .arg(keys_.item(id))
+      .arg(keys_.first_ts(id))
+      .arg(keys_.pv(id))
+      .arg(keys_.uv_hll(id))
+      .arg(keys_.dwell_sum(id))
+      .arg(keys_.dwell_count(id))
+      .arg(keys_.views(id));
+  if (!keys_.hash_tags()) append_place_keys(out, change);
+  out.arg(id).arg(change.old_tags).arg(change.old_date).arg(change.remove ? 1 : 0).arg(item.hidden ? 1 : 0);
+  out.arg(unix_s(item.published_at))
+      .arg(engagement_.pv_weight)
+      .arg(engagement_.uv_weight)
+      .arg(engagement_.dwell_weight)
+      .arg(engagement_.dwell_prior_views)
+      .arg(engagement_.dwell_prior_ms)
+      .arg(engagement_.half_life.count())
+      .arg(engagement_.counter_ttl.count())
+      .arg(list_.max_members)
+      .arg(change.gone.size());
+  for (const auto& [name, value] : fields) out.arg(name).arg(value);
+}
+
+void RedisItemStore::append_index(Pipeline& out, const Change& change, const redis::Reply& placed) const {
+  const feed::Item& item = *change.item;
+  out.script(scripts::kItemIndex, 8 + change.gone.size() + item.tags.size(), 11);
+  append_place_keys(out, change);
+  out.arg(item.id.view()).arg(change.remove ? 1 : 0).arg(item.hidden ? 1 : 0);
+  out.arg(change.dark() ? "1" : text_at(placed, 0)).arg(text_at(placed, 1)).arg(unix_s(item.published_at));
+  out.arg(text_at(placed, 2)).arg(text_at(placed, 3)).arg(engagement_.counter_ttl.count());
+  out.arg(list_.max_members).arg(change.gone.size());
+}
+
+// --- reading
+
+Task<Result<feed::Item>> RedisItemStore::get(const ItemId& id) {
+  Pipeline command;
+  command.add("HMGET", keys_.item(id.view()), "published_at", "title", "text", "author", "url", "tags",
+              "update_time", "hidden");
+  auto reply = co_await redis::run_one(redis_, command);
+  if (!reply) co_return tl::unexpected(reply.error());
+  const redis::Reply& fields = *reply;
+  const auto published = parse<std::int64_t>(text_at(fields, 0));
+  if (!published) co_return fail(ErrorCode::kNotFound, "unknown_item", "id");
+  feed::Item item;
+  item.id = id;
+  item.published_at = UnixSeconds{seconds{*published}};
+  item.title = std::string(text_at(fields, 1));
+  item.text = std::string(text_at(fields, 2));
+  item.author = std::string(text_at(fields, 3));
+  item.url = std::string(text_at(fields, 4));
+  for (const std::string_view tag : words(text_at(fields, 5)))
+    item.tags.push_back(TagName::trusted(std::string(tag)));
+  if (const auto updated = parse<std::int64_t>(text_at(fields, 6)))
+    item.update_time = UnixSeconds{seconds{*updated}};
+  item.hidden = text_at(fields, 7) == "1";
+  co_return item;
+}
+
+Task<Result<std::vector<feed::ItemCard>>> RedisItemStore::cards(const std::vector<ItemId>& ids) {
+  std::vector<feed::ItemCard> out;
+  if (ids.empty()) co_return out;
+  Pipeline command;
+  for (const ItemId& id : ids)
+    command.add("HMGET", keys_.item(id.view()), "published_at", "title", "url", "author", "tags");
+  auto replies = co_await redis_.run(command);
+  if (!replies) co_return tl::unexpected(replies.error());
+  if (any_error(*replies)) co_return tl::unexpected(first_error(*replies));
+  out.reserve(ids.size());
+  for (const redis::Reply& fields : *replies) {
+    feed::ItemCard card;
+    card.known = !fields[0].is_nil();
+    if (card.known) {
+      card.title = std::string(text_at(fields, 1));
+      card.url = std::string(text_at(fields, 2));
+      card.author = std::string(text_at(fields, 3));
+      for (const std::string_view tag : words(text_at(fields, 4))) card.tags.emplace_back(tag);
+    }
+    out.push_back(std::move(card));
+  }
+  co_return out;
+}
+
+}  // namespace freshet::store

@@ -1,0 +1,118 @@
+// Every name in Redis that is ours, with its type and how long it lives. No other file builds a name.
+//
+// With hash tags the id of an item stands inside literal braces, hot:pv:{abc}, so that all keys of one script
+// about one item share a Cluster slot; names that belong to no item begin with {hot} instead of hot, which
+// puts them into one slot of their own. Names cannot collide: ids contain no ':' and no braces, and "hll" and
+// "list" are not ids (core/base/ids.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/base/ids.h"
+#include "core/base/time.h"
+#include "core/feed/ports.h"
+
+namespace freshet::store {
+
+inline constexpr seconds kEventTtl{
+    86400};  // how long an event id is remembered; track.lua and view.lua say it too
+inline constexpr milliseconds kListLockTtl{1000};  // a builder that takes longer loses its turn
+inline constexpr seconds kRebuildLockTtl{60};      // renewed with every batch
+
+class Keys {
+ public:
+  // `prefix` comes before every name (redis.key_prefix; without braces when hash_tags).
+  Keys(std::string prefix, bool hash_tags) : prefix_(std::move(prefix)), hash_tags_(hash_tags) {}
+  bool hash_tags() const { return hash_tags_; }
+
+  // --- Of one item: counters (engagement.counter_ttl since the last PV, renewed once a day)
+  std::string pv(std::string_view id) const { return of_item("hot:pv:", id); }                // String
+  std::string uv_hll(std::string_view id) const { return of_item("hot:uv:hll:", id); }        // HyperLogLog
+  std::string dwell_sum(std::string_view id) const { return of_item("hot:dwell:sum:", id); }  // String, ms
+  std::string dwell_count(std::string_view id) const { return of_item("hot:dwell:cnt:", id); }
+  std::string first_ts(std::string_view id) const { return of_item("hot:first_ts:", id); }  // String, unix s
+  std::string session(std::string_view id, std::string_view session) const;    // String, ms; session window
+  std::string track_event(std::string_view id, std::string_view event) const;  // String, the reply; kEventTtl
+  std::string views(std::string_view id) const {
+    return of_item("hot:views:", id);
+  }                                                                            // Hash; views.counter_ttl
+  std::string dedup(std::string_view id, std::string_view fingerprint) const;  // String; views.dedup_window
+  std::string uv_day(std::string_view id, UnixSeconds day) const;              // Set; views.uv_ttl
+  std::string view_event(std::string_view id, std::string_view event) const;   // String, the reply; kEventTtl
+  std::string item(std::string_view id) const { return of_item("item:", id); }  // Hash; permanent
+
+  // --- Of all items: permanent, each capped by list.max_members or by the number of items
+  std::string rank() const { return of_all(":rank"); }            // ZSET of rank keys
+  std::string rank_next() const { return of_all(":rank:next"); }  // ZSET while rebuilding
+  std::string rank_meta() const { return of_all(":rank:meta"); }  // Hash: half-life and weights
+  std::string rank_lock() const { return of_all(":rank:lock"); }  // String; kRebuildLockTtl
+  std::string score() const { return of_all(":score"); }          // ZSET, mode = accumulate
+  std::string published() const { return of_all(":published"); }  // ZSET of publish times
+  std::string hidden() const { return of_all(":hidden"); }        // ZSET of hidden and just deleted items
+  std::string epoch() const { return of_all(":epoch"); }  // String, and the channel it is published on
+  std::string current_index() const { return of_all(":current:index"); }  // ZSET hour → best total
+  std::string current(std::int64_t hour) const;               // ZSET; views.counter_ttl since its last view
+  std::string tag(std::string_view tag) const;                // Set of item ids
+  std::string list(const feed::ListQuery& query) const;       // String JSON; list.ttl
+  std::string list_meta(const feed::ListQuery& query) const;  // Hash; list.ttl
+  std::string list_lock(const feed::ListQuery& query) const;  // String; kListLockTtl
+
+  // Matches hot:pv:{id} of every item, for SCAN; and the id in such a name.
+  std::string pv_pattern() const;
+  std::string id_of_pv(std::string_view key) const;
+
+ private:
+  std::string of_item(std::string_view head, std::string_view id) const;
+  std::string of_item(std::string_view head, std::string_view id, std::string_view tail) const;
+  std::string of_all(std::string_view tail) const;
+
+  std::string prefix_;
+  bool hash_tags_;
+};
+
+// The table of names, for the collision test, the invariant checker and the documentation: `pattern` without
+// prefix and tags, "*" for each part that varies.
+struct KeyPattern {
+  std::string_view pattern;
+  std::string_view type;  // as TYPE answers
+  bool permanent;         // true: has no TTL
+};
+inline constexpr std::array kKeyPatterns{
+    KeyPattern{"hot:pv:*", "string", false},
+    KeyPattern{"hot:uv:hll:*", "string", false},
+    KeyPattern{"hot:dwell:sum:*", "string", false},
+    KeyPattern{"hot:dwell:cnt:*", "string", false},
+    KeyPattern{"hot:first_ts:*", "string", false},
+    KeyPattern{"hot:session:*:*", "string", false},
+    KeyPattern{"hot:event:*:*", "string", false},
+    KeyPattern{"hot:views:*", "hash", false},
+    KeyPattern{"hot:dedup:*:*", "string", false},
+    KeyPattern{"hot:uv:*:*", "set", false},
+    KeyPattern{"hot:view:event:*:*", "string", false},
+    KeyPattern{"item:*", "hash", true},
+    KeyPattern{"hot:rank", "zset", true},
+    KeyPattern{"hot:rank:next", "zset", true},
+    KeyPattern{"hot:rank:meta", "hash", true},
+    KeyPattern{"hot:rank:lock", "string", false},
+    KeyPattern{"hot:score", "zset", true},
+    KeyPattern{"hot:published", "zset", true},
+    KeyPattern{"hot:hidden", "zset", true},
+    KeyPattern{"hot:epoch", "string", true},
+    KeyPattern{"hot:current:index", "zset", true},
+    KeyPattern{"hot:current:*", "zset", false},
+    KeyPattern{"tag:*", "set", true},
+    KeyPattern{"hot:list", "string", false},
+    KeyPattern{"hot:list:meta", "hash", false},
+    KeyPattern{"hot:list:lock", "string", false},
+    KeyPattern{"hot:list:*:*:*:*", "string", false},
+    KeyPattern{"hot:list:meta:*:*:*:*", "hash", false},
+    KeyPattern{"hot:list:lock:*:*:*:*", "string", false},
+};
+
+// The first row that matches a name, or nullptr: a key that is none of ours.
+const KeyPattern* find_pattern(std::string_view key_without_prefix_and_braces);
+
+}  // namespace freshet::store

@@ -1,0 +1,57 @@
+-- Writes or removes an item, and everything that follows from its date, its tags and its being hidden.
+--
+-- KEYS 1 item:{id}  2 hot:first_ts:{id}  3 hot:pv:{id}  4 hot:uv:hll:{id}  5 hot:dwell:sum:{id}  6 hot:dwell:cnt:{id}  7 hot:views:{id}
+--      then, unless keys carry hash tags, the keys of item_index.lua
+-- ARGV 1 id  2 its tags as the caller read them  3 its publish time likewise (the item's, else hot:first_ts)  4 1: remove  5 1: hidden  6 publish time
+--      7 w_pv  8 w_uv  9 w_dwell  10 m  11 prior ms  12 half-life s  13 counter TTL s  14 most members of a rank
+--      15 number of tags it leaves  16… the item's fields and values
+-- Returns 'RETRY' when the item is not as the caller read it (nothing is written); else {changed, z, total, score}, '' for what has no place:
+-- the arguments for item_index.lua.
+local id = ARGV[1]
+local old = redis.call('HMGET', KEYS[1], 'tags', 'published_at', 'title', 'url', 'author')
+local old_date = old[2] or redis.call('GET', KEYS[2]) or ''
+if (old[1] or '') ~= ARGV[2] or old_date ~= ARGV[3] then return 'RETRY' end
+local removed, hidden, date = ARGV[4] == '1', ARGV[5] == '1', tonumber(ARGV[6])
+local ttl, max = tonumber(ARGV[13]), tonumber(ARGV[14])
+local clock = tonumber(redis.call('TIME')[1])
+
+redis.call('DEL', KEYS[1])
+if removed then
+  -- A late report of a reader must not bring it back as an unknown item.
+  redis.call('HSET', KEYS[1], 'hidden', 1, 'deleted', 1)
+  redis.call('EXPIRE', KEYS[1], ttl)
+else
+  redis.call('HSET', KEYS[1], unpack(ARGV, 16))
+  redis.call('DEL', KEYS[2])
+end
+local now = redis.call('HMGET', KEYS[1], 'tags', 'published_at', 'title', 'url', 'author')
+local changed = false
+for i = 1, 5 do changed = changed or now[i] ~= old[i] end
+
+local z, total, score  -- nil: no place
+if not (removed or hidden) then
+  local had = redis.call('MGET', KEYS[3], KEYS[5], KEYS[6])
+  local pv, sum, cnt = tonumber(had[1] or 0), tonumber(had[2] or 0), tonumber(had[3] or 0)
+  local uv, first = redis.call('PFCOUNT', KEYS[4]), date
+  if first > clock then
+    first = clock
+    redis.call('HSET', KEYS[1], 'early', clock)
+  end
+  local w_pv, w_uv, w_dwell = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+  local m, prior, half = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
+  local key
+  if pv > 0 then
+--@include engagement_key
+    key = z
+  end
+  z = key
+  local views = redis.call('HMGET', KEYS[7], 'total', 'score')
+  total, score = views[1], views[2]
+end
+if #KEYS == 7 then
+  return {changed and '1' or '0', z and string.format('%.17g', z) or '', total or '', score or ''}
+end
+local keys, n_gone = {unpack(KEYS, 8, 15)}, tonumber(ARGV[15])
+local gone, tags = {16, 15 + n_gone}, {16 + n_gone, #KEYS}
+--@include item_place
+return {changed and '1' or '0', '', '', ''}

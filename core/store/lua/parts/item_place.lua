@@ -1,0 +1,34 @@
+-- Where an item stands in the sets that lists are made of.
+-- Expects: id removed hidden changed z date total score clock ttl max, keys (see item_index.lua), gone and tags (first and last index into KEYS).
+local rank, score_key, published, index, hidden_key, epoch = keys[1], keys[2], keys[3], keys[4], keys[5], keys[6]
+local old_bucket, new_bucket = keys[7], keys[8]
+local listed = redis.call('ZSCORE', rank, id) or redis.call('ZSCORE', score_key, id)
+local was_hidden = redis.call('ZSCORE', hidden_key, id)
+redis.call('ZREM', old_bucket, id)
+if removed or hidden then
+  redis.call('ZREM', rank, id)
+  redis.call('ZREM', score_key, id)
+  redis.call('ZREM', new_bucket, id)
+  redis.call('ZREM', published, id)
+  redis.call('ZREMRANGEBYSCORE', hidden_key, '-inf', clock)
+  redis.call('ZADD', hidden_key, removed and clock + ttl or '+inf', id)
+else
+  redis.call('ZREM', hidden_key, id)
+  if z then redis.call('ZADD', rank, string.format('%.17g', z), id) end
+  if score then redis.call('ZADD', score_key, score, id) end
+  if z or total then redis.call('ZADD', published, date, id) end
+  if total then
+    redis.call('ZADD', new_bucket, total, id)
+    redis.call('EXPIRE', new_bucket, ttl)
+    redis.call('ZADD', index, 'GT', total, math.floor(date / 3600))
+  end
+  for _, each in ipairs({rank, score_key, published}) do redis.call('ZREMRANGEBYRANK', each, 0, -max - 1) end
+end
+for i = gone[1], gone[2] do redis.call('SREM', KEYS[i], id) end
+for i = tags[1], tags[2] do redis.call('SADD', KEYS[i], id) end
+-- Lists that show it, or showed it a moment ago, are wrong now.
+local gone_dark = (removed or hidden) and not was_hidden
+local back = was_hidden and not (removed or hidden)
+if gone_dark or back or (listed and changed) then
+  redis.call('PUBLISH', epoch, redis.call('INCR', epoch))
+end
