@@ -135,8 +135,8 @@ def preload(contender, articles):
         if left <= 0:
             break
         seconds = PRELOAD_SLICE_S if left > 500_000 else 1
-        turn = load.run(contender, 32, seconds, [first])
-        first += turn.requests
+        turn = load.run(contender, 32, seconds, [first, articles])
+        first = (first + turn.requests - 1) % articles + 1
     else:
         raise BenchError(f"could not fill the store with {articles} articles: {turn.problems}")
     client.run("CONFIG", "SET", "appendonly", "yes")

@@ -1,17 +1,18 @@
--- POST of one view each of articles a<from>, a<from+1> and so on: fills a store through its own front door.
--- Arguments: from.
+-- POST of one view each of articles a<from>, a<from+1> … a<last>, then from a1 again: fills a store through its own
+-- front door. Arguments: from, last.
 package.path = os.getenv("BENCH_WRK_DIR") .. "/?.lua"
 local common = require("common")
-local head, article
+local head, article, last
 
 function init(args)
   head = common.post_head()
+  last = tonumber(args[2])
   article = tonumber(args[1]) - 1  -- wrk calls request() once before it starts
 end
 
 function request()
   local body = string.format('{"articleId":"a%d","userId":"u%d","dwellMs":60000}', article, article % 100000)
-  article = article + 1
+  article = article < last and article + 1 or 1
   return head .. #body .. "\r\n\r\n" .. body
 end
 
