@@ -1,0 +1,167 @@
+#include "core/base/config_check.h"
+
+#include <arpa/inet.h>
+#include <grp.h>
+#include <pwd.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace freshet::config {
+namespace {
+
+using S = Settings;
+
+bool is_unix(std::string_view address) { return address.starts_with('/'); }
+
+std::string_view host_of(std::string_view address) { return address.substr(0, address.rfind(':')); }
+
+bool is_listen_address(const std::string& address) {
+  if (is_unix(address)) return address.size() < sizeof(sockaddr_un::sun_path);
+  const auto colon = address.rfind(':');
+  if (colon == std::string::npos || colon == 0) return false;
+  int port = 0;
+  const char* end = address.data() + address.size();
+  const auto [rest, error] = std::from_chars(address.data() + colon + 1, end, port);
+  return error == std::errc() && rest == end && port > 0 && port < 65536;
+}
+
+bool is_ip(const std::string& text) {
+  std::array<unsigned char, sizeof(in6_addr)> bytes{};
+  return inet_pton(AF_INET, text.c_str(), bytes.data()) == 1 ||
+         inet_pton(AF_INET6, text.c_str(), bytes.data()) == 1;
+}
+
+bool is_uri_path(const std::string& path) { return path.empty() || path.starts_with('/'); }
+
+bool is_origin(const std::string& origin) {
+  const bool scheme = origin.starts_with("https://") || origin.starts_with("http://");
+  return scheme && origin.find('/', origin.find("//") + 2) == std::string::npos && origin.back() != '/';
+}
+
+bool file_missing(const std::string& path) { return !path.empty() && access(path.c_str(), R_OK) != 0; }
+
+bool has_user(const std::string& name) { return name.empty() || getpwnam(name.c_str()); }
+bool has_group(const std::string& name) { return name.empty() || getgrnam(name.c_str()); }
+
+constexpr int kSpareDescriptors = 64;  // Redis, epoll, timers, log, spool
+
+struct Check {
+  bool is_error;
+  std::array<std::string_view, 2> names;
+  bool (*wrong)(const Settings&);
+  std::string_view text;
+};
+
+// clang-format off
+constexpr std::array kChecks{
+    Check{true, {"listen.address"}, [](const S& s) { return !is_listen_address(s.pool.listen); },
+          "must be an absolute path of at most 107 bytes, or host:port"},
+    Check{true, {"listen.owner"}, [](const S& s) { return !has_user(s.pool.listen_owner); }, "names an unknown user"},
+    Check{true, {"listen.group"}, [](const S& s) { return !has_group(s.pool.listen_group); }, "names an unknown group"},
+    Check{true, {"user"}, [](const S& s) { return !has_user(s.pool.user); }, "names an unknown user"},
+    Check{true, {"group"}, [](const S& s) { return !has_group(s.pool.group); }, "names an unknown group"},
+    Check{true, {"listen.allowed_clients"},
+          [](const S& s) { return !std::ranges::all_of(s.pool.listen_allowed_clients, is_ip); }, "takes numeric addresses"},
+    Check{false, {"listen.allowed_clients", "listen.address"},
+          [](const S& s) { return !s.pool.listen_allowed_clients.empty() && is_unix(s.pool.listen); },
+          "has no effect on a unix socket: listen.mode says who may connect"},
+    Check{true, {"pm.status_path"}, [](const S& s) { return !is_uri_path(s.pool.status_path); }, "must begin with /"},
+    Check{true, {"ping.path"}, [](const S& s) { return !is_uri_path(s.pool.ping_path); }, "must begin with /"},
+    Check{true, {"ping.path", "pm.status_path"},
+          [](const S& s) { return !s.pool.ping_path.empty() && s.pool.ping_path == s.pool.status_path; },
+          "and pm.status_path must differ"},
+    Check{true, {"rlimit_files", "pm.max_in_flight"},
+          [](const S& s) { return s.pool.rlimit_files != 0 && s.pool.rlimit_files < s.pool.max_in_flight + kSpareDescriptors; },
+          "must be 0 or at least pm.max_in_flight + 64"},
+    Check{false, {"pm.mode"}, [](const S& s) { return s.pool.pm != "static"; },
+          "other than \"static\" runs as static: all pm.max_children workers at once"},
+
+    Check{true, {"redis.timeout", "gateway.request_budget"},
+          [](const S& s) { return s.redis.timeout >= s.gateway.request_budget; },
+          "must be below gateway.request_budget, or a slow Redis could not be answered for in time"},
+    Check{true, {"gateway.request_budget", "request_terminate_timeout"},
+          [](const S& s) {
+            return s.pool.request_terminate_timeout.count() != 0 && s.gateway.request_budget >= s.pool.request_terminate_timeout;
+          },
+          "must be below request_terminate_timeout, which kills the worker"},
+    Check{true, {"gateway.request_budget", "gateway.bulk_budget"},
+          [](const S& s) { return s.gateway.request_budget > s.gateway.bulk_budget; },
+          "must not be above gateway.bulk_budget"},
+    Check{true, {"gateway.max_body_bytes", "gateway.max_bulk_body_bytes"},
+          [](const S& s) { return s.gateway.max_body_bytes > s.gateway.max_bulk_body_bytes; },
+          "must not be above gateway.max_bulk_body_bytes"},
+    Check{true, {"redis.reconnect_min", "redis.reconnect_max"},
+          [](const S& s) { return s.redis.reconnect_min > s.redis.reconnect_max; }, "must not be above redis.reconnect_max"},
+
+    Check{true, {"hot.pv_weight", "hot.uv_weight"},
+          [](const S& s) { return s.engagement.pv_weight + s.engagement.uv_weight <= 0; },
+          "and hot.uv_weight cannot both be 0: an article without dwell time would have no score"},
+    Check{true, {"hot.dwell_prior", "hot.dwell_cap"},
+          [](const S& s) { return s.engagement.dwell_prior_ms > static_cast<double>(s.engagement.dwell_cap_ms); },
+          "must not be above hot.dwell_cap"},
+    Check{true, {"pv.window", "hot.counter_ttl"},
+          [](const S& s) { return s.engagement.session_window > s.engagement.counter_ttl; },
+          "must not be above hot.counter_ttl"},
+    Check{true, {"views.pv_weight"}, [](const S& s) { return s.views.pv_weight + s.views.uv_weight <= 0; },
+          "and views.uv_weight cannot both be 0"},
+    Check{true, {"views.dedup_window", "views.counter_ttl"},
+          [](const S& s) { return s.views.dedup_window > s.views.counter_ttl; }, "must not be above views.counter_ttl"},
+    Check{false, {"views.gamma"}, [](const S& s) { return s.views.gamma < 1.3 || s.views.gamma > 1.8; },
+          "is outside 1.3..1.8, where the list is neither frozen nor restless"},
+    Check{false, {"views.base"}, [](const S& s) { return s.views.base_hours < 1 || s.views.base_hours > 3; },
+          "is outside 1..3 hours: the first minutes of an article weigh too much or too little"},
+    Check{true, {"list.slice", "list.ttl"}, [](const S& s) { return s.list.slice > s.list.ttl; },
+          "must not be above list.ttl"},
+    Check{true, {"list.snapshot", "list.slice"}, [](const S& s) { return s.list.snapshot > s.list.slice; },
+          "must not be above list.slice"},
+
+    Check{true, {"identity.token_keys", "identity.mode"},
+          [](const S& s) { return s.identity.mode == "token" && s.identity.token_key_files.empty(); },
+          "must name a key when identity.mode is token"},
+    Check{true, {"identity.mode", "listen.address"},
+          [](const S& s) { return s.identity.mode == "open" && is_public_address(s.pool.listen) && !s.identity.open_public; },
+          "open believes whoever can reach listen.address, which is not loopback; identity.open_public = true allows it"},
+    Check{false, {"identity.mode", "listen.address"},
+          [](const S& s) { return s.identity.mode == "open" && (is_public_address(s.pool.listen) || !s.identity.open_public); },
+          "open believes the ids in every request: for loopback and trials only"},
+    Check{false, {"redis.password_file"}, [](const S& s) { return file_missing(s.redis.password_file); }, "cannot be read"},
+    Check{false, {"identity.salt_file"}, [](const S& s) { return file_missing(s.identity.salt_file); }, "cannot be read"},
+    Check{false, {"identity.token_keys"},
+          [](const S& s) {
+            return std::ranges::any_of(s.identity.token_key_files, [](const auto& key) { return file_missing(key.second); });
+          },
+          "names a file that cannot be read"},
+    Check{true, {"http.cors_origins"}, [](const S& s) { return !std::ranges::all_of(s.http.cors_origins, is_origin); },
+          "takes origins as \"https://www.example.org\", without a path"},
+};
+// clang-format on
+
+}  // namespace
+
+bool is_public_address(std::string_view address) {
+  if (is_unix(address)) return false;
+  const std::string_view host = host_of(address);
+  return host != "localhost" && host != "[::1]" && !host.starts_with("127.");
+}
+
+std::vector<Finding> check_settings(const Settings& settings, int somaxconn) {
+  std::vector<Finding> findings;
+  for (const Check& check : kChecks) {
+    if (!check.wrong(settings)) continue;
+    Finding finding{check.is_error, {}, std::string(check.names[0]) + " " + std::string(check.text)};
+    std::ranges::copy_if(check.names, std::back_inserter(finding.names), [](auto n) { return !n.empty(); });
+    findings.push_back(std::move(finding));
+  }
+  if (somaxconn > 0 && settings.pool.listen_backlog > somaxconn)
+    findings.push_back({false,
+                        {"listen.backlog"},
+                        "listen.backlog " + std::to_string(settings.pool.listen_backlog) +
+                            " is cut to net.core.somaxconn = " + std::to_string(somaxconn)});
+  return findings;
+}
+
+}  // namespace freshet::config

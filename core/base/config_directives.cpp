@@ -1,0 +1,127 @@
+#include "core/base/config_directives.h"
+
+#include <array>
+
+namespace freshet::config {
+namespace {
+
+// The address of a member, through any number of nested structs: at<&Settings::pool, &PoolSettings::pm>.
+template <auto... Members>
+Field at(Settings& settings) {
+  return &(settings.*....*Members);
+}
+
+using S = Settings;
+using Pool = PoolSettings;
+using Gateway = GatewaySettings;
+using Redis = RedisSettings;
+using Hot = EngagementSettings;
+using Views = ViewsSettings;
+using List = ListSettings;
+using Identity = IdentitySettings;
+
+constexpr double kDay = 86400;
+constexpr double kHourMs = 3600e3;
+constexpr double kMebi = 1024.0 * 1024.0;
+
+// clang-format off
+constexpr std::array kDirectives{
+    Directive{"pid", "file that holds the master's process id; empty: none", at<&S::pid>},
+    Directive{"error_log", "where log lines go: stderr, or a file", at<&S::error_log>},
+    Directive{"log_level", "the least important line still written", at<&S::log_level>, {}, Unit::kNone, "debug|notice|warning|error"},
+
+    Directive{"listen.address", "unix socket (absolute path) or host:port", at<&S::pool, &Pool::listen>},
+    Directive{"listen.backlog", "connections that may wait to be accepted", at<&S::pool, &Pool::listen_backlog>, {1, 65535}},
+    Directive{"listen.owner", "user that owns the socket file; empty: who started the master", at<&S::pool, &Pool::listen_owner>},
+    Directive{"listen.group", "group of the socket file", at<&S::pool, &Pool::listen_group>},
+    Directive{"listen.mode", "permissions of the socket file", at<&S::pool, &Pool::listen_mode>, {0, 0777}, Unit::kMode},
+    Directive{"listen.allowed_clients", "addresses that may connect (TCP only); empty: all", at<&S::pool, &Pool::listen_allowed_clients>},
+
+    Directive{"user", "user the workers run as, when the master is started as root", at<&S::pool, &Pool::user>},
+    Directive{"group", "group the workers run as; empty: the user's own", at<&S::pool, &Pool::group>},
+    Directive{"rlimit_files", "open files of each worker; 0: as inherited", at<&S::pool, &Pool::rlimit_files>, {0, 1048576}},
+    Directive{"process_control_timeout", "time a worker has to finish after a stop or reload", at<&S::pool, &Pool::process_control_timeout>, {1, 3600}},
+    Directive{"request_terminate_timeout", "a worker whose loop has not turned for so long is killed; 0: never", at<&S::pool, &Pool::request_terminate_timeout>, {0, 3600}},
+
+    Directive{"pm.mode", "static: all workers start at once; the others run as static", at<&S::pool, &Pool::pm>, {}, Unit::kNone, "static|dynamic|ondemand"},
+    Directive{"pm.max_children", "workers; 0: one a core", at<&S::pool, &Pool::max_children>, {0, 1024}},
+    Directive{"pm.max_in_flight", "requests inside one worker; more are answered 503", at<&S::pool, &Pool::max_in_flight>, {1, 65536}},
+    Directive{"pm.max_requests", "replace a worker after so many requests, +-10 %; 0: never", at<&S::pool, &Pool::max_requests>, {0, 1e9}},
+    Directive{"pm.status_path", "URI of the status page; empty: none", at<&S::pool, &Pool::status_path>},
+    Directive{"ping.path", "URI of the ping page; empty: none", at<&S::pool, &Pool::ping_path>},
+    Directive{"ping.response", "what the ping page says", at<&S::pool, &Pool::ping_response>},
+
+    Directive{"gateway.read_timeout", "a request that has begun must be whole after this", at<&S::gateway, &Gateway::read_timeout>, {1, kHourMs}},
+    Directive{"gateway.write_timeout", "a reply must be taken in this time", at<&S::gateway, &Gateway::write_timeout>, {1, kHourMs}},
+    Directive{"gateway.max_params_bytes", "FastCGI parameters of a request", at<&S::gateway, &Gateway::max_params_bytes>, {1024, kMebi}, Unit::kBytes},
+    Directive{"gateway.max_body_bytes", "body of a request", at<&S::gateway, &Gateway::max_body_bytes>, {1024, 64 * kMebi}, Unit::kBytes},
+    Directive{"gateway.max_bulk_body_bytes", "body of a request on a bulk route", at<&S::gateway, &Gateway::max_bulk_body_bytes>, {1024, 256 * kMebi}, Unit::kBytes},
+    Directive{"gateway.request_budget", "a request is answered 503 beyond this", at<&S::gateway, &Gateway::request_budget>, {1, kHourMs}},
+    Directive{"gateway.bulk_budget", "the same on bulk routes", at<&S::gateway, &Gateway::bulk_budget>, {1, kHourMs}},
+
+    Directive{"redis.url", "unix://PATH or redis://[user:password@]host:port[/db]", at<&S::redis, &Redis::url>},
+    Directive{"redis.username", "ACL user; empty: the default user", at<&S::redis, &Redis::username>},
+    Directive{"redis.password_file", "file that holds the password; empty: none", at<&S::redis, &Redis::password_file>},
+    Directive{"redis.db", "database number", at<&S::redis, &Redis::db>, {0, 65535}},
+    Directive{"redis.key_prefix", "put before every key, for a Redis shared with others", at<&S::redis, &Redis::key_prefix>},
+    Directive{"redis.hash_tags", "write ids in braces, so that a script's keys share a Cluster slot", at<&S::redis, &Redis::hash_tags>},
+    Directive{"redis.timeout", "deadline of a command", at<&S::redis, &Redis::timeout>, {1, 60e3}},
+    Directive{"redis.reconnect_min", "first wait before a new connection", at<&S::redis, &Redis::reconnect_min>, {1, 60e3}},
+    Directive{"redis.reconnect_max", "longest wait before a new connection", at<&S::redis, &Redis::reconnect_max>, {1, 600e3}},
+
+    Directive{"hot.pv_weight", "points of a page view", at<&S::engagement, &Hot::pv_weight>, {0, 1e9}},
+    Directive{"hot.uv_weight", "points of a visitor", at<&S::engagement, &Hot::uv_weight>, {0, 1e9}},
+    Directive{"hot.dwell_weight", "points of a millisecond of mean dwell time", at<&S::engagement, &Hot::dwell_weight>, {0, 1e6}},
+    Directive{"hot.dwell_cap", "longest dwell time one report can claim", at<&S::engagement, &Hot::dwell_cap_ms>, {1, 24 * kHourMs}, Unit::kMilliseconds},
+    Directive{"hot.dwell_prior_views", "views that the prior counts for in the mean; 0: plain mean", at<&S::engagement, &Hot::dwell_prior_views>, {0, 1e9}},
+    Directive{"hot.dwell_prior", "dwell time expected of an unknown article", at<&S::engagement, &Hot::dwell_prior_ms>, {0, 24 * kHourMs}, Unit::kMilliseconds},
+    Directive{"hot.half_life", "age at which a score has halved", at<&S::engagement, &Hot::half_life>, {600, 3650 * kDay}},
+    Directive{"hot.counter_ttl", "counters of an article nobody opens live so long", at<&S::engagement, &Hot::counter_ttl>, {3600, 3650 * kDay}},
+    Directive{"pv.window", "one page view a session and article in this time; 0: each report counts", at<&S::engagement, &Hot::session_window>, {0, 30 * kDay}},
+
+    Directive{"views.pv_weight", "points of a view", at<&S::views, &Views::pv_weight>, {0, 1e9}},
+    Directive{"views.uv_weight", "further points of a visitor's first view of the day", at<&S::views, &Views::uv_weight>, {0, 1e9}},
+    Directive{"views.base", "hours added to the age", at<&S::views, &Views::base_hours>, {0.001, 1e4}},
+    Directive{"views.gamma", "exponent of the age", at<&S::views, &Views::gamma>, {0, 10}},
+    Directive{"views.dedup_window", "one view a reader and article in this time", at<&S::views, &Views::dedup_window>, {1, 30 * kDay}},
+    Directive{"views.uv_ttl", "the day's visitors are remembered so long", at<&S::views, &Views::uv_ttl>, {kDay, 90 * kDay}},
+    Directive{"views.counter_ttl", "counters of an article nobody opens live so long", at<&S::views, &Views::counter_ttl>, {3600, 3650 * kDay}},
+
+    Directive{"list.slice", "a list is rebuilt at most once in this time", at<&S::list, &List::slice>, {100, kHourMs}},
+    Directive{"list.ttl", "life of a cached list in Redis", at<&S::list, &List::ttl>, {1, kDay}},
+    Directive{"list.stale_while_revalidate", "caches may serve an old list so much longer", at<&S::list, &List::stale_while_revalidate>, {0, kDay}},
+    Directive{"list.snapshot", "a worker answers from its own copy for so long", at<&S::list, &List::snapshot>, {0, kHourMs}},
+    Directive{"list.max_members", "articles kept in each rank", at<&S::list, &List::max_members>, {100, 1e9}},
+    Directive{"list.floor", "an article whose score fell below leaves the rank", at<&S::list, &List::floor>, {0, 1}},
+
+    Directive{"items.unknown", "events that name items which were never put", at<&S::items_unknown>, {}, Unit::kNone, "accept|reject"},
+
+    Directive{"identity.mode", "how a reader's identity is established", at<&S::identity, &Identity::mode>, {}, Unit::kNone, "header|token|open"},
+    Directive{"identity.open_public", "allow mode open on an address that is not loopback", at<&S::identity, &Identity::open_public>},
+    Directive{"identity.salt_file", "key of anonymous visitors and of the visitor cookie", at<&S::identity, &Identity::salt_file>},
+    Directive{"identity.token_keys", "key id -> file, the keys of identity.mode token", at<&S::identity, &Identity::token_key_files>},
+
+    Directive{"bots.enabled", "crawlers are answered and not counted", at<&S::bots, &BotSettings::enabled>},
+    Directive{"bots.allow", "patterns (RE2) of agents that count although they are on the list", at<&S::bots, &BotSettings::allow>},
+
+    Directive{"spool.path", "folder of what waits while Redis is away", at<&S::spool, &SpoolSettings::path>},
+    Directive{"spool.max_bytes", "size of each worker's spool file", at<&S::spool, &SpoolSettings::max_bytes>, {65536, 65536 * kMebi}, Unit::kBytes},
+    Directive{"spool.queue_commands", "commands the background writer holds in memory", at<&S::spool, &SpoolSettings::queue_commands>, {1, 1e7}},
+
+    Directive{"http.cors_origins", "origins that browsers may call the public routes from", at<&S::http, &HttpSettings::cors_origins>},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const Directive> directives() { return kDirectives; }
+
+const Directive* find_directive(std::string_view name) {
+  if (name == "pm") name = "pm.mode";
+  if (name == "listen") name = "listen.address";
+  for (const Directive& row : kDirectives)
+    if (row.name == name) return &row;
+  return nullptr;
+}
+
+}  // namespace freshet::config
