@@ -1,0 +1,98 @@
+// A private redis-server on a unix socket in a temporary directory, ended by its pid.
+#pragma once
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/async/sync_redis.h"
+
+namespace freshet::test {
+
+class RedisServer {
+ public:
+  // `options` go to redis-server's command line: {"--appendonly", "yes"}. Ready when this returns; throws when it does not come up.
+  explicit RedisServer(std::vector<std::string> options = {}) : options_(std::move(options)) {
+    std::string pattern = (std::filesystem::temp_directory_path() / "freshet-redis-XXXXXX").string();
+    if (!mkdtemp(pattern.data())) throw std::runtime_error("no temporary directory");
+    directory_ = pattern;
+    start();
+  }
+  ~RedisServer() {
+    stop();
+    std::error_code ignored;
+    std::filesystem::remove_all(directory_, ignored);
+  }
+  RedisServer(const RedisServer&) = delete;
+  RedisServer& operator=(const RedisServer&) = delete;
+
+  std::string socket() const { return (directory_ / "redis.sock").string(); }
+  std::string url() const { return "unix://" + socket(); }
+  const std::filesystem::path& directory() const { return directory_; }
+  pid_t pid() const { return pid_; }
+  redis::Endpoint endpoint() const {
+    redis::Endpoint out;
+    out.unix_path = socket();
+    return out;
+  }
+
+  // Again, with the same directory, after stop() or kill().
+  void start() {
+    std::vector<std::string> command{"redis-server", "--port", "0",    "--unixsocket", socket(),
+                                     "--dir",        directory_, "--save", "",             "--logfile",
+                                     (directory_ / "log").string()};
+    command.insert(command.end(), options_.begin(), options_.end());
+    std::vector<char*> argv;
+    for (std::string& word : command) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    pid_ = fork();
+    if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that crashes leaves no server behind
+      execvp(argv[0], argv.data());
+      _exit(127);
+    }
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    redis::Pipeline ping;
+    ping.add("PING");
+    while (std::chrono::steady_clock::now() < deadline) {
+      redis::SyncRedis client(endpoint(), milliseconds(1000), {});
+      const auto reply = client.call(ping);
+      if (reply && !reply->front().is_error()) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    throw std::runtime_error("redis-server did not come up in " + directory_.string());
+  }
+  void stop() { end(SIGTERM); }
+  void kill() { end(SIGKILL); }
+  void pause() const { ::kill(pid_, SIGSTOP); }
+  void resume() const { ::kill(pid_, SIGCONT); }
+  void flush() const {
+    redis::Pipeline command;
+    command.add("FLUSHALL");
+    redis::SyncRedis(endpoint(), milliseconds(5000), {}).call(command);
+  }
+
+ private:
+  void end(int signal) {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGCONT);
+    ::kill(pid_, signal);
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+  std::vector<std::string> options_;
+  std::filesystem::path directory_;
+  pid_t pid_ = -1;
+};
+
+}  // namespace freshet::test
