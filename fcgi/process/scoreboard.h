@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include <sys/types.h>
 
@@ -63,6 +64,18 @@ struct PoolCounters {
   std::atomic<std::uint32_t> reloads{0}, failed_reloads{0}, respawns{0};
 };
 
+// Sums over all slots, dead workers included.
+struct Totals {
+  std::uint64_t accepted = 0, requests = 0;
+  std::uint64_t redis_commands = 0, redis_round_trips = 0, redis_errors = 0, redis_reconnects = 0;
+  std::uint64_t background_queued = 0, background_done = 0, background_dropped = 0, spooled = 0, replayed = 0, queued_writes = 0;
+  std::array<std::uint64_t, static_cast<std::size_t>(Refusal::kCount)> refused{};
+  // Of the living workers, this moment:
+  std::uint64_t connections = 0, in_flight = 0, spooled_bytes = 0;
+  std::uint32_t max_in_flight = 0;  // of any one worker, ever
+  std::uint32_t workers = 0, ready = 0, redis_ready = 0;
+};
+
 // Counters of dead workers are folded into `retired` by the master, so totals never go back.
 class Scoreboard {
  public:
@@ -77,6 +90,8 @@ class Scoreboard {
   PoolCounters& pool();
   // Master only: adds a dead worker's counters to `retired` and empties its slot.
   void retire(WorkerSlot& slot);
+  // Any process. Counters never go back from one call to the next, also while the master retires a slot. O(slots).
+  Totals totals() const;
 
  private:
   struct Memory;

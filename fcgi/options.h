@@ -1,0 +1,36 @@
+// The command line of freshetd: PHP-FPM's letters.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+
+namespace freshet {
+
+struct Options {
+  enum class Action {
+    kRun,
+    kTest,     // -t: check the configuration
+    kDump,     // -tt: check it and print every directive in force
+    kVersion,  // -v
+    kHelp,     // -h
+    kUsage,    // the command line is wrong, `error` says why; exit kExitUsage
+  };
+  Action action = Action::kRun;
+  std::string config = "/etc/freshet/freshet.toml";  // -y
+  bool daemonize = false;                            // -D; -F (the default) undoes it
+  bool allow_root = false;                           // -R
+  std::string error;
+};
+
+inline constexpr int kExitUsage = 64;  // sysexits.h
+
+// Reads the whole command line; prints nothing.
+Options parse_options(int argc, char* const argv[]);
+
+std::string help_text();
+std::string version_text();
+
+// -t and -tt: warnings, errors and the verdict, a line each. Returns the exit status: 0, or 78 (sysexits.h: configuration).
+int test_config(const Options& options, std::ostream& out);
+
+}  // namespace freshet

@@ -1,0 +1,290 @@
+#include "fcgi/process/master.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/base/log.h"
+#include "fcgi/process/listener.h"
+#include "fcgi/process/notify.h"
+#include "fcgi/process/pid_file.h"
+#include "fcgi/process/pool.h"
+#include "fcgi/process/signals.h"
+
+namespace freshet {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Master {
+ public:
+  Master(Settings settings, Scoreboard& board, const LoadFunction& load, const WorkerMain& worker,
+         const MasterOptions& options, SignalQueue& signals, const Listener& listener);
+  int run();
+
+ private:
+  void wait(SteadyTime deadline);
+  void take_signals(SteadyTime now);
+  void obey(const SignalRow& signal, SteadyTime now);
+  void tick(SteadyTime now);
+  void stop(int signal, SteadyTime now);
+  void collect_dead(SteadyTime now);
+
+  void begin_reload(SteadyTime now);
+  Result<Settings> load_next() const;
+  void check_reload(SteadyTime now);
+  void finish_reload(SteadyTime now);
+  void give_up_reload(const std::string& why);
+
+  void announce();
+  std::vector<Generation*> generations();
+  Generation* generation_of(std::uint32_t number);
+  SteadyTime next_deadline(SteadyTime now);
+
+  Scoreboard& board_;
+  const LoadFunction& load_;
+  const MasterOptions& options_;
+  SignalQueue& signals_;
+  const Listener& listener_;
+  Pool pool_;
+  std::unique_ptr<Generation> current_;
+  std::unique_ptr<Generation> next_;  // while a reload is under way
+  std::uint32_t last_number_ = 1;
+  SteadyTime reload_ends_{};
+  bool reload_wanted_ = false;
+  bool stopping_ = false;
+  bool ready_ = false;   // READY=1 was sent
+  std::string failure_;  // of the last reload, until one succeeds
+  std::string status_;   // the last STATUS=
+  std::optional<milliseconds> watchdog_ = notify::watchdog_interval();
+  SteadyTime watchdog_due_{};
+  SteadyTime watched_since_{};  // the master itself was awake since then
+};
+
+Master::Master(Settings settings, Scoreboard& board, const LoadFunction& load, const WorkerMain& worker,
+               const MasterOptions& options, SignalQueue& signals, const Listener& listener)
+    : board_(board),
+      load_(load),
+      options_(options),
+      signals_(signals),
+      listener_(listener),
+      pool_(board, worker, listener.fd(), {signals.fd()}),
+      current_(std::make_unique<Generation>(last_number_, std::move(settings))) {}
+
+int Master::run() {
+  board_.pool().started_at = wall_now().time_since_epoch().count();
+  board_.pool().generation = current_->number;
+  pool_.fork_missing(*current_, std::chrono::steady_clock::now());
+  log::notice("master_started",
+              {{"workers", std::to_string(current_->positions.size())}, {"version", FRESHET_VERSION}});
+  options_.on_started();
+  while (!(stopping_ && pool_.empty())) {
+    const auto now = std::chrono::steady_clock::now();
+    tick(now);
+    wait(next_deadline(now));
+  }
+  log::notice("master_stopped");
+  return 0;
+}
+
+void Master::wait(SteadyTime deadline) {
+  std::vector<pollfd> fds{{signals_.fd(), POLLIN, 0}};
+  std::vector<std::pair<pid_t, std::uint32_t>> speakers;
+  for (const Worker& worker : pool_.workers())
+    if (worker.ready_fd >= 0) {
+      fds.push_back({worker.ready_fd, POLLIN, 0});
+      speakers.emplace_back(worker.pid, worker.generation);
+    }
+  int timeout = -1;
+  if (deadline != SteadyTime::max()) {
+    const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    timeout = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60000));
+  }
+  poll(fds.data(), fds.size(), timeout);
+  const auto now = std::chrono::steady_clock::now();
+  // After a pause of the whole machine every worker looks stuck; each gets its full time again.
+  if (deadline != SteadyTime::max() && now > deadline + 500ms) watched_since_ = now;
+  for (std::size_t i = 1; i < fds.size(); ++i)
+    if (fds[i].revents != 0)
+      pool_.read_pipe(speakers[i - 1].first, generation_of(speakers[i - 1].second), now);
+  if (fds[0].revents != 0) take_signals(now);
+}
+
+void Master::take_signals(SteadyTime now) {
+  while (const auto signal = signals_.next()) obey(*signal, now);
+}
+
+void Master::obey(const SignalRow& signal, SteadyTime now) {
+  if (signal.command != Command::kReap) log::notice("signal", {{"name", std::string(signal.name)}});
+  switch (signal.command) {
+    case Command::kStopNow:
+      return stop(SIGTERM, now);
+    case Command::kStopGracefully:
+      return stop(SIGQUIT, now);
+    case Command::kReload:
+      reload_wanted_ = !stopping_;
+      return;
+    case Command::kReopenLogs:
+      log::reopen();
+      return pool_.reopen_logs();
+    case Command::kReap:
+      return collect_dead(now);
+  }
+}
+
+void Master::stop(int signal, SteadyTime now) {
+  if (!stopping_) notify::stopping();
+  stopping_ = true;
+  reload_wanted_ = false;
+  next_.reset();
+  pool_.ask_to_end(0, signal, now);
+}
+
+void Master::collect_dead(SteadyTime now) {
+  bool next_failed = false;
+  for (const Death& death : pool_.reap(generations(), now))
+    if (next_ && death.worker.generation == next_->number && !death.expected()) next_failed = true;
+  if (next_failed) give_up_reload("a new worker died before all were ready");
+}
+
+void Master::tick(SteadyTime now) {
+  pool_.enforce(now, watched_since_);
+  if (watchdog_ && now >= watchdog_due_) {
+    notify::watchdog();
+    watchdog_due_ = now + *watchdog_;
+  }
+  if (stopping_) return;
+  pool_.fork_missing(*current_, now);
+  if (next_) check_reload(now);
+  if (reload_wanted_ && !next_) begin_reload(now);
+  announce();
+}
+
+Result<Settings> Master::load_next() const {
+  auto loaded = load_();
+  if (!loaded) return tl::unexpected(loaded.error());
+  for (const std::string& warning : loaded->warnings) log::warning("configuration", {{"text", warning}});
+  const PoolSettings& pool = loaded->settings.pool;
+  if (auto ok = check_user(pool, options_.allow_root); !ok) return tl::unexpected(ok.error());
+  if (pool.listen != current_->settings.pool.listen)
+    return fail(ErrorCode::kInvalid, "bad_reload", "listen.address",
+                "listen.address cannot change without a restart");
+  if (2 * worker_count(pool) > board_.slots().size())
+    return fail(ErrorCode::kInvalid, "bad_reload", "pm.max_children",
+                "pm.max_children cannot grow so far without a restart");
+  return std::move(loaded->settings);
+}
+
+void Master::begin_reload(SteadyTime now) {
+  auto settings = load_next();
+  // Earlier generations still drain in their slots: later, when they are gone. At least one slot stays for a
+  // respawn.
+  if (settings && pool_.free_slots() <= worker_count(settings->pool)) return;
+  reload_wanted_ = false;
+  notify::reloading();
+  if (!settings) {
+    give_up_reload(settings.error().detail);
+    return;
+  }
+  next_ = std::make_unique<Generation>(++last_number_, std::move(*settings));
+  reload_ends_ = now + options_.ready_timeout;
+  pool_.fork_missing(*next_, now);
+  log::notice("reload_started", {{"generation", std::to_string(next_->number)}});
+}
+
+void Master::check_reload(SteadyTime now) {
+  if (pool_.all_ready(*next_))
+    finish_reload(now);
+  else if (now >= reload_ends_)
+    give_up_reload("the new workers were not ready in time");
+  else
+    pool_.fork_missing(*next_, now);
+}
+
+void Master::finish_reload(SteadyTime now) {
+  const auto old = std::exchange(current_, std::move(next_));
+  const Settings& settings = current_->settings;
+  if (settings.error_log != old->settings.error_log || settings.log_level != old->settings.log_level)
+    log::open(settings.error_log, settings.log_level);
+  if (settings.pool.listen_backlog != old->settings.pool.listen_backlog)
+    listener_.set_backlog(settings.pool.listen_backlog);
+  board_.pool().generation = current_->number;
+  board_.pool().reloads.fetch_add(1);
+  pool_.ask_to_end(old->number, SIGQUIT, now);
+  failure_.clear();
+  ready_ = false;  // announce() says READY again
+  log::notice("reload_done", {{"generation", std::to_string(current_->number)}});
+}
+
+void Master::give_up_reload(const std::string& why) {
+  if (next_) pool_.give_up(next_->number, std::chrono::steady_clock::now());
+  next_.reset();
+  board_.pool().failed_reloads.fetch_add(1);
+  failure_ = why;
+  ready_ = false;
+  log::error("reload_failed", {{"detail", why}, {"serving", std::to_string(current_->number)}});
+}
+
+void Master::announce() {
+  const auto ready = pool_.ready_count(current_->number);
+  std::string text = "generation " + std::to_string(current_->number) + ": " + std::to_string(ready) +
+                     " of " + std::to_string(current_->positions.size()) + " workers ready";
+  if (!failure_.empty()) text += "; last reload failed: " + failure_;
+  if (!ready_ && !next_ && pool_.all_ready(*current_)) {
+    ready_ = true;
+    status_ = text;
+    notify::ready(text);
+  } else if (text != status_) {
+    status_ = text;
+    notify::status(text);
+  }
+}
+
+std::vector<Generation*> Master::generations() {
+  std::vector<Generation*> known{current_.get()};
+  if (next_) known.push_back(next_.get());
+  return known;
+}
+
+Generation* Master::generation_of(std::uint32_t number) {
+  for (Generation* generation : generations())
+    if (generation->number == number) return generation;
+  return nullptr;
+}
+
+SteadyTime Master::next_deadline(SteadyTime now) {
+  SteadyTime next = pool_.next_deadline(stopping_ ? nullptr : current_.get(), now, watched_since_);
+  if (next_) next = std::min({next, reload_ends_, pool_.next_deadline(next_.get(), now, watched_since_)});
+  if (watchdog_) next = std::min(next, watchdog_due_);
+  return next;
+}
+
+int could_not_start(const Error& error) {
+  log::error("cannot_start", {{"reason", std::string(error.reason)}, {"detail", error.detail}});
+  return kExitConfig;
+}
+
+}  // namespace
+
+std::size_t scoreboard_slots(const Settings& settings) { return 4 * worker_count(settings.pool) + 128; }
+
+int run_master(Settings settings, Scoreboard& board, const LoadFunction& load, const WorkerMain& worker,
+               const MasterOptions& options) {
+  if (const auto ok = check_user(settings.pool, options.allow_root); !ok) return could_not_start(ok.error());
+  // First: a signal that comes from now on waits for the loop.
+  auto signals = SignalQueue::open();
+  if (!signals) return could_not_start(signals.error());
+  auto listener = Listener::open(settings.pool);
+  if (!listener) return could_not_start(listener.error());
+  auto pid_file = PidFile::write(settings.pid);
+  if (!pid_file) return could_not_start(pid_file.error());
+  Master master(std::move(settings), board, load, worker, options, *signals, *listener);
+  return master.run();
+}
+
+}  // namespace freshet

@@ -1,0 +1,31 @@
+#include "fcgi/process/pid_file.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+namespace freshet {
+
+Result<PidFile> PidFile::write(const std::string& path) {
+  if (path.empty()) return PidFile("");
+  std::ofstream out(path, std::ios::trunc);
+  out << getpid() << '\n';
+  if (!out.flush())
+    return fail(ErrorCode::kInvalid, "bad_pid_file", "pid",
+                "cannot write " + path + ": " + std::strerror(errno));
+  return PidFile(path);
+}
+
+PidFile::PidFile(PidFile&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+
+PidFile::~PidFile() {
+  if (path_.empty()) return;
+  pid_t named = 0;
+  std::ifstream(path_) >> named;
+  if (named == getpid()) unlink(path_.c_str());
+}
+
+}  // namespace freshet
