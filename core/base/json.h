@@ -45,15 +45,17 @@ struct Node {
 class Value;
 
 struct Limits {
-  std::size_t max_depth = 16;
-  std::size_t max_nodes = 4096;
+  std::size_t max_depth = 16;    // containers around one value
+  std::size_t max_nodes = 4096;  // values and member names together
 };
 
 // A parsed text. Values are views: valid while the document and `text` given to parse() live.
 class Document {
  public:
   // Parses the one JSON text in `text` and unescapes its strings in place, so `text` is changed and must
-  // outlive this. Errors: kInvalid, "bad_json". O(bytes).
+  // outlive this. Errors: kInvalid, "bad_json", detail with the byte's offset; root() is missing then. An
+  // escaped \u0000 is a character like others. A number that a double cannot hold (1e400, 1e-400) is an
+  // error. O(bytes); no allocation for texts of few values once the document has been used.
   Result<void> parse(std::string& text, const Limits& limits = {});
   Value root() const;
 
@@ -76,14 +78,18 @@ class Value {
   std::string_view text() const { return nodes_[at_].text; }  // REQUIRES: is_string()
   bool boolean() const { return nodes_[at_].boolean; }        // REQUIRES: kind() == kBool
   std::optional<std::int64_t> integer() const;  // integral numbers that fit; 1.0 and 1e3 do not count
-  std::optional<double> number() const;         // any number
-  std::vector<Value> elements() const;          // of an array, else empty
+  std::optional<std::uint64_t> unsigned_integer() const;            // the same, 0 and above
+  std::optional<double> number() const;                             // any number
+  std::vector<Value> elements() const;                              // of an array, else empty
   std::vector<std::pair<std::string_view, Value>> members() const;  // of an object, else empty
 
  private:
   const Node* nodes_ = nullptr;
   std::uint32_t at_ = 0;
 };
+
+// The root, which must be an object. Error: kInvalid, "bad_body".
+Result<Value> root_object(const Document& document);
 
 // --- Typed members, with the errors that api.md promises: kInvalid naming the member.
 
@@ -109,13 +115,23 @@ Result<std::optional<UnixSeconds>> optional_time(Value object, std::string_view 
 // A finite integer in low..high. "bad_number".
 Result<std::int64_t> required_integer(Value object, std::string_view member, std::int64_t low,
                                       std::int64_t high);
+// The same; absent or null: nullopt.
+Result<std::optional<std::int64_t>> optional_integer(Value object, std::string_view member, std::int64_t low,
+                                                     std::int64_t high);
 // A boolean, absent or null: `fallback`. "bad_boolean".
 Result<bool> optional_boolean(Value object, std::string_view member, bool fallback);
-// A string of at most max_bytes; absent or null: nullopt. "bad_string".
+// A string of at most max_bytes. "bad_string".
+Result<std::string> required_string(Value object, std::string_view member, std::size_t max_bytes);
+// The same; absent or null: nullopt.
 Result<std::optional<std::string>> optional_string(Value object, std::string_view member,
                                                    std::size_t max_bytes);
 
+// At most max_count strings of at most max_bytes each; absent or null: none. "bad_list", "bad_string".
+Result<std::vector<std::string>> optional_strings(Value object, std::string_view member,
+                                                  std::size_t max_count, std::size_t max_bytes);
+
 // --- Writing. Appends to a string; numbers in the shortest form that reads back the same, never rounded.
+// Bytes that are not UTF-8 become U+FFFD, so what is written is always JSON.
 class Writer {
  public:
   explicit Writer(std::string& out) : out_(out) {}
@@ -131,6 +147,7 @@ class Writer {
   Writer& boolean(bool value);
   Writer& null();
   Writer& raw(std::string_view json);  // one JSON value, written as it is
+  Writer& value(Value value);          // a parsed value again; missing is null
 
  private:
   void separate();

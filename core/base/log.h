@@ -13,10 +13,11 @@ enum class Level { kDebug, kNotice, kWarning, kError };
 using Field = std::pair<std::string_view, std::string>;
 
 // `target` is "stderr" or a file's path; `level` one of debug, notice, warning, error. Called once, in every
-// process.
+// process. Throws std::exception when the file cannot be opened. Before it, lines go to stderr at "notice".
 void open(const std::string& target, std::string_view level);
-// Opens the file again after it was moved away (USR1).
+// Opens the file again after it was moved away (USR1). Goes on with the old one when that fails.
 void reopen();
+// One line, in one write: "level=notice event=started pid=12 why=\"two words\"". Never throws.
 void write(Level level, std::string_view event, std::initializer_list<Field> fields = {});
 
 inline void debug(std::string_view e, std::initializer_list<Field> f = {}) { write(Level::kDebug, e, f); }

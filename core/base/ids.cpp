@@ -1,0 +1,37 @@
+#include "core/base/ids.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/base/utf8.h"
+
+namespace freshet {
+namespace {
+
+constexpr std::array<std::string_view, 2> kReserved{"hll", "list"};
+
+tl::unexpected<Error> bad_id(std::string_view member, std::string detail) {
+  return fail(ErrorCode::kInvalid, "bad_id", std::string(member), std::move(detail));
+}
+
+}  // namespace
+
+Result<void> check_id(std::string_view text, std::string_view member) {
+  if (text.empty()) return bad_id(member, "an id has at least one byte");
+  if (text.size() > kMaxIdBytes) return bad_id(member, "an id has at most 128 bytes");
+  for (std::size_t at = 0; at < text.size();) {
+    const utf8::CodePoint c = utf8::decode(text, at);
+    if (c.size == 0) return bad_id(member, "an id is valid UTF-8");
+    if (utf8::is_control(c.value)) return bad_id(member, "an id has no control characters");
+    if (utf8::is_white_space(c.value)) return bad_id(member, "an id has no white space");
+    if (c.value == ':' || c.value == '{' || c.value == '}')
+      return bad_id(member, "an id has no ':', '{', '}'");
+    at += c.size;
+  }
+  if (std::ranges::find(kReserved, text) != kReserved.end()) {
+    return bad_id(member, "\"hll\" and \"list\" are reserved");
+  }
+  return {};
+}
+
+}  // namespace freshet

@@ -1,0 +1,209 @@
+#include "core/base/json.h"
+
+#include <rapidjson/allocators.h>
+#include <rapidjson/reader.h>
+
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <limits>
+
+#include "core/base/utf8.h"
+
+namespace freshet::json {
+namespace {
+
+using rapidjson::SizeType;
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+// Numbers come as text, since RapidJSON's own conversion is off by a unit in the last place unless told
+// otherwise, and std::from_chars is exact and fast. Literals and containers are plain.
+constexpr unsigned kFlags =
+    rapidjson::kParseInsituFlag | rapidjson::kParseIterativeFlag | rapidjson::kParseNumbersAsStringsFlag;
+
+tl::unexpected<Error> bad_json(std::string detail) {
+  return fail(ErrorCode::kInvalid, "bad_json", {}, std::move(detail));
+}
+
+// Takes RapidJSON's events into the flat array. Each event returns false to stop, with problem_ set.
+class Builder {
+ public:
+  Builder(std::vector<Node>& nodes, const Limits& limits) : nodes_(nodes), limits_(limits) {}
+
+  bool Null() { return add(Kind::kNull) != nullptr; }
+  bool Bool(bool value) {
+    Node* node = add(Kind::kBool);
+    if (node) node->boolean = value;
+    return node != nullptr;
+  }
+  bool RawNumber(const char* text, SizeType size, bool /*copy*/) { return number({text, size}); }
+  bool String(const char* text, SizeType size, bool /*copy*/) { return string({text, size}); }
+  bool Key(const char* text, SizeType size, bool /*copy*/) { return string({text, size}); }
+  bool StartObject() { return open(Kind::kObject); }
+  bool StartArray() { return open(Kind::kArray); }
+  bool EndObject(SizeType) { return close(); }
+  bool EndArray(SizeType) { return close(); }
+
+  // Never called: kParseNumbersAsStringsFlag sends every number to RawNumber. The reader needs them to
+  // compile.
+  bool Int(int) { return false; }
+  bool Uint(unsigned) { return false; }
+  bool Int64(std::int64_t) { return false; }
+  bool Uint64(std::uint64_t) { return false; }
+  bool Double(double) { return false; }
+
+  std::string_view problem() const { return problem_; }
+
+ private:
+  bool refuse(std::string_view problem) {
+    problem_ = problem;
+    return false;
+  }
+
+  Node* add(Kind kind) {
+    if (nodes_.size() >= limits_.max_nodes) {
+      refuse("too many values");
+      return nullptr;
+    }
+    Node& node = nodes_.emplace_back();
+    node.kind = kind;
+    node.end = static_cast<std::uint32_t>(nodes_.size());
+    return &node;
+  }
+
+  bool string(std::string_view text) {
+    if (!utf8::valid(text)) return refuse("a string is not valid UTF-8");
+    Node* node = add(Kind::kString);
+    if (node) node->text = text;
+    return node != nullptr;
+  }
+
+  bool number(std::string_view text) {
+    Node* node = add(Kind::kDouble);
+    if (!node) return false;
+    const char* const end = text.data() + text.size();
+    if (text.find_first_of(".eE") == std::string_view::npos) {
+      if (std::from_chars(text.data(), end, node->integer).ec == std::errc()) {
+        node->kind = Kind::kInteger;
+        return true;
+      }
+      if (text.front() != '-' &&
+          std::from_chars(text.data(), end, node->unsigned_integer).ec == std::errc()) {
+        node->kind = Kind::kUnsigned;
+        return true;
+      }
+    }
+    // Out of range is too large for a double or so small that it would silently become 0.
+    if (std::from_chars(text.data(), end, node->real).ec != std::errc()) {
+      return refuse("a number is out of range");
+    }
+    return true;
+  }
+
+  // An open container's `end` holds its parent until close() sets it, so that the way up needs no stack.
+  bool open(Kind kind) {
+    if (depth_ >= limits_.max_depth) return refuse("nested too deeply");
+    Node* node = add(kind);
+    if (!node) return false;
+    node->end = innermost_;
+    innermost_ = static_cast<std::uint32_t>(nodes_.size() - 1);
+    ++depth_;
+    return true;
+  }
+
+  bool close() {
+    Node& node = nodes_[innermost_];
+    innermost_ = node.end;
+    node.end = static_cast<std::uint32_t>(nodes_.size());
+    --depth_;
+    return true;
+  }
+
+  std::vector<Node>& nodes_;
+  const Limits& limits_;
+  std::uint32_t innermost_ = 0;  // the open container; meaningless while depth_ is 0
+  std::size_t depth_ = 0;
+  std::string_view problem_;
+};
+
+}  // namespace
+
+Result<void> Document::parse(std::string& text, const Limits& limits) {
+  nodes_.clear();
+  if (text.starts_with(kByteOrderMark)) return bad_json("begins with a byte order mark");
+  // RapidJSON would take a NUL for the end of the text.
+  if (std::memchr(text.data(), 0, text.size()) != nullptr) return bad_json("contains a NUL byte");
+
+  // The reader's own stack: a byte a level and a count a container. It grows on the heap beyond this.
+  alignas(std::max_align_t) std::array<char, 2048> memory;
+  rapidjson::MemoryPoolAllocator<> allocator(memory.data(), memory.size());
+  rapidjson::GenericReader<rapidjson::UTF8<>, rapidjson::UTF8<>, rapidjson::MemoryPoolAllocator<>> reader(
+      &allocator);
+  rapidjson::InsituStringStream stream(text.data());
+  Builder builder(nodes_, limits);
+  const rapidjson::ParseResult result = reader.Parse<kFlags>(stream, builder);
+  if (result.IsError()) {
+    nodes_.clear();
+    std::string detail(builder.problem().empty() ? "not JSON" : builder.problem());
+    return bad_json(detail + " at byte " + std::to_string(result.Offset()));
+  }
+  return {};
+}
+
+Value Document::root() const { return nodes_.empty() ? Value() : Value(nodes_.data(), 0); }
+
+Value Value::operator[](std::string_view key) const {
+  if (!is_object()) return {};
+  Value found;
+  for (std::uint32_t name = at_ + 1; name < nodes_[at_].end; name = nodes_[name + 1].end) {
+    if (nodes_[name].text == key) found = Value(nodes_, name + 1);
+  }
+  return found;
+}
+
+std::optional<std::int64_t> Value::integer() const {
+  if (kind() != Kind::kInteger) return std::nullopt;
+  return nodes_[at_].integer;
+}
+
+std::optional<std::uint64_t> Value::unsigned_integer() const {
+  if (kind() == Kind::kUnsigned) return nodes_[at_].unsigned_integer;
+  if (kind() == Kind::kInteger && nodes_[at_].integer >= 0) {
+    return static_cast<std::uint64_t>(nodes_[at_].integer);
+  }
+  return std::nullopt;
+}
+
+std::optional<double> Value::number() const {
+  switch (kind()) {
+    case Kind::kInteger:
+      return static_cast<double>(nodes_[at_].integer);
+    case Kind::kUnsigned:
+      return static_cast<double>(nodes_[at_].unsigned_integer);
+    case Kind::kDouble:
+      return nodes_[at_].real;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::vector<Value> Value::elements() const {
+  std::vector<Value> result;
+  if (!is_array()) return result;
+  for (std::uint32_t at = at_ + 1; at < nodes_[at_].end; at = nodes_[at].end) result.emplace_back(nodes_, at);
+  return result;
+}
+
+std::vector<std::pair<std::string_view, Value>> Value::members() const {
+  std::vector<std::pair<std::string_view, Value>> result;
+  if (!is_object()) return result;
+  for (std::uint32_t name = at_ + 1; name < nodes_[at_].end; name = nodes_[name + 1].end) {
+    result.emplace_back(nodes_[name].text, Value(nodes_, name + 1));
+  }
+  return result;
+}
+
+bool valid_utf8(std::string_view bytes) { return utf8::valid(bytes); }
+
+}  // namespace freshet::json

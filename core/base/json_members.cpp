@@ -1,0 +1,100 @@
+// The typed members: each kind of value with the one error that names the member.
+#include "core/base/json.h"
+
+namespace freshet::json {
+namespace {
+
+tl::unexpected<Error> invalid(std::string_view reason, std::string_view member, std::string detail) {
+  return fail(ErrorCode::kInvalid, reason, std::string(member), std::move(detail));
+}
+
+bool absent(Value value) { return value.missing() || value.kind() == Kind::kNull; }
+
+Result<std::string> string_of(Value value, std::string_view member, std::size_t max_bytes) {
+  if (!value.is_string()) return invalid("bad_string", member, "not a string");
+  if (value.text().size() > max_bytes) {
+    return invalid("bad_string", member, "longer than " + std::to_string(max_bytes) + " bytes");
+  }
+  return std::string(value.text());
+}
+
+}  // namespace
+
+Result<Value> root_object(const Document& document) {
+  if (!document.root().is_object()) return invalid("bad_body", {}, "the body is not a JSON object");
+  return document.root();
+}
+
+Result<std::string> id_text(Value value, std::string_view member) {
+  if (value.is_string()) return std::string(value.text());
+  if (const auto number = value.integer()) return std::to_string(*number);
+  if (const auto number = value.unsigned_integer()) return std::to_string(*number);
+  return invalid("bad_id", member, absent(value) ? "is missing" : "not a string or an integer");
+}
+
+Result<std::optional<UnixSeconds>> optional_time(Value object, std::string_view member) {
+  const Value value = object[member];
+  if (absent(value)) return std::nullopt;
+  if (value.is_string()) {
+    return parse_rfc3339(value.text(), member).map([](UnixSeconds at) { return std::optional(at); });
+  }
+  if (const auto number = value.integer()) {
+    return from_unix(*number, member).map([](UnixSeconds at) { return std::optional(at); });
+  }
+  return invalid("bad_time", member, "not an RFC 3339 string or integer unix seconds");
+}
+
+Result<std::int64_t> required_integer(Value object, std::string_view member, std::int64_t low,
+                                      std::int64_t high) {
+  const auto number = object[member].integer();
+  if (!number || *number < low || *number > high) {
+    return invalid("bad_number", member,
+                   "not an integer in " + std::to_string(low) + ".." + std::to_string(high));
+  }
+  return *number;
+}
+
+Result<std::optional<std::int64_t>> optional_integer(Value object, std::string_view member, std::int64_t low,
+                                                     std::int64_t high) {
+  if (absent(object[member])) return std::nullopt;
+  return required_integer(object, member, low, high).map([](std::int64_t n) { return std::optional(n); });
+}
+
+Result<bool> optional_boolean(Value object, std::string_view member, bool fallback) {
+  const Value value = object[member];
+  if (absent(value)) return fallback;
+  if (value.kind() != Kind::kBool) return invalid("bad_boolean", member, "not true or false");
+  return value.boolean();
+}
+
+Result<std::string> required_string(Value object, std::string_view member, std::size_t max_bytes) {
+  return string_of(object[member], member, max_bytes);
+}
+
+Result<std::optional<std::string>> optional_string(Value object, std::string_view member,
+                                                   std::size_t max_bytes) {
+  if (absent(object[member])) return std::nullopt;
+  return string_of(object[member], member, max_bytes).map([](std::string s) {
+    return std::optional(std::move(s));
+  });
+}
+
+Result<std::vector<std::string>> optional_strings(Value object, std::string_view member,
+                                                  std::size_t max_count, std::size_t max_bytes) {
+  std::vector<std::string> result;
+  const Value value = object[member];
+  if (absent(value)) return result;
+  if (!value.is_array()) return invalid("bad_list", member, "not an array of strings");
+  const auto elements = value.elements();
+  if (elements.size() > max_count) {
+    return invalid("bad_list", member, "more than " + std::to_string(max_count) + " elements");
+  }
+  for (const Value element : elements) {
+    auto text = string_of(element, member, max_bytes);
+    if (!text) return tl::unexpected(text.error());
+    result.push_back(std::move(*text));
+  }
+  return result;
+}
+
+}  // namespace freshet::json

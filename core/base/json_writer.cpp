@@ -1,0 +1,168 @@
+#include <array>
+#include <charconv>
+
+#include "core/base/json.h"
+#include "core/base/utf8.h"
+
+namespace freshet::json {
+namespace {
+
+// What stands for a byte that may not stand for itself inside a JSON string; 0 where it may, 'u' for \u00XX.
+constexpr std::array<char, 256> kEscapes = [] {
+  std::array<char, 256> table{};
+  for (std::size_t c = 0; c < 0x20; ++c) table[c] = 'u';
+  table['\b'] = 'b';
+  table['\f'] = 'f';
+  table['\n'] = 'n';
+  table['\r'] = 'r';
+  table['\t'] = 't';
+  table['"'] = '"';
+  table['\\'] = '\\';
+  return table;
+}();
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+
+void append_escaped(std::string& out, std::string_view text) {
+  std::size_t plain = 0;  // where the run of bytes that need no escape began
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const char escape = kEscapes[byte];
+    if (escape == 0) continue;
+    out.append(text, plain, at - plain).push_back('\\');
+    out.push_back(escape);
+    if (escape == 'u') {
+      constexpr std::string_view kHex = "0123456789abcdef";
+      out.append("00").push_back(kHex[byte >> 4]);
+      out.push_back(kHex[byte & 15]);
+    }
+    plain = at + 1;
+  }
+  out.append(text, plain);
+}
+
+std::string with_replacements(std::string_view text) {
+  std::string result;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t size = utf8::decode(text, at).size;
+    result.append(size == 0 ? kReplacement : text.substr(at, size));
+    at += size == 0 ? 1 : size;
+  }
+  return result;
+}
+
+template <class Number>
+void append_number(std::string& out, Number value) {
+  std::array<char, 32> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  out.append(text.data(), end);
+}
+
+}  // namespace
+
+void Writer::separate() {
+  if (comma_) out_.push_back(',');
+  comma_ = true;
+}
+
+Writer& Writer::begin_object() {
+  separate();
+  out_.push_back('{');
+  comma_ = false;
+  return *this;
+}
+
+Writer& Writer::end_object() {
+  out_.push_back('}');
+  comma_ = true;
+  return *this;
+}
+
+Writer& Writer::begin_array() {
+  separate();
+  out_.push_back('[');
+  comma_ = false;
+  return *this;
+}
+
+Writer& Writer::end_array() {
+  out_.push_back(']');
+  comma_ = true;
+  return *this;
+}
+
+Writer& Writer::key(std::string_view name) {
+  string(name);
+  out_.push_back(':');
+  comma_ = false;
+  return *this;
+}
+
+Writer& Writer::string(std::string_view value) {
+  separate();
+  out_.push_back('"');
+  if (utf8::valid(value)) {
+    append_escaped(out_, value);
+  } else {
+    append_escaped(out_, with_replacements(value));
+  }
+  out_.push_back('"');
+  return *this;
+}
+
+Writer& Writer::integer(std::int64_t value) {
+  separate();
+  append_number(out_, value);
+  return *this;
+}
+
+Writer& Writer::unsigned_integer(std::uint64_t value) {
+  separate();
+  append_number(out_, value);
+  return *this;
+}
+
+Writer& Writer::number(double value) {
+  separate();
+  append_number(out_, value);
+  return *this;
+}
+
+Writer& Writer::boolean(bool value) { return raw(value ? "true" : "false"); }
+
+Writer& Writer::null() { return raw("null"); }
+
+Writer& Writer::raw(std::string_view json) {
+  separate();
+  out_.append(json);
+  return *this;
+}
+
+Writer& Writer::value(Value value) {
+  switch (value.kind()) {
+    case Kind::kMissing:
+    case Kind::kNull:
+      return null();
+    case Kind::kBool:
+      return boolean(value.boolean());
+    case Kind::kInteger:
+      return integer(*value.integer());
+    case Kind::kUnsigned:
+      return unsigned_integer(*value.unsigned_integer());
+    case Kind::kDouble:
+      return number(*value.number());
+    case Kind::kString:
+      return string(value.text());
+    case Kind::kArray:
+      begin_array();
+      for (const Value element : value.elements()) this->value(element);
+      return end_array();
+    case Kind::kObject:
+      begin_object();
+      for (const auto& [name, member] : value.members()) key(name).value(member);
+      return end_object();
+  }
+  return *this;
+}
+
+}  // namespace freshet::json

@@ -1,0 +1,150 @@
+#include "core/base/log.h"
+
+#include <spdlog/logger.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <memory>
+
+#include "core/base/utf8.h"
+
+namespace freshet::log {
+namespace {
+
+struct LevelRow {
+  Level level;
+  std::string_view name;
+  spdlog::level::level_enum threshold;
+  std::string_view journal;  // syslog's priority, as journald reads it at the head of a line
+};
+
+constexpr std::array kLevels{
+    LevelRow{Level::kDebug, "debug", spdlog::level::debug, "<7>"},
+    LevelRow{Level::kNotice, "notice", spdlog::level::info, "<5>"},
+    LevelRow{Level::kWarning, "warning", spdlog::level::warn, "<4>"},
+    LevelRow{Level::kError, "error", spdlog::level::err, "<3>"},
+};
+
+const LevelRow& row(Level level) { return kLevels[static_cast<std::size_t>(level)]; }
+
+// The one piece of state of a process that everything shares: where its lines go.
+struct Output {
+  std::string target = "stderr";
+  bool journal = false;
+  std::unique_ptr<spdlog::logger> logger;
+};
+
+// True iff stderr is journald's stream: it stamps lines itself and reads a priority in front of each.
+bool stderr_is_journal() {
+  const char* const stream = std::getenv("JOURNAL_STREAM");
+  struct stat status {};
+  if (stream == nullptr || fstat(STDERR_FILENO, &status) != 0) return false;
+  return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino) == stream;
+}
+
+// Throws spdlog_ex when the file cannot be opened.
+void connect(Output& output, spdlog::level::level_enum threshold) {
+  spdlog::sink_ptr sink;
+  if (output.target == "stderr") {
+    sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+  } else {
+    sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(output.target);
+  }
+  output.journal = output.target == "stderr" && stderr_is_journal();
+  output.logger = std::make_unique<spdlog::logger>("freshet", std::move(sink));
+  output.logger->set_pattern(output.journal ? "%v" : "%Y-%m-%dT%H:%M:%S.%e%z %v");
+  output.logger->set_level(threshold);
+  // Several processes append to one file: a line leaves in one write, and nothing is buffered across a fork.
+  output.logger->flush_on(spdlog::level::trace);
+}
+
+Output& output() {
+  static Output instance = [] {
+    Output first;
+    connect(first, spdlog::level::info);
+    return first;
+  }();
+  return instance;
+}
+
+void append_hex_escape(std::string& line, std::string_view bytes) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    line.append("\\x").push_back(kHex[byte >> 4]);
+    line.push_back(kHex[byte & 15]);
+  }
+}
+
+// A value stands bare when it is one word; otherwise in quotes, with \" \\ \n and \xNN.
+void append_value(std::string& line, std::string_view value) {
+  constexpr std::string_view kNeedsQuotes = " \"\\=";
+  bool quoted = value.empty();
+  for (std::size_t at = 0; at < value.size() && !quoted;) {
+    const utf8::CodePoint c = utf8::decode(value, at);
+    quoted = c.size == 0 || utf8::is_control(c.value) || utf8::is_white_space(c.value) ||
+             (c.size == 1 && kNeedsQuotes.find(value[at]) != std::string_view::npos);
+    at += c.size;
+  }
+  if (!quoted) {
+    line.append(value);
+    return;
+  }
+  line.push_back('"');
+  for (std::size_t at = 0; at < value.size();) {
+    const utf8::CodePoint c = utf8::decode(value, at);
+    const std::string_view bytes = value.substr(at, c.size == 0 ? 1 : c.size);
+    if (c.value == '\n') {
+      line.append("\\n");
+    } else if (c.size == 0 || utf8::is_control(c.value) || c.value == 0x2028 || c.value == 0x2029) {
+      append_hex_escape(line, bytes);
+    } else {
+      if (c.value == '"' || c.value == '\\') line.push_back('\\');
+      line.append(bytes);
+    }
+    at += bytes.size();
+  }
+  line.push_back('"');
+}
+
+}  // namespace
+
+void open(const std::string& target, std::string_view level) {
+  spdlog::level::level_enum threshold = spdlog::level::info;
+  for (const LevelRow& known : kLevels) {
+    if (known.name == level) threshold = known.threshold;
+  }
+  output().target = target;
+  connect(output(), threshold);
+}
+
+void reopen() {
+  const auto threshold = output().logger->level();
+  try {
+    connect(output(), threshold);
+  } catch (const spdlog::spdlog_ex& failure) {
+    // The old file is still open: better a line in a moved file than none.
+    error("log_reopen_failed", {{"file", output().target}, {"why", failure.what()}});
+  }
+}
+
+void write(Level level, std::string_view event, std::initializer_list<Field> fields) {
+  Output& out = output();
+  const LevelRow& severity = row(level);
+  if (!out.logger->should_log(severity.threshold)) return;
+  std::string line;
+  if (out.journal) line.append(severity.journal);
+  line.append("level=").append(severity.name).append(" event=");
+  append_value(line, event);
+  for (const auto& [name, value] : fields) {
+    line.append(" ").append(name).push_back('=');
+    append_value(line, value);
+  }
+  out.logger->log(severity.threshold, spdlog::string_view_t(line.data(), line.size()));
+}
+
+}  // namespace freshet::log

@@ -1,0 +1,65 @@
+#include "core/base/utf8.h"
+
+#include <cstdint>
+#include <cstring>
+
+namespace freshet::utf8 {
+namespace {
+
+unsigned byte_at(std::string_view bytes, std::size_t at) { return static_cast<unsigned char>(bytes[at]); }
+
+// Length of a sequence by its first byte, and the bounds of its second: only the second byte's range differs
+// between lead bytes, which is what keeps overlong forms and surrogates out.
+struct Lead {
+  std::size_t size;
+  unsigned low, high;
+};
+
+Lead lead_of(unsigned first) {
+  if (first >= 0xC2 && first <= 0xDF) return {2, 0x80, 0xBF};
+  if (first == 0xE0) return {3, 0xA0, 0xBF};
+  if (first == 0xED) return {3, 0x80, 0x9F};
+  if (first >= 0xE1 && first <= 0xEF) return {3, 0x80, 0xBF};
+  if (first == 0xF0) return {4, 0x90, 0xBF};
+  if (first >= 0xF1 && first <= 0xF3) return {4, 0x80, 0xBF};
+  if (first == 0xF4) return {4, 0x80, 0x8F};
+  return {0, 0, 0};
+}
+
+}  // namespace
+
+CodePoint decode(std::string_view bytes, std::size_t at) {
+  const unsigned first = byte_at(bytes, at);
+  if (first < 0x80) return {first, 1};
+  const Lead lead = lead_of(first);
+  if (lead.size == 0 || bytes.size() - at < lead.size) return {};
+  const unsigned second = byte_at(bytes, at + 1);
+  if (second < lead.low || second > lead.high) return {};
+  char32_t value = first & (0x7Fu >> lead.size);
+  value = value << 6 | (second & 0x3Fu);
+  for (std::size_t i = 2; i < lead.size; ++i) {
+    const unsigned next = byte_at(bytes, at + i);
+    if ((next & 0xC0u) != 0x80) return {};
+    value = value << 6 | (next & 0x3Fu);
+  }
+  return {value, lead.size};
+}
+
+bool valid(std::string_view bytes) {
+  for (std::size_t at = 0; at < bytes.size();) {
+    std::uint64_t eight = 0;
+    if (bytes.size() - at >= sizeof eight) {
+      std::memcpy(&eight, bytes.data() + at, sizeof eight);
+      if ((eight & 0x8080808080808080u) == 0) {
+        at += sizeof eight;
+        continue;
+      }
+    }
+    const std::size_t size = decode(bytes, at).size;
+    if (size == 0) return false;
+    at += size;
+  }
+  return true;
+}
+
+}  // namespace freshet::utf8
