@@ -1,5 +1,6 @@
 """Freshet itself, as scripts/run starts it, on the same terms as its peers."""
 
+import glob
 import os
 import re
 import shutil
@@ -81,8 +82,9 @@ class Ours:
 
     def ready_command(self, copy):
         """The arguments that start a second freshetd of the same configuration whose files lie under `copy`."""
-        words = _command_line(self.master_pid())
-        config = words[words.index("-y") + 1]
+        config = next(iter(glob.glob(os.path.join(self.state, "**", "freshet.toml"), recursive=True)), None)
+        if config is None:
+            raise BenchError(f"no freshet.toml under {self.state}")
         shutil.copytree(self.state, copy, ignore=lambda directory, names: [
             name for name in names if not os.path.isfile(os.path.join(directory, name))
             and not os.path.isdir(os.path.join(directory, name))])
@@ -92,7 +94,7 @@ class Ours:
         with open(moved, "w", encoding="utf-8") as file:
             file.write(text)
         program = os.readlink(f"/proc/{self.master_pid()}/exe")
-        return [program] + [moved if word == config else word for word in words[1:]]
+        return [program, "-F", "-y", moved] + (["-R"] if os.geteuid() == 0 else [])
 
 
 def milliseconds_to_ready(argv, directory):
@@ -151,8 +153,12 @@ def _holds(pid, names):
 
 
 def _command_line(pid):
-    with open(f"/proc/{pid}/cmdline", "rb") as file:
-        text = file.read().rstrip(b"\0").decode()
+    """The words of a process' command line; none when it has ended."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            text = file.read().rstrip(b"\0").decode()
+    except OSError:
+        return []
     # nginx rewrites its title: "nginx: master process nginx -c …", one string
     return text.split("\0") if "\0" in text else text.split()
 
