@@ -87,7 +87,12 @@ Task<Result<void>> RedisItemStore::remove(const ItemId& id) {
 Task<Result<void>> RedisItemStore::write(std::vector<Change> changes) {
   for (int attempt = 0; attempt < kAttempts && !changes.empty(); ++attempt) {
     if (auto read = co_await read_old(changes); !read) co_return read;
-    auto left = keys_.hash_tags() ? co_await write_with_tags(changes) : co_await write_once(changes);
+    // Not a conditional expression: GCC 12 destroys the temporaries of a co_await in one that was not taken.
+    Result<std::vector<Change>> left;
+    if (keys_.hash_tags())
+      left = co_await write_with_tags(changes);
+    else
+      left = co_await write_once(changes);
     if (!left) co_return tl::unexpected(left.error());
     changes = std::move(*left);
   }

@@ -11,8 +11,8 @@ using namespace freshet::test;
 namespace {
 
 // track.lua with any text where the store would put numbers, as a broken client of the script would.
-redis::Reply raw_track(Fixture& f, const std::string& id, const std::string& dwell, const std::string& at = "",
-                       const std::string& half_life = "86400") {
+redis::Reply raw_track(Fixture& f, const std::string& id, const std::string& dwell,
+                       const std::string& at = "", const std::string& half_life = "86400") {
   const auto keys = f.keys();
   redis::Pipeline one;
   one.script(store::scripts::kTrack, 9, 18)
@@ -76,7 +76,8 @@ TEST_CASE_METHOD(Fixture, "two sessions of one visitor are two views and one vis
   CHECK(counts.avg_dwell_ms == 2000);
 }
 
-TEST_CASE_METHOD(Fixture, "a session is renewed by each report and counts again once its window has passed", "[track]") {
+TEST_CASE_METHOD(Fixture, "a session is renewed by each report and counts again once its window has passed",
+                 "[track]") {
   const auto session = keys().session("a", "v");
   track(report("a", "v", 1000));
   command("EXPIRE", session, 100);
@@ -130,7 +131,9 @@ TEST_CASE_METHOD(Fixture, "an event kept for later counts once however often it 
   CHECK(stats("a").dwell_sum_ms == 2000);
 }
 
-TEST_CASE_METHOD(Fixture, "a replayed event counts with its own time, and never with one ahead of Redis' clock", "[track]") {
+TEST_CASE_METHOD(Fixture,
+                 "a replayed event counts with its own time, and never with one ahead of Redis' clock",
+                 "[track]") {
   const auto before = now() - seconds{7200};
   raw_track(*this, "old", "0", std::to_string(before.time_since_epoch().count()));
   raw_track(*this, "ahead", "0", std::to_string((now() + seconds{99999}).time_since_epoch().count()));
@@ -138,7 +141,8 @@ TEST_CASE_METHOD(Fixture, "a replayed event counts with its own time, and never 
   CHECK(stats("ahead").first <= now());
 }
 
-TEST_CASE_METHOD(Fixture, "with items.unknown = reject an unknown item is an error and leaves nothing", "[track]") {
+TEST_CASE_METHOD(Fixture, "with items.unknown = reject an unknown item is an error and leaves nothing",
+                 "[track]") {
   settings.items_unknown = "reject";
   open();
   const auto refused = wait(hot->track(report("a", "v", 1000)));
@@ -153,7 +157,8 @@ TEST_CASE_METHOD(Fixture, "with items.unknown = reject an unknown item is an err
   CHECK(track(report("a", "v", 1000)).pv == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "the client's publish time counts at first sight of an unknown item only", "[track]") {
+TEST_CASE_METHOD(Fixture, "the client's publish time counts at first sight of an unknown item only",
+                 "[track]") {
   auto event = report("a", "v", 0);
   event.published_at = now() - seconds{86400};
   CHECK(track(event).score == Approx(2).epsilon(1e-4));  // 4 points, a half-life old
@@ -175,7 +180,8 @@ TEST_CASE_METHOD(Fixture, "a publish time a year ahead does not multiply the sco
   }
 }
 
-TEST_CASE_METHOD(Fixture, "the item store's date wins over the client's and over the first sight", "[track]") {
+TEST_CASE_METHOD(Fixture, "the item store's date wins over the client's and over the first sight",
+                 "[track]") {
   track(report("a", "v", 0));
   put(item("a", now() - seconds{172800}));
   auto event = report("a", "w", 0);
@@ -188,7 +194,8 @@ TEST_CASE_METHOD(Fixture, "counters live thirty days from the last view, renewed
   const auto event = report("a", "v", 0);
   track(event);
   const auto k = keys();
-  const std::vector<std::string> counters{k.pv("a"), k.uv_hll("a"), k.dwell_sum("a"), k.dwell_count("a"), k.first_ts("a")};
+  const std::vector<std::string> counters{k.pv("a"), k.uv_hll("a"), k.dwell_sum("a"), k.dwell_count("a"),
+                                          k.first_ts("a")};
   for (const auto& key : counters) CHECK(ttl(key) > 2591990);
   for (const auto& key : counters) command("EXPIRE", key, 2592000 - 3600);
   track(report("a", "w", 0));
@@ -206,7 +213,8 @@ TEST_CASE_METHOD(Fixture, "a silent article falls below a fresher one without be
   CHECK(ids(engagement()) == std::vector<std::string>{"fresh", "old"});
 }
 
-TEST_CASE_METHOD(Fixture, "a member whose score fell under the floor leaves with the next new one", "[track]") {
+TEST_CASE_METHOD(Fixture, "a member whose score fell under the floor leaves with the next new one",
+                 "[track]") {
   auto dead = report("dead", "v", 0);
   dead.published_at = now() - seconds{60 * 86400};
   track(dead);  // 4 points sixty half-lives ago: 3e-18
@@ -229,10 +237,12 @@ TEST_CASE_METHOD(Fixture, "the rank never holds more than list.max_members", "[t
   CHECK(ids(engagement()) == std::vector<std::string>{"a19", "a18", "a17", "a16", "a15"});
 }
 
-TEST_CASE_METHOD(Fixture, "counters that expired while the member stayed start over from the item's date", "[track]") {
+TEST_CASE_METHOD(Fixture, "counters that expired while the member stayed start over from the item's date",
+                 "[track]") {
   put(item("a", now() - seconds{40 * 86400}));
   track(report("a", "v", 0));
-  for (const auto& key : {keys().pv("a"), keys().uv_hll("a"), keys().dwell_sum("a"), keys().dwell_count("a"), keys().session("a", "v")})
+  for (const auto& key : {keys().pv("a"), keys().uv_hll("a"), keys().dwell_sum("a"), keys().dwell_count("a"),
+                          keys().session("a", "v")})
     command("DEL", key);
   const auto counts = track(report("a", "w", 0));
   CHECK(counts.pv == 1);
@@ -241,7 +251,8 @@ TEST_CASE_METHOD(Fixture, "counters that expired while the member stayed start o
 
 TEST_CASE_METHOD(Fixture, "a session that outlives its counters counts as a new view", "[track]") {
   track(report("a", "v", 5000));
-  command("DEL", keys().pv("a"), keys().uv_hll("a"), keys().dwell_sum("a"), keys().dwell_count("a"), keys().first_ts("a"));
+  command("DEL", keys().pv("a"), keys().uv_hll("a"), keys().dwell_sum("a"), keys().dwell_count("a"),
+          keys().first_ts("a"));
   const auto counts = track(report("a", "v", 6000));
   CHECK(counts.pv == 1);
   CHECK(counts.avg_dwell_ms == 6000);

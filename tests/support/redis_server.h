@@ -21,7 +21,8 @@ namespace freshet::test {
 
 class RedisServer {
  public:
-  // `options` go to redis-server's command line: {"--appendonly", "yes"}. Ready when this returns; throws when it does not come up.
+  // `options` go to redis-server's command line: {"--appendonly", "yes"}. Ready when this returns; throws
+  // when it does not come up.
   explicit RedisServer(std::vector<std::string> options = {}) : options_(std::move(options)) {
     std::string pattern = (std::filesystem::temp_directory_path() / "freshet-redis-XXXXXX").string();
     if (!mkdtemp(pattern.data())) throw std::runtime_error("no temporary directory");
@@ -48,8 +49,16 @@ class RedisServer {
 
   // Again, with the same directory, after stop() or kill().
   void start() {
-    std::vector<std::string> command{"redis-server", "--port", "0",    "--unixsocket", socket(),
-                                     "--dir",        directory_, "--save", "",             "--logfile",
+    std::vector<std::string> command{"redis-server",
+                                     "--port",
+                                     "0",
+                                     "--unixsocket",
+                                     socket(),
+                                     "--dir",
+                                     directory_,
+                                     "--save",
+                                     "",
+                                     "--logfile",
                                      (directory_ / "log").string()};
     command.insert(command.end(), options_.begin(), options_.end());
     std::vector<char*> argv;

@@ -1,0 +1,245 @@
+// Hidden, deleted, re-dated and re-tagged items, with and without hash tags.
+#include <cmath>
+
+#include "core/rank/current_top.h"
+#include "tests/store/fixture.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+namespace {
+
+struct ItemFixture : Fixture {
+  std::int64_t epoch() { return store::whole(text(command("GET", keys().epoch()))); }
+  std::vector<std::string> current_ids() {
+    std::vector<std::string> out;
+    const auto buckets = wait(hot->buckets());
+    REQUIRE(buckets);
+    for (const auto& bucket : *buckets) {
+      const auto heads = wait(hot->bucket_heads({bucket.hour}, 0, 100));
+      REQUIRE(heads);
+      for (const auto& each : *heads) out.push_back(each.item.str());
+    }
+    return out;
+  }
+  bool listed_anywhere(const std::string& id) {
+    for (const auto& list : {ids(engagement()), ids(accumulate()), current_ids(),
+                             ids(engagement(seconds{86400})), ids(accumulate(seconds{0}, "news"))}) {
+      if (std::find(list.begin(), list.end(), id) != list.end()) return true;
+    }
+    return false;
+  }
+  void read_and_view(const std::string& id, const std::string& who) {
+    track(report(id, who, 1000));
+    view(seen(id, who));
+  }
+  feed::Item news(const std::string& id, UnixSeconds published, bool hidden = false) const {
+    auto out = item(id, published);
+    out.tags = {TagName::trusted("news")};
+    out.hidden = hidden;
+    return out;
+  }
+};
+
+// Each of the following holds with keys in one slot and with keys in two.
+template <bool kTags>
+struct Placed : ItemFixture {
+  Placed() {
+    hash_tags = kTags;
+    open();
+  }
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(ItemFixture, "an item comes back byte for byte", "[items]") {
+  auto one = item("a", now());
+  one.text = std::string("body\r\n\0with NUL", 15);
+  one.author = "作者";
+  one.url = "https://example.org/?a=1&b=2";
+  one.tags = {TagName::trusted("swift"), TagName::trusted("软件")};
+  one.update_time = now() + seconds{60};
+  put(one);
+  const auto got = wait(items->get(one.id));
+  REQUIRE(got);
+  CHECK(got->title == one.title);
+  CHECK(got->text == one.text);
+  CHECK(got->author == one.author);
+  CHECK(got->url == one.url);
+  CHECK(got->tags == one.tags);
+  CHECK(got->published_at == one.published_at);
+  CHECK(got->update_time == one.update_time);
+  CHECK_FALSE(got->hidden);
+  const auto cards = wait(items->cards({ItemId::trusted("nobody"), one.id}));
+  REQUIRE(cards);
+  CHECK_FALSE((*cards)[0].known);
+  CHECK((*cards)[1].title == one.title);
+  CHECK((*cards)[1].tags == std::vector<std::string>{"swift", "软件"});
+}
+
+TEST_CASE_METHOD(ItemFixture, "an item that was never put or was removed is unknown", "[items]") {
+  CHECK(wait(items->get(ItemId::trusted("a"))).error().reason == "unknown_item");
+  put(item("a", now()));
+  remove("a");
+  CHECK(wait(items->get(ItemId::trusted("a"))).error().reason == "unknown_item");
+  CHECK_FALSE(wait(items->cards({ItemId::trusted("a")}))->front().known);
+  CHECK(ttl(keys().item("a")) > 0);
+  put(item("a", now()));
+  CHECK(wait(items->get(ItemId::trusted("a"))));
+  CHECK(ttl(keys().item("a")) == -1);
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "a hidden item leaves every list at once and keeps counting", "[items]",
+                              ((bool kTags), kTags), false, true) {
+  auto& f = *this;
+  f.put(f.news("a", f.now() - seconds{3600}));
+  f.read_and_view("a", "v1");
+  f.read_and_view("b", "v1");
+  REQUIRE(f.listed_anywhere("a"));
+  f.put(f.news("a", f.now() - seconds{3600}, true));
+  CHECK_FALSE(f.listed_anywhere("a"));
+  CHECK(f.listed_anywhere("b"));
+  f.read_and_view("a", "v2");
+  CHECK_FALSE(f.listed_anywhere("a"));
+  CHECK(f.stats("a").pv == 2);
+  CHECK(f.stats("a").views_total == 6);
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "an item shown again comes back with all that was counted meanwhile",
+                              "[items]", ((bool kTags), kTags), false, true) {
+  auto& f = *this;
+  const auto date = f.now() - seconds{3600};
+  f.put(f.news("a", date));
+  f.read_and_view("a", "v1");
+  f.put(f.news("a", date, true));
+  f.read_and_view("a", "v2");
+  f.put(f.news("a", date));
+  // The same history without hiding gives the same places.
+  f.put(f.news("b", date));
+  f.read_and_view("b", "v1");
+  f.read_and_view("b", "v2");
+  CHECK(f.score(f.keys().rank(), "a").value_or(0) ==
+        Approx(f.score(f.keys().rank(), "b").value_or(1)).epsilon(1e-12));
+  CHECK(f.score(f.keys().score(), "a").value_or(0) ==
+        Approx(f.score(f.keys().score(), "b").value_or(1)).epsilon(1e-3));
+  const auto heads = wait(f.hot->bucket_heads({date.time_since_epoch().count() / 3600}, 0, 10));
+  REQUIRE(heads);
+  REQUIRE(heads->size() == 2);
+  CHECK((*heads)[0].total == (*heads)[1].total);
+  CHECK(f.ids(accumulate(seconds{0}, "news")).size() == 2);
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(Placed,
+                              "a deleted item leaves every list, and a late report does not bring it back",
+                              "[items]", ((bool kTags), kTags), false, true) {
+  auto& f = *this;
+  f.put(f.news("a", f.now()));
+  f.read_and_view("a", "v1");
+  f.remove("a");
+  CHECK_FALSE(f.listed_anywhere("a"));
+  f.read_and_view("a", "v2");
+  CHECK_FALSE(f.listed_anywhere("a"));
+  CHECK(f.command("SCARD", f.keys().tag("news")).integer().value_or(9) == 0);
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "an unknown item that was counted can be removed from every list",
+                              "[items]", ((bool kTags), kTags), false, true) {
+  auto& f = *this;
+  f.read_and_view("a", "v1");
+  f.remove("a");
+  CHECK_FALSE(f.listed_anywhere("a"));
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "a changed publish time re-keys the ranks and moves the bucket",
+                              "[items]", ((bool kTags), kTags), false, true) {
+  auto& f = *this;
+  f.read_and_view("a", "v1");
+  const auto fresh = *f.score(f.keys().rank(), "a");
+  const auto moved = f.now() - seconds{3 * 86400};
+  f.put(f.news("a", moved));
+  CHECK(*f.score(f.keys().rank(), "a") == Approx(fresh - 3).epsilon(1e-7));
+  const auto heads = wait(f.hot->bucket_heads({moved.time_since_epoch().count() / 3600}, 0, 10));
+  REQUIRE(heads);
+  REQUIRE(heads->size() == 1);
+  CHECK(heads->front().published == moved);
+  CHECK(f.current_ids().size() == 1);
+  CHECK(f.ids(engagement(seconds{86400})).empty());
+  CHECK(f.ids(engagement(seconds{7 * 86400})).size() == 1);
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "an item leaves the tags it lost and joins those it got", "[items]",
+                              ((bool kTags), kTags), false, true) {
+  auto& f = *this;
+  f.put(f.news("a", f.now()));
+  f.read_and_view("a", "v1");
+  CHECK(f.ids(engagement(seconds{0}, "news")).size() == 1);
+  auto changed = f.item("a", f.now());
+  changed.tags = {TagName::trusted("sport"), TagName::trusted("local")};
+  f.put(changed);
+  CHECK(f.ids(engagement(seconds{0}, "news")).empty());
+  CHECK(f.ids(engagement(seconds{0}, "sport")).size() == 1);
+  CHECK(f.ids(accumulate(seconds{0}, "local")).size() == 1);
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(Placed,
+                              "a view that is indexed after its item was hidden or re-dated changes nothing",
+                              "[items]", ((bool kTags), kTags), false, true) {
+  auto& f = *this;
+  const auto date = f.now() - seconds{3600};
+  f.put(f.news("a", date));
+  f.put(f.news("b", date));
+  f.read_and_view("b", "v0");
+  f.later.hold = true;
+  f.read_and_view("a", "v");
+  f.read_and_view("b", "v");
+  f.put(f.news("a", date, true));
+  f.put(f.news("b", date - seconds{86400}));
+  f.later.flush();
+  CHECK_FALSE(f.listed_anywhere("a"));
+  CHECK(f.current_ids() == std::vector<std::string>{"b"});
+  CHECK(wait(f.hot->bucket_heads({date.time_since_epoch().count() / 3600}, 0, 10))->empty());
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "the epoch moves when a list could be wrong, and only then", "[items]",
+                              ((bool kTags), kTags), false, true) {
+  auto& f = *this;
+  f.put(f.news("a", f.now()));
+  CHECK(f.epoch() == 0);  // in no list yet
+  f.read_and_view("a", "v");
+  auto same = *wait(f.items->get(ItemId::trusted("a")));
+  f.put(same);
+  CHECK(f.epoch() == 0);
+  same.title = "Another title";
+  f.put(same);
+  CHECK(f.epoch() == 1);
+  same.hidden = true;
+  f.put(same);
+  CHECK(f.epoch() == 2);
+  f.put(same);
+  CHECK(f.epoch() == 2);
+  same.hidden = false;
+  f.put(same);
+  CHECK(f.epoch() == 3);
+  f.remove("a");
+  CHECK(f.epoch() == 4);
+}
+
+TEST_CASE_METHOD(ItemFixture, "an item changed by another writer in between is read again and loses no tag",
+                 "[items]") {
+  // put_many with the same item twice: the second is written on top of what the first left.
+  auto first = news("a", now());
+  auto second = item("a", now() - seconds{86400});
+  second.tags = {TagName::trusted("sport")};
+  REQUIRE(wait(items->put_many({first, second})));
+  CHECK(command("SCARD", keys().tag("news")).integer().value_or(9) == 0);
+  CHECK(command("SCARD", keys().tag("sport")).integer().value_or(9) == 1);
+  CHECK(wait(items->get(ItemId::trusted("a")))->published_at == second.published_at);
+}
+
+TEST_CASE_METHOD(ItemFixture, "a thousand and more items are put in one call", "[items]") {
+  std::vector<feed::Item> many;
+  for (int i = 0; i < 1203; ++i) many.push_back(news("n" + std::to_string(i), now()));
+  REQUIRE(wait(items->put_many(many)));
+  CHECK(command("SCARD", keys().tag("news")).integer().value_or(0) == 1203);
+  CHECK(wait(items->get(ItemId::trusted("n1202"))));
+}
