@@ -106,23 +106,28 @@ void BackgroundWriter::wake() {
   });
 }
 
+// GCC 12 miscompiles co_await inside a condition: every await stands in a statement of its own.
 Task<void> BackgroundWriter::pump() {
-  while (connection_.ready()) {
+  bool going_on = true;
+  while (going_on && connection_.ready()) {
     if (!queue_.empty()) {
-      if (!co_await send_queue()) co_return;
+      going_on = co_await send_queue();
     } else if (spool_ && !spool_->empty()) {
-      if (!co_await replay(*spool_)) co_return;
+      going_on = co_await replay(*spool_);
     } else if (orphan_) {
-      if (!co_await replay(*orphan_)) co_return;
-      if (orphan_->empty()) {
-        orphan_->unlink();
-        orphan_.reset();
-        adopt();
-      }
+      going_on = co_await replay(*orphan_);
+      retire_orphan();
     } else {
-      co_return;
+      going_on = false;
     }
   }
+}
+
+void BackgroundWriter::retire_orphan() {
+  if (!orphan_->empty()) return;
+  orphan_->unlink();
+  orphan_.reset();
+  adopt();
 }
 
 Task<bool> BackgroundWriter::send_queue() {

@@ -61,6 +61,7 @@ class BackgroundWriter final : public Deferred {
   bool to_spool(const Pipeline& pipeline);
   bool put_script(std::string_view command);
   void adopt();
+  void retire_orphan();
   void schedule_scan();
   void finish_drain();
 

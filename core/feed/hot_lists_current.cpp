@@ -48,9 +48,8 @@ Task<Result<std::vector<ScoredItem>>> HotLists::current(const ListQuery& query, 
     std::vector<rank::CurrentMember> members;
     members.reserve(heads->size());
     for (const BucketMember& head : *heads) members.push_back({head.item, head.total, head.published, true});
-    if (auto marked = co_await mark_eligible(items_, query.tag, members); !marked) {
-      co_return tl::unexpected(marked.error());
-    }
+    const auto marked = co_await mark_eligible(items_, query.tag, members);
+    if (!marked) co_return tl::unexpected(marked.error());
     top.take(*read, members);
   }
   std::vector<ScoredItem> best;

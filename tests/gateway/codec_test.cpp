@@ -44,7 +44,8 @@ TEST_CASE("A body that is not CONTENT_LENGTH bytes is refused before any effect"
     Request request;
     std::string wire;
     CAPTURE(length);
-    CHECK_FALSE(codec.decode(fcgi_request({{"CONTENT_LENGTH", length}}, "{\"articleId\":\"7\"}"), request, wire));
+    CHECK_FALSE(
+        codec.decode(fcgi_request({{"CONTENT_LENGTH", length}}, "{\"articleId\":\"7\"}"), request, wire));
   }
 }
 
@@ -52,9 +53,15 @@ TEST_CASE("Params whose lengths lie are refused, and the codec works on", "[code
   Codec codec;
   Request request;
   std::string wire;
-  const std::string lie("\x7f\x7f" "ab", 4);
+  const std::string lie(
+      "\x7f\x7f"
+      "ab",
+      4);
   CHECK_FALSE(codec.decode(begin_request() + stream(kParams, lie) + stream(kStdin, {}), request, wire));
-  const std::string huge("\xff\xff\xff\xff\xff\xff\xff\xff" "ab", 10);
+  const std::string huge(
+      "\xff\xff\xff\xff\xff\xff\xff\xff"
+      "ab",
+      10);
   CHECK_FALSE(codec.decode(begin_request() + stream(kParams, huge) + stream(kStdin, {}), request, wire));
   Request good;
   REQUIRE(codec.decode(get("/ping"), good, wire));
@@ -72,7 +79,8 @@ TEST_CASE("A reply is encoded as FastCGI records, again and again on one codec",
     codec.encode(request, response, wire);
     const auto reply = take_reply(wire);
     CHECK(reply.bytes == wire.size());
-    CHECK(reply.out.starts_with("Status: 200 OK\r\nContent-Type: application/json\r\nContent-Length: 200000\r\n\r\nxxx"));
+    CHECK(reply.out.starts_with(
+        "Status: 200 OK\r\nContent-Type: application/json\r\nContent-Length: 200000\r\n\r\nxxx"));
     CHECK(reply.out.size() == reply.out.find("\r\n\r\n") + 4 + 200000);
   }
 }

@@ -1,7 +1,7 @@
 #include "fcgi/gateway/framing.h"
 
-#include <catch2/catch.hpp>
 #include <rapidcheck.h>
+#include <catch2/catch.hpp>
 
 #include "tests/support/fcgi_bytes.h"
 

@@ -32,10 +32,12 @@ struct Gate {
   }
 };
 
-// A gateway whose application echoes the URI and the body's size; /big answers 3 MB, /wait waits at the gate, /throw throws.
+// A gateway whose application echoes the URI and the body's size; /big answers 3 MB, /wait waits at the gate,
+// /throw throws.
 class Fixture {
  public:
-  explicit Fixture(GatewayOptions options = {.read_timeout = milliseconds(300), .write_timeout = milliseconds(300)})
+  explicit Fixture(GatewayOptions options = {.read_timeout = milliseconds(300),
+                                             .write_timeout = milliseconds(300)})
       : path_((directory_.path() / "s").string()), listen_fd_(listen_unix(path_)) {
     thread_.on_loop([&] {
       gateway_ = std::make_unique<Gateway>(
@@ -154,7 +156,8 @@ TEST_CASE("An idle kept connection pins nobody: hundreds stay open while one wor
   for (auto& client : idle) CHECK(ask(client, get("/i")) == "/i 0");
 }
 
-TEST_CASE("A half-sent request is dropped at its deadline, even when it dribbles, and nobody else waits", "[gateway]") {
+TEST_CASE("A half-sent request is dropped at its deadline, even when it dribbles, and nobody else waits",
+          "[gateway]") {
   Fixture fixture;
   auto half = fixture.client();
   const std::string request = post("/half", std::string(1000, 'x'));
@@ -171,7 +174,8 @@ TEST_CASE("A half-sent request is dropped at its deadline, even when it dribbles
   CHECK(fixture.counters().read_timeouts == 1);
 }
 
-TEST_CASE("A peer that never reads its three megabytes is dropped at its deadline, and nobody else waits", "[gateway]") {
+TEST_CASE("A peer that never reads its three megabytes is dropped at its deadline, and nobody else waits",
+          "[gateway]") {
   Fixture fixture;
   auto deaf = fixture.client();
   REQUIRE(deaf.send(get("/big")));
@@ -235,7 +239,8 @@ TEST_CASE("Draining takes no new connections and never closes a kept one before 
   REQUIRE(ask(kept, get("/1")) == "/1 0");
   std::promise<void> drained;
   fixture.thread().on_loop([&] {
-    fixture.gateway().drain(std::chrono::steady_clock::now() + std::chrono::seconds(60), [&] { drained.set_value(); });
+    fixture.gateway().drain(std::chrono::steady_clock::now() + std::chrono::seconds(60),
+                            [&] { drained.set_value(); });
   });
   CHECK(ask(kept, get("/2")) == "/2 0");
   auto late = fixture.client();  // waits in the backlog, for another worker
@@ -248,7 +253,8 @@ TEST_CASE("Draining takes no new connections and never closes a kept one before 
   CHECK(done.wait_for(std::chrono::seconds(10)) == std::future_status::ready);
 }
 
-TEST_CASE("At the deadline of a drain idle connections are closed and busy ones get their reply", "[gateway]") {
+TEST_CASE("At the deadline of a drain idle connections are closed and busy ones get their reply",
+          "[gateway]") {
   Fixture fixture;
   auto idle = fixture.client();
   REQUIRE(ask(idle, get("/1")) == "/1 0");
@@ -257,7 +263,8 @@ TEST_CASE("At the deadline of a drain idle connections are closed and busy ones 
   REQUIRE(fixture.eventually([&] { return fixture.counters().in_flight == 1; }));
   std::promise<void> drained;
   fixture.thread().on_loop([&] {
-    fixture.gateway().drain(std::chrono::steady_clock::now() + milliseconds(50), [&] { drained.set_value(); });
+    fixture.gateway().drain(std::chrono::steady_clock::now() + milliseconds(50),
+                            [&] { drained.set_value(); });
   });
   CHECK(idle.closed_by_peer());
   fixture.thread().on_loop([&] { fixture.gate().open(); });

@@ -1,4 +1,5 @@
-// FastCGI records by hand, as nginx sends them, and the reading of replies: for tests and fuzzers that speak to the gateway directly.
+// FastCGI records by hand, as nginx sends them, and the reading of replies: for tests and fuzzers that speak
+// to the gateway directly.
 #pragma once
 
 #include <algorithm>
@@ -22,9 +23,12 @@ enum RecordType : std::uint8_t {
   kGetValuesResult = 10,
 };
 
-inline std::string record(std::uint8_t type, std::string_view content, std::uint16_t id = 1, std::uint8_t padding = 0) {
+inline std::string record(std::uint8_t type, std::string_view content, std::uint16_t id = 1,
+                          std::uint8_t padding = 0) {
   std::string bytes;
-  const auto put = [&](std::size_t value) { bytes.push_back(static_cast<char>(static_cast<std::uint8_t>(value))); };
+  const auto put = [&](std::size_t value) {
+    bytes.push_back(static_cast<char>(static_cast<std::uint8_t>(value)));
+  };
   put(1);
   put(type);
   put(id >> 8U);
@@ -83,7 +87,8 @@ inline std::string post(std::string_view uri, std::string_view body, Params extr
 }
 
 inline std::string get(std::string_view uri, bool keep = true) {
-  return fcgi_request({{"REQUEST_METHOD", "GET"}, {"REQUEST_URI", std::string(uri)}, {"CONTENT_LENGTH", ""}}, {}, keep);
+  return fcgi_request({{"REQUEST_METHOD", "GET"}, {"REQUEST_URI", std::string(uri)}, {"CONTENT_LENGTH", ""}},
+                      {}, keep);
 }
 
 // The first whole reply in `bytes`: its STDOUT, and how many bytes it took; 0 when none is whole yet.

@@ -1,4 +1,5 @@
-// An EventLoop on a thread of its own, so that a test can be the blocking peer. What belongs to the loop is touched through on_loop().
+// An EventLoop on a thread of its own, so that a test can be the blocking peer. What belongs to the loop is
+// touched through on_loop().
 #pragma once
 
 #include <boost/asio/executor_work_guard.hpp>

@@ -1,4 +1,5 @@
-// Blocking unix-socket ends for tests: a listening socket in a directory of its own, and clients with a deadline on every wait.
+// Blocking unix-socket ends for tests: a listening socket in a directory of its own, and clients with a
+// deadline on every wait.
 #pragma once
 
 #include <fcntl.h>
@@ -46,7 +47,8 @@ inline sockaddr_un unix_address(const std::string& path) {
 inline int listen_unix(const std::string& path, bool non_blocking = true) {
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | (non_blocking ? SOCK_NONBLOCK : 0), 0);
   const sockaddr_un address = unix_address(path);
-  if (fd < 0 || bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 || listen(fd, 1024) != 0) {
+  if (fd < 0 || bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      listen(fd, 1024) != 0) {
     throw std::runtime_error("cannot listen on " + path);
   }
   return fd;
@@ -93,7 +95,8 @@ class UnixClient {
     const auto deadline = std::chrono::steady_clock::now() + wait;
     char buffer[65536];
     for (;;) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
       if (left.count() <= 0) return false;
       pollfd ready{fd_, POLLIN, 0};
       if (poll(&ready, 1, static_cast<int>(left.count())) <= 0) continue;

@@ -1,0 +1,214 @@
+#include "core/async/background.h"
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <future>
+#include <mutex>
+
+#include "tests/support/fake_redis.h"
+#include "tests/support/loop_thread.h"
+
+using namespace freshet;
+using namespace freshet::test;
+using namespace freshet::redis;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::array kScripts{Script{"count", "return 1", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"}};
+
+// A server that remembers the SET keys it took and can be told to refuse everything.
+class Memory {
+ public:
+  std::optional<std::string> answer(const FakeRedis::Command& command) {
+    const std::lock_guard lock(mutex_);
+    if (away_) return std::nullopt;
+    if (command[0] == "PING") return "+PONG\r\n";
+    if (command[0] == "SCRIPT") {
+      sources_.push_back(command[2]);
+      return "$0\r\n\r\n";
+    }
+    if (command[0] == "BAD") return "-ERR refused for good\r\n";
+    keys_.push_back(command[1]);
+    return "+OK\r\n";
+  }
+  void away(bool value) {
+    const std::lock_guard lock(mutex_);
+    away_ = value;
+  }
+  std::vector<std::string> keys() {
+    const std::lock_guard lock(mutex_);
+    return keys_;
+  }
+  std::vector<std::string> sources() {
+    const std::lock_guard lock(mutex_);
+    return sources_;
+  }
+
+ private:
+  std::mutex mutex_;
+  bool away_ = false;
+  std::vector<std::string> keys_, sources_;
+};
+
+class Writer {
+ public:
+  Writer(const std::filesystem::path& directory, std::span<const Script> scripts = kScripts,
+         BackgroundOptions options = {}) {
+    options.spool_directory = directory / "spool";
+    options.scan_interval = 10ms;
+    thread_.on_loop([&] {
+      LinkOptions link;
+      link.endpoint.unix_path = (directory / "r").string();
+      link.timeout = 200ms;
+      link.reconnect_min = 5ms;
+      link.reconnect_max = 20ms;
+      writer_ = std::make_unique<BackgroundWriter>(thread_.loop(), link, scripts, options);
+      writer_->start();
+    });
+  }
+  ~Writer() {
+    thread_.on_loop([&] { writer_.reset(); });
+    thread_.stop();
+  }
+  bool post(const std::string& key) {
+    return thread_.on_loop([&] {
+      Pipeline pipeline;
+      pipeline.add("SET", key, "1");
+      return writer_->post(std::move(pipeline));
+    });
+  }
+  template <class F>
+  auto with(F work) {
+    return thread_.on_loop([&] { return work(*writer_); });
+  }
+
+ private:
+  LoopThread thread_;
+  std::unique_ptr<BackgroundWriter> writer_;
+};
+
+template <class Predicate>
+bool eventually(Predicate predicate) {
+  const auto deadline = std::chrono::steady_clock::now() + 10s;
+  while (std::chrono::steady_clock::now() < deadline) {
+    if (predicate()) return true;
+    std::this_thread::yield();
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("Posted commands reach Redis without anybody waiting for them", "[background]") {
+  TemporaryDirectory directory;
+  Memory memory;
+  FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return memory.answer(c); });
+  Writer writer(directory.path());
+  for (int i = 0; i < 2000; ++i) CHECK(writer.post(std::to_string(i)));
+  CHECK(eventually([&] { return memory.keys().size() == 2000; }));
+}
+
+TEST_CASE("While Redis is away commands wait in the spool, and come when it is back", "[background]") {
+  TemporaryDirectory directory;
+  Memory memory;
+  memory.away(true);
+  FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return memory.answer(c); });
+  Writer writer(directory.path());
+  for (int i = 0; i < 1200; ++i) REQUIRE(writer.post(std::to_string(i)));
+  CHECK(writer.with([](auto& w) { return w.counters().spooled; }) == 1200);
+  CHECK(writer.with([](auto& w) { return w.spool_bytes(); }) > 0);
+  memory.away(false);
+  REQUIRE(eventually([&] { return memory.keys().size() == 1200; }));
+  CHECK(memory.keys().front() == "0");
+  CHECK(memory.keys().back() == "1199");
+  CHECK(eventually([&] { return writer.with([](auto& w) { return w.spool_bytes(); }) == 0; }));
+}
+
+TEST_CASE("The spool that a dead process left is replayed by another, once, and removed", "[background]") {
+  TemporaryDirectory directory;
+  std::filesystem::create_directories(directory.path() / "spool");
+  const auto left = directory.path() / "spool" / "4194304.spool";
+  {
+    auto spool = Spool::open(left, 1 << 20);
+    for (int i = 0; i < 700; ++i) {
+      Pipeline pipeline;
+      pipeline.add("SET", "left-" + std::to_string(i), "1");
+      REQUIRE((*spool)->append(Spool::Kind::kCommand, pipeline.at(0)));
+    }
+  }
+  Memory memory;
+  FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return memory.answer(c); });
+  Writer writer(directory.path());
+  CHECK(eventually([&] { return memory.keys().size() == 700; }));
+  CHECK(eventually([&] { return !std::filesystem::exists(left); }));
+  CHECK(memory.keys().size() == 700);
+}
+
+TEST_CASE("A spool carries the scripts its commands name, for a program that has others", "[background]") {
+  TemporaryDirectory directory;
+  Memory memory;
+  memory.away(true);
+  FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return memory.answer(c); });
+  {
+    Writer old(directory.path());
+    Pipeline pipeline;
+    pipeline.script(kScripts[0], 0, 0);
+    REQUIRE(old.with([&](auto& w) { return w.spool(std::move(pipeline)).has_value(); }));
+  }
+  memory.away(false);
+  Writer next(directory.path(), {});
+  CHECK(eventually([&] { return memory.keys() == std::vector<std::string>{std::string(kScripts[0].sha1)}; }));
+  CHECK(memory.sources() == std::vector<std::string>{"return 1"});
+}
+
+TEST_CASE("A full queue goes to the spool, a full spool is told", "[background]") {
+  TemporaryDirectory directory;
+  Memory memory;
+  memory.away(true);
+  FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return memory.answer(c); });
+  Writer writer(directory.path(), kScripts, {.spool_directory = {}, .spool_bytes = 2000});
+  int kept = 0;
+  while (writer.post("key-" + std::to_string(kept))) REQUIRE(++kept < 1000);
+  CHECK(kept > 10);
+  CHECK(writer.with([](auto& w) { return w.counters().dropped; }) == 1);
+  Pipeline pipeline;
+  pipeline.add("SET", "one more", "1");
+  const auto spooled = writer.with([&](auto& w) { return w.spool(std::move(pipeline)); });
+  REQUIRE_FALSE(spooled);
+  CHECK(spooled.error().reason == "spool_full");
+}
+
+TEST_CASE("A command that Redis refuses for good is dropped and counted, the others go on", "[background]") {
+  TemporaryDirectory directory;
+  Memory memory;
+  FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return memory.answer(c); });
+  Writer writer(directory.path());
+  Pipeline bad;
+  bad.add("BAD", "x");
+  writer.with([&](auto& w) { return w.spool(std::move(bad)).has_value(); });
+  CHECK(writer.post("good"));
+  CHECK(eventually([&] { return memory.keys() == std::vector<std::string>{"good"}; }));
+  CHECK(eventually([&] { return writer.with([](auto& w) { return w.counters().dropped; }) == 1; }));
+}
+
+TEST_CASE("A worker that stops sends its queue first; what cannot be sent is spooled", "[background]") {
+  TemporaryDirectory directory;
+  Memory memory;
+  FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return memory.answer(c); });
+  Writer writer(directory.path());
+  REQUIRE(writer.post("first"));
+  REQUIRE(eventually([&] { return memory.keys().size() == 1; }));
+  std::promise<void> drained;
+  writer.with([&](BackgroundWriter& w) {
+    for (int i = 0; i < 1000; ++i) {
+      Pipeline pipeline;
+      pipeline.add("SET", std::to_string(i), "1");
+      w.post(std::move(pipeline));
+    }
+    w.drain(std::chrono::steady_clock::now() + 10s, [&] { drained.set_value(); });
+    return 0;
+  });
+  REQUIRE(drained.get_future().wait_for(10s) == std::future_status::ready);
+  CHECK(memory.keys().size() == 1001);
+}

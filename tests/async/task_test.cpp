@@ -1,0 +1,78 @@
+#include "core/async/task.h"
+
+#include <catch2/catch.hpp>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+using freshet::Event;
+using freshet::spawn;
+using freshet::Task;
+
+namespace {
+
+Task<int> answer() { co_return 42; }
+
+Task<int> depth(int n) {
+  if (n == 0) co_return 0;
+  const int below = co_await depth(n - 1);
+  co_return below + 1;
+}
+
+Task<std::unique_ptr<std::string>> moved(std::string text) {
+  co_return std::make_unique<std::string>(std::move(text));
+}
+
+Task<int> thrower() {
+  throw std::runtime_error("thrown");
+  co_return 0;
+}
+
+}  // namespace
+
+TEST_CASE("A task hands its value to the one that awaits it", "[task]") {
+  int got = 0;
+  std::string text;
+  spawn(
+      [](int& number, std::string& words) -> Task<void> {
+        number = co_await answer();
+        words = *co_await moved("a longer text than fits the small buffer");
+      }(got, text),
+      [](std::exception_ptr thrown) { CHECK_FALSE(thrown); });
+  CHECK(got == 42);
+  CHECK(text == "a longer text than fits the small buffer");
+}
+
+TEST_CASE("A chain of a thousand tasks runs down and back", "[task]") {
+  int got = 0;
+  spawn([](int& n) -> Task<void> { n = co_await depth(1000); }(got), [](std::exception_ptr) {});
+  CHECK(got == 1000);
+}
+
+TEST_CASE("An exception travels to the awaiting task and out of spawn", "[task]") {
+  bool caught_inside = false;
+  spawn(
+      [](bool& caught) -> Task<void> {
+        try {
+          co_await thrower();
+        } catch (const std::runtime_error&) {
+          caught = true;
+        }
+        co_await thrower();
+      }(caught_inside),
+      [](std::exception_ptr thrown) { CHECK_THROWS_AS(std::rethrow_exception(thrown), std::runtime_error); });
+  CHECK(caught_inside);
+}
+
+TEST_CASE("An event resumes its waiter with the value, fired before or after the wait", "[task]") {
+  Event<int> event;
+  int got = 0;
+  const auto waiter = [](Event<int>& e, int& n) -> Task<void> { n = co_await e.wait(); };
+  spawn(waiter(event, got), [](std::exception_ptr) {});
+  CHECK(got == 0);
+  event.fire(7);
+  CHECK(got == 7);
+  event.fire(8);
+  spawn(waiter(event, got), [](std::exception_ptr) {});
+  CHECK(got == 8);
+}

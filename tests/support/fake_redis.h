@@ -1,0 +1,111 @@
+// A Redis server that answers what the test says, byte by byte when it likes, or not at all: for the faults a
+// real server will not produce on command. One thread; any number of connections, served one at a time in the
+// order of their commands.
+#pragma once
+
+#include <poll.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/unix_socket.h"
+
+namespace freshet::test {
+
+class FakeRedis {
+ public:
+  using Command = std::vector<std::string>;
+  // What to send for a command on the n-th connection (from 0). nullopt: close the connection without an
+  // answer.
+  using Answer = std::function<std::optional<std::string>(const Command& command, int connection)>;
+
+  FakeRedis(const std::string& path, Answer answer)
+      : answer_(std::move(answer)), listen_fd_(listen_unix(path)), thread_([this] { serve(); }) {}
+  ~FakeRedis() {
+    stop_ = true;
+    thread_.join();
+    for (auto& [fd, peer] : peers_) ::close(fd);
+    ::close(listen_fd_);
+  }
+  int reads() const { return reads_; }  // how many times bytes were received
+  int connections() const { return connections_; }
+
+ private:
+  struct Peer {
+    int number;
+    std::string received;
+  };
+
+  void serve() {
+    while (!stop_) {
+      std::vector<pollfd> fds{{listen_fd_, POLLIN, 0}};
+      for (auto& [fd, peer] : peers_) fds.push_back({fd, POLLIN, 0});
+      if (poll(fds.data(), fds.size(), 5) <= 0) continue;
+      if ((fds[0].revents & POLLIN) != 0) {
+        const int fd = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC);
+        if (fd >= 0) peers_[fd] = Peer{connections_++, {}};
+      }
+      for (std::size_t i = 1; i < fds.size(); ++i) {
+        if (fds[i].revents != 0 && !read_from(fds[i].fd)) {
+          ::close(fds[i].fd);
+          peers_.erase(fds[i].fd);
+        }
+      }
+    }
+  }
+
+  bool read_from(int fd) {
+    char buffer[65536];
+    const ssize_t got = recv(fd, buffer, sizeof buffer, 0);
+    if (got <= 0) return false;
+    ++reads_;
+    Peer& peer = peers_[fd];
+    peer.received.append(buffer, static_cast<std::size_t>(got));
+    while (auto command = take_command(peer.received)) {
+      const auto reply = answer_(*command, peer.number);
+      if (!reply) return false;
+      if (!reply->empty()) ::send(fd, reply->data(), reply->size(), MSG_NOSIGNAL);
+    }
+    return true;
+  }
+
+  static std::optional<Command> take_command(std::string& bytes) {
+    std::size_t at = 0;
+    const auto number = [&](char type) -> std::optional<std::size_t> {
+      const std::size_t end = bytes.find("\r\n", at);
+      if (end == std::string::npos || bytes[at] != type) return std::nullopt;
+      std::size_t value = 0;
+      std::from_chars(bytes.data() + at + 1, bytes.data() + end, value);
+      at = end + 2;
+      return value;
+    };
+    const auto count = number('*');
+    if (!count) return std::nullopt;
+    Command command;
+    for (std::size_t i = 0; i < *count; ++i) {
+      const auto size = at < bytes.size() ? number('$') : std::nullopt;
+      if (!size || bytes.size() < at + *size + 2) return std::nullopt;
+      command.push_back(bytes.substr(at, *size));
+      at += *size + 2;
+    }
+    bytes.erase(0, at);
+    return command;
+  }
+
+  Answer answer_;
+  int listen_fd_;
+  std::map<int, Peer> peers_;
+  std::atomic<bool> stop_{false};
+  std::atomic<int> reads_{0};
+  std::atomic<int> connections_{0};
+  std::thread thread_;
+};
+
+}  // namespace freshet::test
