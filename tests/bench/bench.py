@@ -76,9 +76,7 @@ def main():
         shutil.rmtree(directory, ignore_errors=True)
     paths = report.write(os.path.join(ROOT, "build", "bench"), sections, about)
     print(f"{about['processor']}, {about['cores']} cores, {options.rounds} turns of {options.seconds} s\n")
-    print(report.table(sections) + "\n")
-    print("\n".join(report.verdicts(sections)))
-    print("\n" + "\n".join(paths))
+    print("\n\n".join(filter(None, [report.table(sections), "\n".join(report.verdicts(sections)), "\n".join(paths)])))
     void = report.problems(sections)
     print("".join(f"\n⚠ {problem}" for problem in void), file=sys.stderr)
     return 1 if void else 0
