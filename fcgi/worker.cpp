@@ -1,0 +1,251 @@
+#include "fcgi/worker.h"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <csignal>
+#include <optional>
+#include <random>
+
+#include "core/async/background.h"
+#include "core/async/event_loop.h"
+#include "core/async/redis_connection.h"
+#include "core/async/redis_subscriber.h"
+#include "core/base/log.h"
+#include "core/feed/hot_lists.h"
+#include "core/store/hot_store.h"
+#include "core/store/item_store.h"
+#include "core/store/rebuild.h"
+#include "core/store/scripts.h"
+#include "fcgi/gateway/gateway.h"
+#include "fcgi/handlers/application.h"
+
+namespace freshet {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A slow bulk command must not kill what waits on the common connection: bulk has one of its own, with patience.
+constexpr milliseconds kBulkTimeout{5000};
+// The loop turns at least so often, for the master's watchdog.
+constexpr milliseconds kHeartbeat{500};
+
+std::string random_id() {
+  std::array<unsigned char, 16> bytes{};
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) std::abort();
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const unsigned char byte : bytes) text.append({kDigits[byte >> 4], kDigits[byte & 15]});
+  return text;
+}
+
+redis::LinkOptions link_options(const RedisSettings& settings, redis::Endpoint endpoint, milliseconds timeout) {
+  return {std::move(endpoint), timeout, settings.reconnect_min, settings.reconnect_max};
+}
+
+gateway::GatewayOptions gateway_options(const Settings& settings) {
+  gateway::GatewayOptions options;
+  options.limits = {settings.gateway.max_params_bytes, settings.gateway.max_bulk_body_bytes};
+  options.read_timeout = settings.gateway.read_timeout;
+  options.write_timeout = settings.gateway.write_timeout;
+  options.max_in_flight = static_cast<std::size_t>(settings.pool.max_in_flight);
+  options.allowed_clients = settings.pool.listen_allowed_clients;
+  return options;
+}
+
+class WorkerProcess {
+ public:
+  WorkerProcess(WorkerContext& context, const Prepared& prepared, const redis::Endpoint& endpoint)
+      : context_(context),
+        settings_(context.settings),
+        slot_(context.board.slots()[context.slot]),
+        keys_(settings_.redis.key_prefix, settings_.redis.hash_tags),
+        redis_(loop_, link_options(settings_.redis, endpoint, settings_.redis.timeout), store::kAllScripts),
+        bulk_(loop_, link_options(settings_.redis, endpoint, kBulkTimeout), store::kAllScripts),
+        background_(loop_, link_options(settings_.redis, endpoint, kBulkTimeout), store::kAllScripts,
+                    {settings_.spool.path, settings_.spool.max_bytes, settings_.spool.queue_commands}),
+        subscriber_(loop_, link_options(settings_.redis, endpoint, settings_.redis.timeout), keys_.epoch(),
+                    [this](std::string_view message) { lists_.drop(message.empty()); }),
+        hot_(redis_, background_, settings_, keys_, random_id),
+        items_(redis_, settings_, keys_),
+        bulk_items_(bulk_, settings_, keys_),
+        lists_(hot_, items_, settings_),
+        identity_(settings_.identity, prepared.keys),
+        services_{settings_, hot_,           items_,           bulk_items_,   lists_,
+                  identity_, *prepared.bots, context_.board,   slot_,         [this] { return redis_.ready(); }},
+        application_(services_),
+        gateway_(
+            loop_, gateway_options(settings_),
+            [this](Request& request, Response& response) { return application_.serve(request, response); },
+            [this](Response& response) { application_.refuse_overload(response); }),
+        signals_(loop_.io(), SIGTERM, SIGINT, SIGQUIT),
+        reopen_signal_(loop_.io(), SIGUSR1),
+        heartbeat_(loop_.io()),
+        retire_after_(requests_before_retiring()) {}
+
+  int run() {
+    wait_for_signals();
+    redis_.on_ready_changed([this](bool ready) {
+      if (ready) became_ready();
+    });
+    redis_.connect();
+    bulk_.connect();
+    subscriber_.connect();
+    background_.start();
+    beat();
+    loop_.run([this] { publish(); });
+    publish();
+    return 0;
+  }
+
+ private:
+  // Connections are taken only after Redis answered once; later losses of Redis are the handlers' business.
+  void became_ready() {
+    if (ready_) return;
+    ready_ = true;
+    gateway_.listen(context_.listen_fd);
+    slot_.state = WorkerState::kReady;
+    tell_master('R');
+    spawn(keep_rank_in_step(), [](std::exception_ptr) {});
+  }
+
+  // hot:rank is keyed by half-life and weights: when they were changed it is made anew (by one worker, under a lock).
+  Task<void> keep_rank_in_step() {
+    const auto match = co_await store::params_match(redis_, settings_.engagement, keys_);
+    if (!match || *match) co_return;
+    log::notice("rank_rebuild_started");
+    const auto rebuilt = co_await store::rebuild_rank(bulk_, settings_, keys_);
+    if (!rebuilt) {
+      log::warning("rank_rebuild_failed", {{"error", rebuilt.error().detail}});
+      co_return;
+    }
+    log::notice("rank_rebuilt",
+                {{"items", std::to_string(rebuilt->items)}, {"ranked", std::to_string(rebuilt->ranked)}});
+  }
+
+  void wait_for_signals() {
+    signals_.async_wait([this](boost::system::error_code error, int signal) {
+      if (error) return;
+      // QUIT lets nginx end its kept connections; TERM only finishes the requests in flight.
+      stop(signal == SIGQUIT ? Clock::now() + settings_.pool.process_control_timeout * 9 / 10 : Clock::now());
+      wait_for_signals();
+    });
+    wait_for_reopen();
+  }
+
+  void wait_for_reopen() {
+    reopen_signal_.async_wait([this](boost::system::error_code error, int) {
+      if (error) return;
+      log::reopen();
+      wait_for_reopen();
+    });
+  }
+
+  void stop(Clock::time_point deadline) {
+    slot_.state = WorkerState::kDraining;
+    gateway_.drain(deadline, [this] {
+      background_.drain(Clock::now() + settings_.redis.timeout * 20, [this] { loop_.stop(); });
+    });
+  }
+
+  void tell_master(char word) {
+    if (write(context_.ready_fd, &word, 1) != 1) log::warning("master_not_told");
+  }
+
+  std::uint64_t requests_before_retiring() const {
+    if (settings_.pool.max_requests <= 0) return UINT64_MAX;
+    std::minstd_rand random{std::random_device{}()};
+    std::uniform_real_distribution<double> jitter(0.9, 1.1);  // or all workers would go at once
+    return static_cast<std::uint64_t>(settings_.pool.max_requests * jitter(random));
+  }
+
+  void beat() {
+    publish();
+    heartbeat_.expires_after(kHeartbeat);
+    heartbeat_.async_wait([this](boost::system::error_code error) {
+      if (!error) beat();
+    });
+  }
+
+  // Copies this worker's counters to its slot of the scoreboard: a few relaxed stores a turn.
+  void publish() {
+    constexpr auto kRelaxed = std::memory_order_relaxed;
+    const auto turn = std::chrono::duration_cast<milliseconds>(Clock::now().time_since_epoch());
+    const gateway::GatewayCounters& gateway = gateway_.counters();
+    slot_.last_turn_ms.store(turn.count(), kRelaxed);
+    slot_.accepted.store(gateway.accepted, kRelaxed);
+    slot_.requests.store(gateway.requests, kRelaxed);
+    slot_.connections.store(static_cast<std::uint32_t>(gateway_.connections()), kRelaxed);
+    slot_.in_flight.store(gateway.in_flight, kRelaxed);
+    slot_.max_in_flight.store(gateway.max_in_flight, kRelaxed);
+    refused(Refusal::kProtocol).store(gateway.protocol_errors, kRelaxed);
+    refused(Refusal::kReadTimeout).store(gateway.read_timeouts, kRelaxed);
+    refused(Refusal::kWriteTimeout).store(gateway.write_timeouts, kRelaxed);
+    refused(Refusal::kOverLimit).store(gateway.overloaded, kRelaxed);
+    const redis::ConnectionCounters& redis = redis_.counters();
+    slot_.redis_commands.store(redis.commands, kRelaxed);
+    slot_.redis_round_trips.store(redis.round_trips, kRelaxed);
+    slot_.redis_errors.store(redis.errors, kRelaxed);
+    slot_.redis_reconnects.store(redis.connects > 0 ? redis.connects - 1 : 0, kRelaxed);
+    slot_.redis_ready.store(redis_.ready() ? 1 : 0, kRelaxed);
+    const redis::BackgroundCounters& background = background_.counters();
+    slot_.background_queued.store(background_.queued(), kRelaxed);
+    slot_.background_done.store(background.done, kRelaxed);
+    slot_.background_dropped.store(background.dropped, kRelaxed);
+    slot_.spooled_bytes.store(background_.spool_bytes(), kRelaxed);
+    slot_.spooled.store(background.spooled, kRelaxed);
+    slot_.replayed.store(background.replayed, kRelaxed);
+    if (gateway.requests >= retire_after_) {
+      retire_after_ = UINT64_MAX;
+      tell_master('X');
+    }
+  }
+
+  std::atomic<std::uint64_t>& refused(Refusal reason) { return slot_.refused[static_cast<std::size_t>(reason)]; }
+
+  WorkerContext& context_;
+  const Settings& settings_;
+  WorkerSlot& slot_;
+  store::Keys keys_;
+  EventLoop loop_;
+  redis::RedisConnection redis_;
+  redis::RedisConnection bulk_;
+  redis::BackgroundWriter background_;
+  redis::RedisSubscriber subscriber_;
+  store::RedisHotStore hot_;
+  store::RedisItemStore items_;
+  store::RedisItemStore bulk_items_;
+  feed::HotLists lists_;
+  http::Identity identity_;
+  handlers::Services services_;
+  handlers::Application application_;
+  gateway::Gateway gateway_;
+  boost::asio::signal_set signals_;
+  boost::asio::signal_set reopen_signal_;
+  boost::asio::steady_timer heartbeat_;
+  std::uint64_t retire_after_;
+  bool ready_ = false;
+};
+
+}  // namespace
+
+int run_worker(WorkerContext& context, const Prepared& prepared) {
+  const auto endpoint = redis::parse_url(context.settings.redis.url);
+  if (!endpoint) {
+    log::error("bad_redis_url", {{"error", endpoint.error().detail}});
+    return 78;  // EX_CONFIG
+  }
+  redis::Endpoint where = *endpoint;
+  if (where.db == 0) where.db = context.settings.redis.db;
+  if (where.username.empty()) where.username = context.settings.redis.username;
+  if (where.password.empty()) where.password = prepared.redis_password;
+  // Never destroyed: the process ends when run() returns, and coroutines may still hold parts of it.
+  auto* worker = new WorkerProcess(context, prepared, where);
+  return worker->run();
+}
+
+}  // namespace freshet
