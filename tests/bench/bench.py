@@ -7,7 +7,6 @@ import signal
 import sys
 import tempfile
 
-import ours
 import report
 from benchmarks import BENCHMARKS, Section, Session
 from peers import ROOT
@@ -66,8 +65,6 @@ def main():
     directory = tempfile.mkdtemp(prefix="freshet-bench-")
     os.chmod(directory, 0o755)
     try:
-        if not options.peers_only:
-            ours.build()
         sections = measure(options, directory)
     except BenchError as error:
         print(f"scripts/bench: {error}", file=sys.stderr)

@@ -18,18 +18,6 @@ RUN_LIMIT_S = 900  # scripts/run builds when something has changed
 READY_LIMIT_S = 10
 
 
-def build():
-    """Builds the release preset; seconds when nothing changed."""
-    for argv in (["cmake", "--preset", "release"], ["cmake", "--build", "--preset", "release", "-j", "2", "--target", "freshetd"]):
-        done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise BenchError(f"{' '.join(argv)}: {(done.stdout + done.stderr)[-2000:]}")
-
-
-def exists():
-    return os.path.exists(os.path.join(ROOT, "scripts", "run"))
-
-
 class Ours:
     """One running instance: redis-server from here, nginx and freshetd from scripts/run."""
 
@@ -49,17 +37,18 @@ class Ours:
         self.fcgi_socket = os.path.join(self.state, "run", "freshetd.sock")
         self._roots = {"nginx": root_of(listeners(tcp_port=self.port)),
                        "worker": root_of(listeners(unix_path=self.fcgi_socket)), "redis": self.redis.server.pid}
-        self._one_nginx_worker()
+        self._equal_nginx()
 
-    def _one_nginx_worker(self):
-        """Gives nginx as many worker processes as the peers have. Everything else stays as shipped."""
+    def _equal_nginx(self):
+        """Gives nginx one worker process and no access log, as the peers have. Everything else stays as shipped."""
         master = self._roots["nginx"]
         words = _command_line(master)
-        config = words[words.index("-c") + 1]
-        with open(config, encoding="utf-8") as file:
-            text = file.read()
-        with open(config, "w", encoding="utf-8") as file:
-            file.write(re.sub(r"(?m)^worker_processes\s+\S+;", "worker_processes 1;", text))
+        main_file = words[words.index("-c") + 1]
+        for path in glob.glob(os.path.join(os.path.dirname(main_file), "*.conf")):
+            with open(path, encoding="utf-8") as file:
+                text = re.sub(r"(?m)^worker_processes\s[^;]*;", "worker_processes 1;", file.read())
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(re.sub(r"(?m)^(\s*)access_log\s[^;]*;", r"\1access_log off;", text))
         os.kill(master, signal.SIGHUP)
         wait_until(lambda: _nginx_workers(master) == 1, "nginx to run one worker process")
 
