@@ -3,6 +3,7 @@
 #include <sys/time.h>
 
 #include <cerrno>
+#include <csignal>
 
 extern "C" {
 #include <hiredis/hiredis.h>
@@ -21,6 +22,31 @@ timeval to_timeval(milliseconds span) {
 bool timed_out(const redisContext& context) {
   return context.err == REDIS_ERR_IO && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
+
+// hiredis writes with write(2): a server that has closed the connection would end the process by SIGPIPE.
+// Held back from this thread for as long as this lives, and taken off the queue if one came.
+class WithoutSigpipe {
+ public:
+  WithoutSigpipe() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~WithoutSigpipe() {
+    const timespec at_once{};
+    if (!was_pending_) sigtimedwait(&pipe_, nullptr, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  WithoutSigpipe(const WithoutSigpipe&) = delete;
+  WithoutSigpipe& operator=(const WithoutSigpipe&) = delete;
+
+ private:
+  sigset_t pipe_, before_;
+  bool was_pending_ = false;
+};
 
 }  // namespace
 
@@ -98,6 +124,7 @@ Result<void> SyncRedis::load_scripts() {
 
 Result<Replies> SyncRedis::call(const Pipeline& pipeline) {
   if (pipeline.empty()) return Replies();
+  const WithoutSigpipe guard;
   if (!context_) {
     if (auto ok = connect(); !ok) return tl::unexpected(ok.error());
   }

@@ -93,11 +93,19 @@ std::string Keys::id_of_pv(std::string_view key) const {
   return std::string(key);
 }
 
-const KeyPattern* find_pattern(std::string_view key) {
+const KeyPattern* Keys::pattern_of(std::string_view key) const {
+  if (!key.starts_with(prefix_)) return nullptr;
+  key.remove_prefix(prefix_.size());
+  constexpr std::string_view kTag = "{hot}:";
+  std::string plain;
+  if (hash_tags_ && key.starts_with("{hot}:tag:")) key.remove_prefix(kTag.size());
+  for (const char c : key) {
+    if (!hash_tags_ || (c != '{' && c != '}')) plain += c;
+  }
   // Exact names come before those with a part that varies: hot:current:index is no hour.
   for (const bool literal : {true, false}) {
     for (const KeyPattern& each : kKeyPatterns) {
-      if ((each.pattern.find('*') == std::string_view::npos) == literal && matches(each.pattern, key))
+      if ((each.pattern.find('*') == std::string_view::npos) == literal && matches(each.pattern, plain))
         return &each;
     }
   }

@@ -22,6 +22,45 @@ inline constexpr seconds kEventTtl{
 inline constexpr milliseconds kListLockTtl{1000};  // a builder that takes longer loses its turn
 inline constexpr seconds kRebuildLockTtl{60};      // renewed with every batch
 
+// The table of names, for the collision test, the invariant checker and the documentation: `pattern` without
+// prefix and tags, "*" for each part that varies.
+struct KeyPattern {
+  std::string_view pattern;
+  std::string_view type;  // as TYPE answers
+  bool permanent;         // true: has no TTL
+};
+inline constexpr std::array kKeyPatterns{
+    KeyPattern{"hot:pv:*", "string", false},
+    KeyPattern{"hot:uv:hll:*", "string", false},
+    KeyPattern{"hot:dwell:sum:*", "string", false},
+    KeyPattern{"hot:dwell:cnt:*", "string", false},
+    KeyPattern{"hot:first_ts:*", "string", false},
+    KeyPattern{"hot:session:*:*", "string", false},
+    KeyPattern{"hot:event:*:*", "string", false},
+    KeyPattern{"hot:views:*", "hash", false},
+    KeyPattern{"hot:dedup:*:*", "string", false},
+    KeyPattern{"hot:uv:*:*", "set", false},
+    KeyPattern{"hot:view:event:*:*", "string", false},
+    KeyPattern{"item:*", "hash", true},
+    KeyPattern{"hot:rank", "zset", true},
+    KeyPattern{"hot:rank:next", "zset", true},
+    KeyPattern{"hot:rank:meta", "hash", true},
+    KeyPattern{"hot:rank:lock", "string", false},
+    KeyPattern{"hot:score", "zset", true},
+    KeyPattern{"hot:published", "zset", true},
+    KeyPattern{"hot:hidden", "zset", true},
+    KeyPattern{"hot:epoch", "string", true},
+    KeyPattern{"hot:current:index", "zset", true},
+    KeyPattern{"hot:current:*", "zset", false},
+    KeyPattern{"tag:*", "set", true},
+    KeyPattern{"hot:list", "string", false},
+    KeyPattern{"hot:list:meta", "hash", false},
+    KeyPattern{"hot:list:lock", "string", false},
+    KeyPattern{"hot:list:*:*:*:*", "string", false},
+    KeyPattern{"hot:list:meta:*:*:*:*", "hash", false},
+    KeyPattern{"hot:list:lock:*:*:*:*", "string", false},
+};
+
 class Keys {
  public:
   // `prefix` comes before every name (redis.key_prefix; without braces when hash_tags).
@@ -63,6 +102,8 @@ class Keys {
   // Matches hot:pv:{id} of every item, for SCAN; and the id in such a name.
   std::string pv_pattern() const;
   std::string id_of_pv(std::string_view key) const;
+  // The row of kKeyPatterns that a key found in Redis belongs to; nullptr: none of ours.
+  const KeyPattern* pattern_of(std::string_view key) const;
 
  private:
   std::string of_item(std::string_view head, std::string_view id) const;
@@ -72,47 +113,5 @@ class Keys {
   std::string prefix_;
   bool hash_tags_;
 };
-
-// The table of names, for the collision test, the invariant checker and the documentation: `pattern` without
-// prefix and tags, "*" for each part that varies.
-struct KeyPattern {
-  std::string_view pattern;
-  std::string_view type;  // as TYPE answers
-  bool permanent;         // true: has no TTL
-};
-inline constexpr std::array kKeyPatterns{
-    KeyPattern{"hot:pv:*", "string", false},
-    KeyPattern{"hot:uv:hll:*", "string", false},
-    KeyPattern{"hot:dwell:sum:*", "string", false},
-    KeyPattern{"hot:dwell:cnt:*", "string", false},
-    KeyPattern{"hot:first_ts:*", "string", false},
-    KeyPattern{"hot:session:*:*", "string", false},
-    KeyPattern{"hot:event:*:*", "string", false},
-    KeyPattern{"hot:views:*", "hash", false},
-    KeyPattern{"hot:dedup:*:*", "string", false},
-    KeyPattern{"hot:uv:*:*", "set", false},
-    KeyPattern{"hot:view:event:*:*", "string", false},
-    KeyPattern{"item:*", "hash", true},
-    KeyPattern{"hot:rank", "zset", true},
-    KeyPattern{"hot:rank:next", "zset", true},
-    KeyPattern{"hot:rank:meta", "hash", true},
-    KeyPattern{"hot:rank:lock", "string", false},
-    KeyPattern{"hot:score", "zset", true},
-    KeyPattern{"hot:published", "zset", true},
-    KeyPattern{"hot:hidden", "zset", true},
-    KeyPattern{"hot:epoch", "string", true},
-    KeyPattern{"hot:current:index", "zset", true},
-    KeyPattern{"hot:current:*", "zset", false},
-    KeyPattern{"tag:*", "set", true},
-    KeyPattern{"hot:list", "string", false},
-    KeyPattern{"hot:list:meta", "hash", false},
-    KeyPattern{"hot:list:lock", "string", false},
-    KeyPattern{"hot:list:*:*:*:*", "string", false},
-    KeyPattern{"hot:list:meta:*:*:*:*", "hash", false},
-    KeyPattern{"hot:list:lock:*:*:*:*", "string", false},
-};
-
-// The first row that matches a name, or nullptr: a key that is none of ours.
-const KeyPattern* find_pattern(std::string_view key_without_prefix_and_braces);
 
 }  // namespace freshet::store

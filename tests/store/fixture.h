@@ -1,8 +1,6 @@
 // The vocabulary of the store's tests: a private Redis, the stores on it, and a few words to speak to them.
 #pragma once
 
-#include <rapidcheck.h>
-
 #include <catch2/catch.hpp>
 #include <map>
 #include <memory>
@@ -171,12 +169,6 @@ struct Fixture {
     for (const auto& each : walk(query)) out.push_back(each.item.str());
     return out;
   }
-  // A name without prefix and braces, as kKeyPatterns has them.
-  std::string plain(std::string key) const {
-    key = key.substr(settings.redis.key_prefix.size());
-    std::erase_if(key, [](char c) { return c == '{' || c == '}'; });
-    return key;
-  }
 };
 
 inline feed::ListQuery engagement(seconds window = seconds{0}, const std::string& tag = {}) {
@@ -191,12 +183,6 @@ inline feed::ListQuery accumulate(seconds window = seconds{0}, const std::string
   out.window = window;
   out.tag = TagName::trusted(tag);
   return out;
-}
-
-// RapidCheck's verdict as a Catch2 check, a fixed seed being RapidCheck's own affair.
-template <class Property>
-void holds(const std::string& name, Property property) {
-  CHECK(rc::check(name, std::move(property)));
 }
 
 }  // namespace freshet::test
