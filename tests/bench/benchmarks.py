@@ -20,7 +20,8 @@ STARTS = 5
 RELOADS = 20
 RELOAD_CONNECTIONS = 8
 PRELOAD_SLICE_S = 10
-PRELOAD_SLICES = 30
+PRELOAD_SLICES = 60
+PRELOAD_PER_SECOND = 20_000  # about what one turn sends; only decides how long the last slices are
 
 
 @dataclass
@@ -134,7 +135,7 @@ def preload(contender, articles):
         left = articles - client.run("ZCARD", "hot:rank")
         if left <= 0:
             break
-        seconds = PRELOAD_SLICE_S if left > 500_000 else 1
+        seconds = min(max(left // PRELOAD_PER_SECOND, 1), PRELOAD_SLICE_S)
         turn = load.run(contender, 32, seconds, [first, articles])
         first = (first + turn.requests - 1) % articles + 1
     else:

@@ -47,6 +47,8 @@ def run(contender, connections, seconds, script_args=()):
     turn.progress = dict(progress, opened=connections)
     if turn.failed():
         turn.problems.append(f"errors {turn.errors}")
+    if not progress["watched"]:
+        turn.problems.append("no connection lived long enough to be watched")
     if progress["stalled"]:
         turn.problems.append(f"{progress['stalled']} connections made no progress")
     return turn
@@ -85,15 +87,13 @@ def _watch_connections(port, connections, seconds, wrk):
     wrk's own latencies cannot show that: a request that is never answered is never measured.
     """
     wait_until(lambda: len(_received(port)) >= connections or wrk.poll() is not None, "wrk to connect", START_LIMIT_S)
-    time.sleep(0.3 * _whole(seconds))
+    time.sleep(0.2 * _whole(seconds))
     first = _received(port)
-    time.sleep(0.45 * _whole(seconds))
+    time.sleep(0.4 * _whole(seconds))
     second = _received(port)
     gains = [second[local] - first[local] for local in first if local in second]
-    if not gains:
-        return {"connections": 0, "stalled": 0 if len(second) == connections else connections, "slowest_share": 0.0}
-    return {"connections": len(gains), "stalled": sum(1 for gain in gains if gain <= 0),
-            "slowest_share": min(gains) / max(statistics.median(gains), 1)}
+    return {"watched": len(gains), "stalled": sum(1 for gain in gains if gain <= 0),
+            "slowest_share": min(gains) / max(statistics.median(gains), 1) if gains else None}
 
 
 def connections_to(port):

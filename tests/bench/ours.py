@@ -10,10 +10,11 @@ import subprocess
 import time
 
 import procs
-from procs import BenchError, Server, wait_until
+from procs import BenchError, Server, stopped_on_failure, wait_until
 from peers import ROOT
 from redis_server import RedisServer
 
+RUN = os.path.join(ROOT, "scripts", "run")
 RUN_LIMIT_S = 900  # scripts/run builds when something has changed
 READY_LIMIT_S = 10
 
@@ -26,18 +27,21 @@ class Ours:
         self.state = os.path.join(run_directory, name)
         self.port, self.internal_port = procs.free_port(), procs.free_port()
         self.redis = RedisServer(os.path.join(run_directory, name + "-redis"))
+        self.fcgi_socket = os.path.join(self.state, "run", "freshetd.sock")
+        self._roots = {"redis": self.redis.server.pid}
+        with stopped_on_failure(self):
+            self._start()
+            self._roots["nginx"] = root_of(listeners(tcp_port=self.port))
+            self._roots["worker"] = root_of(listeners(unix_path=self.fcgi_socket))
+            self._equal_nginx()
+
+    def _start(self):
         done = subprocess.run(
-            [os.path.join(ROOT, "scripts", "run"), "--detach", "--no-sample", "--no-limits", "--state", self.state,
-             "--port", str(self.port), "--internal-port", str(self.internal_port),
-             "--redis", "unix://" + self.redis.socket_path],
+            [RUN, "--detach", "--no-sample", "--no-limits", "--state", self.state, "--port", str(self.port),
+             "--internal-port", str(self.internal_port), "--redis", "unix://" + self.redis.socket_path],
             capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
         if done.returncode != 0:
-            self.redis.stop()
             raise BenchError(f"scripts/run: {(done.stdout + done.stderr)[-2000:]}")
-        self.fcgi_socket = os.path.join(self.state, "run", "freshetd.sock")
-        self._roots = {"nginx": root_of(listeners(tcp_port=self.port)),
-                       "worker": root_of(listeners(unix_path=self.fcgi_socket)), "redis": self.redis.server.pid}
-        self._equal_nginx()
 
     def _equal_nginx(self):
         """Gives nginx one worker process and no access log, as the peers have. Everything else stays as shipped."""
@@ -65,8 +69,7 @@ class Ours:
         return self._roots["worker"]
 
     def stop(self):
-        subprocess.run([os.path.join(ROOT, "scripts", "run"), "--stop", "--state", self.state],
-                       capture_output=True, timeout=60, check=False)
+        subprocess.run([RUN, "--stop", "--state", self.state], capture_output=True, timeout=60, check=False)
         self.redis.stop()
 
     def ready_command(self, copy):

@@ -5,7 +5,7 @@ import subprocess
 from dataclasses import dataclass
 
 import procs
-from procs import BenchError, Server
+from procs import BenchError, Server, stopped_on_failure
 from redis_server import RedisServer
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -66,10 +66,9 @@ class Peer:
                         "USER": "user root;" if os.geteuid() == 0 else "",
                         "MODULES": "".join(f"load_module {MODULE_DIRECTORY}/{module};\n" for module in modules)}
         self._tokens.update(tokens or {})
-        if self.redis:
-            self._load_scripts()
 
-    def _load_scripts(self):
+    def load_scripts(self):
+        """Loads the seed's script and ours into Redis; templates know them by the tokens SEED_SHA and OURS_SHA."""
         for token, path in (("SEED_SHA", SEED_SCRIPT), ("OURS_SHA", OUR_SCRIPT)):
             self._tokens[token] = self.redis.client.run("SCRIPT", "LOAD", script_text(path)).decode()
 
@@ -131,19 +130,20 @@ class Peer:
 
 def nginx_static(run_directory):
     """nginx `return 200`: the floor."""
-    return Peer("nginx-static", run_directory).start_nginx()
+    with stopped_on_failure(Peer("nginx-static", run_directory)) as peer:
+        return peer.start_nginx()
 
 
 def libfcgi_echo(run_directory):
     """A libfcgi program that accepts once per request."""
-    peer = Peer("libfcgi-echo", run_directory)
-    program = os.path.join(peer.run, "echo")
-    compiled = subprocess.run(["cc", "-O2", "-o", program, os.path.join(PEERS, "libfcgi-echo", "echo.c"), "-l:libfcgi.a"],
-                              capture_output=True, text=True, check=False)
-    if compiled.returncode != 0:
-        raise BenchError(f"echo.c does not compile: {compiled.stderr}")
-    peer.add_worker([program, os.path.join(peer.run, "echo.sock"), str(WORKER_PROCESSES)], "echo.sock")
-    return peer.start_nginx()
+    with stopped_on_failure(Peer("libfcgi-echo", run_directory)) as peer:
+        program = os.path.join(peer.run, "echo")
+        argv = ["cc", "-O2", "-o", program, os.path.join(PEERS, "libfcgi-echo", "echo.c"), "-l:libfcgi.a"]
+        compiled = subprocess.run(argv, capture_output=True, text=True, check=False)
+        if compiled.returncode != 0:
+            raise BenchError(f"echo.c does not compile: {compiled.stderr}")
+        peer.add_worker([program, os.path.join(peer.run, "echo.sock"), str(WORKER_PROCESSES)], "echo.sock")
+        return peer.start_nginx()
 
 
 def php_command(config):
@@ -152,14 +152,15 @@ def php_command(config):
 
 def php_fpm(run_directory, children=PHP_CHILDREN):
     """PHP-FPM + phpredis, on a persistent connection."""
-    as_root = os.geteuid() == 0
-    peer = Peer("php-fpm", run_directory, with_redis=True,
-                tokens={"CHILDREN": str(children), "FPM_USER": "user = root\ngroup = root" if as_root else ""})
-    config = peer.render("php-fpm/php-fpm.conf.in")
-    peer.add_worker(php_command(config), "php-fpm.sock")
-    return peer.start_nginx()
+    tokens = {"CHILDREN": str(children), "FPM_USER": "user = root\ngroup = root" if os.geteuid() == 0 else ""}
+    with stopped_on_failure(Peer("php-fpm", run_directory, with_redis=True, tokens=tokens)) as peer:
+        peer.load_scripts()
+        peer.add_worker(php_command(peer.render("php-fpm/php-fpm.conf.in")), "php-fpm.sock")
+        return peer.start_nginx()
 
 
 def nginx_lua(run_directory):
     """nginx + Lua + lua-nginx-redis with a pool of kept connections: no FastCGI hop."""
-    return Peer("nginx-lua", run_directory, with_redis=True, modules=LUA_MODULES).start_nginx()
+    with stopped_on_failure(Peer("nginx-lua", run_directory, with_redis=True, modules=LUA_MODULES)) as peer:
+        peer.load_scripts()
+        return peer.start_nginx()

@@ -1,5 +1,6 @@
 """Processes: starting and ending them by pid, and the CPU time and memory they use, read from /proc."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -25,6 +26,16 @@ def wait_until(condition, what, limit_s=START_LIMIT_S):
     raise BenchError(f"waited {limit_s:.0f} s in vain for {what}")
 
 
+@contextlib.contextmanager
+def stopped_on_failure(deployment):
+    """Inside, a failure stops what `deployment` has started so far before it goes on."""
+    try:
+        yield deployment
+    except BaseException:
+        deployment.stop()
+        raise
+
+
 def free_port():
     """A TCP port of the loopback address that nobody listens on now."""
     with socket.socket() as probe:
@@ -42,14 +53,6 @@ def accepts(address):
             return True
         except OSError:
             return False
-
-
-def is_alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 class Server:

@@ -31,10 +31,10 @@ def _cells(row):
     cpu = {group: row.median(lambda turn, group=group: turn.cpu_us.get(group, 0.0)) for group in GROUPS}
     parts = " + ".join(f"{value:.1f}" for value in cpu.values())
     ratio = [f"{row.ratio[name]:.2f}" if row.ratio else "" for name in ("per_second", "cpu_us")]
-    share = min(turn.progress["slowest_share"] for turn in row.turns)
+    shares = [turn.progress["slowest_share"] for turn in row.turns if turn.progress["slowest_share"] is not None]
     return [row.contender + (" ⚠" if row.problems() else ""), f"{row.median(lambda turn: turn.per_second):,.0f}",
             *(f"{row.median(lambda turn, name=name: getattr(turn, name)) / 1e3:.2f}" for name in ("p50_us", "p99_us", "max_us")),
-            f"{row.median(lambda turn: turn.cpu_total_us):.1f} ({parts})", *ratio, f"{share:.2f} × median"]
+            f"{row.median(lambda turn: turn.cpu_total_us):.1f} ({parts})", *ratio, f"{min(shares):.2f} × median" if shares else "not seen"]
 
 
 def _number(value):
