@@ -1,0 +1,119 @@
+#include "core/base/ids.h"
+
+#include <rapidcheck.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "core/base/utf8.h"
+
+using freshet::check_id;
+using freshet::ErrorCode;
+using freshet::ItemId;
+
+namespace {
+
+void refused(const std::string& text) {
+  INFO("id of " << text.size() << " bytes: " << text.substr(0, 40));
+  const auto result = check_id(text, "articleId");
+  REQUIRE_FALSE(result);
+  CHECK(result.error().code == ErrorCode::kInvalid);
+  CHECK(result.error().reason == "bad_id");
+  CHECK(result.error().member == "articleId");
+}
+
+void accepted(const std::string& text) {
+  INFO("id: " << text);
+  CHECK(check_id(text, "articleId"));
+}
+
+std::string encode(char32_t c) {
+  std::string out;
+  const auto put = [&](unsigned byte) { out.push_back(static_cast<char>(byte)); };
+  if (c < 0x80) {
+    put(c);
+  } else if (c < 0x800) {
+    put(0xC0 | c >> 6), put(0x80 | (c & 63));
+  } else if (c < 0x10000) {
+    put(0xE0 | c >> 12), put(0x80 | (c >> 6 & 63)), put(0x80 | (c & 63));
+  } else {
+    put(0xF0 | c >> 18), put(0x80 | (c >> 12 & 63)), put(0x80 | (c >> 6 & 63)), put(0x80 | (c & 63));
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("an id has 1 to 128 bytes", "[ids]") {
+  refused("");
+  accepted("a");
+  accepted(std::string(128, 'a'));
+  refused(std::string(129, 'a'));
+  accepted(std::string(126, 'a') + "é");
+  refused(std::string(127, 'a') + "é");
+}
+
+TEST_CASE("ids are kept as they are, whatever script they are in", "[ids]") {
+  for (const char* text : {"42", "-7", "é", "文章", "🙂", "a/b", "a?b=c", "%s%n", "<script>", "..", "[a-z]",
+                           "*", "HLL", "List", "lists"}) {
+    accepted(text);
+    CHECK(ItemId::parse(text, "id")->str() == text);
+  }
+}
+
+TEST_CASE("colons and braces are refused, so no two keys made of ids can be the same", "[ids]") {
+  for (const char* text : {":", "{", "}", "a:b", "a{b}", "hot:rank"}) refused(text);
+}
+
+TEST_CASE("the reserved ids hll and list are refused", "[ids]") {
+  refused("hll");
+  refused("list");
+}
+
+TEST_CASE("every control character is refused, C1 and DEL too", "[ids]") {
+  for (char32_t c = 0; c < 0x20; ++c) refused("a" + encode(c) + "b");
+  for (char32_t c = 0x7F; c <= 0x9F; ++c) refused("a" + encode(c) + "b");
+  refused(std::string("a\0b", 3));
+  refused(std::string(1, '\0'));
+}
+
+TEST_CASE("every character with the property White_Space is refused, and no other of the space kind",
+          "[ids]") {
+  for (const char32_t c :
+       std::initializer_list<char32_t>{0x09,   0x0A,   0x0B,   0x0C,   0x0D,   0x20,   0x85,   0xA0,   0x1680,
+                                       0x2000, 0x2001, 0x2002, 0x2003, 0x2004, 0x2005, 0x2006, 0x2007, 0x2008,
+                                       0x2009, 0x200A, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000}) {
+    refused(encode(c) + "x");
+    refused("x" + encode(c));
+  }
+  for (const char32_t c : std::initializer_list<char32_t>{0x200B, 0x180E, 0xFEFF, 0x2060})
+    accepted("x" + encode(c));
+}
+
+TEST_CASE("ids that are not well-formed UTF-8 are refused", "[ids]") {
+  for (const char* text :
+       {"\x80", "\xC0\x80", "\xC1\xBF", "\xC3", "\xC3(", "\xE0\x80\x80", "\xE2\x82", "\xED\xA0\x80",
+        "\xED\xBF\xBF", "\xF0\x80\x80\x80", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF"}) {
+    refused(text);
+    refused(std::string("ok") + text);
+  }
+}
+
+TEST_CASE("UTF-8 is valid exactly when it encodes scalar values in their shortest form", "[ids][utf8]") {
+  for (char32_t c = 0; c <= 0x10FFFF; ++c) {
+    const std::string bytes = encode(c);
+    const bool scalar = c < 0xD800 || c > 0xDFFF;
+    const auto decoded = freshet::utf8::decode(bytes, 0);
+    if (freshet::utf8::valid(bytes) != scalar ||
+        (scalar && (decoded.value != c || decoded.size != bytes.size())))
+      FAIL("U+" << std::hex << static_cast<unsigned>(c));
+  }
+}
+
+TEST_CASE("what check_id accepts has none of what it must not have", "[ids]") {
+  CHECK(rc::check("accepted bytes", [](const std::string& text) {
+    if (!check_id(text, "id")) return;
+    RC_ASSERT(!text.empty() && text.size() <= freshet::kMaxIdBytes);
+    RC_ASSERT(text.find_first_of(std::string_view(":{} \t\r\n\0\x7f", 10)) == std::string::npos);
+  }));
+}

@@ -1,0 +1,107 @@
+#include <catch2/catch.hpp>
+
+#include "core/base/json.h"
+
+using namespace freshet;
+
+namespace {
+
+struct Body {
+  std::string text;
+  json::Document document;
+  explicit Body(std::string from) : text(std::move(from)) { REQUIRE(document.parse(text)); }
+  json::Value root() const { return document.root(); }
+};
+
+template <class T>
+void names_member(const Result<T>& result, std::string_view reason, const std::string& member) {
+  REQUIRE_FALSE(result);
+  CHECK(result.error().code == ErrorCode::kInvalid);
+  CHECK(result.error().reason == reason);
+  CHECK(result.error().member == member);
+  CHECK_FALSE(result.error().detail.empty());
+}
+
+}  // namespace
+
+TEST_CASE("12 and \"12\" are the same id", "[json][members]") {
+  const Body body(R"({"a":12,"b":"12","c":-9223372036854775808,"d":18446744073709551615})");
+  CHECK(json::required_id<ItemId>(body.root(), "a").value() ==
+        json::required_id<ItemId>(body.root(), "b").value());
+  CHECK(json::required_id<ItemId>(body.root(), "c")->str() == "-9223372036854775808");
+  CHECK(json::required_id<ItemId>(body.root(), "d")->str() == "18446744073709551615");
+}
+
+TEST_CASE("what is neither a string nor an integer is no id", "[json][members]") {
+  const Body body(
+      R"({"a":1.0,"b":1e3,"c":true,"d":null,"e":{"$gt":""},"f":["x"],"g":18446744073709551616,"h":""})");
+  for (const std::string member : {"a", "b", "c", "d", "e", "f", "g", "h", "absent"}) {
+    INFO(member);
+    names_member(json::required_id<ItemId>(body.root(), member), "bad_id", member);
+  }
+}
+
+TEST_CASE("an optional id that is absent or null is empty, and any other must be one", "[json][members]") {
+  const Body body(R"({"a":null,"b":"x","c":"","d":false})");
+  CHECK(json::optional_id<ItemId>(body.root(), "absent")->empty());
+  CHECK(json::optional_id<ItemId>(body.root(), "a")->empty());
+  CHECK(json::optional_id<ItemId>(body.root(), "b")->str() == "x");
+  names_member(json::optional_id<ItemId>(body.root(), "c"), "bad_id", "c");
+  names_member(json::optional_id<ItemId>(body.root(), "d"), "bad_id", "d");
+}
+
+TEST_CASE("times are RFC 3339 strings or integers", "[json][members]") {
+  const Body body(
+      R"({"a":"2026-03-06T12:00:00Z","b":1772798400,"c":null,"d":1772798400.5,"e":-1,"f":"","g":"1772798400",
+                      "h":253402300800,"i":18446744073709551615,"j":true})");
+  CHECK(json::optional_time(body.root(), "a").value() == json::optional_time(body.root(), "b").value());
+  CHECK_FALSE(json::optional_time(body.root(), "c")->has_value());
+  CHECK_FALSE(json::optional_time(body.root(), "absent")->has_value());
+  for (const std::string member : {"d", "e", "f", "g", "h", "i", "j"}) {
+    INFO(member);
+    names_member(json::optional_time(body.root(), member), "bad_time", member);
+  }
+}
+
+TEST_CASE("integers are integers within their bounds", "[json][members]") {
+  const Body body(
+      R"({"a":0,"b":100,"c":101,"d":-1,"e":1.0,"f":"20","g":null,"h":18446744073709551615,"i":true})");
+  CHECK(json::required_integer(body.root(), "a", 0, 100) == 0);
+  CHECK(json::required_integer(body.root(), "b", 0, 100) == 100);
+  for (const std::string member : {"c", "d", "e", "f", "g", "h", "i", "absent"}) {
+    INFO(member);
+    names_member(json::required_integer(body.root(), member, 0, 100), "bad_number", member);
+  }
+  CHECK_FALSE(json::optional_integer(body.root(), "g", 0, 100)->has_value());
+  CHECK_FALSE(json::optional_integer(body.root(), "absent", 0, 100)->has_value());
+  CHECK(json::optional_integer(body.root(), "b", 0, 100).value() == std::optional<std::int64_t>(100));
+  names_member(json::optional_integer(body.root(), "c", 0, 100), "bad_number", "c");
+}
+
+TEST_CASE("booleans are true or false, strings are strings of bounded length", "[json][members]") {
+  const Body body(
+      R"({"t":true,"f":false,"n":null,"one":1,"s":"true","long":"éé","list":["a","b"],"mixed":["a",1]})");
+  CHECK(json::optional_boolean(body.root(), "t", false) == true);
+  CHECK(json::optional_boolean(body.root(), "f", true) == false);
+  CHECK(json::optional_boolean(body.root(), "n", true) == true);
+  CHECK(json::optional_boolean(body.root(), "absent", true) == true);
+  names_member(json::optional_boolean(body.root(), "one", false), "bad_boolean", "one");
+  names_member(json::optional_boolean(body.root(), "s", false), "bad_boolean", "s");
+  CHECK(json::optional_string(body.root(), "s", 4).value() == std::optional<std::string>("true"));
+  CHECK_FALSE(json::optional_string(body.root(), "n", 4)->has_value());
+  CHECK(json::required_string(body.root(), "long", 4) == std::string("éé"));
+  names_member(json::required_string(body.root(), "long", 3), "bad_string", "long");
+  names_member(json::optional_string(body.root(), "one", 4), "bad_string", "one");
+  names_member(json::required_string(body.root(), "absent", 4), "bad_string", "absent");
+  CHECK(json::optional_strings(body.root(), "list", 2, 1).value() == std::vector<std::string>{"a", "b"});
+  CHECK(json::optional_strings(body.root(), "absent", 2, 1)->empty());
+  names_member(json::optional_strings(body.root(), "list", 1, 1), "bad_list", "list");
+  names_member(json::optional_strings(body.root(), "s", 1, 1), "bad_list", "s");
+  names_member(json::optional_strings(body.root(), "mixed", 2, 1), "bad_string", "mixed");
+}
+
+TEST_CASE("a body is an object", "[json][members]") {
+  CHECK(json::root_object(Body("{}").document));
+  for (const char* text : {"[]", "\"x\"", "1", "null"})
+    names_member(json::root_object(Body(text).document), "bad_body", "");
+}

@@ -1,0 +1,312 @@
+#include "core/base/json.h"
+
+#include <rapidcheck.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+using namespace freshet;
+using json::Document;
+using json::Kind;
+using json::Value;
+using json::Writer;
+
+namespace {
+
+// A document together with the text it points into.
+struct Parsed {
+  std::string text;
+  Document document;
+  Result<void> result;
+
+  explicit Parsed(std::string from, const json::Limits& limits = {})
+      : text(std::move(from)), result(document.parse(text, limits)) {}
+  Parsed(const Parsed&) = delete;
+  Parsed& operator=(const Parsed&) = delete;
+  Value root() const { return document.root(); }
+};
+
+void refused(const std::string& text) {
+  INFO(text.substr(0, 80));
+  const Parsed parsed(text);
+  REQUIRE_FALSE(parsed.result);
+  CHECK(parsed.result.error().code == ErrorCode::kInvalid);
+  CHECK(parsed.result.error().reason == "bad_json");
+  CHECK(parsed.root().missing());
+}
+
+std::string written(Value value) {
+  std::string out;
+  Writer(out).value(value);
+  return out;
+}
+
+std::string rewritten(const std::string& text) {
+  INFO(text);
+  const Parsed parsed(text);
+  REQUIRE(parsed.result);
+  return written(parsed.root());
+}
+
+std::string nested(std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); }
+
+}  // namespace
+
+TEST_CASE("a text is read as the values it says", "[json]") {
+  const Parsed parsed(
+      R"( {"s":"a\u00e9\n","i":-3,"d":1.5,"t":true,"n":null,"a":[1,[2],{"x":3}],"o":{"p":{}}} )");
+  REQUIRE(parsed.result);
+  const Value root = parsed.root();
+  CHECK(root.is_object());
+  CHECK(root["s"].text() == "aé\n");
+  CHECK(root["i"].integer() == -3);
+  CHECK(root["d"].number() == 1.5);
+  CHECK(root["t"].boolean());
+  CHECK(root["n"].kind() == Kind::kNull);
+  REQUIRE(root["a"].elements().size() == 3);
+  CHECK(root["a"].elements()[1].elements()[0].integer() == 2);
+  CHECK(root["a"].elements()[2]["x"].integer() == 3);
+  CHECK(root["o"]["p"].is_object());
+  CHECK(root.members().size() == 7);
+  CHECK(root.members()[6].first == "o");
+}
+
+TEST_CASE("what is not there is missing, however one asks", "[json]") {
+  const Parsed parsed(R"({"a":[1],"s":"x"})");
+  CHECK(parsed.root()["b"].missing());
+  CHECK(parsed.root()["b"]["c"].missing());
+  CHECK(parsed.root()["a"]["c"].missing());
+  CHECK(parsed.root()["s"]["c"].missing());
+  CHECK(parsed.root()["s"].elements().empty());
+  CHECK(parsed.root()["a"].members().empty());
+  CHECK(Document().root().missing());
+}
+
+TEST_CASE("a name inside a value is not taken for a member", "[json]") {
+  const Parsed parsed(R"({"a":{"id":"inner"},"b":["id","id"],"c":"id"})");
+  CHECK(parsed.root()["id"].missing());
+}
+
+TEST_CASE("the last of duplicate members wins", "[json]") {
+  CHECK(Parsed(R"({"a":1,"a":[2,3],"a":4})").root()["a"].integer() == 4);
+}
+
+TEST_CASE("a NUL byte anywhere is refused", "[json]") {
+  refused(std::string("{\"articleId\":\"a\"}\0", 18));
+  refused(std::string("{\"articleId\":\"a\"}\0{}", 20));
+  refused(std::string("\0{}", 3));
+  refused(std::string("[\"a\0b\"]", 7));
+  refused(std::string("[1\0]", 4));
+}
+
+TEST_CASE("an escaped NUL is a character like others", "[json]") {
+  const Parsed parsed(R"({"a\u0000b":"c\u0000d"})");
+  REQUIRE(parsed.result);
+  CHECK(parsed.root()[std::string_view("a\0b", 3)].text() == std::string_view("c\0d", 3));
+  CHECK(written(parsed.root()) == R"({"a\u0000b":"c\u0000d"})");
+}
+
+TEST_CASE("a byte order mark is refused", "[json]") {
+  refused("\xEF\xBB\xBF{}");
+  refused("\xFE\xFF{}");
+  refused("\xFF\xFE{}");
+}
+
+TEST_CASE("bytes behind the text are refused, white space is not", "[json]") {
+  for (const char* text : {"{}x", "{}{}", "{} ,", "[]]", "1 2", "\"a\"\"b\"", "{}//", "{}/**/", "nullx"})
+    refused(text);
+  CHECK(Parsed("{} \r\n\t").result);
+}
+
+TEST_CASE("nothing but JSON is JSON", "[json]") {
+  for (const char* text : {"",           " ",           "{",          "[",          "\"",    "{\"a\"}",
+                           "{a:1}",      "{'a':1}",     "[1,]",       "{\"a\":1,}", "[,1]",  "[NaN]",
+                           "[Infinity]", "[-Infinity]", "NaN",        "[+1]",       "[01]",  "[-]",
+                           "[.5]",       "[1.]",        "[1e]",       "[0x10]",     "TRUE",  "undefined",
+                           "[\"\\x\"]",  "[\"\\u12\"]", "[\"a\nb\"]", "[\"\t\"]",   "/**/{}"})
+    refused(text);
+}
+
+TEST_CASE("lone surrogates are refused, high and low, in values and names", "[json]") {
+  for (const char* text : {R"(["\ud800"])", R"(["\udc00"])", R"(["\ud800\ud800"])", R"(["\udc00\ud800"])",
+                           R"(["\ud800x"])", R"(["\ud800\u0041"])", R"({"\udc00":1})", R"({"\ud83d":1})",
+                           "[\"\xED\xA0\x80\"]", "[\"\xED\xB0\x80\"]"})
+    refused(text);
+  CHECK(Parsed(R"(["\ud83d\ude42"])").root().elements()[0].text() == "🙂");
+}
+
+TEST_CASE("strings and names that are not UTF-8 are refused", "[json]") {
+  for (const char* bytes :
+       {"\x80", "\xC0\x80", "\xC3", "\xE0\x80\x80", "\xF0\x80\x80\x80", "\xF4\x90\x80\x80", "\xFF"}) {
+    refused("[\"" + std::string(bytes) + "\"]");
+    refused("{\"" + std::string(bytes) + "\":1}");
+    refused("[\"12345678" + std::string(bytes) + "12345678\"]");
+  }
+}
+
+TEST_CASE("bytes around an escape do not join into one character", "[json]") {
+  refused("[\"\xC3\\u00a9\"]");
+  refused("[\"\xC3\\n\xA9\"]");
+}
+
+TEST_CASE("nesting is bounded, and a million brackets crash nothing", "[json]") {
+  CHECK(Parsed(nested(16)).result);
+  refused(nested(17));
+  refused(nested(1000000));
+  refused(std::string(1000000, '['));
+  std::string objects;
+  for (int i = 0; i < 100000; ++i) objects += "{\"a\":";
+  refused(objects);
+  CHECK(Parsed(nested(100), {.max_depth = 100, .max_nodes = 4096}).result);
+}
+
+TEST_CASE("siblings do not count as depth", "[json]") {
+  CHECK(Parsed("[" + nested(15) + "," + nested(15) + "]").result);
+  CHECK_FALSE(Parsed("[" + nested(15) + "," + nested(16) + "]").result);
+}
+
+TEST_CASE("the number of values is bounded, names included", "[json]") {
+  const json::Limits five{.max_depth = 16, .max_nodes = 5};
+  CHECK(Parsed("[1,2,3,4]", five).result);
+  CHECK_FALSE(Parsed("[1,2,3,4,5]", five).result);
+  CHECK(Parsed(R"({"a":1,"b":2})", five).result);
+  CHECK_FALSE(Parsed(R"({"a":1,"b":2,"c":3})", five).result);
+}
+
+TEST_CASE("integers keep every digit, up to 2^64 - 1", "[json]") {
+  const Parsed parsed(
+      "[9007199254740993,9223372036854775807,-9223372036854775808,9223372036854775808,"
+      "18446744073709551615,18446744073709551616,-9223372036854775809,0,-0]");
+  REQUIRE(parsed.result);
+  const auto values = parsed.root().elements();
+  CHECK(values[0].integer() == 9007199254740993);
+  CHECK(values[1].integer() == std::numeric_limits<std::int64_t>::max());
+  CHECK(values[2].integer() == std::numeric_limits<std::int64_t>::min());
+  CHECK(values[3].kind() == Kind::kUnsigned);
+  CHECK_FALSE(values[3].integer());
+  CHECK(values[3].unsigned_integer() == 9223372036854775808u);
+  CHECK(values[4].unsigned_integer() == std::numeric_limits<std::uint64_t>::max());
+  CHECK(values[5].kind() == Kind::kDouble);
+  CHECK(values[5].number() == 18446744073709551616.0);
+  CHECK(values[6].kind() == Kind::kDouble);
+  CHECK(values[7].integer() == 0);
+  CHECK(values[8].integer() == 0);
+  CHECK_FALSE(values[2].unsigned_integer());
+}
+
+TEST_CASE("1.0 and 1e3 are numbers but not integers", "[json]") {
+  for (const char* text : {"1.0", "1e3", "1E0", "-0.0"}) {
+    const Parsed parsed(text);
+    CHECK_FALSE(parsed.root().integer());
+    CHECK(parsed.root().number());
+  }
+}
+
+TEST_CASE("numbers that a double cannot hold are refused", "[json]") {
+  for (const char* text :
+       {"1e400", "-1e400", "1e309", "1e99999999999", "1e-400", "-1e-400", "1e-99999999999"})
+    refused(text);
+  refused(std::string(400, '1'));
+  CHECK(Parsed("1.7976931348623157e308").root().number() == std::numeric_limits<double>::max());
+  CHECK(Parsed("5e-324").root().number() == std::numeric_limits<double>::denorm_min());
+  CHECK(Parsed("0e-400").root().number() == 0.0);
+}
+
+TEST_CASE("a document may be used again, and forgets what it held", "[json]") {
+  Document document;
+  std::string first = R"({"a":"first","b":1})";
+  std::string second = R"({"a":"second"})";
+  std::string broken = R"({"a":"third",)";
+  REQUIRE(document.parse(first));
+  REQUIRE(document.parse(second));
+  CHECK(document.root()["a"].text() == "second");
+  CHECK(document.root()["b"].missing());
+  REQUIRE_FALSE(document.parse(broken));
+  CHECK(document.root().missing());
+}
+
+TEST_CASE("the writer puts commas where they belong", "[json]") {
+  std::string out;
+  Writer writer(out);
+  writer.begin_object()
+      .key("a")
+      .integer(-1)
+      .key("b")
+      .begin_array()
+      .string("x")
+      .null()
+      .boolean(true)
+      .begin_object();
+  writer.end_object().begin_array().end_array().end_array().key("c").unsigned_integer(18446744073709551615u);
+  writer.key("d").raw("{\"e\":1}").key("f").number(0.5).end_object();
+  CHECK(out == R"({"a":-1,"b":["x",null,true,{},[]],"c":18446744073709551615,"d":{"e":1},"f":0.5})");
+}
+
+TEST_CASE("what is rewritten is what was read", "[json]") {
+  for (const char* text :
+       {R"({})", R"([])", R"(["\"\\\b\f\n\r\t\u0001\u001f/"])", R"({"a":{"b":[{"c":null}]},"d":false})",
+        R"([1.5,-2,18446744073709551615])", R"("x")", "7"})
+    CHECK(rewritten(text) == text);
+  CHECK(rewritten(R"(["\/\u0041\u00e9"])") == "[\"/Aé\"]");
+}
+
+TEST_CASE("bytes that are not UTF-8 are written as U+FFFD, so what is written is JSON", "[json]") {
+  std::string out;
+  Writer(out).string("a\xFFz\xC3");
+  CHECK(out == "\"a\xEF\xBF\xBDz\xEF\xBF\xBD\"");
+  CHECK(Parsed(out).result);
+}
+
+TEST_CASE("every finite double is written in a form that reads back the same", "[json]") {
+  CHECK(rc::check("doubles", [](std::uint64_t bits) {
+    double value = 0;
+    std::memcpy(&value, &bits, sizeof value);
+    RC_PRE(std::isfinite(value));
+    std::string out;
+    Writer(out).number(value);
+    RC_ASSERT(Parsed(out).root().number() == value);
+  }));
+  for (const double value :
+       {0.1, 1e22, 1e21, 123456789012345680000.0, 9007199254740993.0, 5e-324, 1.0, -2.2908}) {
+    std::string out;
+    Writer(out).number(value);
+    CHECK(Parsed(out).root().number() == value);
+  }
+}
+
+TEST_CASE("every string of valid UTF-8 goes through writer and document unchanged", "[json]") {
+  CHECK(rc::check("strings", [] {
+    const auto text = *rc::gen::oneOf(
+        rc::gen::arbitrary<std::string>(), rc::gen::container<std::string>(rc::gen::inRange<char>(0, 127)),
+        rc::gen::map(rc::gen::container<std::vector<std::string>>(rc::gen::element<std::string>(
+                         "\"", "\\", std::string(1, '\0'), "é", "文", "🙂", "\u2028", "\x7f", "</script>")),
+                     [](const std::vector<std::string>& parts) {
+                       std::string all;
+                       for (const auto& part : parts) all += part;
+                       return all;
+                     }));
+    std::string out;
+    Writer(out).begin_object().key(text).string(text).end_object();
+    const Parsed parsed(out);
+    RC_ASSERT(static_cast<bool>(parsed.result));
+    if (json::valid_utf8(text)) {
+      RC_ASSERT(parsed.root().members()[0].first == text);
+      RC_ASSERT(parsed.root()[text].text() == text);
+    }
+  }));
+}
+
+TEST_CASE("no bytes crash the parser, and what it takes is rewritten to the same", "[json]") {
+  CHECK(rc::check("soup", [] {
+    const auto text = *rc::gen::container<std::string>(
+        rc::gen::elementOf(std::string("{}[]\",:\\u0dD8e.-+19nulltrefs \xC3\xA9\xED")));
+    const Parsed first(text);
+    if (!first.result) return;
+    const std::string once = written(first.root());
+    const Parsed second(once);
+    RC_ASSERT(static_cast<bool>(second.result));
+    RC_ASSERT(written(second.root()) == once);
+  }));
+}

@@ -1,0 +1,91 @@
+#include "core/base/log.h"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace {
+
+// A log file of one test; lines go back to stderr when it ends.
+class LogFile {
+ public:
+  explicit LogFile(std::string_view level)
+      : path_(std::filesystem::temp_directory_path() / ("freshet-log-" + std::to_string(getpid()))) {
+    freshet::log::open(path_.string(), level);
+  }
+  ~LogFile() {
+    freshet::log::open("stderr", "notice");
+    std::filesystem::remove(path_);
+    std::filesystem::remove(moved());
+  }
+  LogFile(const LogFile&) = delete;
+  LogFile& operator=(const LogFile&) = delete;
+
+  std::filesystem::path path() const { return path_; }
+  std::filesystem::path moved() const { return path_.string() + ".1"; }
+
+  // The lines of a file, without the time in front.
+  static std::string lines(const std::filesystem::path& path) {
+    std::ifstream in(path);
+    std::string result, line;
+    while (std::getline(in, line)) result += line.substr(line.find(' ') + 1) + "\n";
+    return result;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace
+
+TEST_CASE("a log line is key=value, values quoted when they are more than a word", "[log]") {
+  const LogFile file("notice");
+  freshet::log::notice(
+      "started",
+      {{"pid", "12"}, {"path", "/run/a.sock"}, {"why", "two words"}, {"empty", ""}, {"eq", "a=b"}});
+  CHECK(LogFile::lines(file.path()) ==
+        "level=notice event=started pid=12 path=/run/a.sock why=\"two words\" empty=\"\" eq=\"a=b\"\n");
+}
+
+TEST_CASE("a value cannot forge a line, a field or a terminal's control sequence", "[log]") {
+  const LogFile file("notice");
+  freshet::log::warning("agent", {{"ua", "x\nlevel=error event=forged"},
+                                  {"esc", "\x1b[31m\"\\\x7f"},
+                                  {"c1", "a\xC2\x9B"},
+                                  {"nul", std::string("a\0b", 3)},
+                                  {"bad", "\xFF"},
+                                  {"ls", "a\xE2\x80\xA8z"},
+                                  {"text", "文é"}});
+  CHECK(LogFile::lines(file.path()) ==
+        "level=warning event=agent ua=\"x\\nlevel=error event=forged\" esc=\"\\x1b[31m\\\"\\\\\\x7f\" "
+        "c1=\"a\\xc2\\x9b\" nul=\"a\\x00b\" bad=\"\\xff\" ls=\"a\\xe2\\x80\\xa8z\" text=文é\n");
+}
+
+TEST_CASE("braces and per cent signs in a value are text", "[log]") {
+  const LogFile file("notice");
+  freshet::log::error("x", {{"v", "{}%s%n%v{0}"}});
+  CHECK(LogFile::lines(file.path()) == "level=error event=x v={}%s%n%v{0}\n");
+}
+
+TEST_CASE("lines under the level are not written", "[log]") {
+  const LogFile file("warning");
+  freshet::log::debug("a");
+  freshet::log::notice("b");
+  freshet::log::warning("c");
+  freshet::log::error("d");
+  CHECK(LogFile::lines(file.path()) == "level=warning event=c\nlevel=error event=d\n");
+}
+
+TEST_CASE("reopening goes on in a new file of the same name, at the same level", "[log]") {
+  const LogFile file("debug");
+  freshet::log::debug("before");
+  std::filesystem::rename(file.path(), file.moved());
+  freshet::log::debug("moved");
+  freshet::log::reopen();
+  freshet::log::debug("after");
+  CHECK(LogFile::lines(file.moved()) == "level=debug event=before\nlevel=debug event=moved\n");
+  CHECK(LogFile::lines(file.path()) == "level=debug event=after\n");
+}

@@ -1,0 +1,105 @@
+#include "core/base/time.h"
+
+#include <rapidcheck.h>
+
+#include <catch2/catch.hpp>
+
+using namespace freshet;
+
+namespace {
+
+std::int64_t unix_of(std::string_view text) {
+  INFO(text);
+  const auto at = parse_rfc3339(text, "publishedAt");
+  REQUIRE(at);
+  return at->time_since_epoch().count();
+}
+
+}  // namespace
+
+TEST_CASE("RFC 3339 times are read with their offset", "[time]") {
+  CHECK(unix_of("1970-01-01T00:00:00Z") == 0);
+  CHECK(unix_of("2026-03-06T12:00:00Z") == 1772798400);
+  CHECK(unix_of("2026-03-06t12:00:00z") == 1772798400);
+  CHECK(unix_of("2026-03-06T12:00:00+00:00") == 1772798400);
+  CHECK(unix_of("2026-03-06T12:00:00-00:00") == 1772798400);
+  CHECK(unix_of("2026-03-06T20:00:00+08:00") == 1772798400);
+  CHECK(unix_of("2026-03-06T06:30:00-05:30") == 1772798400);
+  CHECK(unix_of("2024-02-29T00:00:00Z") == 1709164800);
+  CHECK(unix_of("9999-12-31T23:59:59Z") == kMaxUnixSeconds);
+}
+
+TEST_CASE("fractions of a second are truncated", "[time]") {
+  CHECK(unix_of("2026-03-06T12:00:00.999999999Z") == 1772798400);
+  CHECK(unix_of("2026-03-06T12:00:00.1+00:00") == 1772798400);
+}
+
+TEST_CASE("a leap second is the second after it", "[time]") {
+  CHECK(unix_of("2016-12-31T23:59:60Z") == unix_of("2017-01-01T00:00:00Z"));
+}
+
+TEST_CASE("what is not RFC 3339 with an offset is refused, naming the member", "[time]") {
+  for (const char* text : {"",
+                           "2026-01-01",
+                           "2026-01-01T00:00:00",
+                           "2026-02-30T00:00:00Z",
+                           "2025-02-29T00:00:00Z",
+                           "2026-13-01T00:00:00Z",
+                           "2026-00-01T00:00:00Z",
+                           "2026-01-00T00:00:00Z",
+                           "2026-01-01T24:00:00Z",
+                           "2026-01-01T00:60:00Z",
+                           "2026-01-01T00:00:61Z",
+                           "2026-01-01T00:00:00.Z",
+                           "2026-01-01T00:00:00+24:00",
+                           "2026-01-01T00:00:00+00:60",
+                           "2026-01-01T00:00:00+0000",
+                           "2026-01-01T00:00:00+00",
+                           "2026-01-01 00:00:00Z",
+                           "2026-01-01T00:00:00Z ",
+                           " 2026-01-01T00:00:00Z",
+                           "2026-1-1T00:00:00Z",
+                           "+026-01-01T00:00:00Z",
+                           "2026-01-01T00:00:00ZZ",
+                           "26-01-01T00:00:00Z",
+                           "2026-01-01T-1:00:00Z",
+                           "now",
+                           "1772798400"}) {
+    INFO(text);
+    const auto at = parse_rfc3339(text, "publishedAt");
+    REQUIRE_FALSE(at);
+    CHECK(at.error().code == ErrorCode::kInvalid);
+    CHECK(at.error().reason == "bad_time");
+    CHECK(at.error().member == "publishedAt");
+  }
+}
+
+TEST_CASE("times before 1970 and after 9999 are refused, also when only the offset makes them so", "[time]") {
+  CHECK_FALSE(parse_rfc3339("1969-12-31T23:59:59Z", "at"));
+  CHECK_FALSE(parse_rfc3339("1970-01-01T00:00:00+00:01", "at"));
+  CHECK_FALSE(parse_rfc3339("9999-12-31T23:59:59-00:01", "at"));
+  CHECK(parse_rfc3339("1969-12-31T23:59:59-00:01", "at"));
+  CHECK(from_unix(0, "at"));
+  CHECK(from_unix(kMaxUnixSeconds, "at"));
+  CHECK_FALSE(from_unix(-1, "at"));
+  CHECK_FALSE(from_unix(kMaxUnixSeconds + 1, "at"));
+  CHECK(from_unix(-1, "at").error().reason == "bad_time");
+}
+
+TEST_CASE("the day is UTC's", "[time]") {
+  CHECK(utc_day(UnixSeconds{seconds{1772798400}}) == "20260306");
+  CHECK(utc_day(*parse_rfc3339("2026-03-06T23:59:59Z", "at")) == "20260306");
+  CHECK(utc_day(*parse_rfc3339("2026-03-07T00:00:00Z", "at")) == "20260307");
+  CHECK(utc_day(*parse_rfc3339("2026-03-07T07:59:59+08:00", "at")) == "20260306");
+  CHECK(utc_day(UnixSeconds{}) == "19700101");
+  CHECK(utc_day(UnixSeconds{seconds{kMaxUnixSeconds}}) == "99991231");
+}
+
+TEST_CASE("every time in range survives being written and read", "[time]") {
+  CHECK(rc::check("round trip", [] {
+    const UnixSeconds at{seconds{*rc::gen::inRange<std::int64_t>(0, kMaxUnixSeconds + 1)}};
+    RC_ASSERT(parse_rfc3339(to_rfc3339(at), "at").value() == at);
+    RC_ASSERT(utc_day(at) ==
+              to_rfc3339(at).substr(0, 4) + to_rfc3339(at).substr(5, 2) + to_rfc3339(at).substr(8, 2));
+  }));
+}
