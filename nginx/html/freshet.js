@@ -1,0 +1,53 @@
+// How long was this page visible? At most 2 KiB as it stands.
+//   <script defer src="/freshet.js" data-freshet='{"article":"42"}'></script>
+// More members: endpoint, user, published (unix s), first and every (s between reports), max (s, then no more).
+(function (doc) {
+  var conf = JSON.parse(doc.currentScript.dataset.freshet);
+  var total = 0, since = -1, sent = 0, timer, id;
+
+  // One id per tab visit: it outlives the page, not the tab.
+  function session() {
+    try { id = id || sessionStorage.freshet; } catch (e) { /* blocked */ }
+    if (!id) {
+      id = window.crypto && crypto.randomUUID ? crypto.randomUUID()
+        : "xxxxxxxxxxxxxxxxxxxxxx".replace(/x/g, function () { return (Math.random() * 36 | 0).toString(36); });
+      try { sessionStorage.freshet = id; } catch (e) { /* blocked */ }
+    }
+    return id;
+  }
+
+  function report() {
+    var ms = Math.round(total + (since < 0 ? 0 : performance.now() - since));
+    if (ms <= sent) return;
+    sent = ms;
+    var url = conf.endpoint || "/api/track", body = JSON.stringify({
+      articleId: conf.article, dwellMs: ms, sessionId: session(), userId: conf.user, publishedAt: conf.published
+    });
+    // A string goes as text/plain: no preflight.
+    if (!(navigator.sendBeacon && navigator.sendBeacon(url, body)))
+      fetch(url, { method: "POST", body: body, keepalive: true }).catch(function () {});
+  }
+
+  function wait(seconds) {
+    timer = setTimeout(function () { report(); wait(conf.every || 15); }, seconds * 1e3);
+  }
+
+  function show() {
+    if (since >= 0 || doc.visibilityState !== "visible") return;
+    since = performance.now();
+    if (sent < (conf.max || 180) * 1e3) wait(sent ? conf.every || 15 : conf.first || 5);
+  }
+
+  function hide() {
+    if (since < 0) return;
+    total += performance.now() - since;
+    since = -1;
+    clearTimeout(timer);
+    report();
+  }
+
+  doc.addEventListener("visibilitychange", function () { (doc.visibilityState === "visible" ? show : hide)(); });
+  addEventListener("pagehide", hide);
+  addEventListener("pageshow", show);
+  show();
+})(document);
