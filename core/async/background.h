@@ -40,6 +40,7 @@ class BackgroundWriter final : public Deferred {
  public:
   BackgroundWriter(EventLoop& loop, LinkOptions link, std::span<const Script> scripts,
                    BackgroundOptions options);
+  ~BackgroundWriter() override { connection_.close(); }  // what was under way goes to the spool
 
   void start();
   bool post(Pipeline pipeline) override;
