@@ -99,7 +99,7 @@ TEST_CASE_METHOD(Fixture, "a window of zero counts every report, as the seed's c
 }
 
 TEST_CASE_METHOD(Fixture, "a dwell that is no integer within the cap leaves nothing behind", "[track]") {
-  for (const char* dwell : {"-1", "180001", "1.5", "nan", "inf", "-inf", "abc", "", "1e400"}) {
+  for (const char* dwell : {"-1", "180001", "1.5", "nan", "inf", "-inf", "abc", "", "1e400", "1e3", " 5", "0x10", "+5"}) {
     const auto reply = raw_track(*this, "a", dwell);
     INFO(dwell);
     CHECK(reply.error().starts_with("INVALID"));
