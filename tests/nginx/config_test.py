@@ -1,0 +1,135 @@
+"""The classic mistakes of nginx configurations, looked for in the shipped files (with the includes in place)."""
+
+import os
+import re
+import unittest
+
+from instance import ROOT
+
+SYSTEM = "/etc/nginx/freshet/"
+TOKEN = re.compile(r"""\s+|\#[^\n]*|(?P<word>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[{};]|(?:[^\s;{}"']|\$\{|(?<=\$)\{)+)""")
+MAX_BACKLOG = 1024  # listen.backlog of freshet.toml
+LARGEST_BOT_LIST = 20
+
+
+class Block:
+    """A directive with its arguments; `inner` holds the directives in its braces, `outer` is the block around it."""
+
+    def __init__(self, words, outer, file):
+        self.name = words[0] if words else ""
+        self.arguments = [word[1:-1] if word[:1] in "\"'" else word for word in words[1:]]
+        self.outer, self.file, self.inner = outer, file, []
+
+    def __str__(self):
+        return f"{self.file}: {self.name} {' '.join(self.arguments)}"
+
+    def walk(self):
+        for block in self.inner:
+            yield block
+            yield from block.walk()
+
+    def own(self, name):
+        return [block for block in self.inner if block.name == name]
+
+
+def parse(name, outer):
+    with open(os.path.join(ROOT, "nginx", name), encoding="utf-8") as file:
+        text = file.read()
+    words, block = [], outer
+    for match in TOKEN.finditer(text):
+        word = match["word"]
+        if word in (";", "{"):
+            if words[0] == "include" and words[1].startswith(SYSTEM):
+                parse(words[1][len(SYSTEM):], block)
+            else:
+                block.inner.append(Block(words, block, name))
+                if word == "{":
+                    block = block.inner[-1]
+            words = []
+        elif word == "}":
+            block = block.outer
+        elif word:
+            words.append(word)
+    assert block is outer and not words, f"{name} ends in the middle of something"
+
+
+class Config(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.root = Block([], None, "")
+        parse("nginx.conf", cls.root)
+        cls.blocks = list(cls.root.walk())
+
+    def named(self, *names):
+        return [block for block in self.blocks if block.name in names]
+
+    def test_every_shipped_file_is_part_of_the_whole(self):
+        files = {block.file for block in self.blocks}
+        self.assertEqual(files, {name for name in os.listdir(os.path.join(ROOT, "nginx")) if name.endswith(".conf")})
+
+    def test_nothing_depends_on_if_or_maps_a_path_by_alias(self):
+        self.assertEqual([str(block) for block in self.named("if", "alias", "rewrite", "valid_referers", "autoindex")], [])
+
+    def test_no_decoded_uri_reaches_a_reply_or_an_upstream(self):
+        for block in self.named("return", "add_header", "fastcgi_param", "proxy_pass", "fastcgi_pass", "root"):
+            self.assertNotRegex(" ".join(block.arguments), r"\$(?:\{)?(?:uri|document_uri|http_host|host)\b", block)
+
+    def test_a_block_with_headers_of_its_own_repeats_the_request_id(self):
+        for block in [self.root, *self.blocks]:
+            headers = [header.arguments[0] for header in block.own("add_header")]
+            if headers:
+                self.assertIn("X-Request-Id", headers, block)
+                for header in block.own("add_header"):
+                    self.assertEqual(header.arguments[-1], "always", header)
+
+    def test_a_block_that_hides_headers_of_its_own_still_hides_the_workers_request_id(self):
+        for block in self.blocks:
+            hidden = [header.arguments[0] for header in block.own("fastcgi_hide_header")]
+            self.assertTrue(not hidden or "X-Request-Id" in hidden, block)
+
+    def test_a_block_with_parameters_has_all_of_them_and_one_zone(self):
+        with_parameters = [block for block in self.blocks if block.own("fastcgi_param")]
+        self.assertEqual(len(with_parameters), 2)
+        for block in with_parameters:
+            names = [param.arguments[0] for param in block.own("fastcgi_param")]
+            self.assertEqual(len(names), len(set(names)), block)
+            self.assertIn("HTTP_PROXY", names)
+            self.assertIn("FRESHET_ZONE", names)
+            self.assertEqual([flag.arguments for flag in block.own("fastcgi_pass_request_headers")], [["off"]])
+
+    def test_every_location_that_asks_the_pool_stands_below_its_parameters(self):
+        asking = self.named("fastcgi_pass")
+        self.assertGreater(len(asking), 5)
+        for block in asking:
+            around = block.outer
+            while around and not around.own("fastcgi_param"):
+                around = around.outer
+            self.assertIsNotNone(around, block)
+
+    def test_regular_expressions_of_locations_are_anchored_at_both_ends(self):
+        for block in self.named("location"):
+            if block.arguments[0].startswith("~"):
+                self.assertRegex(block.arguments[1], r"^\^.*\$$", block)
+
+    def test_no_address_is_believed_by_default(self):
+        self.assertEqual(self.named("set_real_ip_from", "real_ip_header"), [])
+
+    def test_limits_on_requests_under_way_stay_below_the_backlog(self):
+        total = sum(int(limit.arguments[1]) for limit in self.named("limit_conn") if limit.arguments[0] in ("freshet_public", "freshet_internal"))
+        self.assertGreater(total, 0)
+        self.assertLess(total, MAX_BACKLOG)
+
+    def test_the_bot_prefilter_is_short(self):
+        crawlers = next(block for block in self.named("map") if block.arguments[1] == "$freshet_crawler")
+        patterns = sum(len(entry.name.split("|")) for entry in crawlers.inner if entry.name != "default")
+        self.assertLessEqual(patterns, LARGEST_BOT_LIST)
+
+    def test_the_pool_has_one_socket_in_three_spellings_that_never_count_as_down(self):
+        servers = next(block for block in self.named("upstream")).own("server")
+        paths = [server.arguments[0].removeprefix("unix:") for server in servers]
+        self.assertEqual((len(set(paths)), len({os.path.normpath(path) for path in paths})), (3, 1))
+        self.assertTrue(all("max_fails=0" in server.arguments for server in servers))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,107 @@
+"""A private nginx with the shipped configuration: only paths and ports are changed, as scripts/run does."""
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120.0.0.0 Safari/537.36"
+
+
+def wait_until(condition, what, limit_s=15.0):
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {limit_s:.0f} s in vain for {what}")
+        time.sleep(0.01)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Reply:
+    def __init__(self, response):
+        self.status = response.status
+        self.headers = response.headers
+        self.body = response.read()
+
+    def json(self):
+        return json.loads(self.body)
+
+
+class Nginx:
+    """edits: (file, old, new) replacements in the rendered configuration."""
+
+    def __init__(self, edits=(), limits=True):
+        self.directory = tempfile.mkdtemp(prefix="freshet-nginx-", dir="/tmp")
+        os.chmod(self.directory, 0o755)
+        for name in ("etc/nginx", "run", "log", "cache", "tmp"):
+            os.makedirs(os.path.join(self.directory, name))
+        os.symlink(os.path.join(ROOT, "nginx/html"), os.path.join(self.directory, "html"))
+        self.port, self.internal_port = free_port(), free_port()
+        self.socket_path = os.path.join(self.directory, "run/freshetd.sock")
+        user = "root" if os.geteuid() == 0 else ""
+        subprocess.run(["bash", "-c", 'source "$1"; shift; render_nginx "$@"', "-", os.path.join(ROOT, "scripts/lib.sh"),
+                        self.directory, str(self.port), str(self.internal_port), user, "1" if limits else "0"], check=True)
+        for name, old, new in edits:
+            self._edit(name, old, new)
+        self._process = None
+
+    def _edit(self, name, old, new):
+        path = os.path.join(self.directory, "etc/nginx", name)
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        assert old in text, f"{name} has no {old!r}"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text.replace(old, new))
+
+    def _command(self, *more):
+        return ["nginx", "-e", os.path.join(self.directory, "log/error.log"), "-p", self.directory,
+                "-c", os.path.join(self.directory, "etc/nginx/nginx.conf"), *more]
+
+    def test(self):
+        """What `nginx -t` says: (status, output)."""
+        done = subprocess.run(self._command("-t"), capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr
+
+    def start(self):
+        self._process = subprocess.Popen(self._command("-g", "daemon off;"))
+        wait_until(self._accepts, "nginx to accept")
+        return self
+
+    def _accepts(self):
+        try:
+            socket.create_connection(("127.0.0.1", self.internal_port), 1).close()
+            return True
+        except OSError:
+            assert self._process.poll() is None, "nginx ended"
+            return False
+
+    def stop(self):
+        if self._process:
+            self._process.send_signal(signal.SIGTERM)
+            self._process.wait(10)
+        shutil.rmtree(self.directory)
+
+    def log(self, name):
+        with open(os.path.join(self.directory, "log", name), encoding="utf-8") as file:
+            return file.read()
+
+    def ask(self, path, method=None, body=None, headers=None, internal=False, timeout=20):
+        """One request on a connection of its own. With a body it is a POST unless said otherwise."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.internal_port if internal else self.port, timeout=timeout)
+        try:
+            connection.request(method or ("GET" if body is None else "POST"), path, body,
+                               {"User-Agent": AGENT, **(headers or {})})
+            return Reply(connection.getresponse())
+        finally:
+            connection.close()

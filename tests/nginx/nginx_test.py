@@ -1,0 +1,300 @@
+"""The nginx configuration as shipped, in front of a responder that says what it was asked."""
+
+import gzip
+import json
+import os
+import socket
+import threading
+import unittest
+
+from instance import Nginx, wait_until
+from responder import Responder
+
+PARAMETERS = {"REQUEST_METHOD", "REQUEST_URI", "CONTENT_TYPE", "CONTENT_LENGTH", "REMOTE_ADDR", "HTTP_USER_AGENT",
+              "HTTP_ORIGIN", "HTTP_COOKIE", "HTTP_AUTHORIZATION", "HTTP_IF_NONE_MATCH", "FRESHET_ZONE", "FRESHET_USER",
+              "FRESHET_REQUEST_ID", "HTTP_PROXY"}
+PUBLIC = ["/api/track", "/api/views", "/api/hot", "/api/feed", "/api/history", "/api/feedback", "/api/recommendations",
+          "/api/items/7/similar", "/api/waterfall/news", "/api/follows"]
+INTERNAL = ["/api/stats", "/api/articles/7/stats", "/api/history/merge", "/api/interactions", "/api/users/7", "/api/jobs/7",
+            "/api/items", "/api/items/7", "/status", "/ping", "/metrics", "/health/live", "/health/ready"]
+
+
+class Case(unittest.TestCase):
+    def assert_problem(self, reply, status):
+        self.assertEqual(reply.status, status)
+        self.assertEqual(reply.headers["Content-Type"], "application/problem+json")
+        problem = reply.json()
+        self.assertEqual(problem["status"], status)
+        self.assertEqual(set(problem), {"type", "title", "status", "detail", "code", "msg"})
+        self.assertEqual(len(reply.headers.get_all("X-Request-Id")), 1)
+
+
+class Behaviour(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.nginx = Nginx()
+        cls.responder = Responder(cls.nginx.socket_path)
+        cls.nginx.start()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.responder.close()
+        cls.nginx.stop()
+
+    def test_the_workers_get_the_agreed_parameters_and_no_others(self):
+        headers = {"Cookie": "a=b", "Authorization": "Bearer x", "Origin": "https://o", "If-None-Match": '"x"', "Proxy": "evil",
+                   "Freshet-User": "evil", "Freshet-Zone": "internal", "X-Forwarded-For": "192.0.2.1", "Accept": "*/*"}
+        seen = self.nginx.ask("/api/track?q=%2F", body="{}", headers=dict(headers, **{"Content-Type": "text/plain"})).json()
+        self.assertLessEqual(set(seen) - {"body", "serial"}, PARAMETERS)
+        self.assertEqual(seen["REQUEST_URI"], "/api/track?q=%2F")
+        self.assertEqual((seen["REMOTE_ADDR"], seen["FRESHET_ZONE"]), ("127.0.0.1", "public"))
+        self.assertEqual(seen.get("HTTP_PROXY", ""), "")  # nginx leaves out what is empty
+        self.assertEqual((seen["HTTP_COOKIE"], seen["HTTP_AUTHORIZATION"], seen["HTTP_IF_NONE_MATCH"]), ("a=b", "Bearer x", '"x"'))
+        self.assertNotIn("FRESHET_USER", seen)
+        self.assertEqual(seen["CONTENT_LENGTH"], "2")
+
+    def test_a_chunked_body_has_its_length_when_it_reaches_the_workers(self):
+        seen = self.nginx.ask("/api/track", body=iter([b"12", b"345"])).json()  # an iterator: http.client sends chunks
+        self.assertEqual((seen["CONTENT_LENGTH"], seen["body"]), ("5", 5))
+
+    def test_every_public_route_reaches_the_workers_as_public(self):
+        for route in PUBLIC:
+            self.assertEqual(self.nginx.ask(route).json()["FRESHET_ZONE"], "public", route)
+
+    def test_no_internal_route_exists_for_the_public_however_it_is_spelt(self):
+        before = len(self.responder.requests)
+        for route in INTERNAL:
+            for spelling in (route, route.replace("/api/", "/api/track/../"), route.replace("/api/", "/api//"), route + "?x=/api/track"):
+                self.assert_problem(self.nginx.ask(spelling), 404)
+        self.assertEqual(len(self.responder.requests), before)
+
+    def test_the_internal_server_serves_every_route(self):
+        for route in PUBLIC + INTERNAL:
+            self.assertEqual(self.nginx.ask(route, internal=True).json()["FRESHET_ZONE"], "internal", route)
+
+    def test_writes_to_routes_that_are_only_read_in_public_are_refused(self):
+        for route in ("/api/waterfall/news", "/api/follows"):
+            self.assert_problem(self.nginx.ask(route, body="{}"), 403)
+            self.assertEqual(self.nginx.ask(route, method="OPTIONS").status, 200)
+
+    def test_every_reply_carries_the_request_id_that_the_workers_got(self):
+        for path, internal in (("/api/track", False), ("/api/hot?id", False), ("/status", True)):
+            reply = self.nginx.ask(path, internal=internal)
+            self.assertEqual(reply.headers.get_all("X-Request-Id"), [reply.json()["FRESHET_REQUEST_ID"]])
+        self.assertEqual(len(self.nginx.ask("/").headers.get_all("X-Request-Id")), 1)
+
+    def test_a_get_whose_worker_died_is_answered_by_another(self):
+        self.assertEqual(self.nginx.ask("/api/feed?die-once=get").status, 200)
+
+    def test_a_post_whose_worker_died_is_not_sent_again(self):
+        reply = self.nginx.ask("/api/feed?die-once=post", body="{}")
+        self.assert_problem(reply, 502)
+        self.assertEqual(reply.headers["Retry-After"], "1")
+        self.assertEqual(sum(seen["REQUEST_URI"].endswith("die-once=post") for seen in self.responder.requests), 1)
+
+    def test_a_worker_that_does_not_answer_is_a_504(self):
+        reply = self.nginx.ask("/api/feed?hang", body="{}")
+        self.assert_problem(reply, 504)
+        self.assertEqual(reply.headers["Retry-After"], "1")
+
+    def test_bodies_over_the_limit_are_413(self):
+        self.assertEqual(self.nginx.ask("/api/track", body="x" * 16384).json()["body"], 16384)
+        for internal in (False, True):
+            reply = self.nginx.ask("/api/track", body="x" * 16385, internal=internal)
+            self.assert_problem(reply, 413)
+            self.assertEqual(reply.headers["Retry-After"], "1")
+
+    def test_bulk_routes_of_the_internal_server_take_eight_mebibytes(self):
+        body = "x" * (8 << 20)
+        for route in ("/api/items", "/api/interactions", "/api/waterfall/news"):
+            self.assertEqual(self.nginx.ask(route, body=body, internal=True).json()["body"], 8 << 20)
+        self.assert_problem(self.nginx.ask("/api/items", body=body + "x", internal=True), 413)
+
+    def test_replies_over_a_kibibyte_are_compressed(self):
+        asked = {"Accept-Encoding": "gzip"}
+        reply = self.nginx.ask("/api/feed?big", headers=asked)
+        self.assertEqual(reply.headers["Content-Encoding"], "gzip")
+        self.assertIn("REQUEST_URI", json.loads(gzip.decompress(reply.body)))
+        self.assertEqual(self.nginx.ask("/api/feed?big", headers=asked, internal=True).headers["Content-Encoding"], "gzip")
+        self.assertIsNone(self.nginx.ask("/article.js", headers={}).headers["Content-Encoding"])
+        self.assertEqual(self.nginx.ask("/hot.js", headers=asked).headers["Content-Encoding"], "gzip")
+
+    def test_the_hot_list_is_cached_without_anybodys_cookie(self):
+        first = self.nginx.ask("/api/hot?cached", headers={"If-None-Match": '"other"'})
+        self.assertNotIn("HTTP_IF_NONE_MATCH", first.json())
+        again = self.nginx.ask("/api/hot?cached")
+        self.assertEqual(again.json()["serial"], first.json()["serial"])
+        for reply in (first, again):
+            self.assertIsNone(reply.headers["Set-Cookie"])
+        self.assertEqual(self.nginx.ask("/api/hot?cached", headers={"If-None-Match": '"one"'}).status, 304)
+
+    def test_lists_of_other_arguments_or_origins_are_cached_apart(self):
+        serials = [self.nginx.ask(path, headers=headers).json()["serial"] for path, headers in (
+            ("/api/hot?a=1", {}), ("/api/hot?a=2", {}), ("/api/hot?a=1&a=2", {}), ("/api/hot?a=1", {"Origin": "https://o"}))]
+        self.assertEqual(len(set(serials)), 4)
+
+    def test_an_outdated_list_is_served_while_a_new_one_is_fetched(self):
+        first = self.nginx.ask("/api/hot?stale").json()["serial"]
+        wait_until(lambda: self.nginx.ask("/api/hot?stale").json()["serial"] != first, "a newer list")
+        self.assertIn('"cache":"STALE"', self._public_log("STALE"))
+
+    def test_the_hot_list_is_not_cached_on_the_internal_server(self):
+        serials = {self.nginx.ask("/api/hot", internal=True).json()["serial"] for _ in range(3)}
+        self.assertEqual(len(serials), 3)
+
+    def test_the_log_cuts_addresses_and_leaves_query_strings_out(self):
+        self.nginx.ask("/api/feed?userId=secret-reader")
+        line = self._public_log('"uri":"/api/feed"')
+        self.assertNotIn("secret-reader", line)
+        self.assertIn('"address":"127.0.0.0"', line)
+        self.assertNotIn("127.0.0.1", line)
+        for entry in line.splitlines():
+            json.loads(entry)
+
+    def _public_log(self, expected):
+        wait_until(lambda: expected in self.nginx.log("freshet-public.log"), f"{expected} in the log")
+        return self.nginx.log("freshet-public.log")
+
+    def test_idle_connections_to_a_worker_are_given_up_within_ten_seconds(self):
+        self.nginx.ask("/api/track")
+        self.assertGreater(self.responder.connections, 0)
+        wait_until(lambda: self.responder.connections == 0, "nginx to close its connections", 11)
+
+    def test_half_a_header_is_dropped_after_five_seconds(self):
+        with socket.create_connection(("127.0.0.1", self.nginx.port), 10) as slow:
+            slow.sendall(b"GET /api/hot HTTP/1.1\r\nHost:")
+            self.assertIn(slow.recv(100)[:12], (b"", b"HTTP/1.1 408"))
+
+    def test_pages_have_a_strict_content_policy(self):
+        policy = self.nginx.ask("/").headers["Content-Security-Policy"]
+        self.assertIn("default-src 'none'", policy)
+        self.assertNotIn("unsafe", policy)
+        self.assertEqual(self.nginx.ask("/", body="x").status, 405)
+
+    def test_the_page_script_is_at_most_two_kibibytes(self):
+        self.assertLessEqual(len(self.nginx.ask("/freshet.js").body), 2048)
+
+
+class Limits(Case):
+    def setUp(self):
+        self.nginx = Nginx(edits=[("freshet-public.conf", "#set_real_ip_from 192.0.2.0/24;", "set_real_ip_from 127.0.0.1;"),
+                                  ("freshet-public.conf", "#real_ip_header", "real_ip_header"),
+                                  ("freshet-http.conf", "zone=freshet_writes:8m rate=50r/s", "zone=freshet_writes:8m rate=1r/m")])
+        self.responder = Responder(self.nginx.socket_path)
+        self.nginx.start()
+
+    def tearDown(self):
+        self.responder.close()
+        self.nginx.stop()
+
+    def _track_from(self, address, agent="Mozilla/5.0 Firefox/120.0"):
+        return self.nginx.ask("/api/track", body="{}", headers={"X-Forwarded-For": address, "User-Agent": agent})
+
+    def test_an_ipv6_network_is_one_address_and_an_ipv4_address_is_itself(self):
+        for number in range(101):
+            self.assertEqual(self._track_from(f"2001:db8:0:a::{number + 1:x}").status, 200)
+        reply = self._track_from("2001:db8:0:a:ffff::1")
+        self.assert_problem(reply, 429)
+        self.assertEqual(reply.headers["Retry-After"], "1")
+        self.assertEqual(self._track_from("2001:db8:0:b::1").status, 200)
+        for number in range(110):
+            self.assertEqual(self._track_from(f"::ffff:198.51.100.{number + 1}").status, 200)
+            self.assertEqual(self._track_from(f"198.51.100.{number + 1}").status, 200)
+
+    def test_crawlers_get_a_narrower_limit_than_readers(self):
+        agents = {"Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)": 429, "Mozilla/5.0 Firefox/120.0": 200}
+        for agent, last in agents.items():
+            statuses = []
+            for _ in range(60):
+                statuses.append(self._track_from("203.0.113.9" if last == 429 else "203.0.113.10", agent).status)
+            self.assertEqual(statuses[0], 200)
+            self.assertEqual(max(statuses), last)
+
+    def test_too_many_requests_under_way_from_one_address_are_503(self):
+        held = []
+        try:
+            for _ in range(128):
+                held.append(socket.create_connection(("127.0.0.1", self.nginx.port), 10))
+                held[-1].sendall(b"GET /api/feed?hang HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 203.0.113.77\r\n\r\n")
+            wait_until(lambda: len(self.responder.requests) >= 128, "the requests to arrive", 3)
+            reply = self.nginx.ask("/api/feed", headers={"X-Forwarded-For": "203.0.113.77"})
+            self.assert_problem(reply, 503)
+            self.assertEqual(reply.headers["Retry-After"], "1")
+            self.assertEqual(self.nginx.ask("/api/feed", headers={"X-Forwarded-For": "203.0.113.78"}).status, 200)
+        finally:
+            for connection in held:
+                connection.close()
+
+
+class Absence(Case):
+    def test_without_a_pool_the_answer_is_a_502_with_retry_after(self):
+        nginx = Nginx().start()
+        try:
+            for path, body in (("/api/hot", None), ("/api/track", "{}")):
+                reply = nginx.ask(path, body=body)
+                self.assert_problem(reply, 502)
+                self.assertEqual(reply.headers["Retry-After"], "1")
+        finally:
+            nginx.stop()
+
+    def test_without_limits_nothing_is_limited(self):
+        nginx = Nginx(limits=False)
+        responder = Responder(nginx.socket_path)
+        nginx.start()
+        statuses = []
+        try:
+            threads = [threading.Thread(target=lambda: statuses.extend(nginx.ask("/api/track", body="{}").status for _ in range(100)))
+                       for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(set(statuses), {200})
+            self.assertEqual(len(statuses), 400)
+        finally:
+            responder.close()
+            nginx.stop()
+
+
+class Syntax(Case):
+    def test_nginx_accepts_the_shipped_configuration(self):
+        for limits in (True, False):
+            nginx = Nginx(limits=limits)
+            try:
+                status, said = nginx.test()
+                self.assertEqual(status, 0, said)
+                self.assertNotIn("[warn]", said)
+            finally:
+                nginx.stop()
+
+    def test_the_snippet_with_an_identity_from_the_site_fits_into_an_existing_server(self):
+        nginx = Nginx()
+        directory = os.path.join(nginx.directory, "etc/nginx")
+        with open(os.path.join(directory, "freshet-locations.conf"), encoding="utf-8") as file:
+            snippet = file.read()
+        example = "auth_request /_who; auth_request_set $freshet_user $upstream_http_x_user_id;"
+        self.assertIn("#   auth_request /_who;", snippet)
+        with open(os.path.join(directory, "freshet-locations.conf"), "w", encoding="utf-8") as file:
+            file.write(snippet.replace("location /api/ {", "location /api/ { " + example))
+        with open(os.path.join(directory, "freshet-public.conf"), "w", encoding="utf-8") as file:
+            file.write(f"server {{ listen 127.0.0.1:{nginx.port}; location = /_who {{ internal; add_header X-User-Id reader-7 always;"
+                       f" proxy_pass http://127.0.0.1:{nginx.internal_port}/_site; proxy_pass_request_body off;"
+                       f' proxy_set_header Content-Length ""; }} include {directory}/freshet-locations.conf; }}')
+        internal = os.path.join(directory, "freshet-internal.conf")
+        with open(internal, encoding="utf-8") as file:
+            text = file.read()
+        with open(internal, "w", encoding="utf-8") as file:
+            file.write(text.replace("location / {", "location = /_site { add_header X-User-Id reader-7 always; return 200; }\n  location / {"))
+        responder = Responder(nginx.socket_path)
+        nginx.start()
+        try:
+            seen = nginx.ask("/api/track", body="{}", headers={"X-User-Id": "evil", "Freshet-User": "evil"}).json()
+            self.assertEqual((seen["FRESHET_USER"], seen["FRESHET_ZONE"]), ("reader-7", "public"))
+            self.assertEqual(nginx.ask("/api/items/7").status, 404)
+        finally:
+            responder.close()
+            nginx.stop()
+
+
+if __name__ == "__main__":
+    unittest.main()
