@@ -1,5 +1,6 @@
 #include <array>
 #include <charconv>
+#include <cmath>
 
 #include "core/base/json.h"
 #include "core/base/utf8.h"
@@ -125,6 +126,8 @@ Writer& Writer::unsigned_integer(std::uint64_t value) {
 Writer& Writer::number(double value) {
   separate();
   append_number(out_, value);
+  // "-0" would read back as the integer 0, without its sign.
+  if (value == 0 && std::signbit(value)) out_.append(".0");
   return *this;
 }
 

@@ -276,6 +276,12 @@ TEST_CASE("every finite double is written in a form that reads back the same", "
   }
 }
 
+TEST_CASE("a negative zero keeps its sign", "[json]") {
+  CHECK(rewritten("-0.0") == "-0.0");
+  CHECK(rewritten("-0.0e+28") == "-0.0");
+  CHECK(std::signbit(*Parsed("-0.0").root().number()));
+}
+
 TEST_CASE("every string of valid UTF-8 goes through writer and document unchanged", "[json]") {
   CHECK(rc::check("strings", [] {
     const auto text = *rc::gen::oneOf(
