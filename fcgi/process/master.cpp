@@ -41,7 +41,7 @@ class Master {
   void finish_reload(SteadyTime now);
   void give_up_reload(const std::string& why);
 
-  void announce();
+  void announce(SteadyTime now);
   std::vector<Generation*> generations();
   Generation* generation_of(std::uint32_t number);
   SteadyTime next_deadline(SteadyTime now);
@@ -52,9 +52,9 @@ class Master {
   SignalQueue& signals_;
   const Listener& listener_;
   Pool pool_;
+  std::uint32_t last_number_ = 1;  // of a generation; before current_, which begins with it
   std::unique_ptr<Generation> current_;
   std::unique_ptr<Generation> next_;  // while a reload is under way
-  std::uint32_t last_number_ = 1;
   SteadyTime reload_ends_{};
   bool reload_wanted_ = false;
   bool stopping_ = false;
@@ -63,7 +63,8 @@ class Master {
   std::string status_;   // the last STATUS=
   std::optional<milliseconds> watchdog_ = notify::watchdog_interval();
   SteadyTime watchdog_due_{};
-  SteadyTime watched_since_{};  // the master itself was awake since then
+  SteadyTime announce_again_ = SteadyTime::max();  // when systemd could not be told
+  SteadyTime watched_since_{};                     // the master itself was awake since then
 };
 
 Master::Master(Settings settings, Scoreboard& board, const LoadFunction& load, const WorkerMain& worker,
@@ -162,7 +163,7 @@ void Master::tick(SteadyTime now) {
   pool_.fork_missing(*current_, now);
   if (next_) check_reload(now);
   if (reload_wanted_ && !next_) begin_reload(now);
-  announce();
+  announce(now);
 }
 
 Result<Settings> Master::load_next() const {
@@ -230,19 +231,20 @@ void Master::give_up_reload(const std::string& why) {
   log::error("reload_failed", {{"detail", why}, {"serving", std::to_string(current_->number)}});
 }
 
-void Master::announce() {
+void Master::announce(SteadyTime now) {
   const auto ready = pool_.ready_count(current_->number);
   std::string text = "generation " + std::to_string(current_->number) + ": " + std::to_string(ready) +
                      " of " + std::to_string(current_->positions.size()) + " workers ready";
   if (!failure_.empty()) text += "; last reload failed: " + failure_;
-  if (!ready_ && !next_ && pool_.all_ready(*current_)) {
-    ready_ = true;
-    status_ = text;
-    notify::ready(text);
-  } else if (text != status_) {
-    status_ = text;
-    notify::status(text);
+  const bool say_ready = !ready_ && !next_ && pool_.all_ready(*current_);
+  announce_again_ = SteadyTime::max();
+  if (!say_ready && text == status_) return;
+  if (!(say_ready ? notify::ready(text) : notify::status(text))) {
+    announce_again_ = now + 100ms;
+    return;
   }
+  ready_ = ready_ || say_ready;
+  status_ = text;
 }
 
 std::vector<Generation*> Master::generations() {
@@ -259,6 +261,7 @@ Generation* Master::generation_of(std::uint32_t number) {
 
 SteadyTime Master::next_deadline(SteadyTime now) {
   SteadyTime next = pool_.next_deadline(stopping_ ? nullptr : current_.get(), now, watched_since_);
+  if (!stopping_) next = std::min(next, announce_again_);
   if (next_) next = std::min({next, reload_ends_, pool_.next_deadline(next_.get(), now, watched_since_)});
   if (watchdog_) next = std::min(next, watchdog_due_);
   return next;

@@ -1,8 +1,12 @@
 #include "fcgi/process/notify.h"
 
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <systemd/sd-daemon.h>
 #include <time.h>
+#include <unistd.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -10,7 +14,22 @@
 namespace freshet::notify {
 namespace {
 
-void send(const std::string& message) { sd_notify(0, message.c_str()); }
+bool send(const std::string& message) {
+  const char* name = std::getenv("NOTIFY_SOCKET");
+  const std::string path = name ? name : "";
+  sockaddr_un address{};
+  if (path.empty() || path.size() >= sizeof address.sun_path) return true;
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, path.size());
+  if (path[0] == '@') address.sun_path[0] = '\0';  // the abstract namespace
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
+  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const auto sent = sendto(fd, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
+                           reinterpret_cast<const sockaddr*>(&address), length);
+  close(fd);
+  return sent >= 0;
+}
 
 // A line break would begin another assignment.
 std::string one_line(std::string_view text) {
@@ -22,19 +41,19 @@ std::string one_line(std::string_view text) {
 
 }  // namespace
 
-void ready(std::string_view text) { send("READY=1\nSTATUS=" + one_line(text)); }
+bool ready(std::string_view text) { return send("READY=1\nSTATUS=" + one_line(text)); }
 
-void reloading() {
+bool reloading() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   const auto usec = static_cast<std::int64_t>(now.tv_sec) * 1000000 + now.tv_nsec / 1000;
-  send("RELOADING=1\nMONOTONIC_USEC=" + std::to_string(usec) + "\nSTATUS=reloading");
+  return send("RELOADING=1\nMONOTONIC_USEC=" + std::to_string(usec) + "\nSTATUS=reloading");
 }
 
-void stopping() { send("STOPPING=1\nSTATUS=stopping"); }
-void status(std::string_view text) { send("STATUS=" + one_line(text)); }
-void watchdog() { send("WATCHDOG=1"); }
-void main_pid(pid_t pid) { send("MAINPID=" + std::to_string(pid)); }
+bool stopping() { return send("STOPPING=1\nSTATUS=stopping"); }
+bool status(std::string_view text) { return send("STATUS=" + one_line(text)); }
+bool watchdog() { return send("WATCHDOG=1"); }
+bool main_pid(pid_t pid) { return send("MAINPID=" + std::to_string(pid)); }
 
 std::optional<std::chrono::milliseconds> watchdog_interval() {
   std::uint64_t usec = 0;

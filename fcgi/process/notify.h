@@ -1,4 +1,6 @@
-// What the master tells systemd (sd_notify). Without NOTIFY_SOCKET every call does nothing.
+// What the master tells systemd, in the protocol of sd_notify(3). Our own sender, because the library's waits while the receiver's queue
+// is full, and a master that waits supervises nobody. Each call returns at once: true when delivered or when there is no
+// NOTIFY_SOCKET, false when the caller may try again later.
 #pragma once
 
 #include <chrono>
@@ -9,12 +11,12 @@
 
 namespace freshet::notify {
 
-void ready(std::string_view status);
-void reloading();  // with MONOTONIC_USEC; ready() must follow, whether or not the reload succeeded
-void stopping();
-void status(std::string_view text);  // one line, shown by `systemctl status`
-void watchdog();
-void main_pid(pid_t pid);  // after daemonizing
+bool ready(std::string_view status);
+bool reloading();  // with MONOTONIC_USEC; ready() must follow, whether or not the reload succeeded
+bool stopping();
+bool status(std::string_view text);  // one line, shown by `systemctl status`
+bool watchdog();
+bool main_pid(pid_t pid);  // after daemonizing
 
 // How often watchdog() must be called at least, half of WatchdogSec; nullopt when systemd does not watch us.
 std::optional<std::chrono::milliseconds> watchdog_interval();

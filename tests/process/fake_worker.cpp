@@ -1,0 +1,99 @@
+#include "tests/process/fake_worker.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace freshet::testing {
+namespace {
+
+class Fake {
+ public:
+  explicit Fake(WorkerContext& context) : context_(context), slot_(context.board.slots()[context.slot]) {
+    sigset_t mask;
+    sigemptyset(&mask);
+    for (const int signal : {SIGQUIT, SIGTERM, SIGUSR1}) sigaddset(&mask, signal);
+    sigprocmask(SIG_BLOCK, &mask, nullptr);
+    signals_ = signalfd(-1, &mask, SFD_NONBLOCK);
+  }
+
+  int run() {
+    if (behaviour() != "never") say('R');
+    while (!(draining_ && connections_.empty())) {
+      turned();
+      std::vector<pollfd> fds{{signals_, POLLIN, 0}, {draining_ ? -1 : context_.listen_fd, POLLIN, 0}};
+      for (const int fd : connections_) fds.push_back({fd, POLLIN, 0});
+      poll(fds.data(), fds.size(), 50);
+      if (fds[0].revents != 0 && take_signal()) return 0;
+      if (fds[1].revents != 0 && behaviour() != "never") take_connection();
+      for (std::size_t i = 2; i < fds.size(); ++i)
+        if (fds[i].revents != 0) serve(fds[i].fd);
+    }
+    return 0;
+  }
+
+ private:
+  const std::string& behaviour() const { return context_.settings.pool.ping_response; }
+  void say(char byte) { static_cast<void>(!write(context_.ready_fd, &byte, 1)); }
+  void turned() {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    slot_.last_turn_ms = std::chrono::duration_cast<milliseconds>(now).count();
+  }
+  // True when it is time to end.
+  bool take_signal() {
+    signalfd_siginfo info{};
+    if (read(signals_, &info, sizeof info) != sizeof info || behaviour() == "stubborn") return false;
+    if (info.ssi_signo == SIGUSR1) slot_.replayed.fetch_add(1);
+    if (info.ssi_signo == SIGQUIT) draining_ = true;
+    return info.ssi_signo == SIGTERM;
+  }
+  void take_connection() {
+    const int fd = accept(context_.listen_fd, nullptr, nullptr);
+    if (fd < 0) return;
+    connections_.push_back(fd);
+    slot_.accepted.fetch_add(1);
+  }
+  void serve(int fd) {
+    char command = 0;
+    if (read(fd, &command, 1) != 1) {
+      close(fd);
+      std::erase(connections_, fd);
+      return;
+    }
+    if (command == 'x') say('X');
+    if (command == 'a') std::abort();
+    if (command == 'h')
+      while (true) pause();
+    const std::string reply =
+        std::to_string(getpid()) + " " + std::to_string(slot_.generation.load()) + " " + behaviour() + "\n";
+    slot_.requests.fetch_add(1);
+    static_cast<void>(!send(fd, reply.data(), reply.size(), MSG_NOSIGNAL));
+  }
+
+  WorkerContext& context_;
+  WorkerSlot& slot_;
+  int signals_ = -1;
+  bool draining_ = false;
+  std::vector<int> connections_;
+};
+
+}  // namespace
+
+int fake_worker(WorkerContext& context) {
+  const std::string& behaviour = context.settings.pool.ping_response;
+  if (behaviour == "die") {
+    context.board.slots()[context.slot].requests.fetch_add(1);
+    return 3;
+  }
+  if (behaviour == "throw") throw std::runtime_error("thrown by the test");
+  return Fake(context).run();
+}
+
+}  // namespace freshet::testing

@@ -1,0 +1,18 @@
+// A worker without Redis or FastCGI, for tests of the master. How it behaves is said by ping.response:
+//   serve (or anything else)  gets ready and answers
+//   die                       ends with status 3 before it is ready; counts its start in slot.requests
+//   never                     is never ready
+//   stubborn                  gets ready and then ignores every signal
+//   throw                     an exception leaves it
+// On a connection each byte is a command: p → "<pid> <generation> <ping.response>\n"; x → 'X' to the master;
+// h → hangs for ever; a → abort. QUIT: takes no more connections and ends when the last one closed. TERM:
+// ends. USR1: counts in slot.replayed.
+#pragma once
+
+#include "fcgi/process/worker_context.h"
+
+namespace freshet::testing {
+
+int fake_worker(WorkerContext& context);
+
+}  // namespace freshet::testing

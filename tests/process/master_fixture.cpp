@@ -1,0 +1,145 @@
+#include "tests/process/master_fixture.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "core/base/config.h"
+#include "core/base/log.h"
+#include "fcgi/process/master.h"
+#include "tests/process/fake_worker.h"
+
+namespace freshet::testing {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+sockaddr_un address_of(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  return address;
+}
+
+}  // namespace
+
+TempFolder::TempFolder() {
+  std::string name = (fs::temp_directory_path() / "freshet-process-XXXXXX").string();
+  path_ = mkdtemp(name.data());
+}
+TempFolder::~TempFolder() { fs::remove_all(path_); }
+
+int wait_for_end(pid_t pid) {
+  int status = -1;
+  return eventually([&] { return waitpid(pid, &status, WNOHANG) == pid; }) ? status : -1;
+}
+
+bool alive(pid_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(in, text);
+  const auto name_end = text.rfind(')');
+  return name_end != std::string::npos && text.substr(name_end + 2, 1) != "Z";
+}
+
+Client::Client(const std::string& path) : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  const sockaddr_un address = address_of(path);
+  connected_ = connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  const timeval patience{10, 0};
+  setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+}
+Client::~Client() { close(fd_); }
+
+void Client::send_only(char command) const { static_cast<void>(!send(fd_, &command, 1, MSG_NOSIGNAL)); }
+
+std::string Client::ask(char command) const {
+  send_only(command);
+  std::string line;
+  char byte = 0;
+  while (read(fd_, &byte, 1) == 1 && byte != '\n') line += byte;
+  return line;
+}
+
+Reply parse_reply(const std::string& line) {
+  Reply reply;
+  std::istringstream(line) >> reply.pid >> reply.generation >> reply.text;
+  return reply;
+}
+
+TestMaster::TestMaster(const std::string& config, std::chrono::microseconds watchdog,
+                       std::chrono::milliseconds ready_timeout)
+    : notify_fd_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+  const sockaddr_un address = address_of(file("notify"));
+  bind(notify_fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  const timeval patience{10, 0};
+  setsockopt(notify_fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  write_config(config);
+  pid_ = fork();
+  if (pid_ == 0) run(watchdog, ready_timeout);
+}
+
+TestMaster::~TestMaster() {
+  if (pid_ > 0) {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  close(notify_fd_);
+}
+
+void TestMaster::run(std::chrono::microseconds watchdog, std::chrono::milliseconds ready_timeout) {
+  const int log_fd = open(file("log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  dup2(log_fd, STDERR_FILENO);
+  setenv("NOTIFY_SOCKET", file("notify").c_str(), 1);
+  if (watchdog.count() > 0) setenv("WATCHDOG_USEC", std::to_string(watchdog.count()).c_str(), 1);
+  log::open("stderr", "debug");
+  const auto load = [this] { return load_config(file("freshet.toml")); };
+  auto loaded = load();
+  if (!loaded) _exit(99);
+  MasterOptions options;
+  options.allow_root = true;
+  options.ready_timeout = ready_timeout;
+  _exit(run_master(std::move(loaded->settings), board_, load, fake_worker, options));
+}
+
+void TestMaster::write_config(const std::string& config) const {
+  std::ofstream(file("freshet.toml")) << "listen = \"" << socket() << "\"\npid = \"" << file("pid") << "\"\n"
+                                      << config;
+}
+
+void TestMaster::signal(int number) const { kill(pid_, number); }
+
+Reply TestMaster::ask() const { return parse_reply(Client(socket()).ask()); }
+
+std::string TestMaster::notified(const std::string& part) const {
+  std::array<char, 4096> buffer{};
+  while (true) {
+    const ssize_t got = recv(notify_fd_, buffer.data(), buffer.size(), pid_ < 0 ? MSG_DONTWAIT : 0);
+    if (got <= 0) return "";
+    std::string message(buffer.data(), static_cast<std::size_t>(got));
+    if (message.find(part) != std::string::npos) return message;
+  }
+}
+
+int TestMaster::exit_status() {
+  const int status = wait_for_end(pid_);
+  if (status == -1) return -1;
+  pid_ = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+std::string TestMaster::log() const {
+  std::ifstream in(file("log"));
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+}  // namespace freshet::testing

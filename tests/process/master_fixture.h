@@ -1,0 +1,103 @@
+// A real master with fake workers in a process of its own, in a temporary folder.
+#pragma once
+
+#include <poll.h>
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+
+#include "fcgi/process/scoreboard.h"
+#include "fcgi/process/worker_context.h"
+
+namespace freshet::testing {
+
+using namespace std::chrono_literals;
+
+// True as soon as `condition` holds; false when it does not within 20 s.
+template <class Condition>
+bool eventually(Condition condition) {
+  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    poll(nullptr, 0, 2);
+  }
+  return true;
+}
+
+class TempFolder {
+ public:
+  TempFolder();
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+  ~TempFolder();
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// Waits for the end of a child; -1 when it does not end within 20 s. As of waitpid.
+int wait_for_end(pid_t pid);
+bool alive(pid_t pid);
+
+// One connection to the listen socket.
+class Client {
+ public:
+  explicit Client(const std::string& path);
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+  ~Client();
+  bool connected() const { return connected_; }
+  // Sends the command and returns the line that comes back, empty when the connection ended or nothing came.
+  std::string ask(char command = 'p') const;
+  void send_only(char command) const;
+
+ private:
+  int fd_;
+  bool connected_;
+};
+
+struct Reply {
+  pid_t pid = 0;
+  int generation = 0;
+  std::string text;  // ping.response of the generation that answered; empty: no answer
+};
+Reply parse_reply(const std::string& line);
+
+class TestMaster {
+ public:
+  // `config` is TOML; the listen address is added, -R is given. The watchdog interval is told to the master
+  // when not 0.
+  explicit TestMaster(const std::string& config, std::chrono::microseconds watchdog = 0us,
+                      std::chrono::milliseconds ready_timeout = 20s);
+  TestMaster(const TestMaster&) = delete;
+  TestMaster& operator=(const TestMaster&) = delete;
+  ~TestMaster();  // kills the master; its workers follow by themselves
+
+  void write_config(const std::string& config) const;
+  void signal(int number) const;
+  pid_t pid() const { return pid_; }
+  Scoreboard& board() { return board_; }
+  std::string socket() const { return folder_ / "s"; }
+  std::string file(const std::string& name) const { return folder_ / name; }
+  Reply ask() const;  // over a connection of its own
+  bool ready(std::uint32_t workers) const {
+    return board_.totals().ready == workers && board_.totals().workers == workers;
+  }
+  // Waits for a message to systemd that contains `part`; everything before it is dropped. Empty when none
+  // comes.
+  std::string notified(const std::string& part) const;
+  int exit_status();  // waits for the end; -1 when it does not come or was no exit
+  std::string log() const;
+
+ private:
+  [[noreturn]] void run(std::chrono::microseconds watchdog, std::chrono::milliseconds ready_timeout);
+  TempFolder folder_;
+  Scoreboard board_{64};
+  int notify_fd_;
+  pid_t pid_ = -1;
+};
+
+}  // namespace freshet::testing

@@ -1,0 +1,331 @@
+#include "fcgi/process/master.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "tests/process/master_fixture.h"
+
+namespace freshet::testing {
+namespace {
+
+const std::string kTwo = "pm.max_children = 2\nprocess_control_timeout = 20\n";
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("the master says READY when all workers are, and names them in its status", "[process]") {
+  TestMaster master(kTwo);
+  const std::string message = master.notified("READY=1");
+  CHECK(contains(message, "STATUS=generation 1: 2 of 2 workers ready"));
+  CHECK(master.ready(2));
+  CHECK(master.ask().text == "pong");
+  CHECK(master.board().pool().generation == 1);
+  pid_t named = 0;
+  std::ifstream(master.file("pid")) >> named;
+  CHECK(named == master.pid());
+}
+
+TEST_CASE("pm.max_children = 0 starts one worker a core", "[process]") {
+  PoolSettings pool;
+  CHECK(scoreboard_slots(Settings()) >= 2);
+  TestMaster master("");
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  CHECK(master.board().totals().ready >= 1);
+  CHECK(master.board().totals().ready <= std::max(1U, std::thread::hardware_concurrency()));
+}
+
+TEST_CASE("a worker that was ready is replaced at once when it dies, and totals do not go back",
+          "[process]") {
+  TestMaster master(kTwo);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  std::uint64_t requests = 0;
+  for (int i = 0; i < 20; ++i) {
+    const Reply before = master.ask();
+    REQUIRE(before.pid > 0);
+    requests = master.board().totals().requests;
+    const auto killed = std::chrono::steady_clock::now();
+    kill(before.pid, SIGKILL);
+    REQUIRE(eventually([&] { return !alive(before.pid) && master.ready(2); }));
+    CHECK(std::chrono::steady_clock::now() - killed < 2s);
+    CHECK(master.board().totals().requests >= requests);
+  }
+  CHECK(master.board().totals().requests == 20);
+  CHECK(master.board().pool().respawns == 20);
+}
+
+TEST_CASE("deaths before READY back off, the master lives and is not ready", "[process]") {
+  const auto begin = std::chrono::steady_clock::now();
+  TestMaster master(kTwo + "ping.response = \"die\"");
+  // Starts of the two workers come after 0, 0.1, 0.3 and 0.7 s.
+  REQUIRE(eventually([&] { return master.board().totals().requests >= 8; }));
+  CHECK(std::chrono::steady_clock::now() - begin >= 700ms);
+  CHECK(alive(master.pid()));
+  CHECK(master.board().totals().ready == 0);
+  master.signal(SIGTERM);
+  CHECK(master.exit_status() == 0);
+  CHECK(master.notified("READY=1").empty());
+}
+
+TEST_CASE("a reload that repairs workers which could not start makes the service ready", "[process]") {
+  TestMaster master(kTwo + "ping.response = \"die\"");
+  REQUIRE(eventually([&] { return master.board().totals().requests >= 2; }));
+  master.write_config(kTwo + "ping.response = \"repaired\"");
+  master.signal(SIGHUP);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  CHECK(master.ask().text == "repaired");
+}
+
+TEST_CASE("HUP and USR2 replace all workers by ones with the new settings", "[process]") {
+  TestMaster master(kTwo);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  std::uint32_t generation = 1;
+  for (const int signal : {SIGHUP, SIGUSR2}) {
+    master.write_config("pm.max_children = 3\nping.response = \"new" + std::to_string(++generation) + "\"");
+    master.signal(signal);
+    CHECK(contains(master.notified("RELOADING=1"), "MONOTONIC_USEC="));
+    CHECK(contains(master.notified("READY=1"), "generation " + std::to_string(generation) + ": 3 of 3"));
+    CHECK(eventually([&] { return master.ready(3); }));
+    CHECK(master.ask().text == "new" + std::to_string(generation));
+  }
+  CHECK(master.board().pool().reloads == 2);
+  CHECK(master.board().pool().generation == 3);
+}
+
+TEST_CASE("an old worker serves its connection on after a reload and ends when that closes", "[process]") {
+  TestMaster master("pm.max_children = 1\nping.response = \"old\"");
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  auto kept = std::make_unique<Client>(master.socket());
+  const pid_t old = parse_reply(kept->ask()).pid;
+  master.write_config("pm.max_children = 1\nping.response = \"new\"");
+  master.signal(SIGUSR2);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  CHECK(master.ask().text == "new");
+  CHECK(parse_reply(kept->ask()).pid == old);
+  kept.reset();
+  CHECK(eventually([&] { return !alive(old) && master.ready(1); }));
+}
+
+TEST_CASE("reloads under load fail no request", "[process]") {
+  TestMaster master(kTwo);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  std::atomic<bool> stop = false;
+  std::atomic<int> served = 0, lost = 0;
+  std::thread load([&] {
+    while (!stop) (master.ask().text.empty() ? lost : served)++;
+  });
+  for (int i = 0; i < 10; ++i) {
+    master.write_config(i % 3 == 2 ? "nonsense = 1" : kTwo);
+    const int before = served;
+    master.signal(i % 2 == 0 ? SIGUSR2 : SIGHUP);
+    CHECK_FALSE(master.notified("RELOADING=1").empty());
+    CHECK_FALSE(master.notified("READY=1").empty());
+    CHECK(eventually([&] { return served > before + 20 || lost > 0; }));
+  }
+  stop = true;
+  load.join();
+  CHECK(lost == 0);
+  CHECK(master.board().pool().reloads == 7);
+  CHECK(master.board().pool().failed_reloads == 3);
+}
+
+TEST_CASE("a reload that cannot be is reported and the old workers serve on", "[process]") {
+  struct Case {
+    const char* config;
+    const char* why;
+  };
+  const auto [config, why] =
+      GENERATE(Case{"pm.max_childern = 2", "unknown directive"},
+               Case{"pm.max_children = 2\nping.response = \"die\"", "died before"},
+               Case{"pm.max_children = 2\nping.response = \"throw\"", "died before"},
+               Case{"pm.max_children = 2\nping.response = \"never\"", "not ready in time"},
+               Case{"pm.max_children = 60", "cannot grow so far"});
+  TestMaster master(kTwo, 0us, 1s);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  const pid_t worker = master.ask().pid;
+  master.write_config(config);
+  master.signal(SIGHUP);
+  CHECK_FALSE(master.notified("RELOADING=1").empty());
+  const std::string message = master.notified("READY=1");
+  CAPTURE(config, message, master.log());
+  CHECK(contains(message, "generation 1: 2 of 2 workers ready; last reload failed: "));
+  CHECK(contains(message, why));
+  CHECK(master.board().pool().failed_reloads == 1);
+  CHECK(master.board().pool().reloads == 0);
+  CHECK(eventually([&] { return master.ready(2); }));
+  CHECK(alive(worker));
+  CHECK(master.ask().generation == 1);
+}
+
+TEST_CASE("another listen address at a reload is refused", "[process]") {
+  TestMaster master(kTwo);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  std::ofstream(master.file("freshet.toml")) << "listen = \"" << master.file("other") << "\"";
+  master.signal(SIGHUP);
+  CHECK(contains(master.notified("READY=1"), "listen.address cannot change without a restart"));
+  CHECK(master.ask().generation == 1);
+}
+
+TEST_CASE("a failed reload is forgotten once one succeeds", "[process]") {
+  TestMaster master(kTwo);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  master.write_config("nonsense = 1");
+  master.signal(SIGHUP);
+  CHECK(contains(master.notified("READY=1"), "last reload failed"));
+  master.write_config(kTwo);
+  master.signal(SIGHUP);
+  CHECK_FALSE(contains(master.notified("READY=1"), "failed"));
+}
+
+TEST_CASE("QUIT lets the workers drain, takes no new work and removes socket and pid file", "[process]") {
+  TestMaster master("pm.max_children = 1\nprocess_control_timeout = 20");
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  auto kept = std::make_unique<Client>(master.socket());
+  REQUIRE_FALSE(kept->ask().empty());
+  master.signal(SIGQUIT);
+  REQUIRE_FALSE(master.notified("STOPPING=1").empty());
+  CHECK_FALSE(kept->ask().empty());
+  CHECK(alive(master.pid()));
+  kept.reset();
+  CHECK(master.exit_status() == 0);
+  CHECK_FALSE(std::filesystem::exists(master.socket()));
+  CHECK_FALSE(std::filesystem::exists(master.file("pid")));
+}
+
+TEST_CASE("TERM and INT end the workers without waiting for idle connections", "[process]") {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    TestMaster master(kTwo);
+    REQUIRE_FALSE(master.notified("READY=1").empty());
+    const Client kept(master.socket());
+    const pid_t worker = parse_reply(kept.ask()).pid;
+    master.signal(signal);
+    CHECK(master.exit_status() == 0);
+    CHECK_FALSE(alive(worker));
+  }
+}
+
+TEST_CASE("TERM while draining ends the wait", "[process]") {
+  TestMaster master("pm.max_children = 1\nprocess_control_timeout = 3600");
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  const Client kept(master.socket());
+  REQUIRE_FALSE(kept.ask().empty());
+  master.signal(SIGQUIT);
+  REQUIRE_FALSE(master.notified("STOPPING=1").empty());
+  master.signal(SIGTERM);
+  CHECK(master.exit_status() == 0);
+}
+
+TEST_CASE("a worker that ignores TERM is killed after process_control_timeout", "[process]") {
+  TestMaster master("pm.max_children = 1\nping.response = \"stubborn\"\nprocess_control_timeout = 1");
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  const auto asked = std::chrono::steady_clock::now();
+  master.signal(SIGTERM);
+  CHECK(master.exit_status() == 0);
+  CHECK(std::chrono::steady_clock::now() - asked >= 1s);
+  CHECK(contains(master.log(), "signal 9"));
+}
+
+TEST_CASE("a drain that takes longer than process_control_timeout is ended by TERM", "[process]") {
+  TestMaster master("pm.max_children = 1\nprocess_control_timeout = 1");
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  const Client kept(master.socket());
+  REQUIRE_FALSE(kept.ask().empty());
+  const auto asked = std::chrono::steady_clock::now();
+  master.signal(SIGQUIT);
+  CHECK(master.exit_status() == 0);
+  CHECK(std::chrono::steady_clock::now() - asked >= 1s);
+  CHECK_FALSE(contains(master.log(), "signal 9"));
+}
+
+TEST_CASE("USR1 reaches the workers", "[process]") {
+  TestMaster master(kTwo);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  master.signal(SIGUSR1);
+  CHECK(eventually([&] { return master.board().totals().replayed == 2; }));
+  CHECK(master.ready(2));
+}
+
+TEST_CASE("a worker that wants to retire serves until its replacement is ready", "[process]") {
+  TestMaster master("pm.max_children = 1");
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  auto kept = std::make_unique<Client>(master.socket());
+  const pid_t old = parse_reply(kept->ask('x')).pid;
+  REQUIRE(eventually([&] { return master.board().totals().workers == 2; }));
+  REQUIRE(eventually([&] { return master.ask().pid != old; }));
+  CHECK(parse_reply(kept->ask()).pid == old);  // what it has it finishes
+  kept.reset();
+  CHECK(eventually([&] { return !alive(old) && master.ready(1); }));
+  CHECK(master.board().pool().respawns == 0);
+}
+
+TEST_CASE("a worker whose loop no longer turns is killed and replaced", "[process]") {
+  TestMaster master("pm.max_children = 1\nrequest_terminate_timeout = 1");
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  const pid_t stuck = master.ask().pid;
+  const Client client(master.socket());
+  client.send_only('h');
+  CHECK(eventually([&] { return !alive(stuck) && master.ready(1); }));
+  CHECK(master.ask().pid != stuck);
+  CHECK(contains(master.log(), "worker_stuck"));
+}
+
+TEST_CASE("idle workers that turn are left alone by the watchdog, and systemd's is fed", "[process]") {
+  TestMaster master("pm.max_children = 1\nrequest_terminate_timeout = 1", 200ms);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  const pid_t worker = master.ask().pid;
+  // 2.5 s of feeding: longer than request_terminate_timeout.
+  for (int i = 0; i < 25; ++i) REQUIRE_FALSE(master.notified("WATCHDOG=1").empty());
+  CHECK(master.ask().pid == worker);
+}
+
+TEST_CASE("when the master is killed its workers end", "[process]") {
+  TestMaster master(kTwo);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  std::vector<pid_t> workers;
+  for (const WorkerSlot& slot : master.board().slots())
+    if (slot.pid != 0) workers.push_back(slot.pid);
+  REQUIRE(workers.size() == 2);
+  master.signal(SIGKILL);
+  for (const pid_t worker : workers) CHECK(eventually([&] { return !alive(worker); }));
+}
+
+TEST_CASE("a second master does not start on the socket of a living one", "[process]") {
+  TestMaster first(kTwo);
+  REQUIRE_FALSE(first.notified("READY=1").empty());
+  TestMaster second("");
+  // Its own socket is free; the other configuration names the first one's.
+  REQUIRE_FALSE(second.notified("READY=1").empty());
+  const pid_t third = fork();
+  if (third == 0) {
+    Settings settings;
+    settings.pool.listen = first.socket();
+    Scoreboard board(8);
+    MasterOptions options;
+    options.allow_root = true;
+    _exit(run_master(
+        settings, board, [] { return Result<Loaded>(); }, [](WorkerContext&) { return 0; }, options));
+  }
+  const int status = wait_for_end(third);
+  CHECK(WEXITSTATUS(status) == 78);
+  CHECK(first.ask().text == "pong");
+}
+
+TEST_CASE("a master started by root without a user for its workers refuses", "[process]") {
+  if (geteuid() != 0) return;
+  const pid_t pid = fork();
+  if (pid == 0) {
+    Scoreboard board(8);
+    _exit(run_master(
+        Settings(), board, [] { return Result<Loaded>(); }, [](WorkerContext&) { return 0; }));
+  }
+  CHECK(WEXITSTATUS(wait_for_end(pid)) == 78);
+}
+
+}  // namespace
+}  // namespace freshet::testing

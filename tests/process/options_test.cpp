@@ -1,0 +1,85 @@
+#include "fcgi/options.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "tests/process/master_fixture.h"
+
+namespace freshet::testing {
+namespace {
+
+using Action = Options::Action;
+
+Options parse(std::vector<std::string> words) {
+  words.insert(words.begin(), "freshetd");
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  return parse_options(static_cast<int>(words.size()), argv.data());
+}
+
+TEST_CASE("without options the service runs in the foreground with the usual file", "[process]") {
+  const Options options = parse({});
+  CHECK(options.action == Action::kRun);
+  CHECK(options.config == "/etc/freshet/freshet.toml");
+  CHECK_FALSE(options.daemonize);
+  CHECK_FALSE(options.allow_root);
+}
+
+TEST_CASE("the letters are PHP-FPM's, with their long names", "[process]") {
+  CHECK(parse({"-t"}).action == Action::kTest);
+  CHECK(parse({"--test"}).action == Action::kTest);
+  CHECK(parse({"-tt"}).action == Action::kDump);
+  CHECK(parse({"-t", "-y", "a", "-t"}).action == Action::kDump);
+  CHECK(parse({"-y", "a"}).config == "a");
+  CHECK(parse({"-ya"}).config == "a");
+  CHECK(parse({"--fpm-config=a"}).config == "a");
+  CHECK(parse({"--fpm-config", "a"}).config == "a");
+  CHECK(parse({"-D"}).daemonize);
+  CHECK_FALSE(parse({"-D", "-F"}).daemonize);
+  CHECK(parse({"-R"}).allow_root);
+  CHECK(parse({"--allow-to-run-as-root"}).allow_root);
+  CHECK(parse({"-v"}).action == Action::kVersion);
+  CHECK(parse({"-h"}).action == Action::kHelp);
+  CHECK(parse({"-h", "-t"}).action == Action::kHelp);
+}
+
+TEST_CASE("a wrong command line says why", "[process]") {
+  CHECK(parse({"-x"}).error == "unknown option -x");
+  CHECK(parse({"--nonsense"}).error == "unknown option --nonsense");
+  CHECK(parse({"-y"}).error == "an argument is missing after -y");
+  CHECK(parse({"file"}).error == "unexpected argument file");
+  CHECK(parse({"-x"}).action == Action::kUsage);
+}
+
+TEST_CASE("the help names every letter", "[process]") {
+  for (const char* letter : {"-t,", "-y,", "-F,", "-D,", "-R,", "-v,", "-h,"})
+    CHECK(help_text().find(letter) != std::string::npos);
+  CHECK(version_text().starts_with("freshetd "));
+}
+
+TEST_CASE("-t says whether the configuration is good, -tt what is in force", "[process]") {
+  const TempFolder folder;
+  Options options = parse({"-t", "-y", folder / "f.toml"});
+  std::ofstream(folder / "f.toml") << "views.gamma = 1.2\n";
+  std::ostringstream good;
+  CHECK(test_config(options, good) == 0);
+  CHECK(good.str().find("WARNING: " + (folder / "f.toml") + ":1: views.gamma is outside") == 0);
+  CHECK(good.str().find("configuration file " + (folder / "f.toml") + " test is successful\n") !=
+        std::string::npos);
+  CHECK(good.str().find("views.gamma = 1.2\n") == std::string::npos);
+  options.action = Action::kDump;
+  std::ostringstream dump;
+  CHECK(test_config(options, dump) == 0);
+  CHECK(dump.str().find("views.gamma = 1.2\n") != std::string::npos);
+  std::ofstream(folder / "f.toml") << "\nx = 1\n";
+  std::ostringstream bad;
+  CHECK(test_config(options, bad) == 78);
+  CHECK(bad.str().find((folder / "f.toml") + ":2: unknown directive \"x\"") != std::string::npos);
+  CHECK(bad.str().find("test failed") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace freshet::testing

@@ -1,0 +1,98 @@
+#include "fcgi/process/scoreboard.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "tests/process/master_fixture.h"
+
+namespace freshet::testing {
+namespace {
+
+TEST_CASE("totals are sums over slots and keep what dead workers had counted", "[process]") {
+  Scoreboard board(2);
+  WorkerSlot& slot = board.slots()[1];
+  slot.state = WorkerState::kReady;
+  slot.requests = 5;
+  slot.connections = 3;
+  slot.max_in_flight = 4;
+  slot.redis_ready = 1;
+  slot.refused[static_cast<std::size_t>(Refusal::kBot)] = 2;
+  board.slots()[0].requests = 1;
+  board.retire(slot);
+  const Totals totals = board.totals();
+  CHECK(totals.requests == 6);
+  CHECK(totals.refused[static_cast<std::size_t>(Refusal::kBot)] == 2);
+  CHECK(totals.max_in_flight == 4);
+  CHECK(totals.connections == 0);
+  CHECK(totals.workers == 0);
+  CHECK(totals.redis_ready == 0);
+  CHECK(slot.requests == 0);
+  CHECK(slot.state == WorkerState::kEmpty);
+}
+
+TEST_CASE("states and gauges are of living workers", "[process]") {
+  Scoreboard board(3);
+  board.slots()[0].state = WorkerState::kReady;
+  board.slots()[0].in_flight = 2;
+  board.slots()[1].state = WorkerState::kDraining;
+  board.slots()[1].in_flight = 1;
+  board.slots()[2].in_flight = 9;  // nobody's
+  CHECK(board.totals().workers == 2);
+  CHECK(board.totals().ready == 1);
+  CHECK(board.totals().in_flight == 3);
+}
+
+TEST_CASE("what one process writes another one reads", "[process]") {
+  Scoreboard board(1);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    board.slots()[0].requests = 7;
+    _exit(0);
+  }
+  REQUIRE(wait_for_end(pid) == 0);
+  CHECK(board.totals().requests == 7);
+}
+
+TEST_CASE("totals never go back while the master folds slots and workers count", "[process]") {
+  Scoreboard board(4);
+  auto& stop = board.pool().respawns;  // shared with the reader
+  const pid_t reader = fork();
+  if (reader == 0) {
+    std::uint64_t highest = 0;
+    while (stop == 0) {
+      const std::uint64_t now = board.totals().requests;
+      if (now < highest) _exit(1);
+      highest = now;
+    }
+    // Nothing counted twice, nothing lost.
+    _exit(board.totals().requests == 400000 ? 0 : 2);
+  }
+  for (int i = 0; i < 100000; ++i) {
+    for (WorkerSlot& slot : board.slots()) slot.requests.fetch_add(1);
+    board.retire(board.slots()[static_cast<std::size_t>(i) % 4]);
+  }
+  stop = 1;
+  CHECK(wait_for_end(reader) == 0);
+}
+
+TEST_CASE("every refusal has a name of its own", "[process]") {
+  std::set<std::string_view> names;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(Refusal::kCount); ++i)
+    names.insert(refusal_name(static_cast<Refusal>(i)));
+  CHECK(names.size() == static_cast<std::size_t>(Refusal::kCount));
+  CHECK(names.count("") == 0);
+  CHECK(refusal_name(Refusal::kBot) == "bot");
+  CHECK(refusal_name(Refusal::kWriteTimeout) == "write_timeout");
+}
+
+TEST_CASE("slots lie on cache lines of their own", "[process]") {
+  Scoreboard board(2);
+  CHECK(reinterpret_cast<std::uintptr_t>(board.slots().data()) % 64 == 0);
+  CHECK(sizeof(WorkerSlot) % 64 == 0);
+}
+
+}  // namespace
+}  // namespace freshet::testing
