@@ -81,7 +81,9 @@ class Keys {
   std::string dedup(std::string_view id, std::string_view fingerprint) const;  // String; views.dedup_window
   std::string uv_day(std::string_view id, UnixSeconds day) const;              // Set; views.uv_ttl
   std::string view_event(std::string_view id, std::string_view event) const;   // String, the reply; kEventTtl
-  std::string item(std::string_view id) const { return of_item("item:", id); }  // Hash; permanent
+  std::string item(std::string_view id) const {
+    return of_item("item:", id);
+  }  // Hash; permanent, or the TTL of counters when the item was never put
 
   // --- Of all items: permanent, each capped by list.max_members or by the number of items
   std::string rank() const { return of_all(":rank"); }            // ZSET of rank keys
