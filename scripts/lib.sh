@@ -3,7 +3,8 @@
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 readonly root
-readonly release=$root/build/release
+# FRESHET_BUILD_DIR: use the programs of that build tree as they are, and build nothing (the tests of a tree do this).
+readonly release=${FRESHET_BUILD_DIR:-$root/build/release}
 
 say() { printf '%s\n' "$*"; }
 
@@ -20,6 +21,7 @@ usage() {
 
 # build_release TARGET…: configures once, then builds what changed; seconds when nothing did.
 build_release() {
+  [[ -z ${FRESHET_BUILD_DIR:-} ]] || return 0
   [[ -f $release/build.ninja ]] || (cd "$root" && cmake --preset release) || die "cmake --preset release failed"
   (cd "$root" && cmake --build --preset release -j "$(nproc)" --target "$@") || die "the build failed"
 }
@@ -59,4 +61,29 @@ end_process() {
   wait_for 10 gone "$1" "$2" && return
   is_same "$1" "$2" && kill -KILL "$1" 2>/dev/null
   wait_for 5 gone "$1" "$2" || true
+}
+
+# --- nginx -----------------------------------------------------------------------------------------------------------
+
+# render_nginx DIR PORT INTERNAL_PORT USER LIMITS: writes the shipped configuration to DIR/etc/nginx with paths under DIR
+# and ports of the loopback address. USER: empty when nginx is not started by root. LIMITS: 0 leaves out limit_req and
+# limit_conn.
+render_nginx() {
+  local state=$1 file
+  local -a edits=(
+    -e "s#/etc/nginx/freshet/#$state/etc/nginx/#g"
+    -e "s#/usr/share/freshet/html#$state/html#g"
+    -e "s#/run/freshet/#$state/run/#g"
+    -e "s#/var/log/nginx/#$state/log/#g"
+    -e "s#/var/lib/nginx/freshet_hot#$state/cache/hot#g"
+    -e "s#/var/lib/nginx/#$state/tmp/#g"
+    -e "s#^\( *listen \)80\b#\1127.0.0.1:$2#"
+    -e "/^ *listen \[::\]:80\b/d"
+    -e "s#^\( *listen \)127.0.0.1:8081\b#\1127.0.0.1:$3#"
+  )
+  if [[ -n $4 ]]; then edits+=(-e "s#^user .*#user $4;#"); else edits+=(-e '/^user /d'); fi
+  [[ $5 -eq 1 ]] || edits+=(-e '/^ *limit_\(req\|conn\) /d')
+  for file in "$root"/nginx/*.conf; do
+    sed "${edits[@]}" "$file" >"$state/etc/nginx/${file##*/}"
+  done
 }

@@ -10,7 +10,7 @@
     try { id = id || sessionStorage.freshet; } catch (e) { /* blocked */ }
     if (!id) {
       id = window.crypto && crypto.randomUUID ? crypto.randomUUID()
-        : "xxxxxxxxxxxxxxxxxxxxxx".replace(/x/g, function () { return (Math.random() * 36 | 0).toString(36); });
+        : Date.now().toString(36) + Math.random().toString(36).slice(2);
       try { sessionStorage.freshet = id; } catch (e) { /* blocked */ }
     }
     return id;
@@ -29,13 +29,14 @@
   }
 
   function wait(seconds) {
-    timer = setTimeout(function () { report(); wait(conf.every || 15); }, seconds * 1e3);
+    if (sent < (conf.max || 180) * 1e3)
+      timer = setTimeout(function () { report(); wait(conf.every || 15); }, seconds * 1e3);
   }
 
   function show() {
     if (since >= 0 || doc.visibilityState !== "visible") return;
     since = performance.now();
-    if (sent < (conf.max || 180) * 1e3) wait(sent ? conf.every || 15 : conf.first || 5);
+    wait(sent ? conf.every || 15 : conf.first || 5);
   }
 
   function hide() {

@@ -1,0 +1,113 @@
+// The page's side in a real browser: what freshet.js reports, and the page that shows the hot lists.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { eventually, openWindow, startFreshet } from "./instance.mjs";
+
+const kToleranceMs = 500;  // between our clock, which sees a tab switch late, and the page's
+
+let freshet;
+let browser;
+
+before(async () => {
+  freshet = await startFreshet();
+  browser = await openWindow();
+});
+
+after(async () => {
+  await browser?.close();
+  await freshet?.stop();
+});
+
+const articleUrl = (id, more = "") => `${freshet.base}/article.html?id=${id}${more}`;
+const secondsShown = (page, seconds) =>
+  page.waitForFunction((least) => Number(document.getElementById("seconds").textContent) >= least, seconds);
+const becomes = (page, state) => page.waitForFunction((wanted) => document.visibilityState === wanted, state, { polling: 20 });
+
+test("the counters hold the time that the page was visible: enter, stay, hide, return, leave", async () => {
+  const page = await browser.tab();
+  const other = await browser.tab();
+  await page.bringToFront();
+  await page.goto(articleUrl("visible"));
+  const entered = Date.now();
+  await secondsShown(page, 2);
+
+  await other.bringToFront();
+  await becomes(page, "hidden");
+  const hidden = Date.now();
+  const first = await eventually("the report of the hidden page", () => freshet.stats("visible"), (stats) => stats.dwell?.sum_ms > 0);
+  assert.ok(Math.abs(first.dwell.sum_ms - (hidden - entered)) <= kToleranceMs, `${first.dwell.sum_ms} of ${hidden - entered} ms`);
+  await other.waitForFunction((until) => Date.now() >= until, hidden + 2000);
+
+  await page.bringToFront();
+  await becomes(page, "visible");
+  const returned = Date.now();
+  await secondsShown(page, 4);
+  await page.goto(freshet.base + "/");
+  const left = Date.now();
+
+  const visibleMs = hidden - entered + left - returned;
+  const stats = await eventually("the report of the page that was left", () => freshet.stats("visible"),
+    ({ dwell }) => dwell.sum_ms > first.dwell.sum_ms);
+  assert.ok(Math.abs(stats.dwell.sum_ms - visibleMs) <= kToleranceMs, `${stats.dwell.sum_ms} of ${visibleMs} ms`);
+  assert.ok(stats.dwell.sum_ms < left - entered - 1500, "the hidden time is not in it");
+  assert.deepEqual([stats.pv, stats.uv, stats.dwell.count], [1, 1, 1]);
+  assert.deepEqual(page.troubles, []);
+  await page.close();
+  await other.close();
+});
+
+test("a page that stays open reports by heartbeat and counts as one view", async () => {
+  const page = await browser.tab();
+  await page.goto(articleUrl("heartbeat", "&first=1&every=1"));
+  const stats = await eventually("three heartbeats", () => freshet.stats("heartbeat"), ({ dwell }) => dwell?.sum_ms >= 3000);
+  assert.deepEqual([stats.pv, stats.dwell.count], [1, 1]);
+  await page.close();
+});
+
+test("a tab that is closed reports", async () => {
+  const page = await browser.tab();
+  await page.goto(articleUrl("closed"));
+  await secondsShown(page, 1);
+  await page.close({ runBeforeUnload: true });
+  const stats = await eventually("the report of the closed tab", () => freshet.stats("closed"), ({ dwell }) => dwell?.sum_ms > 0);
+  assert.ok(stats.dwell.sum_ms >= 900 && stats.pv === 1, JSON.stringify(stats));
+});
+
+test("a tab visit has one session id over its pages, and another tab has another", async () => {
+  const sessions = [];
+  for (const articles of [["one", "two"], ["three"]]) {
+    const page = await browser.tab();
+    const ids = new Set();
+    page.on("request", (request) => request.url().endsWith("/api/track") && ids.add(JSON.parse(request.postData()).sessionId));
+    for (const article of articles) {
+      const reported = page.waitForRequest((request) =>
+        request.url().endsWith("/api/track") && JSON.parse(request.postData()).articleId === article);
+      await page.goto(articleUrl(article, "&first=0.2&every=1"));
+      await reported;
+    }
+    sessions.push(ids);
+    await page.close();
+  }
+  assert.deepEqual(sessions.map((ids) => ids.size), [1, 1]);
+  assert.notDeepEqual([...sessions[0]], [...sessions[1]]);
+});
+
+test("the page of the hot lists shows what is read and moves a row when it rises", async () => {
+  for (const [article, readers] of [["high", 4], ["low", 2]])
+    for (let reader = 0; reader < readers; ++reader)
+      await freshet.track({ articleId: article, userId: `reader-${reader}`, dwellMs: 60000, sessionId: `s-${article}-${reader}` });
+  const page = await browser.tab();
+  await page.goto(freshet.base + "/");
+  const places = () => page.$$eval('ol[data-model="engagement"] li', (rows) => rows.map((row) => row.dataset.id));
+  const inOrder = (upper, lower) => (ids) => ids.includes(upper) && ids.includes(lower) && ids.indexOf(upper) < ids.indexOf(lower);
+  await eventually("both rows", places, inOrder("high", "low"));
+
+  for (let reader = 0; reader < 20; ++reader)
+    await freshet.track({ articleId: "low", userId: `late-${reader}`, dwellMs: 170000, sessionId: `s-late-${reader}` });
+  const risen = page.waitForFunction(() => document.querySelector('ol[data-model="engagement"] li[data-id="low"] .move.up'), null,
+    { polling: 50 });
+  await eventually("the new order", places, inOrder("low", "high"));
+  assert.match(await (await risen).evaluate((arrow) => arrow.textContent), /^▲\d+$/);
+  assert.deepEqual(page.troubles, []);
+  await page.close();
+});

@@ -1,0 +1,83 @@
+// A running Freshet of its own, started and stopped as a person would, and a Chromium in front of it.
+import { execFile } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { chromium } from "playwright-core";
+
+const kRun = new URL("../../scripts/run", import.meta.url).pathname;
+const kChromium = process.env.CHROMIUM || "/usr/bin/chromium";
+const kFlags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+  "--disable-component-update", "--disable-sync"];
+
+const run = promisify(execFile);
+
+function freePort() {
+  return new Promise((resolve, reject) => {
+    const server = createServer().on("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+// Asks again until the answer satisfies the condition, and returns that answer.
+export async function eventually(what, ask, satisfied, limitMs = 20000) {
+  const deadline = Date.now() + limitMs;
+  for (;;) {
+    const answer = await ask();
+    if (satisfied(answer)) return answer;
+    if (Date.now() > deadline) throw new Error(`waited ${limitMs} ms in vain for ${what}; last: ${JSON.stringify(answer)}`);
+    await new Promise((done) => setTimeout(done, 50));
+  }
+}
+
+export async function startFreshet() {
+  const state = await mkdtemp(join(tmpdir(), "freshet-browser-"));
+  const [port, internalPort] = [await freePort(), await freePort()];
+  await run("chmod", ["755", state]);
+  await run(kRun, ["--detach", "--no-sample", "--state", state, "--port", port, "--internal-port", internalPort].map(String));
+  const base = `http://127.0.0.1:${port}`;
+  return {
+    base,
+    async stats(article) {
+      return (await fetch(`http://127.0.0.1:${internalPort}/api/articles/${encodeURIComponent(article)}/stats`)).json();
+    },
+    async track(body) {
+      const reply = await fetch(`${base}/api/track`, {
+        method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
+      });
+      if (!reply.ok) throw new Error(`track answered ${reply.status}: ${await reply.text()}`);
+      return reply.json();
+    },
+    async stop() {
+      await run(kRun, ["--stop", "--state", state]);
+      await rm(state, { recursive: true });
+    },
+  };
+}
+
+// A window whose tabs hide each other, as a person's do. Playwright keeps every page "visible" by focus emulation and has
+// no switch for it, so it is taken back by its own protocol session; the version is fixed by the lock file.
+export async function openWindow() {
+  const profile = await mkdtemp(join(tmpdir(), "freshet-chromium-"));
+  const context = await chromium.launchPersistentContext(profile, { executablePath: kChromium, headless: true, args: kFlags });
+  return {
+    async tab() {
+      const page = await context.newPage();
+      const session = page._connection.toImpl(page).delegate._mainFrameSession._client;
+      await session.send("Emulation.setFocusEmulationEnabled", { enabled: false });
+      page.troubles = [];
+      page.on("pageerror", (error) => page.troubles.push(String(error)));
+      page.on("console", (message) => message.type() === "error" && page.troubles.push(message.text()));
+      return page;
+    },
+    async close() {
+      await context.close();
+      await rm(profile, { recursive: true, maxRetries: 5 });
+    },
+  };
+}

@@ -1,0 +1,80 @@
+"""The checks find what they are for: each rule is broken once in a small tree."""
+
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def check_layers(files):
+    """Runs scripts/check-layers on a tree of these files: (status, output)."""
+    with tempfile.TemporaryDirectory() as tree:
+        for path, text in files.items():
+            os.makedirs(os.path.join(tree, os.path.dirname(path)), exist_ok=True)
+            with open(os.path.join(tree, path), "w", encoding="utf-8") as file:
+                file.write(text)
+        done = subprocess.run([os.path.join(ROOT, "scripts/check-layers"), tree], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout
+
+
+class Layers(unittest.TestCase):
+    def assert_broken(self, path, line):
+        status, said = check_layers({path: f"#pragma once\n{line}\n"})
+        self.assertEqual(status, 1, f"{path}: {line}")
+        self.assertIn(f"{path}:2:", said)
+
+    def assert_kept(self, path, line):
+        status, said = check_layers({path: f"#pragma once\n{line}\n"})
+        self.assertEqual(status, 0, said)
+
+    def test_a_layer_may_not_include_one_above_it(self):
+        self.assert_broken("core/base/a.h", '#include "core/rank/views.h"')
+        self.assert_broken("core/feed/a.h", '#include "core/store/keys.h"')
+        self.assert_broken("core/store/a.h", '#include "core/feed/hot_lists.h"')
+        self.assert_broken("core/rank/a.cpp", '#include "core/async/task.h"')
+        self.assert_broken("fcgi/handlers/a.h", '#  include "core/store/keys.h"')
+        self.assert_broken("fcgi/process/a.h", '#include "core/feed/ports.h"')
+
+    def test_what_the_table_allows_passes(self):
+        self.assert_kept("core/store/a.h", '#include "core/feed/ports.h"')
+        self.assert_kept("fcgi/handlers/a.h", '#include "core/feed/hot_lists.h"')
+        self.assert_kept("fcgi/freshetd.cpp", '#include "core/store/hot_store.h"')
+        self.assert_kept("core/base/json.cpp", "#include <rapidjson/reader.h>")
+        self.assert_kept("core/feed/a.h", "#include <vector>")
+
+    def test_third_parties_stay_in_their_places(self):
+        self.assert_broken("core/base/config.cpp", "#include <rapidjson/reader.h>")
+        self.assert_broken("fcgi/http/a.cpp", "#include <fcgiapp.h>")
+        self.assert_broken("core/feed/a.cpp", "#include <hiredis.h>")
+        self.assert_broken("core/feed/a.cpp", "#include <hiredis/async.h>")
+        self.assert_broken("core/rank/a.cpp", "#include <boost/asio.hpp>")
+
+    def test_includes_are_rooted_at_the_repository(self):
+        self.assert_broken("core/base/a.cpp", '#include "a.h"')
+
+    def test_an_unknown_folder_and_a_tests_header_are_found(self):
+        self.assert_broken("core/other/a.h", '#include "core/base/ids.h"')
+        self.assert_broken("core/base/a.h", '#include "tests/support/fake_redis.h"')
+
+    def test_a_tree_without_sources_fails(self):
+        self.assertEqual(check_layers({"README": ""})[0], 1)
+
+
+class Packages(unittest.TestCase):
+    def test_the_list_names_every_package_once_and_sections_bring_what_they_stand_on(self):
+        def listed(*sections):
+            done = subprocess.run([os.path.join(ROOT, "scripts/deps"), "--list", *sections], capture_output=True, text=True, check=True)
+            return done.stdout.split()
+
+        everything = listed("build", "run", "test", "bench")
+        self.assertEqual(len(everything), len(set(everything)))
+        self.assertTrue(all(re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", package) for package in everything))
+        self.assertLess(set(listed("build")), set(listed("run")))
+        self.assertLess(set(listed("run")), set(listed("bench")))
+
+
+if __name__ == "__main__":
+    unittest.main()
