@@ -85,7 +85,9 @@ Result<void> set_file_rights(const PoolSettings& pool) {
       return fail(ErrorCode::kInvalid, "bad_listen", "listen.group", "unknown group " + pool.listen_group);
     group = entry->gr_gid;
   }
-  if (chown(pool.listen.c_str(), owner, group) != 0) return cannot("cannot give away", pool.listen);
+  // Not called for nothing: the unit's system call filter has no chown.
+  const bool given = !pool.listen_owner.empty() || !pool.listen_group.empty();
+  if (given && chown(pool.listen.c_str(), owner, group) != 0) return cannot("cannot give away", pool.listen);
   if (chmod(pool.listen.c_str(), static_cast<mode_t>(pool.listen_mode)) != 0)
     return cannot("cannot set listen.mode of", pool.listen);
   return {};

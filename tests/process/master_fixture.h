@@ -86,8 +86,8 @@ class TestMaster {
   bool ready(std::uint32_t workers) const {
     return board_.totals().ready == workers && board_.totals().workers == workers;
   }
-  // Waits for a message to systemd that contains `part`; everything before it is dropped. Empty when none
-  // comes.
+  // Waits for a message to systemd that contains `part`; what comes before it is dropped. Empty when none
+  // comes in 10 s, or at once when the master has ended.
   std::string notified(const std::string& part) const;
   int exit_status();  // waits for the end; -1 when it does not come or was no exit
   std::string log() const;

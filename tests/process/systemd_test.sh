@@ -1,0 +1,49 @@
+#!/bin/sh
+# The shipped units are well-formed, and what they lock away is enough: exposure at most 0.5, and 1.0 with Redis over TCP.
+# Exit status 77 is "skipped" (ctest): systemd-analyze is not there.
+set -eu
+units=$(cd "$(dirname "$0")/../../systemd" && pwd)
+if ! command -v systemd-analyze >/dev/null; then
+  echo "SKIPPED: systemd-analyze is not installed (package systemd)"
+  exit 77
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "FAILED: $*" >&2; exit 1; }
+
+# verify wants the program to exist; the machine that tests may not have it installed.
+for unit in freshet.service freshet.socket; do
+  sed 's,/usr/sbin/freshetd,/bin/true,' "$units/$unit" >"$work/$unit"
+done
+verify() { systemd-analyze verify --man=no "$work/freshet.service" "$work/freshet.socket" 2>&1 | grep -F "$work" || true; }
+said=$(verify)
+[ -z "$said" ] || fail "systemd-analyze verify: $said"
+
+# threshold is in tenths.
+secure() { systemd-analyze security --offline=true --no-pager --threshold="$1" "$work/freshet.service" >"$work/report" 2>&1; }
+secure 5 || fail "exposure over 0.5: $(grep -v '✓' "$work/report")"
+tail -n 1 "$work/report"
+
+mkdir "$work/freshet.service.d"
+cp "$units/redis-tcp.conf" "$work/freshet.service.d/"
+said=$(verify)
+[ -z "$said" ] || fail "systemd-analyze verify with redis-tcp.conf: $said"
+secure 10 || fail "exposure over 1.0 with Redis over TCP: $(grep -v '✓' "$work/report")"
+tail -n 1 "$work/report"
+[ "$(grep -c '^IPAddressAllow=' "$units/redis-tcp.conf")" = 1 ] || fail "redis-tcp.conf opens more than one address"
+rm -r "$work/freshet.service.d"
+
+# The checks can fail.
+sed -i 's/^PrivateNetwork=yes/PrivateNetwork=no/' "$work/freshet.service"
+if secure 5; then fail "the exposure check does not notice a missing PrivateNetwork="; fi
+echo 'NoSuchDirective=1' >>"$work/freshet.socket"
+[ -n "$(verify)" ] || fail "verify does not notice an unknown directive"
+
+# Times that belong together.
+value() { sed -n "s/^#*$2 = \"\{0,1\}\([0-9]*\).*/\1/p;s/^$2=//p" "$units/$1"; }
+[ "$(value freshet.service TimeoutStopSec)" -gt "$(($(value freshet.toml process_control_timeout) + 2))" ] ||
+  fail "TimeoutStopSec must be longer than process_control_timeout and what follows it"
+[ "$(value freshet.socket Backlog)" = "$(value freshet.toml listen.backlog)" ] || fail "the two backlogs differ"
+grep -q "^ListenStream=$(sed -n 's/^#listen.address = "\(.*\)"/\1/p' "$units/freshet.toml")$" "$units/freshet.socket" ||
+  fail "ListenStream and listen.address differ"
+echo "units are good"
