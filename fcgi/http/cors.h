@@ -1,0 +1,34 @@
+// Cross-origin calls (the Fetch standard): which pages of other sites may call the public routes. Origins are
+// listed exactly; "*" is not one, since replies depend on cookies.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fcgi/gateway/request.h"
+#include "fcgi/http/router.h"
+
+namespace freshet::http {
+
+class Cors {
+ public:
+  explicit Cors(std::vector<std::string> origins) : origins_(std::move(origins)) {}
+
+  // Scheme and host compare without case, as browsers send them in lower case anyway. "null" is never
+  // allowed.
+  bool allows(std::string_view origin) const;
+
+  // The reply to OPTIONS. REQUIRES: match.outcome is kOptions. 204 with Allow, and on public routes with the
+  // Access-Control lines when the origin is allowed; 403 "origin_not_allowed" when one is named and is not.
+  Response options(const Request& request, const Match& match) const;
+
+  // Adds what lets the calling page read the reply; nothing when the origin is not allowed. Only for routes
+  // in Zone::kPublic. While origins are configured it always adds Vary: Origin, for caches on the way.
+  void decorate(const Request& request, Response& response) const;
+
+ private:
+  std::vector<std::string> origins_;
+};
+
+}  // namespace freshet::http

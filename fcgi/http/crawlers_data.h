@@ -1,0 +1,11 @@
+// The bytes of crawlers.txt, embedded at build.
+#pragma once
+
+#include <cstddef>
+
+namespace freshet::http {
+
+extern const char kCrawlers[];
+extern const std::size_t kCrawlersBytes;
+
+}  // namespace freshet::http

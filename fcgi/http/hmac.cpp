@@ -1,0 +1,89 @@
+#include "fcgi/http/hmac.h"
+
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/params.h>
+
+#include <cstdint>
+
+namespace freshet::http {
+namespace {
+
+const unsigned char* raw(std::string_view bytes) {
+  return reinterpret_cast<const unsigned char*>(bytes.data());
+}
+
+}  // namespace
+
+void Hmac::Free::operator()(EVP_MAC_CTX* context) const { EVP_MAC_CTX_free(context); }
+
+Result<Hmac> Hmac::create(std::string_view key) {
+  if (key.size() < kMinKeyBytes) {
+    return fail(ErrorCode::kInvalid, "weak_key", {}, "a key has at least 16 bytes");
+  }
+  EVP_MAC* const algorithm = EVP_MAC_fetch(nullptr, "HMAC", nullptr);
+  EVP_MAC_CTX* const context = algorithm ? EVP_MAC_CTX_new(algorithm) : nullptr;
+  EVP_MAC_free(algorithm);  // the context holds its own reference
+  Hmac hmac(context);
+  char digest[] = "SHA256";
+  const std::array parameters{OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+                              OSSL_PARAM_construct_end()};
+  if (!context || EVP_MAC_init(context, raw(key), key.size(), parameters.data()) != 1) {
+    return fail(ErrorCode::kInternal, "hmac", {}, "OpenSSL has no HMAC-SHA256");
+  }
+  return hmac;
+}
+
+Hmac::Digest Hmac::of(std::string_view bytes) {
+  Digest digest{};
+  std::size_t size = 0;
+  // A null key starts over with the one already set.
+  EVP_MAC_init(context_.get(), nullptr, 0, nullptr);
+  EVP_MAC_update(context_.get(), raw(bytes), bytes.size());
+  EVP_MAC_final(context_.get(), digest.data(), &size, digest.size());
+  return digest;
+}
+
+Hmac::Digest Hmac::of_fields(std::initializer_list<std::string_view> fields) {
+  std::string message;
+  for (const std::string_view field : fields) {
+    for (std::uint64_t size = field.size(), i = 0; i < 8; ++i)
+      message.push_back(static_cast<char>(size >> 8 * i));
+    message.append(field);
+  }
+  return of(message);
+}
+
+std::string hex(const Hmac::Digest& digest) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const unsigned char byte : digest) {
+    text.push_back(kDigits[byte >> 4]);
+    text.push_back(kDigits[byte & 15]);
+  }
+  return text;
+}
+
+std::string base64url(std::string_view bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  std::string text;
+  std::uint32_t bits = 0;
+  unsigned count = 0;
+  for (const char c : bytes) {
+    bits = bits << 8 | static_cast<unsigned char>(c);
+    for (count += 8; count >= 6; count -= 6) text.push_back(kDigits[bits >> (count - 6) & 63]);
+  }
+  if (count > 0) text.push_back(kDigits[bits << (6 - count) & 63]);
+  return text;
+}
+
+std::string short_text(const Hmac::Digest& digest) {
+  return base64url({reinterpret_cast<const char*>(digest.data()), 16});
+}
+
+bool equal_in_constant_time(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+}  // namespace freshet::http

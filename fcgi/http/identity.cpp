@@ -1,0 +1,123 @@
+#include "fcgi/http/identity.h"
+
+#include <arpa/inet.h>
+
+#include <cstring>
+
+namespace freshet::http {
+namespace {
+
+constexpr std::string_view kVisitorCookie = "freshet_visitor";
+constexpr std::string_view kTokenCookie = "freshet_token";
+constexpr std::string_view kBearer = "Bearer ";
+constexpr std::size_t kRandomText = 22;  // 16 bytes as base64url
+
+VisitorId visitor(char kind, std::string_view text) {
+  return VisitorId::trusted(std::string(1, kind).append(text));
+}
+
+// A token in the Authorization header. Schemes are case-insensitive (RFC 9110, 11.1); others than Bearer are
+// not ours.
+std::optional<std::string_view> bearer(std::string_view authorization) {
+  if (authorization.size() < kBearer.size() ||
+      strncasecmp(authorization.data(), kBearer.data(), kBearer.size()) != 0) {
+    return std::nullopt;
+  }
+  return authorization.substr(kBearer.size());
+}
+
+}  // namespace
+
+IdentityMode identity_mode(std::string_view name) {
+  if (name == "open") return IdentityMode::kOpen;
+  if (name == "token") return IdentityMode::kToken;
+  return IdentityMode::kHeader;
+}
+
+std::string_view cookie_value(std::string_view header, std::string_view name) {
+  while (!header.empty()) {
+    const std::size_t end = header.find(';');
+    std::string_view pair = header.substr(0, end);
+    header.remove_prefix(end == std::string_view::npos ? header.size() : end + 1);
+    while (pair.starts_with(' ')) pair.remove_prefix(1);
+    while (pair.ends_with(' ')) pair.remove_suffix(1);
+    if (pair.size() > name.size() && pair.starts_with(name) && pair[name.size()] == '=') {
+      return pair.substr(name.size() + 1);
+    }
+  }
+  return {};
+}
+
+std::string address_class(std::string_view address) {
+  const std::string text(address);
+  std::array<char, sizeof(in6_addr)> bytes{};
+  if (inet_pton(AF_INET, text.c_str(), bytes.data()) == 1) return {bytes.data(), 4};
+  if (inet_pton(AF_INET6, text.c_str(), bytes.data()) != 1) return text;
+  in6_addr parsed{};
+  std::memcpy(&parsed, bytes.data(), sizeof parsed);
+  if (IN6_IS_ADDR_V4MAPPED(&parsed)) return {bytes.data() + 12, 4};
+  return {bytes.data(), 8};
+}
+
+Result<Identity> Identity::create(IdentityMode mode, std::string_view salt,
+                                  const std::map<std::string, std::string>& token_secrets) {
+  auto hmac = Hmac::create(salt);
+  if (!hmac) return tl::unexpected(hmac.error());
+  auto tokens = TokenKeys::create(token_secrets);
+  if (!tokens) return tl::unexpected(tokens.error());
+  return Identity(mode, std::move(*hmac), std::move(*tokens));
+}
+
+Result<ReaderId> Identity::verified_reader(const Request& request, UnixSeconds now) {
+  if (mode_ == IdentityMode::kHeader && !request.verified_user.empty()) {
+    auto reader = ReaderId::parse(request.verified_user, "FRESHET_USER");
+    if (!reader) return fail(ErrorCode::kUnauthorised, "bad_user", {}, reader.error().detail);
+    return reader;
+  }
+  if (mode_ == IdentityMode::kToken) {
+    if (const auto token = bearer(request.authorization)) return tokens_.verify(*token, now);
+    const std::string_view cookie = cookie_value(request.cookie, kTokenCookie);
+    if (auto reader = tokens_.verify(cookie, now)) return reader;
+  }
+  return ReaderId();
+}
+
+std::optional<VisitorId> Identity::visitor_of_cookie(std::string_view cookies) {
+  const std::string_view value = cookie_value(cookies, kVisitorCookie);
+  if (value.size() != 2 * kRandomText + 1 || value[kRandomText] != '.') return std::nullopt;
+  const std::string_view random = value.substr(0, kRandomText);
+  const std::string signature = short_text(salt_.of_fields({"cookie", random}));
+  if (!equal_in_constant_time(signature, value.substr(kRandomText + 1))) return std::nullopt;
+  return visitor('c', random);
+}
+
+Result<Who> Identity::identify(const Request& request, const Claim& claim, UnixSeconds now) {
+  Who who;
+  auto verified = verified_reader(request, now);
+  if (!verified) return tl::unexpected(verified.error());
+  who.reader = believes_claims(request.zone) && !claim.reader.empty() ? claim.reader : std::move(*verified);
+  if (!who.reader.empty()) {
+    who.visitor = visitor('u', short_text(salt_.of_fields({"reader", who.reader.view()})));
+    return who;
+  }
+  if (auto known = visitor_of_cookie(request.cookie)) {
+    who.visitor = std::move(*known);
+    return who;
+  }
+  who.without_cookie = true;
+  who.visitor = visitor('a', short_text(salt_.of_fields({"anonymous", claim.fingerprint, request.user_agent,
+                                                         address_class(request.remote_addr)})));
+  return who;
+}
+
+VisitorCookie Identity::new_visitor(std::span<const unsigned char, 16> random, bool secure) {
+  const std::string text = base64url({reinterpret_cast<const char*>(random.data()), random.size()});
+  VisitorCookie cookie{visitor('c', text), std::string(kVisitorCookie)};
+  cookie.set_cookie.append("=").append(text).append(".").append(
+      short_text(salt_.of_fields({"cookie", text})));
+  cookie.set_cookie.append("; Path=/; Max-Age=31536000; HttpOnly");
+  cookie.set_cookie.append(secure ? "; Secure; SameSite=None" : "; SameSite=Lax");
+  return cookie;
+}
+
+}  // namespace freshet::http

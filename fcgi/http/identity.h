@@ -1,0 +1,102 @@
+// Who is asking. Two answers: the *reader*, an id of the site's own users, known or not; and the *visitor*,
+// which always exists and is what UV and dedup count.
+//
+// reader, by identity.mode:
+//   header  what nginx's auth_request found (Request::verified_user)
+//   token   a token in "Authorization: Bearer v1…", else in the cookie freshet_token. A bearer token that is
+//   not valid is an
+//           error; a cookie that is not is as if absent (a page with a stale cookie goes on, anonymously)
+//   open    nothing is verified
+// An id that the request itself claims (body, query) is believed in mode `open`, and on the internal server
+// in every mode; there it goes before the verified one. Elsewhere it is ignored.
+//
+// visitor, in this order; the first letter keeps the classes apart, so that no user's id can ever be
+// another's visitor:
+//   "u" + HMAC(salt, reader)                               the reader
+//   "c" + the random id inside the cookie that we signed   freshet_visitor
+//   "a" + HMAC(salt, fingerprint, User-Agent, address)     anybody else; of an IPv6 address the /64, which is
+//   one subscriber
+// Each is 23 characters of [A-Za-z0-9_-]; no raw id or address is stored anywhere by it.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/base/ids.h"
+#include "core/base/result.h"
+#include "core/base/time.h"
+#include "fcgi/gateway/request.h"
+#include "fcgi/http/hmac.h"
+#include "fcgi/http/token.h"
+
+namespace freshet::http {
+
+enum class IdentityMode : std::uint8_t { kHeader, kToken, kOpen };
+// "header", "token" or "open"; anything else is header, the mode that believes nobody.
+IdentityMode identity_mode(std::string_view name);
+
+// What the request says about itself.
+struct Claim {
+  ReaderId reader;               // userId, agent_id or customerId of body or query; empty: none
+  std::string_view fingerprint;  // of the body; any bytes, may be empty
+};
+
+struct Who {
+  ReaderId reader;    // empty: anonymous
+  VisitorId visitor;  // never empty
+  bool without_cookie =
+      false;  // anonymous, and no valid visitor cookie came: a reply that no cache keeps may set one
+};
+
+struct VisitorCookie {
+  VisitorId visitor;       // who the visitor will be once the cookie comes back
+  std::string set_cookie;  // the value of Set-Cookie
+};
+
+// Not thread-safe. Does no I/O; the caller reads the key files.
+class Identity {
+ public:
+  // `salt` signs cookies and hides ids; changing it makes every visitor new. Errors: kInvalid, "weak_key" or
+  // "bad_kid".
+  static Result<Identity> create(IdentityMode mode, std::string_view salt,
+                                 const std::map<std::string, std::string>& token_secrets = {});
+
+  // Errors: kUnauthorised: "bad_token", "expired_token", or "bad_user" when what auth_request found is no id.
+  // At most three HMACs.
+  Result<Who> identify(const Request& request, const Claim& claim, UnixSeconds now);
+
+  // True iff ids in body and query count. A handler that must know whose data it shows checks Who::reader
+  // instead.
+  bool believes_claims(Zone zone) const { return mode_ == IdentityMode::kOpen || zone == Zone::kInternal; }
+
+  // A new visitor from 16 random bytes; valid for a year. `secure`: the site is served over TLS, which also
+  // lets the cookie travel with cross-site beacons (SameSite=None needs Secure). A visitor who counted as
+  // "a…" in this request counts as "c…" from the next: set the cookie where a visit begins, not in the reply
+  // to its first counted event, or count that event as `visitor`.
+  VisitorCookie new_visitor(std::span<const unsigned char, 16> random, bool secure);
+
+  TokenKeys& tokens() { return tokens_; }
+
+ private:
+  Identity(IdentityMode mode, Hmac salt, TokenKeys tokens)
+      : mode_(mode), salt_(std::move(salt)), tokens_(std::move(tokens)) {}
+
+  Result<ReaderId> verified_reader(const Request& request, UnixSeconds now);
+  std::optional<VisitorId> visitor_of_cookie(std::string_view cookies);
+
+  IdentityMode mode_;
+  Hmac salt_;
+  TokenKeys tokens_;
+};
+
+// The value of the cookie of that name in a Cookie header; empty when absent. The first of several.
+std::string_view cookie_value(std::string_view header, std::string_view name);
+
+// What stands for an address: 4 bytes of IPv4 (also of one mapped into IPv6), 8 of IPv6; text that is no
+// address as it is.
+std::string address_class(std::string_view address);
+
+}  // namespace freshet::http

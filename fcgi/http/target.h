@@ -1,0 +1,56 @@
+// The request target: path and query of a raw REQUEST_URI. The path stays raw here, since only the router
+// knows where its segments end; parameters are decoded.
+//
+// Our own decoder rather than Boost.URL: that one refuses the raw UTF-8, '|', '{' and '[' which nginx lets
+// through, and allocates for a path that needs no decoding.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/base/result.h"
+
+namespace freshet::http {
+
+inline constexpr std::size_t kMaxParameters = 32;
+
+// Percent-decodes once: "%2520" becomes "%20". The result may hold any byte, NUL too. nullopt on '%' without
+// two hexadecimal digits.
+std::optional<std::string> percent_decode(std::string_view text);
+
+class Target {
+ public:
+  // Errors: kInvalid, "bad_target" (no leading '/', a bad escape in the query, more than kMaxParameters).
+  // `uri` must outlive this. O(bytes); allocates only when there is a query.
+  static Result<Target> parse(std::string_view uri);
+
+  // Raw, with its leading '/', without the query.
+  std::string_view path() const { return path_; }
+
+  // A query parameter, decoded once ('+' is a space). The last of duplicates wins; "a" without '=' is empty.
+  std::optional<std::string_view> parameter(std::string_view name) const;
+
+ private:
+  std::string_view path_;
+  std::vector<std::pair<std::string, std::string>> parameters_;
+};
+
+// --- Typed parameters, with errors that name them as json.h does for members.
+
+// An integer in low..high, plain digits with an optional '-'; absent: `fallback`. "bad_number".
+Result<std::int64_t> integer_parameter(const Target& target, std::string_view name, std::int64_t fallback,
+                                       std::int64_t low, std::int64_t high);
+
+// An id; absent: an empty one. "bad_id".
+template <class IdType>
+Result<IdType> id_parameter(const Target& target, std::string_view name) {
+  const auto text = target.parameter(name);
+  if (!text) return IdType();
+  return IdType::parse(*text, name);
+}
+
+}  // namespace freshet::http
