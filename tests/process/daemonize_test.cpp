@@ -1,0 +1,35 @@
+#include "fcgi/process/daemonize.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "fcgi/process/scoreboard.h"
+#include "tests/process/master_fixture.h"
+
+namespace freshet::testing {
+namespace {
+
+TEST_CASE("the process that was called ends with 0 once the one in the background has started, else with 1",
+          "[process]") {
+  const bool starts = GENERATE(true, false);
+  Scoreboard board(1);
+  WorkerSlot& slot = board.slots()[0];  // memory that all of them share
+  const pid_t caller = fork();
+  if (caller == 0) {
+    const auto started = daemonize();
+    if (!started) _exit(9);
+    slot.pid = getsid(0) == getpid() ? getpid() : -1;
+    if (starts) (*started)();
+    _exit(0);
+  }
+  const int status = wait_for_end(caller);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == (starts ? 0 : 1));
+  CHECK(slot.pid > 0);
+  CHECK(slot.pid != caller);
+}
+
+}  // namespace
+}  // namespace freshet::testing
