@@ -1,0 +1,184 @@
+#include "fcgi/http/bots.h"
+
+#include <re2/re2.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <fstream>
+#include <set>
+
+#include "core/base/json.h"
+#include "tests/support/shared_files.h"
+
+using namespace freshet;
+using http::BotMatcher;
+
+namespace {
+
+constexpr std::string_view kChrome =
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 "
+    "Safari/537.36";
+constexpr std::string_view kGooglebot =
+    "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)";
+
+BotMatcher matcher(const std::vector<std::string>& allow = {}) {
+  auto made = BotMatcher::create(allow);
+  REQUIRE(made);
+  return std::move(*made);
+}
+
+// The agents that the public list gives as examples of its patterns.
+std::vector<std::string> crawler_agents() {
+  std::vector<std::string> agents;
+  const auto path = test::shared_path("corpora/crawler-user-agents/crawler-user-agents.json");
+  if (!path) return agents;
+  std::string text = test::read_file(*path);
+  json::Document list;
+  REQUIRE(list.parse(text, {.max_depth = 8, .max_nodes = 100000}));
+  for (const auto entry : list.root().elements()) {
+    for (const auto agent : entry["instances"].elements()) agents.emplace_back(agent.text());
+  }
+  REQUIRE(agents.size() > 2000);
+  return agents;
+}
+
+// The distinct agents of the real visitors in the Deskdrop log. Its lines have an agent in quotes, or none.
+std::set<std::string> reader_agents() {
+  std::set<std::string> agents;
+  const auto path = test::shared_path("data/deskdrop/users_interactions.csv");
+  if (!path) return agents;
+  std::ifstream in(*path);
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t open = line.find('"');
+    const std::size_t close = line.rfind('"');
+    if (open != std::string::npos && close > open) agents.insert(line.substr(open + 1, close - open - 1));
+  }
+  REQUIRE(agents.size() > 900);
+  return agents;
+}
+
+// Memory of this process alone, and its share of what it has in common, in KiB.
+long pss_kib() {
+  std::ifstream in("/proc/self/smaps_rollup");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("Pss:")) return std::stol(line.substr(4));
+  }
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("every pattern of the list is one that RE2 takes", "[bots]") {
+  const auto patterns = http::crawler_patterns();
+  CHECK(patterns.size() == 1498);
+  for (const auto pattern : patterns) {
+    INFO(pattern);
+    CHECK(RE2(re2::StringPiece(pattern.data(), pattern.size()), RE2::Quiet).ok());
+  }
+}
+
+TEST_CASE("crawlers are bots, browsers and the nameless are not", "[bots]") {
+  BotMatcher bots = matcher();
+  for (int round = 0; round < 2; ++round) {  // the second from the cache
+    CHECK(bots.is_bot(kGooglebot));
+    CHECK(bots.is_bot("curl/8.5.0"));
+    CHECK_FALSE(bots.is_bot(kChrome));
+    CHECK_FALSE(bots.is_bot(""));
+    CHECK_FALSE(bots.is_bot("Android - Native Mobile App"));
+  }
+}
+
+TEST_CASE("an allowed agent counts although the list knows it", "[bots]") {
+  BotMatcher bots = matcher({"^curl/", "HeadlessChrome"});
+  CHECK_FALSE(bots.is_bot("curl/8.5.0"));
+  CHECK_FALSE(bots.is_bot("Mozilla/5.0 (X11; Linux x86_64) HeadlessChrome/126.0.0.0 Safari/537.36"));
+  CHECK(bots.is_bot("Wget/1.21 (not curl/8)"));
+  CHECK(bots.is_bot(kGooglebot));
+}
+
+TEST_CASE("an allow pattern that is none is named", "[bots]") {
+  const auto made = BotMatcher::create({"fine", "(broken"});
+  REQUIRE_FALSE(made);
+  CHECK(made.error().reason == "bad_pattern");
+  CHECK(made.error().detail.find("(broken") != std::string::npos);
+}
+
+TEST_CASE("any bytes are an agent", "[bots]") {
+  BotMatcher bots = matcher();
+  CHECK_FALSE(bots.is_bot("\xFF\xFE\x80"));
+  CHECK(bots.is_bot("\xFF Googlebot/2.1 \x80"));
+  CHECK_FALSE(bots.is_bot(std::string(100000, 'a')));
+  CHECK(bots.is_bot("Googlebot/" + std::string(100000, 'a')));
+}
+
+TEST_CASE("the cache never answers for another agent, however many come", "[bots]") {
+  BotMatcher bots = matcher();
+  for (int round = 0; round < 2; ++round) {
+    for (std::size_t i = 0; i < 3 * BotMatcher::kCacheEntries; ++i) {
+      const std::string number = std::to_string(i);
+      if (bots.is_bot("Reader/" + number)) FAIL("Reader/" << number);
+      if (!bots.is_bot("Googlebot/" + number)) FAIL("Googlebot/" << number);
+    }
+  }
+}
+
+TEST_CASE("every example of the public list is a bot", "[bots][corpus]") {
+  BotMatcher bots = matcher();
+  for (const auto& agent : crawler_agents()) {
+    INFO(agent);
+    CHECK(bots.is_bot(agent));
+  }
+}
+
+TEST_CASE("of a thousand agents of real readers only the performance tester is a bot", "[bots][corpus]") {
+  BotMatcher bots = matcher();
+  for (const auto& agent : reader_agents()) {
+    INFO(agent);
+    CHECK(bots.is_bot(agent) == (agent.find(" PTST/") != std::string::npos));
+  }
+}
+
+TEST_CASE("what matching costs", "[.bench]") {
+  using Clock = std::chrono::steady_clock;
+  const auto ms = [](Clock::duration d) { return std::chrono::duration<double, std::milli>(d).count(); };
+  const auto readers = reader_agents();
+  const auto crawlers = crawler_agents();
+  const long before = pss_kib();
+  const auto begin = Clock::now();
+  BotMatcher bots = matcher();
+  WARN("compiled in " << ms(Clock::now() - begin) << " ms, +" << pss_kib() - before << " KiB");
+
+  // Two children share what the parent compiled, as workers do.
+  int done[2];
+  REQUIRE(pipe(done) == 0);
+  for (int child = 0; child < 2; ++child) {
+    if (fork() != 0) continue;
+    const long at_start = pss_kib();
+    const auto first = Clock::now();
+    for (const auto& agent : readers) static_cast<void>(bots.is_bot(agent));
+    const auto second = Clock::now();
+    const long with_readers = pss_kib();
+    for (const auto& agent : crawlers) static_cast<void>(bots.is_bot(agent));
+    const auto third = Clock::now();
+    const long with_all = pss_kib();
+    for (int i = 0; i < 1000; ++i)
+      static_cast<void>(bots.is_bot("Reader/" + std::to_string(i) + std::string(200, 'x')));
+    const auto fourth = Clock::now();
+    for (int i = 0; i < 1000000; ++i) static_cast<void>(bots.is_bot(kChrome));
+    const auto fifth = Clock::now();
+    std::fprintf(
+        stderr,
+        "child: %zu readers %.1f us each, +%ld KiB; %zu crawlers %.1f us each, +%ld KiB; new again %.2f us; "
+        "cached %.1f ns\n",
+        readers.size(), 1e3 * ms(second - first) / static_cast<double>(readers.size()),
+        with_readers - at_start, crawlers.size(),
+        1e3 * ms(third - second) / static_cast<double>(crawlers.size()), with_all - at_start,
+        ms(fourth - third), ms(fifth - fourth));
+    _exit(write(done[1], "x", 1) == 1 ? 0 : 1);
+  }
+  for (int child = 0; child < 2; ++child) wait(nullptr);
+  close(done[0]);
+  close(done[1]);
+}

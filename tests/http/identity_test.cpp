@@ -1,0 +1,218 @@
+#include "fcgi/http/identity.h"
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <set>
+
+using namespace freshet;
+using namespace freshet::http;
+
+namespace {
+
+const UnixSeconds kNow{seconds{1772798400}};
+constexpr std::string_view kSalt = "a salt of enough bytes";
+constexpr std::array<unsigned char, 16> kRandom{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+
+Identity identity(IdentityMode mode) {
+  auto made = Identity::create(mode, kSalt, {{"k1", "0123456789abcdef"}});
+  REQUIRE(made);
+  return std::move(*made);
+}
+
+Claim claims(const std::string& reader, std::string_view fingerprint = {}) {
+  return {ReaderId::trusted(reader), fingerprint};
+}
+
+Who who(Identity& identity, const Request& request, const Claim& claim = {}) {
+  auto result = identity.identify(request, claim, kNow);
+  REQUIRE(result);
+  CHECK(check_id(result->visitor.view(), "visitor"));
+  CHECK(result->visitor.view().size() == 23);
+  return *result;
+}
+
+std::string visitor_at(Identity& identity, std::string_view address, std::string_view agent = "UA",
+                       std::string_view fingerprint = "f") {
+  return who(identity, {.remote_addr = address, .user_agent = agent}, {{}, fingerprint}).visitor.str();
+}
+
+std::string cookie_of(const VisitorCookie& cookie) {
+  return cookie.set_cookie.substr(0, cookie.set_cookie.find(';'));
+}
+
+}  // namespace
+
+TEST_CASE("header mode believes what auth_request found and nothing else", "[identity]") {
+  Identity header = identity(IdentityMode::kHeader);
+  CHECK(who(header, {.verified_user = "alice"}).reader.str() == "alice");
+  CHECK(who(header, {}).reader.empty());
+  CHECK(who(header, {.authorization = "Bearer v1.k1.alice.9.x"}).reader.empty());
+  CHECK(who(header, {}, claims("mallory")).reader.empty());
+  CHECK(who(header, {.verified_user = "alice"}, claims("mallory")).reader.str() == "alice");
+}
+
+TEST_CASE("a verified user that is no id is not believed and not anonymous either", "[identity]") {
+  Identity header = identity(IdentityMode::kHeader);
+  const auto result = header.identify({.verified_user = "a:b"}, {}, kNow);
+  REQUIRE_FALSE(result);
+  CHECK(result.error().code == ErrorCode::kUnauthorised);
+  CHECK(result.error().reason == "bad_user");
+}
+
+TEST_CASE("token mode believes signed tokens, from the header before the cookie", "[identity]") {
+  Identity token = identity(IdentityMode::kToken);
+  const std::string alice = token.tokens().sign("k1", ReaderId::trusted("alice"), kNow + seconds{9}).value();
+  const std::string bob = token.tokens().sign("k1", ReaderId::trusted("bob"), kNow + seconds{9}).value();
+  const std::string bearer = "Bearer " + alice;
+  const std::string lower = "bearer " + alice;
+  const std::string cookie = "x=1; freshet_token=" + bob;
+  CHECK(who(token, {.authorization = bearer}).reader.str() == "alice");
+  CHECK(who(token, {.authorization = lower}).reader.str() == "alice");
+  CHECK(who(token, {.cookie = cookie}).reader.str() == "bob");
+  CHECK(who(token, {.cookie = cookie, .authorization = bearer}).reader.str() == "alice");
+  CHECK(who(token, {.verified_user = "mallory"}).reader.empty());
+  CHECK(who(token, {.authorization = bearer}, claims("mallory")).reader.str() == "alice");
+}
+
+TEST_CASE("a bad bearer token is an error, a bad cookie is as if absent", "[identity]") {
+  Identity token = identity(IdentityMode::kToken);
+  const std::string stale = token.tokens().sign("k1", ReaderId::trusted("bob"), kNow).value();
+  const std::string bearer = "Bearer " + stale;
+  const std::string cookie = "freshet_token=" + stale;
+  CHECK(token.identify({.authorization = bearer}, {}, kNow).error().reason == "expired_token");
+  CHECK(token.identify({.authorization = "Bearer x"}, {}, kNow).error().reason == "bad_token");
+  CHECK(who(token, {.cookie = cookie}).reader.empty());
+  CHECK(who(token, {.authorization = "Basic YTpi"}).reader.empty());
+}
+
+TEST_CASE("open mode believes the request, in either zone", "[identity]") {
+  Identity open = identity(IdentityMode::kOpen);
+  CHECK(who(open, {.zone = Zone::kPublic}, claims("alice")).reader.str() == "alice");
+  CHECK(who(open, {.zone = Zone::kInternal}, claims("alice")).reader.str() == "alice");
+  CHECK(who(open, {.authorization = "Bearer x", .verified_user = "x"}).reader.empty());
+}
+
+TEST_CASE("the internal server believes the site's back end in every mode, the public one never outside open",
+          "[identity]") {
+  for (const auto mode : {IdentityMode::kHeader, IdentityMode::kToken, IdentityMode::kOpen}) {
+    Identity any = identity(mode);
+    CHECK(who(any, {.zone = Zone::kInternal, .verified_user = "bob"}, claims("alice")).reader.str() ==
+          "alice");
+    CHECK(any.believes_claims(Zone::kInternal));
+    CHECK(any.believes_claims(Zone::kPublic) == (mode == IdentityMode::kOpen));
+  }
+}
+
+TEST_CASE("a mode that is not known believes nobody", "[identity]") {
+  CHECK(identity_mode("open") == IdentityMode::kOpen);
+  CHECK(identity_mode("token") == IdentityMode::kToken);
+  for (const char* name : {"header", "", "OPEN", "opened"})
+    CHECK(identity_mode(name) == IdentityMode::kHeader);
+}
+
+TEST_CASE("the visitor is the reader, else the cookie's, else a fingerprint's", "[identity]") {
+  Identity header = identity(IdentityMode::kHeader);
+  const auto cookie = header.new_visitor(kRandom, false);
+  const std::string sent = cookie_of(cookie);
+  const Who by_reader = who(header, {.cookie = sent, .verified_user = "alice"});
+  const Who by_cookie = who(header, {.remote_addr = "192.0.2.1", .cookie = sent}, {{}, "f"});
+  const Who by_print = who(header, {.remote_addr = "192.0.2.1"}, {{}, "f"});
+  CHECK(by_reader.visitor.str().front() == 'u');
+  CHECK(by_cookie.visitor == cookie.visitor);
+  CHECK(by_cookie.visitor.str().front() == 'c');
+  CHECK(by_print.visitor.str().front() == 'a');
+  CHECK_FALSE(by_reader.without_cookie);
+  CHECK_FALSE(by_cookie.without_cookie);
+  CHECK(by_print.without_cookie);
+}
+
+TEST_CASE("a reader is one visitor everywhere and never somebody else's", "[identity]") {
+  Identity header = identity(IdentityMode::kHeader);
+  const auto visitor = [&](std::string_view user, std::string_view address) {
+    return who(header, {.remote_addr = address, .verified_user = user}).visitor.str();
+  };
+  CHECK(visitor("alice", "192.0.2.1") == visitor("alice", "2001:db8::1"));
+  CHECK(visitor("alice", "192.0.2.1") != visitor("alicf", "192.0.2.1"));
+  // A user whose id is spelled like an anonymous visitor's stays a user.
+  const std::string anonymous = visitor_at(header, "192.0.2.1");
+  CHECK(visitor(anonymous, "192.0.2.1") != anonymous);
+  CHECK(visitor(anonymous, "192.0.2.1").front() == 'u');
+}
+
+TEST_CASE("two anonymous readers differ by fingerprint, agent or address", "[identity]") {
+  Identity header = identity(IdentityMode::kHeader);
+  const std::set<std::string> visitors{visitor_at(header, "192.0.2.1"),
+                                       visitor_at(header, "192.0.2.2"),
+                                       visitor_at(header, "192.0.2.1", "UB"),
+                                       visitor_at(header, "192.0.2.1", "UA", ""),
+                                       visitor_at(header, "192.0.2.1", "UAf", ""),
+                                       visitor_at(header, "")};
+  CHECK(visitors.size() == 6);
+  CHECK(visitor_at(header, "192.0.2.1") == visitor_at(header, "192.0.2.1"));
+}
+
+TEST_CASE("of an IPv6 address the /64 counts, and a mapped IPv4 address is itself", "[identity]") {
+  Identity header = identity(IdentityMode::kHeader);
+  CHECK(visitor_at(header, "2001:db8:1:2::1") == visitor_at(header, "2001:db8:1:2:ffff:ffff:ffff:ffff"));
+  CHECK(visitor_at(header, "2001:db8:1:2::1") == visitor_at(header, "2001:0DB8:0001:0002:0::1"));
+  CHECK(visitor_at(header, "2001:db8:1:2::1") != visitor_at(header, "2001:db8:1:3::1"));
+  CHECK(visitor_at(header, "::ffff:192.0.2.1") == visitor_at(header, "192.0.2.1"));
+  CHECK(visitor_at(header, "::ffff:192.0.2.1") != visitor_at(header, "::ffff:192.0.2.2"));
+  CHECK(address_class("unix:") == "unix:");
+}
+
+TEST_CASE("another salt makes everybody new", "[identity]") {
+  Identity one = identity(IdentityMode::kHeader);
+  auto other = Identity::create(IdentityMode::kHeader, "another salt, long enough");
+  REQUIRE(other);
+  CHECK(visitor_at(one, "192.0.2.1") != visitor_at(*other, "192.0.2.1"));
+  const std::string sent = cookie_of(one.new_visitor(kRandom, false));
+  CHECK(who(*other, {.cookie = sent}).without_cookie);
+  CHECK(Identity::create(IdentityMode::kHeader, "short").error().reason == "weak_key");
+}
+
+TEST_CASE("a visitor cookie that we did not sign is as if absent", "[identity]") {
+  Identity header = identity(IdentityMode::kHeader);
+  const std::string sent = cookie_of(header.new_visitor(kRandom, false));
+  REQUIRE_FALSE(who(header, {.cookie = sent}).without_cookie);
+  const std::size_t value = sent.find('=') + 1;
+  for (std::size_t i = value; i < sent.size(); ++i) {
+    std::string forged = sent;
+    forged[i] = forged[i] == 'A' ? 'B' : 'A';
+    INFO(forged);
+    CHECK(who(header, {.cookie = forged}).without_cookie);
+    const std::string cut = sent.substr(0, i);
+    CHECK(who(header, {.cookie = cut}).without_cookie);
+  }
+  CHECK(who(header, {.cookie = "freshet_visitor="}).without_cookie);
+}
+
+TEST_CASE("Set-Cookie lasts a year, is not for scripts, and is Secure on TLS", "[identity]") {
+  Identity header = identity(IdentityMode::kHeader);
+  const std::string plain = header.new_visitor(kRandom, false).set_cookie;
+  const std::string secure = header.new_visitor(kRandom, true).set_cookie;
+  CHECK(plain.starts_with("freshet_visitor=AQIDBAUGBwgJCgsMDQ4PEA."));
+  CHECK(plain.ends_with("; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax"));
+  CHECK(secure.ends_with("; Path=/; Max-Age=31536000; HttpOnly; Secure; SameSite=None"));
+}
+
+TEST_CASE("a cookie is found among others by its whole name", "[identity]") {
+  CHECK(cookie_value("a=1; b=2;c=3", "b") == "2");
+  CHECK(cookie_value("a=1; b=2;c=3", "c") == "3");
+  CHECK(cookie_value("xb=1; b=2", "b") == "2");
+  CHECK(cookie_value("b=1; b=2", "b") == "1");
+  CHECK(cookie_value("b==x", "b") == "=x");
+  CHECK(cookie_value("b; ;=; bb=1", "b").empty());
+  CHECK(cookie_value("", "b").empty());
+}
+
+TEST_CASE("identifying costs about a microsecond", "[.bench]") {
+  Identity header = identity(IdentityMode::kHeader);
+  const Request request{.remote_addr = "2001:db8:1:2::1",
+                        .user_agent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36"};
+  constexpr int kRounds = 200000;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < kRounds; ++i) static_cast<void>(header.identify(request, {{}, "fingerprint"}, kNow));
+  const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - begin;
+  WARN("identify, anonymous: " << spent.count() / kRounds << " ns");
+}

@@ -1,0 +1,121 @@
+#include "fcgi/http/problem.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <regex>
+#include <set>
+
+#include "core/base/json.h"
+#include "tests/support/shared_files.h"
+
+using namespace freshet;
+using namespace freshet::http;
+
+namespace {
+
+std::string member(const Response& response, std::string_view name) {
+  std::string text = response.body;
+  json::Document document;
+  REQUIRE(document.parse(text));
+  const auto value = document.root()[name];
+  if (value.is_string()) return std::string(value.text());
+  return value.missing() ? "(absent)" : std::to_string(value.integer().value());
+}
+
+bool has_line(const Response& response, const std::string& line) {
+  return response.headers.find(line + "\r\n") != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("an invalid request is told what is wrong and where", "[problem]") {
+  const Response response = problem({ErrorCode::kInvalid, "bad_id", "articleId", "an id has no white space"});
+  CHECK(response.status == 400);
+  CHECK(response.content_type == "application/problem+json");
+  CHECK(response.body ==
+        R"({"type":"urn:freshet:problem:bad_id","title":"An id is missing or malformed","status":400,)"
+        R"("detail":"an id has no white space","code":"bad_id","msg":"articleId: an id has no white space",)"
+        R"("member":"articleId"})");
+  CHECK(has_line(response, "Cache-Control: no-store"));
+}
+
+TEST_CASE("each error code has its status", "[problem]") {
+  CHECK(status_of(ErrorCode::kInvalid) == 400);
+  CHECK(status_of(ErrorCode::kUnauthorised) == 401);
+  CHECK(status_of(ErrorCode::kForbidden) == 403);
+  CHECK(status_of(ErrorCode::kNotFound) == 404);
+  CHECK(status_of(ErrorCode::kConflict) == 409);
+  CHECK(status_of(ErrorCode::kTooLarge) == 413);
+  CHECK(status_of(ErrorCode::kRateLimited) == 429);
+  CHECK(status_of(ErrorCode::kUnavailable) == 503);
+  CHECK(status_of(ErrorCode::kUnknownOutcome) == 503);
+  CHECK(status_of(ErrorCode::kInternal) == 500);
+}
+
+TEST_CASE("503 and 429 say when to come back, 401 how to identify", "[problem]") {
+  CHECK(has_line(problem({ErrorCode::kUnavailable, "redis_away", {}, {}}), "Retry-After: 1"));
+  CHECK(has_line(problem({ErrorCode::kUnknownOutcome, "redis_timeout", {}, {}}), "Retry-After: 1"));
+  CHECK(has_line(problem({ErrorCode::kRateLimited, "rate_limited", {}, {}}, seconds{30}), "Retry-After: 30"));
+  CHECK(has_line(problem({ErrorCode::kUnavailable, "busy", {}, {}}, seconds{0}), "Retry-After: 1"));
+  CHECK(has_line(problem({ErrorCode::kUnauthorised, "bad_token", {}, {}}), "WWW-Authenticate: Bearer"));
+  CHECK_FALSE(has_line(problem({ErrorCode::kInvalid, "bad_id", {}, {}}), "Retry-After: 1"));
+}
+
+TEST_CASE("what is only for the log is not served", "[problem]") {
+  for (const ErrorCode code :
+       {ErrorCode::kInternal, ErrorCode::kUnavailable, ErrorCode::kUnknownOutcome, ErrorCode::kRateLimited}) {
+    const Response response = problem({code, "bad_id", "secret_member", "secret detail"});
+    CHECK(response.body.find("secret") == std::string::npos);
+  }
+  CHECK(member(problem({ErrorCode::kInternal, "redis_type", {}, {}}), "code") == "internal");
+  CHECK(member(problem({ErrorCode::kUnavailable, "redis_noauth", {}, {}}), "code") == "unavailable");
+  CHECK(member(problem({ErrorCode::kUnavailable, "spool_full", {}, {}}), "code") == "spool_full");
+}
+
+TEST_CASE("texts from outside stay JSON", "[problem]") {
+  const Response response = problem({ErrorCode::kInvalid, "bad_string", "a\"b\n\xFF", "x\\\r\ny"});
+  CHECK(member(response, "detail") == "x\\\r\ny");
+  CHECK(member(response, "member") == "a\"b\n\uFFFD");
+  CHECK(response.headers == "Cache-Control: no-store\r\n");
+}
+
+TEST_CASE("404 and 405 of the router are problems too", "[problem]") {
+  CHECK(no_such_route().status == 404);
+  CHECK(member(no_such_route(), "code") == "no_route");
+  const Response response = method_not_allowed("GET, HEAD");
+  CHECK(response.status == 405);
+  CHECK(member(response, "code") == "method_not_allowed");
+  CHECK(has_line(response, "Allow: GET, HEAD"));
+}
+
+TEST_CASE("the reasons are in order, each once", "[problem]") {
+  CHECK(std::ranges::adjacent_find(reasons(), std::greater_equal<>{}, &Reason::code) == reasons().end());
+}
+
+// Reasons that only start-up and tools can meet live elsewhere: core/base/config, fcgi/process, core/async.
+TEST_CASE("every reason that the code gives a client is in the table", "[problem]") {
+  const std::regex given(
+      R"re((?:ErrorCode::k(?:Invalid|Unauthorised|Forbidden|NotFound|Conflict|TooLarge), |invalid\()"([a-z_]+)")re");
+  const std::set<std::string> at_start{"weak_key", "bad_kid", "bad_pattern"};
+  const std::filesystem::path root(FRESHET_SOURCE_DIR);
+  std::vector<std::filesystem::path> files{root / "core/base/ids.cpp", root / "core/base/json.cpp",
+                                           root / "core/base/json_members.cpp", root / "core/base/time.cpp"};
+  for (const char* folder : {"fcgi/http", "fcgi/handlers", "core/feed", "core/store"}) {
+    for (const auto& file : test::files_in(root / folder)) {
+      if (file.extension() == ".cpp" || file.extension() == ".h") files.push_back(file);
+    }
+  }
+  std::size_t count = 0;
+  for (const auto& file : files) {
+    const std::string text = test::read_file(file);
+    for (auto at = std::sregex_iterator(text.begin(), text.end(), given); at != std::sregex_iterator();
+         ++at) {
+      const std::string reason = (*at)[1];
+      if (at_start.count(reason) == 1) continue;
+      INFO(file << ": " << reason);
+      ++count;
+      CHECK(std::ranges::count(reasons(), reason, &Reason::code) == 1);
+    }
+  }
+  CHECK(count > 10);
+}

@@ -1,0 +1,171 @@
+#include "fcgi/http/router.h"
+
+#include <array>
+#include <catch2/catch.hpp>
+
+#include "fcgi/http/cors.h"
+
+using namespace freshet;
+using namespace freshet::http;
+using Outcome = Match::Outcome;
+
+namespace {
+
+constexpr std::array kRoutes{
+    Route{Method::kPost, "/api/track", Zone::kPublic, 16384, 0},
+    Route{Method::kGet, "/api/hot", Zone::kPublic, 0, 1},
+    Route{Method::kGet, "/api/items/{id}", Zone::kInternal, 0, 2},
+    Route{Method::kPut, "/api/items/{id}", Zone::kInternal, 16384, 3},
+    Route{Method::kGet, "/api/items/{id}/similar", Zone::kPublic, 0, 4},
+    Route{Method::kGet, "/api/waterfall/{channel}", Zone::kPublic, 0, 5},
+    Route{Method::kPost, "/api/waterfall/{channel}", Zone::kInternal, 16384, 6},
+    Route{Method::kDelete, "/api/waterfall/{channel}/{itemId}", Zone::kInternal, 0, 7},
+    Route{Method::kGet, "/api/items/new", Zone::kPublic, 0, 8},
+    Route{Method::kGet, "/ping", Zone::kInternal, 0, 9},
+};
+
+const Router& router() {
+  static const Router instance(kRoutes);
+  return instance;
+}
+
+Match go(Method method, std::string_view path, Zone zone = Zone::kPublic) {
+  INFO(path);
+  auto match = router().match(method, path, zone);
+  REQUIRE(match);
+  return *match;
+}
+
+int handler_of(const Match& match) {
+  return match.outcome == Outcome::kRoute ? kRoutes[match.route].handler : -1;
+}
+
+Response preflight(std::string_view origin, std::string_view path, std::vector<std::string> origins) {
+  const Request request{.method = Method::kOptions, .origin = origin};
+  return Cors(std::move(origins)).options(request, go(Method::kOptions, path));
+}
+
+}  // namespace
+
+TEST_CASE("method and path find their route", "[router]") {
+  CHECK(handler_of(go(Method::kPost, "/api/track")) == 0);
+  CHECK(handler_of(go(Method::kGet, "/api/hot")) == 1);
+  CHECK(handler_of(go(Method::kPut, "/api/items/7", Zone::kInternal)) == 3);
+  CHECK(handler_of(go(Method::kGet, "/api/items/7/similar")) == 4);
+  CHECK(handler_of(go(Method::kGet, "/ping", Zone::kInternal)) == 9);
+}
+
+TEST_CASE("path parameters are decoded once, split on the raw slash", "[router]") {
+  const Match slash = go(Method::kGet, "/api/items/a%2Fb/similar");
+  CHECK(handler_of(slash) == 4);
+  CHECK(slash.parameters[0] == "a/b");
+  CHECK(go(Method::kGet, "/api/items/a%252Fb/similar").parameters[0] == "a%2Fb");
+  CHECK(go(Method::kGet, "/api/items/a+b/similar").parameters[0] == "a+b");
+  CHECK(go(Method::kGet, "/api/items/文/similar").parameters[0] == "文");
+  CHECK(go(Method::kGet, "/api/items/../similar").parameters[0] == "..");
+  const Match two = go(Method::kDelete, "/api/waterfall/news/42", Zone::kInternal);
+  CHECK(handler_of(two) == 7);
+  CHECK(two.parameters[0] == "news");
+  CHECK(two.parameters[1] == "42");
+}
+
+TEST_CASE("an escape in a fixed part of a path is the character it stands for", "[router]") {
+  CHECK(handler_of(go(Method::kGet, "/api/%68ot")) == 1);
+  CHECK(handler_of(go(Method::kGet, "/%61pi/items/7/similar")) == 4);
+  CHECK(go(Method::kGet, "/api%2Fhot").outcome == Outcome::kNotFound);
+}
+
+TEST_CASE("a bad escape in a path is an error", "[router]") {
+  for (const char* path : {"/api/items/%/similar", "/api/items/%4/similar", "/api/%zzot", "/api/items/%gg"}) {
+    INFO(path);
+    const auto match = router().match(Method::kGet, path, Zone::kInternal);
+    REQUIRE_FALSE(match);
+    CHECK(match.error().reason == "bad_target");
+  }
+}
+
+TEST_CASE("what is not in the table is not found", "[router]") {
+  for (const char* path :
+       {"/", "", "api/hot", "/api", "/api/", "/api/hot/", "/api//hot", "//api/hot", "/api/hotter", "/API/HOT",
+        "/api/items//similar", "/api/items/7/similar/x", "/api/items/7/other", "/api/waterfall/"})
+    CHECK(go(Method::kGet, path, Zone::kInternal).outcome == Outcome::kNotFound);
+}
+
+TEST_CASE("a fixed segment beats a parameter, wherever it stands in the table", "[router]") {
+  CHECK(handler_of(go(Method::kGet, "/api/items/new")) == 8);
+  CHECK(handler_of(go(Method::kGet, "/api/items/ne%77")) == 8);
+  CHECK(handler_of(go(Method::kGet, "/api/items/newer", Zone::kInternal)) == 2);
+}
+
+TEST_CASE("to the public an internal route does not exist", "[router]") {
+  CHECK(go(Method::kGet, "/ping").outcome == Outcome::kNotFound);
+  CHECK(go(Method::kGet, "/api/items/7").outcome == Outcome::kNotFound);
+  CHECK(go(Method::kOptions, "/api/items/7").outcome == Outcome::kNotFound);
+  CHECK(go(Method::kDelete, "/api/waterfall/news/42").outcome == Outcome::kNotFound);
+}
+
+TEST_CASE("a wrong method is told the right ones, as far as the server serves them", "[router]") {
+  const Match post = go(Method::kPost, "/api/waterfall/news");
+  CHECK(post.outcome == Outcome::kMethodNotAllowed);
+  CHECK(post.allow == "GET, HEAD, OPTIONS");
+  CHECK(handler_of(go(Method::kPost, "/api/waterfall/news", Zone::kInternal)) == 6);
+  const Match del = go(Method::kDelete, "/api/waterfall/news", Zone::kInternal);
+  CHECK(del.outcome == Outcome::kMethodNotAllowed);
+  CHECK(del.allow == "GET, HEAD, POST, OPTIONS");
+  CHECK(go(Method::kGet, "/api/track").allow == "POST, OPTIONS");
+  CHECK(go(Method::kOther, "/api/hot").outcome == Outcome::kMethodNotAllowed);
+}
+
+TEST_CASE("HEAD works where GET does and nowhere else", "[router]") {
+  CHECK(handler_of(go(Method::kHead, "/api/hot")) == 1);
+  CHECK(handler_of(go(Method::kHead, "/api/items/7/similar")) == 4);
+  CHECK(go(Method::kHead, "/api/track").outcome == Outcome::kMethodNotAllowed);
+}
+
+TEST_CASE("a preflight from a listed origin is 204 with what the page may do", "[cors]") {
+  const Response response = preflight("https://www.example.org", "/api/track", {"https://www.example.org"});
+  CHECK(response.status == 204);
+  CHECK(response.body.empty());
+  CHECK(response.headers.find("Access-Control-Allow-Origin: https://www.example.org\r\n") !=
+        std::string::npos);
+  CHECK(response.headers.find("Access-Control-Allow-Methods: POST, OPTIONS\r\n") != std::string::npos);
+  CHECK(response.headers.find("Vary: Origin\r\n") != std::string::npos);
+}
+
+TEST_CASE("a preflight from another origin is 403 and names no origin", "[cors]") {
+  for (const char* origin : {"https://evil.example", "https://www.example.org.evil.example",
+                             "http://www.example.org", "null", "*", "https://www.example.org:8443"}) {
+    INFO(origin);
+    const Response response = preflight(origin, "/api/track", {"https://www.example.org", "*", "null"});
+    CHECK(response.status == 403);
+    CHECK(response.headers.find("Access-Control") == std::string::npos);
+  }
+  CHECK(preflight("https://www.example.org", "/api/track", {}).status == 403);
+}
+
+TEST_CASE("OPTIONS without an origin tells the methods", "[cors]") {
+  const Response response = preflight("", "/api/hot", {});
+  CHECK(response.status == 204);
+  CHECK(response.headers == "Allow: GET, HEAD, OPTIONS\r\n");
+}
+
+TEST_CASE("a reply is readable for the pages of listed origins only, and caches are told", "[cors]") {
+  const Cors cors({"https://www.example.org"});
+  const auto decorated = [&](std::string_view origin) {
+    Response response;
+    cors.decorate(Request{.origin = origin}, response);
+    return response.headers;
+  };
+  CHECK(decorated("https://WWW.example.org").find("Access-Control-Allow-Origin") != std::string::npos);
+  CHECK(decorated("https://evil.example") == "Vary: Origin\r\n");
+  CHECK(decorated("") == "Vary: Origin\r\n");
+  Response plain;
+  Cors({}).decorate(Request{.origin = "https://www.example.org"}, plain);
+  CHECK(plain.headers.empty());
+}
+
+TEST_CASE("a header line cannot be split by its value", "[response]") {
+  Response response;
+  response.add_header("X-A", "b\r\nSet-Cookie: c\x7f\0");
+  CHECK(response.headers == "X-A: bSet-Cookie: c\r\n");
+}

@@ -1,0 +1,136 @@
+#include "fcgi/http/token.h"
+
+#include <rapidcheck.h>
+
+#include <catch2/catch.hpp>
+
+using namespace freshet;
+using namespace freshet::http;
+
+namespace {
+
+const UnixSeconds kNow{seconds{1772798400}};
+
+TokenKeys two_keys() {
+  auto keys = TokenKeys::create({{"old", "an old secret of 24 bytes"}, {"new", "a new secret of 24 bytes!"}});
+  REQUIRE(keys);
+  return std::move(*keys);
+}
+
+ReaderId reader(const std::string& id) { return ReaderId::trusted(id); }
+
+void refused(TokenKeys& keys, const std::string& token, std::string_view reason = "bad_token") {
+  INFO(token);
+  const auto result = keys.verify(token, kNow);
+  REQUIRE_FALSE(result);
+  CHECK(result.error().code == ErrorCode::kUnauthorised);
+  CHECK(result.error().reason == reason);
+}
+
+}  // namespace
+
+TEST_CASE("HMAC-SHA256 gives the digest of RFC 4231, again and again", "[hmac]") {
+  auto hmac = Hmac::create(std::string(20, '\x0b'));
+  REQUIRE(hmac);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(hex(hmac->of("Hi There")) == "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+  }
+  CHECK_FALSE(Hmac::create("too short"));
+}
+
+TEST_CASE("fields are told apart, wherever the border lies", "[hmac]") {
+  auto hmac = Hmac::create("0123456789abcdef");
+  CHECK(hmac->of_fields({"ab", "c"}) != hmac->of_fields({"a", "bc"}));
+  CHECK(hmac->of_fields({"ab", ""}) != hmac->of_fields({"", "ab"}));
+  CHECK(hmac->of_fields({"a"}) != hmac->of_fields({"a", ""}));
+}
+
+TEST_CASE("base64url is that of RFC 4648 without padding", "[hmac]") {
+  CHECK(base64url("") == "");
+  CHECK(base64url("f") == "Zg");
+  CHECK(base64url("fo") == "Zm8");
+  CHECK(base64url("foo") == "Zm9v");
+  CHECK(base64url("foobar") == "Zm9vYmFy");
+  CHECK(base64url("\xFB\xFF") == "-_8");
+}
+
+TEST_CASE("a token has the documented form, which any language can sign", "[token]") {
+  // printf 'v1.k1.42.1772802000' | openssl dgst -sha256 -hmac 0123456789abcdef
+  const std::string token =
+      "v1.k1.42.1772802000.0b8055a1442cef84ff1af77d3cff7453459d9ce84c91f15184ee869c0bb43ff0";
+  auto keys = TokenKeys::create({{"k1", "0123456789abcdef"}});
+  CHECK(keys->verify(token, kNow)->str() == "42");
+  CHECK(keys->sign("k1", reader("42"), kNow + seconds{3600}).value() == token);
+}
+
+TEST_CASE("a token names its reader until it expires", "[token]") {
+  auto keys = two_keys();
+  const std::string token = keys.sign("new", reader("u42"), kNow + seconds{1}).value();
+  CHECK(keys.verify(token, kNow)->str() == "u42");
+  refused(keys, keys.sign("new", reader("u42"), kNow).value(), "expired_token");
+  refused(keys, keys.sign("new", reader("u42"), kNow - seconds{1}).value(), "expired_token");
+}
+
+TEST_CASE("two keys live side by side, and one taken away is believed no more", "[token]") {
+  auto both = two_keys();
+  const std::string old_token = both.sign("old", reader("a"), kNow + seconds{9}).value();
+  const std::string new_token = both.sign("new", reader("b"), kNow + seconds{9}).value();
+  CHECK(both.verify(old_token, kNow)->str() == "a");
+  CHECK(both.verify(new_token, kNow)->str() == "b");
+  auto rotated = TokenKeys::create({{"new", "a new secret of 24 bytes!"}});
+  refused(*rotated, old_token);
+  CHECK(rotated->verify(new_token, kNow));
+}
+
+TEST_CASE("changing any byte of a token makes it a bad one", "[token]") {
+  auto keys = two_keys();
+  const std::string token = keys.sign("new", reader("u42"), kNow + seconds{3600}).value();
+  for (std::size_t i = 0; i < token.size(); ++i) {
+    std::string forged = token;
+    forged[i] = forged[i] == '1' ? '2' : '1';
+    refused(keys, forged);
+  }
+  for (std::size_t size = 0; size < token.size(); ++size) refused(keys, token.substr(0, size));
+  refused(keys, token + "0");
+  refused(keys, token + ".");
+}
+
+TEST_CASE("what is no token is refused", "[token]") {
+  auto keys = two_keys();
+  for (const char* token : {"", ".", "v1", "v1.", "v1..", "v1...", "v1....", "v1.new", "v1.new.a.1",
+                            "v2.new.a.1.x", "v1.new.a.b.c.d.e", "v1.none.a.9999999999.00"})
+    refused(keys, token);
+}
+
+TEST_CASE("a genuine signature does not make a bad id or time good", "[token]") {
+  auto key = Hmac::create("a new secret of 24 bytes!");
+  auto keys = two_keys();
+  for (const std::string message :
+       {"v1.new.a%3Ab.9999999999", "v1.new..9999999999", "v1.new.hll.9999999999", "v1.new.a%.9999999999",
+        "v1.new.a.", "v1.new.a.-1", "v1.new.a.1e9", "v1.new.a.999999999999999"})
+    refused(keys, message + "." + hex(key->of(message)));
+}
+
+TEST_CASE("every id survives being signed and verified, dots and all", "[token]") {
+  auto keys = two_keys();
+  for (const char* id : {"a.b.c", ".", "..", "文", "a;b", "a b"}) {
+    const std::string token = keys.sign("new", reader(id), kNow + seconds{9}).value();
+    CHECK(token.find_first_of("; ,\"") == std::string::npos);
+    if (check_id(id, "uid")) CHECK(keys.verify(token, kNow)->str() == id);
+  }
+  CHECK(rc::check("ids", [&] {
+    const auto parts =
+        *rc::gen::nonEmpty(rc::gen::container<std::vector<std::string>>(rc::gen::element<std::string>(
+            ".", "%", "a", "7", "é", "文", "🙂", ";", "\"", "+", "/", "=", "~", "-", "_")));
+    std::string id;
+    for (const auto& part : parts) id += part;
+    RC_PRE(check_id(id, "uid").has_value());
+    RC_ASSERT(keys.verify(keys.sign("old", reader(id), kNow + seconds{9}).value(), kNow)->str() == id);
+  }));
+}
+
+TEST_CASE("weak keys and names that a token cannot carry are refused", "[token]") {
+  CHECK(TokenKeys::create({{"k", "short"}}).error().reason == "weak_key");
+  CHECK(TokenKeys::create({{"a.b", "0123456789abcdef"}}).error().reason == "bad_kid");
+  CHECK(TokenKeys::create({{"", "0123456789abcdef"}}).error().reason == "bad_kid");
+}
