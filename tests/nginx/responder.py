@@ -86,7 +86,8 @@ def _reply(number, facts, uri):
     head = "Content-Type: application/json\r\nX-Request-Id: the-worker's-own\r\n"
     if uri.startswith("/api/hot"):
         head += 'Cache-Control: public, max-age=1, stale-while-revalidate=60\r\nETag: "one"\r\nSet-Cookie: visitor=1\r\n'
-    content = (head + "\r\n" + json.dumps(facts) + (" " * 2048 if "big" in uri else "")).encode()
+    body = json.dumps(facts) + (" " * 2048 if "big" in uri else "")
+    content = f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode()
     return (struct.pack(">BBHHBB", 1, _STDOUT, number, len(content), 0, 0) + content
             + struct.pack(">BBHHBB", 1, _END, number, 8, 0, 0) + bytes(8))
 
