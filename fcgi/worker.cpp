@@ -29,7 +29,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A slow bulk command must not kill what waits on the common connection: bulk has one of its own, with patience.
+// A slow bulk command must not kill what waits on the common connection: bulk has one of its own, with
+// patience.
 constexpr milliseconds kBulkTimeout{5000};
 // The loop turns at least so often, for the master's watchdog.
 constexpr milliseconds kHeartbeat{500};
@@ -43,7 +44,8 @@ std::string random_id() {
   return text;
 }
 
-redis::LinkOptions link_options(const RedisSettings& settings, redis::Endpoint endpoint, milliseconds timeout) {
+redis::LinkOptions link_options(const RedisSettings& settings, redis::Endpoint endpoint,
+                                milliseconds timeout) {
   return {std::move(endpoint), timeout, settings.reconnect_min, settings.reconnect_max};
 }
 
@@ -59,7 +61,8 @@ gateway::GatewayOptions gateway_options(const Settings& settings) {
 
 class WorkerProcess {
  public:
-  WorkerProcess(WorkerContext& context, const Prepared& prepared, const redis::Endpoint& endpoint)
+  WorkerProcess(WorkerContext& context, const Prepared& prepared, http::Identity identity,
+                const redis::Endpoint& endpoint)
       : context_(context),
         settings_(context.settings),
         slot_(context.board.slots()[context.slot]),
@@ -74,9 +77,9 @@ class WorkerProcess {
         items_(redis_, settings_, keys_),
         bulk_items_(bulk_, settings_, keys_),
         lists_(hot_, items_, settings_),
-        identity_(settings_.identity, prepared.keys),
-        services_{settings_, hot_,           items_,           bulk_items_,   lists_,
-                  identity_, *prepared.bots, context_.board,   slot_,         [this] { return redis_.ready(); }},
+        identity_(std::move(identity)),
+        services_{settings_, hot_,           items_,         bulk_items_, lists_,
+                  identity_, *prepared.bots, context_.board, slot_,       [this] { return redis_.ready(); }},
         application_(services_),
         gateway_(
             loop_, gateway_options(settings_),
@@ -113,7 +116,8 @@ class WorkerProcess {
     spawn(keep_rank_in_step(), [](std::exception_ptr) {});
   }
 
-  // hot:rank is keyed by half-life and weights: when they were changed it is made anew (by one worker, under a lock).
+  // hot:rank is keyed by half-life and weights: when they were changed it is made anew (by one worker, under
+  // a lock).
   Task<void> keep_rank_in_step() {
     const auto match = co_await store::params_match(redis_, settings_.engagement, keys_);
     if (!match || *match) co_return;
@@ -205,7 +209,9 @@ class WorkerProcess {
     }
   }
 
-  std::atomic<std::uint64_t>& refused(Refusal reason) { return slot_.refused[static_cast<std::size_t>(reason)]; }
+  std::atomic<std::uint64_t>& refused(Refusal reason) {
+    return slot_.refused[static_cast<std::size_t>(reason)];
+  }
 
   WorkerContext& context_;
   const Settings& settings_;
@@ -243,8 +249,14 @@ int run_worker(WorkerContext& context, const Prepared& prepared) {
   if (where.db == 0) where.db = context.settings.redis.db;
   if (where.username.empty()) where.username = context.settings.redis.username;
   if (where.password.empty()) where.password = prepared.redis_password;
+  auto identity = http::Identity::create(http::identity_mode(context.settings.identity.mode), prepared.salt,
+                                         prepared.tokens);
+  if (!identity) {
+    log::error("bad_identity", {{"error", identity.error().detail}});
+    return 78;
+  }
   // Never destroyed: the process ends when run() returns, and coroutines may still hold parts of it.
-  auto* worker = new WorkerProcess(context, prepared, where);
+  auto* worker = new WorkerProcess(context, prepared, std::move(*identity), where);
   return worker->run();
 }
 

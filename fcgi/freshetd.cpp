@@ -1,0 +1,87 @@
+// freshetd: the master's main. Reads the command line and the configuration, prepares what every worker
+// inherits, runs the pool.
+
+#include <iostream>
+#include <memory>
+
+#include "core/base/config.h"
+#include "core/base/log.h"
+#include "fcgi/options.h"
+#include "fcgi/prepare.h"
+#include "fcgi/process/child.h"
+#include "fcgi/process/daemonize.h"
+#include "fcgi/process/master.h"
+#include "fcgi/worker.h"
+
+namespace {
+
+using namespace freshet;
+
+// What the newest accepted configuration needs beside itself. Replaced at a reload, before the new workers
+// are forked.
+struct State {
+  const std::string random_salt = make_random_salt();  // stays the same over reloads
+  Prepared prepared;
+};
+
+Result<Loaded> load(const Options& options, State& state) {
+  auto loaded = load_config(options.config);
+  if (!loaded) return loaded;
+  auto prepared = prepare(loaded->settings, state.random_salt);
+  if (!prepared) return tl::unexpected(prepared.error());
+  state.prepared = std::move(*prepared);
+  return loaded;
+}
+
+int run(const Options& options) {
+  State state;
+  auto loaded = load(options, state);
+  if (!loaded) {
+    std::cerr << loaded.error().detail << "\n";
+    return kExitConfig;
+  }
+  log::open(loaded->settings.error_log, loaded->settings.log_level);
+  for (const std::string& warning : loaded->warnings) log::warning("config", {{"text", warning}});
+  MasterOptions master;
+  master.allow_root = options.allow_root;
+  if (options.daemonize) {
+    auto started = daemonize();
+    if (!started) {
+      std::cerr << started.error().detail << "\n";
+      return kExitSoftware;
+    }
+    master.on_started = std::move(*started);
+  }
+  Scoreboard board(scoreboard_slots(loaded->settings));
+  return run_master(
+      std::move(loaded->settings), board, [&] { return load(options, state); },
+      [&](WorkerContext& context) { return run_worker(context, state.prepared); }, master);
+}
+
+}  // namespace
+
+int main(int argc, char* argv[]) {
+  const Options options = parse_options(argc, argv);
+  switch (options.action) {
+    case Options::Action::kVersion:
+      std::cout << version_text();
+      return 0;
+    case Options::Action::kHelp:
+      std::cout << help_text();
+      return 0;
+    case Options::Action::kUsage:
+      std::cerr << "freshetd: " << options.error << "\n" << help_text();
+      return kExitUsage;
+    case Options::Action::kTest:
+    case Options::Action::kDump:
+      return test_config(options, std::cerr);
+    case Options::Action::kRun:
+      break;
+  }
+  try {
+    return run(options);
+  } catch (const std::exception& error) {
+    std::cerr << "freshetd: " << error.what() << "\n";
+    return kExitSoftware;
+  }
+}

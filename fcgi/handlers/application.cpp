@@ -1,0 +1,114 @@
+#include "fcgi/handlers/application.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/base/log.h"
+#include "fcgi/http/problem.h"
+#include "fcgi/http/target.h"
+
+namespace freshet::handlers {
+
+namespace {
+
+struct RefusalRow {
+  ErrorCode code;
+  Refusal reason;
+};
+constexpr std::array kRefusals{
+    RefusalRow{ErrorCode::kInvalid, Refusal::kBadMember},
+    RefusalRow{ErrorCode::kUnauthorised, Refusal::kUnauthorised},
+    RefusalRow{ErrorCode::kForbidden, Refusal::kForbidden},
+    RefusalRow{ErrorCode::kNotFound, Refusal::kNotFound},
+    RefusalRow{ErrorCode::kTooLarge, Refusal::kTooLarge},
+    RefusalRow{ErrorCode::kUnavailable, Refusal::kRedisAway},
+    RefusalRow{ErrorCode::kUnknownOutcome, Refusal::kDeadline},
+};
+
+void count_refusal(Services& services, const Error& error) {
+  if (error.reason == "bad_json" || error.reason == "bad_body") return services.count(Refusal::kBadJson);
+  if (error.reason == "spool_full") return services.count(Refusal::kSpoolFull);
+  const auto row =
+      std::find_if(kRefusals.begin(), kRefusals.end(), [&](auto& r) { return r.code == error.code; });
+  if (row != kRefusals.end()) services.count(row->reason);
+}
+
+}  // namespace
+
+Application::Application(Services& services)
+    : services_(services),
+      routes_(routes(services.settings)),
+      router_(routes_),
+      cors_(services.settings.http.cors_origins) {}
+
+Task<void> Application::serve(Request& request, Response& response) {
+  std::string escaped;
+  try {
+    auto served = co_await dispatch(request);
+    if (served) {
+      response = std::move(*served);
+    } else {
+      fail_with(request, served.error(), response);
+    }
+  } catch (const std::exception& error) {
+    escaped = error.what();
+  } catch (...) {
+    escaped = "not a std::exception";
+  }
+  if (!escaped.empty()) {
+    log::error("handler_threw", {{"request", std::string(request.request_id)}, {"what", escaped}});
+    response = http::problem(Error{ErrorCode::kInternal, "internal", {}, {}});
+  }
+  if (request.zone == Zone::kPublic) cors_.decorate(request, response);
+}
+
+Task<Result<Response>> Application::dispatch(Request& request) {
+  const auto target = http::Target::parse(request.uri);
+  if (!target) co_return tl::unexpected(target.error());
+  const auto match = router_.match(request.method, target->path(), request.zone);
+  if (!match) co_return tl::unexpected(match.error());
+  switch (match->outcome) {
+    case http::Match::Outcome::kNotFound:
+      services_.count(Refusal::kNotFound);
+      co_return http::no_such_route();
+    case http::Match::Outcome::kMethodNotAllowed:
+      services_.count(Refusal::kMethod);
+      co_return http::method_not_allowed(match->allow);
+    case http::Match::Outcome::kOptions:
+      co_return cors_.options(request, *match);
+    case http::Match::Outcome::kRoute:
+      break;
+  }
+  const Route& route = routes_[match->route];
+  const std::size_t limit = body_limit(route.body_limit);
+  if (request.body.size() > limit) {
+    co_return fail(ErrorCode::kTooLarge, "too_large", {},
+                   "the body has at most " + std::to_string(limit) + " bytes");
+  }
+  Call call{services_, request, *target, *match};
+  auto answered = co_await route.handler(call);
+  co_return answered;
+}
+
+std::size_t Application::body_limit(std::size_t of_route) const {
+  const GatewaySettings& gateway = services_.settings.gateway;
+  if (of_route == kBody) return gateway.max_body_bytes;
+  if (of_route == kBulkBody) return gateway.max_bulk_body_bytes;
+  return gateway.max_body_bytes;  // a route without a body ignores one
+}
+
+void Application::fail_with(const Request& request, const Error& error, Response& response) {
+  count_refusal(services_, error);
+  if (error.code == ErrorCode::kInternal) {
+    log::error("request_failed", {{"request", std::string(request.request_id)},
+                                  {"reason", std::string(error.reason)},
+                                  {"detail", error.detail}});
+  }
+  response = http::problem(error);
+}
+
+void Application::refuse_overload(Response& response) const {
+  response = http::problem(Error{ErrorCode::kUnavailable, "overloaded", {}, {}});
+}
+
+}  // namespace freshet::handlers

@@ -1,0 +1,35 @@
+// From a request to its reply: route, limits, handler, error → problem document. The one place where a
+// handler's exception ends.
+#pragma once
+
+#include "core/async/task.h"
+#include "fcgi/gateway/request.h"
+#include "fcgi/handlers/routes.h"
+#include "fcgi/handlers/services.h"
+#include "fcgi/http/cors.h"
+#include "fcgi/http/router.h"
+
+namespace freshet::handlers {
+
+class Application {
+ public:
+  // `services` must outlive this.
+  explicit Application(Services& services);
+
+  // Fills `response`; never throws. Both arguments live until the task has ended.
+  Task<void> serve(Request& request, Response& response);
+  // The reply to a request beyond pm.max_in_flight.
+  void refuse_overload(Response& response) const;
+
+ private:
+  Task<Result<Response>> dispatch(Request& request);
+  void fail_with(const Request& request, const Error& error, Response& response);
+  std::size_t body_limit(std::size_t of_route) const;
+
+  Services& services_;
+  std::vector<Route> routes_;
+  http::Router router_;
+  http::Cors cors_;
+};
+
+}  // namespace freshet::handlers

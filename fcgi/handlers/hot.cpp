@@ -1,0 +1,202 @@
+#include "fcgi/handlers/hot.h"
+
+#include <algorithm>
+
+#include "core/base/json.h"
+#include "core/feed/counting.h"
+#include "core/feed/item_stats.h"
+#include "fcgi/handlers/parse_hot.h"
+
+namespace freshet::handlers {
+
+namespace {
+
+Response private_json(std::string body, int status = 200) {
+  Response response;
+  response.status = status;
+  response.headers = "Cache-Control: private, no-store\r\n";
+  response.body = std::move(body);
+  return response;
+}
+
+Response queued(Services& services) {
+  services.slot.queued_writes.fetch_add(1, std::memory_order_relaxed);
+  return private_json("{\"ok\":true,\"queued\":true}", 202);
+}
+
+void write_counts(json::Writer& writer, const feed::TrackCounts& counts) {
+  writer.key("pv").integer(counts.pv).key("uv").integer(counts.uv);
+  writer.key("avg_dwell_ms").number(counts.avg_dwell_ms).key("score").number(counts.score);
+}
+
+// The article as it stands, for a reader whose report does not count.
+Task<Result<Response>> not_counted(Call& call, const ItemId& item) {
+  call.services.count(Refusal::kBot);
+  const std::vector<ItemId> one(1, item);
+  const auto stats = co_await call.services.hot.stats(one);
+  feed::TrackCounts counts;
+  if (stats) {  // a crawler is not worth an error
+    const feed::ItemStats& known = stats->front();
+    const auto terms = feed::engagement_terms(known, call.services.settings.engagement);
+    counts = {known.pv, known.uv, terms.avg_dwell_ms, terms.score};
+  }
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object();
+  write_counts(writer, counts);
+  writer.key("counted").boolean(false).end_object();
+  co_return private_json(std::move(out));
+}
+
+// An entity tag matches whatever validator strength nginx' gzip left it.
+bool matches(std::string_view if_none_match, std::string_view etag) {
+  return if_none_match == "*" ||
+         (!if_none_match.empty() && if_none_match.find(etag) != std::string_view::npos);
+}
+
+std::string seconds_text(milliseconds span) {
+  return std::to_string(std::max<std::int64_t>(1, std::chrono::ceil<seconds>(span).count()));
+}
+
+void write_stats(json::Writer& writer, const feed::ItemStats& stats, const Settings& settings) {
+  const auto terms = feed::engagement_terms(stats, settings.engagement);
+  writer.begin_object().key("pv").integer(stats.pv).key("uv").integer(stats.uv);
+  writer.key("avg_dwell_ms").number(terms.avg_dwell_ms);
+  writer.key("dwell").begin_object().key("sum_ms").integer(stats.dwell_sum_ms);
+  writer.key("count").integer(stats.dwell_count).end_object();
+  writer.key("first_ts").integer(stats.first.time_since_epoch().count());
+  writer.key("age_seconds").number(terms.age_seconds).key("decay").number(terms.decay);
+  writer.key("base").number(terms.base).key("score").number(terms.score).key("rank");
+  stats.rank ? writer.integer(*stats.rank) : writer.null();
+  const auto views = feed::views_terms(stats, settings.views);
+  writer.key("views").begin_object().key("pv").integer(stats.views_pv).key("total").number(stats.views_total);
+  writer.key("uv_today").integer(stats.uv_today).key("score").number(stats.views_score.value_or(0));
+  writer.key("rank");
+  stats.views_rank ? writer.integer(*stats.views_rank) : writer.null();
+  writer.key("hours").number(views.hours).key("divisor").number(views.divisor);
+  writer.key("current").number(views.current).end_object().end_object();
+}
+
+}  // namespace
+
+Task<Result<Response>> post_track(Call& call) {
+  Services& services = call.services;
+  json::Document document;
+  const auto read = document.parse(call.request.body);
+  if (!read) co_return tl::unexpected(read.error());
+  const auto body = json::root_object(document);
+  if (!body) co_return tl::unexpected(body.error());
+  auto track = parse_track(*body, services.settings.engagement.dwell_cap_ms);
+  if (!track) co_return tl::unexpected(track.error());
+  if (services.is_bot(call.request.user_agent)) {
+    auto shown = co_await not_counted(call, track->event.item);
+    co_return shown;
+  }
+  const auto who = services.identity.identify(call.request, {track->user, track->fingerprint}, wall_now());
+  if (!who) co_return tl::unexpected(who.error());
+  track->event.visitor = who->visitor;
+  if (track->event.session.empty()) track->event.session = SessionId::trusted(who->visitor.str());
+
+  const auto counted = co_await feed::track(services.hot, track->event);
+  if (!counted) co_return tl::unexpected(counted.error());
+  if (counted->queued) co_return queued(services);
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object();
+  write_counts(writer, counted->outcome);
+  writer.end_object();
+  co_return private_json(std::move(out));
+}
+
+Task<Result<Response>> post_views(Call& call) {
+  Services& services = call.services;
+  json::Document document;
+  const auto read = document.parse(call.request.body);
+  if (!read) co_return tl::unexpected(read.error());
+  const auto body = json::root_object(document);
+  if (!body) co_return tl::unexpected(body.error());
+  const auto view = parse_view(*body);
+  if (!view) co_return tl::unexpected(view.error());
+  if (services.is_bot(call.request.user_agent)) {
+    services.count(Refusal::kBot);
+    co_return private_json("{\"ok\":true,\"uv\":false,\"scoreInc\":0,\"counted\":false}");
+  }
+  const auto counted = co_await feed::view(services.hot, *view);
+  if (!counted) co_return tl::unexpected(counted.error());
+  if (counted->queued) co_return queued(services);
+  const feed::ViewOutcome& outcome = counted->outcome;
+  if (outcome.dedup) co_return private_json("{\"ok\":true,\"dedup\":true}");
+  std::string out;
+  json::Writer(out)
+      .begin_object()
+      .key("ok")
+      .boolean(true)
+      .key("uv")
+      .boolean(outcome.first_today)
+      .key("scoreInc")
+      .number(outcome.score_inc)
+      .end_object();
+  co_return private_json(std::move(out));
+}
+
+Task<Result<Response>> get_hot(Call& call) {
+  Services& services = call.services;
+  const auto wanted = parse_hot(call.target, wall_now());
+  if (!wanted) co_return tl::unexpected(wanted.error());
+  feed::HotLists& lists = services.lists;
+  const auto served = co_await (wanted->at ? lists.at(wanted->query, *wanted->at)
+                                           : lists.get(wanted->query, std::chrono::steady_clock::now()));
+  if (!served) co_return tl::unexpected(served.error());
+  Response response;
+  if (served->degraded) {
+    response.headers = "Cache-Control: no-store\r\nFreshet-Degraded: true\r\n";
+  } else if (wanted->at) {
+    response.headers = "Cache-Control: no-store\r\n";
+  } else {
+    const ListSettings& list = services.settings.list;
+    const std::string etag = served->list->etag(wanted->limit);
+    response.headers.append("ETag: ").append(etag);
+    response.headers.append("\r\nCache-Control: public, max-age=").append(seconds_text(list.snapshot));
+    response.headers.append(", stale-while-revalidate=")
+        .append(seconds_text(list.stale_while_revalidate))
+        .append("\r\n");
+    if (matches(call.request.if_none_match, etag)) {
+      response.status = 304;
+      co_return response;
+    }
+  }
+  response.body = served->list->first(wanted->limit);
+  co_return response;
+}
+
+Task<Result<Response>> get_article_stats(Call& call) {
+  const auto id = ItemId::parse(call.match.parameters[0], "id");
+  if (!id) co_return tl::unexpected(id.error());
+  const std::vector<ItemId> one(1, *id);
+  const auto stats = co_await call.services.hot.stats(one);
+  if (!stats) co_return tl::unexpected(stats.error());
+  if (!stats->front().known)
+    co_return fail(ErrorCode::kNotFound, "unknown_item", "id", "nothing was counted for it");
+  std::string out;
+  json::Writer writer(out);
+  write_stats(writer, stats->front(), call.services.settings);
+  co_return private_json(std::move(out));
+}
+
+Task<Result<Response>> get_stats(Call& call) {
+  const auto ids = parse_ids(call.target);
+  if (!ids) co_return tl::unexpected(ids.error());
+  const auto stats = co_await call.services.hot.stats(*ids);
+  if (!stats) co_return tl::unexpected(stats.error());
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object();
+  for (std::size_t i = 0; i < ids->size(); ++i) {
+    writer.key((*ids)[i].view());
+    write_stats(writer, (*stats)[i], call.services.settings);
+  }
+  writer.end_object();
+  co_return private_json(std::move(out));
+}
+
+}  // namespace freshet::handlers

@@ -1,0 +1,129 @@
+#include "fcgi/handlers/items.h"
+
+#include "core/base/json.h"
+#include "fcgi/handlers/parse_hot.h"
+
+namespace freshet::handlers {
+
+namespace {
+
+Result<ItemId> path_id(const Call& call) { return ItemId::parse(call.match.parameters[0], "id"); }
+
+Response json_response(std::string body) {
+  Response response;
+  response.headers = "Cache-Control: private, no-store\r\n";
+  response.body = std::move(body);
+  return response;
+}
+
+Response ok() { return json_response("{\"ok\":true}"); }
+
+Result<json::Value> parse_body(json::Document& document, std::string& text) {
+  const auto parsed = document.parse(text);
+  if (!parsed) return tl::unexpected(parsed.error());
+  return json::root_object(document);
+}
+
+struct Rejected {
+  std::size_t line;  // from 1
+  Error error;
+};
+
+struct Batch {
+  std::vector<feed::Item> items;
+  std::vector<Rejected> rejected;
+};
+
+// One item a line; empty lines are skipped.
+Batch parse_lines(std::string_view body, UnixSeconds now) {
+  Batch batch;
+  json::Document document;
+  std::size_t number = 0;
+  while (!body.empty()) {
+    const std::size_t end = body.find('\n');
+    std::string line(body.substr(0, end));
+    body.remove_prefix(end == std::string_view::npos ? body.size() : end + 1);
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const auto root = parse_body(document, line);
+    auto id = root.and_then([](json::Value object) { return json::required_id<ItemId>(object, "id"); });
+    auto item = id.and_then([&](const ItemId& known) { return parse_item(*root, known, now); });
+    if (item) {
+      batch.items.push_back(std::move(*item));
+    } else {
+      batch.rejected.push_back({number, item.error()});
+    }
+  }
+  return batch;
+}
+
+std::string render(std::size_t accepted, const std::vector<Rejected>& rejected) {
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object().key("accepted").unsigned_integer(accepted).key("rejected").begin_array();
+  for (const Rejected& line : rejected) {
+    writer.begin_object().key("line").unsigned_integer(line.line).key("code").string(line.error.reason);
+    if (!line.error.member.empty()) writer.key("member").string(line.error.member);
+    writer.end_object();
+  }
+  writer.end_array().end_object();
+  return out;
+}
+
+std::string render(const feed::Item& item) {
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object().key("id").string(item.id.view()).key("title").string(item.title);
+  if (!item.text.empty()) writer.key("text").string(item.text);
+  if (!item.url.empty()) writer.key("url").string(item.url);
+  if (!item.author.empty()) writer.key("author").string(item.author);
+  writer.key("tags").begin_array();
+  for (const TagName& tag : item.tags) writer.string(tag.view());
+  writer.end_array();
+  writer.key("published_at").integer(item.published_at.time_since_epoch().count());
+  if (item.update_time) writer.key("update_time").integer(item.update_time->time_since_epoch().count());
+  writer.key("hidden").boolean(item.hidden).end_object();
+  return out;
+}
+
+}  // namespace
+
+Task<Result<Response>> put_item(Call& call) {
+  const auto id = path_id(call);
+  if (!id) co_return tl::unexpected(id.error());
+  json::Document document;
+  const auto body = parse_body(document, call.request.body);
+  if (!body) co_return tl::unexpected(body.error());
+  const auto item = parse_item(*body, *id, wall_now());
+  if (!item) co_return tl::unexpected(item.error());
+  const auto written = co_await call.services.items.put(*item);
+  if (!written) co_return tl::unexpected(written.error());
+  co_return ok();
+}
+
+Task<Result<Response>> get_item(Call& call) {
+  const auto id = path_id(call);
+  if (!id) co_return tl::unexpected(id.error());
+  const auto item = co_await call.services.items.get(*id);
+  if (!item) co_return tl::unexpected(item.error());
+  co_return json_response(render(*item));
+}
+
+Task<Result<Response>> delete_item(Call& call) {
+  const auto id = path_id(call);
+  if (!id) co_return tl::unexpected(id.error());
+  const auto removed = co_await call.services.items.remove(*id);
+  if (!removed) co_return tl::unexpected(removed.error());
+  co_return ok();
+}
+
+Task<Result<Response>> post_items(Call& call) {
+  const Batch batch = parse_lines(call.request.body, wall_now());
+  if (!batch.items.empty()) {
+    const auto written = co_await call.services.bulk_items.put_many(batch.items);
+    if (!written) co_return tl::unexpected(written.error());
+  }
+  co_return json_response(render(batch.items.size(), batch.rejected));
+}
+
+}  // namespace freshet::handlers

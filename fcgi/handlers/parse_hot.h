@@ -1,0 +1,41 @@
+// Request bodies and parameters of the hot-article routes, as the use-cases want them. Pure.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "core/base/json.h"
+#include "core/base/settings.h"
+#include "core/feed/ports.h"
+#include "fcgi/http/target.h"
+
+namespace freshet::handlers {
+
+struct TrackBody {
+  feed::TrackEvent event;   // visitor still to be found; session empty when the body has none
+  ReaderId user;            // userId, empty when absent
+  std::string fingerprint;  // part of an anonymous visitor's fingerprint, empty when absent
+};
+// {articleId, userId?, dwellMs, sessionId?, fingerprint?, publishedAt?, eventId?}. dwellMs is an integer ≥ 0,
+// cut to the cap.
+Result<TrackBody> parse_track(json::Value body, std::int64_t dwell_cap_ms);
+
+// {articleId, publishedAt, fingerprint, eventId?}
+Result<feed::ViewEvent> parse_view(json::Value body);
+
+struct HotRequest {
+  feed::ListQuery query;
+  std::size_t limit = 10;
+  std::optional<UnixSeconds> at;
+};
+// ?model=&limit=&mode=&window=&tag=&at=. `now` bounds `at`: now..now + 365 days (a few seconds of the past
+// are taken as now).
+Result<HotRequest> parse_hot(const http::Target& target, UnixSeconds now);
+
+// ?ids=a,b: 1..100 ids.
+Result<std::vector<ItemId>> parse_ids(const http::Target& target);
+
+// The body of PUT /api/items/{id}, or a line of POST /api/items. `now` stands for an absent published_at.
+Result<feed::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds now);
+
+}  // namespace freshet::handlers

@@ -1,0 +1,37 @@
+#include "fcgi/handlers/routes.h"
+
+#include <array>
+
+#include "fcgi/handlers/hot.h"
+#include "fcgi/handlers/items.h"
+#include "fcgi/handlers/operation.h"
+
+namespace freshet::handlers {
+
+namespace {
+
+constexpr std::array kRoutes{
+    //    method           path                          zone             body       handler
+    Route{Method::kPost, "/api/track", Zone::kPublic, kBody, post_track},
+    Route{Method::kPost, "/api/views", Zone::kPublic, kBody, post_views},
+    Route{Method::kGet, "/api/hot", Zone::kPublic, 0, get_hot},
+    Route{Method::kGet, "/api/articles/{id}/stats", Zone::kInternal, 0, get_article_stats},
+    Route{Method::kGet, "/api/stats", Zone::kInternal, 0, get_stats},
+    Route{Method::kPut, "/api/items/{id}", Zone::kInternal, kBulkBody, put_item},
+    Route{Method::kGet, "/api/items/{id}", Zone::kInternal, 0, get_item},
+    Route{Method::kDelete, "/api/items/{id}", Zone::kInternal, 0, delete_item},
+    Route{Method::kPost, "/api/items", Zone::kInternal, kBulkBody, post_items},
+    Route{Method::kGet, "/health/live", Zone::kInternal, 0, get_live},
+    Route{Method::kGet, "/health/ready", Zone::kInternal, 0, get_ready},
+};
+
+}  // namespace
+
+std::vector<Route> routes(const Settings& settings) {
+  std::vector<Route> table(kRoutes.begin(), kRoutes.end());
+  table.push_back({Method::kGet, settings.pool.ping_path, Zone::kInternal, 0, get_ping});
+  table.push_back({Method::kGet, settings.pool.status_path, Zone::kInternal, 0, get_status});
+  return table;
+}
+
+}  // namespace freshet::handlers

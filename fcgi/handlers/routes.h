@@ -1,0 +1,32 @@
+// The HTTP interface as a table: one row a route. What a row says is enforced before its handler runs.
+#pragma once
+
+#include <vector>
+
+#include "core/async/task.h"
+#include "fcgi/handlers/services.h"
+#include "fcgi/http/router.h"
+#include "fcgi/http/target.h"
+
+namespace freshet::handlers {
+
+// One request on its way through a handler.
+struct Call {
+  Services& services;
+  Request& request;  // its body may be consumed
+  const http::Target& target;
+  const http::Match& match;
+};
+
+// Parse → use-case → render. An error becomes a problem document.
+using Handler = Task<Result<Response>> (*)(Call& call);
+using Route = http::Route<Handler>;
+
+// A body limit in the table stands for one of two settings.
+inline constexpr std::size_t kBody = 16 * 1024;            // gateway.max_body_bytes
+inline constexpr std::size_t kBulkBody = 8 * 1024 * 1024;  // gateway.max_bulk_body_bytes
+
+// The table; ping.path and pm.status_path stand where the settings want them. `settings` must outlive it.
+std::vector<Route> routes(const Settings& settings);
+
+}  // namespace freshet::handlers

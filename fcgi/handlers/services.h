@@ -1,0 +1,34 @@
+// What handlers may use: settings, use-cases' ports, who is asking, the counters of this worker. One per
+// worker.
+#pragma once
+
+#include <functional>
+
+#include "core/base/settings.h"
+#include "core/feed/hot_lists.h"
+#include "core/feed/ports.h"
+#include "fcgi/http/bots.h"
+#include "fcgi/http/identity.h"
+#include "fcgi/process/scoreboard.h"
+
+namespace freshet::handlers {
+
+struct Services {
+  const Settings& settings;
+  feed::HotStore& hot;
+  feed::ItemStore& items;
+  feed::ItemStore& bulk_items;  // the same over the bulk connection: for many at once
+  feed::HotLists& lists;
+  http::Identity& identity;
+  http::BotMatcher& bots;
+  Scoreboard& board;
+  WorkerSlot& slot;
+  std::function<bool()> redis_ready;
+
+  bool is_bot(std::string_view agent) { return settings.bots.enabled && bots.is_bot(agent); }
+  void count(Refusal reason) {
+    slot.refused[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+  }
+};
+
+}  // namespace freshet::handlers

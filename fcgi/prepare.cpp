@@ -1,0 +1,66 @@
+#include "fcgi/prepare.h"
+
+#include <sys/random.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "fcgi/http/identity.h"
+
+namespace freshet {
+
+namespace {
+
+// The file's content without the newline that editors leave at its end.
+Result<std::string> read_secret(const std::string& name) {
+  std::filesystem::path path = name;
+  const char* directory = std::getenv("CREDENTIALS_DIRECTORY");
+  if (path.is_relative() && directory != nullptr) path = std::filesystem::path(directory) / path;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return fail(ErrorCode::kInvalid, "bad_secret", {}, path.string() + ": cannot be read");
+  std::string secret{std::istreambuf_iterator<char>(file), {}};
+  while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
+  if (secret.empty()) return fail(ErrorCode::kInvalid, "bad_secret", {}, path.string() + ": is empty");
+  return secret;
+}
+
+}  // namespace
+
+std::string make_random_salt() {
+  std::string salt(32, '\0');
+  if (getrandom(salt.data(), salt.size(), 0) != static_cast<ssize_t>(salt.size())) std::abort();
+  return salt;
+}
+
+Result<Prepared> prepare(const Settings& settings, const std::string& random_salt) {
+  Prepared prepared;
+  prepared.salt = random_salt;
+  const auto read_into = [](const std::string& name, std::string& into) -> Result<void> {
+    if (name.empty()) return {};
+    auto secret = read_secret(name);
+    if (!secret) return tl::unexpected(secret.error());
+    into = std::move(*secret);
+    return {};
+  };
+  if (auto read = read_into(settings.identity.salt_file, prepared.salt); !read)
+    return tl::unexpected(read.error());
+  if (auto read = read_into(settings.redis.password_file, prepared.redis_password); !read) {
+    return tl::unexpected(read.error());
+  }
+  for (const auto& [kid, file] : settings.identity.token_key_files) {
+    if (auto read = read_into(file, prepared.tokens[kid]); !read) return tl::unexpected(read.error());
+  }
+  // A weak key or a bad kid is found here, before anything is forked.
+  const auto mode = http::identity_mode(settings.identity.mode);
+  if (auto identity = http::Identity::create(mode, prepared.salt, prepared.tokens); !identity) {
+    return tl::unexpected(identity.error());
+  }
+  auto bots = http::BotMatcher::create(settings.bots.allow);
+  if (!bots) return tl::unexpected(bots.error());
+  prepared.bots = std::make_shared<http::BotMatcher>(std::move(*bots));
+  return prepared;
+}
+
+}  // namespace freshet

@@ -1,0 +1,30 @@
+// What is prepared once in the master and inherited by every fork: secrets read from files and the compiled
+// crawler patterns. Holds no descriptor and no thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "core/base/result.h"
+#include "core/base/settings.h"
+#include "fcgi/http/bots.h"
+
+namespace freshet {
+
+struct Prepared {
+  std::string salt;                           // identity.salt_file, or random
+  std::map<std::string, std::string> tokens;  // identity.token_keys: kid → secret
+  std::string redis_password;                 // redis.password_file
+  std::shared_ptr<http::BotMatcher> bots;
+};
+
+// Reads the files that `settings` names; a relative name lies in $CREDENTIALS_DIRECTORY (systemd's
+// LoadCredential). Without a salt file `random_salt` is used: visitors are then new after a restart of the
+// master. Errors: kInvalid "bad_secret" or "bad_pattern".
+Result<Prepared> prepare(const Settings& settings, const std::string& random_salt);
+
+// 32 random bytes.
+std::string make_random_salt();
+
+}  // namespace freshet
