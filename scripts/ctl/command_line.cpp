@@ -1,0 +1,166 @@
+#include "scripts/ctl/command_line.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <functional>
+#include <memory>
+
+#include "scripts/ctl/check.h"
+#include "scripts/ctl/import.h"
+#include "scripts/ctl/replay.h"
+#include "scripts/ctl/status.h"
+
+namespace freshet::ctl {
+namespace {
+
+constexpr int kMostConnections = 1024;
+
+using Run = std::function<Result<int>(const Target&)>;
+
+const char* const kTimes = "RFC 3339 or unix seconds, in the log's own time";
+
+Run import_command(CLI::App& app) {
+  auto options = std::make_shared<ImportOptions>();
+  app.add_option("FILE", options->file, "items, one JSON object a line (id, title, published_at, tags, …)")
+      ->required();
+  app.add_flag(
+      "--shift-to-now", options->shift_to_now,
+      "move published_at and update_time so that the log that is replayed next ends when its replay does");
+  app.add_option("--events", options->events, "that log (default: events.ndjson beside FILE)");
+  app.add_option("--speed", options->speed, "the speed it will be replayed at")->capture_default_str();
+  app.add_flag("-q,--quiet", options->quiet, "no progress");
+  return [options](const Target& target) { return run_import(*options, target); };
+}
+
+void replay_over_http(CLI::App& app, ReplayOptions& options) {
+  app.add_option("--speed", options.speed, "seconds of the log played in a second (600 or 600x), or max")
+      ->capture_default_str();
+  app.add_option("--connections", options.connections, "kept connections, each with one request at a time")
+      ->check(CLI::Range(1, kMostConnections))
+      ->capture_default_str();
+  app.add_option("--route", options.route, "what each event is reported to")
+      ->check(CLI::IsMember({"track", "views", "both"}))
+      ->capture_default_str();
+  app.add_flag(
+      "--shift-to-now", options.shift_to_now,
+      "move publish times so that the log ends when the replay does; without, they stay as they were");
+  app.add_flag("--loop", options.loop, "begin again at the end, for ever");
+  app.add_flag("--event-ids", options.event_ids, "send an eventId, and a report again whose reply was lost");
+  app.add_option("--user-agent", options.user_agent, "of events whose log has none")->capture_default_str();
+  app.add_flag("--strict", options.strict, "exit status 1 when any request was not accepted");
+  app.add_flag("-q,--quiet", options.quiet, "no progress");
+}
+
+Run replay_command(CLI::App& app) {
+  auto options = std::make_shared<ReplayOptions>();
+  app.add_option("LOG", options->log,
+                 "an events.ndjson, or a directory with one or with Deskdrop's users_interactions.csv")
+      ->required();
+  app.add_option("--from", options->from, std::string("leave out what came before: ") + kTimes)
+      ->type_name("TIME");
+  app.add_option("--until", options->until, "leave out what came at this time or later")->type_name("TIME");
+  app.add_option("--type", options->types, "only events of this type (VIEW, vote, …); may be repeated");
+  app.add_option("--limit", options->limit, "the first N events; with --at, the length of the list (20)")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  replay_over_http(app, *options);
+  app.add_option("--at", options->at, std::string("send nothing; print the list as it stood then: ") + kTimes)
+      ->type_name("TIME");
+  app.add_option("--model", options->model, "with --at: which list")
+      ->check(CLI::IsMember({"views", "engagement"}))
+      ->capture_default_str();
+  app.add_option("--mode", options->mode, "with --at --model views")
+      ->check(CLI::IsMember({"accumulate", "current"}))
+      ->capture_default_str();
+  app.add_flag("--json", options->json, "with --at: as JSON");
+  app.footer(
+      "Dwell is in milliseconds. Deskdrop has none: an event's dwell is the time to the next event of its "
+      "session, at "
+      "most 180,000 ms, and 0 for the last one.\nA log without sessions gets them: 30 minutes of the log "
+      "without an event "
+      "of a reader end one. The window in which the service counts a\nreader's views of an item once passes "
+      "in "
+      "real time, so at high speeds more of them are dedup.");
+  return [options](const Target& target) { return run_replay(*options, target); };
+}
+
+Run check_command(CLI::App& app) {
+  auto options = std::make_shared<CheckOptions>();
+  app.add_flag("--sweep", options->sweep,
+               "remove what is stale: members without counters, tags' members without items, …");
+  app.add_option("--expect-pv", options->expect_pv, "what the page views of all items must add up to");
+  app.add_option("--expect-views", options->expect_views,
+                 "what the counted views of all items must add up to");
+  app.add_flag("--strict", options->strict, "odd and stale things are violations too");
+  app.add_flag("-q,--quiet", options->quiet, "no progress");
+  app.footer(
+      "Exit status 1 when violations remain. Serving goes on meanwhile; do not expect sums while events come "
+      "in.");
+  return [options](const Target& target) { return run_check(*options, target); };
+}
+
+Run rebuild_command(CLI::App&) {
+  return [](const Target& target) { return run_rebuild_rank(target); };
+}
+
+Run status_command(CLI::App& app) {
+  auto options = std::make_shared<StatusOptions>();
+  app.add_flag("--json", options->json, "the pool's own JSON");
+  app.add_option("--socket", options->socket, "the pool's unix socket, for the length of its listen queue");
+  return [options](const Target& target) { return run_status(*options, target); };
+}
+
+struct Command {
+  const char* name;
+  const char* help;
+  Run (*options)(CLI::App&);
+};
+constexpr std::array kCommands{
+    Command{"import", "Put items into the service, from an NDJSON file", import_command},
+    Command{"replay", "Play a log of events through HTTP, or compute a list of the past from it",
+            replay_command},
+    Command{"check", "Verify what must hold in a running instance's Redis", check_command},
+    Command{"rebuild-rank", "Make hot:rank anew from the counters, after a change of half-life or weights",
+            rebuild_command},
+    Command{"status", "What the pool says of itself, and the length of its listen queue", status_command},
+};
+
+void add_target(CLI::App& app, Target& target) {
+  app.add_option("--state", target.state, "an instance that scripts/run --state DIR started")
+      ->type_name("DIR");
+  app.add_option(
+         "--base", target.base,
+         std::string("the internal server: http://host:port or unix:///path (default ") + kDefaultBase + ")")
+      ->type_name("URL");
+  app.add_option("--redis", target.redis, "unix:///path or redis://[user:password@]host[:port][/db]")
+      ->type_name("URL");
+  app.add_option("--config", target.config, "the service's freshet.toml: Redis, key prefix, weights, caps")
+      ->type_name("FILE");
+}
+
+int run(const Command& command, const Run& body, const Target& target) {
+  const Result<int> status = body(target);
+  if (status) return *status;
+  const Error& error = status.error();
+  std::string line = error.detail.empty() ? std::string(error.reason) : error.detail;
+  while (line.ends_with('\n')) line.pop_back();
+  fmt::print(stderr, "freshetctl {}: {}\n", command.name, line);
+  return 1;
+}
+
+}  // namespace
+
+void add_commands(CLI::App& app, int& status) {
+  app.require_subcommand(1);
+  app.fallthrough();  // --state and its like may stand before or after the subcommand
+  auto target = std::make_shared<Target>();
+  add_target(app, *target);
+  for (const Command& command : kCommands) {
+    CLI::App* sub = app.add_subcommand(command.name, command.help);
+    sub->callback(
+        [&command, target, &status, body = command.options(*sub)] { status = run(command, body, *target); });
+  }
+}
+
+}  // namespace freshet::ctl

@@ -1,0 +1,69 @@
+// HTTP/1.1 over kept connections, to a TCP port or a unix socket.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "core/base/result.h"
+#include "core/base/time.h"
+
+namespace freshet::ctl {
+
+struct HttpAddress {
+  std::string unix_path;   // set for a unix socket, else empty
+  std::string host, port;  // of TCP
+  std::string shown;       // the URL, for people and error lines
+};
+
+// http://host[:port] (port 80 when absent) or unix:///path/to.sock. Errors: kInvalid, "bad_url".
+Result<HttpAddress> parse_http_url(std::string_view url);
+
+struct HttpRequest {
+  std::string_view method = "GET";
+  std::string path;
+  std::string body;
+  std::string_view content_type = "application/json";
+  std::string_view user_agent;
+};
+struct HttpReply {
+  int status = 0;
+  std::string body;
+};
+
+// One connection, made when it is first needed and again after the server closed it or an error. One request
+// at a time.
+class HttpConnection {
+ public:
+  // `timeout` bounds connecting and each exchange. `address` must outlive this.
+  HttpConnection(boost::asio::any_io_executor executor, const HttpAddress& address, milliseconds timeout);
+  ~HttpConnection();
+  HttpConnection(HttpConnection&&) noexcept;
+
+  // Errors: kUnavailable, "no_connection" — nothing was sent; kUnknownOutcome, "no_reply" — sent, but no
+  // reply came.
+  boost::asio::awaitable<Result<HttpReply>> exchange(const HttpRequest& request);
+
+ private:
+  struct Wire;
+  std::unique_ptr<Wire> wire_;
+};
+
+// exchange() for callers that are no coroutines. Blocks.
+class BlockingHttp {
+ public:
+  BlockingHttp(HttpAddress address, milliseconds timeout);
+  Result<HttpReply> exchange(const HttpRequest& request);
+  const HttpAddress& address() const { return address_; }
+
+ private:
+  const HttpAddress address_;
+  boost::asio::io_context io_;
+  HttpConnection connection_;
+};
+
+}  // namespace freshet::ctl

@@ -1,0 +1,54 @@
+// What a long job says of itself: one line that is written over on a terminal, a line every ten seconds
+// elsewhere.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string>
+
+namespace freshet::ctl {
+
+using Nanoseconds = std::chrono::nanoseconds;
+
+struct Progress {
+  std::int64_t done = 0;
+  std::int64_t total = 0;  // 0: not known
+  Nanoseconds elapsed{0};
+  std::optional<Nanoseconds> left;  // absent: as the rate so far says
+};
+
+// 72,312
+std::string grouped(std::int64_t number);
+// 42 s, 3:05 min, 2:07:09 h; 850 ms below a second.
+std::string in_words(Nanoseconds span);
+// "[########............]  43 %  31,000 of 72,312  9,812/s  ETA 4 s"; without a total "31,000  9,812/s".
+std::string bar(const Progress& progress);
+
+class ProgressLine {
+ public:
+  using Clock = std::chrono::steady_clock;
+  // `out` is a terminal or not; `quiet`: nothing is written.
+  ProgressLine(std::FILE* out, bool quiet);
+  ~ProgressLine() { clear(); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  // Writes bar(progress) and `more` when it is time for it: 5 times a second, or every 10 s. `total` and
+  // `elapsed` as there.
+  void show(const Progress& progress, const std::string& more = {});
+  // Takes the line away from a terminal, before something else is written.
+  void clear();
+  Nanoseconds interval() const { return interval_; }
+
+ private:
+  std::FILE* out_;
+  bool quiet_;
+  bool terminal_;
+  bool shown_ = false;
+  Nanoseconds interval_;
+  Clock::time_point next_;
+};
+
+}  // namespace freshet::ctl

@@ -1,0 +1,19 @@
+// freshetctl status: what the pool says of itself, and what only the kernel knows.
+#pragma once
+
+#include "scripts/ctl/target.h"
+
+namespace freshet::ctl {
+
+struct StatusOptions {
+  bool json = false;   // /status?json as it is
+  std::string socket;  // the pool's unix socket; empty: as the configuration says
+};
+
+// Errors: the service does not answer.
+Result<int> run_status(const StatusOptions& options, const Target& target);
+
+// freshetctl rebuild-rank: hot:rank anew from the counters, with the configuration's half-life and weights.
+Result<int> run_rebuild_rank(const Target& target);
+
+}  // namespace freshet::ctl

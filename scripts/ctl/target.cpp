@@ -1,0 +1,75 @@
+#include "scripts/ctl/target.h"
+
+#include <filesystem>
+
+#include "core/base/config.h"
+#include "scripts/ctl/event_log.h"
+
+namespace freshet::ctl {
+namespace {
+
+std::string in_state(const Target& target, const char* name) {
+  return (std::filesystem::path(target.state) / name).string();
+}
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find_first_of("\r\n")); }
+
+// "name=value" lines, as scripts/run writes them.
+std::string value_of(const std::string& text, const std::string& name) {
+  const std::string lines = "\n" + text;
+  const std::size_t at = lines.find("\n" + name + "=");
+  return at == std::string::npos ? std::string() : first_line(lines.substr(at + name.size() + 2));
+}
+
+std::string config_path(const Target& target) {
+  if (!target.config.empty() || target.state.empty()) return target.config;
+  const std::string path = in_state(target, "etc/freshet.toml");
+  return exists(path) ? path : std::string();
+}
+
+}  // namespace
+
+Result<HttpAddress> http_address(const Target& target) {
+  if (!target.base.empty()) return parse_http_url(target.base);
+  if (target.state.empty()) return parse_http_url(kDefaultBase);
+  if (const auto url = read_file(in_state(target, "run/internal.url")))
+    return parse_http_url(first_line(*url));
+  if (const auto instance = read_file(in_state(target, "run/instance"))) {
+    if (const auto port = value_of(*instance, "internal_port"); !port.empty()) {
+      return parse_http_url("http://127.0.0.1:" + port);
+    }
+  }
+  return fail(ErrorCode::kNotFound, "no_instance", {}, "no instance runs in " + target.state);
+}
+
+Result<Settings> settings_of(const Target& target) {
+  const std::string path = config_path(target);
+  if (path.empty()) return Settings();
+  auto loaded = load_config(path);
+  if (!loaded) return tl::unexpected(loaded.error());
+  return std::move(loaded->settings);
+}
+
+Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings) {
+  if (!target.redis.empty()) return redis::parse_url(target.redis);
+  if (config_path(target).empty() && !target.state.empty()) {
+    return redis::parse_url("unix://" + in_state(target, "run/redis.sock"));
+  }
+  auto endpoint = redis::parse_url(settings.redis.url);
+  if (!endpoint) return endpoint;
+  if (settings.redis.db != 0) endpoint->db = settings.redis.db;
+  if (!settings.redis.username.empty()) endpoint->username = settings.redis.username;
+  if (!settings.redis.password_file.empty()) {
+    const auto password = read_file(settings.redis.password_file);
+    if (!password) return tl::unexpected(password.error());
+    endpoint->password = first_line(*password);
+  }
+  return endpoint;
+}
+
+}  // namespace freshet::ctl

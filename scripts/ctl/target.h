@@ -1,0 +1,32 @@
+// Where the running service is: from --state, --base, --redis and --config.
+#pragma once
+
+#include <string>
+
+#include "core/async/redis_url.h"
+#include "core/base/settings.h"
+#include "scripts/ctl/http_client.h"
+
+namespace freshet::ctl {
+
+struct Target {
+  std::string state;   // --state DIR: an instance that scripts/run started there
+  std::string base;    // --base URL: http://host:port or unix:///path/to.sock
+  std::string redis;   // --redis URL
+  std::string config;  // --config FILE: freshet.toml
+};
+
+// The internal server: --base, else the instance in --state (run/internal.url, or the port in run/instance),
+// else http://127.0.0.1:8081. Errors: kInvalid, kNotFound "no_instance".
+Result<HttpAddress> http_address(const Target& target);
+// The configuration: --config, else DIR/etc/freshet.toml where there is one, else the shipped defaults.
+Result<Settings> settings_of(const Target& target);
+// Redis: --redis, else what a configuration that was found says, else DIR/run/redis.sock, else the shipped
+// default.
+Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings);
+
+inline constexpr const char* kDefaultBase = "http://127.0.0.1:8081";
+// How long freshetctl waits for a reply of Redis: it may read much at once, and nobody waits for it.
+inline constexpr milliseconds kRedisTimeout{10000};
+
+}  // namespace freshet::ctl

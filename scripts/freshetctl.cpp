@@ -1,0 +1,25 @@
+// freshetctl: what people and timers do with a running Freshet. The work is done in scripts/ctl.
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <iostream>
+
+#include "scripts/ctl/command_line.h"
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Tool of the Freshet service. Times are RFC 3339 or unix seconds; spans are seconds unless a unit is "
+      "named.",
+      "freshetctl");
+  app.set_version_flag("-v,--version", FRESHET_VERSION);
+  int status = 0;
+  try {
+    freshet::ctl::add_commands(app, status);
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  } catch (const std::exception& error) {
+    std::cerr << "freshetctl: " << error.what() << '\n';
+    return 1;
+  }
+  return status;
+}
