@@ -160,7 +160,8 @@ Task<Result<ServedList>> HotLists::at(const ListQuery& query, UnixSeconds at) {
 
 Task<Result<std::string>> HotLists::build(const ListQuery& query, UnixSeconds at) {
   const bool is_current = query.model == Model::kViews && query.mode == ViewsMode::kCurrent;
-  auto scored = co_await (is_current ? current(query, at) : walk(query));
+  auto ranking = is_current ? current(query, at) : walk(query);
+  auto scored = co_await ranking;
   if (!scored) co_return tl::unexpected(scored.error());
   std::vector<ItemId> ids;
   ids.reserve(scored->size());

@@ -144,8 +144,9 @@ Task<Result<Response>> get_hot(Call& call) {
   const auto wanted = parse_hot(call.target, wall_now());
   if (!wanted) co_return tl::unexpected(wanted.error());
   feed::HotLists& lists = services.lists;
-  const auto served = co_await (wanted->at ? lists.at(wanted->query, *wanted->at)
-                                           : lists.get(wanted->query, std::chrono::steady_clock::now()));
+  auto reading = wanted->at ? lists.at(wanted->query, *wanted->at)
+                            : lists.get(wanted->query, std::chrono::steady_clock::now());
+  const auto served = co_await reading;
   if (!served) co_return tl::unexpected(served.error());
   Response response;
   if (served->degraded) {
