@@ -98,6 +98,7 @@ TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "a hidden item leaves every list at once a
   REQUIRE(f.listed_anywhere("a"));
   f.put(f.news("a", f.now() - seconds{3600}, true));
   CHECK_FALSE(f.listed_anywhere("a"));
+  CHECK_FALSE(f.score(f.keys().published(), "a"));
   CHECK(f.listed_anywhere("b"));
   f.read_and_view("a", "v2");
   CHECK_FALSE(f.listed_anywhere("a"));
@@ -195,6 +196,7 @@ TEMPLATE_TEST_CASE_METHOD_SIG(Placed,
   f.put(f.news("a", date, true));
   f.put(f.news("b", date - seconds{86400}));
   f.later.flush();
+  CHECK_FALSE(f.score(f.keys().current(date.time_since_epoch().count() / 3600), "b"));
   CHECK_FALSE(f.listed_anywhere("a"));
   CHECK(f.current_ids() == std::vector<std::string>{"b"});
   CHECK(wait(f.hot->bucket_heads({date.time_since_epoch().count() / 3600}, 0, 10))->empty());

@@ -182,5 +182,8 @@ TEST_CASE_METHOD(ListFixture, "a page reads a bounded number of members however 
   REQUIRE(page);
   CHECK(page->items.empty());
   CHECK(page->next == 2000);
+  const auto small = wait(hot->rank_page(engagement(seconds{0}, "t"), 3400, 10));
+  REQUIRE(small);
+  CHECK(small->items.size() == 10);
   CHECK(walk(engagement(seconds{0}, "t")).size() == 1500);
 }

@@ -139,7 +139,7 @@ TEST_CASE_METHOD(Fixture,
   raw_track(*this, "old", "0", std::to_string(before.time_since_epoch().count()));
   raw_track(*this, "ahead", "0", std::to_string((now() + seconds{99999}).time_since_epoch().count()));
   CHECK(stats("old").first == before);
-  CHECK(stats("ahead").first <= now());
+  CHECK(store::whole(text(command("GET", keys().first_ts("ahead")))) <= now().time_since_epoch().count());
 }
 
 TEST_CASE_METHOD(Fixture, "with items.unknown = reject an unknown item is an error and leaves nothing",
@@ -267,4 +267,36 @@ TEST_CASE_METHOD(Fixture, "weights of zero give no place in the rank and no infi
   open();
   CHECK(track(report("a", "v", 0)).score == 0);
   CHECK_FALSE(exists(keys().rank()));
+}
+
+TEST_CASE_METHOD(Fixture, "an event replayed from before the article's date does not multiply the score",
+                 "[track]") {
+  track(report("a", "v", 0));
+  const auto long_ago = now() - seconds{10 * 86400};
+  const std::string reply =
+      text(raw_track(*this, "a", "0", std::to_string(long_ago.time_since_epoch().count())));
+  CHECK(store::whole(reply.substr(reply.rfind(' ') + 1)) <= 8);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "an item ahead of its date is ranked by its last event, in stats and in a rebuilt rank too",
+                 "[track]") {
+  const auto half_life = settings.engagement.half_life;
+  track(report("a", "v", 0));
+  put(item("a", now() + seconds{86400}));
+  CHECK(rank::score_at(*stats("a").rank_key, now(), half_life) <= 4.001);
+  const auto last_event = now() - seconds{100};
+  command("HSET", keys().item("a"), "early", last_event.time_since_epoch().count());
+  CHECK(stats("a").first == last_event);
+  REQUIRE(wait(store::rebuild_rank(redis, settings, keys())));
+  CHECK(*stats("a").rank_key == Approx(rank::rank_key(4, last_event, half_life)).epsilon(1e-14));
+  // Its date has come: the date counts again.
+  const auto date = now() - seconds{50};
+  command("HSET", keys().item("a"), "published_at", date.time_since_epoch().count());
+  track(report("a", "w", 0));
+  CHECK(stats("a").first == date);
+  auto hidden = item("b", now() + seconds{86400});
+  hidden.hidden = true;
+  put(hidden);
+  CHECK(stats("b").first <= now());
 }

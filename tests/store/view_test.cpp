@@ -120,6 +120,7 @@ TEST_CASE_METHOD(Fixture, "hot:score is the sum of what each view added", "[view
 TEST_CASE_METHOD(Fixture, "an accumulated score goes on after the counters expired, as the seed's does",
                  "[view]") {
   view(seen("a", "f"));
+  view(seen("a", "h"));
   const double before = score(keys().score(), "a").value_or(0);
   command("DEL", keys().views("a"));
   const double inc = view(seen("a", "g")).score_inc;
@@ -156,4 +157,25 @@ TEST_CASE_METHOD(Fixture, "the index forgets buckets that are gone and bounds th
   REQUIRE(left->size() == 1);
   CHECK(left->front().hour == 1000);
   CHECK(left->front().best_total == 7);
+}
+
+TEST_CASE_METHOD(Fixture, "a bucket's bound is the greatest total in it, not the last", "[view]") {
+  for (const std::string id : {"a", "b"}) put(item(id, now() - seconds{86400}));
+  view(seen("a", "f1"));
+  view(seen("a", "f2"));
+  view(seen("b", "f1"));
+  const auto bounds = wait(hot->buckets());
+  REQUIRE(bounds);
+  REQUIRE(bounds->size() == 1);
+  CHECK(bounds->front().best_total == 6);
+}
+
+TEST_CASE_METHOD(Fixture, "a member left in the bucket of another hour is dropped, not served", "[view]") {
+  command("ZADD", keys().current(1000), 7, "a", 5, "b");
+  command("ZADD", keys().published(), 1000 * 3600, "b", 2000 * 3600, "a");
+  const auto heads = wait(hot->bucket_heads({1000}, 0, 5));
+  REQUIRE(heads);
+  REQUIRE(heads->size() == 1);
+  CHECK(heads->front().item.str() == "b");
+  CHECK_FALSE(score(keys().current(1000), "a"));
 }
