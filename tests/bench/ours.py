@@ -82,7 +82,7 @@ class Ours:
             and not os.path.isdir(os.path.join(directory, name))])
         moved = config.replace(self.state, copy)
         with open(config, encoding="utf-8") as file:
-            text = file.read().replace(self.state, copy)
+            text = file.read().replace(self.state + "/", copy + "/")
         with open(moved, "w", encoding="utf-8") as file:
             file.write(text)
         program = os.readlink(f"/proc/{self.master_pid()}/exe")
@@ -103,7 +103,7 @@ def milliseconds_to_ready(argv, directory):
                 pass
             return (time.monotonic() - started) * 1e3
         except TimeoutError:
-            raise BenchError(f"{argv[0]} was not ready within {READY_LIMIT_S} s") from None
+            raise BenchError(f"{argv[0]} was not ready within {READY_LIMIT_S} s: {server.log_tail()}") from None
         finally:
             server.stop()
             os.unlink(path)

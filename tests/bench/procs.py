@@ -70,10 +70,10 @@ class Server:
         """Returns when `address` accepts; raises with the end of the log when the process died or took too long."""
         wait_until(lambda: accepts(address) or self._process.poll() is not None, f"{self.name} at {address}")
         if self._process.poll() is not None:
-            raise BenchError(f"{self.name} ended with status {self._process.returncode}: {self._log_tail()}")
+            raise BenchError(f"{self.name} ended with status {self._process.returncode}: {self.log_tail()}")
         return self
 
-    def _log_tail(self):
+    def log_tail(self):
         with open(self._log_path, encoding="utf-8", errors="replace") as log:
             return log.read()[-600:].strip()
 
