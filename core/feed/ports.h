@@ -159,9 +159,9 @@ struct Item {
 class ItemStore {
  public:
   virtual ~ItemStore() = default;
-  // 1 RTT each (put_many: one pipeline of at most 500 items). Writing an item re-keys its ranks when
-  // published_at, hidden or tags changed, and tells every worker to drop its lists when one could show it
-  // wrongly.
+  // 2 RTT each (put_many: for every 500 items): what it was, then one atomic script. Writing an item re-keys
+  // its ranks when published_at, hidden or tags changed, and tells every worker to drop its lists when one
+  // could show it wrongly.
   virtual Task<Result<void>> put(const Item& item) = 0;
   virtual Task<Result<void>> put_many(const std::vector<Item>& items) = 0;
   virtual Task<Result<void>> remove(const ItemId& id) = 0;
