@@ -25,7 +25,8 @@ class Fake {
   }
 
   int run() {
-    if (behaviour() != "never") say('R');
+    const bool ready = behaviour() != "never" && !(behaviour() == "half" && context_.slot % 2 == 1);
+    if (ready) say('R');
     while (!(draining_ && connections_.empty())) {
       turned();
       std::vector<pollfd> fds{{signals_, POLLIN, 0}, {draining_ ? -1 : context_.listen_fd, POLLIN, 0}};

@@ -2,6 +2,7 @@
 //   serve (or anything else)  gets ready and answers
 //   die                       ends with status 3 before it is ready; counts its start in slot.requests
 //   never                     is never ready
+//   half                      is ready in an even slot, never in an odd one, and answers in both
 //   stubborn                  gets ready and then ignores every signal
 //   throw                     an exception leaves it
 // On a connection each byte is a command: p → "<pid> <generation> <ping.response>\n"; x → 'X' to the master;

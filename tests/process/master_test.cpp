@@ -164,6 +164,27 @@ TEST_CASE("a reload that cannot be is reported and the old workers serve on", "[
   CHECK(master.ask().generation == 1);
 }
 
+TEST_CASE("a reload that is given up lets the new workers finish what they had taken", "[process]") {
+  TestMaster master(kTwo, 0us, 1s);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  master.write_config(kTwo + "ping.response = \"half\"");
+  master.signal(SIGHUP);
+  // A connection to the new worker that is ready: the one in an even slot.
+  std::vector<std::unique_ptr<Client>> clients;
+  pid_t taken_by = 0;
+  REQUIRE(eventually([&] {
+    clients.push_back(std::make_unique<Client>(master.socket()));
+    const Reply reply = parse_reply(clients.back()->ask());
+    for (std::size_t i = 0; i < master.board().slots().size(); i += 2)
+      if (reply.generation == 2 && master.board().slots()[i].pid == reply.pid) taken_by = reply.pid;
+    return taken_by != 0;
+  }));
+  CHECK(contains(master.notified("READY=1"), "not ready in time"));
+  CHECK(parse_reply(clients.back()->ask()).pid == taken_by);
+  clients.clear();
+  CHECK(eventually([&] { return master.ready(2) && !alive(taken_by); }));
+}
+
 TEST_CASE("another listen address at a reload is refused", "[process]") {
   TestMaster master(kTwo);
   REQUIRE_FALSE(master.notified("READY=1").empty());
