@@ -2,6 +2,7 @@
 
 import os
 import socket
+import time
 
 from procs import BenchError, Server, wait_until
 
@@ -17,6 +18,7 @@ save ""
 daemonize no
 """
 REWRITE_LIMIT_S = 120
+QUIET_S = 0.15
 
 
 class RedisClient:
@@ -52,11 +54,13 @@ class RedisClient:
             return [self._reply() for _ in range(int(rest))]
         raise BenchError(f"Redis said {line!r}")
 
-    def info(self, field):
-        for line in self.run("INFO").decode().splitlines():
+    def info(self, field, default=None):
+        for line in self.run("INFO", "everything").decode().splitlines():
             if line.startswith(field + ":"):
                 return line.partition(":")[2]
-        raise BenchError(f"Redis knows no {field}")
+        if default is None:
+            raise BenchError(f"Redis knows no {field}")
+        return default
 
 
 def _encode(words):
@@ -83,7 +87,16 @@ class RedisServer:
 
 
 def empty(client):
-    """Drops every key and shrinks the append-only file, so that each turn starts from the same state."""
+    """Drops every key and shrinks the append-only file, so that each turn starts from the same state.
+
+    Requests that wrk gave up at the end of a turn may still be under way: waits until no more scripts come in.
+    """
+    def quiet():
+        before = client.info("cmdstat_evalsha", "none")
+        time.sleep(QUIET_S)
+        return client.info("cmdstat_evalsha", "none") == before
+
+    wait_until(quiet, "Redis to be idle")
     client.run("FLUSHALL", "SYNC")
     compact(client)
 
