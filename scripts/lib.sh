@@ -58,7 +58,7 @@ gone() { ! is_same "$1" "$2"; }
 end_process() {
   is_same "$1" "$2" || return 0
   kill "-$3" "$1" 2>/dev/null || true
-  wait_for 10 gone "$1" "$2" && return
+  wait_for 10 gone "$1" "$2" && return 0  # a bare return in a trap gives the status from before it
   is_same "$1" "$2" && kill -KILL "$1" 2>/dev/null
   wait_for 5 gone "$1" "$2" || true
 }
