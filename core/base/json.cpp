@@ -5,7 +5,6 @@
 
 #include <array>
 #include <charconv>
-#include <cstring>
 #include <limits>
 
 #include "core/base/utf8.h"
@@ -31,6 +30,8 @@ class Builder {
  public:
   Builder(std::vector<Node>& nodes, const Limits& limits) : nodes_(nodes), limits_(limits) {}
 
+  // The names are RapidJSON's.
+  // NOLINTBEGIN(readability-identifier-naming)
   bool Null() { return add(Kind::kNull) != nullptr; }
   bool Bool(bool value) {
     Node* node = add(Kind::kBool);
@@ -52,6 +53,7 @@ class Builder {
   bool Int64(std::int64_t) { return false; }
   bool Uint64(std::uint64_t) { return false; }
   bool Double(double) { return false; }
+  // NOLINTEND(readability-identifier-naming)
 
   std::string_view problem() const { return problem_; }
 
@@ -133,7 +135,7 @@ Result<void> Document::parse(std::string& text, const Limits& limits) {
   nodes_.clear();
   if (text.starts_with(kByteOrderMark)) return bad_json("begins with a byte order mark");
   // RapidJSON would take a NUL for the end of the text.
-  if (std::memchr(text.data(), 0, text.size()) != nullptr) return bad_json("contains a NUL byte");
+  if (text.find('\0') != std::string::npos) return bad_json("contains a NUL byte");
 
   // The reader's own stack: a byte a level and a count a container. It grows on the heap beyond this.
   alignas(std::max_align_t) std::array<char, 2048> memory;

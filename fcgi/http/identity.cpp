@@ -49,7 +49,7 @@ std::string_view cookie_value(std::string_view header, std::string_view name) {
 }
 
 std::string address_class(std::string_view address) {
-  const std::string text(address);
+  std::string text(address);
   std::array<char, sizeof(in6_addr)> bytes{};
   if (inet_pton(AF_INET, text.c_str(), bytes.data()) == 1) return {bytes.data(), 4};
   if (inet_pton(AF_INET6, text.c_str(), bytes.data()) != 1) return text;
@@ -95,7 +95,8 @@ Result<Who> Identity::identify(const Request& request, const Claim& claim, UnixS
   Who who;
   auto verified = verified_reader(request, now);
   if (!verified) return tl::unexpected(verified.error());
-  who.reader = believes_claims(request.zone) && !claim.reader.empty() ? claim.reader : std::move(*verified);
+  const bool claimed = believes_claims(request.zone) && !claim.reader.empty();
+  who.reader = claimed ? claim.reader : *verified;
   if (!who.reader.empty()) {
     who.visitor = visitor('u', short_text(salt_.of_fields({"reader", who.reader.view()})));
     return who;

@@ -110,6 +110,7 @@ TEST_CASE("an escaped NUL is a character like others", "[json]") {
 
 TEST_CASE("a byte order mark is refused", "[json]") {
   refused("\xEF\xBB\xBF{}");
+  CHECK(Parsed("\xEF\xBB\xBF{}").result.error().detail == "begins with a byte order mark");
   refused("\xFE\xFF{}");
   refused("\xFF\xFE{}");
 }

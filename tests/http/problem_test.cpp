@@ -68,6 +68,7 @@ TEST_CASE("what is only for the log is not served", "[problem]") {
     CHECK(response.body.find("secret") == std::string::npos);
   }
   CHECK(member(problem({ErrorCode::kInternal, "redis_type", {}, {}}), "code") == "internal");
+  CHECK(member(problem({ErrorCode::kInternal, "bad_id", {}, {}}), "code") == "internal");
   CHECK(member(problem({ErrorCode::kUnavailable, "redis_noauth", {}, {}}), "code") == "unavailable");
   CHECK(member(problem({ErrorCode::kUnavailable, "spool_full", {}, {}}), "code") == "spool_full");
 }
