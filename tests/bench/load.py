@@ -37,6 +37,7 @@ class Turn:
 
 def run(contender, connections, seconds, script_args=()):
     """Runs wrk for `seconds` with `connections` kept connections; one thread, closed loop."""
+    queued = contender.deployment.queued_writes()
     groups = contender.deployment.groups()
     before = {name: procs.cpu_us(pids) for name, pids in groups.items()}
     with start(contender, connections, seconds, script_args) as wrk:
@@ -47,6 +48,9 @@ def run(contender, connections, seconds, script_args=()):
     turn.progress = dict(progress, opened=connections)
     if turn.failed():
         turn.problems.append(f"errors {turn.errors}")
+    queued = contender.deployment.queued_writes() - queued
+    if queued:
+        turn.problems.append(f"{queued} reports were queued, not counted at once")
     if not progress["watched"]:
         turn.problems.append("no connection lived long enough to be watched")
     if progress["stalled"]:

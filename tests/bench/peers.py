@@ -100,6 +100,9 @@ class Peer:
     def port_of(self, _contender):
         return self.port
 
+    def queued_writes(self):
+        return 0
+
     def redis_client(self):
         return self.redis.client if self.redis else None
 
