@@ -30,7 +30,8 @@ Options parse_options(int argc, char* const argv[]);
 std::string help_text();
 std::string version_text();
 
-// -t and -tt: warnings, errors and the verdict, a line each. Returns the exit status: 0, or 78 (sysexits.h: configuration).
+// -t and -tt: warnings, errors and the verdict, a line each. Returns the exit status: 0, or 78 (sysexits.h:
+// configuration).
 int test_config(const Options& options, std::ostream& out);
 
 }  // namespace freshet

@@ -78,7 +78,7 @@ tl::expected<std::int64_t, std::string> integer_of(const toml::node& node, Unit 
     }
     case Unit::kSeconds:
     case Unit::kMilliseconds: {
-      const auto ms = with_suffix(text, kTimeSuffixes);
+      auto ms = with_suffix(text, kTimeSuffixes);
       if (!ms || unit == Unit::kMilliseconds) return ms;
       if (*ms % 1000 != 0) return Failure("\"" + text + "\" is not a whole number of seconds");
       return *ms / 1000;

@@ -34,9 +34,9 @@ struct PoolSettings {
 struct GatewaySettings {
   milliseconds read_timeout{5000};   // a request that has begun must be whole after this
   milliseconds write_timeout{5000};  // a reply that is not taken in this time closes the connection
-  std::size_t max_params_bytes = 32 * 1024;
-  std::size_t max_body_bytes = 16 * 1024;
-  std::size_t max_bulk_body_bytes = 8 * 1024 * 1024;
+  std::size_t max_params_bytes = 32UL * 1024;
+  std::size_t max_body_bytes = 16UL * 1024;
+  std::size_t max_bulk_body_bytes = 8UL * 1024 * 1024;
   milliseconds request_budget{200};  // answered 503 beyond this
   milliseconds bulk_budget{30000};
 };
@@ -100,7 +100,7 @@ struct BotSettings {
 
 struct SpoolSettings {
   std::string path = "/var/lib/freshet/spool";
-  std::size_t max_bytes = 64 * 1024 * 1024;  // of each worker's file
+  std::size_t max_bytes = 64UL * 1024 * 1024;  // of each worker's file
   std::size_t queue_commands = 10000;        // the background writer's queue
 };
 
