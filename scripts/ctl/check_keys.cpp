@@ -29,6 +29,7 @@ bool positive(std::string_view text) {
 
 Result<void> KeyCheck::look_at(const std::vector<NamedKey>& ours) {
   if (auto ok = types_and_ttls(ours); !ok) return ok;
+  if (auto ok = items(ours); !ok) return ok;
   if (auto ok = counters(ours); !ok) return ok;
   return views(ours);
 }
@@ -50,8 +51,33 @@ Result<void> KeyCheck::types_and_ttls(const std::vector<NamedKey>& ours) {
     if (type != pattern->type) {
       findings_.add(kinds::kWrongType, ours[i].key, fmt::format("{} instead of {}", type, pattern->type));
     }
+    if (after(ours[i].plain, "item:")) continue;  // items() knows which of them may expire
     if (!pattern->permanent && ttl_ms == -1) findings_.add(kinds::kNoTtl, ours[i].key);
     if (pattern->permanent && ttl_ms >= 0) findings_.add(kinds::kTtl, ours[i].key);
+  }
+  return {};
+}
+
+// What the site put stays; the hash of an item that was only seen lives as long as its counters.
+Result<void> KeyCheck::items(const std::vector<NamedKey>& ours) {
+  std::vector<std::string> names;
+  Pipeline pipeline;
+  for (const NamedKey& each : ours) {
+    if (!after(each.plain, "item:")) continue;
+    names.push_back(each.key);
+    // The first and the last answer differ when it was put or deleted in between.
+    pipeline.add("HEXISTS", each.key, "published_at")
+        .add("PTTL", each.key)
+        .add("HEXISTS", each.key, "published_at");
+  }
+  auto replies = ask(redis_, pipeline);
+  if (!replies) return tl::unexpected(replies.error());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto before = (*replies)[3 * i].integer(), ttl_ms = (*replies)[3 * i + 1].integer(),
+               then = (*replies)[3 * i + 2].integer();
+    if (!before || !ttl_ms || !then || *before != *then) continue;
+    if (*before == 1 && *ttl_ms >= 0) findings_.add(kinds::kTtl, names[i], "an item of the site");
+    if (*before == 0 && *ttl_ms == -1) findings_.add(kinds::kNoTtl, names[i], "an item that was never put");
   }
   return {};
 }

@@ -6,11 +6,13 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/basic_stream.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 #include <cerrno>
+#include <chrono>
 #include <optional>
 
 namespace freshet::ctl {
@@ -22,6 +24,7 @@ using boost::system::error_code;
 
 namespace {
 
+constexpr milliseconds kBacklogPause{5};
 constexpr std::size_t kMostReplyBytes = 64U << 20U;
 
 Result<std::string> bracketless(std::string_view host) {
@@ -98,16 +101,25 @@ bool HttpConnection::Wire::alive() {
 
 asio::awaitable<error_code> HttpConnection::Wire::connect_to(
     asio::generic::stream_protocol::endpoint endpoint) {
-  close();
-  error_code error;
-  stream.expires_after(timeout);
-  co_await stream.async_connect(endpoint, redirect_error(use_awaitable, error));
-  if (!error && address.unix_path.empty()) {
-    error_code ignored;
-    stream.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  while (true) {
+    close();
+    error_code error;
+    stream.expires_at(deadline);
+    co_await stream.async_connect(endpoint, redirect_error(use_awaitable, error));
+    // A unix socket with a full backlog answers EAGAIN, which Asio takes for a connection in progress.
+    if (!error) stream.socket().remote_endpoint(error);
+    if (!error) break;
+    if (error != asio::error::not_connected || std::chrono::steady_clock::now() >= deadline) {
+      close();
+      co_return error;
+    }
+    asio::steady_timer pause(stream.get_executor(), kBacklogPause);
+    co_await pause.async_wait(redirect_error(use_awaitable, error));
   }
-  if (error) close();
-  co_return error;
+  error_code ignored;
+  if (address.unix_path.empty()) stream.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
+  co_return error_code();
 }
 
 asio::awaitable<error_code> HttpConnection::Wire::connect() {
@@ -154,8 +166,7 @@ asio::awaitable<Result<HttpReply>> HttpConnection::exchange(const HttpRequest& r
     co_return fail(ErrorCode::kUnknownOutcome, "no_reply", {}, wire.address.shown + ": " + error.message());
   }
   if (!parser.get().keep_alive()) wire.close();
-  co_return HttpReply{parser.get().result_int() > 999 ? 0 : static_cast<int>(parser.get().result_int()),
-                      std::move(parser.get().body())};
+  co_return HttpReply{static_cast<int>(parser.get().result_int()), std::move(parser.get().body())};
 }
 
 BlockingHttp::BlockingHttp(HttpAddress address, milliseconds timeout)

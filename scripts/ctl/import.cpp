@@ -132,8 +132,7 @@ class Importer {
   int finish() {
     line_.clear();
     if (rejected_ > kMostShown) {
-      fmt::print(stderr, "… and {} more rejected lines\n",
-                 grouped(rejected_ - kMostShown));
+      fmt::print(stderr, "… and {} more rejected lines\n", grouped(rejected_ - kMostShown));
     }
     const auto took = Clock::now() - began_;
     const double s = std::max(1e-9, std::chrono::duration<double>(took).count());

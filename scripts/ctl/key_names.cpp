@@ -18,7 +18,9 @@ std::optional<std::string> plain_name(std::string_view key, std::string_view pre
 
 std::optional<std::string_view> after(std::string_view plain, std::string_view head) {
   if (!plain.starts_with(head)) return std::nullopt;
-  return plain.substr(head.size());
+  plain.remove_prefix(head.size());
+  if (plain.find(':') != std::string_view::npos) return std::nullopt;
+  return plain;
 }
 
 }  // namespace freshet::ctl

@@ -58,6 +58,7 @@ std::optional<Player::Ticket> Player::take() {
   if (next_ == events_.size()) {
     if (!options_.loop) return std::nullopt;
     ++round_;
+    ++totals_.rounds;
     begin_round();
   }
   const LogEvent& event = events_[next_];

@@ -19,7 +19,7 @@ double in_seconds(Nanoseconds span) { return std::chrono::duration<double>(span)
 
 std::string grouped(std::int64_t number) {
   std::string digits = std::to_string(std::abs(number));
-  for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
+  for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, 1, ',');
   if (number < 0) digits.insert(digits.begin(), '-');
   return digits;
 }
@@ -27,6 +27,7 @@ std::string grouped(std::int64_t number) {
 std::string in_words(Nanoseconds span) {
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(span).count();
   if (ms < 1000) return fmt::format("{} ms", ms);
+  if (ms < 9950) return fmt::format("{:.1f} s", static_cast<double>(ms) / 1000);
   const auto s = ms / 1000;
   if (s < 60) return fmt::format("{} s", s);
   if (s < 3600) return fmt::format("{}:{:02} min", s / 60, s % 60);

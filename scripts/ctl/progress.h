@@ -21,9 +21,9 @@ struct Progress {
 
 // 72,312
 std::string grouped(std::int64_t number);
-// 42 s, 3:05 min, 2:07:09 h; 850 ms below a second.
+// 850 ms, 4.2 s, 42 s, 3:05 min, 2:07:09 h.
 std::string in_words(Nanoseconds span);
-// "[########............]  43 %  31,000 of 72,312  9,812/s  ETA 4 s"; without a total "31,000  9,812/s".
+// "[########............]  43 %  31,000 of 72,312  9,812/s  ETA 4.2 s"; without a total "31,000  9,812/s".
 std::string bar(const Progress& progress);
 
 class ProgressLine {

@@ -10,7 +10,7 @@
 
 namespace freshet::ctl {
 
-inline constexpr std::size_t kPage = 250;  // keys or members looked at together; two commands each make 500
+inline constexpr std::size_t kPage = 160;  // keys or members looked at together; at most three commands each
 
 // A refusal of one command (a key of another type) is left to the caller; a refusal of all (READONLY, NOAUTH,
 // …) is an error. 1 RTT.

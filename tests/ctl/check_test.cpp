@@ -1,0 +1,252 @@
+#include "scripts/ctl/check.h"
+
+#include <catch2/catch.hpp>
+#include <limits>
+
+#include "tests/store/fixture.h"
+
+using namespace freshet;
+using namespace freshet::ctl;
+using namespace freshet::test;
+
+namespace {
+
+// A Redis that the stores filled: two items that are tracked and viewed, one of them put, with a tag.
+struct Filled : Fixture {
+  Findings findings;
+  CheckOptions options;
+  Sums sums;
+
+  explicit Filled(bool tags = false, const std::string& prefix = "") {
+    hash_tags = tags;
+    settings.redis.hash_tags = tags;
+    settings.redis.key_prefix = prefix;
+    open();
+    options.quiet = true;
+    feed::Item item;
+    item.id = ItemId::trusted("1");
+    item.title = "one";
+    item.tags = {TagName::trusted("swift")};
+    item.published_at = wall_now() - seconds{3600};
+    REQUIRE(wait(items->put(item)));
+    for (const std::string id : {"1", "2"}) {
+      REQUIRE(wait(hot->track(report(id, "anna", 1000))));
+      REQUIRE(wait(hot->track(report(id, "bert", 2000))));
+      REQUIRE(wait(hot->view(seen(id, "anna"))));
+    }
+    later.flush();
+  }
+  template <class... Args>
+  void run(const Args&... args) {
+    redis::Pipeline command;
+    command.add(args...);
+    const auto replies = redis.call(command);
+    REQUIRE(replies);
+    REQUIRE_FALSE(replies->front().is_error());
+  }
+  void check() {
+    findings = Findings();
+    const auto found = check_redis(redis, settings, options, findings);
+    REQUIRE(found);
+    sums = *found;
+  }
+  // Exactly one finding, of this kind.
+  void finds(const Kind& kind) {
+    check();
+    INFO(findings.text());
+    CHECK(findings.count(kind) == 1);
+    CHECK(findings.remaining(Level::kViolation) + findings.remaining(Level::kOdd) +
+              findings.remaining(Level::kStale) ==
+          1);
+  }
+  // The same, and sweeping takes it away.
+  void sweeps(const Kind& kind) {
+    finds(kind);
+    options.sweep = true;
+    check();
+    CHECK(findings.swept_count(kind) == 1);
+    options.sweep = false;
+    check();
+    INFO(findings.text());
+    CHECK(findings.text().empty());
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what the stores write has nothing to report, with any prefix, with and without hash tags",
+          "[ctl]") {
+  for (const bool tags : {false, true}) {
+    for (const char* prefix : {"", "site1:"}) {
+      Filled filled(tags, prefix);
+      filled.run("SET", "somebody:else", "1");
+      if (*prefix == '\0') filled.run("DEL", "somebody:else");
+      filled.check();
+      CAPTURE(tags, prefix);
+      INFO(filled.findings.text());
+      CHECK(filled.findings.text().empty());
+      CHECK(filled.sums.items == 2);
+      CHECK(filled.sums.pv == 4);
+      CHECK(filled.sums.views == 2);
+    }
+  }
+}
+
+TEST_CASE("a sum that is not what was accepted is a violation", "[ctl]") {
+  Filled filled;
+  filled.options.expect_pv = 4;
+  filled.options.expect_views = 2;
+  filled.check();
+  CHECK(filled.findings.text().empty());
+  filled.options.expect_pv = 5;
+  filled.finds(kinds::kSum);
+}
+
+TEST_CASE("a key that is none of ours, of another type, or with a wrong TTL is a violation", "[ctl]") {
+  Filled filled;
+  const auto keys = filled.keys();
+  SECTION("unknown") {
+    filled.run("SET", "hot:pv:1:2", "1");
+    filled.finds(kinds::kUnknownKey);
+  }
+  SECTION("type") {
+    filled.run("DEL", keys.first_ts("2"));
+    filled.run("SADD", keys.first_ts("2"), "x");
+    filled.run("EXPIRE", keys.first_ts("2"), "100");
+    filled.finds(kinds::kWrongType);
+  }
+  SECTION("no TTL") {
+    filled.run("PERSIST", keys.dwell_sum("1"));
+    filled.finds(kinds::kNoTtl);
+  }
+  SECTION("an item of the site that will expire") {
+    filled.run("EXPIRE", keys.item("1"), "100");
+    filled.finds(kinds::kTtl);
+  }
+  SECTION("an item that was only seen and stays") {
+    filled.run("PERSIST", keys.item("2"));
+    filled.finds(kinds::kNoTtl);
+  }
+  SECTION("a TTL") {
+    filled.run("EXPIRE", keys.rank(), "100");
+    filled.finds(kinds::kTtl);
+  }
+}
+
+TEST_CASE("counters that contradict each other are a violation", "[ctl]") {
+  Filled filled;
+  const auto keys = filled.keys();
+  SECTION("pv is not the number of dwell reports") {
+    filled.run("INCR", keys.pv("1"));
+    filled.finds(kinds::kBadCounter);
+  }
+  SECTION("more dwell than sessions can have") {
+    filled.run("INCRBY", keys.dwell_sum("1"), "600000");
+    filled.finds(kinds::kBadCounter);
+  }
+  SECTION("a part of them is missing") {
+    filled.run("DEL", keys.dwell_count("1"));
+    filled.finds(kinds::kBadCounter);
+  }
+  SECTION("a total that is no number") {
+    filled.run("HSET", keys.views("1"), "total", "nan");
+    filled.finds(kinds::kBadScore);
+  }
+}
+
+TEST_CASE("more visitors than page views are odd, no violation", "[ctl]") {
+  Filled filled;
+  for (int i = 0; i < 20; ++i) filled.run("PFADD", filled.keys().uv_hll("1"), "v" + std::to_string(i));
+  filled.finds(kinds::kUvAbovePv);
+}
+
+TEST_CASE("scores that are not finite or not positive, and ranks over their cap, are violations", "[ctl]") {
+  Filled filled;
+  const auto keys = filled.keys();
+  SECTION("an infinite rank key") {
+    filled.run("ZADD", keys.rank(), "-inf", "2");
+    filled.finds(kinds::kBadScore);
+  }
+  SECTION("a rank key of the far future") {
+    filled.run("ZADD", keys.rank(), "100000", "2");
+    filled.finds(kinds::kBadScore);
+  }
+  SECTION("an accumulated score of zero") {
+    filled.run("ZADD", keys.score(), "0", "2");
+    filled.finds(kinds::kBadScore);
+  }
+  SECTION("a cap") {
+    filled.settings.list.max_members = 1;
+    filled.check();
+    CHECK(filled.findings.count(kinds::kOverCap) == 3);  // hot:rank, hot:score, hot:published
+  }
+}
+
+TEST_CASE("an hour whose best total exceeds the index is a violation", "[ctl]") {
+  Filled filled;
+  const std::int64_t hour = wall_now().time_since_epoch().count() / 3600 - 1;
+  filled.run("ZADD", filled.keys().current(hour), "50", "1");
+  filled.finds(kinds::kBound);
+}
+
+TEST_CASE("a hidden item in a rank is a violation", "[ctl]") {
+  Filled filled;
+  filled.run("ZADD", filled.keys().hidden(), "+inf", "1");
+  filled.finds(kinds::kHiddenListed);
+}
+
+TEST_CASE("what expired things leave behind is stale, and swept", "[ctl]") {
+  Filled filled;
+  const auto keys = filled.keys();
+  SECTION("a ranked item without counters") {
+    filled.run("ZADD", keys.rank(), "1", "gone");
+    filled.sweeps(kinds::kNoCounters);
+  }
+  SECTION("a scored item without counters") {
+    filled.run("ZADD", keys.score(), "1", "gone");
+    filled.sweeps(kinds::kNoCounters);
+  }
+  SECTION("a date of an item without counters") {
+    filled.run("ZADD", keys.published(), "1500000000", "gone");
+    filled.sweeps(kinds::kNoCounters);
+  }
+  SECTION("a tag's member without an item") {
+    filled.run("SADD", keys.tag("swift"), "gone");
+    filled.sweeps(kinds::kNoItem);
+  }
+  SECTION("an hour without its bucket") {
+    filled.run("ZADD", keys.current_index(), "3", "1000");
+    filled.sweeps(kinds::kNoBucket);
+  }
+  SECTION("a deleted item whose late events need not be feared any more") {
+    filled.run("ZADD", keys.hidden(), "1500000000", "gone");
+    filled.sweeps(kinds::kOldHidden);
+  }
+  SECTION("the next rank of a rebuild that died") {
+    filled.run("ZADD", keys.rank_next(), "1", "1");
+    filled.sweeps(kinds::kOldRebuild);
+  }
+  SECTION("but not that of a rebuild that runs") {
+    filled.run("ZADD", keys.rank_next(), "1", "1");
+    filled.run("SET", keys.rank_lock(), "1", "EX", "60");
+    filled.check();
+    CHECK(filled.findings.text().empty());
+  }
+}
+
+TEST_CASE("more keys and members than one page are all looked at, and all swept", "[ctl]") {
+  Filled filled;
+  redis::Pipeline pipeline;
+  for (int i = 0; i < 2000; ++i) {
+    pipeline.add("ZADD", filled.keys().rank(), "1", "gone" + std::to_string(i));
+    pipeline.add("SET", "unknown:" + std::to_string(i), "1");
+  }
+  REQUIRE(filled.redis.call(pipeline));
+  filled.options.sweep = true;
+  filled.check();
+  CHECK(filled.findings.count(kinds::kUnknownKey) == 2000);
+  CHECK(filled.findings.remaining(Level::kStale) == 0);
+  filled.options.sweep = false;
+  filled.check();
+  CHECK(filled.findings.remaining(Level::kStale) == 0);
+}

@@ -1,0 +1,140 @@
+#include "scripts/ctl/event_log.h"
+
+#include <rapidcheck.h>
+
+#include <catch2/catch.hpp>
+#include <variant>
+
+#include "scripts/ctl/csv.h"
+
+using namespace freshet;
+using namespace freshet::ctl;
+
+namespace {
+
+using Records = std::vector<std::vector<std::string>>;
+
+// Every record, or the detail of the error.
+std::variant<Records, std::string> read_csv(std::string_view text) {
+  CsvReader reader(text);
+  Records records;
+  std::vector<std::string> fields;
+  while (true) {
+    const auto more = reader.next(fields);
+    if (!more) return more.error().detail;
+    if (!*more) return records;
+    records.push_back(fields);
+  }
+}
+Records records(std::string_view text) { return std::get<Records>(read_csv(text)); }
+std::string csv_error(std::string_view text) { return std::get<std::string>(read_csv(text)); }
+
+std::string quote(const std::string& field) {
+  std::string out = "\"";
+  for (const char c : field) out += c == '"' ? "\"\"" : std::string(1, c);
+  return out + "\"";
+}
+
+UnixSeconds at(std::int64_t s) { return UnixSeconds{seconds{s}}; }
+
+}  // namespace
+
+TEST_CASE("CSV fields keep commas, quotes and line ends that are quoted", "[ctl]") {
+  CHECK(records("a,b\n1,2\n") == Records{{"a", "b"}, {"1", "2"}});
+  CHECK(records("\"a,\"\"x\"\"\",\"two\nlines\",\n") == Records{{"a,\"x\"", "two\nlines", ""}});
+  CHECK(records("\xEF\xBB\xBF"
+                "a,b\r\n\"1\",2\r\n\r\n3,4") == Records{{"a", "b"}, {"1", "2"}, {"3", "4"}});
+  CHECK(records("").empty());
+}
+
+TEST_CASE("CSV that is wrong is refused with its line", "[ctl]") {
+  CHECK(csv_error("a\n\"b") == "line 2: a quoted field has no end");
+  CHECK(csv_error("a,b\"c\n") == "line 1: a quote inside an unquoted field");
+  CHECK(csv_error("\"a\nb\",c\n\"d\"e\n") == "line 3: text behind a quoted field");
+}
+
+TEST_CASE("CSV that was quoted reads back, whatever the fields hold", "[ctl]") {
+  CHECK(rc::check("read(write(records)) = records", [](std::vector<std::vector<std::string>> wanted) {
+    std::string text;
+    std::erase_if(wanted, [](const auto& record) { return record.empty(); });
+    for (const auto& record : wanted) {
+      for (std::size_t i = 0; i < record.size(); ++i) text += (i ? "," : "") + quote(record[i]);
+      text += "\r\n";
+    }
+    RC_ASSERT(records(text) == wanted);
+  }));
+}
+
+TEST_CASE("Deskdrop's log is read by column names, in order of time, with the agent as it is quoted",
+          "[ctl]") {
+  const auto log = parse_deskdrop(
+      "eventType,timestamp,contentId,personId,sessionId,userAgent,userCountry\n"
+      "LIKE,1465413050,-34,7,100,,\n"
+      "VIEW,1465413032,-34,7,100,\"Mozilla/5.0 (X11) (KHTML, like Gecko)\",US\n"
+      "VIEW,1465413050,56,8,200,,\n");
+  REQUIRE(log);
+  REQUIRE(log->size() == 3);
+  CHECK((*log)[0].at == at(1465413032));
+  CHECK((*log)[0].user_agent == "Mozilla/5.0 (X11) (KHTML, like Gecko)");
+  CHECK((*log)[0].dwell_ms == 18000);
+  CHECK((*log)[1].type == "LIKE");  // the file's order within a second
+  CHECK((*log)[1].item == "-34");
+  CHECK((*log)[2].item == "56");
+}
+
+TEST_CASE("a log that is wrong is refused with its line", "[ctl]") {
+  const auto detail = [](const auto& result) { return result.error().detail; };
+  CHECK(detail(parse_deskdrop("timestamp,eventType\n")) == "line 1: no column contentId");
+  const std::string head = "timestamp,eventType,contentId,personId,sessionId,userAgent\n";
+  CHECK(detail(parse_deskdrop(head + "1,V,2\n")) == "line 2: another number of fields than the first line");
+  CHECK_THAT(detail(parse_deskdrop(head + "x1,V,2,3,4,\n")), Catch::StartsWith("line 2: timestamp"));
+  CHECK_THAT(detail(parse_events("{\"at\":1,\"item\":\"1\",\"user\":\"2\"}\n\n{\"at\":1}\n")),
+             Catch::StartsWith("line 3: item"));
+  CHECK_THAT(detail(parse_events("nonsense\n")), Catch::StartsWith("line 1: "));
+  CHECK_THAT(detail(parse_events("{\"at\":1,\"item\":\"1\",\"user\":\"2\",\"dwellMs\":-1}")),
+             Catch::StartsWith("line 1: dwellMs"));
+}
+
+TEST_CASE("an agent of a log cannot put a second header into a request", "[ctl]") {
+  const auto log = parse_events(R"({"at":1,"item":"1","user":"2","userAgent":"a\r\nX-Evil: 1"})");
+  REQUIRE(log);
+  CHECK(log->front().user_agent == "aX-Evil: 1");
+}
+
+TEST_CASE("dwell is the time to the session's next event, at most the cap, and none for the last", "[ctl]") {
+  std::vector<LogEvent> events;
+  for (const auto& [t, session] :
+       {std::pair{0, "a"}, {5, "b"}, {12, "a"}, {500, "a"}, {501, ""}, {502, ""}}) {
+    events.push_back({at(t), "VIEW", "i", "u", session, "", 0});
+  }
+  dwell_from_next_event(events);
+  std::vector<std::int64_t> dwell;
+  for (const LogEvent& each : events) dwell.push_back(each.dwell_ms);
+  CHECK(dwell == std::vector<std::int64_t>{12000, 0, 180000, 0, 0, 0});
+}
+
+TEST_CASE("a selection is half open in time, and its limit counts what was selected", "[ctl]") {
+  std::vector<LogEvent> events;
+  for (int t = 0; t < 10; ++t)
+    events.push_back({at(t), t % 2 ? "VIEW" : "LIKE", std::to_string(t), "u", "", "", 0});
+  Selection selection;
+  selection.from = at(2);
+  selection.until = at(8);
+  selection.types = {"LIKE"};
+  selection.limit = 2;
+  const auto chosen = select(events, selection);
+  REQUIRE(chosen.size() == 2);
+  CHECK(chosen[0].item == "2");
+  CHECK(chosen[1].item == "4");
+}
+
+TEST_CASE("an item is as old as its site says, else as the log's first word of it", "[ctl]") {
+  EventLog log;
+  log.events = {{at(50), "VIEW", "known", "u", "", "", 0},
+                {at(60), "VIEW", "new", "u", "", "", 0},
+                {at(70), "VIEW", "new", "u", "", "", 0}};
+  log.items["known"] = {at(10), "Title"};
+  const auto times = publish_times(log);
+  CHECK(times.at("known") == at(10));
+  CHECK(times.at("new") == at(60));
+}

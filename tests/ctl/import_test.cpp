@@ -1,0 +1,70 @@
+#include "scripts/ctl/import.h"
+
+#include <rapidcheck.h>
+
+#include <catch2/catch.hpp>
+
+using namespace freshet;
+using namespace freshet::ctl;
+
+TEST_CASE("chunks keep both limits and every line, with its number in the file", "[ctl]") {
+  CHECK(rc::check("chunks", [] {
+    const auto lengths = *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 12));
+    std::string text;
+    std::vector<std::string> wanted;
+    std::vector<std::size_t> numbers, too_long;
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      const std::string line(static_cast<std::size_t>(lengths[i]), 'x');
+      text += line + "\n";
+      if (line.empty()) continue;
+      if (line.size() + 1 > 10) {
+        too_long.push_back(i + 1);
+        continue;
+      }
+      wanted.push_back(line);
+      numbers.push_back(i + 1);
+    }
+    const Chunks cut = cut_into_chunks(text, 3, 10);
+    RC_ASSERT(cut.too_long == too_long);
+    std::string joined, all;
+    std::vector<std::size_t> seen;
+    for (const Chunk& each : cut.chunks) {
+      RC_ASSERT(each.body.size() <= 10U);
+      RC_ASSERT(each.lines.size() <= 3U);
+      RC_ASSERT(each.lines.size() > 0U);
+      joined += each.body;
+      seen.insert(seen.end(), each.lines.begin(), each.lines.end());
+    }
+    for (const std::string& line : wanted) all += line + "\n";
+    RC_ASSERT(joined == all);
+    RC_ASSERT(seen == numbers);
+  }));
+}
+
+TEST_CASE("a file without an end of line, with a byte order mark, is a whole file", "[ctl]") {
+  const Chunks cut = cut_into_chunks("\xEF\xBB\xBF{\"id\":1}\n{\"id\":2}");
+  REQUIRE(cut.chunks.size() == 1);
+  CHECK(cut.chunks[0].body == "{\"id\":1}\n{\"id\":2}\n");
+}
+
+TEST_CASE("only the times of a moved item change", "[ctl]") {
+  const auto moved = shifted_item(
+      R"({"id":18446744073709551615,"title":"a \"b\" ü","tags":["x","y"],"n":{"deep":[1.5,null,true]},"published_at":"2018-03-12T17:00:45Z","update_time":100})",
+      seconds{10});
+  REQUIRE(moved);
+  CHECK(
+      *moved ==
+      R"({"id":"18446744073709551615","title":"a \"b\" ü","tags":["x","y"],"n":{"deep":[1.5,null,true]},"published_at":1520874055,"update_time":110})");
+  CHECK(shifted_item("[1]", seconds{1}).error().detail == "not an object");
+  CHECK(shifted_item(R"({"id":1,"published_at":"soon"})", seconds{1}).error().member == "published_at");
+  CHECK_FALSE(shifted_item(R"({"id":1,"published_at":5})", seconds{-6}));
+}
+
+TEST_CASE("a bulk reply names the rejected lines", "[ctl]") {
+  const auto reply = parse_bulk_reply(R"({"accepted":2,"rejected":[{"line":3,"code":"bad_id"}]})");
+  REQUIRE(reply);
+  CHECK(reply->accepted == 2);
+  CHECK(reply->rejected == std::vector<std::pair<std::size_t, std::string>>{{3, "bad_id"}});
+  CHECK_FALSE(parse_bulk_reply("<html>"));
+  CHECK_FALSE(parse_bulk_reply("{}"));
+}

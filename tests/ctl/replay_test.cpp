@@ -1,0 +1,64 @@
+#include "scripts/ctl/replay.h"
+
+#include <catch2/catch.hpp>
+
+#include "scripts/ctl/http_client.h"
+
+using namespace freshet;
+using namespace freshet::ctl;
+
+namespace {
+UnixSeconds at(std::int64_t s) { return UnixSeconds{seconds{s}}; }
+}  // namespace
+
+TEST_CASE("a report carries what its route asks for", "[ctl]") {
+  const LogEvent event{at(100), "VIEW", "-34", "7", "s", "agent", 1200};
+  CHECK(report_body(Route::kTrack, event, 90, 1, "") ==
+        R"({"articleId":"-34","userId":"7","dwellMs":1200,"sessionId":"s","publishedAt":90})");
+  CHECK(
+      report_body(Route::kTrack, event, 90, 2, "e1") ==
+      R"({"articleId":"-34","userId":"7","dwellMs":1200,"sessionId":"s-r2","publishedAt":90,"eventId":"e1"})");
+  CHECK(report_body(Route::kViews, event, 90, 1, "e1") ==
+        R"({"articleId":"-34","fingerprint":"7","publishedAt":90,"eventId":"e1"})");
+}
+
+TEST_CASE("half an hour without an event ends a derived session; sessions of the log are kept", "[ctl]") {
+  std::vector<LogEvent> events;
+  for (const auto& [t, user, session] :
+       {std::tuple{0, "a", ""}, {1799, "a", ""}, {1800, "b", ""}, {3600, "a", ""}, {3601, "c", "theirs"}}) {
+    events.push_back({at(t), "", "i", user, session, "", 0});
+  }
+  derive_sessions(events);
+  std::vector<std::string> sessions;
+  for (const LogEvent& each : events) sessions.push_back(each.session);
+  CHECK(sessions == std::vector<std::string>{"a-1", "a-1", "b-1", "a-2", "theirs"});
+}
+
+TEST_CASE("what was done with an event is read from the reply", "[ctl]") {
+  CHECK(outcome_of(200, R"({"pv":1,"uv":1,"avg_dwell_ms":0,"score":4})") == Outcome::kCounted);
+  CHECK(outcome_of(200, R"({"ok":true,"dedup":true})") == Outcome::kDedup);
+  CHECK(outcome_of(200, R"({"pv":0,"counted":false})") == Outcome::kBot);
+  CHECK(outcome_of(202, R"({"ok":true,"queued":true})") == Outcome::kQueued);
+  CHECK(outcome_of(429, "") == Outcome::kRefused);
+  CHECK(outcome_of(503, "") == Outcome::kFailed);
+  CHECK(outcome_of(302, "") == Outcome::kFailed);
+  CHECK(outcome_of(200, "<html>") == Outcome::kFailed);
+}
+
+TEST_CASE("a URL is http or a unix socket", "[ctl]") {
+  const auto tcp = parse_http_url("http://127.0.0.1:8081/");
+  REQUIRE(tcp);
+  CHECK(tcp->host == "127.0.0.1");
+  CHECK(tcp->port == "8081");
+  const auto six = parse_http_url("http://[::1]:81");
+  REQUIRE(six);
+  CHECK(six->host == "::1");
+  CHECK(six->port == "81");
+  CHECK(parse_http_url("http://localhost")->port == "80");
+  CHECK(parse_http_url("unix:///run/a.sock")->unix_path == "/run/a.sock");
+  for (const char* wrong : {"", "localhost:80", "https://a", "unix://relative", "http://", "http://a:b",
+                            "http://a/path", "http://u@h:1", "http://a:"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(parse_http_url(wrong));
+  }
+}
