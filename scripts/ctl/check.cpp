@@ -111,7 +111,7 @@ Result<int> run_check(const CheckOptions& options, const Target& target) {
   redis::SyncRedis redis(*endpoint, kRedisTimeout, {});
   Findings findings;
   const auto sums = check_redis(redis, *settings, options, findings);
-  if (!sums) return tl::unexpected(sums.error());
+  if (!sums) return tl::unexpected(at_redis(sums.error(), *endpoint));
   fmt::print("{}{} keys, {} items with counters, pv {}, counted views {}\n", findings.text(),
              grouped(sums->keys), grouped(sums->items), grouped(sums->pv), grouped(sums->views));
   const std::int64_t violations = findings.remaining(Level::kViolation),

@@ -60,7 +60,8 @@ Result<int> run_rebuild_rank(const Target& target) {
   const auto began = std::chrono::steady_clock::now();
   const auto rebuilt = redis::wait(store::rebuild_rank(redis, *settings, keys));
   if (!rebuilt) {
-    if (rebuilt.error().reason != "rebuild_running") return tl::unexpected(rebuilt.error());
+    if (rebuilt.error().reason != "rebuild_running")
+      return tl::unexpected(at_redis(rebuilt.error(), *endpoint));
     return fail(ErrorCode::kConflict, "rebuild_running", {}, "another rebuild is running");
   }
   const EngagementSettings& e = settings->engagement;

@@ -72,4 +72,12 @@ Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& set
   return endpoint;
 }
 
+Error at_redis(Error error, const redis::Endpoint& endpoint) {
+  const std::string where =
+      endpoint.unix_path.empty() ? endpoint.host + ":" + std::to_string(endpoint.port) : endpoint.unix_path;
+  error.detail =
+      "Redis at " + where + ": " + (error.detail.empty() ? std::string(error.reason) : error.detail);
+  return error;
+}
+
 }  // namespace freshet::ctl

@@ -25,6 +25,9 @@ Result<Settings> settings_of(const Target& target);
 // default.
 Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings);
 
+// An error of Redis with the address it is about, for people.
+Error at_redis(Error error, const redis::Endpoint& endpoint);
+
 inline constexpr const char* kDefaultBase = "http://127.0.0.1:8081";
 // How long freshetctl waits for a reply of Redis: it may read much at once, and nobody waits for it.
 inline constexpr milliseconds kRedisTimeout{10000};
