@@ -167,6 +167,19 @@ class Behaviour(Case):
             slow.sendall(b"GET /api/hot HTTP/1.1\r\nHost:")
             self.assertIn(slow.recv(100)[:12], (b"", b"HTTP/1.1 408"))
 
+    def test_what_is_no_request_is_a_problem_too_and_not_an_error_of_ours(self):
+        for raw, status in ((b"GET /\x01 HTTP/1.1\r\n\r\n", b"400"), (b"GET /../.. HTTP/1.1\r\nHost: x\r\n\r\n", b"400"),
+                            (b"GET /api/hot HTTP/1.1\r\n\r\n", b"400"),
+                            (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", b"414"),
+                            (b"GET / HTTP/1.1\r\nHost: x\r\nCookie: " + b"a" * 9000 + b"\r\n\r\n", b"400")):
+            for port in (self.nginx.port, self.nginx.internal_port):
+                with socket.create_connection(("127.0.0.1", port), 10) as sender:
+                    sender.sendall(raw)
+                    head, _, body = sender.makefile("rb").read().partition(b"\r\n\r\n")
+                    self.assertEqual(head.split()[1], status, raw[:20])
+                    self.assertIn(b"application/problem+json", head)
+                    self.assertEqual(json.loads(body)["status"], int(status))
+
     def test_pages_have_a_strict_content_policy(self):
         policy = self.nginx.ask("/").headers["Content-Security-Policy"]
         self.assertIn("default-src 'none'", policy)
