@@ -35,7 +35,8 @@ class RedisConnection final : public RedisLink, public Redis {
   // `scripts` are loaded at every hand-shake and must outlive this.
   RedisConnection(EventLoop& loop, LinkOptions options, std::span<const Script> scripts);
   ~RedisConnection() override;
-  // Fails what is pending and connects no more. For owners that must still be whole when their coroutines resume.
+  // Fails what is pending and connects no more. For owners that must still be whole when their coroutines
+  // resume.
   void close() { shut_down(); }
 
   Task<Result<Replies>> run(const Pipeline& pipeline) override;

@@ -101,11 +101,12 @@ struct BotSettings {
 struct SpoolSettings {
   std::string path = "/var/lib/freshet/spool";
   std::size_t max_bytes = 64UL * 1024 * 1024;  // of each worker's file
-  std::size_t queue_commands = 10000;        // the background writer's queue
+  std::size_t queue_commands = 10000;          // the background writer's queue
 };
 
 struct HttpSettings {
-  std::vector<std::string> cors_origins;  // "https://www.example.org": allowed to call the public routes from a page; empty: none
+  std::vector<std::string>
+      cors_origins;  // "https://www.example.org": allowed to call the public routes from a page; empty: none
 };
 
 struct Settings {

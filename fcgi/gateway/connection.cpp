@@ -42,6 +42,7 @@ void Connection::on_ready(std::uint32_t events) {
   if (state_ == State::kWriting && (events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0) send_more();
   if (state_ == State::kClosed) return;
   if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) readable_ = true;
+  if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) ended_ = true;
   pump();
 }
 
@@ -69,8 +70,9 @@ bool Connection::read_some() {
     return false;
   }
   const auto size = static_cast<std::size_t>(got);
-  // A short read has emptied the socket; what comes later makes a new edge.
-  if (size < scratch.size()) readable_ = false;
+  // A short read has emptied the socket; what comes later makes a new edge. But the end that came with these
+  // bytes has made its own.
+  if (size < scratch.size() && !ended_) readable_ = false;
   const std::string_view fresh(scratch.data(), size);
   const bool first = received_.empty();
   if (!first) received_.append(fresh);

@@ -42,6 +42,8 @@ class Connection final : public Watcher {
   const int fd_;
   State state_ = State::kReading;
   bool readable_ = false;  // an edge came since the last read that found nothing more
+  bool ended_ = false;  // the peer has closed its side: the next read that is due finds the end, without an
+                        // edge of its own
   bool pumping_ = false;
   bool keep_ = false;
   Framer framer_;

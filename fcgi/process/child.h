@@ -18,8 +18,9 @@ struct ChildSetup {
   std::vector<int> inherited;  // descriptors of the master that a worker has no business with
 };
 
-// Runs in the child and never returns: resets signals, closes what is the master's, opens the log, sets limits, drops privileges, asks
-// for TERM when the master dies, runs `worker`, and leaves by _exit() so that no handler or destructor of the master runs here.
+// Runs in the child and never returns: resets signals, closes what is the master's, opens the log, sets
+// limits, drops privileges, asks for TERM when the master dies, runs `worker`, and leaves by _exit() so that
+// no handler or destructor of the master runs here.
 [[noreturn]] void run_child(WorkerContext& context, const WorkerMain& worker, const ChildSetup& setup);
 
 inline constexpr int kExitSoftware = 70;  // sysexits.h: the set-up failed or an exception left WorkerMain

@@ -1,4 +1,5 @@
-// The listen socket: taken from systemd (LISTEN_FDS) or made here. Shared by all workers, non-blocking, close-on-exec.
+// The listen socket: taken from systemd (LISTEN_FDS) or made here. Shared by all workers, non-blocking,
+// close-on-exec.
 #pragma once
 
 #include <sys/stat.h>
@@ -12,15 +13,17 @@ namespace freshet {
 
 class Listener {
  public:
-  // A socket passed by systemd wins over listen.address; when several were passed, the one bound to that address.
-  // Else binds listen.address. A unix socket's file gets owner, group and mode before anybody can connect; one that is left over is
-  // removed only after connect() was refused. Errors: kConflict "address_in_use" (somebody listens there), kInvalid "bad_listen".
-  // Consumes LISTEN_FDS from the environment. Call once, before forking.
+  // A socket passed by systemd wins over listen.address; when several were passed, the one bound to that
+  // address. Else binds listen.address. A unix socket's file gets owner, group and mode before anybody can
+  // connect; one that is left over is removed only after connect() was refused. Errors: kConflict
+  // "address_in_use" (somebody listens there), kInvalid "bad_listen". Consumes LISTEN_FDS from the
+  // environment. Call once, before forking.
   static Result<Listener> open(const PoolSettings& pool);
 
   Listener(Listener&& other) noexcept;
   Listener& operator=(Listener&&) = delete;
-  // Closes the socket. The file is removed if this process made it and it is still the same file, so that a successor's stays.
+  // Closes the socket. The file is removed if this process made it and it is still the same file, so that a
+  // successor's stays.
   ~Listener();
 
   int fd() const { return fd_; }

@@ -1,6 +1,6 @@
-// What the master tells systemd, in the protocol of sd_notify(3). Our own sender, because the library's waits while the receiver's queue
-// is full, and a master that waits supervises nobody. Each call returns at once: true when delivered or when there is no
-// NOTIFY_SOCKET, false when the caller may try again later.
+// What the master tells systemd, in the protocol of sd_notify(3). Our own sender, because the library's waits
+// while the receiver's queue is full, and a master that waits supervises nobody. Each call returns at once:
+// true when delivered or when there is no NOTIFY_SOCKET, false when the caller may try again later.
 #pragma once
 
 #include <chrono>

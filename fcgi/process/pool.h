@@ -1,8 +1,9 @@
-// The master's book of workers: forks what is missing, learns who is ready, who wants to leave and who died, and insists when one
-// that was asked to end does not. Knows nothing of signals received, reloads or systemd; master.cpp does.
+// The master's book of workers: forks what is missing, learns who is ready, who wants to leave and who died,
+// and insists when one that was asked to end does not. Knows nothing of signals received, reloads or systemd;
+// master.cpp does.
 //
-// A generation is a set of workers with the same settings. It has `positions`, each of which wants one worker that serves; the rest
-// follows: a position without one gets a fork, at once or after a delay.
+// A generation is a set of workers with the same settings. It has `positions`, each of which wants one worker
+// that serves; the rest follows: a position without one gets a fork, at once or after a delay.
 #pragma once
 
 #include <functional>
@@ -33,11 +34,11 @@ struct Worker {
   std::size_t slot = 0;
   std::uint32_t generation = 0;
   std::size_t position = 0;
-  int ready_fd = -1;         // read end; -1 once the worker closed its own
-  bool ready = false;        // said 'R'
-  bool retiring = false;     // said 'X': serves on until its replacement is ready
+  int ready_fd = -1;           // read end; -1 once the worker closed its own
+  bool ready = false;          // said 'R'
+  bool retiring = false;       // said 'X': serves on until its replacement is ready
   bool missed_reopen = false;  // the log was reopened before it could take USR1
-  int asked = 0;             // the last signal that asked it to end, 0 when none
+  int asked = 0;               // the last signal that asked it to end, 0 when none
   SteadyTime patience_ends = SteadyTime::max();
   SteadyTime ready_at{};
   milliseconds control_timeout{}, turn_timeout{};
@@ -65,11 +66,13 @@ class Pool {
   void read_pipe(pid_t pid, Generation* generation, SteadyTime now);
   // Collects every dead child and notes in its generation when the position may fork again.
   std::vector<Death> reap(const std::vector<Generation*>& generations, SteadyTime now);
-  // Asks all workers of the generation (0: of all) to end: QUIT (then TERM) or TERM, and KILL when patience runs out.
+  // Asks all workers of the generation (0: of all) to end: QUIT (then TERM) or TERM, and KILL when patience
+  // runs out.
   void ask_to_end(std::uint32_t generation, int signal, SteadyTime now);
   // A generation that is given up: those that are ready may hold requests and drain, the others end.
   void give_up(std::uint32_t generation, SteadyTime now);
-  // Insists where patience ran out, and kills workers whose loop has not turned since `watched_since` and longer than allowed.
+  // Insists where patience ran out, and kills workers whose loop has not turned since `watched_since` and
+  // longer than allowed.
   void enforce(SteadyTime now, SteadyTime watched_since);
   void reopen_logs();
 

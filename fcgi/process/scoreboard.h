@@ -68,7 +68,8 @@ struct PoolCounters {
 struct Totals {
   std::uint64_t accepted = 0, requests = 0;
   std::uint64_t redis_commands = 0, redis_round_trips = 0, redis_errors = 0, redis_reconnects = 0;
-  std::uint64_t background_queued = 0, background_done = 0, background_dropped = 0, spooled = 0, replayed = 0, queued_writes = 0;
+  std::uint64_t background_queued = 0, background_done = 0, background_dropped = 0, spooled = 0, replayed = 0,
+                queued_writes = 0;
   std::array<std::uint64_t, static_cast<std::size_t>(Refusal::kCount)> refused{};
   // Of the living workers, this moment:
   std::uint64_t connections = 0, in_flight = 0, spooled_bytes = 0;
@@ -90,7 +91,8 @@ class Scoreboard {
   PoolCounters& pool();
   // Master only: adds a dead worker's counters to `retired` and empties its slot.
   void retire(WorkerSlot& slot);
-  // Any process. Counters never go back from one call to the next, also while the master retires a slot. O(slots).
+  // Any process. Counters never go back from one call to the next, also while the master retires a slot.
+  // O(slots).
   Totals totals() const;
 
  private:

@@ -15,13 +15,14 @@ struct WorkerContext {
   Scoreboard& board;
   std::size_t slot;  // index in board.slots(), this worker's own
   int listen_fd;     // non-blocking, shared by all workers
-  int ready_fd;       // write end of a pipe: one byte 'R' when Redis answered and the scripts are loaded. Later, once, 'X' when this
-                      // worker wants to be replaced (pm.max_requests): it serves on until QUIT comes, which is when its
-                      // replacement is ready
+  int ready_fd;  // write end of a pipe: one byte 'R' when Redis answered and the scripts are loaded. Later,
+                 // once, 'X' when this worker wants to be replaced (pm.max_requests): it serves on until QUIT
+                 // comes, which is when its replacement is ready
 };
 
-// The master writes the slot's state, pid, generation and started_at; everything else in it is the worker's, above all last_turn_ms: a
-// READY worker renews it well within request_terminate_timeout, also when idle (a timer of a second), or it is killed.
+// The master writes the slot's state, pid, generation and started_at; everything else in it is the worker's,
+// above all last_turn_ms: a READY worker renews it well within request_terminate_timeout, also when idle (a
+// timer of a second), or it is killed.
 //
 // Runs in the child; returns its exit status. Signals there: QUIT drains (stops accepting, goes on serving
 // kept connections until the peer closes them or process_control_timeout has passed), TERM and INT stop after

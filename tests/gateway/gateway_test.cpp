@@ -207,6 +207,25 @@ TEST_CASE("A peer that goes away while its request is served costs nothing", "[g
   CHECK(ask(client, get("/after")) == "/after 0");
 }
 
+TEST_CASE("A peer whose request and end arrive together is answered and forgotten", "[gateway]") {
+  Fixture fixture;
+  for (const bool whole : {true, false}) {
+    UnixClient client = fixture.client();
+    const std::string request = get("/bye");
+    // The loop is busy meanwhile, so that it finds both in one event.
+    fixture.thread().on_loop([&] {
+      REQUIRE(client.send(whole ? request : request.substr(0, 30)));
+      REQUIRE(shutdown(client.fd(), SHUT_WR) == 0);
+    });
+    if (whole) {
+      std::string received;
+      while (take_reply(received).bytes == 0) REQUIRE(client.receive(received));
+    }
+    CHECK(client.closed_by_peer(milliseconds(200)));  // below the deadline of an unfinished request
+  }
+  CHECK(fixture.eventually([&] { return fixture.connections() == 0; }));
+}
+
 TEST_CASE("Requests beyond max_in_flight are refused at once and counted", "[gateway]") {
   Fixture fixture({.max_in_flight = 2});
   auto a = fixture.client();
