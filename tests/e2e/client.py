@@ -1,0 +1,112 @@
+"""HTTP as a browser's connection speaks it: kept alive, one request after the other."""
+
+import http.client
+import json
+import threading
+import time
+from urllib.parse import quote, urlencode
+
+AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120.0.0.0 Safari/537.36"
+
+
+def segment(text):
+    """One segment of a path, every byte that could mean something else encoded."""
+    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    return quote(raw, safe="")
+
+
+class Reply:
+    def __init__(self, response, body, seconds):
+        self.status, self.headers, self.body, self.seconds = response.status, response.headers, body, seconds
+
+    def json(self):
+        return json.loads(self.body)
+
+    def __repr__(self):
+        return f"{self.status} {self.body[:300]!r}"
+
+
+class Client:
+    def __init__(self, port, agent=AGENT, timeout=20):
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+        self._agent = agent
+
+    def ask(self, method, path, body=None, headers=None, query=None):
+        """A body that is no bytes or text is sent as JSON. Never repeats a request by itself."""
+        send = {"Content-Type": "application/json"} if body is not None else {}
+        if self._agent is not None:
+            send["User-Agent"] = self._agent
+        send.update(headers or {})
+        if body is not None and not isinstance(body, (bytes, str)):
+            body = json.dumps(body)
+        if isinstance(body, str):
+            body = body.encode("utf-8", "surrogatepass")
+        if query:
+            path += "?" + urlencode(query)
+        began = time.monotonic()
+        try:
+            self._connection.request(method, path, body, send)
+            response = self._connection.getresponse()
+            return Reply(response, response.read(), time.monotonic() - began)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def get(self, path, **more):
+        return self.ask("GET", path, **more)
+
+    def post(self, path, body, **more):
+        return self.ask("POST", path, body, **more)
+
+    def put(self, path, body, **more):
+        return self.ask("PUT", path, body, **more)
+
+    def delete(self, path, **more):
+        return self.ask("DELETE", path, **more)
+
+    def track(self, article, dwell_ms=0, **members):
+        return self.post("/api/track", {"articleId": article, "dwellMs": dwell_ms} | members)
+
+    def view(self, article, fingerprint, published_at=None, **members):
+        return self.post("/api/views", {"articleId": article, "fingerprint": fingerprint,
+                                        "publishedAt": int(time.time()) if published_at is None else published_at} | members)
+
+
+def assert_problem(reply, status, code=None, member=None):
+    """A problem document of RFC 9457 with our two members; `member` is what its detail names."""
+    assert reply.status == status, reply
+    assert reply.headers["Content-Type"] == "application/problem+json", reply
+    problem = reply.json()
+    assert {"type", "title", "status", "detail", "code", "msg"} <= set(problem), reply
+    assert problem["status"] == status and isinstance(problem["title"], str) and problem["msg"], reply
+    assert code is None or problem["code"] == code, reply
+    assert member is None or member in problem["detail"] or problem.get("member") == member, reply
+    return problem
+
+
+class Load:
+    """Threads that call `work(client, turn)` in turns until the block ends. A call returns what is worth keeping, or raises."""
+
+    def __init__(self, make_client, work, threads=4):
+        self.results, self.errors = [], []
+        self._work, self._stop = work, threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=(make_client, number)) for number in range(threads)]
+
+    def _run(self, make_client, number):
+        client, turn = make_client(), number
+        while not self._stop.is_set():
+            try:
+                self.results.append(self._work(client, turn))
+            except Exception as error:  # each is one lost request; the test says how many it allows
+                self.errors.append(repr(error))
+            turn += len(self._threads)
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(30)

@@ -1,0 +1,65 @@
+"""Fixtures of the end-to-end tests: instances of the whole service, and readers that nobody else is."""
+
+import itertools
+import os
+import time
+
+import pytest
+
+from service import Instance, SHARED, stop_orphans
+
+_numbers = itertools.count()
+
+
+def pytest_sessionstart():
+    stop_orphans()
+
+
+def _instance(*options, **directives):
+    started = Instance(*options, **directives)
+    try:
+        started.start()
+        yield started
+    finally:
+        started.stop()
+
+
+@pytest.fixture(scope="session")
+def service():
+    """One instance without limits, for tests that leave it as healthy as they found it."""
+    yield from _instance("--no-limits")
+
+
+@pytest.fixture
+def own_service():
+    """An instance for one test that hurts it."""
+    yield from _instance("--no-limits")
+
+
+@pytest.fixture
+def instance():
+    """instance(option…, directive=value…): instances with options or a configuration of the test's own."""
+    started = []
+
+    def start(*options, **directives):
+        started.append(Instance(*options, **directives))
+        return started[-1].start()
+
+    yield start
+    for one in started:
+        one.stop()
+
+
+@pytest.fixture
+def name():
+    """name("a"): an id, tag or fingerprint that no other test and no earlier run uses."""
+    stem = f"{os.getpid()}-{time.time_ns() % 10**9}"
+    return lambda word="x": f"{word}-{stem}-{next(_numbers)}"
+
+
+@pytest.fixture(scope="session")
+def shared():
+    """The folder with the hostile inputs."""
+    if not os.path.isdir(os.path.join(SHARED, "corpora")):
+        pytest.skip(f"no inputs at {SHARED}; FRESHET_SHARED names them")
+    return SHARED

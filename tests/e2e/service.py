@@ -1,0 +1,217 @@
+"""A whole instance of the service, as scripts/run starts it, in a short-lived directory of its own."""
+
+import glob
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+from client import Client
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SHARED = os.environ.get("FRESHET_SHARED", os.path.join(os.path.dirname(ROOT), "shared"))
+
+
+def wait_until(condition, what, limit_s=20.0):
+    """Returns the first true value of `condition`; fails after `limit_s`."""
+    deadline = time.monotonic() + limit_s
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {limit_s:g} s in vain for {what}")
+        time.sleep(0.01)
+    return value
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def children(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return [int(child) for child in file.read().split()]
+    except OSError:
+        return []
+
+
+def birth(pid):
+    """When the process began; None when there is none (any more)."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else fields[19]
+
+
+def rss_kib(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
+
+
+def descriptors(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def stop_orphans():
+    """Ends instances whose test run was killed before it could."""
+    for state in glob.glob("/tmp/freshet-e2e-*"):
+        pid = int(state.split("-")[2])
+        if not os.path.exists(f"/proc/{pid}"):
+            subprocess.run([os.path.join(ROOT, "scripts/run"), "--stop", "--state", state], capture_output=True, check=False, timeout=120)
+            shutil.rmtree(state, ignore_errors=True)
+
+
+class Instance:
+    """options: of scripts/run; directives: dotted names of the configuration (dots as __) and their TOML values."""
+
+    def __init__(self, *options, **directives):
+        # A unix socket's path has 107 bytes at most, so not pytest's own tmp_path.
+        self.state = tempfile.mkdtemp(prefix=f"freshet-e2e-{os.getpid()}-", dir="/tmp")
+        os.chmod(self.state, 0o755)
+        self.port, self.internal_port = free_port(), free_port()
+        self.socket_path = os.path.join(self.state, "run/freshetd.sock")
+        self._options = options
+        self._seen = {}
+        self.configure(**directives)
+
+    def configure(self, **directives):
+        """Replaces what differs from the shipped configuration; in force after a start or a reload."""
+        folder = os.path.join(self.state, "etc/conf.d")
+        os.makedirs(folder, exist_ok=True)
+        lines = [f"{name.replace('__', '.')} = {value}\n" for name, value in directives.items()]
+        with open(os.path.join(folder, "test.toml"), "w", encoding="utf-8") as file:
+            file.writelines(lines)
+
+    def start(self):
+        command = [os.path.join(ROOT, "scripts/run"), "--detach", "--no-sample", "--state", self.state,
+                   "--port", str(self.port), "--internal-port", str(self.internal_port), *self._options]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        wait_until(lambda: self.internal().get("/ping").status == 200, "/ping")
+        self.note_processes()
+        return self
+
+    def stop(self):
+        """Ends the instance; fails when a process of it is left."""
+        self.note_processes()
+        subprocess.run([os.path.join(ROOT, "scripts/run"), "--stop", "--state", self.state], stdin=subprocess.DEVNULL,
+                       capture_output=True, timeout=120, check=True)
+        left = {pid: what for pid, (began, what) in self._seen.items() if birth(pid) == began}
+        shutil.rmtree(self.state)
+        assert not left, f"still alive after the stop: {left}"
+
+    # --- its processes
+
+    def pid(self, role):
+        """Of redis, freshetd (the master) or nginx (the master)."""
+        with open(os.path.join(self.state, "run/processes"), encoding="utf-8") as file:
+            return next(int(line.split()[1]) for line in file if line.split()[0] == role)
+
+    def workers(self):
+        return children(self.pid("freshetd"))
+
+    def note_processes(self):
+        """Remembers who lives, for the check at the end; returns {pid: (birth, what)}."""
+        now = {}
+        for role in ("redis", "freshetd", "nginx"):
+            try:
+                pid = self.pid(role)
+            except (OSError, StopIteration):
+                continue
+            for each in (pid, *children(pid)):
+                if began := birth(each):
+                    now[each] = (began, role)
+        self._seen.update(now)
+        return now
+
+    def signal(self, role, number):
+        os.kill(self.pid(role), number)
+
+    def reload(self):
+        """Asks for a new generation and waits until it serves and the old workers have been told to go."""
+        before = self.status()["generation"]
+        self.signal("freshetd", signal.SIGHUP)
+        wait_until(lambda: self.status()["generation"] > before, "a new generation")
+        self.note_processes()
+
+    # --- talking to it
+
+    def public(self, **options):
+        return Client(self.port, **options)
+
+    def internal(self, **options):
+        return Client(self.internal_port, **options)
+
+    def status(self):
+        return self.internal().get("/status?json").json()
+
+    def redis(self, *command):
+        """The reply as JSON has it. Fails on an error reply."""
+        done = subprocess.run(["redis-cli", "-s", os.path.join(self.state, "run/redis.sock"), "-e", "--json", *map(str, command)],
+                              capture_output=True, check=False, timeout=20)
+        assert done.returncode == 0, (command, done.stdout, done.stderr)
+        return json.loads(done.stdout)
+
+    def restart_redis(self):
+        """After its death: the same server on the same files. Its pid takes the dead one's place, so that stop() ends it."""
+        run = os.path.join(self.state, "run")
+        with open(os.path.join(run, "processes"), encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        user = os.stat(os.path.join(self.state, "redis"))
+        with open(os.path.join(self.state, "log/redis.log"), "ab") as log:
+            process = subprocess.Popen(
+                ["redis-server", "--port", "0", "--unixsocket", f"{run}/redis.sock", "--unixsocketperm", "770",
+                 "--dir", f"{self.state}/redis", "--appendonly", "yes", "--appendfsync", "everysec", "--save", ""],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, user=user.st_uid, group=user.st_gid)
+        for at, line in enumerate(lines):
+            if line.startswith("redis "):
+                lines[at] = f"redis {process.pid} {birth(process.pid)} TERM"
+        with open(os.path.join(run, "processes"), "w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+        self.note_processes()
+        self._redis = process  # kept, so that it is reaped
+        wait_until(self._redis_answers, "Redis")
+
+    def _redis_answers(self):
+        try:
+            return self.redis("PING") == "PONG"
+        except (AssertionError, ValueError):
+            return False
+
+    def check(self):
+        """The invariants of a running instance: key names, TTLs, caps, sums."""
+        done = subprocess.run([os.path.join(ROOT, "scripts/freshetctl"), "check", "--state", self.state], capture_output=True,
+                              text=True, check=False, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def log(self, name="freshetd"):
+        with open(os.path.join(self.state, f"log/{name}.log"), encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    # --- what tests say often
+
+    def put(self, item, **members):
+        """Puts an item, published now unless said otherwise."""
+        members = {"title": f"about {item}", "published_at": int(time.time())} | members
+        reply = self.internal().put(f"/api/items/{item}", members)
+        assert reply.status == 200, reply
+        return members
+
+    def hot(self, **query):
+        """The list as the workers have it (nginx caches the public one)."""
+        reply = self.internal().get("/api/hot", query=query)
+        assert reply.status == 200, reply
+        return reply.json()
+
+    def stats(self, item):
+        reply = self.internal().get(f"/api/articles/{item}/stats")
+        assert reply.status == 200, reply
+        return reply.json()

@@ -1,0 +1,288 @@
+"""Hostile input in every member of every endpoint: refused with the member's name, or stored and returned byte for byte."""
+
+import glob
+import json
+import os
+import time
+import unicodedata
+
+import pytest
+
+from client import assert_problem, segment
+from service import Instance
+
+WHITE_SPACE = set("\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000")
+ID_MEMBERS = {"/api/track": ["articleId", "userId", "sessionId", "fingerprint", "eventId"],
+              "/api/views": ["articleId", "fingerprint", "eventId"]}
+
+
+def is_id(text):
+    """The rule of the interface, in other words than the service's."""
+    try:
+        raw = text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    forbidden = any(unicodedata.category(c) == "Cc" or c in WHITE_SPACE or c in ":{}" for c in text)
+    return 1 <= len(raw) <= 128 and not forbidden and text not in ("hll", "list")
+
+
+@pytest.fixture(scope="module")
+def instance(shared):
+    """Its workers must be the same at the end, and Redis must hold nothing unexpected."""
+    started = Instance("--no-limits")
+    try:
+        started.start()
+        workers = started.workers()
+        yield started
+        assert started.workers() == workers, "a worker was replaced"
+        started.check()
+        refused = started.status()["refused"]
+        assert refused["protocol"] == 0 and refused["deadline"] == 0, refused
+    finally:
+        started.stop()
+
+
+@pytest.fixture(scope="module")
+def hostile(shared):
+    with open(os.path.join(shared, "corpora/hostile/hostile.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+@pytest.fixture(scope="module")
+def strings(shared, hostile):
+    """Ids that are none and naughty strings; lone surrogates too, which only an escape can carry."""
+    with open(os.path.join(shared, "corpora/BLNS/blns.json"), encoding="utf-8") as file:
+        naughty = json.load(file)
+    assert len(naughty) > 400
+    more = ["\ud800", "a\udfff", "\udc00\ud800", "hll", "list", "x" * 128, "é" * 64, "é" * 64 + "x", "\x7f", "\x85", "a\u2028"]
+    return hostile["ids"] + naughty + more
+
+
+def base(path, name):
+    if path == "/api/track":
+        return {"articleId": name(), "dwellMs": 1, "userId": "u"}
+    return {"articleId": name(), "publishedAt": 1700000000, "fingerprint": name()}
+
+
+@pytest.mark.parametrize("path, member", [(path, member) for path, members in ID_MEMBERS.items() for member in members])
+def test_an_id_in_an_event_counts_or_is_named(instance, strings, name, path, member):
+    client = instance.public()
+    for escaped in (True, False):
+        for text in strings:
+            if not escaped and any("\ud800" <= c <= "\udfff" for c in text):
+                continue
+            body = json.dumps(base(path, name) | {member: text}, ensure_ascii=escaped)
+            reply = client.post(path, body)
+            if len(body.encode()) > 16384:
+                assert_problem(reply, 413, "too_large")
+            elif is_id(text):
+                assert reply.status == 200, (text, reply)
+            else:
+                problem = assert_problem(reply, 400)
+                lone = any("\ud800" <= c <= "\udfff" for c in text)
+                assert problem["code"] == ("bad_json" if lone else "bad_id"), (text, problem)
+                assert lone or problem["member"] == member, (text, problem)
+
+
+def test_an_article_is_found_under_the_very_bytes_it_was_counted_with(instance, strings):
+    public, internal = instance.public(), instance.internal()
+    accepted = [text for text in dict.fromkeys(strings) if is_id(text)]
+    assert len(accepted) > 150
+    for text in accepted:
+        before = internal.get(f"/api/articles/{segment(text)}/stats")
+        assert before.status in (200, 400, 404), before
+        assert public.track(text, 5, userId=f"once-{time.monotonic_ns()}").status == 200
+        after = internal.get("/api/stats", query={"ids": text}) if "," not in text else None
+        if after is not None:
+            assert after.status == 200 and list(after.json()) == [text], (text, after)
+            assert after.json()[text]["pv"] >= 1
+
+
+def test_values_that_are_no_strings_are_no_ids(instance, name):
+    client = instance.public()
+    for path, members in ID_MEMBERS.items():
+        for member in members:
+            for value in (True, 1.5, [], {}, ["a"], {"$gt": ""}, 1e300, 2**64, -2**63 - 1):
+                assert_problem(client.post(path, base(path, name) | {member: value}), 400, "bad_id", member)
+            null = client.post(path, base(path, name) | {member: None})
+            if member == "articleId" or (path, member) == ("/api/views", "fingerprint"):
+                assert_problem(null, 400, "bad_id", member)
+            else:
+                assert null.status == 200, (member, null)
+
+
+def test_numbers_of_dwell_count_or_are_refused(instance, hostile, name):
+    client = instance.public()
+    for raw in hostile["numbers_raw"] + ["1e3", "1E400", "-9223372036854775809", "00", "01", ".5", "5.", "1_0", "NaN", '"1"', "[1]", "null"]:
+        reply = client.post("/api/track", '{"articleId":"%s","userId":"u","dwellMs":%s}' % (name(), raw))
+        try:
+            value = json.loads(raw, parse_constant=lambda _: None)
+        except ValueError:
+            value = None
+        good = type(value) is int and 0 <= value < 2**63 and not raw.startswith("-0")
+        if good:
+            assert reply.status == 200 and reply.json()["avg_dwell_ms"] == min(value, 180000), (raw, reply)
+        else:
+            problem = assert_problem(reply, 400)
+            assert problem["code"] == "bad_json" or (problem["code"], problem["member"]) == ("bad_number", "dwellMs"), (raw, problem)
+
+
+def times(hostile):
+    """(raw JSON, accepted)"""
+    good = {"0", '"2099-01-01T00:00:00Z"', "null"}
+    more = [("253402300799", True), ("-1", False), ("1.5", False), ("1e9", False), ('"1700000000"', False), ('"2026-01-01T00:00:00+02:00"', True),
+            ('"2026-01-01T00:00:00.123456Z"', True), ('"2026-01-01t00:00:00z"', None), ('"2026-13-01T00:00:00Z"', False),
+            ('"2026-01-01T25:00:00Z"', False), ('"2026-01-01T00:00:00Z "', False), ("true", False), ("[]", False), ("99999999999999999999", False)]
+    return [(raw, raw in good) for raw in hostile["timestamps_raw"]] + more
+
+
+@pytest.mark.parametrize("path", list(ID_MEMBERS))
+def test_times_of_events_count_or_are_named(instance, hostile, name, path):
+    for raw, good in times(hostile):
+        members = dict(base(path, name))
+        members.pop("publishedAt", None)
+        reply = instance.public().post(path, json.dumps(members)[:-1] + f',"publishedAt":{raw}}}')
+        if raw == "null" and path == "/api/views":
+            good = False
+        if good is None:
+            assert reply.status in (200, 400)
+        elif good:
+            assert reply.status == 200, (raw, reply)
+        else:
+            assert_problem(reply, 400, "bad_time", "publishedAt")
+
+
+def test_bodies_that_are_no_events_are_refused(instance, hostile, shared):
+    files = sorted(glob.glob(os.path.join(shared, "corpora/JSONTestSuite/test_parsing/*.json")))
+    bodies = [body.encode() for body in hostile["bodies_raw"]]
+    bodies += [b"\xef\xbb\xbf{}", b'{"articleId":"\xff"}', b'{"articleId":"\xed\xa0\x80"}', b"\x00", b'{"articleId":"a","dwellMs":1}{}', b"{}" * 5000]
+    for path in files:
+        with open(path, "rb") as file:
+            bodies.append(file.read())
+    assert len(bodies) > 300
+    internal, public = instance.internal(), instance.public()
+    for body in bodies:
+        for method, client, path in (("POST", public, "/api/track"), ("POST", public, "/api/views"), ("PUT", internal, "/api/items/bad-body")):
+            if method == "PUT" and b'"title"' in body:
+                continue  # one of the files is an item
+            reply = client.ask(method, path, body)
+            assert_problem(reply, 413 if len(body) > 16384 else 400)
+    assert internal.get("/api/items/bad-body").status == 404
+
+
+def test_every_file_that_is_no_json_is_bad_json(instance, shared):
+    client = instance.public()
+    files = sorted(glob.glob(os.path.join(shared, "corpora/JSONTestSuite/test_parsing/n_*.json")))
+    assert len(files) > 180
+    for path in files:
+        with open(path, "rb") as file:
+            body = file.read()
+        # As it is, and as the value of a member that nobody asked for.
+        if len(body) <= 16384:
+            assert_problem(client.post("/api/track", body), 400, "bad_json")
+            inside = b'{"articleId":"n","userId":"u","dwellMs":1,"x":' + body + b"}"
+            assert client.post("/api/track", inside).status in (200, 400), path
+
+
+def test_lines_of_a_bulk_that_are_no_items_are_named_and_the_others_accepted(instance, shared, hostile, name):
+    client, item = instance.internal(), name()
+    files = sorted(glob.glob(os.path.join(shared, "corpora/JSONTestSuite/test_parsing/[ny]_*.json")))
+    lines = [b'{"id":"%s","title":"x"}' % item.encode()]
+    for path in files:
+        with open(path, "rb") as file:
+            lines += file.read().replace(b"\r", b" ").split(b"\n")
+    lines += [body.encode() for body in hostile["bodies_raw"]]
+    reply = client.post("/api/items", b"\n".join(lines))
+    assert reply.status == 200, reply
+    blank = sum(not line.strip(b" \t\r") for line in lines)
+    assert reply.json()["accepted"] == 1, reply
+    assert len(reply.json()["rejected"]) == len(lines) - blank - 1
+    assert client.get(f"/api/items/{item}").json()["title"] == "x"
+
+
+LIMITS = {"title": 1024, "url": 2048, "author": 128, "text": 256 * 1024}
+
+
+@pytest.mark.parametrize("member", list(LIMITS))
+def test_text_of_an_item_comes_back_byte_for_byte(instance, strings, name, member):
+    client, item = instance.internal(), name()
+    for text in strings:
+        body = json.dumps({"title": "t", "published_at": 1} | {member: text})
+        reply = client.put(f"/api/items/{item}", body)
+        if len(body) > 16384:
+            assert_problem(reply, 413, "too_large")
+        elif any("\ud800" <= c <= "\udfff" for c in text):
+            assert_problem(reply, 400, "bad_json")
+        elif len(text.encode()) > LIMITS[member]:
+            assert_problem(reply, 400, "bad_string", member)
+        else:
+            assert reply.status == 200, (text, reply)
+            assert client.get(f"/api/items/{item}").json().get(member, "") == text
+
+
+def test_tags_and_path_ids_of_items_come_back_byte_for_byte(instance, strings):
+    client = instance.internal()
+    for text in strings:
+        body = json.dumps({"title": "t", "published_at": 1, "tags": [text]})
+        reply = client.put("/api/items/tagged", body)
+        if is_id(text):
+            assert reply.status == 200, (text, reply)
+            assert client.get("/api/items/tagged").json()["tags"] == [text]
+        else:
+            assert_problem(reply, 413 if len(body) > 16384 else 400)
+        path = f"/api/items/{segment(text)}"
+        reply = client.put(path, {"title": text[:100] if is_id(text) else "t", "published_at": 1})
+        if reply.status == 200:
+            assert is_id(text), (text, reply)
+            got = client.get(path).json()
+            assert (got["id"], got["title"]) == (text, text[:100])
+            assert client.delete(path).json() == {"ok": True}
+        else:
+            # Empty: no such route. NUL and what climbs out of the root: nginx refuses it.
+            assert reply.status in (400, 404, 405, 414), (text, reply)
+            assert not is_id(text) or ".." in text, (text, reply)
+            assert reply.headers["Content-Type"] == "application/problem+json"
+
+
+def test_members_of_items_of_another_kind_are_named(instance):
+    wrong = {"title": [None, 1, True, [], {}], "text": [1, []], "url": [1, {}], "author": [5, False], "tags": ["a", [1], [[]], {}, ["a"] * 33],
+             "hidden": [0, "true", []], "published_at": ["", "now", 1.5, -1, []], "update_time": ["x", {}, -1]}
+    for member, values in wrong.items():
+        for value in values:
+            assert_problem(instance.internal().put("/api/items/kinds", {"title": "t", "published_at": 1} | {member: value}), 400, member=member)
+    assert instance.internal().get("/api/items/kinds").status == 404
+
+
+@pytest.mark.parametrize("member", ["limit", "model", "mode", "window", "tag", "at", "nobody-asked"])
+def test_naughty_parameters_of_the_list_are_named_or_served(instance, strings, member):
+    public = instance.public()
+    for text in strings:
+        reply = public.get(f"/api/hot?model=engagement&{member}={segment(text)}" if member == "at" else f"/api/hot?{member}={segment(text)}")
+        if reply.status == 414 or len(text) > 8000:
+            assert_problem(reply, 414)
+        elif member == "nobody-asked" or (member == "tag" and is_id(text)) or (member == "limit" and text in ("1", "100")):
+            assert reply.status == 200, (text, reply)
+        elif reply.status != 200 or member == "tag":
+            assert_problem(reply, 400, member=member)
+
+
+def test_naughty_ids_of_stats_are_named_or_served(instance, strings):
+    internal = instance.internal()
+    for text in strings:
+        reply = internal.get(f"/api/stats?ids={segment(text)}")
+        if len(text) > 8000:
+            assert_problem(reply, 414)
+        elif all(is_id(part) for part in text.split(",")):
+            assert reply.status == 200 and set(reply.json()) == set(text.split(",")), (text, reply)
+        else:
+            assert_problem(reply, 400, member="ids")
+        reply = internal.get(f"/api/articles/{segment(text)}/stats")
+        assert reply.status in (200, 404) if is_id(text) and ".." not in text else reply.status in (200, 400, 404, 414), (text, reply)
+
+
+def test_targets_that_are_none_are_refused(instance):
+    client = instance.public()
+    for path in ("/api/hot?limit=%", "/api/hot?limit=%zz", "/api/hot?%", "/api/hot?tag=%ff", "/api/hot?" + "a&" * 40, "/api/hot?tag=%00"):
+        assert_problem(client.get(path), 400)
+    for path in ("/api/hot%zz", "/api/%"):
+        assert client.get(path).status in (400, 404)

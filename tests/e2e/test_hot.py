@@ -1,0 +1,277 @@
+"""The counting half of "Hot articles" in the interface: what track and views answer and keep, and what stats make of it."""
+
+import json
+import time
+
+import pytest
+
+from client import assert_problem
+
+HALF_LIFE_S = 86400
+HOUR_S = 3600
+
+
+def engagement(pv, uv, avg_dwell_ms):
+    return pv + 3 * uv + 0.002 * avg_dwell_ms
+
+
+# --- track (seed 001)
+
+
+def test_the_first_report_scores_pv_plus_three_uv_plus_dwell(service, name):
+    reply = service.public().track(name("a"), 30000, userId="u1")
+    assert reply.status == 200
+    assert reply.json() == {"pv": 1, "uv": 1, "avg_dwell_ms": 30000, "score": pytest.approx(64, rel=2e-5)}
+
+
+def test_each_reader_adds_to_pv_uv_and_the_mean(service, name):
+    article, client = name("a"), service.public()
+    dwells = [10000, 20001, 0, 180000]
+    for number, dwell in enumerate(dwells, 1):
+        reply = client.track(article, dwell, userId=f"u{number}").json()
+        mean = sum(dwells[:number]) / number
+        assert (reply["pv"], reply["uv"]) == (number, number)
+        assert reply["avg_dwell_ms"] == pytest.approx(mean, rel=1e-15)
+        assert reply["score"] == pytest.approx(engagement(number, number, mean), rel=2e-4)
+
+
+def test_heartbeats_of_a_session_count_one_view_and_its_longest_dwell(service, name):
+    article, client = name("a"), service.public()
+    seen = [client.track(article, dwell, userId="u", sessionId="tab").json() for dwell in (5000, 20000, 10000, 20000, 25000)]
+    assert [reply["pv"] for reply in seen] == [1] * 5
+    assert [reply["avg_dwell_ms"] for reply in seen] == [5000, 20000, 20000, 20000, 25000]
+    other = client.track(article, 5000, userId="u", sessionId="other-tab").json()
+    assert (other["pv"], other["uv"], other["avg_dwell_ms"]) == (2, 1, 15000)
+
+
+def test_without_a_session_the_reader_is_the_session(service, name):
+    article, client = name("a"), service.public()
+    for _ in range(3):
+        reply = client.track(article, 1000, userId="u").json()
+    assert (reply["pv"], reply["uv"]) == (1, 1)
+    assert client.track(article, 1000, userId="v").json()["pv"] == 2
+
+
+def test_a_session_window_slides_with_every_report(service, name):
+    article, client = name("a"), service.public()
+    client.track(article, 1000, userId="u", sessionId="s")
+    key = f"hot:session:{article}:s"
+    service.redis("EXPIRE", key, 5)
+    client.track(article, 500, userId="u", sessionId="s")
+    assert service.redis("TTL", key) > 1790
+    service.redis("DEL", key)  # as after half an hour of silence
+    assert client.track(article, 3000, userId="u", sessionId="s").json() == {
+        "pv": 2, "uv": 1, "avg_dwell_ms": 2000, "score": pytest.approx(9, rel=1e-3)}
+
+
+def test_without_a_window_each_report_counts(instance, name):
+    service, article = instance("--no-limits", pv__window=0), name("a")
+    for dwell in (4000, 2000):
+        reply = service.public().track(article, dwell, userId="u", sessionId="s").json()
+    assert (reply["pv"], reply["uv"], reply["avg_dwell_ms"]) == (2, 1, 3000)
+
+
+def test_dwell_is_cut_at_three_minutes(service, name):
+    for dwell in (180000, 180001, 2**53, 2**63 - 1):
+        assert service.public().track(name("a"), dwell, userId="u").json()["avg_dwell_ms"] == 180000
+
+
+@pytest.mark.parametrize("dwell", [-1, -2**63, 1.5, "5", True, [], {}])
+def test_a_dwell_that_is_no_natural_number_is_refused_and_counts_nothing(service, name, dwell):
+    article = name("a")
+    assert_problem(service.public().track(article, dwell, userId="u"), 400, "bad_number", "dwellMs")
+    assert service.redis("EXISTS", f"hot:pv:{article}", f"hot:session:{article}:u") == 0
+
+
+def test_an_event_id_makes_a_repetition_harmless_and_gives_the_same_reply(service, name):
+    article, client = name("a"), service.public()
+    first = client.track(article, 1000, userId="u", sessionId="s", eventId="e")
+    client.track(article, 9000, userId="v")
+    again = client.track(article, 5000, userId="w", sessionId="t", eventId="e")
+    assert (again.status, again.json()) == (200, first.json())
+    stats = service.stats(article)
+    assert (stats["pv"], stats["uv"], stats["dwell"]["sum_ms"]) == (2, 2, 10000)
+
+
+def test_anonymous_readers_differ_by_fingerprint_and_agent(service, name):
+    article = name("a")
+    readers = [("f1", None), ("f2", None), ("f1", "Mozilla/5.0 (X11) Firefox/121.0"), ("f1", None)]
+    for fingerprint, agent in readers:
+        client = service.public(**({"agent": agent} if agent else {}))
+        reply = client.track(article, 0, fingerprint=fingerprint)
+    assert reply.json()["uv"] == 3
+
+
+def test_the_clients_date_counts_at_first_sight_only(service, name):
+    article, client, now = name("a"), service.public(), int(time.time())
+    reply = client.track(article, 0, userId="u", publishedAt=now - HALF_LIFE_S)
+    assert reply.json()["score"] == pytest.approx(4 / 2, rel=1e-4)
+    reply = client.track(article, 0, userId="v", publishedAt=now)
+    assert reply.json()["score"] == pytest.approx(8 / 2, rel=1e-4)
+    ahead = client.track(name("b"), 0, userId="u", publishedAt=now + 365 * 86400)
+    assert ahead.json()["score"] == pytest.approx(4, rel=1e-4)
+
+
+def test_the_item_stores_date_beats_the_clients(service, name):
+    article, now = name("a"), int(time.time())
+    service.put(article, published_at=now - 2 * HALF_LIFE_S)
+    reply = service.public().track(article, 0, userId="u", publishedAt=now)
+    assert reply.json()["score"] == pytest.approx(1, rel=1e-4)
+
+
+def test_an_id_is_the_same_as_integer_and_as_string(service, name):
+    article = time.time_ns()
+    service.public().track(article, 0, userId=7)
+    reply = service.public().track(str(article), 0, userId="7", sessionId="s")
+    assert (reply.json()["pv"], reply.json()["uv"]) == (2, 1)
+    for extreme in (-2**63, 2**64 - 1):
+        assert service.public().track(extreme, 0, userId="u").status == 200
+        assert service.stats(extreme)["pv"] == 1
+
+
+def test_unknown_members_are_ignored(service, name):
+    reply = service.public().track(name("a"), 1, userId="u", colour="blue", nested={"a": [1, None]})
+    assert (reply.status, reply.json()["pv"]) == (200, 1)
+
+
+# --- views (seed 003)
+
+
+@pytest.mark.parametrize("hours", [0, 4, 12, 72])
+def test_a_view_adds_its_worth_divided_by_age(service, name, hours):
+    article, client, published = name("a"), service.public(), int(time.time()) - hours * HOUR_S
+    first = client.view(article, "f", published).json()
+    assert first == {"ok": True, "uv": True, "scoreInc": pytest.approx(3 / (hours + 2) ** 1.5, rel=1e-3)}
+    assert client.view(article, "f", published).json() == {"ok": True, "dedup": True}
+    service.redis("DEL", f"hot:dedup:{article}:f")  # as after ten minutes
+    again = client.view(article, "f", published).json()
+    assert again == {"ok": True, "uv": False, "scoreInc": pytest.approx(1 / (hours + 2) ** 1.5, rel=1e-3)}
+    views = service.stats(article)["views"]
+    assert (views["total"], views["uv_today"]) == (4, 1)
+    assert views["score"] == pytest.approx(first["scoreInc"] + again["scoreInc"], rel=1e-12)
+
+
+def test_dates_may_be_rfc_3339(service, name):
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 4 * HOUR_S))
+    reply = service.public().view(name("a"), "f", stamp)
+    assert reply.json()["scoreInc"] == pytest.approx(3 / 6 ** 1.5, rel=1e-3)
+
+
+def test_a_forged_date_does_not_raise_what_is_known(service, name):
+    article, now = name("a"), int(time.time())
+    service.put(article, published_at=now - 72 * HOUR_S)
+    assert service.public().view(article, "f", now).json()["scoreInc"] == pytest.approx(3 / 74 ** 1.5, rel=1e-3)
+    future = service.public().view(name("b"), "f", now + 10 * 86400).json()
+    assert future["scoreInc"] == pytest.approx(3 / 2 ** 1.5, rel=1e-3)
+
+
+def test_a_views_event_id_gives_the_same_reply_after_the_window_too(service, name):
+    article, client = name("a"), service.public()
+    first = client.view(article, "f", eventId="e").json()
+    service.redis("DEL", f"hot:dedup:{article}:f")
+    assert client.view(article, "f", eventId="e").json() == first
+    assert service.stats(article)["views"]["total"] == 3
+
+
+@pytest.mark.parametrize("missing", ["articleId", "publishedAt", "fingerprint"])
+def test_a_view_without_a_member_is_refused(service, name, missing):
+    body = {"articleId": name("a"), "publishedAt": int(time.time()), "fingerprint": "f"}
+    del body[missing]
+    assert_problem(service.public().post("/api/views", body), 400, member=missing)
+
+
+# --- stats
+
+
+def test_the_terms_of_stats_give_the_served_score(service, name):
+    tag, article, now = name("t"), name("a"), int(time.time())
+    service.put(article, tags=[tag], published_at=now - 5 * HOUR_S)
+    client = service.public()
+    for number in range(7):
+        client.track(article, 1234 * number, userId=f"u{number % 5}", sessionId=f"s{number}")
+    for number in range(4):
+        client.view(article, f"f{number}")
+    stats = service.stats(article)
+    assert stats["dwell"] == {"sum_ms": 1234 * 21, "count": 7}
+    assert stats["first_ts"] == now - 5 * HOUR_S
+    assert stats["avg_dwell_ms"] == pytest.approx(1234 * 3, rel=1e-15)
+    assert stats["base"] == pytest.approx(engagement(stats["pv"], stats["uv"], stats["avg_dwell_ms"]), rel=1e-12)
+    assert stats["decay"] == pytest.approx(2 ** (-stats["age_seconds"] / HALF_LIFE_S), rel=1e-12)
+    assert stats["score"] == pytest.approx(stats["base"] * stats["decay"], rel=1e-12)
+    assert isinstance(stats["rank"], int) and stats["rank"] >= 1
+
+    at = now + 3 * HOUR_S
+    [shown] = service.hot(model="engagement", tag=tag, at=at)
+    assert shown["score"] == pytest.approx(stats["base"] * 2 ** (-(at - stats["first_ts"]) / HALF_LIFE_S), rel=1e-9)
+    [shown] = service.hot(model="views", tag=tag)
+    assert shown["score"] == pytest.approx(stats["views"]["score"], rel=1e-9)
+
+
+def test_stats_of_many_ids_stand_under_their_ids(service, name):
+    ids = [name("a"), name("b")]
+    for count, article in enumerate(ids, 1):
+        for number in range(count):
+            service.public().track(article, 0, userId=f"u{number}")
+    reply = service.internal().get("/api/stats", query={"ids": ",".join(ids)})
+    assert reply.status == 200
+    assert list(reply.json()) == ids
+    assert [row["pv"] for row in reply.json().values()] == [1, 2]
+    for article in ids:
+        alone = service.stats(article)
+        assert reply.json()[article] | {"age_seconds": 0, "decay": 0, "score": 0} == alone | {"age_seconds": 0, "decay": 0, "score": 0}
+
+
+def test_stats_of_what_nobody_knows_are_404(service, name):
+    assert_problem(service.internal().get(f"/api/articles/{name('a')}/stats"), 404, "unknown_item")
+
+
+# --- items
+
+
+def test_an_item_comes_back_as_it_was_put(service, name):
+    item, client = name("i"), service.internal()
+    members = {"title": "Ünïcode \"quoted\" \u2028 \u0001", "text": "line\nline", "tags": ["a", "b"], "author": "someone",
+               "url": "https://example.org/?a=b&c", "published_at": 1700000000, "update_time": 1700000100, "hidden": False}
+    assert client.put(f"/api/items/{item}", members).json() == {"ok": True}
+    got = client.get(f"/api/items/{item}").json()
+    assert got == members | {"id": item}
+    assert client.delete(f"/api/items/{item}").json() == {"ok": True}
+    assert_problem(client.get(f"/api/items/{item}"), 404, "unknown_item")
+
+
+def test_bulk_items_answer_for_each_line(service, name):
+    good, other = name("i"), name("i")
+    lines = [json.dumps({"id": good, "title": "one", "published_at": 1700000000}), "{broken", json.dumps({"title": "no id"}), "",
+             json.dumps({"id": "a b", "title": "x"}), json.dumps({"id": other, "title": 5}),
+             json.dumps({"id": other, "title": "two", "published_at": "2023-11-14T22:13:20Z"})]
+    reply = service.internal().post("/api/items", "\n".join(lines) + "\n", headers={"Content-Type": "application/x-ndjson"})
+    assert reply.status == 200, reply
+    assert reply.json()["accepted"] == 2
+    assert [(row["line"], row["code"]) for row in reply.json()["rejected"]] == [
+        (2, "bad_json"), (3, "bad_id"), (5, "bad_id"), (6, "bad_string")]
+    for item, title in ((good, "one"), (other, "two")):
+        got = service.internal().get(f"/api/items/{item}").json()
+        assert (got["title"], got["published_at"]) == (title, 1700000000)
+
+
+def test_a_bulk_of_thousands_is_written_before_the_reply(service, name):
+    tag = name("t")
+    ids = [f"{tag}-{number}" for number in range(3000)]
+    body = "\n".join(json.dumps({"id": item, "title": item, "published_at": 1700000000, "tags": [tag]}) for item in ids)
+    reply = service.internal().post("/api/items", body)
+    assert reply.json() == {"accepted": 3000, "rejected": []}
+    assert service.redis("SCARD", f"tag:{tag}") == 3000
+
+
+def test_unknown_items_can_be_refused(instance, name):
+    service = instance("--no-limits", items__unknown='"reject"')
+    article = name("a")
+    assert_problem(service.public().track(article, 0, userId="u"), 404, "unknown_item")
+    assert_problem(service.public().view(article, "f"), 404, "unknown_item")
+    assert service.redis("KEYS", "hot:pv:*") == []
+    service.put(article)
+    assert service.public().track(article, 0, userId="u").status == 200
+
+
+def test_the_instance_is_consistent_afterwards(service):
+    service.check()

@@ -1,0 +1,251 @@
+"""The reading half of "Hot articles": lists of both models, their arguments, their caching, and who leaves them when."""
+
+import time
+
+import pytest
+
+from client import assert_problem
+from service import wait_until
+
+HALF_LIFE_S = 86400
+HOUR_S = 3600
+
+
+@pytest.fixture
+def column(service, name):
+    """A tag with three items, of 1, 2 and 3 readers: (tag, [hottest, …])."""
+    tag, items = name("t"), [name("c"), name("b"), name("a")]
+    for readers, item in zip((3, 2, 1), items):
+        service.put(item, tags=[tag, "common"], url=f"/{item}", author="someone")
+        for number in range(readers):
+            assert service.public().track(item, 0, userId=f"u{number}").status == 200
+            assert service.public().view(item, f"f{number}").status == 200
+    return tag, items
+
+
+def ids(listed):
+    return [shown["id"] for shown in listed]
+
+
+@pytest.mark.parametrize("query", [{}, {"model": "views"}, {"mode": "accumulate"}, {"mode": "current"}, {"model": "engagement"},
+                                   {"window": "24h"}, {"model": "engagement", "window": "7d"}, {"mode": "current", "window": "72h"}])
+def test_lists_of_every_model_come_hottest_first_with_cards(service, column, query):
+    tag, items = column
+    # mode = current learns of a view behind the reply.
+    listed = wait_until(lambda: service.hot(tag=tag, **query) if len(service.hot(tag=tag, **query)) == 3 else None, "three items")
+    assert ids(listed) == items
+    assert [shown["score"] for shown in listed] == sorted((shown["score"] for shown in listed), reverse=True)
+    for shown in listed:
+        assert shown["title"] == f"about {shown['id']}"
+        assert (shown["url"], shown["author"], shown["tags"]) == (f"/{shown['id']}", "someone", [tag, "common"])
+
+
+def test_items_that_were_never_put_are_listed_without_a_card(own_service, name):
+    item = name("a")
+    own_service.public().view(item, "f")
+    assert [sorted(shown) for shown in own_service.hot()] == [["id", "score"]]
+    assert ids(own_service.hot()) == [item]
+
+
+@pytest.mark.parametrize("hours, views, score", [(12, 120, 2.2908), (4, 80, 5.4433), (72, 300, 0.4713)])
+def test_current_mode_gives_the_vectors_of_the_seed(service, name, hours, views, score):
+    tag, item, client = name("t"), name("a"), service.public()
+    service.put(item, tags=[tag], published_at=int(time.time()) - hours * HOUR_S)
+    for number in range(views // 3):  # a first view of the day is worth three
+        client.view(item, f"f{number}")
+    for number in range(views % 3):
+        service.redis("DEL", f"hot:dedup:{item}:f{number}")
+        client.view(item, f"f{number}")
+    assert service.stats(item)["views"]["total"] == views
+    listed = wait_until(lambda: service.hot(mode="current", tag=tag), "the item")
+    assert listed[0]["score"] == pytest.approx(score, abs=2e-3)
+
+
+def test_a_limit_cuts_the_same_list(service, column):
+    tag, items = column
+    for limit in (1, 2, 3, 100):
+        assert ids(service.hot(tag=tag, limit=limit)) == items[:limit]
+
+
+@pytest.mark.parametrize("member, value", [
+    ("limit", "0"), ("limit", "101"), ("limit", "-1"), ("limit", "1e1"), ("limit", ""), ("limit", "2.0"), ("limit", "9" * 30),
+    ("model", "hot"), ("model", ""), ("mode", "both"), ("window", "1h"), ("window", "24H"), ("tag", ""), ("tag", "a b"),
+    ("tag", "x" * 129), ("tag", "a:b")])
+def test_a_bad_argument_is_named(service, member, value):
+    for client in (service.public(), service.internal()):
+        assert_problem(client.get("/api/hot", query={member: value}), 400, member=member)
+
+
+@pytest.mark.parametrize("offset", [-3600, 365 * 86400 + 60, -10**10, 10**12])
+def test_a_moment_in_the_past_or_too_far_ahead_is_refused(service, offset):
+    reply = service.public().get("/api/hot", query={"model": "engagement", "at": int(time.time()) + offset})
+    assert_problem(reply, 400, "bad_time", "at")
+
+
+def test_views_have_no_list_of_tomorrow(service):
+    assert_problem(service.public().get("/api/hot", query={"at": int(time.time()) + 60}), 400, member="at")
+
+
+@pytest.mark.parametrize("text", ["", "tomorrow", "1e9", "2030-01-01", "nan"])
+def test_a_moment_that_is_none_is_refused(service, text):
+    assert_problem(service.public().get("/api/hot", query={"model": "engagement", "at": text}), 400, "bad_time", "at")
+
+
+def test_scores_halve_in_a_half_life_and_keep_their_order(service, column):
+    tag, items = column
+    now = int(time.time()) + 5
+    query = {"model": "engagement", "tag": tag}
+    today, tomorrow = service.hot(at=now, **query), service.hot(at=now + HALF_LIFE_S, **query)
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now + 2 * HALF_LIFE_S))
+    later = service.hot(at=stamp, **query)
+    assert ids(today) == ids(tomorrow) == ids(later) == items
+    for first, second, third in zip(today, tomorrow, later):
+        assert second["score"] == pytest.approx(first["score"] / 2, rel=1e-9)
+        assert third["score"] == pytest.approx(first["score"] / 4, rel=1e-9)
+
+
+def test_a_list_of_tomorrow_is_never_cached(service, column):
+    reply = service.public().get("/api/hot", query={"model": "engagement", "tag": column[0], "at": int(time.time()) + 900})
+    assert reply.status == 200 and "no-store" in reply.headers["Cache-Control"]
+
+
+def test_windows_keep_older_items_out(service, name):
+    tag, now = name("t"), int(time.time())
+    ages = {"24h": 2, "72h": 48, "7d": 5 * 24, "all": 30 * 24}
+    items = {}
+    for window, hours in ages.items():
+        items[window] = name(window)
+        service.put(items[window], tags=[tag], published_at=now - hours * HOUR_S)
+        service.public().view(items[window], "f")
+        service.public().track(items[window], 0, userId="u")
+    for query in ({}, {"model": "engagement"}, {"mode": "current"}):
+        wait_until(lambda query=query: len(service.hot(tag=tag, **query)) == 4, f"four items of {query}")
+        for count, window in enumerate(ages, 1):
+            assert ids(service.hot(tag=tag, window=window, **query)) == list(items.values())[:count], (query, window)
+
+
+def test_a_tag_that_nobody_has_lists_nothing(service, name):
+    assert service.hot(tag=name("t")) == []
+
+
+# --- caching
+
+
+def test_lists_carry_a_tag_and_may_be_kept_while_they_are_fetched_anew(service, column):
+    for client in (service.public(), service.internal()):
+        reply = client.get("/api/hot", query={"tag": column[0]})
+        assert "max-age=" in reply.headers["Cache-Control"] and "stale-while-revalidate=" in reply.headers["Cache-Control"]
+        tag = reply.headers["ETag"]
+        for match in (tag, f'"other", {tag}', "*", f"W/{tag}"):
+            same = client.get("/api/hot", query={"tag": column[0]}, headers={"If-None-Match": match})
+            assert (same.status, same.body, same.headers["ETag"]) == (304, b"", tag), match
+        assert client.get("/api/hot", query={"tag": column[0]}, headers={"If-None-Match": '"other"'}).status == 200
+
+
+def test_lists_of_another_content_have_another_tag(service, column):
+    client = service.internal()
+    tags = [client.get("/api/hot", query={"tag": column[0], "limit": limit}).headers["ETag"] for limit in (1, 2)]
+    assert tags[0] != tags[1]
+    before = client.get("/api/hot", query={"tag": column[0]}).headers["ETag"]
+    service.public().view(column[1][2], "another")
+    wait_until(lambda: client.get("/api/hot", query={"tag": column[0]}).headers["ETag"] != before, "another tag")
+
+
+def test_head_answers_as_get_does_without_the_body(service, column):
+    for client in (service.public(), service.internal()):
+        path = f"/api/hot?tag={column[0]}"
+        full, head = client.get(path), client.ask("HEAD", path)
+        assert (head.status, head.body) == (200, b"")
+        assert head.headers["ETag"] == full.headers["ETag"]
+        assert head.headers["Content-Type"] == full.headers["Content-Type"] == "application/json"
+
+
+def test_a_view_reaches_the_list_within_a_slice(service, column):
+    tag, items = column
+    assert ids(service.hot(tag=tag)) == items
+    for number in range(9):
+        service.public().view(items[2], f"g{number}")
+    wait_until(lambda: ids(service.hot(tag=tag))[0] == items[2], "the new order", 5)
+    wait_until(lambda: ids(service.public().get("/api/hot", query={"tag": tag}).json())[0] == items[2], "the new order in public", 8)
+
+
+def test_cached_lists_live_a_minute(service, column):
+    tag = column[0]
+    service.hot(tag=tag)
+    keys = wait_until(lambda: [key for key in service.redis("KEYS", "hot:list*") if tag in key], "the cached list")
+    for key in keys:
+        assert 0 < service.redis("TTL", key) <= 60
+
+
+# --- hidden, deleted and re-dated items
+
+
+QUERIES = [{}, {"model": "engagement"}, {"mode": "current"}]
+
+
+def shows(service, tag, query):
+    """What every worker shows: several requests, each on a connection of its own."""
+    return {tuple(ids(service.hot(tag=tag, **query))) for _ in range(8)}
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_hidden_item_leaves_every_list_at_once_and_comes_back(service, column, query):
+    tag, items = column
+    wait_until(lambda: shows(service, tag, query) == {tuple(items)}, "all three")
+    members = service.put(items[0], tags=[tag, "common"], hidden=True)
+    assert shows(service, tag, query) == {tuple(items[1:])}
+    service.public().track(items[0], 0, userId="late")
+    service.public().view(items[0], "late")
+    assert shows(service, tag, query) == {tuple(items[1:])}
+    service.put(items[0], **(members | {"hidden": False}))
+    wait_until(lambda: shows(service, tag, query) == {tuple(items)}, "its return")
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_deleted_item_leaves_every_list_at_once(service, column, query):
+    tag, items = column
+    wait_until(lambda: shows(service, tag, query) == {tuple(items)}, "all three")
+    assert service.internal().delete(f"/api/items/{items[1]}").status == 200
+    assert shows(service, tag, query) == {(items[0], items[2])}
+
+
+def test_a_new_date_moves_the_item(service, column):
+    tag, items = column
+    query = {"model": "engagement"}
+    assert shows(service, tag, query) == {tuple(items)}
+    service.put(items[0], tags=[tag], published_at=int(time.time()) - 5 * HALF_LIFE_S)
+    wait_until(lambda: shows(service, tag, query) == {(items[1], items[2], items[0])}, "the new order")
+    shown = service.hot(tag=tag, at=int(time.time()) + 5, **query)[2]
+    stats = service.stats(items[0])
+    assert stats["age_seconds"] >= 5 * HALF_LIFE_S
+    assert shown["score"] == pytest.approx(stats["score"], rel=2e-4)
+    assert ids(service.hot(tag=tag, window="24h", **query)) == [items[1], items[2]]
+
+
+def test_a_changed_tag_moves_the_item_to_another_column(service, column, name):
+    tag, items = column
+    other = name("t")
+    service.put(items[0], tags=[other])
+    wait_until(lambda: ids(service.hot(tag=tag)) == items[1:], "its leaving")
+    wait_until(lambda: ids(service.hot(tag=other)) == items[:1], "its arrival")
+    assert service.redis("SISMEMBER", f"tag:{tag}", items[0]) == 0
+
+
+def test_a_changed_half_life_rebuilds_the_rank(own_service, name):
+    tag, item = name("t"), name("a")
+    own_service.put(item, tags=[tag], published_at=int(time.time()) - 12 * HOUR_S)
+    own_service.public().track(item, 0, userId="u")
+    own_service.configure(hot__half_life='"12h"')
+    own_service.reload()
+
+    def score():
+        listed = own_service.hot(model="engagement", tag=tag, at=int(time.time()) + 1)
+        return listed[0]["score"] if listed else None
+
+    wait_until(lambda: score() == pytest.approx(2, rel=1e-3), "the score by the new half-life")
+    assert own_service.stats(item)["score"] == pytest.approx(2, rel=1e-3)
+    assert own_service.redis("HGET", "hot:rank:meta", "half_life") == "43200"
+
+
+def test_the_instance_is_consistent_afterwards(service):
+    service.check()

@@ -1,0 +1,282 @@
+"""HTTP itself: problems, methods, zones, ids of requests, origins, compression, limits, bots and the pool's state."""
+
+import gzip
+import json
+import time
+
+import pytest
+
+from client import AGENT, Load, assert_problem
+from fastcgi import Connection
+from service import Instance, wait_until
+
+CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
+ORIGIN = "https://site.example"
+
+
+@pytest.fixture(scope="module")
+def limited():
+    """An instance as shipped: with limits, and one origin allowed."""
+    started = Instance(http__cors_origins=f'["{ORIGIN}"]')
+    try:
+        yield started.start()
+    finally:
+        started.stop()
+
+
+# --- problems, methods, zones
+
+
+@pytest.mark.parametrize("method, path, allow", [
+    ("GET", "/api/track", {"POST", "OPTIONS"}), ("DELETE", "/api/views", {"POST", "OPTIONS"}),
+    ("POST", "/api/hot", {"GET", "HEAD", "OPTIONS"}), ("PUT", "/api/hot", {"GET", "HEAD", "OPTIONS"})])
+def test_a_wrong_method_is_405_and_says_which_are_right(service, method, path, allow):
+    for client in (service.public(), service.internal()):
+        reply = client.ask(method, path, body="{}" if method != "GET" else None)
+        assert_problem(reply, 405, "method_not_allowed")
+        assert {word.strip() for word in reply.headers["Allow"].split(",")} == allow
+
+
+def test_methods_of_items_are_named(service):
+    reply = service.internal().post("/api/items/x", {})
+    assert_problem(reply, 405)
+    assert {"GET", "PUT", "DELETE", "HEAD"} <= {word.strip() for word in reply.headers["Allow"].split(",")}
+
+
+def test_a_method_that_nobody_knows_is_refused(service):
+    for client in (service.public(), service.internal()):
+        assert client.ask("BREW", "/api/hot").status in (400, 405)
+
+
+def test_a_path_that_does_not_exist_is_404(service):
+    for path in ("/api/nothing", "/api/", "/api/hot/", "/api/hot/x", "/api//hot", "/API/HOT", "/api/hot%2F"):
+        assert_problem(service.internal().get(path), 404)
+        assert_problem(service.public().get(path), 404)
+
+
+@pytest.mark.parametrize("method, path", [
+    ("GET", "/api/stats?ids=a"), ("GET", "/api/articles/a/stats"), ("PUT", "/api/items/a"), ("GET", "/api/items/a"), ("DELETE", "/api/items/a"),
+    ("POST", "/api/items"), ("GET", "/ping"), ("GET", "/status"), ("GET", "/status?json"), ("GET", "/metrics"),
+    ("GET", "/api/track/../items/a"), ("GET", "/%61pi/items/a"), ("GET", "//api/items/a"), ("GET", "/api/hot/../stats?ids=a")])
+def test_internal_routes_do_not_exist_on_the_public_port(service, method, path):
+    reply = service.public().ask(method, path, body='{"title":"x"}' if method in ("PUT", "POST") else None)
+    # Outside /api/ there are only static files, which have no PUT.
+    assert reply.status == 404, reply
+    assert b"pv" not in reply.body and b"pool" not in reply.body
+
+
+def test_a_zone_cannot_be_claimed_by_a_header(service):
+    for header in ("Freshet-Zone", "FRESHET_ZONE", "X-Freshet-Zone"):
+        assert service.public().get("/api/stats?ids=a", headers={header: "internal"}).status == 404
+
+
+def test_every_reply_carries_one_request_id(service):
+    seen = set()
+    for client, path in ((service.public(), "/api/hot"), (service.public(), "/api/none"), (service.public(), "/"),
+                         (service.internal(), "/api/hot"), (service.internal(), "/api/items/none"), (service.internal(), "/ping"),
+                         (service.public(), "/api/hot?limit=0")):
+        [request_id] = client.get(path).headers.get_all("X-Request-Id")
+        assert len(request_id) == 32
+        seen.add(request_id)
+    assert len(seen) == 7
+
+
+def test_numbers_of_json_come_unrounded_and_bodies_are_utf_8(service, name):
+    article = "é" + name("a")
+    reply = service.public().track(article, 1, userId="u")
+    assert reply.status == 200
+    assert json.loads(reply.body.decode("utf-8"))["avg_dwell_ms"] == 1
+
+
+# --- bodies and content types
+
+
+def test_beacons_are_taken_by_track_and_views_only(service, name):
+    beacon = {"Content-Type": "text/plain;charset=UTF-8"}
+    body = json.dumps({"articleId": name("a"), "dwellMs": 1, "fingerprint": "f", "publishedAt": 1700000000})
+    for path in ("/api/track", "/api/views"):
+        assert service.public().post(path, body, headers=beacon).status == 200
+    reply = service.internal().put(f"/api/items/{name('i')}", '{"title":"x"}', headers=beacon)
+    assert 400 <= reply.status < 500
+    assert_problem(reply, reply.status, "bad_content_type")
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    for path in ("/api/track", "/api/views"):
+        assert_problem(service.public().post(path, body, headers=form), 400, "bad_content_type")
+
+
+@pytest.mark.parametrize("path", ["/api/track", "/api/views"])
+def test_a_body_beyond_the_limit_is_413_in_public_and_internal(service, path, name):
+    body = json.dumps({"articleId": name("a"), "dwellMs": 1, "fingerprint": "f", "publishedAt": 1700000000})
+    for client in (service.public(), service.internal()):
+        assert client.post(path, body.ljust(16384)).status == 200
+        assert_problem(client.post(path, body.ljust(16385)), 413, "too_large")
+
+
+def test_the_worker_too_refuses_a_body_beyond_the_limit_with_the_same_document(service):
+    with Connection(service.socket_path) as direct:
+        status, body = direct.ask(method="POST", uri="/api/track", body=b"{}".ljust(16385))
+        assert (status, json.loads(body)["code"]) == (413, "too_large")
+        nginx = service.public().post("/api/track", b"{}".ljust(16385)).json()
+        assert set(nginx) <= set(json.loads(body)) | {"member"}
+        assert {key: nginx[key] for key in ("status", "code")} == {"status": 413, "code": "too_large"}
+
+
+def test_bulk_routes_take_eight_mebibytes_and_no_more(service, name):
+    line = json.dumps({"id": name("i"), "title": "x"})
+    client = service.internal()
+    assert client.post("/api/items", line.ljust(8 << 20)).json()["accepted"] == 1
+    assert_problem(client.post("/api/items", line.ljust((8 << 20) + 1)), 413, "too_large")
+    assert_problem(client.put(f"/api/items/{name('i')}", '{"title":"x"}'.ljust(16385)), 413, "too_large")
+
+
+def test_replies_over_a_kibibyte_are_compressed(service, name):
+    item, asked = name("i"), {"Accept-Encoding": "gzip"}
+    service.put(item, text="t" * 2000)
+    reply = service.internal().get(f"/api/items/{item}", headers=asked)
+    assert reply.headers["Content-Encoding"] == "gzip"
+    assert json.loads(gzip.decompress(reply.body))["text"] == "t" * 2000
+    assert "Content-Encoding" not in service.internal().get(f"/api/items/{item}").headers
+    assert "Content-Encoding" not in service.internal().get("/ping", headers=asked).headers
+
+
+# --- other origins
+
+
+def test_a_preflight_of_an_allowed_origin_is_204(limited):
+    asked = {"Origin": ORIGIN, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
+    reply = limited.public().ask("OPTIONS", "/api/track", headers=asked)
+    assert (reply.status, reply.body) == (204, b"")
+    assert reply.headers["Access-Control-Allow-Origin"] == ORIGIN
+    assert "POST" in reply.headers["Access-Control-Allow-Methods"]
+    assert "content-type" in reply.headers["Access-Control-Allow-Headers"].lower()
+    assert "Origin" in reply.headers["Vary"]
+
+
+def test_another_origin_gets_no_permission(limited):
+    for origin in ("https://evil.example", ORIGIN + ".evil.example", "null", ORIGIN + ":8443"):
+        reply = limited.public().ask("OPTIONS", "/api/track", headers={"Origin": origin, "Access-Control-Request-Method": "POST"})
+        assert "Access-Control-Allow-Origin" not in reply.headers
+        assert "Access-Control-Allow-Origin" not in limited.public().get("/api/hot", headers={"Origin": origin}).headers
+
+
+def test_replies_to_an_allowed_origin_say_so_from_the_cache_too(limited):
+    client = limited.public()
+    for _ in range(2):
+        assert client.get("/api/hot", headers={"Origin": ORIGIN}).headers["Access-Control-Allow-Origin"] == ORIGIN
+        assert "Access-Control-Allow-Origin" not in client.get("/api/hot").headers
+    bad = client.get("/api/hot?limit=0", headers={"Origin": ORIGIN})
+    assert bad.headers["Access-Control-Allow-Origin"] == ORIGIN
+
+
+def test_internal_routes_grant_no_origin_anything(limited):
+    reply = limited.internal().ask("OPTIONS", "/api/items/x", headers={"Origin": ORIGIN, "Access-Control-Request-Method": "PUT"})
+    assert "Access-Control-Allow-Origin" not in reply.headers
+
+
+# --- bots
+
+
+def counts(service, article):
+    reply = service.internal().get(f"/api/articles/{article}/stats")
+    if reply.status == 404:
+        return 0, 0
+    return reply.json()["pv"], reply.json()["views"]["total"]
+
+
+def test_crawlers_get_the_same_shape_and_count_nothing(service, name):
+    article = name("a")
+    assert service.public().track(article, 1000, userId="u").status == 200
+    assert service.public().view(article, "f").status == 200
+    before, refused = counts(service, article), service.status()["refused"]["bot"]
+    for agent in (CRAWLER, "Mozilla/5.0 (compatible; bingbot/2.0; +http://www.bing.com/bingbot.htm)", "python-requests/2.31"):
+        bot = service.public(agent=agent)
+        reply = bot.track(article, 9000, userId="bot")
+        assert reply.status == 200 and reply.json()["counted"] is False
+        assert {"pv", "uv", "avg_dwell_ms", "score"} <= set(reply.json())
+        reply = bot.view(article, "bot")
+        assert reply.status == 200 and reply.json()["counted"] is False and reply.json()["ok"] is True
+    assert counts(service, article) == before
+    assert service.status()["refused"]["bot"] == refused + 6
+
+
+def test_a_crawlers_bad_request_is_refused_as_anybodys(service):
+    assert_problem(service.public(agent=CRAWLER).track("a b", 1), 400, "bad_id", "articleId")
+
+
+def test_curl_counts_because_this_instance_allows_it(service, name):
+    article = name("a")
+    for number, agent in enumerate(("curl/7.88.1", "Mozilla/5.0 (X11; Linux x86_64) HeadlessChrome/120.0.0.0 Safari/537.36", AGENT), 1):
+        reply = service.public(agent=agent).track(article, 0, userId=f"u{number}")
+        assert "counted" not in reply.json() and reply.json()["pv"] == number
+
+
+# --- limits
+
+
+def test_too_many_writes_are_429_with_retry_after_and_count_nothing(limited, name):
+    article = name("a")
+
+    def work(client, turn):
+        return client.track(article, 0, userId=f"u{turn}")
+
+    with Load(limited.public, work) as load:
+        wait_until(lambda: any(reply.status == 429 for reply in list(load.results)), "a 429")
+    assert not load.errors
+    accepted = [reply for reply in load.results if reply.status == 200]
+    refused = [reply for reply in load.results if reply.status != 200]
+    assert len(accepted) > 100
+    for reply in refused:
+        assert_problem(reply, 429, "rate_limited")
+        assert int(reply.headers["Retry-After"]) >= 1
+        assert len(reply.headers.get_all("X-Request-Id")) == 1
+    assert limited.stats(article)["pv"] == len(accepted)
+    # Who waits as told is served again.
+    wait_until(lambda: limited.public().track(article, 0, userId="patient").status == 200, "the limit's end", 5)
+
+
+def test_limits_by_address_do_not_touch_the_internal_server(limited):
+    client = limited.internal()
+    assert {client.get("/ping").status for _ in range(500)} == {200}
+
+
+# --- operation
+
+
+def test_ping_answers_pong(service):
+    reply = service.internal().get("/ping")
+    assert (reply.status, reply.body.strip()) == (200, b"pong")
+    assert reply.headers["Content-Type"].startswith("text/plain")
+
+
+def test_status_has_the_keys_of_php_fpm(service):
+    status = service.status()
+    fpm = {"pool", "process manager", "start time", "start since", "accepted conn", "idle processes", "active processes", "total processes"}
+    assert fpm <= set(status)
+    assert status["total processes"] == len(service.workers()) == status["idle processes"] + status["active processes"]
+    assert abs(status["start time"] + status["start since"] - time.time()) < 3
+    text = service.internal().get("/status")
+    assert text.headers["Content-Type"].startswith("text/plain")
+    rows = dict(line.split(":", 1) for line in text.body.decode().splitlines())
+    assert fpm <= set(rows) and rows["pool"].strip() == status["pool"]
+    full = service.internal().get("/status?json&full").json()
+    assert {row["pid"] for row in full["processes"]} == set(service.workers())
+
+
+def straight(service, **fields):
+    """The status of a request that nginx has not seen."""
+    with Connection(service.socket_path) as direct:
+        return direct.ask(**fields)[0]
+
+
+@pytest.mark.parametrize("reason, ask", [
+    ("bad_json", lambda service: service.public().post("/api/track", "{")),
+    ("bad_member", lambda service: service.public().track("a b", 1)),
+    ("too_large", lambda service: straight(service, method="POST", uri="/api/track", body=b"{}".ljust(16385))),
+    ("not_found", lambda service: service.internal().get("/api/none")),
+    ("method", lambda service: service.internal().get("/api/track")),
+])
+def test_what_was_refused_is_counted_by_reason(service, reason, ask):
+    before = service.status()["refused"]
+    reply = ask(service)
+    assert 400 <= getattr(reply, "status", reply) < 500
+    wait_until(lambda: service.status()["refused"][reason] == before[reason] + 1, f"refused {reason}", 5)

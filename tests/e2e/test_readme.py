@@ -1,0 +1,90 @@
+"""What the README tells a newcomer to type works, and what is shipped is accepted by the programs that read it."""
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+from service import ROOT
+
+
+def blocks():
+    """Pairs (commands, replies) of README.md's "Try it": each ```sh block's curl lines, a `#` line being the reply to the line above."""
+    try:
+        with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+            text = file.read()
+    except FileNotFoundError:
+        return []
+    section = re.search(r"^## Try it\b.*?(?=^## |\Z)", text, re.M | re.S)
+    commands = []
+    for block in re.findall(r"^```sh\n(.*?)^```", section.group(0) if section else "", re.M | re.S):
+        for line in re.sub(r"\\\n\s*", " ", block).splitlines():
+            if line.startswith("curl "):
+                commands.append((line, []))
+            elif line.startswith("#") and commands:
+                commands[-1][1].append(line.lstrip("# "))
+    return commands
+
+
+def shape(value):
+    """What a reply promises: kinds of values and names of members, not numbers that time changes."""
+    if isinstance(value, dict):
+        return {key: shape(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [shape(value[0])] if value else []
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return value
+    return "number"
+
+
+def test_every_curl_line_of_the_readme_answers_as_it_says(instance):
+    commands = blocks()
+    if not commands:
+        pytest.skip("README.md has no curl lines under 'Try it' yet")
+    service = instance()
+    for line, expected in commands:
+        said = line
+        line = re.sub(r"\b(?:localhost|127\.0\.0\.1):8080\b", f"127.0.0.1:{service.port}", line)
+        line = re.sub(r"\b(?:localhost|127\.0\.0\.1):8081\b", f"127.0.0.1:{service.internal_port}", line)
+        line, _, comment = line.partition("  #")
+        done = subprocess.run(["bash", "-c", line.replace("curl ", "curl -sS ", 1)], capture_output=True, text=True, timeout=20, check=False)
+        assert done.returncode == 0, (said, done.stderr)
+        expected = [text for text in (*expected, comment.strip()) if text]
+        if expected and expected[0][:1] in "{[" and "…" not in " ".join(expected):
+            assert shape(json.loads(done.stdout)) == shape(json.loads(" ".join(expected))), (said, done.stdout)
+        elif expected and expected[0][:1] in "{[":
+            names = re.findall(r'"(\w+)":', " ".join(expected))
+            assert names and all(f'"{name}":' in done.stdout for name in names), (said, done.stdout)
+        elif expected:
+            assert done.stdout.strip().startswith(expected[0].split("…")[0].strip()), (said, done.stdout)
+        assert '"code":"internal"' not in done.stdout
+
+
+def freshetd(*arguments):
+    return subprocess.run([os.path.join(ROOT, "build/release/fcgi/freshetd"), *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_shipped_configuration_is_accepted(service):
+    done = freshetd("-t", "-y", os.path.join(ROOT, "systemd/freshet.toml"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_an_error_in_a_configuration_names_file_and_line(service, tmp_path):
+    broken = tmp_path / "broken.toml"
+    broken.write_text('log_level = "notice"\n\npm.max_children = "many"\n', encoding="utf-8")
+    done = freshetd("-t", "-y", str(broken))
+    assert done.returncode != 0
+    assert "broken.toml:3" in done.stdout + done.stderr
+
+
+def test_what_is_in_force_can_be_printed_and_read_again(service, tmp_path):
+    printed = freshetd("-tt", "-y", os.path.join(service.state, "etc/freshet.toml"))
+    assert printed.returncode == 0, printed.stderr
+    assert "hot.half_life" in printed.stdout + printed.stderr
+
+
+def test_version_and_help_answer(service):
+    assert re.search(r"\d+\.\d+", freshetd("-v").stdout)
+    assert "-t" in freshetd("-h").stdout

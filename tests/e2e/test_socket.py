@@ -1,0 +1,227 @@
+"""Straight at the workers' socket: broken, half-sent, aborted requests and replies that nobody reads."""
+
+import json
+import os
+import random
+import threading
+import time
+
+import pytest
+
+from client import Load
+from fastcgi import Connection, request
+from service import Instance, descriptors, rss_kib, wait_until
+
+DEADLINE_S = 1.0
+
+
+@pytest.fixture(scope="module")
+def service():
+    """Its deadlines for half-sent requests and for replies are one second; its workers must live to the end."""
+    # Redis may take longer than 50 ms for twenty lists of three megabytes at once; that is not what is tested here.
+    started = Instance("--no-limits", gateway__read_timeout='"1s"', gateway__write_timeout='"1s"', redis__timeout='"2s"',
+                       gateway__request_budget='"4s"')
+    try:
+        started.start()
+        workers = started.workers()
+        yield started
+        assert started.workers() == workers, "a worker was replaced"
+        started.check()
+    finally:
+        started.stop()
+
+
+@pytest.fixture(scope="module")
+def streams(shared):
+    folder = os.path.join(shared, "corpora/fcgi-malformed")
+    with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
+        names = [entry["file"] for entry in json.load(file)]
+    out = {}
+    for name in names:
+        with open(os.path.join(folder, name), "rb") as file:
+            out[name] = file.read()
+    assert len(out) >= 18
+    return out
+
+
+def connect(service):
+    return Connection(service.socket_path)
+
+
+def ping(client, _=0):
+    reply = client.get("/ping")
+    assert reply.status == 200, reply
+    return reply.seconds
+
+
+def percentile(seconds, share):
+    return sorted(seconds)[min(len(seconds) - 1, int(len(seconds) * share))]
+
+
+def test_the_hand_made_client_is_understood(service):
+    with connect(service) as direct:
+        for _ in range(3):
+            assert direct.ask() == (200, b"pong")
+        status, body = direct.ask(method="POST", uri="/api/track", zone="public", body=b'{"articleId":"s","userId":"u","dwellMs":1}')
+        assert status == 200 and json.loads(body)["pv"] == 1
+        assert direct.ask(zone="public")[0] == 404
+        assert direct.ask(zone="")[0] == 404
+
+
+def test_broken_streams_leave_the_pool_available(service, streams):
+    before = service.status()["refused"]
+    with Load(service.internal, ping, threads=2) as load:
+        for _ in range(10):
+            held = []
+            for name, data in streams.items():
+                held.append((name, connect(service)))
+                try:
+                    held[-1][1].send(data)
+                except OSError:
+                    pass  # refused before the end of it
+            for name, direct in held:
+                # Nothing sent, or a whole request on a kept connection, may stay; whatever is broken or half-sent goes.
+                if name.startswith(("01_", "00_", "10_", "16_")):
+                    continue
+                assert direct.closed_by_peer(DEADLINE_S + 3), name
+            for _, direct in held:
+                direct.close()
+            if load.errors:
+                break
+    assert load.errors == []
+
+    def counted(reason, least):
+        return service.status()["refused"][reason] >= before[reason] + least
+
+    wait_until(lambda: counted("protocol", 80) and counted("read_timeout", 20), "their count", 5)
+    with connect(service) as direct:
+        assert direct.ask() == (200, b"pong")
+
+
+def test_well_formed_streams_of_the_corpus_are_answered(service, streams):
+    for name in ("00_ok.bin", "10_get_values.bin", "16_pad_255.bin"):
+        with connect(service) as direct:
+            direct.send(streams[name])
+            assert direct.reply() is not None, name
+
+
+def test_half_sent_requests_are_dropped_at_their_deadline_while_others_are_served(service):
+    whole = request(method="POST", uri="/api/track", body=b'{"articleId":"half","userId":"u","dwellMs":1}')
+    before = service.status()["refused"]["read_timeout"]
+    held = []
+    with Load(service.internal, ping, threads=2) as load:
+        for size in range(1, len(whole), 3):
+            held.append(connect(service))
+            held[-1].send(whole[:size])
+        began = time.monotonic()
+        for direct in held:
+            assert direct.closed_by_peer(DEADLINE_S + 3)
+        assert time.monotonic() - began < DEADLINE_S + 2
+    assert load.errors == []
+    assert percentile(load.results, 0.99) < 0.1
+    wait_until(lambda: service.status()["refused"]["read_timeout"] >= before + len(held), "their count", 5)
+    assert service.redis("EXISTS", "hot:pv:half") == 0
+
+
+def test_who_goes_away_in_mid_request_is_forgotten_before_any_deadline(service):
+    whole, before = request(method="POST", uri="/api/track", body=b"{}"), service.status()
+    for _ in range(100):
+        with connect(service) as direct:
+            direct.send(whole[:40])  # and the end of the stream right behind it
+    wait_until(lambda: service.status()["connections"] <= before["connections"] + 4, "their end", DEADLINE_S / 2)
+    assert service.status()["refused"]["read_timeout"] == before["refused"]["read_timeout"]
+
+
+def test_who_dribbles_is_dropped_too_and_holds_nobody_up(service):
+    whole = request(uri="/api/hot?model=engagement")
+    held = [connect(service) for _ in range(200)]
+    closed = set()
+    with Load(service.internal, ping, threads=2) as load:
+        end, at = time.monotonic() + DEADLINE_S + 1.5, 0
+        while time.monotonic() < end:
+            for number, direct in enumerate(held):
+                if number not in closed and at < len(whole) - 1:
+                    try:
+                        direct.send(whole[at:at + 1])
+                    except OSError:
+                        closed.add(number)
+            at += 1
+            wait_until(lambda paced=time.monotonic() + 0.02: time.monotonic() > paced, "the next byte")
+    assert load.errors == []
+    assert all(number in closed or direct.closed_by_peer(1) for number, direct in enumerate(held))
+    assert percentile(load.results, 0.99) < 0.1
+
+
+def big_list(service):
+    """A list of 100 items with the longest titles and addresses: the largest reply there is. Its URI and size."""
+    items = [json.dumps({"id": f"big-{number}", "title": "\x01" * 1024, "url": "\x02" * 2048, "author": "\x03" * 128, "published_at": int(time.time()),
+                         "tags": ["big"] + [f"{tag:02}" + '"' * 120 for tag in range(31)]}) for number in range(100)]
+    for at in range(0, 100, 20):
+        assert service.internal().post("/api/items", "\n".join(items[at:at + 20])).json()["accepted"] == 20
+    with connect(service) as direct:
+        for number in range(100):
+            status, _ = direct.ask(method="POST", uri="/api/views", zone="public",
+                                   body=json.dumps({"articleId": f"big-{number}", "fingerprint": "f", "publishedAt": int(time.time())}).encode())
+            assert status == 200
+        uri = "/api/hot?limit=100&tag=big"
+        size = wait_until(lambda: len(direct.ask(uri=uri)[1]), "the list")
+        size = wait_until(lambda: size if size > 2_000_000 else 0, f"a large reply (it has {size} bytes)", 1)
+    return uri, size
+
+
+def test_a_reader_that_never_reads_its_reply_is_dropped_while_others_are_served(service):
+    uri, size = big_list(service)
+    with connect(service) as direct:
+        status, body = direct.ask(uri=uri)
+        assert status == 200 and len(json.loads(body)) == 100 and len(body) == size
+    before = service.status()
+    with Load(service.internal, ping, threads=2) as load:
+        held = [connect(service) for _ in range(20)]
+        for direct in held:
+            direct.send(request(uri=uri))
+        wait_until(lambda: service.status()["refused"]["write_timeout"] >= before["refused"]["write_timeout"] + 20, "the dropping", 10)
+        seen = len(load.results)
+        wait_until(lambda: len(load.results) > seen + 20 or load.errors, "load")
+    assert load.errors == []
+    assert percentile(load.results, 0.99) < 0.15
+    for direct in held:
+        assert direct.closed_by_peer(3)
+        direct.close()
+    wait_until(lambda: service.status()["connections"] <= before["connections"] + 4, "the connections' end")
+
+
+def test_thousands_of_aborts_at_random_offsets_leave_nothing_behind(service):
+    requests = [request(), request(uri="/api/hot"), request(uri="/api/stats?ids=" + ",".join(f"a{n}" for n in range(100))),
+                request(method="POST", uri="/api/track", body=b'{"articleId":"abort","userId":"u","dwellMs":1}'),
+                request(method="POST", uri="/api/items", body=b"x" * 30000)]
+    dice = random.Random(7)
+
+    def abort(times):
+        for _ in range(times):
+            data = dice.choice(requests)
+            sent = dice.choice((len(data), dice.randrange(1, len(data))))
+            with connect(service) as direct:
+                direct.send(data[:sent])
+                if sent == len(data) and dice.random() < 0.3:
+                    direct.socket.recv(dice.choice((1, 100, 5000)))
+
+    def measure():
+        wait_until(lambda: service.status()["in flight"] <= 1, "quiet", 10)
+        pids = service.workers()
+        return {pid: descriptors(pid) for pid in pids}, {pid: rss_kib(pid) for pid in pids}
+
+    abort(1500)
+    fds_before, rss_before = measure()
+    threads = [threading.Thread(target=abort, args=(1500,)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    fds, rss = measure()
+    for pid in rss:
+        assert rss[pid] < rss_before[pid] * 1.05 + 1024, (rss_before, rss)
+    # A few belong to nginx's own kept connections, which come and go.
+    for pid in fds:
+        assert abs(fds[pid] - fds_before[pid]) <= 6, (fds_before, fds)
+    with connect(service) as direct:
+        assert direct.ask() == (200, b"pong")
