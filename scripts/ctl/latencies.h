@@ -36,7 +36,7 @@ class Latencies {
   std::chrono::nanoseconds greatest() const { return greatest_; }
 
  private:
-  static constexpr int kPerDoubling = 64;
+  static constexpr std::size_t kPerDoubling = 64;
   std::array<std::int64_t, 31 * kPerDoubling> counts_{};
   std::int64_t total_ = 0;
   std::chrono::nanoseconds greatest_{0};

@@ -12,9 +12,10 @@
 namespace freshet::ctl {
 namespace {
 
-constexpr seconds kNoRenewal{86400};  // the service renews the TTL of counters once a day, not at every event
+constexpr seconds kLongestPause{
+    86400};  // the service renews the TTL of counters once a day, not at every event
 
-seconds renewal_pause(seconds ttl) { return std::min(kNoRenewal, ttl / 2); }
+seconds renewal_pause(seconds ttl) { return std::min(kLongestPause, ttl / 2); }
 
 std::optional<UnixSeconds> known_date(const EventLog& log, const std::string& item) {
   const auto found = log.items.find(item);

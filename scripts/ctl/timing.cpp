@@ -7,7 +7,7 @@ namespace freshet::ctl {
 namespace {
 
 // Some 100 years: what is further off than that never comes, and the clock's own range is not exceeded.
-constexpr double kLongestPlay_s = 3.2e9;
+constexpr double kLongestPlaySeconds = 3.2e9;
 
 template <class T>
 bool parse_whole(std::string_view text, T& value) {
@@ -36,7 +36,7 @@ Result<double> parse_speed(std::string_view text) {
 
 std::chrono::nanoseconds due(UnixSeconds first, UnixSeconds at, double speed) {
   const double span = static_cast<double>((at - first).count()) / speed;
-  return std::chrono::nanoseconds(std::llround(std::min(span, kLongestPlay_s) * 1e9));
+  return std::chrono::nanoseconds(std::llround(std::min(span, kLongestPlaySeconds) * 1e9));
 }
 
 std::chrono::nanoseconds playing_time(UnixSeconds first, UnixSeconds last, double speed) {

@@ -121,6 +121,7 @@ TEST_CASE("a selection is half open in time, and its limit counts what was selec
   selection.from = at(2);
   selection.until = at(8);
   selection.types = {"LIKE"};
+  CHECK(select(events, selection).size() == 3);  // 2, 4 and 6
   selection.limit = 2;
   const auto chosen = select(events, selection);
   REQUIRE(chosen.size() == 2);
@@ -137,4 +138,26 @@ TEST_CASE("an item is as old as its site says, else as the log's first word of i
   const auto times = publish_times(log);
   CHECK(times.at("known") == at(10));
   CHECK(times.at("new") == at(60));
+}
+
+TEST_CASE(
+    "the shipped sample is small, in order, and speaks of its own items only, none before it was published",
+    "[ctl]") {
+  const std::string directory = FRESHET_SAMPLE;
+  const auto items = read_file(directory + "/items.ndjson"), events = read_file(directory + "/events.ndjson");
+  REQUIRE(items);
+  REQUIRE(events);
+  CHECK(items->size() + events->size() <= 2000000);
+  const auto log = read_log(directory);
+  REQUIRE(log);
+  CHECK(log->items.size() == 612);
+  CHECK(log->events.size() == 16555);
+  std::size_t strangers = 0, early = 0;
+  for (const LogEvent& each : log->events) {
+    const auto item = log->items.find(each.item);
+    strangers += item == log->items.end() ? 1 : 0;
+    early += item != log->items.end() && each.at < item->second.published ? 1 : 0;
+  }
+  CHECK(strangers == 0);
+  CHECK(early == 0);
 }

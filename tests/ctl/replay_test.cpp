@@ -25,7 +25,7 @@ TEST_CASE("a report carries what its route asks for", "[ctl]") {
 TEST_CASE("half an hour without an event ends a derived session; sessions of the log are kept", "[ctl]") {
   std::vector<LogEvent> events;
   for (const auto& [t, user, session] :
-       {std::tuple{0, "a", ""}, {1799, "a", ""}, {1800, "b", ""}, {3600, "a", ""}, {3601, "c", "theirs"}}) {
+       {std::tuple{0, "a", ""}, {1799, "a", ""}, {1800, "b", ""}, {3599, "a", ""}, {3601, "c", "theirs"}}) {
     events.push_back({at(t), "", "i", user, session, "", 0});
   }
   derive_sessions(events);
