@@ -147,16 +147,14 @@ TEST_CASE("The spool that a dead process left is replayed by another, once, and 
 
 TEST_CASE("A spool carries the scripts its commands name, for a program that has others", "[background]") {
   TemporaryDirectory directory;
-  Memory memory;
-  memory.away(true);
-  FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return memory.answer(c); });
-  {
+  {  // no server yet
     Writer old(directory.path());
     Pipeline pipeline;
     pipeline.script(kScripts[0], 0, 0);
     REQUIRE(old.with([&](auto& w) { return w.spool(std::move(pipeline)).has_value(); }));
   }
-  memory.away(false);
+  Memory memory;
+  FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return memory.answer(c); });
   Writer next(directory.path(), {});
   CHECK(eventually([&] { return memory.keys() == std::vector<std::string>{std::string(kScripts[0].sha1)}; }));
   CHECK(memory.sources() == std::vector<std::string>{"return 1"});
