@@ -152,7 +152,7 @@ TEST_CASE(
   REQUIRE(log);
   CHECK(log->items.size() == 612);
   CHECK(log->events.size() == 16555);
-  std::size_t strangers = 0, early = 0;
+  int strangers = 0, early = 0;
   for (const LogEvent& each : log->events) {
     const auto item = log->items.find(each.item);
     strangers += item == log->items.end() ? 1 : 0;
