@@ -124,11 +124,13 @@ class Config(unittest.TestCase):
         patterns = sum(len(entry.name.split("|")) for entry in crawlers.inner if entry.name != "default")
         self.assertLessEqual(patterns, LARGEST_BOT_LIST)
 
-    def test_the_pool_has_one_socket_in_three_spellings_that_never_count_as_down(self):
+    def test_the_pool_has_one_socket_in_six_spellings_three_in_reserve_that_never_count_as_down(self):
         servers = next(block for block in self.named("upstream")).own("server")
         paths = [server.arguments[0].removeprefix("unix:") for server in servers]
-        self.assertEqual((len(set(paths)), len({os.path.normpath(path) for path in paths})), (3, 1))
+        self.assertEqual((len(set(paths)), len({os.path.normpath(path) for path in paths})), (6, 1))
+        self.assertEqual(["backup" in server.arguments for server in servers], [False] * 3 + [True] * 3)
         self.assertTrue(all("max_fails=0" in server.arguments for server in servers))
+        self.assertEqual({tries.arguments[0] for tries in self.named("fastcgi_next_upstream_tries")}, {"6"})
 
 
 if __name__ == "__main__":
