@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "core/base/json.h"
@@ -179,6 +180,9 @@ Task<Result<std::string>> HotLists::build(const ListQuery& query, UnixSeconds at
     const double score = query.model == Model::kEngagement
                              ? rank::score_at(item.score, at, settings_.engagement.half_life)
                              : item.score;
+    // Keys made with another half-life, which a reload has just changed: until the rank is rebuilt, what
+    // there was before.
+    if (!std::isfinite(score)) co_return fail(ErrorCode::kUnavailable, "rank_changing");
     shown.push_back({item.item, score, std::move(cards[i])});
   }
   co_return render(shown);
