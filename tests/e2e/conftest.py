@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from service import Instance, SHARED, stop_orphans
+from service import PATIENT, SHARED, Instance, stop_orphans
 
 _numbers = itertools.count()
 
@@ -27,12 +27,18 @@ def _instance(*options, **directives):
 @pytest.fixture(scope="session")
 def service():
     """One instance without limits, for tests that leave it as healthy as they found it."""
-    yield from _instance("--no-limits")
+    yield from _instance("--no-limits", **PATIENT)
 
 
 @pytest.fixture
 def own_service():
-    """An instance for one test that hurts it."""
+    """An instance for one test that hurts it, patient with Redis."""
+    yield from _instance("--no-limits", **PATIENT)
+
+
+@pytest.fixture
+def shipped_service():
+    """The same with the shipped deadlines."""
     yield from _instance("--no-limits")
 
 

@@ -9,7 +9,7 @@ import unicodedata
 import pytest
 
 from client import assert_problem, segment
-from service import Instance
+from service import PATIENT, Instance
 
 WHITE_SPACE = set("\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000")
 ID_MEMBERS = {"/api/track": ["articleId", "userId", "sessionId", "fingerprint", "eventId"],
@@ -29,7 +29,7 @@ def is_id(text):
 @pytest.fixture(scope="module")
 def instance(shared):
     """Its workers must be the same at the end, and Redis must hold nothing unexpected."""
-    started = Instance("--no-limits")
+    started = Instance("--no-limits", **PATIENT)
     try:
         started.start()
         workers = started.workers()
