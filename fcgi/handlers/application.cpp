@@ -1,5 +1,7 @@
 #include "fcgi/handlers/application.h"
 
+#include <strings.h>
+
 #include <algorithm>
 #include <array>
 
@@ -24,6 +26,18 @@ constexpr std::array kRefusals{
     RefusalRow{ErrorCode::kUnavailable, Refusal::kRedisAway},
     RefusalRow{ErrorCode::kUnknownOutcome, Refusal::kDeadline},
 };
+
+// What a page of any site can send without asking first (the Fetch standard's simple requests).
+constexpr std::array<std::string_view, 3> kUnaskedTypes{"text/plain", "multipart/form-data",
+                                                        "application/x-www-form-urlencoded"};
+
+bool takes(std::string_view content_type, std::size_t body) {
+  if (body == kBeacon) return true;
+  return std::ranges::none_of(kUnaskedTypes, [content_type](std::string_view unasked) {
+    return content_type.size() >= unasked.size() &&
+           strncasecmp(content_type.data(), unasked.data(), unasked.size()) == 0;
+  });
+}
 
 void count_refusal(Services& services, const Error& error) {
   if (error.reason == "bad_json" || error.reason == "bad_body") return services.count(Refusal::kBadJson);
@@ -85,6 +99,10 @@ Task<Result<Response>> Application::dispatch(Request& request) {
     co_return fail(ErrorCode::kTooLarge, "too_large", {},
                    "the body has at most " + std::to_string(limit) + " bytes");
   }
+  if (route.body_limit != 0 && !takes(request.content_type, route.body_limit)) {
+    co_return fail(ErrorCode::kInvalid, "bad_content_type", {},
+                   "application/json, or application/x-ndjson for lines");
+  }
   Call call{services_, request, *target, *match};
   auto answered = co_await route.handler(call);
   co_return answered;
@@ -92,7 +110,6 @@ Task<Result<Response>> Application::dispatch(Request& request) {
 
 std::size_t Application::body_limit(std::size_t of_route) const {
   const GatewaySettings& gateway = services_.settings.gateway;
-  if (of_route == kBody) return gateway.max_body_bytes;
   if (of_route == kBulkBody) return gateway.max_bulk_body_bytes;
   return gateway.max_body_bytes;  // a route without a body ignores one
 }

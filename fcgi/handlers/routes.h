@@ -22,8 +22,10 @@ struct Call {
 using Handler = Task<Result<Response>> (*)(Call& call);
 using Route = http::Route<Handler>;
 
-// A body limit in the table stands for one of two settings.
+// A body limit in the table stands for one of two settings. kBeacon is kBody for a route that takes
+// text/plain, too, which is what navigator.sendBeacon sends.
 inline constexpr std::size_t kBody = 16 * 1024;            // gateway.max_body_bytes
+inline constexpr std::size_t kBeacon = kBody + 1;          // gateway.max_body_bytes
 inline constexpr std::size_t kBulkBody = 8 * 1024 * 1024;  // gateway.max_bulk_body_bytes
 
 // The table; ping.path and pm.status_path stand where the settings want them. `settings` must outlive it.
