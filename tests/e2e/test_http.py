@@ -96,12 +96,9 @@ def test_beacons_are_taken_by_track_and_views_only(service, name):
     body = json.dumps({"articleId": name("a"), "dwellMs": 1, "fingerprint": "f", "publishedAt": 1700000000})
     for path in ("/api/track", "/api/views"):
         assert service.public().post(path, body, headers=beacon).status == 200
-    reply = service.internal().put(f"/api/items/{name('i')}", '{"title":"x"}', headers=beacon)
-    assert 400 <= reply.status < 500
-    assert_problem(reply, reply.status, "bad_content_type")
-    form = {"Content-Type": "application/x-www-form-urlencoded"}
-    for path in ("/api/track", "/api/views"):
-        assert_problem(service.public().post(path, body, headers=form), 400, "bad_content_type")
+    for kind in ("text/plain", "Text/Plain;charset=UTF-8", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
+        reply = service.internal().put(f"/api/items/{name('i')}", '{"title":"x"}', headers={"Content-Type": kind})
+        assert_problem(reply, 400, "bad_content_type")
 
 
 @pytest.mark.parametrize("path", ["/api/track", "/api/views"])
@@ -224,7 +221,7 @@ def test_too_many_writes_are_429_with_retry_after_and_count_nothing(limited, nam
     assert not load.errors
     accepted = [reply for reply in load.results if reply.status == 200]
     refused = [reply for reply in load.results if reply.status != 200]
-    assert len(accepted) > 100
+    assert len(accepted) >= 50 and refused
     for reply in refused:
         assert_problem(reply, 429, "rate_limited")
         assert int(reply.headers["Retry-After"]) >= 1
