@@ -27,16 +27,18 @@ constexpr std::array kRefusals{
     RefusalRow{ErrorCode::kUnknownOutcome, Refusal::kDeadline},
 };
 
-// What a page of any site can send without asking first (the Fetch standard's simple requests).
-constexpr std::array<std::string_view, 3> kUnaskedTypes{"text/plain", "multipart/form-data",
-                                                        "application/x-www-form-urlencoded"};
+bool is_type(std::string_view content_type, std::string_view type) {
+  return content_type.size() >= type.size() &&
+         strncasecmp(content_type.data(), type.data(), type.size()) == 0;
+}
 
-bool takes(std::string_view content_type, std::size_t body) {
-  if (body == kBeacon) return true;
-  return std::ranges::none_of(kUnaskedTypes, [content_type](std::string_view unasked) {
-    return content_type.size() >= unasked.size() &&
-           strncasecmp(content_type.data(), unasked.data(), unasked.size()) == 0;
-  });
+// True iff the body may come from a page of any site that did not have to ask first (the Fetch standard's
+// simple requests, of which only POST writes). text/plain says "beacon", whatever the method.
+bool sent_unasked(const Request& request) {
+  const std::string_view type = request.content_type;
+  if (is_type(type, "text/plain")) return true;
+  return request.method == Method::kPost &&
+         (is_type(type, "application/x-www-form-urlencoded") || is_type(type, "multipart/form-data"));
 }
 
 void count_refusal(Services& services, const Error& error) {
@@ -99,12 +101,12 @@ Task<Result<Response>> Application::dispatch(Request& request) {
     co_return fail(ErrorCode::kTooLarge, "too_large", {},
                    "the body has at most " + std::to_string(limit) + " bytes");
   }
-  if (route.body_limit != 0 && !takes(request.content_type, route.body_limit)) {
+  if (route.handler.caller != Caller::kBeacon && sent_unasked(request)) {
     co_return fail(ErrorCode::kInvalid, "bad_content_type", {},
                    "application/json, or application/x-ndjson for lines");
   }
   Call call{services_, request, *target, *match};
-  auto answered = co_await route.handler(call);
+  auto answered = co_await route.handler.handle(call);
   co_return answered;
 }
 

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::array kRoutes{
     //    method           path                          zone             body       handler
-    Route{Method::kPost, "/api/track", Zone::kPublic, kBeacon, post_track},
-    Route{Method::kPost, "/api/views", Zone::kPublic, kBeacon, post_views},
+    Route{Method::kPost, "/api/track", Zone::kPublic, kBody, {post_track, Caller::kBeacon}},
+    Route{Method::kPost, "/api/views", Zone::kPublic, kBody, {post_views, Caller::kBeacon}},
     Route{Method::kGet, "/api/hot", Zone::kPublic, 0, get_hot},
     Route{Method::kGet, "/api/articles/{id}/stats", Zone::kInternal, 0, get_article_stats},
     Route{Method::kGet, "/api/stats", Zone::kInternal, 0, get_stats},

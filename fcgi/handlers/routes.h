@@ -20,12 +20,21 @@ struct Call {
 
 // Parse → use-case → render. An error becomes a problem document.
 using Handler = Task<Result<Response>> (*)(Call& call);
-using Route = http::Route<Handler>;
 
-// A body limit in the table stands for one of two settings. kBeacon is kBody for a route that takes
-// text/plain, too, which is what navigator.sendBeacon sends.
+// Who may send a POST's body unasked: kBeacon routes are called by navigator.sendBeacon, with text/plain,
+// from any page.
+enum class Caller : std::uint8_t { kAsked, kBeacon };
+
+struct Endpoint {
+  Handler handle;
+  Caller caller = Caller::kAsked;
+  constexpr Endpoint(Handler handler, Caller from = Caller::kAsked)  // NOLINT: a bare handler is an endpoint
+      : handle(handler), caller(from) {}
+};
+using Route = http::Route<Endpoint>;
+
+// A body limit in the table stands for one of two settings.
 inline constexpr std::size_t kBody = 16 * 1024;            // gateway.max_body_bytes
-inline constexpr std::size_t kBeacon = kBody + 1;          // gateway.max_body_bytes
 inline constexpr std::size_t kBulkBody = 8 * 1024 * 1024;  // gateway.max_bulk_body_bytes
 
 // The table; ping.path and pm.status_path stand where the settings want them. `settings` must outlive it.
