@@ -96,9 +96,12 @@ def test_beacons_are_taken_by_track_and_views_only(service, name):
     body = json.dumps({"articleId": name("a"), "dwellMs": 1, "fingerprint": "f", "publishedAt": 1700000000})
     for path in ("/api/track", "/api/views"):
         assert service.public().post(path, body, headers=beacon).status == 200
-    for kind in ("text/plain", "Text/Plain;charset=UTF-8", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
-        reply = service.internal().put(f"/api/items/{name('i')}", '{"title":"x"}', headers={"Content-Type": kind})
+    internal, item = service.internal(), name("i")
+    for method, path, kind in (("PUT", f"/api/items/{item}", "text/plain"), ("POST", "/api/items", "Text/Plain;charset=UTF-8"),
+                               ("POST", "/api/items", "application/x-www-form-urlencoded"), ("POST", "/api/items", "multipart/form-data; boundary=x")):
+        reply = internal.ask(method, path, json.dumps({"id": item, "title": "x"}), headers={"Content-Type": kind})
         assert_problem(reply, 400, "bad_content_type")
+    assert internal.get(f"/api/items/{item}").status == 404
 
 
 @pytest.mark.parametrize("path", ["/api/track", "/api/views"])

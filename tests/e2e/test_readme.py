@@ -1,6 +1,5 @@
 """What the README tells a newcomer to type works, and what is shipped is accepted by the programs that read it."""
 
-import json
 import os
 import re
 import subprocess
@@ -11,7 +10,7 @@ from service import ROOT
 
 
 def blocks():
-    """Pairs (commands, replies) of README.md's "Try it": each ```sh block's curl lines, a `#` line being the reply to the line above."""
+    """(command, reply lines) of README.md's "Try it": the curl lines of its ```sh blocks; a `#` line is the reply to the line above."""
     try:
         with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
             text = file.read()
@@ -28,15 +27,9 @@ def blocks():
     return commands
 
 
-def shape(value):
-    """What a reply promises: kinds of values and names of members, not numbers that time changes."""
-    if isinstance(value, dict):
-        return {key: shape(member) for key, member in value.items()}
-    if isinstance(value, list):
-        return [shape(value[0])] if value else []
-    if isinstance(value, bool) or value is None or isinstance(value, str):
-        return value
-    return "number"
+def pattern(said):
+    """What the README shows of a reply; … stands for what differs from run to run."""
+    return ".*".join(re.escape(part) for part in said.split("…")) + ("" if said.endswith("…") else r"\s*\Z")
 
 
 def test_every_curl_line_of_the_readme_answers_as_it_says(instance):
@@ -48,18 +41,11 @@ def test_every_curl_line_of_the_readme_answers_as_it_says(instance):
         said = line
         line = re.sub(r"\b(?:localhost|127\.0\.0\.1):8080\b", f"127.0.0.1:{service.port}", line)
         line = re.sub(r"\b(?:localhost|127\.0\.0\.1):8081\b", f"127.0.0.1:{service.internal_port}", line)
-        line, _, comment = line.partition("  #")
-        done = subprocess.run(["bash", "-c", line.replace("curl ", "curl -sS ", 1)], capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=20, check=False)
         assert done.returncode == 0, (said, done.stderr)
-        expected = [text for text in (*expected, comment.strip()) if text]
-        if expected and expected[0][:1] in "{[" and "…" not in " ".join(expected):
-            assert shape(json.loads(done.stdout)) == shape(json.loads(" ".join(expected))), (said, done.stdout)
-        elif expected and expected[0][:1] in "{[":
-            names = re.findall(r'"(\w+)":', " ".join(expected))
-            assert names and all(f'"{name}":' in done.stdout for name in names), (said, done.stdout)
-        elif expected:
-            assert done.stdout.strip().startswith(expected[0].split("…")[0].strip()), (said, done.stdout)
-        assert '"code":"internal"' not in done.stdout
+        assert expected, f"the README shows no reply to {said}"
+        assert re.match(pattern(" ".join(expected)), done.stdout, re.S), (said, expected, done.stdout)
+    assert len(commands) >= 10
 
 
 def freshetd(*arguments):

@@ -1,0 +1,87 @@
+"""Readers who report and read under load, and who know what the service must have kept."""
+
+import threading
+import time
+
+from service import wait_until
+
+
+class Readers:
+    """Events with ids, each of a reader and session of its own, spread over articles; what was acknowledged is remembered."""
+
+    def __init__(self, instance, name, articles=5):
+        self.articles = [name("a") for _ in range(articles)]
+        self.acknowledged = {article: [] for article in self.articles}
+        self.statuses, self.slowest_s = set(), 0.0
+        self._instance, self._lock = instance, threading.Lock()
+
+    def report(self, client, turn):
+        """One event, repeated with the same event id until it is acknowledged, as a page's retry does."""
+        article, dwell = self.articles[turn % len(self.articles)], turn % 1000
+        event = f"e{turn}"
+        deadline = time.monotonic() + 60
+        while True:
+            reply = client.track(article, dwell, userId=f"u{turn}", sessionId=f"s{turn}", eventId=event)
+            with self._lock:
+                self.statuses.add(reply.status)
+                self.slowest_s = max(self.slowest_s, reply.seconds)
+                if reply.status in (200, 202):
+                    self.acknowledged[article].append(dwell)
+                    return reply.status
+            assert reply.status in (502, 503, 504), reply
+            assert time.monotonic() < deadline, "never acknowledged"
+            time.sleep(0.01)  # the pace of a client that was told to come back
+
+    def counted(self):
+        return {article: (int(self._instance.redis("GET", f"hot:pv:{article}") or 0),
+                          int(self._instance.redis("GET", f"hot:dwell:sum:{article}") or 0)) for article in self.articles}
+
+    def expected(self):
+        return {article: (len(dwells), sum(dwells)) for article, dwells in self.acknowledged.items()}
+
+    def assert_counted_once(self):
+        def settled():
+            return self._instance.status()["spooled bytes"] == 0 and self.counted() == self.expected()
+        try:
+            wait_until(settled, "the spool to be applied", 30)
+        except AssertionError:
+            assert self.counted() == self.expected()
+            raise
+        assert sum(len(dwells) for dwells in self.acknowledged.values()) > 50
+
+
+def known_items(instance, name, count=20):
+    """{id: title}: readable by GET, each reply verifiable."""
+    titles = {}
+    for _ in range(count):
+        item = name("i")
+        titles[item] = instance.put(item)["title"]
+    return titles
+
+
+def read_items(titles, allowed=(200,)):
+    """A load that asks for known items and looks whether the reply is that item's."""
+    ids = list(titles)
+
+    def work(client, turn):
+        item = ids[turn % len(ids)]
+        reply = client.get(f"/api/items/{item}")
+        assert reply.status in allowed, reply
+        if reply.status == 200:
+            got = reply.json()
+            assert (got["id"], got["title"]) == (item, titles[item]), "another item's reply"
+        return reply
+
+    return work
+
+
+def mixed(instance, name):
+    titles, readers = known_items(instance, name), Readers(instance, name)
+    reads = read_items(titles)
+
+    def work(client, turn):
+        if turn % 2:
+            return reads(client, turn).status
+        return readers.report(client, turn)
+
+    return readers, work

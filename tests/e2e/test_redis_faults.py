@@ -1,0 +1,137 @@
+"""A Redis that dies, hangs, forgets its scripts or has no memory: reads go on, acknowledged writes count once, nothing is mixed up."""
+
+import os
+import signal
+import time
+
+from client import Load
+from readers import Readers, known_items, mixed, read_items
+from service import birth, wait_until
+
+# A request that waits for Redis ends after 50 ms, its retry too; the rest is what a busy machine adds.
+SLOWEST_S = 0.5
+
+
+def test_without_redis_reads_go_on_and_writes_wait_their_turn(shipped_service, name):
+    readers, titles = Readers(shipped_service, name), known_items(shipped_service, name)
+    shipped_service.redis("CONFIG", "SET", "appendfsync", "always")  # what Redis acknowledged it shall have kept
+    hot = shipped_service.internal().get("/api/hot?model=engagement")
+    assert hot.status == 200 and "Freshet-Degraded" not in hot.headers
+    lists = []
+
+    def read_lists(client, _):
+        reply = client.get("/api/hot?model=engagement")
+        assert reply.status == 200 and isinstance(reply.json(), list), reply
+        lists.append(("Freshet-Degraded" in reply.headers, reply.seconds))
+        return reply
+
+    with Load(shipped_service.public, readers.report) as writes, Load(shipped_service.internal, read_lists, threads=2) as reads, \
+            Load(shipped_service.internal, read_items(titles, allowed=(200, 503)), threads=2) as items:
+        wait_until(lambda: len(writes.results) > 100, "load")
+        pid = shipped_service.pid("redis")
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: birth(pid) is None, "Redis' end")
+        wait_until(lambda: writes.results.count(202) > 100, "queued writes")
+        wait_until(lambda: any(degraded for degraded, _ in lists), "a degraded list")
+        os.kill(shipped_service.workers()[0], signal.SIGKILL)  # what it acknowledged is in its spool
+        seen = len(writes.results)
+        wait_until(lambda: len(writes.results) > seen + 50, "load")
+        shipped_service.restart_redis()
+        back = len(writes.results)
+        wait_until(lambda: 200 in writes.results[back:], "a counted write")
+        wait_until(lambda: lists and not lists[-1][0], "a fresh list")
+    assert writes.errors == [] and reads.errors == [] and items.errors == []
+    assert readers.statuses <= {200, 202, 502, 503}
+    assert max(seconds for _, seconds in lists) < SLOWEST_S
+    readers.assert_counted_once()
+    assert shipped_service.status()["replayed"] > 0
+    shipped_service.check()
+
+
+def test_a_reply_to_a_queued_write_says_so(own_service, name):
+    client, article = own_service.public(), name("a")
+    os.kill(own_service.pid("redis"), signal.SIGKILL)
+    wait_until(lambda: own_service.status()["redis ready"] == 0, "the loss of Redis to be noticed")
+    for reply in (client.track(article, 1, userId="u"), client.view(article, "f"), client.track(article, 1, userId="u", eventId="e")):
+        assert (reply.status, reply.json()) == (202, {"ok": True, "queued": True})
+    assert own_service.internal().put(f"/api/items/{article}", {"title": "t", "published_at": 1}).status == 503
+    reply = own_service.internal().get(f"/api/articles/{article}/stats")
+    assert reply.status == 503 and int(reply.headers["Retry-After"]) >= 1
+    assert own_service.internal().get("/health/ready").status == 503
+    assert own_service.internal().get("/health/live").status == 200
+    own_service.restart_redis()
+    wait_until(lambda: own_service.redis("GET", f"hot:pv:{article}") and own_service.redis("HGET", f"hot:views:{article}", "pv"), "the events")
+    wait_until(lambda: own_service.internal().get("/health/ready").status == 200, "readiness")
+    assert own_service.redis("HGET", f"hot:views:{article}", "pv") == "1"
+    own_service.check()
+
+
+def test_a_full_spool_refuses_writes_with_retry_after(instance, name):
+    service, article = instance("--no-limits", spool__max_bytes=65536), name("a")
+    os.kill(service.pid("redis"), signal.SIGKILL)
+    wait_until(lambda: service.status()["redis ready"] == 0, "the loss of Redis to be noticed")
+    client, accepted = service.public(), 0
+    for turn in range(2000):
+        reply = client.track(article, 1, userId=f"u{turn}", sessionId=f"s{turn}")
+        if reply.status == 503:
+            break
+        assert reply.status == 202, reply
+        accepted += 1
+    assert reply.status == 503 and int(reply.headers["Retry-After"]) >= 1
+    assert service.status()["refused"]["spool_full"] >= 1
+    service.restart_redis()
+    wait_until(lambda: int(service.redis("GET", f"hot:pv:{article}") or 0) == accepted, "the acknowledged events")
+
+
+def test_a_redis_that_hangs_holds_nobody_up_and_mixes_nothing_up(shipped_service, name):
+    readers, titles = Readers(shipped_service, name), known_items(shipped_service, name)
+    with Load(shipped_service.public, readers.report) as writes, \
+            Load(shipped_service.internal, read_items(titles, allowed=(200, 503))) as items:
+        wait_until(lambda: len(items.results) > 100 and len(writes.results) > 100, "load")
+        redis = shipped_service.pid("redis")
+        try:
+            os.kill(redis, signal.SIGSTOP)
+            end = time.monotonic() + 3
+            wait_until(lambda: time.monotonic() > end, "three seconds")
+            during = [reply.status for reply in items.results[-20:]]
+        finally:
+            os.kill(redis, signal.SIGCONT)
+        wait_until(lambda: items.results[-1].status == 200 and writes.results[-1] == 200, "normal service")
+        seen = len(items.results)
+        wait_until(lambda: len(items.results) > seen + 100 or items.errors, "load")
+    assert items.errors == [] and writes.errors == []
+    assert during == [503] * 20
+    assert max(reply.seconds for reply in items.results) < SLOWEST_S
+    assert readers.slowest_s < SLOWEST_S
+    readers.assert_counted_once()
+    shipped_service.check()
+
+
+def test_flushed_scripts_are_loaded_again_unseen(own_service, name):
+    readers, work = mixed(own_service, name)
+    with Load(own_service.internal, work) as load:
+        for _ in range(20):
+            seen = len(load.results)
+            wait_until(lambda seen=seen: len(load.results) > seen + 20 or load.errors, "load")
+            own_service.redis("SCRIPT", "FLUSH")
+    assert load.errors == [] and set(load.results) == {200} and readers.statuses == {200}
+    readers.assert_counted_once()
+
+
+def test_a_redis_without_memory_is_a_503_or_a_queue_and_never_a_500(own_service, name):
+    readers, client = Readers(own_service, name), own_service.public()
+    item = known_items(own_service, name, 1)
+    for turn in range(60):
+        readers.report(client, turn)
+    own_service.redis("CONFIG", "SET", "maxmemory", "1")
+    statuses = {client.track(name("o"), 1, userId="u", eventId=f"o{turn}").status for turn in range(20)}
+    statuses |= {client.view(name("o"), "f").status for _ in range(20)}
+    assert statuses <= {202, 503}, statuses
+    # A script whose first write frees memory may go on.
+    assert own_service.internal().put(f"/api/items/{name('i')}", {"title": "t", "published_at": 1}).status in (200, 503)
+    assert own_service.internal().get("/api/hot").status == 200
+    assert own_service.internal().get(f"/api/items/{next(iter(item))}").status == 200
+    own_service.redis("CONFIG", "SET", "maxmemory", "0")
+    assert wait_until(lambda: client.track(name("o"), 1, userId="u").status == 200, "normal service")
+    readers.assert_counted_once()
+    own_service.check()
