@@ -57,6 +57,18 @@ TEST_CASE("Records out of order, of another request or of another protocol are r
   CHECK(frame("\2") == FrameState::kBad);
 }
 
+TEST_CASE(
+    "Padding behind a record is skipped, but a padded beginning is refused: libfcgi would read it as a "
+    "header",
+    "[framing]") {
+  const std::string begin(std::string("\0\1\1\0\0\0\0\0", 8));
+  const std::string rest =
+      record(kParams, name_value("A", "b"), 1, 255) + record(kParams, {}, 1, 3) + record(kStdin, {}, 1, 7);
+  CHECK(frame(record(kBegin, begin) + rest) == FrameState::kWhole);
+  CHECK(frame(record(kBegin, begin, 1, 8) + rest) == FrameState::kBad);
+  CHECK(frame(record(kBegin, begin, 1, 8).substr(0, 8)) == FrameState::kBad);
+}
+
 TEST_CASE("A management record may stand before the request, but not many of them", "[framing]") {
   const std::string values = record(kGetValues, name_value("FCGI_MAX_CONNS", ""), 0);
   CHECK(frame(values) == FrameState::kMore);
