@@ -3,6 +3,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -88,6 +89,7 @@ class WorkerProcess {
         signals_(loop_.io(), SIGTERM, SIGINT, SIGQUIT),
         reopen_signal_(loop_.io(), SIGUSR1),
         heartbeat_(loop_.io()),
+        rank_timer_(loop_.io()),
         retire_after_(requests_before_retiring()) {}
 
   int run() {
@@ -108,27 +110,51 @@ class WorkerProcess {
  private:
   // Connections are taken only after Redis answered once; later losses of Redis are the handlers' business.
   void became_ready() {
-    if (ready_) return;
+    if (ready_ || draining_) return;
     ready_ = true;
     gateway_.listen(context_.listen_fd);
-    slot_.state = WorkerState::kReady;
     tell_master('R');
     spawn(keep_rank_in_step(), [](std::exception_ptr) {});
   }
 
   // hot:rank is keyed by half-life and weights: when they were changed it is made anew (by one worker, under
   // a lock).
+  // Workers of an older generation write with the old ones until they have drained, so it is made once more
+  // then.
   Task<void> keep_rank_in_step() {
     const auto match = co_await store::params_match(redis_, settings_.engagement, keys_);
     if (!match || *match) co_return;
+    const bool rebuilt = co_await rebuild();
+    if (!rebuilt) co_return;
+    bool waited = false;
+    while (older_workers_live()) {
+      Event<int> second;
+      rank_timer_.expires_after(std::chrono::seconds(1));
+      rank_timer_.async_wait([&second](boost::system::error_code) { second.fire(0); });
+      co_await second.wait();
+      waited = true;
+    }
+    if (waited) co_await rebuild();
+  }
+
+  Task<bool> rebuild() {
     log::notice("rank_rebuild_started");
     const auto rebuilt = co_await store::rebuild_rank(bulk_, settings_, keys_);
     if (!rebuilt) {
       log::warning("rank_rebuild_failed", {{"error", rebuilt.error().detail}});
-      co_return;
+      co_return false;
     }
     log::notice("rank_rebuilt",
                 {{"items", std::to_string(rebuilt->items)}, {"ranked", std::to_string(rebuilt->ranked)}});
+    co_return true;
+  }
+
+  bool older_workers_live() {
+    const std::uint32_t ours = slot_.generation.load();
+    const auto slots = context_.board.slots();
+    return std::any_of(slots.begin(), slots.end(), [ours](WorkerSlot& other) {
+      return other.state.load() != WorkerState::kEmpty && other.generation.load() < ours;
+    });
   }
 
   void wait_for_signals() {
@@ -150,7 +176,9 @@ class WorkerProcess {
   }
 
   void stop(Clock::time_point deadline) {
-    slot_.state = WorkerState::kDraining;
+    // The last process to close the socket ends its queue: what waits there is refused, not left hanging.
+    if (!draining_) ::close(context_.listen_fd);
+    draining_ = true;
     gateway_.drain(deadline, [this] {
       background_.drain(Clock::now() + settings_.redis.timeout * 20, [this] { loop_.stop(); });
     });
@@ -233,8 +261,10 @@ class WorkerProcess {
   boost::asio::signal_set signals_;
   boost::asio::signal_set reopen_signal_;
   boost::asio::steady_timer heartbeat_;
+  boost::asio::steady_timer rank_timer_;
   std::uint64_t retire_after_;
   bool ready_ = false;
+  bool draining_ = false;
 };
 
 }  // namespace

@@ -16,22 +16,23 @@ namespace {
 
 // Tags come from requests, so the number of snapshots must have an end.
 constexpr std::size_t kMaxSnapshots = 256;
-// A walk down a rank for a rare tag ends here: each page makes Redis look at a bounded number of members.
-constexpr int kMaxPages = 200;
-
-// One refresh at a time: clears the flag whichever way the coroutine ends.
-class Refreshing {
- public:
-  explicit Refreshing(bool& flag) : flag_(flag) { flag_ = true; }
-  Refreshing(const Refreshing&) = delete;
-  Refreshing& operator=(const Refreshing&) = delete;
-  ~Refreshing() { flag_ = false; }
-
- private:
-  bool& flag_;
-};
 
 }  // namespace
+
+// While one lives its snapshot is being refreshed; at the end, however it came, those who waited go on.
+class HotLists::Refreshing {
+ public:
+  explicit Refreshing(Snapshot& snapshot) : snapshot_(snapshot) { snapshot_.refreshing = true; }
+  Refreshing(const Refreshing&) = delete;
+  Refreshing& operator=(const Refreshing&) = delete;
+  ~Refreshing() {
+    snapshot_.refreshing = false;
+    for (Event<int>* waiter : std::exchange(snapshot_.waiting, {})) waiter->fire(0);
+  }
+
+ private:
+  Snapshot& snapshot_;
+};
 
 HotList::HotList(std::string json) : json_(std::move(json)), hash_(XXH3_64bits(json_.data(), json_.size())) {
   // "[" element ",\n" element … "]": a newline inside a string would be escaped.
@@ -85,20 +86,26 @@ HotLists::HotLists(HotStore& hot, ItemStore& items, const Settings& settings)
     : hot_(hot), items_(items), settings_(settings) {}
 
 Task<Result<ServedList>> HotLists::get(const ListQuery& query, Clock::time_point now) {
-  const auto found = snapshots_.find(query);
-  if (found != snapshots_.end() && found->second.list && found->second.usable) {
-    const Snapshot& snapshot = found->second;
-    if (snapshot.refreshing || now - snapshot.taken < settings_.list.snapshot) {
-      co_return ServedList{snapshot.list, false};
-    }
+  for (;;) {
+    const auto found = snapshots_.find(query);
+    if (found == snapshots_.end()) break;
+    Snapshot& snapshot = found->second;
+    const bool fresh = snapshot.refreshing || now - snapshot.taken < settings_.list.snapshot;
+    if (snapshot.list && snapshot.usable && fresh) co_return ServedList{snapshot.list, false};
+    if (!snapshot.refreshing) break;
+    Event<int> refreshed;
+    snapshot.waiting.push_back(&refreshed);
+    co_await refreshed.wait();
   }
-  co_return co_await refresh(query, now);
+  auto refreshing = refresh(query, now);
+  auto served = co_await refreshing;
+  co_return served;
 }
 
 Task<Result<ServedList>> HotLists::refresh(const ListQuery& query, Clock::time_point now) {
   make_room();
   const std::uint64_t generation = generation_;
-  const Refreshing refreshing(snapshots_[query].refreshing);
+  const Refreshing refreshing(snapshots_[query]);
   auto cached = co_await hot_.cached_list(query);
   if (!cached) co_return fall_back(query, cached.error());
   if (cached->state != CachedList::State::kBuild && !cached->json.empty()) {
@@ -192,7 +199,9 @@ Task<Result<std::vector<ScoredItem>>> HotLists::walk(const ListQuery& query) {
   std::vector<ScoredItem> best;
   std::set<std::string, std::less<>> seen;  // the rank may move between two pages
   std::int64_t offset = 0;
-  for (int page = 0; page < kMaxPages && offset >= 0 && best.size() < kLongestList; ++page) {
+  const auto deadline = Clock::now() + settings_.gateway.request_budget;
+  while (offset >= 0 && best.size() < kLongestList) {
+    if (Clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, "budget");
     auto next = co_await hot_.rank_page(query, offset, static_cast<std::int64_t>(kLongestList));
     if (!next) co_return tl::unexpected(next.error());
     for (ScoredItem& item : next->items) {

@@ -57,8 +57,9 @@ class HotLists {
   using Clock = std::chrono::steady_clock;
   HotLists(HotStore& hot, ItemStore& items, const Settings& settings);
 
-  // No round trip while the snapshot is fresh (list.snapshot); else 1 RTT, and for the one process that
-  // rebuilds a few more (the walk down the rank, at most 100 items' cards).
+  // No round trip while the snapshot is fresh (list.snapshot), or while another request of this worker
+  // refreshes it; else 1 RTT, and for the one process that rebuilds a few more (the walk down the rank, at
+  // most 100 items' cards).
   Task<Result<ServedList>> get(const ListQuery& query, Clock::time_point now);
   // How an engagement list will stand at `at` if nobody comes. Never cached. At least 2 RTT.
   Task<Result<ServedList>> at(const ListQuery& query, UnixSeconds at);
@@ -72,7 +73,9 @@ class HotLists {
     Clock::time_point taken;
     bool usable = true;  // false: may show a hidden item; only for when Redis is away
     bool refreshing = false;
+    std::vector<Event<int>*> waiting;  // requests that found nothing to serve while somebody was refreshing
   };
+  class Refreshing;
 
   Task<Result<ServedList>> refresh(const ListQuery& query, Clock::time_point now);
   Task<Result<std::string>> build(const ListQuery& query, UnixSeconds at);

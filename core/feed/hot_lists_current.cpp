@@ -9,10 +9,6 @@ namespace freshet::feed {
 
 namespace {
 
-// Each read is a round trip and looks at several buckets; a list that wants more than this is cut as it
-// stands.
-constexpr int kMaxReads = 500;
-
 // The tag lives in the item store, not in the buckets.
 Task<Result<void>> mark_eligible(ItemStore& items, const TagName& tag,
                                  std::vector<rank::CurrentMember>& members) {
@@ -40,9 +36,9 @@ Task<Result<std::vector<ScoredItem>>> HotLists::current(const ListQuery& query, 
   std::optional<UnixSeconds> from;
   if (query.window.count() > 0) from = now - query.window;
   rank::CurrentTop top(bounds, kLongestList, now, settings_.views, from);
-  for (int reads = 0; reads < kMaxReads; ++reads) {
-    const auto read = top.next_read();
-    if (!read) break;
+  const auto deadline = Clock::now() + settings_.gateway.request_budget;
+  while (const auto read = top.next_read()) {
+    if (Clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, "budget");
     const auto heads = co_await hot_.bucket_heads(read->hours, read->offset, read->count);
     if (!heads) co_return tl::unexpected(heads.error());
     std::vector<rank::CurrentMember> members;

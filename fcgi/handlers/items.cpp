@@ -1,5 +1,7 @@
 #include "fcgi/handlers/items.h"
 
+#include <algorithm>
+
 #include "core/base/json.h"
 #include "fcgi/handlers/parse_hot.h"
 
@@ -24,6 +26,8 @@ Result<json::Value> parse_body(json::Document& document, std::string& text) {
   return json::root_object(document);
 }
 
+constexpr std::size_t kChunk = 500;  // items a pipeline; the time budget is looked at between two
+
 struct Rejected {
   std::size_t line;  // from 1
   Error error;
@@ -35,7 +39,7 @@ struct Batch {
 };
 
 // One item a line; empty lines are skipped.
-Batch parse_lines(std::string_view body, UnixSeconds now) {
+Batch parse_lines(std::string_view body) {
   Batch batch;
   json::Document document;
   std::size_t number = 0;
@@ -47,7 +51,7 @@ Batch parse_lines(std::string_view body, UnixSeconds now) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const auto root = parse_body(document, line);
     auto id = root.and_then([](json::Value object) { return json::required_id<ItemId>(object, "id"); });
-    auto item = id.and_then([&](const ItemId& known) { return parse_item(*root, known, now); });
+    auto item = id.and_then([&](const ItemId& known) { return parse_item(*root, known); });
     if (item) {
       batch.items.push_back(std::move(*item));
     } else {
@@ -94,7 +98,7 @@ Task<Result<Response>> put_item(Call& call) {
   json::Document document;
   const auto body = parse_body(document, call.request.body);
   if (!body) co_return tl::unexpected(body.error());
-  const auto item = parse_item(*body, *id, wall_now());
+  const auto item = parse_item(*body, *id);
   if (!item) co_return tl::unexpected(item.error());
   const auto written = co_await call.services.items.put(*item);
   if (!written) co_return tl::unexpected(written.error());
@@ -118,9 +122,14 @@ Task<Result<Response>> delete_item(Call& call) {
 }
 
 Task<Result<Response>> post_items(Call& call) {
-  const Batch batch = parse_lines(call.request.body, wall_now());
-  if (!batch.items.empty()) {
-    const auto written = co_await call.services.bulk_items.put_many(batch.items);
+  const Batch batch = parse_lines(call.request.body);
+  const auto deadline = std::chrono::steady_clock::now() + call.services.settings.gateway.bulk_budget;
+  for (std::size_t from = 0; from < batch.items.size(); from += kChunk) {
+    if (std::chrono::steady_clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, "budget");
+    const auto first = batch.items.begin() + static_cast<std::ptrdiff_t>(from);
+    const auto count = static_cast<std::ptrdiff_t>(std::min(kChunk, batch.items.size() - from));
+    const std::vector<feed::Item> chunk(first, first + count);
+    const auto written = co_await call.services.bulk_items.put_many(chunk);
     if (!written) co_return tl::unexpected(written.error());
   }
   co_return json_response(render(batch.items.size(), batch.rejected));

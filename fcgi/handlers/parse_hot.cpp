@@ -144,14 +144,14 @@ Result<std::vector<ItemId>> parse_ids(const http::Target& target) {
     const std::size_t comma = rest.find(',');
     auto id = ItemId::parse(rest.substr(0, comma), "ids");
     if (!id) return tl::unexpected(id.error());
-    ids.push_back(std::move(*id));
+    if (std::find(ids.begin(), ids.end(), *id) == ids.end()) ids.push_back(std::move(*id));
     if (ids.size() > kMaxLimit) return fail(ErrorCode::kInvalid, "bad_parameter", "ids", "at most 100 ids");
     if (comma == std::string_view::npos) return ids;
     rest.remove_prefix(comma + 1);
   }
 }
 
-Result<feed::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds now) {
+Result<feed::Item> parse_item(json::Value body, const ItemId& id) {
   feed::Item item;
   item.id = id;
   auto title = json::required_string(body, "title", kMaxTitleBytes);
@@ -172,6 +172,7 @@ Result<feed::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds no
   }
   const auto published = json::optional_time(body, "published_at");
   if (!published) return tl::unexpected(published.error());
+  if (!*published) return fail(ErrorCode::kInvalid, "bad_time", "published_at", "RFC 3339 or unix seconds");
   const auto updated = json::optional_time(body, "update_time");
   if (!updated) return tl::unexpected(updated.error());
   const auto hidden = json::optional_boolean(body, "hidden", false);
@@ -180,7 +181,7 @@ Result<feed::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds no
   item.text = std::move(*text).value_or("");
   item.url = std::move(*url).value_or("");
   item.author = std::move(*author).value_or("");
-  item.published_at = published->value_or(now);
+  item.published_at = **published;
   item.update_time = *updated;
   item.hidden = *hidden;
   return item;

@@ -35,7 +35,7 @@ Result<HotRequest> parse_hot(const http::Target& target, UnixSeconds now);
 // ?ids=a,b: 1..100 ids.
 Result<std::vector<ItemId>> parse_ids(const http::Target& target);
 
-// The body of PUT /api/items/{id}, or a line of POST /api/items. `now` stands for an absent published_at.
-Result<feed::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds now);
+// The body of PUT /api/items/{id}, or a line of POST /api/items.
+Result<feed::Item> parse_item(json::Value body, const ItemId& id);
 
 }  // namespace freshet::handlers

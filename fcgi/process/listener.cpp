@@ -173,12 +173,16 @@ Listener::Listener(Listener&& other) noexcept
       device_(other.device_),
       inode_(other.inode_) {}
 
-Listener::~Listener() {
+Listener::~Listener() { close(); }
+
+void Listener::close() {
   struct stat status {};
   const bool ours = !path_.empty() && owner_ == getpid() && lstat(path_.c_str(), &status) == 0 &&
                     status.st_dev == device_ && status.st_ino == inode_;
   if (ours) unlink(path_.c_str());
-  if (fd_ >= 0) close(fd_);
+  path_.clear();
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
 }
 
 void Listener::remember_file(const std::string& path) {

@@ -26,7 +26,10 @@ class Listener {
   // successor's stays.
   ~Listener();
 
-  int fd() const { return fd_; }
+  // Takes no more connections: new ones are refused at once. (A socket of systemd's stays open there and its
+  // queue waits for the next master.)
+  void close();
+  int fd() const { return fd_; }  // −1 once closed
   bool from_systemd() const { return from_systemd_; }
   // The new length of the queue, at reload. That of a socket from systemd is its unit's business and stays.
   void set_backlog(int backlog) const;

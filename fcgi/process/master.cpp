@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 class Master {
  public:
   Master(Settings settings, Scoreboard& board, const LoadFunction& load, const WorkerMain& worker,
-         const MasterOptions& options, SignalQueue& signals, const Listener& listener);
+         const MasterOptions& options, SignalQueue& signals, Listener& listener);
   int run();
 
  private:
@@ -50,7 +50,7 @@ class Master {
   const LoadFunction& load_;
   const MasterOptions& options_;
   SignalQueue& signals_;
-  const Listener& listener_;
+  Listener& listener_;
   Pool pool_;
   std::uint32_t last_number_ = 1;  // of a generation; before current_, which begins with it
   std::unique_ptr<Generation> current_;
@@ -68,7 +68,7 @@ class Master {
 };
 
 Master::Master(Settings settings, Scoreboard& board, const LoadFunction& load, const WorkerMain& worker,
-               const MasterOptions& options, SignalQueue& signals, const Listener& listener)
+               const MasterOptions& options, SignalQueue& signals, Listener& listener)
     : board_(board),
       load_(load),
       options_(options),
@@ -143,6 +143,7 @@ void Master::stop(int signal, SteadyTime now) {
   stopping_ = true;
   reload_wanted_ = false;
   next_.reset();
+  listener_.close();  // the workers close theirs when they drain
   pool_.ask_to_end(0, signal, now);
 }
 

@@ -57,16 +57,17 @@ TEST_CASE("Records out of order, of another request or of another protocol are r
   CHECK(frame("\2") == FrameState::kBad);
 }
 
-TEST_CASE(
-    "Padding behind a record is skipped, but a padded beginning is refused: libfcgi would read it as a "
-    "header",
-    "[framing]") {
-  const std::string begin(std::string("\0\1\1\0\0\0\0\0", 8));
-  const std::string rest =
-      record(kParams, name_value("A", "b"), 1, 255) + record(kParams, {}, 1, 3) + record(kStdin, {}, 1, 7);
-  CHECK(frame(record(kBegin, begin) + rest) == FrameState::kWhole);
-  CHECK(frame(record(kBegin, begin, 1, 8) + rest) == FrameState::kBad);
+TEST_CASE("Padding behind content is skipped; where libfcgi would read it as a header it is refused",
+          "[framing]") {
+  const std::string begin("\0\1\1\0\0\0\0\0", 8);
+  const std::string params = record(kParams, name_value("A", "b"), 1, 255);
+  const std::string ends = record(kParams, {}) + record(kStdin, "body", 1, 4) + record(kStdin, {});
+  CHECK(frame(record(kBegin, begin) + params + ends) == FrameState::kWhole);
+  CHECK(frame(record(kBegin, begin, 1, 8) + params + ends) == FrameState::kBad);
   CHECK(frame(record(kBegin, begin, 1, 8).substr(0, 8)) == FrameState::kBad);
+  CHECK(frame(record(kBegin, begin) + params + record(kParams, {}, 1, 8)) == FrameState::kBad);
+  CHECK(frame(record(kBegin, begin) + params + record(kParams, {}) + record(kStdin, {}, 1, 8)) ==
+        FrameState::kBad);
 }
 
 TEST_CASE("A management record may stand before the request, but not many of them", "[framing]") {
