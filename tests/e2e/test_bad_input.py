@@ -187,7 +187,7 @@ def test_every_file_that_is_no_json_is_bad_json(instance, shared):
 def test_lines_of_a_bulk_that_are_no_items_are_named_and_the_others_accepted(instance, shared, hostile, name):
     client, item = instance.internal(), name()
     files = sorted(glob.glob(os.path.join(shared, "corpora/JSONTestSuite/test_parsing/[ny]_*.json")))
-    lines = [b'{"id":"%s","title":"x"}' % item.encode()]
+    lines = [b'{"id":"%s","title":"x","published_at":1}' % item.encode()]
     for path in files:
         with open(path, "rb") as file:
             lines += file.read().replace(b"\r", b" ").split(b"\n")

@@ -122,7 +122,7 @@ def test_the_worker_too_refuses_a_body_beyond_the_limit_with_the_same_document(s
 
 
 def test_bulk_routes_take_eight_mebibytes_and_no_more(service, name):
-    line = json.dumps({"id": name("i"), "title": "x"})
+    line = json.dumps({"id": name("i"), "title": "x", "published_at": 1})
     client = service.internal()
     assert client.post("/api/items", line.ljust(8 << 20)).json()["accepted"] == 1
     assert_problem(client.post("/api/items", line.ljust((8 << 20) + 1)), 413, "too_large")
