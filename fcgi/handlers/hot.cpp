@@ -82,9 +82,7 @@ void write_stats(json::Writer& writer, const feed::ItemStats& stats, const Setti
 Task<Result<Response>> post_track(Call& call) {
   Services& services = call.services;
   json::Document document;
-  const auto read = document.parse(call.request.body);
-  if (!read) co_return tl::unexpected(read.error());
-  const auto body = json::root_object(document);
+  const auto body = read_object(document, call.request.body);
   if (!body) co_return tl::unexpected(body.error());
   auto track = parse_track(*body, services.settings.engagement.dwell_cap_ms);
   if (!track) co_return tl::unexpected(track.error());
@@ -111,9 +109,7 @@ Task<Result<Response>> post_track(Call& call) {
 Task<Result<Response>> post_views(Call& call) {
   Services& services = call.services;
   json::Document document;
-  const auto read = document.parse(call.request.body);
-  if (!read) co_return tl::unexpected(read.error());
-  const auto body = json::root_object(document);
+  const auto body = read_object(document, call.request.body);
   if (!body) co_return tl::unexpected(body.error());
   const auto view = parse_view(*body);
   if (!view) co_return tl::unexpected(view.error());

@@ -20,12 +20,6 @@ Response json_response(std::string body) {
 
 Response ok() { return json_response("{\"ok\":true}"); }
 
-Result<json::Value> parse_body(json::Document& document, std::string& text) {
-  const auto parsed = document.parse(text);
-  if (!parsed) return tl::unexpected(parsed.error());
-  return json::root_object(document);
-}
-
 constexpr std::size_t kChunk = 500;  // items a pipeline; the time budget is looked at between two
 
 struct Rejected {
@@ -49,7 +43,7 @@ Batch parse_lines(std::string_view body) {
     body.remove_prefix(end == std::string_view::npos ? body.size() : end + 1);
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const auto root = parse_body(document, line);
+    const auto root = read_object(document, line);
     auto id = root.and_then([](json::Value object) { return json::required_id<ItemId>(object, "id"); });
     auto item = id.and_then([&](const ItemId& known) { return parse_item(*root, known); });
     if (item) {
@@ -96,7 +90,7 @@ Task<Result<Response>> put_item(Call& call) {
   const auto id = path_id(call);
   if (!id) co_return tl::unexpected(id.error());
   json::Document document;
-  const auto body = parse_body(document, call.request.body);
+  const auto body = read_object(document, call.request.body);
   if (!body) co_return tl::unexpected(body.error());
   const auto item = parse_item(*body, *id);
   if (!item) co_return tl::unexpected(item.error());

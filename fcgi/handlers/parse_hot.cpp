@@ -60,6 +60,12 @@ Result<std::optional<UnixSeconds>> at_parameter(const http::Target& target, Unix
 
 }  // namespace
 
+Result<json::Value> read_object(json::Document& document, std::string& text) {
+  const auto parsed = document.parse(text);
+  if (!parsed) return tl::unexpected(parsed.error());
+  return json::root_object(document);
+}
+
 Result<TrackBody> parse_track(json::Value body, std::int64_t dwell_cap_ms) {
   TrackBody parsed;
   auto item = json::required_id<ItemId>(body, "articleId");
