@@ -46,7 +46,10 @@ void EventLoop::remove(int fd, Watcher& watcher) {
   if (in_turn_) removed_.push_back(&watcher);
 }
 
-void EventLoop::at_end_of_turn(std::function<void()> action) { actions_.push_back(std::move(action)); }
+std::size_t EventLoop::at_end_of_turn(std::function<void()> action) {
+  actions_.push_back(std::move(action));
+  return actions_.size() - 1;
+}
 
 void EventLoop::request_end_of_turn() {
   if (wanted_) return;
@@ -56,7 +59,9 @@ void EventLoop::request_end_of_turn() {
 
 void EventLoop::end_turn() {
   wanted_ = false;
-  for (const auto& action : actions_) action();
+  for (std::size_t i = 0; i < actions_.size(); ++i) {
+    if (actions_[i]) actions_[i]();
+  }
   // Destructors may dispose of more.
   while (!garbage_.empty()) {
     auto dead = std::move(garbage_);

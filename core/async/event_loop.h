@@ -55,8 +55,9 @@ class EventLoop {
   }
 
   // `action` runs at the end of each turn in which request_end_of_turn() was called, in the order added.
-  // Never removed.
-  void at_end_of_turn(std::function<void()> action);
+  // Returns what forget_action() takes.
+  std::size_t at_end_of_turn(std::function<void()> action);
+  void forget_action(std::size_t id) { actions_[id] = nullptr; }
   // Asks for the end-of-turn actions; outside a turn (a timer, a signal) they are posted.
   void request_end_of_turn();
 

@@ -191,8 +191,9 @@ void RedisConnection::arm_deadline() {
   timer_armed_ = true;
   deadline_timer_.expires_at(pending_.front()->deadline);
   deadline_timer_.async_wait([this](boost::system::error_code error) {
+    if (error) return;  // cancelled: `this` may be gone
     timer_armed_ = false;
-    if (!error) check_deadline();
+    check_deadline();
   });
 }
 

@@ -14,10 +14,10 @@ namespace freshet::redis {
 
 RedisLink::RedisLink(EventLoop& loop, LinkOptions options)
     : loop_(loop), options_(std::move(options)), reconnect_timer_(loop.io()) {
-  loop_.at_end_of_turn([this] { flush(); });
+  flush_action_ = loop_.at_end_of_turn([this] { flush(); });
 }
 
-RedisLink::~RedisLink() = default;
+RedisLink::~RedisLink() { loop_.forget_action(flush_action_); }
 
 void RedisLink::shut_down() {
   stopping_ = true;

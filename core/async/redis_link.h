@@ -72,6 +72,7 @@ class RedisLink : public Watcher {
   EventLoop& loop_;
   LinkOptions options_;
   boost::asio::steady_timer reconnect_timer_;
+  std::size_t flush_action_ = 0;
   redisAsyncContext* context_ = nullptr;
   int failures_ = 0;
   bool dirty_ = false;

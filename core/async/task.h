@@ -44,9 +44,17 @@ class FrameCache {
     Free* next;
   };
   static constexpr std::size_t kClasses = 65;
+  struct Lists {
+    std::array<Free*, kClasses> heads{};
+    ~Lists() {
+      for (Free* head : heads) {
+        while (head != nullptr) ::operator delete(std::exchange(head, head->next));
+      }
+    }
+  };
   static std::array<Free*, kClasses>& heads() {
-    static thread_local std::array<Free*, kClasses> lists{};
-    return lists;
+    static thread_local Lists lists;
+    return lists.heads;
   }
 };
 

@@ -44,8 +44,8 @@ class Deadlines {
     armed_ = true;
     timer_.expires_at(entries_.front().at);
     timer_.async_wait([this](boost::system::error_code error) {
+      if (error) return;  // cancelled: `this` may be gone
       armed_ = false;
-      if (error) return;
       const auto now = Clock::now();
       while (!entries_.empty() && entries_.front().at <= now) expired_(*entries_.front().subject);
       if (!entries_.empty()) arm();
