@@ -60,7 +60,7 @@ class Writer {
     thread_.on_loop([&] {
       LinkOptions link;
       link.endpoint.unix_path = (directory / "r").string();
-      link.timeout = 200ms;
+      link.timeout = 5s;  // a slow build must not make a batch go twice
       link.reconnect_min = 5ms;
       link.reconnect_max = 20ms;
       writer_ = std::make_unique<BackgroundWriter>(thread_.loop(), link, scripts, options);
