@@ -114,7 +114,8 @@ TEST_CASE("Many requests that find nothing to serve share one refresh", "[lists]
   for (int i = 0; i < 50; ++i) {
     spawn(
         [](Fixture& fixture, int& done) -> Task<void> {
-          auto reading = fixture.lists.get({}, fixture.start);
+          const feed::ListQuery query;
+          auto reading = fixture.lists.get(query, fixture.start);
           const auto list = co_await reading;
           if (list && list->list->size() == 2) ++done;
         }(f, served),
