@@ -37,8 +37,8 @@ struct GatewaySettings {
   std::size_t max_params_bytes = 32UL * 1024;
   std::size_t max_body_bytes = 16UL * 1024;
   std::size_t max_bulk_body_bytes = 8UL * 1024 * 1024;
-  milliseconds request_budget{200};  // answered 503 beyond this
-  milliseconds bulk_budget{30000};
+  milliseconds request_budget{200};  // for building a list; beyond it the last copy is served
+  milliseconds bulk_budget{30000};   // for a bulk write, looked at between two batches; then 503
 };
 
 struct RedisSettings {
