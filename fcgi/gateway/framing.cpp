@@ -2,6 +2,8 @@
 
 #include <fastcgi.h>
 
+#include <algorithm>
+
 namespace freshet::gateway {
 
 namespace {
@@ -15,6 +17,31 @@ std::uint16_t two_bytes(std::string_view bytes, std::size_t at) {
 }
 
 }  // namespace
+
+bool PairWalker::feed(std::string_view content, std::size_t limit) {
+  const auto width = [this](std::size_t at) -> std::size_t { return (lengths_[at] & 0x80U) != 0 ? 4 : 1; };
+  const auto length = [&](std::size_t at) {
+    std::size_t value = lengths_[at] & 0x7fU;
+    for (std::size_t i = 1; i < width(at); ++i) value = value << 8 | lengths_[at + i];
+    return value;
+  };
+  while (!content.empty()) {
+    if (skip_ > 0) {
+      const std::size_t step = std::min(skip_, content.size());
+      skip_ -= step;
+      content.remove_prefix(step);
+      continue;
+    }
+    lengths_[have_++] = byte(content, 0);
+    content.remove_prefix(1);
+    const std::size_t second = width(0);
+    if (have_ <= second || have_ < second + width(second)) continue;
+    skip_ = length(0) + length(second);
+    have_ = 0;
+    if (skip_ > limit) return false;
+  }
+  return true;
+}
 
 struct Framer::Record {
   std::uint8_t type;
@@ -58,9 +85,14 @@ FrameState Framer::take(const Record& record) {
   if (record.id != id_) return FrameState::kBad;
   if (stage_ == Stage::kParams) {
     if (record.type != FCGI_PARAMS) return FrameState::kBad;
-    if (record.content.empty()) stage_ = Stage::kStdin;
     params_bytes_ += record.content.size();
-    return params_bytes_ > limits_.max_params_bytes ? FrameState::kTooLarge : FrameState::kMore;
+    if (params_bytes_ > limits_.max_params_bytes) return FrameState::kTooLarge;
+    if (!pairs_.feed(record.content, limits_.max_params_bytes)) return FrameState::kBad;
+    if (record.content.empty()) {
+      if (!pairs_.complete()) return FrameState::kBad;
+      stage_ = Stage::kStdin;
+    }
+    return FrameState::kMore;
   }
   if (record.type != FCGI_STDIN) return FrameState::kBad;
   if (record.content.empty()) stage_ = Stage::kDone;
@@ -71,6 +103,8 @@ FrameState Framer::take(const Record& record) {
 FrameState Framer::take_begin(const Record& record) {
   if (record.id == FCGI_NULL_REQUEST_ID) {
     const bool fits = offset_ + record.content.size() <= kMaxManagementBytes;
+    PairWalker values;
+    if (!values.feed(record.content, kMaxManagementBytes) || !values.complete()) return FrameState::kBad;
     return record.type == FCGI_GET_VALUES && fits ? FrameState::kMore : FrameState::kBad;
   }
   if (record.type != FCGI_BEGIN_REQUEST || record.content.size() != sizeof(FCGI_BeginRequestBody))

@@ -7,6 +7,7 @@
 // limits. What passes is decoded by libfcgi (codec.h), which then cannot want more bytes.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -23,6 +24,21 @@ enum class FrameState : std::uint8_t {
   kWhole,     // exactly one request, ready to be decoded
   kBad,       // not a request we accept: close the connection
   kTooLarge,  // over a limit: close the connection
+};
+
+// Follows the name-value pairs of a stream over its records, to see that no announced length lies: libfcgi
+// would allocate it.
+class PairWalker {
+ public:
+  // False when a pair announces more than `limit` bytes. O(bytes of lengths).
+  bool feed(std::string_view content, std::size_t limit);
+  // True at the end of a pair: a stream may end here.
+  bool complete() const { return have_ == 0 && skip_ == 0; }
+
+ private:
+  std::array<std::uint8_t, 8> lengths_{};  // of the pair that begins: one or four bytes each
+  std::size_t have_ = 0;
+  std::size_t skip_ = 0;  // bytes of name and value still to come
 };
 
 class Framer {
@@ -46,6 +62,7 @@ class Framer {
   FrameLimits limits_;
   Stage stage_ = Stage::kBegin;
   std::size_t offset_ = 0;  // of the first record not looked at yet
+  PairWalker pairs_;
   std::size_t params_bytes_ = 0;
   std::size_t body_bytes_ = 0;
   std::uint16_t id_ = 0;

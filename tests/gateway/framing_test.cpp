@@ -70,6 +70,27 @@ TEST_CASE("Padding behind content is skipped; where libfcgi would read it as a h
         FrameState::kBad);
 }
 
+TEST_CASE("A pair whose length lies is refused before libfcgi could allocate it, however it is cut",
+          "[framing]") {
+  const std::string huge(
+      "\xff\xff\xff\x7f\x01"
+      "ab",
+      7);
+  const std::string longer = name_value("A", std::string(300, 'v'));
+  for (const std::size_t cut : {1U, 3U, 100U, 1000U}) {
+    const auto framed = [&](const std::string& params) {
+      return frame(begin_request() + stream(kParams, params, cut) + stream(kStdin, {}));
+    };
+    CAPTURE(cut);
+    CHECK(framed(huge) == FrameState::kBad);
+    CHECK(framed(longer + longer) == FrameState::kWhole);
+    CHECK(framed(longer + huge) == FrameState::kBad);
+    CHECK(framed(longer.substr(0, longer.size() - 1)) == FrameState::kBad);
+    CHECK(framed(longer + "\x01") == FrameState::kBad);
+  }
+  CHECK(frame(record(kGetValues, huge, 0)) == FrameState::kBad);
+}
+
 TEST_CASE("A management record may stand before the request, but not many of them", "[framing]") {
   const std::string values = record(kGetValues, name_value("FCGI_MAX_CONNS", ""), 0);
   CHECK(frame(values) == FrameState::kMore);
