@@ -19,6 +19,11 @@ using Hot = EngagementSettings;
 using Views = ViewsSettings;
 using List = ListSettings;
 using Identity = IdentitySettings;
+using Recorder = RecorderSettings;
+using Search = SearchSettings;
+using Recall = RecallSettings;
+using Seen = SeenSettings;
+using Feed = FeedSettings;
 
 constexpr double kDay = 86400;
 constexpr double kHourMs = 3600e3;
@@ -95,6 +100,34 @@ constexpr std::array kDirectives{
     Directive{"list.floor", "an article whose score fell below leaves the rank", at<&S::list, &List::floor>, {0, 1}},
 
     Directive{"items.unknown", "events that name items which were never put", at<&S::items_unknown>, {}, Unit::kNone, "accept|reject"},
+
+    Directive{"recorder.enabled", "this host writes SQLite and the search index; on one host of a deployment", at<&S::recorder, &Recorder::enabled>},
+    Directive{"recorder.database", "SQLite file of the recorder", at<&S::recorder, &Recorder::database>},
+    Directive{"recorder.batch", "stream entries the recorder writes in one transaction", at<&S::recorder, &Recorder::batch>, {1, 10000}},
+    Directive{"stream.max_len", "entries that may wait for the recorder; beyond it writes get 503", at<&S::recorder, &Recorder::stream_max_len>, {1000, 1e9}},
+
+    Directive{"search.index", "folder of the search index", at<&S::search, &Search::index>},
+    Directive{"search.shards", "host:port of xapian-tcpsrv servers to search instead of the folder", at<&S::search, &Search::shards>},
+    Directive{"search.stemmer", "language whose word endings are ignored", at<&S::search, &Search::stemmer>, {}, Unit::kNone,
+              "none|arabic|armenian|basque|catalan|danish|dutch|english|finnish|french|german|hungarian|indonesian|irish|italian|lithuanian|nepali|norwegian|portuguese|romanian|russian|spanish|swedish|tamil|turkish"},
+
+    Directive{"recall.size", "candidates a refresh asks for first", at<&S::recall, &Recall::size>, {10, 10000}},
+    Directive{"recall.max_depth", "candidates of the last step, each twice the one before", at<&S::recall, &Recall::max_depth>, {10, 1e6}},
+    Directive{"recall.budget", "no further step after this", at<&S::recall, &Recall::budget>, {1, kHourMs}},
+    Directive{"recall.threads", "threads of each worker that search", at<&S::recall, &Recall::threads>, {1, 64}},
+    Directive{"recall.decay_offset", "age up to which nothing decays", at<&S::recall, &Recall::decay_offset>, {0, 3650 * kDay}},
+    Directive{"recall.decay_scale", "age beyond the offset at which a score has fallen to recall.decay", at<&S::recall, &Recall::decay_scale>, {1, 3650 * kDay}},
+    Directive{"recall.decay", "factor at offset + scale", at<&S::recall, &Recall::decay>, {0.001, 0.999}},
+
+    Directive{"seen.filter", "how impressions are remembered", at<&S::seen, &Seen::filter>, {}, Unit::kNone, "blocks|redisbloom"},
+    Directive{"seen.false_positive_rate", "share of unseen items that may be taken for seen, over all days together", at<&S::seen, &Seen::false_positive_rate>, {1e-6, 0.2}},
+    Directive{"seen.impressions_per_day", "expected impressions of all readers", at<&S::seen, &Seen::impressions_per_day>, {1000, 1e10}},
+
+    Directive{"feed.buffer_ttl", "life of a reader's buffer of candidates", at<&S::feed, &Feed::buffer_ttl>, {10, kDay}},
+    Directive{"feed.replay_window", "a page can be asked for again so long", at<&S::feed, &Feed::replay_window>, {1, 3600}},
+    Directive{"feed.max_pending", "impressions of a reader not yet in the filter; beyond it 503", at<&S::feed, &Feed::max_pending>, {100, 1e6}},
+    Directive{"feed.card_ttl", "a worker keeps titles and links of items so long", at<&S::feed, &Feed::card_ttl>, {0, kHourMs}},
+    Directive{"feed.interest_dwell", "who reads an item so long is interested in its like", at<&S::feed, &Feed::interest_dwell>, {0, kHourMs}},
 
     Directive{"identity.mode", "how a reader's identity is established", at<&S::identity, &Identity::mode>, {}, Unit::kNone, "header|token|open"},
     Directive{"identity.open_public", "allow mode open on an address that is not loopback", at<&S::identity, &Identity::open_public>},

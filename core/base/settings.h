@@ -104,6 +104,49 @@ struct SpoolSettings {
   std::size_t queue_commands = 10000;          // the background writer's queue
 };
 
+// What keeps items durable: one process of the deployment reads the stream and writes SQLite and the search
+// index.
+struct RecorderSettings {
+  bool enabled = true;  // false on every host but one
+  std::string database = "/var/lib/freshet/freshet.db";
+  int batch = 500;                        // stream entries a transaction
+  std::int64_t stream_max_len = 1000000;  // entries that may wait; beyond it writes are answered 503
+};
+
+// Where recall searches.
+struct SearchSettings {
+  std::string index = "/var/lib/freshet/index";  // folder of the local index, which the recorder writes
+  std::vector<std::string>
+      shards;  // host:port of xapian-tcpsrv servers, searched as one; empty: the local index
+  std::string stemmer = "none";  // Xapian's name of a language, or none
+};
+
+// Seed 002. score = BM25 · gauss(age): 1 up to decay_offset, `decay` at decay_offset + decay_scale.
+struct RecallSettings {
+  int size = 500;            // candidates of the first step
+  int max_depth = 8000;      // of the last; each step is twice the one before
+  milliseconds budget{100};  // no further step after this
+  int threads = 1;           // of each worker
+  seconds decay_offset{3600};
+  seconds decay_scale{7 * 86400};
+  double decay = 0.5;
+};
+
+// The filter of what a reader has been shown in the last seven days.
+struct SeenSettings {
+  std::string filter = "blocks";               // blocks | redisbloom
+  double false_positive_rate = 0.01;           // of all days together
+  std::int64_t impressions_per_day = 1000000;  // of all readers together
+};
+
+struct FeedSettings {
+  seconds buffer_ttl{1800};
+  seconds replay_window{60};    // a page can be asked for again so long
+  int max_pending = 2000;       // impressions of a reader that are not yet in the filter; beyond it 503
+  milliseconds card_ttl{5000};  // a worker keeps what pages show of an item so long
+  milliseconds interest_dwell{10000};  // who reads an item so long is interested in its like
+};
+
 struct HttpSettings {
   std::vector<std::string>
       cors_origins;  // "https://www.example.org": allowed to call the public routes from a page; empty: none
@@ -123,6 +166,11 @@ struct Settings {
   BotSettings bots;
   SpoolSettings spool;
   HttpSettings http;
+  RecorderSettings recorder;
+  SearchSettings search;
+  RecallSettings recall;
+  SeenSettings seen;
+  FeedSettings feed;
   std::string items_unknown = "accept";  // accept | reject
 };
 

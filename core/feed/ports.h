@@ -73,6 +73,8 @@ struct ScoredItem {
 struct ItemCard {  // what a list shows of an item; empty fields when the store does not know it
   std::string title, url, author;
   std::vector<std::string> tags;
+  std::int64_t update_time = 0;  // unix seconds; of publication when it was never updated
+  bool hidden = false;           // or deleted
   bool known = false;
 };
 
@@ -167,7 +169,7 @@ class ItemStore {
   virtual Task<Result<void>> remove(const ItemId& id) = 0;
   // Errors: kNotFound "unknown_item".
   virtual Task<Result<Item>> get(const ItemId& id) = 0;
-  // 1 RTT: title, url, author, tags of each, in order.
+  // 1 RTT: what lists and pages show of each, in order.
   virtual Task<Result<std::vector<ItemCard>>> cards(const std::vector<ItemId>& ids) = 0;
 };
 

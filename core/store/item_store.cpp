@@ -258,24 +258,32 @@ Task<Result<std::vector<feed::ItemCard>>> RedisItemStore::cards(const std::vecto
   std::vector<feed::ItemCard> out;
   if (ids.empty()) co_return out;
   Pipeline command;
-  for (const ItemId& id : ids)
-    command.add("HMGET", keys_.item(id.view()), "published_at", "title", "url", "author", "tags");
+  for (const ItemId& id : ids) append_card(command, keys_, id);
   auto replies = co_await redis_.run(command);
   if (!replies) co_return tl::unexpected(replies.error());
   if (any_error(*replies)) co_return tl::unexpected(first_error(*replies));
   out.reserve(ids.size());
-  for (const redis::Reply& fields : *replies) {
-    feed::ItemCard card;
-    card.known = !fields[0].is_nil();
-    if (card.known) {
-      card.title = std::string(text_at(fields, 1));
-      card.url = std::string(text_at(fields, 2));
-      card.author = std::string(text_at(fields, 3));
-      for (const std::string_view tag : words(text_at(fields, 4))) card.tags.emplace_back(tag);
-    }
-    out.push_back(std::move(card));
-  }
+  for (const redis::Reply& fields : *replies) out.push_back(card_of(fields));
   co_return out;
+}
+
+void append_card(Pipeline& out, const Keys& keys, const ItemId& id) {
+  out.add("HMGET", keys.item(id.view()), "published_at", "title", "url", "author", "tags", "update_time",
+          "hidden");
+}
+
+feed::ItemCard card_of(const redis::Reply& fields) {
+  feed::ItemCard card;
+  card.hidden = text_at(fields, 6) == "1";
+  card.known = fields.size() > 0 && !fields[0].is_nil();
+  if (!card.known) return card;
+  card.title = std::string(text_at(fields, 1));
+  card.url = std::string(text_at(fields, 2));
+  card.author = std::string(text_at(fields, 3));
+  for (const std::string_view tag : words(text_at(fields, 4))) card.tags.emplace_back(tag);
+  const std::string_view updated = text_at(fields, 5);
+  card.update_time = whole(updated.empty() ? text_at(fields, 0) : updated);
+  return card;
 }
 
 }  // namespace freshet::store

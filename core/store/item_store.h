@@ -47,4 +47,8 @@ class RedisItemStore final : public feed::ItemStore {
   const Keys keys_;
 };
 
+// One command, and its reply as a card: for stores that read cards among other things.
+void append_card(redis::Pipeline& out, const Keys& keys, const ItemId& id);
+feed::ItemCard card_of(const redis::Reply& fields);
+
 }  // namespace freshet::store

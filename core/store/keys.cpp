@@ -77,6 +77,12 @@ std::string Keys::list_lock(const feed::ListQuery& query) const {
   return of_all(":list:lock" + variant(query));
 }
 
+std::string Keys::seen_shard(std::string_view day, std::string_view shard) const {
+  if (hash_tags_) return join({prefix_, "bf:global:", day, ":{", shard, "}"});
+  return join({prefix_, "bf:global:", day, ":", shard});
+}
+std::string Keys::seen_day(std::string_view day) const { return join({prefix_, "bf:global:", day}); }
+
 std::string Keys::pv_pattern() const {
   std::string out;
   // A prefix is text, a SCAN pattern a glob.

@@ -21,6 +21,8 @@ inline constexpr seconds kEventTtl{
     86400};  // how long an event id is remembered; track.lua and view.lua say it too
 inline constexpr milliseconds kListLockTtl{1000};  // a builder that takes longer loses its turn
 inline constexpr seconds kRebuildLockTtl{60};      // renewed with every batch
+inline constexpr seconds kPendingTtl{8 * 86400};   // as long as a day's seen-filter lives
+inline constexpr seconds kInteractionsTtl{30 * 86400};
 
 // The table of names, for the collision test, the invariant checker and the documentation: `pattern` without
 // prefix and tags, "*" for each part that varies.
@@ -53,6 +55,14 @@ inline constexpr std::array kKeyPatterns{
     KeyPattern{"hot:current:index", "zset", true},
     KeyPattern{"hot:current:*", "zset", false},
     KeyPattern{"tag:*", "set", true},
+    KeyPattern{"feed:cache:*", "list", false},
+    KeyPattern{"feed:state:*", "hash", false},
+    KeyPattern{"feed:pending:*", "zset", false},
+    KeyPattern{"feed:page:*:*", "string", false},
+    KeyPattern{"user:interactions:*", "zset", false},
+    KeyPattern{"bf:global:*:*", "string", false},
+    KeyPattern{"bf:global:*", "MBbloom--", false},
+    KeyPattern{"recorder:stream", "stream", true},
     KeyPattern{"hot:list", "string", false},
     KeyPattern{"hot:list:meta", "hash", false},
     KeyPattern{"hot:list:lock", "string", false},
@@ -100,6 +110,32 @@ class Keys {
   std::string list(const feed::ListQuery& query) const;       // String JSON; list.ttl
   std::string list_meta(const feed::ListQuery& query) const;  // Hash; list.ttl
   std::string list_lock(const feed::ListQuery& query) const;  // String; kListLockTtl
+
+  // --- Of one reader's feed (seed 002); all of one slot
+  std::string feed_cache(std::string_view reader) const {
+    return of_item("feed:cache:", reader);
+  }  // List of item ids: the buffer; feed.buffer_ttl
+  std::string feed_state(std::string_view reader) const {
+    return of_item("feed:state:", reader);
+  }  // Hash: the buffer's generation, sequence, query; feed.buffer_ttl
+  std::string feed_pending(std::string_view reader) const {
+    return of_item("feed:pending:", reader);
+  }  // ZSET: handed out and not yet (or only just) in the filter; kPendingTtl
+  std::string feed_page(std::string_view reader, std::string_view request) const {
+    return of_item("feed:page:", reader, request);
+  }  // String: a page as it was handed out; feed.replay_window
+  std::string interactions(std::string_view reader) const {
+    return of_item("user:interactions:", reader);
+  }  // ZSET: item → when; kInteractionsTtl since the last
+
+  // --- The seen-filter: one filter a UTC day ("20260306"), cut into shards; gone eight days after it began.
+  // With hash tags the shard stands in braces: all days of a shard share a slot.
+  std::string seen_shard(std::string_view day, std::string_view shard) const;  // String, bits
+  std::string seen_day(std::string_view day) const;                            // redisbloom's filter
+
+  std::string stream() const {
+    return prefix_ + "recorder:stream";
+  }  // Stream for the recorder; stream.max_len
 
   // Matches hot:pv:{id} of every item, for SCAN; and the id in such a name.
   std::string pv_pattern() const;

@@ -40,6 +40,14 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
       {k.track_event(a, b), "event " + pair},
       {k.view_event(a, b), "view event " + pair},
       {k.dedup(a, b), "dedup " + pair},
+      {k.feed_cache(a), "feed cache " + a},
+      {k.feed_state(a), "feed state " + a},
+      {k.feed_pending(a), "feed pending " + a},
+      {k.feed_page(a, b), "feed page " + pair},
+      {k.interactions(a), "interactions " + a},
+      {k.seen_shard(a, b), "seen shard " + pair},
+      {k.seen_day(a), "seen day " + a},
+      {k.stream(), "stream"},
       {k.rank(), "rank"},
       {k.rank_next(), "rank next"},
       {k.rank_meta(), "rank meta"},
@@ -131,6 +139,8 @@ TEST_CASE("the seeds' names are kept", "[keys]") {
   CHECK(keys.uv_day("7", kDay) == "hot:uv:7:20260306");
   CHECK(keys.dedup("7", "f") == "hot:dedup:7:f");
   CHECK(keys.list({}) == "hot:list");
+  CHECK(keys.feed_cache("7") == "feed:cache:7");
+  CHECK(keys.seen_day("20260306") == "bf:global:20260306");
 }
 
 TEST_CASE("with hash tags all names of an item share one slot and all others another", "[keys]") {
@@ -145,5 +155,9 @@ TEST_CASE("with hash tags all names of an item share one slot and all others ano
   for (const auto& name : {keys.rank(), keys.rank_meta(), keys.tag("news"), keys.current(3), keys.list({}),
                            keys.epoch(), keys.hidden()})
     CHECK(tag(name) == "{hot}");
+  for (const auto& name : {keys.feed_cache("u"), keys.feed_state("u"), keys.feed_pending("u"),
+                           keys.feed_page("u", "r"), keys.interactions("u")})
+    CHECK(tag(name) == "{u}");
+  CHECK(tag(keys.seen_shard("20260306", "7")) == tag(keys.seen_shard("20260307", "7")));
   CHECK(keys.id_of_pv(keys.pv("abc")) == "abc");
 }

@@ -1,0 +1,147 @@
+// What the smart feed (seed 002) needs of storage: recall from the search index, and a reader's buffer, seen
+// filter and interests. core/store implements these; unit tests fake them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/async/task.h"
+#include "core/base/ids.h"
+#include "core/base/result.h"
+#include "core/base/time.h"
+#include "core/feed/ports.h"
+
+namespace freshet::feed {
+
+// --- Recall
+// ----------------------------------------------------------------------------------------------------------------------
+
+struct Interest {  // an item that the reader engaged with; its tags and terms are what is looked for
+  ItemId item;
+  double weight = 1;  // > 0, relative to the others
+};
+
+struct RecallQuery {
+  std::string text;                 // what the reader typed; when empty …
+  std::vector<Interest> interests;  // … what they like; when that is empty too: the newest first
+  UnixSeconds now;                  // ages are counted to here; later dates count as now
+  std::size_t size = 500;
+};
+
+struct Candidate {
+  ItemId item;
+  double score = 0;  // BM25 × decay; 0: nothing of the interests is in it, it is there for being new
+  UnixSeconds published_at;
+};
+
+struct Recalled {
+  std::vector<Candidate> candidates;  // by (score, published_at, item), each descending
+  bool exhausted = false;             // there are no more than these
+};
+
+class Recall {
+ public:
+  virtual ~Recall() = default;
+  // The `size` best of all items that are not hidden: exactly what scoring every one of them would give. With
+  // a text only items that match it; else every item, those without a match behind the others, newest first.
+  // No Redis. Blocks a thread of a pool, never the caller. Errors: kUnavailable "index_away",
+  // kInvalid "bad_query" (member "query").
+  virtual Task<Result<Recalled>> search(RecallQuery query) = 0;
+};
+
+// --- A reader's feed
+// -------------------------------------------------------------------------------------------------------------
+
+// Which page: a page that was handed out once for the same `request` within feed.replay_window is handed out
+// again, with the same items and token. Empty: nothing is remembered.
+struct PageRequest {
+  ReaderId reader;
+  std::string request;  // an id: action and the page token or event id that came with it
+  std::string query;    // digest of the explicit query, empty for none
+  std::size_t limit = 20;
+};
+
+// A page as it was handed out. Its items are excluded from later pages from this moment on.
+struct Page {
+  std::vector<ItemId> items;
+  std::int64_t generation = 0;  // of the buffer; grows with every refresh of the reader
+  std::int64_t sequence = 0;    // of the page in that generation, from 1
+  bool buffered = false;        // the buffer holds more
+  bool exhausted = false;       // the buffer is empty and recall had no more
+  bool replay = false;          // handed out before, recorded then
+};
+
+// What is known of the reader's impressions of the last seven days, as read in one round trip.
+class SeenView {
+ public:
+  virtual ~SeenView() = default;
+  virtual bool contains(
+      const ItemId& item) const = 0;  // also true for 1 % of what was not (seen.false_positive_rate)
+};
+
+struct Unacknowledged {
+  ItemId item;
+  UnixSeconds at;
+};
+
+struct Opening {
+  std::optional<Page> replay;                  // set: all else is empty
+  std::int64_t generation = 0;                 // 0: no buffer
+  std::int64_t refreshed_at = 0;               // unix seconds of the last refresh, 0: unknown
+  std::vector<ItemId> handed_out;              // lately; the filter may not know them yet
+  std::vector<Unacknowledged> unacknowledged;  // of these, long ago: their impressions were lost on the way
+  std::vector<Interest> interests;             // newest first
+  std::vector<ItemId> hot;                     // head of the rank by engagement
+  std::vector<ItemId> buffer;                  // peek only
+  std::shared_ptr<const SeenView> seen;        // null when the filter must be asked by item (redisbloom)
+};
+
+// What take() answers.
+struct Taken {
+  enum class State : std::uint8_t {
+    kPage,
+    kEmpty
+  } state = State::kEmpty;  // kEmpty: no buffer for this query: refresh
+  Page page;
+  std::shared_ptr<const SeenView> seen;
+};
+
+struct Refill {
+  std::int64_t generation = 0;     // as opened
+  std::vector<ItemId> candidates;  // unseen, best first: a page and the buffer behind it
+  bool exhausted = false;          // recall had no more
+  std::vector<ItemId> details;     // whose cards are wanted with the reply: likely the page's, not yet known
+};
+
+struct Refilled {
+  Page page;
+  std::vector<ItemCard> details;  // of Refill::details
+};
+
+class FeedStore {
+ public:
+  virtual ~FeedStore() = default;
+  // 1 RTT: all that a refresh (or peek) must know. Errors of all methods: Redis' own; kUnavailable
+  // "too_many_pending" when more than feed.max_pending impressions wait for their acknowledgement.
+  virtual Task<Result<Opening>> open(const PageRequest& request, bool peek) = 0;
+  // Which of `items` the reader has seen, in order. 0 RTT with blocks, 1 with redisbloom.
+  virtual Task<Result<std::vector<bool>>> seen(const ReaderId& reader,
+                                               const std::shared_ptr<const SeenView>& view,
+                                               const std::vector<ItemId>& items) = 0;
+  // 1 RTT, atomic: replaces the buffer and hands out its first page. When another refresh of the same query
+  // came first (the generation has changed) its buffer is kept and the page is taken from there.
+  virtual Task<Result<Refilled>> swap(const PageRequest& request, const Refill& refill) = 0;
+  // 1 RTT, atomic: hands out the next page of the buffer, without hidden items.
+  virtual Task<Result<Taken>> take(const PageRequest& request) = 0;
+  // Behind the reply: writes impressions into the filter, then acknowledges them. `withdrawn` were handed out
+  // but not shown: they are forgotten and may come again.
+  virtual void record(const ReaderId& reader, const std::vector<ItemId>& shown, UnixSeconds at) = 0;
+  virtual void withdraw(const ReaderId& reader, const std::vector<ItemId>& withdrawn) = 0;
+  // Behind the reply: the reader engaged with the item.
+  virtual void engaged(const ReaderId& reader, const ItemId& item) = 0;
+};
+
+}  // namespace freshet::feed
