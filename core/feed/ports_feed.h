@@ -66,7 +66,7 @@ struct PageRequest {
 
 // A page as it was handed out. Its items are excluded from later pages from this moment on.
 struct Page {
-  std::vector<ItemId> items;
+  std::vector<ItemId> items;    // of a refill: those that were kept, then the new ones
   std::int64_t generation = 0;  // of the buffer; grows with every refresh of the reader
   std::int64_t sequence = 0;    // of the page in that generation, from 1
   bool buffered = false;        // the buffer holds more
@@ -136,6 +136,9 @@ class FeedStore {
   virtual Task<Result<Refilled>> swap(const PageRequest& request, const Refill& refill) = 0;
   // 1 RTT, atomic: hands out the next page of the buffer, without hidden items.
   virtual Task<Result<Taken>> take(const PageRequest& request) = 0;
+  // 1 RTT, atomic: fills up a page of which only `kept` can be shown, as far as the buffer goes; what is
+  // remembered of the page is corrected.
+  virtual Task<Result<Taken>> refill(const PageRequest& request, const Page& kept) = 0;
   // Behind the reply: writes impressions into the filter, then acknowledges them. `withdrawn` were handed out
   // but not shown: they are forgotten and may come again.
   virtual void record(const ReaderId& reader, const std::vector<ItemId>& shown, UnixSeconds at) = 0;

@@ -1,0 +1,49 @@
+// What pages show of items, kept by a worker for a few seconds, so that a page of well-known items needs no
+// round trip for them. Who is hidden is not decided here: the scripts that hand items out know at once.
+#pragma once
+
+#include <chrono>
+#include <unordered_map>
+
+#include "core/base/time.h"
+#include "core/feed/ports.h"
+
+namespace freshet::feed {
+
+class CardCache {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::size_t kMostCards =
+      4096;  // about 1.5 MiB with usual titles; up to twice as many live
+
+  explicit CardCache(milliseconds ttl) : ttl_(ttl) {}
+
+  // Null when it is not there or too old. Valid until the next put() or clear().
+  const ItemCard* find(const ItemId& item, Clock::time_point now) const {
+    for (const Cards* cards : {&young_, &old_}) {
+      const auto at = cards->find(item);
+      if (at != cards->end() && now - at->second.read < ttl_) return &at->second.card;
+    }
+    return nullptr;
+  }
+  // Two generations instead of a list of uses: when the young one is full the old one goes.
+  void put(const ItemId& item, ItemCard card, Clock::time_point now) {
+    if (young_.size() >= kMostCards) old_ = std::exchange(young_, {});
+    young_.insert_or_assign(item, Entry{std::move(card), now});
+  }
+  void clear() {
+    young_.clear();
+    old_.clear();
+  }
+
+ private:
+  struct Entry {
+    ItemCard card;
+    Clock::time_point read;
+  };
+  using Cards = std::unordered_map<ItemId, Entry>;
+  const milliseconds ttl_;
+  Cards young_, old_;
+};
+
+}  // namespace freshet::feed

@@ -1,0 +1,300 @@
+#include "core/feed/smart_feed.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <unordered_set>
+
+namespace freshet::feed {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using IdSet = std::unordered_set<ItemId>;
+
+// A refresh wants at least this share of a step's candidates unseen, or it asks for more: a buffer that is
+// nearly empty would be refilled at every page.
+constexpr std::size_t kWantedShare = 5;
+// Cards fetched beyond the page, for what the swap may leave out.
+constexpr std::size_t kSpareCards = 5;
+// A page is filled up so often at most; then it stays short.
+constexpr int kMostRefills = 3;
+// Each interest weighs so much of the one after it in time.
+constexpr double kInterestFade = 0.9;
+
+bool is_away(const Error& error) {
+  if (error.reason == "too_many_pending") return false;
+  return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kUnknownOutcome;
+}
+
+FeedPage degraded() {
+  FeedPage page;
+  page.degraded = true;
+  return page;
+}
+
+std::string digest(const std::string& query) {
+  if (query.empty()) return {};
+  std::array<char, 16> text{};
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), XXH3_64bits(query.data(), query.size()), 16).ptr;
+  return {text.data(), end};
+}
+
+PageRequest page_request(const FeedRequest& request) {
+  return {request.reader, request.request, digest(request.query), request.limit};
+}
+
+RecallQuery recall_query(const FeedRequest& request, const Opening& opening) {
+  RecallQuery query;
+  query.text = request.query;
+  query.now = wall_now();
+  if (!query.text.empty()) return query;
+  double weight = 1;
+  for (const Interest& interest : opening.interests) {
+    query.interests.push_back({interest.item, weight});
+    weight *= kInterestFade;
+  }
+  return query;
+}
+
+std::vector<ItemId> ids_of(const Recalled& recalled) {
+  std::vector<ItemId> out;
+  out.reserve(recalled.candidates.size());
+  for (const Candidate& each : recalled.candidates) out.push_back(each.item);
+  return out;
+}
+
+// The fresh and the hot in turns, each once.
+std::vector<ItemId> in_turns(const std::vector<ItemId>& fresh, const std::vector<ItemId>& hot) {
+  std::vector<ItemId> out;
+  IdSet taken;
+  for (std::size_t i = 0; i < std::max(fresh.size(), hot.size()); ++i) {
+    for (const auto* source : {&fresh, &hot}) {
+      if (i < source->size() && taken.insert((*source)[i]).second) out.push_back((*source)[i]);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+SmartFeed::SmartFeed(FeedStore& store, Recall& recall, ItemStore& items, const Settings& settings)
+    : store_(store),
+      recall_(recall),
+      items_(items),
+      settings_(settings.recall),
+      cards_(settings.feed.card_ttl) {}
+
+Task<Result<FeedPage>> SmartFeed::page(const FeedRequest& request) {
+  Result<FeedPage> served;
+  if (request.action == FeedAction::kLoadMore)
+    served = co_await load_more(request);
+  else
+    served = co_await refresh(request);
+  if (!served && is_away(served.error())) co_return degraded();
+  co_return served;
+}
+
+Task<Result<FeedPage>> SmartFeed::load_more(const FeedRequest& request) {
+  const PageRequest wanted = page_request(request);
+  auto taken = co_await store_.take(wanted);
+  if (!taken) co_return tl::unexpected(taken.error());
+  if (taken->state == Taken::State::kEmpty) {
+    auto refreshed = co_await refresh(request);
+    co_return refreshed;
+  }
+  auto served = co_await serve(request, std::move(taken->page), std::move(taken->seen));
+  co_return served;
+}
+
+Task<Result<FeedPage>> SmartFeed::refresh(const FeedRequest& request) {
+  const PageRequest wanted = page_request(request);
+  const auto opening = co_await store_.open(wanted, false);
+  if (!opening) co_return tl::unexpected(opening.error());
+  if (opening->replay) {
+    auto replayed = co_await serve(request, *opening->replay, nullptr);
+    co_return replayed;
+  }
+  record_lost(request.reader, opening->unacknowledged);
+  auto found = co_await unseen(request, *opening);
+  if (!found) {
+    if (!is_away(found.error())) co_return tl::unexpected(found.error());
+    auto old = co_await from_old_buffer(request);
+    co_return old;
+  }
+  Refill refill{opening->generation, std::move(found->items), found->exhausted, {}};
+  refill.details = missing_cards(refill.candidates, request.limit + kSpareCards, Clock::now());
+  auto refilled = co_await store_.swap(wanted, refill);
+  if (!refilled) co_return tl::unexpected(refilled.error());
+  remember(refill.details, std::move(refilled->details));
+  auto served = co_await serve(request, std::move(refilled->page), nullptr);
+  co_return served;
+}
+
+// Recall failed: what was buffered before is still good.
+Task<Result<FeedPage>> SmartFeed::from_old_buffer(const FeedRequest& request) {
+  const PageRequest wanted = page_request(request);
+  auto taken = co_await store_.take(wanted);
+  if (!taken) co_return tl::unexpected(taken.error());
+  if (taken->state == Taken::State::kEmpty) co_return degraded();
+  auto served = co_await serve(request, std::move(taken->page), std::move(taken->seen));
+  if (served) {
+    served->degraded = true;
+    served->exhausted = false;  // it is not known
+  }
+  co_return served;
+}
+
+Task<Result<std::optional<std::size_t>>> SmartFeed::peek(const FeedRequest& request) {
+  using Count = std::optional<std::size_t>;
+  const PageRequest wanted = page_request(request);
+  const auto opening = co_await store_.open(wanted, true);
+  if (!opening && is_away(opening.error())) co_return Count();
+  if (!opening) co_return tl::unexpected(opening.error());
+  const auto found = co_await unseen(request, *opening);
+  if (!found && is_away(found.error())) co_return Count();
+  if (!found) co_return tl::unexpected(found.error());
+  const IdSet waiting(opening->buffer.begin(), opening->buffer.end());
+  const std::size_t first = std::min(request.limit, found->items.size());
+  const auto end = found->items.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto known =
+      std::count_if(found->items.begin(), end, [&](const ItemId& item) { return waiting.contains(item); });
+  co_return Count(first - static_cast<std::size_t>(known));
+}
+
+// --- recall, in steps, until enough of it is unseen
+
+Task<Result<SmartFeed::Unseen>> SmartFeed::unseen(const FeedRequest& request, const Opening& opening) {
+  const auto deadline = Clock::now() + settings_.budget;
+  RecallQuery query = recall_query(request, opening);
+  const bool cold = query.text.empty() && query.interests.empty();
+  Unseen out;
+  const auto most = static_cast<std::size_t>(std::max(settings_.max_depth, settings_.size));
+  for (query.size = static_cast<std::size_t>(settings_.size);; query.size = std::min(2 * query.size, most)) {
+    const auto recalled = co_await recall_.search(query);
+    if (!recalled) co_return tl::unexpected(recalled.error());
+    std::vector<ItemId> candidates = ids_of(*recalled);
+    if (cold) candidates = in_turns(candidates, opening.hot);
+    auto left = co_await without_seen(request.reader, opening, candidates);
+    if (!left) co_return tl::unexpected(left.error());
+    out.items = std::move(*left);
+    out.exhausted = recalled->exhausted;
+    const std::size_t enough =
+        std::max(request.limit, static_cast<std::size_t>(settings_.size) / kWantedShare);
+    if (out.exhausted || out.items.size() >= enough || query.size >= most || Clock::now() >= deadline)
+      co_return out;
+  }
+}
+
+Task<Result<std::vector<ItemId>>> SmartFeed::without_seen(const ReaderId& reader, const Opening& opening,
+                                                          const std::vector<ItemId>& items) {
+  const IdSet handed_out(opening.handed_out.begin(), opening.handed_out.end());
+  std::vector<ItemId> out;
+  std::copy_if(items.begin(), items.end(), std::back_inserter(out),
+               [&](const ItemId& item) { return !handed_out.contains(item); });
+  const auto seen = co_await store_.seen(reader, opening.seen, out);
+  if (!seen) co_return tl::unexpected(seen.error());
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if ((*seen)[i]) continue;
+    if (kept != i) out[kept] = std::move(out[i]);
+    ++kept;
+  }
+  out.resize(kept);
+  co_return out;
+}
+
+// --- a page on its way out
+
+Task<Result<FeedPage>> SmartFeed::serve(const FeedRequest& request, Page page,
+                                        std::shared_ptr<const SeenView> seen) {
+  const PageRequest wanted = page_request(request);
+  const UnixSeconds now = wall_now();
+  FeedPage out;
+  for (int refills = 0;; ++refills) {
+    auto items = co_await with_cards(page.items);
+    if (!items) co_return tl::unexpected(items.error());
+    // Redis lost its items (they come back by freshetctl rebuild-redis): ids are better than nothing.
+    const bool none_known =
+        std::none_of(items->begin(), items->end(), [](const FeedItem& item) { return item.card.known; });
+    std::vector<ItemId> dropped;
+    out.items.clear();
+    for (FeedItem& item : *items) {
+      const bool repeated = !page.replay && seen && seen->contains(item.id);
+      const bool dark = item.card.hidden || (!item.card.known && !none_known);
+      if (repeated || dark)
+        dropped.push_back(item.id);
+      else
+        out.items.push_back(std::move(item));
+    }
+    if (page.replay || dropped.empty()) break;
+    // What the filter knows stays excluded by it; what is hidden may come again when it is shown.
+    store_.withdraw(request.reader, dropped);
+    if (refills == kMostRefills || (!page.buffered && wanted.request.empty())) break;
+    page.items.clear();
+    for (const FeedItem& item : out.items) page.items.push_back(item.id);
+    auto refilled = co_await store_.refill(wanted, page);
+    if (!refilled) co_return tl::unexpected(refilled.error());
+    page = std::move(refilled->page);
+    seen = std::move(refilled->seen);
+  }
+  out.generation = page.generation;
+  out.sequence = page.sequence;
+  out.exhausted = page.exhausted;
+  std::vector<ItemId> shown;
+  for (const FeedItem& item : out.items) shown.push_back(item.id);
+  if (!page.replay) store_.record(request.reader, shown, now);
+  co_return out;
+}
+
+std::vector<ItemId> SmartFeed::missing_cards(const std::vector<ItemId>& items, std::size_t most,
+                                             Clock::time_point now) const {
+  std::vector<ItemId> out;
+  for (std::size_t i = 0; i < std::min(most, items.size()); ++i) {
+    if (!cards_.find(items[i], now)) out.push_back(items[i]);
+  }
+  return out;
+}
+
+void SmartFeed::remember(const std::vector<ItemId>& items, std::vector<ItemCard> cards) {
+  const auto now = Clock::now();
+  for (std::size_t i = 0; i < std::min(items.size(), cards.size()); ++i)
+    cards_.put(items[i], std::move(cards[i]), now);
+}
+
+Task<Result<std::vector<FeedItem>>> SmartFeed::with_cards(const std::vector<ItemId>& items) {
+  const auto now = Clock::now();
+  const std::vector<ItemId> missing = missing_cards(items, items.size(), now);
+  std::vector<ItemCard> cached;  // copied: the cache may forget them while we wait
+  for (const ItemId& item : items) {
+    if (const ItemCard* card = cards_.find(item, now)) cached.push_back(*card);
+  }
+  std::vector<ItemCard> fetched;
+  if (!missing.empty()) {
+    auto cards = co_await items_.cards(missing);
+    if (!cards) co_return tl::unexpected(cards.error());
+    fetched = std::move(*cards);
+  }
+  std::vector<FeedItem> out;
+  std::size_t next_fetched = 0, next_cached = 0;
+  for (const ItemId& item : items) {
+    const bool was_missing = next_fetched < missing.size() && missing[next_fetched] == item;
+    out.push_back({item, was_missing ? fetched[next_fetched++] : cached[next_cached++]});
+  }
+  remember(missing, std::move(fetched));
+  co_return out;
+}
+
+void SmartFeed::record_lost(const ReaderId& reader, const std::vector<Unacknowledged>& lost) {
+  constexpr std::int64_t kDaySeconds = 86400;
+  std::map<std::int64_t, std::vector<ItemId>> by_day;
+  for (const Unacknowledged& each : lost)
+    by_day[each.at.time_since_epoch().count() / kDaySeconds].push_back(each.item);
+  for (const auto& [day, items] : by_day)
+    store_.record(reader, items, UnixSeconds{seconds{day * kDaySeconds}});
+}
+
+}  // namespace freshet::feed

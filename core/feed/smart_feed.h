@@ -1,0 +1,81 @@
+// The smart feed (seed 002): refresh, load_more, peek.
+//
+//   refresh    open → recall → leave out the seen → swap the buffer and hand out its first page
+//   load_more  hand out the next page of the buffer; without one, refresh
+//   peek       open → recall → count; writes nothing
+//
+// What is handed out is excluded at once, by the same script that hands it out; the filter learns of it
+// behind the reply. Round trips: refresh 2 (3 with redisbloom), load_more 1, each one more when titles must
+// be fetched or a page refilled.
+#pragma once
+
+#include "core/base/settings.h"
+#include "core/feed/card_cache.h"
+#include "core/feed/ports.h"
+#include "core/feed/ports_feed.h"
+
+namespace freshet::feed {
+
+enum class FeedAction : std::uint8_t { kRefresh, kLoadMore, kPeek };
+
+struct FeedRequest {
+  FeedAction action = FeedAction::kRefresh;
+  ReaderId reader;
+  std::size_t limit = 20;
+  std::string query;    // empty: by interests
+  std::string request;  // see PageRequest::request
+};
+
+struct FeedItem {
+  ItemId id;
+  ItemCard card;
+};
+
+struct FeedPage {
+  std::vector<FeedItem> items;
+  std::int64_t generation = 0, sequence = 0;  // for the page token; 0 and 0 when degraded
+  bool exhausted = false;                     // nothing unseen is left; else asking again gives more
+  bool degraded = false;  // Redis or the index is away: the buffer's page, or an empty one
+};
+
+class SmartFeed {
+ public:
+  // All must outlive this.
+  SmartFeed(FeedStore& store, Recall& recall, ItemStore& items, const Settings& settings);
+
+  // For refresh and load_more. Errors: kUnavailable "too_many_pending"; kInvalid "bad_query".
+  Task<Result<FeedPage>> page(const FeedRequest& request);
+  // How many of the items that a refresh would hand out now are not waiting in the buffer already. nullopt
+  // when Redis or the index is away.
+  Task<Result<std::optional<std::size_t>>> peek(const FeedRequest& request);
+
+  // An item changed: titles are read again.
+  void drop_cards() { cards_.clear(); }
+
+ private:
+  struct Unseen {
+    std::vector<ItemId> items;  // best first
+    bool exhausted = false;
+  };
+  Task<Result<FeedPage>> load_more(const FeedRequest& request);
+  Task<Result<FeedPage>> refresh(const FeedRequest& request);
+  Task<Result<FeedPage>> from_old_buffer(const FeedRequest& request);
+  Task<Result<Unseen>> unseen(const FeedRequest& request, const Opening& opening);
+  Task<Result<std::vector<ItemId>>> without_seen(const ReaderId& reader, const Opening& opening,
+                                                 const std::vector<ItemId>& items);
+  // From a page as it was handed out to what is served.
+  Task<Result<FeedPage>> serve(const FeedRequest& request, Page page, std::shared_ptr<const SeenView> seen);
+  Task<Result<std::vector<FeedItem>>> with_cards(const std::vector<ItemId>& items);
+  std::vector<ItemId> missing_cards(const std::vector<ItemId>& items, std::size_t most,
+                                    CardCache::Clock::time_point now) const;
+  void remember(const std::vector<ItemId>& items, std::vector<ItemCard> cards);
+  void record_lost(const ReaderId& reader, const std::vector<Unacknowledged>& lost);
+
+  FeedStore& store_;
+  Recall& recall_;
+  ItemStore& items_;
+  const RecallSettings settings_;
+  CardCache cards_;
+};
+
+}  // namespace freshet::feed

@@ -1,0 +1,166 @@
+// Fakes of the feed's ports, in memory: a FeedStore that keeps the laws of the scripts, an index that is a
+// list.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/feed/ports_feed.h"
+
+namespace freshet::test {
+
+inline ItemId item(int number) { return ItemId::trusted("i" + std::to_string(number)); }
+inline const ReaderId kReader = ReaderId::trusted("r");
+
+class FakeSeen final : public feed::SeenView {
+ public:
+  explicit FakeSeen(std::set<ItemId> items) : items_(std::move(items)) {}
+  bool contains(const ItemId& id) const override { return items_.contains(id); }
+
+ private:
+  std::set<ItemId> items_;
+};
+
+// The whole index in the order it is recalled.
+class FakeRecall final : public feed::Recall {
+ public:
+  std::vector<ItemId> index;
+  bool away = false;
+  std::vector<feed::RecallQuery> asked;
+
+  Task<Result<feed::Recalled>> search(feed::RecallQuery query) override {
+    asked.push_back(query);
+    if (away) co_return fail(ErrorCode::kUnavailable, "index_away");
+    feed::Recalled out;
+    for (std::size_t i = 0; i < std::min(query.size, index.size()); ++i)
+      out.candidates.push_back({index[i], 1, UnixSeconds()});
+    out.exhausted = index.size() <= query.size;
+    co_return out;
+  }
+};
+
+class FakeItems final : public feed::ItemStore {
+ public:
+  std::set<ItemId> hidden, unknown;
+  int reads = 0;
+
+  Task<Result<void>> put(const feed::Item&) override { co_return Result<void>(); }
+  Task<Result<void>> put_many(const std::vector<feed::Item>&) override { co_return Result<void>(); }
+  Task<Result<void>> remove(const ItemId&) override { co_return Result<void>(); }
+  Task<Result<feed::Item>> get(const ItemId&) override {
+    co_return fail(ErrorCode::kNotFound, "unknown_item");
+  }
+  Task<Result<std::vector<feed::ItemCard>>> cards(const std::vector<ItemId>& ids) override {
+    ++reads;
+    co_return all(ids);
+  }
+  std::vector<feed::ItemCard> all(const std::vector<ItemId>& ids) const {
+    std::vector<feed::ItemCard> out;
+    for (const ItemId& id : ids) {
+      feed::ItemCard card;
+      card.title = "title of " + id.str();
+      card.hidden = hidden.contains(id);
+      card.known = !unknown.contains(id);
+      out.push_back(card);
+    }
+    return out;
+  }
+};
+
+class FakeFeedStore final : public feed::FeedStore {
+ public:
+  explicit FakeFeedStore(const FakeItems& items) : items_(items) {}
+  std::vector<ItemId> buffer, hot;
+  std::vector<feed::Interest> interests;
+  std::vector<feed::Unacknowledged> unacknowledged;
+  std::set<ItemId> seen_items, pending, withdrawn;
+  std::vector<ItemId> recorded;
+  std::int64_t generation = 0, sequence = 0;
+  bool done = false, failing = false, full = false;
+  int trips = 0;  // round trips
+  std::map<std::string, feed::Page> pages;
+
+  Task<Result<feed::Opening>> open(const feed::PageRequest& request, bool peek) override {
+    ++trips;
+    if (failing) co_return away();
+    feed::Opening out;
+    if (const auto at = pages.find(request.request); at != pages.end()) {
+      out.replay = at->second;
+      out.replay->replay = true;
+      co_return out;
+    }
+    out.generation = generation;
+    out.handed_out.assign(pending.begin(), pending.end());
+    out.unacknowledged = unacknowledged;
+    out.interests = interests;
+    out.hot = hot;
+    if (peek) out.buffer = buffer;
+    out.seen = std::make_shared<FakeSeen>(seen_items);
+    co_return out;
+  }
+  Task<Result<std::vector<bool>>> seen(const ReaderId&, const std::shared_ptr<const feed::SeenView>& view,
+                                       const std::vector<ItemId>& items) override {
+    std::vector<bool> out;
+    for (const ItemId& id : items) out.push_back(view->contains(id));
+    co_return out;
+  }
+  Task<Result<feed::Refilled>> swap(const feed::PageRequest& request, const feed::Refill& refill) override {
+    ++trips;
+    if (failing) co_return away();
+    if (full) co_return fail(ErrorCode::kUnavailable, "too_many_pending");
+    if (refill.generation == generation) {
+      buffer = refill.candidates;
+      done = refill.exhausted;
+      ++generation;
+      sequence = 0;
+    }
+    feed::Refilled out;
+    out.page = pop(request, {});
+    out.details = items_.all(refill.details);
+    co_return out;
+  }
+  Task<Result<feed::Taken>> take(const feed::PageRequest& request) override {
+    ++trips;
+    if (failing) co_return away();
+    feed::Taken out;
+    if (buffer.empty()) co_return out;
+    out.state = feed::Taken::State::kPage;
+    out.page = pop(request, {});
+    out.seen = std::make_shared<FakeSeen>(seen_items);
+    co_return out;
+  }
+  Task<Result<feed::Taken>> refill(const feed::PageRequest& request, const feed::Page& kept) override {
+    ++trips;
+    feed::Taken out;
+    out.state = feed::Taken::State::kPage;
+    out.page = pop(request, kept.items);
+    out.seen = std::make_shared<FakeSeen>(seen_items);
+    co_return out;
+  }
+  void record(const ReaderId&, const std::vector<ItemId>& shown, UnixSeconds) override {
+    recorded.insert(recorded.end(), shown.begin(), shown.end());
+  }
+  void withdraw(const ReaderId&, const std::vector<ItemId>& items) override {
+    withdrawn.insert(items.begin(), items.end());
+    for (const ItemId& id : items) pending.erase(id);
+  }
+  void engaged(const ReaderId&, const ItemId&) override {}
+
+ private:
+  static tl::unexpected<Error> away() { return fail(ErrorCode::kUnavailable, "redis_away"); }
+  feed::Page pop(const feed::PageRequest& request, std::vector<ItemId> items) {
+    while (items.size() < request.limit && !buffer.empty()) {
+      if (pending.insert(buffer.front()).second) items.push_back(buffer.front());
+      buffer.erase(buffer.begin());
+    }
+    feed::Page page{std::move(items), generation, ++sequence, !buffer.empty(), buffer.empty() && done, false};
+    if (!request.request.empty()) pages[request.request] = page;
+    return page;
+  }
+  const FakeItems& items_;
+};
+
+}  // namespace freshet::test

@@ -1,0 +1,216 @@
+#include "core/feed/smart_feed.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/feed/fakes.h"
+#include "tests/feed/feed_fakes.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+namespace {
+
+struct Site {
+  explicit Site(int count = 60) {
+    settings.recall.size = 10;
+    settings.recall.max_depth = 40;
+    for (int i = 0; i < count; ++i) recall.index.push_back(item(i));
+  }
+  Settings settings;
+  FakeItems items;
+  FakeRecall recall;
+  FakeFeedStore store{items};
+  std::optional<feed::SmartFeed> made;
+  feed::SmartFeed& feed() {
+    if (!made) made.emplace(store, recall, items, settings);
+    return *made;
+  }
+
+  feed::FeedPage ask(feed::FeedAction action, std::size_t limit = 5, std::string request = {},
+                     std::string query = {}) {
+    const feed::FeedRequest asked{action, kReader, limit, std::move(query), std::move(request)};
+    auto page = now(feed().page(asked));
+    REQUIRE(page);
+    return *page;
+  }
+  feed::FeedPage refresh(std::size_t limit = 5) { return ask(feed::FeedAction::kRefresh, limit); }
+  feed::FeedPage load_more(std::size_t limit = 5) { return ask(feed::FeedAction::kLoadMore, limit); }
+  std::optional<std::size_t> peek(std::size_t limit = 5) {
+    const feed::FeedRequest asked{feed::FeedAction::kPeek, kReader, limit, {}, {}};
+    auto count = now(feed().peek(asked));
+    REQUIRE(count);
+    return *count;
+  }
+};
+
+std::vector<ItemId> ids(const feed::FeedPage& page) {
+  std::vector<ItemId> out;
+  for (const feed::FeedItem& each : page.items) out.push_back(each.id);
+  return out;
+}
+std::vector<ItemId> range(int from, int to) {
+  std::vector<ItemId> out;
+  for (int i = from; i < to; ++i) out.push_back(item(i));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a refresh hands out the best, keeps the rest, and records what it showed", "[feed]") {
+  Site site;
+  const auto page = site.refresh();
+  CHECK(ids(page) == range(0, 5));
+  CHECK(page.items[0].card.title == "title of i0");
+  CHECK_FALSE(page.exhausted);
+  CHECK(site.store.buffer == range(5, 10));
+  CHECK(site.store.recorded == range(0, 5));
+  CHECK(site.store.trips == 2);
+  CHECK(site.items.reads == 0);  // the cards came with the swap
+}
+
+TEST_CASE("load_more is one round trip when the titles are known", "[feed]") {
+  Site site;
+  site.refresh();
+  site.store.trips = 0;
+  CHECK(ids(site.load_more()) == range(5, 10));
+  CHECK(site.store.trips == 1);
+  CHECK(site.items.reads == 0);
+}
+
+TEST_CASE("load_more without a buffer refreshes; its short tail does not", "[feed]") {
+  Site site;
+  CHECK(ids(site.load_more(7)) == range(0, 7));
+  const auto tail = site.load_more(7);
+  CHECK(ids(tail) == range(7, 10));
+  CHECK_FALSE(tail.exhausted);
+  CHECK(ids(site.load_more(7)) == range(10, 17));  // deeper, since the first ten have been handed out
+}
+
+TEST_CASE("recall deepens while too much of it has been seen, and only exhausted ends a feed", "[feed]") {
+  Site site(25);
+  for (const ItemId& id : range(0, 18)) site.store.seen_items.insert(id);
+  const auto page = site.refresh();
+  CHECK(ids(page) == range(18, 23));
+  CHECK(site.recall.asked.size() == 3);  // 10, 20, 40
+  CHECK_FALSE(page.exhausted);
+  const auto last = site.load_more();
+  CHECK(ids(last) == range(23, 25));
+  CHECK(last.exhausted);
+  CHECK(site.refresh().exhausted);
+  CHECK(site.refresh().items.empty());
+}
+
+TEST_CASE("a feed that is cut off by its depth is not exhausted", "[feed]") {
+  Site site(100);
+  for (const ItemId& id : range(0, 80)) site.store.seen_items.insert(id);
+  const auto page = site.refresh();
+  CHECK(page.items.empty());
+  CHECK_FALSE(page.exhausted);
+  CHECK(site.recall.asked.back().size == 40);
+}
+
+TEST_CASE("what was handed out lately is left out although the filter does not know it", "[feed]") {
+  Site site;
+  site.store.pending = {item(0), item(3)};
+  CHECK(ids(site.refresh(3)) == std::vector<ItemId>{item(1), item(2), item(4)});
+}
+
+TEST_CASE("a buffered item that was seen elsewhere meanwhile is replaced, not shown again", "[feed]") {
+  Site site;
+  site.refresh();
+  site.store.seen_items = {item(6), item(7)};
+  CHECK(ids(site.load_more(3)) == std::vector<ItemId>{item(5), item(8), item(9)});
+  CHECK(site.store.withdrawn == std::set<ItemId>{item(6), item(7)});
+}
+
+TEST_CASE("an item hidden after it was buffered is replaced and may come again", "[feed]") {
+  Site site;
+  site.settings.feed.card_ttl = milliseconds(0);
+  site.refresh();
+  site.items.hidden = {item(5)};
+  CHECK(ids(site.load_more(3)) == range(6, 9));
+  CHECK(site.store.withdrawn == std::set<ItemId>{item(5)});
+  for (const ItemId& id : site.store.recorded) CHECK(id != item(5));
+}
+
+TEST_CASE("a page of items that Redis has lost is shown by its ids", "[feed]") {
+  Site site;
+  for (const ItemId& id : range(0, 60)) site.items.unknown.insert(id);
+  const auto page = site.refresh();
+  CHECK(ids(page) == range(0, 5));
+  CHECK_FALSE(page.items[0].card.known);
+}
+
+TEST_CASE("the same page again is the same items, recorded once", "[feed]") {
+  Site site;
+  const auto first = site.ask(feed::FeedAction::kRefresh, 5, "r.e.1");
+  site.store.seen_items = {item(0), item(1)};
+  const auto again = site.ask(feed::FeedAction::kRefresh, 5, "r.e.1");
+  CHECK(ids(again) == ids(first));
+  CHECK(again.sequence == first.sequence);
+  CHECK(site.store.recorded.size() == 5);
+}
+
+TEST_CASE("a failed recall keeps the old buffer and serves from it", "[feed]") {
+  Site site;
+  site.refresh();
+  site.recall.away = true;
+  const auto page = site.refresh();
+  CHECK(page.degraded);
+  CHECK(ids(page) == range(5, 10));
+  const auto empty = site.refresh();
+  CHECK(empty.degraded);
+  CHECK_FALSE(empty.exhausted);
+  CHECK(empty.items.empty());
+}
+
+TEST_CASE("without Redis a page is empty, degraded and not the end", "[feed]") {
+  Site site;
+  site.store.failing = true;
+  for (const auto action : {feed::FeedAction::kRefresh, feed::FeedAction::kLoadMore}) {
+    const auto page = site.ask(action);
+    CHECK(page.items.empty());
+    CHECK(page.degraded);
+    CHECK_FALSE(page.exhausted);
+  }
+  CHECK(site.peek() == std::nullopt);
+}
+
+TEST_CASE("too many unrecorded impressions are an error, not a degraded page", "[feed]") {
+  Site site;
+  site.store.full = true;
+  const feed::FeedRequest asked{feed::FeedAction::kRefresh, kReader, 5, {}, {}};
+  const auto page = now(site.feed().page(asked));
+  REQUIRE_FALSE(page);
+  CHECK(page.error().reason == "too_many_pending");
+}
+
+TEST_CASE("peek counts what a refresh would bring, and changes nothing", "[feed]") {
+  Site site;
+  CHECK(site.peek() == 5);
+  CHECK(site.store.recorded.empty());
+  CHECK(site.store.pending.empty());
+  site.refresh();
+  CHECK(site.peek() == 0);  // all of what would come waits in the buffer
+  site.recall.index.insert(site.recall.index.begin(), item(100));
+  site.recall.index.insert(site.recall.index.begin(), item(101));
+  CHECK(site.peek() == 2);
+}
+
+TEST_CASE("a reader without interests gets the fresh and the hot in turns", "[feed]") {
+  Site site;
+  site.store.hot = {item(40), item(1), item(41)};
+  CHECK(ids(site.refresh(6)) == std::vector<ItemId>{item(0), item(40), item(1), item(2), item(41), item(3)});
+  site.store.interests = {{item(7), 1}, {item(8), 1}};
+  site.refresh();
+  const auto& asked = site.recall.asked.back();
+  REQUIRE(asked.interests.size() == 2);
+  CHECK(asked.interests[0].weight > asked.interests[1].weight);
+}
+
+TEST_CASE("lost impressions are sent again with their own day", "[feed]") {
+  Site site;
+  site.store.unacknowledged = {{item(50), UnixSeconds(seconds(86400 * 20000 + 5))}};
+  site.refresh();
+  CHECK(std::count(site.store.recorded.begin(), site.store.recorded.end(), item(50)) == 1);
+}
