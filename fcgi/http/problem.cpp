@@ -30,6 +30,7 @@ constexpr std::array kStatuses{
 };
 
 constexpr std::array kReasons{
+    Reason{"bad_action", "The action is not one of those there are"},
     Reason{"bad_body", "The body is not a JSON object"},
     Reason{"bad_boolean", "A member is not true or false"},
     Reason{"bad_content_type", "This route does not take that content type"},
@@ -38,7 +39,9 @@ constexpr std::array kReasons{
     Reason{"bad_json", "The body is not valid JSON within the limits"},
     Reason{"bad_list", "A member is not an array within its limits"},
     Reason{"bad_number", "A number is missing, of the wrong kind or out of range"},
+    Reason{"bad_page", "The page token is malformed, forged or another reader's"},
     Reason{"bad_parameter", "A query parameter is not one of the values it may have"},
+    Reason{"bad_query", "The query cannot be understood"},
     Reason{"bad_string", "A string is missing or too long"},
     Reason{"bad_target", "The request target is malformed"},
     Reason{"bad_time", "A time is malformed or out of range"},
@@ -58,7 +61,9 @@ constexpr std::array kReasons{
     Reason{"rate_limited", "Too many requests"},
     Reason{"rebuild_running", "A rebuild is already running"},
     Reason{"spool_full", "The store is away and the queue for its return is full"},
+    Reason{"stream_full", "Too many writes wait to be recorded"},
     Reason{"too_large", "The body is too large"},
+    Reason{"too_many_pending", "Too many impressions of this reader wait to be recorded"},
     Reason{"unauthorised", "Who is asking could not be established"},
     Reason{"unavailable", "A part of the service is away; nothing was changed"},
     Reason{"unknown_item", "There is no such item"},

@@ -1,0 +1,52 @@
+#include "fcgi/http/page_token.h"
+
+#include <charconv>
+#include <optional>
+
+namespace freshet::http {
+namespace {
+
+// The text that std::to_string() gives for it, and no other.
+std::optional<std::int64_t> canonical(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || std::to_string(value) != text)
+    return std::nullopt;
+  return value;
+}
+
+tl::unexpected<Error> bad_page() {
+  return fail(ErrorCode::kInvalid, "bad_page", "page", "is not a page that this reader received");
+}
+
+}  // namespace
+
+Result<PageTokens> PageTokens::create(std::string_view salt) {
+  auto hmac = Hmac::create(salt);
+  if (!hmac) return tl::unexpected(hmac.error());
+  return PageTokens(std::move(*hmac));
+}
+
+std::string PageTokens::seal(const ReaderId& reader, std::string_view generation, std::string_view sequence) {
+  return short_text(hmac_.of_fields({"feed page", reader.view(), generation, sequence}));
+}
+
+std::string PageTokens::sign(const ReaderId& reader, PageOfFeed page) {
+  const std::string generation = std::to_string(page.generation), sequence = std::to_string(page.sequence);
+  return generation + "." + sequence + "." + seal(reader, generation, sequence);
+}
+
+Result<PageOfFeed> PageTokens::verify(const ReaderId& reader, std::string_view token) {
+  const std::size_t first = token.find('.');
+  const std::size_t second = first == token.npos ? token.npos : token.find('.', first + 1);
+  if (second == token.npos) return bad_page();
+  const std::string_view generation = token.substr(0, first);
+  const std::string_view sequence = token.substr(first + 1, second - first - 1);
+  const auto g = canonical(generation), s = canonical(sequence);
+  if (!g || !s) return bad_page();
+  if (!equal_in_constant_time(token.substr(second + 1), seal(reader, generation, sequence)))
+    return bad_page();
+  return PageOfFeed{*g, *s};
+}
+
+}  // namespace freshet::http
