@@ -53,6 +53,14 @@ def birth(pid):
     return None if fields[0] in "ZX" else fields[19]
 
 
+def comm(pid):
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return None
+
+
 def rss_kib(pid):
     with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
@@ -118,7 +126,11 @@ class Instance:
             return next(int(line.split()[1]) for line in file if line.split()[0] == role)
 
     def workers(self):
-        return children(self.pid("freshetd"))
+        return [pid for pid in children(self.pid("freshetd")) if comm(pid) == "freshetd-worker"]
+
+    def recorder(self):
+        """The pid of the living recorder, or None."""
+        return next((pid for pid in children(self.pid("freshetd")) if comm(pid) == "freshetd-record"), None)
 
     def note_processes(self):
         """Remembers who lives, for the check at the end; returns {pid: (birth, what)}."""
