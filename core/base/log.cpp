@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 
 #include "core/base/utf8.h"
 
@@ -33,9 +34,10 @@ const LevelRow& row(Level level) { return kLevels[static_cast<std::size_t>(level
 
 // The one piece of state of a process that everything shares: where its lines go.
 struct Output {
+  std::mutex mutex;  // one thread may reopen while another writes
   std::string target = "stderr";
   bool journal = false;
-  std::unique_ptr<spdlog::logger> logger;
+  std::shared_ptr<spdlog::logger> logger;
 };
 
 // True iff stderr is journald's stream: it stamps lines itself and reads a priority in front of each.
@@ -54,21 +56,28 @@ void connect(Output& output, spdlog::level::level_enum threshold) {
   } else {
     sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(output.target);
   }
+  auto logger = std::make_shared<spdlog::logger>("freshet", std::move(sink));
   output.journal = output.target == "stderr" && stderr_is_journal();
-  output.logger = std::make_unique<spdlog::logger>("freshet", std::move(sink));
-  output.logger->set_pattern(output.journal ? "%v" : "%Y-%m-%dT%H:%M:%S.%e%z %v");
-  output.logger->set_level(threshold);
+  logger->set_pattern(output.journal ? "%v" : "%Y-%m-%dT%H:%M:%S.%e%z %v");
+  logger->set_level(threshold);
   // Several processes append to one file: a line leaves in one write, and nothing is buffered across a fork.
-  output.logger->flush_on(spdlog::level::trace);
+  logger->flush_on(spdlog::level::trace);
+  output.logger = std::move(logger);
 }
 
 Output& output() {
-  static Output instance = [] {
-    Output first;
-    connect(first, spdlog::level::info);
+  static Output& instance = *[] {
+    auto* first = new Output;  // never destroyed: the last line may come late
+    connect(*first, spdlog::level::info);
     return first;
   }();
   return instance;
+}
+
+std::pair<std::shared_ptr<spdlog::logger>, bool> current() {
+  Output& out = output();
+  const std::lock_guard lock(out.mutex);
+  return {out.logger, out.journal};
 }
 
 void append_hex_escape(std::string& line, std::string_view bytes) {
@@ -118,14 +127,15 @@ void open(const std::string& target, std::string_view level) {
   for (const LevelRow& known : kLevels) {
     if (known.name == level) threshold = known.threshold;
   }
+  const std::lock_guard lock(output().mutex);
   output().target = target;
   connect(output(), threshold);
 }
 
 void reopen() {
-  const auto threshold = output().logger->level();
   try {
-    connect(output(), threshold);
+    const std::lock_guard lock(output().mutex);
+    connect(output(), output().logger->level());
   } catch (const spdlog::spdlog_ex& failure) {
     // The old file is still open: better a line in a moved file than none.
     error("log_reopen_failed", {{"file", output().target}, {"why", failure.what()}});
@@ -133,18 +143,18 @@ void reopen() {
 }
 
 void write(Level level, std::string_view event, std::initializer_list<Field> fields) {
-  Output& out = output();
+  const auto [logger, journal] = current();
   const LevelRow& severity = row(level);
-  if (!out.logger->should_log(severity.threshold)) return;
+  if (!logger->should_log(severity.threshold)) return;
   std::string line;
-  if (out.journal) line.append(severity.journal);
+  if (journal) line.append(severity.journal);
   line.append("level=").append(severity.name).append(" event=");
   append_value(line, event);
   for (const auto& [name, value] : fields) {
     line.append(" ").append(name).push_back('=');
     append_value(line, value);
   }
-  out.logger->log(severity.threshold, spdlog::string_view_t(line.data(), line.size()));
+  logger->log(severity.threshold, spdlog::string_view_t(line.data(), line.size()));
 }
 
 }  // namespace freshet::log

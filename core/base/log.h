@@ -1,5 +1,5 @@
 // Log lines: key=value on stderr (journald reads them), through spdlog. Control characters in values are
-// escaped.
+// escaped. Threads may write while one opens or reopens.
 #pragma once
 
 #include <initializer_list>
