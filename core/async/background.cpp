@@ -47,7 +47,7 @@ bool BackgroundWriter::post(Pipeline pipeline) {
     return false;
   }
   queued_commands_ += pipeline.size();
-  queue_.push_back(std::move(pipeline));
+  queue_.push_back({std::move(pipeline), Clock::now()});
   wake();
   return true;
 }
@@ -95,6 +95,17 @@ bool BackgroundWriter::put_script(std::string_view command) {
   return true;
 }
 
+milliseconds BackgroundWriter::oldest_age() const {
+  milliseconds oldest{0};
+  const auto waiting = sending_since_   ? sending_since_
+                       : queue_.empty() ? std::nullopt
+                                        : std::optional(queue_.front().since);
+  if (waiting) oldest = std::chrono::duration_cast<milliseconds>(Clock::now() - *waiting);
+  for (const Spool* spool : {spool_.get(), orphan_.get()})
+    if (spool) oldest = std::max(oldest, spool->age());
+  return oldest;
+}
+
 // --- the pump: one batch at a time, queue before spool
 
 void BackgroundWriter::wake() {
@@ -132,13 +143,15 @@ void BackgroundWriter::retire_orphan() {
 
 Task<bool> BackgroundWriter::send_queue() {
   Pipeline batch;
+  sending_since_ = queue_.front().since;
   while (!queue_.empty() && batch.size() < kBatchCommands) {
-    const Pipeline& next = queue_.front();
+    const Pipeline& next = queue_.front().commands;
     for (std::size_t i = 0; i < next.size(); ++i) batch.raw(next.at(i));
     queued_commands_ -= next.size();
     queue_.pop_front();
   }
   const Result<Replies> replies = co_await connection_.run(batch);
+  sending_since_.reset();
   if (!replies) {  // nothing is known of it: it is repeated from the spool
     if (!to_spool(batch)) counters_.dropped += batch.size();
     co_return false;
@@ -235,8 +248,8 @@ void BackgroundWriter::finish_drain() {
   if (!drained_) return;
   drain_timer_.cancel();
   scan_timer_.cancel();
-  for (const Pipeline& left : queue_) {
-    if (!to_spool(left)) counters_.dropped += left.size();
+  for (const Queued& left : queue_) {
+    if (!to_spool(left.commands)) counters_.dropped += left.commands.size();
   }
   queue_.clear();
   queued_commands_ = 0;

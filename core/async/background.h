@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -53,6 +54,9 @@ class BackgroundWriter final : public Deferred {
   const BackgroundCounters& counters() const { return counters_; }
   std::size_t queued() const { return queued_commands_; }
   std::uint64_t spool_bytes() const { return spool_ ? spool_->bytes() : 0; }
+  // How long the oldest command waits that Redis has not taken yet: exact for the queue; of the spool (and a
+  // dead process' that is being replayed) the time since it was last empty. 0 when nothing waits.
+  milliseconds oldest_age() const;
 
  private:
   void wake();
@@ -72,7 +76,13 @@ class BackgroundWriter final : public Deferred {
   BackgroundOptions options_;
   boost::asio::steady_timer scan_timer_;
   boost::asio::steady_timer drain_timer_;
-  std::deque<Pipeline> queue_;
+  using Clock = std::chrono::steady_clock;
+  struct Queued {
+    Pipeline commands;
+    Clock::time_point since;
+  };
+  std::deque<Queued> queue_;
+  std::optional<Clock::time_point> sending_since_;  // the oldest of the batch that is under way
   std::size_t queued_commands_ = 0;
   std::unique_ptr<Spool> spool_;   // this process' own, made when first needed
   std::unique_ptr<Spool> orphan_;  // a dead process', being replayed

@@ -25,6 +25,11 @@ struct RecordHeader {
   std::uint64_t checksum;  // XXH3 of the payload, seeded with the kind
 };
 
+std::int64_t unix_ms() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<milliseconds>(now).count();
+}
+
 std::uint64_t padded(std::uint64_t size) { return (size + 7) & ~std::uint64_t{7}; }
 
 std::uint64_t checksum(std::string_view payload, std::uint32_t kind) {
@@ -42,6 +47,7 @@ struct Spool::Header {
   std::uint64_t magic;
   std::uint64_t begin;  // offsets in the file
   std::uint64_t end;
+  std::int64_t since_ms;  // unix time of the first append after it was empty; 0: not known
 };
 
 Result<std::unique_ptr<Spool>> Spool::open(const std::filesystem::path& path, std::size_t max_bytes) {
@@ -72,7 +78,7 @@ Result<std::unique_ptr<Spool>> Spool::open(const std::filesystem::path& path, st
   if (memory == MAP_FAILED) return give_up(io_error(path, "mmap"));
   std::unique_ptr<Spool> spool(new Spool(path, fd, mapped, memory));
   Header& header = spool->header();
-  if (fresh) header = Header{kMagic, kHeaderBytes, kHeaderBytes};
+  if (fresh) header = Header{kMagic, kHeaderBytes, kHeaderBytes, 0};
   if (header.magic != kMagic || header.begin < kHeaderBytes || header.begin > header.end ||
       header.end > spool->allocated_) {
     return fail(ErrorCode::kInvalid, "spool_format", {}, path.string());
@@ -112,6 +118,7 @@ bool Spool::append(Kind kind, std::string_view payload) {
   auto* to = static_cast<char*>(memory_) + start;
   std::memcpy(to, &record, sizeof record);
   std::memcpy(to + sizeof record, payload.data(), payload.size());
+  if (empty()) header().since_ms = unix_ms();
   // The end moves last: a process killed before this has written nothing that counts.
   __atomic_store_n(&header().end, end, __ATOMIC_RELEASE);
   return true;
@@ -119,6 +126,10 @@ bool Spool::append(Kind kind, std::string_view payload) {
 
 bool Spool::empty() const { return header().begin == header().end; }
 std::uint64_t Spool::bytes() const { return header().end - header().begin; }
+milliseconds Spool::age() const {
+  if (empty() || header().since_ms == 0) return milliseconds(0);
+  return milliseconds(std::max<std::int64_t>(0, unix_ms() - header().since_ms));
+}
 std::uint64_t Spool::begin() const { return header().begin; }
 
 std::optional<Spool::Record> Spool::at(std::uint64_t position) {

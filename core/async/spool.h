@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "core/base/result.h"
+#include "core/base/time.h"
 
 namespace freshet::redis {
 
@@ -37,6 +38,9 @@ class Spool {
   bool append(Kind kind, std::string_view payload);
   bool empty() const;
   std::uint64_t bytes() const;  // waiting
+  // How long it has not been empty, also in its earlier owners' hands; 0 when it is. What waits in it is at
+  // most so old. By the wall clock.
+  milliseconds age() const;
   std::uint64_t begin() const;  // position of the oldest record
   // The record at `position`, or nullopt at the end. A record whose checksum is wrong (a power cut tore it)
   // ends the file: it and what follows are dropped, and damaged() says so.

@@ -1,5 +1,6 @@
 #include "core/async/background.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <future>
@@ -118,11 +119,32 @@ TEST_CASE("While Redis is away commands wait in the spool, and come when it is b
   for (int i = 0; i < 1200; ++i) REQUIRE(writer.post(std::to_string(i)));
   CHECK(writer.with([](auto& w) { return w.counters().spooled; }) == 1200);
   CHECK(writer.with([](auto& w) { return w.spool_bytes(); }) > 0);
+  CHECK(eventually([&] { return writer.with([](auto& w) { return w.oldest_age(); }) > 20ms; }));
   memory.away(false);
   REQUIRE(eventually([&] { return memory.keys().size() == 1200; }));
   CHECK(memory.keys().front() == "0");
   CHECK(memory.keys().back() == "1199");
   CHECK(eventually([&] { return writer.with([](auto& w) { return w.spool_bytes(); }) == 0; }));
+  CHECK(writer.with([](auto& w) { return w.oldest_age(); }) == 0ms);
+}
+
+TEST_CASE("A command that Redis does not answer ages in the queue", "[background]") {
+  TemporaryDirectory directory;
+  Memory memory;
+  std::atomic<bool> silent = false;
+  FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) {
+    while (silent && c[0] == "SET") std::this_thread::sleep_for(1ms);
+    return memory.answer(c);
+  });
+  Writer writer(directory.path());
+  REQUIRE(writer.post("answered"));
+  REQUIRE(eventually([&] { return memory.keys().size() == 1; }));
+  REQUIRE(eventually([&] { return writer.with([](auto& w) { return w.oldest_age(); }) == 0ms; }));
+  silent = true;
+  REQUIRE(writer.post("on its way"));
+  CHECK(eventually([&] { return writer.with([](auto& w) { return w.oldest_age(); }) > 20ms; }));
+  silent = false;
+  CHECK(eventually([&] { return writer.with([](auto& w) { return w.oldest_age(); }) == 0ms; }));
 }
 
 TEST_CASE("The spool that a dead process left is replayed by another, once, and removed", "[background]") {
