@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -19,7 +20,7 @@ namespace freshet {
 namespace {
 
 tl::unexpected<Error> cannot(const char* what) {
-  return fail(ErrorCode::kInternal, "worker_setup", {}, std::string(what) + ": " + std::strerror(errno));
+  return fail(ErrorCode::kInternal, "child_setup", {}, std::string(what) + ": " + std::strerror(errno));
 }
 
 Result<void> set_limits(const PoolSettings& pool) {
@@ -35,53 +36,58 @@ Result<void> set_limits(const PoolSettings& pool) {
 Result<void> drop_privileges(const PoolSettings& pool) {
   if (geteuid() != 0 || pool.user.empty()) return {};
   const passwd* user = getpwnam(pool.user.c_str());
-  if (!user) return fail(ErrorCode::kInternal, "worker_setup", "user", "unknown user " + pool.user);
+  if (!user) return fail(ErrorCode::kInternal, "child_setup", "user", "unknown user " + pool.user);
   const uid_t uid = user->pw_uid;
   gid_t gid = user->pw_gid;
   if (!pool.group.empty()) {
     const auto* entry = getgrnam(pool.group.c_str());
-    if (!entry) return fail(ErrorCode::kInternal, "worker_setup", "group", "unknown group " + pool.group);
+    if (!entry) return fail(ErrorCode::kInternal, "child_setup", "group", "unknown group " + pool.group);
     gid = entry->gr_gid;
   }
   if (initgroups(pool.user.c_str(), gid) != 0) return cannot("initgroups");
   if (setgid(gid) != 0) return cannot("setgid");
   if (setuid(uid) != 0) return cannot("setuid");
   if (uid != 0 && setuid(0) == 0)
-    return fail(ErrorCode::kInternal, "worker_setup", "user", "root could be taken back");
+    return fail(ErrorCode::kInternal, "child_setup", "user", "root could be taken back");
   return {};
 }
 
 Result<void> follow_master(pid_t master) {
   // After setuid(): the kernel forgets the request when credentials change.
   if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) return cannot("PR_SET_PDEATHSIG");
-  if (getppid() != master) return fail(ErrorCode::kInternal, "worker_setup", {}, "the master is gone");
+  if (getppid() != master) return fail(ErrorCode::kInternal, "child_setup", {}, "the master is gone");
   return {};
 }
 
-Result<void> set_up(const WorkerContext& context, const ChildSetup& setup) {
-  const PoolSettings& pool = context.settings.pool;
+Result<void> set_up(const Settings& settings, const ChildSetup& setup) {
+  const PoolSettings& pool = settings.pool;
   for (const int fd : setup.inherited) close(fd);
   notify::forget();
-  log::open(context.settings.error_log, context.settings.log_level);
-  prctl(PR_SET_NAME, "freshetd-worker");
+  log::open(settings.error_log, settings.log_level);
+  prctl(PR_SET_NAME, setup.name);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   if (auto ok = set_limits(pool); !ok) return ok;
   if (auto ok = drop_privileges(pool); !ok) return ok;
   return follow_master(setup.master);
 }
 
-int run_worker(WorkerContext& context, const WorkerMain& worker) {
+int run(const std::function<int()>& body, const char* name) {
   try {
-    return worker(context);
+    return body();
   } catch (const std::exception& error) {
-    log::error("worker_failed", {{"what", error.what()}});
+    log::error("child_failed", {{"process", name}, {"what", error.what()}});
   } catch (...) {
-    log::error("worker_failed");
+    log::error("child_failed", {{"process", name}});
   }
   return kExitSoftware;
 }
 
 }  // namespace
+
+std::string end_text(int status) {
+  if (WIFSIGNALED(status)) return "signal " + std::to_string(WTERMSIG(status));
+  return "exit " + std::to_string(WEXITSTATUS(status));
+}
 
 Result<void> check_user(const PoolSettings& pool, bool allow_root) {
   if (geteuid() != 0 || allow_root) return {};
@@ -91,14 +97,20 @@ Result<void> check_user(const PoolSettings& pool, bool allow_root) {
               "workers would run as root: set the directive user, or allow it with -R");
 }
 
-void run_child(WorkerContext& context, const WorkerMain& worker, const ChildSetup& setup) {
+void run_child(const Settings& settings, const ChildSetup& setup, const std::function<int()>& body) {
   reset_signals_in_child();
-  if (const auto ok = set_up(context, setup); !ok) {
-    log::error("worker_setup_failed", {{"detail", ok.error().detail}});
+  if (const auto ok = set_up(settings, setup); !ok) {
+    log::error("child_setup_failed", {{"process", setup.name}, {"detail", ok.error().detail}});
     _exit(kExitSoftware);
   }
-  context.board.slots()[context.slot].pid.store(getpid(), std::memory_order_relaxed);
-  _exit(run_worker(context, worker));
+  _exit(run(body, setup.name));
+}
+
+void run_child(WorkerContext& context, const WorkerMain& worker, const ChildSetup& setup) {
+  run_child(context.settings, setup, [&] {
+    context.board.slots()[context.slot].pid.store(getpid(), std::memory_order_relaxed);
+    return worker(context);
+  });
 }
 
 }  // namespace freshet

@@ -1,8 +1,11 @@
-// What happens in a worker between fork() and WorkerMain, and the question of who may run as root.
+// What happens in a child of the master between fork() and its own work, and the question of who may run as
+// root.
 #pragma once
 
 #include <sys/types.h>
 
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "core/base/result.h"
@@ -15,15 +18,23 @@ Result<void> check_user(const PoolSettings& pool, bool allow_root);
 
 struct ChildSetup {
   pid_t master = 0;
-  std::vector<int> inherited;  // descriptors of the master that a worker has no business with
+  std::vector<int> inherited;            // descriptors of the master that the child has no business with
+  const char* name = "freshetd-worker";  // of the process; at most 15 bytes
 };
 
 // Runs in the child and never returns: resets signals, closes what is the master's, opens the log, sets
-// limits, drops privileges, asks for TERM when the master dies, runs `worker`, and leaves by _exit() so that
-// no handler or destructor of the master runs here.
+// limits, drops privileges, asks for TERM when the master dies, runs `body`, and leaves by _exit() with its
+// result so that no handler or destructor of the master runs here.
+[[noreturn]] void run_child(const Settings& settings, const ChildSetup& setup,
+                            const std::function<int()>& body);
+// The same for a worker, which finds its pid in its slot.
 [[noreturn]] void run_child(WorkerContext& context, const WorkerMain& worker, const ChildSetup& setup);
 
-inline constexpr int kExitSoftware = 70;  // sysexits.h: the set-up failed or an exception left WorkerMain
-inline constexpr int kExitConfig = 78;    // sysexits.h, as PHP-FPM: configuration or listen socket
+// "exit 3" or "signal 9", of a status as of waitpid.
+std::string end_text(int status);
+
+inline constexpr int kExitSoftware =
+    70;                                 // sysexits.h: the set-up failed or an exception left the child's main
+inline constexpr int kExitConfig = 78;  // sysexits.h, as PHP-FPM: configuration or listen socket
 
 }  // namespace freshet

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,6 +35,7 @@ class Master {
   void tick(SteadyTime now);
   void stop(int signal, SteadyTime now);
   void collect_dead(SteadyTime now);
+  const Settings* recorder_settings() const;
 
   void begin_reload(SteadyTime now);
   Result<Settings> load_next() const;
@@ -52,6 +54,7 @@ class Master {
   SignalQueue& signals_;
   Listener& listener_;
   Pool pool_;
+  Companion recorder_;
   std::uint32_t last_number_ = 1;  // of a generation; before current_, which begins with it
   std::unique_ptr<Generation> current_;
   std::unique_ptr<Generation> next_;  // while a reload is under way
@@ -75,16 +78,25 @@ Master::Master(Settings settings, Scoreboard& board, const LoadFunction& load, c
       signals_(signals),
       listener_(listener),
       pool_(board, worker, listener.fd(), {signals.fd()}),
+      recorder_(board.recorder(), {"freshetd-record", options.recorder,
+                                   [&board] { return board.recorder_report().entries.load(); },
+                                   [this] {
+                                     auto fds = pool_.descriptors();
+                                     fds.push_back(listener_.fd());
+                                     return fds;
+                                   }}),
       current_(std::make_unique<Generation>(last_number_, std::move(settings))) {}
 
 int Master::run() {
   board_.pool().started_at = wall_now().time_since_epoch().count();
   board_.pool().generation = current_->number;
-  pool_.fork_missing(*current_, std::chrono::steady_clock::now());
+  const auto begin = std::chrono::steady_clock::now();
+  pool_.fork_missing(*current_, begin);
+  recorder_.want(recorder_settings(), begin);
   log::notice("master_started",
               {{"workers", std::to_string(current_->positions.size())}, {"version", FRESHET_VERSION}});
   options_.on_started();
-  while (!(stopping_ && pool_.empty())) {
+  while (!(stopping_ && pool_.empty() && !recorder_.lives())) {
     const auto now = std::chrono::steady_clock::now();
     tick(now);
     wait(next_deadline(now));
@@ -132,6 +144,7 @@ void Master::obey(const SignalRow& signal, SteadyTime now) {
       return;
     case Command::kReopenLogs:
       log::reopen();
+      recorder_.reopen_log();
       return pool_.reopen_logs();
     case Command::kReap:
       return collect_dead(now);
@@ -145,17 +158,27 @@ void Master::stop(int signal, SteadyTime now) {
   next_.reset();
   listener_.close();  // the workers close theirs when they drain
   pool_.ask_to_end(0, signal, now);
+  recorder_.want(nullptr, now);
 }
 
 void Master::collect_dead(SteadyTime now) {
   bool next_failed = false;
-  for (const Death& death : pool_.reap(generations(), now))
-    if (next_ && death.worker.generation == next_->number && !death.expected()) next_failed = true;
+  int status = 0;
+  for (pid_t pid = 0; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    if (recorder_.bury(pid, status, now)) continue;
+    const auto death = pool_.bury(pid, status, generations(), now);
+    if (death && next_ && death->worker.generation == next_->number && !death->expected()) next_failed = true;
+  }
   if (next_failed) give_up_reload("a new worker died before all were ready");
+}
+
+const Settings* Master::recorder_settings() const {
+  return current_->settings.recorder.enabled ? &current_->settings : nullptr;
 }
 
 void Master::tick(SteadyTime now) {
   pool_.enforce(now, watched_since_);
+  recorder_.tick(now);
   if (watchdog_ && now >= watchdog_due_) {
     notify::watchdog();
     watchdog_due_ = now + *watchdog_;
@@ -218,6 +241,7 @@ void Master::finish_reload(SteadyTime now) {
   board_.pool().generation = current_->number;
   board_.pool().reloads.fetch_add(1);
   pool_.ask_to_end(old->number, SIGQUIT, now);
+  recorder_.want(recorder_settings(), now);
   failure_.clear();
   ready_ = false;  // announce() says READY again
   log::notice("reload_done", {{"generation", std::to_string(current_->number)}});
@@ -262,6 +286,7 @@ Generation* Master::generation_of(std::uint32_t number) {
 
 SteadyTime Master::next_deadline(SteadyTime now) {
   SteadyTime next = pool_.next_deadline(stopping_ ? nullptr : current_.get(), now, watched_since_);
+  next = std::min(next, recorder_.next_deadline());
   if (!stopping_) next = std::min(next, announce_again_);
   if (next_) next = std::min({next, reload_ends_, pool_.next_deadline(next_.get(), now, watched_since_)});
   if (watchdog_) next = std::min(next, watchdog_due_);

@@ -8,11 +8,15 @@
 //
 // When the master dies, the kernel sends TERM to each worker: it finishes the requests in flight and ends.
 // With the socket held by a socket unit, connections wait in its queue until the next master is there.
+//
+// The recorder lives beside the workers (companion.h): replaced when a reload has succeeded, told to end
+// after the workers were, waited for at the end.
 #pragma once
 
 #include <functional>
 
 #include "core/base/config.h"
+#include "fcgi/process/companion.h"
 #include "fcgi/process/scoreboard.h"
 #include "fcgi/process/worker_context.h"
 
@@ -24,6 +28,7 @@ using LoadFunction = std::function<Result<Loaded>()>;
 struct MasterOptions {
   bool allow_root = false;                   // -R
   milliseconds ready_timeout{30000};         // a reload whose workers are not all ready by then is given up
+  CompanionMain recorder;                    // none: this deployment has no recorder here
   std::function<void()> on_started = [] {};  // once: the socket listens and the first workers are forked
 };
 

@@ -22,18 +22,13 @@ constexpr milliseconds kAfterTerm =
     2s;  // QUIT that was not obeyed is followed by TERM, and that by KILL so much later
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-std::string status_text(int status) {
-  if (WIFSIGNALED(status)) return "signal " + std::to_string(WTERMSIG(status));
-  return "exit " + std::to_string(WEXITSTATUS(status));
-}
-
 void log_death(const Death& death) {
   const bool recycled = death.worker.ready && WIFEXITED(death.status) && WEXITSTATUS(death.status) == 0;
   const auto level = death.expected() || recycled ? log::Level::kNotice : log::Level::kWarning;
   log::write(level, "worker_ended",
              {{"pid", std::to_string(death.worker.pid)},
               {"generation", std::to_string(death.worker.generation)},
-              {"status", status_text(death.status)},
+              {"status", end_text(death.status)},
               {"ready", death.worker.ready ? "yes" : "no"}});
 }
 
@@ -112,12 +107,17 @@ bool Pool::fork_worker(Generation& generation, std::size_t position, SteadyTime 
 }
 
 void Pool::run_in_child(const Generation& generation, std::size_t slot, int ready_fd, int other_end) {
-  ChildSetup setup{master_pid_, master_fds_};
+  ChildSetup setup{.master = master_pid_, .inherited = descriptors()};
   setup.inherited.push_back(other_end);
-  for (const Worker& worker : workers_)
-    if (worker.ready_fd >= 0) setup.inherited.push_back(worker.ready_fd);
   WorkerContext context{generation.settings, board_, slot, listen_fd_, ready_fd};
   run_child(context, worker_main_, setup);
+}
+
+std::vector<int> Pool::descriptors() const {
+  std::vector<int> fds = master_fds_;
+  for (const Worker& worker : workers_)
+    if (worker.ready_fd >= 0) fds.push_back(worker.ready_fd);
+  return fds;
 }
 
 Worker* Pool::find(pid_t pid) {
@@ -155,29 +155,25 @@ void Pool::became_ready(Worker& worker, Generation* generation, SteadyTime now) 
       ask(other, SIGQUIT, other.control_timeout, now);
 }
 
-std::vector<Death> Pool::reap(const std::vector<Generation*>& generations, SteadyTime now) {
-  std::vector<Death> deaths;
-  int status = 0;
-  for (pid_t pid = 0; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-    const Worker* known = find(pid);
-    if (!known) continue;
-    const auto of =
-        std::ranges::find(generations, known->generation, [](const Generation* g) { return g->number; });
-    Generation* generation = of == generations.end() ? nullptr : *of;
-    read_pipe(pid, generation, now);  // what it said before it died counts
-    const Death death{*known, status};
-    if (known->ready_fd >= 0) close(known->ready_fd);
-    board_.retire(board_.slots()[known->slot]);
-    std::erase_if(workers_, [&](const Worker& worker) { return worker.pid == pid; });
-    log_death(death);
-    if (!death.expected()) board_.pool().respawns.fetch_add(1, kRelaxed);
-    if (generation && !death.expected() && !death.worker.ready) {
-      Position& position = generation->positions[death.worker.position];
-      position.not_before = now + respawn_delay(++position.deaths);
-    }
-    deaths.push_back(death);
+std::optional<Death> Pool::bury(pid_t pid, int status, const std::vector<Generation*>& generations,
+                                SteadyTime now) {
+  const Worker* known = find(pid);
+  if (!known) return std::nullopt;
+  const auto of =
+      std::ranges::find(generations, known->generation, [](const Generation* g) { return g->number; });
+  Generation* generation = of == generations.end() ? nullptr : *of;
+  read_pipe(pid, generation, now);  // what it said before it died counts
+  const Death death{*known, status};
+  if (known->ready_fd >= 0) close(known->ready_fd);
+  board_.retire(board_.slots()[known->slot]);
+  std::erase_if(workers_, [&](const Worker& worker) { return worker.pid == pid; });
+  log_death(death);
+  if (!death.expected()) board_.pool().respawns.fetch_add(1, kRelaxed);
+  if (generation && !death.expected() && !death.worker.ready) {
+    Position& position = generation->positions[death.worker.position];
+    position.not_before = now + respawn_delay(++position.deaths);
   }
-  return deaths;
+  return death;
 }
 
 void Pool::ask(Worker& worker, int signal, milliseconds patience, SteadyTime now) {

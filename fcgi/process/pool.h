@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "fcgi/process/child.h"
@@ -64,8 +65,10 @@ class Pool {
   void fork_missing(Generation& generation, SteadyTime now);
   // Reads what the worker wrote: 'R' or 'X'. A replacement that became ready sends the one it replaces away.
   void read_pipe(pid_t pid, Generation* generation, SteadyTime now);
-  // Collects every dead child and notes in its generation when the position may fork again.
-  std::vector<Death> reap(const std::vector<Generation*>& generations, SteadyTime now);
+  // Strikes a dead child off and notes in its generation when the position may fork again; `status` as of
+  // waitpid. Nothing when it was none of the workers.
+  std::optional<Death> bury(pid_t pid, int status, const std::vector<Generation*>& generations,
+                            SteadyTime now);
   // Asks all workers of the generation (0: of all) to end: QUIT (then TERM) or TERM, and KILL when patience
   // runs out.
   void ask_to_end(std::uint32_t generation, int signal, SteadyTime now);
@@ -81,6 +84,9 @@ class Pool {
   std::size_t free_slots() const;
   bool empty() const { return workers_.empty(); }
   const std::vector<Worker>& workers() const { return workers_; }
+  // What a fork inherits of the master: its own descriptors and the workers' pipes, without the listen
+  // socket.
+  std::vector<int> descriptors() const;
   // When fork_missing() or enforce() has something to do next.
   SteadyTime next_deadline(Generation* generation, SteadyTime now, SteadyTime watched_since) const;
 

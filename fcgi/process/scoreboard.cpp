@@ -15,6 +15,8 @@ struct Scoreboard::Memory {
   // or not at all.
   std::atomic<std::uint32_t> folding{0};
   WorkerSlot retired;
+  CompanionSlot recorder;
+  RecorderReport recorder_report;
 };
 
 namespace {
@@ -67,6 +69,7 @@ void add_living(const WorkerSlot& slot, Totals& totals) {
   totals.connections += slot.connections.load(kRelaxed);
   totals.in_flight += slot.in_flight.load(kRelaxed);
   totals.spooled_bytes += slot.spooled_bytes.load(kRelaxed);
+  totals.background_age_ms = std::max(totals.background_age_ms, slot.background_age_ms.load(kRelaxed));
 }
 
 }  // namespace
@@ -98,6 +101,8 @@ std::span<WorkerSlot> Scoreboard::slots() {
 }
 WorkerSlot& Scoreboard::retired() { return memory_->retired; }
 PoolCounters& Scoreboard::pool() { return memory_->pool; }
+CompanionSlot& Scoreboard::recorder() { return memory_->recorder; }
+RecorderReport& Scoreboard::recorder_report() { return memory_->recorder_report; }
 
 void Scoreboard::retire(WorkerSlot& slot) {
   WorkerSlot& retired = memory_->retired;
@@ -111,6 +116,7 @@ void Scoreboard::retire(WorkerSlot& slot) {
        {&slot.connections, &slot.in_flight, &slot.max_in_flight, &slot.redis_ready, &slot.generation})
     gauge->store(0, kRelaxed);
   slot.spooled_bytes.store(0, kRelaxed);
+  slot.background_age_ms.store(0, kRelaxed);
   slot.pid.store(0, kRelaxed);
   slot.started_at.store(0, kRelaxed);
   slot.last_turn_ms.store(0, kRelaxed);

@@ -13,6 +13,8 @@
 
 #include <sys/types.h>
 
+#include "core/base/recorder_report.h"
+
 namespace freshet {
 
 // Why a request was refused or not counted; each has a row in refusal_names (scoreboard.cpp) and a key in
@@ -54,7 +56,8 @@ struct alignas(64) WorkerSlot {
   std::atomic<std::uint32_t> redis_ready{0};
   std::atomic<std::uint64_t> background_queued{0}, background_done{0}, background_dropped{0},
       spooled_bytes{0}, spooled{0}, replayed{0};
-  std::atomic<std::uint64_t> queued_writes{0};  // answered 202
+  std::atomic<std::uint64_t> background_age_ms{0};  // of the oldest command that is queued or spooled
+  std::atomic<std::uint64_t> queued_writes{0};      // answered 202
   std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Refusal::kCount)> refused{};
 };
 
@@ -62,6 +65,14 @@ struct PoolCounters {
   std::atomic<std::int64_t> started_at{0};
   std::atomic<std::uint32_t> generation{0};
   std::atomic<std::uint32_t> reloads{0}, failed_reloads{0}, respawns{0};
+};
+
+// A child beside the workers, as the master knows it (companion.h).
+struct CompanionSlot {
+  std::atomic<bool> wanted{false};
+  std::atomic<pid_t> pid{0};  // 0: none lives
+  std::atomic<std::int64_t> started_at{0};
+  std::atomic<std::uint32_t> respawns{0};
 };
 
 // Sums over all slots, dead workers included.
@@ -73,7 +84,8 @@ struct Totals {
   std::array<std::uint64_t, static_cast<std::size_t>(Refusal::kCount)> refused{};
   // Of the living workers, this moment:
   std::uint64_t connections = 0, in_flight = 0, spooled_bytes = 0;
-  std::uint32_t max_in_flight = 0;  // of any one worker, ever
+  std::uint64_t background_age_ms = 0;  // the greatest
+  std::uint32_t max_in_flight = 0;      // of any one worker, ever
   std::uint32_t workers = 0, ready = 0, redis_ready = 0;
 };
 
@@ -89,6 +101,8 @@ class Scoreboard {
   std::span<WorkerSlot> slots();
   WorkerSlot& retired();
   PoolCounters& pool();
+  CompanionSlot& recorder();
+  RecorderReport& recorder_report();  // written by the recorder itself
   // Master only: adds a dead worker's counters to `retired` and empties its slot.
   void retire(WorkerSlot& slot);
   // Any process. Counters never go back from one call to the next, also while the master retires a slot.

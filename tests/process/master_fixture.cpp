@@ -14,6 +14,7 @@
 #include "core/base/config.h"
 #include "core/base/log.h"
 #include "fcgi/process/master.h"
+#include "tests/process/fake_recorder.h"
 #include "tests/process/fake_worker.h"
 
 namespace freshet::testing {
@@ -48,6 +49,13 @@ bool alive(pid_t pid) {
   std::getline(in, text);
   const auto name_end = text.rfind(')');
   return name_end != std::string::npos && text.substr(name_end + 2, 1) != "Z";
+}
+
+std::string name_of(pid_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/comm");
+  std::string name;
+  std::getline(in, name);
+  return name;
 }
 
 Client::Client(const std::string& path) : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -106,6 +114,7 @@ void TestMaster::run(std::chrono::microseconds watchdog, std::chrono::millisecon
   MasterOptions options;
   options.allow_root = true;
   options.ready_timeout = ready_timeout;
+  options.recorder = [this](const Settings& settings) { return fake_recorder(settings, file("diary")); };
   _exit(run_master(std::move(loaded->settings), board_, load, fake_worker, options));
 }
 
@@ -135,8 +144,10 @@ int TestMaster::exit_status() {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-std::string TestMaster::log() const {
-  std::ifstream in(file("log"));
+std::string TestMaster::log() const { return content("log"); }
+
+std::string TestMaster::content(const std::string& name) const {
+  std::ifstream in(file(name));
   std::stringstream text;
   text << in.rdbuf();
   return text.str();

@@ -1,4 +1,4 @@
-// A real master with fake workers in a process of its own, in a temporary folder.
+// A real master with fake workers and a fake recorder in a process of its own, in a temporary folder.
 #pragma once
 
 #include <poll.h>
@@ -41,6 +41,7 @@ class TempFolder {
 // Waits for the end of a child; -1 when it does not end within 20 s. As of waitpid.
 int wait_for_end(pid_t pid);
 bool alive(pid_t pid);
+std::string name_of(pid_t pid);
 
 // One connection to the listen socket.
 class Client {
@@ -91,6 +92,7 @@ class TestMaster {
   std::string notified(const std::string& part) const;
   int exit_status();  // waits for the end; -1 when it does not come or was no exit
   std::string log() const;
+  std::string content(const std::string& name) const;  // of a file in the folder; empty when there is none
 
  private:
   [[noreturn]] void run(std::chrono::microseconds watchdog, std::chrono::milliseconds ready_timeout);

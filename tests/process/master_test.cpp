@@ -57,7 +57,7 @@ TEST_CASE("a worker that was ready is replaced at once when it dies, and totals 
     CHECK(master.board().totals().requests >= requests);
   }
   CHECK(master.board().totals().requests == 20);
-  CHECK(master.board().pool().respawns == 20);
+  CHECK(eventually([&] { return master.board().pool().respawns == 20; }));
 }
 
 TEST_CASE("deaths before READY back off, the master lives and is not ready", "[process]") {

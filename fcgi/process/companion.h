@@ -1,0 +1,62 @@
+// One child of the master beside the workers, which serves no requests: the recorder. At most one lives at a
+// time. It is started again when it dies and replaced when the settings change, and nothing of that concerns
+// the workers: it is no part of READY.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "core/base/settings.h"
+#include "fcgi/process/respawn.h"
+#include "fcgi/process/scoreboard.h"
+
+namespace freshet {
+
+// Runs in the child; returns its exit status. Opens whatever it needs itself. Signals there: TERM asks it to
+// end, USR1 to reopen the log.
+using CompanionMain = std::function<int(const Settings&)>;
+
+struct CompanionRole {
+  const char* name;    // of the process; at most 15 bytes
+  CompanionMain main;  // none: never started
+  // Grows as it gets on, in whichever of its lives. A death without progress since the fork delays the next
+  // start as respawn.h says; after progress it is started at once.
+  std::function<std::uint64_t()> progress;
+  std::function<std::vector<int>()> inherited;  // what it must close, as it is at the fork
+};
+
+class Companion {
+ public:
+  // The slot is written by the master, and read by whoever shows the status.
+  Companion(CompanionSlot& slot, CompanionRole role);
+
+  // From now on one shall live with these settings, which must outlive it here; null: none. One that lives is
+  // asked to end, and the new one starts when it has.
+  void want(const Settings* settings, SteadyTime now);
+  // Starts it when it is due, and kills one that was asked to end and has not in process_control_timeout.
+  void tick(SteadyTime now);
+  // True when the dead child was this one; `status` as of waitpid.
+  bool bury(pid_t pid, int status, SteadyTime now);
+  void reopen_log() const;
+
+  bool lives() const { return pid_ != 0; }
+  SteadyTime next_deadline() const;  // when tick() has something to do next
+
+ private:
+  void start(SteadyTime now);
+  bool due() const { return pid_ == 0 && wanted_ != nullptr; }
+
+  CompanionSlot& slot_;
+  const CompanionRole role_;
+  const pid_t master_;
+  const Settings* wanted_ = nullptr;
+  pid_t pid_ = 0;
+  bool asked_ = false;  // to end
+  milliseconds control_timeout_{};
+  SteadyTime patience_ends_ = SteadyTime::max();
+  SteadyTime not_before_{};
+  std::uint64_t progress_at_start_ = 0;
+  int deaths_ = 0;  // in a row, without progress
+};
+
+}  // namespace freshet

@@ -1,0 +1,148 @@
+#include "fcgi/process/companion.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "tests/process/master_fixture.h"
+
+namespace freshet::testing {
+namespace {
+
+// A companion in this very process, with a clock of the test's own.
+class Fixture {
+ public:
+  explicit Fixture(CompanionMain main = wait_for_end_of_time)
+      : companion_(board_.recorder(), {"freshetd-test", std::move(main), [this] { return progress_; },
+                                       [] { return std::vector<int>(); }}) {
+    settings_.pool.process_control_timeout = 30s;
+  }
+  ~Fixture() {
+    if (pid() == 0) return;
+    kill(pid(), SIGKILL);
+    waitpid(pid(), nullptr, 0);
+  }
+  Fixture(const Fixture&) = delete;
+  Fixture& operator=(const Fixture&) = delete;
+
+  static int wait_for_end_of_time(const Settings&) {
+    while (true) pause();
+  }
+  pid_t pid() { return board_.recorder().pid; }
+  // Kills it and tells the companion; the moment of the next start.
+  SteadyTime die(SteadyTime now) {
+    kill(pid(), SIGKILL);
+    return collect(now);
+  }
+  SteadyTime collect(SteadyTime now) {
+    const pid_t dead = pid();
+    const int status = wait_for_end(dead);
+    CHECK(companion_.bury(dead, status, now));
+    return companion_.next_deadline();
+  }
+  Companion& companion() { return companion_; }
+  Scoreboard& board() { return board_; }
+  Settings& settings() { return settings_; }
+  void progress() { ++progress_; }
+
+ private:
+  std::uint64_t progress_ = 0;
+  Scoreboard board_{1};
+  Settings settings_;
+  Companion companion_;
+};
+
+TEST_CASE("a companion that dies without progress is started again later each time", "[process]") {
+  Fixture fixture;
+  Companion& companion = fixture.companion();
+  SteadyTime now{};
+  companion.want(&fixture.settings(), now);
+  for (const auto delay : {100ms, 200ms, 400ms, 800ms, 1600ms, 3200ms, 5000ms, 5000ms}) {
+    companion.tick(now);
+    REQUIRE(fixture.pid() != 0);
+    CHECK(fixture.die(now) == now + delay);
+    companion.tick(now + delay - 1ms);
+    CHECK(fixture.pid() == 0);
+    now += delay;
+  }
+  CHECK(fixture.board().recorder().respawns == 8);
+}
+
+TEST_CASE("a companion that got on since its start is started at once, and its delays begin anew",
+          "[process]") {
+  Fixture fixture;
+  Companion& companion = fixture.companion();
+  const SteadyTime now{};
+  companion.want(&fixture.settings(), now);
+  companion.tick(now);
+  CHECK(fixture.die(now) == now + 100ms);
+  companion.tick(now + 100ms);
+  fixture.progress();
+  CHECK(fixture.die(now + 1s) == now + 1s);
+  companion.tick(now + 1s);
+  CHECK(fixture.die(now + 2s) == now + 2s + 100ms);
+}
+
+TEST_CASE("a companion with new settings starts only when the one before has ended", "[process]") {
+  Fixture fixture([](const Settings& settings) { return settings.recorder.batch == 7 ? 7 : (pause(), 1); });
+  Companion& companion = fixture.companion();
+  const SteadyTime now{};
+  companion.want(&fixture.settings(), now);
+  companion.tick(now);
+  const pid_t old = fixture.pid();
+  // The test's own handlers are gone by then; a real master blocks its signals.
+  REQUIRE(eventually([&] { return name_of(old) == "freshetd-test"; }));
+  Settings next = fixture.settings();
+  next.recorder.batch = 7;
+  companion.want(&next, now);
+  companion.tick(now + 10s);
+  CHECK(fixture.pid() == old);
+  CHECK(fixture.collect(now + 11s) == now);  // TERM ended it; no delay
+  companion.tick(now + 11s);
+  REQUIRE(fixture.pid() != 0);
+  CHECK(fixture.pid() != old);
+  CHECK(fixture.board().recorder().respawns == 0);
+  CHECK(WEXITSTATUS(wait_for_end(fixture.pid())) == 7);
+  companion.bury(fixture.pid(), 7 << 8, now + 11s);
+}
+
+TEST_CASE("a companion that does not end when asked is killed after process_control_timeout, not before",
+          "[process]") {
+  TempFolder folder;
+  Fixture fixture([&](const Settings&) {
+    signal(SIGTERM, SIG_IGN);
+    std::filesystem::create_directory(folder / "deaf");
+    while (true) pause();
+    return 0;
+  });
+  Companion& companion = fixture.companion();
+  const SteadyTime now{};
+  companion.want(&fixture.settings(), now);
+  companion.tick(now);
+  REQUIRE(eventually([&] { return std::filesystem::exists(folder / "deaf"); }));
+  companion.want(nullptr, now);
+  companion.want(nullptr, now + 20s);  // asked again: the time does not begin anew
+  CHECK(companion.next_deadline() == now + 30s);
+  companion.tick(now + 29s);
+  CHECK(alive(fixture.pid()));
+  companion.tick(now + 30s);
+  CHECK(companion.next_deadline() == SteadyTime::max());
+  CHECK(fixture.collect(now + 30s) == SteadyTime::max());
+  companion.tick(now + 100s);
+  CHECK_FALSE(companion.lives());
+}
+
+TEST_CASE("a role without a main is never started, and other children are not the companion's", "[process]") {
+  Fixture none{CompanionMain()};
+  none.companion().want(&none.settings(), SteadyTime{});
+  none.companion().tick(SteadyTime{});
+  CHECK(none.pid() == 0);
+  CHECK_FALSE(none.board().recorder().wanted);
+  CHECK(none.companion().next_deadline() == SteadyTime::max());
+  CHECK_FALSE(none.companion().bury(1, 0, SteadyTime{}));
+}
+
+}  // namespace
+}  // namespace freshet::testing
