@@ -34,6 +34,15 @@ std::string make_random_salt() {
   return salt;
 }
 
+Result<redis::Endpoint> redis_endpoint(const RedisSettings& settings, const Prepared& prepared) {
+  auto endpoint = redis::parse_url(settings.url);
+  if (!endpoint) return endpoint;
+  if (endpoint->db == 0) endpoint->db = settings.db;
+  if (endpoint->username.empty()) endpoint->username = settings.username;
+  if (endpoint->password.empty()) endpoint->password = prepared.redis_password;
+  return endpoint;
+}
+
 Result<Prepared> prepare(const Settings& settings, const std::string& random_salt) {
   Prepared prepared;
   prepared.salt = random_salt;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "core/async/redis_url.h"
 #include "core/base/result.h"
 #include "core/base/settings.h"
 #include "fcgi/http/bots.h"
@@ -23,6 +24,10 @@ struct Prepared {
 // LoadCredential). Without a salt file `random_salt` is used: visitors are then new after a restart of the
 // master. Errors: kInvalid "bad_secret" or "bad_pattern".
 Result<Prepared> prepare(const Settings& settings, const std::string& random_salt);
+
+// Where Redis is: redis.url, completed by redis.db, redis.username and the password file where it says
+// nothing. Error: kInvalid "bad_redis_url".
+Result<redis::Endpoint> redis_endpoint(const RedisSettings& settings, const Prepared& prepared);
 
 // 32 random bytes.
 std::string make_random_salt();
