@@ -82,11 +82,38 @@ Rows our_rows(Scoreboard& board, const Totals& totals) {
           {"redis errors", number(totals.redis_errors)},
           {"redis reconnects", number(totals.redis_reconnects)},
           {"background queued", number(totals.background_queued)},
+          {"background age ms", number(totals.background_age_ms)},
           {"background done", number(totals.background_done)},
           {"background dropped", number(totals.background_dropped)},
           {"spooled", number(totals.spooled)},
           {"spooled bytes", number(totals.spooled_bytes)},
           {"replayed", number(totals.replayed)}};
+}
+
+std::string_view recorder_state(Scoreboard& board) {
+  const CompanionSlot& process = board.recorder();
+  if (!process.wanted.load()) return "off";
+  if (process.pid.load() == 0) return "away";
+  return kRecorderStateNames[static_cast<std::size_t>(board.recorder_report().state.load())];
+}
+
+// What does not concern the state is shown in every state: it is what the last recorder left.
+Rows recorder_rows(Scoreboard& board) {
+  const CompanionSlot& process = board.recorder();
+  const RecorderReport& report = board.recorder_report();
+  const std::string_view state = recorder_state(board);
+  const bool waits = state == "waiting";
+  const auto reason = static_cast<std::size_t>(report.reason.load());
+  return {{"recorder", std::string(state)},
+          {"recorder reason", std::string(waits ? kRecorderReasonNames[reason] : "")},
+          {"recorder waiting since", waits ? report.waiting_since.load() : 0},
+          {"recorder pid", std::int64_t{process.pid.load()}},
+          {"recorder respawns", number(process.respawns.load())},
+          {"recorder entries", number(report.entries.load())},
+          {"recorder items", report.items.load()},
+          {"recorder last commit", report.last_commit.load()},
+          {"recorder lag entries", number(report.lag_entries.load())},
+          {"recorder lag age ms", report.lag_age_ms.load()}};
 }
 
 Rows worker_rows(WorkerSlot& slot, UnixSeconds now) {
@@ -135,6 +162,7 @@ std::string status_json(Scoreboard& board, const Settings& settings, UnixSeconds
   writer.begin_object();
   write(writer, fpm_rows(board, settings, totals, now));
   write(writer, our_rows(board, totals));
+  write(writer, recorder_rows(board));
   writer.key("refused").begin_object();
   for (std::size_t i = 0; i < totals.refused.size(); ++i) {
     writer.key(refusal_name(static_cast<Refusal>(i))).unsigned_integer(totals.refused[i]);
@@ -159,6 +187,7 @@ std::string status_text(Scoreboard& board, const Settings& settings, UnixSeconds
   std::string out;
   write(out, fpm_rows(board, settings, totals, now));
   write(out, our_rows(board, totals));
+  write(out, recorder_rows(board));
   for (std::size_t i = 0; i < totals.refused.size(); ++i) {
     const std::string name = "refused " + std::string(refusal_name(static_cast<Refusal>(i)));
     write(out, Rows{{name, number(totals.refused[i])}});

@@ -10,7 +10,9 @@
 namespace freshet::handlers {
 
 // JSON with PHP-FPM's keys (pool, process manager, start time, …), then ours: requests, refused by reason,
-// Redis, background writer; `full` adds one object a worker under "processes".
+// Redis, background writer, recorder ("off": recorder.enabled is false; "away": it has died and is about to
+// be started again; starting, running; "waiting" with a reason and since when, in unix seconds); `full` adds
+// one object a worker under "processes".
 std::string status_json(Scoreboard& board, const Settings& settings, UnixSeconds now, bool full);
 // The same as `key: value` lines, PHP-FPM's default form.
 std::string status_text(Scoreboard& board, const Settings& settings, UnixSeconds now, bool full);
