@@ -29,6 +29,10 @@ Run import_command(CLI::App& app) {
       "move published_at and update_time so that the log that is replayed next ends when its replay does");
   app.add_option("--events", options->events, "that log (default: events.ndjson beside FILE)");
   app.add_option("--speed", options->speed, "the speed it will be replayed at")->capture_default_str();
+  app.add_option("--resume", options->resume,
+                 "where it notes how far it has come, to go on there after an interruption (default: "
+                 "FILE.import)")
+      ->type_name("NOTES");
   app.add_flag("-q,--quiet", options->quiet, "no progress");
   return [options](const Target& target) { return run_import(*options, target); };
 }

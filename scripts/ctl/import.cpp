@@ -10,6 +10,7 @@
 #include "core/base/json.h"
 #include "scripts/ctl/event_log.h"
 #include "scripts/ctl/progress.h"
+#include "scripts/ctl/resume.h"
 #include "scripts/ctl/timing.h"
 
 namespace freshet::ctl {
@@ -19,40 +20,6 @@ constexpr milliseconds kBulkTimeout{35000};  // the service's own budget for a b
 constexpr int kTries = 5;
 constexpr milliseconds kFirstPause{250};
 constexpr std::int64_t kMostShown = 20;
-
-void copy(json::Value value, json::Writer& out) {
-  switch (value.kind()) {
-    case json::Kind::kObject:
-      out.begin_object();
-      for (const auto& [name, member] : value.members()) {
-        out.key(name);
-        copy(member, out);
-      }
-      out.end_object();
-      break;
-    case json::Kind::kArray:
-      out.begin_array();
-      for (const json::Value& each : value.elements()) copy(each, out);
-      out.end_array();
-      break;
-    case json::Kind::kString:
-      out.string(value.text());
-      break;
-    case json::Kind::kBool:
-      out.boolean(value.boolean());
-      break;
-    case json::Kind::kInteger:
-      out.integer(*value.integer());
-      break;
-    case json::Kind::kUnsigned:
-    case json::Kind::kDouble:
-      out.number(*value.number());
-      break;
-    case json::Kind::kNull:
-    case json::Kind::kMissing:
-      out.null();
-  }
-}
 
 // An import may be repeated: putting an item twice is putting it once.
 Result<HttpReply> post_patiently(BlockingHttp& http, const HttpRequest& request) {
@@ -80,29 +47,21 @@ Result<seconds> shift_for(const ImportOptions& options) {
   return shift_to_now(log->events.front().at, log->events.back().at, wall_now(), *speed);
 }
 
-Result<std::string> shifted_file(std::string_view ndjson, seconds shift) {
-  std::string out;
-  out.reserve(ndjson.size());
-  for (std::size_t number = 1; !ndjson.empty(); ++number) {
-    const std::size_t end = std::min(ndjson.find('\n'), ndjson.size());
-    const std::string_view line = ndjson.substr(0, end);
-    ndjson.remove_prefix(std::min(end + 1, ndjson.size()));
-    if (line.find_first_not_of(" \t\r") != std::string_view::npos) {
-      auto moved = shifted_item(line, shift);
-      if (!moved) {
-        return fail(ErrorCode::kInvalid, "bad_item", {},
-                    fmt::format("line {}: {} {}", number, moved.error().member, moved.error().detail));
-      }
-      out += *moved;
-    }
-    out += '\n';
-  }
-  return out;
+std::int64_t lines_of(const Chunks& cut) {
+  auto total = static_cast<std::int64_t>(cut.too_long.size());
+  for (const Chunk& each : cut.chunks) total += static_cast<std::int64_t>(each.lines.size());
+  return total;
 }
 
 class Importer {
  public:
-  Importer(BlockingHttp& http, bool quiet) : http_(http), line_(stderr, quiet) {}
+  // `position`: where an earlier run has come to, or the beginning.
+  Importer(BlockingHttp& http, ResumeFile notes, ImportPosition position, bool quiet)
+      : http_(http),
+        notes_(std::move(notes)),
+        position_(std::move(position)),
+        before_(position_.accepted + position_.rejected),
+        line_(stderr, quiet) {}
 
   Result<void> send(const Chunk& chunk) {
     HttpRequest request{"POST", "/api/items", chunk.body, "application/x-ndjson",
@@ -116,96 +75,63 @@ class Importer {
     }
     auto bulk = parse_bulk_reply(std::move(reply->body));
     if (!bulk) return tl::unexpected(bulk.error());
-    accepted_ += bulk->accepted;
+    position_.accepted += bulk->accepted;
     for (const auto& [line, code] : bulk->rejected) {
       const bool known = line >= 1 && line <= chunk.lines.size();
       reject(known ? chunk.lines[line - 1] : 0, code);
     }
+    position_.offset = chunk.end;
+    note();
     return {};
   }
   void reject(std::size_t line, const std::string& code) {
-    if (++rejected_ > kMostShown) return;
+    ++position_.rejected;
+    if (++shown_ > kMostShown) return;
     line_.clear();
     fmt::print(stderr, "line {}: {}\n", line, code);
   }
-  void show(std::int64_t total) { line_.show({accepted_ + rejected_, total, Clock::now() - began_, {}}); }
+  void show(std::int64_t total) { line_.show({done(), total, Clock::now() - began_, {}, before_}); }
   int finish() {
     line_.clear();
-    if (rejected_ > kMostShown) {
-      fmt::print(stderr, "… and {} more rejected lines\n", grouped(rejected_ - kMostShown));
+    notes_.remove();
+    if (shown_ > kMostShown) {
+      fmt::print(stderr, "… and {} more rejected lines\n", grouped(shown_ - kMostShown));
     }
     const auto took = Clock::now() - began_;
     const double s = std::max(1e-9, std::chrono::duration<double>(took).count());
-    fmt::print("imported {} items in {} ({}/s), rejected {}\n", grouped(accepted_), in_words(took),
-               grouped(static_cast<std::int64_t>(static_cast<double>(accepted_) / s)), grouped(rejected_));
-    return rejected_ == 0 ? 0 : 1;
+    fmt::print("imported {} items in {} ({}/s), rejected {}{}\n", grouped(position_.accepted), in_words(took),
+               grouped(static_cast<std::int64_t>(static_cast<double>(done() - before_) / s)),
+               grouped(position_.rejected),
+               before_ > 0 ? fmt::format(", {} of them by an earlier run", grouped(before_)) : "");
+    return position_.rejected == 0 ? 0 : 1;
   }
+  void clear() { line_.clear(); }
 
  private:
   using Clock = std::chrono::steady_clock;
+  std::int64_t done() const { return position_.accepted + position_.rejected; }
+  // A folder that cannot be written is no reason not to import.
+  void note() {
+    if (!noting_) return;
+    const auto noted = notes_.write(position_);
+    if (noted) return;
+    noting_ = false;
+    line_.clear();
+    fmt::print(stderr, "cannot be resumed if it is interrupted ({}); --resume names another file\n",
+               noted.error().detail);
+  }
+
   BlockingHttp& http_;
+  const ResumeFile notes_;
+  ImportPosition position_;
+  const std::int64_t before_;
+  bool noting_ = true;
   ProgressLine line_;
   Clock::time_point began_ = Clock::now();
-  std::int64_t accepted_ = 0;
-  std::int64_t rejected_ = 0;
+  std::int64_t shown_ = 0;  // rejected in this run
 };
 
 }  // namespace
-
-Chunks cut_into_chunks(std::string_view ndjson, std::size_t most_lines, std::size_t most_bytes) {
-  Chunks out;
-  for (std::size_t number = 1; !ndjson.empty(); ++number) {
-    const std::size_t end = std::min(ndjson.find('\n'), ndjson.size());
-    std::string_view line = ndjson.substr(0, end);
-    ndjson.remove_prefix(std::min(end + 1, ndjson.size()));
-    if (number == 1 && line.starts_with("\xEF\xBB\xBF")) line.remove_prefix(3);
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    if (line.size() + 1 > most_bytes) {
-      out.too_long.push_back(number);
-      continue;
-    }
-    if (out.chunks.empty() || out.chunks.back().lines.size() == most_lines ||
-        out.chunks.back().body.size() + line.size() + 1 > most_bytes) {
-      out.chunks.emplace_back();
-    }
-    out.chunks.back().body.append(line).append("\n");
-    out.chunks.back().lines.push_back(number);
-  }
-  return out;
-}
-
-Result<std::string> shifted_item(std::string_view line, seconds shift) {
-  std::string text(line);
-  json::Document document;
-  if (auto ok = document.parse(text); !ok) return tl::unexpected(ok.error());
-  const json::Value item = document.root();
-  if (!item.is_object()) return fail(ErrorCode::kInvalid, "bad_json", {}, "not an object");
-  std::string out;
-  json::Writer writer(out);
-  writer.begin_object();
-  for (const auto& [name, value] : item.members()) {
-    writer.key(name);
-    if (name == "id") {
-      auto id = json::id_text(value, name);  // an integer beyond 2^63 must not pass through a double
-      if (!id) return tl::unexpected(id.error());
-      writer.string(*id);
-    } else if (name == "published_at" || name == "update_time") {
-      auto at = json::optional_time(item, name);
-      if (!at) return tl::unexpected(at.error());
-      if (!*at) {
-        writer.null();
-        continue;
-      }
-      auto moved = from_unix((**at + shift).time_since_epoch().count(), name);
-      if (!moved) return tl::unexpected(moved.error());
-      writer.integer(moved->time_since_epoch().count());
-    } else {
-      copy(value, writer);
-    }
-  }
-  writer.end_object();
-  return out;
-}
 
 Result<BulkReply> parse_bulk_reply(std::string text) {
   json::Document document;
@@ -225,28 +151,60 @@ Result<BulkReply> parse_bulk_reply(std::string text) {
   return reply;
 }
 
+namespace {
+
+// Where an earlier run of the same file into the same service was interrupted, else the beginning.
+ImportPosition start_of(const ResumeFile& notes, const FileIdentity& file, const std::string& target,
+                        bool quiet) {
+  const auto noted = notes.read();
+  if (!noted) return {file, target, 0, 0, 0, 0};
+  if (noted->file != file || noted->target != target) {
+    if (!quiet) fmt::print(stderr, "{} is of another file or service: from the beginning\n", notes.path());
+    return {file, target, 0, 0, 0, 0};
+  }
+  if (!quiet) {
+    fmt::print(stderr, "going on after {} items that an earlier run sent\n",
+               grouped(noted->accepted + noted->rejected));
+  }
+  return *noted;
+}
+
+// A moved time and a longer id may add some bytes to a line.
+constexpr std::size_t kRoomForShift = 64 * kMostChunkLines;
+
+}  // namespace
+
 Result<int> run_import(const ImportOptions& options, const Target& target) {
   auto address = http_address(target);
   if (!address) return tl::unexpected(address.error());
+  const auto identity = identity_of(options.file);
+  if (!identity) return tl::unexpected(identity.error());
   auto text = read_file(options.file);
   if (!text) return tl::unexpected(text.error());
+  Chunks cut =
+      cut_into_chunks(*text, kMostChunkLines, kMostChunkBytes - (options.shift_to_now ? kRoomForShift : 0));
+  const ResumeFile notes(options.resume.empty() ? options.file + ".import" : options.resume);
+  ImportPosition position = start_of(notes, *identity, address->shown, options.quiet);
   if (options.shift_to_now) {
-    auto shift = shift_for(options);
+    // The rest of an interrupted import is moved as far as its beginning was.
+    auto shift = position.offset > 0 ? Result<seconds>(seconds(position.shift_s)) : shift_for(options);
     if (!shift) return tl::unexpected(shift.error());
-    auto moved = shifted_file(*text, *shift);
-    if (!moved)
+    if (auto moved = shift_chunks(cut.chunks, *shift); !moved)
       return fail(moved.error().code, moved.error().reason, {}, options.file + ": " + moved.error().detail);
-    text = std::move(moved);
+    position.shift_s = shift->count();
   }
-  const Chunks cut = cut_into_chunks(*text);
-  std::int64_t total = static_cast<std::int64_t>(cut.too_long.size());
-  for (const Chunk& each : cut.chunks) total += static_cast<std::int64_t>(each.lines.size());
-
+  const std::int64_t total = lines_of(cut);
   BlockingHttp http(*address, kBulkTimeout);
-  Importer importer(http, options.quiet);
-  for (const std::size_t line : cut.too_long) importer.reject(line, "too_large");
+  const std::uint64_t done = position.offset;
+  Importer importer(http, notes, std::move(position), options.quiet);
+  if (done == 0)
+    for (const std::size_t line : cut.too_long) importer.reject(line, "too_large");
   for (const Chunk& each : cut.chunks) {
-    if (auto ok = importer.send(each); !ok) return tl::unexpected(ok.error());
+    if (each.end <= done) continue;
+    if (auto ok = importer.send(each); !ok) {
+      importer.clear();
+      return tl::unexpected(ok.error());
+    }
     importer.show(total);
   }
   return importer.finish();

@@ -36,7 +36,7 @@ std::string in_words(Nanoseconds span) {
 
 std::string bar(const Progress& progress) {
   const double elapsed = in_seconds(progress.elapsed);
-  const double rate = elapsed > 0 ? static_cast<double>(progress.done) / elapsed : 0;
+  const double rate = elapsed > 0 ? static_cast<double>(progress.done - progress.before) / elapsed : 0;
   const std::string per_second = grouped(std::llround(rate)) + "/s";
   if (progress.total <= 0) return fmt::format("{}  {}", grouped(progress.done), per_second);
 

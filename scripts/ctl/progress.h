@@ -17,6 +17,7 @@ struct Progress {
   std::int64_t total = 0;  // 0: not known
   Nanoseconds elapsed{0};
   std::optional<Nanoseconds> left;  // absent: as the rate so far says
+  std::int64_t before = 0;          // of `done`, what an earlier run did: no part of the rate
 };
 
 // 72,312

@@ -2,6 +2,7 @@
 
 #include <rapidcheck.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 using namespace freshet;
@@ -27,12 +28,18 @@ TEST_CASE("chunks keep both limits and every line, with its number in the file",
     const Chunks cut = cut_into_chunks(text, 3, 10);
     RC_ASSERT(cut.too_long == too_long);
     std::string joined, all;
+    std::size_t before = 0;
     std::vector<std::size_t> seen;
     for (const Chunk& each : cut.chunks) {
       RC_ASSERT(each.body.size() <= 10U);
       RC_ASSERT(each.lines.size() <= 3U);
       RC_ASSERT(each.lines.size() > 0U);
       joined += each.body;
+      // What lies up to its end are the lines up to its last one.
+      RC_ASSERT(each.end > before);
+      const auto lines = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(each.end), '\n');
+      RC_ASSERT(static_cast<std::size_t>(lines) == each.lines.back());
+      before = each.end;
       seen.insert(seen.end(), each.lines.begin(), each.lines.end());
     }
     for (const std::string& line : wanted) all += line + "\n";
@@ -45,6 +52,7 @@ TEST_CASE("a file without an end of line, with a byte order mark, is a whole fil
   const Chunks cut = cut_into_chunks("\xEF\xBB\xBF{\"id\":1}\n{\"id\":2}");
   REQUIRE(cut.chunks.size() == 1);
   CHECK(cut.chunks[0].body == "{\"id\":1}\n{\"id\":2}\n");
+  CHECK(cut.chunks[0].end == 20);
 }
 
 TEST_CASE("only the times of a moved item change", "[ctl]") {
@@ -58,6 +66,17 @@ TEST_CASE("only the times of a moved item change", "[ctl]") {
   CHECK(shifted_item("[1]", seconds{1}).error().detail == "not an object");
   CHECK(shifted_item(R"({"id":1,"published_at":"soon"})", seconds{1}).error().member == "published_at");
   CHECK_FALSE(shifted_item(R"({"id":1,"published_at":5})", seconds{-6}));
+}
+
+TEST_CASE("chunks keep their lines when their times are moved, and a bad line is named", "[ctl]") {
+  Chunks cut = cut_into_chunks("\n{\"id\":1,\"published_at\":5}\n\n{\"id\":2}\n");
+  REQUIRE(shift_chunks(cut.chunks, seconds{10}));
+  CHECK(cut.chunks[0].body == "{\"id\":\"1\",\"published_at\":15}\n{\"id\":\"2\"}\n");
+  CHECK(cut.chunks[0].lines == std::vector<std::size_t>{2, 4});
+  Chunks bad = cut_into_chunks("{\"id\":1}\n\n{\"id\":2,\"published_at\":\"soon\"}\n");
+  const auto moved = shift_chunks(bad.chunks, seconds{10});
+  REQUIRE_FALSE(moved);
+  CHECK(moved.error().detail.starts_with("line 3: published_at"));
 }
 
 TEST_CASE("a bulk reply names the rejected lines", "[ctl]") {

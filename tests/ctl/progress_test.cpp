@@ -31,6 +31,8 @@ TEST_CASE("a bar shows share, rate and what is left", "[ctl]") {
   CHECK(bar({31000, 72312, seconds(4), seconds(90)}) ==
         "[########............]  42 %  31,000 of 72,312  7,750/s  ETA 1:30 min");
   CHECK(bar({31000, 0, seconds(4), {}}) == "31,000  7,750/s");
+  CHECK(bar({31000, 72312, seconds(4), {}, 30000}) ==
+        "[########............]  42 %  31,000 of 72,312  250/s  ETA 2:45 min");
 }
 
 TEST_CASE("a bar is full only when all is done", "[ctl]") {

@@ -1,0 +1,63 @@
+#include "scripts/ctl/resume.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/unix_socket.h"
+
+using namespace freshet::ctl;
+using freshet::test::TemporaryDirectory;
+
+namespace {
+
+ImportPosition somewhere() {
+  return {{1, 18446744073709551615U, 3, -4}, "http://[::1]:8081", -86400, 5, 6, 7};
+}
+
+}  // namespace
+
+TEST_CASE("a position is read as it was written", "[ctl]") {
+  CHECK(parse_position(to_text(somewhere())) == somewhere());
+}
+
+TEST_CASE("a torn or foreign file is no position", "[ctl]") {
+  const std::string text = to_text(somewhere());
+  for (std::size_t length = 0; length < text.size(); ++length)
+    CHECK_FALSE(parse_position(text.substr(0, length)));
+  CHECK_FALSE(parse_position("something else\nend\n"));
+  CHECK_FALSE(parse_position("freshetctl import 1\nend\n"));
+}
+
+TEST_CASE("a resume file is replaced whole, and a folder that cannot be written is told", "[ctl]") {
+  const TemporaryDirectory directory;
+  const ResumeFile file((directory.path() / "notes").string());
+  CHECK_FALSE(file.read());
+  REQUIRE(file.write(somewhere()));
+  ImportPosition further = somewhere();
+  further.offset = 1000;
+  REQUIRE(file.write(further));
+  CHECK(file.read() == further);
+  file.remove();
+  CHECK_FALSE(file.read());
+  CHECK(std::filesystem::is_empty(directory.path()));
+  CHECK(ResumeFile((directory.path() / "no" / "folder").string()).write(somewhere()).error().reason ==
+        "resume_file");
+}
+
+TEST_CASE("a file that was written to or replaced is another file", "[ctl]") {
+  const TemporaryDirectory directory;
+  const std::string path = (directory.path() / "items").string();
+  std::ofstream(path) << "one\n";
+  const auto before = identity_of(path);
+  REQUIRE(before);
+  CHECK(*identity_of(path) == *before);
+  std::ofstream(path, std::ios::app) << "two\n";
+  CHECK(*identity_of(path) != *before);
+  const auto grown = *identity_of(path);
+  std::ofstream(path + ".other") << "one\ntwo\n";
+  std::filesystem::last_write_time(path + ".other", std::filesystem::last_write_time(path));
+  std::filesystem::rename(path + ".other", path);
+  CHECK(*identity_of(path) != grown);
+  CHECK(identity_of(path + ".none").error().reason == "no_file");
+}
