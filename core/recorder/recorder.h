@@ -1,0 +1,34 @@
+// What keeps items durable: reads the stream that every write of an item leaves (core/store/item_store.h),
+// and writes SQLite and the search index. The only writer of both.
+//
+// A batch is one transaction: SQLite commits, then the index, then the entries are acknowledged and the
+// stream is cut behind the last one acknowledged. Killed anywhere in between, the entries are still pending
+// for the group and are done again, in their order, before new ones; doing them twice changes nothing.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "core/async/redis_url.h"
+#include "core/base/recorder_report.h"
+#include "core/base/settings.h"
+
+namespace freshet::recorder {
+
+// Blocking; makes its own connections and opens its own files, in run(): make and run it after the fork.
+class Recorder {
+ public:
+  // `report` must outlive this.
+  Recorder(const Settings& settings, redis::Endpoint endpoint, RecorderReport& report);
+  ~Recorder();
+
+  // Until `stop` is true, within a second of it (plus the commit in hand). Whatever fails — Redis, the disk,
+  // the index — is waited for, with the reason in the report, and tried again. Returns the exit status, 0.
+  int run(const std::atomic<bool>& stop);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace freshet::recorder
