@@ -47,10 +47,10 @@ PageRequest page_request(const FeedRequest& request) {
   return {request.reader, request.request, digest(request.query), request.limit};
 }
 
-RecallQuery recall_query(const FeedRequest& request, const Opening& opening) {
+RecallQuery recall_query(const FeedRequest& request, const Opening& opening, UnixSeconds now) {
   RecallQuery query;
   query.text = request.query;
-  query.now = wall_now();
+  query.now = now;
   if (!query.text.empty()) return query;
   double weight = 1;
   for (const Interest& interest : opening.interests) {
@@ -81,11 +81,13 @@ std::vector<ItemId> in_turns(const std::vector<ItemId>& fresh, const std::vector
 
 }  // namespace
 
-SmartFeed::SmartFeed(FeedStore& store, Recall& recall, ItemStore& items, const Settings& settings)
+SmartFeed::SmartFeed(FeedStore& store, Recall& recall, ItemStore& items, const Settings& settings,
+                     WallClock clock)
     : store_(store),
       recall_(recall),
       items_(items),
       settings_(settings.recall),
+      clock_(std::move(clock)),
       cards_(settings.feed.card_ttl) {}
 
 Task<Result<FeedPage>> SmartFeed::page(const FeedRequest& request) {
@@ -150,7 +152,8 @@ Task<Result<FeedPage>> SmartFeed::from_old_buffer(const FeedRequest& request) {
 
 Task<Result<std::optional<std::size_t>>> SmartFeed::peek(const FeedRequest& request) {
   using Count = std::optional<std::size_t>;
-  const PageRequest wanted = page_request(request);
+  PageRequest wanted = page_request(request);
+  wanted.request.clear();  // a count is no page
   const auto opening = co_await store_.open(wanted, true);
   if (!opening && is_away(opening.error())) co_return Count();
   if (!opening) co_return tl::unexpected(opening.error());
@@ -169,7 +172,7 @@ Task<Result<std::optional<std::size_t>>> SmartFeed::peek(const FeedRequest& requ
 
 Task<Result<SmartFeed::Unseen>> SmartFeed::unseen(const FeedRequest& request, const Opening& opening) {
   const auto deadline = Clock::now() + settings_.budget;
-  RecallQuery query = recall_query(request, opening);
+  RecallQuery query = recall_query(request, opening, clock_());
   const bool cold = query.text.empty() && query.interests.empty();
   Unseen out;
   const auto most = static_cast<std::size_t>(std::max(settings_.max_depth, settings_.size));
@@ -212,7 +215,7 @@ Task<Result<std::vector<ItemId>>> SmartFeed::without_seen(const ReaderId& reader
 Task<Result<FeedPage>> SmartFeed::serve(const FeedRequest& request, Page page,
                                         std::shared_ptr<const SeenView> seen) {
   const PageRequest wanted = page_request(request);
-  const UnixSeconds now = wall_now();
+  const UnixSeconds now = clock_();
   FeedPage out;
   for (int refills = 0;; ++refills) {
     auto items = co_await with_cards(page.items);

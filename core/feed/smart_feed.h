@@ -9,6 +9,8 @@
 // be fetched or a page refilled.
 #pragma once
 
+#include <functional>
+
 #include "core/base/settings.h"
 #include "core/feed/card_cache.h"
 #include "core/feed/ports.h"
@@ -40,8 +42,10 @@ struct FeedPage {
 
 class SmartFeed {
  public:
-  // All must outlive this.
-  SmartFeed(FeedStore& store, Recall& recall, ItemStore& items, const Settings& settings);
+  using WallClock = std::function<UnixSeconds()>;
+  // All must outlive this. `clock` says how old items are and on which UTC day an impression falls.
+  SmartFeed(FeedStore& store, Recall& recall, ItemStore& items, const Settings& settings,
+            WallClock clock = wall_now);
 
   // For refresh and load_more. Errors: kUnavailable "too_many_pending"; kInvalid "bad_query".
   Task<Result<FeedPage>> page(const FeedRequest& request);
@@ -75,6 +79,7 @@ class SmartFeed {
   Recall& recall_;
   ItemStore& items_;
   const RecallSettings settings_;
+  const WallClock clock_;
   CardCache cards_;
 };
 

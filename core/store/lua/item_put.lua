@@ -1,11 +1,11 @@
 -- Writes or removes an item, and everything that follows from its date, its tags and its being hidden.
 --
 -- KEYS 1 item:{id}  2 hot:first_ts:{id}  3 hot:pv:{id}  4 hot:uv:hll:{id}  5 hot:dwell:sum:{id}  6 hot:dwell:cnt:{id}  7 hot:views:{id}
---      then, unless keys carry hash tags, the keys of item_index.lua
+--      then, unless keys carry hash tags, recorder:stream and the keys of item_index.lua
 -- ARGV 1 id  2 its tags as the caller read them  3 its publish time likewise (the item's, else hot:first_ts)  4 1: remove  5 1: hidden  6 publish time
 --      7 w_pv  8 w_uv  9 w_dwell  10 m  11 prior ms  12 half-life s  13 counter TTL s  14 most members of a rank
---      15 number of tags it leaves  16… the item's fields and values
--- Returns 'RETRY' when the item is not as the caller read it (nothing is written); else {changed, z, total, score}, '' for what has no place:
+--      15 number of tags it leaves  16 most entries of the stream, -1: tell it nothing  17… the item's fields and values
+-- Returns the error STREAM_FULL (nothing is written); 'RETRY' when the item is not as the caller read it (nothing is written); else {changed, z, total, score}, '' for what has no place:
 -- the arguments for item_index.lua.
 local id = ARGV[1]
 local old = redis.call('HMGET', KEYS[1], 'tags', 'published_at', 'title', 'url', 'author')
@@ -14,6 +14,15 @@ if (old[1] or '') ~= ARGV[2] or old_date ~= ARGV[3] then return 'RETRY' end
 local removed, hidden, date = ARGV[4] == '1', ARGV[5] == '1', tonumber(ARGV[6])
 local ttl, max = tonumber(ARGV[13]), tonumber(ARGV[14])
 local clock = tonumber(redis.call('TIME')[1])
+local stream, stream_max = KEYS[8], tonumber(ARGV[16])
+if stream and stream_max >= 0 then
+  if redis.call('XLEN', stream) >= stream_max then return redis.error_reply('STREAM_FULL the recorder does not keep up') end
+  if removed then
+    redis.call('XADD', stream, '*', 'op', 'delete', 'id', id)
+  else
+    redis.call('XADD', stream, '*', 'op', 'put', 'id', id, unpack(ARGV, 17))
+  end
+end
 
 redis.call('DEL', KEYS[1])
 if removed then
@@ -21,7 +30,7 @@ if removed then
   redis.call('HSET', KEYS[1], 'hidden', 1, 'deleted', 1)
   redis.call('EXPIRE', KEYS[1], ttl)
 else
-  redis.call('HSET', KEYS[1], unpack(ARGV, 16))
+  redis.call('HSET', KEYS[1], unpack(ARGV, 17))
   redis.call('DEL', KEYS[2])
 end
 local now = redis.call('HMGET', KEYS[1], 'tags', 'published_at', 'title', 'url', 'author')
@@ -51,7 +60,7 @@ end
 if #KEYS == 7 then
   return {changed and '1' or '0', z and string.format('%.17g', z) or '', total or '', score or ''}
 end
-local keys, n_gone = {unpack(KEYS, 8, 15)}, tonumber(ARGV[15])
-local gone, tags = {16, 15 + n_gone}, {16 + n_gone, #KEYS}
+local keys, n_gone = {unpack(KEYS, 9, 16)}, tonumber(ARGV[15])
+local gone, tags = {17, 16 + n_gone}, {17 + n_gone, #KEYS}
 --@include item_place
 return {changed and '1' or '0', '', '', ''}

@@ -11,7 +11,7 @@ local generation, sequence, done = tonumber(was[1] or 0), tonumber(was[2] or 0),
 redis.call('ZREMRANGEBYSCORE', pending, 1, now - 60000)
 redis.call('ZREMRANGEBYSCORE', pending, -(now - tonumber(ARGV[4]) * 1000), -1)
 if redis.call('ZCOUNT', pending, '-inf', -1) + limit > tonumber(ARGV[5]) then
-  return redis.error_reply('TOO_MANY_PENDING')
+  return redis.error_reply('TOO_MANY_PENDING impressions wait to be recorded')
 end
 
 -- Of `ids`, those that may be shown: not hidden, not handed out lately, not twice.

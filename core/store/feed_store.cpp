@@ -1,0 +1,239 @@
+#include "core/store/feed_store.h"
+
+#include <algorithm>
+
+#include "core/store/fields.h"
+#include "core/store/item_store.h"
+#include "core/store/scripts.h"
+
+namespace freshet::store {
+namespace {
+
+using redis::Pipeline;
+
+constexpr std::size_t kMostInteractions = 100;  // kept of a reader
+constexpr std::size_t kInterests = 20;          // of these, the newest that recall looks at
+constexpr std::size_t kHotHead = 100;           // offered to a reader without interests
+// A lost impression is sent again when its page was handed out so long ago: the background writer has had its
+// chances by then.
+constexpr std::int64_t kLostAfterMs = 30000;
+
+Error script_error(const redis::Reply& reply) {
+  if (reply.error().starts_with("TOO_MANY_PENDING"))
+    return {ErrorCode::kUnavailable, "too_many_pending", {}, "impressions wait to be recorded"};
+  return redis::classify(reply.error());
+}
+
+Error malformed(std::string_view script) {
+  return {ErrorCode::kInternal, "redis_type", {}, "unexpected reply of " + std::string(script)};
+}
+
+std::vector<ItemId> ids_of(const redis::Reply& array) {
+  std::vector<ItemId> out;
+  out.reserve(array.size());
+  for (std::size_t i = 0; i < array.size(); ++i)
+    out.push_back(ItemId::trusted(std::string(text_at(array, i))));
+  return out;
+}
+
+// "generation sequence buffered exhausted item…", as feed_tail.lua writes it.
+Result<feed::Page> page_of(std::string_view text, bool replay) {
+  const auto parts = words(text);
+  if (parts.size() < 4) return tl::unexpected(malformed("feed_page"));
+  feed::Page page;
+  page.generation = parse_or_zero<std::int64_t>(parts[0]);
+  page.sequence = parse_or_zero<std::int64_t>(parts[1]);
+  page.buffered = parts[2] == "1";
+  page.exhausted = parts[3] == "1";
+  page.replay = replay;
+  for (std::size_t i = 4; i < parts.size(); ++i) page.items.push_back(ItemId::trusted(std::string(parts[i])));
+  return page;
+}
+
+// The reply of feed_take.lua and feed_swap.lua.
+Result<feed::Taken> taken_of(const redis::Reply& reply) {
+  if (reply.is_error()) return tl::unexpected(script_error(reply));
+  const std::string_view state = text_at(reply, 0);
+  feed::Taken taken;
+  if (state == "empty") return taken;
+  auto page = page_of(text_at(reply, 1), state == "replay");
+  if (!page) return tl::unexpected(page.error());
+  taken.state = feed::Taken::State::kPage;
+  taken.page = std::move(*page);
+  return taken;
+}
+
+// Pairs of item and score; see feed_head.lua for the sign.
+void read_pending(const redis::Reply& scored, std::int64_t now_ms, UnixSeconds now, feed::Opening& out) {
+  for (std::size_t i = 0; i + 1 < scored.size(); i += 2) {
+    auto item = ItemId::trusted(std::string(text_at(scored, i)));
+    const std::int64_t score = whole(text_at(scored, i + 1));
+    const std::int64_t age_ms = now_ms + score;
+    if (score < 0 && age_ms > kLostAfterMs)
+      out.unacknowledged.push_back({item, now - seconds{age_ms / 1000}});
+    out.handed_out.push_back(std::move(item));
+  }
+}
+
+}  // namespace
+
+RedisFeedStore::RedisFeedStore(redis::Redis& redis, redis::Deferred& deferred, const SeenFilter& filter,
+                               const Settings& settings, Keys keys, Clock clock)
+    : redis_(redis),
+      deferred_(deferred),
+      filter_(filter),
+      feed_(settings.feed),
+      keys_(std::move(keys)),
+      clock_(std::move(clock)) {}
+
+// --- reading
+
+Task<Result<feed::Opening>> RedisFeedStore::open(const feed::PageRequest& request, bool peek) {
+  const std::string_view reader = request.reader.view();
+  const bool remembered = !request.request.empty();
+  Pipeline command;
+  command.script(scripts::kFeedOpen, remembered ? 5 : 4, 2)
+      .arg(keys_.feed_state(reader))
+      .arg(keys_.feed_pending(reader))
+      .arg(keys_.interactions(reader))
+      .arg(keys_.feed_cache(reader));
+  if (remembered) command.arg(keys_.feed_page(reader, request.request));
+  command.arg(peek ? 1 : 0).arg(kInterests);
+  command.add("ZREVRANGE", keys_.rank(), 0, kHotHead - 1);
+  const UnixSeconds now = clock_();
+  filter_.append_read(command, request.reader, now);
+  const auto replies = co_await redis_.run(command);
+  if (!replies) co_return tl::unexpected(replies.error());
+  const redis::Reply& opened = replies->front();
+  if (opened.is_error()) co_return tl::unexpected(script_error(opened));
+  feed::Opening out;
+  if (text_at(opened, 0) == "replay") {
+    auto page = page_of(text_at(opened, 1), true);
+    if (!page) co_return tl::unexpected(page.error());
+    out.replay = std::move(*page);
+    co_return out;
+  }
+  if (opened.size() != 6) co_return tl::unexpected(malformed("feed_open"));
+  out.generation = whole(text_at(opened, 1));
+  read_pending(opened[3], whole(text_at(opened, 2)), now, out);
+  for (ItemId& item : ids_of(opened[4])) out.interests.push_back({std::move(item), 1});
+  out.buffer = ids_of(opened[5]);
+  out.hot = ids_of((*replies)[1]);
+  auto view = filter_.view(*replies, 2, request.reader, now);
+  if (!view) co_return tl::unexpected(view.error());
+  out.seen = std::move(*view);
+  co_return out;
+}
+
+Task<Result<std::vector<bool>>> RedisFeedStore::seen(const ReaderId& reader,
+                                                     const std::shared_ptr<const feed::SeenView>& view,
+                                                     const std::vector<ItemId>& items) {
+  auto checked = co_await filter_.check(redis_, reader, view, items, clock_());
+  co_return checked;
+}
+
+// --- handing out
+
+std::size_t RedisFeedStore::page_keys(const feed::PageRequest& request) const {
+  return 3U + (keys_.hash_tags() ? 0U : 1U) + (request.request.empty() ? 0U : 1U);
+}
+
+// hot:hidden lies in another slot when keys carry hash tags; then the cards tell who is hidden.
+void RedisFeedStore::append_page_keys(Pipeline& out, const feed::PageRequest& request) const {
+  const std::string_view reader = request.reader.view();
+  out.arg(keys_.feed_cache(reader)).arg(keys_.feed_state(reader)).arg(keys_.feed_pending(reader));
+  if (!keys_.hash_tags()) out.arg(keys_.hidden());
+  if (!request.request.empty()) out.arg(keys_.feed_page(reader, request.request));
+}
+
+void RedisFeedStore::append_page_arguments(Pipeline& out, const feed::PageRequest& request) const {
+  out.arg(request.limit)
+      .arg(request.query)
+      .arg(feed_.replay_window.count())
+      .arg(kPendingTtl.count())
+      .arg(feed_.max_pending)
+      .arg(keys_.hash_tags() ? 0 : 1)
+      .arg(request.request.empty() ? 0 : 1);
+}
+
+Task<Result<feed::Refilled>> RedisFeedStore::swap(const feed::PageRequest& request,
+                                                  const feed::Refill& refill) {
+  Pipeline command;
+  command.script(scripts::kFeedSwap, page_keys(request), 10 + refill.candidates.size());
+  append_page_keys(command, request);
+  append_page_arguments(command, request);
+  command.arg(refill.generation).arg(refill.exhausted ? 1 : 0).arg(feed_.buffer_ttl.count());
+  for (const ItemId& item : refill.candidates) command.arg(item.view());
+  for (const ItemId& item : refill.details) append_card(command, keys_, item);
+  const auto replies = co_await redis_.run(command);
+  if (!replies) co_return tl::unexpected(replies.error());
+  auto taken = taken_of(replies->front());
+  if (!taken) co_return tl::unexpected(taken.error());
+  feed::Refilled out;
+  out.page = std::move(taken->page);
+  for (std::size_t i = 1; i < replies->size(); ++i) out.details.push_back(card_of((*replies)[i]));
+  co_return out;
+}
+
+Task<Result<feed::Taken>> RedisFeedStore::take(const feed::PageRequest& request) {
+  auto taken = co_await take_or_refill(request, nullptr);
+  co_return taken;
+}
+
+Task<Result<feed::Taken>> RedisFeedStore::refill(const feed::PageRequest& request, const feed::Page& kept) {
+  auto taken = co_await take_or_refill(request, &kept);
+  co_return taken;
+}
+
+Task<Result<feed::Taken>> RedisFeedStore::take_or_refill(const feed::PageRequest& request,
+                                                         const feed::Page* kept) {
+  Pipeline command;
+  command.script(scripts::kFeedTake, page_keys(request), 9 + (kept ? kept->items.size() : 0));
+  append_page_keys(command, request);
+  append_page_arguments(command, request);
+  command.arg(kept ? kept->generation : 0).arg(kept ? kept->sequence : 0);
+  if (kept) {
+    for (const ItemId& item : kept->items) command.arg(item.view());
+  }
+  const UnixSeconds now = clock_();
+  filter_.append_read(command, request.reader, now);
+  const auto replies = co_await redis_.run(command);
+  if (!replies) co_return tl::unexpected(replies.error());
+  auto taken = taken_of(replies->front());
+  if (!taken || taken->state == feed::Taken::State::kEmpty) co_return taken;
+  auto view = filter_.view(*replies, 1, request.reader, now);
+  if (!view) co_return tl::unexpected(view.error());
+  taken->seen = std::move(*view);
+  co_return taken;
+}
+
+// --- behind the reply
+
+void RedisFeedStore::record(const ReaderId& reader, const std::vector<ItemId>& shown, UnixSeconds at) {
+  if (shown.empty()) return;
+  Pipeline out;
+  filter_.append_add(out, reader, shown, at);
+  out.script(scripts::kFeedAck, 1, shown.size()).arg(keys_.feed_pending(reader.view()));
+  for (const ItemId& item : shown) out.arg(item.view());
+  deferred_.post(std::move(out));  // lost: the items stay pending, and a later refresh sends them again
+}
+
+void RedisFeedStore::withdraw(const ReaderId& reader, const std::vector<ItemId>& withdrawn) {
+  if (withdrawn.empty()) return;
+  Pipeline out;
+  out.command(2 + withdrawn.size()).arg("ZREM").arg(keys_.feed_pending(reader.view()));
+  for (const ItemId& item : withdrawn) out.arg(item.view());
+  deferred_.post(std::move(out));  // lost: they come again eight days later
+}
+
+void RedisFeedStore::engaged(const ReaderId& reader, const ItemId& item) {
+  Pipeline out;
+  out.script(scripts::kEngaged, 1, 3)
+      .arg(keys_.interactions(reader.view()))
+      .arg(item.view())
+      .arg(kMostInteractions)
+      .arg(kInteractionsTtl.count());
+  deferred_.post(std::move(out));  // lost: an interest less
+}
+
+}  // namespace freshet::store

@@ -1,0 +1,49 @@
+// feed::FeedStore on Redis: a reader's buffer, what was handed out and not yet acknowledged, the seen-filter,
+// and the newest interactions. One atomic script a method; the filter is read in the same pipeline.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "core/async/deferred.h"
+#include "core/async/redis.h"
+#include "core/base/settings.h"
+#include "core/feed/ports_feed.h"
+#include "core/store/keys.h"
+#include "core/store/seen_filter.h"
+
+namespace freshet::store {
+
+class RedisFeedStore final : public feed::FeedStore {
+ public:
+  using Clock = std::function<UnixSeconds()>;
+  // All references must outlive this. `clock` says on which UTC day an impression falls.
+  RedisFeedStore(redis::Redis& redis, redis::Deferred& deferred, const SeenFilter& filter,
+                 const Settings& settings, Keys keys, Clock clock = wall_now);
+
+  Task<Result<feed::Opening>> open(const feed::PageRequest& request, bool peek) override;
+  Task<Result<std::vector<bool>>> seen(const ReaderId& reader,
+                                       const std::shared_ptr<const feed::SeenView>& view,
+                                       const std::vector<ItemId>& items) override;
+  Task<Result<feed::Refilled>> swap(const feed::PageRequest& request, const feed::Refill& refill) override;
+  Task<Result<feed::Taken>> take(const feed::PageRequest& request) override;
+  Task<Result<feed::Taken>> refill(const feed::PageRequest& request, const feed::Page& kept) override;
+  void record(const ReaderId& reader, const std::vector<ItemId>& shown, UnixSeconds at) override;
+  void withdraw(const ReaderId& reader, const std::vector<ItemId>& withdrawn) override;
+  void engaged(const ReaderId& reader, const ItemId& item) override;
+
+ private:
+  Task<Result<feed::Taken>> take_or_refill(const feed::PageRequest& request, const feed::Page* kept);
+  std::size_t page_keys(const feed::PageRequest& request) const;
+  void append_page_keys(redis::Pipeline& out, const feed::PageRequest& request) const;
+  void append_page_arguments(redis::Pipeline& out, const feed::PageRequest& request) const;
+
+  redis::Redis& redis_;
+  redis::Deferred& deferred_;
+  const SeenFilter& filter_;
+  const FeedSettings feed_;
+  const Keys keys_;
+  const Clock clock_;
+};
+
+}  // namespace freshet::store
