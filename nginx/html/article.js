@@ -4,6 +4,7 @@
 const query = new URLSearchParams(location.search);
 const article = query.get("id") || "demo";
 const conf = { article };
+if (query.has("user")) conf.user = query.get("user");
 for (const name of ["first", "every"]) if (query.has(name)) conf[name] = Number(query.get(name));
 
 const title = document.getElementById("title");
