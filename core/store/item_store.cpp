@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/store/fields.h"
+#include "core/store/item_fields.h"
 #include "core/store/scripts.h"
 
 namespace freshet::store {
@@ -17,33 +18,15 @@ constexpr std::int64_t kHourSeconds = 3600;
 
 std::int64_t unix_s(UnixSeconds at) { return at.time_since_epoch().count(); }
 
-// A tag is an id and has no blanks.
-std::string join_tags(const std::vector<TagName>& tags) {
-  std::string out;
-  for (const TagName& tag : tags) {
-    if (!out.empty()) out += ' ';
-    out += tag.str();
-  }
-  return out;
-}
-
-std::vector<std::pair<std::string_view, std::string>> fields_of(const feed::Item& item) {
-  std::vector<std::pair<std::string_view, std::string>> out{
-      {"title", item.title},
-      {"published_at", std::to_string(unix_s(item.published_at))},
-      {"tags", join_tags(item.tags)},
-      {"hidden", item.hidden ? "1" : "0"}};
-  if (!item.text.empty()) out.emplace_back("text", item.text);
-  if (!item.author.empty()) out.emplace_back("author", item.author);
-  if (!item.url.empty()) out.emplace_back("url", item.url);
-  if (item.update_time) out.emplace_back("update_time", std::to_string(unix_s(*item.update_time)));
-  return out;
-}
-
 std::int64_t hour_of(std::string_view date) { return whole(date) / kHourSeconds; }
+
+Error stream_full() {
+  return Error{ErrorCode::kUnavailable, "stream_full", {}, "the recorder does not keep up"};
+}
 
 Error first_error(const redis::Replies& replies) {
   for (const redis::Reply& each : replies) {
+    if (each.error().starts_with("STREAM_FULL")) return stream_full();
     if (each.is_error()) return redis::classify(each.error());
   }
   return {};
@@ -55,8 +38,12 @@ bool any_error(const redis::Replies& replies) {
 
 }  // namespace
 
-RedisItemStore::RedisItemStore(redis::Redis& redis, const Settings& settings, Keys keys)
-    : redis_(redis), engagement_(settings.engagement), list_(settings.list), keys_(std::move(keys)) {}
+RedisItemStore::RedisItemStore(redis::Redis& redis, const Settings& settings, Keys keys, Tell tell)
+    : redis_(redis),
+      engagement_(settings.engagement),
+      list_(settings.list),
+      keys_(std::move(keys)),
+      stream_max_(tell == Tell::kRecorder ? settings.recorder.stream_max_len : kNoStream) {}
 
 Task<Result<void>> RedisItemStore::put(const feed::Item& item) {
   std::vector<Change> one;
@@ -103,13 +90,18 @@ Task<Result<void>> RedisItemStore::write(std::vector<Change> changes) {
 
 Task<Result<void>> RedisItemStore::read_old(std::vector<Change>& changes) {
   Pipeline command;
+  // Without hash tags the script looks itself, at the moment of the write.
+  const bool ask_stream = keys_.hash_tags() && stream_max_ != kNoStream;
   for (const Change& each : changes) {
     const std::string_view id = each.item->id.view();
     command.add("HMGET", keys_.item(id), "tags", "published_at").add("GET", keys_.first_ts(id));
   }
+  if (ask_stream) command.add("XLEN", keys_.stream());
   auto replies = co_await redis_.run(command);
   if (!replies) co_return tl::unexpected(replies.error());
   if (any_error(*replies)) co_return tl::unexpected(first_error(*replies));
+  if (ask_stream && replies->back().integer().value_or(0) >= stream_max_)
+    co_return tl::unexpected(stream_full());
   for (std::size_t i = 0; i < changes.size(); ++i) {
     const redis::Reply& item = (*replies)[2 * i];
     Change& change = changes[i];
@@ -141,40 +133,44 @@ Task<Result<std::vector<RedisItemStore::Change>>> RedisItemStore::write_once(std
   co_return again;
 }
 
-// The item and the lists lie in different slots. What must not be seen leaves the lists first, what may be
-// seen enters them last: a crash between the two never shows a hidden item, and the write that was not
-// acknowledged is done again by its caller.
+// The item, the lists and the stream lie in different slots. What must not be seen leaves the lists first,
+// what may be seen enters them last, and the recorder is told when the item is written: a crash in between
+// never shows a hidden item and never tells of what did not happen, and the write that was not acknowledged
+// is done again by its caller.
 Task<Result<std::vector<RedisItemStore::Change>>> RedisItemStore::write_with_tags(
     std::vector<Change>& changes) {
-  Pipeline dark;
+  Pipeline before;
   for (const Change& each : changes) {
-    if (each.dark()) append_index(dark, each, redis::Reply());
+    if (each.dark()) append_index(before, each, redis::Reply());
   }
-  if (!dark.empty()) {
-    auto replies = co_await redis_.run(dark);
-    if (!replies) co_return tl::unexpected(replies.error());
-    if (any_error(*replies)) co_return tl::unexpected(first_error(*replies));
-  }
+  if (auto ok = co_await run_all(before); !ok) co_return tl::unexpected(ok.error());
   Pipeline command;
   for (const Change& each : changes) append_put(command, each);
   auto placed = co_await redis_.run(command);
   if (!placed) co_return tl::unexpected(placed.error());
   if (any_error(*placed)) co_return tl::unexpected(first_error(*placed));
   std::vector<Change> again;
-  Pipeline lit;
+  Pipeline after;
   for (std::size_t i = 0; i < changes.size(); ++i) {
     const redis::Reply& reply = (*placed)[i];
-    if (reply.string().value_or("") == "RETRY")
+    if (reply.string().value_or("") == "RETRY") {
       again.push_back(Change{changes[i].item, changes[i].remove, {}, {}, {}});
-    else if (!changes[i].dark())
-      append_index(lit, changes[i], reply);
+      continue;
+    }
+    if (!changes[i].dark()) append_index(after, changes[i], reply);
+    if (stream_max_ != kNoStream)
+      after.add("XADD", keys_.stream(), "*", "op", kOpChanged, "id", changes[i].item->id.view());
   }
-  if (!lit.empty()) {
-    auto replies = co_await redis_.run(lit);
-    if (!replies) co_return tl::unexpected(replies.error());
-    if (any_error(*replies)) co_return tl::unexpected(first_error(*replies));
-  }
+  if (auto ok = co_await run_all(after); !ok) co_return tl::unexpected(ok.error());
   co_return again;
+}
+
+Task<Result<void>> RedisItemStore::run_all(const Pipeline& commands) {
+  if (commands.empty()) co_return Result<void>();
+  auto replies = co_await redis_.run(commands);
+  if (!replies) co_return tl::unexpected(replies.error());
+  if (any_error(*replies)) co_return tl::unexpected(first_error(*replies));
+  co_return Result<void>();
 }
 
 void RedisItemStore::append_place_keys(Pipeline& out, const Change& change) const {
@@ -194,8 +190,8 @@ void RedisItemStore::append_put(Pipeline& out, const Change& change) const {
   const feed::Item& item = *change.item;
   const std::string_view id = item.id.view();
   const auto fields = fields_of(item);
-  const std::size_t place_keys = keys_.hash_tags() ? 0 : 8 + change.gone.size() + item.tags.size();
-  out.script(scripts::kItemPut, 7 + place_keys, 15 + 2 * fields.size())
+  const std::size_t more_keys = keys_.hash_tags() ? 0 : 9 + change.gone.size() + item.tags.size();
+  out.script(scripts::kItemPut, 7 + more_keys, 16 + 2 * fields.size())
       .arg(keys_.item(id))
       .arg(keys_.first_ts(id))
       .arg(keys_.pv(id))
@@ -203,7 +199,10 @@ void RedisItemStore::append_put(Pipeline& out, const Change& change) const {
       .arg(keys_.dwell_sum(id))
       .arg(keys_.dwell_count(id))
       .arg(keys_.views(id));
-  if (!keys_.hash_tags()) append_place_keys(out, change);
+  if (!keys_.hash_tags()) {
+    out.arg(keys_.stream());
+    append_place_keys(out, change);
+  }
   out.arg(id).arg(change.old_tags).arg(change.old_date).arg(change.remove ? 1 : 0).arg(item.hidden ? 1 : 0);
   out.arg(unix_s(item.published_at))
       .arg(engagement_.pv_weight)
@@ -214,7 +213,8 @@ void RedisItemStore::append_put(Pipeline& out, const Change& change) const {
       .arg(engagement_.half_life.count())
       .arg(engagement_.counter_ttl.count())
       .arg(list_.max_members)
-      .arg(change.gone.size());
+      .arg(change.gone.size())
+      .arg(stream_max_);
   for (const auto& [name, value] : fields) out.arg(name).arg(value);
 }
 
@@ -232,26 +232,23 @@ void RedisItemStore::append_index(Pipeline& out, const Change& change, const red
 
 Task<Result<feed::Item>> RedisItemStore::get(const ItemId& id) {
   Pipeline command;
-  command.add("HMGET", keys_.item(id.view()), "published_at", "title", "text", "author", "url", "tags",
-              "update_time", "hidden");
+  append_item(command, keys_, id);
   auto reply = co_await redis::run_one(redis_, command);
   if (!reply) co_return tl::unexpected(reply.error());
-  const redis::Reply& fields = *reply;
-  const auto published = parse<std::int64_t>(text_at(fields, 0));
-  if (!published) co_return fail(ErrorCode::kNotFound, "unknown_item", "id");
-  feed::Item item;
-  item.id = id;
-  item.published_at = UnixSeconds{seconds{*published}};
-  item.title = std::string(text_at(fields, 1));
-  item.text = std::string(text_at(fields, 2));
-  item.author = std::string(text_at(fields, 3));
-  item.url = std::string(text_at(fields, 4));
-  for (const std::string_view tag : words(text_at(fields, 5)))
-    item.tags.push_back(TagName::trusted(std::string(tag)));
-  if (const auto updated = parse<std::int64_t>(text_at(fields, 6)))
-    item.update_time = UnixSeconds{seconds{*updated}};
-  item.hidden = text_at(fields, 7) == "1";
-  co_return item;
+  auto item = item_of(id, *reply);
+  if (!item) co_return fail(ErrorCode::kNotFound, "unknown_item", "id");
+  co_return std::move(*item);
+}
+
+void append_item(Pipeline& out, const Keys& keys, const ItemId& id) {
+  out.command(2 + kItemFields.size()).arg("HMGET").arg(keys.item(id.view()));
+  for (const std::string_view name : kItemFields) out.arg(name);
+}
+
+std::optional<feed::Item> item_of(const ItemId& id, const redis::Reply& fields) {
+  ItemValues values;
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = text_at(fields, i);
+  return item_of(id, values);
 }
 
 Task<Result<std::vector<feed::ItemCard>>> RedisItemStore::cards(const std::vector<ItemId>& ids) {
