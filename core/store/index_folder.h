@@ -1,0 +1,70 @@
+// The index's folder: which partitions there are, and who may write.
+//
+//   XAPIANDB               names the partitions; a Xapian stub file, replaced by rename
+//   {from}-{before}.{n}/   a Xapian database with the items published in [from, before), unix seconds; n is
+//                          new for every folder that is made
+//   lock                   empty; see IndexLock
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/time.h"
+
+namespace freshet::store {
+
+struct Partition {
+  UnixSeconds from, before;
+  std::uint64_t serial = 0;
+  std::string folder() const;
+  bool holds(UnixSeconds published) const { return from <= published && published < before; }
+  bool operator==(const Partition&) const = default;
+};
+
+// Throws std::system_error or std::filesystem::filesystem_error where it cannot read or write.
+class IndexFolder {
+ public:
+  explicit IndexFolder(std::filesystem::path path) : path_(std::move(path)) {}
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path lock_file() const { return path_ / "lock"; }
+  std::string path_of(const Partition& partition) const { return path_ / partition.folder(); }
+  // Oldest first, without overlaps. nullopt when there is no index.
+  std::optional<std::vector<Partition>> partitions() const;
+  // Replaces the list, durably. Readers see the old list or the new.
+  void publish(const std::vector<Partition>& partitions) const;
+  // Removes the folders of partitions that are not in `keep`.
+  void sweep(const std::vector<Partition>& keep) const;
+  // Greater than that of any folder.
+  std::uint64_t next_serial() const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+// Advisory locks on bytes of the folder's lock file; the kernel releases them with the process.
+class IndexLock {
+ public:
+  enum class Part : std::uint8_t {
+    kWriter,   // held by a SearchIndex as long as it lives
+    kRebuild,  // held by an IndexRebuild as long as it lives
+    kBatch,    // held from a writer's first change to its commit, and by an IndexRebuild
+  };
+  explicit IndexLock(const std::filesystem::path& file);  // throws std::system_error
+  IndexLock(const IndexLock&) = delete;
+  IndexLock& operator=(const IndexLock&) = delete;
+  ~IndexLock();
+
+  bool try_lock(Part part);
+  void wait(Part part);  // throws std::system_error
+  void unlock(Part part);
+  bool held_elsewhere(Part part) const;
+
+ private:
+  int fd_;
+};
+
+}  // namespace freshet::store
