@@ -245,3 +245,125 @@ TEST_CASE_METHOD(ItemFixture, "a thousand and more items are put in one call", "
   CHECK(command("SCARD", keys().tag("news")).integer().value_or(0) == 1203);
   CHECK(wait(items->get(ItemId::trusted("n1202"))));
 }
+
+// --- The recorder's stream
+
+namespace {
+
+using Entry = std::map<std::string, std::string>;
+
+template <bool kTags>
+struct Streamed : Placed<kTags> {
+  std::vector<Entry> entries() {
+    const auto reply = this->command("XRANGE", this->keys().stream(), "-", "+");
+    std::vector<Entry> out;
+    for (std::size_t i = 0; i < reply.size(); ++i) {
+      const auto entry = reply[i];
+      const auto fields = entry[1];
+      Entry one;
+      for (std::size_t k = 0; k + 1 < fields.size(); k += 2)
+        one.emplace(store::text_at(fields, k), store::text_at(fields, k + 1));
+      out.push_back(std::move(one));
+    }
+    return out;
+  }
+  std::vector<std::string> keys_now() {
+    auto out = this->all_keys();
+    std::sort(out.begin(), out.end());
+    return out;
+  }
+};
+using InOneSlot = Streamed<false>;
+using InTwoSlots = Streamed<true>;
+
+}  // namespace
+
+TEST_CASE_METHOD(InOneSlot, "every write of an item is in the stream, with all that the item has",
+                 "[items][stream]") {
+  auto one = news("a", now());
+  one.text = std::string("body\r\n\0with NUL", 15);
+  one.author = "作者";
+  one.url = "https://example.org/";
+  one.update_time = now() + seconds{60};
+  put(one);
+  put(news("a", now(), true));
+  remove("a");
+  const auto all = entries();
+  REQUIRE(all.size() == 3);
+  const auto date = std::to_string(one.published_at.time_since_epoch().count());
+  CHECK(all[0] == Entry{{"op", "put"},
+                        {"id", "a"},
+                        {"title", one.title},
+                        {"text", one.text},
+                        {"author", one.author},
+                        {"url", one.url},
+                        {"tags", "news"},
+                        {"hidden", "0"},
+                        {"published_at", date},
+                        {"update_time", std::to_string(one.update_time->time_since_epoch().count())}});
+  CHECK(all[1].at("hidden") == "1");
+  CHECK(all[1].count("text") == 0);
+  CHECK(all[2] == Entry{{"op", "delete"}, {"id", "a"}});
+}
+
+TEST_CASE_METHOD(InTwoSlots, "with hash tags the stream names the items that changed", "[items][stream]") {
+  put(news("a", now()));
+  put(news("b", now(), true));
+  remove("a");
+  CHECK(entries() == std::vector<Entry>{{{"op", "changed"}, {"id", "a"}},
+                                        {{"op", "changed"}, {"id", "b"}},
+                                        {{"op", "changed"}, {"id", "a"}}});
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(Streamed, "when the stream is full a write is refused and changes nothing",
+                              "[items][stream]", ((bool kTags), kTags), false, true) {
+  auto& f = *this;
+  f.put(f.news("a", f.now()));
+  f.settings.recorder.stream_max_len = 2;
+  f.open();
+  f.put(f.news("b", f.now()));
+  const auto before = f.keys_now();
+  const auto old = *wait(f.items->get(ItemId::trusted("a")));
+  auto changed = old;
+  changed.title = "Another";
+  changed.tags = {TagName::trusted("sport")};
+  for (const auto& outcome :
+       {wait(f.items->put(changed)), wait(f.items->put_many({changed, f.news("c", f.now())})),
+        wait(f.items->remove(ItemId::trusted("a")))}) {
+    REQUIRE_FALSE(outcome);
+    CHECK(outcome.error().code == ErrorCode::kUnavailable);
+    CHECK(outcome.error().reason == "stream_full");
+  }
+  CHECK(f.keys_now() == before);
+  CHECK(wait(f.items->get(ItemId::trusted("a")))->title == old.title);
+  CHECK(f.entries().size() == 2);
+  // The recorder has caught up.
+  f.command("XTRIM", f.keys().stream(), "MAXLEN", 1);
+  f.put(changed);
+  CHECK(wait(f.items->get(ItemId::trusted("a")))->title == "Another");
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(Streamed, "items that the recorder has already are put without the stream",
+                              "[items][stream]", ((bool kTags), kTags), false, true) {
+  auto& f = *this;
+  f.settings.recorder.stream_max_len = 1;
+  f.command("XADD", f.keys().stream(), "*", "op", "delete", "id", "x");
+  store::RedisItemStore silent(f.redis, f.settings, f.keys(), store::RedisItemStore::Tell::kNobody);
+  REQUIRE(wait(silent.put_many({f.news("a", f.now()), f.news("b", f.now(), true)})));
+  REQUIRE(wait(silent.remove(ItemId::trusted("b"))));
+  CHECK(f.entries().size() == 1);
+  CHECK(wait(f.items->get(ItemId::trusted("a"))));
+}
+
+TEST_CASE_METHOD(InOneSlot, "a write that is refused for its script's race leaves no entry",
+                 "[items][stream]") {
+  // The second item of the batch was read before the first was written: the script says RETRY once.
+  auto first = news("a", now());
+  auto second = item("a", now() - seconds{86400});
+  second.tags = {TagName::trusted("sport")};
+  REQUIRE(wait(items->put_many({first, second})));
+  const auto all = entries();
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].at("tags") == "news");
+  CHECK(all[1].at("tags") == "sport");
+}
