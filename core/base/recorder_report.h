@@ -41,6 +41,7 @@ struct RecorderReport {
   std::atomic<RecorderReason> reason{RecorderReason::kNone};
   std::atomic<std::int64_t> waiting_since{0};  // unix seconds; 0: it does not wait
   std::atomic<std::uint64_t> entries{0};       // of the stream, committed and acknowledged
+  std::atomic<std::uint64_t> malformed{0};     // of these; left out, with a line in the log
   std::atomic<std::int64_t> items{0};          // in the database
   std::atomic<std::int64_t> last_commit{0};    // unix seconds; 0: none yet
   std::atomic<std::uint64_t> lag_entries{0};   // in the stream, not yet acknowledged

@@ -18,13 +18,13 @@ constexpr std::array kMigrations{// 1: items
 CREATE TABLE items (
   key INTEGER PRIMARY KEY,
   id TEXT NOT NULL UNIQUE,
-  title TEXT NOT NULL,
-  text TEXT NOT NULL,
-  author TEXT NOT NULL,
-  url TEXT NOT NULL,
   published_at INTEGER NOT NULL,  -- unix seconds, as is update_time
   update_time INTEGER,
-  hidden INTEGER NOT NULL
+  hidden INTEGER NOT NULL,
+  title TEXT NOT NULL,
+  author TEXT NOT NULL,
+  url TEXT NOT NULL,
+  text TEXT NOT NULL  -- last: what is long is not read when only the others are
 ) STRICT;
 CREATE TABLE item_tags (
   item INTEGER NOT NULL REFERENCES items (key) ON DELETE CASCADE,

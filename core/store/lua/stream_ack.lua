@@ -4,7 +4,9 @@
 -- KEYS 1 recorder:stream
 -- ARGV 1 the group  2… ids of entries
 -- Returns {entries left, age of the oldest in ms (0 without), entries pending}; the error NOGROUP when the stream or the group is gone.
-if #ARGV > 1 then redis.call('XACK', KEYS[1], unpack(ARGV)) end
+for from = 2, #ARGV, 1000 do  -- unpack() has its limits
+  redis.call('XACK', KEYS[1], ARGV[1], unpack(ARGV, from, math.min(from + 999, #ARGV)))
+end
 local groups = redis.pcall('XINFO', 'GROUPS', KEYS[1])
 local group
 for _, fields in ipairs(groups.err and {} or groups) do

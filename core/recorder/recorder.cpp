@@ -1,0 +1,232 @@
+#include "core/recorder/recorder.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <string_view>
+#include <thread>
+
+#include "core/base/log.h"
+#include "core/base/time.h"
+#include "core/recorder/stream.h"
+#include "core/store/database.h"
+#include "core/store/search_index.h"
+
+namespace freshet::recorder {
+namespace {
+
+constexpr milliseconds kFirstWait{100};
+constexpr milliseconds kLongestWait{2000};
+constexpr milliseconds kGlance{20};  // how often a wait looks whether it shall stop
+
+struct ReasonRow {
+  std::string_view prefix;  // of Error::reason; the first row that fits
+  RecorderReason reason;
+};
+constexpr std::array kReasons{ReasonRow{"disk_full", RecorderReason::kDatabaseFull},
+                              ReasonRow{"database_readonly", RecorderReason::kDatabaseReadOnly},
+                              ReasonRow{"database_locked", RecorderReason::kDatabaseLocked},
+                              ReasonRow{"index_locked", RecorderReason::kIndexLocked},
+                              ReasonRow{"index", RecorderReason::kIndexError},
+                              ReasonRow{"bad_stemmer", RecorderReason::kIndexError},
+                              ReasonRow{"redis", RecorderReason::kRedisAway},
+                              ReasonRow{"", RecorderReason::kDatabaseError}};
+
+RecorderReason reason_of(const Error& error) {
+  const auto row = std::find_if(kReasons.begin(), kReasons.end(),
+                                [&](const ReasonRow& each) { return error.reason.starts_with(each.prefix); });
+  return row->reason;
+}
+
+std::int64_t unix_now() { return wall_now().time_since_epoch().count(); }
+
+}  // namespace
+
+struct Recorder::State {
+  State(const Settings& s, redis::Endpoint endpoint, RecorderReport& r)
+      : settings(s), report(r), stream(settings, std::move(endpoint)) {}
+
+  Result<void> turn();
+  Result<void> open_files();
+  Result<void> open_database();
+  Result<void> apply(Batch& batch);
+  Result<void> write_database(const Batch& batch);
+  Result<void> write_index(const Batch& batch);
+  Result<void> settle(const Batch& batch);
+  Result<void> compare();
+  void failed(const Error& error);
+  void went_well();
+
+  const Settings settings;
+  RecorderReport& report;
+  Stream stream;
+  bool joined = false;
+  bool compared = false;  // with each other, Redis, database and index, since they were opened
+  std::unique_ptr<store::Database> database;
+  std::unique_ptr<store::SearchIndex> index;
+};
+
+Recorder::Recorder(const Settings& settings, redis::Endpoint endpoint, RecorderReport& report)
+    : state_(std::make_unique<State>(settings, std::move(endpoint), report)) {}
+Recorder::~Recorder() = default;
+
+int Recorder::run(const std::atomic<bool>& stop) {
+  milliseconds wait = kFirstWait;
+  while (!stop.load()) {
+    const auto outcome = state_->turn();
+    if (outcome) {
+      state_->went_well();
+      wait = kFirstWait;
+      continue;
+    }
+    state_->failed(outcome.error());
+    const auto until = std::chrono::steady_clock::now() + wait;
+    while (!stop.load() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(kGlance);
+    wait = std::min(2 * wait, kLongestWait);
+  }
+  return 0;
+}
+
+// --- One batch
+
+// After a failure everything that is pending comes again before anything new.
+Result<void> Recorder::State::turn() {
+  if (!joined) {
+    if (auto ok = stream.join(); !ok) return ok;
+    joined = true;
+    compared = false;
+  }
+  if (auto ok = open_files(); !ok) return ok;
+  auto batch = stream.done() ? stream.read() : stream.claim();
+  if (!batch) return tl::unexpected(batch.error());
+  if (!batch->empty()) {
+    if (auto ok = apply(*batch); !ok) return ok;
+  }
+  if (auto ok = settle(*batch); !ok) return ok;
+  return stream.done() && !compared ? compare() : Result<void>();
+}
+
+Result<void> Recorder::State::open_files() {
+  if (database && database->replaced()) {
+    log::error("database_replaced",
+               {{"path", settings.recorder.database}, {"items_before", std::to_string(database->count())}});
+    database.reset();
+  }
+  if (!database) {
+    if (auto ok = open_database(); !ok) return ok;
+  }
+  if (!index) {
+    auto opened = store::SearchIndex::open(settings.search);
+    if (!opened) return tl::unexpected(opened.error());
+    index = std::move(*opened);
+    compared = false;
+  }
+  return {};
+}
+
+Result<void> Recorder::State::open_database() {
+  auto opened = store::Database::open(settings.recorder.database, store::Database::Mode::kWrite);
+  if (!opened) return tl::unexpected(opened.error());
+  database = std::move(*opened);
+  report.items.store(database->count());
+  compared = false;
+  return {};
+}
+
+Result<void> Recorder::State::apply(Batch& batch) {
+  if (auto ok = stream.look_up(batch); !ok) return ok;
+  if (auto ok = write_database(batch); !ok) {
+    database->rollback();
+    return ok;
+  }
+  if (auto ok = write_index(batch); !ok) {
+    index->rollback();
+    return ok;
+  }
+  // Looked at last: what was written into a file that is gone shall not be acknowledged.
+  if (database->replaced()) return fail(ErrorCode::kUnavailable, "database_absent", {}, "gone while written");
+  report.last_commit.store(unix_now());
+  report.items.store(database->count());
+  return {};
+}
+
+Result<void> Recorder::State::write_database(const Batch& batch) {
+  if (auto ok = database->begin(); !ok) return ok;
+  for (const Change& each : batch.changes) {
+    auto ok =
+        each.kind == Change::Kind::kPut ? database->put_item(each.item) : database->remove_item(each.item.id);
+    if (!ok) return ok;
+  }
+  if (auto ok = database->put_last_entry(batch.entries.back()); !ok) return ok;
+  return database->commit();
+}
+
+Result<void> Recorder::State::write_index(const Batch& batch) {
+  for (const Change& each : batch.changes) {
+    auto ok = each.kind == Change::Kind::kPut ? index->put(each.item) : index->remove(each.item.id);
+    if (!ok) return ok;
+  }
+  return index->commit();
+}
+
+// Acknowledges, and says how far behind we are.
+Result<void> Recorder::State::settle(const Batch& batch) {
+  const auto backlog = stream.acknowledge(batch);
+  if (!backlog) return tl::unexpected(backlog.error());
+  report.entries.fetch_add(batch.entries.size());
+  report.malformed.fetch_add(batch.malformed);
+  report.lag_entries.store(backlog->entries);
+  report.lag_age_ms.store(backlog->oldest_ms);
+  // Pending although ours are done: another consumer was given them.
+  if (backlog->pending > 0 && stream.done()) stream.restart();
+  return {};
+}
+
+// What has been lost by others is not repaired here, but said.
+Result<void> Recorder::State::compare() {
+  const auto shown = database->count_shown();
+  if (!shown) return tl::unexpected(shown.error());
+  if (static_cast<std::uint64_t>(*shown) != index->documents())
+    log::warning("index_differs", {{"items", std::to_string(*shown)},
+                                   {"documents", std::to_string(index->documents())},
+                                   {"cure", "freshetctl reindex"}});
+  const auto last = database->last_entry();
+  if (!last) return tl::unexpected(last.error());
+  const auto generated = stream.last_generated();
+  if (!generated) return tl::unexpected(generated.error());
+  if (below(*generated, *last))
+    log::warning(
+        "redis_lost_items",
+        {{"recorded_up_to", *last}, {"stream_at", *generated}, {"cure", "freshetctl rebuild-redis"}});
+  compared = true;
+  return {};
+}
+
+// --- When something is away
+
+void Recorder::State::failed(const Error& error) {
+  const RecorderReason reason = reason_of(error);
+  stream.restart();
+  if (reason == RecorderReason::kRedisAway)
+    joined = false;
+  else if (reason != RecorderReason::kIndexError && reason != RecorderReason::kIndexLocked)
+    database.reset();  // what failed may have failed for good on this descriptor
+  if (report.state.load() != RecorderState::kWaiting) report.waiting_since.store(unix_now());
+  if (report.state.exchange(RecorderState::kWaiting) != RecorderState::kWaiting ||
+      report.reason.load() != reason)
+    log::warning("recorder_waits", {{"for", std::string(error.reason)}, {"why", error.detail}});
+  report.reason.store(reason);
+  if (joined) (void)settle(Batch());  // only for the report
+}
+
+void Recorder::State::went_well() {
+  const RecorderState before = report.state.load();
+  if (before == RecorderState::kRunning) return;
+  report.reason.store(RecorderReason::kNone);
+  report.waiting_since.store(0);
+  report.state.store(RecorderState::kRunning);
+  log::notice(before == RecorderState::kWaiting ? "recorder_resumes" : "recorder_runs",
+              {{"items", std::to_string(report.items.load())}});
+}
+
+}  // namespace freshet::recorder

@@ -1,0 +1,131 @@
+#include "core/recorder/stream.h"
+
+#include <utility>
+
+#include "core/store/fields.h"
+#include "core/store/item_store.h"
+#include "core/store/scripts.h"
+
+namespace freshet::recorder {
+namespace {
+
+using redis::Pipeline;
+using redis::Reply;
+using store::text_at;
+
+constexpr std::string_view kGroup = "recorder";
+// Fixed: a recorder that starts again is the consumer that it was.
+constexpr std::string_view kConsumer = "recorder";
+
+std::pair<std::uint64_t, std::uint64_t> parts_of(std::string_view entry) {
+  const std::size_t dash = std::min(entry.find('-'), entry.size());
+  const std::string_view sequence = dash < entry.size() ? entry.substr(dash + 1) : std::string_view();
+  return {store::parse_or_zero<std::uint64_t>(entry.substr(0, dash)),
+          store::parse_or_zero<std::uint64_t>(sequence)};
+}
+
+}  // namespace
+
+bool below(std::string_view a, std::string_view b) { return parts_of(a) < parts_of(b); }
+
+Stream::Stream(const Settings& settings, redis::Endpoint endpoint)
+    : redis_(std::move(endpoint), kTimeout, store::kAllScripts),
+      keys_(settings.redis.key_prefix, settings.redis.hash_tags),
+      count_(settings.recorder.batch) {}
+
+Result<Reply> Stream::call(const Pipeline& command) {
+  auto replies = redis_.call(command);
+  if (!replies) return tl::unexpected(replies.error());
+  Reply reply = std::move(replies->front());
+  if (reply.error().starts_with("NOGROUP"))
+    return fail(ErrorCode::kUnavailable, "redis_no_group", {}, std::string(reply.error()));
+  if (reply.is_error()) return tl::unexpected(redis::classify(reply.error()));
+  return reply;
+}
+
+Result<void> Stream::join() {
+  Pipeline command;
+  command.add("XGROUP", "CREATE", keys_.stream(), kGroup, "0", "MKSTREAM");
+  const auto reply = redis_.call(command);
+  if (!reply) return tl::unexpected(reply.error());
+  const std::string_view error = reply->front().error();
+  if (!error.empty() && !error.starts_with("BUSYGROUP")) return tl::unexpected(redis::classify(error));
+  restart();
+  return {};
+}
+
+Result<Batch> Stream::claim() {
+  Pipeline command;
+  command.add("XAUTOCLAIM", keys_.stream(), kGroup, kConsumer, 0, cursor_, "COUNT", count_);
+  const auto reply = call(command);
+  if (!reply) return tl::unexpected(reply.error());
+  cursor_ = std::string(text_at(*reply, 0));
+  claimed_ = cursor_ == kStart;
+  return read_batch((*reply)[1]);
+}
+
+Result<Batch> Stream::read() {
+  Pipeline command;
+  command.add("XREADGROUP", "GROUP", kGroup, kConsumer, "COUNT", count_, "BLOCK", kBlock.count(), "STREAMS",
+              keys_.stream(), ">");
+  const auto reply = call(command);
+  if (!reply) return tl::unexpected(reply.error());
+  if (reply->size() == 0) return Batch();
+  return read_batch((*reply)[0][1]);
+}
+
+Result<Backlog> Stream::acknowledge(const Batch& batch) {
+  Pipeline command;
+  command.script(store::scripts::kStreamAck, 1, 1 + batch.entries.size()).arg(keys_.stream()).arg(kGroup);
+  for (const std::string& entry : batch.entries) command.arg(entry);
+  const auto reply = call(command);
+  if (!reply) return tl::unexpected(reply.error());
+  Backlog out;
+  out.entries = static_cast<std::uint64_t>((*reply)[0].integer().value_or(0));
+  out.oldest_ms = (*reply)[1].integer().value_or(0);
+  out.pending = static_cast<std::uint64_t>((*reply)[2].integer().value_or(0));
+  return out;
+}
+
+Result<void> Stream::look_up(Batch& batch) {
+  Pipeline command;
+  for (const Change& each : batch.changes) {
+    if (each.kind != Change::Kind::kLook) continue;
+    store::append_item(command, keys_, each.item.id);
+    command.add("HGET", keys_.item(each.item.id.view()), "deleted");
+  }
+  if (command.empty()) return {};
+  const auto replies = redis_.call(command);
+  if (!replies) return tl::unexpected(replies.error());
+  for (const Reply& each : *replies) {
+    if (each.is_error()) return tl::unexpected(redis::classify(each.error()));
+  }
+  std::vector<Change> known;
+  auto reply = replies->begin();
+  for (Change& each : batch.changes) {
+    if (each.kind == Change::Kind::kLook) {
+      auto item = store::item_of(each.item.id, *reply++);
+      const bool deleted = reply++->string().value_or("") == "1";
+      // No item and not deleted: the hash was lost, and that is no reason to lose what we have.
+      if (!item && !deleted) continue;
+      each.kind = item ? Change::Kind::kPut : Change::Kind::kRemove;
+      if (item) each.item = std::move(*item);
+    }
+    known.push_back(std::move(each));
+  }
+  batch.changes = std::move(known);
+  return {};
+}
+
+Result<std::string> Stream::last_generated() {
+  Pipeline command;
+  command.add("XINFO", "STREAM", keys_.stream());
+  const auto reply = call(command);
+  if (!reply) return tl::unexpected(reply.error());
+  for (std::size_t i = 0; i + 1 < reply->size(); i += 2) {
+    if (text_at(*reply, i) == "last-generated-id") return std::string(text_at(*reply, i + 1));
+  }
+  return std::string(kStart);
+}
+
+}  // namespace freshet::recorder

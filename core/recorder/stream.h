@@ -1,0 +1,65 @@
+// The recorder's side of the stream: its consumer group, what is pending, what is new, and the end of what is
+// done. Blocking; every call 1 RTT unless it says otherwise.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/async/sync_redis.h"
+#include "core/base/settings.h"
+#include "core/recorder/batch.h"
+#include "core/store/keys.h"
+
+namespace freshet::recorder {
+
+struct Backlog {
+  std::uint64_t entries = 0;   // in the stream: not yet acknowledged
+  std::int64_t oldest_ms = 0;  // their oldest's age
+  std::uint64_t pending = 0;   // of these, handed to a consumer
+};
+
+// Errors of every call: Redis' own; kUnavailable "redis_no_group" when stream or group are gone (FLUSHALL,
+// another Redis): join() again.
+class Stream {
+ public:
+  Stream(const Settings& settings, redis::Endpoint endpoint);
+
+  // Creates stream and group where they are absent; all that is in the stream then is new to the group.
+  Result<void> join();
+  // The next of what any consumer was given and did not acknowledge, taken over in order of the entries,
+  // which is the order of the writes; from the lowest after restart(). Nothing more: done() is true.
+  Result<Batch> claim();
+  void restart() {
+    cursor_ = kStart;
+    claimed_ = false;
+  }
+  bool done() const { return claimed_; }
+  // What no consumer was given yet. Waits for kBlock, and returns as soon as there is one.
+  Result<Batch> read();
+  // After everything in the batch is done, also with none. Cuts the stream behind the lowest that is pending.
+  Result<Backlog> acknowledge(const Batch& batch);
+  // Replaces each kLook by what the item's hash says; where it says nothing, leaves the change out. No round
+  // trip without them.
+  Result<void> look_up(Batch& batch);
+  // The highest id the stream ever gave.
+  Result<std::string> last_generated();
+
+ private:
+  static constexpr milliseconds kBlock{300};
+  // With kBlock less than a second, so that stopping takes no longer even when Redis hangs.
+  static constexpr milliseconds kTimeout{800};
+  static constexpr const char* kStart = "0-0";
+
+  Result<redis::Reply> call(const redis::Pipeline& command);
+
+  redis::SyncRedis redis_;
+  const store::Keys keys_;
+  const int count_;
+  std::string cursor_ = kStart;
+  bool claimed_ = false;
+};
+
+// Whether entry id `a` is below `b`: both "ms-sequence".
+bool below(std::string_view a, std::string_view b);
+
+}  // namespace freshet::recorder
