@@ -11,6 +11,7 @@
 #include "fcgi/process/child.h"
 #include "fcgi/process/daemonize.h"
 #include "fcgi/process/master.h"
+#include "fcgi/recorder.h"
 #include "fcgi/worker.h"
 
 namespace {
@@ -53,6 +54,9 @@ int run(const Options& options) {
     master.on_started = std::move(*started);
   }
   Scoreboard board(scoreboard_slots(loaded->settings));
+  master.recorder = [&](const Settings& settings) {
+    return run_recorder(settings, state.prepared, board.recorder_report());
+  };
   return run_master(
       std::move(loaded->settings), board, [&] { return load(options, state); },
       [&](WorkerContext& context) { return run_worker(context, state.prepared); }, master);

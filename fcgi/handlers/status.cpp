@@ -110,6 +110,7 @@ Rows recorder_rows(Scoreboard& board) {
           {"recorder pid", std::int64_t{process.pid.load()}},
           {"recorder respawns", number(process.respawns.load())},
           {"recorder entries", number(report.entries.load())},
+          {"recorder malformed", number(report.malformed.load())},
           {"recorder items", report.items.load()},
           {"recorder last commit", report.last_commit.load()},
           {"recorder lag entries", number(report.lag_entries.load())},

@@ -1,0 +1,66 @@
+#include "fcgi/recorder.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <atomic>
+#include <thread>
+
+#include "core/base/log.h"
+#include "core/recorder/recorder.h"
+#include "fcgi/process/child.h"
+
+namespace freshet {
+namespace {
+
+// The work blocks, so signals have a thread of their own. REQUIRES: made before other threads, which inherit
+// the mask.
+class SignalThread {
+ public:
+  SignalThread() {
+    sigemptyset(&signals_);
+    for (const int signal : {SIGTERM, SIGINT, SIGQUIT, SIGUSR1}) sigaddset(&signals_, signal);
+    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+    thread_ = std::thread([this] { obey(); });
+  }
+  SignalThread(const SignalThread&) = delete;
+  SignalThread& operator=(const SignalThread&) = delete;
+  ~SignalThread() {
+    pthread_kill(thread_.native_handle(), SIGTERM);
+    thread_.join();
+  }
+  const std::atomic<bool>& stop() const { return stop_; }
+
+ private:
+  void obey() {
+    while (!stop_.load()) {
+      int signal = 0;
+      if (sigwait(&signals_, &signal) != 0) continue;
+      if (signal == SIGUSR1)
+        log::reopen();
+      else
+        stop_.store(true);
+    }
+  }
+
+  sigset_t signals_{};
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace
+
+int run_recorder(const Settings& settings, const Prepared& prepared, RecorderReport& report) {
+  const auto endpoint = redis_endpoint(settings.redis, prepared);
+  if (!endpoint) {
+    log::error("bad_redis_url", {{"error", endpoint.error().detail}});
+    return kExitConfig;
+  }
+  report.state.store(RecorderState::kStarting);
+  report.reason.store(RecorderReason::kNone);
+  const SignalThread signals;
+  recorder::Recorder recorder(settings, *endpoint, report);
+  return recorder.run(signals.stop());
+}
+
+}  // namespace freshet

@@ -1,0 +1,14 @@
+// The recorder's process, put together: its signals and core/recorder, which does the work.
+#pragma once
+
+#include "core/base/recorder_report.h"
+#include "core/base/settings.h"
+#include "fcgi/prepare.h"
+
+namespace freshet {
+
+// Runs in the child until TERM, INT or QUIT comes, which end it after the entries in hand; USR1 reopens the
+// log. Returns the exit status.
+int run_recorder(const Settings& settings, const Prepared& prepared, RecorderReport& report);
+
+}  // namespace freshet
