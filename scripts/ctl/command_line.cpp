@@ -8,6 +8,8 @@
 
 #include "scripts/ctl/check.h"
 #include "scripts/ctl/import.h"
+#include "scripts/ctl/rebuild_redis.h"
+#include "scripts/ctl/reindex.h"
 #include "scripts/ctl/replay.h"
 #include "scripts/ctl/status.h"
 
@@ -108,6 +110,21 @@ Run rebuild_command(CLI::App&) {
   return [](const Target& target) { return run_rebuild_rank(target); };
 }
 
+Run reindex_command(CLI::App& app) {
+  auto options = std::make_shared<ReindexOptions>();
+  app.add_flag("-q,--quiet", options->quiet, "no progress");
+  app.footer("Serving goes on, with the old index until the new one takes its place.");
+  return [options](const Target& target) { return run_reindex(*options, target); };
+}
+
+Run rebuild_redis_command(CLI::App& app) {
+  auto options = std::make_shared<RebuildRedisOptions>();
+  app.add_flag("--force", options->force, "also when Redis has items: the database's replace them");
+  app.add_flag("-q,--quiet", options->quiet, "no progress");
+  app.footer("Items only: what was counted of them is lost with Redis.");
+  return [options](const Target& target) { return run_rebuild_redis(*options, target); };
+}
+
 Run status_command(CLI::App& app) {
   auto options = std::make_shared<StatusOptions>();
   app.add_flag("--json", options->json, "the pool's own JSON");
@@ -127,6 +144,9 @@ constexpr std::array kCommands{
     Command{"check", "Verify what must hold in a running instance's Redis", check_command},
     Command{"rebuild-rank", "Make hot:rank anew from the counters, after a change of half-life or weights",
             rebuild_command},
+    Command{"reindex", "Make the search index anew from the database", reindex_command},
+    Command{"rebuild-redis", "Give a Redis that lost its items them back from the database",
+            rebuild_redis_command},
     Command{"status", "What the pool says of itself, and the length of its listen queue", status_command},
 };
 

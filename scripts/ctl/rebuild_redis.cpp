@@ -1,0 +1,128 @@
+#include "scripts/ctl/rebuild_redis.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <vector>
+
+#include "core/store/item_store.h"
+#include "core/store/scripts.h"
+#include "scripts/ctl/owner.h"
+#include "scripts/ctl/progress.h"
+
+namespace freshet::ctl {
+namespace {
+
+constexpr std::size_t kBatch = 500;
+
+class Refill {
+ public:
+  Refill(redis::SyncRedis& redis, const Settings& settings, const RebuildRedisOptions& options,
+         std::int64_t total)
+      : redis_(redis),
+        keys_(settings.redis.key_prefix, settings.redis.hash_tags),
+        items_(redis, settings, keys_, store::RedisItemStore::Tell::kNobody),
+        force_(options.force),
+        total_(total),
+        line_(stderr, options.quiet) {}
+
+  // Nothing is known of any item, neither visible nor hidden nor deleted lately.
+  Result<bool> nothing_there() {
+    redis::Pipeline ask;
+    ask.add("ZCARD", keys_.published()).add("ZCARD", keys_.hidden());
+    auto replies = redis_.call(ask);
+    if (!replies) return tl::unexpected(replies.error());
+    for (const redis::Reply& reply : *replies) {
+      const auto members = reply.integer();
+      if (!members) return tl::unexpected(members.error());
+      if (*members > 0) return false;
+    }
+    return true;
+  }
+
+  Result<void> add(const feed::Item& item) {
+    batch_.push_back(item);
+    return batch_.size() < kBatch ? Result<void>() : flush();
+  }
+
+  Result<void> flush() {
+    read_ += static_cast<std::int64_t>(batch_.size());
+    if (!force_) {
+      if (auto ok = leave_out_known(); !ok) return ok;
+    }
+    if (auto put = redis::wait(items_.put_many(batch_)); !put) return put;
+    written_ += static_cast<std::int64_t>(batch_.size());
+    batch_.clear();
+    line_.show({read_, total_, ProgressLine::Clock::now() - began_, {}});
+    return {};
+  }
+
+  std::int64_t written() const { return written_; }
+
+ private:
+  // What came or went through the service since is newer than the database.
+  Result<void> leave_out_known() {
+    redis::Pipeline ask;
+    for (const feed::Item& item : batch_) {
+      ask.add("HEXISTS", keys_.item(item.id.view()), "published_at");
+      ask.add("ZSCORE", keys_.hidden(), item.id.view());
+    }
+    if (ask.empty()) return {};
+    auto replies = redis_.call(ask);
+    if (!replies) return tl::unexpected(replies.error());
+    std::vector<feed::Item> unknown;
+    for (std::size_t i = 0; i < batch_.size(); ++i) {
+      const bool known = (*replies)[2 * i].integer() == 1 || !(*replies)[2 * i + 1].is_nil();
+      if (!known) unknown.push_back(std::move(batch_[i]));
+    }
+    batch_ = std::move(unknown);
+    return {};
+  }
+
+  redis::SyncRedis& redis_;
+  const store::Keys keys_;
+  store::RedisItemStore items_;
+  const bool force_;
+  const std::int64_t total_;
+  ProgressLine line_;
+  const ProgressLine::Clock::time_point began_ = ProgressLine::Clock::now();
+  std::vector<feed::Item> batch_;
+  std::int64_t read_ = 0, written_ = 0;
+};
+
+}  // namespace
+
+Result<std::int64_t> rebuild_redis(redis::SyncRedis& redis, store::Database& database,
+                                   const Settings& settings, const RebuildRedisOptions& options) {
+  Refill refill(redis, settings, options, database.count());
+  if (!options.force) {
+    const auto nothing = refill.nothing_there();
+    if (!nothing) return tl::unexpected(nothing.error());
+    if (!*nothing)
+      return fail(ErrorCode::kConflict, "has_items", {},
+                  "Redis has items; --force replaces them by the database's");
+  }
+  auto read = database.for_each_item([&](const feed::Item& item) { return refill.add(item); });
+  if (read) read = refill.flush();
+  if (!read) return tl::unexpected(read.error());
+  return refill.written();
+}
+
+Result<int> run_rebuild_redis(const RebuildRedisOptions& options, const Target& target) {
+  const auto settings = settings_of(target);
+  if (!settings) return tl::unexpected(settings.error());
+  const auto endpoint = redis_endpoint(target, *settings);
+  if (!endpoint) return tl::unexpected(endpoint.error());
+  if (auto ok = become_owner_of(settings->recorder.database); !ok) return tl::unexpected(ok.error());
+  auto database = store::Database::open(settings->recorder.database, store::Database::Mode::kRead);
+  if (!database) return tl::unexpected(database.error());
+  redis::SyncRedis redis(*endpoint, kRedisTimeout, store::kAllScripts);
+  const auto began = ProgressLine::Clock::now();
+  const auto written = rebuild_redis(redis, **database, *settings, options);
+  if (!written) return tl::unexpected(written.error());
+  fmt::print("wrote {} items to Redis in {}\n", grouped(*written),
+             in_words(ProgressLine::Clock::now() - began));
+  return 0;
+}
+
+}  // namespace freshet::ctl
