@@ -152,9 +152,9 @@ void SeenBlocks::append_add(redis::Pipeline& out, const ReaderId& reader, const 
                             UnixSeconds at) const {
   if (items.empty()) return;
   const Day day = day_of(at);
-  if (announced_ < day) {
+  if (layouts_.try_emplace(day, layout_).second) {
     append_layout(out, day);
-    announced_ = day;
+    layouts_.erase(layouts_.begin(), layouts_.lower_bound(day - days(kSeenDays)));
   }
   const std::uint64_t reader_hash = rank::reader_hash(reader);
   const int width = layout_of(day).width;

@@ -32,10 +32,9 @@ class SeenBlocks final : public SeenFilter {
 
   const rank::SeenLayout layout_;  // of days that begin now
   const Keys keys_;
-  // What is known of the server, no state of its own: layouts of days that were there at the start, and the
-  // last day whose layout this process has written down.
+  // What is known of the server, no state of its own: layouts of days that were there at the start, and of
+  // those that this process has written down since.
   mutable std::map<Day, rank::SeenLayout> layouts_;
-  mutable Day announced_{};
 };
 
 }  // namespace freshet::store
