@@ -27,27 +27,36 @@ constexpr std::array kCodes{
     CodeRow{SQLITE_CANTOPEN, ErrorCode::kUnavailable, "database_absent"},
 };
 
-// SQLite says SQLITE_FULL for ENOSPC in a write to the database and SQLITE_IOERR for most others like it.
+// What the system said last about one of the connection's files. sqlite3_system_errno() does not know it for
+// what failed in COMMIT.
+int last_errno(sqlite3* db, int which_file) {
+  sqlite3_file* file = nullptr;
+  int out = 0;
+  if (sqlite3_file_control(db, "main", which_file, static_cast<void*>(&file)) != SQLITE_OK ||
+      file == nullptr || file->pMethods == nullptr)
+    return 0;
+  file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO, &out);
+  return out;
+}
+
+// SQLite says SQLITE_FULL for ENOSPC in a write, and SQLITE_IOERR or SQLITE_CANTOPEN for its like.
 int meaning(sqlite3* db, int code) {
   const int primary = code & 0xFF;
   if (db == nullptr || (primary != SQLITE_IOERR && primary != SQLITE_CANTOPEN)) return primary;
-  switch (sqlite3_system_errno(db)) {
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-      return SQLITE_FULL;
-    case EROFS:
-      return SQLITE_READONLY;
-    default:
-      return primary;
+  for (const int said : {sqlite3_system_errno(db), last_errno(db, SQLITE_FCNTL_FILE_POINTER),
+                         last_errno(db, SQLITE_FCNTL_JOURNAL_POINTER)}) {
+    if (said == ENOSPC || said == EDQUOT || said == EFBIG) return SQLITE_FULL;
+    if (said == EROFS) return SQLITE_READONLY;
   }
+  return primary;
 }
 
 }  // namespace
 
 Error sqlite_error(sqlite3* db, int code) {
   const int primary = meaning(db, code);
-  const std::string detail = db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(code);
+  std::string detail = db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(code);
+  detail += " (" + std::to_string(code) + ")";
   for (const CodeRow& row : kCodes) {
     if (row.code == primary) return Error{row.kind, row.reason, {}, detail};
   }

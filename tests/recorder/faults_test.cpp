@@ -1,0 +1,282 @@
+// What the recorder does when something it needs is away: it waits, says why, and goes on without a restart.
+#include <sys/resource.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "core/store/search_index.h"
+#include "tests/recorder/fixture.h"
+#include "tests/recorder/sqlite_shell.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+namespace {
+
+constexpr uid_t kNobody = 65534;
+
+struct Faults : Fixture {
+  std::string integrity() const {
+    return SqliteShell(settings.recorder.database).run("PRAGMA integrity_check");
+  }
+  void put_some(const std::string& what, int count = 30) {
+    std::vector<feed::Item> many;
+    for (int i = 0; i < count; ++i) {
+      many.push_back(item("i" + std::to_string(i), what + " " + std::to_string(i)));
+      many.back().text = std::string(1000, 'x');
+    }
+    put_many(many);
+  }
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(
+    Faults,
+    "a locked database is waited for; writes are refused once the stream is full, and taken again after",
+    "[recorder]") {
+  settings.recorder.stream_max_len = 40;
+  open();
+  run();
+  put_some("Before", 20);
+  REQUIRE(settles());
+  {
+    SqliteShell shell(settings.recorder.database);
+    shell.run("BEGIN EXCLUSIVE");
+    put_some("While locked", 20);
+    REQUIRE(waits_for(RecorderReason::kDatabaseLocked));
+    CHECK(shared->report.waiting_since.load() > 0);
+    CHECK(comes(
+        [&] { return shared->report.lag_entries.load() == 20 && shared->report.lag_age_ms.load() > 0; }));
+    put_some("Until full", 20);
+    const auto refused = wait(items->put(item("x", "Refused")));
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().reason == "stream_full");
+    shell.run("ROLLBACK");
+  }
+  REQUIRE(settles());
+  CHECK(shared->report.waiting_since.load() == 0);
+  CHECK(shared->report.reason.load() == RecorderReason::kNone);
+  put(item("x", "Taken"));
+  REQUIRE(settles());
+  check_all();
+}
+
+TEST_CASE_METHOD(Faults, "a database that is locked when the recorder starts is waited for", "[recorder]") {
+  SqliteShell shell(settings.recorder.database);
+  shell.run("CREATE TABLE other (a); BEGIN EXCLUSIVE");
+  put_some("Before");
+  run();
+  REQUIRE(waits_for(RecorderReason::kDatabaseLocked));
+  shell.run("ROLLBACK; DROP TABLE other");
+  REQUIRE(settles());
+  check_all();
+}
+
+// The disk is full for this process: no file of it can grow beyond a limit, as under a quota.
+TEST_CASE_METHOD(Faults, "a full disk is waited for, and nothing is lost or torn", "[recorder]") {
+  run_process([] {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit full{256 * 1024, RLIM_INFINITY};
+    setrlimit(RLIMIT_FSIZE, &full);
+  });
+  for (int i = 0; i < 10; ++i) put_some("Round " + std::to_string(i), 400);
+  REQUIRE(waits_for(RecorderReason::kDatabaseFull));
+  CHECK(integrity() == "ok");
+  CHECK(backlog() > 0);
+  const rlimit room{RLIM_INFINITY, RLIM_INFINITY};
+  REQUIRE(prlimit(child, RLIMIT_FSIZE, &room, nullptr) == 0);
+  REQUIRE(settles());
+  stop();
+  check_all();
+  CHECK(integrity() == "ok");
+}
+
+TEST_CASE_METHOD(Faults, "a read-only database is waited for", "[recorder]") {
+  // Who may do everything sees no permissions: the recorder runs as somebody who may not.
+  const bool root = geteuid() == 0;
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
+  std::filesystem::permissions(server().directory(), std::filesystem::perms::all);
+  const auto as_nobody = [root] {
+    if (root && (setresgid(kNobody, kNobody, kNobody) != 0 || setresuid(kNobody, kNobody, kNobody) != 0))
+      _exit(9);
+  };
+  run_process(as_nobody);
+  put_some("Before");
+  REQUIRE(settles());
+  stop();
+  const std::filesystem::path file = settings.recorder.database;
+  std::filesystem::permissions(file, std::filesystem::perms::owner_read);
+  put_some("While read-only");
+  run_process(as_nobody);
+  REQUIRE(waits_for(RecorderReason::kDatabaseReadOnly));
+  CHECK(backlog() > 0);
+  std::filesystem::permissions(file,
+                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  REQUIRE(settles());
+  stop();
+  check_all();
+}
+
+TEST_CASE_METHOD(Faults, "a database that cannot be read or has no folder is waited for", "[recorder]") {
+  const std::filesystem::path file = settings.recorder.database;
+  SECTION("another file stands there") {
+    std::ofstream(file) << std::string(8192, 'x');
+    put_some("Before");
+    run();
+    REQUIRE(waits_for(RecorderReason::kDatabaseError));
+    CHECK(std::filesystem::file_size(file) == 8192);
+    std::filesystem::remove(file);
+  }
+  SECTION("a later version wrote it") {
+    SqliteShell(file).run("PRAGMA user_version = 1000");
+    put_some("Before");
+    run();
+    REQUIRE(waits_for(RecorderReason::kDatabaseError));
+    SqliteShell(file).run("PRAGMA user_version = 0");
+  }
+  SECTION("its folder is missing") {
+    settings.recorder.database = (folder.path() / "later" / "items.db").string();
+    put_some("Before");
+    run();
+    REQUIRE(waits_for(RecorderReason::kDatabaseError));
+    std::filesystem::create_directory(folder.path() / "later");
+  }
+  REQUIRE(settles());
+  check_all();
+}
+
+TEST_CASE_METHOD(Faults, "a database that is deleted under the recorder is made anew", "[recorder]") {
+  run();
+  put_some("Before");
+  REQUIRE(settles());
+  const bool all = GENERATE(false, true);
+  std::filesystem::remove(settings.recorder.database);
+  if (all) {
+    std::filesystem::remove(settings.recorder.database + "-wal");
+    std::filesystem::remove(settings.recorder.database + "-shm");
+  }
+  model.clear();
+  put(item("after", "After"));
+  put(item("i3", "After"));
+  REQUIRE(settles());
+  check_database();
+  CHECK(integrity() == "ok");
+}
+
+TEST_CASE_METHOD(Faults, "a database that is replaced by an older copy goes on from that copy",
+                 "[recorder]") {
+  run();
+  put(item("old", "Old"));
+  REQUIRE(settles());
+  const std::string path = settings.recorder.database;
+  SqliteShell(path).run("VACUUM INTO '" + path + ".copy'");
+  const auto copied = model;
+  put_some("Not in the copy", 300);
+  REQUIRE(settles());
+  std::filesystem::rename(path + ".copy", path);
+  model = copied;
+  put(item("new", "New"));
+  REQUIRE(settles());
+  check_database();
+  CHECK(integrity() == "ok");
+}
+
+TEST_CASE_METHOD(Faults, "a database whose log is deleted loses nothing", "[recorder]") {
+  run();
+  put_some("Before");
+  REQUIRE(settles());
+  std::filesystem::remove(settings.recorder.database + "-wal");
+  put(item("after", "After"));
+  REQUIRE(settles());
+  check_all();
+  CHECK(integrity() == "ok");
+}
+
+TEST_CASE_METHOD(Faults, "an index that cannot be made is waited for", "[recorder]") {
+  std::ofstream(settings.search.index) << "in the way";
+  put_some("Before");
+  run();
+  REQUIRE(waits_for(RecorderReason::kIndexError));
+  CHECK(backlog() == 30);
+  std::filesystem::remove(settings.search.index);
+  REQUIRE(settles());
+  check_all();
+}
+
+TEST_CASE_METHOD(Faults, "while the index is rebuilt the recorder waits, and then writes the new one",
+                 "[recorder]") {
+  run_process();
+  put_some("Before");
+  REQUIRE(settles());
+  {
+    auto rebuild = store::IndexRebuild::start(settings.search);
+    REQUIRE(rebuild);
+    put(item("meanwhile", "Meanwhile"));
+    REQUIRE(waits_for(RecorderReason::kIndexLocked));
+    auto database = store::Database::open(settings.recorder.database, store::Database::Mode::kRead);
+    REQUIRE(database);
+    REQUIRE((*database)->for_each_item([&](const feed::Item& each) { return (*rebuild)->put(each); }));
+    REQUIRE((*rebuild)->finish());
+  }
+  REQUIRE(settles());
+  put(item("after", "After"));
+  REQUIRE(settles());
+  stop();
+  check_all();
+}
+
+TEST_CASE_METHOD(Faults, "after FLUSHALL the recorder joins again and records what follows", "[recorder]") {
+  run();
+  for (int round = 0; round < 5; ++round) {
+    put_some("Round " + std::to_string(round));
+    REQUIRE(settles());
+    server().flush();
+  }
+  put(item("after", "After"));
+  REQUIRE(settles());
+  check_all();
+}
+
+TEST_CASE_METHOD(Faults, "a Redis that is killed is waited for", "[recorder]") {
+  run();
+  put_some("Before");
+  REQUIRE(settles());
+  restart_redis([&] { REQUIRE(waits_for(RecorderReason::kRedisAway)); });
+  put_some("After");
+  REQUIRE(settles());
+  check_all();
+}
+
+TEST_CASE_METHOD(Faults, "what is in hand when Redis is killed is recorded when it is back", "[recorder]") {
+  settings.recorder.batch = 20;
+  put_some("Before", 1000);
+  run();
+  for (int round = 0; round < 5; ++round) {
+    put_some("Round " + std::to_string(round), 300);
+    restart_redis();
+  }
+  REQUIRE(settles());
+  check_all();
+}
+
+TEST_CASE_METHOD(Faults, "a recorder whose Redis hangs says so, and ends when it is told to", "[recorder]") {
+  run();
+  put_some("Before");
+  REQUIRE(settles());
+  server().pause();
+  CHECK(waits_for(RecorderReason::kRedisAway));
+  stop();
+  server().resume();
+  check_all();
+}
+
+TEST_CASE_METHOD(Faults, "a stream's key of another type is waited for", "[recorder]") {
+  command("SET", keys().stream(), "in the way");
+  run();
+  REQUIRE(waits_for(RecorderReason::kRedisAway));
+  command("DEL", keys().stream());
+  put_some("After");
+  REQUIRE(settles());
+  check_all();
+}

@@ -1,0 +1,269 @@
+// The vocabulary of the recorder's tests: a private Redis, a recorder in a thread or in a process of its own,
+// and a comparison of everything it keeps with what was written.
+#pragma once
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/async/sync_redis.h"
+#include "core/recorder/recorder.h"
+#include "core/store/database.h"
+#include "core/store/fields.h"
+#include "core/store/item_store.h"
+#include "core/store/keys.h"
+#include "core/store/scripts.h"
+#include "core/store/search_schema.h"
+#include "tests/support/redis_server.h"
+
+namespace freshet::test {
+
+using redis::wait;
+
+// Waits until `condition` holds; false when it does not within half a minute.
+inline bool comes(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (std::chrono::steady_clock::now() < deadline) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return condition();
+}
+
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "freshet-recorder-XXXXXX").string();
+    if (!mkdtemp(pattern.data())) throw std::runtime_error("no temporary directory");
+    path_ = pattern;
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// What a recorder in another process shares with the test.
+struct Shared {
+  RecorderReport report;
+  std::atomic<bool> stop{false};
+};
+
+class SharedMemory {
+ public:
+  SharedMemory() {
+    void* const at = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) throw std::runtime_error("no shared memory");
+    shared_ = new (at) Shared;
+  }
+  ~SharedMemory() { munmap(shared_, sizeof(Shared)); }
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+  Shared* operator->() const { return shared_; }
+
+ private:
+  Shared* shared_;
+};
+
+// One server for a whole test program; each Fixture begins with an empty database. It keeps over a kill
+// whatever it acknowledged, and anyone may connect: a test runs a recorder as another user.
+inline RedisServer& server() {
+  static RedisServer one({"--unixsocketperm", "777", "--appendonly", "yes", "--appendfsync", "always"});
+  return one;
+}
+
+struct Fixture {
+  Folder folder;
+  Settings settings;
+  redis::SyncRedis redis{server().endpoint(), milliseconds(10000), store::kAllScripts};
+  SharedMemory shared;
+  std::unique_ptr<store::RedisItemStore> items;
+  std::map<std::string, feed::Item> model;  // what was acknowledged
+  std::thread thread;
+  pid_t child = 0;
+
+  Fixture() {
+    server().flush();
+    settings.recorder.database = (folder.path() / "items.db").string();
+    settings.search.index = (folder.path() / "index").string();
+    open();
+  }
+  ~Fixture() { stop(); }
+  // Again after `settings` were changed.
+  void open() { items = std::make_unique<store::RedisItemStore>(redis, settings, keys()); }
+  store::Keys keys() const { return store::Keys(settings.redis.key_prefix, settings.redis.hash_tags); }
+
+  // --- The recorder
+
+  void run() {
+    shared->stop.store(false);
+    thread = std::thread(
+        [this] { recorder::Recorder(settings, server().endpoint(), shared->report).run(shared->stop); });
+  }
+  // In a process of its own, after `first`.
+  void run_process(const std::function<void()>& first = [] {}) {
+    shared->stop.store(false);
+    child = fork();
+    if (child != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    first();
+    _exit(recorder::Recorder(settings, server().endpoint(), shared->report).run(shared->stop));
+  }
+  void kill_process() {
+    ::kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    child = 0;
+  }
+  void stop() {
+    shared->stop.store(true);
+    if (thread.joinable()) thread.join();
+    if (child != 0) waitpid(child, nullptr, 0);
+    child = 0;
+  }
+  bool waits_for(RecorderReason reason) {
+    return comes([&] {
+      return shared->report.state.load() == RecorderState::kWaiting && shared->report.reason.load() == reason;
+    });
+  }
+  // All that was written is recorded, and the recorder knows of no trouble.
+  bool settles() {
+    return comes([&] { return backlog() == 0 && shared->report.state.load() == RecorderState::kRunning; });
+  }
+
+  // --- Items
+
+  static feed::Item item(const std::string& id, const std::string& title,
+                         std::int64_t published = 1700000000) {
+    feed::Item out;
+    out.id = ItemId::trusted(id);
+    out.title = title;
+    out.published_at = UnixSeconds{seconds{published}};
+    return out;
+  }
+  void put(const feed::Item& one) { put_many({one}); }
+  void put_many(const std::vector<feed::Item>& many) {
+    const auto ok = wait(items->put_many(many));
+    INFO((ok ? "" : ok.error().detail));
+    REQUIRE(ok);
+    for (const auto& each : many) model[each.id.str()] = each;
+  }
+  void remove(const std::string& id) {
+    REQUIRE(wait(items->remove(ItemId::trusted(id))));
+    model.erase(id);
+  }
+
+  // --- Redis
+
+  template <class... Args>
+  redis::Reply command(const Args&... args) {
+    redis::Pipeline one;
+    one.add(args...);
+    auto replies = redis.call(one);
+    if (!replies) return {};
+    return std::move(replies->front());
+  }
+  // kill -9, and again with what it had written.
+  void restart_redis(const std::function<void()>& meanwhile = [] {}) {
+    server().kill();
+    meanwhile();
+    server().start();
+    command("PING");  // fails: our connection is that of the old one
+  }
+  std::int64_t backlog() { return command("XLEN", keys().stream()).integer().value_or(-1); }
+  std::int64_t pending() {
+    const auto reply = command("XPENDING", keys().stream(), "recorder");
+    return reply[0].integer().value_or(-1);
+  }
+
+  // --- What was kept
+
+  std::map<std::string, feed::Item> recorded() const {
+    std::map<std::string, feed::Item> out;
+    const auto database = store::Database::open(settings.recorder.database, store::Database::Mode::kRead);
+    INFO((database ? "" : database.error().detail));
+    REQUIRE(database);
+    std::int64_t rows = 0;
+    REQUIRE((*database)->for_each_item([&](const feed::Item& each) {
+      ++rows;
+      out[each.id.str()] = each;
+      return Result<void>();
+    }));
+    CHECK(rows == static_cast<std::int64_t>(out.size()));
+    CHECK(rows == (*database)->count());
+    return out;
+  }
+  // Redis has nothing left to record; database and index hold exactly the model.
+  void check_all() {
+    CHECK(backlog() == 0);
+    CHECK(pending() == 0);
+    check_database();
+    check_index();
+  }
+  void check_database() const;
+  void check_index() const;
+};
+
+inline bool same(const feed::Item& a, const feed::Item& b) {
+  return a.id == b.id && a.title == b.title && a.text == b.text && a.author == b.author && a.url == b.url &&
+         a.tags == b.tags && a.published_at == b.published_at && a.update_time == b.update_time &&
+         a.hidden == b.hidden;
+}
+
+inline void Fixture::check_database() const {
+  const auto rows = recorded();
+  CHECK(rows.size() == model.size());
+  for (const auto& [id, expected] : model) {
+    INFO("item " << id << ": " << expected.title);
+    const auto row = rows.find(id);
+    REQUIRE(row != rows.end());
+    CHECK(same(row->second, expected));
+  }
+}
+
+inline void Fixture::check_index() const {
+  const auto stemmer = store::stemmer_named(settings.search.stemmer);
+  REQUIRE(stemmer);
+  const Xapian::Database index(settings.search.index);
+  const auto terms = [](const Xapian::Document& document) {
+    std::map<std::string, Xapian::termcount> out;
+    for (auto term = document.termlist_begin(); term != document.termlist_end(); ++term)
+      out[*term] = term.get_wdf();
+    return out;
+  };
+  Xapian::doccount shown = 0;
+  for (const auto& [id, expected] : model) {
+    if (expected.hidden) continue;
+    ++shown;
+    INFO("item " << id << ": " << expected.title);
+    const std::string term = store::id_term(expected.id);
+    REQUIRE(index.get_termfreq(term) == 1);
+    const Xapian::Document is = index.get_document(*index.postlist_begin(term));
+    const Xapian::Document wanted = store::document_of(expected, *stemmer);
+    CHECK(terms(is) == terms(wanted));
+    CHECK(is.get_value(store::kOrderSlot) == wanted.get_value(store::kOrderSlot));
+  }
+  CHECK(index.get_doccount() == shown);
+}
+
+}  // namespace freshet::test

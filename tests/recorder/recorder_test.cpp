@@ -1,0 +1,245 @@
+// What the recorder keeps of what is written, with everything at hand.
+#include <cstdio>
+
+#include "core/base/json.h"
+#include "tests/recorder/fixture.h"
+#include "tests/support/shared_files.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+namespace {
+
+feed::Item full_item(const std::string& id) {
+  auto out = Fixture::item(id, "Spring floods");
+  out.text = std::string("body\r\n\0with NUL, 文章", 24);
+  out.author = "作者";
+  out.url = "https://example.org/?a=1&b=2";
+  out.tags = {TagName::trusted("swift"), TagName::trusted("软件"), TagName::trusted("a")};
+  out.update_time = UnixSeconds{seconds{1700000060}};
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "what is put is recorded byte for byte, what is removed leaves no trace",
+                 "[recorder]") {
+  run();
+  put(full_item("a"));
+  put(item("b", "To be removed"));
+  put(item("c", ""));
+  REQUIRE(settles());
+  check_all();
+  remove("b");
+  remove("never-was");
+  auto fewer = item("a", "Summer floods");
+  fewer.hidden = true;
+  put(fewer);
+  REQUIRE(settles());
+  check_all();
+  CHECK(shared->report.items.load() == 2);
+  CHECK(comes([&] { return shared->report.entries.load() == 6; }));
+  CHECK(shared->report.malformed.load() == 0);
+  CHECK(shared->report.last_commit.load() > 0);
+  CHECK(shared->report.lag_entries.load() == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "a hidden item stays in the database and leaves the index until it is shown again",
+                 "[recorder]") {
+  run();
+  auto one = full_item("a");
+  put(one);
+  one.hidden = true;
+  put(one);
+  REQUIRE(settles());
+  check_all();
+  one.hidden = false;
+  put(one);
+  REQUIRE(settles());
+  check_all();
+}
+
+TEST_CASE_METHOD(Fixture, "what was written before the recorder started is recorded", "[recorder]") {
+  settings.recorder.batch = 7;
+  for (int i = 0; i < 50; ++i) put(item("i" + std::to_string(i % 20), "Version " + std::to_string(i)));
+  run();
+  REQUIRE(settles());
+  check_all();
+}
+
+TEST_CASE_METHOD(Fixture, "with hash tags the recorder asks Redis what changed", "[recorder]") {
+  settings.redis.hash_tags = true;
+  settings.redis.key_prefix = "p:";
+  open();
+  run();
+  put(full_item("a"));
+  put(item("b", "Short-lived"));
+  auto dark = item("c", "Hidden");
+  dark.hidden = true;
+  put(dark);
+  remove("b");
+  REQUIRE(settles());
+  check_all();
+  // An item that Redis no longer knows, and did not delete, is not deleted here.
+  command("DEL", keys().item("a"));
+  command("XADD", keys().stream(), "*", "op", "changed", "id", "a");
+  REQUIRE(settles());
+  check_all();
+}
+
+TEST_CASE_METHOD(Fixture, "the last of many writes of one item in a batch wins", "[recorder]") {
+  for (int i = 0; i < 300; ++i) put(item("a", "Version " + std::to_string(i)));
+  remove("a");
+  for (int i = 0; i < 5; ++i) put(item("a", "Again " + std::to_string(i)));
+  put(item("b", "Put"));
+  remove("b");
+  run();
+  REQUIRE(settles());
+  check_all();
+  CHECK(model.size() == 1);
+}
+
+TEST_CASE_METHOD(Fixture, "entries that another consumer left are taken over before newer ones",
+                 "[recorder]") {
+  command("XGROUP", "CREATE", keys().stream(), "recorder", "0", "MKSTREAM");
+  put(item("a", "Old"));
+  command("XREADGROUP", "GROUP", "recorder", "a-dead-one", "STREAMS", keys().stream(), ">");
+  put(item("b", "Old"));
+  command("XREADGROUP", "GROUP", "recorder", "recorder", "STREAMS", keys().stream(), ">");
+  put(item("c", "Old"));
+  command("XREADGROUP", "GROUP", "recorder", "a-dead-one", "STREAMS", keys().stream(), ">");
+  for (const char* id : {"a", "b", "c"}) put(item(id, "New"));
+  REQUIRE(pending() == 3);
+  settings.recorder.batch = 2;
+  run();
+  REQUIRE(settles());
+  check_all();
+}
+
+TEST_CASE_METHOD(Fixture, "entries that another consumer takes from a running recorder are taken back",
+                 "[recorder]") {
+  put(item("a", "First"));
+  run();
+  REQUIRE(settles());
+  redis::Pipeline steal;
+  steal.add("MULTI");
+  steal.add("XADD", keys().stream(), "*", "op", "put", "id", "b", "title", "Taken", "published_at",
+            1700000000, "tags", "", "hidden", 0);
+  steal.add("XREADGROUP", "GROUP", "recorder", "another", "STREAMS", keys().stream(), ">");
+  steal.add("EXEC");
+  REQUIRE(redis.call(steal));
+  model["b"] = item("b", "Taken");
+  REQUIRE(settles());
+  check_all();
+}
+
+TEST_CASE_METHOD(Fixture, "an entry that nobody can read is counted and holds up nothing", "[recorder]") {
+  const std::string stream = keys().stream();
+  put(item("before", "Before"));
+  command("XADD", stream, "*", "op", "put");
+  command("XADD", stream, "*", "op", "put", "id", "a:b", "title", "x", "published_at", 1);
+  command("XADD", stream, "*", "op", "put", "id", std::string(129, 'x'), "title", "x", "published_at", 1);
+  command("XADD", stream, "*", "op", "put", "id", "no-date", "title", "x");
+  command("XADD", stream, "*", "op", "put", "id", "late", "title", "x", "published_at", "253402300800");
+  command("XADD", stream, "*", "op", "put", "id", "odd", "title", "x", "published_at", "12x");
+  command("XADD", stream, "*", "op", "put", "id", "odd", "title", "x", "published_at", 1, "update_time",
+          "-1");
+  command("XADD", stream, "*", "op", "put", "id", "odd", "title", "\xFF\xFE", "published_at", 1);
+  command("XADD", stream, "*", "op", "put", "id", "odd", "tags", "a b:c", "published_at", 1);
+  command("XADD", stream, "*", "op", "become", "id", "odd");
+  command("XADD", stream, "*", "id", "odd");
+  command("XADD", stream, "*", "", "");
+  put(item("after", "After"));
+  run();
+  REQUIRE(settles());
+  CHECK(comes([&] { return shared->report.malformed.load() == 12 && shared->report.entries.load() == 14; }));
+  check_all();
+  // Alone in a batch, and last in one.
+  command("XADD", stream, "*", "op", "put");
+  REQUIRE(settles());
+  CHECK(comes([&] { return shared->report.malformed.load() == 13; }));
+  check_all();
+}
+
+TEST_CASE_METHOD(Fixture, "hostile ids and naughty titles are recorded as they are", "[recorder]") {
+  const auto strings = [](const std::string& relative, const char* member) {
+    std::vector<std::string> out;
+    const auto path = shared_path(relative);
+    if (!path) return out;
+    std::string text = read_file(*path);
+    json::Document document;
+    REQUIRE(document.parse(text, json::Limits{16, 100000}));
+    const auto list = member == nullptr ? document.root() : document.root()[member];
+    for (const auto value : list.elements()) out.emplace_back(value.text());
+    return out;
+  };
+  std::vector<feed::Item> many;
+  for (const auto& id : strings("corpora/hostile/hostile.json", "ids")) {
+    if (ItemId::parse(id, "id")) many.push_back(item(id, "Title of " + id));
+  }
+  int number = 0;
+  for (const auto& naughty : strings("corpora/BLNS/blns.json", nullptr)) {
+    auto one = item("n" + std::to_string(number++), naughty);
+    one.text = one.author = one.url = naughty;
+    if (TagName::parse(naughty, "tags")) one.tags = {TagName::trusted(naughty)};
+    if (ItemId::parse(naughty, "id")) many.push_back(item(naughty, naughty));
+    many.push_back(std::move(one));
+  }
+  many.push_back(item("';DROP/**/TABLE/**/items;--x", "Bobby"));
+  run();
+  put_many(many);
+  REQUIRE(settles());
+  check_all();
+}
+
+TEST_CASE_METHOD(Fixture, "every batch size gives the same", "[recorder]") {
+  for (const int batch : {1, 3, 10000}) {
+    settings.recorder.batch = batch;
+    run();
+    for (int i = 0; i < 30; ++i)
+      put(item("i" + std::to_string(i % 7), std::to_string(batch) + std::to_string(i)));
+    remove("i3");
+    REQUIRE(settles());
+    stop();
+    check_all();
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "a batch as large as can be set is acknowledged as a whole", "[recorder]") {
+  settings.recorder.batch = 10000;
+  std::vector<feed::Item> many;
+  for (int i = 0; i < 10500; ++i) many.push_back(item("i" + std::to_string(i), "Title"));
+  put_many(many);
+  run();
+  CHECK(comes([&] { return shared->report.entries.load() == 10500; }));
+  check_all();
+}
+
+TEST_CASE_METHOD(Fixture, "a recorder that stands idle ends when it is told to", "[recorder]") {
+  run();
+  REQUIRE(settles());
+  stop();  // a recorder that does not end hangs the test
+  CHECK(command("EXISTS", keys().stream()).integer().value_or(0) == 1);
+}
+
+TEST_CASE_METHOD(Fixture, "a hundred thousand items are recorded", "[recorder]") {
+  std::vector<feed::Item> many;
+  const std::string text =
+      "The river rose two metres over night; the town closed its lower bridge and moved the market uphill.";
+  for (int i = 0; i < 100000; ++i) {
+    auto one =
+        item("item-" + std::to_string(i), "Floods in spring " + std::to_string(i), 1700000000 + 60 * i);
+    one.text = text + " Report " + std::to_string(i % 977);
+    one.tags = {TagName::trusted("tag" + std::to_string(i % 50)), TagName::trusted("news")};
+    many.push_back(std::move(one));
+  }
+  put_many(many);
+  const auto begin = std::chrono::steady_clock::now();
+  run();
+  REQUIRE(comes([&] { return shared->report.entries.load() >= 20000; }));
+  REQUIRE(comes([&] { return shared->report.entries.load() >= 60000; }));
+  REQUIRE(settles());
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  std::printf("recorded 100000 items in %.2f s: %.0f items/s\n", took.count(), 100000 / took.count());
+  check_all();
+}
