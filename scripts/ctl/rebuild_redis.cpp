@@ -7,13 +7,36 @@
 
 #include "core/store/item_store.h"
 #include "core/store/scripts.h"
+#include "scripts/ctl/key_names.h"
 #include "scripts/ctl/owner.h"
 #include "scripts/ctl/progress.h"
+#include "scripts/ctl/redis_walk.h"
 
 namespace freshet::ctl {
 namespace {
 
 constexpr std::size_t kBatch = 500;
+
+// Error: kConflict "has_items" when Redis has an item that was put. No key lists them all: O(keys) when there
+// is none.
+Result<void> expect_no_items(redis::SyncRedis& redis, const RedisSettings& settings) {
+  return walk(redis, "SCAN", "", [&](const std::vector<std::string>& found) -> Result<void> {
+    redis::Pipeline look;
+    for (const std::string& key : found) {
+      const auto plain = plain_name(key, settings.key_prefix, settings.hash_tags);
+      if (plain && after(*plain, "item:")) look.add("HEXISTS", key, "published_at");
+    }
+    if (look.empty()) return {};
+    const auto replies = ask(redis, look);
+    if (!replies) return tl::unexpected(replies.error());
+    for (const redis::Reply& reply : *replies) {
+      if (reply.integer().value_or(0) == 1)
+        return fail(ErrorCode::kConflict, "has_items", {},
+                    "Redis has items; --force replaces them by the database's");
+    }
+    return {};
+  });
+}
 
 class Refill {
  public:
@@ -25,20 +48,6 @@ class Refill {
         force_(options.force),
         total_(total),
         line_(stderr, options.quiet) {}
-
-  // Nothing is known of any item, neither visible nor hidden nor deleted lately.
-  Result<bool> nothing_there() {
-    redis::Pipeline ask;
-    ask.add("ZCARD", keys_.published()).add("ZCARD", keys_.hidden());
-    auto replies = redis_.call(ask);
-    if (!replies) return tl::unexpected(replies.error());
-    for (const redis::Reply& reply : *replies) {
-      const auto members = reply.integer();
-      if (!members) return tl::unexpected(members.error());
-      if (*members > 0) return false;
-    }
-    return true;
-  }
 
   Result<void> add(const feed::Item& item) {
     batch_.push_back(item);
@@ -94,14 +103,10 @@ class Refill {
 
 Result<std::int64_t> rebuild_redis(redis::SyncRedis& redis, store::Database& database,
                                    const Settings& settings, const RebuildRedisOptions& options) {
-  Refill refill(redis, settings, options, database.count());
   if (!options.force) {
-    const auto nothing = refill.nothing_there();
-    if (!nothing) return tl::unexpected(nothing.error());
-    if (!*nothing)
-      return fail(ErrorCode::kConflict, "has_items", {},
-                  "Redis has items; --force replaces them by the database's");
+    if (auto empty = expect_no_items(redis, settings.redis); !empty) return tl::unexpected(empty.error());
   }
+  Refill refill(redis, settings, options, database.count());
   auto read = database.for_each_item([&](const feed::Item& item) { return refill.add(item); });
   if (read) read = refill.flush();
   if (!read) return tl::unexpected(read.error());
