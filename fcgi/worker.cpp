@@ -17,10 +17,14 @@
 #include "core/async/redis_subscriber.h"
 #include "core/base/log.h"
 #include "core/feed/hot_lists.h"
+#include "core/feed/smart_feed.h"
+#include "core/store/feed_store.h"
 #include "core/store/hot_store.h"
 #include "core/store/item_store.h"
 #include "core/store/rebuild.h"
+#include "core/store/recall.h"
 #include "core/store/scripts.h"
+#include "core/store/seen_filter.h"
 #include "fcgi/gateway/gateway.h"
 #include "fcgi/handlers/application.h"
 
@@ -35,6 +39,7 @@ using Clock = std::chrono::steady_clock;
 constexpr milliseconds kBulkTimeout{5000};
 // The loop turns at least so often, for the master's watchdog.
 constexpr milliseconds kHeartbeat{500};
+constexpr int kExitUnusable = 69;  // EX_UNAVAILABLE
 
 std::string random_id() {
   std::array<unsigned char, 16> bytes{};
@@ -63,7 +68,7 @@ gateway::GatewayOptions gateway_options(const Settings& settings) {
 class WorkerProcess {
  public:
   WorkerProcess(WorkerContext& context, const Prepared& prepared, http::Identity identity,
-                const redis::Endpoint& endpoint)
+                http::PageTokens pages, const redis::Endpoint& endpoint)
       : context_(context),
         settings_(context.settings),
         slot_(context.board.slots()[context.slot]),
@@ -73,14 +78,30 @@ class WorkerProcess {
         background_(loop_, link_options(settings_.redis, endpoint, kBulkTimeout), store::kAllScripts,
                     {settings_.spool.path, settings_.spool.max_bytes, settings_.spool.queue_commands}),
         subscriber_(loop_, link_options(settings_.redis, endpoint, settings_.redis.timeout), keys_.epoch(),
-                    [this](std::string_view message) { lists_.drop(message.empty()); }),
+                    [this](std::string_view message) { item_changed(message.empty()); }),
         hot_(redis_, background_, settings_, keys_, random_id),
         items_(redis_, settings_, keys_),
         bulk_items_(bulk_, settings_, keys_),
         lists_(hot_, items_, settings_),
+        seen_filter_(store::make_seen_filter(settings_, keys_)),
+        feed_store_(redis_, background_, *seen_filter_, settings_, keys_),
+        recall_(settings_, loop_),
+        feed_(feed_store_, recall_, items_, settings_),
         identity_(std::move(identity)),
-        services_{settings_, hot_,           items_,         bulk_items_, lists_,
-                  identity_, *prepared.bots, context_.board, slot_,       [this] { return redis_.ready(); }},
+        pages_(std::move(pages)),
+        services_{settings_,
+                  hot_,
+                  items_,
+                  bulk_items_,
+                  lists_,
+                  feed_,
+                  feed_store_,
+                  pages_,
+                  identity_,
+                  *prepared.bots,
+                  context_.board,
+                  slot_,
+                  [this] { return redis_.ready(); }},
         application_(services_),
         gateway_(
             loop_, gateway_options(settings_),
@@ -108,9 +129,24 @@ class WorkerProcess {
   }
 
  private:
-  // Connections are taken only after Redis answered once; later losses of Redis are the handlers' business.
+  // Connections are taken only after Redis answered once and has what the settings ask for; later losses of
+  // Redis are the handlers' business.
   void became_ready() {
-    if (ready_ || draining_) return;
+    if (ready_ || draining_ || probing_) return;
+    probing_ = true;
+    spawn(probe(), [this](std::exception_ptr) { probing_ = false; });
+  }
+
+  Task<void> probe() {
+    const auto probed = co_await seen_filter_->probe(redis_);
+    if (probed && !draining_) take_connections();
+    if (probed) co_return;
+    log::error("seen_filter_unusable", {{"error", probed.error().detail}});
+    // Redis went away again: the next connection probes. Else nothing will help but another configuration.
+    if (redis_.ready()) _exit(kExitUnusable);
+  }
+
+  void take_connections() {
     ready_ = true;
     gateway_.listen(context_.listen_fd);
     tell_master('R');
@@ -184,6 +220,12 @@ class WorkerProcess {
     });
   }
 
+  // An item was hidden, shown again or renamed somewhere; `all`: what was missed is not known.
+  void item_changed(bool all) {
+    lists_.drop(all);
+    feed_.drop_cards();
+  }
+
   void tell_master(char word) {
     if (write(context_.ready_fd, &word, 1) != 1) log::warning("master_not_told");
   }
@@ -227,6 +269,7 @@ class WorkerProcess {
     const redis::BackgroundCounters& background = background_.counters();
     slot_.background_queued.store(background_.queued(), kRelaxed);
     slot_.background_done.store(background.done, kRelaxed);
+    slot_.background_age_ms.store(static_cast<std::uint64_t>(background_.oldest_age().count()), kRelaxed);
     slot_.background_dropped.store(background.dropped, kRelaxed);
     slot_.spooled_bytes.store(background_.spool_bytes(), kRelaxed);
     slot_.spooled.store(background.spooled, kRelaxed);
@@ -254,7 +297,12 @@ class WorkerProcess {
   store::RedisItemStore items_;
   store::RedisItemStore bulk_items_;
   feed::HotLists lists_;
+  std::unique_ptr<store::SeenFilter> seen_filter_;
+  store::RedisFeedStore feed_store_;
+  store::PooledRecall recall_;
+  feed::SmartFeed feed_;
   http::Identity identity_;
+  http::PageTokens pages_;
   handlers::Services services_;
   handlers::Application application_;
   gateway::Gateway gateway_;
@@ -264,29 +312,31 @@ class WorkerProcess {
   boost::asio::steady_timer rank_timer_;
   std::uint64_t retire_after_;
   bool ready_ = false;
+  bool probing_ = false;
   bool draining_ = false;
 };
 
 }  // namespace
 
 int run_worker(WorkerContext& context, const Prepared& prepared) {
-  const auto endpoint = redis::parse_url(context.settings.redis.url);
+  const auto endpoint = redis_endpoint(context.settings.redis, prepared);
   if (!endpoint) {
     log::error("bad_redis_url", {{"error", endpoint.error().detail}});
     return 78;  // EX_CONFIG
   }
-  redis::Endpoint where = *endpoint;
-  if (where.db == 0) where.db = context.settings.redis.db;
-  if (where.username.empty()) where.username = context.settings.redis.username;
-  if (where.password.empty()) where.password = prepared.redis_password;
   auto identity = http::Identity::create(http::identity_mode(context.settings.identity.mode), prepared.salt,
                                          prepared.tokens);
   if (!identity) {
     log::error("bad_identity", {{"error", identity.error().detail}});
     return 78;
   }
+  auto pages = http::PageTokens::create(prepared.salt);
+  if (!pages) {
+    log::error("bad_identity", {{"error", pages.error().detail}});
+    return 78;
+  }
   // Never destroyed: the process ends when run() returns, and coroutines may still hold parts of it.
-  auto* worker = new WorkerProcess(context, prepared, std::move(*identity), where);
+  auto* worker = new WorkerProcess(context, prepared, std::move(*identity), std::move(*pages), *endpoint);
   return worker->run();
 }
 

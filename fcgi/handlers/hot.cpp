@@ -97,6 +97,8 @@ Task<Result<Response>> post_track(Call& call) {
 
   const auto counted = co_await feed::track(services.hot, track->event);
   if (!counted) co_return tl::unexpected(counted.error());
+  if (!who->reader.empty() && track->event.dwell_ms >= services.settings.feed.interest_dwell.count())
+    services.feed_store.engaged(who->reader, track->event.item);
   if (counted->queued) co_return queued(services);
   std::string out;
   json::Writer writer(out);

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "fcgi/handlers/feed.h"
 #include "fcgi/handlers/hot.h"
 #include "fcgi/handlers/items.h"
 #include "fcgi/handlers/operation.h"
@@ -15,6 +16,7 @@ constexpr std::array kRoutes{
     Route{Method::kPost, "/api/track", Zone::kPublic, kBody, {post_track, Caller::kBeacon}},
     Route{Method::kPost, "/api/views", Zone::kPublic, kBody, {post_views, Caller::kBeacon}},
     Route{Method::kGet, "/api/hot", Zone::kPublic, 0, get_hot},
+    Route{Method::kPost, "/api/feed", Zone::kPublic, kBody, post_feed},
     Route{Method::kGet, "/api/articles/{id}/stats", Zone::kInternal, 0, get_article_stats},
     Route{Method::kGet, "/api/stats", Zone::kInternal, 0, get_stats},
     Route{Method::kPut, "/api/items/{id}", Zone::kInternal, kBulkBody, put_item},

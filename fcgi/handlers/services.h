@@ -7,8 +7,10 @@
 #include "core/base/settings.h"
 #include "core/feed/hot_lists.h"
 #include "core/feed/ports.h"
+#include "core/feed/smart_feed.h"
 #include "fcgi/http/bots.h"
 #include "fcgi/http/identity.h"
+#include "fcgi/http/page_token.h"
 #include "fcgi/process/scoreboard.h"
 
 namespace freshet::handlers {
@@ -19,6 +21,9 @@ struct Services {
   feed::ItemStore& items;
   feed::ItemStore& bulk_items;  // the same over the bulk connection: for many at once
   feed::HotLists& lists;
+  feed::SmartFeed& feed;
+  feed::FeedStore& feed_store;
+  http::PageTokens& pages;
   http::Identity& identity;
   http::BotMatcher& bots;
   Scoreboard& board;

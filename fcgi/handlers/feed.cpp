@@ -1,0 +1,175 @@
+#include "fcgi/handlers/feed.h"
+
+#include <array>
+
+#include "core/base/json.h"
+#include "fcgi/handlers/parse_hot.h"
+
+namespace freshet::handlers {
+
+namespace {
+
+constexpr std::int64_t kMaxLimit = 100;
+constexpr std::int64_t kDefaultLimit = 20;
+constexpr std::size_t kMaxQueryBytes = 1024;
+constexpr std::size_t kMaxPageBytes = 128;
+
+struct Action {
+  std::string_view name;
+  feed::FeedAction action;
+  std::string_view letter;  // in PageRequest::request
+};
+constexpr std::array kActions{Action{"refresh", feed::FeedAction::kRefresh, "r"},
+                              Action{"load_more", feed::FeedAction::kLoadMore, "m"},
+                              Action{"peek", feed::FeedAction::kPeek, "p"}};
+
+Result<const Action*> action_of(json::Value body) {
+  const json::Value given = body["action"];
+  if (given.is_string()) {
+    for (const Action& each : kActions) {
+      if (each.name == given.text()) return &each;
+    }
+  }
+  return fail(ErrorCode::kInvalid, "bad_action", "action", "one of refresh, load_more, peek");
+}
+
+// Blanks alone are no query.
+std::string trimmed(const std::optional<std::string>& text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const std::size_t from = text ? text->find_first_not_of(kBlanks) : std::string::npos;
+  if (from == std::string::npos) return {};
+  return text->substr(from, text->find_last_not_of(kBlanks) + 1 - from);
+}
+
+struct FeedBody {
+  feed::FeedRequest request;  // reader still to be found
+  const Action* action = nullptr;
+  ReaderId agent;  // agent_id, empty when absent
+  std::string page;
+  EventId event;
+};
+
+// {action, limit?, agent_id?, query?, page?, eventId?}
+Result<FeedBody> parse_feed(json::Value body) {
+  FeedBody parsed;
+  const auto action = action_of(body);
+  if (!action) return tl::unexpected(action.error());
+  const auto limit = json::optional_integer(body, "limit", 1, kMaxLimit);
+  if (!limit) return tl::unexpected(limit.error());
+  auto agent = json::optional_id<ReaderId>(body, "agent_id");
+  if (!agent) return tl::unexpected(agent.error());
+  const auto query = json::optional_string(body, "query", kMaxQueryBytes);
+  if (!query) return tl::unexpected(query.error());
+  auto page = json::optional_string(body, "page", kMaxPageBytes);
+  if (!page) return tl::unexpected(page.error());
+  auto event = json::optional_id<EventId>(body, "eventId");
+  if (!event) return tl::unexpected(event.error());
+  parsed.action = *action;
+  parsed.request.action = (*action)->action;
+  parsed.request.limit = static_cast<std::size_t>(limit->value_or(kDefaultLimit));
+  parsed.request.query = trimmed(*query);
+  parsed.agent = std::move(*agent);
+  parsed.page = std::move(*page).value_or("");
+  parsed.event = std::move(*event);
+  return parsed;
+}
+
+// What the same page is asked for by again: the last page received, else the event id.
+Result<std::string> request_name(const FeedBody& body, http::PageTokens& pages) {
+  const std::string action(body.action->letter);
+  if (!body.page.empty()) {
+    const auto last = pages.verify(body.request.reader, body.page);
+    if (!last) return tl::unexpected(last.error());
+    return action + ".p." + std::to_string(last->generation) + "." + std::to_string(last->sequence);
+  }
+  if (!body.event.empty()) return action + ".e." + body.event.str();
+  return std::string();
+}
+
+json::Writer begin_data(std::string& out) {
+  json::Writer writer(out);
+  writer.begin_object().key("code").integer(0).key("msg").string("success").key("data").begin_object();
+  return writer;
+}
+
+void write_item(json::Writer& writer, const feed::FeedItem& item) {
+  const feed::ItemCard& card = item.card;
+  writer.begin_object().key("id").string(item.id.view());
+  if (card.known) {
+    writer.key("title").string(card.title).key("update_time").integer(card.update_time);
+    if (!card.url.empty()) writer.key("url").string(card.url);
+    if (!card.author.empty()) writer.key("author").string(card.author);
+    writer.key("tags").begin_array();
+    for (const std::string& tag : card.tags) writer.string(tag);
+    writer.end_array();
+  }
+  writer.end_object();
+}
+
+Response private_json(std::string body) {
+  Response response;
+  response.headers = "Cache-Control: private, no-store\r\n";
+  response.body = std::move(body);
+  return response;
+}
+
+// A degraded page leaves the client's cursor as it was: asking again with it gives the page that was missed.
+Response render(const feed::FeedPage& page, const FeedBody& body, http::PageTokens& pages) {
+  std::string out;
+  json::Writer writer = begin_data(out);
+  writer.key("items").begin_array();
+  for (const feed::FeedItem& item : page.items) write_item(writer, item);
+  writer.end_array();
+  writer.key("has_more").boolean(!page.exhausted).key("page");
+  if (page.generation > 0)
+    writer.string(pages.sign(body.request.reader, {page.generation, page.sequence}));
+  else if (!body.page.empty())
+    writer.string(body.page);
+  else
+    writer.null();
+  writer.key("exhausted").boolean(page.exhausted);
+  if (page.degraded) writer.key("degraded").boolean(true);
+  writer.end_object().end_object();
+  Response response = private_json(std::move(out));
+  if (page.degraded) response.headers += "Freshet-Degraded: true\r\n";
+  return response;
+}
+
+Response render(const std::optional<std::size_t>& fresh) {
+  std::string out;
+  json::Writer writer = begin_data(out);
+  writer.key("new").unsigned_integer(fresh.value_or(0));
+  if (!fresh) writer.key("degraded").boolean(true);
+  writer.end_object().end_object();
+  return private_json(std::move(out));
+}
+
+}  // namespace
+
+Task<Result<Response>> post_feed(Call& call) {
+  Services& services = call.services;
+  json::Document document;
+  const auto body = read_object(document, call.request.body);
+  if (!body) co_return tl::unexpected(body.error());
+  auto parsed = parse_feed(*body);
+  if (!parsed) co_return tl::unexpected(parsed.error());
+  const auto who = services.identity.identify(call.request, {parsed->agent, {}}, wall_now());
+  if (!who) co_return tl::unexpected(who.error());
+  if (who->reader.empty())
+    co_return fail(ErrorCode::kInvalid, "bad_id", "agent_id", "a feed belongs to a reader who is known");
+  parsed->request.reader = who->reader;
+  auto name = request_name(*parsed, services.pages);
+  if (!name) co_return tl::unexpected(name.error());
+
+  if (parsed->request.action == feed::FeedAction::kPeek) {
+    const auto fresh = co_await services.feed.peek(parsed->request);
+    if (!fresh) co_return tl::unexpected(fresh.error());
+    co_return render(*fresh);
+  }
+  parsed->request.request = std::move(*name);
+  const auto page = co_await services.feed.page(parsed->request);
+  if (!page) co_return tl::unexpected(page.error());
+  co_return render(*page, *parsed, services.pages);
+}
+
+}  // namespace freshet::handlers

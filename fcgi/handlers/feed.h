@@ -1,0 +1,10 @@
+// The smart feed (seed 002): POST /api/feed.
+#pragma once
+
+#include "fcgi/handlers/routes.h"
+
+namespace freshet::handlers {
+
+Task<Result<Response>> post_feed(Call& call);
+
+}  // namespace freshet::handlers

@@ -1,0 +1,269 @@
+"""The smart feed through the whole service: pages, tokens, peeks, hidden items, bad input, faults."""
+
+import json
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from client import assert_problem
+from service import PATIENT, wait_until
+
+DAY = 86400
+
+
+class Feed:
+    """One reader's feed, over one connection."""
+
+    def __init__(self, service, agent):
+        self.client, self.agent, self.page = service.public(), agent, None
+
+    def raw(self, action, limit=10, **members):
+        return self.client.post("/api/feed", {"action": action, "limit": limit, "agent_id": self.agent} | members)
+
+    def ask(self, action, limit=10, **members):
+        reply = self.raw(action, limit, **members)
+        assert reply.status == 200, reply
+        assert reply.headers["Cache-Control"] == "private, no-store"
+        answer = reply.json()
+        assert (answer["code"], answer["msg"]) == (0, "success")
+        data = answer["data"]
+        if action != "peek":
+            assert data["has_more"] == (not data["exhausted"])
+            self.page = data["page"]
+        return data
+
+    def ids(self, action, limit=10, **members):
+        return [item["id"] for item in self.ask(action, limit, **members)["items"]]
+
+    def all(self, limit=10):
+        """Every item until the end, in the order they came."""
+        out, action = [], "refresh"
+        for _ in range(200):
+            data = self.ask(action, limit)
+            out += [item["id"] for item in data["items"]]
+            if data["exhausted"]:
+                return out
+            action = "load_more"
+        raise AssertionError("the feed has no end")
+
+
+def come(reader, count):
+    """What refreshes bring until there are `count` items: each worker sees a new item in its own time, within a second."""
+    got = []
+    wait_until(lambda: got.extend(reader.ids("refresh")) or len(got) >= count, "new items")
+    return got
+
+
+def put_items(service, name, count, **members):
+    """Items that are a minute apart, the first the newest; returns their ids once the last is recallable."""
+    now = int(time.time())
+    ids = [name(f"item{i}") for i in range(count)]
+    lines = [{"id": each, "title": f"about {each}", "published_at": now - 60 * i} | members for i, each in enumerate(ids)]
+    body = "\n".join(json.dumps(line) for line in lines)
+    reply = service.internal().post("/api/items", body, headers={"Content-Type": "application/x-ndjson"})
+    assert reply.status == 200 and reply.json() == {"accepted": count, "rejected": []}, reply
+    wait_recallable(service, name, ids)
+    return ids
+
+
+def wait_recallable(service, name, ids):
+    wanted = set(ids)
+    wait_until(lambda: wanted <= set(Feed(service, name("probe")).all(100)), "the items to be recallable")
+
+
+@pytest.fixture
+def site(instance):
+    """An instance with nothing in it and one worker, which sees what it was told at once."""
+    return instance("--no-limits", **PATIENT, pm__max_children="1")
+
+
+def test_a_feed_gives_everything_once_newest_first_and_ends(site, name):
+    ids = put_items(site, name, 45)
+    reader = Feed(site, name("r"))
+    first = reader.ask("refresh", 20)
+    assert [item["id"] for item in first["items"]][:20] == ids[:20]
+    assert {"id", "title", "update_time", "tags"} <= set(first["items"][0])
+    assert first["items"][0]["title"] == f"about {ids[0]}"
+    rest = reader.ids("load_more", 20) + reader.ids("load_more", 20) + reader.ids("load_more", 20)
+    everything = [item["id"] for item in first["items"]] + rest
+    assert len(everything) == len(set(everything))
+    assert set(ids) <= set(everything)
+    last = reader.ask("load_more")
+    assert last["items"] == [] and last["exhausted"] and not last["has_more"]
+    assert reader.ids("refresh") == []
+    new = put_items(site, name, 2)
+    assert sorted(come(reader, 2)) == sorted(new)
+
+
+def test_a_new_item_is_recallable_within_a_second_or_so(site, name):
+    reader = Feed(site, name("r"))
+    reader.all(100)
+    item = name("fresh")
+    site.put(item)
+    began = time.monotonic()
+    wait_until(lambda: reader.ask("peek")["new"] == 1, "the new item")
+    print(f"recallable after {time.monotonic() - began:.2f} s")
+    assert come(reader, 1) == [item]
+
+
+def test_peek_records_nothing(site, name):
+    ids = put_items(site, name, 5)
+    reader = Feed(site, name("r"))
+    assert reader.ask("peek", 5) == {"new": 5}
+    assert reader.ask("peek", 5) == {"new": 5}
+    assert reader.ids("refresh", 5) == ids
+    assert site.redis("EXISTS", f"feed:pending:{reader.agent}") == 1
+
+
+def test_the_same_page_again_is_the_same_items_and_a_lost_reply_loses_nothing(site, name):
+    put_items(site, name, 12)
+    reader = Feed(site, name("r"))
+    first = reader.ask("refresh", 3, eventId="e1")
+    assert reader.ask("refresh", 3, eventId="e1") == first
+    second = reader.ask("load_more", 3, page=first["page"])
+    again = Feed(site, reader.agent).ask("load_more", 3, page=first["page"])  # another connection, maybe another worker
+    assert again == second
+    third = reader.ask("load_more", 3, page=second["page"])
+    assert not {i["id"] for i in third["items"]} & {i["id"] for i in second["items"]}
+    refreshed = reader.ask("refresh", 3, page=third["page"])  # another action is another page
+    assert not {i["id"] for i in refreshed["items"]} & {i["id"] for i in third["items"]}
+
+
+def test_a_forged_token_or_another_readers_is_refused(site, name):
+    put_items(site, name, 3)
+    mine, other = Feed(site, name("r")), Feed(site, name("r"))
+    token = mine.ask("refresh", 1)["page"]
+    generation, sequence, seal = token.split(".")
+    for forged in ("", "x", token[:-1], token + "x", f"{int(generation) + 1}.{sequence}.{seal}", f"{generation}.0{sequence}.{seal}", "1.1.", "..", token.upper()):
+        if forged and forged != token:
+            assert_problem(mine.raw("load_more", page=forged), 400, "bad_page", "page")
+    assert_problem(other.raw("load_more", page=token), 400, "bad_page", "page")
+
+
+def test_a_hidden_or_deleted_item_leaves_the_buffer_and_the_page_is_refilled(site, name):
+    ids = put_items(site, name, 12)
+    reader = Feed(site, name("r"))
+    assert reader.ids("refresh", 3) == ids[:3]
+    site.put(ids[3], hidden=True)
+    assert site.internal().delete(f"/api/items/{ids[4]}").status == 200
+    assert reader.ids("load_more", 3) == ids[5:8]
+    site.put(ids[3], published_at=int(time.time()))
+    wait_until(lambda: ids[3] in reader.ids("refresh", 1), "the item that is shown again")
+
+
+def test_a_query_searches_and_another_query_refreshes(site, name):
+    word, other = name("w").replace("-", ""), name("v").replace("-", "")
+    about = put_items(site, name, 4, title=f"all about {word} and tea")
+    put_items(site, name, 3, title=f"all about {other}")
+    reader = Feed(site, name("r"))
+    assert set(reader.ids("refresh", 2, query=word)) | set(reader.ids("load_more", 5, query=word)) == set(about)
+    assert reader.ask("load_more", 5, query=word)["exhausted"]
+    assert len(reader.ids("load_more", 5, query=other)) == 3
+    chinese = put_items(site, name, 1, title="分布式系统的软件设计")
+    assert Feed(site, name("r")).ids("refresh", 5, query="软件") == chinese
+
+
+def test_what_a_reader_reads_shapes_what_comes(site, name):
+    tag = name("t")
+    old = put_items(site, name, 6, tags=[tag], title="roses in winter")
+    put_items(site, name, 30)
+    reader = Feed(site, name("r"))
+    site.public().track(old[0], 30000, userId=reader.agent)
+    wait_until(lambda: site.redis("EXISTS", f"user:interactions:{reader.agent}") == 1, "the interest")
+    assert set(reader.ids("refresh", 6)) == set(old)
+
+
+@pytest.mark.parametrize("members, member", [
+    ({"action": "reload"}, "action"), ({"action": None}, "action"), ({"action": 1}, "action"), ({"action": ""}, "action"),
+    ({"limit": 0}, "limit"), ({"limit": 101}, "limit"), ({"limit": -1}, "limit"), ({"limit": 1.5}, "limit"),
+    ({"limit": "20"}, "limit"), ({"limit": 1e9}, "limit"), ({"limit": True}, "limit"),
+    ({"agent_id": None}, "agent_id"), ({"agent_id": ""}, "agent_id"), ({"agent_id": "a:b"}, "agent_id"), ({"agent_id": 1.5}, "agent_id"),
+    ({"query": 5}, "query"), ({"query": "x" * 1025}, "query"), ({"page": 7}, "page"), ({"page": "x" * 200}, "page"), ({"eventId": "a b"}, "eventId")])
+def test_bad_members_are_400_and_named(service, members, member):
+    reply = service.public().post("/api/feed", {"action": "refresh", "agent_id": "r", "limit": 1} | members)
+    assert_problem(reply, 400, member=member)
+
+
+def test_a_body_beyond_the_limit_is_413_and_a_wrong_method_405(service):
+    assert_problem(service.public().post("/api/feed", {"action": "refresh", "agent_id": "r", "query": "x" * 20000}), 413)
+    assert_problem(service.internal().get("/api/feed"), 405)
+
+
+def test_odd_queries_are_taken_literally_or_refused_by_name(service, name):
+    reader = Feed(service, name("r"))
+    for query in ('"', '"a', "AND", "a AND", "NOT b", "(", "a)", "*", "a*", "??", "title:", "XOR", "a NEAR/9999 b", "+", "-", "~", "\u0000", "\ufeff", "a" * 1000,
+                  "' OR 1=1 --", "<script>", "%00", "软", "👍", "\u202e", "..", "a..b", "2020..", "NEAR ADJ", "a\nb"):
+        reply = reader.raw("refresh", 1, query=query)
+        assert reply.status == 200 or assert_problem(reply, 400), (query, reply)
+
+
+@pytest.mark.parametrize("at_once", [2, 8])
+def test_simultaneous_requests_of_one_reader_never_give_the_same_item(own_service, name, at_once):
+    site = own_service
+    ids = put_items(site, name, 60)
+    for turn in range(6):
+        agent, got, errors = name("r"), [], []
+        barrier = threading.Barrier(at_once)
+
+        def run(number):
+            try:
+                feed = Feed(site, agent)
+                barrier.wait()
+                got.append(feed.ids("refresh" if (number + turn) % 3 else "load_more", 5))
+            except Exception as error:
+                errors.append(error)
+        threads = [threading.Thread(target=run, args=(number,)) for number in range(at_once)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert errors == []
+        flat = [each for page in got for each in page]
+        assert len(flat) == len(set(flat)) == 5 * at_once
+        assert set(Feed(site, agent).all(100)).isdisjoint(flat)
+
+
+def test_impressions_reach_the_filter_and_are_then_acknowledged(site, name):
+    put_items(site, name, 3)
+    reader = Feed(site, name("r"))
+    shown = reader.ids("refresh", 3)
+    pending = f"feed:pending:{reader.agent}"
+    wait_until(lambda: site.redis("ZCOUNT", pending, "-inf", -1) == 0, "the acknowledgement")
+    site.redis("DEL", pending, f"feed:state:{reader.agent}", f"feed:cache:{reader.agent}")
+    assert not set(reader.all(50)) & set(shown)  # the filter alone knows
+    keys = site.redis("KEYS", "bf:global:*")
+    assert keys and all(site.redis("TTL", key) > 7 * DAY for key in keys)
+
+
+def test_without_redis_a_feed_is_empty_and_degraded_and_nothing_handed_out_repeats(own_service, name):
+    put_items(own_service, name, 40)
+    own_service.redis("CONFIG", "SET", "appendfsync", "always")
+    reader = Feed(own_service, name("r"))
+    first = reader.ids("refresh", 10)
+    token = reader.page
+    os.kill(own_service.pid("redis"), signal.SIGKILL)
+    data = reader.ask("load_more", 10, page=token)
+    assert data["items"] == [] and data["degraded"] and data["has_more"] and data["page"] == token
+    assert reader.ask("peek").get("degraded")
+    own_service.restart_redis()
+    wait_until(lambda: "degraded" not in reader.ask("peek"), "the return of Redis")
+    rest = Feed(own_service, reader.agent).all(10)
+    assert len(rest) == 30 and not set(rest) & set(first)
+    own_service.check()
+
+
+def test_impressions_survive_the_death_of_redis_and_of_the_worker_that_spooled_them(own_service, name):
+    """What was handed out stays pending in Redis, and its impression in the spool, until both are written."""
+    put_items(own_service, name, 30)
+    own_service.redis("CONFIG", "SET", "appendfsync", "always")
+    readers = [Feed(own_service, name("r")) for _ in range(8)]
+    shown = [set(reader.ids("refresh", 10)) for reader in readers]
+    for pid in own_service.workers():
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: own_service.status()["idle processes"] == own_service.status()["total processes"] == 2, "new workers")
+    for reader, before in zip(readers, shown):
+        rest = Feed(own_service, reader.agent).all(10)
+        assert not set(rest) & before and len(set(rest) | before) == 30

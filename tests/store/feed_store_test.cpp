@@ -1,0 +1,251 @@
+// The scripts behind the feed, on a real Redis: what they keep, for how long, and who wins.
+#include "core/store/feed_store.h"
+
+#include <catch2/catch.hpp>
+
+#include "core/async/sync_redis.h"
+#include "core/store/item_store.h"
+#include "core/store/scripts.h"
+#include "tests/store/exact_filter.h"
+#include "tests/support/redis_server.h"
+
+using namespace freshet;
+
+namespace {
+
+const ReaderId kReader = ReaderId::trusted("r");
+
+class AtOnce final : public redis::Deferred {
+ public:
+  explicit AtOnce(redis::SyncRedis& inner) : inner_(inner) {}
+  bool post(redis::Pipeline pipeline) override {
+    if (!lost) REQUIRE(inner_.call(pipeline));
+    return true;
+  }
+  Result<void> spool(redis::Pipeline pipeline) override {
+    post(std::move(pipeline));
+    return {};
+  }
+  bool lost = false;
+
+ private:
+  redis::SyncRedis& inner_;
+};
+
+struct Site {
+  explicit Site(bool hash_tags = false) : keys("p:", hash_tags) {
+    settings.feed.max_pending = 100;
+    server.flush();
+  }
+  static test::RedisServer& running() {
+    static test::RedisServer one;
+    return one;
+  }
+  test::RedisServer& server = running();
+  Settings settings;
+  store::Keys keys;
+  redis::SyncRedis redis{server.endpoint(), milliseconds(5000), store::kAllScripts};
+  AtOnce deferred{redis};
+  test::ExactFilter filter;
+  store::RedisItemStore items{redis, settings, keys};
+  std::optional<store::RedisFeedStore> made;
+
+  store::RedisFeedStore& feed() {
+    if (!made) made.emplace(redis, deferred, filter, settings, keys);
+    return *made;
+  }
+  feed::PageRequest page(std::size_t limit, std::string request = {}, std::string query = {}) const {
+    return {kReader, std::move(request), std::move(query), limit};
+  }
+  feed::Opening open(const std::string& request = {}) {
+    auto opened = redis::wait(feed().open(page(5, request), false));
+    REQUIRE(opened);
+    return *opened;
+  }
+  feed::Page swap(std::int64_t generation, std::vector<ItemId> candidates, bool exhausted = false,
+                  std::size_t limit = 5, std::string request = {}, std::string query = {}) {
+    const feed::Refill refill{generation, std::move(candidates), exhausted, {}};
+    auto swapped = redis::wait(feed().swap(page(limit, std::move(request), std::move(query)), refill));
+    REQUIRE(swapped);
+    return swapped->page;
+  }
+  feed::Taken take(std::size_t limit, std::string request = {}, std::string query = {}) {
+    auto taken = redis::wait(feed().take(page(limit, std::move(request), std::move(query))));
+    REQUIRE(taken);
+    return *taken;
+  }
+  std::int64_t integer(auto... words) {
+    redis::Pipeline command;
+    command.add(words...);
+    auto replies = redis.call(command);
+    REQUIRE(replies);
+    auto value = replies->front().integer();
+    REQUIRE(value);
+    return *value;
+  }
+  void hide(int number, bool hidden = true) {
+    feed::Item item;
+    item.id = ItemId::trusted("i" + std::to_string(number));
+    item.title = "t";
+    item.published_at = UnixSeconds{seconds{1700000000}};
+    item.hidden = hidden;
+    REQUIRE(redis::wait(items.put(item)));
+  }
+};
+
+std::vector<ItemId> range(int from, int to) {
+  std::vector<ItemId> out;
+  for (int i = from; i < to; ++i) out.push_back(ItemId::trusted("i" + std::to_string(i)));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a swap hands out the first page and keeps the rest for half an hour", "[feed]") {
+  Site site;
+  const auto page = site.swap(0, range(0, 12));
+  CHECK(page.items == range(0, 5));
+  CHECK(page.generation > 1700000000000);
+  CHECK(page.sequence == 1);
+  CHECK(page.buffered);
+  CHECK_FALSE(page.exhausted);
+  for (const auto& key : {site.keys.feed_cache("r"), site.keys.feed_state("r")}) {
+    const auto ttl = site.integer("TTL", key);
+    CHECK((ttl > 1790 && ttl <= 1800));
+  }
+  const auto ttl = site.integer("TTL", site.keys.feed_pending("r"));
+  CHECK((ttl > 8 * 86400 - 10 && ttl <= 8 * 86400));
+  const auto next = site.take(5);
+  CHECK(next.page.items == range(5, 10));
+  CHECK(next.page.sequence == 2);
+  CHECK(next.page.generation == page.generation);
+  CHECK(site.take(5).page.items == range(10, 12));
+  CHECK(site.take(5).state == feed::Taken::State::kEmpty);
+}
+
+TEST_CASE("the last page of a buffer after which recall had no more is the end", "[feed]") {
+  Site site;
+  CHECK_FALSE(site.swap(0, range(0, 7), true).exhausted);
+  CHECK(site.take(5).page.exhausted);
+  const auto opened = site.open();
+  CHECK(site.swap(opened.generation, {}, true).exhausted);
+}
+
+TEST_CASE("the second of two refreshes that saw the same generation takes its page from the first's buffer",
+          "[feed]") {
+  Site site;
+  CHECK(site.swap(0, range(0, 20)).items == range(0, 5));
+  const auto second = site.swap(0, range(0, 20));
+  CHECK(second.items == range(5, 10));
+  CHECK(second.sequence == 2);
+  CHECK(site.integer("LLEN", site.keys.feed_cache("r")) == 10);
+}
+
+TEST_CASE("a refresh of another query replaces the buffer, and its load_more wants that query", "[feed]") {
+  Site site;
+  site.swap(0, range(0, 10));
+  CHECK(site.swap(0, range(20, 30), false, 5, {}, "q").items == range(20, 25));
+  CHECK(site.take(5).state == feed::Taken::State::kEmpty);
+  CHECK(site.take(5, {}, "q").page.items == range(25, 30));
+}
+
+TEST_CASE("what was handed out by another request between opening and swap is not handed out again",
+          "[feed]") {
+  Site site;
+  site.swap(0, range(0, 10));
+  const auto opened = site.open();
+  CHECK(site.take(5).page.items == range(5, 10));
+  site.feed().record(kReader, range(5, 10),
+                     wall_now());  // acknowledged, so only the last minute's memory has it
+  CHECK(site.swap(opened.generation, range(5, 20)).items == range(10, 15));
+}
+
+TEST_CASE("hidden items are skipped and the page is filled from behind them", "[feed]") {
+  Site site;
+  site.hide(1);
+  site.hide(7);
+  CHECK(site.swap(0, range(0, 12), false, 3).items ==
+        std::vector<ItemId>{range(0, 1)[0], range(2, 3)[0], range(3, 4)[0]});
+  CHECK(site.take(4).page.items ==
+        std::vector<ItemId>{range(4, 5)[0], range(5, 6)[0], range(6, 7)[0], range(8, 9)[0]});
+}
+
+TEST_CASE("the same request within a minute gives the same page, and leaves the buffer alone", "[feed]") {
+  Site site;
+  const auto first = site.swap(0, range(0, 12), false, 3, "r.e.1");
+  const auto again = site.swap(0, range(50, 60), false, 3, "r.e.1");
+  CHECK(again.items == first.items);
+  CHECK(again.replay);
+  CHECK(site.open("r.e.1").replay->items == first.items);
+  const auto second = site.take(3, "m.p.1");
+  CHECK(site.take(3, "m.p.1").page.items == second.page.items);
+  CHECK(site.take(3, "m.p.1").page.replay);
+  CHECK(site.take(3).page.items == range(6, 9));
+  const auto ttl = site.integer("TTL", site.keys.feed_page("r", "m.p.1"));
+  CHECK((ttl > 55 && ttl <= 60));
+}
+
+TEST_CASE("a refilled page is remembered as it was served", "[feed]") {
+  Site site;
+  site.swap(0, range(0, 20), false, 3);
+  auto taken = site.take(3, "m.p.1");
+  feed::Page kept = taken.page;
+  kept.items = {kept.items[0]};
+  const auto refilled = redis::wait(site.feed().refill(site.page(2, "m.p.1"), kept));
+  REQUIRE(refilled);
+  CHECK(refilled->page.sequence == taken.page.sequence);
+  CHECK(refilled->page.items.size() == 3);
+  CHECK(site.take(3, "m.p.1").page.items == refilled->page.items);
+}
+
+TEST_CASE("more unacknowledged impressions than allowed are refused, and nothing is handed out", "[feed]") {
+  Site site;
+  site.deferred.lost = true;
+  site.swap(0, range(0, 300), false, 100);
+  const auto refused = redis::wait(site.feed().take(site.page(1)));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::kUnavailable);
+  CHECK(refused.error().reason == "too_many_pending");
+  CHECK(site.integer("LLEN", site.keys.feed_cache("r")) == 200);
+  site.deferred.lost = false;
+  site.feed().record(kReader, range(0, 100), wall_now());
+  CHECK(site.take(1).page.items == range(100, 101));
+}
+
+TEST_CASE("impressions lost on the way are reported half a minute later, and withdrawn ones are forgotten",
+          "[feed]") {
+  Site site;
+  site.swap(0, range(0, 3), false, 3);
+  CHECK(site.open().unacknowledged.empty());
+  CHECK(site.open().handed_out.size() == 3);
+  const std::string key = site.keys.feed_pending("r");
+  site.integer("ZADD", key, "XX", "CH",
+               -static_cast<double>(std::chrono::duration_cast<milliseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch())
+                                        .count() -
+                                    40000),
+               "i1");
+  const auto lost = site.open().unacknowledged;
+  REQUIRE(lost.size() == 1);
+  CHECK(lost[0].item.str() == "i1");
+  CHECK(std::abs((wall_now() - lost[0].at).count() - 40) <= 2);
+  site.feed().withdraw(kReader, range(0, 3));
+  CHECK(site.open().handed_out.empty());
+}
+
+TEST_CASE("interests are the newest interactions, each item once, and run out a month after the last",
+          "[feed]") {
+  Site site;
+  for (const int number : {1, 2, 3, 1})
+    site.feed().engaged(kReader, ItemId::trusted("i" + std::to_string(number)));
+  const auto opened = site.open();
+  CHECK(opened.interests.size() == 3);
+  const auto ttl = site.integer("TTL", site.keys.interactions("r"));
+  CHECK(ttl > 29 * 86400);
+}
+
+TEST_CASE("with hash tags a page is handed out from one slot", "[feed]") {
+  Site site(true);
+  site.hide(1);
+  CHECK(site.swap(0, range(0, 6), false, 3).items == range(0, 3));  // the cards tell who is hidden
+}
