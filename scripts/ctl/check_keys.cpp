@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/store/fields.h"
@@ -19,6 +21,11 @@ namespace {
 
 constexpr double kHllError = 1.05;  // of an estimate of visitors: six standard errors
 constexpr std::int64_t kHllSmall = 2;
+// Of a feed (core/store/feed_store.cpp): the hot that stand beside what was recalled, the interactions kept,
+// and what is pending, which beside the unacknowledged holds what was acknowledged in the last minute.
+constexpr std::int64_t kHotHead = 100;
+constexpr std::int64_t kMostInteractions = 100;
+constexpr std::int64_t kPendingPages = 4;
 
 bool positive(std::string_view text) {
   const auto value = store::parse<double>(text);
@@ -31,6 +38,7 @@ Result<void> KeyCheck::look_at(const std::vector<NamedKey>& ours) {
   if (auto ok = types_and_ttls(ours); !ok) return ok;
   if (auto ok = items(ours); !ok) return ok;
   if (auto ok = counters(ours); !ok) return ok;
+  if (auto ok = feeds(ours); !ok) return ok;
   return views(ours);
 }
 
@@ -146,6 +154,34 @@ void KeyCheck::item_views(const std::string& key, const Reply& read) {
   if (!number || *number < 1) findings_.add(kinds::kBadCounter, key, "pv " + pv);
   if (!positive(total)) findings_.add(kinds::kBadScore, key, "total " + total);
   if (!positive(score)) findings_.add(kinds::kBadScore, key, "score " + score);
+}
+
+Result<void> KeyCheck::feeds(const std::vector<NamedKey>& ours) {
+  const std::int64_t depth = std::max(settings_.recall.max_depth, settings_.recall.size) + kHotHead;
+  struct Cap {
+    std::string_view head, command;
+    std::int64_t most;
+  };
+  const std::array caps{Cap{"feed:cache:", "LLEN", depth},
+                        Cap{"feed:pending:", "ZCARD", kPendingPages * settings_.feed.max_pending},
+                        Cap{"user:interactions:", "ZCARD", kMostInteractions}};
+  Pipeline pipeline;
+  std::vector<std::pair<std::string, std::int64_t>> asked;
+  for (const NamedKey& each : ours) {
+    for (const Cap& cap : caps) {
+      if (!after(each.plain, cap.head)) continue;
+      pipeline.add(cap.command, each.key);
+      asked.emplace_back(each.key, cap.most);
+    }
+  }
+  auto replies = ask(redis_, pipeline);
+  if (!replies) return tl::unexpected(replies.error());
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const std::int64_t members = (*replies)[i].integer().value_or(0);
+    if (members > asked[i].second)
+      findings_.add(kinds::kOverCap, asked[i].first, fmt::format("{} of {}", members, asked[i].second));
+  }
+  return {};
 }
 
 }  // namespace freshet::ctl

@@ -24,13 +24,14 @@ class KeyCheck {
   KeyCheck(redis::SyncRedis& redis, const Settings& settings, const store::Keys& keys, Findings& findings,
            Sums& sums)
       : redis_(redis), settings_(settings), keys_(keys), findings_(findings), sums_(sums) {}
-  // At most kPage keys, each given once. 4 RTT.
+  // At most kPage keys, each given once. 5 RTT.
   Result<void> look_at(const std::vector<NamedKey>& ours);
 
  private:
   Result<void> types_and_ttls(const std::vector<NamedKey>& ours);
   Result<void> items(const std::vector<NamedKey>& ours);
   Result<void> counters(const std::vector<NamedKey>& ours);
+  Result<void> feeds(const std::vector<NamedKey>& ours);
   void item_counters(const std::string& id, std::int64_t uv, const redis::Reply& read);
   Result<void> views(const std::vector<NamedKey>& ours);
   void item_views(const std::string& key, const redis::Reply& read);
