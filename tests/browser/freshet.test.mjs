@@ -111,3 +111,29 @@ test("the page of the hot lists shows what is read and moves a row when it rises
   assert.deepEqual(page.troubles, []);
   await page.close();
 });
+
+test("the feed scrolls to its end without a repeat, and new items come on top", async () => {
+  const now = Math.floor(Date.now() / 1000);
+  const ids = Array.from({ length: 35 }, (_, i) => `feed-${i}`);
+  for (const [i, id] of ids.entries()) await freshet.put(id, { title: `About ${id}`, published_at: now - 60 * i });
+  await eventually("the items in the index", () => freshet.feed({ action: "peek", limit: 50, agent_id: "probe" }), (data) => data.new === 35);
+
+  const page = await browser.tab();
+  await page.goto(freshet.base + "/feed.html?agent=scroller");
+  const shown = () => page.$$eval("#feed li", (rows) => rows.map((row) => row.dataset.id));
+  await eventually("the first page", shown, (rows) => rows.length >= 10);
+  const everything = await eventually("the end", async () => {
+    await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+    return shown();
+  }, (rows) => rows.length === 35);
+  assert.deepEqual(everything, ids);
+  await page.waitForSelector("#end:not([hidden])");
+
+  await freshet.put("feed-new", { title: "Brand new", published_at: now });
+  await eventually("the new item in the index", () => freshet.feed({ action: "peek", agent_id: "scroller" }), (data) => data.new === 1);
+  await page.click("#refresh");
+  const after = await eventually("the new item on top", shown, (rows) => rows[0] === "feed-new");
+  assert.equal(new Set(after).size, 36);
+  assert.deepEqual(page.troubles, []);
+  await page.close();
+});

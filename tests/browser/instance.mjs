@@ -46,6 +46,18 @@ export async function startFreshet() {
     async stats(article) {
       return (await fetch(`http://127.0.0.1:${internalPort}/api/articles/${encodeURIComponent(article)}/stats`)).json();
     },
+    async put(item, members) {
+      const reply = await fetch(`http://127.0.0.1:${internalPort}/api/items/${encodeURIComponent(item)}`, {
+        method: "PUT", headers: { "Content-Type": "application/json" }, body: JSON.stringify(members),
+      });
+      if (!reply.ok) throw new Error(`the item was answered ${reply.status}: ${await reply.text()}`);
+    },
+    async feed(body) {
+      const reply = await fetch(`${base}/api/feed`, {
+        method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
+      });
+      return (await reply.json()).data;
+    },
     async track(body) {
       const reply = await fetch(`${base}/api/track`, {
         method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
