@@ -7,6 +7,7 @@ import time
 import urllib.request
 from dataclasses import dataclass, field
 
+import feed_bench
 import load
 import ours
 import peers
@@ -216,4 +217,9 @@ def reload_under_load(contender, requests_path):
         return load.finish(wrk, seconds)
 
 
-BENCHMARKS = {"ping": ping, "track": track, "hot": hot, "memory": memory, "growth": growth, "start": start}
+def feed(session):
+    """P4, P5: a page of the buffer, and a refresh with recall and the seen-filter."""
+    return feed_bench.feed(session, Section)
+
+
+BENCHMARKS = {"ping": ping, "track": track, "hot": hot, "memory": memory, "growth": growth, "start": start, "feed": feed}

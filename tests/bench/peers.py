@@ -55,9 +55,9 @@ class Contender:
 class Peer:
     """nginx, perhaps a worker, perhaps Redis, in a directory of their own. Configuration: peers/<name>/*.in."""
 
-    def __init__(self, name, run_directory, tokens=None, with_redis=False, modules=()):
+    def __init__(self, name, run_directory, tokens=None, with_redis=False, modules=(), folder=None):
         self.name = name
-        self.run = os.path.join(run_directory, name)
+        self.run = os.path.join(run_directory, folder or name)
         os.makedirs(self.run)
         self.port = procs.free_port()
         self.redis = RedisServer(os.path.join(self.run, "redis")) if with_redis else None
@@ -153,10 +153,10 @@ def php_command(config):
     return ["php-fpm8.2", "--nodaemonize", "--fpm-config", config] + (["-R"] if os.geteuid() == 0 else [])
 
 
-def php_fpm(run_directory, children=PHP_CHILDREN):
-    """PHP-FPM + phpredis, on a persistent connection."""
+def php_fpm(run_directory, children=PHP_CHILDREN, name="php-fpm"):
+    """PHP-FPM + phpredis, on a persistent connection. `name`: of its folder, when there are several."""
     tokens = {"CHILDREN": str(children), "FPM_USER": "user = root\ngroup = root" if os.geteuid() == 0 else ""}
-    with stopped_on_failure(Peer("php-fpm", run_directory, with_redis=True, tokens=tokens)) as peer:
+    with stopped_on_failure(Peer("php-fpm", run_directory, with_redis=True, tokens=tokens, folder=name)) as peer:
         peer.load_scripts()
         peer.add_worker(php_command(peer.render("php-fpm/php-fpm.conf.in")), "php-fpm.sock")
         return peer.start_nginx()

@@ -1,0 +1,20 @@
+-- POST of feed requests, each by the next reader of a walk that visits all of them. Arguments: action, limit, readers.
+package.path = os.getenv("BENCH_WRK_DIR") .. "/?.lua"
+local common = require("common")
+local head, body, readers, at
+
+function init(args)
+  head = common.post_head()
+  body = '{"action":"' .. args[1] .. '","limit":' .. args[2] .. ',"agent_id":"u%d"}'
+  readers, at = tonumber(args[3]), 0
+end
+
+function request()
+  at = (at + 7919) % readers
+  local text = body:format(at)
+  return head .. #text .. "\r\n\r\n" .. text
+end
+
+function done(summary, latency)
+  common.report(summary, latency)
+end
