@@ -15,11 +15,9 @@ namespace {
 // there; it errs on the side of reading more.
 constexpr double kBelow = 1.0 - 1e-9;
 // A range with more matches than this many times those wanted is read in steps.
-constexpr std::size_t kStep = 2;
+constexpr std::size_t kStep = 3;
 // The first range is meant to hold this many times the items wanted, of which a part will match.
 constexpr double kFirstItems = 8.0;
-// A range ends where the decay has fallen to this part, because its cutoff is made for its youngest moment.
-constexpr double kRangeDecay = 1.0 / 16;
 
 std::int64_t count_of(UnixSeconds at) { return at.time_since_epoch().count(); }
 UnixSeconds at_second(std::int64_t second) { return UnixSeconds{seconds{second}}; }
@@ -44,6 +42,8 @@ feed::Recalled ExactTop::search() {
   oldest_ = bound(database_.get_value_lower_bound(kPublishedSlot));
   newest_ = bound(database_.get_value_upper_bound(kPublishedSlot));
   if (!query_.terms.empty()) collect_scored();
+  // A match whose score is 0 is no better than an item without one: it stands where its date says.
+  std::erase_if(hits_, [](const Hit& each) { return each.score == 0; });
   if (!full() && !(query_.matches_only && query_.terms.empty())) collect_newest();
   return best();
 }
@@ -79,11 +79,9 @@ std::int64_t ExactTop::first_width() const {
 
 // Where the range after `done` begins.
 std::int64_t ExactTop::next_from(const Range& done) const {
-  const double youngest = decay_before(done.from);
-  if (full()) {
+  if (full()) {  // all that is left; a further range would cost more than its better cutoff saves
     const double useful = nth_score_ * kBelow / highest_weight_;
-    const double factor = std::max(useful, youngest * kRangeDecay);
-    return std::min(now_ - decay_.below(factor).count(), done.from - 1);
+    return std::min(now_ - decay_.below(useful).count(), done.from - 1);
   }
   // Not enough yet: as far again as all ranges so far, or further if that has not been rich.
   const double covered = static_cast<double>(std::max<std::int64_t>(now_ - done.from, 1));
@@ -131,7 +129,7 @@ double ExactTop::take(const Xapian::MSet& found) {
   return last;
 }
 
-// Fills up with what is not among the hits, newest first. All that scores is there already.
+// Fills up with what scores nothing, newest first; the hits have all that scores.
 void ExactTop::collect_newest() {
   std::unordered_set<std::string> known;
   for (const Hit& each : hits_) known.insert(each.key);

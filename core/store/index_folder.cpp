@@ -80,6 +80,7 @@ std::optional<std::vector<Partition>> IndexFolder::partitions() const {
       found.push_back(*partition);
     }
   }
+  if (in.bad()) throw std::system_error(EIO, std::generic_category(), path_ / kStub);
   std::sort(found.begin(), found.end(),
             [](const Partition& a, const Partition& b) { return a.from < b.from; });
   return found;

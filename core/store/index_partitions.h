@@ -18,8 +18,8 @@
 
 namespace freshet::store {
 
-inline constexpr std::size_t kMaxPartitions = 6;
-inline constexpr std::size_t kYoungestKept = 2;  // are never merged
+inline constexpr std::size_t kMaxPartitions = 5;
+inline constexpr std::size_t kYoungestKept = 4;  // are never merged
 inline constexpr seconds kPartitionSpan{7 * 86400};
 
 // Changes wait in memory until commit(). Every method throws Xapian::Error and std::exception; after that

@@ -1,0 +1,161 @@
+// What the tests of recall share: random items, an index of them, and the answer by scoring every one.
+#pragma once
+
+#include <stdlib.h>
+#include <xapian.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/store/recall.h"
+#include "core/store/search_index.h"
+#include "core/store/search_schema.h"
+
+namespace freshet::test {
+
+inline constexpr seconds kDay{86400};
+inline const UnixSeconds kNow{seconds{1770000000}};
+
+// Removed with the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    // In memory where there is such a place: a commit waits for the disk, and there are thousands.
+    std::string name = std::filesystem::exists("/dev/shm") ? "/dev/shm" : "/tmp";
+    name += "/freshet_search.XXXXXX";
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline feed::Item item(const std::string& id, const std::string& title, UnixSeconds published = kNow,
+                       const std::vector<std::string>& tags = {}) {
+  feed::Item made;
+  made.id = ItemId::trusted(id);
+  made.title = title;
+  for (const std::string& each : tags) made.tags.push_back(TagName::trusted(each));
+  made.published_at = published;
+  return made;
+}
+
+inline void ok(const Result<void>& result) {
+  INFO((result ? std::string() : std::string(result.error().reason) + ": " + result.error().detail));
+  REQUIRE(result.has_value());
+}
+
+inline std::unique_ptr<store::SearchIndex> opened(const Settings& settings) {
+  auto index = store::SearchIndex::open(settings.search);
+  INFO((index ? std::string() : index.error().detail));
+  REQUIRE(index.has_value());
+  return *std::move(index);
+}
+
+inline void write(const Settings& settings, const std::vector<feed::Item>& items) {
+  const auto index = opened(settings);
+  for (const feed::Item& each : items) ok(index->put(each));
+  ok(index->commit());
+}
+
+inline feed::Recalled found(store::BlockingRecall& recall, const feed::RecallQuery& query) {
+  auto recalled = recall.search(query);
+  INFO((recalled ? std::string() : std::string(recalled.error().reason) + ": " + recalled.error().detail));
+  REQUIRE(recalled.has_value());
+  return *std::move(recalled);
+}
+
+inline std::vector<std::string> ids(const feed::Recalled& recalled) {
+  std::vector<std::string> all;
+  for (const feed::Candidate& each : recalled.candidates) all.push_back(each.item.str());
+  return all;
+}
+
+// Ids of what `text` finds, best first; by a searcher that has seen nothing before.
+inline std::vector<std::string> finds(const Settings& settings, const std::string& text) {
+  store::BlockingRecall recall(settings);
+  return ids(found(recall, {text, {}, kNow, 100}));
+}
+
+// Items about few words, so that many match and many tie; dates from clustered to scattered, some equal, some
+// in the future.
+class RandomItems {
+ public:
+  explicit RandomItems(std::uint64_t seed) : random_(seed) {
+    vocabulary_ = 5 + below(400);
+    days_ = 1 + below(below(2) == 0 ? 30 : 1500);
+    longest_ = 1 + below(30);
+  }
+  std::size_t below(std::size_t n) { return random_() % n; }
+  std::string word() {
+    const double u = std::uniform_real_distribution<>(0, 1)(random_);
+    return "w" + std::to_string(static_cast<std::size_t>(static_cast<double>(vocabulary_) * u * u));
+  }
+  std::string words(std::size_t count) {
+    std::string text;
+    for (std::size_t i = 0; i < count; ++i) text += word() + " ";
+    return text;
+  }
+  UnixSeconds date() {
+    if (below(50) == 0) return kNow + seconds{static_cast<std::int64_t>(below(1000000))};
+    if (below(10) == 0) return kNow - kDay * static_cast<std::int64_t>(below(days_));  // many at one instant
+    return kNow - seconds{static_cast<std::int64_t>(below(days_ * 86400))};
+  }
+  feed::Item next() {
+    feed::Item made = item("item" + std::to_string(made_++), words(1 + below(4)), date(),
+                           {"tag" + std::to_string(below(7))});
+    if (below(3) > 0) made.text = words(below(longest_));
+    return made;
+  }
+
+ private:
+  std::mt19937_64 random_;
+  std::size_t vocabulary_ = 1, days_ = 1, longest_ = 1;
+  std::size_t made_ = 0;
+};
+
+// Every item that `query` may return, by score, date and id, each descending: the plain definition. Reads the
+// weight of every match of the whole database, without ranges, cutoffs or partitions' order.
+inline std::vector<feed::Candidate> by_scoring_everything(const Xapian::Database& database,
+                                                          const Xapian::Query& terms, bool matches_only,
+                                                          const rank::GaussDecay& decay, UnixSeconds now) {
+  std::vector<feed::Candidate> all;
+  std::vector<bool> matched(database.get_lastdocid() + 1);
+  const auto add = [&](Xapian::docid document, double weight) {
+    const std::string key = database.get_document(document).get_value(store::kOrderSlot);
+    const store::OrderKey read = store::read_order_key(key);
+    const seconds age = std::max(seconds{0}, now - read.published);
+    all.push_back({ItemId::trusted(std::string(read.item)), weight * decay.at(age), read.published});
+  };
+  if (!terms.empty()) {
+    Xapian::Enquire enquire(database);
+    enquire.set_query(terms);
+    const Xapian::MSet everything = enquire.get_mset(0, database.get_doccount());
+    for (auto each = everything.begin(); each != everything.end(); ++each) {
+      matched[*each] = true;
+      add(*each, each.get_weight());
+    }
+  }
+  if (!matches_only) {
+    for (auto each = database.postlist_begin(""); each != database.postlist_end(""); ++each) {
+      if (!matched[*each]) add(*each, 0);
+    }
+  }
+  std::sort(all.begin(), all.end(), [](const feed::Candidate& a, const feed::Candidate& b) {
+    return std::tie(a.score, a.published_at, a.item) > std::tie(b.score, b.published_at, b.item);
+  });
+  return all;
+}
+
+}  // namespace freshet::test

@@ -1,0 +1,233 @@
+// The writer of the index: what it keeps, where, and what it survives.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "core/store/index_folder.h"
+#include "core/store/index_partitions.h"
+#include "tests/search/corpus.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+namespace {
+
+struct Fixture {
+  TemporaryFolder folder;
+  Settings settings;
+  Fixture() { settings.search.index = folder / "index"; }
+  std::vector<store::Partition> partitions() const {
+    return store::IndexFolder(settings.search.index).partitions().value();
+  }
+  // Id → date of every document, read past recall; fails when an id is there twice.
+  std::map<std::string, std::int64_t> contents() const {
+    std::map<std::string, std::int64_t> all;
+    const Xapian::Database database(settings.search.index);
+    for (auto each = database.postlist_begin(""); each != database.postlist_end(""); ++each) {
+      const std::string key = database.get_document(*each).get_value(store::kOrderSlot);
+      const store::OrderKey read = store::read_order_key(key);
+      CHECK(all.emplace(read.item, read.published.time_since_epoch().count()).second);
+    }
+    return all;
+  }
+};
+
+// Runs `work` in a child of its own, which does not come back from it.
+template <class Work>
+pid_t in_child(Work work) {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    work();
+    _exit(0);
+  }
+  return child;
+}
+
+int status_of(pid_t child) {
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "an item is found by its words once it is committed, and not before", "[search]") {
+  const auto index = opened(settings);
+  ok(index->put(item("a", "Blue whales")));
+  CHECK(finds(settings, "whales").empty());
+  ok(index->commit());
+  CHECK(finds(settings, "whales") == std::vector<std::string>{"a"});
+  CHECK(index->documents() == 1);
+  ok(index->put(item("a", "Grey seals")));
+  ok(index->commit());
+  CHECK(finds(settings, "whales").empty());
+  CHECK(finds(settings, "seals") == std::vector<std::string>{"a"});
+  CHECK(index->documents() == 1);
+}
+
+TEST_CASE_METHOD(Fixture, "a hidden item leaves the index and comes back when it is shown again",
+                 "[search]") {
+  feed::Item whale = item("a", "whale");
+  write(settings, {whale, item("b", "whale")});
+  whale.hidden = true;
+  write(settings, {whale});
+  CHECK(finds(settings, "whale") == std::vector<std::string>{"b"});
+  whale.hidden = false;
+  write(settings, {whale});
+  CHECK(finds(settings, "whale").size() == 2);
+}
+
+TEST_CASE_METHOD(Fixture, "a removed item is gone, and removing it again is no error", "[search]") {
+  write(settings, {item("a", "whale")});
+  const auto index = opened(settings);
+  for (int i = 0; i < 2; ++i) {
+    ok(index->remove(ItemId::trusted("a")));
+    ok(index->commit());
+    CHECK(contents().empty());
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "an item whose date changes moves to another partition and stays one", "[search]") {
+  const auto index = opened(settings);
+  ok(index->put(item("other", "whale", kNow - 70 * kDay)));
+  for (const int days : {0, 70, 3, 400, 0, 8}) {
+    ok(index->put(item("a", "whale", kNow - days * kDay)));
+    ok(index->commit());
+    const auto all = contents();
+    REQUIRE(all.size() == 2);
+    CHECK(all.at("a") == (kNow - days * kDay).time_since_epoch().count());
+  }
+  ok(index->put(item("a", "whale", kNow - 50 * kDay)));  // twice in one batch
+  ok(index->put(item("a", "whale", kNow - 90 * kDay)));
+  ok(index->commit());
+  CHECK(contents().size() == 2);
+}
+
+TEST_CASE_METHOD(Fixture, "partitions do not overlap and stay few, however the dates are scattered",
+                 "[search]") {
+  RandomItems random(1);
+  const auto index = opened(settings);
+  std::map<std::string, std::int64_t> expected;
+  for (int batch = 0; batch < 30; ++batch) {
+    for (int i = 0; i < 20; ++i) {
+      feed::Item any = random.next();
+      any.published_at = UnixSeconds{seconds{static_cast<std::int64_t>(random.below(253402300799ULL))}};
+      if (random.below(2) == 0) any.published_at = kNow - kDay * static_cast<std::int64_t>(random.below(500));
+      ok(index->put(any));
+      expected[any.id.str()] = any.published_at.time_since_epoch().count();
+    }
+    ok(index->commit());
+    const auto all = partitions();
+    REQUIRE(all.size() <= store::kMaxPartitions);
+    for (std::size_t i = 1; i < all.size(); ++i) REQUIRE(all[i - 1].before <= all[i].from);
+  }
+  CHECK(contents() == expected);
+  CHECK(index->documents() == expected.size());
+}
+
+TEST_CASE_METHOD(Fixture, "rolled back changes are gone, also when the writer goes on or away", "[search]") {
+  write(settings, {item("a", "whale")});
+  {
+    const auto index = opened(settings);
+    ok(index->put(item("b", "whale", kNow - 100 * kDay)));
+    ok(index->remove(ItemId::trusted("a")));
+    index->rollback();
+    ok(index->put(item("c", "whale")));
+    ok(index->commit());
+    CHECK(finds(settings, "whale").size() == 2);
+    ok(index->put(item("d", "whale")));  // never committed
+  }
+  CHECK(finds(settings, "whale").size() == 2);
+}
+
+TEST_CASE_METHOD(Fixture, "there is one writer at a time", "[search]") {
+  auto first = opened(settings);
+  const auto second = store::SearchIndex::open(settings.search);
+  REQUIRE_FALSE(second.has_value());
+  CHECK(second.error().code == ErrorCode::kUnavailable);
+  CHECK(second.error().reason == "index_locked");
+  first.reset();
+  CHECK(store::SearchIndex::open(settings.search).has_value());
+}
+
+TEST_CASE_METHOD(Fixture, "a writer killed anywhere leaves an index that the repeated batch makes whole",
+                 "[search]") {
+  RandomItems random(2);
+  write(settings, {item("first", "whale")});
+  for (int kill_after_us = 0; kill_after_us < 60000; kill_after_us += 2000) {
+    std::vector<feed::Item> batch;
+    for (int i = 0; i < 40; ++i) {
+      feed::Item any = random.next();
+      any.id = ItemId::trusted("item" + std::to_string(random.below(200)));  // many move
+      batch.push_back(any);
+    }
+    const pid_t child = in_child([&] {
+      auto index = store::SearchIndex::open(settings.search);
+      for (;;) {
+        for (const feed::Item& each : batch) static_cast<void>((*index)->put(each));
+        static_cast<void>((*index)->commit());
+      }
+    });
+    usleep(static_cast<useconds_t>(kill_after_us));  // the moment is random; that is the point
+    ::kill(child, SIGKILL);
+    CHECK(WIFSIGNALED(status_of(child)));
+    write(settings, batch);
+    std::map<std::string, std::int64_t> latest;
+    for (const feed::Item& each : batch) latest[each.id.str()] = each.published_at.time_since_epoch().count();
+    const auto all = contents();
+    for (const auto& [id, date] : latest) REQUIRE(all.at(id) == date);
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "a full disk is an error, and the same writer goes on when there is room",
+                 "[search]") {
+  write(settings, {item("a", "whale")});
+  const pid_t child = in_child([&] {
+    ::signal(SIGXFSZ, SIG_IGN);
+    auto index = store::SearchIndex::open(settings.search);
+    RandomItems random(3);
+    rlimit limit{};
+    ::getrlimit(RLIMIT_FSIZE, &limit);
+    const rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = 30000;
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    bool failed = false;
+    for (int i = 0; i < 3000 && !failed; ++i) failed = !(*index)->put(random.next());
+    if (!failed) {
+      const Result<void> committed = (*index)->commit();
+      failed = !committed && committed.error().reason == "index_io";
+    }
+    if (!failed) _exit(1);
+    (*index)->rollback();
+    limit.rlim_cur = before;
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    if (!(*index)->put(item("b", "whale"))) _exit(2);
+    if (!(*index)->commit()) _exit(3);
+  });
+  CHECK(WEXITSTATUS(status_of(child)) == 0);
+  CHECK(finds(settings, "whale").size() == 2);
+}
+
+TEST_CASE_METHOD(Fixture, "ids of 128 bytes and tags of any letters are kept apart", "[search]") {
+  const std::string long_id(128, 'x'), other = std::string(127, 'x') + "y";
+  write(settings, {item(long_id, "whale", kNow, {"Meer", "meer"}),
+                   item(other, "whale", kNow, {std::string(128, 'T')})});
+  CHECK(contents().size() == 2);
+  const auto index = opened(settings);
+  ok(index->remove(ItemId::trusted(other)));
+  ok(index->commit());
+  CHECK(contents().count(long_id) == 1);
+}
+
+TEST_CASE_METHOD(Fixture, "an index that cannot be read is not replaced by an empty one", "[search]") {
+  write(settings, {item("a", "whale")});
+  std::filesystem::remove(std::filesystem::path(settings.search.index) / "XAPIANDB");
+  std::filesystem::create_directory(std::filesystem::path(settings.search.index) / "XAPIANDB");
+  CHECK_FALSE(store::SearchIndex::open(settings.search).has_value());
+}

@@ -1,0 +1,163 @@
+// Recall over real xapian-tcpsrv servers.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <optional>
+#include <thread>
+
+#include "tests/search/corpus.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+namespace {
+
+sockaddr_in loopback(int port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  return address;
+}
+
+int free_port() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = loopback(0);
+  socklen_t size = sizeof address;
+  REQUIRE(bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+bool answers(int port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const sockaddr_in address = loopback(port);
+  const bool connected = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  close(fd);
+  return connected;
+}
+
+// One xapian-tcpsrv on loopback, with its per-connection children in a group of their own.
+class Server {
+ public:
+  Server(const std::string& index, int port) : port_(port) {
+    pid_ = fork();
+    REQUIRE(pid_ >= 0);
+    if (pid_ == 0) {
+      setpgid(0, 0);
+      dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);  // it reports each connection that ends
+      const std::string number = std::to_string(port);
+      execlp("xapian-tcpsrv", "xapian-tcpsrv", "--quiet", "--interface", "127.0.0.1", "--port",
+             number.c_str(), index.c_str(), nullptr);
+      _exit(127);
+    }
+    setpgid(pid_, pid_);
+    for (int i = 0; i < 1000 && !answers(port); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    REQUIRE(answers(port));
+  }
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  ~Server() {
+    signal_all(SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  void signal_all(int signal) const { ::kill(-pid_, signal); }
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+
+ private:
+  pid_t pid_ = -1;
+  int port_;
+};
+
+// A local index with every item, and two with a half each, served remotely.
+struct Fixture {
+  TemporaryFolder folder;
+  Settings whole, halves[2], shards;
+  int ports[2] = {free_port(), free_port()};
+  std::optional<Server> servers[2];
+  Fixture() {
+    whole.search.index = folder / "whole";
+    for (int i = 0; i < 2; ++i) halves[i].search.index = folder / std::to_string(i);
+    for (const int port : ports) shards.search.shards.push_back("127.0.0.1:" + std::to_string(port));
+  }
+  void serve(int shard) { servers[shard].emplace(halves[shard].search.index, ports[shard]); }
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "two shard servers give what one local index of the same items gives", "[search]") {
+  RandomItems random(11);
+  std::vector<feed::Item> all, half[2];
+  for (int i = 0; i < 2000; ++i) {
+    all.push_back(random.next());
+    half[random.below(2)].push_back(all.back());
+  }
+  write(whole, all);
+  for (int i = 0; i < 2; ++i) write(halves[i], half[i]), serve(i);
+  store::BlockingRecall local(whole), remote(shards);
+  for (int round = 0; round < 15; ++round) {
+    feed::RecallQuery query{random.words(1 + random.below(5)), {}, kNow, 1 + random.below(300)};
+    if (round % 3 == 1) query.text.clear();
+    if (round % 3 == 2) {
+      query.text.clear();
+      query.interests = {{all[random.below(2000)].id, 1.0}, {all[random.below(2000)].id, 0.5}};
+    }
+    const feed::Recalled expected = found(local, query), got = found(remote, query);
+    REQUIRE(got.candidates.size() == expected.candidates.size());
+    CHECK(got.exhausted == expected.exhausted);
+    for (std::size_t i = 0; i < got.candidates.size(); ++i) {
+      REQUIRE(got.candidates[i].score == Approx(expected.candidates[i].score).epsilon(1e-9));
+      const bool twin = got.candidates[i].score > 0;  // a last bit may decide between equals
+      if (!twin) REQUIRE(got.candidates[i].item == expected.candidates[i].item);
+    }
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "a shard that dies is an error, and its return is noticed", "[search]") {
+  write(halves[0], {item("a", "whale")});
+  write(halves[1], {item("b", "whale")});
+  for (int i = 0; i < 2; ++i) serve(i);
+  store::BlockingRecall recall(shards);
+  CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 2);
+  servers[1].reset();
+  const auto failed = recall.search({"whale", {}, kNow, 10});
+  REQUIRE_FALSE(failed.has_value());
+  CHECK(failed.error().reason == "index_away");
+  serve(1);
+  CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 2);
+}
+
+TEST_CASE_METHOD(Fixture, "a shard that hangs is an error too, not a wait for ever", "[search]") {
+  write(halves[0], {item("a", "whale")});
+  write(halves[1], {item("b", "whale")});
+  for (int i = 0; i < 2; ++i) serve(i);
+  store::BlockingRecall recall(shards);
+  servers[1]->signal_all(SIGSTOP);
+  CHECK_FALSE(recall.search({"whale", {}, kNow, 10}).has_value());
+  servers[1]->signal_all(SIGCONT);
+  CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 2);
+}
+
+TEST_CASE_METHOD(Fixture, "items written behind a shard server are found, in old partitions and new",
+                 "[search]") {
+  write(halves[0], {item("a", "whale")});
+  write(halves[1], {item("b", "whale")});
+  for (int i = 0; i < 2; ++i) serve(i);
+  store::BlockingRecall recall(shards);
+  CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 2);
+  write(halves[1], {item("c", "whale"), item("d", "whale", kNow - 100 * kDay)});
+  bool all = false;
+  for (int i = 0; i < 1000 && !all; ++i) {
+    all = found(recall, {"whale", {}, kNow, 10}).candidates.size() == 4;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  CHECK(all);
+}
