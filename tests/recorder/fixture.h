@@ -35,9 +35,9 @@ namespace freshet::test {
 
 using redis::wait;
 
-// Waits until `condition` holds; false when it does not within half a minute.
+// Waits until `condition` holds; false when it does not within a minute.
 inline bool comes(const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (std::chrono::steady_clock::now() < deadline) {
     if (condition()) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -47,8 +47,8 @@ inline bool comes(const std::function<bool()>& condition) {
 
 class Folder {
  public:
-  Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "freshet-recorder-XXXXXX").string();
+  explicit Folder(const std::filesystem::path& in = std::filesystem::temp_directory_path()) {
+    std::string pattern = (in / "freshet-recorder-XXXXXX").string();
     if (!mkdtemp(pattern.data())) throw std::runtime_error("no temporary directory");
     path_ = pattern;
   }
@@ -86,25 +86,28 @@ class SharedMemory {
   Shared* shared_;
 };
 
-// One server for a whole test program; each Fixture begins with an empty database. It keeps over a kill
-// whatever it acknowledged, and anyone may connect: a test runs a recorder as another user.
-inline RedisServer& server() {
-  static RedisServer one({"--unixsocketperm", "777", "--appendonly", "yes", "--appendfsync", "always"});
+// One server for a whole test program; each Fixture begins with an empty database. Anyone may connect: a test
+// runs a recorder as another user.
+inline RedisServer& shared_server() {
+  static RedisServer one({"--unixsocketperm", "777"});
   return one;
 }
 
 struct Fixture {
+  RedisServer& server;
   Folder folder;
   Settings settings;
-  redis::SyncRedis redis{server().endpoint(), milliseconds(10000), store::kAllScripts};
+  redis::SyncRedis redis{server.endpoint(), milliseconds(10000), store::kAllScripts};
   SharedMemory shared;
   std::unique_ptr<store::RedisItemStore> items;
   std::map<std::string, feed::Item> model;  // what was acknowledged
   std::thread thread;
   pid_t child = 0;
 
-  Fixture() {
-    server().flush();
+  explicit Fixture(RedisServer& on = shared_server(),
+                   const std::filesystem::path& in = std::filesystem::temp_directory_path())
+      : server(on), folder(in) {
+    server.flush();
     settings.recorder.database = (folder.path() / "items.db").string();
     settings.search.index = (folder.path() / "index").string();
     open();
@@ -119,7 +122,7 @@ struct Fixture {
   void run() {
     shared->stop.store(false);
     thread = std::thread(
-        [this] { recorder::Recorder(settings, server().endpoint(), shared->report).run(shared->stop); });
+        [this] { recorder::Recorder(settings, server.endpoint(), shared->report).run(shared->stop); });
   }
   // In a process of its own, after `first`.
   void run_process(const std::function<void()>& first = [] {}) {
@@ -128,7 +131,7 @@ struct Fixture {
     if (child != 0) return;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     first();
-    _exit(recorder::Recorder(settings, server().endpoint(), shared->report).run(shared->stop));
+    _exit(recorder::Recorder(settings, server.endpoint(), shared->report).run(shared->stop));
   }
   void kill_process() {
     ::kill(child, SIGKILL);
@@ -183,11 +186,11 @@ struct Fixture {
     if (!replies) return {};
     return std::move(replies->front());
   }
-  // kill -9, and again with what it had written.
+  // kill -9, and again with what it keeps.
   void restart_redis(const std::function<void()>& meanwhile = [] {}) {
-    server().kill();
+    server.kill();
     meanwhile();
-    server().start();
+    server.start();
     command("PING");  // fails: our connection is that of the old one
   }
   std::int64_t backlog() { return command("XLEN", keys().stream()).integer().value_or(-1); }

@@ -10,10 +10,14 @@ using namespace freshet::test;
 
 namespace {
 
-constexpr int kKills = 200;
-constexpr int kLongestLifeMicroseconds = 60000;
+// Where files lie in memory: there a life is full of batches, on a disk it is mostly one wait for it.
+std::filesystem::path memory() {
+  const std::filesystem::path shm = "/dev/shm";
+  return access(shm.c_str(), W_OK) == 0 ? shm : std::filesystem::temp_directory_path();
+}
 
 struct Killed : Fixture {
+  explicit Killed(const std::filesystem::path& in) : Fixture(shared_server(), in) {}
   std::mt19937 random;
   int number = 0;
 
@@ -27,10 +31,10 @@ struct Killed : Fixture {
     return out;
   }
   void write_some() {
-    for (int i = below(4); i > 0; --i) {
+    for (int i = below(8); i > 0; --i) {
       if (below(5) == 0) remove("item-" + std::to_string(below(60)));
       std::map<std::string, feed::Item> some;
-      for (int k = below(30); k > 0; --k) {
+      for (int k = below(60); k > 0; --k) {
         auto one = any_item();
         some[one.id.str()] = std::move(one);
       }
@@ -41,41 +45,52 @@ struct Killed : Fixture {
   }
 };
 
+struct Case {
+  const char* name;
+  bool hash_tags;
+  bool on_disk;
+  int kills;
+  int longest_life_us;
+};
+
 }  // namespace
 
-TEST_CASE_METHOD(Killed,
-                 "a recorder that is killed two hundred times at random moments records every write once",
-                 "[recorder]") {
-  const bool hash_tags = GENERATE(false, true);
+TEST_CASE("a recorder that is killed hundreds of times at random moments records every write once",
+          "[recorder]") {
+  const Case each =
+      GENERATE(Case{"in memory", false, false, 250, 30000}, Case{"on disk", false, true, 30, 150000},
+               Case{"with hash tags", true, false, 50, 30000});
+  Killed f(each.on_disk ? std::filesystem::temp_directory_path() : memory());
   const auto seed = std::random_device()();
-  random.seed(seed);
-  settings.redis.hash_tags = hash_tags;
-  settings.recorder.batch = 1 + below(20);
-  open();
-  const int kills = hash_tags ? kKills / 4 : kKills;
+  INFO(each.name << ", seed " << seed);
+  f.random.seed(seed);
+  f.settings.redis.hash_tags = each.hash_tags;
+  f.settings.recorder.batch = (each.on_disk ? 10 : 1) + f.below(20);
+  f.open();
   int unfinished = 0, torn = 0;
-  for (int kill = 0; kill < kills; ++kill) {
-    run_process();
-    write_some();
-    std::this_thread::sleep_for(std::chrono::microseconds(below(kLongestLifeMicroseconds)));
-    kill_process();
-    unfinished += backlog() > 0;
-    torn += pending() > 0;
+  for (int kill = 0; kill < each.kills; ++kill) {
+    f.run_process();
+    f.write_some();
+    std::this_thread::sleep_for(std::chrono::microseconds(f.below(each.longest_life_us)));
+    f.kill_process();
+    unfinished += f.backlog() > 0;
+    torn += f.pending() > 0;
   }
+  const auto done = f.shared->report.entries.load();
   std::printf(
-      "killed %d times (hash tags %d, seed %u, batches of %d): %d with entries left, %d within a batch, "
-      "%llu entries done meanwhile\n",
-      kills, hash_tags, seed, settings.recorder.batch, unfinished, torn,
-      static_cast<unsigned long long>(shared->report.entries.load()));
-  INFO("seed " << seed);
-  CHECK(torn > kills / 10);  // else the kills came at the wrong moments
-  CHECK(shared->report.entries.load() > 0);
-  run_process();
-  REQUIRE(settles());
-  stop();
-  check_all();
-  CHECK(SqliteShell(settings.recorder.database).run("PRAGMA integrity_check") == "ok");
-  for (const auto& entry : std::filesystem::directory_iterator(settings.search.index)) {
+      "%s: %d kills (seed %u, batches of %d), %d left entries, %d within a batch; %llu entries done "
+      "meanwhile\n",
+      each.name, each.kills, seed, f.settings.recorder.batch, unfinished, torn,
+      static_cast<unsigned long long>(done));
+  // Else the kills came at the wrong moments.
+  CHECK(torn > each.kills / 10);
+  CHECK(done > 0);
+  f.run_process();
+  REQUIRE(f.settles());
+  f.stop();
+  f.check_all();
+  CHECK(SqliteShell(f.settings.recorder.database).run("PRAGMA integrity_check") == "ok");
+  for (const auto& entry : std::filesystem::directory_iterator(f.settings.search.index)) {
     if (entry.is_directory()) CHECK(Xapian::Database::check(entry.path().string(), 0, nullptr) == 0);
   }
 }
