@@ -121,6 +121,22 @@ struct Refilled {
   std::vector<ItemCard> details;  // of Refill::details
 };
 
+struct SeenDay {
+  std::string day;                 // "20260306", UTC
+  std::int64_t impressions = 0;    // blocks: estimated
+  std::uint64_t bytes = 0;         // blocks: estimated, of the strings; redisbloom: of the filter
+  double fill = 0;                 // impressions ÷ those the filter was made for
+  double false_positive_rate = 0;  // estimated, of this day alone
+};
+
+// For /status.
+struct SeenStatus {
+  std::string filter;              // as in seen.filter
+  std::vector<SeenDay> days;       // of which there is something, newest first
+  std::uint64_t bytes = 0;         // of all days
+  double false_positive_rate = 0;  // estimated, of all days together
+};
+
 class FeedStore {
  public:
   virtual ~FeedStore() = default;
@@ -143,6 +159,8 @@ class FeedStore {
   // but not shown: they are forgotten and may come again.
   virtual void record(const ReaderId& reader, const std::vector<ItemId>& shown, UnixSeconds at) = 0;
   virtual void withdraw(const ReaderId& reader, const std::vector<ItemId>& withdrawn) = 0;
+  // What the filter holds, for /status. 1 RTT.
+  virtual Task<Result<SeenStatus>> seen_status() = 0;
   // Behind the reply: the reader engaged with the item.
   virtual void engaged(const ReaderId& reader, const ItemId& item) = 0;
 };

@@ -132,6 +132,11 @@ Task<Result<std::vector<bool>>> RedisFeedStore::seen(const ReaderId& reader,
   co_return checked;
 }
 
+Task<Result<feed::SeenStatus>> RedisFeedStore::seen_status() {
+  auto status = co_await filter_.status(redis_, clock_());
+  co_return status;
+}
+
 // --- handing out
 
 std::size_t RedisFeedStore::page_keys(const feed::PageRequest& request) const {

@@ -25,21 +25,8 @@
 
 namespace freshet::store {
 
-struct SeenDay {
-  std::string day;                 // "20260306", UTC
-  std::int64_t impressions = 0;    // blocks: estimated
-  std::uint64_t bytes = 0;         // blocks: estimated, of the strings; redisbloom: of the filter
-  double fill = 0;                 // impressions ÷ those the filter was made for
-  double false_positive_rate = 0;  // estimated, of this day alone
-};
-
-// For /status.
-struct SeenStatus {
-  std::string filter;              // as in seen.filter
-  std::vector<SeenDay> days;       // of which there is something, newest first
-  std::uint64_t bytes = 0;         // of all days
-  double false_positive_rate = 0;  // estimated, of all days together
-};
+using feed::SeenDay;
+using feed::SeenStatus;
 
 class SeenFilter {
  public:

@@ -19,11 +19,14 @@ Response text(std::string body) {
 Task<Result<Response>> get_ping(Call& call) { co_return text(call.services.settings.pool.ping_response); }
 
 Task<Result<Response>> get_status(Call& call) {
-  const Services& services = call.services;
+  Services& services = call.services;
   const bool full = call.target.parameter("full").has_value();
+  Result<feed::SeenStatus> read = fail(ErrorCode::kUnavailable, "redis_away");
+  if (services.redis_ready()) read = co_await services.feed_store.seen_status();
+  const feed::SeenStatus* seen = read ? &*read : nullptr;
   if (!call.target.parameter("json"))
-    co_return text(status_text(services.board, services.settings, wall_now(), full));
-  Response response = text(status_json(services.board, services.settings, wall_now(), full));
+    co_return text(status_text(services.board, services.settings, seen, wall_now(), full));
+  Response response = text(status_json(services.board, services.settings, seen, wall_now(), full));
   response.content_type = "application/json";
   co_return response;
 }

@@ -12,7 +12,7 @@ namespace freshet::handlers {
 
 namespace {
 
-using Value = std::variant<std::int64_t, std::string>;
+using Value = std::variant<std::int64_t, double, std::string>;
 using Rows = std::vector<std::pair<std::string_view, Value>>;
 
 std::int64_t number(std::uint64_t value) { return static_cast<std::int64_t>(value); }
@@ -117,6 +117,17 @@ Rows recorder_rows(Scoreboard& board) {
           {"recorder lag age ms", report.lag_age_ms.load()}};
 }
 
+// Of all eight days, and of the newest. No rows when Redis did not say.
+Rows seen_rows(const feed::SeenStatus* seen) {
+  if (seen == nullptr) return {};
+  const feed::SeenDay today = seen->days.empty() ? feed::SeenDay() : seen->days.front();
+  return {{"seen filter", seen->filter},
+          {"seen bytes", number(seen->bytes)},
+          {"seen false positive rate", seen->false_positive_rate},
+          {"seen impressions today", today.impressions},
+          {"seen fill today", today.fill}};
+}
+
 Rows worker_rows(WorkerSlot& slot, UnixSeconds now) {
   const std::int64_t started = slot.started_at.load();
   return {{"pid", std::int64_t{slot.pid.load()}},
@@ -136,6 +147,8 @@ void write(json::Writer& writer, const Rows& rows) {
     writer.key(name);
     if (const auto* text = std::get_if<std::string>(&value)) {
       writer.string(*text);
+    } else if (const auto* real = std::get_if<double>(&value)) {
+      writer.number(*real);
     } else {
       writer.integer(std::get<std::int64_t>(value));
     }
@@ -147,6 +160,8 @@ void write(std::string& out, const Rows& rows) {
     out.append(name).append(":").append(name.size() < 21 ? 21 - name.size() : 1, ' ');
     if (const auto* text = std::get_if<std::string>(&value)) {
       out.append(*text);
+    } else if (const auto* real = std::get_if<double>(&value)) {
+      json::Writer(out).number(*real);
     } else {
       out.append(std::to_string(std::get<std::int64_t>(value)));
     }
@@ -156,7 +171,8 @@ void write(std::string& out, const Rows& rows) {
 
 }  // namespace
 
-std::string status_json(Scoreboard& board, const Settings& settings, UnixSeconds now, bool full) {
+std::string status_json(Scoreboard& board, const Settings& settings, const feed::SeenStatus* seen,
+                        UnixSeconds now, bool full) {
   const Totals totals = board.totals();
   std::string out;
   json::Writer writer(out);
@@ -164,6 +180,7 @@ std::string status_json(Scoreboard& board, const Settings& settings, UnixSeconds
   write(writer, fpm_rows(board, settings, totals, now));
   write(writer, our_rows(board, totals));
   write(writer, recorder_rows(board));
+  write(writer, seen_rows(seen));
   writer.key("refused").begin_object();
   for (std::size_t i = 0; i < totals.refused.size(); ++i) {
     writer.key(refusal_name(static_cast<Refusal>(i))).unsigned_integer(totals.refused[i]);
@@ -183,12 +200,14 @@ std::string status_json(Scoreboard& board, const Settings& settings, UnixSeconds
   return out;
 }
 
-std::string status_text(Scoreboard& board, const Settings& settings, UnixSeconds now, bool full) {
+std::string status_text(Scoreboard& board, const Settings& settings, const feed::SeenStatus* seen,
+                        UnixSeconds now, bool full) {
   const Totals totals = board.totals();
   std::string out;
   write(out, fpm_rows(board, settings, totals, now));
   write(out, our_rows(board, totals));
   write(out, recorder_rows(board));
+  write(out, seen_rows(seen));
   for (std::size_t i = 0; i < totals.refused.size(); ++i) {
     const std::string name = "refused " + std::string(refusal_name(static_cast<Refusal>(i)));
     write(out, Rows{{name, number(totals.refused[i])}});

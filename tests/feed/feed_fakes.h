@@ -140,6 +140,7 @@ class FakeFeedStore final : public feed::FeedStore {
     out.seen = std::make_shared<FakeSeen>(seen_items);
     co_return out;
   }
+  Task<Result<feed::SeenStatus>> seen_status() override { co_return feed::SeenStatus(); }
   void record(const ReaderId&, const std::vector<ItemId>& shown, UnixSeconds) override {
     recorded.insert(recorded.end(), shown.begin(), shown.end());
   }
