@@ -1,0 +1,253 @@
+// Is a page's worth of items seen? Ours against eight daily sets of each reader (SMISMEMBER), what the system
+// that seed 002 describes kept, and, when FRESHET_REDISBLOOM names the module's file, against RedisBloom.
+// Private Redis servers on unix sockets, one a contender; turns alternate, medians are printed,
+// tab-separated: label, value, unit.
+//
+//     seen_check [candidates = 500] [turns = 9] [checks a turn = 500]
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <optional>
+
+#include "core/async/sync_redis.h"
+#include "core/store/fields.h"
+#include "core/store/scripts.h"
+#include "core/store/seen_filter.h"
+#include "tests/bench/readers.h"
+#include "tests/support/redis_server.h"
+
+using namespace freshet;
+using redis::Pipeline;
+using std::chrono::days;
+
+namespace {
+
+constexpr int kReaders = 1700;  // 60 impressions a day each: what the filters are made for
+constexpr std::int64_t kImpressionsPerDay = 102'000;
+constexpr int kDays = 8;
+constexpr std::int64_t kPage = 20;
+
+[[noreturn]] void give_up(const std::string& why) {
+  std::fprintf(stderr, "seen_check: %s\n", why.c_str());
+  std::exit(1);
+}
+
+ReaderId reader(int n) { return ReaderId::trusted("reader-" + std::to_string(n)); }
+// Ids as long as most sites have them. A reader has seen items 0 … n of each day.
+ItemId item(int day, std::int64_t n) {
+  return ItemId::trusted("article-" + std::to_string(day) + "-" + std::to_string(1'000'000 + n));
+}
+
+struct Contender {
+  std::string name;
+  test::RedisServer server;
+  std::optional<redis::SyncRedis> redis;
+  std::function<void(Pipeline&, const ReaderId&, const std::vector<ItemId>&, UnixSeconds)> add;
+  std::function<std::size_t(const ReaderId&, const std::vector<ItemId>&)> check;  // how many were seen
+  double empty_bytes = 0;
+  std::size_t seen = 0;  // of all that was asked
+  std::vector<double> check_us, check_cpu_us, add_cpu_us;
+
+  explicit Contender(std::string its_name, std::vector<std::string> options = {})
+      : name(std::move(its_name)), server(std::move(options)) {
+    connect();
+  }
+
+  redis::Replies run(const Pipeline& command) {
+    auto replies = redis->call(command);
+    if (!replies) give_up(name + ": " + replies.error().detail);
+    for (const auto& each : *replies) {
+      if (each.is_error()) give_up(name + ": " + std::string(each.error()));
+    }
+    return std::move(*replies);
+  }
+  double info(std::string_view section, std::string_view field) {
+    Pipeline command;
+    command.add("INFO", section);
+    const auto replies = run(command);
+    const std::string text(replies.front().string().value_or(""));
+    const std::size_t at = text.find(std::string(field) + ":");
+    return at == text.npos ? 0 : std::strtod(text.c_str() + at + field.size() + 1, nullptr);
+  }
+  void connect() { redis.emplace(server.endpoint(), milliseconds(60000), store::kAllScripts); }
+  // On a connection of its own, so that no buffers of a filled one count.
+  double memory() {
+    connect();
+    return info("memory", "used_memory");
+  }
+  // Seconds of CPU that server and client have used.
+  double cpu_s() {
+    rusage own{};
+    getrusage(RUSAGE_SELF, &own);
+    const auto s = [](const timeval& t) {
+      return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+    };
+    return info("cpu", "used_cpu_user") + info("cpu", "used_cpu_sys") + s(own.ru_utime) + s(own.ru_stime);
+  }
+};
+
+// What both filters do.
+void use_filter(Contender& contender, const Settings& settings, UnixSeconds now) {
+  std::shared_ptr<const store::SeenFilter> filter = store::make_seen_filter(settings, store::Keys("", false));
+  if (const auto ready = redis::wait(filter->probe(*contender.redis)); !ready) give_up(ready.error().detail);
+  contender.add = [filter](Pipeline& out, const ReaderId& who, const std::vector<ItemId>& items,
+                           UnixSeconds at) { filter->append_add(out, who, items, at); };
+  contender.check = [&contender, filter, now](const ReaderId& who, const std::vector<ItemId>& items) {
+    Pipeline command;
+    std::shared_ptr<const feed::SeenView> view;
+    if (filter->append_read(command, who, now) > 0) {
+      auto read = filter->view(contender.run(command), 0, who, now);
+      if (!read) give_up(read.error().detail);
+      view = *read;
+    }
+    const auto seen = redis::wait(filter->check(*contender.redis, who, view, items, now));
+    if (!seen) give_up(seen.error().detail);
+    return static_cast<std::size_t>(std::count(seen->begin(), seen->end(), true));
+  };
+}
+
+std::string set_key(const ReaderId& who, UnixSeconds day) { return "seen:" + who.str() + ":" + utc_day(day); }
+
+void use_sets(Contender& contender, UnixSeconds now) {
+  contender.add = [](Pipeline& out, const ReaderId& who, const std::vector<ItemId>& items, UnixSeconds at) {
+    out.command(2 + items.size()).arg("SADD").arg(set_key(who, at));
+    for (const ItemId& each : items) out.arg(each.view());
+    out.add("EXPIRE", set_key(who, at), 8 * 86400);
+  };
+  contender.check = [&contender, now](const ReaderId& who, const std::vector<ItemId>& items) {
+    Pipeline command;
+    for (int back = 0; back < kDays; ++back) {
+      command.command(2 + items.size()).arg("SMISMEMBER").arg(set_key(who, now - days(back)));
+      for (const ItemId& each : items) command.arg(each.view());
+    }
+    std::vector<bool> seen(items.size());
+    for (const redis::Reply& day : contender.run(command)) {
+      for (std::size_t i = 0; i < items.size(); ++i) seen[i] = seen[i] || day[i].integer().value_or(0) == 1;
+    }
+    return static_cast<std::size_t>(std::count(seen.begin(), seen.end(), true));
+  };
+}
+
+// Eight full days of every reader, in pages of 20 as they come, readers mixed. Returns how many impressions.
+std::int64_t fill(Contender& contender, UnixSeconds now) {
+  contender.empty_bytes = contender.memory();
+  std::int64_t impressions = 0;
+  for (int day = 0; day < kDays; ++day) {
+    std::mt19937_64 random(static_cast<std::uint64_t>(day) + 1);
+    std::vector<std::int64_t> left(kReaders);
+    for (auto& each : left) each = bench::impressions_of_one(random);
+    const double before = contender.cpu_s();
+    std::int64_t pages = 0, next = 0;
+    for (bool some = true; some; next += kPage) {
+      some = false;
+      Pipeline command;
+      for (int n = 0; n < kReaders; ++n) {
+        const std::int64_t size = std::min(left[static_cast<std::size_t>(n)], kPage);
+        if (size == 0) continue;
+        std::vector<ItemId> page;
+        for (std::int64_t i = next; i < next + size; ++i) page.push_back(item(day, i));
+        contender.add(command, reader(n), page, now - days(day));
+        left[static_cast<std::size_t>(n)] -= size;
+        impressions += size;
+        ++pages;
+        some = true;
+      }
+      if (!command.empty()) contender.run(command);
+    }
+    contender.add_cpu_us.push_back((contender.cpu_s() - before) / static_cast<double>(pages) * 1e6);
+  }
+  return impressions;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+struct Question {
+  ReaderId who;
+  std::vector<ItemId> items;
+};
+
+// Of readers at random about `candidates` items, of which they saw a few.
+std::vector<Question> questions(int candidates, int checks, int number) {
+  std::mt19937_64 random(static_cast<std::uint64_t>(number));
+  std::vector<Question> out;
+  for (int check = 0; check < checks; ++check) {
+    Question& one = out.emplace_back(Question{reader(static_cast<int>(random() % kReaders)), {}});
+    for (int i = 0; i < candidates; ++i)
+      one.items.push_back(
+          item(static_cast<int>(random() % kDays), static_cast<std::int64_t>(random() % 2000)));
+  }
+  return out;
+}
+
+void turn(Contender& contender, const std::vector<Question>& asked) {
+  const auto checks = static_cast<double>(asked.size());
+  const double cpu_before = contender.cpu_s();
+  const auto before = std::chrono::steady_clock::now();
+  for (const Question& each : asked) contender.seen += contender.check(each.who, each.items);
+  const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - before;
+  contender.check_us.push_back(took.count() / checks);
+  contender.check_cpu_us.push_back((contender.cpu_s() - cpu_before) / checks * 1e6);
+}
+
+void print(const std::string& label, double value, const char* unit) {
+  std::printf("%s\t%.4g\t%s\n", label.c_str(), value, unit);
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  const auto option = [&](int at, int standard) {
+    return count > at ? std::max(1, std::atoi(words[at])) : standard;
+  };
+  const int candidates = option(1, 500), turns = option(2, 9), checks = option(3, 500);
+  const UnixSeconds now = std::chrono::floor<days>(wall_now()) + std::chrono::hours(12);
+  Settings settings;
+  settings.seen.impressions_per_day = kImpressionsPerDay;
+
+  std::vector<std::unique_ptr<Contender>> contenders;
+  use_filter(*contenders.emplace_back(std::make_unique<Contender>("freshet")), settings, now);
+  use_sets(*contenders.emplace_back(std::make_unique<Contender>("daily sets, SMISMEMBER")), now);
+  if (const char* const module = std::getenv("FRESHET_REDISBLOOM"); module != nullptr && *module != '\0') {
+    settings.seen.filter = "redisbloom";
+    use_filter(*contenders.emplace_back(std::make_unique<Contender>(
+                   "RedisBloom, BF.MEXISTS", std::vector<std::string>{"--loadmodule", module})),
+               settings, now);
+  } else {
+    std::fprintf(stderr, "seen_check: RedisBloom is left out: FRESHET_REDISBLOOM names no module file\n");
+  }
+  for (auto& each : contenders) {
+    const std::int64_t impressions = fill(*each, now);
+    const double bytes = each->memory() - each->empty_bytes;
+    print(each->name + ": Redis' memory for an impression", bytes / static_cast<double>(impressions),
+          "bytes");
+    print(each->name + ": CPU to add a page of 20", median(each->add_cpu_us), "µs");
+  }
+  for (int number = 0; number < turns; ++number) {
+    const std::vector<Question> asked = questions(candidates, checks, number);
+    for (auto& each : contenders) turn(*each, asked);
+  }
+  const Contender& ours = *contenders.front();
+  for (const auto& each : contenders) {
+    // Nobody forgets; the filters take at most one unseen item in a hundred for seen.
+    const double all = static_cast<double>(turns) * checks * candidates;
+    if (each->seen < contenders[1]->seen ||
+        static_cast<double>(each->seen - contenders[1]->seen) > 0.01 * all)
+      give_up(each->name + " answers differently");
+  }
+  for (const auto& each : contenders) {
+    const std::string label = each->name + ": check of " + std::to_string(candidates) + " items";
+    print(label + ", time", median(each->check_us), "µs");
+    print(label + ", CPU", median(each->check_cpu_us), "µs");
+    if (each.get() == &ours) continue;
+    print("freshet's time ÷ that of " + each->name, median(ours.check_us) / median(each->check_us), "");
+    print("freshet's CPU ÷ that of " + each->name, median(ours.check_cpu_us) / median(each->check_cpu_us),
+          "");
+  }
+  return 0;
+}
