@@ -263,7 +263,7 @@ def test_impressions_survive_the_death_of_redis_and_of_the_worker_that_spooled_t
     shown = [set(reader.ids("refresh", 10)) for reader in readers]
     for pid in own_service.workers():
         os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: own_service.status()["idle processes"] == own_service.status()["total processes"] == 2, "new workers")
+    wait_until(lambda: len(own_service.workers()) == 2 and own_service.status()["redis ready"] == 2, "new workers")
     for reader, before in zip(readers, shown):
         rest = Feed(own_service, reader.agent).all(10)
         assert not set(rest) & before and len(set(rest) | before) == 30
