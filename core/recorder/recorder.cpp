@@ -107,11 +107,6 @@ Result<void> Recorder::State::turn() {
 }
 
 Result<void> Recorder::State::open_files() {
-  if (database && database->replaced()) {
-    log::error("database_replaced",
-               {{"path", settings.recorder.database}, {"items_before", std::to_string(database->count())}});
-    database.reset();
-  }
   if (!database) {
     if (auto ok = open_database(); !ok) return ok;
   }
@@ -144,7 +139,8 @@ Result<void> Recorder::State::apply(Batch& batch) {
     return ok;
   }
   // Looked at last: what was written into a file that is gone shall not be acknowledged.
-  if (database->replaced()) return fail(ErrorCode::kUnavailable, "database_absent", {}, "gone while written");
+  if (database->replaced())
+    return fail(ErrorCode::kUnavailable, "database_absent", {}, "deleted or replaced while it was open");
   report.last_commit.store(unix_now());
   report.items.store(database->count());
   return {};
@@ -186,10 +182,14 @@ Result<void> Recorder::State::settle(const Batch& batch) {
 Result<void> Recorder::State::compare() {
   const auto shown = database->count_shown();
   if (!shown) return tl::unexpected(shown.error());
-  if (static_cast<std::uint64_t>(*shown) != index->documents())
-    log::warning("index_differs", {{"items", std::to_string(*shown)},
+  const auto items = static_cast<std::uint64_t>(*shown);
+  if (items != index->documents()) {
+    // An index made from a database that has lost items would lose them too.
+    const bool database_lost = items < index->documents();
+    log::warning("index_differs", {{"items", std::to_string(items)},
                                    {"documents", std::to_string(index->documents())},
-                                   {"cure", "freshetctl reindex"}});
+                                   {"cure", database_lost ? "freshetctl import" : "freshetctl reindex"}});
+  }
   const auto last = database->last_entry();
   if (!last) return tl::unexpected(last.error());
   const auto generated = stream.last_generated();
@@ -207,10 +207,13 @@ Result<void> Recorder::State::compare() {
 void Recorder::State::failed(const Error& error) {
   const RecorderReason reason = reason_of(error);
   stream.restart();
+  // What failed may have failed for good on this connection, these descriptors.
   if (reason == RecorderReason::kRedisAway)
     joined = false;
-  else if (reason != RecorderReason::kIndexError && reason != RecorderReason::kIndexLocked)
-    database.reset();  // what failed may have failed for good on this descriptor
+  else if (reason == RecorderReason::kIndexError)
+    index.reset();
+  else if (reason != RecorderReason::kIndexLocked)
+    database.reset();
   if (report.state.load() != RecorderState::kWaiting) report.waiting_since.store(unix_now());
   if (report.state.exchange(RecorderState::kWaiting) != RecorderState::kWaiting ||
       report.reason.load() != reason)

@@ -1,6 +1,7 @@
 #include "core/store/item_store.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "core/store/fields.h"
 #include "core/store/item_fields.h"
@@ -53,9 +54,14 @@ Task<Result<void>> RedisItemStore::put(const feed::Item& item) {
 
 Task<Result<void>> RedisItemStore::put_many(const std::vector<feed::Item>& items) {
   for (std::size_t from = 0; from < items.size(); from += kBatch) {
+    const std::size_t end = std::min(from + kBatch, items.size());
+    // Of an item that comes more than once only the last: the others would be in its way.
+    std::unordered_map<std::string_view, std::size_t> last;
+    for (std::size_t i = from; i < end; ++i) last[items[i].id.view()] = i;
     std::vector<Change> batch;
-    for (std::size_t i = from; i < std::min(from + kBatch, items.size()); ++i)
-      batch.push_back(Change{&items[i], false, {}, {}, {}});
+    for (std::size_t i = from; i < end; ++i) {
+      if (last[items[i].id.view()] == i) batch.push_back(Change{&items[i], false, {}, {}, {}});
+    }
     if (auto ok = co_await write(std::move(batch)); !ok) co_return ok;
   }
   co_return Result<void>();

@@ -214,6 +214,17 @@ TEST_CASE_METHOD(Faults, "an index that cannot be made is waited for", "[recorde
   check_all();
 }
 
+TEST_CASE_METHOD(Faults, "an index that is deleted under the recorder is made anew", "[recorder]") {
+  run();
+  put_some("Before");
+  REQUIRE(settles());
+  std::filesystem::remove_all(settings.search.index);
+  put_some("After");
+  put(item("new", "New"));
+  REQUIRE(settles());
+  check_all();
+}
+
 TEST_CASE_METHOD(Faults, "while the index is rebuilt the recorder waits, and then writes the new one",
                  "[recorder]") {
   run_process();

@@ -242,4 +242,18 @@ TEST_CASE_METHOD(Fixture, "a hundred thousand items are recorded", "[recorder]")
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   std::printf("recorded 100000 items in %.2f s: %.0f items/s\n", took.count(), 100000 / took.count());
   check_all();
+  // One at a time, as an editor writes.
+  std::vector<double> waits;
+  for (int i = 0; i < 100; ++i) {
+    const auto done = shared->report.entries.load();
+    const auto at = std::chrono::steady_clock::now();
+    put(item("late-" + std::to_string(i), "Late", 1706000000 + i));
+    REQUIRE(comes([&] { return shared->report.entries.load() > done; }));
+    waits.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - at).count());
+  }
+  std::sort(waits.begin(), waits.end());
+  std::printf("one item is in the index after %.1f ms (median), %.1f ms (worst of 100)\n", waits[50],
+              waits.back());
+  REQUIRE(settles());
+  check_all();
 }
