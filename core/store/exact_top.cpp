@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/store/index_folder.h"
 #include "core/store/search_schema.h"
 
 namespace freshet::store {
@@ -63,11 +64,19 @@ void ExactTop::collect_scored() {
   Range range;
   range.from = std::min(now_, newest_) - first_width();
   for (;;) {
-    if (range.from <= oldest_) range.from = oldest_;
+    range.from = std::max(oldest_, aligned(range));
     search_range(range);
     if (rest_is_below(range.from)) return;
     range = {next_from(range), range.from};
   }
+}
+
+// The start of the range, moved down to where a partition is likely to begin when that is not far: a
+// partition that lies in a range as a whole is searched without a look at each date, and not again for the
+// next range.
+std::int64_t ExactTop::aligned(const Range& range) const {
+  const std::int64_t start = count_of(span_start(at_second(range.from)));
+  return range.from - start <= std::min(range.before, now_) - range.from ? start : range.from;
 }
 
 std::int64_t ExactTop::first_width() const {

@@ -56,6 +56,7 @@ class ExactTop {
   double take(const Xapian::MSet& found);
   void collect_newest();
   std::int64_t first_width() const;
+  std::int64_t aligned(const Range& range) const;
   std::int64_t next_from(const Range& done) const;
   bool rest_is_below(std::int64_t before) const;
   double decay_before(std::int64_t before) const;

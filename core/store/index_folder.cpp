@@ -63,6 +63,12 @@ void sync_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
+UnixSeconds span_start(UnixSeconds at) {
+  const std::int64_t span = kPartitionSpan.count(), second = at.time_since_epoch().count();
+  const std::int64_t index = (second >= 0 ? second : second - (span - 1)) / span;
+  return UnixSeconds{seconds{index * span}};
+}
+
 std::string Partition::folder() const {
   return number(from) + "-" + number(before) + "." + std::to_string(serial);
 }

@@ -16,6 +16,10 @@
 
 namespace freshet::store {
 
+// Partitions begin and end at multiples of this, counted from 1970, unless a neighbour leaves less room.
+inline constexpr seconds kPartitionSpan{7 * 86400};
+UnixSeconds span_start(UnixSeconds at);  // the last of these multiples that is not after `at`
+
 struct Partition {
   UnixSeconds from, before;
   std::uint64_t serial = 0;

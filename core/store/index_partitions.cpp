@@ -1,19 +1,9 @@
 #include "core/store/index_partitions.h"
 
 #include <algorithm>
-#include <exception>
 #include <utility>
 
 namespace freshet::store {
-namespace {
-
-UnixSeconds span_start(UnixSeconds at) {
-  const std::int64_t span = kPartitionSpan.count(), second = at.time_since_epoch().count();
-  const std::int64_t index = (second >= 0 ? second : second - (span - 1)) / span;
-  return UnixSeconds{seconds{index * span}};
-}
-
-}  // namespace
 
 bool IndexPartitions::Open::contains(const std::string& id_term) const {
   return writer ? writer->term_exists(id_term) : reader.term_exists(id_term);

@@ -20,7 +20,6 @@ namespace freshet::store {
 
 inline constexpr std::size_t kMaxPartitions = 5;
 inline constexpr std::size_t kYoungestKept = 4;  // are never merged
-inline constexpr seconds kPartitionSpan{7 * 86400};
 
 // Changes wait in memory until commit(). Every method throws Xapian::Error and std::exception; after that
 // the object is of no use but for discard().
