@@ -3,12 +3,16 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <unordered_map>
+#include <utility>
 
 #include "core/base/time.h"
 #include "core/feed/ports.h"
 
 namespace freshet::feed {
+
+using SharedCard = std::shared_ptr<const ItemCard>;
 
 class CardCache {
  public:
@@ -18,16 +22,16 @@ class CardCache {
 
   explicit CardCache(milliseconds ttl) : ttl_(ttl) {}
 
-  // Null when it is not there or too old. Valid until the next put() or clear().
-  const ItemCard* find(const ItemId& item, Clock::time_point now) const {
+  // Null when it is not there or too old.
+  SharedCard find(const ItemId& item, Clock::time_point now) const {
     for (const Cards* cards : {&young_, &old_}) {
       const auto at = cards->find(item);
-      if (at != cards->end() && now - at->second.read < ttl_) return &at->second.card;
+      if (at != cards->end() && now - at->second.read < ttl_) return at->second.card;
     }
     return nullptr;
   }
   // Two generations instead of a list of uses: when the young one is full the old one goes.
-  void put(const ItemId& item, ItemCard card, Clock::time_point now) {
+  void put(const ItemId& item, SharedCard card, Clock::time_point now) {
     if (young_.size() >= kMostCards) old_ = std::exchange(young_, {});
     young_.insert_or_assign(item, Entry{std::move(card), now});
   }
@@ -38,7 +42,7 @@ class CardCache {
 
  private:
   struct Entry {
-    ItemCard card;
+    SharedCard card;
     Clock::time_point read;
   };
   using Cards = std::unordered_map<ItemId, Entry>;

@@ -64,11 +64,19 @@ struct PageRequest {
   std::size_t limit = 20;
 };
 
-// A page as it was handed out. Its items are excluded from later pages from this moment on.
+// What one step handed out: excluded from later pages from that moment on, pending until it is recorded.
+struct Handout {
+  std::int64_t generation = 0;
+  std::int64_t moves = 0;  // counts the reader's hand-outs
+  std::vector<ItemId> items;
+};
+
+// A page as it was handed out.
 struct Page {
   std::vector<ItemId> items;    // of a refill: those that were kept, then the new ones
   std::int64_t generation = 0;  // of the buffer; grows with every refresh of the reader
   std::int64_t sequence = 0;    // of the page in that generation, from 1
+  std::int64_t moves = 0;       // of what was handed out last
   bool buffered = false;        // the buffer holds more
   bool exhausted = false;       // the buffer is empty and recall had no more
   bool replay = false;          // handed out before, recorded then
@@ -83,14 +91,14 @@ class SeenView {
 };
 
 struct Unacknowledged {
-  ItemId item;
+  Handout handout;
   UnixSeconds at;
 };
 
 struct Opening {
-  std::optional<Page> replay;                  // set: all else is empty
-  std::int64_t generation = 0;                 // 0: no buffer
-  std::int64_t refreshed_at = 0;               // unix seconds of the last refresh, 0: unknown
+  std::optional<Page> replay;   // set: all else is empty
+  std::int64_t generation = 0;  // 0: no buffer
+  std::int64_t moves = 0;
   std::vector<ItemId> handed_out;              // lately; the filter may not know them yet
   std::vector<Unacknowledged> unacknowledged;  // of these, long ago: their impressions were lost on the way
   std::vector<Interest> interests;             // newest first
@@ -110,7 +118,8 @@ struct Taken {
 };
 
 struct Refill {
-  std::int64_t generation = 0;     // as opened
+  std::int64_t generation = 0;  // as opened, both
+  std::int64_t moves = 0;
   std::vector<ItemId> candidates;  // unseen, best first: a page and the buffer behind it
   bool exhausted = false;          // recall had no more
   std::vector<ItemId> details;     // whose cards are wanted with the reply: likely the page's, not yet known
@@ -155,10 +164,10 @@ class FeedStore {
   // 1 RTT, atomic: fills up a page of which only `kept` can be shown, as far as the buffer goes; what is
   // remembered of the page is corrected.
   virtual Task<Result<Taken>> refill(const PageRequest& request, const Page& kept) = 0;
-  // Behind the reply: writes impressions into the filter, then acknowledges them. `withdrawn` were handed out
-  // but not shown: they are forgotten and may come again.
-  virtual void record(const ReaderId& reader, const std::vector<ItemId>& shown, UnixSeconds at) = 0;
-  virtual void withdraw(const ReaderId& reader, const std::vector<ItemId>& withdrawn) = 0;
+  // Behind the reply: writes the impressions of `shown` into the filter, then acknowledges what was handed
+  // out. What of it is not in `shown` is forgotten and may come again.
+  virtual void record(const ReaderId& reader, const std::vector<Handout>& handouts,
+                      const std::vector<ItemId>& shown, UnixSeconds at) = 0;
   // What the filter holds, for /status. 1 RTT.
   virtual Task<Result<SeenStatus>> seen_status() = 0;
   // Behind the reply: the reader engaged with the item.

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <map>
 #include <unordered_set>
 
 namespace freshet::feed {
@@ -65,6 +64,24 @@ std::vector<ItemId> ids_of(const Recalled& recalled) {
   out.reserve(recalled.candidates.size());
   for (const Candidate& each : recalled.candidates) out.push_back(each.item);
   return out;
+}
+
+std::vector<ItemId> ids_of(const std::vector<FeedItem>& items) {
+  std::vector<ItemId> out;
+  out.reserve(items.size());
+  for (const FeedItem& each : items) out.push_back(each.id);
+  return out;
+}
+
+// Without what was seen elsewhere meanwhile, what is hidden, and what is not there any more.
+std::vector<FeedItem> showable(std::vector<FeedItem> items, const SeenView* seen) {
+  // Redis lost its items (they come back by freshetctl rebuild-redis): ids are better than nothing.
+  const bool none_known =
+      std::none_of(items.begin(), items.end(), [](const FeedItem& item) { return item.card->known; });
+  std::erase_if(items, [&](const FeedItem& item) {
+    return item.card->hidden || (!item.card->known && !none_known) || (seen && seen->contains(item.id));
+  });
+  return items;
 }
 
 // The fresh and the hot in turns, each once.
@@ -127,7 +144,7 @@ Task<Result<FeedPage>> SmartFeed::refresh(const FeedRequest& request) {
     auto old = co_await from_old_buffer(request);
     co_return old;
   }
-  Refill refill{opening->generation, std::move(found->items), found->exhausted, {}};
+  Refill refill{opening->generation, opening->moves, std::move(found->items), found->exhausted, {}};
   refill.details = missing_cards(refill.candidates, request.limit + kSpareCards, Clock::now());
   auto refilled = co_await store_.swap(wanted, refill);
   if (!refilled) co_return tl::unexpected(refilled.error());
@@ -215,30 +232,20 @@ Task<Result<std::vector<ItemId>>> SmartFeed::without_seen(const ReaderId& reader
 Task<Result<FeedPage>> SmartFeed::serve(const FeedRequest& request, Page page,
                                         std::shared_ptr<const SeenView> seen) {
   const PageRequest wanted = page_request(request);
-  const UnixSeconds now = clock_();
   FeedPage out;
+  std::vector<Handout> handouts;
+  std::size_t kept = 0;  // of the page's items, those of earlier hand-outs
   for (int refills = 0;; ++refills) {
+    const auto added = page.items.begin() + static_cast<std::ptrdiff_t>(kept);
+    handouts.push_back({page.generation, page.moves, {added, page.items.end()}});
     auto items = co_await with_cards(page.items);
     if (!items) co_return tl::unexpected(items.error());
-    // Redis lost its items (they come back by freshetctl rebuild-redis): ids are better than nothing.
-    const bool none_known =
-        std::none_of(items->begin(), items->end(), [](const FeedItem& item) { return item.card.known; });
-    std::vector<ItemId> dropped;
-    out.items.clear();
-    for (FeedItem& item : *items) {
-      const bool repeated = !page.replay && seen && seen->contains(item.id);
-      const bool dark = item.card.hidden || (!item.card.known && !none_known);
-      if (repeated || dark)
-        dropped.push_back(item.id);
-      else
-        out.items.push_back(std::move(item));
-    }
-    if (page.replay || dropped.empty()) break;
-    // What the filter knows stays excluded by it; what is hidden may come again when it is shown.
-    store_.withdraw(request.reader, dropped);
-    if (refills == kMostRefills || (!page.buffered && wanted.request.empty())) break;
-    page.items.clear();
-    for (const FeedItem& item : out.items) page.items.push_back(item.id);
+    out.items = showable(std::move(*items), page.replay ? nullptr : seen.get());
+    const bool whole = out.items.size() == page.items.size();
+    if (whole || page.replay || refills == kMostRefills) break;
+    if (!page.buffered && wanted.request.empty()) break;  // nothing to fill up with, nothing to correct
+    page.items = ids_of(out.items);
+    kept = page.items.size();
     auto refilled = co_await store_.refill(wanted, page);
     if (!refilled) co_return tl::unexpected(refilled.error());
     page = std::move(refilled->page);
@@ -247,9 +254,8 @@ Task<Result<FeedPage>> SmartFeed::serve(const FeedRequest& request, Page page,
   out.generation = page.generation;
   out.sequence = page.sequence;
   out.exhausted = page.exhausted;
-  std::vector<ItemId> shown;
-  for (const FeedItem& item : out.items) shown.push_back(item.id);
-  if (!page.replay) store_.record(request.reader, shown, now);
+  const std::vector<ItemId> shown = ids_of(out.items);
+  if (!page.replay) store_.record(request.reader, handouts, shown, clock_());
   co_return out;
 }
 
@@ -265,39 +271,35 @@ std::vector<ItemId> SmartFeed::missing_cards(const std::vector<ItemId>& items, s
 void SmartFeed::remember(const std::vector<ItemId>& items, std::vector<ItemCard> cards) {
   const auto now = Clock::now();
   for (std::size_t i = 0; i < std::min(items.size(), cards.size()); ++i)
-    cards_.put(items[i], std::move(cards[i]), now);
+    cards_.put(items[i], std::make_shared<const ItemCard>(std::move(cards[i])), now);
 }
 
 Task<Result<std::vector<FeedItem>>> SmartFeed::with_cards(const std::vector<ItemId>& items) {
   const auto now = Clock::now();
-  const std::vector<ItemId> missing = missing_cards(items, items.size(), now);
-  std::vector<ItemCard> cached;  // copied: the cache may forget them while we wait
-  for (const ItemId& item : items) {
-    if (const ItemCard* card = cards_.find(item, now)) cached.push_back(*card);
-  }
-  std::vector<ItemCard> fetched;
-  if (!missing.empty()) {
-    auto cards = co_await items_.cards(missing);
-    if (!cards) co_return tl::unexpected(cards.error());
-    fetched = std::move(*cards);
-  }
   std::vector<FeedItem> out;
-  std::size_t next_fetched = 0, next_cached = 0;
+  std::vector<ItemId> missing;
+  out.reserve(items.size());
   for (const ItemId& item : items) {
-    const bool was_missing = next_fetched < missing.size() && missing[next_fetched] == item;
-    out.push_back({item, was_missing ? fetched[next_fetched++] : cached[next_cached++]});
+    out.push_back({item, cards_.find(item, now)});
+    if (!out.back().card) missing.push_back(item);
   }
-  remember(missing, std::move(fetched));
+  if (missing.empty()) co_return out;
+  auto cards = co_await items_.cards(missing);
+  if (!cards) co_return tl::unexpected(cards.error());
+  auto next = cards->begin();
+  for (FeedItem& item : out) {
+    if (item.card) continue;
+    item.card = std::make_shared<const ItemCard>(std::move(*next++));
+    cards_.put(item.id, item.card, now);
+  }
   co_return out;
 }
 
 void SmartFeed::record_lost(const ReaderId& reader, const std::vector<Unacknowledged>& lost) {
-  constexpr std::int64_t kDaySeconds = 86400;
-  std::map<std::int64_t, std::vector<ItemId>> by_day;
-  for (const Unacknowledged& each : lost)
-    by_day[each.at.time_since_epoch().count() / kDaySeconds].push_back(each.item);
-  for (const auto& [day, items] : by_day)
-    store_.record(reader, items, UnixSeconds{seconds{day * kDaySeconds}});
+  for (const Unacknowledged& each : lost) {
+    const std::vector<Handout> one(1, each.handout);
+    store_.record(reader, one, each.handout.items, each.at);
+  }
 }
 
 }  // namespace freshet::feed

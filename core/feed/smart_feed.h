@@ -30,7 +30,7 @@ struct FeedRequest {
 
 struct FeedItem {
   ItemId id;
-  ItemCard card;
+  SharedCard card;  // never null
 };
 
 struct FeedPage {

@@ -36,18 +36,37 @@ std::vector<ItemId> ids_of(const redis::Reply& array) {
   return out;
 }
 
-// "generation sequence buffered exhausted item…", as feed_tail.lua writes it.
+// "generation sequence moves buffered exhausted item…", as feed_tail.lua writes it.
 Result<feed::Page> page_of(std::string_view text, bool replay) {
   const auto parts = words(text);
-  if (parts.size() < 4) return tl::unexpected(malformed("feed_page"));
+  if (parts.size() < 5) return tl::unexpected(malformed("feed_page"));
   feed::Page page;
   page.generation = parse_or_zero<std::int64_t>(parts[0]);
   page.sequence = parse_or_zero<std::int64_t>(parts[1]);
-  page.buffered = parts[2] == "1";
-  page.exhausted = parts[3] == "1";
+  page.moves = parse_or_zero<std::int64_t>(parts[2]);
+  page.buffered = parts[3] == "1";
+  page.exhausted = parts[4] == "1";
   page.replay = replay;
-  for (std::size_t i = 4; i < parts.size(); ++i) page.items.push_back(ItemId::trusted(std::string(parts[i])));
+  for (std::size_t i = 5; i < parts.size(); ++i) page.items.push_back(ItemId::trusted(std::string(parts[i])));
   return page;
+}
+
+// "generation.moves item…": the member of what is pending, see feed_head.lua.
+std::string pending_member(const feed::Handout& handout) {
+  std::string out = std::to_string(handout.generation) + "." + std::to_string(handout.moves);
+  for (const ItemId& item : handout.items) out.append(" ").append(item.view());
+  return out;
+}
+
+feed::Handout handout_of(std::string_view member) {
+  const auto parts = words(member);
+  feed::Handout out;
+  if (parts.empty()) return out;
+  const std::size_t dot = std::min(parts[0].find('.'), parts[0].size() - 1);
+  out.generation = parse_or_zero<std::int64_t>(parts[0].substr(0, dot));
+  out.moves = parse_or_zero<std::int64_t>(parts[0].substr(dot + 1));
+  for (std::size_t i = 1; i < parts.size(); ++i) out.items.push_back(ItemId::trusted(std::string(parts[i])));
+  return out;
 }
 
 // The reply of feed_take.lua and feed_swap.lua.
@@ -63,15 +82,15 @@ Result<feed::Taken> taken_of(const redis::Reply& reply) {
   return taken;
 }
 
-// Pairs of item and score; see feed_head.lua for the sign.
+// Pairs of member and score; see feed_head.lua for both.
 void read_pending(const redis::Reply& scored, std::int64_t now_ms, UnixSeconds now, feed::Opening& out) {
   for (std::size_t i = 0; i + 1 < scored.size(); i += 2) {
-    auto item = ItemId::trusted(std::string(text_at(scored, i)));
+    feed::Handout handout = handout_of(text_at(scored, i));
+    out.handed_out.insert(out.handed_out.end(), handout.items.begin(), handout.items.end());
     const std::int64_t score = whole(text_at(scored, i + 1));
     const std::int64_t age_ms = now_ms + score;
     if (score < 0 && age_ms > kLostAfterMs)
-      out.unacknowledged.push_back({item, now - seconds{age_ms / 1000}});
-    out.handed_out.push_back(std::move(item));
+      out.unacknowledged.push_back({std::move(handout), now - seconds{age_ms / 1000}});
   }
 }
 
@@ -113,11 +132,12 @@ Task<Result<feed::Opening>> RedisFeedStore::open(const feed::PageRequest& reques
     out.replay = std::move(*page);
     co_return out;
   }
-  if (opened.size() != 6) co_return tl::unexpected(malformed("feed_open"));
+  if (opened.size() != 7) co_return tl::unexpected(malformed("feed_open"));
   out.generation = whole(text_at(opened, 1));
-  read_pending(opened[3], whole(text_at(opened, 2)), now, out);
-  for (ItemId& item : ids_of(opened[4])) out.interests.push_back({std::move(item), 1});
-  out.buffer = ids_of(opened[5]);
+  out.moves = whole(text_at(opened, 2));
+  read_pending(opened[4], whole(text_at(opened, 3)), now, out);
+  for (ItemId& item : ids_of(opened[5])) out.interests.push_back({std::move(item), 1});
+  out.buffer = ids_of(opened[6]);
   out.hot = ids_of((*replies)[1]);
   auto view = filter_.view(*replies, 2, request.reader, now);
   if (!view) co_return tl::unexpected(view.error());
@@ -164,10 +184,11 @@ void RedisFeedStore::append_page_arguments(Pipeline& out, const feed::PageReques
 Task<Result<feed::Refilled>> RedisFeedStore::swap(const feed::PageRequest& request,
                                                   const feed::Refill& refill) {
   Pipeline command;
-  command.script(scripts::kFeedSwap, page_keys(request), 10 + refill.candidates.size());
+  command.script(scripts::kFeedSwap, page_keys(request), 11 + refill.candidates.size());
   append_page_keys(command, request);
   append_page_arguments(command, request);
-  command.arg(refill.generation).arg(refill.exhausted ? 1 : 0).arg(feed_.buffer_ttl.count());
+  command.arg(refill.generation).arg(refill.moves);
+  command.arg(refill.exhausted ? 1 : 0).arg(feed_.buffer_ttl.count());
   for (const ItemId& item : refill.candidates) command.arg(item.view());
   for (const ItemId& item : refill.details) append_card(command, keys_, item);
   const auto replies = co_await redis_.run(command);
@@ -214,21 +235,21 @@ Task<Result<feed::Taken>> RedisFeedStore::take_or_refill(const feed::PageRequest
 
 // --- behind the reply
 
-void RedisFeedStore::record(const ReaderId& reader, const std::vector<ItemId>& shown, UnixSeconds at) {
-  if (shown.empty()) return;
+void RedisFeedStore::record(const ReaderId& reader, const std::vector<feed::Handout>& handouts,
+                            const std::vector<ItemId>& shown, UnixSeconds at) {
   Pipeline out;
-  filter_.append_add(out, reader, shown, at);
-  out.script(scripts::kFeedAck, 1, shown.size()).arg(keys_.feed_pending(reader.view()));
-  for (const ItemId& item : shown) out.arg(item.view());
-  deferred_.post(std::move(out));  // lost: the items stay pending, and a later refresh sends them again
-}
-
-void RedisFeedStore::withdraw(const ReaderId& reader, const std::vector<ItemId>& withdrawn) {
-  if (withdrawn.empty()) return;
-  Pipeline out;
-  out.command(2 + withdrawn.size()).arg("ZREM").arg(keys_.feed_pending(reader.view()));
-  for (const ItemId& item : withdrawn) out.arg(item.view());
-  deferred_.post(std::move(out));  // lost: they come again eight days later
+  if (!shown.empty()) filter_.append_add(out, reader, shown, at);
+  for (const feed::Handout& each : handouts) {
+    if (each.items.empty()) continue;
+    feed::Handout kept{each.generation, each.moves, {}};
+    for (const ItemId& item : each.items) {
+      if (std::find(shown.begin(), shown.end(), item) != shown.end()) kept.items.push_back(item);
+    }
+    out.script(scripts::kFeedAck, 1, 2).arg(keys_.feed_pending(reader.view())).arg(pending_member(each));
+    out.arg(kept.items.empty() ? std::string() : pending_member(kept));
+  }
+  // Lost: the items stay pending, and a later refresh sends them again.
+  if (!out.empty()) deferred_.post(std::move(out));
 }
 
 void RedisFeedStore::engaged(const ReaderId& reader, const ItemId& item) {

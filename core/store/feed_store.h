@@ -29,8 +29,8 @@ class RedisFeedStore final : public feed::FeedStore {
   Task<Result<feed::Taken>> take(const feed::PageRequest& request) override;
   Task<Result<feed::Taken>> refill(const feed::PageRequest& request, const feed::Page& kept) override;
   Task<Result<feed::SeenStatus>> seen_status() override;
-  void record(const ReaderId& reader, const std::vector<ItemId>& shown, UnixSeconds at) override;
-  void withdraw(const ReaderId& reader, const std::vector<ItemId>& withdrawn) override;
+  void record(const ReaderId& reader, const std::vector<feed::Handout>& handouts,
+              const std::vector<ItemId>& shown, UnixSeconds at) override;
   void engaged(const ReaderId& reader, const ItemId& item) override;
 
  private:

@@ -93,7 +93,7 @@ json::Writer begin_data(std::string& out) {
 }
 
 void write_item(json::Writer& writer, const feed::FeedItem& item) {
-  const feed::ItemCard& card = item.card;
+  const feed::ItemCard& card = *item.card;
   writer.begin_object().key("id").string(item.id.view());
   if (card.known) {
     writer.key("title").string(card.title).key("update_time").integer(card.update_time);

@@ -13,12 +13,13 @@ from peers import Contender
 from procs import BenchError, wait_until
 
 ITEMS, READERS, LIMIT = 100_000, 100_000, 20
+FRESH = 2_000  # buffers hold items of the newest two days, as recall's decay makes them
 BUFFERED = 240  # items of each reader's buffer: twelve pages
 TAGS = 200
 IMPORT_LIMIT_S = 600
 SPAN_S = 90 * 86400  # the items' ages
 
-# ARGV 1 first reader  2 last reader  3 items  4 items of a buffer
+# ARGV 1 first reader  2 last reader  3 fresh items  4 items of a buffer
 FILL = """
 for reader = ARGV[1], ARGV[2] do
   local cache, state, ids = 'feed:cache:u' .. reader, 'feed:state:u' .. reader, {}
@@ -70,7 +71,7 @@ def put_items(client):
 
 def fill_buffers(client):
     for first in range(0, READERS, 1000):
-        client.run("EVAL", FILL, 0, first, first + 999, ITEMS, BUFFERED)
+        client.run("EVAL", FILL, 0, first, first + 999, FRESH, BUFFERED)
 
 
 def prepare(session):

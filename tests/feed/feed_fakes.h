@@ -141,12 +141,16 @@ class FakeFeedStore final : public feed::FeedStore {
     co_return out;
   }
   Task<Result<feed::SeenStatus>> seen_status() override { co_return feed::SeenStatus(); }
-  void record(const ReaderId&, const std::vector<ItemId>& shown, UnixSeconds) override {
+  void record(const ReaderId&, const std::vector<feed::Handout>& handouts, const std::vector<ItemId>& shown,
+              UnixSeconds) override {
     recorded.insert(recorded.end(), shown.begin(), shown.end());
-  }
-  void withdraw(const ReaderId&, const std::vector<ItemId>& items) override {
-    withdrawn.insert(items.begin(), items.end());
-    for (const ItemId& id : items) pending.erase(id);
+    for (const feed::Handout& each : handouts) {
+      for (const ItemId& id : each.items) {
+        if (std::find(shown.begin(), shown.end(), id) != shown.end()) continue;
+        withdrawn.insert(id);
+        pending.erase(id);
+      }
+    }
   }
   void engaged(const ReaderId&, const ItemId&) override {}
 
@@ -157,7 +161,12 @@ class FakeFeedStore final : public feed::FeedStore {
       if (pending.insert(buffer.front()).second) items.push_back(buffer.front());
       buffer.erase(buffer.begin());
     }
-    feed::Page page{std::move(items), generation, ++sequence, !buffer.empty(), buffer.empty() && done, false};
+    feed::Page page;
+    page.items = std::move(items);
+    page.generation = generation;
+    page.sequence = page.moves = ++sequence;
+    page.buffered = !buffer.empty();
+    page.exhausted = buffer.empty() && done;
     if (!request.request.empty()) pages[request.request] = page;
     return page;
   }

@@ -60,7 +60,7 @@ TEST_CASE("a refresh hands out the best, keeps the rest, and records what it sho
   Site site;
   const auto page = site.refresh();
   CHECK(ids(page) == range(0, 5));
-  CHECK(page.items[0].card.title == "title of i0");
+  CHECK(page.items[0].card->title == "title of i0");
   CHECK_FALSE(page.exhausted);
   CHECK(site.store.buffer == range(5, 10));
   CHECK(site.store.recorded == range(0, 5));
@@ -138,7 +138,7 @@ TEST_CASE("a page of items that Redis has lost is shown by its ids", "[feed]") {
   for (const ItemId& id : range(0, 60)) site.items.unknown.insert(id);
   const auto page = site.refresh();
   CHECK(ids(page) == range(0, 5));
-  CHECK_FALSE(page.items[0].card.known);
+  CHECK_FALSE(page.items[0].card->known);
 }
 
 TEST_CASE("the same page again is the same items, recorded once", "[feed]") {
@@ -210,7 +210,7 @@ TEST_CASE("a reader without interests gets the fresh and the hot in turns", "[fe
 
 TEST_CASE("lost impressions are sent again with their own day", "[feed]") {
   Site site;
-  site.store.unacknowledged = {{item(50), UnixSeconds(seconds(86400 * 20000 + 5))}};
+  site.store.unacknowledged = {{{1, 1, {item(50)}}, UnixSeconds(seconds(86400 * 20000 + 5))}};
   site.refresh();
   CHECK(std::count(site.store.recorded.begin(), site.store.recorded.end(), item(50)) == 1);
 }

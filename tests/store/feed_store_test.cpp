@@ -62,9 +62,9 @@ struct Site {
     REQUIRE(opened);
     return *opened;
   }
-  feed::Page swap(std::int64_t generation, std::vector<ItemId> candidates, bool exhausted = false,
+  feed::Page swap(feed::Opening opened, std::vector<ItemId> candidates, bool exhausted = false,
                   std::size_t limit = 5, std::string request = {}, std::string query = {}) {
-    const feed::Refill refill{generation, std::move(candidates), exhausted, {}};
+    const feed::Refill refill{opened.generation, opened.moves, std::move(candidates), exhausted, {}};
     auto swapped = redis::wait(feed().swap(page(limit, std::move(request), std::move(query)), refill));
     REQUIRE(swapped);
     return swapped->page;
@@ -73,6 +73,9 @@ struct Site {
     auto taken = redis::wait(feed().take(page(limit, std::move(request), std::move(query))));
     REQUIRE(taken);
     return *taken;
+  }
+  void record(const feed::Page& from, const std::vector<ItemId>& shown) {
+    feed().record(kReader, {{from.generation, from.moves, from.items}}, shown, wall_now());
   }
   std::int64_t integer(auto... words) {
     redis::Pipeline command;
@@ -93,6 +96,11 @@ struct Site {
   }
 };
 
+std::int64_t unix_ms() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<milliseconds>(now).count();
+}
+
 std::vector<ItemId> range(int from, int to) {
   std::vector<ItemId> out;
   for (int i = from; i < to; ++i) out.push_back(ItemId::trusted("i" + std::to_string(i)));
@@ -103,7 +111,7 @@ std::vector<ItemId> range(int from, int to) {
 
 TEST_CASE("a swap hands out the first page and keeps the rest for half an hour", "[feed]") {
   Site site;
-  const auto page = site.swap(0, range(0, 12));
+  const auto page = site.swap({}, range(0, 12));
   CHECK(page.items == range(0, 5));
   CHECK(page.generation > 1700000000000);
   CHECK(page.sequence == 1);
@@ -125,17 +133,17 @@ TEST_CASE("a swap hands out the first page and keeps the rest for half an hour",
 
 TEST_CASE("the last page of a buffer after which recall had no more is the end", "[feed]") {
   Site site;
-  CHECK_FALSE(site.swap(0, range(0, 7), true).exhausted);
+  CHECK_FALSE(site.swap({}, range(0, 7), true).exhausted);
   CHECK(site.take(5).page.exhausted);
   const auto opened = site.open();
-  CHECK(site.swap(opened.generation, {}, true).exhausted);
+  CHECK(site.swap(opened, {}, true).exhausted);
 }
 
 TEST_CASE("the second of two refreshes that saw the same generation takes its page from the first's buffer",
           "[feed]") {
   Site site;
-  CHECK(site.swap(0, range(0, 20)).items == range(0, 5));
-  const auto second = site.swap(0, range(0, 20));
+  CHECK(site.swap({}, range(0, 20)).items == range(0, 5));
+  const auto second = site.swap({}, range(0, 20));
   CHECK(second.items == range(5, 10));
   CHECK(second.sequence == 2);
   CHECK(site.integer("LLEN", site.keys.feed_cache("r")) == 10);
@@ -143,8 +151,8 @@ TEST_CASE("the second of two refreshes that saw the same generation takes its pa
 
 TEST_CASE("a refresh of another query replaces the buffer, and its load_more wants that query", "[feed]") {
   Site site;
-  site.swap(0, range(0, 10));
-  CHECK(site.swap(0, range(20, 30), false, 5, {}, "q").items == range(20, 25));
+  site.swap({}, range(0, 10));
+  CHECK(site.swap({}, range(20, 30), false, 5, {}, "q").items == range(20, 25));
   CHECK(site.take(5).state == feed::Taken::State::kEmpty);
   CHECK(site.take(5, {}, "q").page.items == range(25, 30));
 }
@@ -152,19 +160,19 @@ TEST_CASE("a refresh of another query replaces the buffer, and its load_more wan
 TEST_CASE("what was handed out by another request between opening and swap is not handed out again",
           "[feed]") {
   Site site;
-  site.swap(0, range(0, 10));
+  site.swap({}, range(0, 10));
   const auto opened = site.open();
-  CHECK(site.take(5).page.items == range(5, 10));
-  site.feed().record(kReader, range(5, 10),
-                     wall_now());  // acknowledged, so only the last minute's memory has it
-  CHECK(site.swap(opened.generation, range(5, 20)).items == range(10, 15));
+  const auto second = site.take(5);
+  CHECK(second.page.items == range(5, 10));
+  site.record(second.page, range(5, 10));  // acknowledged, so only the last minute's memory has it
+  CHECK(site.swap(opened, range(5, 20)).items == range(10, 15));
 }
 
 TEST_CASE("hidden items are skipped and the page is filled from behind them", "[feed]") {
   Site site;
   site.hide(1);
   site.hide(7);
-  CHECK(site.swap(0, range(0, 12), false, 3).items ==
+  CHECK(site.swap({}, range(0, 12), false, 3).items ==
         std::vector<ItemId>{range(0, 1)[0], range(2, 3)[0], range(3, 4)[0]});
   CHECK(site.take(4).page.items ==
         std::vector<ItemId>{range(4, 5)[0], range(5, 6)[0], range(6, 7)[0], range(8, 9)[0]});
@@ -172,8 +180,8 @@ TEST_CASE("hidden items are skipped and the page is filled from behind them", "[
 
 TEST_CASE("the same request within a minute gives the same page, and leaves the buffer alone", "[feed]") {
   Site site;
-  const auto first = site.swap(0, range(0, 12), false, 3, "r.e.1");
-  const auto again = site.swap(0, range(50, 60), false, 3, "r.e.1");
+  const auto first = site.swap({}, range(0, 12), false, 3, "r.e.1");
+  const auto again = site.swap({}, range(50, 60), false, 3, "r.e.1");
   CHECK(again.items == first.items);
   CHECK(again.replay);
   CHECK(site.open("r.e.1").replay->items == first.items);
@@ -187,7 +195,7 @@ TEST_CASE("the same request within a minute gives the same page, and leaves the 
 
 TEST_CASE("a refilled page is remembered as it was served", "[feed]") {
   Site site;
-  site.swap(0, range(0, 20), false, 3);
+  site.swap({}, range(0, 20), false, 3);
   auto taken = site.take(3, "m.p.1");
   feed::Page kept = taken.page;
   kept.items = {kept.items[0]};
@@ -201,36 +209,46 @@ TEST_CASE("a refilled page is remembered as it was served", "[feed]") {
 TEST_CASE("more unacknowledged impressions than allowed are refused, and nothing is handed out", "[feed]") {
   Site site;
   site.deferred.lost = true;
-  site.swap(0, range(0, 300), false, 100);
+  const auto first = site.swap({}, range(0, 300), false, 100);
   const auto refused = redis::wait(site.feed().take(site.page(1)));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::kUnavailable);
   CHECK(refused.error().reason == "too_many_pending");
   CHECK(site.integer("LLEN", site.keys.feed_cache("r")) == 200);
   site.deferred.lost = false;
-  site.feed().record(kReader, range(0, 100), wall_now());
+  site.record(first, range(0, 100));
   CHECK(site.take(1).page.items == range(100, 101));
 }
 
-TEST_CASE("impressions lost on the way are reported half a minute later, and withdrawn ones are forgotten",
-          "[feed]") {
+TEST_CASE("impressions lost on the way are reported half a minute later, each hand-out whole", "[feed]") {
   Site site;
-  site.swap(0, range(0, 3), false, 3);
+  const auto page = site.swap({}, range(0, 3), false, 3);
   CHECK(site.open().unacknowledged.empty());
-  CHECK(site.open().handed_out.size() == 3);
-  const std::string key = site.keys.feed_pending("r");
-  site.integer("ZADD", key, "XX", "CH",
-               -static_cast<double>(std::chrono::duration_cast<milliseconds>(
-                                        std::chrono::system_clock::now().time_since_epoch())
-                                        .count() -
-                                    40000),
-               "i1");
+  CHECK(site.open().handed_out == range(0, 3));
+  site.integer("ZADD", site.keys.feed_pending("r"), "XX", "CH", -static_cast<double>(unix_ms() - 40000),
+               std::to_string(page.generation) + ".1 i0 i1 i2");
   const auto lost = site.open().unacknowledged;
   REQUIRE(lost.size() == 1);
-  CHECK(lost[0].item.str() == "i1");
+  CHECK(lost[0].handout.items == range(0, 3));
   CHECK(std::abs((wall_now() - lost[0].at).count() - 40) <= 2);
-  site.feed().withdraw(kReader, range(0, 3));
-  CHECK(site.open().handed_out.empty());
+  site.feed().record(kReader, {lost[0].handout}, lost[0].handout.items, lost[0].at);
+  CHECK(site.open().unacknowledged.empty());
+  CHECK(site.open().handed_out == range(0, 3));  // for a minute
+}
+
+TEST_CASE("what was handed out and not shown is forgotten, and the rest is recorded once", "[feed]") {
+  Site site;
+  const auto page = site.swap({}, range(0, 3), false, 3);
+  site.record(page, range(1, 3));
+  const auto opened = site.open();
+  CHECK(opened.handed_out == range(1, 3));
+  CHECK_FALSE(opened.seen->contains(range(0, 1)[0]));
+  CHECK(opened.seen->contains(range(1, 2)[0]));
+  site.record(page, range(1, 3));
+  CHECK(site.open().handed_out == range(1, 3));
+  const auto other = site.swap(opened, range(0, 1));
+  site.record(other, {});
+  CHECK(site.open().handed_out == range(1, 3));
 }
 
 TEST_CASE("interests are the newest interactions, each item once, and run out a month after the last",
@@ -247,5 +265,5 @@ TEST_CASE("interests are the newest interactions, each item once, and run out a 
 TEST_CASE("with hash tags a page is handed out from one slot", "[feed]") {
   Site site(true);
   site.hide(1);
-  CHECK(site.swap(0, range(0, 6), false, 3).items == range(0, 3));  // the cards tell who is hidden
+  CHECK(site.swap({}, range(0, 6), false, 3).items == range(0, 3));  // the cards tell who is hidden
 }
