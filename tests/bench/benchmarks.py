@@ -13,6 +13,7 @@ import ours
 import peers
 import procs
 import redis_server
+import seen_bench
 import turns
 from peers import Contender
 from procs import BenchError
@@ -222,4 +223,9 @@ def feed(session):
     return feed_bench.feed(session, Section)
 
 
-BENCHMARKS = {"ping": ping, "track": track, "hot": hot, "memory": memory, "growth": growth, "start": start, "feed": feed}
+def seen(session):
+    """P5, P8: what it takes to know what a reader has seen."""
+    return seen_bench.seen(session, Section)
+
+
+BENCHMARKS = {"ping": ping, "track": track, "hot": hot, "memory": memory, "growth": growth, "start": start, "feed": feed, "seen": seen}

@@ -14,6 +14,7 @@ from procs import BenchError, wait_until
 
 ITEMS, READERS, LIMIT = 100_000, 100_000, 20
 FRESH = 2_000  # buffers hold items of the newest two days, as recall's decay makes them
+SHARD_IMPRESSIONS = 2048  # core/rank/seen_layout.h
 BUFFERED = 240  # items of each reader's buffer: twelve pages
 TAGS = 200
 IMPORT_LIMIT_S = 600
@@ -69,6 +70,20 @@ def put_items(client):
         client.run_all(commands)
 
 
+def fill_seen_days(client):
+    """The seven days before today as full as they were made for. The peer's are left empty, which is in its favour."""
+    today = time.time() // 86400 * 86400
+    name = time.strftime("%Y%m%d", time.gmtime(today))
+    width, shards = map(int, client.run("GET", f"bf:global:{name}:layout").decode().split("x"))
+    full = bytes([width]) + bytes([SHARD_IMPRESSIONS // 64]) * 64
+    for back in range(1, 8):
+        day, ends = time.strftime("%Y%m%d", time.gmtime(today - back * 86400)), int(today) + (8 - back) * 86400
+        commands = [("SET", f"bf:global:{day}:layout", f"{width}x{shards}", "EXAT", ends)]
+        commands += [("SET", f"bf:global:{day}:{width}x{shards}.{shard}", full + os.urandom(width * SHARD_IMPRESSIONS), "EXAT", ends)
+                     for shard in range(shards)]
+        client.run_all(commands)
+
+
 def fill_buffers(client):
     for first in range(0, READERS, 1000):
         client.run("EVAL", FILL, 0, first, first + 999, FRESH, BUFFERED)
@@ -81,6 +96,7 @@ def prepare(session):
         if "freshet-feed" not in session.running:
             session.running["freshet-feed"] = ours.Ours(session.directory, "freshet-feed")
             import_items(session.running["freshet-feed"], session.directory)
+            fill_seen_days(session.running["freshet-feed"].redis_client())
         contenders.append(("freshet", session.running["freshet-feed"], "/api/feed", "/api/feed"))
     if "php-feed" not in session.running:
         session.running["php-feed"] = peers.php_fpm(session.directory, name="php-feed")

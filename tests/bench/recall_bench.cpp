@@ -33,7 +33,7 @@ class Corpus {
  public:
   Corpus(int items, int days) : items_(items), days_(days) {}
 
-  // Words by a Zipf-like law; eight in the title, eighty in the text.
+  // Words by a Zipf-like law; eight in the title, two hundred in the text.
   std::string word(int skip = 0) {
     const double u = std::uniform_real_distribution<>(0, 1)(random_);
     return "w" + std::to_string(skip + static_cast<int>(kVocabulary * std::pow(u, 3)));
@@ -47,7 +47,7 @@ class Corpus {
     feed::Item made;
     made.id = ItemId::trusted("item-" + std::to_string(i));
     made.title = words(8);
-    made.text = words(80);
+    made.text = words(200);
     made.tags = {TagName::trusted("tag" + std::to_string(random_() % 50))};
     made.published_at = kNow - seconds{static_cast<std::int64_t>((items_ - i) * 86400.0 * days_ / items_)};
     return made;

@@ -62,6 +62,8 @@ TARGETS = [
     at_most("P3 hot, from the worker:", "hot-miss", "freshet ping", "cpu_us", 1.2),
     at_most("P8", "memory", "freshet: largest worker", "", 6.0),
     at_most("P9 track, a million articles:", "growth", "freshet track, 1,000 articles", "cpu_us", 1.4),
+    at_most("P5 seen:", "seen-500", "freshet's time ÷ that of RedisBloom, BF.MEXISTS", "", 0.15),
+    at_most("P8 seen:", "seen-500", "freshet: Redis' memory for an impression", "", 2.0),
     at_least("P4 load_more:", "feed-more", "PHP-FPM load_more", "per_second", 3.0),
     at_most("P10", "start", "freshet: start to READY", "", 200.0),
     at_most("P10", "start", "freshet: failed requests in 20 reloads", "", 0.0),
