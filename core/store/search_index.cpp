@@ -159,13 +159,22 @@ struct IndexRebuild::State {
   Xapian::Stem stemmer;
   IndexPartitions partitions;
   std::uint64_t documents = 0;
+  bool finished = false;
 
   State(IndexFolder in, Xapian::Stem stem)
       : folder(std::move(in)), lock(folder.lock_file()), stemmer(std::move(stem)), partitions(folder, {}) {}
 };
 
 IndexRebuild::IndexRebuild(std::unique_ptr<State> state) : state_(std::move(state)) {}
-IndexRebuild::~IndexRebuild() = default;
+
+IndexRebuild::~IndexRebuild() {
+  if (state_->finished) return;
+  state_->partitions.discard();
+  static_cast<void>(guarded([&]() -> Result<void> {  // what remains, the next writer removes
+    if (const auto old = state_->folder.partitions()) state_->folder.sweep(*old);
+    return {};
+  }));
+}
 
 Result<std::unique_ptr<IndexRebuild>> IndexRebuild::start(const SearchSettings& settings) {
   auto stemmer = stemmer_named(settings.stemmer);
@@ -194,6 +203,7 @@ Result<void> IndexRebuild::finish() {
     const std::vector<Partition> replaced = state_->folder.partitions().value_or(std::vector<Partition>());
     std::vector<Partition> keep = state_->partitions.list();
     state_->folder.publish(keep);
+    state_->finished = true;
     keep.insert(keep.end(), replaced.begin(), replaced.end());  // the writer removes them with its next batch
     state_->folder.sweep(keep);
     return {};

@@ -21,6 +21,15 @@ struct Fixture {
   Fixture() { settings.search.index = folder / "index"; }
 };
 
+// Of partitions, in use or not.
+std::size_t folders(const Settings& settings) {
+  std::size_t count = 0;
+  for (const auto& each : std::filesystem::directory_iterator(settings.search.index)) {
+    count += each.is_directory() ? 1U : 0U;
+  }
+  return count;
+}
+
 // Waits until `done()`; a test that waits in vain for 20 s has failed.
 template <class Condition>
 bool eventually(Condition done) {
@@ -207,10 +216,7 @@ TEST_CASE_METHOD(Fixture, "a rebuild is searched around, swaps in at once and le
   ok(index->commit());
   CHECK(index->documents() == 21);
   CHECK(eventually([&] { return found(recall, {"whale", {}, kNow, 100}).candidates.size() == 21; }));
-  std::size_t folders = 0;
-  for (const auto& each : std::filesystem::directory_iterator(settings.search.index))
-    folders += each.is_directory();
-  CHECK(folders == store::IndexFolder(settings.search.index).partitions()->size());
+  CHECK(folders(settings) == store::IndexFolder(settings.search.index).partitions()->size());
 }
 
 TEST_CASE_METHOD(Fixture, "a rebuild that is given up leaves the old index", "[search]") {
@@ -218,7 +224,9 @@ TEST_CASE_METHOD(Fixture, "a rebuild that is given up leaves the old index", "[s
   {
     auto rebuild = store::IndexRebuild::start(settings.search);
     ok((*rebuild)->put(item("b", "whale")));
+    CHECK(folders(settings) == 2);
   }
+  CHECK(folders(settings) == 1);
   CHECK(finds(settings, "whale") == Ids{"a"});
   write(settings, {item("c", "whale")});
   CHECK(finds(settings, "whale").size() == 2);
