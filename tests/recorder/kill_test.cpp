@@ -90,7 +90,9 @@ TEST_CASE("a recorder that is killed hundreds of times at random moments records
   f.stop();
   f.check_all();
   CHECK(SqliteShell(f.settings.recorder.database).run("PRAGMA integrity_check") == "ok");
+#ifndef __SANITIZE_ADDRESS__  // Xapian 1.4's check() deletes a table of its own as another type's
   for (const auto& entry : std::filesystem::directory_iterator(f.settings.search.index)) {
     if (entry.is_directory()) CHECK(Xapian::Database::check(entry.path().string(), 0, nullptr) == 0);
   }
+#endif
 }
