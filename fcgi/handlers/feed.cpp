@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kMaxLimit = 100;
 constexpr std::int64_t kDefaultLimit = 20;
-constexpr std::size_t kMaxQueryBytes = 1024;
+constexpr std::size_t kMaxQueryBytes = 512;  // what recall takes
 constexpr std::size_t kMaxPageBytes = 128;
 
 struct Action {
