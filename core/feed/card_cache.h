@@ -17,8 +17,7 @@ using SharedCard = std::shared_ptr<const ItemCard>;
 class CardCache {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::size_t kMostCards =
-      4096;  // about 1.5 MiB with usual titles; up to twice as many live
+  static constexpr std::size_t kMostCards = 2048;  // up to twice as many live: 1.5 MiB
 
   explicit CardCache(milliseconds ttl) : ttl_(ttl) {}
 

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "core/base/json.h"
+#include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse_hot.h"
 
 namespace freshet::handlers {
@@ -104,13 +105,6 @@ void write_item(json::Writer& writer, const feed::FeedItem& item) {
     writer.end_array();
   }
   writer.end_object();
-}
-
-Response private_json(std::string body) {
-  Response response;
-  response.headers = "Cache-Control: private, no-store\r\n";
-  response.body = std::move(body);
-  return response;
 }
 
 // A degraded page leaves the client's cursor as it was: asking again with it gives the page that was missed.

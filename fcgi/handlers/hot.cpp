@@ -5,19 +5,12 @@
 #include "core/base/json.h"
 #include "core/feed/counting.h"
 #include "core/feed/item_stats.h"
+#include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse_hot.h"
 
 namespace freshet::handlers {
 
 namespace {
-
-Response private_json(std::string body, int status = 200) {
-  Response response;
-  response.status = status;
-  response.headers = "Cache-Control: private, no-store\r\n";
-  response.body = std::move(body);
-  return response;
-}
 
 Response queued(Services& services) {
   services.slot.queued_writes.fetch_add(1, std::memory_order_relaxed);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/json.h"
+#include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse_hot.h"
 
 namespace freshet::handlers {
@@ -11,14 +12,7 @@ namespace {
 
 Result<ItemId> path_id(const Call& call) { return ItemId::parse(call.match.parameters[0], "id"); }
 
-Response json_response(std::string body) {
-  Response response;
-  response.headers = "Cache-Control: private, no-store\r\n";
-  response.body = std::move(body);
-  return response;
-}
-
-Response ok() { return json_response("{\"ok\":true}"); }
+Response ok() { return private_json("{\"ok\":true}"); }
 
 constexpr std::size_t kChunk = 500;  // items a pipeline; the time budget is looked at between two
 
@@ -104,7 +98,7 @@ Task<Result<Response>> get_item(Call& call) {
   if (!id) co_return tl::unexpected(id.error());
   const auto item = co_await call.services.items.get(*id);
   if (!item) co_return tl::unexpected(item.error());
-  co_return json_response(render(*item));
+  co_return private_json(render(*item));
 }
 
 Task<Result<Response>> delete_item(Call& call) {
@@ -126,7 +120,7 @@ Task<Result<Response>> post_items(Call& call) {
     const auto written = co_await call.services.bulk_items.put_many(chunk);
     if (!written) co_return tl::unexpected(written.error());
   }
-  co_return json_response(render(batch.items.size(), batch.rejected));
+  co_return private_json(render(batch.items.size(), batch.rejected));
 }
 
 }  // namespace freshet::handlers

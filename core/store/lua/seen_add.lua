@@ -32,10 +32,11 @@ for i = 1, #add, width + 1 do
     bucket = bucket + 1
     count = counts[bucket]
   end
-  local stop = at + width * count
-  local found = string.find(old, print, at, true)
-  while found and found < stop and (found - at) % width > 0 do found = string.find(old, print, found + 1, true) end
-  if not found or found >= stop then
+  -- The bucket alone: a search of the whole shard would be long in a large one.
+  local prints = string.sub(old, at, at + width * count - 1)
+  local found = string.find(prints, print, 1, true)
+  while found and (found - 1) % width > 0 do found = string.find(prints, print, found + 1, true) end
+  if not found then
     new = new + 1
     if counts[bucket] < 255 then
       counts[bucket] = counts[bucket] + 1
