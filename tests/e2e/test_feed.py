@@ -267,3 +267,33 @@ def test_impressions_survive_the_death_of_redis_and_of_the_worker_that_spooled_t
     for reader, before in zip(readers, shown):
         rest = Feed(own_service, reader.agent).all(10)
         assert not set(rest) & before and len(set(rest) | before) == 30
+
+
+def unacknowledged(service, readers):
+    return sum(service.redis("ZCOUNT", f"feed:pending:{reader}", "-inf", -1) for reader in readers)
+
+
+def test_no_impression_is_lost_when_workers_end_or_the_queue_is_full(instance, name):
+    """A reload ends workers by QUIT; a queue of one command sends every page's impressions through the spool."""
+    service = instance("--no-limits", **PATIENT, spool__queue_commands="1")
+    put_items(service, name, 30)
+    readers = [name("r") for _ in range(60)]
+    shown = {}
+
+    def read(some):
+        for reader in some:
+            shown[reader] = set(Feed(service, reader).ids("refresh", 10))
+
+    threads = [threading.Thread(target=read, args=(readers[part::4],)) for part in range(4)]
+    for thread in threads:
+        thread.start()
+    service.reload()
+    for thread in threads:
+        thread.join()
+    assert len(shown) == 60
+    wait_until(lambda: unacknowledged(service, readers) == 0, "every acknowledgement")
+    status = service.status()
+    assert status["spooled"] > 60 and status["background dropped"] == 0 and status["background queued"] == 0
+    for reader in readers[::7]:
+        service.redis("DEL", f"feed:pending:{reader}", f"feed:state:{reader}", f"feed:cache:{reader}")
+        assert not shown[reader] & set(Feed(service, reader).all(30))  # the filter alone knows
