@@ -191,13 +191,19 @@ Task<Result<SmartFeed::Unseen>> SmartFeed::unseen(const FeedRequest& request, co
   const auto deadline = Clock::now() + settings_.budget;
   RecallQuery query = recall_query(request, opening, clock_());
   const bool cold = query.text.empty() && query.interests.empty();
+  std::vector<ItemId> hot;
+  if (cold) {
+    auto known = co_await known_of(opening.hot);
+    if (!known) co_return tl::unexpected(known.error());
+    hot = std::move(*known);
+  }
   Unseen out;
   const auto most = static_cast<std::size_t>(std::max(settings_.max_depth, settings_.size));
   for (query.size = static_cast<std::size_t>(settings_.size);; query.size = std::min(2 * query.size, most)) {
     const auto recalled = co_await recall_.search(query);
     if (!recalled) co_return tl::unexpected(recalled.error());
     std::vector<ItemId> candidates = ids_of(*recalled);
-    if (cold) candidates = in_turns(candidates, opening.hot);
+    if (cold) candidates = in_turns(candidates, hot);
     auto left = co_await without_seen(request.reader, opening, candidates);
     if (!left) co_return tl::unexpected(left.error());
     out.items = std::move(*left);
@@ -293,6 +299,14 @@ Task<Result<std::vector<FeedItem>>> SmartFeed::with_cards(const std::vector<Item
     cards_.put(item.id, item.card, now);
   }
   co_return out;
+}
+
+// Events may name items that were never put; a page has nothing to show of those.
+Task<Result<std::vector<ItemId>>> SmartFeed::known_of(const std::vector<ItemId>& hot) {
+  auto items = co_await with_cards(hot);
+  if (!items) co_return tl::unexpected(items.error());
+  std::erase_if(*items, [](const FeedItem& item) { return !item.card->known || item.card->hidden; });
+  co_return ids_of(*items);
 }
 
 void SmartFeed::record_lost(const ReaderId& reader, const std::vector<Unacknowledged>& lost) {

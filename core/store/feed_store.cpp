@@ -17,6 +17,8 @@ constexpr std::size_t kHotHead = 100;           // offered to a reader without i
 // A lost impression is sent again when its page was handed out so long ago: the background writer has had its
 // chances by then.
 constexpr std::int64_t kLostAfterMs = 30000;
+// What is acknowledged is kept aside so long; feed_head.lua says it too.
+constexpr std::int64_t kAcknowledgedForMs = 60000;
 
 Error script_error(const redis::Reply& reply) {
   if (reply.error().starts_with("TOO_MANY_PENDING"))
@@ -85,9 +87,10 @@ Result<feed::Taken> taken_of(const redis::Reply& reply) {
 // Pairs of member and score; see feed_head.lua for both.
 void read_pending(const redis::Reply& scored, std::int64_t now_ms, UnixSeconds now, feed::Opening& out) {
   for (std::size_t i = 0; i + 1 < scored.size(); i += 2) {
+    const std::int64_t score = whole(text_at(scored, i + 1));
+    if (score > 0 && now_ms - score > kAcknowledgedForMs) continue;  // the filter alone decides
     feed::Handout handout = handout_of(text_at(scored, i));
     out.handed_out.insert(out.handed_out.end(), handout.items.begin(), handout.items.end());
-    const std::int64_t score = whole(text_at(scored, i + 1));
     const std::int64_t age_ms = now_ms + score;
     if (score < 0 && age_ms > kLostAfterMs)
       out.unacknowledged.push_back({std::move(handout), now - seconds{age_ms / 1000}});

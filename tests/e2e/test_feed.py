@@ -222,8 +222,10 @@ def test_simultaneous_requests_of_one_reader_never_give_the_same_item(own_servic
             thread.join()
         assert errors == []
         flat = [each for page in got for each in page]
-        assert len(flat) == len(set(flat)) == 5 * at_once
-        assert set(Feed(site, agent).all(100)).isdisjoint(flat)
+        last = Feed(site, agent)
+        # A worker that does not know all items yet gives less, and later the rest.
+        wait_until(lambda: flat.extend(last.ids("load_more", 100)) or len(flat) >= 60, "the other items")
+        assert len(flat) == len(set(flat)) == 60 and set(flat) == set(ids)
 
 
 def test_impressions_reach_the_filter_and_are_then_acknowledged(site, name):
@@ -238,34 +240,34 @@ def test_impressions_reach_the_filter_and_are_then_acknowledged(site, name):
     assert keys and all(site.redis("TTL", key) > 7 * DAY for key in keys)
 
 
-def test_without_redis_a_feed_is_empty_and_degraded_and_nothing_handed_out_repeats(own_service, name):
-    put_items(own_service, name, 40)
-    own_service.redis("CONFIG", "SET", "appendfsync", "always")
-    reader = Feed(own_service, name("r"))
+def test_without_redis_a_feed_is_empty_and_degraded_and_nothing_handed_out_repeats(site, name):
+    put_items(site, name, 40)
+    site.redis("CONFIG", "SET", "appendfsync", "always")
+    reader = Feed(site, name("r"))
     first = reader.ids("refresh", 10)
     token = reader.page
-    os.kill(own_service.pid("redis"), signal.SIGKILL)
+    os.kill(site.pid("redis"), signal.SIGKILL)
     data = reader.ask("load_more", 10, page=token)
     assert data["items"] == [] and data["degraded"] and data["has_more"] and data["page"] == token
     assert reader.ask("peek").get("degraded")
-    own_service.restart_redis()
+    site.restart_redis()
     wait_until(lambda: "degraded" not in reader.ask("peek"), "the return of Redis")
-    rest = Feed(own_service, reader.agent).all(10)
+    rest = Feed(site, reader.agent).all(10)
     assert len(rest) == 30 and not set(rest) & set(first)
-    own_service.check()
+    site.check()
 
 
-def test_impressions_survive_the_death_of_redis_and_of_the_worker_that_spooled_them(own_service, name):
-    """What was handed out stays pending in Redis, and its impression in the spool, until both are written."""
-    put_items(own_service, name, 30)
-    own_service.redis("CONFIG", "SET", "appendfsync", "always")
-    readers = [Feed(own_service, name("r")) for _ in range(8)]
+def test_what_was_handed_out_stays_out_when_its_worker_dies_at_once(site, name):
+    """It is pending in Redis from the moment it was handed out, whatever becomes of the impressions."""
+    put_items(site, name, 30)
+    site.redis("CONFIG", "SET", "appendfsync", "always")
+    readers = [Feed(site, name("r")) for _ in range(8)]
     shown = [set(reader.ids("refresh", 10)) for reader in readers]
-    for pid in own_service.workers():
+    for pid in site.workers():
         os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: len(own_service.workers()) == 2 and own_service.status()["redis ready"] == 2, "new workers")
+    wait_until(lambda: len(site.workers()) == 1 and site.status()["redis ready"] == 1, "new workers")
     for reader, before in zip(readers, shown):
-        rest = Feed(own_service, reader.agent).all(10)
+        rest = Feed(site, reader.agent).all(10)
         assert not set(rest) & before and len(set(rest) | before) == 30
 
 
@@ -275,7 +277,7 @@ def unacknowledged(service, readers):
 
 def test_no_impression_is_lost_when_workers_end_or_the_queue_is_full(instance, name):
     """A reload ends workers by QUIT; a queue of one command sends every page's impressions through the spool."""
-    service = instance("--no-limits", **PATIENT, spool__queue_commands="1")
+    service = instance("--no-limits", **PATIENT, spool__queue_commands="1", pm__max_children="1")
     put_items(service, name, 30)
     readers = [name("r") for _ in range(60)]
     shown, errors = {}, []

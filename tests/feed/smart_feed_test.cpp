@@ -208,6 +208,15 @@ TEST_CASE("a reader without interests gets the fresh and the hot in turns", "[fe
   CHECK(asked.interests[0].weight > asked.interests[1].weight);
 }
 
+TEST_CASE("hot articles that were never put, or are hidden, are neither shown nor counted", "[feed]") {
+  Site site(3);
+  site.store.hot = {item(40), item(1), item(41)};
+  site.items.unknown = {item(40)};
+  site.items.hidden = {item(41)};
+  CHECK(site.peek(10) == 3);
+  CHECK(ids(site.refresh(10)) == range(0, 3));
+}
+
 TEST_CASE("lost impressions are sent again with their own day", "[feed]") {
   Site site;
   site.store.unacknowledged = {{{1, 1, {item(50)}}, UnixSeconds(seconds(86400 * 20000 + 5))}};

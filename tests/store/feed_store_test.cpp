@@ -236,6 +236,17 @@ TEST_CASE("impressions lost on the way are reported half a minute later, each ha
   CHECK(site.open().handed_out == range(0, 3));  // for a minute
 }
 
+TEST_CASE("what was acknowledged more than a minute ago is left to the filter, also before anybody cleans up",
+          "[feed]") {
+  Site site;
+  const auto page = site.swap({}, range(0, 3), false, 3);
+  site.record(page, range(0, 3));
+  CHECK(site.open().handed_out == range(0, 3));
+  site.integer("ZADD", site.keys.feed_pending("r"), "XX", "CH", static_cast<double>(unix_ms() - 61000),
+               std::to_string(page.generation) + ".1 i0 i1 i2");
+  CHECK(site.open().handed_out.empty());
+}
+
 TEST_CASE("what was handed out and not shown is forgotten, and the rest is recorded once", "[feed]") {
   Site site;
   const auto page = site.swap({}, range(0, 3), false, 3);
