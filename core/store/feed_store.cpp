@@ -174,8 +174,9 @@ void RedisFeedStore::append_page_keys(Pipeline& out, const feed::PageRequest& re
   if (!request.request.empty()) out.arg(keys_.feed_page(reader, request.request));
 }
 
-void RedisFeedStore::append_page_arguments(Pipeline& out, const feed::PageRequest& request) const {
-  out.arg(request.limit)
+void RedisFeedStore::append_page_arguments(Pipeline& out, const feed::PageRequest& request,
+                                           std::size_t kept) const {
+  out.arg(request.limit - std::min(kept, request.limit))
       .arg(request.query)
       .arg(feed_.replay_window.count())
       .arg(kPendingTtl.count())
@@ -189,7 +190,7 @@ Task<Result<feed::Refilled>> RedisFeedStore::swap(const feed::PageRequest& reque
   Pipeline command;
   command.script(scripts::kFeedSwap, page_keys(request), 11 + refill.candidates.size());
   append_page_keys(command, request);
-  append_page_arguments(command, request);
+  append_page_arguments(command, request, 0);
   command.arg(refill.generation).arg(refill.moves);
   command.arg(refill.exhausted ? 1 : 0).arg(feed_.buffer_ttl.count());
   for (const ItemId& item : refill.candidates) command.arg(item.view());
@@ -219,7 +220,7 @@ Task<Result<feed::Taken>> RedisFeedStore::take_or_refill(const feed::PageRequest
   Pipeline command;
   command.script(scripts::kFeedTake, page_keys(request), 9 + (kept ? kept->items.size() : 0));
   append_page_keys(command, request);
-  append_page_arguments(command, request);
+  append_page_arguments(command, request, kept ? kept->items.size() : 0);
   command.arg(kept ? kept->generation : 0).arg(kept ? kept->sequence : 0);
   if (kept) {
     for (const ItemId& item : kept->items) command.arg(item.view());

@@ -37,7 +37,7 @@ class RedisFeedStore final : public feed::FeedStore {
   Task<Result<feed::Taken>> take_or_refill(const feed::PageRequest& request, const feed::Page* kept);
   std::size_t page_keys(const feed::PageRequest& request) const;
   void append_page_keys(redis::Pipeline& out, const feed::PageRequest& request) const;
-  void append_page_arguments(redis::Pipeline& out, const feed::PageRequest& request) const;
+  void append_page_arguments(redis::Pipeline& out, const feed::PageRequest& request, std::size_t kept) const;
 
   redis::Redis& redis_;
   redis::Deferred& deferred_;

@@ -84,6 +84,14 @@ def fill_seen_days(client):
         client.run_all(commands)
 
 
+def forget_today(client):
+    """What earlier turns have shown: their readers get the same items again."""
+    today = time.strftime("%Y%m%d", time.gmtime())
+    keys = client.run("KEYS", f"bf:global:{today}:*x*") + client.run("KEYS", f"seen:*:{today}")
+    for first in range(0, len(keys), 1000):
+        client.run("UNLINK", *keys[first:first + 1000])
+
+
 def fill_buffers(client):
     for first in range(0, READERS, 1000):
         client.run("EVAL", FILL, 0, first, first + 999, FRESH, BUFFERED)
@@ -109,6 +117,7 @@ def load_more(contenders, turns_of):
     made = [Contender(f"{name} load_more", deployment, more, "feed.lua") for name, deployment, more, _ in contenders]
 
     def before(contender):
+        forget_today(contender.deployment.redis_client())
         fill_buffers(contender.deployment.redis_client())
         redis_server.compact(contender.deployment.redis_client())
 
@@ -125,7 +134,7 @@ def load_more(contenders, turns_of):
 def refresh(contenders, turns_of, connections):
     made = [Contender(f"{name} refresh", deployment, path, "feed.lua") for name, deployment, _, path in contenders]
     return turns_of(made, connections, script_args=["refresh", LIMIT, READERS],
-                    before=lambda contender: redis_server.compact(contender.deployment.redis_client()))
+                    before=lambda contender: forget_today(contender.deployment.redis_client()))
 
 
 def feed(session, section):

@@ -232,6 +232,8 @@ class Explorer {
     }
     std::vector<ItemId> items;
     for (const feed::FeedItem& each : page->items) items.push_back(each.id);
+    // The page that is asked for again was made for another limit.
+    REQUIRE((again || items.size() <= asked.limit));
     if (again && before == asked.request && items == expected)
       co_return;  // the page that was asked for again
     for (const ItemId& item : items) {

@@ -199,7 +199,7 @@ TEST_CASE("a refilled page is remembered as it was served", "[feed]") {
   auto taken = site.take(3, "m.p.1");
   feed::Page kept = taken.page;
   kept.items = {kept.items[0]};
-  const auto refilled = redis::wait(site.feed().refill(site.page(2, "m.p.1"), kept));
+  const auto refilled = redis::wait(site.feed().refill(site.page(3, "m.p.1"), kept));
   REQUIRE(refilled);
   CHECK(refilled->page.sequence == taken.page.sequence);
   CHECK(refilled->page.items.size() == 3);
