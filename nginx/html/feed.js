@@ -6,6 +6,7 @@
 const kLimit = 10;
 const kPeekMs = 10000;
 const kRetryMs = 1000;
+const kPauseMs = 5000;  // after a page without items: the service is not up to date
 const kAttempts = 5;
 
 const list = document.getElementById("feed");
@@ -61,10 +62,21 @@ function row(item) {
   return element;
 }
 
+const bottom = new IntersectionObserver((entries) => {
+  if (entries.some((entry) => entry.isIntersecting) && !more.hidden) show("load_more");
+}, { rootMargin: "300px" });
+
+// The observer tells of changes only: asked anew, it also tells that the bottom is still in sight.
+function lookAgain() {
+  bottom.unobserve(more);
+  bottom.observe(more);
+}
+
 // Adds a page; a refresh goes on top of what is there, as new items do.
 async function show(action) {
   if (busy) return;
   busy = true;
+  let nextMs = kPauseMs;
   try {
     const data = await ask(action);
     page = data.page;
@@ -73,12 +85,14 @@ async function show(action) {
     else list.append(...rows);
     end.hidden = !data.exhausted;
     more.hidden = !data.has_more;
+    if (rows.length > 0) nextMs = 0;
     refreshButton.textContent = "Refresh";
     state.textContent = data.degraded ? "The service is not up to date; try again." : `${list.children.length} items shown.`;
   } catch (error) {
     state.textContent = `Not loaded: ${error.message}.`;
   } finally {
     busy = false;
+    setTimeout(lookAgain, nextMs);
   }
 }
 
@@ -100,9 +114,6 @@ document.getElementById("other").addEventListener("click", () => {
   return startOver();
 });
 more.addEventListener("click", () => show("load_more"));
-new IntersectionObserver((entries) => {
-  if (entries.some((entry) => entry.isIntersecting) && !more.hidden) show("load_more");
-}, { rootMargin: "300px" }).observe(more);
 
 async function peek() {
   for (;;) {
