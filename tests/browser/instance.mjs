@@ -47,9 +47,11 @@ export async function startFreshet() {
       return (await fetch(`http://127.0.0.1:${internalPort}/api/articles/${encodeURIComponent(article)}/stats`)).json();
     },
     async put(item, members) {
-      const reply = await fetch(`http://127.0.0.1:${internalPort}/api/items/${encodeURIComponent(item)}`, {
-        method: "PUT", headers: { "Content-Type": "application/json" }, body: JSON.stringify(members),
-      });
+      // A busy machine's Redis may take longer than its 50 ms; a PUT can be repeated.
+      const reply = await eventually(`the item ${item}`, () =>
+        fetch(`http://127.0.0.1:${internalPort}/api/items/${encodeURIComponent(item)}`, {
+          method: "PUT", headers: { "Content-Type": "application/json" }, body: JSON.stringify(members),
+        }), (answer) => answer.status !== 503);
       if (!reply.ok) throw new Error(`the item was answered ${reply.status}: ${await reply.text()}`);
     },
     async feed(body) {
