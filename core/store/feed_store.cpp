@@ -11,9 +11,7 @@ namespace {
 
 using redis::Pipeline;
 
-constexpr std::size_t kMostInteractions = 100;  // kept of a reader
-constexpr std::size_t kInterests = 20;          // of these, the newest that recall looks at
-constexpr std::size_t kHotHead = 100;           // offered to a reader without interests
+constexpr std::size_t kInterests = 20;  // the newest interactions, that recall looks at
 // A lost impression is sent again when its page was handed out so long ago: the background writer has had its
 // chances by then.
 constexpr std::int64_t kLostAfterMs = 30000;

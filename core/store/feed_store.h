@@ -14,6 +14,9 @@
 
 namespace freshet::store {
 
+inline constexpr std::size_t kMostInteractions = 100;  // kept of a reader
+inline constexpr std::size_t kHotHead = 100;           // offered to a reader without interests
+
 class RedisFeedStore final : public feed::FeedStore {
  public:
   using Clock = std::function<UnixSeconds()>;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "core/store/feed_store.h"
 #include "core/store/fields.h"
 #include "scripts/ctl/key_names.h"
 #include "scripts/ctl/progress.h"
@@ -21,10 +22,7 @@ namespace {
 
 constexpr double kHllError = 1.05;  // of an estimate of visitors: six standard errors
 constexpr std::int64_t kHllSmall = 2;
-// Of a feed (core/store/feed_store.cpp): the hot that stand beside what was recalled, the interactions kept,
-// and what is pending, which beside the unacknowledged holds what was acknowledged in the last minute.
-constexpr std::int64_t kHotHead = 100;
-constexpr std::int64_t kMostInteractions = 100;
+// Pending hand-outs beside the unacknowledged are those acknowledged in the last minute.
 constexpr std::int64_t kPendingPages = 4;
 
 bool positive(std::string_view text) {
@@ -157,14 +155,15 @@ void KeyCheck::item_views(const std::string& key, const Reply& read) {
 }
 
 Result<void> KeyCheck::feeds(const std::vector<NamedKey>& ours) {
-  const std::int64_t depth = std::max(settings_.recall.max_depth, settings_.recall.size) + kHotHead;
+  const std::int64_t depth =
+      std::max(settings_.recall.max_depth, settings_.recall.size) + std::int64_t{store::kHotHead};
   struct Cap {
     std::string_view head, command;
     std::int64_t most;
   };
   const std::array caps{Cap{"feed:cache:", "LLEN", depth},
                         Cap{"feed:pending:", "ZCARD", kPendingPages * settings_.feed.max_pending},
-                        Cap{"user:interactions:", "ZCARD", kMostInteractions}};
+                        Cap{"user:interactions:", "ZCARD", store::kMostInteractions}};
   Pipeline pipeline;
   std::vector<std::pair<std::string, std::int64_t>> asked;
   for (const NamedKey& each : ours) {
