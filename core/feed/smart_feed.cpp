@@ -74,14 +74,16 @@ std::vector<ItemId> ids_of(const std::vector<FeedItem>& items) {
 }
 
 // Without what was seen elsewhere meanwhile, what is hidden, and what is not there any more.
-std::vector<FeedItem> showable(std::vector<FeedItem> items, const SeenView* seen) {
+std::vector<FeedItem> showable(const std::vector<FeedItem>& items, const std::vector<bool>& repeated) {
   // Redis lost its items (they come back by freshetctl rebuild-redis): ids are better than nothing.
   const bool none_known =
       std::none_of(items.begin(), items.end(), [](const FeedItem& item) { return item.card->known; });
-  std::erase_if(items, [&](const FeedItem& item) {
-    return item.card->hidden || (!item.card->known && !none_known) || (seen && seen->contains(item.id));
-  });
-  return items;
+  std::vector<FeedItem> out;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const ItemCard& card = *items[i].card;
+    if (!repeated[i] && !card.hidden && (card.known || none_known)) out.push_back(items[i]);
+  }
+  return out;
 }
 
 // The fresh and the hot in turns, each once.
@@ -125,7 +127,7 @@ Task<Result<FeedPage>> SmartFeed::load_more(const FeedRequest& request) {
     auto refreshed = co_await refresh(request);
     co_return refreshed;
   }
-  auto served = co_await serve(request, std::move(taken->page), std::move(taken->seen));
+  auto served = co_await serve(request, std::move(taken->page), true, std::move(taken->seen));
   co_return served;
 }
 
@@ -134,7 +136,7 @@ Task<Result<FeedPage>> SmartFeed::refresh(const FeedRequest& request) {
   const auto opening = co_await store_.open(wanted, false);
   if (!opening) co_return tl::unexpected(opening.error());
   if (opening->replay) {
-    auto replayed = co_await serve(request, *opening->replay, nullptr);
+    auto replayed = co_await serve(request, *opening->replay, false, nullptr);
     co_return replayed;
   }
   record_lost(request.reader, opening->unacknowledged);
@@ -149,7 +151,7 @@ Task<Result<FeedPage>> SmartFeed::refresh(const FeedRequest& request) {
   auto refilled = co_await store_.swap(wanted, refill);
   if (!refilled) co_return tl::unexpected(refilled.error());
   remember(refill.details, std::move(refilled->details));
-  auto served = co_await serve(request, std::move(refilled->page), nullptr);
+  auto served = co_await serve(request, std::move(refilled->page), false, nullptr);
   co_return served;
 }
 
@@ -159,7 +161,7 @@ Task<Result<FeedPage>> SmartFeed::from_old_buffer(const FeedRequest& request) {
   auto taken = co_await store_.take(wanted);
   if (!taken) co_return tl::unexpected(taken.error());
   if (taken->state == Taken::State::kEmpty) co_return degraded();
-  auto served = co_await serve(request, std::move(taken->page), std::move(taken->seen));
+  auto served = co_await serve(request, std::move(taken->page), true, std::move(taken->seen));
   if (served) {
     served->degraded = true;
     served->exhausted = false;  // it is not known
@@ -235,7 +237,7 @@ Task<Result<std::vector<ItemId>>> SmartFeed::without_seen(const ReaderId& reader
 
 // --- a page on its way out
 
-Task<Result<FeedPage>> SmartFeed::serve(const FeedRequest& request, Page page,
+Task<Result<FeedPage>> SmartFeed::serve(const FeedRequest& request, Page page, bool recheck,
                                         std::shared_ptr<const SeenView> seen) {
   const PageRequest wanted = page_request(request);
   FeedPage out;
@@ -246,7 +248,10 @@ Task<Result<FeedPage>> SmartFeed::serve(const FeedRequest& request, Page page,
     handouts.push_back({page.generation, page.moves, {added, page.items.end()}});
     auto items = co_await with_cards(page.items);
     if (!items) co_return tl::unexpected(items.error());
-    out.items = showable(std::move(*items), page.replay ? nullptr : seen.get());
+    Result<std::vector<bool>> repeated(std::vector<bool>(page.items.size()));
+    if (recheck && !page.replay) repeated = co_await store_.seen(request.reader, seen, page.items);
+    if (!repeated) co_return tl::unexpected(repeated.error());
+    out.items = showable(*items, *repeated);
     const bool whole = out.items.size() == page.items.size();
     if (whole || page.replay || refills == kMostRefills) break;
     if (!page.buffered && wanted.request.empty()) break;  // nothing to fill up with, nothing to correct
@@ -255,6 +260,7 @@ Task<Result<FeedPage>> SmartFeed::serve(const FeedRequest& request, Page page,
     auto refilled = co_await store_.refill(wanted, page);
     if (!refilled) co_return tl::unexpected(refilled.error());
     page = std::move(refilled->page);
+    recheck = true;
     seen = std::move(refilled->seen);
   }
   out.generation = page.generation;

@@ -5,8 +5,8 @@
 //   peek       open → recall → count; writes nothing
 //
 // What is handed out is excluded at once, by the same script that hands it out; the filter learns of it
-// behind the reply. Round trips: refresh 2 (3 with redisbloom), load_more 1, each one more when titles must
-// be fetched (for readers without interests the hot head's, once in feed.card_ttl) or a page refilled.
+// behind the reply. Round trips: refresh 2, load_more 1; each one more with redisbloom, when titles must be
+// fetched (for readers without interests the hot head's, once in feed.card_ttl) or a page refilled.
 #pragma once
 
 #include <functional>
@@ -68,7 +68,9 @@ class SmartFeed {
   Task<Result<std::vector<ItemId>>> without_seen(const ReaderId& reader, const Opening& opening,
                                                  const std::vector<ItemId>& items);
   // From a page as it was handed out to what is served.
-  Task<Result<FeedPage>> serve(const FeedRequest& request, Page page, std::shared_ptr<const SeenView> seen);
+  // `recheck`: ask the filter, since the page waited in the buffer.
+  Task<Result<FeedPage>> serve(const FeedRequest& request, Page page, bool recheck,
+                               std::shared_ptr<const SeenView> seen);
   Task<Result<std::vector<ItemId>>> known_of(const std::vector<ItemId>& hot);
   Task<Result<std::vector<FeedItem>>> with_cards(const std::vector<ItemId>& items);
   std::vector<ItemId> missing_cards(const std::vector<ItemId>& items, std::size_t most,

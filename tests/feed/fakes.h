@@ -75,7 +75,7 @@ class FakeHotStore final : public feed::HotStore {
   }
 };
 
-class FakeItemStore final : public feed::ItemStore {
+class FakeItemStore : public feed::ItemStore {
  public:
   Task<Result<void>> put(const feed::Item&) override { co_return Result<void>(); }
   Task<Result<void>> put_many(const std::vector<feed::Item>&) override { co_return Result<void>(); }

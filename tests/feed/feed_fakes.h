@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/feed/ports_feed.h"
+#include "tests/feed/fakes.h"
 
 namespace freshet::test {
 
@@ -42,17 +43,11 @@ class FakeRecall final : public feed::Recall {
   }
 };
 
-class FakeItems final : public feed::ItemStore {
+class FakeItems final : public FakeItemStore {
  public:
   std::set<ItemId> hidden, unknown;
   int reads = 0;
 
-  Task<Result<void>> put(const feed::Item&) override { co_return Result<void>(); }
-  Task<Result<void>> put_many(const std::vector<feed::Item>&) override { co_return Result<void>(); }
-  Task<Result<void>> remove(const ItemId&) override { co_return Result<void>(); }
-  Task<Result<feed::Item>> get(const ItemId&) override {
-    co_return fail(ErrorCode::kNotFound, "unknown_item");
-  }
   Task<Result<std::vector<feed::ItemCard>>> cards(const std::vector<ItemId>& ids) override {
     ++reads;
     co_return all(ids);
@@ -80,7 +75,8 @@ class FakeFeedStore final : public feed::FeedStore {
   std::vector<ItemId> recorded;
   std::int64_t generation = 0, sequence = 0;
   bool done = false, failing = false, full = false;
-  int trips = 0;  // round trips
+  bool by_item = false;  // there is no view: the filter is asked, as redisbloom is
+  int trips = 0;         // round trips
   std::map<std::string, feed::Page> pages;
 
   Task<Result<feed::Opening>> open(const feed::PageRequest& request, bool peek) override {
@@ -98,13 +94,14 @@ class FakeFeedStore final : public feed::FeedStore {
     out.interests = interests;
     out.hot = hot;
     if (peek) out.buffer = buffer;
-    out.seen = std::make_shared<FakeSeen>(seen_items);
+    out.seen = view();
     co_return out;
   }
   Task<Result<std::vector<bool>>> seen(const ReaderId&, const std::shared_ptr<const feed::SeenView>& view,
                                        const std::vector<ItemId>& items) override {
     std::vector<bool> out;
-    for (const ItemId& id : items) out.push_back(view->contains(id));
+    if (!view) ++trips;
+    for (const ItemId& id : items) out.push_back(view ? view->contains(id) : seen_items.contains(id));
     co_return out;
   }
   Task<Result<feed::Refilled>> swap(const feed::PageRequest& request, const feed::Refill& refill) override {
@@ -129,7 +126,7 @@ class FakeFeedStore final : public feed::FeedStore {
     if (buffer.empty()) co_return out;
     out.state = feed::Taken::State::kPage;
     out.page = pop(request, {});
-    out.seen = std::make_shared<FakeSeen>(seen_items);
+    out.seen = view();
     co_return out;
   }
   Task<Result<feed::Taken>> refill(const feed::PageRequest& request, const feed::Page& kept) override {
@@ -137,7 +134,7 @@ class FakeFeedStore final : public feed::FeedStore {
     feed::Taken out;
     out.state = feed::Taken::State::kPage;
     out.page = pop(request, kept.items);
-    out.seen = std::make_shared<FakeSeen>(seen_items);
+    out.seen = view();
     co_return out;
   }
   Task<Result<feed::SeenStatus>> seen_status() override { co_return feed::SeenStatus(); }
@@ -155,6 +152,9 @@ class FakeFeedStore final : public feed::FeedStore {
   void engaged(const ReaderId&, const ItemId&) override {}
 
  private:
+  std::shared_ptr<const feed::SeenView> view() const {
+    return by_item ? nullptr : std::make_shared<FakeSeen>(seen_items);
+  }
   static tl::unexpected<Error> away() { return fail(ErrorCode::kUnavailable, "redis_away"); }
   feed::Page pop(const feed::PageRequest& request, std::vector<ItemId> items) {
     while (items.size() < request.limit && !buffer.empty()) {

@@ -123,6 +123,17 @@ TEST_CASE("a buffered item that was seen elsewhere meanwhile is replaced, not sh
   CHECK(site.store.withdrawn == std::set<ItemId>{item(6), item(7)});
 }
 
+TEST_CASE("a filter that has no view is asked by item, one round trip more, for a buffered page too",
+          "[feed]") {
+  Site site;
+  site.store.by_item = true;
+  site.store.seen_items = {item(0)};
+  CHECK(ids(site.refresh(3)) == range(1, 4));
+  CHECK(site.store.trips == 3);
+  site.store.seen_items.insert(item(4));
+  CHECK(ids(site.load_more(3)) == range(5, 8));
+}
+
 TEST_CASE("an item hidden after it was buffered is replaced and may come again", "[feed]") {
   Site site;
   site.settings.feed.card_ttl = milliseconds(0);
