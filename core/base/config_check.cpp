@@ -119,6 +119,12 @@ constexpr std::array kChecks{
     Check{true, {"list.snapshot", "list.slice"}, [](const S& s) { return s.list.snapshot > s.list.slice; },
           "must not be above list.slice"},
 
+    Check{true, {"interactions.post_weight", "interactions.view_weight"},
+          [](const S& s) {
+            return std::min(s.interactions.post_weight, s.interactions.reply_weight) <= s.interactions.view_weight;
+          },
+          "and interactions.reply_weight must be above interactions.view_weight"},
+
     Check{true, {"identity.token_keys", "identity.mode"},
           [](const S& s) { return s.identity.mode == "token" && s.identity.token_key_files.empty(); },
           "must name a key when identity.mode is token"},

@@ -24,6 +24,11 @@ using Search = SearchSettings;
 using Recall = RecallSettings;
 using Seen = SeenSettings;
 using Feed = FeedSettings;
+using History = HistorySettings;
+using Interactions = InteractionSettings;
+using Feedback = FeedbackSettings;
+using Recommend = RecommendSettings;
+using Train = TrainSettings;
 
 constexpr double kDay = 86400;
 constexpr double kHourMs = 3600e3;
@@ -128,6 +133,42 @@ constexpr std::array kDirectives{
     Directive{"feed.max_pending", "impressions of a reader not yet in the filter; beyond it 503", at<&S::feed, &Feed::max_pending>, {100, 1e6}},
     Directive{"feed.card_ttl", "a worker keeps titles and links of items so long", at<&S::feed, &Feed::card_ttl>, {0, kHourMs}},
     Directive{"feed.interest_dwell", "who reads an item so long is interested in its like", at<&S::feed, &Feed::interest_dwell>, {0, kHourMs}},
+
+    Directive{"history.size", "topics a reader looked at last that are kept, and as many replies", at<&S::history, &History::size>, {1, 128}},
+    Directive{"history.ttl", "they are forgotten so long after the last view", at<&S::history, &History::ttl>, {60, 365 * kDay}},
+
+    Directive{"interactions.post_weight", "what a post says of the reader's interest", at<&S::interactions, &Interactions::post_weight>, {0, 1000}},
+    Directive{"interactions.reply_weight", "a reply", at<&S::interactions, &Interactions::reply_weight>, {0, 1000}},
+    Directive{"interactions.favorite_weight", "a favourite", at<&S::interactions, &Interactions::favorite_weight>, {0, 1000}},
+    Directive{"interactions.share_weight", "a share", at<&S::interactions, &Interactions::share_weight>, {0, 1000}},
+    Directive{"interactions.like_weight", "a like", at<&S::interactions, &Interactions::like_weight>, {0, 1000}},
+    Directive{"interactions.view_weight", "a view", at<&S::interactions, &Interactions::view_weight>, {0, 1000}},
+    Directive{"interactions.most", "newest interactions of a reader that are kept in Redis", at<&S::interactions, &Interactions::most>, {10, 10000}},
+    Directive{"interactions.ttl", "they leave Redis so long after the last one", at<&S::interactions, &Interactions::ttl>, {kDay, 3650 * kDay}},
+
+    Directive{"feedback.ttl", "an item that a reader dismissed is kept from them so long", at<&S::feedback, &Feedback::ttl>, {3600, 3650 * kDay}},
+    Directive{"feedback.most", "newest dismissals of a reader that are kept", at<&S::feedback, &Feedback::most>, {10, 10000}},
+    Directive{"feedback.author_factor", "factor on other items of a dismissed item's author", at<&S::feedback, &Feedback::author_factor>, {0, 1}},
+    Directive{"feedback.tag_factor", "factor on items that share a tag with a dismissed one", at<&S::feedback, &Feedback::tag_factor>, {0, 1}},
+
+    Directive{"recommend.model", "file that freshetctl train writes and workers map", at<&S::recommend, &Recommend::model>},
+    Directive{"recommend.cf_weight", "w of trend x (1 + w x affinity)", at<&S::recommend, &Recommend::cf_weight>, {0, 1000}},
+    Directive{"recommend.rerank", "use the model's learned re-ranker when it has one", at<&S::recommend, &Recommend::rerank>},
+    Directive{"recommend.profile", "newest events of a reader that count", at<&S::recommend, &Recommend::profile>, {1, 2000}},
+    Directive{"recommend.profile_half_life", "an event is worth half after this", at<&S::recommend, &Recommend::profile_half_life>, {3600, 3650 * kDay}},
+    Directive{"recommend.per_author", "most items of one author in a reply; 0: any number", at<&S::recommend, &Recommend::per_author>, {0, 100}},
+    Directive{"recommend.per_tag", "most items of one tag in a reply; 0: any number", at<&S::recommend, &Recommend::per_tag>, {0, 100}},
+    Directive{"recommend.soft_half_life", "exclude=soft: a viewed item has half of its score back after this", at<&S::recommend, &Recommend::soft_half_life>, {60, 365 * kDay}},
+    Directive{"recommend.snapshot", "a worker's copy of what is trending and new is at most so old", at<&S::recommend, &Recommend::snapshot>, {50, kHourMs}},
+    Directive{"recommend.trend", "items of each rank in that copy", at<&S::recommend, &Recommend::trend>, {20, 2000}},
+    Directive{"recommend.newest", "newest items in that copy", at<&S::recommend, &Recommend::newest>, {20, 1000}},
+    Directive{"recommend.card_ttl", "a worker keeps titles and links of recommended items so long", at<&S::recommend, &Recommend::card_ttl>, {0, 3600}},
+
+    Directive{"train.algorithm", "how items are related by who interacted with them; auto: by validation", at<&S::train, &Train::algorithm>, {}, Unit::kNone, "auto|ease|rp3beta"},
+    Directive{"train.neighbours", "related items kept of each item", at<&S::train, &Train::neighbours>, {1, 2000}},
+    Directive{"train.content_neighbours", "items of like content kept of each item", at<&S::train, &Train::content_neighbours>, {1, 500}},
+    Directive{"train.ease_max_items", "EASE is not tried with more items", at<&S::train, &Train::ease_max_items>, {0, 50000}},
+    Directive{"train.max_per_reader", "newest interactions of a reader that count", at<&S::train, &Train::max_per_reader>, {10, 1e6}},
 
     Directive{"identity.mode", "how a reader's identity is established", at<&S::identity, &Identity::mode>, {}, Unit::kNone, "header|token|open"},
     Directive{"identity.open_public", "allow mode open on an address that is not loopback", at<&S::identity, &Identity::open_public>},

@@ -147,6 +147,57 @@ struct FeedSettings {
   milliseconds interest_dwell{10000};  // who reads an item so long is interested in its like
 };
 
+// Seed 000: what a reader looked at lately.
+struct HistorySettings {
+  int size = 10;           // distinct topics (and as many replies) kept of a reader, 1..128
+  seconds ttl{7 * 86400};  // since the last view
+};
+
+// Seed 000: what a reader did with an item, and what each kind is worth as a sign of interest. A weight of a
+// post or reply is above that of a view.
+struct InteractionSettings {
+  double post_weight = 5;
+  double reply_weight = 4;
+  double favorite_weight = 3;
+  double share_weight = 3;
+  double like_weight = 2;
+  double view_weight = 1;
+  int most = 500;            // kept of a reader in Redis, the newest; all of them are in SQLite
+  seconds ttl{180 * 86400};  // since the last one
+};
+
+// "Not interested".
+struct FeedbackSettings {
+  seconds ttl{90 * 86400};     // an item stays excluded so long
+  int most = 1000;             // kept of a reader, the newest
+  double author_factor = 0.7;  // factor on other items of its author
+  double tag_factor = 0.85;    // and on items that share a tag with it
+};
+
+// Recommendations (seed 000). score = trend · (1 + cf_weight · affinity), or the learned re-ranker.
+struct RecommendSettings {
+  std::string model = "/var/lib/freshet/freshet.model";  // what `freshetctl train` writes
+  double cf_weight = 2;
+  bool rerank = true;                     // use the model's re-ranker when it has one
+  int profile = 200;                      // the newest events of a reader that count
+  seconds profile_half_life{30 * 86400};  // an event is worth half after this
+  int per_author = 3;                     // of one author among the items of a reply; 0: any number
+  int per_tag = 8;                        // of one tag
+  seconds soft_half_life{86400};          // exclude=soft: a viewed item has half of its score back after this
+  milliseconds snapshot{500};             // a worker's copy of what is trending and new is at most so old
+  int trend = 200;                        // items of each rank in that copy
+  int newest = 200;
+  seconds card_ttl{60};  // a worker keeps titles and links of items so long; hidden ones go at once
+};
+
+struct TrainSettings {
+  std::string algorithm = "auto";  // auto (by validation) | ease | rp3beta
+  int neighbours = 200;            // of an item in the model, by co-interaction
+  int content_neighbours = 40;     // by content
+  int ease_max_items = 8000;       // beyond this EASE is not tried: its cost grows with the cube
+  int max_per_reader = 5000;       // newest interactions of a reader that count
+};
+
 struct HttpSettings {
   std::vector<std::string>
       cors_origins;  // "https://www.example.org": allowed to call the public routes from a page; empty: none
@@ -171,6 +222,11 @@ struct Settings {
   RecallSettings recall;
   SeenSettings seen;
   FeedSettings feed;
+  HistorySettings history;
+  InteractionSettings interactions;
+  FeedbackSettings feedback;
+  RecommendSettings recommend;
+  TrainSettings train;
   std::string items_unknown = "accept";  // accept | reject
 };
 

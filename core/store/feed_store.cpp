@@ -260,7 +260,7 @@ void RedisFeedStore::engaged(const ReaderId& reader, const ItemId& item) {
       .arg(keys_.interactions(reader.view()))
       .arg(item.view())
       .arg(kMostInteractions)
-      .arg(kInteractionsTtl.count());
+      .arg(std::chrono::seconds(30 * 86400).count());
   deferred_.post(std::move(out));  // lost: an interest less
 }
 

@@ -14,15 +14,17 @@
 #include "core/base/ids.h"
 #include "core/base/time.h"
 #include "core/feed/ports.h"
+#include "core/feed/ports_readers.h"
 
 namespace freshet::store {
 
 inline constexpr seconds kEventTtl{
     86400};  // how long an event id is remembered; track.lua and view.lua say it too
-inline constexpr milliseconds kListLockTtl{1000};  // a builder that takes longer loses its turn
-inline constexpr seconds kRebuildLockTtl{60};      // renewed with every batch
-inline constexpr seconds kPendingTtl{8 * 86400};   // as long as a day's seen-filter lives
-inline constexpr seconds kInteractionsTtl{30 * 86400};
+inline constexpr milliseconds kListLockTtl{1000};   // a builder that takes longer loses its turn
+inline constexpr seconds kRebuildLockTtl{60};       // renewed with every batch
+inline constexpr seconds kPendingTtl{8 * 86400};    // as long as a day's seen-filter lives
+inline constexpr seconds kSeenEpochTtl{9 * 86400};  // beyond the oldest day of the seen-filter
+inline constexpr seconds kJobTtl{86400};            // after its last change
 
 // The table of names, for the collision test, the invariant checker and the documentation: `pattern` without
 // prefix and tags, "*" for each part that varies.
@@ -51,6 +53,7 @@ inline constexpr std::array kKeyPatterns{
     KeyPattern{"hot:score", "zset", true},
     KeyPattern{"hot:published", "zset", true},
     KeyPattern{"hot:hidden", "zset", true},
+    KeyPattern{"hot:newest", "zset", true},
     KeyPattern{"hot:epoch", "string", true},
     KeyPattern{"hot:current:index", "zset", true},
     KeyPattern{"hot:current:*", "zset", false},
@@ -60,6 +63,14 @@ inline constexpr std::array kKeyPatterns{
     KeyPattern{"feed:pending:*", "zset", false},
     KeyPattern{"feed:page:*:*", "string", false},
     KeyPattern{"user:interactions:*", "zset", false},
+    KeyPattern{"user:views:topic:*", "list", false},
+    KeyPattern{"user:views:reply:*", "list", false},
+    KeyPattern{"user:views:at:*", "hash", false},
+    KeyPattern{"user:not_interested:*", "zset", false},
+    KeyPattern{"user:not_interested:why:*", "hash", false},
+    KeyPattern{"user:events:*", "zset", false},
+    KeyPattern{"user:epoch:*", "string", false},
+    KeyPattern{"job:*", "hash", false},
     KeyPattern{"bf:global:*:*", "string", false},
     KeyPattern{"bf:global:*", "MBbloom--", false},
     KeyPattern{"recorder:stream", "stream", true},
@@ -103,7 +114,8 @@ class Keys {
   std::string score() const { return of_all(":score"); }          // ZSET, mode = accumulate
   std::string published() const { return of_all(":published"); }  // ZSET of publish times
   std::string hidden() const { return of_all(":hidden"); }        // ZSET of hidden and just deleted items
-  std::string epoch() const { return of_all(":epoch"); }  // String, and the channel it is published on
+  std::string newest() const { return of_all(":newest"); }  // ZSET of the newest items that were put, by date
+  std::string epoch() const { return of_all(":epoch"); }    // String, and the channel it is published on
   std::string current_index() const { return of_all(":current:index"); }  // ZSET hour → best total
   std::string current(std::int64_t hour) const;               // ZSET; views.counter_ttl since its last view
   std::string tag(std::string_view tag) const;                // Set of item ids
@@ -124,9 +136,34 @@ class Keys {
   std::string feed_page(std::string_view reader, std::string_view request) const {
     return of_item("feed:page:", reader, request);
   }  // String: a page as it was handed out; feed.replay_window
+
+  // --- Of one reader (seed 000); all of one slot
+  std::string views_of(feed::ViewKind kind, std::string_view reader) const {
+    return of_item(kind == feed::ViewKind::kTopic ? "user:views:topic:" : "user:views:reply:", reader);
+  }  // List of item ids, newest first; history.ttl since the last view
+  std::string views_at(std::string_view reader) const {
+    return of_item("user:views:at:", reader);
+  }  // Hash: "t:{item}" of a topic, "r:{item}" of a reply → unix s; as the lists
   std::string interactions(std::string_view reader) const {
     return of_item("user:interactions:", reader);
-  }  // ZSET: item → when; kInteractionsTtl since the last
+  }  // ZSET: "{letter}:{item}" (rank::kInteractionKinds) → unix s; interactions.ttl since the last
+  std::string not_interested(std::string_view reader) const {
+    return of_item("user:not_interested:", reader);
+  }  // ZSET: item → unix s; feedback.ttl since the last
+  std::string not_interested_why(std::string_view reader) const {
+    return of_item("user:not_interested:why:", reader);
+  }  // Hash: item → reason, where one was given; likewise
+  std::string reader_events(std::string_view reader) const {
+    return of_item("user:events:", reader);
+  }  // ZSET: event id → unix s when it was applied; kEventTtl since the last
+  // `hashed`: a salted hash of the reader's id, never the id: it outlives the reader's erasure.
+  std::string seen_epoch(std::string_view hashed) const {
+    return of_item("user:epoch:", hashed);
+  }  // String: how often the reader was erased; kSeenEpochTtl since it was last used
+
+  std::string job(std::string_view id) const {
+    return prefix_ + "job:" + std::string(id);
+  }  // Hash: state, done, total, failed; kJobTtl
 
   // --- The seen-filter: one filter a UTC day ("20260306"), cut into shards; gone eight days after it began.
   // With hash tags the shard stands in braces: all days of a shard share a slot.

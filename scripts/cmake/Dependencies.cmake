@@ -6,6 +6,7 @@ find_package(tl-expected REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(CLI11 REQUIRED)
+find_package(Eigen3 3.3 REQUIRED NO_MODULE)  # 3.4 on Debian 12
 find_package(OpenSSL REQUIRED)
 pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis)
 pkg_check_modules(re2 REQUIRED IMPORTED_TARGET re2)

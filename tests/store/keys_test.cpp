@@ -15,12 +15,29 @@ namespace {
 const UnixSeconds kDay{seconds{1772755200}};  // 2026-03-06
 
 // Ids that look like parts of our own names. Those that are no ids by ids.h are left out below.
-const std::vector<std::string> kHostile{
-    "hll",      "list",  "20260306", "rank",    "meta",   "lock",       "index",     "event",
-    "view",     "views", "uv",       "pv",      "sum",    "cnt",        "hot",       "item",
-    "tag",      "next",  "score",    "current", "0",      "-1",         "493000",    "dwell",
-    "first_ts", "dedup", "session",  "epoch",   "hidden", "published",  "*",         "?",
-    "[a]",      "\\",    "软件",     "a.b",     "a|b",    "accumulate", "engagement"};
+const std::vector<std::string> kHostile{"hll",        "list",
+                                        "20260306",   "rank",
+                                        "meta",       "lock",
+                                        "index",      "event",
+                                        "view",       "views",
+                                        "uv",         "pv",
+                                        "sum",        "cnt",
+                                        "hot",        "item",
+                                        "topic",      "reply",
+                                        "at",         "why",
+                                        "newest",     "not_interested",
+                                        "views:at",   "tag",
+                                        "next",       "score",
+                                        "current",    "0",
+                                        "-1",         "493000",
+                                        "dwell",      "first_ts",
+                                        "dedup",      "session",
+                                        "epoch",      "hidden",
+                                        "published",  "*",
+                                        "?",          "[a]",
+                                        "\\",         "软件",
+                                        "a.b",        "a|b",
+                                        "accumulate", "engagement"};
 
 // Every name about one pair of words, with what it is the name of.
 std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std::string& a,
@@ -45,6 +62,15 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
       {k.feed_pending(a), "feed pending " + a},
       {k.feed_page(a, b), "feed page " + pair},
       {k.interactions(a), "interactions " + a},
+      {k.views_of(feed::ViewKind::kTopic, a), "topics " + a},
+      {k.views_of(feed::ViewKind::kReply, a), "replies " + a},
+      {k.views_at(a), "views at " + a},
+      {k.not_interested(a), "not interested " + a},
+      {k.not_interested_why(a), "not interested why " + a},
+      {k.reader_events(a), "reader events " + a},
+      {k.seen_epoch(a), "seen epoch " + a},
+      {k.job(a), "job " + a},
+      {k.newest(), "newest"},
       {k.seen_shard(a, b), "seen shard " + pair},
       {k.seen_day(a), "seen day " + a},
       {k.stream(), "stream"},

@@ -1,0 +1,43 @@
+// How much a reader's profile speaks for each item of the model: affinity = Σ over parts of mix[part] ·
+// Σ over the profile of weight · neighbour weight. The same code serves, trains and evaluates.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/model/model.h"
+
+namespace freshet::model {
+
+struct ProfileItem {
+  std::uint32_t item = 0;  // index in the model
+  float weight = 1;        // interaction weight × recency, > 0
+};
+
+// Scratch memory, reused from call to call; one thread.
+class Affinity {
+ public:
+  // Computes affinities of every item of `model` for the profile. O(profile × neighbours + items).
+  void compute(const Model& model, std::span<const ProfileItem> profile);
+
+  // After compute(): by model index.
+  std::span<const float> total() const { return total_; }
+  float part(Part part, std::uint32_t item) const { return parts_[static_cast<std::size_t>(part)][item]; }
+  // The indexes of the `most` greatest totals > 0, greatest first, ties by index.
+  std::vector<std::uint32_t> top(std::size_t most) const;
+
+ private:
+  std::vector<float> total_;
+  std::vector<float> parts_[kParts];
+};
+
+// The entry of the profile that speaks most for `item` (its index in `profile`), and what share of the
+// affinity it gives, 0..1; −1 when none does. O(profile × neighbours): for the few items that are shown.
+struct Because {
+  std::int32_t entry = -1;
+  float share = 0;
+};
+Because because(const Model& model, std::span<const ProfileItem> profile, std::uint32_t item);
+
+}  // namespace freshet::model

@@ -1,0 +1,82 @@
+// The recommender's model: one file, mapped read-only by every worker (the kernel shares its pages), replaced
+// by rename. Made by training (train.h), written by model_writer.h. A header with magic, version, sizes and a
+// checksum over everything behind it (xxh3) is verified before anything is used; every offset and index is
+// checked once, when it is mapped, so that accessors need not.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/base/time.h"
+
+namespace freshet::model {
+
+// A relation of an item to another, in one of the three parts.
+struct Neighbour {
+  std::uint32_t item = 0;  // index in the model
+  float weight = 0;
+};
+
+// One element of a sparse vector: a term of the content (term = index in the vocabulary).
+struct TermWeight {
+  std::uint32_t term = 0;
+  float weight = 0;
+};
+
+// The three separately pruned parts (quality.md): row i are the items that get something when a reader likes
+// item i.
+enum class Part : std::uint8_t { kCf, kContent, kBorrowed };
+inline constexpr std::size_t kParts = 3;
+
+// What training chose on its validation part: affinity = Σ over parts of mix[part] · Σ over the profile of
+// weight · neighbour weight.
+struct Mix {
+  float part[kParts] = {1, 0, 0};
+};
+
+class Model {
+ public:
+  // Maps and verifies the file. O(bytes). Errors: kNotFound "model_absent", kInvalid "model_corrupt" (magic,
+  // checksum, truncated, an index out of range), kInvalid "model_version" (another version's), kUnavailable
+  // "model_io".
+  static Result<std::shared_ptr<const Model>> open(const std::filesystem::path& path);
+  virtual ~Model() = default;
+
+  // --- the item table; indexes are 0..items() − 1, ordered by id's bytes
+  virtual std::uint32_t items() const = 0;
+  virtual std::optional<std::uint32_t> find(std::string_view id) const = 0;  // O(log items)
+  virtual std::string_view id(std::uint32_t item) const = 0;
+  virtual std::string_view title(std::uint32_t item) const = 0;
+  virtual std::string_view author(std::uint32_t item) const = 0;
+  virtual std::vector<std::string_view> tags(std::uint32_t item) const = 0;
+  virtual UnixSeconds published(std::uint32_t item) const = 0;  // published_at, else the first event
+  virtual float count(std::uint32_t item) const = 0;            // events in training, unweighted
+  virtual float decayed_count(std::uint32_t item) const = 0;    // Σ 2^(−age/1 d) at trained_at()
+  virtual std::span<const TermWeight> terms(std::uint32_t item) const = 0;  // tf-idf, L2 norm 1; by term
+
+  // --- relations
+  // Calls are cheap: a view into the file. Weights may be stored narrower than float (Q2).
+  // Adds scale · weight of each neighbour of `item` in `part` to scores[neighbour]. scores.size() == items().
+  virtual void accumulate(Part part, std::uint32_t item, float scale, std::span<float> scores) const = 0;
+  // The row itself, heaviest first.
+  virtual std::vector<Neighbour> row(Part part, std::uint32_t item) const = 0;
+  virtual Mix mix() const = 0;
+
+  // --- the vocabulary: for items that are newer than the model (content.h makes their vectors)
+  virtual std::optional<TermWeight> idf(std::uint64_t term_hash) const = 0;  // term index and its idf
+
+  // --- the re-ranker's parameters (ranking.h gives them meaning); empty: none was learned
+  virtual std::span<const float> reranker() const = 0;
+
+  virtual UnixSeconds trained_at() const = 0;
+  virtual std::string_view algorithm() const = 0;  // "ease" or "rp3beta"
+  virtual std::uint64_t bytes() const = 0;         // of the file
+};
+
+}  // namespace freshet::model

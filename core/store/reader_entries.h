@@ -1,0 +1,19 @@
+// How what readers do stands in the recorder's stream: fields of an entry, beside those of items
+// (item_fields.h).
+//   op interaction  reader, item, kind (a letter of rank::kInteractionKinds), at (unix s)
+//   op dismiss      reader, item, at, reason (may be absent)
+//   op undismiss    reader, item
+//   op erase        reader, job: forget everything about the reader (job: id of job:{id} in Redis)
+// An entry may be applied any number of times.
+#pragma once
+
+#include <string_view>
+
+namespace freshet::store {
+
+inline constexpr std::string_view kOpInteraction = "interaction";
+inline constexpr std::string_view kOpDismiss = "dismiss";
+inline constexpr std::string_view kOpUndismiss = "undismiss";
+inline constexpr std::string_view kOpErase = "erase";
+
+}  // namespace freshet::store
