@@ -186,6 +186,7 @@ void RedisItemStore::append_place_keys(Pipeline& out, const Change& change) cons
       .arg(keys_.current_index())
       .arg(keys_.hidden())
       .arg(keys_.epoch())
+      .arg(keys_.newest())
       .arg(keys_.current(hour_of(change.old_date)))
       .arg(keys_.current(unix_s(change.item->published_at) / kHourSeconds));
   for (const std::string_view tag : change.gone) out.arg(keys_.tag(tag));
@@ -196,7 +197,7 @@ void RedisItemStore::append_put(Pipeline& out, const Change& change) const {
   const feed::Item& item = *change.item;
   const std::string_view id = item.id.view();
   const auto fields = fields_of(item);
-  const std::size_t more_keys = keys_.hash_tags() ? 0 : 9 + change.gone.size() + item.tags.size();
+  const std::size_t more_keys = keys_.hash_tags() ? 0 : 10 + change.gone.size() + item.tags.size();
   out.script(scripts::kItemPut, 7 + more_keys, 16 + 2 * fields.size())
       .arg(keys_.item(id))
       .arg(keys_.first_ts(id))
@@ -226,7 +227,7 @@ void RedisItemStore::append_put(Pipeline& out, const Change& change) const {
 
 void RedisItemStore::append_index(Pipeline& out, const Change& change, const redis::Reply& placed) const {
   const feed::Item& item = *change.item;
-  out.script(scripts::kItemIndex, 8 + change.gone.size() + item.tags.size(), 11);
+  out.script(scripts::kItemIndex, 9 + change.gone.size() + item.tags.size(), 11);
   append_place_keys(out, change);
   out.arg(item.id.view()).arg(change.remove ? 1 : 0).arg(item.hidden ? 1 : 0);
   out.arg(change.dark() ? "1" : text_at(placed, 0)).arg(text_at(placed, 1)).arg(unix_s(item.published_at));

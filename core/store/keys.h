@@ -114,8 +114,10 @@ class Keys {
   std::string score() const { return of_all(":score"); }          // ZSET, mode = accumulate
   std::string published() const { return of_all(":published"); }  // ZSET of publish times
   std::string hidden() const { return of_all(":hidden"); }        // ZSET of hidden and just deleted items
-  std::string newest() const { return of_all(":newest"); }  // ZSET of the newest items that were put, by date
-  std::string epoch() const { return of_all(":epoch"); }    // String, and the channel it is published on
+  std::string newest() const {
+    return of_all(":newest");
+  }  // ZSET of the 1,000 newest items that were put and are shown, by date
+  std::string epoch() const { return of_all(":epoch"); }  // String, and the channel it is published on
   std::string current_index() const { return of_all(":current:index"); }  // ZSET hour → best total
   std::string current(std::int64_t hour) const;               // ZSET; views.counter_ttl since its last view
   std::string tag(std::string_view tag) const;                // Set of item ids

@@ -24,6 +24,12 @@ struct ItemFixture : Fixture {
     }
     return out;
   }
+  std::vector<std::string> newest_ids() {
+    const auto reply = command("ZREVRANGE", keys().newest(), 0, -1);
+    std::vector<std::string> out;
+    for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(store::text_at(reply, i));
+    return out;
+  }
   bool listed_anywhere(const std::string& id) {
     for (const auto& list : {ids(engagement()), ids(accumulate()), current_ids(),
                              ids(engagement(seconds{86400})), ids(accumulate(seconds{0}, "news"))}) {
@@ -168,6 +174,33 @@ TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "a changed publish time re-keys the ranks 
   CHECK(f.current_ids().size() == 1);
   CHECK(f.ids(engagement(seconds{86400})).empty());
   CHECK(f.ids(engagement(seconds{7 * 86400})).size() == 1);
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(Placed,
+                              "the newest items that are shown stand by date, at most a thousand of them",
+                              "[items]", ((bool kTags), kTags), false, true) {
+  const auto newest = [&] { return this->newest_ids(); };
+  this->put(this->news("old", this->now() - seconds{500}));
+  this->put(this->news("young", this->now() - seconds{5}));
+  CHECK(newest() == std::vector<std::string>{"young", "old"});
+  this->put(this->news("young", this->now() - seconds{5}, true));
+  CHECK(newest() == std::vector<std::string>{"old"});
+  REQUIRE(wait(this->items->remove(ItemId::trusted("old"))));
+  CHECK(newest().empty());
+
+  this->put(this->news("later", this->now() + seconds{5000}));
+  const auto first_seen = this->text(this->command("ZSCORE", this->keys().newest(), "later"));
+  CHECK(store::whole(first_seen) <= this->now().time_since_epoch().count() + 1);
+  this->put(this->news("later", this->now() + seconds{9000}));
+  CHECK(this->text(this->command("ZSCORE", this->keys().newest(), "later")) == first_seen);
+
+  std::vector<feed::Item> many;
+  for (int i = 0; i < 1005; ++i)
+    many.push_back(this->news("n" + std::to_string(i), this->now() - seconds{i + 60}));
+  REQUIRE(wait(this->items->put_many(many)));
+  CHECK(newest().size() == 1000);
+  CHECK(newest().front() == "later");
+  CHECK(newest().back() == "n998");
 }
 
 TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "an item leaves the tags it lost and joins those it got", "[items]",

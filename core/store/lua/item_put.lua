@@ -60,7 +60,7 @@ end
 if #KEYS == 7 then
   return {changed and '1' or '0', z and string.format('%.17g', z) or '', total or '', score or ''}
 end
-local keys, n_gone = {unpack(KEYS, 9, 16)}, tonumber(ARGV[15])
-local gone, tags = {17, 16 + n_gone}, {17 + n_gone, #KEYS}
+local keys, n_gone = {unpack(KEYS, 9, 17)}, tonumber(ARGV[15])
+local gone, tags = {18, 17 + n_gone}, {18 + n_gone, #KEYS}
 --@include item_place
 return {changed and '1' or '0', '', '', ''}

@@ -1,7 +1,7 @@
 -- Where an item stands in the sets that lists are made of.
 -- Expects: id removed hidden changed z date total score clock ttl max, keys (see item_index.lua), gone and tags (first and last index into KEYS).
 local rank, score_key, published, index, hidden_key, epoch = keys[1], keys[2], keys[3], keys[4], keys[5], keys[6]
-local old_bucket, new_bucket = keys[7], keys[8]
+local newest, old_bucket, new_bucket = keys[7], keys[8], keys[9]
 local listed = redis.call('ZSCORE', rank, id) or redis.call('ZSCORE', score_key, id)
 local was_hidden = redis.call('ZSCORE', hidden_key, id)
 redis.call('ZREM', old_bucket, id)
@@ -10,6 +10,7 @@ if removed or hidden then
   redis.call('ZREM', score_key, id)
   redis.call('ZREM', new_bucket, id)
   redis.call('ZREM', published, id)
+  redis.call('ZREM', newest, id)
   redis.call('ZREMRANGEBYSCORE', hidden_key, '-inf', clock)
   redis.call('ZADD', hidden_key, removed and clock + ttl or '+inf', id)
 else
@@ -22,6 +23,9 @@ else
     redis.call('EXPIRE', new_bucket, ttl)
     redis.call('ZADD', index, 'GT', total, math.floor(date / 3600))
   end
+  -- A date to come counts as the moment it was first seen.
+  redis.call('ZADD', newest, date <= clock and date or redis.call('ZSCORE', newest, id) or clock, id)
+  redis.call('ZREMRANGEBYRANK', newest, 0, -1001)
   for _, each in ipairs({rank, score_key, published}) do redis.call('ZREMRANGEBYRANK', each, 0, -max - 1) end
 end
 for i = gone[1], gone[2] do redis.call('SREM', KEYS[i], id) end
