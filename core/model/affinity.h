@@ -18,7 +18,8 @@ struct ProfileItem {
 // Scratch memory, reused from call to call; one thread.
 class Affinity {
  public:
-  // Computes affinities of every item of `model` for the profile. O(profile × neighbours + items).
+  // Computes affinities of every item of `model` for the profile. Indexes below model.items(), distinct or
+  // not. O(profile × neighbours), + items while the model is small.
   void compute(const Model& model, std::span<const ProfileItem> profile);
 
   // After compute(): by model index.
@@ -26,14 +27,23 @@ class Affinity {
   float part(Part part, std::uint32_t item) const { return parts_[static_cast<std::size_t>(part)][item]; }
   // The indexes of the `most` greatest totals > 0, greatest first, ties by index.
   std::vector<std::uint32_t> top(std::size_t most) const;
+  // The same leaving out some, in any order.
+  std::vector<std::uint32_t> top(std::size_t most, std::span<const std::uint32_t> without);
 
  private:
+  void clear(std::size_t items);
+  template <class Each>
+  void reached(const Each& each) const;  // by index
+
   std::vector<float> total_;
   std::vector<float> parts_[kParts];
+  std::vector<std::uint32_t> touched_;  // when not dense_: ascending, what is not 0 everywhere
+  bool dense_ = true;
 };
 
 // The entry of the profile that speaks most for `item` (its index in `profile`), and what share of the
-// affinity it gives, 0..1; −1 when none does. O(profile × neighbours): for the few items that are shown.
+// affinity it gives, 0..1 of all that speaks for it; −1 when none does. O(profile × neighbours): for the few
+// items that are shown.
 struct Because {
   std::int32_t entry = -1;
   float share = 0;

@@ -25,6 +25,12 @@ std::vector<TermCount> content_terms(std::string_view title, std::string_view te
 // For items that are newer than the model.
 std::vector<TermWeight> content_vector(const Model& model, std::span<const TermCount> terms);
 
+// What a term that stands `count` times weighs before the vector is brought to length 1: (1 + ln count) ·
+// idf.
+float term_weight(float count, float idf);
+// L2 norm 1; an empty vector, or one of zeros, stays.
+void normalise(std::vector<TermWeight>& vector);
+
 // Σ of products of equal terms. Both ascending by term.
 float dot(std::span<const TermWeight> a, std::span<const TermWeight> b);
 

@@ -64,8 +64,13 @@ class Model {
   // Calls are cheap: a view into the file. Weights may be stored narrower than float (Q2).
   // Adds scale · weight of each neighbour of `item` in `part` to scores[neighbour]. scores.size() == items().
   virtual void accumulate(Part part, std::uint32_t item, float scale, std::span<float> scores) const = 0;
+  // The same when few of many items get something: also notes each item in `touched` whose mark was 0, and
+  // marks it. marks.size() == items().
+  virtual void accumulate(Part part, std::uint32_t item, float scale, std::span<float> scores,
+                          std::span<float> marks, std::vector<std::uint32_t>& touched) const;
   // The row itself, heaviest first.
   virtual std::vector<Neighbour> row(Part part, std::uint32_t item) const = 0;
+  virtual float weight(Part part, std::uint32_t item, std::uint32_t neighbour) const;  // 0: none. O(row)
   virtual Mix mix() const = 0;
 
   // --- the vocabulary: for items that are newer than the model (content.h makes their vectors)

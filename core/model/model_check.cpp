@@ -1,0 +1,186 @@
+#include <xxhash.h>
+
+#include <cmath>
+#include <string>
+#include <string_view>
+
+#include "core/model/model_view.h"
+
+namespace freshet::model {
+namespace {
+
+using layout::Header;
+using layout::RowSection;
+using layout::Section;
+
+tl::unexpected<Error> corrupt(std::string what) {
+  return fail(ErrorCode::kInvalid, "model_corrupt", {}, "the model file is damaged: " + std::move(what));
+}
+
+Result<const Header*> check_header(std::span<const std::byte> bytes) {
+  // What stands before the checksum is the same in every version.
+  if (bytes.size() < layout::kChecksumFrom) return corrupt("too short");
+  const auto* const header = reinterpret_cast<const Header*>(bytes.data());
+  if (header->magic != layout::kMagic) return corrupt("it is no model file");
+  if (header->version != layout::kVersion) {
+    return fail(ErrorCode::kInvalid, "model_version", {},
+                "the model file has version " + std::to_string(header->version) + ", this program reads " +
+                    std::to_string(layout::kVersion) + ": run freshetctl train");
+  }
+  if (bytes.size() < sizeof(Header)) return corrupt("too short");
+  if (header->header_bytes != sizeof(Header) || header->file_bytes != bytes.size()) {
+    return corrupt("its length is not what its header says");
+  }
+  const auto covered = bytes.subspan(layout::kChecksumFrom);
+  if (XXH3_64bits(covered.data(), covered.size()) != header->checksum) return corrupt("wrong checksum");
+  return header;
+}
+
+bool finite(std::span<const float> numbers) {
+  for (const float number : numbers) {
+    if (!std::isfinite(number)) return false;
+  }
+  return true;
+}
+
+// 0 = starts[0] <= starts[1] <= … = entries.
+bool rising(std::span<const std::uint64_t> starts, std::size_t entries) {
+  if (starts.empty() || starts.front() != 0 || starts.back() != entries) return false;
+  for (std::size_t i = 1; i < starts.size(); ++i) {
+    if (starts[i] < starts[i - 1]) return false;
+  }
+  return true;
+}
+
+template <class Column>
+bool all_below(std::span<const Column> columns, std::uint32_t items) {
+  for (const Column column : columns) {
+    if (column >= items) return false;
+  }
+  return true;
+}
+
+// Hands out the sections of a file; remembers whether one of them was wrong.
+class Sections {
+ public:
+  explicit Sections(std::span<const std::byte> bytes, const Header& header)
+      : bytes_(bytes), header_(header) {}
+
+  template <class T>
+  std::span<const T> all(std::size_t section) {
+    const layout::Extent& extent = header_.sections[section];
+    if (extent.offset % layout::kAlignment != 0 || extent.offset < sizeof(Header) ||
+        extent.offset > bytes_.size() || extent.bytes > bytes_.size() - extent.offset ||
+        extent.bytes % sizeof(T) != 0) {
+      good_ = false;
+      return {};
+    }
+    return {reinterpret_cast<const T*>(bytes_.data() + extent.offset), extent.bytes / sizeof(T)};
+  }
+  template <class T>
+  std::span<const T> exactly(std::size_t count, std::size_t section) {
+    const auto found = all<T>(section);
+    good_ = good_ && found.size() == count;
+    return found;
+  }
+  bool good() const { return good_; }
+
+ private:
+  std::span<const std::byte> bytes_;
+  const Header& header_;
+  bool good_ = true;
+};
+
+Result<ModelView> place(std::span<const std::byte> bytes, const Header& header) {
+  Sections sections(bytes, header);
+  const std::size_t items = header.items;
+  ModelView view;
+  view.header = &header;
+  view.items = sections.exactly<layout::Item>(items, index_of(Section::kItems));
+  view.tags = sections.all<layout::Text>(index_of(Section::kTags));
+  view.text = sections.all<char>(index_of(Section::kText));
+  view.term_starts = sections.exactly<std::uint64_t>(items + 1, index_of(Section::kTermStarts));
+  view.terms = sections.all<TermWeight>(index_of(Section::kTerms));
+  view.vocabulary = sections.exactly<std::uint64_t>(header.terms, index_of(Section::kVocabulary));
+  view.idf = sections.exactly<float>(header.terms, index_of(Section::kIdf));
+  view.reranker = sections.all<float>(index_of(Section::kReranker));
+  for (std::size_t p = 0; p < kParts; ++p) {
+    const Part part = static_cast<Part>(p);
+    RowsView& rows = view.rows[p];
+    rows.starts = sections.exactly<std::uint64_t>(items + 1, index_of(part, RowSection::kStarts));
+    rows.scales = sections.exactly<float>(items, index_of(part, RowSection::kScales));
+    rows.weights = sections.all<std::int16_t>(index_of(part, RowSection::kWeights));
+    const std::size_t columns = index_of(part, RowSection::kColumns);
+    if (items <= layout::kNarrowItems) {
+      rows.narrow = sections.exactly<std::uint16_t>(rows.weights.size(), columns);
+    } else {
+      rows.wide = sections.exactly<std::uint32_t>(rows.weights.size(), columns);
+    }
+  }
+  if (!sections.good()) return corrupt("a section lies outside of it");
+  return view;
+}
+
+bool good_items(const ModelView& view) {
+  const auto inside = [&](const layout::Text& text) {
+    return std::uint64_t{text.offset} + text.bytes <= view.text.size();
+  };
+  for (const layout::Text& tag : view.tags) {
+    if (!inside(tag)) return false;
+  }
+  std::string_view before;
+  for (std::size_t i = 0; i < view.items.size(); ++i) {
+    const layout::Item& item = view.items[i];
+    if (!inside(item.id) || !inside(item.title) || !inside(item.author)) return false;
+    if (std::uint64_t{item.first_tag} + item.tags > view.tags.size()) return false;
+    if (item.published < 0 || item.published > kMaxUnixSeconds) return false;
+    if (!std::isfinite(item.count) || !std::isfinite(item.decayed_count)) return false;
+    const std::string_view id(view.text.data() + item.id.offset, item.id.bytes);
+    if (id.empty() || (i > 0 && id <= before)) return false;
+    before = id;
+  }
+  return true;
+}
+
+bool good_terms(const ModelView& view) {
+  if (!rising(view.term_starts, view.terms.size()) || !finite(view.idf)) return false;
+  for (std::size_t i = 1; i < view.vocabulary.size(); ++i) {
+    if (view.vocabulary[i] <= view.vocabulary[i - 1]) return false;
+  }
+  for (std::size_t item = 0; item < view.items.size(); ++item) {
+    for (std::uint64_t at = view.term_starts[item]; at < view.term_starts[item + 1]; ++at) {
+      const TermWeight& term = view.terms[at];
+      if (term.term >= view.vocabulary.size() || !std::isfinite(term.weight)) return false;
+      if (at > view.term_starts[item] && term.term <= view.terms[at - 1].term) return false;
+    }
+  }
+  return true;
+}
+
+bool good_rows(const RowsView& rows, std::uint32_t items) {
+  return rising(rows.starts, rows.weights.size()) && finite(rows.scales) && all_below(rows.narrow, items) &&
+         all_below(rows.wide, items);
+}
+
+}  // namespace
+
+Result<ModelView> checked_view(std::span<const std::byte> bytes) {
+  const auto header = check_header(bytes);
+  if (!header) return tl::unexpected(header.error());
+  const Header& head = **header;
+  if (head.trained_at < 0 || head.trained_at > kMaxUnixSeconds || !finite(head.mix) ||
+      head.algorithm.back() != '\0') {
+    return corrupt("a number in its header");
+  }
+  auto view = place(bytes, head);
+  if (!view) return view;
+  if (!good_items(*view)) return corrupt("its item table");
+  if (!good_terms(*view)) return corrupt("its terms");
+  if (!finite(view->reranker)) return corrupt("its re-ranker");
+  for (const RowsView& rows : view->rows) {
+    if (!good_rows(rows, head.items)) return corrupt("its relations");
+  }
+  return view;
+}
+
+}  // namespace freshet::model

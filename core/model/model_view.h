@@ -1,0 +1,39 @@
+// A model file's sections as typed spans, and the check that makes them safe to follow.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "core/base/result.h"
+#include "core/model/model_layout.h"
+
+namespace freshet::model {
+
+struct RowsView {
+  std::span<const std::uint64_t> starts;
+  std::span<const float> scales;
+  std::span<const std::uint16_t> narrow;  // columns: one of the two is empty
+  std::span<const std::uint32_t> wide;
+  std::span<const std::int16_t> weights;
+};
+
+struct ModelView {
+  const layout::Header* header = nullptr;
+  std::span<const layout::Item> items;
+  std::span<const layout::Text> tags;
+  std::span<const char> text;
+  std::span<const std::uint64_t> term_starts;
+  std::span<const TermWeight> terms;
+  std::span<const std::uint64_t> vocabulary;
+  std::span<const float> idf;
+  std::span<const float> reranker;
+  std::array<RowsView, kParts> rows;
+};
+
+// Verifies every checksum, size, offset, index and number of the file in `bytes`, which begin at a multiple
+// of
+// 64. Whatever bytes it is given, it reads nothing outside them. O(bytes). Errors as Model::open().
+Result<ModelView> checked_view(std::span<const std::byte> bytes);
+
+}  // namespace freshet::model
