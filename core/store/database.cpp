@@ -6,49 +6,11 @@
 #include <array>
 #include <utility>
 
+#include "core/store/database_schema.h"
 #include "core/store/sqlite.h"
 
 namespace freshet::store {
 namespace {
-
-// Step i leads from version i to i + 1; user_version counts those taken. A new version is a new step: those
-// that are released never change.
-constexpr std::array kMigrations{// 1: items
-                                 R"sql(
-CREATE TABLE items (
-  key INTEGER PRIMARY KEY,
-  id TEXT NOT NULL UNIQUE,
-  published_at INTEGER NOT NULL,  -- unix seconds, as is update_time
-  update_time INTEGER,
-  hidden INTEGER NOT NULL,
-  title TEXT NOT NULL,
-  author TEXT NOT NULL,
-  url TEXT NOT NULL,
-  text TEXT NOT NULL  -- last: what is long is not read when only the others are
-) STRICT;
-CREATE TABLE item_tags (
-  item INTEGER NOT NULL REFERENCES items (key) ON DELETE CASCADE,
-  place INTEGER NOT NULL,  -- from 0: the order they were given in
-  tag TEXT NOT NULL,
-  PRIMARY KEY (item, place)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX item_tags_by_tag ON item_tags (tag, item);
-CREATE TABLE meta (
-  name TEXT PRIMARY KEY,
-  value TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-)sql"};
-constexpr auto kVersion = static_cast<std::int64_t>(kMigrations.size());
-
-// The busy timeout is short, since whoever waits for a lock does not see that it shall stop; the recorder
-// tries again anyway. The journal is cut back to its limit after a long reader has let it grow.
-constexpr const char* kSettings = R"sql(
-PRAGMA busy_timeout = 250;
-PRAGMA foreign_keys = ON;
-PRAGMA secure_delete = ON;
-PRAGMA synchronous = FULL;
-PRAGMA journal_size_limit = 67108864;
-)sql";
 
 enum Statement : std::size_t {
   kFind,
@@ -92,31 +54,6 @@ Identity identity_of(const std::string& path) {
 
 std::int64_t unix_s(UnixSeconds at) { return at.time_since_epoch().count(); }
 
-Result<void> migrate(Sqlite& db, std::int64_t version) {
-  if (version == kVersion) return {};
-  if (auto ok = db.execute("BEGIN IMMEDIATE"); !ok) return ok;
-  for (auto step = static_cast<std::size_t>(version); step < kMigrations.size(); ++step) {
-    if (auto ok = db.execute(kMigrations[step]); !ok) return ok;
-  }
-  if (auto ok = db.execute(("PRAGMA user_version = " + std::to_string(kVersion)).c_str()); !ok) return ok;
-  return db.execute("COMMIT");
-}
-
-// WAL stands in the file; a new file gets it before it gets tables.
-Result<void> prepare_file(Sqlite& db, Database::Mode mode) {
-  if (auto ok = db.execute(kSettings); !ok) return ok;
-  const auto version = db.integer("PRAGMA user_version");
-  if (!version) return tl::unexpected(version.error());
-  if (*version > kVersion)
-    return fail(ErrorCode::kUnavailable, "database_newer", {}, "schema version " + std::to_string(*version));
-  if (mode == Database::Mode::kRead) {
-    if (*version == kVersion) return {};
-    return fail(ErrorCode::kUnavailable, "database_absent", {}, "not yet written by this version's recorder");
-  }
-  if (auto ok = db.execute("PRAGMA journal_mode = WAL"); !ok) return ok;
-  return migrate(db, *version);
-}
-
 }  // namespace
 
 struct Database::State {
@@ -132,6 +69,7 @@ struct Database::State {
   const std::string path;
   std::optional<Sqlite> db;
   std::array<Query, kStatements> queries;
+  std::optional<ReaderRows> readers;
   Identity log;            // of the write-ahead log
   std::int64_t items = 0;  // as of the last commit
   std::int64_t added = 0;  // since
@@ -142,6 +80,7 @@ struct Database::State {
 Database::State::~State() {
   const bool left = db->moved() && log != Identity{} && identity_of(log_path()) == log;
   queries = {};
+  readers.reset();
   db.reset();
   if (!left) return;
   unlink(log_path().c_str());
@@ -156,12 +95,15 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path, Mode m
   auto db = Sqlite::open(path, flags | SQLITE_OPEN_NOMUTEX);
   if (!db) return tl::unexpected(db.error());
   auto state = std::make_unique<State>(path, std::move(*db));
-  if (auto ok = prepare_file(*state->db, mode); !ok) return tl::unexpected(ok.error());
+  if (auto ok = prepare_file(*state->db, mode == Mode::kWrite); !ok) return tl::unexpected(ok.error());
   for (std::size_t i = 0; i < kStatements; ++i) {
     auto query = state->db->prepare(kSql[i]);
     if (!query) return tl::unexpected(query.error());
     state->queries[i] = std::move(*query);
   }
+  auto readers = ReaderRows::create(*state->db);
+  if (!readers) return tl::unexpected(readers.error());
+  state->readers = std::move(*readers);
   const auto items = state->db->integer("SELECT count(*) FROM items");
   if (!items) return tl::unexpected(items.error());
   state->items = *items;
@@ -186,6 +128,14 @@ void Database::rollback() {
   state_->added = 0;
   // Some errors have rolled back already; any other failure shows in the next begin().
   if (state_->db->in_transaction()) (void)state_->db->execute("ROLLBACK");
+}
+
+// Its answer is a row: 1 when somebody still reads what the log holds.
+Result<void> Database::truncate_log() {
+  const auto busy = state_->db->integer("PRAGMA wal_checkpoint(TRUNCATE)");
+  if (!busy) return tl::unexpected(busy.error());
+  if (*busy != 0) return fail(ErrorCode::kUnavailable, "database_locked", {}, "somebody reads the log");
+  return {};
 }
 
 // --- Writing
@@ -283,6 +233,8 @@ Result<void> Database::for_each_item(const std::function<Result<void>(const feed
   if (own) rollback();  // nothing was written
   return outcome;
 }
+
+ReaderRows& Database::readers() { return *state_->readers; }
 
 std::int64_t Database::count() const { return state_->items; }
 

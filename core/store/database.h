@@ -1,5 +1,5 @@
-// The items in SQLite: what survives the loss of Redis, and what the search index is made from. One process
-// writes it, the recorder; others may read meanwhile (freshetctl).
+// Items and what readers did, in SQLite: what survives the loss of Redis, and what the search index and the
+// model are made from. One process writes it, the recorder; others may read meanwhile (freshetctl, exports).
 //
 // WAL with synchronous = FULL: what commit() returned Ok for survives kill -9 and, as far as the disk keeps
 // what it says it has synced, a power cut; the entries it came from leave the stream after it. Deleted values
@@ -15,6 +15,7 @@
 #include "core/base/ids.h"
 #include "core/base/result.h"
 #include "core/feed/ports.h"
+#include "core/store/database_readers.h"
 
 namespace freshet::store {
 
@@ -35,6 +36,9 @@ class Database {
   Result<void> begin();
   Result<void> commit();
   void rollback();  // harmless when nothing was begun
+  // Moves what the write-ahead log holds into the database and empties the log's file. Outside of
+  // transactions. Errors: kUnavailable "database_locked" when another process still reads an older state.
+  Result<void> truncate_log();
 
   // Adds or replaces, by id. O(log items).
   Result<void> put_item(const feed::Item& item);
@@ -43,6 +47,9 @@ class Database {
   // The id of the last stream entry whose change is in here; "" at first.
   Result<void> put_last_entry(std::string_view entry);
   Result<std::string> last_entry();
+
+  // Interactions and dismissals; lives as long as this.
+  ReaderRows& readers();
 
   // Every item, hidden ones too, ordered by id, as of the call: writers are not held up. Stops at the first
   // error that `each` returns, and returns it.

@@ -1,5 +1,5 @@
 // SQLite's C interface in RAII: a connection, its prepared statements, and what its result codes mean. Only
-// database.cpp uses it.
+// the files of the database use it.
 #pragma once
 
 #include <sqlite3.h>
