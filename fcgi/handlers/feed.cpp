@@ -3,6 +3,7 @@
 #include <array>
 
 #include "core/base/json.h"
+#include "fcgi/handlers/card_json.h"
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse_hot.h"
 
@@ -93,26 +94,16 @@ json::Writer begin_data(std::string& out) {
   return writer;
 }
 
-void write_item(json::Writer& writer, const feed::FeedItem& item) {
-  const feed::ItemCard& card = *item.card;
-  writer.begin_object().key("id").string(item.id.view());
-  if (card.known) {
-    writer.key("title").string(card.title).key("update_time").integer(card.update_time);
-    if (!card.url.empty()) writer.key("url").string(card.url);
-    if (!card.author.empty()) writer.key("author").string(card.author);
-    writer.key("tags").begin_array();
-    for (const std::string& tag : card.tags) writer.string(tag);
-    writer.end_array();
-  }
-  writer.end_object();
-}
-
 // A degraded page leaves the client's cursor as it was: asking again with it gives the page that was missed.
 Response render(const feed::FeedPage& page, const FeedBody& body, http::PageTokens& pages) {
   std::string out;
   json::Writer writer = begin_data(out);
   writer.key("items").begin_array();
-  for (const feed::FeedItem& item : page.items) write_item(writer, item);
+  for (const feed::FeedItem& item : page.items) {
+    writer.begin_object();
+    write_card(writer, item.id, *item.card);
+    writer.end_object();
+  }
   writer.end_array();
   writer.key("has_more").boolean(!page.exhausted).key("page");
   if (page.generation > 0)

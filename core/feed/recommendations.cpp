@@ -1,0 +1,217 @@
+#include "core/feed/recommendations.h"
+
+#include <algorithm>
+
+#include "core/feed/reasons.h"
+
+namespace freshet::feed {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Pages are picked anew so often at most when some of their items turn out to be hidden.
+constexpr int kMostRounds = 4;
+// Titles are asked for a few items beyond the page, for what is hidden among them.
+constexpr std::size_t kSpare = 5;
+
+bool is_away(const Error& error) {
+  return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kUnknownOutcome;
+}
+
+// What the reader did and saw, newest first, without what they dismissed: of an item that was dismissed
+// nothing more is wanted.
+std::vector<Done> profile_of(const ReaderState& state) {
+  std::unordered_set<std::string_view> dismissed;
+  for (const Viewed& each : state.dismissed) dismissed.insert(each.item.view());
+  std::vector<Done> out;
+  out.reserve(state.done.size() + state.topics.size());
+  for (const Done& each : state.done) {
+    if (!dismissed.contains(each.item.view())) out.push_back(each);
+  }
+  for (const Viewed& each : state.topics) {
+    if (!dismissed.contains(each.item.view())) out.push_back({each.item, rank::Interaction::kView, each.at});
+  }
+  std::stable_sort(out.begin(), out.end(), [](const Done& a, const Done& b) { return a.at > b.at; });
+  return out;
+}
+
+}  // namespace
+
+Recommendations::Recommendations(ReaderStore& readers, Recommender& recommender, ItemStore& items,
+                                 Recall& recall, const Settings& settings, WallClock clock)
+    : readers_(readers),
+      recommender_(recommender),
+      items_(items),
+      recall_(recall),
+      selection_(SelectionSettings::of(settings)),
+      clock_(std::move(clock)),
+      cards_(settings.recommend.card_ttl) {}
+
+Task<Result<RecommendPage>> Recommendations::page(const RecommendRequest& request) {
+  auto explained = co_await explain(request);
+  if (explained) co_return std::move((*explained)->page);
+  if (!is_away(explained.error())) co_return tl::unexpected(explained.error());
+  co_return degraded(request);
+}
+
+Task<Result<std::unique_ptr<Explained>>> Recommendations::explain(const RecommendRequest& request) {
+  auto out = std::make_unique<Explained>();
+  if (!request.reader.empty()) {
+    auto state = co_await readers_.read(request.reader);
+    if (!state) co_return tl::unexpected(state.error());
+    out->state = std::move(*state);
+    know_epoch(out->state.items_epoch);
+  }
+  const UnixSeconds now = clock_();
+  std::vector<Done> profile = profile_of(out->state);
+  auto suggestions = co_await recommender_.suggest(std::move(profile), now);
+  if (!suggestions) co_return tl::unexpected(suggestions.error());
+  out->suggestions = std::move(*suggestions);
+  out->selection =
+      std::make_unique<Selection>(*out->suggestions, out->state, request.exclude, selection_, now);
+  auto items = co_await cut(*out->selection, request.limit, out->unshowable);
+  if (!items) co_return tl::unexpected(items.error());
+  auto reasoned = co_await give_reasons(*out->suggestions, out->state, *items);
+  if (!reasoned) co_return tl::unexpected(reasoned.error());
+  out->page = {std::move(*items), out->selection->excluded(), recommender_.model(), false};
+  co_return out;
+}
+
+// Picks until everything picked can be shown: each round leaves out what the one before found hidden.
+Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Selection& selection, std::size_t limit,
+                                                               std::unordered_set<std::string>& unshowable) {
+  std::vector<Recommendation> out;
+  for (int round = 0; round < kMostRounds; ++round) {
+    const std::vector<std::size_t> picked = selection.pick(limit + kSpare, [&](const Choice& each) {
+      return unshowable.empty() || !unshowable.contains(std::string(each.suggestion->id));
+    });
+    std::vector<ItemId> ids;
+    for (const std::size_t each : picked)
+      ids.push_back(ItemId::trusted(std::string(selection.choices()[each].suggestion->id)));
+    const auto cards = co_await with_cards(ids);
+    if (!cards) co_return tl::unexpected(cards.error());
+    // Redis lost its items (they come back by freshetctl rebuild-redis): ids are better than nothing.
+    const bool none_known =
+        std::none_of(cards->begin(), cards->end(), [](const SharedCard& card) { return card->known; });
+    out.clear();
+    for (std::size_t i = 0; i < picked.size(); ++i) {
+      const SharedCard& card = (*cards)[i];
+      if (card->hidden || (!card->known && !none_known))
+        unshowable.insert(ids[i].str());
+      else if (out.size() < limit)
+        out.push_back({ids[i], card, selection.choices()[picked[i]].score(), {}});
+    }
+    if (out.size() == limit || picked.size() < limit + kSpare) break;
+  }
+  co_return out;
+}
+
+Task<Result<std::vector<SharedCard>>> Recommendations::with_cards(const std::vector<ItemId>& items) {
+  const auto now = Clock::now();
+  std::vector<SharedCard> out;
+  std::vector<ItemId> missing;
+  out.reserve(items.size());
+  for (const ItemId& item : items) {
+    out.push_back(cards_.find(item, now));
+    if (!out.back()) missing.push_back(item);
+  }
+  if (missing.empty()) co_return out;
+  auto cards = co_await items_.cards(missing);
+  if (!cards) co_return tl::unexpected(cards.error());
+  auto next = cards->begin();
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (out[i]) continue;
+    out[i] = std::make_shared<const ItemCard>(std::move(*next++));
+    cards_.put(items[i], out[i], now);
+  }
+  co_return out;
+}
+
+Task<Result<void>> Recommendations::give_reasons(const Suggestions& suggestions, const ReaderState& state,
+                                                 std::vector<Recommendation>& items) {
+  ReasonMaker maker(suggestions, state, clock_());
+  const std::vector<ItemId> named = maker.find(items);
+  // A reason must not show what has been hidden since.
+  const auto cards = co_await with_cards(named);
+  if (!cards) co_return tl::unexpected(cards.error());
+  maker.give(items, named, *cards);
+  co_return Result<void>();
+}
+
+// --- without Redis
+
+RecommendPage Recommendations::degraded(const RecommendRequest& request) {
+  RecommendPage page;
+  page.degraded = true;
+  page.model = recommender_.model();
+  const auto suggestions = recommender_.suggest_stale({}, clock_());
+  if (!suggestions) return page;  // there has never been anything to show
+  const ReaderState nobody;
+  const Selection selection(*suggestions, nobody, Exclude::kOff, selection_, clock_());
+  const auto picked = selection.pick(request.limit, [](const Choice&) { return true; });
+  for (const std::size_t each : picked) {
+    const Choice& choice = selection.choices()[each];
+    const Facts facts = suggestions->facts(choice.suggestion->index);
+    auto card = std::make_shared<ItemCard>();
+    card->known = true;
+    card->title = std::string(facts.title);
+    card->author = std::string(facts.author);
+    card->tags.assign(facts.tags.begin(), facts.tags.end());
+    card->update_time = facts.published.time_since_epoch().count();
+    page.items.push_back(
+        {ItemId::trusted(std::string(choice.suggestion->id)), std::move(card), choice.score(), {}});
+    if (choice.suggestion->points <= 0) page.items.back().reason.kind = Reason::Kind::kNew;
+  }
+  return page;
+}
+
+// --- similar items
+
+Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, std::size_t limit) {
+  SimilarPage page;
+  auto found = co_await related(item, limit + kSpare, page.model);
+  if (!found) co_return tl::unexpected(found.error());
+  std::vector<ItemId> ids(1, item);
+  for (const SimilarItem& each : *found) ids.push_back(each.item);
+  // Asked for anew: a hidden item leaves at once, and this has no reader whose state would tell.
+  auto cards = co_await items_.cards(ids);
+  if (!cards) co_return tl::unexpected(cards.error());
+  if (cards->front().hidden || (!cards->front().known && found->empty()))
+    co_return fail(ErrorCode::kNotFound, "unknown_item", "id");
+  for (std::size_t i = 1; i < ids.size() && page.items.size() < limit; ++i) {
+    ItemCard& card = (*cards)[i];
+    if (!card.known || card.hidden) continue;
+    page.items.push_back(
+        {ids[i], std::make_shared<const ItemCard>(std::move(card)), (*found)[i - 1].score, {}});
+  }
+  co_return page;
+}
+
+Task<Result<std::vector<SimilarItem>>> Recommendations::related(const ItemId& item, std::size_t most,
+                                                                std::string& model) {
+  auto known = recommender_.similar(item, most);
+  if (known && !known->empty()) {
+    model = recommender_.model();
+    co_return std::move(*known);
+  }
+  model = "search";
+  RecallQuery query;
+  query.interests.push_back({item, 1});
+  query.now = clock_();
+  query.size = most + 1;
+  const auto recalled = co_await recall_.search(std::move(query));
+  std::vector<SimilarItem> out;
+  if (!recalled) co_return out;  // no index: nothing is known to be like it
+  for (const Candidate& each : recalled->candidates) {
+    if (each.score > 0 && each.item != item && out.size() < most) out.push_back({each.item, each.score});
+  }
+  co_return out;
+}
+
+void Recommendations::know_epoch(const std::string& epoch) {
+  if (epoch == epoch_) return;
+  cards_.clear();
+  epoch_ = epoch;
+}
+
+}  // namespace freshet::feed

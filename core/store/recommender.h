@@ -1,0 +1,47 @@
+// feed::Recommender on the mapped model and the worker's copy of what is trending and new.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/async/task.h"
+#include "core/base/settings.h"
+#include "core/feed/ports_recommend.h"
+#include "core/model/model_file.h"
+#include "core/model/ranking.h"
+#include "core/store/trend_snapshot.h"
+
+namespace freshet::store {
+
+class MappedRecommender final : public feed::Recommender {
+ public:
+  // All references must outlive this.
+  MappedRecommender(TrendReader& trend, model::ModelFile& model, const Settings& settings);
+
+  Task<Result<std::shared_ptr<const feed::Suggestions>>> suggest(std::vector<feed::Done> profile,
+                                                                 UnixSeconds now) override;
+  std::shared_ptr<const feed::Suggestions> suggest_stale(const std::vector<feed::Done>& profile,
+                                                         UnixSeconds now) override;
+  std::optional<std::vector<feed::SimilarItem>> similar(const ItemId& item, std::size_t most) override;
+  std::string model() const override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Task<Result<void>> up_to_date();
+  Task<void> renew();
+
+  TrendReader& trend_;
+  model::ModelFile& file_;
+  const milliseconds snapshot_;
+  model::Ranking ranking_;
+  std::shared_ptr<const model::Catalogue> catalogue_;
+  std::shared_ptr<const model::Model> of_model_;  // of catalogue_
+  Clock::time_point read_at_;
+  bool renewing_ = false;
+  Error last_error_;
+  std::vector<Event<int>*> waiting_;  // for the renewal under way
+};
+
+}  // namespace freshet::store
