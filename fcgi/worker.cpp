@@ -21,6 +21,7 @@
 #include "core/store/feed_store.h"
 #include "core/store/hot_store.h"
 #include "core/store/item_store.h"
+#include "core/store/reader_store.h"
 #include "core/store/rebuild.h"
 #include "core/store/recall.h"
 #include "core/store/scripts.h"
@@ -85,23 +86,16 @@ class WorkerProcess {
         lists_(hot_, items_, settings_),
         seen_filter_(store::make_seen_filter(settings_, keys_)),
         feed_store_(redis_, background_, *seen_filter_, settings_, keys_),
+        readers_(redis_, background_, settings_, keys_, random_id),
+        bulk_readers_(bulk_, background_, settings_, keys_, random_id),
         recall_(settings_, loop_),
         feed_(feed_store_, recall_, items_, settings_),
         identity_(std::move(identity)),
         pages_(std::move(pages)),
-        services_{settings_,
-                  hot_,
-                  items_,
-                  bulk_items_,
-                  lists_,
-                  feed_,
-                  feed_store_,
-                  pages_,
-                  identity_,
-                  *prepared.bots,
-                  context_.board,
-                  slot_,
-                  [this] { return redis_.ready(); }},
+        services_{
+            settings_, hot_,           items_,         bulk_items_,   lists_,
+            feed_,     feed_store_,    readers_,       bulk_readers_, pages_,
+            identity_, *prepared.bots, context_.board, slot_,         [this] { return redis_.ready(); }},
         application_(services_),
         gateway_(
             loop_, gateway_options(settings_),
@@ -299,6 +293,8 @@ class WorkerProcess {
   feed::HotLists lists_;
   std::unique_ptr<store::SeenFilter> seen_filter_;
   store::RedisFeedStore feed_store_;
+  store::RedisReaderStore readers_;
+  store::RedisReaderStore bulk_readers_;
   store::PooledRecall recall_;
   feed::SmartFeed feed_;
   http::Identity identity_;

@@ -4,6 +4,7 @@
 
 #include "core/store/fields.h"
 #include "core/store/item_store.h"
+#include "core/store/reader_store.h"
 #include "core/store/scripts.h"
 
 namespace freshet::store {
@@ -11,7 +12,7 @@ namespace {
 
 using redis::Pipeline;
 
-constexpr std::size_t kInterests = 20;  // the newest interactions, that recall looks at
+constexpr std::size_t kInterests = 20;  // the newest items of a reader's interactions, that recall looks at
 // A lost impression is sent again when its page was handed out so long ago: the background writer has had its
 // chances by then.
 constexpr std::int64_t kLostAfterMs = 30000;
@@ -69,6 +70,25 @@ feed::Handout handout_of(std::string_view member) {
   return out;
 }
 
+// The items of the newest interactions, each once at its newest place, worth as much as the strongest thing
+// the reader did with it. What weighs nothing is no interest.
+std::vector<feed::Interest> interests_of(const redis::Reply& members, const InteractionSettings& settings) {
+  std::vector<feed::Interest> out;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const auto member = interaction_member(text_at(members, i));
+    const double weight = member ? rank::interaction_weight(settings, member->kind) : 0;
+    if (weight <= 0) continue;
+    const auto known = std::find_if(out.begin(), out.end(),
+                                    [&](const auto& each) { return each.item.view() == member->item; });
+    if (known != out.end()) {
+      known->weight = std::max(known->weight, weight);
+    } else if (out.size() < kInterests) {
+      out.push_back({ItemId::trusted(std::string(member->item)), weight});
+    }
+  }
+  return out;
+}
+
 // The reply of feed_take.lua and feed_swap.lua.
 Result<feed::Taken> taken_of(const redis::Reply& reply) {
   if (reply.is_error()) return tl::unexpected(script_error(reply));
@@ -103,6 +123,7 @@ RedisFeedStore::RedisFeedStore(redis::Redis& redis, redis::Deferred& deferred, c
       deferred_(deferred),
       filter_(filter),
       feed_(settings.feed),
+      interactions_(settings.interactions),
       keys_(std::move(keys)),
       clock_(std::move(clock)) {}
 
@@ -118,7 +139,7 @@ Task<Result<feed::Opening>> RedisFeedStore::open(const feed::PageRequest& reques
       .arg(keys_.interactions(reader))
       .arg(keys_.feed_cache(reader));
   if (remembered) command.arg(keys_.feed_page(reader, request.request));
-  command.arg(peek ? 1 : 0).arg(kInterests);
+  command.arg(peek ? 1 : 0).arg(kMostInteractions);
   command.add("ZREVRANGE", keys_.rank(), 0, kHotHead - 1);
   const UnixSeconds now = clock_();
   filter_.append_read(command, request.reader, now);
@@ -137,7 +158,7 @@ Task<Result<feed::Opening>> RedisFeedStore::open(const feed::PageRequest& reques
   out.generation = whole(text_at(opened, 1));
   out.moves = whole(text_at(opened, 2));
   read_pending(opened[4], whole(text_at(opened, 3)), now, out);
-  for (ItemId& item : ids_of(opened[5])) out.interests.push_back({std::move(item), 1});
+  out.interests = interests_of(opened[5], interactions_);
   out.buffer = ids_of(opened[6]);
   out.hot = ids_of((*replies)[1]);
   auto view = filter_.view(*replies, 2, request.reader, now);
@@ -258,9 +279,9 @@ void RedisFeedStore::engaged(const ReaderId& reader, const ItemId& item) {
   Pipeline out;
   out.script(scripts::kEngaged, 1, 3)
       .arg(keys_.interactions(reader.view()))
-      .arg(item.view())
-      .arg(kMostInteractions)
-      .arg(std::chrono::seconds(30 * 86400).count());
+      .arg(interaction_member(rank::Interaction::kView, item.view()))
+      .arg(interactions_.most)
+      .arg(interactions_.ttl.count());
   deferred_.post(std::move(out));  // lost: an interest less
 }
 

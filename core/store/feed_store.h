@@ -14,8 +14,9 @@
 
 namespace freshet::store {
 
-inline constexpr std::size_t kMostInteractions = 100;  // kept of a reader
-inline constexpr std::size_t kHotHead = 100;           // offered to a reader without interests
+inline constexpr std::size_t kMostInteractions =
+    100;                                      // the newest of a reader, among which interests are found
+inline constexpr std::size_t kHotHead = 100;  // offered to a reader without interests
 
 class RedisFeedStore final : public feed::FeedStore {
  public:
@@ -46,6 +47,7 @@ class RedisFeedStore final : public feed::FeedStore {
   redis::Deferred& deferred_;
   const SeenFilter& filter_;
   const FeedSettings feed_;
+  const InteractionSettings interactions_;
   const Keys keys_;
   const Clock clock_;
 };

@@ -7,15 +7,11 @@
 #include "core/feed/item_stats.h"
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse_hot.h"
+#include "fcgi/handlers/queued.h"
 
 namespace freshet::handlers {
 
 namespace {
-
-Response queued(Services& services) {
-  services.slot.queued_writes.fetch_add(1, std::memory_order_relaxed);
-  return private_json("{\"ok\":true,\"queued\":true}", 202);
-}
 
 void write_counts(json::Writer& writer, const feed::TrackCounts& counts) {
   writer.key("pv").integer(counts.pv).key("uv").integer(counts.uv);
@@ -92,7 +88,7 @@ Task<Result<Response>> post_track(Call& call) {
   if (!counted) co_return tl::unexpected(counted.error());
   if (!who->reader.empty() && track->event.dwell_ms >= services.settings.feed.interest_dwell.count())
     services.feed_store.engaged(who->reader, track->event.item);
-  if (counted->queued) co_return queued(services);
+  if (counted->queued) co_return queued_reply(services);
   std::string out;
   json::Writer writer(out);
   writer.begin_object();
@@ -114,7 +110,7 @@ Task<Result<Response>> post_views(Call& call) {
   }
   const auto counted = co_await feed::view(services.hot, *view);
   if (!counted) co_return tl::unexpected(counted.error());
-  if (counted->queued) co_return queued(services);
+  if (counted->queued) co_return queued_reply(services);
   const feed::ViewOutcome& outcome = counted->outcome;
   if (outcome.dedup) co_return private_json("{\"ok\":true,\"dedup\":true}");
   std::string out;

@@ -4,6 +4,7 @@
 
 #include "core/base/json.h"
 #include "fcgi/handlers/json_reply.h"
+#include "fcgi/handlers/lines.h"
 #include "fcgi/handlers/parse_hot.h"
 
 namespace freshet::handlers {
@@ -16,50 +17,26 @@ Response ok() { return private_json("{\"ok\":true}"); }
 
 constexpr std::size_t kChunk = 500;  // items a pipeline; the time budget is looked at between two
 
-struct Rejected {
-  std::size_t line;  // from 1
-  Error error;
-};
-
 struct Batch {
   std::vector<feed::Item> items;
-  std::vector<Rejected> rejected;
+  std::vector<RejectedLine> rejected;
 };
 
-// One item a line; empty lines are skipped.
 Batch parse_lines(std::string_view body) {
   Batch batch;
   json::Document document;
-  std::size_t number = 0;
-  while (!body.empty()) {
-    const std::size_t end = body.find('\n');
-    std::string line(body.substr(0, end));
-    body.remove_prefix(end == std::string_view::npos ? body.size() : end + 1);
-    ++number;
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const auto root = read_object(document, line);
+  Lines lines(body);
+  while (auto line = lines.next()) {
+    const auto root = read_object(document, line->text);
     auto id = root.and_then([](json::Value object) { return json::required_id<ItemId>(object, "id"); });
     auto item = id.and_then([&](const ItemId& known) { return parse_item(*root, known); });
     if (item) {
       batch.items.push_back(std::move(*item));
     } else {
-      batch.rejected.push_back({number, item.error()});
+      batch.rejected.push_back({line->number, item.error()});
     }
   }
   return batch;
-}
-
-std::string render(std::size_t accepted, const std::vector<Rejected>& rejected) {
-  std::string out;
-  json::Writer writer(out);
-  writer.begin_object().key("accepted").unsigned_integer(accepted).key("rejected").begin_array();
-  for (const Rejected& line : rejected) {
-    writer.begin_object().key("line").unsigned_integer(line.line).key("code").string(line.error.reason);
-    if (!line.error.member.empty()) writer.key("member").string(line.error.member);
-    writer.end_object();
-  }
-  writer.end_array().end_object();
-  return out;
 }
 
 std::string render(const feed::Item& item) {
@@ -120,7 +97,7 @@ Task<Result<Response>> post_items(Call& call) {
     const auto written = co_await call.services.bulk_items.put_many(chunk);
     if (!written) co_return tl::unexpected(written.error());
   }
-  co_return private_json(render(batch.items.size(), batch.rejected));
+  co_return private_json(lines_reply(batch.items.size(), batch.rejected));
 }
 
 }  // namespace freshet::handlers

@@ -3,7 +3,10 @@
 #include <array>
 
 #include "fcgi/handlers/feed.h"
+#include "fcgi/handlers/feedback.h"
+#include "fcgi/handlers/history.h"
 #include "fcgi/handlers/hot.h"
+#include "fcgi/handlers/interactions.h"
 #include "fcgi/handlers/items.h"
 #include "fcgi/handlers/operation.h"
 
@@ -17,6 +20,13 @@ constexpr std::array kRoutes{
     Route{Method::kPost, "/api/views", Zone::kPublic, kBody, {post_views, Caller::kBeacon}},
     Route{Method::kGet, "/api/hot", Zone::kPublic, 0, get_hot},
     Route{Method::kPost, "/api/feed", Zone::kPublic, kBody, post_feed},
+    Route{Method::kPost, "/api/history", Zone::kPublic, kBody, post_history},
+    Route{Method::kGet, "/api/history", Zone::kPublic, 0, get_history},
+    Route{Method::kDelete, "/api/history", Zone::kPublic, 0, delete_history},
+    Route{Method::kPost, "/api/history/merge", Zone::kInternal, kBody, post_history_merge},
+    Route{Method::kPost, "/api/interactions", Zone::kInternal, kBulkBody, post_interactions},
+    Route{Method::kPost, "/api/feedback", Zone::kPublic, kBody, post_feedback},
+    Route{Method::kDelete, "/api/feedback", Zone::kPublic, kBody, delete_feedback},
     Route{Method::kGet, "/api/articles/{id}/stats", Zone::kInternal, 0, get_article_stats},
     Route{Method::kGet, "/api/stats", Zone::kInternal, 0, get_stats},
     Route{Method::kPut, "/api/items/{id}", Zone::kInternal, kBulkBody, put_item},

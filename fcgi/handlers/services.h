@@ -7,6 +7,7 @@
 #include "core/base/settings.h"
 #include "core/feed/hot_lists.h"
 #include "core/feed/ports.h"
+#include "core/feed/ports_readers.h"
 #include "core/feed/smart_feed.h"
 #include "fcgi/http/bots.h"
 #include "fcgi/http/identity.h"
@@ -23,6 +24,8 @@ struct Services {
   feed::HotLists& lists;
   feed::SmartFeed& feed;
   feed::FeedStore& feed_store;
+  feed::ReaderStore& readers;
+  feed::ReaderStore& bulk_readers;  // the same over the bulk connection
   http::PageTokens& pages;
   http::Identity& identity;
   http::BotMatcher& bots;

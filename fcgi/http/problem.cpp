@@ -37,6 +37,7 @@ constexpr std::array kReasons{
     Reason{"bad_id", "An id is missing or malformed"},
     Reason{"bad_item", "An item is malformed"},
     Reason{"bad_json", "The body is not valid JSON within the limits"},
+    Reason{"bad_kind", "The kind is not one of those there are"},
     Reason{"bad_list", "A member is not an array within its limits"},
     Reason{"bad_number", "A number is missing, of the wrong kind or out of range"},
     Reason{"bad_page", "The page token is malformed, forged or another reader's"},

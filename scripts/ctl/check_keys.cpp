@@ -163,7 +163,10 @@ Result<void> KeyCheck::feeds(const std::vector<NamedKey>& ours) {
   };
   const std::array caps{Cap{"feed:cache:", "LLEN", depth},
                         Cap{"feed:pending:", "ZCARD", kPendingPages * settings_.feed.max_pending},
-                        Cap{"user:interactions:", "ZCARD", store::kMostInteractions}};
+                        Cap{"user:interactions:", "ZCARD", settings_.interactions.most},
+                        Cap{"user:not_interested:", "ZCARD", settings_.feedback.most},
+                        Cap{"user:views:topic:", "LLEN", settings_.history.size},
+                        Cap{"user:views:reply:", "LLEN", settings_.history.size}};
   Pipeline pipeline;
   std::vector<std::pair<std::string, std::int64_t>> asked;
   for (const NamedKey& each : ours) {

@@ -262,15 +262,31 @@ TEST_CASE("what was handed out and not shown is forgotten, and the rest is recor
   CHECK(site.open().handed_out == range(1, 3));
 }
 
-TEST_CASE("interests are the newest interactions, each item once, and run out a month after the last",
+TEST_CASE("interests are the newest items engaged with, each once, and run out after interactions.ttl",
           "[feed]") {
   Site site;
   for (const int number : {1, 2, 3, 1})
     site.feed().engaged(kReader, ItemId::trusted("i" + std::to_string(number)));
+  CHECK(site.open().interests.size() == 3);
+  const auto key = site.keys.interactions("r");
+  CHECK(site.integer("ZCARD", key) == 3);
+  const auto ttl = site.integer("TTL", key);
+  CHECK(ttl > site.settings.interactions.ttl.count() - 60);
+  CHECK(ttl <= site.settings.interactions.ttl.count());
+}
+
+TEST_CASE("an interest weighs what the strongest thing done with its item weighs, at its newest place",
+          "[feed]") {
+  Site site;
+  const auto key = site.keys.interactions("r");
+  // An old format's member without a kind, and a kind that is none, say nothing.
+  site.integer("ZADD", key, 10, "p:old", 20, "v:new", 30, "l:old", 40, "v:old", 50, "plain", 60, "z:odd");
   const auto opened = site.open();
-  CHECK(opened.interests.size() == 3);
-  const auto ttl = site.integer("TTL", site.keys.interactions("r"));
-  CHECK(ttl > 29 * 86400);
+  REQUIRE(opened.interests.size() == 2);
+  CHECK(opened.interests[0].item.view() == "old");
+  CHECK(opened.interests[0].weight == site.settings.interactions.post_weight);
+  CHECK(opened.interests[1].item.view() == "new");
+  CHECK(opened.interests[1].weight == site.settings.interactions.view_weight);
 }
 
 TEST_CASE("with hash tags a page is handed out from one slot", "[feed]") {

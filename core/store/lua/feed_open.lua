@@ -3,7 +3,7 @@
 -- KEYS 1 feed:state:{reader}  2 feed:pending:{reader}  3 user:interactions:{reader}  4 feed:cache:{reader}  5 feed:page:{reader}:{request}, if any
 -- ARGV 1 1: with the buffer  2 most interactions
 -- Returns {'replay', page} when the page was handed out before, else {'open', generation or '0', moves or '0', Redis' clock in ms,
---   {page, score, …} of what is pending (see feed_head.lua), {item, …} of the newest interactions, {item, …} of the buffer or {}}.
+--   {page, score, …} of what is pending (see feed_head.lua), {letter:item, …} of the newest interactions, {item, …} of the buffer or {}}.
 if KEYS[5] then
   local page = redis.call('GET', KEYS[5])
   if page then return {'replay', page} end

@@ -1,0 +1,37 @@
+-- A reader looked at an item: it becomes the newest of their history, which stays distinct and capped, with its time beside it.
+--
+-- KEYS 1 user:views:topic:{reader} or user:views:reply:{reader}  2 user:views:at:{reader}  [3 item:{item}: it must have been put]
+-- ARGV 1 item  2 t (topic) or r (reply)  3 most items  4 TTL s  5 time of the view or '' (now): then it takes its place by time
+-- Returns 1; 0 when the history has nothing new to learn from it.
+-- Error, before the first write: UNKNOWN_ITEM.
+local call = redis.call
+local list, times, item, letter, most, ttl = KEYS[1], KEYS[2], ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local clock = tonumber(call('TIME')[1])
+local late = tonumber(ARGV[5])
+local at = math.min(late or clock, clock)
+local field = letter .. ':' .. item
+if KEYS[3] and call('HEXISTS', KEYS[3], 'published_at') == 0 then return redis.error_reply('UNKNOWN_ITEM no such item') end
+if late and ((tonumber(call('HGET', times, field)) or -1) >= at or at <= clock - ttl) then return 0 end
+
+call('LREM', list, 0, item)
+local length
+for _, other in ipairs(late and call('LRANGE', list, 0, most - 1) or {}) do
+  if (tonumber(call('HGET', times, letter .. ':' .. other)) or 0) <= at then
+    length = call('LINSERT', list, 'BEFORE', other, item)
+    break
+  end
+end
+length = length or call(late and 'RPUSH' or 'LPUSH', list, item)
+if length == 1 then  -- the list had run out; the hash, which is shared, may have lived on
+  for _, old in ipairs(call('HKEYS', times)) do
+    if old:sub(1, 1) == letter then call('HDEL', times, old) end
+  end
+end
+call('HSET', times, field, string.format('%.0f', at))
+if length > most then
+  for _, gone in ipairs(call('LRANGE', list, most, -1)) do call('HDEL', times, letter .. ':' .. gone) end
+  call('LTRIM', list, 0, most - 1)
+end
+call('EXPIRE', list, ttl)
+call('EXPIRE', times, ttl)
+return 1

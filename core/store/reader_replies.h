@@ -1,0 +1,42 @@
+// What the two halves of RedisReaderStore share: how its scripts' replies read, and how times are written.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "core/async/command.h"
+#include "core/async/reply.h"
+#include "core/base/time.h"
+#include "core/store/fields.h"
+
+namespace freshet::store {
+
+inline std::int64_t unix_s(UnixSeconds at) { return at.time_since_epoch().count(); }
+
+inline UnixSeconds time_at(const redis::Reply& reply, std::size_t index) {
+  return UnixSeconds{seconds{whole(text_at(reply, index))}};
+}
+
+inline void optional_time(redis::Pipeline& pipeline, const std::optional<UnixSeconds>& at) {
+  at ? pipeline.arg(unix_s(*at)) : pipeline.arg("");
+}
+
+inline Error stream_full() {
+  return {ErrorCode::kUnavailable, "stream_full", {}, "the recorder does not keep up"};
+}
+
+inline Error unknown_item() { return {ErrorCode::kNotFound, "unknown_item", "topicId", "no such item"}; }
+
+// The errors that reader_*.lua answer, before what the server itself may say.
+inline Error reader_error(const redis::Reply& reply) {
+  if (reply.error().starts_with("STREAM_FULL")) return stream_full();
+  if (reply.error().starts_with("UNKNOWN_ITEM")) return unknown_item();
+  return redis::classify(reply.error());
+}
+
+inline Result<void> outcome(const redis::Reply& reply) {
+  if (reply.is_error()) return tl::unexpected(reader_error(reply));
+  return {};
+}
+
+}  // namespace freshet::store

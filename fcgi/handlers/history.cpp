@@ -1,0 +1,102 @@
+#include "fcgi/handlers/history.h"
+
+#include "core/base/json.h"
+#include "core/feed/reader_events.h"
+#include "fcgi/handlers/json_reply.h"
+#include "fcgi/handlers/parse_hot.h"
+#include "fcgi/handlers/parse_readers.h"
+#include "fcgi/handlers/queued.h"
+#include "fcgi/handlers/whose.h"
+
+namespace freshet::handlers {
+
+namespace {
+
+constexpr std::string_view kOk = "{\"ok\":true}";
+
+struct Which {
+  ReaderId reader;
+  feed::ViewKind kind;
+};
+
+// ?userId=&kind=
+Result<Which> which_history(const Call& call) {
+  const auto claimed = http::id_parameter<ReaderId>(call.target, "userId");
+  if (!claimed) return tl::unexpected(claimed.error());
+  const auto kind = view_kind(call.target.parameter("kind"));
+  if (!kind) return tl::unexpected(kind.error());
+  auto reader = whose(call, *claimed);
+  if (!reader) return tl::unexpected(reader.error());
+  return Which{std::move(*reader), *kind};
+}
+
+// `views`: null when the store is away.
+std::string render(const std::vector<feed::Viewed>* views) {
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object().key("items").begin_array();
+  if (views) {
+    for (const feed::Viewed& each : *views) writer.string(each.item.view());
+  }
+  writer.end_array();
+  if (!views) writer.key("degraded").boolean(true);
+  writer.end_object();
+  return out;
+}
+
+}  // namespace
+
+Task<Result<Response>> post_history(Call& call) {
+  Services& services = call.services;
+  json::Document document;
+  const auto body = read_object(document, call.request.body);
+  if (!body) co_return tl::unexpected(body.error());
+  auto view = parse_history(*body);
+  if (!view) co_return tl::unexpected(view.error());
+  auto reader = whose(call, view->reader);
+  if (!reader) co_return tl::unexpected(reader.error());
+  view->reader = std::move(*reader);
+  if (services.is_bot(call.request.user_agent)) {
+    services.count(Refusal::kBot);
+    co_return private_json("{\"ok\":true,\"counted\":false}");
+  }
+  const auto recorded = co_await feed::record_view(services.readers, *view);
+  if (!recorded) co_return tl::unexpected(recorded.error());
+  if (recorded->queued) co_return queued_reply(services);
+  co_return private_json(std::string(kOk));
+}
+
+Task<Result<Response>> get_history(Call& call) {
+  const auto which = which_history(call);
+  if (!which) co_return tl::unexpected(which.error());
+  const auto views = co_await call.services.readers.views(which->reader, which->kind);
+  if (views) co_return private_json(render(&*views));
+  if (!is_away(views.error())) co_return tl::unexpected(views.error());
+  Response response = private_json(render(nullptr));
+  response.headers += "Freshet-Degraded: true\r\n";
+  co_return response;
+}
+
+Task<Result<Response>> delete_history(Call& call) {
+  const auto which = which_history(call);
+  if (!which) co_return tl::unexpected(which.error());
+  const auto cleared = co_await feed::clear_views(call.services.readers, which->reader, which->kind);
+  if (!cleared) co_return tl::unexpected(cleared.error());
+  if (cleared->queued) co_return queued_reply(call.services);
+  co_return private_json(std::string(kOk));
+}
+
+Task<Result<Response>> post_history_merge(Call& call) {
+  json::Document document;
+  const auto body = read_object(document, call.request.body);
+  if (!body) co_return tl::unexpected(body.error());
+  const auto from = json::required_id<ReaderId>(*body, "from");
+  if (!from) co_return tl::unexpected(from.error());
+  const auto to = json::required_id<ReaderId>(*body, "to");
+  if (!to) co_return tl::unexpected(to.error());
+  const auto merged = co_await call.services.readers.merge_views(*from, *to);
+  if (!merged) co_return tl::unexpected(merged.error());
+  co_return private_json(std::string(kOk));
+}
+
+}  // namespace freshet::handlers

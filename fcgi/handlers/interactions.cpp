@@ -1,0 +1,131 @@
+#include "fcgi/handlers/interactions.h"
+
+#include <strings.h>
+
+#include <algorithm>
+
+#include "core/base/json.h"
+#include "core/feed/reader_events.h"
+#include "fcgi/handlers/json_reply.h"
+#include "fcgi/handlers/lines.h"
+#include "fcgi/handlers/parse_hot.h"
+#include "fcgi/handlers/parse_readers.h"
+
+namespace freshet::handlers {
+
+namespace {
+
+constexpr std::size_t kChunk = 500;  // events a pipeline; the time budget is looked at between two
+constexpr std::string_view kLinesType = "application/x-ndjson";
+
+struct Numbered {
+  std::vector<feed::ReaderEvent> events;
+  std::vector<std::size_t> lines;  // of each
+};
+
+struct Batch {
+  std::size_t accepted = 0;
+  std::size_t queued = 0;  // of these, waiting in the spool
+  std::vector<RejectedLine> rejected;
+  std::optional<Error> unavailable;  // why one was refused that is in order
+};
+
+bool is_lines_type(std::string_view type) {
+  return type.size() >= kLinesType.size() &&
+         strncasecmp(type.data(), kLinesType.data(), kLinesType.size()) == 0;
+}
+
+Result<feed::ReaderEvent> parse_line(std::string& text, UnixSeconds now) {
+  json::Document document;
+  return read_object(document, text).and_then([&](json::Value body) { return parse_interaction(body, now); });
+}
+
+// The next events that are in order, at most kChunk; what is not goes to `rejected`.
+Numbered next_chunk(Lines& lines, UnixSeconds now, std::vector<RejectedLine>& rejected) {
+  Numbered out;
+  while (out.events.size() < kChunk) {
+    auto line = lines.next();
+    if (!line) break;
+    auto event = parse_line(line->text, now);
+    if (!event) {
+      rejected.push_back({line->number, event.error()});
+      continue;
+    }
+    out.events.push_back(std::move(*event));
+    out.lines.push_back(line->number);
+  }
+  return out;
+}
+
+void add(Batch& batch, const Numbered& chunk, const std::vector<Result<feed::Recorded>>& answers) {
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i]) {
+      ++batch.accepted;
+      batch.queued += answers[i]->queued ? 1U : 0U;
+      continue;
+    }
+    if (is_away(answers[i].error())) batch.unavailable = answers[i].error();
+    batch.rejected.push_back({chunk.lines[i], answers[i].error()});
+  }
+}
+
+Result<Response> render(Services& services, Batch& batch) {
+  if (batch.accepted == 0 && batch.unavailable) return tl::unexpected(*batch.unavailable);
+  std::sort(batch.rejected.begin(), batch.rejected.end(),
+            [](const RejectedLine& a, const RejectedLine& b) { return a.line < b.line; });
+  services.slot.queued_writes.fetch_add(batch.queued, std::memory_order_relaxed);
+  const bool queued = batch.queued > 0;
+  return private_json(lines_reply(batch.accepted, batch.rejected, queued), queued ? 202 : 200);
+}
+
+Task<Result<Response>> post_lines(Call& call) {
+  Lines lines(call.request.body);
+  Batch batch;
+  const UnixSeconds now = wall_now();
+  const auto deadline = std::chrono::steady_clock::now() + call.services.settings.gateway.bulk_budget;
+  for (;;) {
+    const Numbered chunk = next_chunk(lines, now, batch.rejected);
+    if (chunk.events.empty()) break;
+    if (std::chrono::steady_clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, "budget");
+    const auto answers = co_await feed::record_interactions(call.services.bulk_readers, chunk.events);
+    add(batch, chunk, answers);
+  }
+  co_return render(call.services, batch);
+}
+
+Task<Result<Response>> post_one(Call& call, json::Value body) {
+  const auto event = parse_interaction(body, wall_now());
+  if (!event) co_return tl::unexpected(event.error());
+  const auto recorded = co_await feed::record_interaction(call.services.readers, *event);
+  if (!recorded) co_return tl::unexpected(recorded.error());
+  Batch batch;
+  batch.accepted = 1;
+  batch.queued = recorded->queued ? 1U : 0U;
+  co_return render(call.services, batch);
+}
+
+}  // namespace
+
+Task<Result<Response>> post_interactions(Call& call) {
+  std::string& body = call.request.body;
+  // No single event is as large as that; and parsing changes the text.
+  const bool may_be_one = !is_lines_type(call.request.content_type) &&
+                          body.size() <= call.services.settings.gateway.max_body_bytes;
+  if (may_be_one) {
+    std::string text = body;
+    json::Document document;
+    const auto parsed = document.parse(text);
+    Lines lines(body);
+    const bool several = lines.next() && lines.next();
+    if (parsed || !several) {
+      const auto object = parsed.and_then([&] { return json::root_object(document); });
+      if (!object) co_return tl::unexpected(object.error());
+      auto answered = co_await post_one(call, *object);
+      co_return answered;
+    }
+  }
+  auto answered = co_await post_lines(call);
+  co_return answered;
+}
+
+}  // namespace freshet::handlers

@@ -1,0 +1,71 @@
+#include "fcgi/handlers/parse_readers.h"
+
+namespace freshet::handlers {
+
+namespace {
+
+constexpr seconds kMaxAhead{86400};  // beyond this it is no clock that is a little fast
+constexpr std::size_t kMaxReasonBytes = 200;
+constexpr std::string_view kNotInterested = "not_interested";
+
+// A member that is one of a few words: its text, "" when it is no string; absent or null: nullopt.
+std::optional<std::string_view> word(json::Value value) {
+  if (value.missing() || value.kind() == json::Kind::kNull) return std::nullopt;
+  return value.is_string() ? value.text() : std::string_view();
+}
+
+tl::unexpected<Error> bad_kind(std::string allowed) {
+  return fail(ErrorCode::kInvalid, "bad_kind", "kind", std::move(allowed));
+}
+
+}  // namespace
+
+Result<feed::ViewKind> view_kind(const std::optional<std::string_view>& name) {
+  if (!name || *name == "topic") return feed::ViewKind::kTopic;
+  if (*name == "reply") return feed::ViewKind::kReply;
+  return bad_kind("topic or reply");
+}
+
+Result<feed::View> parse_history(json::Value body) {
+  auto reader = json::optional_id<ReaderId>(body, "userId");
+  if (!reader) return tl::unexpected(reader.error());
+  auto item = json::required_id<ItemId>(body, "topicId");
+  if (!item) return tl::unexpected(item.error());
+  const auto kind = view_kind(word(body["kind"]));
+  if (!kind) return tl::unexpected(kind.error());
+  return feed::View{std::move(*reader), std::move(*item), *kind};
+}
+
+Result<feed::ReaderEvent> parse_interaction(json::Value body, UnixSeconds now) {
+  auto reader = json::required_id<ReaderId>(body, "userId");
+  if (!reader) return tl::unexpected(reader.error());
+  auto item = json::required_id<ItemId>(body, "topicId");
+  if (!item) return tl::unexpected(item.error());
+  const auto kind = rank::interaction_named(word(body["kind"]).value_or(""));
+  if (!kind || *kind == rank::Interaction::kView)
+    return bad_kind("one of post, reply, like, favorite, share");
+  const auto at = json::optional_time(body, "at");
+  if (!at) return tl::unexpected(at.error());
+  if (*at && **at > now + kMaxAhead)
+    return fail(ErrorCode::kInvalid, "bad_time", "at", "more than a day ahead");
+  auto event = json::optional_id<EventId>(body, "eventId");
+  if (!event) return tl::unexpected(event.error());
+  return feed::ReaderEvent{std::move(*reader), std::move(*item), *kind, at->value_or(UnixSeconds::max()),
+                           std::move(*event)};
+}
+
+Result<feed::Dismissal> parse_dismissal(json::Value body) {
+  auto reader = json::optional_id<ReaderId>(body, "userId");
+  if (!reader) return tl::unexpected(reader.error());
+  auto item = json::required_id<ItemId>(body, "topicId");
+  if (!item) return tl::unexpected(item.error());
+  if (word(body["kind"]) != kNotInterested) return bad_kind("not_interested");
+  auto reason = json::optional_string(body, "reason", kMaxReasonBytes);
+  if (!reason) return tl::unexpected(reason.error());
+  auto event = json::optional_id<EventId>(body, "eventId");
+  if (!event) return tl::unexpected(event.error());
+  return feed::Dismissal{std::move(*reader), std::move(*item), std::move(*reason).value_or(""),
+                         std::move(*event)};
+}
+
+}  // namespace freshet::handlers

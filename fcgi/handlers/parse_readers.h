@@ -1,0 +1,30 @@
+// Request bodies and parameters of the routes about one reader (seed 000), as the use-cases want them. Pure.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "core/base/json.h"
+#include "core/feed/ports_readers.h"
+
+namespace freshet::handlers {
+
+// "topic" (also when absent) or "reply". "bad_kind".
+Result<feed::ViewKind> view_kind(const std::optional<std::string_view>& name);
+
+// {userId?, topicId, kind?}. The reader is what the body claims, empty when it claims none.
+Result<feed::View> parse_history(json::Value body);
+
+// {userId, topicId, kind, at?, eventId?}. Without `at` it happened now; an `at` ahead of now by more than a
+// day is "bad_time", by less it counts as now.
+Result<feed::ReaderEvent> parse_interaction(json::Value body, UnixSeconds now);
+
+// {userId?, topicId, kind, reason?, eventId?}; kind is not_interested. The reader as in parse_history().
+Result<feed::Dismissal> parse_dismissal(json::Value body);
+
+// Redis did not answer, or would not: a read is then empty and says so.
+inline bool is_away(const Error& error) {
+  return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kUnknownOutcome;
+}
+
+}  // namespace freshet::handlers

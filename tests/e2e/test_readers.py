@@ -1,0 +1,313 @@
+"""What readers looked at, did and do not want, through the whole service: seen at once by every worker, kept while Redis is away."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+
+from client import Load, assert_problem
+from service import birth, wait_until
+
+CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
+LINES = {"headers": {"Content-Type": "application/x-ndjson"}}
+
+
+def look_at(client, reader, topic, **members):
+    return client.post("/api/history", {"userId": reader, "topicId": topic} | members)
+
+
+def history(client, reader, **query):
+    reply = client.get("/api/history", query={"userId": reader} | query)
+    assert reply.status == 200, reply
+    return reply.json()["items"]
+
+
+def done(service, reader):
+    """{letter:item: unix seconds} of Redis."""
+    flat = service.redis("ZRANGE", f"user:interactions:{reader}", 0, -1, "WITHSCORES")
+    return {member: int(score) for member, score in zip(flat[::2], flat[1::2])}
+
+
+def dismissed(service, reader):
+    return set(service.redis("ZRANGE", f"user:not_interested:{reader}", 0, -1))
+
+
+def without_redis(service):
+    pid = service.pid("redis")
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: birth(pid) is None and service.status()["redis ready"] == 0, "the loss of Redis to be noticed")
+
+
+def back_again(service):
+    service.restart_redis()
+    wait_until(lambda: service.status()["spooled bytes"] == 0 and service.status()["redis ready"] > 0, "the spool to be empty")
+
+
+# --- history
+
+
+def test_a_view_is_known_to_the_very_next_request_on_any_worker(instance, name):
+    service, reader = instance("--no-limits", pm__max_children=4, redis__timeout='"1s"'), name("r")
+    assert len(service.workers()) == 4
+    expected = []
+    for turn in range(40):
+        topic = f"t{turn % 13}"
+        assert look_at(service.public(), reader, topic).json() == {"ok": True}  # each a connection of its own
+        expected = ([topic] + [each for each in expected if each != topic])[:10]
+        assert history(service.public(), reader) == expected
+    assert history(service.public(), reader, kind="reply") == []
+    served = [process["requests"] for process in service.internal().get("/status?json&full").json()["processes"]]
+    assert sum(count > 0 for count in served) > 1, served
+    service.check()
+
+
+def test_concurrent_views_of_one_reader_are_all_kept(service, name):
+    reader, topics = name("r"), [f"t{number}" for number in range(10)]
+
+    def one(client, turn):
+        assert look_at(client, reader, topics[turn % 10]).status == 200
+        return turn
+
+    with Load(service.public, one) as load:
+        wait_until(lambda: len(load.results) > 300 or load.errors, "views")
+    assert load.errors == [] and sorted(history(service.public(), reader)) == sorted(topics)
+
+
+def test_histories_of_topics_and_replies_are_cleared_apart_and_merged_at_login(service, name):
+    client, guest, user = service.public(), name("guest"), name("user")
+    look_at(client, user, "t1")
+    wait_until(lambda: time.time() % 1 < 0.9, "the middle of a second")
+    look_at(client, guest, "t2")
+    look_at(client, guest, "r1", kind="reply")
+    look_at(client, guest, "t1")
+    assert service.internal().post("/api/history/merge", {"from": guest, "to": user}).json() == {"ok": True}
+    assert sorted(history(client, user)) == ["t1", "t2"] and history(client, user, kind="reply") == ["r1"]
+    assert history(client, guest) == [] and history(client, guest, kind="reply") == []
+    assert service.internal().post("/api/history/merge", {"from": user, "to": user}).json() == {"ok": True}
+    assert client.delete("/api/history", query={"userId": user}).json() == {"ok": True}
+    assert history(client, user) == [] and history(client, user, kind="reply") == ["r1"]
+    assert_problem(client.post("/api/history/merge", {"from": guest, "to": user}), 404)  # nobody merges others' from outside
+
+
+def test_a_crawlers_views_are_answered_and_not_kept(service, name):
+    reader = name("r")
+    assert look_at(service.public(agent=CRAWLER), reader, "t").json() == {"ok": True, "counted": False}
+    assert history(service.public(), reader) == []
+
+
+def test_a_view_costs_one_round_trip_of_one_command(own_service, name):
+    reader, client = name("r"), own_service.public()
+    look_at(client, reader, "warm")
+    before = settled_status(own_service)
+    for turn in range(50):
+        assert look_at(client, reader, f"t{turn}").status == 200
+    after = settled_status(own_service)
+    commands, trips = (after[key] - before[key] for key in ("redis commands", "redis round trips"))
+    own = status_cost(own_service)
+    assert commands <= 50 + own["redis commands"] and 0 < trips <= 50 + own["redis round trips"], (before, after)
+
+
+def settled_status(service):
+    """The counters when the workers have had the time to publish them."""
+    last = None
+
+    def steady():
+        nonlocal last
+        now = service.status()["requests"]
+        last, was = now, last
+        return was is not None and now - was <= 1
+
+    wait_until(steady, "steady counters")
+    return service.status()
+
+
+def status_cost(service):
+    """What asking for the status itself may add between two of settled_status(): a generous bound."""
+    before = service.status()
+    for _ in range(5):
+        service.status()
+    after = service.status()
+    return {key: 3 * (after[key] - before[key]) for key in ("redis commands", "redis round trips")}
+
+
+# --- interactions
+
+
+def test_an_interaction_counts_once_by_its_event_id(service, name):
+    reader, client = name("r"), service.internal()
+    event = {"userId": reader, "topicId": "t", "kind": "like", "at": 1700000000, "eventId": "e1"}
+    for members in ({}, {"at": 1700000500}):
+        assert client.post("/api/interactions", event | members).json() == {"accepted": 1, "rejected": []}
+    assert done(service, reader) == {"l:t": 1700000000}
+    assert client.post("/api/interactions", event | {"eventId": "e2", "at": 1600000000}).status == 200
+    assert client.post("/api/interactions", event | {"eventId": "e3", "kind": "reply", "at": "2023-11-14T22:13:20Z"}).status == 200
+    assert done(service, reader) == {"l:t": 1700000000, "r:t": 1700000000}
+    assert client.post("/api/interactions", event | {"eventId": "e4", "kind": "share", "at": int(time.time()) + 3600}).status == 200
+    assert abs(done(service, reader)["s:t"] - time.time()) < 60  # what is ahead counts as now
+
+
+def test_ten_thousand_lines_are_taken_and_each_bad_one_is_named(service, name):
+    readers = [name("r") for _ in range(20)]
+    lines = [json.dumps({"userId": readers[turn % 20], "topicId": f"t{turn}", "kind": "like", "at": 1700000000 + turn, "eventId": f"e{turn}"})
+             for turn in range(10000)]
+    lines[17], lines[4999], lines[5000] = "{", "", json.dumps({"userId": "a b", "topicId": "t", "kind": "like"})
+    body = "\n".join(lines) + '\n{"userId":"u","topicId":'  # and it was cut off
+    for _ in range(2):  # a retry of the whole changes nothing
+        reply = service.internal().post("/api/interactions", body, **LINES)
+        assert reply.status == 200, reply
+        assert reply.json() == {"accepted": 9997, "rejected": [
+            {"line": 18, "code": "bad_json"}, {"line": 5001, "code": "bad_id", "member": "userId"}, {"line": 10001, "code": "bad_json"}]}
+    assert sum(len(done(service, reader)) for reader in readers) == 9997
+    service.check()
+
+
+def test_lines_are_known_without_their_content_type(service, name):
+    reader = name("r")
+    one = {"userId": reader, "topicId": "t", "kind": "post"}
+    post = service.internal().post
+    assert post("/api/interactions", json.dumps(one, indent=2)).json() == {"accepted": 1, "rejected": []}
+    assert post("/api/interactions", json.dumps(one) + "\n" + json.dumps(one | {"topicId": "t2"})).json()["accepted"] == 2
+    assert post("/api/interactions", json.dumps(one) + "\n{").json() == {"accepted": 1, "rejected": [{"line": 2, "code": "bad_json"}]}
+    assert_problem(post("/api/interactions", '{"userId":'), 400, "bad_json")
+    assert post("/api/interactions", "\n\n", **LINES).json() == {"accepted": 0, "rejected": []}
+
+
+@pytest.mark.parametrize("members, code, member", [
+    ({"kind": "view"}, "bad_kind", "kind"), ({"kind": "hate"}, "bad_kind", "kind"), ({"kind": None}, "bad_kind", "kind"), ({"kind": 3}, "bad_kind", "kind"),
+    ({"at": -1}, "bad_time", "at"), ({"at": "1969-12-31T23:59:59Z"}, "bad_time", "at"), ({"at": "yesterday"}, "bad_time", "at"),
+    ({"at": 1e18}, "bad_time", "at"), ({"at": int(time.time()) + 90000}, "bad_time", "at"), ({"at": 1.5}, "bad_time", "at"),
+    ({"userId": None}, "bad_id", "userId"), ({"userId": "a:b"}, "bad_id", "userId"), ({"topicId": ""}, "bad_id", "topicId"),
+    ({"topicId": 1.5}, "bad_id", "topicId"), ({"topicId": "x" * 129}, "bad_id", "topicId"), ({"eventId": "a b"}, "bad_id", "eventId")])
+def test_a_bad_interaction_is_400_and_named_alone_and_in_a_line(service, members, code, member):
+    event = {"userId": "bad", "topicId": "t", "kind": "like"} | members
+    assert_problem(service.internal().post("/api/interactions", event), 400, code, member)
+    reply = service.internal().post("/api/interactions", json.dumps(event), **LINES)
+    assert reply.json() == {"accepted": 0, "rejected": [{"line": 1, "code": code, "member": member}]}
+    assert service.redis("EXISTS", "user:interactions:bad") == 0
+
+
+def test_interactions_and_merges_are_not_for_the_public(service):
+    for path in ("/api/interactions", "/api/history/merge"):
+        assert_problem(service.public().post(path, {}), 404)
+
+
+def test_with_items_unknown_reject_a_topic_that_does_not_exist_is_refused(instance, name):
+    service = instance("--no-limits", items__unknown='"reject"', redis__timeout='"1s"')
+    reader, known = name("r"), name("t")
+    service.put(known)
+    lines = "\n".join(json.dumps({"userId": reader, "topicId": topic, "kind": "like"}) for topic in ("none", known))
+    assert service.internal().post("/api/interactions", lines, **LINES).json() == {
+        "accepted": 1, "rejected": [{"line": 1, "code": "unknown_item", "member": "topicId"}]}
+    assert_problem(look_at(service.public(), reader, "none"), 404, "unknown_item")
+    assert look_at(service.public(), reader, known).status == 200
+    assert_problem(service.public().post("/api/feedback", {"userId": reader, "topicId": "none", "kind": "not_interested"}), 404, "unknown_item")
+
+
+# --- feedback
+
+
+def test_not_interested_is_kept_with_its_reason_and_undone(service, name):
+    client, reader = service.public(), name("r")
+    word = {"userId": reader, "kind": "not_interested"}
+    for topic in ("a", "b", "c"):
+        assert client.post("/api/feedback", word | {"topicId": topic, "reason": "too 長い"}).json() == {"ok": True}
+    assert service.redis("HGET", f"user:not_interested:why:{reader}", "a") == "too 長い"
+    assert client.delete("/api/feedback", query={"userId": reader, "topicId": "a"}).json() == {"ok": True}
+    assert client.ask("DELETE", "/api/feedback", word | {"topicId": "b"}).json() == {"ok": True}
+    assert dismissed(service, reader) == {"c"}
+    service.check()
+
+
+@pytest.mark.parametrize("members, code, member", [
+    ({"kind": "spam"}, "bad_kind", "kind"), ({"kind": None}, "bad_kind", "kind"), ({"reason": "x" * 201}, "bad_string", "reason"),
+    ({"reason": 7}, "bad_string", "reason"), ({"topicId": None}, "bad_id", "topicId"), ({"userId": ""}, "bad_id", "userId"), ({"userId": None}, "bad_id", "userId")])
+def test_bad_feedback_is_400_and_named(service, members, code, member):
+    reply = service.public().post("/api/feedback", {"userId": "r", "topicId": "t", "kind": "not_interested"} | members)
+    assert_problem(reply, 400, code, member)
+
+
+@pytest.mark.parametrize("members, code, member", [
+    ({"kind": "page"}, "bad_kind", "kind"), ({"kind": 1}, "bad_kind", "kind"), ({"topicId": None}, "bad_id", "topicId"), ({"topicId": "a b"}, "bad_id", "topicId"),
+    ({"userId": None}, "bad_id", "userId"), ({"userId": "hll"}, "bad_id", "userId")])
+def test_a_bad_view_is_400_and_named(service, members, code, member):
+    assert_problem(service.public().post("/api/history", {"userId": "r", "topicId": "t"} | members), 400, code, member)
+
+
+def test_bad_parameters_of_reading_and_undoing_are_400_and_named(service):
+    client = service.public()
+    assert_problem(client.get("/api/history"), 400, "bad_id", "userId")
+    assert_problem(client.get("/api/history", query={"userId": "r", "kind": "all"}), 400, "bad_kind", "kind")
+    assert_problem(client.delete("/api/history", query={"userId": "a:b"}), 400, "bad_id", "userId")
+    assert_problem(client.delete("/api/feedback", query={"userId": "r"}), 400, "bad_id", "topicId")
+    assert_problem(client.delete("/api/feedback", query={"userId": "r", "topicId": "t", "kind": "like"}), 400, "bad_kind", "kind")
+    assert_problem(client.put("/api/history", {}), 405)
+
+
+def test_where_claims_do_not_count_nobody_reads_or_writes_for_another(instance, name):
+    service, reader = instance("--no-limits", identity__mode='"header"', redis__timeout='"1s"'), name("r")
+    assert look_at(service.internal(), reader, "mine").status == 200
+    public = service.public()
+    assert_problem(look_at(public, reader, "t"), 400, "bad_id", "userId")
+    assert_problem(public.get("/api/history", query={"userId": reader}), 400, "bad_id", "userId")
+    assert_problem(public.delete("/api/history", query={"userId": reader}), 400, "bad_id", "userId")
+    assert_problem(public.post("/api/feedback", {"userId": reader, "topicId": "t", "kind": "not_interested"}), 400, "bad_id", "userId")
+    assert history(service.internal(), reader) == ["mine"]
+
+
+# --- without Redis
+
+
+def test_without_redis_writes_are_queued_and_applied_once(instance, name):
+    # Without a recorder every entry of the stream stays to be counted.
+    service, reader = instance("--no-limits", redis__timeout='"1s"', recorder__enabled="false"), name("r")
+    public, internal = service.public(), service.internal()
+    look_at(public, reader, "before")
+    public.post("/api/feedback", {"userId": reader, "topicId": "taken back", "kind": "not_interested"})
+    without_redis(service)
+    queued = {"ok": True, "queued": True}
+    for reply in (look_at(public, reader, "t1"), look_at(public, reader, "t2"), look_at(public, reader, "t1"),
+                  look_at(public, reader, "r1", kind="reply"), public.delete("/api/history", query={"userId": reader, "kind": "reply"}),
+                  public.post("/api/feedback", {"userId": reader, "topicId": "no", "kind": "not_interested", "reason": "why"}),
+                  public.delete("/api/feedback", query={"userId": reader, "topicId": "taken back"})):
+        assert (reply.status, reply.json()) == (202, queued), reply
+    event = {"userId": reader, "topicId": "t", "kind": "like", "at": 1700000000}
+    reply = internal.post("/api/interactions", event)
+    assert (reply.status, reply.json()) == (202, {"accepted": 1, "rejected": [], "queued": True})
+    lines = "\n".join(json.dumps(event | {"topicId": f"t{turn}", "eventId": f"e{turn}"}) for turn in range(1200)) + "\n{"
+    reply = internal.post("/api/interactions", lines, **LINES)
+    assert (reply.status, reply.json()) == (202, {"accepted": 1200, "rejected": [{"line": 1201, "code": "bad_json"}], "queued": True})
+    reply = public.get("/api/history", query={"userId": reader})
+    assert (reply.status, reply.json(), reply.headers["Freshet-Degraded"]) == (200, {"items": [], "degraded": True}, "true")
+    assert internal.post("/api/history/merge", {"from": reader, "to": "other"}).status == 503
+    back_again(service)
+    assert history(public, reader) == ["t1", "t2", "before"]
+    assert history(public, reader, kind="reply") == []
+    assert len(done(service, reader)) == 500 and set(done(service, reader).values()) == {1700000000}
+    assert dismissed(service, reader) == {"no"}
+    assert service.redis("HGET", f"user:not_interested:why:{reader}", "no") == "why"
+    entries = [dict(zip(entry[1][::2], entry[1][1::2])) for entry in service.redis("XRANGE", "recorder:stream", "-", "+")]
+    assert service.status()["background dropped"] == 0
+    assert len({each["item"] for each in entries if each["op"] == "interaction"}) == 1201
+    assert [each["op"] for each in entries].count("interaction") == 1201
+    assert [(each["op"], each["item"]) for each in entries if each["op"] != "interaction"] == [
+        ("dismiss", "taken back"), ("dismiss", "no"), ("undismiss", "taken back")]
+    service.check()
+
+
+def test_a_full_spool_refuses_interactions_line_by_line_and_then_with_503(instance, name):
+    service, reader = instance("--no-limits", spool__max_bytes=65536, pm__max_children=1), name("r")
+    without_redis(service)
+    lines = "\n".join(json.dumps({"userId": reader, "topicId": f"t{turn}", "kind": "like"}) for turn in range(2000))
+    reply = service.internal().post("/api/interactions", lines, **LINES)
+    said = reply.json()
+    assert reply.status == 202 and 0 < said["accepted"] < 2000 and said["queued"], reply
+    assert len(said["rejected"]) == 2000 - said["accepted"] and {each["code"] for each in said["rejected"]} == {"spool_full"}
+    reply = service.internal().post("/api/interactions", lines, **LINES)
+    assert_problem(reply, 503, "spool_full")
+    assert int(reply.headers["Retry-After"]) >= 1
+    reply = look_at(service.public(), reader, "t")
+    assert reply.status == 503 and int(reply.headers["Retry-After"]) >= 1
+    back_again(service)
+    assert len(done(service, reader)) == min(500, said["accepted"])
