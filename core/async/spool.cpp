@@ -36,6 +36,16 @@ std::uint64_t checksum(std::string_view payload, std::uint32_t kind) {
   return XXH3_64bits_withSeed(payload.data(), payload.size(), kind);
 }
 
+// Whether `name` stands in `text` and is no part of a longer name: keys and arguments end at one of these.
+bool names(std::string_view text, std::string_view name) {
+  constexpr std::string_view kEnds = ":{}\r\n";
+  for (std::size_t at = text.find(name, 1); at < text.size() - name.size(); at = text.find(name, at + 1)) {
+    if (kEnds.find(text[at - 1]) != kEnds.npos && kEnds.find(text[at + name.size()]) != kEnds.npos)
+      return true;
+  }
+  return false;
+}
+
 tl::unexpected<Error> io_error(const std::filesystem::path& path, const char* what) {
   return fail(ErrorCode::kUnavailable, "spool_io", {},
               path.string() + ": " + what + ": " + std::strerror(errno));
@@ -79,11 +89,38 @@ Result<std::unique_ptr<Spool>> Spool::open(const std::filesystem::path& path, st
   std::unique_ptr<Spool> spool(new Spool(path, fd, mapped, memory));
   Header& header = spool->header();
   if (fresh) header = Header{kMagic, kHeaderBytes, kHeaderBytes, 0};
-  if (header.magic != kMagic || header.begin < kHeaderBytes || header.begin > header.end ||
-      header.end > spool->allocated_) {
+  if (header.magic != kMagic || header.begin < kHeaderBytes || header.end < kHeaderBytes ||
+      std::max(header.begin, header.end) > spool->allocated_) {
     return fail(ErrorCode::kInvalid, "spool_format", {}, path.string());
   }
+  // What a process left that was killed while it popped or appended.
+  if (header.begin >= header.end)
+    spool->start_over();
+  else
+    spool->forget_around();
   return spool;
+}
+
+// The whole file is looked at, whatever the header says: its owner may be about to change it.
+Result<bool> Spool::mentions(const std::filesystem::path& path, std::string_view name) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) {
+    if (errno == ENOENT) return false;
+    return io_error(path, "open");
+  }
+  // Pieces overlap by the name and what stands on either side of it.
+  const std::uint64_t overlap = name.size() + 2;
+  std::string piece(kGrowth, '\0');
+  bool found = false;
+  ssize_t got = 1;
+  for (std::uint64_t from = kHeaderBytes; !found && got > 0; from += kGrowth - overlap) {
+    got = pread(fd, piece.data(), piece.size(), static_cast<off_t>(from));
+    if (got > static_cast<ssize_t>(overlap))
+      found = names(std::string_view(piece).substr(0, static_cast<std::size_t>(got)), name);
+  }
+  ::close(fd);
+  if (got < 0) return io_error(path, "read");
+  return found;
 }
 
 Spool::Spool(std::filesystem::path path, int fd, std::size_t max_bytes, void* memory)
@@ -143,20 +180,47 @@ std::optional<Spool::Record> Spool::at(std::uint64_t position) {
   if (end - position < sizeof record || next > end || checksum(payload, record.kind) != record.checksum) {
     damaged_ = true;
     header().end = position;
+    forget(position, end);  // else when it is opened next
     return std::nullopt;
   }
   return Record{static_cast<Kind>(record.kind), payload, next};
 }
 
+// What is popped leaves the file: it may name readers. A process killed after `begin` moved leaves that to
+// whoever opens the file next.
 void Spool::pop_to(std::uint64_t position) {
   Header& h = header();
+  const std::uint64_t from = h.begin;
   h.begin = std::min(position, h.end);
-  if (h.begin == h.end) {
-    // A process killed between the two leaves begin < end over records that were done already: they are sent
-    // once more, which the event ids make harmless.
-    h.begin = kHeaderBytes;
-    h.end = kHeaderBytes;
-  }
+  if (h.begin == h.end)
+    start_over();
+  else
+    forget(from, h.begin);
+}
+
+// At every moment `begin` is `end` or lies behind it, which both mean empty.
+void Spool::start_over() {
+  Header& h = header();
+  __atomic_store_n(&h.end, kHeaderBytes, __ATOMIC_RELEASE);
+  __atomic_store_n(&h.begin, kHeaderBytes, __ATOMIC_RELEASE);
+  if (!cut(kHeaderBytes)) forget(kHeaderBytes, allocated_);
+}
+
+// REQUIRES: the bytes are allocated, so writing them needs no space.
+void Spool::forget(std::uint64_t from, std::uint64_t to) {
+  if (to > from) std::memset(static_cast<char*>(memory_) + from, 0, to - from);
+}
+
+void Spool::forget_around() {
+  forget(kHeaderBytes, header().begin);
+  if (!cut(header().end)) forget(header().end, allocated_);
+}
+
+bool Spool::cut(std::uint64_t end) {
+  if (allocated_ <= end) return true;
+  if (ftruncate(fd_, static_cast<off_t>(end)) != 0) return false;
+  allocated_ = end;
+  return true;
 }
 
 void Spool::unlink() { std::filesystem::remove(path_); }

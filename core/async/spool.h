@@ -3,8 +3,9 @@
 //
 // The file is mapped into memory, so an append costs a copy and survives kill -9 of the process (not a power
 // cut: the kernel writes it out in its own time). Space is allocated before it is written, so a full disk is
-// an error here and never a SIGBUS. One process owns a file at a time (flock); the file of a dead process can
-// be opened by any other. Not thread-safe.
+// an error here and never a SIGBUS. Records that are popped leave the file at once, since they may name
+// readers; what a killed process could not remove goes when the file is opened next. One process owns a file
+// at a time (flock); the file of a dead process can be opened by any other. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +31,10 @@ class Spool {
   // Opens or creates the file and takes its lock. Errors: kConflict "spool_locked" (another process has it),
   // kUnavailable "spool_io", kInvalid "spool_format" (not one of ours; left untouched).
   static Result<std::unique_ptr<Spool>> open(const std::filesystem::path& path, std::size_t max_bytes);
+  // Whether the file, which may be another process', holds `name` as a whole argument of a command or part of
+  // a key (what else is between colons, braces and line ends). Also in what was popped and not yet removed.
+  // False when there is no such file. Errors: kUnavailable "spool_io". O(bytes).
+  static Result<bool> mentions(const std::filesystem::path& path, std::string_view name);
   ~Spool();
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
@@ -57,6 +62,10 @@ class Spool {
   Spool(std::filesystem::path path, int fd, std::size_t max_bytes, void* memory);
   Header& header() const;
   bool reserve(std::uint64_t end);
+  void start_over();
+  void forget_around();                               // what is neither header nor a record
+  void forget(std::uint64_t from, std::uint64_t to);  // overwrites; O(bytes)
+  bool cut(std::uint64_t end);                        // shortens the file
 
   std::filesystem::path path_;
   int fd_;

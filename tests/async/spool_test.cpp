@@ -136,3 +136,96 @@ TEST_CASE("Any appends and pops behave as a queue", "[spool]") {
     }
   }));
 }
+
+namespace {
+
+// Whether any byte sequence `text` is left in the file.
+bool file_holds(const std::filesystem::path& path, const std::string& text) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string all{std::istreambuf_iterator<char>(file), {}};
+  return all.find(text) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("What is popped is no longer in the file, while others still wait and when none does", "[spool]") {
+  TemporaryDirectory directory;
+  const auto path = directory.path() / "a.spool";
+  auto spool = Spool::open(path, 1 << 20);
+  REQUIRE(spool);
+  for (int i = 0; i < 100; ++i)
+    REQUIRE((*spool)->append(Spool::Kind::kCommand, "reader-" + std::to_string(i) + "!"));
+  for (int i = 0; i < 100; ++i) {
+    const std::string name = "reader-" + std::to_string(i) + "!";
+    REQUIRE(file_holds(path, name));
+    (*spool)->pop_to((*spool)->at((*spool)->begin())->next);
+    REQUIRE(!file_holds(path, name));
+    REQUIRE(file_holds(path, "reader-99!") == (i < 99));
+  }
+  CHECK(std::filesystem::file_size(path) == 4096);
+  REQUIRE((*spool)->append(Spool::Kind::kCommand, "again"));
+  CHECK(contents(**spool) == std::vector<std::string>{"again"});
+}
+
+TEST_CASE("What a process left that was killed while it popped or appended goes when the file is opened",
+          "[spool]") {
+  TemporaryDirectory directory;
+  const auto path = directory.path() / "a.spool";
+  std::uint64_t second = 0, end = 0;
+  {
+    auto spool = Spool::open(path, 1 << 20);
+    for (const char* each : {"popped", "waits", "torn"}) (*spool)->append(Spool::Kind::kCommand, each);
+    second = (*spool)->at((*spool)->begin())->next;
+    end = (*spool)->at(second)->next;
+  }
+  const auto header = [&](int field, std::uint64_t value) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(8 * field);
+    file.write(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  SECTION("begin had moved, the bytes before it were still there; the end had not moved yet") {
+    header(1, second);
+    header(2, end);
+    auto spool = Spool::open(path, 1 << 20);
+    REQUIRE(spool);
+    CHECK(contents(**spool) == std::vector<std::string>{"waits"});
+    CHECK(!(*spool)->damaged());
+    CHECK(!file_holds(path, "popped"));
+    CHECK(!file_holds(path, "torn"));
+  }
+  SECTION("the last was popped and the end stood at the beginning already") {
+    header(1, end);
+    header(2, 4096);
+    auto spool = Spool::open(path, 1 << 20);
+    REQUIRE(spool);
+    CHECK((*spool)->empty());
+    for (const char* each : {"popped", "waits", "torn"}) CHECK(!file_holds(path, each));
+    REQUIRE((*spool)->append(Spool::Kind::kCommand, "new"));
+    CHECK(contents(**spool) == std::vector<std::string>{"new"});
+  }
+}
+
+TEST_CASE("A spool tells whether it mentions a name, also of another process and across its pieces",
+          "[spool]") {
+  TemporaryDirectory directory;
+  const auto path = directory.path() / "a.spool";
+  CHECK(!*Spool::mentions(path, "anna"));
+  auto spool = Spool::open(path, 8 << 20);
+  REQUIRE(spool);
+  const auto add = [&](const std::string& payload) {
+    REQUIRE((*spool)->append(Spool::Kind::kCommand, payload));
+  };
+  add("$27\r\nuser:interactions:annabel\r\n$5\r\nhanna\r\n");
+  CHECK(!*Spool::mentions(path, "anna"));
+  CHECK(*Spool::mentions(path, "annabel"));
+  CHECK(*Spool::mentions(path, "hanna"));
+  const std::string name(128, 'n');
+  add(std::string((1 << 20) - 4096 - static_cast<std::size_t>(GENERATE(0, 60, 128, 190, 200, 300)), 'x') +
+      "\r\n" + name + "\r\n");
+  CHECK(*Spool::mentions(path, name));
+  CHECK(!*Spool::mentions(path, name.substr(1)));
+  add("$10\r\n{anna}:tail\r\n");
+  CHECK(*Spool::mentions(path, "anna"));
+  while (const auto record = (*spool)->at((*spool)->begin())) (*spool)->pop_to(record->next);
+  CHECK(!*Spool::mentions(path, "anna"));
+}
