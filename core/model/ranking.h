@@ -1,60 +1,23 @@
 // From a reader's profile to ranked items: candidates = trend ∪ item–item ∪ newest, score = trend ·
-// (1 + w · affinity), or the learned re-ranker. Pure: the service, `freshetctl explain` and the evaluation
-// all call this. Exclusions, caps and reasons are the use-case's (core/feed/recommendations.h).
+// (1 + w · affinity), or the learned re-ranker's odds; some places of the list are for discoveries. Pure: the
+// service, `freshetctl explain` and the evaluation all call this. Exclusions, caps and reasons are the
+// use-case's (core/feed/recommendations.h).
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "core/base/settings.h"
 #include "core/base/time.h"
 #include "core/model/affinity.h"
+#include "core/model/catalogue.h"
 #include "core/model/model.h"
 #include "core/rank/interaction.h"
+#include "core/rank/rerank.h"
 
 namespace freshet::model {
-
-// What is known by the second of an item that is trending or new; of one that is in the model, too.
-struct LiveItem {
-  std::string id;
-  std::string title, author;
-  std::vector<std::string> tags;
-  UnixSeconds published;
-  double points = 0;              // undecayed, as mode=current of the hot views counts them (seed 003)
-  std::vector<TermWeight> terms;  // content vector by the model's vocabulary; only when not in the model
-};
-
-// What can be ranked now: the items of the model, then the live ones that it does not have. Immutable; shared
-// by all requests until the next snapshot. `model` may be null: only live items then.
-class Catalogue {
- public:
-  Catalogue(std::shared_ptr<const Model> model, std::vector<LiveItem> live);
-
-  std::uint32_t size() const;
-  std::uint32_t model_items() const;  // indexes below are the model's own
-  std::optional<std::uint32_t> find(std::string_view id) const;
-  std::string_view id(std::uint32_t item) const;
-  std::string_view title(std::uint32_t item) const;  // the live one's when there is one
-  std::string_view author(std::uint32_t item) const;
-  std::vector<std::string_view> tags(std::uint32_t item) const;
-  UnixSeconds published(std::uint32_t item) const;
-  double points(std::uint32_t item) const;      // live, else the model's count
-  std::span<const std::uint32_t> live() const;  // indexes of the live items
-  const Model* model() const;
-  std::span<const TermWeight> terms(std::uint32_t item) const;
-
- private:
-  std::shared_ptr<const Model> model_;
-  std::vector<LiveItem> live_;
-  std::vector<std::uint32_t> live_index_;
-  std::unordered_map<std::string_view, std::uint32_t> by_id_;  // of live_, views into it
-  std::unordered_map<std::uint32_t, std::uint32_t> live_of_;   // index → position in live_
-};
 
 struct ProfileEvent {
   std::uint32_t item = 0;  // index in the catalogue
@@ -64,15 +27,17 @@ struct ProfileEvent {
 
 enum class Source : std::uint8_t { kTrend, kAffinity, kNewest };
 
-// A candidate and every term of its score, for explain.
+// A candidate and every term of its score, for explain. All numbers are finite and ≥ 0.
 struct Ranked {
   std::uint32_t item = 0;
   double score = 0;
-  double trend = 0;     // (1 + points) / (hours + base)^gamma
-  double affinity = 0;  // scaled as the score uses it
-  double cf = 0, content = 0;
+  double trend = 0;            // (1 + points) / (hours + base)^gamma
+  double affinity = 0;         // as the score uses it: 1 is the greatest of a candidate outside the profile
+  double cf = 0, content = 0;  // what co-interaction (borrowed, too) and content add to it
   double points = 0, age_hours = 0;
   Source source = Source::kTrend;  // the first that named it
+  bool in_profile = false;         // the reader did something with it
+  bool discovery = false;          // raised to a place for discoveries; shares its score with the next one
 };
 
 struct RankingSettings {
@@ -82,6 +47,12 @@ struct RankingSettings {
   std::size_t profile = 200;
   seconds profile_half_life{30 * 86400};
   std::size_t affinity_candidates = 300;  // best by affinity that become candidates
+  // Places for discoveries: of the candidates outside the profile, each `discover_every`-th place goes to one
+  // of the `discover_among` of greatest affinity that would come a page or more later, another one each day
+  // (UTC). What trends is what everybody gets: without such places few other items ever reach anybody (Q8).
+  // 0: none.
+  std::size_t discover_every = 6;
+  std::size_t discover_among = 10;
   InteractionSettings weights;
   static RankingSettings of(const Settings& settings);
 };
@@ -89,19 +60,43 @@ struct RankingSettings {
 class Ranking {  // scratch memory, reused; one thread
  public:
   explicit Ranking(RankingSettings settings) : settings_(std::move(settings)) {}
-  // All candidates, best first (ties: newer, then by id). `profile` newest first; what is beyond
-  // settings.profile is left out. An empty profile: the trend. `all`: every item of the catalogue is a
-  // candidate (evaluation).
+  // All candidates, best first (ties: newer, then by id; a discovery before what it displaced). `profile`
+  // newest first; what is beyond settings.profile is left out. An empty profile: the trend, without
+  // discoveries. `all`: every item of the catalogue is a candidate (evaluation; when nothing is live, too).
+  // Valid until the next call. O(profile × neighbours + items + candidates · log candidates).
+  //
+  // The re-ranker's scores are odds against the best candidate's, in (0, 1]: factors on them mean what they
+  // mean on the trend's.
   const std::vector<Ranked>& rank(const Catalogue& catalogue, std::span<const ProfileEvent> profile,
                                   UnixSeconds now, bool all = false);
-  // After rank(): the profile as it was used (the index in the profile of each entry is kept in order).
   const RankingSettings& settings() const { return settings_; }
 
  private:
+  void weigh_profile(const Catalogue& catalogue, std::span<const ProfileEvent> profile, UnixSeconds now);
+  void forget_profile(std::span<const ProfileEvent> profile);
+  void name_candidates(const Catalogue& catalogue, bool all);
+  void fill_terms(const Catalogue& catalogue, UnixSeconds now);
+  void score(const Catalogue& catalogue, std::span<const ProfileEvent> profile, UnixSeconds now);
+  void find_discoveries();
+  std::optional<std::uint32_t> discovery_for(std::uint32_t open, std::size_t day) const;
+  void discover(UnixSeconds now);
+  double content_of_new(const Catalogue& catalogue, std::uint32_t item) const;
+
+  struct Place {
+    std::uint32_t position = 0;  // in ranked_
+    std::uint32_t open = 0;      // among those outside the profile
+  };
+
   RankingSettings settings_;
   Affinity affinity_;
   std::vector<Ranked> ranked_;
-  std::vector<ProfileItem> items_;
+  std::vector<ProfileItem> items_;    // of the profile, those in the model
+  std::vector<float> weight_;         // by catalogue index; 0 outside the profile
+  std::vector<float> interests_;      // by term: Σ weight · term weight over the profile
+  std::vector<std::uint32_t> terms_;  // where interests_ is not 0
+  std::vector<std::uint8_t> named_;   // by catalogue index: already a candidate
+  std::vector<rank::Features> features_;
+  std::vector<Place> discoveries_;
 };
 
 }  // namespace freshet::model

@@ -1,0 +1,29 @@
+// The part of the model that comes from who touched what: EASE or RP3beta, and their parameters, as
+// validation says.
+#pragma once
+
+#include <string>
+
+#include "core/base/settings.h"
+#include "core/model/columns.h"
+#include "core/model/ease.h"
+#include "core/model/rp3beta.h"
+#include "core/model/train.h"
+#include "core/model/validation.h"
+
+namespace freshet::model {
+
+struct Collaborative {
+  bool ease = false;
+  EaseSettings ease_settings;
+  Rp3Settings rp3_settings;
+  std::string report;  // what each reached on validation
+};
+
+// Tries what settings.algorithm allows. With too few readers to judge by: the defaults.
+Collaborative choose(const Validation& validation, const TrainSettings& settings, const Progress& progress);
+
+// The columns of the chosen one: settings.neighbours times the touched items in all.
+Columns fit(const Interactions& interactions, const Collaborative& chosen, const TrainSettings& settings);
+
+}  // namespace freshet::model

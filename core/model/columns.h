@@ -1,0 +1,53 @@
+// Item–item relations while they are made: column j is who speaks for item j, and how much. Pruned here, and
+// turned into the model's rows at the end.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "core/model/train.h"
+
+namespace freshet::model {
+
+using Column = std::vector<Neighbour>;
+using Columns = std::vector<Column>;
+
+// Adds up one column at a time; reused for the next. One thread.
+class ColumnSum {
+ public:
+  explicit ColumnSum(std::size_t items) : sums_(items, 0), added_(items, 0) {}
+  void add(std::uint32_t item, float weight) {
+    if (added_[item] == 0) {
+      added_[item] = 1;
+      touched_.push_back(item);
+    }
+    sums_[item] += weight;
+  }
+  // What was added, ascending by item and without zeros; nothing is left behind.
+  Column take();
+
+ private:
+  std::vector<float> sums_;
+  std::vector<std::uint8_t> added_;
+  std::vector<std::uint32_t> touched_;
+};
+
+// Calls make(item, sum) for every item, on the training's threads; each has a sum of its own.
+Columns each_column(std::size_t items, const std::function<Column(std::uint32_t, ColumnSum&)>& make);
+
+// Keeps the `most` of greatest magnitude; of equals the lower index. Stays ascending by item.
+void keep_most(Column& column, std::size_t most);
+
+// The same over all columns together: `most` relations in all. Popular items then have more than others,
+// which ranks better than the same number for each (DECISIONS.md).
+void keep_most(Columns& columns, std::size_t most);
+
+// Multiplies each column by its factor.
+void scale(Columns& columns, std::span<const float> factors);
+
+// By who gives; heaviest first, ties by item.
+Trained::Rows rows_of(const Columns& columns);
+
+}  // namespace freshet::model

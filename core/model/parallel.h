@@ -1,0 +1,17 @@
+// Work on rows, by a few threads. What is computed for a row must not depend on who computes it: then the
+// result does not depend on the number of threads.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+namespace freshet::model {
+
+inline constexpr unsigned kTrainingThreads = 2;
+
+// Calls each(begin, end) for consecutive pieces of [0, count) of at most `piece` rows, from
+// kTrainingThreads threads or fewer. Returns when all are done.
+void in_pieces(std::size_t count, std::size_t piece,
+               const std::function<void(std::size_t, std::size_t)>& each);
+
+}  // namespace freshet::model

@@ -1,0 +1,45 @@
+// A square matrix of floats, in rows that vector registers can take.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+namespace freshet::model {
+
+// Zeros at first; at a multiple of 64 bytes.
+class AlignedFloats {
+ public:
+  explicit AlignedFloats(std::size_t count);
+  float* data() { return cells_.get(); }
+  const float* data() const { return cells_.get(); }
+  std::size_t size() const { return count_; }
+
+ private:
+  struct Free {
+    void operator()(float* cells) const;
+  };
+  std::size_t count_;
+  std::unique_ptr<float[], Free> cells_;
+};
+
+// Rows and columns from `items` to `side` are padding. 4 · side² bytes.
+class Square {
+ public:
+  explicit Square(std::size_t items);
+  std::size_t items() const { return items_; }
+  std::size_t side() const { return side_; }  // the next multiple of kPanel
+  float* row(std::size_t i) { return cells_.data() + i * side_; }
+  const float* row(std::size_t i) const { return cells_.data() + i * side_; }
+  Square copy() const;
+
+ private:
+  std::size_t items_, side_;
+  AlignedFloats cells_;
+};
+
+// A becomes −A⁻¹, its padding the negative identity. REQUIRES: symmetric, positive definite; only the lower
+// triangle is read. side³/2 multiplications and additions, shared by the training's threads; the same bytes
+// whatever their number and the instruction set.
+void invert_negated(Square& a);
+
+}  // namespace freshet::model
