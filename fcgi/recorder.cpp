@@ -9,6 +9,7 @@
 #include "core/base/log.h"
 #include "core/recorder/recorder.h"
 #include "fcgi/process/child.h"
+#include "fcgi/reader_hashes.h"
 
 namespace freshet {
 namespace {
@@ -56,10 +57,15 @@ int run_recorder(const Settings& settings, const Prepared& prepared, RecorderRep
     log::error("bad_redis_url", {{"error", endpoint.error().detail}});
     return kExitConfig;
   }
+  auto identity = http::Identity::create(http::identity_mode(settings.identity.mode), prepared.salt);
+  if (!identity) {
+    log::error("bad_identity", {{"error", identity.error().detail}});
+    return kExitConfig;
+  }
   report.state.store(RecorderState::kStarting);
   report.reason.store(RecorderReason::kNone);
   const SignalThread signals;
-  recorder::Recorder recorder(settings, *endpoint, report);
+  recorder::Recorder recorder(settings, *endpoint, report, reader_hashes(*identity));
   return recorder.run(signals.stop());
 }
 

@@ -1,12 +1,14 @@
 #include "core/recorder/batch.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_set>
 
 #include "core/base/log.h"
 #include "core/base/time.h"
 #include "core/base/utf8.h"
 #include "core/store/fields.h"
+#include "core/store/reader_entries.h"
 
 namespace freshet::recorder {
 namespace {
@@ -40,12 +42,9 @@ Result<void> check_values(const store::ItemValues& values) {
   return {};
 }
 
-}  // namespace
-
-Result<Change> parse_change(const redis::Reply& fields) {
+Result<Entry> parse_item_entry(const redis::Reply& fields, std::string_view op) {
   const auto id = ItemId::parse(value_of(fields, "id"), "id");
   if (!id) return tl::unexpected(id.error());
-  const std::string_view op = value_of(fields, "op");
   Change change;
   change.item.id = *id;
   if (op == store::kOpDelete) return change;
@@ -53,7 +52,6 @@ Result<Change> parse_change(const redis::Reply& fields) {
     change.kind = Change::Kind::kLook;
     return change;
   }
-  if (op != store::kOpPut) return fail(ErrorCode::kInvalid, "unknown_op", "op", std::string(op));
   store::ItemValues values;
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = value_of(fields, store::kItemFields[i]);
   if (auto ok = check_values(values); !ok) return tl::unexpected(ok.error());
@@ -64,32 +62,103 @@ Result<Change> parse_change(const redis::Reply& fields) {
   return change;
 }
 
+Result<UnixSeconds> time_of(const redis::Reply& fields) {
+  const std::string_view text = value_of(fields, "at");
+  if (!is_time(text)) return fail(ErrorCode::kInvalid, "bad_time", "at");
+  return UnixSeconds{seconds{store::parse_or_zero<std::int64_t>(text)}};
+}
+
+Result<Entry> parse_interaction(const redis::Reply& fields, const ReaderId& reader, const ItemId& item) {
+  const std::string_view letter = value_of(fields, "kind");
+  const auto kind = letter.size() == 1 ? rank::interaction_of_letter(letter[0]) : std::nullopt;
+  if (!kind) return fail(ErrorCode::kInvalid, "bad_kind", "kind");
+  const auto at = time_of(fields);
+  if (!at) return tl::unexpected(at.error());
+  return ReaderChange(feed::ReaderEvent{reader, item, *kind, *at, {}});
+}
+
+Result<Entry> parse_dismissal(const redis::Reply& fields, const ReaderId& reader, const ItemId& item) {
+  const auto at = time_of(fields);
+  if (!at) return tl::unexpected(at.error());
+  const std::string_view reason = value_of(fields, "reason");
+  if (!utf8::valid(reason)) return fail(ErrorCode::kInvalid, "bad_utf8", "reason");
+  return ReaderChange(Dismissed{{reader, item, std::string(reason), {}}, *at});
+}
+
+// The log shall not name readers: an error says which field was wrong and not what stood in it.
+Result<Entry> parse_reader_entry(const redis::Reply& fields, std::string_view op) {
+  const auto reader = ReaderId::parse(value_of(fields, "reader"), "reader");
+  if (!reader) return fail(ErrorCode::kInvalid, "bad_id", "reader");
+  if (op == store::kOpErase) {
+    const auto job = EventId::parse(value_of(fields, "job"), "job");
+    if (!job) return fail(ErrorCode::kInvalid, "bad_id", "job");
+    return Erasure{{}, *reader, job->str()};
+  }
+  const auto item = ItemId::parse(value_of(fields, "item"), "item");
+  if (!item) return fail(ErrorCode::kInvalid, "bad_id", "item");
+  if (op == store::kOpInteraction) return parse_interaction(fields, *reader, *item);
+  if (op == store::kOpDismiss) return parse_dismissal(fields, *reader, *item);
+  return ReaderChange(Undismissed{*reader, *item});
+}
+
+using Parse = Result<Entry> (*)(const redis::Reply& fields, std::string_view op);
+struct OpRow {
+  std::string_view op;
+  Parse parse;
+};
+constexpr std::array kOps{
+    OpRow{store::kOpPut, parse_item_entry},       OpRow{store::kOpDelete, parse_item_entry},
+    OpRow{store::kOpChanged, parse_item_entry},   OpRow{store::kOpInteraction, parse_reader_entry},
+    OpRow{store::kOpDismiss, parse_reader_entry}, OpRow{store::kOpUndismiss, parse_reader_entry},
+    OpRow{store::kOpErase, parse_reader_entry},
+};
+
+// The last of each item stays.
+void keep_last(std::vector<Change>& changes) {
+  std::unordered_set<std::string> later;
+  std::vector<Change> last;
+  for (auto change = changes.rbegin(); change != changes.rend(); ++change) {
+    if (later.insert(change->item.id.str()).second) last.push_back(std::move(*change));
+  }
+  std::reverse(last.begin(), last.end());
+  changes = std::move(last);
+}
+
+}  // namespace
+
+Result<Entry> parse_entry(const redis::Reply& fields) {
+  const std::string_view op = value_of(fields, "op");
+  for (const OpRow& row : kOps) {
+    if (row.op == op) return row.parse(fields, op);
+  }
+  return fail(ErrorCode::kInvalid, "unknown_op", "op");
+}
+
 Batch read_batch(const redis::Reply& entries) {
   Batch batch;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const redis::Reply entry = entries[i];
     std::string entry_id(text_at(entry, 0));
     if (entry[1].is_array()) {
-      auto change = parse_change(entry[1]);
-      if (change) {
-        batch.changes.push_back(std::move(*change));
-      } else {
+      auto parsed = parse_entry(entry[1]);
+      if (!parsed) {
         ++batch.malformed;
         log::warning("entry_malformed", {{"entry", entry_id},
-                                         {"why", std::string(change.error().reason)},
-                                         {"field", change.error().member}});
+                                         {"why", std::string(parsed.error().reason)},
+                                         {"field", parsed.error().member}});
+      } else if (auto* const erasure = std::get_if<Erasure>(&*parsed)) {
+        erasure->entry = std::move(entry_id);
+        batch.erasures.push_back(std::move(*erasure));
+        continue;
+      } else if (auto* const change = std::get_if<Change>(&*parsed)) {
+        batch.changes.push_back(std::move(*change));
+      } else {
+        batch.readers.push_back(std::get<ReaderChange>(std::move(*parsed)));
       }
     }
     batch.entries.push_back(std::move(entry_id));
   }
-  // The last of each item stays.
-  std::unordered_set<std::string> later;
-  std::vector<Change> last;
-  for (auto change = batch.changes.rbegin(); change != batch.changes.rend(); ++change) {
-    if (later.insert(change->item.id.str()).second) last.push_back(std::move(*change));
-  }
-  std::reverse(last.begin(), last.end());
-  batch.changes = std::move(last);
+  keep_last(batch.changes);
   return batch;
 }
 

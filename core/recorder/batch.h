@@ -1,11 +1,13 @@
-// What a run of stream entries asks for: the last word on each item. Pure.
+// What a run of stream entries asks for: the last word on each item, and every word of readers. Pure.
 #pragma once
 
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "core/async/reply.h"
 #include "core/base/result.h"
+#include "core/feed/ports_readers.h"
 #include "core/store/item_fields.h"
 
 namespace freshet::recorder {
@@ -16,15 +18,37 @@ struct Change {
   feed::Item item;  // kPut; else only its id
 };
 
+// --- What readers did (core/store/reader_entries.h)
+struct Dismissed {
+  feed::Dismissal dismissal;
+  UnixSeconds at;
+};
+struct Undismissed {
+  ReaderId reader;
+  ItemId item;
+};
+using ReaderChange = std::variant<feed::ReaderEvent, Dismissed, Undismissed>;
+
+// Everything about the reader is to be forgotten, after what stands before it in the stream.
+struct Erasure {
+  std::string entry;  // id, to be acknowledged when the job is done
+  ReaderId reader;
+  std::string job;
+};
+
 struct Batch {
-  std::vector<std::string> entries;  // ids, ascending: to be acknowledged when all is done
-  std::vector<Change> changes;       // at most one an item
-  std::size_t malformed = 0;         // entries that say nothing that can be done
+  std::vector<std::string> entries;   // ids, ascending: to be acknowledged when all is done
+  std::vector<Change> changes;        // at most one an item
+  std::vector<ReaderChange> readers;  // in their order
+  std::vector<Erasure> erasures;      // their entries are not among `entries`
+  std::size_t malformed = 0;          // entries that say nothing that can be done
   bool empty() const { return entries.empty(); }
 };
 
-// `fields` as Redis gives them: name, value, name, value. Errors: kInvalid, with the field in `member`.
-Result<Change> parse_change(const redis::Reply& fields);
+// `fields` as Redis gives them: name, value, name, value. Errors: kInvalid, with the field in `member` and
+// nothing of a reader in `detail`.
+using Entry = std::variant<Change, ReaderChange, Erasure>;
+Result<Entry> parse_entry(const redis::Reply& fields);
 
 // `entries` as XREADGROUP gives them: {id, fields} each, ascending. What is malformed is logged and counted;
 // an entry that was removed from the stream while it was pending (nil fields) only wants its acknowledgement.

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <string_view>
 #include <thread>
+#include <utility>
+#include <variant>
 
 #include "core/base/log.h"
 #include "core/base/time.h"
@@ -38,21 +40,35 @@ RecorderReason reason_of(const Error& error) {
   return row->reason;
 }
 
+struct Write {
+  store::ReaderRows& rows;
+  Result<void> operator()(const feed::ReaderEvent& event) const { return rows.put_interaction(event); }
+  Result<void> operator()(const Dismissed& each) const { return rows.put_dismissal(each.dismissal, each.at); }
+  Result<void> operator()(const Undismissed& each) const {
+    return rows.remove_dismissal(each.reader, each.item);
+  }
+};
+
 std::int64_t unix_now() { return wall_now().time_since_epoch().count(); }
 
 }  // namespace
 
 struct Recorder::State {
-  State(const Settings& s, redis::Endpoint endpoint, RecorderReport& r)
-      : settings(s), report(r), stream(settings, std::move(endpoint)) {}
+  State(const Settings& s, const redis::Endpoint& endpoint, RecorderReport& r, store::ReaderHashes hashes,
+        milliseconds settle)
+      : settings(s),
+        report(r),
+        stream(settings, endpoint),
+        eraser(settings, endpoint, std::move(hashes), settle) {}
 
-  Result<void> turn();
+  Result<void> turn(const std::atomic<bool>& stop);
   Result<void> open_files();
   Result<void> open_database();
   Result<void> apply(Batch& batch);
   Result<void> write_database(const Batch& batch);
   Result<void> write_index(const Batch& batch);
-  Result<void> settle(const Batch& batch);
+  Result<void> erase(const std::atomic<bool>& stop);
+  Result<void> settle(const Batch& batch, const redis::Pipeline& then = {});
   Result<void> compare();
   void failed(const Error& error);
   void went_well();
@@ -60,20 +76,22 @@ struct Recorder::State {
   const Settings settings;
   RecorderReport& report;
   Stream stream;
+  Eraser eraser;
   bool joined = false;
   bool compared = false;  // with each other, Redis, database and index, since they were opened
   std::unique_ptr<store::Database> database;
   std::unique_ptr<store::SearchIndex> index;
 };
 
-Recorder::Recorder(const Settings& settings, redis::Endpoint endpoint, RecorderReport& report)
-    : state_(std::make_unique<State>(settings, std::move(endpoint), report)) {}
+Recorder::Recorder(const Settings& settings, redis::Endpoint endpoint, RecorderReport& report,
+                   store::ReaderHashes hashes, milliseconds settle)
+    : state_(std::make_unique<State>(settings, endpoint, report, std::move(hashes), settle)) {}
 Recorder::~Recorder() = default;
 
 int Recorder::run(const std::atomic<bool>& stop) {
   milliseconds wait = kFirstWait;
   while (!stop.load()) {
-    const auto outcome = state_->turn();
+    const auto outcome = state_->turn(stop);
     if (outcome) {
       state_->went_well();
       wait = kFirstWait;
@@ -90,7 +108,7 @@ int Recorder::run(const std::atomic<bool>& stop) {
 // --- One batch
 
 // After a failure everything that is pending comes again before anything new.
-Result<void> Recorder::State::turn() {
+Result<void> Recorder::State::turn(const std::atomic<bool>& stop) {
   if (!joined) {
     if (auto ok = stream.join(); !ok) return ok;
     joined = true;
@@ -99,10 +117,14 @@ Result<void> Recorder::State::turn() {
   if (auto ok = open_files(); !ok) return ok;
   auto batch = stream.done() ? stream.read() : stream.claim();
   if (!batch) return tl::unexpected(batch.error());
+  eraser.add(std::exchange(batch->erasures, {}));
   if (!batch->empty()) {
     if (auto ok = apply(*batch); !ok) return ok;
   }
   if (auto ok = settle(*batch); !ok) return ok;
+  if (eraser.waiting() > 0) {
+    if (auto ok = erase(stop); !ok) return ok;
+  }
   return stream.done() && !compared ? compare() : Result<void>();
 }
 
@@ -153,6 +175,9 @@ Result<void> Recorder::State::write_database(const Batch& batch) {
         each.kind == Change::Kind::kPut ? database->put_item(each.item) : database->remove_item(each.item.id);
     if (!ok) return ok;
   }
+  for (const ReaderChange& each : batch.readers) {
+    if (auto ok = std::visit(Write{database->readers()}, each); !ok) return ok;
+  }
   if (auto ok = database->put_last_entry(batch.entries.back()); !ok) return ok;
   return database->commit();
 }
@@ -165,16 +190,30 @@ Result<void> Recorder::State::write_index(const Batch& batch) {
   return index->commit();
 }
 
+// Jobs that are due. Their entries go last, and the stream up to them with it.
+Result<void> Recorder::State::erase(const std::atomic<bool>& stop) {
+  const auto done = eraser.run(*database, stop);
+  if (!done) return tl::unexpected(done.error());
+  if (done->empty()) return {};
+  if (database->replaced())
+    return fail(ErrorCode::kUnavailable, "database_absent", {}, "deleted or replaced while it was open");
+  Batch batch;
+  for (const Erasure& each : *done) batch.entries.push_back(each.entry);
+  if (auto ok = settle(batch, eraser.result_of(*done)); !ok) return ok;
+  eraser.finished(*done);
+  return {};
+}
+
 // Acknowledges, and says how far behind we are.
-Result<void> Recorder::State::settle(const Batch& batch) {
-  const auto backlog = stream.acknowledge(batch);
+Result<void> Recorder::State::settle(const Batch& batch, const redis::Pipeline& then) {
+  const auto backlog = stream.acknowledge(batch, then);
   if (!backlog) return tl::unexpected(backlog.error());
   report.entries.fetch_add(batch.entries.size());
   report.malformed.fetch_add(batch.malformed);
   report.lag_entries.store(backlog->entries);
   report.lag_age_ms.store(backlog->oldest_ms);
   // Pending although ours are done: another consumer was given them.
-  if (backlog->pending > 0 && stream.done()) stream.restart();
+  if (backlog->pending > eraser.waiting() && stream.done()) stream.restart();
   return {};
 }
 

@@ -1,5 +1,6 @@
-// What keeps items durable: reads the stream that every write of an item leaves (core/store/item_store.h),
-// and writes SQLite and the search index. The only writer of both.
+// What keeps items and what readers did durable: reads the stream that every write of these leaves
+// (core/store/item_store.h, reader_entries.h), and writes SQLite and the search index. The only writer of
+// both. It also forgets readers (eraser.h).
 //
 // A batch is one transaction: SQLite commits, then the index, then the entries are acknowledged and the
 // stream is cut behind the last one acknowledged. Killed anywhere in between, the entries are still pending
@@ -12,14 +13,16 @@
 #include "core/async/redis_url.h"
 #include "core/base/recorder_report.h"
 #include "core/base/settings.h"
+#include "core/recorder/eraser.h"
 
 namespace freshet::recorder {
 
 // Blocking; makes its own connections and opens its own files, in run(): make and run it after the fork.
 class Recorder {
  public:
-  // `report` must outlive this.
-  Recorder(const Settings& settings, redis::Endpoint endpoint, RecorderReport& report);
+  // `report` must outlive this. `settle`: how long an erasure waits for what is under way.
+  Recorder(const Settings& settings, redis::Endpoint endpoint, RecorderReport& report,
+           store::ReaderHashes hashes = {}, milliseconds settle = kSettle);
   ~Recorder();
 
   // Until `stop` is true, within a second of it (plus the commit in hand). Whatever fails — Redis, the disk,

@@ -36,11 +36,12 @@ Stream::Stream(const Settings& settings, redis::Endpoint endpoint)
 Result<Reply> Stream::call(const Pipeline& command) {
   auto replies = redis_.call(command);
   if (!replies) return tl::unexpected(replies.error());
-  Reply reply = std::move(replies->front());
-  if (reply.error().starts_with("NOGROUP"))
-    return fail(ErrorCode::kUnavailable, "redis_no_group", {}, std::string(reply.error()));
-  if (reply.is_error()) return tl::unexpected(redis::classify(reply.error()));
-  return reply;
+  for (const Reply& reply : *replies) {
+    if (reply.error().starts_with("NOGROUP"))
+      return fail(ErrorCode::kUnavailable, "redis_no_group", {}, std::string(reply.error()));
+    if (reply.is_error()) return tl::unexpected(redis::classify(reply.error()));
+  }
+  return std::move(replies->front());
 }
 
 Result<void> Stream::join() {
@@ -74,10 +75,11 @@ Result<Batch> Stream::read() {
   return read_batch((*reply)[0][1]);
 }
 
-Result<Backlog> Stream::acknowledge(const Batch& batch) {
+Result<Backlog> Stream::acknowledge(const Batch& batch, const Pipeline& then) {
   Pipeline command;
   command.script(store::scripts::kStreamAck, 1, 1 + batch.entries.size()).arg(keys_.stream()).arg(kGroup);
   for (const std::string& entry : batch.entries) command.arg(entry);
+  for (std::size_t i = 0; i < then.size(); ++i) command.raw(then.at(i));
   const auto reply = call(command);
   if (!reply) return tl::unexpected(reply.error());
   Backlog out;

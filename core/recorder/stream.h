@@ -37,7 +37,8 @@ class Stream {
   // What no consumer was given yet. Waits for kBlock, and returns as soon as there is one.
   Result<Batch> read();
   // After everything in the batch is done, also with none. Cuts the stream behind the lowest that is pending.
-  Result<Backlog> acknowledge(const Batch& batch);
+  // `then` is sent with it, so that both happen when this process dies meanwhile.
+  Result<Backlog> acknowledge(const Batch& batch, const redis::Pipeline& then = {});
   // Replaces each kLook by what the item's hash says; where it says nothing, leaves the change out. No round
   // trip without them.
   Result<void> look_up(Batch& batch);

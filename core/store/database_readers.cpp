@@ -37,11 +37,11 @@ constexpr std::array<std::string_view, kStatements> kSql{
     "SELECT readers.id, item, kind, at FROM interactions CROSS JOIN readers ON readers.key = reader"
     " ORDER BY reader, at",
     "SELECT readers.id, item, kind, at FROM readers CROSS JOIN interactions ON reader = readers.key"
-    " WHERE readers.id = ?1 ORDER BY at",
+    " WHERE readers.id = ?1 ORDER BY at, item, kind LIMIT ?2 OFFSET ?3",
     "SELECT readers.id, item, at, reason FROM dismissals CROSS JOIN readers ON readers.key = reader"
     " ORDER BY reader",
     "SELECT readers.id, item, at, reason FROM readers CROSS JOIN dismissals ON reader = readers.key"
-    " WHERE readers.id = ?1"};
+    " WHERE readers.id = ?1 ORDER BY at LIMIT ?2"};
 
 // The pages of the old table and index are freed, and by that overwritten. Keys stay. The new index is filled
 // when the table is full, in its own order.
@@ -70,6 +70,30 @@ Result<void> each_row(Query& query, const std::function<Result<void>(const Query
   }
   query.done();
   return outcome;
+}
+
+Result<void> each_event(Query& query, const ReaderRows::EachInteraction& each) {
+  feed::ReaderEvent event;
+  return each_row(query, [&](const Query& row) -> Result<void> {
+    const auto kind = row.text(2).size() == 1 ? rank::interaction_of_letter(row.text(2)[0]) : std::nullopt;
+    if (!kind) return {};  // of a later version
+    if (event.reader.view() != row.text(0)) event.reader = ReaderId::trusted(std::string(row.text(0)));
+    event.item = ItemId::trusted(std::string(row.text(1)));
+    event.kind = *kind;
+    event.at = at_second(row.integer(3));
+    return each(event);
+  });
+}
+
+Result<void> each_dismissed(Query& query, const ReaderRows::EachDismissal& each) {
+  return each_row(query, [&](const Query& row) {
+    feed::DismissedAt out;
+    out.dismissal.reader = ReaderId::trusted(std::string(row.text(0)));
+    out.dismissal.item = ItemId::trusted(std::string(row.text(1)));
+    out.at = at_second(row.integer(2));
+    out.dismissal.reason = std::string(row.text(3));
+    return each(out);
+  });
 }
 
 }  // namespace
@@ -158,31 +182,37 @@ Result<std::int64_t> ReaderRows::erase(const std::vector<ReaderId>& readers) {
 
 // --- Reading
 
-Result<void> ReaderRows::for_each_interaction(const EachInteraction& each, const ReaderId* only) {
-  Query& query = state_->queries[only != nullptr ? kInteractionsOf : kAllInteractions];
-  if (only != nullptr) query.bind(1, only->view());
-  feed::ReaderEvent event;
-  return each_row(query, [&](const Query& row) -> Result<void> {
-    const auto kind = row.text(2).size() == 1 ? rank::interaction_of_letter(row.text(2)[0]) : std::nullopt;
-    if (!kind) return {};  // of a later version
-    if (event.reader.view() != row.text(0)) event.reader = ReaderId::trusted(std::string(row.text(0)));
-    event.item = ItemId::trusted(std::string(row.text(1)));
-    event.kind = *kind;
-    event.at = at_second(row.integer(3));
-    return each(event);
-  });
+Result<void> ReaderRows::for_each_interaction(const EachInteraction& each) {
+  return each_event(state_->queries[kAllInteractions], each);
 }
 
-Result<void> ReaderRows::for_each_dismissal(const EachDismissal& each, const ReaderId* only) {
-  Query& query = state_->queries[only != nullptr ? kDismissalsOf : kAllDismissals];
-  if (only != nullptr) query.bind(1, only->view());
-  return each_row(query, [&](const Query& row) {
-    feed::Dismissal dismissal;
-    dismissal.reader = ReaderId::trusted(std::string(row.text(0)));
-    dismissal.item = ItemId::trusted(std::string(row.text(1)));
-    dismissal.reason = std::string(row.text(3));
-    return each(dismissal, at_second(row.integer(2)));
+Result<void> ReaderRows::for_each_dismissal(const EachDismissal& each) {
+  return each_dismissed(state_->queries[kAllDismissals], each);
+}
+
+Result<std::vector<feed::ReaderEvent>> ReaderRows::interactions_of(const ReaderId& reader, std::int64_t from,
+                                                                   std::int64_t most) {
+  std::vector<feed::ReaderEvent> out;
+  Query& query = state_->queries[kInteractionsOf];
+  query.bind(1, reader.view()).bind(2, most).bind(3, from);
+  auto read = each_event(query, [&](const feed::ReaderEvent& event) {
+    out.push_back(event);
+    return Result<void>();
   });
+  if (!read) return tl::unexpected(read.error());
+  return out;
+}
+
+Result<std::vector<feed::DismissedAt>> ReaderRows::dismissals_of(const ReaderId& reader, std::int64_t most) {
+  std::vector<feed::DismissedAt> out;
+  Query& query = state_->queries[kDismissalsOf];
+  query.bind(1, reader.view()).bind(2, most);
+  auto read = each_dismissed(query, [&](const feed::DismissedAt& each) {
+    out.push_back(each);
+    return Result<void>();
+  });
+  if (!read) return tl::unexpected(read.error());
+  return out;
 }
 
 Result<std::int64_t> ReaderRows::count_interactions() {

@@ -14,7 +14,7 @@
 
 #include "core/base/ids.h"
 #include "core/base/result.h"
-#include "core/feed/ports_readers.h"
+#include "core/feed/ports_users.h"
 
 namespace freshet::store {
 
@@ -39,11 +39,15 @@ class ReaderRows {
   Result<std::int64_t> erase(const std::vector<ReaderId>& readers);
 
   // Reader by reader; of each, interactions come oldest first. As of the call; stops at the first error that
-  // `each` returns, and returns it. Without `only` of all readers.
+  // `each` returns, and returns it.
   using EachInteraction = std::function<Result<void>(const feed::ReaderEvent&)>;
-  Result<void> for_each_interaction(const EachInteraction& each, const ReaderId* only = nullptr);
-  using EachDismissal = std::function<Result<void>(const feed::Dismissal&, UnixSeconds)>;
-  Result<void> for_each_dismissal(const EachDismissal& each, const ReaderId* only = nullptr);
+  Result<void> for_each_interaction(const EachInteraction& each);
+  using EachDismissal = std::function<Result<void>(const feed::DismissedAt&)>;
+  Result<void> for_each_dismissal(const EachDismissal& each);
+  // Of one reader, oldest first: at most `most`, from the number `from` on. O(from + most).
+  Result<std::vector<feed::ReaderEvent>> interactions_of(const ReaderId& reader, std::int64_t from,
+                                                         std::int64_t most);
+  Result<std::vector<feed::DismissedAt>> dismissals_of(const ReaderId& reader, std::int64_t most);
   Result<std::int64_t> count_interactions();  // O(rows)
 
  private:

@@ -118,13 +118,14 @@ void read_pending(const redis::Reply& scored, std::int64_t now_ms, UnixSeconds n
 }  // namespace
 
 RedisFeedStore::RedisFeedStore(redis::Redis& redis, redis::Deferred& deferred, const SeenFilter& filter,
-                               const Settings& settings, Keys keys, Clock clock)
+                               const Settings& settings, Keys keys, Clock clock, SeenEpochs::Name epoch_name)
     : redis_(redis),
       deferred_(deferred),
       filter_(filter),
       feed_(settings.feed),
       interactions_(settings.interactions),
       keys_(std::move(keys)),
+      epochs_(keys_, std::move(epoch_name)),
       clock_(std::move(clock)) {}
 
 // --- reading
@@ -142,7 +143,9 @@ Task<Result<feed::Opening>> RedisFeedStore::open(const feed::PageRequest& reques
   command.arg(peek ? 1 : 0).arg(kMostInteractions);
   command.add("ZREVRANGE", keys_.rank(), 0, kHotHead - 1);
   const UnixSeconds now = clock_();
-  filter_.append_read(command, request.reader, now);
+  const ReaderId known_as = epochs_.known_as(request.reader);
+  epochs_.append_read(command, request.reader);
+  filter_.append_read(command, known_as, now);
   const auto replies = co_await redis_.run(command);
   if (!replies) co_return tl::unexpected(replies.error());
   const redis::Reply& opened = replies->front();
@@ -161,16 +164,37 @@ Task<Result<feed::Opening>> RedisFeedStore::open(const feed::PageRequest& reques
   out.interests = interests_of(opened[5], interactions_);
   out.buffer = ids_of(opened[6]);
   out.hot = ids_of((*replies)[1]);
-  auto view = filter_.view(*replies, 2, request.reader, now);
+  auto view = co_await view_of(*replies, 2, request.reader, known_as, now);
   if (!view) co_return tl::unexpected(view.error());
   out.seen = std::move(*view);
   co_return out;
 }
 
+Task<Result<std::shared_ptr<const feed::SeenView>>> RedisFeedStore::view_of(const redis::Replies& replies,
+                                                                            std::size_t first,
+                                                                            const ReaderId& reader,
+                                                                            const ReaderId& known_as,
+                                                                            UnixSeconds now) {
+  Pipeline again;
+  const std::size_t epochs = epochs_.append_read(again, reader);
+  if (epochs > 0) {
+    if (first >= replies.size()) co_return tl::unexpected(malformed("seen_epoch"));
+    if (auto ok = epochs_.update(replies[first], reader); !ok) co_return tl::unexpected(ok.error());
+  }
+  const ReaderId now_known_as = epochs_.known_as(reader);
+  if (now_known_as == known_as) co_return filter_.view(replies, first + epochs, known_as, now);
+  again.clear();
+  if (filter_.append_read(again, now_known_as, now) == 0) co_return std::shared_ptr<const feed::SeenView>();
+  const auto reread = co_await redis_.run(again);
+  if (!reread) co_return tl::unexpected(reread.error());
+  co_return filter_.view(*reread, 0, now_known_as, now);
+}
+
 Task<Result<std::vector<bool>>> RedisFeedStore::seen(const ReaderId& reader,
                                                      const std::shared_ptr<const feed::SeenView>& view,
                                                      const std::vector<ItemId>& items) {
-  auto checked = co_await filter_.check(redis_, reader, view, items, clock_());
+  const ReaderId known_as = epochs_.known_as(reader);
+  auto checked = co_await filter_.check(redis_, known_as, view, items, clock_());
   co_return checked;
 }
 
@@ -245,12 +269,14 @@ Task<Result<feed::Taken>> RedisFeedStore::take_or_refill(const feed::PageRequest
     for (const ItemId& item : kept->items) command.arg(item.view());
   }
   const UnixSeconds now = clock_();
-  filter_.append_read(command, request.reader, now);
+  const ReaderId known_as = epochs_.known_as(request.reader);
+  epochs_.append_read(command, request.reader);
+  filter_.append_read(command, known_as, now);
   const auto replies = co_await redis_.run(command);
   if (!replies) co_return tl::unexpected(replies.error());
   auto taken = taken_of(replies->front());
   if (!taken || taken->state == feed::Taken::State::kEmpty) co_return taken;
-  auto view = filter_.view(*replies, 1, request.reader, now);
+  auto view = co_await view_of(*replies, 1, request.reader, known_as, now);
   if (!view) co_return tl::unexpected(view.error());
   taken->seen = std::move(*view);
   co_return taken;
@@ -261,7 +287,7 @@ Task<Result<feed::Taken>> RedisFeedStore::take_or_refill(const feed::PageRequest
 void RedisFeedStore::record(const ReaderId& reader, const std::vector<feed::Handout>& handouts,
                             const std::vector<ItemId>& shown, UnixSeconds at) {
   Pipeline out;
-  if (!shown.empty()) filter_.append_add(out, reader, shown, at);
+  if (!shown.empty()) filter_.append_add(out, epochs_.known_as(reader), shown, at);
   for (const feed::Handout& each : handouts) {
     if (each.items.empty()) continue;
     feed::Handout kept{each.generation, each.moves, {}};

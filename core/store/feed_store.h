@@ -10,6 +10,7 @@
 #include "core/base/settings.h"
 #include "core/feed/ports_feed.h"
 #include "core/store/keys.h"
+#include "core/store/seen_epoch.h"
 #include "core/store/seen_filter.h"
 
 namespace freshet::store {
@@ -21,9 +22,11 @@ inline constexpr std::size_t kHotHead = 100;  // offered to a reader without int
 class RedisFeedStore final : public feed::FeedStore {
  public:
   using Clock = std::function<UnixSeconds()>;
-  // All references must outlive this. `clock` says on which UTC day an impression falls.
+  // All references must outlive this. `clock` says on which UTC day an impression falls; `epoch_name` as of
+  // SeenEpochs.
   RedisFeedStore(redis::Redis& redis, redis::Deferred& deferred, const SeenFilter& filter,
-                 const Settings& settings, Keys keys, Clock clock = wall_now);
+                 const Settings& settings, Keys keys, Clock clock = wall_now,
+                 SeenEpochs::Name epoch_name = {});
 
   Task<Result<feed::Opening>> open(const feed::PageRequest& request, bool peek) override;
   Task<Result<std::vector<bool>>> seen(const ReaderId& reader,
@@ -38,6 +41,11 @@ class RedisFeedStore final : public feed::FeedStore {
   void engaged(const ReaderId& reader, const ItemId& item) override;
 
  private:
+  // The filter's view from the epoch's reply `first` and those behind it; `known_as`: whom the filter was
+  // asked about. No round trip, 1 when the reader was erased since this process last looked.
+  Task<Result<std::shared_ptr<const feed::SeenView>>> view_of(const redis::Replies& replies,
+                                                              std::size_t first, const ReaderId& reader,
+                                                              const ReaderId& known_as, UnixSeconds now);
   Task<Result<feed::Taken>> take_or_refill(const feed::PageRequest& request, const feed::Page* kept);
   std::size_t page_keys(const feed::PageRequest& request) const;
   void append_page_keys(redis::Pipeline& out, const feed::PageRequest& request) const;
@@ -49,6 +57,7 @@ class RedisFeedStore final : public feed::FeedStore {
   const FeedSettings feed_;
   const InteractionSettings interactions_;
   const Keys keys_;
+  SeenEpochs epochs_;
   const Clock clock_;
 };
 

@@ -99,19 +99,24 @@ std::string Keys::id_of_pv(std::string_view key) const {
   return std::string(key);
 }
 
-const KeyPattern* Keys::pattern_of(std::string_view key) const {
-  if (!key.starts_with(prefix_)) return nullptr;
+std::string Keys::plain(std::string_view key) const {
+  if (!key.starts_with(prefix_)) return {};
   key.remove_prefix(prefix_.size());
   constexpr std::string_view kTag = "{hot}:";
-  std::string plain;
   if (hash_tags_ && key.starts_with("{hot}:tag:")) key.remove_prefix(kTag.size());
+  std::string out;
   for (const char c : key) {
-    if (!hash_tags_ || (c != '{' && c != '}')) plain += c;
+    if (!hash_tags_ || (c != '{' && c != '}')) out += c;
   }
+  return out;
+}
+
+const KeyPattern* Keys::pattern_of(std::string_view key) const {
+  const std::string name = plain(key);
   // Exact names come before those with a part that varies: hot:current:index is no hour.
   for (const bool literal : {true, false}) {
     for (const KeyPattern& each : kKeyPatterns) {
-      if ((each.pattern.find('*') == std::string_view::npos) == literal && matches(each.pattern, plain))
+      if ((each.pattern.find('*') == std::string_view::npos) == literal && matches(each.pattern, name))
         return &each;
     }
   }

@@ -179,6 +179,8 @@ class Keys {
   // Matches hot:pv:{id} of every item, for SCAN; and the id in such a name.
   std::string pv_pattern() const;
   std::string id_of_pv(std::string_view key) const;
+  // A key found in Redis without prefix and braces; "" when it does not begin with the prefix.
+  std::string plain(std::string_view key) const;
   // The row of kKeyPatterns that a key found in Redis belongs to; nullptr: none of ours.
   const KeyPattern* pattern_of(std::string_view key) const;
 

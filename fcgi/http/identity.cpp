@@ -91,6 +91,14 @@ std::optional<VisitorId> Identity::visitor_of_cookie(std::string_view cookies) {
   return visitor('c', random);
 }
 
+VisitorId Identity::visitor_of(const ReaderId& reader) {
+  return visitor('u', short_text(salt_.of_fields({"reader", reader.view()})));
+}
+
+std::string Identity::epoch_name(const ReaderId& reader) {
+  return short_text(salt_.of_fields({"epoch", reader.view()}));
+}
+
 Result<Who> Identity::identify(const Request& request, const Claim& claim, UnixSeconds now) {
   Who who;
   auto verified = verified_reader(request, now);
@@ -98,7 +106,7 @@ Result<Who> Identity::identify(const Request& request, const Claim& claim, UnixS
   const bool claimed = believes_claims(request.zone) && !claim.reader.empty();
   who.reader = claimed ? claim.reader : *verified;
   if (!who.reader.empty()) {
-    who.visitor = visitor('u', short_text(salt_.of_fields({"reader", who.reader.view()})));
+    who.visitor = visitor_of(who.reader);
     return who;
   }
   if (auto known = visitor_of_cookie(request.cookie)) {

@@ -78,6 +78,12 @@ class Identity {
   // to its first counted event, or count that event as `visitor`.
   VisitorCookie new_visitor(std::span<const unsigned char, 16> random, bool secure);
 
+  // What UV and sessions count as this reader.
+  VisitorId visitor_of(const ReaderId& reader);
+  // The name under which it is kept how often the reader was erased; not to be told from others without the
+  // salt.
+  std::string epoch_name(const ReaderId& reader);
+
   TokenKeys& tokens() { return tokens_; }
 
  private:

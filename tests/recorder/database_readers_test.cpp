@@ -56,6 +56,15 @@ feed::Dismissal unwanted(const std::string& reader, const std::string& item, con
   return {ReaderId::trusted(reader), ItemId::trusted(item), reason, {}};
 }
 
+std::string text_of(const feed::ReaderEvent& event) {
+  return event.reader.str() + " " + event.item.str() + " " + rank::kind_of(event.kind).letter + " " +
+         std::to_string(event.at.time_since_epoch().count());
+}
+std::string text_of(const feed::DismissedAt& each) {
+  return each.dismissal.reader.str() + " " + each.dismissal.item.str() + " " +
+         std::to_string(each.at.time_since_epoch().count()) + " " + each.dismissal.reason;
+}
+
 struct Readers {
   Folder folder;
   std::string path = (folder.path() / "items.db").string();
@@ -79,28 +88,35 @@ struct Readers {
     });
   }
   // "reader item letter at", in the order they come.
-  std::vector<std::string> interactions(const std::optional<std::string>& only = {}) {
+  std::vector<std::string> interactions() {
     std::vector<std::string> out;
-    const ReaderId reader = ReaderId::trusted(only.value_or(""));
-    REQUIRE(rows().for_each_interaction(
-        [&](const feed::ReaderEvent& each) {
-          out.push_back(each.reader.str() + " " + each.item.str() + " " + rank::kind_of(each.kind).letter +
-                        " " + std::to_string(each.at.time_since_epoch().count()));
-          return Result<void>();
-        },
-        only ? &reader : nullptr));
+    REQUIRE(rows().for_each_interaction([&](const feed::ReaderEvent& each) {
+      out.push_back(text_of(each));
+      return Result<void>();
+    }));
     return out;
   }
-  std::vector<std::string> dismissals(const std::optional<std::string>& only = {}) {
+  std::vector<std::string> interactions(const std::string& reader, std::int64_t from = 0,
+                                        std::int64_t most = 1000) {
+    const auto found = rows().interactions_of(ReaderId::trusted(reader), from, most);
+    REQUIRE(found);
     std::vector<std::string> out;
-    const ReaderId reader = ReaderId::trusted(only.value_or(""));
-    REQUIRE(rows().for_each_dismissal(
-        [&](const feed::Dismissal& each, UnixSeconds at) {
-          out.push_back(each.reader.str() + " " + each.item.str() + " " +
-                        std::to_string(at.time_since_epoch().count()) + " " + each.reason);
-          return Result<void>();
-        },
-        only ? &reader : nullptr));
+    for (const auto& each : *found) out.push_back(text_of(each));
+    return out;
+  }
+  std::vector<std::string> dismissals() {
+    std::vector<std::string> out;
+    REQUIRE(rows().for_each_dismissal([&](const feed::DismissedAt& each) {
+      out.push_back(text_of(each));
+      return Result<void>();
+    }));
+    return out;
+  }
+  std::vector<std::string> dismissals(const std::string& reader) {
+    const auto found = rows().dismissals_of(ReaderId::trusted(reader), 1000);
+    REQUIRE(found);
+    std::vector<std::string> out;
+    for (const auto& each : *found) out.push_back(text_of(each));
     return out;
   }
   std::int64_t erase(const std::vector<std::string>& who) {
@@ -168,6 +184,7 @@ TEST_CASE_METHOD(Readers, "an interaction written again is there once; another t
   CHECK(interactions() ==
         std::vector<std::string>{"b x l 10", "b x p 10", "b y l 15", "b x l 20", "a x l 7"});
   CHECK(interactions("a") == std::vector<std::string>{"a x l 7"});
+  CHECK(interactions("b", 1, 2) == std::vector<std::string>{"b x p 10", "b y l 15"});
   CHECK(interactions("nobody").empty());
 }
 

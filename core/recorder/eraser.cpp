@@ -1,0 +1,159 @@
+#include "core/recorder/eraser.h"
+
+#include <algorithm>
+
+#include "core/async/spool.h"
+#include "core/base/log.h"
+#include "core/store/scripts.h"
+
+namespace freshet::recorder {
+namespace {
+
+constexpr milliseconds kTimeout{800};  // as the stream's connection
+
+Result<redis::Replies> ask(redis::SyncRedis& redis, const redis::Pipeline& command) {
+  auto replies = redis.call(command);
+  if (!replies) return replies;
+  for (const redis::Reply& each : *replies) {
+    if (each.is_error()) return tl::unexpected(redis::classify(each.error()));
+  }
+  return replies;
+}
+
+bool has(const std::vector<Erasure>& some, const Erasure& one) {
+  return std::any_of(some.begin(), some.end(), [&](const Erasure& each) { return each.entry == one.entry; });
+}
+
+}  // namespace
+
+Eraser::Eraser(const Settings& settings, redis::Endpoint endpoint, store::ReaderHashes hashes,
+               milliseconds settle)
+    : redis_(std::move(endpoint), kTimeout, store::kAllScripts),
+      keys_(settings.redis.key_prefix, settings.redis.hash_tags),
+      hashes_(std::move(hashes)),
+      spool_(settings.spool.path),
+      settle_(settle) {}
+
+void Eraser::add(std::vector<Erasure> erasures) {
+  for (Erasure& each : erasures) {
+    const bool known = std::any_of(waiting_.begin(), waiting_.end(),
+                                   [&](const Waiting& other) { return other.erasure.entry == each.entry; });
+    if (!known) waiting_.push_back({std::move(each), Clock::now()});
+  }
+}
+
+// --- when
+
+bool Eraser::due(Waiting& one, Clock::time_point now) const {
+  if (now < one.since + settle_) return false;
+  one.spool_holds = in_spool(one);
+  return !one.spool_holds || now >= one.since + kSpoolPatience;
+}
+
+// A file that cannot be read is taken to mention the reader.
+bool Eraser::in_spool(Waiting& one) const {
+  std::error_code absent;  // no folder, no spool
+  for (const auto& entry : std::filesystem::directory_iterator(spool_, absent)) {
+    if (entry.path().extension() != ".spool") continue;
+    const auto found = redis::Spool::mentions(entry.path(), one.erasure.reader.view());
+    if (found && !*found) continue;
+    if (!std::exchange(one.told, true))
+      log::warning("erasure_waits", {{"job", one.erasure.job},
+                                     {"for", entry.path().string()},
+                                     {"why", found ? "it mentions the reader" : found.error().detail}});
+    return true;
+  }
+  return false;
+}
+
+// --- what
+
+Result<std::vector<Erasure>> Eraser::run(store::Database& database, const std::atomic<bool>& stop,
+                                         Clock::time_point now) {
+  std::vector<Erasure> erasures;
+  std::vector<ReaderId> readers;
+  for (Waiting& each : waiting_) {
+    if (!due(each, now)) continue;
+    erasures.push_back(each.erasure);
+    readers.push_back(each.erasure.reader);
+  }
+  if (erasures.empty()) return erasures;
+  const auto walked = erase_keys(erasures, stop);
+  if (!walked) return tl::unexpected(walked.error());
+  if (!*walked) return std::vector<Erasure>();
+  if (auto ok = raise_epochs(erasures); !ok) return tl::unexpected(ok.error());
+  if (auto ok = database.begin(); !ok) return tl::unexpected(ok.error());
+  auto rows = database.readers().erase(readers);
+  auto committed = rows ? database.commit() : Result<void>(tl::unexpected(rows.error()));
+  if (!committed) {
+    database.rollback();
+    return tl::unexpected(committed.error());
+  }
+  if (auto ok = database.truncate_log(); !ok) return tl::unexpected(ok.error());
+  log::notice("readers_erased", {{"jobs", std::to_string(erasures.size())}, {"rows", std::to_string(*rows)}});
+  return erasures;
+}
+
+// One walk for all of them. False: it was stopped.
+Result<bool> Eraser::erase_keys(const std::vector<Erasure>& erasures, const std::atomic<bool>& stop) {
+  store::Names names;
+  for (const Erasure& each : erasures) store::add_names(names, each.reader, hashes_);
+  redis::Pipeline size;
+  size.add("DBSIZE");
+  const auto counted = ask(redis_, size);
+  if (!counted) return tl::unexpected(counted.error());
+  const auto expected = static_cast<std::size_t>(counted->front().integer().value_or(0));
+  std::size_t looked_at = 0;
+  std::string cursor = "0";
+  do {
+    if (stop.load()) return false;
+    redis::Pipeline progress;
+    for (const Erasure& each : erasures)
+      append_state(progress, each, "running", looked_at, std::max(expected, looked_at));
+    if (auto told = ask(redis_, progress); !told) return tl::unexpected(told.error());
+    auto page = redis::wait(store::scan_personal(redis_, keys_, names, cursor));
+    if (!page) return tl::unexpected(page.error());
+    if (auto ok = redis::wait(store::erase_personal(redis_, names, *page)); !ok)
+      return tl::unexpected(ok.error());
+    looked_at += page->looked_at;
+    cursor = page->cursor;
+  } while (cursor != "0");
+  total_ = looked_at;
+  return true;
+}
+
+Result<void> Eraser::raise_epochs(const std::vector<Erasure>& erasures) {
+  if (!hashes_.epoch) return {};
+  redis::Pipeline command;
+  for (const Erasure& each : erasures) {
+    const std::string key = keys_.seen_epoch(hashes_.epoch(each.reader));
+    command.add("INCR", key).add("EXPIRE", key, store::kSeenEpochTtl.count());
+  }
+  const auto replies = ask(redis_, command);
+  if (!replies) return tl::unexpected(replies.error());
+  return {};
+}
+
+// --- and that it is done
+
+void Eraser::append_state(redis::Pipeline& out, const Erasure& erasure, std::string_view state,
+                          std::size_t done, std::size_t total) const {
+  const std::string key = keys_.job(erasure.job);
+  out.add("HSET", key, "state", state, "done", done, "total", total, "failed", state == "failed" ? 1 : 0);
+  out.add("EXPIRE", key, store::kJobTtl.count());
+}
+
+redis::Pipeline Eraser::result_of(const std::vector<Erasure>& done) const {
+  redis::Pipeline out;
+  for (const Waiting& each : waiting_) {
+    if (has(done, each.erasure))
+      append_state(out, each.erasure, each.spool_holds ? "failed" : "done", total_, total_);
+  }
+  return out;
+}
+
+void Eraser::finished(const std::vector<Erasure>& done) {
+  std::erase_if(waiting_, [&](const Waiting& each) { return has(done, each.erasure); });
+}
+
+}  // namespace freshet::recorder

@@ -1,0 +1,75 @@
+// Forgetting readers: the jobs of op erase (core/store/reader_entries.h).
+//
+// A job's entry stays pending until the job is done, so a recorder that is killed anywhere begins it again;
+// every step may be repeated. A job waits first until nothing can come back: what workers had accepted before
+// the request is in Redis or in a spool file after kSettle, and the spool files of this host must mention the
+// reader no more. Then, in this order, go: every key of core/store/personal_keys.h; what the seen-filter
+// knows, by raising the reader's epoch; the rows of the database, its log emptied; and with the entry's
+// acknowledgement the stream behind it. What the reader does meanwhile may be forgotten or stay.
+//
+// Spool files of other hosts cannot be seen from here: what they hold comes back when they are replayed.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <vector>
+
+#include "core/async/sync_redis.h"
+#include "core/base/settings.h"
+#include "core/recorder/batch.h"
+#include "core/store/database.h"
+#include "core/store/keys.h"
+#include "core/store/personal_keys.h"
+
+namespace freshet::recorder {
+
+// Beyond the patience of a worker's background connection (fcgi/worker.cpp): then a command has failed and
+// stands in the spool.
+inline constexpr milliseconds kSettle{6000};
+// A spool that still mentions the reader after this is nobody's: the job goes on, and says that it failed.
+inline constexpr seconds kSpoolPatience{600};
+
+// Blocking; one thread.
+class Eraser {
+ public:
+  using Clock = std::chrono::steady_clock;
+  Eraser(const Settings& settings, redis::Endpoint endpoint, store::ReaderHashes hashes, milliseconds settle);
+
+  // Takes jobs; one that waits already is known by its entry.
+  void add(std::vector<Erasure> erasures);
+  std::size_t waiting() const { return waiting_.size(); }  // their entries are pending
+
+  // Does what is due and returns it: to be acknowledged together with result_of(), then forgotten by
+  // finished(). Stops early, with nothing to acknowledge, when `stop` is true. After an error the same jobs
+  // are due again. Errors: those of Redis and of Database.
+  Result<std::vector<Erasure>> run(store::Database& database, const std::atomic<bool>& stop,
+                                   Clock::time_point now = Clock::now());
+  // Commands that mark the jobs done, or failed.
+  redis::Pipeline result_of(const std::vector<Erasure>& done) const;
+  void finished(const std::vector<Erasure>& done);
+
+ private:
+  struct Waiting {
+    Erasure erasure;
+    Clock::time_point since;
+    bool told = false;         // that it waits for a spool
+    bool spool_holds = false;  // when it was last looked at
+  };
+  bool due(Waiting& one, Clock::time_point now) const;
+  bool in_spool(Waiting& one) const;
+  Result<bool> erase_keys(const std::vector<Erasure>& erasures, const std::atomic<bool>& stop);
+  Result<void> raise_epochs(const std::vector<Erasure>& erasures);
+  void append_state(redis::Pipeline& out, const Erasure& erasure, std::string_view state, std::size_t done,
+                    std::size_t total) const;
+
+  redis::SyncRedis redis_;
+  const store::Keys keys_;
+  const store::ReaderHashes hashes_;
+  const std::filesystem::path spool_;
+  const milliseconds settle_;
+  std::vector<Waiting> waiting_;  // in the order of their entries
+  std::size_t total_ = 0;         // keys of the last walk
+};
+
+}  // namespace freshet::recorder

@@ -1,0 +1,97 @@
+#include "fcgi/handlers/users.h"
+
+#include "core/base/json.h"
+#include "fcgi/handlers/json_reply.h"
+
+namespace freshet::handlers {
+
+namespace {
+
+void write_key(json::Writer& writer, const feed::StoredKey& key) {
+  writer.begin_object().key("key").string(key.name).key("type").string(key.type).key("value");
+  if (key.type == "string") {
+    writer.string(key.values.front());
+  } else if (key.type == "hash" || key.type == "zset") {
+    writer.begin_object();
+    for (std::size_t i = 0; i + 1 < key.values.size(); i += 2)
+      writer.key(key.values[i]).string(key.values[i + 1]);
+    writer.end_object();
+  } else {
+    writer.begin_array();
+    for (const std::string& each : key.values) writer.string(each);
+    writer.end_array();
+  }
+  writer.end_object();
+}
+
+void write_rows(json::Writer& writer, const feed::Export& all) {
+  writer.begin_object().key("interactions").begin_array();
+  for (const feed::ReaderEvent& each : all.interactions) {
+    writer.begin_object().key("topicId").string(each.item.view());
+    writer.key("kind").string(rank::kind_of(each.kind).name);
+    writer.key("at").integer(each.at.time_since_epoch().count()).end_object();
+  }
+  writer.end_array().key("not_interested").begin_array();
+  for (const feed::DismissedAt& each : all.dismissals) {
+    writer.begin_object().key("topicId").string(each.dismissal.item.view());
+    writer.key("at").integer(each.at.time_since_epoch().count());
+    if (!each.dismissal.reason.empty()) writer.key("reason").string(each.dismissal.reason);
+    writer.end_object();
+  }
+  writer.end_array();
+  if (all.next) writer.key("next").integer(*all.next);
+  writer.end_object();
+}
+
+std::string render(const ReaderId& reader, const feed::Export& all) {
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object().key("userId").string(reader.view()).key("redis").begin_array();
+  for (const feed::StoredKey& key : all.keys) write_key(writer, key);
+  writer.end_array();
+  if (all.more_keys) writer.key("more_keys").boolean(true);
+  writer.key("database");
+  if (all.no_database.empty()) {
+    write_rows(writer, all);
+  } else {
+    writer.null().key("no_database").string(all.no_database);
+  }
+  writer.end_object();
+  return out;
+}
+
+}  // namespace
+
+Task<Result<Response>> get_user(Call& call) {
+  const auto reader = ReaderId::parse(call.match.parameters[0], "id");
+  if (!reader) co_return tl::unexpected(reader.error());
+  const auto from = http::integer_parameter(call.target, "from", 0, 0, 1'000'000'000);
+  if (!from) co_return tl::unexpected(from.error());
+  const auto all = co_await call.services.users.gather(*reader, *from);
+  if (!all) co_return tl::unexpected(all.error());
+  co_return private_json(render(*reader, *all));
+}
+
+Task<Result<Response>> delete_user(Call& call) {
+  const auto reader = ReaderId::parse(call.match.parameters[0], "id");
+  if (!reader) co_return tl::unexpected(reader.error());
+  const auto job = co_await call.services.users.forget(*reader);
+  if (!job) co_return tl::unexpected(job.error());
+  std::string out;
+  json::Writer(out).begin_object().key("job").string(*job).end_object();
+  co_return private_json(std::move(out), 202);
+}
+
+Task<Result<Response>> get_job(Call& call) {
+  const auto id = EventId::parse(call.match.parameters[0], "id");
+  if (!id) co_return tl::unexpected(id.error());
+  const auto job = co_await call.services.users.job(*id);
+  if (!job) co_return tl::unexpected(job.error());
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object().key("state").string(job->state).key("done").integer(job->done);
+  writer.key("total").integer(job->total).key("failed").integer(job->failed).end_object();
+  co_return private_json(std::move(out));
+}
+
+}  // namespace freshet::handlers

@@ -1,0 +1,12 @@
+// GET and DELETE /api/users/{id}: what is kept about a reader, and that it be forgotten. GET /api/jobs/{id}.
+#pragma once
+
+#include "fcgi/handlers/routes.h"
+
+namespace freshet::handlers {
+
+Task<Result<Response>> get_user(Call& call);
+Task<Result<Response>> delete_user(Call& call);
+Task<Result<Response>> get_job(Call& call);
+
+}  // namespace freshet::handlers

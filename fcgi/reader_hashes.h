@@ -1,0 +1,15 @@
+// What readers are called under the salt: for the parts of core that know neither salt nor HMAC.
+#pragma once
+
+#include "core/store/personal_keys.h"
+#include "fcgi/http/identity.h"
+
+namespace freshet {
+
+// `identity` must outlive what is returned.
+inline store::ReaderHashes reader_hashes(http::Identity& identity) {
+  return {[&identity](const ReaderId& reader) { return identity.visitor_of(reader).str(); },
+          [&identity](const ReaderId& reader) { return identity.epoch_name(reader); }};
+}
+
+}  // namespace freshet
