@@ -17,6 +17,7 @@
 #include "core/async/redis_subscriber.h"
 #include "core/base/log.h"
 #include "core/feed/hot_lists.h"
+#include "core/feed/recommendations.h"
 #include "core/feed/smart_feed.h"
 #include "core/store/feed_store.h"
 #include "core/store/hot_store.h"
@@ -24,10 +25,13 @@
 #include "core/store/reader_store.h"
 #include "core/store/rebuild.h"
 #include "core/store/recall.h"
+#include "core/store/recommender.h"
 #include "core/store/scripts.h"
 #include "core/store/seen_filter.h"
+#include "core/store/users.h"
 #include "fcgi/gateway/gateway.h"
 #include "fcgi/handlers/application.h"
+#include "fcgi/reader_hashes.h"
 
 namespace freshet {
 
@@ -40,6 +44,7 @@ using Clock = std::chrono::steady_clock;
 constexpr milliseconds kBulkTimeout{5000};
 // The loop turns at least so often, for the master's watchdog.
 constexpr milliseconds kHeartbeat{500};
+constexpr std::size_t kMostExports = 4;  // that wait for the database
 constexpr int kExitUnusable = 69;  // EX_UNAVAILABLE
 
 std::string random_id() {
@@ -85,17 +90,29 @@ class WorkerProcess {
         bulk_items_(bulk_, settings_, keys_),
         lists_(hot_, items_, settings_),
         seen_filter_(store::make_seen_filter(settings_, keys_)),
-        feed_store_(redis_, background_, *seen_filter_, settings_, keys_),
+        feed_store_(redis_, background_, *seen_filter_, settings_, keys_, wall_now,
+                    reader_hashes(identity_).epoch),
         readers_(redis_, background_, settings_, keys_, random_id),
         bulk_readers_(bulk_, background_, settings_, keys_, random_id),
         recall_(settings_, loop_),
         feed_(feed_store_, recall_, items_, settings_),
+        trend_(redis_, settings_, keys_),
+        model_(settings_.recommend.model),
+        recommender_(trend_, model_, settings_),
+        recommendations_(readers_, recommender_, items_, recall_, settings_),
         identity_(std::move(identity)),
         pages_(std::move(pages)),
-        services_{
-            settings_, hot_,           items_,         bulk_items_,   lists_,
-            feed_,     feed_store_,    readers_,       bulk_readers_, pages_,
-            identity_, *prepared.bots, context_.board, slot_,         [this] { return redis_.ready(); }},
+        users_pool_(loop_, 1, kMostExports, "export_busy"),
+        users_(bulk_, users_pool_, settings_, keys_, reader_hashes(identity_), random_id),
+        services_{settings_,      hot_,
+                  items_,         bulk_items_,
+                  lists_,         feed_,
+                  feed_store_,    readers_,
+                  bulk_readers_,  recommendations_,
+                  users_,         pages_,
+                  identity_,      *prepared.bots,
+                  context_.board, slot_,
+                  [this] { return redis_.ready(); }},
         application_(services_),
         gateway_(
             loop_, gateway_options(settings_),
@@ -218,6 +235,7 @@ class WorkerProcess {
   void item_changed(bool all) {
     lists_.drop(all);
     feed_.drop_cards();
+    recommendations_.drop_cards();
   }
 
   void tell_master(char word) {
@@ -233,6 +251,7 @@ class WorkerProcess {
 
   void beat() {
     publish();
+    model_.refresh();
     heartbeat_.expires_after(kHeartbeat);
     heartbeat_.async_wait([this](boost::system::error_code error) {
       if (!error) beat();
@@ -297,8 +316,14 @@ class WorkerProcess {
   store::RedisReaderStore bulk_readers_;
   store::PooledRecall recall_;
   feed::SmartFeed feed_;
+  store::TrendReader trend_;
+  model::ModelFile model_;
+  store::MappedRecommender recommender_;
+  feed::Recommendations recommendations_;
   http::Identity identity_;
   http::PageTokens pages_;
+  BlockingPool users_pool_;
+  store::RedisUsers users_;
   handlers::Services services_;
   handlers::Application application_;
   gateway::Gateway gateway_;

@@ -9,6 +9,8 @@
 #include "fcgi/handlers/interactions.h"
 #include "fcgi/handlers/items.h"
 #include "fcgi/handlers/operation.h"
+#include "fcgi/handlers/recommendations.h"
+#include "fcgi/handlers/users.h"
 
 namespace freshet::handlers {
 
@@ -27,12 +29,17 @@ constexpr std::array kRoutes{
     Route{Method::kPost, "/api/interactions", Zone::kInternal, kBulkBody, post_interactions},
     Route{Method::kPost, "/api/feedback", Zone::kPublic, kBody, post_feedback},
     Route{Method::kDelete, "/api/feedback", Zone::kPublic, kBody, delete_feedback},
+    Route{Method::kGet, "/api/recommendations", Zone::kPublic, 0, get_recommendations},
+    Route{Method::kGet, "/api/items/{id}/similar", Zone::kPublic, 0, get_similar},
     Route{Method::kGet, "/api/articles/{id}/stats", Zone::kInternal, 0, get_article_stats},
     Route{Method::kGet, "/api/stats", Zone::kInternal, 0, get_stats},
     Route{Method::kPut, "/api/items/{id}", Zone::kInternal, kBulkBody, put_item},
     Route{Method::kGet, "/api/items/{id}", Zone::kInternal, 0, get_item},
     Route{Method::kDelete, "/api/items/{id}", Zone::kInternal, 0, delete_item},
     Route{Method::kPost, "/api/items", Zone::kInternal, kBulkBody, post_items},
+    Route{Method::kGet, "/api/users/{id}", Zone::kInternal, 0, get_user},
+    Route{Method::kDelete, "/api/users/{id}", Zone::kInternal, 0, delete_user},
+    Route{Method::kGet, "/api/jobs/{id}", Zone::kInternal, 0, get_job},
     Route{Method::kGet, "/health/live", Zone::kInternal, 0, get_live},
     Route{Method::kGet, "/health/ready", Zone::kInternal, 0, get_ready},
 };

@@ -8,6 +8,8 @@
 #include "core/feed/hot_lists.h"
 #include "core/feed/ports.h"
 #include "core/feed/ports_readers.h"
+#include "core/feed/ports_users.h"
+#include "core/feed/recommendations.h"
 #include "core/feed/smart_feed.h"
 #include "fcgi/http/bots.h"
 #include "fcgi/http/identity.h"
@@ -26,6 +28,8 @@ struct Services {
   feed::FeedStore& feed_store;
   feed::ReaderStore& readers;
   feed::ReaderStore& bulk_readers;  // the same over the bulk connection
+  feed::Recommendations& recommendations;
+  feed::Users& users;
   http::PageTokens& pages;
   http::Identity& identity;
   http::BotMatcher& bots;

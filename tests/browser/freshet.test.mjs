@@ -143,3 +143,37 @@ test("the feed scrolls to its end without a repeat, and new items come on top", 
   assert.deepEqual(page.troubles, []);
   await page.close();
 });
+
+test("recommendations change as one clicks, and a dismissal can be undone", async () => {
+  const now = Math.floor(Date.now() / 1000);
+  const ids = Array.from({ length: 14 }, (_, i) => `pick-${i}`);
+  // In the days to come no test's items are newer.
+  for (const [i, id] of ids.entries()) await freshet.put(id, { title: `About ${id}`, published_at: now + 86400 - i });
+  const page = await browser.tab();
+  await page.goto(freshet.base + "/recommend.html?user=picker");
+  const shown = (list) => page.$$eval(`#${list} li[data-id]`, (rows) => rows.map((row) => row.dataset.id));
+  const first = await eventually("ten of them", async () => {
+    await page.reload();
+    await page.waitForSelector("#items li");
+    return shown("items");
+  }, (rows) => rows.length === 10);
+  assert.match(await page.textContent("#items li .reason"), /\w/);
+
+  const [article] = await Promise.all([page.waitForEvent("popup"), page.click("#items li:first-child a")]);
+  await article.close();
+  const second = await eventually("the page without it", () => shown("items"), (rows) => !rows.includes(first[0]));
+  assert.equal(second.length, 10);
+  await eventually("it in the history", () => shown("history"), (rows) => rows[0] === first[0]);
+
+  await page.click(`#items li[data-id="${second[1]}"] button`);
+  await page.waitForSelector(`#items li[data-id="${second[1]}"] button:text("Undo")`);
+  const without = await (await fetch(`${freshet.base}/api/recommendations?userId=picker&limit=100`)).json();
+  assert.ok(!without.items.some((item) => item.id === second[1]));
+  await page.click(`#items li[data-id="${second[1]}"] button:text("Undo")`);
+  await eventually("it back", () => shown("items"), (rows) => rows.includes(second[1]));
+
+  await page.click("#clear");
+  await eventually("an empty history", () => shown("history"), (rows) => rows.length === 0);
+  assert.deepEqual(page.troubles, []);
+  await page.close();
+});

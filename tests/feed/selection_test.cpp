@@ -147,7 +147,7 @@ TEST_CASE("no excluded item is ever picked, none twice, and the page is as full 
     const std::set<std::string> distinct(picked.begin(), picked.end());
     REQUIRE(distinct.size() == picked.size());
     std::size_t left = 0;
-    for (const FakeCandidate& each : candidates) left += out.contains(each.id) ? 0 : 1;
+    for (const FakeCandidate& each : candidates) left += out.contains(each.id) ? 0U : 1U;
     REQUIRE(picked.size() == std::min(limit, left));
     for (const std::string& each : picked) REQUIRE_FALSE(out.contains(each));
   }
