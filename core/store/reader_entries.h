@@ -2,7 +2,7 @@
 // (item_fields.h).
 //   op interaction  reader, item, kind (a letter of rank::kInteractionKinds), at (unix s)
 //   op dismiss      reader, item, at, reason (may be absent)
-//   op undismiss    reader, item
+//   op undismiss    reader, item, at
 //   op erase        reader, job: forget everything about the reader (job: id of job:{id} in Redis)
 // An entry may be applied any number of times.
 #pragma once

@@ -97,11 +97,12 @@ Task<Result<std::vector<feed::Viewed>>> RedisReaderStore::views(const ReaderId& 
 
 void RedisReaderStore::append_clear(Pipeline& out, const ReaderId& reader, feed::ViewKind kind, Time until,
                                     const std::vector<feed::Viewed>& only) const {
-  out.script(scripts::kReaderClear, 2, 2 + only.size())
+  out.script(scripts::kReaderClear, 2, 3 + only.size())
       .arg(keys_.views_of(kind, reader.view()))
       .arg(keys_.views_at(reader.view()))
       .arg(letter_of(kind));
   optional_time(out, until);
+  out.arg(history_.ttl.count());
   for (const feed::Viewed& each : only) out.arg(each.item.view());
 }
 

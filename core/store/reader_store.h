@@ -79,7 +79,9 @@ class RedisReaderStore final : public feed::ReaderStore {
                     const std::vector<feed::Viewed>& only) const;
   void append_interaction(redis::Pipeline& out, const feed::ReaderEvent& event, UnixSeconds at,
                           Room room) const;
-  void append_dismissal(redis::Pipeline& out, const feed::Dismissal& dismissal, Time at, Room room) const;
+  // `now`: with hash tags, what the recorder is told when `at` is nullopt.
+  void append_dismissal(redis::Pipeline& out, const feed::Dismissal& dismissal, Time at, Room room,
+                        UnixSeconds now) const;
   void append_undo(redis::Pipeline& out, const ReaderId& reader, const ItemId& item, Time at,
                    Room room) const;
   Task<Result<void>> merge_with_tags(const ReaderId& from, const ReaderId& to);

@@ -150,12 +150,12 @@ Result<void> RedisReaderStore::interact_later(const feed::ReaderEvent& event) {
 
 // --- not interested
 
-void RedisReaderStore::append_dismissal(Pipeline& out, const feed::Dismissal& dismissal, Time at,
-                                        Room room) const {
+void RedisReaderStore::append_dismissal(Pipeline& out, const feed::Dismissal& dismissal, Time at, Room room,
+                                        UnixSeconds now) const {
   const std::string_view reader = dismissal.reader.view(), item = dismissal.item.view();
   const bool tags = keys_.hash_tags();
   if (tags) {
-    const std::int64_t when = unix_s(at.value_or(UnixSeconds()));
+    const std::int64_t when = unix_s(at.value_or(now));
     const bool why = !dismissal.reason.empty();
     out.command(why ? 13 : 11).arg("XADD").arg(keys_.stream()).arg("*").arg("op").arg(kOpDismiss);
     out.arg("reader").arg(reader).arg("item").arg(item).arg("at").arg(when);
@@ -175,16 +175,16 @@ void RedisReaderStore::append_dismissal(Pipeline& out, const feed::Dismissal& di
 }
 
 Task<Result<void>> RedisReaderStore::dismiss(const feed::Dismissal& dismissal) {
-  Time at;
+  UnixSeconds now;
   if (keys_.hash_tags()) {
     const std::vector<Asked> one{Asked{&dismissal.reader, &dismissal.item, &dismissal.event}};
     const auto looked = co_await look(one);
     if (!looked) co_return tl::unexpected(looked.error());
     if (auto known = answer(looked->verdicts.front())) co_return *known;
-    at = looked->now;
+    now = looked->now;
   }
   Pipeline command;
-  append_dismissal(command, dismissal, at, stream_max_);
+  append_dismissal(command, dismissal, std::nullopt, stream_max_, now);
   auto applied = co_await apply(command);
   co_return applied;
 }
@@ -193,7 +193,7 @@ Result<void> RedisReaderStore::dismiss_later(const feed::Dismissal& dismissal) {
   feed::Dismissal kept = dismissal;
   if (kept.event.empty()) kept.event = EventId::trusted(new_event_id_());
   Pipeline out;
-  append_dismissal(out, kept, wall_now(), std::nullopt);
+  append_dismissal(out, kept, wall_now(), std::nullopt, {});
   return deferred_.spool(std::move(out));
 }
 
@@ -204,8 +204,9 @@ void RedisReaderStore::append_undo(Pipeline& out, const ReaderId& reader, const 
     out.add("XADD", keys_.stream(), "*", "op", kOpUndismiss, "reader", reader.view(), "item", item.view(),
             "at", unix_s(at.value_or(UnixSeconds())));
   }
-  out.script(scripts::kReaderUndismiss, 2U + (tags ? 0U : 1U), 4)
+  out.script(scripts::kReaderUndismiss, 3U + (tags ? 0U : 1U), 4)
       .arg(keys_.not_interested(reader.view()))
+      .arg(keys_.reader_events(reader.view()))
       .arg(keys_.not_interested_why(reader.view()));
   if (!tags) out.arg(keys_.stream());
   out.arg(reader.view()).arg(item.view());

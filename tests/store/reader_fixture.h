@@ -65,6 +65,14 @@ struct Readers : Fixture {
     REQUIRE(out);
     return *out;
   }
+  // How many views the hash of times knows; what it says of clearing is no view.
+  std::int64_t times(const std::string& reader = "reader") {
+    const auto fields = command("HKEYS", keys().views_at(reader));
+    std::int64_t out = 0;
+    for (std::size_t i = 0; i < fields.size(); ++i)
+      out += store::text_at(fields, i).find(':') == std::string_view::npos ? 0 : 1;
+    return out;
+  }
   // Each entry as "op=… reader=…", oldest first.
   std::vector<std::string> told() {
     const auto entries = command("XRANGE", keys().stream(), "-", "+");

@@ -1,21 +1,36 @@
--- Forgets a reader's history of one kind: all of it, or what was viewed up to a time, or some items of that.
+-- Forgets a reader's history of one kind: all of it, or what was viewed up to a time, or some items of that. When all was asked to be forgotten,
+-- the field t (topics) or r (replies) says up to when: a view from before that may still wait in a spool.
 --
 -- KEYS 1 user:views:topic:{reader} or user:views:reply:{reader}  2 user:views:at:{reader}
--- ARGV 1 t (topic) or r (reply)  2 forget views up to this time, '' for all  3… only these items, if any
+-- ARGV 1 t (topic) or r (reply)  2 forget views up to this time, '' for now  3 TTL s  4… only these items, if any
 -- Returns 1.
-local list, times, letter, until_ = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2])
-if not until_ then
-  redis.call('DEL', list)
-  for _, field in ipairs(redis.call('HKEYS', times)) do
-    if field:sub(1, 1) == letter then redis.call('HDEL', times, field) end
+local call = redis.call
+local list, times, letter = KEYS[1], KEYS[2], ARGV[1]
+local clock = tonumber(call('TIME')[1])
+local up_to = tonumber(ARGV[2])
+local function forget(item)
+  call('LREM', list, 0, item)
+  call('HDEL', times, letter .. ':' .. item)
+end
+local function was_before(item) return (tonumber(call('HGET', times, letter .. ':' .. item)) or 0) <= up_to end
+if ARGV[4] then
+  for i = 4, #ARGV do
+    if was_before(ARGV[i]) then forget(ARGV[i]) end
   end
   return 1
 end
-for _, item in ipairs(ARGV[3] and {unpack(ARGV, 3)} or redis.call('LRANGE', list, 0, -1)) do
-  local field = letter .. ':' .. item
-  if (tonumber(redis.call('HGET', times, field)) or 0) <= until_ then
-    redis.call('LREM', list, 0, item)
-    redis.call('HDEL', times, field)
+if up_to then
+  up_to = math.min(up_to, clock)
+  for _, item in ipairs(call('LRANGE', list, 0, -1)) do
+    if was_before(item) then forget(item) end
+  end
+else
+  up_to = clock
+  call('DEL', list)
+  for _, field in ipairs(call('HKEYS', times)) do
+    if field:sub(1, 2) == letter .. ':' then call('HDEL', times, field) end
   end
 end
+call('HSET', times, letter, string.format('%.0f', math.max(up_to, tonumber(call('HGET', times, letter)) or 0)))
+call('EXPIRE', times, ARGV[3])
 return 1

@@ -40,6 +40,14 @@ for k, letter in ipairs({'t', 'r'}) do
     longest = math.max(longest, left)
   end
 end
+for _, letter in ipairs({'t', 'r'}) do  -- see reader_clear.lua
+  local cleared = call('HGET', KEYS[3], letter)
+  if cleared then
+    fields[#fields + 1] = letter
+    fields[#fields + 1] = cleared
+    longest = ttl
+  end
+end
 call('DEL', KEYS[3])
 if fields[1] then
   call('HSET', KEYS[3], unpack(fields))

@@ -11,7 +11,10 @@ local late = tonumber(ARGV[5])
 local at = math.min(late or clock, clock)
 local field = letter .. ':' .. item
 if KEYS[3] and call('HEXISTS', KEYS[3], 'published_at') == 0 then return redis.error_reply('UNKNOWN_ITEM no such item') end
-if late and ((tonumber(call('HGET', times, field)) or -1) >= at or at <= clock - ttl) then return 0 end
+if late then  -- not before what is known, before the history was cleared (see reader_clear.lua), or too old
+  local known = call('HMGET', times, field, letter)
+  if at <= math.max(tonumber(known[1]) or -1, tonumber(known[2]) or -1, clock - ttl) then return 0 end
+end
 
 call('LREM', list, 0, item)
 local length
@@ -24,7 +27,7 @@ end
 length = length or call(late and 'RPUSH' or 'LPUSH', list, item)
 if length == 1 then  -- the list had run out; the hash, which is shared, may have lived on
   for _, old in ipairs(call('HKEYS', times)) do
-    if old:sub(1, 1) == letter then call('HDEL', times, old) end
+    if old:sub(1, 2) == letter .. ':' then call('HDEL', times, old) end
   end
 end
 call('HSET', times, field, string.format('%.0f', at))

@@ -4,8 +4,5 @@ if event ~= '' and (tonumber(call('ZSCORE', events, event)) or 0) > clock - 8640
 if item_key and call('HEXISTS', item_key, 'published_at') == 0 then return redis.error_reply('UNKNOWN_ITEM no such item') end
 if stream and stream_max and call('XLEN', stream) >= stream_max then return redis.error_reply('STREAM_FULL the recorder does not keep up') end
 if event ~= '' then
-  call('ZREMRANGEBYSCORE', events, '-inf', clock - 86400)
-  call('ZADD', events, clock, event)
-  call('ZREMRANGEBYRANK', events, 0, -10001)  -- ten thousand of a reader in a day; beyond them the oldest can count twice
-  call('EXPIRE', events, 86400)
+--@include reader_remember
 end
