@@ -7,7 +7,7 @@
 
 #include "core/async/reply.h"
 #include "core/base/result.h"
-#include "core/feed/ports_readers.h"
+#include "core/store/database_readers.h"
 #include "core/store/item_fields.h"
 
 namespace freshet::recorder {
