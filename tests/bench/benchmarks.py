@@ -25,6 +25,11 @@ RELOAD_CONNECTIONS = 8
 PRELOAD_SLICE_S = 10
 PRELOAD_SLICES = 60
 PRELOAD_PER_SECOND = 20_000  # about what one turn sends; only decides how long the last slices are
+LONGEST_HISTORY = """
+local most = 0
+for reader = 0, 999 do most = math.max(most, redis.call('LLEN', 'user:views:topic:u' .. reader)) end
+return most
+"""
 
 
 @dataclass
@@ -129,6 +134,21 @@ def ask_once(contender):
         reply.read()
 
 
+def history(session):
+    """P7: a reader's view of a topic: ours distinct, with its time, in one round trip; the peer's as its seed writes it, in three."""
+    contenders = session.ours("freshet history", "/api/history", "history.lua") + [
+        Contender("PHP-FPM, seed's calls", session.deployment("php-fpm"), "/history_seed", "history.lua")]
+    rows = session.turns(contenders, 32, script_args=["100000", "10000"], before=turns.start_empty, after=check_histories)
+    return [Section("history", "P7 POST /api/history, 32 connections", rows)]
+
+
+def check_histories(contender, turn):
+    """For take_turns: what the views left is there, and capped."""
+    longest = contender.deployment.redis_client().run("EVAL", LONGEST_HISTORY, 0)
+    if not 0 < longest <= 10:
+        turn.problems.append(f"the longest history has {longest} topics")
+
+
 def fill(session, articles):
     """Sends one view of each of `articles` articles to ours, if it runs."""
     for contender in session.ours("freshet fill", "/api/track", "preload.lua"):
@@ -228,4 +248,4 @@ def seen(session):
     return seen_bench.seen(session, Section)
 
 
-BENCHMARKS = {"ping": ping, "track": track, "hot": hot, "memory": memory, "growth": growth, "start": start, "feed": feed, "seen": seen}
+BENCHMARKS = {"ping": ping, "track": track, "hot": hot, "history": history, "memory": memory, "growth": growth, "start": start, "feed": feed, "seen": seen}
