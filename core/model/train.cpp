@@ -5,7 +5,11 @@
 #include "core/model/collaborative.h"
 #include "core/model/content_neighbours.h"
 #include "core/model/item_table.h"
+#include "core/model/learn_rerank.h"
+#include "core/model/learn_rerank.h"
 #include "core/model/mixing.h"
+#include "core/model/trained_model.h"
+#include "core/model/trained_model.h"
 
 namespace freshet::model {
 namespace {
@@ -39,60 +43,88 @@ Columns borrowed(const Content& content, const Columns& columns, const Interacti
                           static_cast<std::size_t>(settings.neighbours));
 }
 
-// Which algorithm, with what parameters and what mix; `near` are the content neighbours.
-struct Choice {
-  Collaborative collaborative;
-  MixChoice mix;
+// What both ways of training begin with.
+struct Material {
+  ItemTable table;
+  Content content;
+  Columns near;  // content neighbours
 };
 
-Choice validated(const ItemTable& table, const Content& content, const Columns& near,
-                 const TrainSettings& settings, const Progress& progress) {
-  const Validation validation =
-      validation_of(table.interactions, cold_candidates(table.interactions, content));
-  Choice choice;
-  choice.collaborative = choose(validation, settings, progress);
-  if (content.vocabulary.empty() || validation.cases.empty()) return choice;
-  progress("validating the mix", 0);
-  PartColumns parts{fit(validation.training, choice.collaborative, settings), near, {}};
-  parts[2] = borrowed(content, parts[0], validation.training, settings);
-  choice.mix = choose_mix(validation, parts);
-  return choice;
-}
-
-}  // namespace
-
-Result<Trained> train(const TrainingData& data, const TrainSettings& settings, const Progress& progress) {
+Result<Material> material(const TrainingData& data, const TrainSettings& settings, const Progress& progress) {
   progress("reading items", 0);
-  ItemTable table = item_table(data, settings);
-  const auto with_events = touched(table.interactions);
+  Material made{item_table(data, settings), {}, {}};
+  const auto with_events = touched(made.table.interactions);
   if (std::count(with_events.begin(), with_events.end(), true) < 2) {
     return fail(ErrorCode::kInvalid, "no_events", {},
                 "nothing to learn from: fewer than two items have interactions");
   }
   progress("comparing content", 0);
-  Content content = content_of(table.terms);
-  Columns near = content_columns(content, static_cast<std::size_t>(settings.content_neighbours));
-  const Choice choice = validated(table, content, near, settings, progress);
+  made.content = content_of(made.table.terms);
+  made.near = content_columns(made.content, static_cast<std::size_t>(settings.content_neighbours));
+  return made;
+}
 
-  progress("fitting", 0);
-  PartColumns parts{fit(table.interactions, choice.collaborative, settings), std::move(near), {}};
-  parts[2] = borrowed(content, parts[0], table.interactions, settings);
+Choice validated(const Material& from, const TrainSettings& settings, const Progress& progress) {
+  const Interactions& all = from.table.interactions;
+  const Validation validation = validation_of(all, cold_candidates(all, from.content));
+  Choice choice = choose(validation, settings, progress);
+  if (from.content.vocabulary.empty() || validation.cases.empty()) return choice;
+  progress("validating the mix", 0);
+  PartColumns parts{fit(validation.training, choice.parameters, settings), from.near, {}};
+  parts[2] = borrowed(from.content, parts[0], validation.training, settings);
+  const MixChoice mixed = choose_mix(validation, parts);
+  choice.parameters.mix = mixed.mix;
+  choice.report += "; " + mixed.report;
+  return choice;
+}
 
+Trained fitted(Material from, Choice choice, const TrainSettings& settings, UnixSeconds now) {
+  PartColumns parts{fit(from.table.interactions, choice.parameters, settings), std::move(from.near), {}};
+  parts[2] = borrowed(from.content, parts[0], from.table.interactions, settings);
   Trained trained;
   for (std::size_t p = 0; p < kParts; ++p) trained.parts[p] = rows_of(parts[p]);
-  trained.items = std::move(table.items);
-  trained.counts = std::move(table.counts);
-  trained.decayed_counts = std::move(table.decayed_counts);
-  trained.mix = choice.mix.mix;
-  trained.vocabulary = std::move(content.vocabulary);
-  trained.idf = std::move(content.idf);
-  trained.terms = std::move(content.terms);
-  trained.trained_at = data.now;
-  trained.algorithm = choice.collaborative.ease ? "ease" : "rp3beta";
-  trained.report = choice.collaborative.report;
-  if (!choice.mix.report.empty()) trained.report += "; " + choice.mix.report;
-  progress("fitting", 1);
+  trained.items = std::move(from.table.items);
+  trained.counts = std::move(from.table.counts);
+  trained.decayed_counts = std::move(from.table.decayed_counts);
+  trained.mix = choice.parameters.mix;
+  trained.vocabulary = std::move(from.content.vocabulary);
+  trained.idf = std::move(from.content.idf);
+  trained.terms = std::move(from.content.terms);
+  trained.trained_at = now;
+  trained.algorithm = choice.parameters.ease ? "ease" : "rp3beta";
+  trained.parameters = choice.parameters;
+  trained.report = std::move(choice.report);
   return trained;
+}
+
+}  // namespace
+
+Result<Trained> train(const TrainingData& data, const TrainSettings& settings, const Progress& progress,
+                      const RankingSettings& ranking) {
+  auto trained = train_relations(data, settings, progress);
+  if (!trained) return trained;
+  progress("learning to rank", 0);
+  trained->reranker =
+      learn_rerank(data, ranking, [&](const TrainingData& past) -> std::shared_ptr<const Model> {
+        auto earlier = train_as(past, settings, trained->parameters);
+        return earlier ? as_model(std::move(*earlier)) : nullptr;
+      });
+  return trained;
+}
+
+Result<Trained> train_relations(const TrainingData& data, const TrainSettings& settings,
+                                const Progress& progress) {
+  auto from = material(data, settings, progress);
+  if (!from) return tl::unexpected(from.error());
+  Choice choice = validated(*from, settings, progress);
+  progress("fitting", 0);
+  return fitted(std::move(*from), std::move(choice), settings, data.now);
+}
+
+Result<Trained> train_as(const TrainingData& data, const TrainSettings& settings, const Parameters& chosen) {
+  auto from = material(data, settings, [](std::string_view, double) {});
+  if (!from) return tl::unexpected(from.error());
+  return fitted(std::move(*from), {chosen, "parameters chosen before"}, settings, data.now);
 }
 
 }  // namespace freshet::model

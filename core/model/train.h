@@ -11,12 +11,21 @@
 #include "core/base/result.h"
 #include "core/base/settings.h"
 #include "core/model/model.h"
+#include "core/model/ranking.h"
 #include "core/model/training_data.h"
 
 namespace freshet::model {
 
 // Called with what is being done and how much of it, 0..1.
 using Progress = std::function<void(std::string_view stage, double done)>;
+
+// What validation chooses.
+struct Parameters {
+  bool ease = false;  // else RP3beta
+  float lambda = 400;
+  float alpha = 0.5F, beta = 0.3F;
+  Mix mix;
+};
 
 // A model in memory, as it will stand in the file.
 struct Trained {
@@ -34,12 +43,20 @@ struct Trained {
   std::vector<float> reranker;
   UnixSeconds trained_at;
   std::string algorithm;
+  Parameters parameters;
   // What validation said, for the log and the tables: "ease .2677, rp3beta .2203 (ndcg@20)".
   std::string report;
 };
 
 // Errors: kInvalid "no_events" when nothing can be learned from (fewer than two items with events).
-Result<Trained> train(const TrainingData& data, const TrainSettings& settings, const Progress& progress);
+// `ranking`: as the service ranks, which the re-ranker learns to do better (learn_rerank.h).
+Result<Trained> train(const TrainingData& data, const TrainSettings& settings, const Progress& progress,
+                      const RankingSettings& ranking = {});
+// The same without the re-ranker.
+Result<Trained> train_relations(const TrainingData& data, const TrainSettings& settings,
+                                const Progress& progress);
+// The same with parameters that were chosen before: without validation, some five times as fast.
+Result<Trained> train_as(const TrainingData& data, const TrainSettings& settings, const Parameters& chosen);
 
 // Writes beside `path`, syncs, renames: readers see the old file or the new one. Errors: kUnavailable
 // "model_io", "disk_full".
