@@ -94,6 +94,10 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path, Mode m
   const int flags = mode == Mode::kWrite ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
   auto db = Sqlite::open(path, flags | SQLITE_OPEN_NOMUTEX);
   if (!db) return tl::unexpected(db.error());
+  // Before anything is read: that would make a -shm file with the permissions which the file has now, and
+  // with it the database would stay read-only when they are given back.
+  if (mode == Mode::kWrite && db->read_only())
+    return fail(ErrorCode::kUnavailable, "database_readonly", {}, "the file cannot be written");
   auto state = std::make_unique<State>(path, std::move(*db));
   if (auto ok = prepare_file(*state->db, mode == Mode::kWrite); !ok) return tl::unexpected(ok.error());
   for (std::size_t i = 0; i < kStatements; ++i) {

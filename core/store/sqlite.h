@@ -53,6 +53,8 @@ class Sqlite {
   Result<std::int64_t> integer(const char* sql);  // the first column of the first row
   Result<Query> prepare(std::string_view sql) { return Query::prepare(db_.get(), sql); }
   bool in_transaction() const { return sqlite3_get_autocommit(db_.get()) == 0; }
+  // Opened for reading alone, also because the file allows no more.
+  bool read_only() const { return sqlite3_db_readonly(db_.get(), "main") == 1; }
   // True when the file at the path is another than the one opened, or none.
   bool moved() const;
   std::int64_t last_row() const { return sqlite3_last_insert_rowid(db_.get()); }

@@ -103,12 +103,17 @@ struct Fixture {
   std::map<std::string, feed::Item> model;  // what was acknowledged
   std::thread thread;
   pid_t child = 0;
+  store::ReaderHashes hashes{
+      [](const ReaderId& reader) { return "u" + std::string(reader.view().rbegin(), reader.view().rend()); },
+      [](const ReaderId& reader) { return "e" + std::string(reader.view().rbegin(), reader.view().rend()); }};
+  milliseconds settle{0};  // of erasures
 
   explicit Fixture(RedisServer& on = shared_server(),
                    const std::filesystem::path& in = std::filesystem::temp_directory_path())
       : server(on), folder(in) {
     server.flush();
     settings.recorder.database = (folder.path() / "items.db").string();
+    settings.spool.path = (folder.path() / "spool").string();
     settings.search.index = (folder.path() / "index").string();
     open();
   }
@@ -121,8 +126,7 @@ struct Fixture {
 
   void run() {
     shared->stop.store(false);
-    thread = std::thread(
-        [this] { recorder::Recorder(settings, server.endpoint(), shared->report).run(shared->stop); });
+    thread = std::thread([this] { record(); });
   }
   // In a process of its own, after `first`.
   void run_process(const std::function<void()>& first = [] {}) {
@@ -131,7 +135,10 @@ struct Fixture {
     if (child != 0) return;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     first();
-    _exit(recorder::Recorder(settings, server.endpoint(), shared->report).run(shared->stop));
+    _exit(record());
+  }
+  int record() {
+    return recorder::Recorder(settings, server.endpoint(), shared->report, hashes, settle).run(shared->stop);
   }
   void kill_process() {
     ::kill(child, SIGKILL);
@@ -197,6 +204,27 @@ struct Fixture {
   std::int64_t pending() {
     const auto reply = command("XPENDING", keys().stream(), "recorder");
     return reply[0].integer().value_or(-1);
+  }
+
+  // --- Readers
+
+  void did(const std::string& reader, const std::string& one, std::int64_t at, char kind = 'l') {
+    const std::string letter(1, kind), second = std::to_string(at);
+    command("XADD", keys().stream(), "*", "op", "interaction", "reader", reader, "item", one, "kind", letter,
+            "at", second);
+  }
+  // "reader item letter at" of every interaction that was kept, sorted.
+  std::vector<std::string> interactions() const {
+    std::vector<std::string> out;
+    const auto database = store::Database::open(settings.recorder.database, store::Database::Mode::kRead);
+    REQUIRE(database);
+    REQUIRE((*database)->readers().for_each_interaction([&](const feed::ReaderEvent& each) {
+      out.push_back(each.reader.str() + " " + each.item.str() + " " + rank::kind_of(each.kind).letter + " " +
+                    std::to_string(each.at.time_since_epoch().count()));
+      return Result<void>();
+    }));
+    std::sort(out.begin(), out.end());
+    return out;
   }
 
   // --- What was kept

@@ -20,6 +20,7 @@ struct Killed : Fixture {
   explicit Killed(const std::filesystem::path& in) : Fixture(shared_server(), in) {}
   std::mt19937 random;
   int number = 0;
+  std::vector<std::string> done;  // of readers, as interactions() says it
 
   int below(int end) { return std::uniform_int_distribution<int>(0, end - 1)(random); }
   feed::Item any_item() {
@@ -41,6 +42,12 @@ struct Killed : Fixture {
       std::vector<feed::Item> many;
       for (auto& [id, one] : some) many.push_back(std::move(one));
       put_many(many);
+      for (int k = below(20); k > 0; --k) {
+        const std::string reader = "reader-" + std::to_string(below(9)),
+                          one = "item-" + std::to_string(below(60));
+        did(reader, one, number);
+        done.push_back(reader + " " + one + " l " + std::to_string(number++));
+      }
     }
   }
 };
@@ -89,6 +96,9 @@ TEST_CASE("a recorder that is killed hundreds of times at random moments records
   REQUIRE(f.settles());
   f.stop();
   f.check_all();
+  std::sort(f.done.begin(), f.done.end());
+  CHECK(f.done.size() > 100);
+  CHECK(f.interactions() == f.done);
   CHECK(SqliteShell(f.settings.recorder.database).run("PRAGMA integrity_check") == "ok");
 #ifndef __SANITIZE_ADDRESS__  // Xapian 1.4's check() deletes a table of its own as another type's
   for (const auto& entry : std::filesystem::directory_iterator(f.settings.search.index)) {

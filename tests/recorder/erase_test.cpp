@@ -1,0 +1,290 @@
+// What readers did is recorded, and forgotten on demand: no key, row, stream entry or spool file names them.
+#include <fstream>
+#include <iterator>
+
+#include "core/async/spool.h"
+#include "core/store/personal_keys.h"
+#include "tests/recorder/fixture.h"
+#include "tests/recorder/sqlite_shell.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+namespace {
+
+const std::string kReader = "reader-7-to-forget";
+const std::string kOther = "reader-7-to-forget-not";  // whose name begins likewise
+
+struct Erasing : Fixture {
+  Erasing() { std::filesystem::create_directories(settings.spool.path); }
+
+  // Asks as core/store/users.cpp does.
+  void ask(const std::string& reader, const std::string& job) {
+    command("HSET", keys().job(job), "state", "queued");
+    command("XADD", keys().stream(), "*", "op", "erase", "reader", reader, "job", job);
+  }
+  template <class... Args>
+  std::string text(const Args&... args) {
+    return std::string(command(args...).string().value_or(""));
+  }
+  std::string state(const std::string& job) { return text("HGET", keys().job(job), "state"); }
+  // One key of every pattern that is about the reader, with what it may hold.
+  void fill(const std::string& reader) {
+    const std::string prefix = settings.redis.key_prefix;
+    const std::string visitor = hashes.visitor(ReaderId::trusted(reader));
+    for (const store::KeyPattern& pattern : store::kKeyPatterns) {
+      const store::KeyOwner* const owner = store::owner_of(pattern.pattern);
+      REQUIRE(owner != nullptr);
+      if (owner->about == store::About::kNobody) continue;
+      for (const std::string& name : {reader, visitor}) {
+        const std::string key = prefix + filled(pattern.pattern, owner->part, name);
+        INFO(key);
+        CHECK(keys().pattern_of(key) == &pattern);
+        if (owner->about == store::About::kMembers)
+          command("SADD", key, name, "somebody");
+        else if (pattern.type == "string")
+          command("SET", key, "1");
+        else if (pattern.type == "list")
+          command("RPUSH", key, "item");
+        else if (pattern.type == "hash")
+          command("HSET", key, "item", "1");
+        else
+          command("ZADD", key, "1", "item");
+        REQUIRE(*command("EXISTS", key).integer() == 1);
+      }
+    }
+  }
+  std::string filled(std::string_view pattern, std::size_t part, const std::string& name) const {
+    std::string out;
+    std::size_t number = 0;
+    for (; !pattern.empty(); ++number) {
+      const std::size_t end = std::min(pattern.find(':'), pattern.size());
+      std::string_view piece = pattern.substr(0, end);
+      pattern.remove_prefix(std::min(end + 1, pattern.size()));
+      std::string text(piece == "*" ? (number == part ? std::string_view(name) : "20260306") : piece);
+      if (settings.redis.hash_tags && piece == "*" && out.find('{') == out.npos) text = "{" + text + "}";
+      out += (number > 0 ? ":" : "") + text;
+    }
+    return out;
+  }
+  // Every name and value in Redis.
+  std::string everything() {
+    std::string out;
+    const auto all = command("KEYS", "*");
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::string key(*all[i].string());
+      const std::string type(*command("TYPE", key).string());
+      out += key + "\n";
+      const auto add = [&](const redis::Reply& reply) {
+        if (const auto text = reply.string()) out += std::string(*text) + "\n";
+        for (std::size_t k = 0; k < reply.size(); ++k)
+          out += std::string(reply[k].string().value_or("")) + "\n";
+      };
+      if (type == "string") add(command("GET", key));
+      if (type == "list") add(command("LRANGE", key, 0, -1));
+      if (type == "hash") add(command("HGETALL", key));
+      if (type == "zset") add(command("ZRANGE", key, 0, -1));
+      if (type == "set") add(command("SMEMBERS", key));
+      if (type == "stream") {
+        const auto entries = command("XRANGE", key, "-", "+");
+        for (std::size_t k = 0; k < entries.size(); ++k) add(entries[k][1]);
+      }
+    }
+    return out;
+  }
+  bool files_mention(const std::string& name) const {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
+      if (!entry.is_regular_file()) continue;
+      std::ifstream file(entry.path(), std::ios::binary);
+      const std::string all{std::istreambuf_iterator<char>(file), {}};
+      // Not as the beginning of the other reader's.
+      for (std::size_t at = all.find(name); at != all.npos; at = all.find(name, at + 1)) {
+        if (all.compare(at, kOther.size(), kOther) != 0) return true;
+      }
+    }
+    return false;
+  }
+  void expect_nothing_of(const std::string& reader) {
+    std::string left = everything();
+    for (std::size_t at = left.find(kOther); at != left.npos; at = left.find(kOther))
+      left.erase(at, kOther.size());
+    INFO(left);
+    CHECK(left.find(reader) == left.npos);
+    CHECK(left.find(hashes.visitor(ReaderId::trusted(reader)) + "\n") == left.npos);
+    CHECK(!files_mention(reader));
+    for (const std::string& row : interactions()) CHECK(!row.starts_with(reader + " "));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("every pattern of keys has one row that says whether it is about a reader", "[recorder]") {
+  for (const store::KeyPattern& each : store::kKeyPatterns) {
+    INFO(each.pattern);
+    CHECK(store::owner_of(each.pattern) != nullptr);
+  }
+  CHECK(store::kKeyOwners.size() == store::kKeyPatterns.size());
+}
+
+TEST_CASE_METHOD(Fixture, "what readers did and do not want is recorded in its order, and once",
+                 "[recorder]") {
+  run();
+  did("b", "x", 20);
+  did("a", "x", 10, 'p');
+  did("b", "x", 20);
+  const auto dismiss = [&](const char* reader, const char* item, const char* at) {
+    command("XADD", keys().stream(), "*", "op", "dismiss", "reader", reader, "item", item, "at", at, "reason",
+            "not for me");
+  };
+  dismiss("a", "x", "5");
+  dismiss("a", "y", "6");
+  command("XADD", keys().stream(), "*", "op", "undismiss", "reader", "a", "item", "x");
+  command("XADD", keys().stream(), "*", "op", "dismiss", "reader", "b", "item", "z", "at", "7");
+  REQUIRE(settles());
+  CHECK(interactions() == std::vector<std::string>{"a x p 10", "b x l 20"});
+  SqliteShell shell(settings.recorder.database);
+  CHECK(shell.run("SELECT group_concat(id || item || at || reason, ' ') FROM"
+                  " (SELECT * FROM dismissals JOIN readers ON key = reader ORDER BY id, item)") ==
+        "ay6not for me bz7");
+  CHECK(shared->report.malformed.load() == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "an entry of a reader that makes no sense is left out, whatever follows it is not",
+                 "[recorder]") {
+  const auto bad = [&](auto... fields) { command("XADD", keys().stream(), "*", fields...); };
+  bad("op", "interaction", "reader", "a:b", "item", "x", "kind", "l", "at", "1");
+  bad("op", "interaction", "reader", "a", "item", "", "kind", "l", "at", "1");
+  bad("op", "interaction", "reader", "a", "item", "x", "kind", "like", "at", "1");
+  bad("op", "interaction", "reader", "a", "item", "x", "kind", "?", "at", "1");
+  bad("op", "interaction", "reader", "a", "item", "x", "kind", "l", "at", "yesterday");
+  bad("op", "interaction", "reader", "a", "item", "x", "kind", "l", "at", "-1");
+  bad("op", "interaction", "reader", "a", "item", "x", "kind", "l");
+  bad("op", "dismiss", "reader", "a", "item", "x", "at", "1", "reason", "\xff");
+  bad("op", "undismiss", "reader", "a");
+  bad("op", "erase", "reader", "a");
+  bad("op", "forget", "reader", "a", "job", "j");
+  did("a", "x", 1);
+  run();
+  REQUIRE(settles());
+  CHECK(comes([&] { return shared->report.malformed.load() == 11; }));
+  CHECK(interactions() == std::vector<std::string>{"a x l 1"});
+}
+
+TEST_CASE_METHOD(
+    Erasing,
+    "after the job nothing in Redis, the database or a spool names the reader, and others lose nothing",
+    "[recorder]") {
+  settings.redis.hash_tags = GENERATE(false, true);
+  settings.redis.key_prefix = settings.redis.hash_tags ? "p:" : "";
+  open();
+  fill(kReader);
+  fill(kOther);
+  const std::string of_other = hashes.visitor(ReaderId::trusted(kOther));
+  for (int i = 0; i < 200; ++i) {
+    did(kReader, "item" + std::to_string(i), i);
+    did(kOther, "item" + std::to_string(i), i);
+  }
+  REQUIRE(everything().find(kReader + "\n") != std::string::npos);
+  ask(kReader, "j1");
+  ask("never-seen", "j2");
+  run();
+  REQUIRE(comes([&] { return state("j1") == "done" && state("j2") == "done"; }));
+  REQUIRE(settles());
+  expect_nothing_of(kReader);
+  CHECK(interactions().size() == 200);
+  std::size_t kept = 0;
+  for (const store::KeyOwner& each : store::kKeyOwners) {
+    if (each.about == store::About::kNobody) continue;
+    for (const std::string& name : {kOther, of_other})
+      kept += static_cast<std::size_t>(
+          *command("EXISTS", settings.redis.key_prefix + filled(each.pattern, each.part, name)).integer());
+  }
+  CHECK(kept == 2U * static_cast<std::size_t>(std::count_if(
+                         store::kKeyOwners.begin(), store::kKeyOwners.end(),
+                         [](const auto& each) { return each.about != store::About::kNobody; })));
+  const std::string epoch = keys().seen_epoch(hashes.epoch(ReaderId::trusted(kReader)));
+  CHECK(command("GET", epoch).string() == "1");
+  CHECK(*command("TTL", epoch).integer() > 8 * 86400);
+  CHECK(*command("TTL", keys().job("j1")).integer() > 0);
+  CHECK(text("HGET", keys().job("j1"), "done") == text("HGET", keys().job("j1"), "total"));
+  // Once more is harmless, and what the reader does afterwards counts.
+  did(kReader, "again", 5);
+  ask(kReader, "j3");
+  REQUIRE(comes([&] { return state("j3") == "done"; }));
+  did(kReader, "anew", 6);
+  REQUIRE(settles());
+  CHECK(interactions().size() == 201);
+  CHECK(command("GET", epoch).string() == "2");
+}
+
+TEST_CASE_METHOD(Erasing,
+                 "a job waits for a spool that names the reader, and other entries do not wait for it",
+                 "[recorder]") {
+  auto spool = redis::Spool::open(std::filesystem::path(settings.spool.path) / "1.spool", 1 << 20);
+  REQUIRE(spool);
+  redis::Pipeline late;
+  late.add("XADD", keys().stream(), "*", "op", "interaction", "reader", kReader, "item", "late", "kind", "l",
+           "at", "9");
+  REQUIRE((*spool)->append(redis::Spool::Kind::kCommand, late.at(0)));
+  did(kReader, "early", 1);
+  ask(kReader, "j");
+  put(item("a", "Put meanwhile"));
+  did(kOther, "x", 2);
+  run();
+  REQUIRE(comes([&] { return shared->report.entries.load() == 3; }));
+  CHECK(state("j") == "queued");
+  CHECK(backlog() > 0);
+  CHECK(recorded().size() == 1);
+  // The spool is replayed, as a worker does it.
+  REQUIRE(redis.call(late));
+  const auto record = (*spool)->at((*spool)->begin());
+  (*spool)->pop_to(record->next);
+  REQUIRE(comes([&] { return state("j") == "done"; }));
+  REQUIRE(settles());
+  expect_nothing_of(kReader);
+  CHECK(interactions() == std::vector<std::string>{kOther + " x l 2"});
+}
+
+TEST_CASE_METHOD(Erasing, "a job waits until what workers had under way is done", "[recorder]") {
+  settle = milliseconds(3600 * 1000);
+  ask(kReader, "j");
+  did(kReader, "x", 1);
+  run();
+  REQUIRE(comes([&] { return shared->report.entries.load() == 1; }));
+  stop();
+  CHECK(state("j") == "queued");
+  CHECK(pending() == 1);
+  settle = milliseconds(0);
+  run();
+  REQUIRE(comes([&] { return state("j") == "done"; }));
+  expect_nothing_of(kReader);
+}
+
+TEST_CASE_METHOD(Erasing, "a job that is killed anywhere is begun again until it is done", "[recorder]") {
+  std::mt19937 random(std::random_device{}());
+  int begun = 0;
+  for (int round = 0; round < 25; ++round) {
+    const std::string reader = kReader + std::to_string(round) + "x", job = "job" + std::to_string(round);
+    fill(reader);
+    for (int i = 0; i < 50; ++i) did(reader, "item" + std::to_string(i), i);
+    for (int i = 0; i < 3000; i += 100) {
+      redis::Pipeline many;
+      for (int k = i; k < i + 100; ++k) many.add("SET", "hot:pv:" + std::to_string(k), 1, "EX", 1000);
+      REQUIRE(redis.call(many));
+    }
+    ask(reader, job);
+    while (state(job) != "done") {
+      run_process();
+      std::this_thread::sleep_for(
+          std::chrono::microseconds(std::uniform_int_distribution<int>(0, 120000)(random)));
+      kill_process();
+      begun += state(job) == "running";
+    }
+    expect_nothing_of(reader);
+  }
+  std::printf("%d kills within a job\n", begun);
+  run();
+  REQUIRE(settles());
+  CHECK(interactions().empty());
+  CHECK(SqliteShell(settings.recorder.database).run("PRAGMA integrity_check") == "ok");
+}
