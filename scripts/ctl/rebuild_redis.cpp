@@ -11,6 +11,7 @@
 #include "scripts/ctl/owner.h"
 #include "scripts/ctl/progress.h"
 #include "scripts/ctl/redis_walk.h"
+#include "scripts/ctl/restore_readers.h"
 
 namespace freshet::ctl {
 namespace {
@@ -125,8 +126,12 @@ Result<int> run_rebuild_redis(const RebuildRedisOptions& options, const Target& 
   const auto began = ProgressLine::Clock::now();
   const auto written = rebuild_redis(redis, **database, *settings, options);
   if (!written) return tl::unexpected(written.error());
+  const auto readers = restore_readers(redis, **database, *settings, wall_now());
+  if (!readers) return tl::unexpected(readers.error());
   fmt::print("wrote {} items to Redis in {}\n", grouped(*written),
              in_words(ProgressLine::Clock::now() - began));
+  fmt::print("and of readers {} interactions, {} dismissals\n", grouped(readers->interactions),
+             grouped(readers->dismissals));
   return 0;
 }
 

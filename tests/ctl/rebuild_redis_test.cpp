@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "scripts/ctl/restore_readers.h"
 #include "tests/store/fixture.h"
 #include "tests/support/unix_socket.h"
 
@@ -86,4 +87,62 @@ TEST_CASE("counters without an item are no reason to refuse", "[ctl]") {
   Lost lost(false, 1);
   REQUIRE(wait(lost.hot->track(Lost::report("stranger", "anna", 1000))));
   CHECK(lost.rebuild() == 1);
+}
+
+TEST_CASE("readers get back the newest of what the database has of them, and nothing that has run out",
+          "[ctl]") {
+  Lost lost(GENERATE(false, true), 1);
+  lost.settings.interactions.most = 700;
+  const std::int64_t now = wall_now().time_since_epoch().count();
+  const auto at = [](std::int64_t second) { return UnixSeconds{seconds{second}}; };
+  store::ReaderRows& rows = lost.database->readers();
+  const ReaderId many = ReaderId::trusted("many"), few = ReaderId::trusted("few");
+  REQUIRE(lost.database->begin());
+  for (int i = 0; i < 2000; ++i) {
+    const auto item = ItemId::trusted("i" + std::to_string(i % 1500));
+    REQUIRE(rows.put_interaction({many, item, rank::Interaction::kLike, at(now - 3000 + i), {}}));
+  }
+  const auto old = ItemId::trusted("old");
+  REQUIRE(rows.put_interaction({few, old, rank::Interaction::kPost, at(now - 200 * 86400), {}}));
+  REQUIRE(rows.put_interaction({few, old, rank::Interaction::kView, at(now - 100 * 86400), {}}));
+  REQUIRE(rows.put_dismissal({few, old, "seen", {}}, at(now - 80 * 86400)));
+  REQUIRE(rows.put_dismissal({few, ItemId::trusted("older"), "", {}}, at(now - 91 * 86400)));
+  REQUIRE(lost.database->commit());
+  const auto restore = [&] { return restore_readers(lost.redis, *lost.database, lost.settings, at(now)); };
+  const auto restored = restore();
+  REQUIRE(restored);
+  CHECK(restored->dismissals == 1);
+
+  const store::Keys keys("", lost.hash_tags);
+  redis::Pipeline ask;
+  ask.add("ZCARD", keys.interactions("many")).add("ZSCORE", keys.interactions("many"), "l:i499");
+  ask.add("ZSCORE", keys.interactions("many"), "l:i1300").add("ZSCORE", keys.interactions("many"), "l:i1299");
+  ask.add("ZRANGE", keys.interactions("few"), 0, -1).add("ZRANGE", keys.not_interested("few"), 0, -1);
+  ask.add("HGET", keys.not_interested_why("few"), "old").add("TTL", keys.interactions("few"));
+  ask.add("TTL", keys.not_interested_why("few")).add("EXISTS", keys.stream());
+  auto replies = *lost.redis.call(ask);
+  CHECK(*replies[0].integer() == 700);
+  CHECK(replies[1].string() == std::to_string(now - 3000 + 1999));
+  CHECK(replies[2].string() == std::to_string(now - 3000 + 1300));
+  CHECK(replies[3].is_nil());
+  REQUIRE(replies[4].size() == 1);
+  CHECK(replies[4][0].string() == "v:old");
+  REQUIRE(replies[5].size() == 1);
+  CHECK(replies[6].string() == "seen");
+  CHECK(*replies[7].integer() <= 80 * 86400);
+  CHECK(*replies[7].integer() > 79 * 86400);
+  CHECK(*replies[8].integer() > 9 * 86400);
+  CHECK(*replies[9].integer() == 0);
+
+  // What is newer in Redis stays.
+  ask.clear();
+  ask.add("ZADD", keys.interactions("few"), now, "v:old")
+      .add("EXPIRE", keys.interactions("few"), 180 * 86400);
+  REQUIRE(lost.redis.call(ask));
+  REQUIRE(restore());
+  ask.clear();
+  ask.add("ZSCORE", keys.interactions("few"), "v:old").add("TTL", keys.interactions("few"));
+  replies = *lost.redis.call(ask);
+  CHECK(replies[0].string() == std::to_string(now));
+  CHECK(*replies[1].integer() > 179 * 86400);
 }

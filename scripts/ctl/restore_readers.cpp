@@ -1,0 +1,95 @@
+#include "scripts/ctl/restore_readers.h"
+
+#include <vector>
+
+#include "core/store/keys.h"
+#include "core/store/scripts.h"
+#include "scripts/ctl/redis_walk.h"
+
+namespace freshet::ctl {
+namespace {
+
+constexpr std::size_t kMostAtOnce = 500;         // members of one script
+constexpr std::size_t kPipelineBytes = 1 << 18;  // sent together
+
+struct Member {
+  UnixSeconds at;
+  std::string name, reason;
+};
+
+// Members of one key after the other, oldest first: however many a key has, a script trims them as they come.
+class Restorer {
+ public:
+  Restorer(redis::SyncRedis& redis, int most, seconds ttl, UnixSeconds now)
+      : redis_(redis), most_(most), ttl_(ttl), oldest_(now - ttl) {}
+
+  Result<void> add(std::vector<std::string> keys, Member member) {
+    if (member.at < oldest_) return {};
+    if (keys != keys_ || members_.size() == kMostAtOnce) end_script();
+    keys_ = std::move(keys);
+    members_.push_back(std::move(member));
+    return out_.bytes().size() < kPipelineBytes ? Result<void>() : send();
+  }
+  Result<void> end() {
+    end_script();
+    return send();
+  }
+  std::int64_t written() const { return written_; }
+
+ private:
+  void end_script() {
+    if (members_.empty()) return;
+    out_.script(store::scripts::kReaderRestore, keys_.size(), 2 + 3 * members_.size());
+    for (const std::string& key : keys_) out_.arg(key);
+    out_.arg(most_).arg(ttl_.count());
+    for (const Member& each : members_)
+      out_.arg(each.at.time_since_epoch().count()).arg(each.name).arg(each.reason);
+    members_.clear();
+  }
+  Result<void> send() {
+    if (out_.empty()) return {};
+    const auto replies = ask(redis_, out_);
+    if (!replies) return tl::unexpected(replies.error());
+    for (const redis::Reply& each : *replies) {
+      if (each.is_error()) return tl::unexpected(redis::classify(each.error()));
+      written_ += each.integer().value_or(0);
+    }
+    out_.clear();
+    return {};
+  }
+
+  redis::SyncRedis& redis_;
+  const int most_;
+  const seconds ttl_;
+  const UnixSeconds oldest_;
+  std::vector<std::string> keys_;
+  std::vector<Member> members_;
+  redis::Pipeline out_;
+  std::int64_t written_ = 0;
+};
+
+}  // namespace
+
+Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, store::Database& database,
+                                        const Settings& settings, UnixSeconds now) {
+  const store::Keys keys(settings.redis.key_prefix, settings.redis.hash_tags);
+  Restorer events(redis, settings.interactions.most, settings.interactions.ttl, now);
+  auto read = database.readers().for_each_interaction([&](const feed::ReaderEvent& each) {
+    const std::string member = std::string(1, rank::kind_of(each.kind).letter) + ":" + each.item.str();
+    return events.add({keys.interactions(each.reader.view())}, {each.at, member, {}});
+  });
+  if (read) read = events.end();
+  if (!read) return tl::unexpected(read.error());
+
+  Restorer unwanted(redis, settings.feedback.most, settings.feedback.ttl, now);
+  read = database.readers().for_each_dismissal([&](const feed::DismissedAt& each) {
+    const std::string_view reader = each.dismissal.reader.view();
+    return unwanted.add({keys.not_interested(reader), keys.not_interested_why(reader)},
+                        {each.at, each.dismissal.item.str(), each.dismissal.reason});
+  });
+  if (read) read = unwanted.end();
+  if (!read) return tl::unexpected(read.error());
+  return RestoredReaders{events.written(), unwanted.written()};
+}
+
+}  // namespace freshet::ctl
