@@ -1,0 +1,222 @@
+"""What is kept about a reader can be had, and forgotten to the last byte: in Redis, the database, the stream and the spool."""
+
+import glob
+import os
+import signal
+import socket
+import time
+
+import pytest
+
+from client import assert_problem
+from recorded import Recorded
+from service import PATIENT, birth, wait_until
+
+
+def use(service, reader, items):
+    """Everything a reader does: a feed, reads, views, a history, interactions, what is not wanted."""
+    client, internal = service.public(), service.internal()
+    for item in items:
+        assert client.track(item, 20000, userId=reader, sessionId=reader, eventId=reader).status in (200, 202)
+        assert client.view(item, reader).status in (200, 202)
+        for kind in ("topic", "reply"):
+            assert client.post("/api/history", {"userId": reader, "topicId": item, "kind": kind}).status in (200, 202)
+        like = {"userId": reader, "topicId": item, "kind": "like", "eventId": f"like-{item}"}
+        assert internal.post("/api/interactions", like).json() == {"accepted": 1, "rejected": []}
+    unwanted = {"userId": reader, "topicId": items[0], "kind": "not_interested", "reason": "seen"}
+    assert client.post("/api/feedback", unwanted).status in (200, 202)
+    for action, event in (("refresh", "e1"), ("load_more", "e2")):
+        assert client.post("/api/feed", {"action": action, "limit": 2, "agent_id": reader, "eventId": event}).status == 200
+
+
+def put_items(service, name, count=6):
+    items = [name("i") for _ in range(count)]
+    for item in items:
+        service.put(item)
+    wait_until(lambda: Recorded(service).indexed() >= set(items), "the index", 30)
+    return items
+
+
+def shown(service, reader, limit=50):
+    reply = service.public().post("/api/feed", {"action": "refresh", "limit": limit, "agent_id": reader})
+    assert reply.status == 200, reply
+    return {item["id"] for item in reply.json()["data"]["items"]}
+
+
+def forget(service, reader):
+    reply = service.internal().delete(f"/api/users/{reader}")
+    assert reply.status == 202, reply
+    return reply.json()["job"]
+
+
+def job(service, number):
+    reply = service.internal().get(f"/api/jobs/{number}")
+    assert reply.status in (200, 503), reply
+    return reply.json() if reply.status == 200 else {"state": "unknown"}
+
+
+def wait_done(service, number):
+    wait_until(lambda: job(service, number)["state"] == "done", "the job", 60)
+    assert job(service, number)["failed"] == 0
+
+
+class Redis:
+    """Redis' own protocol: values are bytes that no other client would take for text."""
+
+    def __init__(self, service):
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(os.path.join(service.state, "run/redis.sock"))
+        self._file = self._socket.makefile("rb")
+
+    def ask(self, *words):
+        parts = [str(word).encode() if not isinstance(word, bytes) else word for word in words]
+        self._socket.sendall(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts))
+        return self._reply()
+
+    def _reply(self):
+        line = self._file.readline()[:-2]
+        kind, rest = line[:1], line[1:]
+        if kind == b"$":
+            return self._file.read(int(rest) + 2)[:-2] if int(rest) >= 0 else b""
+        if kind == b"*":
+            return [self._reply() for _ in range(int(rest))]
+        assert kind in b"+:", line
+        return rest
+
+    def close(self):
+        self._file.close()
+        self._socket.close()
+
+
+def redis_content(service):
+    """Every name and value that Redis has, except the bytes of the seen-filter."""
+    redis, keys, cursor = Redis(service), set(), None
+    while cursor != b"0":
+        cursor, page = redis.ask("SCAN", cursor or "0", "COUNT", 1000)
+        keys |= set(page)
+    read = {b"string": ("GET",), b"hash": ("HGETALL",), b"set": ("SMEMBERS",), b"list": ("LRANGE", 0, -1), b"zset": ("ZRANGE", 0, -1),
+            b"stream": ("XRANGE", "-", "+")}
+    out = []
+    for key in sorted(keys):
+        kind = redis.ask("TYPE", key)
+        if kind != b"none" and not key.startswith(b"bf:global:"):
+            command, *rest = read[kind]
+            out.append(f"{key} {redis.ask(command, key, *rest)}")
+    redis.close()
+    return "\n".join(out)
+
+
+def files_with(service, reader):
+    """Files of ours that hold the id: the database's, its log, the spool. Redis' own are another matter."""
+    found = []
+    for folder in ("record", "spool"):
+        for path in glob.glob(os.path.join(service.state, folder, "**"), recursive=True):
+            if os.path.isfile(path):
+                with open(path, "rb") as file:
+                    if reader.encode() in file.read():
+                        found.append(path)
+    return found
+
+
+def assert_forgotten(service, reader):
+    assert reader not in redis_content(service)
+    assert files_with(service, reader) == []
+
+
+def recorded_interactions(service, reader):
+    connection = Recorded(service).connect()
+    try:
+        return connection.execute("SELECT count(*) FROM interactions JOIN readers ON key = reader WHERE id = ?", (reader,)).fetchone()[0]
+    finally:
+        connection.close()
+
+
+def wait_recorded(service, reader, count):
+    wait_until(lambda: recorded_interactions(service, reader) == count, "the recorder", 30)
+
+
+@pytest.fixture
+def site(instance):
+    return instance("--no-limits", **PATIENT)
+
+
+def test_an_export_shows_all_that_is_kept_and_after_the_erasure_nothing_is(site, name):
+    items, reader, other = put_items(site, name), name("reader"), name("other")
+    for each in (reader, other):
+        use(site, each, items)
+        wait_recorded(site, each, len(items))
+    export = site.internal().get(f"/api/users/{reader}").json()
+    kept = {key["key"].split(reader)[0] for key in export["redis"] if reader in key["key"]}
+    assert kept >= {"user:interactions:", "user:views:topic:", "user:views:reply:", "user:views:at:", "user:not_interested:",
+                    "user:not_interested:why:", "user:events:", "feed:state:", "feed:pending:", "feed:page:"}, kept
+    assert {row["topicId"] for row in export["database"]["interactions"]} == set(items)
+    assert export["database"]["not_interested"][0]["reason"] == "seen"
+    assert "next" not in export["database"]
+    assert other not in str(export)
+    assert site.public().get(f"/api/users/{reader}").status == 404
+    assert site.public().delete(f"/api/users/{reader}").status == 404
+
+    seen = shown(site, reader)
+    wait_done(site, forget(site, reader))
+    assert_forgotten(site, reader)
+    assert f"user:interactions:{other}" in redis_content(site) and recorded_interactions(site, other) == len(items)
+    export = site.internal().get(f"/api/users/{reader}").json()
+    assert export == {"userId": reader, "redis": [], "database": {"interactions": [], "not_interested": []}}
+    # The filter has forgotten too; and remembers what is shown from now on, on every worker.
+    again = shown(site, reader)
+    assert again >= seen and set(items) <= again
+    wait_until(lambda: not shown(site, reader), "the impressions")
+    site.check()
+
+
+def test_somebody_unknown_and_the_same_again_are_forgotten_likewise(site, name):
+    reader = name("nobody")
+    jobs = [forget(site, reader), forget(site, reader)]
+    for each in jobs:
+        wait_done(site, each)
+    assert_forgotten(site, reader)
+    assert_problem(site.internal().get("/api/jobs/never-was"), 404, "unknown_job")
+    assert_problem(site.internal().delete("/api/users/a:b"), 400, "bad_id")
+    assert_problem(site.internal().get(f"/api/users/{reader}?from=-1"), 400, "bad_number")
+
+
+def test_a_recorder_that_is_killed_again_and_again_ends_the_job(site, name):
+    items, reader = put_items(site, name), name("reader")
+    use(site, reader, items)
+    number = forget(site, reader)
+    for _ in range(8):
+        pid = wait_until(site.recorder, "a recorder")
+        time.sleep(0.3)  # somewhere within its life
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: birth(pid) is None, "its end")
+    wait_done(site, number)
+    assert_forgotten(site, reader)
+
+
+def test_what_waits_in_a_spool_is_forgotten_too_and_redis_may_go_away_meanwhile(site, name):
+    items, reader = put_items(site, name), name("reader")
+    site.redis("CONFIG", "SET", "appendfsync", "always")
+
+    def lose_redis():
+        pid = site.pid("redis")
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: birth(pid) is None and site.status()["redis ready"] == 0, "the loss of Redis to be noticed")
+
+    def write_queued():
+        assert site.public().track(items[0], 20000, userId=reader, sessionId=reader).status == 202
+        assert site.public().post("/api/history", {"userId": reader, "topicId": items[0]}).status == 202
+        assert site.internal().post("/api/interactions", {"userId": reader, "topicId": items[0], "kind": "post"}).json()["accepted"] == 1
+        assert any("spool" in path for path in files_with(site, reader))
+
+    lose_redis()
+    write_queued()
+    os.kill(site.workers()[0], signal.SIGKILL)  # its spool is somebody else's now
+    site.restart_redis()
+    wait_until(lambda: site.status()["redis ready"] > 0, "Redis")
+    number = wait_until(lambda: (reply := site.internal().delete(f"/api/users/{reader}")).status == 202 and reply.json()["job"], "the job")
+    lose_redis()
+    site.restart_redis()
+    wait_done(site, number)
+    assert_forgotten(site, reader)
+    assert recorded_interactions(site, reader) == 0
+    site.check()
