@@ -12,9 +12,9 @@ class TrainedModel final : public Model {
 
   std::uint32_t items() const override { return static_cast<std::uint32_t>(trained_.items.size()); }
   std::optional<std::uint32_t> find(std::string_view id) const override {
-    const auto at = std::lower_bound(
-        trained_.items.begin(), trained_.items.end(), id,
-        [](const TrainingItem& item, std::string_view wanted) { return item.id < wanted; });
+    const auto at =
+        std::lower_bound(trained_.items.begin(), trained_.items.end(), id,
+                         [](const TrainingItem& item, std::string_view wanted) { return item.id < wanted; });
     if (at == trained_.items.end() || at->id != id) return std::nullopt;
     return static_cast<std::uint32_t>(at - trained_.items.begin());
   }
@@ -56,8 +56,7 @@ class TrainedModel final : public Model {
   std::span<const Neighbour> neighbours(Part part, std::uint32_t item) const {
     const Trained::Rows& rows = trained_.parts[static_cast<std::size_t>(part)];
     if (rows.starts.empty()) return {};
-    return std::span(rows.neighbours)
-        .subspan(rows.starts[item], rows.starts[item + 1] - rows.starts[item]);
+    return std::span(rows.neighbours).subspan(rows.starts[item], rows.starts[item + 1] - rows.starts[item]);
   }
 
   const Trained trained_;
