@@ -136,6 +136,17 @@ TEST_CASE("equal scores are ordered by newness, then by id", "[ranking]") {
   CHECK(ids(catalogue, ranking.rank(catalogue, {}, kNow)) == std::vector<std::string>{"a", "b", "c", "old"});
 }
 
+TEST_CASE("what the re-ranker cannot tell apart is ordered by newness", "[ranking]") {
+  model::Trained world = random_world(10, 1);
+  world.reranker = judging_by(rank::Feature::kAge, 0);
+  const Catalogue catalogue(model::as_model(world), {});
+  Ranking ranking(by_formula());
+  const std::vector<ProfileEvent> profile{{0, rank::Interaction::kLike, kNow - kHour}};
+  const auto& ranked = ranking.rank(catalogue, profile, kNow, true);
+  CHECK(std::is_sorted(ranked.begin(), ranked.end(),
+                       [](const Ranked& a, const Ranked& b) { return a.age_hours < b.age_hours; }));
+}
+
 TEST_CASE("who has no history gets the pure trend, even of a model with a re-ranker", "[ranking]") {
   model::Trained world = random_world(10, 1);
   world.reranker = judging_by(rank::Feature::kAge, 5);  // would prefer the oldest
