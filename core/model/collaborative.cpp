@@ -12,9 +12,10 @@ constexpr std::size_t kFewestCases = 20;  // what fewer readers say is chance
 
 // ndcg@20 on ML-1M's validation part by λ, with dropout 0.5 and exponent 0.5: 200 .2690, 400 .2713, 800
 // .2697.
-constexpr std::array kLambdas{100.F, 400.F, 800.F};
+constexpr std::array kLambdas{400.F, 200.F, 800.F};
+constexpr double kNoEvidence = 0.001;  // a later λ must be better by this
 // citeulike-a, warm, 400 neighbours: α .6 with β .2 .2823, .3 .2837, .4 .2803; α .8 with β .2 .2810.
-constexpr std::array kAlphas{0.5F, 0.7F};
+constexpr std::array kAlphas{0.5F, 0.65F};
 constexpr std::array kBetas{0.1F, 0.2F, 0.3F, 0.4F, 0.5F};
 
 // A column may have so many times the average before all are pruned together.
@@ -48,15 +49,21 @@ std::size_t touched_items(const Interactions& all) {
 
 double judge_ease(const Validation& validation, const Touched& part, const Ease& model) {
   std::vector<std::uint32_t> place(validation.training.items, 0);
-  for (std::uint32_t i = 0; i < part.items.size(); ++i) place[part.items[i]] = i;
-  return judge(validation, [&](std::span<const std::uint32_t> profile, std::span<float> scores) {
+  std::vector<float> factors(validation.training.items, 0);
+  for (std::uint32_t i = 0; i < part.items.size(); ++i) {
+    place[part.items[i]] = i;
+    factors[part.items[i]] = model.factor(i);
+  }
+  const Score score = [&](std::span<const std::uint32_t> profile, std::span<float> scores) {
     std::vector<float> sums(part.items.size(), 0);
     for (const std::uint32_t item : profile) model.accumulate(place[item], sums);
-    for (std::uint32_t i = 0; i < sums.size(); ++i) scores[part.items[i]] = sums[i] * model.factor(i);
-  });
+    for (std::uint32_t i = 0; i < sums.size(); ++i) scores[part.items[i]] = sums[i];
+  };
+  return judge(validation, score, {&factors, 1}).front();
 }
 
-double try_ease(const Validation& validation, Collaborative& chosen, const Progress& progress) {
+double try_ease(const Validation& validation, Parameters& chosen, std::string& report,
+                const Progress& progress) {
   const Touched part = touched(validation.training);
   const Square g = gram(part.interactions, reader_weights(part.interactions, EaseSettings{}.reader_exponent));
   double best = -1;
@@ -65,36 +72,50 @@ double try_ease(const Validation& validation, Collaborative& chosen, const Progr
     EaseSettings tried;
     tried.lambda = kLambdas[i];
     const double gain = judge_ease(validation, part, Ease(g.copy(), tried));
-    if (gain > best) {
+    report += fmt::format("ease {:.4f} (lambda {:.0f}), ", gain, tried.lambda);
+    if (gain > best + kNoEvidence) {
       best = gain;
-      chosen.ease_settings = tried;
+      chosen.lambda = tried.lambda;
     }
   }
   return best;
 }
 
+// What α .7 costs beside .5 is not worth it where readers share many items: EASE wins there.
+constexpr std::uint64_t kManyPairs = 100'000'000;
+
+std::uint64_t pairs(const Interactions& interactions) {
+  std::uint64_t count = 0;
+  for (std::uint32_t reader = 0; reader < interactions.readers; ++reader) {
+    const std::uint64_t touches = interactions.of_reader(reader).size();
+    count += touches * touches;
+  }
+  return count;
+}
+
 // β scales whole columns, so all of them are judged with one fit.
-double try_rp3(const Validation& validation, std::size_t neighbours, Collaborative& chosen,
+double try_rp3(const Validation& validation, std::size_t neighbours, Parameters& chosen,
                const Progress& progress) {
+  std::vector<std::vector<float>> scales;
+  for (const float beta : kBetas) scales.push_back(rp3_scale(validation.training, beta));
+  const std::size_t alphas = pairs(validation.training) > kManyPairs ? 1 : kAlphas.size();
   double best = -1;
-  for (std::size_t i = 0; i < kAlphas.size(); ++i) {
-    progress("validating RP3beta", static_cast<double>(i) / kAlphas.size());
-    const auto rows = rows_of(rp3_columns(validation.training, kAlphas[i], neighbours));
-    for (const float beta : kBetas) {
-      const auto factors = rp3_scale(validation.training, beta);
-      const double gain =
-          judge(validation, [&](std::span<const std::uint32_t> profile, std::span<float> scores) {
-            for (const std::uint32_t item : profile) {
-              for (std::uint64_t at = rows.starts[item]; at < rows.starts[item + 1]; ++at) {
-                scores[rows.neighbours[at].item] += rows.neighbours[at].weight;
-              }
-            }
-            for (std::size_t item = 0; item < factors.size(); ++item) scores[item] *= factors[item];
-          });
-      if (gain > best) {
-        best = gain;
-        chosen.rp3_settings = {kAlphas[i], beta};
+  for (std::size_t i = 0; i < alphas; ++i) {
+    progress("validating RP3beta", static_cast<double>(i) / static_cast<double>(alphas));
+    const auto rows = rows_of(rp3_columns(validation.training, kAlphas[i], kLongestColumn * neighbours));
+    const Score score = [&](std::span<const std::uint32_t> profile, std::span<float> scores) {
+      for (const std::uint32_t item : profile) {
+        for (std::uint64_t at = rows.starts[item]; at < rows.starts[item + 1]; ++at) {
+          scores[rows.neighbours[at].item] += rows.neighbours[at].weight;
+        }
       }
+    };
+    const auto gains = judge(validation, score, scales);
+    for (std::size_t b = 0; b < gains.size(); ++b) {
+      if (gains[b] <= best) continue;
+      best = gains[b];
+      chosen.alpha = kAlphas[i];
+      chosen.beta = kBetas[b];
     }
   }
   return best;
@@ -102,41 +123,42 @@ double try_rp3(const Validation& validation, std::size_t neighbours, Collaborati
 
 }  // namespace
 
-Collaborative choose(const Validation& validation, const TrainSettings& settings, const Progress& progress) {
-  Collaborative chosen;
+Choice choose(const Validation& validation, const TrainSettings& settings, const Progress& progress) {
+  Choice choice;
+  Parameters& chosen = choice.parameters;
   const bool small = touched_items(validation.training) <= static_cast<std::size_t>(settings.ease_max_items);
   const bool may_ease = settings.algorithm == "ease" || (settings.algorithm == "auto" && small);
   const bool may_rp3 = settings.algorithm != "ease";
   if (validation.cases.size() < kFewestCases) {
     chosen.ease = !may_rp3;
-    chosen.report = "too few readers to validate with";
-    return chosen;
+    choice.report = "too few readers to validate with";
+    return choice;
   }
-  const double ease = may_ease ? try_ease(validation, chosen, progress) : -1;
+  const double ease = may_ease ? try_ease(validation, chosen, choice.report, progress) : -1;
   const double rp3 =
       may_rp3 ? try_rp3(validation, static_cast<std::size_t>(settings.neighbours), chosen, progress) : -1;
   chosen.ease = ease > rp3;
-  if (may_ease)
-    chosen.report += fmt::format("ease {:.4f} (lambda {:.0f})", ease, chosen.ease_settings.lambda);
   if (may_rp3) {
-    chosen.report += fmt::format("{}rp3beta {:.4f} (alpha {:.1f}, beta {:.1f})", may_ease ? ", " : "", rp3,
-                                 chosen.rp3_settings.alpha, chosen.rp3_settings.beta);
+    choice.report +=
+        fmt::format("rp3beta {:.4f} (alpha {:.1f}, beta {:.1f}), ", rp3, chosen.alpha, chosen.beta);
   }
-  chosen.report += fmt::format("; ndcg@20 of {} readers", validation.cases.size());
-  return chosen;
+  choice.report += fmt::format("ndcg@20 of {} readers", validation.cases.size());
+  return choice;
 }
 
-Columns fit(const Interactions& interactions, const Collaborative& chosen, const TrainSettings& settings) {
+Columns fit(const Interactions& interactions, const Parameters& chosen, const TrainSettings& settings) {
   const auto neighbours = static_cast<std::size_t>(settings.neighbours);
   if (!chosen.ease) {
-    Columns columns = rp3_columns(interactions, chosen.rp3_settings.alpha, neighbours);
-    scale(columns, rp3_scale(interactions, chosen.rp3_settings.beta));
+    Columns columns = rp3_columns(interactions, chosen.alpha, kLongestColumn * neighbours);
+    scale(columns, rp3_scale(interactions, chosen.beta));
+    keep_most(columns, neighbours * touched_items(interactions));
     return columns;
   }
   const Touched part = touched(interactions);
-  const auto weights = reader_weights(part.interactions, chosen.ease_settings.reader_exponent);
-  Columns compact =
-      Ease(gram(part.interactions, weights), chosen.ease_settings).columns(kLongestColumn * neighbours);
+  EaseSettings with;
+  with.lambda = chosen.lambda;
+  const auto weights = reader_weights(part.interactions, with.reader_exponent);
+  Columns compact = Ease(gram(part.interactions, weights), with).columns(kLongestColumn * neighbours);
   keep_most(compact, neighbours * part.items.size());
   Columns columns(interactions.items);
   for (std::size_t i = 0; i < compact.size(); ++i) {

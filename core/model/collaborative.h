@@ -13,17 +13,16 @@
 
 namespace freshet::model {
 
-struct Collaborative {
-  bool ease = false;
-  EaseSettings ease_settings;
-  Rp3Settings rp3_settings;
-  std::string report;  // what each reached on validation
+// What each reached on validation, for people.
+struct Choice {
+  Parameters parameters;
+  std::string report;
 };
 
 // Tries what settings.algorithm allows. With too few readers to judge by: the defaults.
-Collaborative choose(const Validation& validation, const TrainSettings& settings, const Progress& progress);
+Choice choose(const Validation& validation, const TrainSettings& settings, const Progress& progress);
 
 // The columns of the chosen one: settings.neighbours times the touched items in all.
-Columns fit(const Interactions& interactions, const Collaborative& chosen, const TrainSettings& settings);
+Columns fit(const Interactions& interactions, const Parameters& chosen, const TrainSettings& settings);
 
 }  // namespace freshet::model

@@ -7,8 +7,7 @@
 
 namespace freshet::model {
 
-Column ColumnSum::take() {
-  std::sort(touched_.begin(), touched_.end());
+Column ColumnSum::take(std::size_t most) {
   Column column;
   column.reserve(touched_.size());
   for (const std::uint32_t item : touched_) {
@@ -17,6 +16,9 @@ Column ColumnSum::take() {
     added_[item] = 0;
   }
   touched_.clear();
+  keep_most(column, most);
+  std::sort(column.begin(), column.end(),
+            [](const Neighbour& a, const Neighbour& b) { return a.item < b.item; });
   return column;
 }
 
@@ -34,17 +36,13 @@ Columns each_column(std::size_t items, const std::function<Column(std::uint32_t,
 
 void keep_most(Column& column, std::size_t most) {
   if (column.size() <= most) return;
-  std::vector<Neighbour> by_weight = column;
-  std::nth_element(by_weight.begin(), by_weight.begin() + static_cast<std::ptrdiff_t>(most), by_weight.end(),
+  std::nth_element(column.begin(), column.begin() + static_cast<std::ptrdiff_t>(most), column.end(),
                    [](const Neighbour& a, const Neighbour& b) {
                      const float left = std::abs(a.weight);
                      const float right = std::abs(b.weight);
                      return left != right ? left > right : a.item < b.item;
                    });
-  by_weight.resize(most);
-  std::sort(by_weight.begin(), by_weight.end(),
-            [](const Neighbour& a, const Neighbour& b) { return a.item < b.item; });
-  column = std::move(by_weight);
+  column.resize(most);
 }
 
 void keep_most(Columns& columns, std::size_t most) {

@@ -25,8 +25,12 @@ class ColumnSum {
     }
     sums_[item] += weight;
   }
-  // What was added, ascending by item and without zeros; nothing is left behind.
-  Column take();
+  // Each sum by its item's factor.
+  void multiply(std::span<const float> factors) {
+    for (const std::uint32_t item : touched_) sums_[item] *= factors[item];
+  }
+  // The `most` of greatest magnitude, ascending by item and without zeros; nothing is left behind.
+  Column take(std::size_t most);
 
  private:
   std::vector<float> sums_;
@@ -37,11 +41,11 @@ class ColumnSum {
 // Calls make(item, sum) for every item, on the training's threads; each has a sum of its own.
 Columns each_column(std::size_t items, const std::function<Column(std::uint32_t, ColumnSum&)>& make);
 
-// Keeps the `most` of greatest magnitude; of equals the lower index. Stays ascending by item.
+// Keeps the `most` of greatest magnitude; of equals the lower index. In any order.
 void keep_most(Column& column, std::size_t most);
 
-// The same over all columns together: `most` relations in all. Popular items then have more than others,
-// which ranks better than the same number for each (DECISIONS.md).
+// The same over all columns together, each of which keeps its order: `most` relations in all. Popular items
+// then have more than others, which ranks better than the same number for each (DECISIONS.md).
 void keep_most(Columns& columns, std::size_t most);
 
 // Multiplies each column by its factor.

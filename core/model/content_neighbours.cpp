@@ -34,9 +34,7 @@ Column nearest(const Content& content, const std::vector<std::vector<Holder>>& h
       if (holder.item != item) sum.add(holder.item, term.weight * holder.weight);
     }
   }
-  Column column = sum.take();
-  keep_most(column, most);
-  return column;
+  return sum.take(most);
 }
 
 void keep_heaviest(std::vector<TermWeight>& vector) {
@@ -98,9 +96,7 @@ Columns borrowed_columns(const Content& content, const Columns& columns, const s
         if (lent.item != item) sum.add(lent.item, lent.weight * lender.weight / all);
       }
     }
-    Column column = sum.take();
-    keep_most(column, neighbours);
-    return column;
+    return sum.take(neighbours);
   });
 }
 

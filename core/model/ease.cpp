@@ -56,15 +56,12 @@ void Ease::accumulate(std::uint32_t item, std::span<float> scores) const {
 }
 
 Columns Ease::columns(std::size_t neighbours) const {
-  return each_column(factors_.size(), [&](std::uint32_t item, ColumnSum&) {
+  return each_column(factors_.size(), [&](std::uint32_t item, ColumnSum& sum) {
     const float* const row = minus_p_.row(item);  // its column, too
-    Column column;
-    column.reserve(factors_.size());
     for (std::uint32_t other = 0; other < factors_.size(); ++other) {
-      if (other != item && row[other] != 0) column.push_back({other, row[other] * factors_[item]});
+      if (other != item) sum.add(other, row[other] * factors_[item]);
     }
-    keep_most(column, neighbours);
-    return column;
+    return sum.take(neighbours);
   });
 }
 

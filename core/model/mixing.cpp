@@ -12,7 +12,7 @@ namespace {
 
 // Multiples of what makes a part's 20th best score of a reader as great as the collaborative one.
 constexpr std::array kContentSteps{0.F, 0.05F, 0.1F, 0.2F, 0.3F, 0.45F, 0.7F, 1.F};
-constexpr std::array kBorrowedSteps{0.5F, 0.75F, 1.F, 1.25F, 1.6F, 2.F};
+constexpr std::array kBorrowedSteps{0.25F, 0.4F, 0.6F, 0.8F, 1.25F, 1.6F, 2.F, 2.5F, 3.2F};
 constexpr std::size_t kOfEachPart = 200;  // candidates of a reader: what no part ranks so high is not listed
 
 // A reader's scores by part, of the items that can matter.
@@ -25,10 +25,11 @@ using PartRows = std::array<Trained::Rows, kParts>;
 
 class Scorer {
  public:
-  Scorer(const Validation& validation, const PartRows& rows)
-      : validation_(validation), rows_(rows), everything_(validation.training.items) {
-    for (std::uint32_t item = 0; item < everything_.size(); ++item) everything_[item] = item;
-    for (auto& part : scores_) part.resize(everything_.size());
+  Scorer(const Validation& validation, const PartRows& rows) : validation_(validation), rows_(rows) {
+    for (std::uint32_t item = 0; item < validation.training.items; ++item) {
+      if (validation.told[item]) told_.push_back(item);
+    }
+    for (auto& part : scores_) part.resize(validation.training.items);
   }
 
   Candidates of(const Case& one) {
@@ -44,7 +45,7 @@ class Scorer {
       }
       std::vector<float> masked = scores;
       for (const std::uint32_t item : profile) masked[item] = -std::numeric_limits<float>::infinity();
-      const auto top = best(everything_, masked, kOfEachPart);
+      const auto top = best(told_, masked, kOfEachPart);
       found.all.insert(found.all.end(), top.begin(), top.end());
     }
     std::sort(found.all.begin(), found.all.end());
@@ -59,7 +60,7 @@ class Scorer {
  private:
   const Validation& validation_;
   const PartRows& rows_;
-  std::vector<std::uint32_t> everything_;
+  std::vector<std::uint32_t> told_;
   std::array<std::vector<float>, kParts> scores_;
 };
 
@@ -141,6 +142,7 @@ MixChoice choose_mix(const Validation& validation, const PartColumns& parts) {
   const auto unit = units(candidates);
   MixChoice chosen;
   Gains best_gains{-1, -1, -1};
+  float best_content = 0;
   const auto attempt = [&](float content, float borrowed) {
     Mix mix;
     mix.part[1] = content * static_cast<float>(unit[1]);
@@ -148,11 +150,12 @@ MixChoice choose_mix(const Validation& validation, const PartColumns& parts) {
     const Gains gains = mean(validation, candidates, mix);
     if (gains.sum() <= best_gains.sum()) return;
     best_gains = gains;
+    best_content = content;
     chosen.mix = mix;
   };
-  for (const float content : kContentSteps) {
-    for (const float borrowed : kBorrowedSteps) attempt(content, borrowed);
-  }
+  // One after the other, since they hardly depend on each other.
+  for (const float content : kContentSteps) attempt(content, 1);
+  for (const float borrowed : kBorrowedSteps) attempt(best_content, borrowed);
   chosen.report =
       fmt::format("mix 1 : {:.3g} : {:.3g} (warm {:.4f}, new {:.4f}, both {:.4f})", chosen.mix.part[1],
                   chosen.mix.part[2], best_gains.warm, best_gains.cold, best_gains.all);

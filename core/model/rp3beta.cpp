@@ -36,10 +36,8 @@ Columns rp3_columns(const Interactions& interactions, float alpha, std::size_t n
         if (other != item) sum.add(other, of_reader[reader]);
       }
     }
-    Column column = sum.take();
-    for (Neighbour& neighbour : column) neighbour.weight *= of_item[neighbour.item];
-    keep_most(column, neighbours);
-    return column;
+    sum.multiply(of_item);
+    return sum.take(neighbours);
   });
 }
 

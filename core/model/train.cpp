@@ -6,9 +6,7 @@
 #include "core/model/content_neighbours.h"
 #include "core/model/item_table.h"
 #include "core/model/learn_rerank.h"
-#include "core/model/learn_rerank.h"
 #include "core/model/mixing.h"
-#include "core/model/trained_model.h"
 #include "core/model/trained_model.h"
 
 namespace freshet::model {

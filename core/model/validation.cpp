@@ -10,7 +10,7 @@
 namespace freshet::model {
 namespace {
 
-constexpr std::size_t kMostCases = 1000;
+constexpr std::size_t kMostCases = 2000;
 constexpr std::size_t kFewestTouches = 5;  // of a reader who can be a case
 constexpr std::uint64_t kKeptBack = 5;     // one in so many
 
@@ -99,6 +99,7 @@ Validation validation_of(const Interactions& all, const std::vector<bool>& cold_
     ++next;
     made.cases.push_back(std::move(one));
   }
+  for (std::uint32_t item = 0; item < all.items; ++item) made.told.push_back(!all.of_item(item).empty());
   made.training = interactions_of(kept, all.readers, all.items);
   return made;
 }
@@ -126,27 +127,40 @@ std::vector<std::uint32_t> best(std::span<const std::uint32_t> candidates, std::
   return heap;
 }
 
-double judge(const Validation& validation, const Score& score) {
+std::vector<double> judge(const Validation& validation, const Score& score,
+                          std::span<const std::vector<float>> factors) {
+  constexpr float kOut = -std::numeric_limits<float>::infinity();
   const std::uint32_t items = validation.training.items;
   std::vector<std::uint32_t> warm;
   for (std::uint32_t item = 0; item < items; ++item) {
-    if (!validation.cold[item]) warm.push_back(item);
+    if (validation.told[item] && !validation.cold[item]) warm.push_back(item);
   }
-  std::vector<double> gains(validation.cases.size(), 0);
+  std::vector<double> gains(validation.cases.size() * factors.size(), 0);
   in_pieces(validation.cases.size(), 16, [&](std::size_t begin, std::size_t end) {
     std::vector<float> scores(items);
+    std::vector<float> scaled(items);
     for (std::size_t i = begin; i < end; ++i) {
       const Case& one = validation.cases[i];
       const auto profile = validation.training.of_reader(one.reader);
       std::fill(scores.begin(), scores.end(), 0.F);
       score(profile, scores);
-      for (const std::uint32_t item : profile) scores[item] = -std::numeric_limits<float>::infinity();
-      gains[i] = ndcg(best(warm, scores), one.warm);
+      for (std::size_t f = 0; f < factors.size(); ++f) {
+        for (std::size_t item = 0; item < items; ++item) scaled[item] = scores[item] * factors[f][item];
+        for (const std::uint32_t item : profile) scaled[item] = kOut;
+        gains[f * validation.cases.size() + i] = ndcg(best(warm, scaled), one.warm);
+      }
     }
   });
   const auto judged = std::count_if(validation.cases.begin(), validation.cases.end(),
                                     [](const Case& one) { return !one.warm.empty(); });
-  return judged == 0 ? 0 : std::accumulate(gains.begin(), gains.end(), 0.0) / static_cast<double>(judged);
+  std::vector<double> means;
+  for (std::size_t f = 0; f < factors.size(); ++f) {
+    const auto from = gains.begin() + static_cast<std::ptrdiff_t>(f * validation.cases.size());
+    const double sum =
+        std::accumulate(from, from + static_cast<std::ptrdiff_t>(validation.cases.size()), 0.0);
+    means.push_back(sum / std::max(1.0, static_cast<double>(judged)));
+  }
+  return means;
 }
 
 }  // namespace freshet::model

@@ -28,17 +28,20 @@ struct Case {
 struct Validation {
   Interactions training;   // all but what was kept back
   std::vector<bool> cold;  // by item: as good as new
+  std::vector<bool> told;  // by item: somebody touched it; of the others nothing can be told
   std::vector<Case> cases;
 };
 
-// Some 1,000 readers at most. Deterministic. `cold_candidates` by item: those that may be made new.
+// Some 2,000 readers at most. Deterministic. `cold_candidates` by item: those that may be made new.
 Validation validation_of(const Interactions& all, const std::vector<bool>& cold_candidates);
 
 // Fills scores (zeros at first) for the profile.
 using Score = std::function<void(std::span<const std::uint32_t> profile, std::span<float> scores)>;
 
-// Mean ndcg@20 of the warm items that were kept back, ranked among the warm items. Cases in parallel.
-double judge(const Validation& validation, const Score& score);
+// For each set of factors (by item): the mean ndcg@20 of the warm items that were kept back, ranked among the
+// warm items by score · factor. Cases in parallel.
+std::vector<double> judge(const Validation& validation, const Score& score,
+                          std::span<const std::vector<float>> factors);
 
 // The kListed greatest scores > −∞ of `candidates`, greatest first, ties by item.
 std::vector<std::uint32_t> best(std::span<const std::uint32_t> candidates, std::span<const float> scores,

@@ -7,11 +7,14 @@
 #include <memory>
 
 #include "scripts/ctl/check.h"
+#include "scripts/ctl/evaluate.h"
+#include "scripts/ctl/explain.h"
 #include "scripts/ctl/import.h"
 #include "scripts/ctl/rebuild_redis.h"
 #include "scripts/ctl/reindex.h"
 #include "scripts/ctl/replay.h"
 #include "scripts/ctl/status.h"
+#include "scripts/ctl/train.h"
 
 namespace freshet::ctl {
 namespace {
@@ -125,11 +128,46 @@ Run rebuild_redis_command(CLI::App& app) {
   return [options](const Target& target) { return run_rebuild_redis(*options, target); };
 }
 
+Run explain_command(CLI::App& app) {
+  auto options = std::make_shared<ExplainOptions>();
+  app.add_option("user", options->user, "the reader")->required()->type_name("USER");
+  app.add_option("--limit", options->limit, "items of a page")->check(CLI::Range(1, 100));
+  app.add_option("--exclude", options->exclude, "hard, soft or off")
+      ->check(CLI::IsMember({"hard", "soft", "off"}));
+  app.add_flag("--all", options->all, "every candidate, not the first hundred");
+  app.footer("Reads Redis and the model as a worker does at this moment, and writes nothing.");
+  return [options](const Target& target) { return run_explain(*options, target); };
+}
+
 Run status_command(CLI::App& app) {
   auto options = std::make_shared<StatusOptions>();
   app.add_flag("--json", options->json, "the pool's own JSON");
   app.add_option("--socket", options->socket, "the pool's unix socket, for the length of its listen queue");
   return [options](const Target& target) { return run_status(*options, target); };
+}
+
+Run train_command(CLI::App& app) {
+  auto options = std::make_shared<TrainOptions>();
+  app.add_option("--output", options->output, "write here instead of recommend.model")->type_name("FILE");
+  app.add_flag("-q,--quiet", options->quiet, "no progress");
+  app.footer("Serving goes on with the model before until the new one takes its place.");
+  return [options](const Target& target) { return run_train(*options, target); };
+}
+
+Run evaluate_command(CLI::App& app) {
+  auto options = std::make_shared<EvaluateOptions>();
+  std::vector<std::string> names;
+  std::string footer = "Data sets:";
+  for (const DataSet& set : data_sets()) {
+    names.emplace_back(set.name);
+    footer += "\n  " + std::string(set.name) + ": " + std::string(set.help);
+  }
+  app.add_option("DATASET", options->data_set, "which protocol")->required()->check(CLI::IsMember(names));
+  app.add_option("DIR", options->directory, "where its files are")->required();
+  app.add_flag("--json", options->json, "as JSON instead of a table");
+  app.add_flag("-q,--quiet", options->quiet, "no progress");
+  app.footer(footer);
+  return [options](const Target&) { return run_evaluate(*options); };
 }
 
 struct Command {
@@ -147,6 +185,11 @@ constexpr std::array kCommands{
     Command{"reindex", "Make the search index anew from the database", reindex_command},
     Command{"rebuild-redis", "Give a Redis that lost its items them back from the database",
             rebuild_redis_command},
+    Command{"train", "Make the recommender's model anew from the database", train_command},
+    Command{"evaluate", "Measure the quality of recommendations on public data", evaluate_command},
+    Command{"explain",
+            "Every candidate of a reader's recommendations, its score's terms, and why it was dropped",
+            explain_command},
     Command{"status", "What the pool says of itself, and the length of its listen queue", status_command},
 };
 

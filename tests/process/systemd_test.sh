@@ -11,18 +11,23 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
-# verify wants the program to exist; the machine that tests may not have it installed.
-for unit in freshet.service freshet.socket; do
-  sed 's,/usr/sbin/freshetd,/bin/true,' "$units/$unit" >"$work/$unit"
+# verify wants the programs to exist; the machine that tests may not have them installed.
+for unit in freshet.service freshet.socket freshet-train.service freshet-train.timer; do
+  sed 's,/usr/sbin/freshetd,/bin/true,;s,/usr/bin/freshetctl,/bin/true,' "$units/$unit" >"$work/$unit"
 done
-verify() { systemd-analyze verify --man=no "$work/freshet.service" "$work/freshet.socket" 2>&1 | grep -F "$work" || true; }
+verify() {
+  systemd-analyze verify --man=no "$work/freshet.service" "$work/freshet.socket" "$work/freshet-train.service" "$work/freshet-train.timer" 2>&1 |
+    grep -F "$work" || true
+}
 said=$(verify)
 [ -z "$said" ] || fail "systemd-analyze verify: $said"
 
 # threshold is in tenths.
-secure() { systemd-analyze security --offline=true --no-pager --threshold="$1" "$work/freshet.service" >"$work/report" 2>&1; }
-secure 5 || fail "exposure over 0.5: $(grep -v '✓' "$work/report")"
-tail -n 1 "$work/report"
+secure() { systemd-analyze security --offline=true --no-pager --threshold="$1" "$work/${2:-freshet.service}" >"$work/report" 2>&1; }
+for unit in freshet.service freshet-train.service; do
+  secure 5 "$unit" || fail "exposure of $unit over 0.5: $(grep -v '✓' "$work/report")"
+  tail -n 1 "$work/report"
+done
 
 mkdir "$work/freshet.service.d"
 cp "$units/redis-tcp.conf" "$work/freshet.service.d/"

@@ -1,0 +1,17 @@
+// freshetctl train: the recommender's model anew from the database, in the place of the one that is served.
+#pragma once
+
+#include "scripts/ctl/target.h"
+
+namespace freshet::ctl {
+
+struct TrainOptions {
+  std::string output;  // instead of recommend.model
+  bool quiet = false;
+};
+
+// Run by root it works as the owner of the model's folder. Errors: no database, nothing to learn from, the
+// disk; the model before stays then.
+Result<int> run_train(const TrainOptions& options, const Target& target);
+
+}  // namespace freshet::ctl
