@@ -45,7 +45,7 @@ constexpr milliseconds kBulkTimeout{5000};
 // The loop turns at least so often, for the master's watchdog.
 constexpr milliseconds kHeartbeat{500};
 constexpr std::size_t kMostExports = 4;  // that wait for the database
-constexpr int kExitUnusable = 69;  // EX_UNAVAILABLE
+constexpr int kExitUnusable = 69;        // EX_UNAVAILABLE
 
 std::string random_id() {
   std::array<unsigned char, 16> bytes{};
@@ -104,14 +104,22 @@ class WorkerProcess {
         pages_(std::move(pages)),
         users_pool_(loop_, 1, kMostExports, "export_busy"),
         users_(bulk_, users_pool_, settings_, keys_, reader_hashes(identity_), random_id),
-        services_{settings_,      hot_,
-                  items_,         bulk_items_,
-                  lists_,         feed_,
-                  feed_store_,    readers_,
-                  bulk_readers_,  recommendations_,
-                  users_,         pages_,
-                  identity_,      *prepared.bots,
-                  context_.board, slot_,
+        services_{settings_,
+                  hot_,
+                  items_,
+                  bulk_items_,
+                  lists_,
+                  feed_,
+                  feed_store_,
+                  readers_,
+                  bulk_readers_,
+                  recommendations_,
+                  users_,
+                  pages_,
+                  identity_,
+                  *prepared.bots,
+                  context_.board,
+                  slot_,
                   [this] { return redis_.ready(); }},
         application_(services_),
         gateway_(

@@ -34,6 +34,7 @@ constexpr std::array kReasons{
     Reason{"bad_body", "The body is not a JSON object"},
     Reason{"bad_boolean", "A member is not true or false"},
     Reason{"bad_content_type", "This route does not take that content type"},
+    Reason{"bad_exclude", "The exclusion is not one of those there are"},
     Reason{"bad_id", "An id is missing or malformed"},
     Reason{"bad_item", "An item is malformed"},
     Reason{"bad_json", "The body is not valid JSON within the limits"},
