@@ -21,6 +21,12 @@ constexpr std::array kBetas{0.1F, 0.2F, 0.3F, 0.4F, 0.5F};
 // A column may have so many times the average before all are pruned together.
 constexpr std::size_t kLongestColumn = 4;
 
+std::vector<std::vector<float>> beta_scales(const Interactions& interactions) {
+  std::vector<std::vector<float>> scales;
+  for (const float beta : kBetas) scales.push_back(rp3_scale(interactions, beta));
+  return scales;
+}
+
 // EASE's matrix has no place for items that nobody touched.
 struct Touched {
   std::vector<std::uint32_t> items;  // ascending
@@ -62,46 +68,62 @@ double judge_ease(const Validation& validation, const Touched& part, const Ease&
   return judge(validation, score, {&factors, 1}).front();
 }
 
-double try_ease(const Validation& validation, Parameters& chosen, std::string& report,
-                const Progress& progress) {
+// EASE's G is RP3beta's sum over readers, for α = reader_exponent and but for a constant: where it has been
+// computed nothing else need be. W is not pruned then.
+double rp3_of_gram(const Validation& validation, const Touched& part, const Square& g, Parameters& chosen) {
+  constexpr float kAlpha = EaseSettings{}.reader_exponent;
+  Square full = g.copy();
+  mirror_lower(full);
+  std::vector<std::uint32_t> place(validation.training.items, 0);
+  for (std::uint32_t i = 0; i < part.items.size(); ++i) place[part.items[i]] = i;
+  const auto of_item = rp3_scale(part.interactions, kAlpha);
+  const Score score = [&](std::span<const std::uint32_t> profile, std::span<float> scores) {
+    std::vector<float> sums(part.items.size(), 0);
+    for (const std::uint32_t item : profile) {
+      const float* const row = full.row(place[item]);
+      const float factor = of_item[place[item]];
+      for (std::size_t j = 0; j < sums.size(); ++j) sums[j] += factor * row[j];
+    }
+    for (std::uint32_t i = 0; i < sums.size(); ++i) scores[part.items[i]] = sums[i];
+  };
+  const auto gains = judge(validation, score, beta_scales(validation.training));
+  const auto best = std::max_element(gains.begin(), gains.end());
+  chosen.alpha = kAlpha;
+  chosen.beta = kBetas[static_cast<std::size_t>(best - gains.begin())];
+  return *best;
+}
+
+struct Reached {
+  double ease = -1, rp3 = -1;
+};
+
+Reached try_ease(const Validation& validation, bool with_rp3, Parameters& chosen, std::string& report,
+                 const Progress& progress) {
   const Touched part = touched(validation.training);
   const Square g = gram(part.interactions, reader_weights(part.interactions, EaseSettings{}.reader_exponent));
-  double best = -1;
+  Reached reached;
+  if (with_rp3) reached.rp3 = rp3_of_gram(validation, part, g, chosen);
   for (std::size_t i = 0; i < kLambdas.size(); ++i) {
     progress("validating EASE", static_cast<double>(i) / kLambdas.size());
     EaseSettings tried;
     tried.lambda = kLambdas[i];
     const double gain = judge_ease(validation, part, Ease(g.copy(), tried));
     report += fmt::format("ease {:.4f} (lambda {:.0f}), ", gain, tried.lambda);
-    if (gain > best + kNoEvidence) {
-      best = gain;
+    if (gain > reached.ease + kNoEvidence) {
+      reached.ease = gain;
       chosen.lambda = tried.lambda;
     }
   }
-  return best;
-}
-
-// What α .7 costs beside .5 is not worth it where readers share many items: EASE wins there.
-constexpr std::uint64_t kManyPairs = 100'000'000;
-
-std::uint64_t pairs(const Interactions& interactions) {
-  std::uint64_t count = 0;
-  for (std::uint32_t reader = 0; reader < interactions.readers; ++reader) {
-    const std::uint64_t touches = interactions.of_reader(reader).size();
-    count += touches * touches;
-  }
-  return count;
+  return reached;
 }
 
 // β scales whole columns, so all of them are judged with one fit.
 double try_rp3(const Validation& validation, std::size_t neighbours, Parameters& chosen,
                const Progress& progress) {
-  std::vector<std::vector<float>> scales;
-  for (const float beta : kBetas) scales.push_back(rp3_scale(validation.training, beta));
-  const std::size_t alphas = pairs(validation.training) > kManyPairs ? 1 : kAlphas.size();
+  const auto scales = beta_scales(validation.training);
   double best = -1;
-  for (std::size_t i = 0; i < alphas; ++i) {
-    progress("validating RP3beta", static_cast<double>(i) / static_cast<double>(alphas));
+  for (std::size_t i = 0; i < kAlphas.size(); ++i) {
+    progress("validating RP3beta", static_cast<double>(i) / static_cast<double>(kAlphas.size()));
     const auto rows = rows_of(rp3_columns(validation.training, kAlphas[i], kLongestColumn * neighbours));
     const Score score = [&](std::span<const std::uint32_t> profile, std::span<float> scores) {
       for (const std::uint32_t item : profile) {
@@ -134,13 +156,15 @@ Choice choose(const Validation& validation, const TrainSettings& settings, const
     choice.report = "too few readers to validate with";
     return choice;
   }
-  const double ease = may_ease ? try_ease(validation, chosen, choice.report, progress) : -1;
-  const double rp3 =
-      may_rp3 ? try_rp3(validation, static_cast<std::size_t>(settings.neighbours), chosen, progress) : -1;
-  chosen.ease = ease > rp3;
+  Reached reached;
+  if (may_ease) reached = try_ease(validation, may_rp3, chosen, choice.report, progress);
+  if (may_rp3 && !may_ease) {
+    reached.rp3 = try_rp3(validation, static_cast<std::size_t>(settings.neighbours), chosen, progress);
+  }
+  chosen.ease = reached.ease > reached.rp3;
   if (may_rp3) {
     choice.report +=
-        fmt::format("rp3beta {:.4f} (alpha {:.1f}, beta {:.1f}), ", rp3, chosen.alpha, chosen.beta);
+        fmt::format("rp3beta {:.4f} (alpha {:.2f}, beta {:.1f}), ", reached.rp3, chosen.alpha, chosen.beta);
   }
   choice.report += fmt::format("ndcg@20 of {} readers", validation.cases.size());
   return choice;

@@ -31,6 +31,18 @@ Square Square::copy() const {
   return made;
 }
 
+// By blocks, since one of the two always goes down a column.
+void mirror_lower(Square& a) {
+  in_pieces(a.side() / kPanel, 1, [&](std::size_t block, std::size_t) {
+    for (std::size_t left = 0; left <= block; ++left) {
+      for (std::size_t r = block * kPanel; r < (block + 1) * kPanel; ++r) {
+        for (std::size_t c = left * kPanel; c < std::min((left + 1) * kPanel, r); ++c)
+          a.row(c)[r] = a.row(r)[c];
+      }
+    }
+  });
+}
+
 namespace {
 
 // The sweep operator over blocks K of kPanel rows:
@@ -54,9 +66,7 @@ class Sweep {
       in_pieces(blocks_, 1, [&](std::size_t block, std::size_t) { update(k, blocks_ - 1 - block); });
       store(k);
     }
-    for (std::size_t r = 0; r < a_.side(); ++r) {
-      for (std::size_t c = r + 1; c < a_.side(); ++c) a_.row(r)[c] = a_.row(c)[r];
-    }
+    mirror_lower(a_);
   }
 
  private:

@@ -37,6 +37,9 @@ class Square {
   AlignedFloats cells_;
 };
 
+// Copies the lower triangle over the upper one.
+void mirror_lower(Square& a);
+
 // A becomes −A⁻¹, its padding the negative identity. REQUIRES: symmetric, positive definite; only the lower
 // triangle is read. side³/2 multiplications and additions, shared by the training's threads; the same bytes
 // whatever their number and the instruction set.

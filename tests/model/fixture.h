@@ -1,0 +1,57 @@
+// Small worlds to train on, and models of them.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/model/train.h"
+#include "tests/support/unix_socket.h"
+
+namespace freshet::test {
+
+inline const UnixSeconds kTrainedAt{seconds{1700000000}};
+inline const model::Progress kSilent = [](std::string_view, double) {};
+
+// Readers with tastes: items and readers have one of five, and a reader mostly takes items of it. Items say
+// theirs in tags. The last `fresh` items have no events.
+inline model::TrainingData world(std::uint32_t readers, std::uint32_t items, std::uint32_t fresh = 0,
+                                 unsigned seed = 1) {
+  std::mt19937 random(seed);
+  model::TrainingData data;
+  data.now = kTrainedAt;
+  for (std::uint32_t i = 0; i < items; ++i) {
+    model::TrainingItem item;
+    item.id = "i" + std::to_string(1000 + i);
+    item.title = "title " + std::to_string(i);
+    item.author = "author" + std::to_string(i % 7);
+    item.tags = {"taste" + std::to_string(i % 5), "shelf" + std::to_string(i / 5 % 9)};
+    data.items.push_back(item);
+  }
+  for (std::uint32_t reader = 0; reader < readers; ++reader) {
+    for (int event = 0; event < 12; ++event) {
+      auto item = static_cast<std::uint32_t>(random() % (items - fresh));
+      if (random() % 4 != 0) item = item / 5 * 5 + reader % 5;
+      if (item >= items - fresh) continue;
+      data.events.push_back(
+          {reader, item, rank::Interaction::kView, kTrainedAt - seconds(random() % 1000000)});
+    }
+  }
+  return data;
+}
+
+inline model::Trained trained(const model::TrainingData& data, const TrainSettings& settings = {}) {
+  auto made = model::train(data, settings, kSilent);
+  REQUIRE(made);
+  return std::move(*made);
+}
+
+inline std::shared_ptr<const model::Model> opened(const std::filesystem::path& path) {
+  auto model = model::Model::open(path);
+  REQUIRE(model);
+  return *model;
+}
+
+}  // namespace freshet::test

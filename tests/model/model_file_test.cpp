@@ -1,0 +1,321 @@
+#include "core/model/model_file.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <atomic>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "core/model/model_layout.h"
+#include "core/model/model_view.h"
+#include "tests/model/fixture.h"
+#include "tests/support/shared_files.h"
+
+using namespace freshet;
+using namespace freshet::model;
+using namespace freshet::test;
+using layout::RowSection;
+
+namespace {
+
+struct File {
+  TemporaryDirectory directory;
+  std::filesystem::path path = directory.path() / "freshet.model";
+
+  File() { REQUIRE(write_model(trained(world(60, 40, 5)), path)); }
+  std::string bytes() const { return read_file(path); }
+  void put(const std::string& content) const {
+    const auto beside = path.string() + ".put";
+    std::ofstream(beside, std::ios::binary) << content;
+    std::filesystem::rename(beside, path);
+  }
+  std::string reason() const {
+    const auto model = Model::open(path);
+    return model ? "ok" : std::string(model.error().reason);
+  }
+};
+
+// The bytes with a checksum that is right again.
+std::string signed_again(std::string bytes) {
+  const std::uint64_t sum =
+      XXH3_64bits(bytes.data() + layout::kChecksumFrom, bytes.size() - layout::kChecksumFrom);
+  std::memcpy(bytes.data() + offsetof(layout::Header, checksum), &sum, sizeof(sum));
+  return bytes;
+}
+
+template <class T>
+std::string with(std::string bytes, std::size_t at, T value) {
+  REQUIRE(at + sizeof(T) <= bytes.size());
+  std::memcpy(bytes.data() + at, &value, sizeof(T));
+  return signed_again(std::move(bytes));
+}
+
+layout::Header header_of(const std::string& bytes) {
+  layout::Header header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  return header;
+}
+
+}  // namespace
+
+TEST_CASE("a model is read as it was trained", "[model]") {
+  File file;
+  const Trained made = trained(world(60, 40, 5));
+  const auto model = opened(file.path);
+  REQUIRE(model->items() == made.items.size());
+  for (std::uint32_t i = 0; i < model->items(); ++i) {
+    CHECK(model->id(i) == made.items[i].id);
+    CHECK(model->find(made.items[i].id) == i);
+    CHECK(model->title(i) == made.items[i].title);
+    CHECK(model->author(i) == made.items[i].author);
+    CHECK(model->published(i) == made.items[i].published);
+    CHECK(model->count(i) == made.counts[i]);
+    REQUIRE(model->tags(i).size() == made.items[i].tags.size());
+    for (std::size_t t = 0; t < made.items[i].tags.size(); ++t)
+      CHECK(model->tags(i)[t] == made.items[i].tags[t]);
+    CHECK(model->terms(i).size() == made.terms[i].size());
+    for (std::size_t p = 0; p < kParts; ++p) {
+      const auto row = model->row(static_cast<Part>(p), i);
+      const auto& rows = made.parts[p];
+      REQUIRE(row.size() == rows.starts[i + 1] - rows.starts[i]);
+      for (std::size_t n = 0; n < row.size(); ++n) {
+        const Neighbour& wanted = rows.neighbours[rows.starts[i] + n];
+        CHECK(row[n].item == wanted.item);
+        CHECK(row[n].weight == Approx(wanted.weight).margin(1e-4 * std::abs(row[0].weight)));
+      }
+    }
+  }
+  CHECK_FALSE(model->find("nobody"));
+  CHECK(model->algorithm() == made.algorithm);
+  CHECK(model->trained_at() == kTrainedAt);
+  CHECK(model->mix().part[0] == made.mix.part[0]);
+  CHECK(model->bytes() == std::filesystem::file_size(file.path));
+}
+
+TEST_CASE("a file that was cut at any length is refused", "[model]") {
+  File file;
+  const std::string whole = file.bytes();
+  for (std::size_t length = 0; length < whole.size(); length += length < 1000 ? 1 : 97) {
+    file.put(whole.substr(0, length));
+    INFO("length " << length);
+    CHECK(file.reason() == "model_corrupt");
+  }
+  file.put(whole + "x");
+  CHECK(file.reason() == "model_corrupt");
+  file.put(whole);
+  CHECK(file.reason() == "ok");
+}
+
+TEST_CASE("a file with any byte changed is refused", "[model]") {
+  File file;
+  const std::string whole = file.bytes();
+  for (std::size_t at = 0; at < whole.size(); at += at < sizeof(layout::Header) ? 1 : 53) {
+    std::string changed = whole;
+    changed[at] = static_cast<char>(changed[at] ^ 0x40);
+    file.put(changed);
+    INFO("byte " << at);
+    CHECK(file.reason() != "ok");
+  }
+}
+
+TEST_CASE("another version's file is refused as such, an absent one as absent", "[model]") {
+  File file;
+  for (const std::uint32_t version : {0U, layout::kVersion + 1, 77U}) {
+    std::string other = file.bytes();
+    std::memcpy(other.data() + 8, &version, sizeof(version));
+    File another;
+    another.put(other);
+    CHECK(another.reason() == "model_version");
+  }
+  std::filesystem::remove(file.path);
+  CHECK(file.reason() == "model_absent");
+  std::filesystem::create_directory(file.path);
+  CHECK(file.reason() == "model_corrupt");
+}
+
+TEST_CASE("wrong offsets, indexes and numbers are refused although the checksum is right", "[model]") {
+  File file;
+  const std::string good = file.bytes();
+  const layout::Header header = header_of(good);
+  const auto section = [&](std::size_t index) { return header.sections[index].offset; };
+  const auto rows = [&](RowSection part) { return section(layout::index_of(Part::kCf, part)); };
+  const std::size_t items = section(layout::index_of(layout::Section::kItems));
+  const std::size_t extents = offsetof(layout::Header, sections);
+  std::uint32_t second_id = 0;
+  std::memcpy(&second_id, good.data() + items + sizeof(layout::Item), sizeof(second_id));
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+  file.put(signed_again(good));
+  REQUIRE(file.reason() == "ok");
+  const std::vector<std::pair<const char*, std::string>> wrong{
+      {"column", with(good, rows(RowSection::kColumns), std::uint16_t{40})},
+      {"row start", with(good, rows(RowSection::kStarts) + 8, ~0ULL)},
+      {"first row start", with(good, rows(RowSection::kStarts), std::uint64_t{1})},
+      {"scale", with(good, rows(RowSection::kScales), kNan)},
+      {"id's offset", with(good, items, 0xFFFFFFF0U)},
+      {"id's length", with(good, items + 4, 0xFFFFFFF0U)},
+      {"order of ids", with(good, items, second_id)},
+      {"tags' place", with(good, items + offsetof(layout::Item, first_tag), 0xFFFFFF00U)},
+      {"time", with(good, items + offsetof(layout::Item, published), std::int64_t{-1})},
+      {"count", with(good, items + offsetof(layout::Item, count), kNan)},
+      {"term", with(good, section(layout::index_of(layout::Section::kTerms)), 0xFFFFFFFFU)},
+      {"term starts", with(good, section(layout::index_of(layout::Section::kTermStarts)) + 8, ~0ULL)},
+      {"idf", with(good, section(layout::index_of(layout::Section::kIdf)), kNan)},
+      {"vocabulary's order", with(good, section(layout::index_of(layout::Section::kVocabulary)), ~0ULL)},
+      {"items", with(good, offsetof(layout::Header, items), 0xFFFFFFFFU)},
+      {"mix", with(good, offsetof(layout::Header, mix), kNan)},
+      {"trained_at", with(good, offsetof(layout::Header, trained_at), std::int64_t{-5})},
+      {"algorithm without an end", with(good, offsetof(layout::Header, algorithm) + 19, 'x')},
+      {"section's offset", with(good, extents, ~0ULL)},
+      {"section's alignment", with(good, extents, section(0) + 8)},
+      {"section over the header", with(good, extents, std::uint64_t{0})},
+      {"section's length", with(good, extents + 8, ~0ULL)},
+  };
+  for (const auto& [what, bytes] : wrong) {
+    INFO(what);
+    file.put(bytes);
+    CHECK(file.reason() == "model_corrupt");
+  }
+}
+
+TEST_CASE("whatever bytes a file has, checking them stays inside", "[model]") {
+  File file;
+  const std::string good = file.bytes();
+  std::mt19937 random(3);
+  for (int round = 0; round < 3000; ++round) {
+    std::string bytes = good;
+    for (int change = 0; change < 3; ++change) {
+      const std::size_t at = layout::kChecksumFrom + random() % (bytes.size() - layout::kChecksumFrom);
+      bytes[round % 2 == 0 ? at % sizeof(layout::Header) : at] = static_cast<char>(random());
+    }
+    bytes = signed_again(std::move(bytes));
+    const std::unique_ptr<std::byte[], void (*)(void*)> copy(
+        static_cast<std::byte*>(std::aligned_alloc(64, (bytes.size() + 63) / 64 * 64)), std::free);
+    std::memcpy(copy.get(), bytes.data(), bytes.size());
+    const auto view = checked_view({copy.get(), bytes.size()});
+    if (!view) continue;
+    for (const RowsView& rows : view->rows) {
+      for (const std::uint16_t column : rows.narrow) REQUIRE(column < view->header->items);
+    }
+  }
+}
+
+TEST_CASE("the served model changes with the file; a bad one is refused and the old one kept", "[model]") {
+  File file;
+  ModelFile served(file.path);
+  CHECK(served.current() == nullptr);
+  CHECK(served.refresh());
+  const auto first = served.current();
+  REQUIRE(first);
+  CHECK_FALSE(served.refresh());
+  const std::string good = file.bytes();
+
+  file.put("rubbish");
+  CHECK_FALSE(served.refresh());
+  CHECK(served.current() == first);
+  std::string older = good;
+  older[8] = 0;
+  file.put(older);
+  CHECK_FALSE(served.refresh());
+  std::filesystem::remove(file.path);
+  CHECK_FALSE(served.refresh());
+  CHECK(served.current() == first);
+  CHECK(first->id(0) == "i1000");  // its pages are there although the file is gone
+
+  REQUIRE(write_model(trained(world(60, 30)), file.path));
+  CHECK(served.refresh());
+  CHECK(served.current()->items() == 30);
+  CHECK(first->items() == 40);
+}
+
+TEST_CASE("readers never see a torn file while a writer replaces it over and over", "[model]") {
+  File file;
+  const Trained one = trained(world(60, 40));
+  const Trained other = trained(world(80, 50));
+  std::atomic<bool> done{false};
+  std::thread writer([&] {
+    for (int round = 0; round < 60; ++round) {
+      if (!write_model(round % 2 == 0 ? one : other, file.path)) break;
+    }
+    done = true;
+  });
+  int seen = 0;
+  std::string wrong;
+  while (!done) {
+    const auto model = Model::open(file.path);
+    if (!model) {
+      wrong = model.error().detail;
+      break;
+    }
+    if ((*model)->items() != 40 && (*model)->items() != 50) wrong = "a mixture";
+    ++seen;
+  }
+  writer.join();
+  CHECK(wrong.empty());
+  CHECK(seen > 0);
+}
+
+TEST_CASE("a writer that was killed leaves the old file, and its rest goes with the next write", "[model]") {
+  File file;
+  const std::string before = file.bytes();
+  const Trained other = trained(world(80, 50));
+  int killed_early = 0;
+  for (int round = 0; round < 20; ++round) {
+    const pid_t child = fork();
+    if (child == 0) {
+      for (;;) {
+        if (!write_model(other, file.path)) _exit(1);
+      }
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(300 * round));  // any moment will do
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    const auto model = Model::open(file.path);
+    REQUIRE(model);
+    killed_early += (*model)->items() == 40;
+  }
+  INFO("the first " << killed_early << " came before the rename");
+  REQUIRE(write_model(other, file.path));
+  CHECK(std::distance(std::filesystem::directory_iterator(file.directory.path()), {}) == 1);
+  CHECK(file.bytes() != before);
+}
+
+TEST_CASE("a model that cannot be written leaves the old one and says why", "[model]") {
+  File file;
+  const std::string before = file.bytes();
+  const auto nowhere = write_model(trained(world(60, 40)), file.directory.path() / "no" / "such");
+  REQUIRE_FALSE(nowhere);
+  CHECK(nowhere.error().reason == "model_io");
+  CHECK(file.bytes() == before);
+}
+
+TEST_CASE("strings of any kind pass through the file unchanged", "[model]") {
+  const auto folder = shared_path("corpora/BLNS");
+  TrainingData data = world(60, 40);
+  data.items[0].title = std::string("a\0b", 3);
+  data.items[1].title = std::string(100000, 'x');
+  data.items[2].tags = {"", "\"", "\xF0\x9F\x98\x80", std::string(1, '\0')};
+  if (folder) {
+    std::size_t next = 3;
+    for (const auto& path : files_in(*folder)) {
+      std::ifstream in(path);
+      for (std::string line; std::getline(in, line) && next < data.items.size();) {
+        if (!line.empty() && line[0] != '#') data.items[next++].title = line;
+      }
+    }
+  }
+  TemporaryDirectory directory;
+  REQUIRE(write_model(trained(data), directory.path() / "m"));
+  const auto model = opened(directory.path() / "m");
+  for (const TrainingItem& item : data.items) {
+    const auto found = model->find(item.id);
+    REQUIRE(found);
+    CHECK(model->title(*found) == item.title);
+    REQUIRE(model->tags(*found).size() == item.tags.size());
+    for (std::size_t t = 0; t < item.tags.size(); ++t) CHECK(model->tags(*found)[t] == item.tags[t]);
+  }
+}
