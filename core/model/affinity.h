@@ -33,11 +33,11 @@ class Affinity {
  private:
   void clear(std::size_t items);
   template <class Each>
-  void reached(const Each& each) const;  // by index
+  void reached(const Each& each) const;
 
   std::vector<float> total_;
   std::vector<float> parts_[kParts];
-  std::vector<std::uint32_t> touched_;  // when not dense_: ascending, what is not 0 everywhere
+  std::vector<std::uint32_t> touched_;  // when not dense_: what may not be 0
   bool dense_ = true;
 };
 

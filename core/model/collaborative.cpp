@@ -124,7 +124,8 @@ double try_rp3(const Validation& validation, std::size_t neighbours, Parameters&
   double best = -1;
   for (std::size_t i = 0; i < kAlphas.size(); ++i) {
     progress("validating RP3beta", static_cast<double>(i) / static_cast<double>(kAlphas.size()));
-    const auto rows = rows_of(rp3_columns(validation.training, kAlphas[i], kLongestColumn * neighbours));
+    const auto rows =
+        rows_of(rp3_columns(validation.training, kAlphas[i], kLongestColumn * neighbours), false);
     const Score score = [&](std::span<const std::uint32_t> profile, std::span<float> scores) {
       for (const std::uint32_t item : profile) {
         for (std::uint64_t at = rows.starts[item]; at < rows.starts[item + 1]; ++at) {

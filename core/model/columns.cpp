@@ -17,8 +17,6 @@ Column ColumnSum::take(std::size_t most) {
   }
   touched_.clear();
   keep_most(column, most);
-  std::sort(column.begin(), column.end(),
-            [](const Neighbour& a, const Neighbour& b) { return a.item < b.item; });
   return column;
 }
 
@@ -73,7 +71,7 @@ void scale(Columns& columns, std::span<const float> factors) {
   }
 }
 
-Trained::Rows rows_of(const Columns& columns) {
+Trained::Rows rows_of(const Columns& columns, bool heaviest_first) {
   Trained::Rows rows;
   rows.starts.assign(columns.size() + 1, 0);
   for (const Column& column : columns) {
@@ -87,6 +85,7 @@ Trained::Rows rows_of(const Columns& columns) {
       rows.neighbours[next[neighbour.item]++] = {static_cast<std::uint32_t>(j), neighbour.weight};
     }
   }
+  if (!heaviest_first) return rows;
   in_pieces(columns.size(), columns.size() / 16 + 1, [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
       std::stable_sort(rows.neighbours.begin() + static_cast<std::ptrdiff_t>(rows.starts[row]),

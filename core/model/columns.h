@@ -29,7 +29,8 @@ class ColumnSum {
   void multiply(std::span<const float> factors) {
     for (const std::uint32_t item : touched_) sums_[item] *= factors[item];
   }
-  // The `most` of greatest magnitude, ascending by item and without zeros; nothing is left behind.
+  // The `most` of greatest magnitude, without zeros, in an order that depends on nothing but what was added
+  // and when; nothing is left behind.
   Column take(std::size_t most);
 
  private:
@@ -51,7 +52,7 @@ void keep_most(Columns& columns, std::size_t most);
 // Multiplies each column by its factor.
 void scale(Columns& columns, std::span<const float> factors);
 
-// By who gives; heaviest first, ties by item.
-Trained::Rows rows_of(const Columns& columns);
+// By who gives; heaviest first, ties by item, or without that (for validation) by item.
+Trained::Rows rows_of(const Columns& columns, bool heaviest_first = true);
 
 }  // namespace freshet::model

@@ -133,7 +133,7 @@ Gains mean(const Validation& validation, const std::vector<Candidates>& candidat
 
 MixChoice choose_mix(const Validation& validation, const PartColumns& parts) {
   PartRows rows;
-  for (std::size_t p = 0; p < kParts; ++p) rows[p] = rows_of(parts[p]);
+  for (std::size_t p = 0; p < kParts; ++p) rows[p] = rows_of(parts[p], false);
   std::vector<Candidates> candidates(validation.cases.size());
   in_pieces(candidates.size(), 32, [&](std::size_t begin, std::size_t end) {
     Scorer scorer(validation, rows);

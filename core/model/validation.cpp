@@ -10,7 +10,7 @@
 namespace freshet::model {
 namespace {
 
-constexpr std::size_t kMostCases = 1000;
+constexpr std::size_t kMostCases = 1500;
 constexpr std::size_t kFewestTouches = 5;  // of a reader who can be a case
 constexpr std::uint64_t kKeptBack = 5;     // one in so many
 

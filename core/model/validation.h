@@ -32,7 +32,7 @@ struct Validation {
   std::vector<Case> cases;
 };
 
-// Some 1,000 readers at most. Deterministic. `cold_candidates` by item: those that may be made new.
+// Some 1,500 readers at most. Deterministic. `cold_candidates` by item: those that may be made new.
 Validation validation_of(const Interactions& all, const std::vector<bool>& cold_candidates);
 
 // Fills scores (zeros at first) for the profile.

@@ -59,6 +59,9 @@ std::vector<std::vector<std::uint32_t>> readers(std::uint32_t items) {
 }  // namespace
 
 Result<EvaluationReport> evaluate_scoring(const std::string& directory, const Stage& stage) {
+  if (!std::filesystem::is_directory(directory)) {
+    return fail(ErrorCode::kNotFound, "no_file", {}, directory + " is no folder");
+  }
   EvaluationReport report(fmt::format("scoring: affinities and top 20 of readers with {} items", kProfile));
   for (std::size_t i = 0; i < kSizes.size(); ++i) {
     const std::uint32_t items = kSizes[i];
