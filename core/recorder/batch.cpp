@@ -98,7 +98,9 @@ Result<Entry> parse_reader_entry(const redis::Reply& fields, std::string_view op
   if (!item) return fail(ErrorCode::kInvalid, "bad_id", "item");
   if (op == store::kOpInteraction) return parse_interaction(fields, *reader, *item);
   if (op == store::kOpDismiss) return parse_dismissal(fields, *reader, *item);
-  return ReaderChange(Undismissed{*reader, *item});
+  const auto at = time_of(fields);
+  if (!at) return tl::unexpected(at.error());
+  return ReaderChange(Undismissed{*reader, *item, *at});
 }
 
 using Parse = Result<Entry> (*)(const redis::Reply& fields, std::string_view op);

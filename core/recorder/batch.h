@@ -26,6 +26,7 @@ struct Dismissed {
 struct Undismissed {
   ReaderId reader;
   ItemId item;
+  UnixSeconds at;
 };
 using ReaderChange = std::variant<feed::ReaderEvent, Dismissed, Undismissed>;
 

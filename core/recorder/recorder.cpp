@@ -45,7 +45,7 @@ struct Write {
   Result<void> operator()(const feed::ReaderEvent& event) const { return rows.put_interaction(event); }
   Result<void> operator()(const Dismissed& each) const { return rows.put_dismissal(each.dismissal, each.at); }
   Result<void> operator()(const Undismissed& each) const {
-    return rows.remove_dismissal(each.reader, each.item);
+    return rows.remove_dismissal(each.reader, each.item, each.at);
   }
 };
 

@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, kStatements> kSql{
     "INSERT INTO dismissals (reader, item, at, reason) VALUES (?1, ?2, ?3, ?4)"
     " ON CONFLICT (reader, item) DO UPDATE SET at = excluded.at, reason = excluded.reason"
     " WHERE excluded.at >= dismissals.at",
-    "DELETE FROM dismissals WHERE reader = ?1 AND item = ?2",
+    "DELETE FROM dismissals WHERE reader = ?1 AND item = ?2 AND at <= ?3",
     "DELETE FROM interactions WHERE reader = ?1",
     "DELETE FROM dismissals WHERE reader = ?1",
     "DELETE FROM readers WHERE key = ?1",
@@ -155,10 +155,10 @@ Result<void> ReaderRows::put_dismissal(const feed::Dismissal& dismissal, UnixSec
   return put.run();
 }
 
-Result<void> ReaderRows::remove_dismissal(const ReaderId& reader, const ItemId& item) {
+Result<void> ReaderRows::remove_dismissal(const ReaderId& reader, const ItemId& item, UnixSeconds at) {
   const auto key = state_->key_of(reader, false);
   if (!key) return tl::unexpected(key.error());
-  return state_->queries[kRemoveDismissal].bind(1, *key).bind(2, item.view()).run();
+  return state_->queries[kRemoveDismissal].bind(1, *key).bind(2, item.view()).bind(3, unix_s(at)).run();
 }
 
 Result<std::int64_t> ReaderRows::erase(const std::vector<ReaderId>& readers) {

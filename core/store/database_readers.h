@@ -32,7 +32,8 @@ class ReaderRows {
   Result<void> put_interaction(const feed::ReaderEvent& event);
   // Adds or replaces, by reader and item. A later one that is there already stays.
   Result<void> put_dismissal(const feed::Dismissal& dismissal, UnixSeconds at);
-  Result<void> remove_dismissal(const ReaderId& reader, const ItemId& item);
+  // Unless the dismissal is later than `at`.
+  Result<void> remove_dismissal(const ReaderId& reader, const ItemId& item, UnixSeconds at);
   // Everything about them; unknown ones are no error. Returns the rows removed. After the commit and
   // Database::truncate_log() no byte of the ids is left in the database's files. O(their rows + all readers):
   // about a second for a million.

@@ -201,9 +201,10 @@ TEST_CASE_METHOD(Readers, "a dismissal is the newest of its reader and item unti
   });
   CHECK(dismissals() == std::vector<std::string>{"a x 20 too long", "a y 5 ", "b x 5 "});
   write([&] {
-    REQUIRE(rows().remove_dismissal(ReaderId::trusted("a"), ItemId::trusted("x")));
-    REQUIRE(rows().remove_dismissal(ReaderId::trusted("a"), ItemId::trusted("nothing")));
-    REQUIRE(rows().remove_dismissal(ReaderId::trusted("nobody"), ItemId::trusted("x")));
+    REQUIRE(rows().remove_dismissal(ReaderId::trusted("a"), ItemId::trusted("x"), at(20)));
+    REQUIRE(rows().remove_dismissal(ReaderId::trusted("a"), ItemId::trusted("y"), at(4)));  // it came late
+    REQUIRE(rows().remove_dismissal(ReaderId::trusted("a"), ItemId::trusted("nothing"), at(20)));
+    REQUIRE(rows().remove_dismissal(ReaderId::trusted("nobody"), ItemId::trusted("x"), at(20)));
   });
   CHECK(dismissals("a") == std::vector<std::string>{"a y 5 "});
   CHECK(dismissals("b") == std::vector<std::string>{"b x 5 "});

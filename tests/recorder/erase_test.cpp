@@ -138,7 +138,7 @@ TEST_CASE_METHOD(Fixture, "what readers did and do not want is recorded in its o
   };
   dismiss("a", "x", "5");
   dismiss("a", "y", "6");
-  command("XADD", keys().stream(), "*", "op", "undismiss", "reader", "a", "item", "x");
+  command("XADD", keys().stream(), "*", "op", "undismiss", "reader", "a", "item", "x", "at", "5");
   command("XADD", keys().stream(), "*", "op", "dismiss", "reader", "b", "item", "z", "at", "7");
   REQUIRE(settles());
   CHECK(interactions() == std::vector<std::string>{"a x p 10", "b x l 20"});
