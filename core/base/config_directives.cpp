@@ -154,6 +154,7 @@ constexpr std::array kDirectives{
     Directive{"recommend.model", "file that freshetctl train writes and workers map", at<&S::recommend, &Recommend::model>},
     Directive{"recommend.cf_weight", "w of trend x (1 + w x affinity)", at<&S::recommend, &Recommend::cf_weight>, {0, 1000}},
     Directive{"recommend.rerank", "use the model's learned re-ranker when it has one", at<&S::recommend, &Recommend::rerank>},
+    Directive{"recommend.discover_every", "each so many-th place goes to something the reader would not have met otherwise; 0: none", at<&S::recommend, &Recommend::discover_every>, {0, 100}},
     Directive{"recommend.profile", "newest events of a reader that count", at<&S::recommend, &Recommend::profile>, {1, 2000}},
     Directive{"recommend.profile_half_life", "an event is worth half after this", at<&S::recommend, &Recommend::profile_half_life>, {3600, 3650 * kDay}},
     Directive{"recommend.per_author", "most items of one author in a reply; 0: any number", at<&S::recommend, &Recommend::per_author>, {0, 100}},

@@ -179,6 +179,7 @@ struct RecommendSettings {
   std::string model = "/var/lib/freshet/freshet.model";  // what `freshetctl train` writes
   double cf_weight = 2;
   bool rerank = true;                     // use the model's re-ranker when it has one
+  int discover_every = 6;                 // each so many-th place is for a discovery; 0: none
   int profile = 200;                      // the newest events of a reader that count
   seconds profile_half_life{30 * 86400};  // an event is worth half after this
   int per_author = 3;                     // of one author among the items of a reply; 0: any number
@@ -192,7 +193,7 @@ struct RecommendSettings {
 
 struct TrainSettings {
   std::string algorithm = "auto";  // auto (by validation) | ease | rp3beta
-  int neighbours = 200;            // of an item in the model, by co-interaction
+  int neighbours = 300;            // of an item in the model, by co-interaction
   int content_neighbours = 40;     // by content
   int ease_max_items = 8000;       // beyond this EASE is not tried: its cost grows with the cube
   int max_per_reader = 5000;       // newest interactions of a reader that count

@@ -30,6 +30,7 @@ struct Suggestion {
   double cf = 0, content = 0;
   double points = 0, age_hours = 0;
   Source source = Source::kTrend;
+  bool discovery = false;  // raised to a place for what the reader would not have met otherwise
 };
 
 struct Facts {

@@ -22,28 +22,15 @@ std::vector<UnixSeconds> lesson_days(const TrainingData& data, const PastDays& p
   return days;
 }
 
-}  // namespace
-
-std::map<std::uint32_t, std::vector<std::uint32_t>> first_touches(const PastDays& past, UnixSeconds until) {
-  std::map<std::uint32_t, std::vector<std::uint32_t>> out;
-  for (const TrainingEvent& each : past.until(until)) {
-    if (!past.exists(each.item) || past.touched(each.reader, each.item)) continue;
-    if (past.of_reader(each.reader).empty()) continue;
-    auto& taken = out[each.reader];
-    if (std::find(taken.begin(), taken.end(), each.item) == taken.end()) taken.push_back(each.item);
-  }
-  return out;
-}
-
-void add_lessons(RerankLessons& lessons, const PastDays& past, const Catalogue& catalogue,
-                 std::span<const std::uint32_t> index, std::size_t most) {
-  const UnixSeconds day = past.known().now;
-  lessons.begin_day(day);
-  const auto readers = first_touches(past, day + kOneDay);
-  const std::size_t stride = (readers.size() + most - 1) / std::max<std::size_t>(1, most);
+// The lessons of past.known().now.
+void add_moment(RerankLessons& lessons, const PastDays& past, const Catalogue& catalogue, UnixSeconds until,
+                std::size_t most) {
+  const auto index = indexes_in(catalogue, past.known());
+  const auto readers = first_touches(past, until);
+  const std::size_t stride = std::max<std::size_t>(1, (readers.size() + most - 1) / most);
   std::size_t number = 0;
   for (const auto& [reader, items] : readers) {
-    if (number++ % std::max<std::size_t>(1, stride) != 0) continue;
+    if (number++ % stride != 0) continue;
     std::vector<ProfileEvent> profile;
     std::vector<std::uint32_t> touched, taken;
     for (const TrainingEvent& each : past.of_reader(reader)) {
@@ -57,8 +44,21 @@ void add_lessons(RerankLessons& lessons, const PastDays& past, const Catalogue& 
     for (const std::uint32_t item : items) {
       if (index[item] != kNowhere) taken.push_back(index[item]);
     }
-    lessons.add(catalogue, {profile, touched, taken, number});
+    lessons.add(catalogue, {profile, touched, taken, past.known().now, number});
   }
+}
+
+}  // namespace
+
+std::map<std::uint32_t, std::vector<std::uint32_t>> first_touches(const PastDays& past, UnixSeconds until) {
+  std::map<std::uint32_t, std::vector<std::uint32_t>> out;
+  for (const TrainingEvent& each : past.until(until)) {
+    if (!past.exists(each.item) || past.touched(each.reader, each.item)) continue;
+    if (past.of_reader(each.reader).empty()) continue;
+    auto& taken = out[each.reader];
+    if (std::find(taken.begin(), taken.end(), each.item) == taken.end()) taken.push_back(each.item);
+  }
+  return out;
 }
 
 std::vector<std::uint32_t> indexes_in(const Catalogue& catalogue, const TrainingData& data) {
@@ -66,6 +66,19 @@ std::vector<std::uint32_t> indexes_in(const Catalogue& catalogue, const Training
   out.reserve(data.items.size());
   for (const TrainingItem& each : data.items) out.push_back(catalogue.find(each.id).value_or(kNowhere));
   return out;
+}
+
+void add_lessons(RerankLessons& lessons, PastDays& past, const std::shared_ptr<const Model>& model,
+                 const LessonSettings& settings, std::size_t most) {
+  const UnixSeconds day = past.known().now, end = day + kOneDay;
+  const auto moments = static_cast<std::size_t>(std::max<std::int64_t>(1, kOneDay / settings.every));
+  lessons.begin_day(day);
+  for (UnixSeconds at = day; at < end; at += settings.every) {
+    past.advance(at);
+    const UnixSeconds until = at == day ? end : std::min(end, at + settings.every);
+    const Catalogue catalogue(model, past.live(settings.trend, settings.newest));
+    add_moment(lessons, past, catalogue, until, 1 + most / moments);
+  }
 }
 
 std::vector<float> learn_rerank(const TrainingData& data, const RankingSettings& ranking,
@@ -76,11 +89,9 @@ std::vector<float> learn_rerank(const TrainingData& data, const RankingSettings&
   const auto days = lesson_days(data, past, settings);
   for (const UnixSeconds day : days) {
     past.advance(day);
-    auto model = relate(past.known());
+    const auto model = relate(past.known());
     if (!model) continue;
-    const Catalogue catalogue(std::move(model), past.live(settings.trend, settings.newest));
-    add_lessons(lessons, past, catalogue, indexes_in(catalogue, past.known()),
-                std::max<std::size_t>(1, settings.most_lessons / days.size()));
+    add_lessons(lessons, past, model, settings, settings.most_lessons / days.size());
   }
   return lessons.learn();
 }

@@ -1,6 +1,6 @@
-// Learns the re-ranker from the events alone: on some of the last days, what would have been known at the
-// day's beginning (a model trained on the events before it, what was trending and new, the readers' profiles)
-// against what readers then took for the first time.
+// Learns the re-ranker from the events alone: on some of the last days, at a few moments of each, what would
+// have been known then (a model trained on the events before the day, what was trending and new, the readers'
+// profiles) against what readers took for the first time after it.
 #pragma once
 
 #include <functional>
@@ -26,6 +26,7 @@ struct LessonSettings {
   double most_events = 4e6;         // Σ over the days of events before them: fewer days of a larger site
   std::size_t most_lessons = 3000;  // evenly from the days, of each day's readers evenly
   std::size_t trend = 300, newest = 200;  // live items of a lesson, as the service has them
+  seconds every{6 * 3600};                // moments of a day; the first is its beginning
 };
 
 // Parameters for Trained::reranker; empty when history is too short or too uneventful (RerankLessons::learn).
@@ -41,8 +42,10 @@ std::vector<std::uint32_t> indexes_in(const Catalogue& catalogue, const Training
 // What readers of whom something is known touch for the first time from past.known().now on and before
 // `until`, among the items that exist now. By reader; each item once.
 std::map<std::uint32_t, std::vector<std::uint32_t>> first_touches(const PastDays& past, UnixSeconds until);
-// The lessons of the day that begins at past.known().now, of at most `most` readers. `index`: indexes_in().
-void add_lessons(RerankLessons& lessons, const PastDays& past, const Catalogue& catalogue,
-                 std::span<const std::uint32_t> index, std::size_t most);
+// The lessons of the day that begins at past.known().now, of at most about `most` readers' moments: at its
+// beginning with what is taken on that day, and every `every` later with what is taken before the next
+// moment. `past` goes on to the last of them.
+void add_lessons(RerankLessons& lessons, PastDays& past, const std::shared_ptr<const Model>& model,
+                 const LessonSettings& settings, std::size_t most);
 
 }  // namespace freshet::model

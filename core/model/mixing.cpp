@@ -10,8 +10,9 @@
 namespace freshet::model {
 namespace {
 
-// Multiples of what makes a part's 20th best score of a reader as great as the collaborative one.
-constexpr std::array kContentSteps{0.F, 0.05F, 0.1F, 0.2F, 0.3F, 0.45F, 0.7F, 1.F};
+// Multiples of what makes a part's 20th best score of a reader as great as the collaborative one. Content
+// never counts nothing: it is all that is known of an item newer than the model.
+constexpr std::array kContentSteps{0.05F, 0.1F, 0.2F, 0.3F, 0.45F, 0.7F, 1.F};
 constexpr std::array kBorrowedSteps{0.25F, 0.4F, 0.6F, 0.8F, 1.25F, 1.6F, 2.F, 2.5F, 3.2F};
 constexpr std::size_t kOfEachPart = 200;  // candidates of a reader: what no part ranks so high is not listed
 
@@ -64,10 +65,13 @@ class Scorer {
   std::array<std::vector<float>, kParts> scores_;
 };
 
+// Of a small site the greatest.
 float twentieth(std::vector<float> scores) {
-  if (scores.size() < kListed) return 0;
-  std::nth_element(scores.begin(), scores.begin() + kListed - 1, scores.end(), std::greater<>());
-  return std::max(0.F, scores[kListed - 1]);
+  if (scores.empty()) return 0;
+  const std::size_t place = scores.size() < kListed ? 0 : kListed - 1;
+  std::nth_element(scores.begin(), scores.begin() + static_cast<std::ptrdiff_t>(place), scores.end(),
+                   std::greater<>());
+  return std::max(0.F, scores[place]);
 }
 
 // What to multiply each part by so that lists' ends are equally high.

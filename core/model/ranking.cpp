@@ -31,6 +31,7 @@ RankingSettings RankingSettings::of(const Settings& settings) {
   out.base_hours = settings.views.base_hours;
   out.gamma = settings.views.gamma;
   out.rerank = settings.recommend.rerank;
+  out.discover_every = static_cast<std::size_t>(settings.recommend.discover_every);
   out.profile = static_cast<std::size_t>(settings.recommend.profile);
   out.profile_half_life = settings.recommend.profile_half_life;
   out.weights = settings.interactions;
@@ -46,7 +47,7 @@ const std::vector<Ranked>& Ranking::rank(const Catalogue& catalogue, std::span<c
   score(catalogue, profile, now);
   std::sort(ranked_.begin(), ranked_.end(),
             [&](const Ranked& a, const Ranked& b) { return before(catalogue, a, b); });
-  if (!profile.empty()) discover(now);
+  if (profile.size() >= std::max<std::size_t>(1, settings_.discover_from)) discover(now);
   forget_profile(profile);
   return ranked_;
 }

@@ -53,6 +53,7 @@ struct RankingSettings {
   // 0: none.
   std::size_t discover_every = 6;
   std::size_t discover_among = 10;
+  std::size_t discover_from = 3;  // events of a profile: fewer speak for too little
   InteractionSettings weights;
   static RankingSettings of(const Settings& settings);
 };

@@ -55,10 +55,9 @@ RerankLessons::RerankLessons(RankingSettings settings) : ranking_(by_formula(std
 void RerankLessons::begin_day(UnixSeconds day) { days_.push_back({day, {}}); }
 
 void RerankLessons::add(const Catalogue& catalogue, const Lesson& lesson) {
-  const UnixSeconds now = days_.back().at;
-  const auto& ranked = ranking_.rank(catalogue, lesson.profile, now);
+  const auto& ranked = ranking_.rank(catalogue, lesson.profile, lesson.now);
   const auto profile = lesson.profile.first(std::min(lesson.profile.size(), ranking_.settings().profile));
-  rerank_features(catalogue, profile, ranked, now, features_);
+  rerank_features(catalogue, profile, ranked, lesson.now, features_);
   rank::Choice choice;
   std::size_t place = 0, taken = 0;
   for (std::size_t i = 0; i < ranked.size() && place < kHead; ++i) {

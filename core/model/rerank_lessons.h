@@ -15,6 +15,7 @@ struct Lesson {
   std::span<const ProfileEvent> profile;   // before the moment, newest first; not empty
   std::span<const std::uint32_t> touched;  // by catalogue index, ascending: no candidates any more
   std::span<const std::uint32_t> taken;    // what the reader touched next, for the first time
+  UnixSeconds now;                         // the moment
   std::uint64_t number = 0;                // any; varies which other candidates are kept
 };
 
@@ -24,7 +25,7 @@ class RerankLessons {
 
   // The lessons that follow are of the day that begins at `day`. Ascending.
   void begin_day(UnixSeconds day);
-  // The reader's moment at the start of that day. Passed over when nothing taken is a candidate.
+  // A reader's moment of that day. Passed over when nothing taken is a candidate.
   // Cost of Ranking::rank().
   void add(const Catalogue& catalogue, const Lesson& lesson);
   // Forgets days before this one.

@@ -47,7 +47,7 @@ std::shared_ptr<const feed::Suggestions> MappedRecommender::suggest_stale(
   all.reserve(ranked.size());
   for (const model::Ranked& each : ranked) {
     all.push_back({each.item, catalogue_->id(each.item), each.score, each.trend, each.affinity, each.cf,
-                   each.content, each.points, each.age_hours, source_of(each.source)});
+                   each.content, each.points, each.age_hours, source_of(each.source), each.discovery});
   }
   events.resize(std::min(events.size(), ranking_.settings().profile));
   return std::make_shared<CatalogueSuggestions>(catalogue_, std::move(all), std::move(events),

@@ -241,7 +241,12 @@ void add_everybody(std::vector<Everybody>& all, const PastDays& past, std::span<
 class Prequential {
  public:
   Prequential(const model::TrainingData& data, const Stage& stage)
-      : data_(data), past_(data), stage_(stage), lessons_(RankingSettings{}), everybody_(for_everybody()) {}
+      : data_(data),
+        past_(data),
+        taught_(data),
+        stage_(stage),
+        lessons_(RankingSettings{}),
+        everybody_(for_everybody()) {}
 
   Result<void> run() {
     const UnixSeconds test = past_.last() - (kTestDays - 1) * model::kOneDay;
@@ -281,9 +286,8 @@ class Prequential {
     auto model = model::Model::open(file);
     if (!model) return tl::unexpected(model.error());
     if (teaches) {
-      const model::LessonSettings taken;
-      const Catalogue live(*model, past_.live(taken.trend, taken.newest));
-      model::add_lessons(lessons_, past_, live, model::indexes_in(live, past_.known()), kMostLessons);
+      taught_.advance(day);
+      model::add_lessons(lessons_, taught_, *model, {}, kMostLessons);
     }
     if (test) judge(*model, readers, day);
     if (test) judge_by_the_minute(*model, day);
@@ -318,7 +322,7 @@ class Prequential {
   }
 
   const model::TrainingData& data_;
-  PastDays past_;
+  PastDays past_, taught_;  // the latter goes on within a day
   const Stage& stage_;
   const ScratchFolder folder_{std::filesystem::temp_directory_path()};
   model::RerankLessons lessons_;
@@ -330,10 +334,13 @@ class Prequential {
   std::vector<Everybody> everybody_;
   Ways daily_{{{"seed 003: (1 + points) / (hours + 2)^1.5", formula(0)},
                {"trend x (1 + 2 x affinity)", formula(2)},
+               {"trend x (1 + 0.5 x affinity)", formula(0.5)},
+               {"trend x (1 + 0.25 x affinity)", formula(0.25)},
                {"re-ranker without discoveries", reranked(false)},
                {"re-ranker (served)", reranked(true)}}};
   Ways by_the_minute_{{{"seed 003", formula(0)},
                        {"trend x (1 + 2 x affinity)", formula(2)},
+                       {"trend x (1 + 0.5 x affinity)", formula(0.5)},
                        {"re-ranker (served)", reranked(true)}}};
   Ways curve_{{{"0", reranked(true), 0},
                {"1", reranked(true), 1},

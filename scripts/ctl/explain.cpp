@@ -72,7 +72,8 @@ class Table {
     const feed::Suggestion& each = *choice.suggestion;
     fmt::print("{:<{}} {:>12.6g} {:>10.4g} {:>9.4g} {:>9.4g} {:>9.4g} {:>9.4g} {:>8.1f} {:>6.3g} {:<8} {}\n",
                each.id, kIdColumn, choice.score(), each.trend, each.affinity, each.cf, each.content,
-               each.points, each.age_hours, choice.factor, name_of(each.source), verdict(choice, at));
+               each.points, each.age_hours, choice.factor, each.discovery ? "discover" : name_of(each.source),
+               verdict(choice, at));
   }
 
   std::string verdict(const feed::Choice& choice, std::size_t at) const {

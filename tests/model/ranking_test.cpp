@@ -67,6 +67,12 @@ RankingSettings by_formula() {
   return settings;
 }
 
+std::vector<ProfileEvent> three_events() {
+  return {{0, rank::Interaction::kLike, kNow - kHour},
+          {1, rank::Interaction::kView, kNow - 2 * kHour},
+          {2, rank::Interaction::kView, kNow - 3 * kHour}};
+}
+
 std::vector<std::string> ids(const Catalogue& catalogue, const std::vector<Ranked>& ranked) {
   std::vector<std::string> out;
   for (const Ranked& each : ranked) out.emplace_back(catalogue.id(each.item));
@@ -141,7 +147,7 @@ TEST_CASE("what the re-ranker cannot tell apart is ordered by newness", "[rankin
   world.reranker = judging_by(rank::Feature::kAge, 0);
   const Catalogue catalogue(model::as_model(world), {});
   Ranking ranking(by_formula());
-  const std::vector<ProfileEvent> profile{{0, rank::Interaction::kLike, kNow - kHour}};
+  const auto profile = three_events();
   const auto& ranked = ranking.rank(catalogue, profile, kNow, true);
   CHECK(std::is_sorted(ranked.begin(), ranked.end(),
                        [](const Ranked& a, const Ranked& b) { return a.age_hours < b.age_hours; }));
@@ -161,7 +167,7 @@ TEST_CASE("who has no history gets the pure trend, even of a model with a re-ran
 TEST_CASE("the model's re-ranker orders for a reader who has a history", "[ranking]") {
   model::Trained world = random_world(10, 1);
   world.reranker = judging_by(rank::Feature::kAge, 1);
-  const std::vector<ProfileEvent> profile{{0, rank::Interaction::kLike, kNow - kHour}};
+  const std::vector<ProfileEvent> profile = three_events();
   RankingSettings settings = by_formula();
   for (const bool rerank : {true, false}) {
     settings.rerank = rerank;
@@ -177,7 +183,7 @@ TEST_CASE("the model's re-ranker orders for a reader who has a history", "[ranki
 
 TEST_CASE("parameters of another version are not used", "[ranking]") {
   model::Trained world = random_world(10, 1);
-  const std::vector<ProfileEvent> profile{{0, rank::Interaction::kLike, kNow - kHour}};
+  const std::vector<ProfileEvent> profile = three_events();
   const Catalogue plain(model::as_model(world), {});
   Ranking ranking(by_formula());
   const auto expected = ids(plain, ranking.rank(plain, profile, kNow, true));
@@ -207,6 +213,7 @@ TEST_CASE("places for discoveries go to what the reader's history speaks for", "
   const Catalogue catalogue(model::as_model(world), {});
   const std::vector<ProfileEvent> profile{{7, rank::Interaction::kLike, kNow - kHour}};
   RankingSettings settings;
+  settings.discover_from = 1;
   Ranking plain(by_formula()), ranking(settings);
   const auto usual = ids(catalogue, plain.rank(catalogue, profile, kNow, true));
   const auto ranked = ranking.rank(catalogue, profile, kNow, true);
@@ -237,6 +244,10 @@ TEST_CASE("places for discoveries go to what the reader's history speaks for", "
     if (each.discovery) tomorrow.emplace(catalogue.id(each.item));
   }
   CHECK(tomorrow != raised);
+  // Who is known by less gets none.
+  settings.discover_from = 2;
+  Ranking hesitant(settings);
+  CHECK(ids(catalogue, hesitant.rank(catalogue, profile, kNow, true)) == usual);
 }
 
 TEST_CASE("every candidate is named once, with finite numbers, whatever the catalogue says", "[ranking]") {
