@@ -130,7 +130,7 @@ class Instance:
 
     def recorder(self):
         """The pid of the living recorder, or None."""
-        return next((pid for pid in children(self.pid("freshetd")) if comm(pid) == "freshetd-record"), None)
+        return next((pid for pid in children(self.pid("freshetd")) if comm(pid) == "freshetd-record" and birth(pid)), None)
 
     def note_processes(self):
         """Remembers who lives, for the check at the end; returns {pid: (birth, what)}."""
