@@ -12,6 +12,7 @@ import load
 import ours
 import peers
 import procs
+import recommend_bench
 import redis_server
 import seen_bench
 import turns
@@ -248,4 +249,9 @@ def seen(session):
     return seen_bench.seen(session, Section)
 
 
-BENCHMARKS = {"ping": ping, "track": track, "hot": hot, "history": history, "memory": memory, "growth": growth, "start": start, "feed": feed, "seen": seen}
+def recommend(session):
+    """P6: recommendations out of the mapped model, the worker's copy of the trend and the reader's state."""
+    return recommend_bench.recommend(session, Section)
+
+
+BENCHMARKS = {"ping": ping, "track": track, "hot": hot, "history": history, "memory": memory, "growth": growth, "start": start, "feed": feed, "seen": seen, "recommend": recommend}
