@@ -62,11 +62,18 @@ Result<Material> material(const TrainingData& data, const TrainSettings& setting
   return made;
 }
 
+// For a site that is too small to validate on: about what citeulike-a's validation chose.
+constexpr Mix kUnvalidated{{1, 0.3F, 3}};
+
 Choice validated(const Material& from, const TrainSettings& settings, const Progress& progress) {
   const Interactions& all = from.table.interactions;
   const Validation validation = validation_of(all, cold_candidates(all, from.content));
   Choice choice = choose(validation, settings, progress);
-  if (from.content.vocabulary.empty() || validation.cases.empty()) return choice;
+  if (from.content.vocabulary.empty()) return choice;
+  if (validation.cases.empty()) {
+    choice.parameters.mix = kUnvalidated;
+    return choice;
+  }
   progress("validating the mix", 0);
   PartColumns parts{fit(validation.training, choice.parameters, settings), from.near, {}};
   parts[2] = borrowed(from.content, parts[0], validation.training, settings);
