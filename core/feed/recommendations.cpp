@@ -69,7 +69,7 @@ Task<Result<std::unique_ptr<Explained>>> Recommendations::explain(const Recommen
   out->suggestions = std::move(*suggestions);
   out->selection =
       std::make_unique<Selection>(*out->suggestions, out->state, request.exclude, selection_, now);
-  auto items = co_await cut(*out->selection, request.limit, out->unshowable);
+  auto items = co_await cut(*out->suggestions, *out->selection, request.limit, out->unshowable);
   if (!items) co_return tl::unexpected(items.error());
   auto reasoned = co_await give_reasons(*out->suggestions, out->state, *items);
   if (!reasoned) co_return tl::unexpected(reasoned.error());
@@ -78,7 +78,8 @@ Task<Result<std::unique_ptr<Explained>>> Recommendations::explain(const Recommen
 }
 
 // Picks until everything picked can be shown: each round leaves out what the one before found hidden.
-Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Selection& selection, std::size_t limit,
+Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Suggestions& suggestions,
+                                                               const Selection& selection, std::size_t limit,
                                                                std::unordered_set<std::string>& unshowable) {
   std::vector<Recommendation> out;
   for (int round = 0; round < kMostRounds; ++round) {
@@ -88,8 +89,10 @@ Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Selection& 
     std::vector<ItemId> ids;
     for (const std::size_t each : picked)
       ids.push_back(ItemId::trusted(std::string(selection.choices()[each].suggestion->id)));
-    const auto cards = co_await with_cards(ids);
+    const std::vector<ItemId> wanted = with_named(suggestions, ids);
+    auto cards = co_await with_cards(wanted);
     if (!cards) co_return tl::unexpected(cards.error());
+    cards->resize(ids.size());
     // Redis lost its items (they come back by freshetctl rebuild-redis): ids are better than nothing.
     const bool none_known =
         std::none_of(cards->begin(), cards->end(), [](const SharedCard& card) { return card->known; });
@@ -104,6 +107,21 @@ Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Selection& 
     if (out.size() == limit || picked.size() < limit + kSpare) break;
   }
   co_return out;
+}
+
+std::vector<ItemId> Recommendations::with_named(const Suggestions& suggestions,
+                                                std::vector<ItemId> items) const {
+  const auto now = Clock::now();
+  const bool known = std::all_of(items.begin(), items.end(),
+                                 [&](const ItemId& item) { return cards_.find(item, now) != nullptr; });
+  if (known) return items;
+  std::vector<std::uint32_t> indexes;
+  for (const ItemId& item : items) indexes.push_back(suggestions.find(item).value_or(0));
+  for (auto& each : suggestions.because(indexes)) {
+    if (each && std::find(items.begin(), items.end(), each->item) == items.end())
+      items.push_back(std::move(each->item));
+  }
+  return items;
 }
 
 Task<Result<std::vector<SharedCard>>> Recommendations::with_cards(const std::vector<ItemId>& items) {

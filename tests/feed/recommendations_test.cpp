@@ -136,6 +136,7 @@ TEST_CASE_METHOD(Site, "each item says why it is there, in the reader's own term
   const auto reason = [&](int at) { return served.items[static_cast<std::size_t>(at)].reason; };
   CHECK(feed::reason_text(reason(0)) == "like “title of liked”, which you favourited");
   CHECK(reason(0).item == ItemId::trusted("liked"));
+  CHECK(items.reads == 1);  // its title came with the others
   CHECK(feed::reason_text(reason(1)) == "by ann, of whom you liked something");
   CHECK(feed::reason_text(reason(2)) == "new in news");
   CHECK(feed::reason_text(reason(3)) == "rising now");
