@@ -1,7 +1,6 @@
 #include "core/feed/reasons.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 namespace freshet::feed {
 namespace {
@@ -24,35 +23,14 @@ ReasonMaker::ReasonMaker(const Suggestions& suggestions, const ReaderState& stat
   }
 }
 
-std::vector<ItemId> ReasonMaker::find(const std::vector<Recommendation>& items) {
-  std::unordered_map<std::string_view, const Suggestion*> by_id;
-  for (const Suggestion& each : suggestions_.all()) by_id.emplace(each.id, &each);
-  std::vector<std::uint32_t> indexes;
-  for (const Recommendation& each : items) {
-    of_items_.push_back(by_id.at(each.id.view()));
-    indexes.push_back(of_items_.back()->index);
-  }
-  because_ = suggestions_.because(indexes);
-  std::vector<ItemId> named;
-  for (const auto& each : because_) {
-    if (each && std::find(named.begin(), named.end(), each->item) == named.end()) named.push_back(each->item);
-  }
-  return named;
+Reason ReasonMaker::reason(const Suggestion& suggestion, const std::optional<Because>& because,
+                           const ItemCard* named) const {
+  if (!because || because->share < kLeastShare || named == nullptr || !named->known || named->hidden)
+    return of_facts(suggestion);
+  return {Reason::Kind::kLike, because->item, named->title, because->kind, {}};
 }
 
-void ReasonMaker::give(std::vector<Recommendation>& items, const std::vector<ItemId>& named,
-                       const std::vector<SharedCard>& cards) {
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    items[i].reason = fallback(*of_items_[i]);
-    if (!because_[i] || because_[i]->share < kLeastShare) continue;
-    const auto at = std::find(named.begin(), named.end(), because_[i]->item);
-    const SharedCard& card = cards[static_cast<std::size_t>(at - named.begin())];
-    if (!card->known || card->hidden) continue;
-    items[i].reason = {Reason::Kind::kLike, because_[i]->item, card->title, because_[i]->kind, {}};
-  }
-}
-
-Reason ReasonMaker::fallback(const Suggestion& suggestion) const {
+Reason ReasonMaker::of_facts(const Suggestion& suggestion) const {
   Reason reason;
   const Facts facts = suggestions_.facts(suggestion.index);
   if (liked_authors_.contains(facts.author)) {

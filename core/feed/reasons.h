@@ -3,8 +3,8 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <unordered_set>
-#include <vector>
 
 #include "core/feed/recommendations.h"
 
@@ -15,20 +15,17 @@ class ReasonMaker {
   // All arguments must outlive this.
   ReasonMaker(const Suggestions& suggestions, const ReaderState& state, UnixSeconds now);
 
-  // Finds what speaks for each of `items`; returns the reader's items that reasons want to name.
-  std::vector<ItemId> find(const std::vector<Recommendation>& items);
-  // Gives each its reason; `cards` are those of `named`: what is hidden is not named.
-  void give(std::vector<Recommendation>& items, const std::vector<ItemId>& named,
-            const std::vector<SharedCard>& cards);
+  // `because`: what speaks for it; `named`: the card of the item which that names. What is hidden is not
+  // named.
+  Reason reason(const Suggestion& suggestion, const std::optional<Because>& because,
+                const ItemCard* named) const;
 
  private:
-  Reason fallback(const Suggestion& suggestion) const;
+  Reason of_facts(const Suggestion& suggestion) const;
 
   const Suggestions& suggestions_;
   const UnixSeconds now_;
   std::unordered_set<std::string_view> liked_tags_, liked_authors_;
-  std::vector<const Suggestion*> of_items_;  // as given to find()
-  std::vector<std::optional<Because>> because_;
 };
 
 }  // namespace freshet::feed

@@ -35,6 +35,31 @@ std::vector<Done> profile_of(const ReaderState& state) {
   return out;
 }
 
+// What was picked, and the items whose cards are wanted for it.
+struct Picked {
+  std::vector<ItemId> wanted;                   // those picked, in order, then those that speak for them
+  std::vector<std::optional<Because>> because;  // of each picked
+  std::vector<std::size_t> named;               // where in `wanted` the item of `because` stands
+};
+
+Picked picked_of(const Suggestions& suggestions, const Selection& selection,
+                 const std::vector<std::size_t>& picked) {
+  Picked page;
+  std::vector<std::uint32_t> indexes;
+  for (const std::size_t each : picked) {
+    const Suggestion& suggestion = *selection.choices()[each].suggestion;
+    indexes.push_back(suggestion.index);
+    page.wanted.push_back(ItemId::trusted(std::string(suggestion.id)));
+  }
+  page.because = suggestions.because(indexes);
+  for (const auto& each : page.because) {
+    const auto at = each ? std::find(page.wanted.begin(), page.wanted.end(), each->item) : page.wanted.end();
+    page.named.push_back(static_cast<std::size_t>(at - page.wanted.begin()));
+    if (each && at == page.wanted.end()) page.wanted.push_back(each->item);
+  }
+  return page;
+}
+
 }  // namespace
 
 Recommendations::Recommendations(ReaderStore& readers, Recommender& recommender, ItemStore& items,
@@ -69,59 +94,46 @@ Task<Result<std::unique_ptr<Explained>>> Recommendations::explain(const Recommen
   out->suggestions = std::move(*suggestions);
   out->selection =
       std::make_unique<Selection>(*out->suggestions, out->state, request.exclude, selection_, now);
-  auto items = co_await cut(*out->suggestions, *out->selection, request.limit, out->unshowable);
+  auto items = co_await cut(*out, request.limit, now, out->unshowable);
   if (!items) co_return tl::unexpected(items.error());
-  auto reasoned = co_await give_reasons(*out->suggestions, out->state, *items);
-  if (!reasoned) co_return tl::unexpected(reasoned.error());
   out->page = {std::move(*items), out->selection->excluded(), recommender_.model(), false};
   co_return out;
 }
 
-// Picks until everything picked can be shown: each round leaves out what the one before found hidden.
-Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Suggestions& suggestions,
-                                                               const Selection& selection, std::size_t limit,
+// Picks until everything picked can be shown: each round leaves out what the one before found hidden. The
+// cards of what reasons will name come with those of the page.
+Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Explained& explained, std::size_t limit,
+                                                               UnixSeconds now,
                                                                std::unordered_set<std::string>& unshowable) {
+  const Selection& selection = *explained.selection;
+  const ReasonMaker reasons(*explained.suggestions, explained.state, now);
   std::vector<Recommendation> out;
   for (int round = 0; round < kMostRounds; ++round) {
     const std::vector<std::size_t> picked = selection.pick(limit + kSpare, [&](const Choice& each) {
       return unshowable.empty() || !unshowable.contains(std::string(each.suggestion->id));
     });
-    std::vector<ItemId> ids;
-    for (const std::size_t each : picked)
-      ids.push_back(ItemId::trusted(std::string(selection.choices()[each].suggestion->id)));
-    const std::vector<ItemId> wanted = with_named(suggestions, ids);
-    auto cards = co_await with_cards(wanted);
+    const Picked page = picked_of(*explained.suggestions, selection, picked);
+    const auto cards = co_await with_cards(page.wanted);
     if (!cards) co_return tl::unexpected(cards.error());
-    cards->resize(ids.size());
     // Redis lost its items (they come back by freshetctl rebuild-redis): ids are better than nothing.
     const bool none_known =
-        std::none_of(cards->begin(), cards->end(), [](const SharedCard& card) { return card->known; });
+        std::none_of(cards->begin(), cards->begin() + static_cast<std::ptrdiff_t>(picked.size()),
+                     [](const SharedCard& card) { return card->known; });
     out.clear();
     for (std::size_t i = 0; i < picked.size(); ++i) {
+      const Choice& choice = selection.choices()[picked[i]];
       const SharedCard& card = (*cards)[i];
-      if (card->hidden || (!card->known && !none_known))
-        unshowable.insert(ids[i].str());
-      else if (out.size() < limit)
-        out.push_back({ids[i], card, selection.choices()[picked[i]].score(), {}});
+      if (card->hidden || (!card->known && !none_known)) {
+        unshowable.insert(page.wanted[i].str());
+      } else if (out.size() < limit) {
+        const ItemCard* named = page.because[i] ? (*cards)[page.named[i]].get() : nullptr;
+        out.push_back({page.wanted[i], card, choice.score(),
+                       reasons.reason(*choice.suggestion, page.because[i], named)});
+      }
     }
     if (out.size() == limit || picked.size() < limit + kSpare) break;
   }
   co_return out;
-}
-
-std::vector<ItemId> Recommendations::with_named(const Suggestions& suggestions,
-                                                std::vector<ItemId> items) const {
-  const auto now = Clock::now();
-  const bool known = std::all_of(items.begin(), items.end(),
-                                 [&](const ItemId& item) { return cards_.find(item, now) != nullptr; });
-  if (known) return items;
-  std::vector<std::uint32_t> indexes;
-  for (const ItemId& item : items) indexes.push_back(suggestions.find(item).value_or(0));
-  for (auto& each : suggestions.because(indexes)) {
-    if (each && std::find(items.begin(), items.end(), each->item) == items.end())
-      items.push_back(std::move(each->item));
-  }
-  return items;
 }
 
 Task<Result<std::vector<SharedCard>>> Recommendations::with_cards(const std::vector<ItemId>& items) {
@@ -143,17 +155,6 @@ Task<Result<std::vector<SharedCard>>> Recommendations::with_cards(const std::vec
     cards_.put(items[i], out[i], now);
   }
   co_return out;
-}
-
-Task<Result<void>> Recommendations::give_reasons(const Suggestions& suggestions, const ReaderState& state,
-                                                 std::vector<Recommendation>& items) {
-  ReasonMaker maker(suggestions, state, clock_());
-  const std::vector<ItemId> named = maker.find(items);
-  // A reason must not show what has been hidden since.
-  const auto cards = co_await with_cards(named);
-  if (!cards) co_return tl::unexpected(cards.error());
-  maker.give(items, named, *cards);
-  co_return Result<void>();
 }
 
 // --- without Redis

@@ -92,14 +92,9 @@ class Recommendations {
   void drop_cards() { cards_.clear(); }
 
  private:
-  Task<Result<std::vector<Recommendation>>> cut(const Suggestions& suggestions, const Selection& selection,
-                                                std::size_t limit,
-                                                std::unordered_set<std::string>& unshowable);
-  // Those, and when some of their titles are not known what their reasons will name, for one round trip.
-  std::vector<ItemId> with_named(const Suggestions& suggestions, std::vector<ItemId> items) const;
+  Task<Result<std::vector<Recommendation>>> cut(const Explained& explained, std::size_t limit,
+                                                UnixSeconds now, std::unordered_set<std::string>& unshowable);
   Task<Result<std::vector<SharedCard>>> with_cards(const std::vector<ItemId>& items);
-  Task<Result<void>> give_reasons(const Suggestions& suggestions, const ReaderState& state,
-                                  std::vector<Recommendation>& items);
   RecommendPage degraded(const RecommendRequest& request);
   Task<Result<std::vector<SimilarItem>>> related(const ItemId& item, std::size_t most, std::string& model);
   void know_epoch(const std::string& epoch);
