@@ -6,7 +6,10 @@
 #include <memory>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
+#include "core/async/task.h"
+#include "core/base/result.h"
 #include "core/base/time.h"
 #include "core/feed/ports.h"
 
@@ -48,5 +51,10 @@ class CardCache {
   const milliseconds ttl_;
   Cards young_, old_;
 };
+
+// The card of each, in order: from the cache, and those it does not have from the store, which it then keeps.
+// No round trip when it has all, else 1. All arguments must live until it is done. Errors: the store's.
+Task<Result<std::vector<SharedCard>>> cards_of(CardCache& cache, ItemStore& store,
+                                               const std::vector<ItemId>& items);
 
 }  // namespace freshet::feed

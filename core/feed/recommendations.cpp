@@ -7,8 +7,6 @@
 namespace freshet::feed {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // Pages are picked anew so often at most when some of their items turn out to be hidden.
 constexpr int kMostRounds = 4;
 // Titles are asked for a few items beyond the page, for what is hidden among them.
@@ -113,7 +111,7 @@ Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Explained& 
       return unshowable.empty() || !unshowable.contains(std::string(each.suggestion->id));
     });
     const Picked page = picked_of(*explained.suggestions, selection, picked);
-    const auto cards = co_await with_cards(page.wanted);
+    const auto cards = co_await cards_of(cards_, items_, page.wanted);
     if (!cards) co_return tl::unexpected(cards.error());
     // Redis lost its items (they come back by freshetctl rebuild-redis): ids are better than nothing.
     const bool none_known =
@@ -132,27 +130,6 @@ Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Explained& 
       }
     }
     if (out.size() == limit || picked.size() < limit + kSpare) break;
-  }
-  co_return out;
-}
-
-Task<Result<std::vector<SharedCard>>> Recommendations::with_cards(const std::vector<ItemId>& items) {
-  const auto now = Clock::now();
-  std::vector<SharedCard> out;
-  std::vector<ItemId> missing;
-  out.reserve(items.size());
-  for (const ItemId& item : items) {
-    out.push_back(cards_.find(item, now));
-    if (!out.back()) missing.push_back(item);
-  }
-  if (missing.empty()) co_return out;
-  auto cards = co_await items_.cards(missing);
-  if (!cards) co_return tl::unexpected(cards.error());
-  auto next = cards->begin();
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    if (out[i]) continue;
-    out[i] = std::make_shared<const ItemCard>(std::move(*next++));
-    cards_.put(items[i], out[i], now);
   }
   co_return out;
 }

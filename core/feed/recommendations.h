@@ -94,7 +94,6 @@ class Recommendations {
  private:
   Task<Result<std::vector<Recommendation>>> cut(const Explained& explained, std::size_t limit,
                                                 UnixSeconds now, std::unordered_set<std::string>& unshowable);
-  Task<Result<std::vector<SharedCard>>> with_cards(const std::vector<ItemId>& items);
   RecommendPage degraded(const RecommendRequest& request);
   Task<Result<std::vector<SimilarItem>>> related(const ItemId& item, std::size_t most, std::string& model);
   void know_epoch(const std::string& epoch);

@@ -287,23 +287,11 @@ void SmartFeed::remember(const std::vector<ItemId>& items, std::vector<ItemCard>
 }
 
 Task<Result<std::vector<FeedItem>>> SmartFeed::with_cards(const std::vector<ItemId>& items) {
-  const auto now = Clock::now();
-  std::vector<FeedItem> out;
-  std::vector<ItemId> missing;
-  out.reserve(items.size());
-  for (const ItemId& item : items) {
-    out.push_back({item, cards_.find(item, now)});
-    if (!out.back().card) missing.push_back(item);
-  }
-  if (missing.empty()) co_return out;
-  auto cards = co_await items_.cards(missing);
+  auto cards = co_await cards_of(cards_, items_, items);
   if (!cards) co_return tl::unexpected(cards.error());
-  auto next = cards->begin();
-  for (FeedItem& item : out) {
-    if (item.card) continue;
-    item.card = std::make_shared<const ItemCard>(std::move(*next++));
-    cards_.put(item.id, item.card, now);
-  }
+  std::vector<FeedItem> out;
+  out.reserve(items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) out.push_back({items[i], std::move((*cards)[i])});
   co_return out;
 }
 
