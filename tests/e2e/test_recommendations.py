@@ -335,7 +335,8 @@ def test_a_new_model_is_served_without_a_restart_and_a_broken_one_never(taught, 
         reader.do("like", garden[0])
         page = reader.ask(7)
         assert page["model"] == first and {item["id"] for item in page["items"]} == set(garden[1:])
-    time.sleep(1.1)  # models are told apart by the second in which they were trained
+    # Models are told apart by the second in which they were trained.
+    wait_until(lambda: time.time() >= int(first.partition("@")[2]) + 1, "the next second")
     assert train(site).returncode == 0
     assert wait_for_model(site, name, first) != first
     assert site.workers() == workers
