@@ -160,7 +160,7 @@ constexpr std::array kDirectives{
     Directive{"recommend.per_author", "most items of one author in a reply; 0: any number", at<&S::recommend, &Recommend::per_author>, {0, 100}},
     Directive{"recommend.per_tag", "most items of one tag in a reply; 0: any number", at<&S::recommend, &Recommend::per_tag>, {0, 100}},
     Directive{"recommend.soft_half_life", "exclude=soft: a viewed item has half of its score back after this", at<&S::recommend, &Recommend::soft_half_life>, {60, 365 * kDay}},
-    Directive{"recommend.snapshot", "a worker's copy of what is trending and new is at most so old", at<&S::recommend, &Recommend::snapshot>, {50, kHourMs}},
+    Directive{"recommend.snapshot", "a worker's copy of what is trending and new is renewed so often; it is served up to twice as old", at<&S::recommend, &Recommend::snapshot>, {50, kHourMs}},
     Directive{"recommend.trend", "items of each rank in that copy", at<&S::recommend, &Recommend::trend>, {20, 2000}},
     Directive{"recommend.newest", "newest items in that copy", at<&S::recommend, &Recommend::newest>, {20, 1000}},
     Directive{"recommend.card_ttl", "a worker keeps titles and links of recommended items so long", at<&S::recommend, &Recommend::card_ttl>, {0, 3600}},

@@ -185,7 +185,7 @@ struct RecommendSettings {
   int per_author = 3;                     // of one author among the items of a reply; 0: any number
   int per_tag = 8;                        // of one tag
   seconds soft_half_life{86400};          // exclude=soft: a viewed item has half of its score back after this
-  milliseconds snapshot{500};             // a worker's copy of what is trending and new is at most so old
+  milliseconds snapshot{500};             // a worker's copy of what is trending and new is renewed after this
   int trend = 200;                        // items of each rank in that copy
   int newest = 200;
   seconds card_ttl{60};  // a worker keeps titles and links of items so long; hidden ones go at once
