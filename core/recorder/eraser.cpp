@@ -44,10 +44,16 @@ void Eraser::add(std::vector<Erasure> erasures) {
 
 // --- when
 
-bool Eraser::due(Waiting& one, Clock::time_point now) const {
+Result<bool> Eraser::due(Waiting& one, Stream& stream, Clock::time_point now) const {
   if (now < one.since + settle_) return false;
+  if (!one.after.empty()) return stream.handed_out(one.after);
   one.spool_holds = in_spool(one);
-  return !one.spool_holds || now >= one.since + kSpoolPatience;
+  if (one.spool_holds) return now >= one.since + kSpoolPatience;
+  // Asked after the look: what left a spool before it is in the stream now.
+  auto given = stream.last_generated();
+  if (!given) return tl::unexpected(given.error());
+  one.after = std::move(*given);
+  return false;
 }
 
 // A file that cannot be read is taken to mention the reader.
@@ -68,12 +74,14 @@ bool Eraser::in_spool(Waiting& one) const {
 
 // --- what
 
-Result<std::vector<Erasure>> Eraser::run(store::Database& database, const std::atomic<bool>& stop,
-                                         Clock::time_point now) {
+Result<std::vector<Erasure>> Eraser::run(store::Database& database, Stream& stream,
+                                         const std::atomic<bool>& stop, Clock::time_point now) {
   std::vector<Erasure> erasures;
   std::vector<ReaderId> readers;
   for (Waiting& each : waiting_) {
-    if (!due(each, now)) continue;
+    const auto now_due = due(each, stream, now);
+    if (!now_due) return tl::unexpected(now_due.error());
+    if (!*now_due) continue;
     erasures.push_back(each.erasure);
     readers.push_back(each.erasure.reader);
   }

@@ -3,9 +3,10 @@
 // A job's entry stays pending until the job is done, so a recorder that is killed anywhere begins it again;
 // every step may be repeated. A job waits first until nothing can come back: what workers had accepted before
 // the request is in Redis or in a spool file after kSettle, and the spool files of this host must mention the
-// reader no more. Then, in this order, go: every key of core/store/personal_keys.h; what the seen-filter
-// knows, by raising the reader's epoch; the rows of the database, its log emptied; and with the entry's
-// acknowledgement the stream behind it. What the reader does meanwhile may be forgotten or stay.
+// reader no more, and what the stream held by then must be recorded. Then, in this order, go: every key of
+// core/store/personal_keys.h; what the seen-filter knows, by raising the reader's epoch; the rows of the
+// database, its log emptied; and with the entry's acknowledgement the stream behind it. What the reader does
+// meanwhile may be forgotten or stay.
 //
 // Spool files of other hosts cannot be seen from here: what they hold comes back when they are replayed.
 #pragma once
@@ -18,6 +19,7 @@
 #include "core/async/sync_redis.h"
 #include "core/base/settings.h"
 #include "core/recorder/batch.h"
+#include "core/recorder/stream.h"
 #include "core/store/database.h"
 #include "core/store/keys.h"
 #include "core/store/personal_keys.h"
@@ -40,10 +42,10 @@ class Eraser {
   void add(std::vector<Erasure> erasures);
   std::size_t waiting() const { return waiting_.size(); }  // their entries are pending
 
-  // Does what is due and returns it: to be acknowledged together with result_of(), then forgotten by
-  // finished(). Stops early, with nothing to acknowledge, when `stop` is true. After an error the same jobs
-  // are due again. Errors: those of Redis and of Database.
-  Result<std::vector<Erasure>> run(store::Database& database, const std::atomic<bool>& stop,
+  // Does what is due, everything `stream` handed out before being done, and returns it: to be acknowledged
+  // together with result_of(), then forgotten by finished(). Stops early, with nothing to acknowledge, when
+  // `stop` is true. After an error the same jobs are due again. Errors: those of Redis and of Database.
+  Result<std::vector<Erasure>> run(store::Database& database, Stream& stream, const std::atomic<bool>& stop,
                                    Clock::time_point now = Clock::now());
   // Commands that mark the jobs done, or failed.
   redis::Pipeline result_of(const std::vector<Erasure>& done) const;
@@ -55,8 +57,11 @@ class Eraser {
     Clock::time_point since;
     bool told = false;         // that it waits for a spool
     bool spool_holds = false;  // when it was last looked at
+    // What the stream had given when the spools were found clean: an entry replayed from one of them is not
+    // above it. Empty until then.
+    std::string after;
   };
-  bool due(Waiting& one, Clock::time_point now) const;
+  Result<bool> due(Waiting& one, Stream& stream, Clock::time_point now) const;
   bool in_spool(Waiting& one) const;
   Result<bool> erase_keys(const std::vector<Erasure>& erasures, const std::atomic<bool>& stop);
   Result<void> raise_epochs(const std::vector<Erasure>& erasures);

@@ -192,7 +192,7 @@ Result<void> Recorder::State::write_index(const Batch& batch) {
 
 // Jobs that are due. Their entries go last, and the stream up to them with it.
 Result<void> Recorder::State::erase(const std::atomic<bool>& stop) {
-  const auto done = eraser.run(*database, stop);
+  const auto done = eraser.run(*database, stream, stop);
   if (!done) return tl::unexpected(done.error());
   if (done->empty()) return {};
   if (database->replaced())

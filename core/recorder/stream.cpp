@@ -71,8 +71,11 @@ Result<Batch> Stream::read() {
               keys_.stream(), ">");
   const auto reply = call(command);
   if (!reply) return tl::unexpected(reply.error());
-  if (reply->size() == 0) return Batch();
-  return read_batch((*reply)[0][1]);
+  drained_ = reply->size() == 0;
+  if (drained_) return Batch();
+  const Reply& entries = (*reply)[0][1];
+  read_up_to_ = std::string(text_at(entries[entries.size() - 1], 0));
+  return read_batch(entries);
 }
 
 Result<Backlog> Stream::acknowledge(const Batch& batch, const Pipeline& then) {

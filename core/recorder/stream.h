@@ -12,6 +12,9 @@
 
 namespace freshet::recorder {
 
+// Whether entry id `a` is below `b`: both "ms-sequence".
+bool below(std::string_view a, std::string_view b);
+
 struct Backlog {
   std::uint64_t entries = 0;   // in the stream: not yet acknowledged
   std::int64_t oldest_ms = 0;  // their oldest's age
@@ -32,10 +35,16 @@ class Stream {
   void restart() {
     cursor_ = kStart;
     claimed_ = false;
+    drained_ = false;
   }
   bool done() const { return claimed_; }
   // What no consumer was given yet. Waits for kBlock, and returns as soon as there is one.
   Result<Batch> read();
+  // Whether everything up to `entry`, which existed before the last read(), has been handed out; between
+  // restart() and done() false. What was handed out last may not be done yet.
+  bool handed_out(std::string_view entry) const {
+    return claimed_ && (drained_ || !below(read_up_to_, entry));
+  }
   // After everything in the batch is done, also with none. Cuts the stream behind the lowest that is pending.
   // `then` is sent with it, so that both happen when this process dies meanwhile.
   Result<Backlog> acknowledge(const Batch& batch, const redis::Pipeline& then = {});
@@ -58,9 +67,8 @@ class Stream {
   const int count_;
   std::string cursor_ = kStart;
   bool claimed_ = false;
+  std::string read_up_to_ = kStart;
+  bool drained_ = false;  // the last read() found nothing
 };
-
-// Whether entry id `a` is below `b`: both "ms-sequence".
-bool below(std::string_view a, std::string_view b);
 
 }  // namespace freshet::recorder
