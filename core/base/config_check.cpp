@@ -42,6 +42,18 @@ bool is_origin(const std::string& origin) {
   return scheme && origin.find('/', origin.find("//") + 2) == std::string::npos && origin.back() != '/';
 }
 
+bool is_channel(const std::string& name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  };
+  return !name.empty() && name.size() <= 32 && std::ranges::all_of(name, allowed);
+}
+
+bool has_repeat(std::vector<std::string> names) {
+  std::ranges::sort(names);
+  return std::ranges::adjacent_find(names) != names.end();
+}
+
 bool file_missing(const std::string& path) { return !path.empty() && access(path.c_str(), R_OK) != 0; }
 
 bool has_user(const std::string& name) { return name.empty() || getpwnam(name.c_str()); }
@@ -124,6 +136,21 @@ constexpr std::array kChecks{
             return std::min(s.interactions.post_weight, s.interactions.reply_weight) <= s.interactions.view_weight;
           },
           "and interactions.reply_weight must be above interactions.view_weight"},
+
+    Check{true, {"waterfall.channels"},
+          [](const S& s) { return !std::ranges::all_of(s.waterfall.channels, is_channel) || has_repeat(s.waterfall.channels); },
+          "takes distinct names of 1 to 32 letters a-z, digits, - and _"},
+    Check{true, {"waterfall.follow_channel", "waterfall.channels"},
+          [](const S& s) {
+            return !s.waterfall.follow_channel.empty() && std::ranges::count(s.waterfall.channels, s.waterfall.follow_channel) == 0;
+          },
+          "must be one of waterfall.channels"},
+    Check{false, {"waterfall.ttl", "hot.counter_ttl"},
+          [](const S& s) { return s.waterfall.ttl > s.engagement.counter_ttl; },
+          "is above hot.counter_ttl: an item that was deleted long ago may show in a timeline, without its title"},
+    Check{false, {"fanout.outbox", "waterfall.max_items"},
+          [](const S& s) { return s.fanout.outbox < s.waterfall.max_items; },
+          "is below waterfall.max_items: unfollowing may leave an author's older items in a timeline"},
 
     Check{true, {"identity.token_keys", "identity.mode"},
           [](const S& s) { return s.identity.mode == "token" && s.identity.token_key_files.empty(); },

@@ -29,6 +29,9 @@ using Interactions = InteractionSettings;
 using Feedback = FeedbackSettings;
 using Recommend = RecommendSettings;
 using Train = TrainSettings;
+using Waterfall = WaterfallSettings;
+using Fanout = FanoutSettings;
+using Fill = FillSettings;
 
 constexpr double kDay = 86400;
 constexpr double kHourMs = 3600e3;
@@ -170,6 +173,19 @@ constexpr std::array kDirectives{
     Directive{"train.content_neighbours", "items of like content kept of each item", at<&S::train, &Train::content_neighbours>, {1, 500}},
     Directive{"train.ease_max_items", "EASE is not tried with more items", at<&S::train, &Train::ease_max_items>, {0, 50000}},
     Directive{"train.max_per_reader", "newest interactions of a reader that count", at<&S::train, &Train::max_per_reader>, {10, 1e6}},
+
+    Directive{"waterfall.channels", "names of the channels, each 1..32 of a-z 0-9 - _", at<&S::waterfall, &Waterfall::channels>},
+    Directive{"waterfall.follow_channel", "the channel that what authors publish goes to; empty: none", at<&S::waterfall, &Waterfall::follow_channel>},
+    Directive{"waterfall.max_items", "newest items of a timeline that are kept", at<&S::waterfall, &Waterfall::max_items>, {10, 10000}},
+    Directive{"waterfall.ttl", "a timeline lives so long after it was created or read", at<&S::waterfall, &Waterfall::ttl>, {60, 3650 * kDay}},
+    Directive{"waterfall.max_follows", "authors a reader can follow", at<&S::waterfall, &Waterfall::max_follows>, {1, 50000}},
+    Directive{"waterfall.backfill", "newest items of an author that a new follower gets", at<&S::waterfall, &Waterfall::backfill>, {0, 500}},
+
+    Directive{"fanout.max_push", "authors with more followers are pulled by their readers instead of pushed", at<&S::fanout, &Fanout::max_push>, {0, 1e8}},
+    Directive{"fanout.outbox", "newest items that are kept of an author", at<&S::fanout, &Fanout::outbox>, {1, 10000}},
+
+    Directive{"fill.active", "freshetctl fill serves readers who opened the channel within this", at<&S::fill, &Fill::active>, {60, 365 * kDay}},
+    Directive{"fill.items", "most items that freshetctl fill pushes to one reader at a time", at<&S::fill, &Fill::items>, {1, 100}},
 
     Directive{"identity.mode", "how a reader's identity is established", at<&S::identity, &Identity::mode>, {}, Unit::kNone, "header|token|open"},
     Directive{"identity.open_public", "allow mode open on an address that is not loopback", at<&S::identity, &Identity::open_public>},

@@ -45,7 +45,8 @@ using ReaderId = Id<struct ReaderTag>;    // users, agents, customers: one names
 using VisitorId = Id<struct VisitorTag>;  // what UV and dedup count; see fcgi/http/identity.h
 using SessionId = Id<struct SessionTag>;
 using EventId = Id<struct EventTag>;
-using TagName = Id<struct TagTag>;  // a column of the site
+using AuthorId = Id<struct AuthorTag>;  // who can be followed
+using TagName = Id<struct TagTag>;      // a column of the site
 
 }  // namespace freshet
 

@@ -199,6 +199,28 @@ struct TrainSettings {
   int max_per_reader = 5000;       // newest interactions of a reader that count
 };
 
+// Timelines (seed 004): one a channel and reader.
+struct WaterfallSettings {
+  std::vector<std::string> channels{"follow", "discover"};  // each 1..32 of a-z 0-9 - _
+  std::string follow_channel = "follow";  // the one that what authors publish goes to; empty: none
+  int max_items = 500;                    // of a timeline, the newest
+  seconds ttl{30 * 86400};                // of a timeline: since it was created or read
+  int max_follows = 5000;                 // authors a reader can follow
+  int backfill = 20;                      // newest items of an author that a new follower gets
+};
+
+// What an author publishes: pushed to each follower, or pulled by their readers.
+struct FanoutSettings {
+  int max_push = 10000;  // an author with more followers is pulled
+  int outbox = 500;      // newest items that are kept of an author
+};
+
+// freshetctl fill: recommendations pushed into a channel.
+struct FillSettings {
+  seconds active{7 * 86400};  // to readers who opened the channel within this
+  int items = 10;             // at most, to one reader, each time
+};
+
 struct HttpSettings {
   std::vector<std::string>
       cors_origins;  // "https://www.example.org": allowed to call the public routes from a page; empty: none
@@ -228,6 +250,9 @@ struct Settings {
   FeedbackSettings feedback;
   RecommendSettings recommend;
   TrainSettings train;
+  WaterfallSettings waterfall;
+  FanoutSettings fanout;
+  FillSettings fill;
   std::string items_unknown = "accept";  // accept | reject
 };
 

@@ -25,6 +25,7 @@ inline constexpr seconds kRebuildLockTtl{60};       // renewed with every batch
 inline constexpr seconds kPendingTtl{8 * 86400};    // as long as a day's seen-filter lives
 inline constexpr seconds kSeenEpochTtl{9 * 86400};  // beyond the oldest day of the seen-filter
 inline constexpr seconds kJobTtl{86400};            // after its last change
+inline constexpr int kMostActive = 1'000'000;       // readers of a channel
 
 // The table of names, for the collision test, the invariant checker and the documentation: `pattern` without
 // prefix and tags, "*" for each part that varies.
@@ -70,6 +71,13 @@ inline constexpr std::array kKeyPatterns{
     KeyPattern{"user:not_interested:why:*", "hash", false},
     KeyPattern{"user:events:*", "zset", false},
     KeyPattern{"user:epoch:*", "string", false},
+    KeyPattern{"wf:*:*", "zset", false},
+    KeyPattern{"active:*", "zset", true},
+    KeyPattern{"follow:authors:*", "zset", true},
+    KeyPattern{"follow:readers:*", "zset", true},
+    KeyPattern{"follow:outbox:*", "zset", true},
+    KeyPattern{"follow:pull:*", "zset", true},
+    KeyPattern{"follow:pulled", "zset", true},
     KeyPattern{"job:*", "hash", false},
     KeyPattern{"bf:global:*:*", "string", false},
     KeyPattern{"bf:global:*", "MBbloom--", false},
@@ -162,6 +170,31 @@ class Keys {
   std::string seen_epoch(std::string_view hashed) const {
     return of_item("user:epoch:", hashed);
   }  // String: how often the reader was erased; kSeenEpochTtl since it was last used
+
+  // --- Timelines (seed 004). Scores are unix ms, raised to be strictly increasing within a key; a member
+  // whose name begins with ':' is no id but a mark of the key itself, and its score is negative
+  // (lua/parts/timeline.lua).
+  std::string timeline(std::string_view channel, std::string_view reader) const {
+    return of_item("wf:" + std::string(channel) + ":", reader);
+  }  // ZSET: item → score; waterfall.ttl since it was created or read
+  std::string active(std::string_view channel) const {
+    return prefix_ + "active:" + std::string(channel);
+  }  // ZSET: reader → unix s when they last opened the channel; the newest kMostActive
+  std::string authors_of(std::string_view reader) const {
+    return of_item("follow:authors:", reader);
+  }  // ZSET: author → score in follow:pull:{author} up to which the reader's timeline has everything
+  std::string readers_of(std::string_view author) const {
+    return of_item("follow:readers:", author);
+  }  // ZSET: follower → score, in the order in which they followed; permanent
+  std::string outbox(std::string_view author) const {
+    return of_item("follow:outbox:", author);
+  }  // ZSET: item → score; the newest fanout.outbox
+  std::string pull_outbox(std::string_view author) const {
+    return of_item("follow:pull:", author);
+  }  // ZSET: what of it is not pushed; likewise
+  std::string pulled() const {
+    return prefix_ + "follow:pulled";
+  }  // ZSET: author → highest score of their follow:pull; those who have one
 
   std::string job(std::string_view id) const {
     return prefix_ + "job:" + std::string(id);

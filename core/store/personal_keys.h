@@ -72,6 +72,13 @@ inline constexpr std::array kKeyOwners{
     KeyOwner{"user:not_interested:why:*", About::kReader, 3},
     KeyOwner{"user:events:*", About::kReader, 2},
     KeyOwner{"user:epoch:*", About::kNobody},
+    KeyOwner{"wf:*:*", About::kReader, 2},
+    KeyOwner{"active:*", About::kMembers},
+    KeyOwner{"follow:authors:*", About::kReader, 2},
+    KeyOwner{"follow:readers:*", About::kMembers},  // the author in its name is what the site calls them
+    KeyOwner{"follow:outbox:*", About::kNobody},
+    KeyOwner{"follow:pull:*", About::kNobody},
+    KeyOwner{"follow:pulled", About::kNobody},
     KeyOwner{"job:*", About::kNobody},
     KeyOwner{"bf:global:*:*", About::kNobody},  // fingerprints; the epoch makes them unreadable
     KeyOwner{"bf:global:*", About::kNobody},
