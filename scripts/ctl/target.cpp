@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "core/base/config.h"
+#include "core/base/secret.h"
 #include "scripts/ctl/event_log.h"
 
 namespace freshet::ctl {
@@ -65,9 +66,9 @@ Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& set
   if (settings.redis.db != 0) endpoint->db = settings.redis.db;
   if (!settings.redis.username.empty()) endpoint->username = settings.redis.username;
   if (!settings.redis.password_file.empty()) {
-    const auto password = read_file(settings.redis.password_file);
+    auto password = read_secret(settings.redis.password_file);
     if (!password) return tl::unexpected(password.error());
-    endpoint->password = first_line(*password);
+    endpoint->password = std::move(*password);
   }
   return endpoint;
 }
