@@ -85,14 +85,14 @@ Task<Result<std::unique_ptr<Explained>>> Recommendations::explain(const Recommen
     out->state = std::move(*state);
     know_epoch(out->state.items_epoch);
   }
-  const UnixSeconds now = clock_();
+  out->at = clock_();
   std::vector<Done> profile = profile_of(out->state);
-  auto suggestions = co_await recommender_.suggest(std::move(profile), now);
+  auto suggestions = co_await recommender_.suggest(std::move(profile), out->at);
   if (!suggestions) co_return tl::unexpected(suggestions.error());
   out->suggestions = std::move(*suggestions);
   out->selection =
-      std::make_unique<Selection>(*out->suggestions, out->state, request.exclude, selection_, now);
-  auto items = co_await cut(*out, request.limit, now, out->unshowable);
+      std::make_unique<Selection>(*out->suggestions, out->state, request.exclude, selection_, out->at);
+  auto items = co_await cut(*out, request.limit, out->unshowable);
   if (!items) co_return tl::unexpected(items.error());
   out->page = {std::move(*items), out->selection->excluded(), recommender_.model(), false};
   co_return out;
@@ -101,14 +101,13 @@ Task<Result<std::unique_ptr<Explained>>> Recommendations::explain(const Recommen
 // Picks until everything picked can be shown: each round leaves out what the one before found hidden. The
 // cards of what reasons will name come with those of the page.
 Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Explained& explained, std::size_t limit,
-                                                               UnixSeconds now,
-                                                               std::unordered_set<std::string>& unshowable) {
+                                                               std::unordered_set<std::string>& unwanted) {
   const Selection& selection = *explained.selection;
-  const ReasonMaker reasons(*explained.suggestions, explained.state, now);
+  const ReasonMaker reasons(*explained.suggestions, explained.state, explained.at);
   std::vector<Recommendation> out;
   for (int round = 0; round < kMostRounds; ++round) {
     const std::vector<std::size_t> picked = selection.pick(limit + kSpare, [&](const Choice& each) {
-      return unshowable.empty() || !unshowable.contains(std::string(each.suggestion->id));
+      return unwanted.empty() || !unwanted.contains(std::string(each.suggestion->id));
     });
     const Picked page = picked_of(*explained.suggestions, selection, picked);
     const auto cards = co_await cards_of(cards_, items_, page.wanted);
@@ -122,7 +121,7 @@ Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Explained& 
       const Choice& choice = selection.choices()[picked[i]];
       const SharedCard& card = (*cards)[i];
       if (card->hidden || (!card->known && !none_known)) {
-        unshowable.insert(page.wanted[i].str());
+        unwanted.insert(page.wanted[i].str());
       } else if (out.size() < limit) {
         const ItemCard* named = page.because[i] ? (*cards)[page.named[i]].get() : nullptr;
         out.push_back({page.wanted[i], card, choice.score(),

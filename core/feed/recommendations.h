@@ -65,6 +65,7 @@ struct SimilarPage {
 
 // What explain() tells of a reader's moment. `page` is what was served then.
 struct Explained {
+  UnixSeconds at;
   ReaderState state;
   std::shared_ptr<const Suggestions> suggestions;
   std::unique_ptr<Selection> selection;        // over `suggestions` and the state
@@ -88,12 +89,15 @@ class Recommendations {
   // A page with everything behind it; as page(), but Redis' errors are errors.
   Task<Result<std::unique_ptr<Explained>>> explain(const RecommendRequest& request);
 
+  // The best of a moment that explain() told of, without `unwanted`, which gains what turned out to be hidden
+  // or no item. 1 RTT, or as page().
+  Task<Result<std::vector<Recommendation>>> cut(const Explained& explained, std::size_t limit,
+                                                std::unordered_set<std::string>& unwanted);
+
   // An item was hidden or renamed somewhere.
   void drop_cards() { cards_.clear(); }
 
  private:
-  Task<Result<std::vector<Recommendation>>> cut(const Explained& explained, std::size_t limit,
-                                                UnixSeconds now, std::unordered_set<std::string>& unshowable);
   RecommendPage degraded(const RecommendRequest& request);
   Task<Result<std::vector<SimilarItem>>> related(const ItemId& item, std::size_t most, std::string& model);
   void know_epoch(const std::string& epoch);

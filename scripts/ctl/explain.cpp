@@ -11,26 +11,13 @@
 #include "core/store/reader_store.h"
 #include "core/store/recommender.h"
 #include "core/store/scripts.h"
+#include "scripts/ctl/without_worker.h"
 
 namespace freshet::ctl {
 namespace {
 
 constexpr std::size_t kFirst = 100;  // candidates shown without --all
 constexpr std::size_t kIdColumn = 24;
-
-// A tool has nothing to do behind a reply.
-class NoDeferred final : public redis::Deferred {
- public:
-  bool post(redis::Pipeline) override { return false; }
-  Result<void> spool(redis::Pipeline) override { return fail(ErrorCode::kUnavailable, "spool_full"); }
-};
-
-class NoRecall final : public feed::Recall {
- public:
-  Task<Result<feed::Recalled>> search(feed::RecallQuery) override {
-    co_return fail(ErrorCode::kUnavailable, "index_away");
-  }
-};
 
 Result<feed::Exclude> exclude_named(const std::string& name) {
   if (name == "hard") return feed::Exclude::kHard;
