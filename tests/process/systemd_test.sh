@@ -12,11 +12,11 @@ trap 'rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
 # verify wants the programs to exist; the machine that tests may not have them installed.
-for unit in freshet.service freshet.socket freshet-train.service freshet-train.timer; do
+for unit in freshet.service freshet.socket freshet-train.service freshet-train.timer freshet-fill.service freshet-fill.timer; do
   sed 's,/usr/sbin/freshetd,/bin/true,;s,/usr/bin/freshetctl,/bin/true,' "$units/$unit" >"$work/$unit"
 done
 verify() {
-  systemd-analyze verify --man=no "$work/freshet.service" "$work/freshet.socket" "$work/freshet-train.service" "$work/freshet-train.timer" 2>&1 |
+  systemd-analyze verify --man=no "$work"/freshet*.service "$work/freshet.socket" "$work"/freshet-*.timer 2>&1 |
     grep -F "$work" || true
 }
 said=$(verify)
@@ -24,19 +24,21 @@ said=$(verify)
 
 # threshold is in tenths.
 secure() { systemd-analyze security --offline=true --no-pager --threshold="$1" "$work/${2:-freshet.service}" >"$work/report" 2>&1; }
-for unit in freshet.service freshet-train.service; do
+for unit in freshet.service freshet-train.service freshet-fill.service; do
   secure 5 "$unit" || fail "exposure of $unit over 0.5: $(grep -v '✓' "$work/report")"
   tail -n 1 "$work/report"
 done
 
-mkdir "$work/freshet.service.d"
-cp "$units/redis-tcp.conf" "$work/freshet.service.d/"
-said=$(verify)
-[ -z "$said" ] || fail "systemd-analyze verify with redis-tcp.conf: $said"
-secure 10 || fail "exposure over 1.0 with Redis over TCP: $(grep -v '✓' "$work/report")"
-tail -n 1 "$work/report"
+for unit in freshet freshet-fill; do
+  mkdir "$work/$unit.service.d"
+  cp "$units/redis-tcp.conf" "$work/$unit.service.d/"
+  said=$(verify)
+  [ -z "$said" ] || fail "systemd-analyze verify of $unit.service with redis-tcp.conf: $said"
+  secure 10 "$unit.service" || fail "exposure of $unit.service over 1.0 with Redis over TCP: $(grep -v '✓' "$work/report")"
+  tail -n 1 "$work/report"
+done
 [ "$(grep -c '^IPAddressAllow=' "$units/redis-tcp.conf")" = 1 ] || fail "redis-tcp.conf opens more than one address"
-rm -r "$work/freshet.service.d"
+rm -r "$work"/freshet*.service.d
 
 # The checks can fail.
 sed -i 's/^PrivateNetwork=yes/PrivateNetwork=no/' "$work/freshet.service"
