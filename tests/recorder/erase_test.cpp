@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "core/async/spool.h"
+#include "core/recorder/eraser.h"
 #include "core/store/personal_keys.h"
 #include "tests/recorder/fixture.h"
 #include "tests/recorder/sqlite_shell.h"
@@ -243,6 +244,32 @@ TEST_CASE_METHOD(Erasing,
   REQUIRE(settles());
   expect_nothing_of(kReader);
   CHECK(interactions() == std::vector<std::string>{kOther + " x l 2"});
+}
+
+TEST_CASE_METHOD(Erasing, "a job waits for what left a spool just before it was found clean", "[recorder]") {
+  auto database = store::Database::open(settings.recorder.database, store::Database::Mode::kWrite);
+  REQUIRE(database);
+  recorder::Stream stream(settings, server.endpoint());
+  REQUIRE(stream.join());
+  recorder::Eraser eraser(settings, server.endpoint(), hashes, settle);
+  const std::atomic<bool> go_on{false};
+  ask(kReader, "j");
+  while (!stream.done()) REQUIRE(stream.claim());
+  auto batch = stream.read();
+  REQUIRE(batch);
+  eraser.add(batch->erasures);
+  REQUIRE(eraser.waiting() == 1);
+  REQUIRE(stream.read());  // nothing new
+  did(kReader, "late", 1);
+  auto done = eraser.run(**database, stream, go_on);
+  REQUIRE(done);
+  CHECK(done->empty());
+  batch = stream.read();
+  REQUIRE(batch);
+  CHECK(batch->entries.size() == 1);
+  done = eraser.run(**database, stream, go_on);
+  REQUIRE(done);
+  CHECK(done->size() == 1);
 }
 
 TEST_CASE_METHOD(Erasing, "a job waits until what workers had under way is done", "[recorder]") {
