@@ -1,0 +1,111 @@
+// The vocabulary of the timelines' tests.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/store/follow_store.h"
+#include "core/store/waterfall_store.h"
+#include "tests/store/fixture.h"
+
+namespace freshet::test {
+
+using feed::Direction;
+using Ids = std::vector<std::string>;
+
+struct Waterfall : Fixture {
+  std::optional<store::RedisWaterfallStore> made;
+
+  explicit Waterfall(bool tags, std::string prefix = {}) {
+    hash_tags = tags;
+    settings.redis.key_prefix = std::move(prefix);
+    settings.waterfall.max_items = 50;
+    renew();
+  }
+  // Again after `settings` were changed.
+  void renew() {
+    open();
+    made.emplace(redis, redis, settings, keys());
+  }
+  store::RedisWaterfallStore& store() { return *made; }
+  std::string timeline(const std::string& reader = "reader", const std::string& channel = "discover") const {
+    return keys().timeline(channel, reader);
+  }
+
+  Result<feed::Pushed> try_push(const Ids& ids, const Ids& readers = {"reader"},
+                                const std::string& channel = "discover") {
+    feed::Push push{channel, {}, {}};
+    for (const auto& each : ids) push.items.push_back(ItemId::trusted(each));
+    for (const auto& each : readers) push.readers.push_back(ReaderId::trusted(each));
+    return wait(store().push(push));
+  }
+  feed::Pushed push(const Ids& ids, const Ids& readers = {"reader"},
+                    const std::string& channel = "discover") {
+    const auto out = try_push(ids, readers, channel);
+    INFO((out ? "" : out.error().detail));
+    REQUIRE(out);
+    return *out;
+  }
+  bool take_out(const std::string& item) {
+    const auto out = wait(store().remove("discover", ReaderId::trusted("reader"), ItemId::trusted(item)));
+    REQUIRE(out);
+    return *out;
+  }
+  void hide(const std::string& id, bool hidden = true) {
+    feed::Item one = item(id, UnixSeconds{seconds{1700000000}});
+    one.hidden = hidden;
+    put(one);
+  }
+
+  Result<feed::WaterfallPage> try_page(Direction direction, std::int64_t score = 0, int limit = 5,
+                                       const std::string& channel = "discover",
+                                       const std::string& reader = "reader") {
+    return wait(store().read({channel, ReaderId::trusted(reader), direction, score, limit}));
+  }
+  feed::WaterfallPage page(Direction direction, std::int64_t score = 0, int limit = 5,
+                           const std::string& channel = "discover", const std::string& reader = "reader") {
+    auto out = try_page(direction, score, limit, channel, reader);
+    INFO((out ? "" : out.error().detail));
+    REQUIRE(out);
+    return std::move(*out);
+  }
+  feed::WaterfallPage first(int limit = 5) { return page(Direction::kFirst, 0, limit); }
+  feed::WaterfallPage down(std::int64_t score, int limit = 5) { return page(Direction::kDown, score, limit); }
+  feed::WaterfallPage up(std::int64_t score, int limit = 5) { return page(Direction::kUp, score, limit); }
+
+  // The members of a timeline, oldest first, without its marks.
+  std::vector<std::pair<std::string, std::int64_t>> members(const std::string& key) {
+    const auto all = command("ZRANGEBYSCORE", key, "(0", "+inf", "WITHSCORES");
+    std::vector<std::pair<std::string, std::int64_t>> out;
+    for (std::size_t i = 0; i + 1 < all.size(); i += 2)
+      out.emplace_back(store::text_at(all, i), store::whole(store::text_at(all, i + 1)));
+    return out;
+  }
+  Ids in(const std::string& key) {
+    Ids out;
+    for (const auto& [id, score] : members(key)) out.push_back(id);
+    return out;
+  }
+  std::int64_t bytes(const std::string& key) {
+    return command("MEMORY", "USAGE", key, "SAMPLES", 0).integer().value_or(0);
+  }
+};
+
+inline Ids ids_of(const feed::WaterfallPage& page) {
+  Ids out;
+  for (const auto& each : page.items) out.push_back(each.item.str());
+  return out;
+}
+
+// "8", "9", … "12", either way.
+inline Ids count(int from, int to) {
+  Ids out;
+  for (int i = from; i != to; i += from < to ? 1 : -1) out.push_back(std::to_string(i));
+  out.push_back(std::to_string(to));
+  return out;
+}
+
+}  // namespace freshet::test
