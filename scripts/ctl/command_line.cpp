@@ -9,6 +9,7 @@
 #include "scripts/ctl/check.h"
 #include "scripts/ctl/evaluate.h"
 #include "scripts/ctl/explain.h"
+#include "scripts/ctl/fill.h"
 #include "scripts/ctl/import.h"
 #include "scripts/ctl/rebuild_redis.h"
 #include "scripts/ctl/reindex.h"
@@ -139,6 +140,28 @@ Run explain_command(CLI::App& app) {
   return [options](const Target& target) { return run_explain(*options, target); };
 }
 
+Run fill_command(CLI::App& app) {
+  auto options = std::make_shared<FillOptions>();
+  app.add_option("CHANNEL", options->channel, "one of waterfall.channels that is not the follow channel")
+      ->required();
+  app.add_option("--reader", options->readers, "this reader, active or not; may be repeated")
+      ->type_name("ID");
+  app.add_option("--readers", options->readers_file, "those of a file, an id a line")->type_name("FILE");
+  app.add_option("--limit", options->limit, "items to each reader at most, instead of fill.items")
+      ->check(CLI::Range(1, 100));
+  app.add_option("--every", options->every, "again after so many seconds, until SIGTERM")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS");
+  app.add_flag("--dry-run", options->dry_run, "print what each reader would get, and push nothing");
+  app.footer(
+      "Without --reader and --readers it is for those who opened the channel within fill.active and have "
+      "seen "
+      "what they got before.\nWhat the seen-filter knows is not pushed, and what is pushed is not shown by "
+      "the "
+      "feed for seven days.\nAn interrupted run can be repeated: nothing is pushed twice.");
+  return [options](const Target& target) { return run_fill(*options, target); };
+}
+
 Run status_command(CLI::App& app) {
   auto options = std::make_shared<StatusOptions>();
   app.add_flag("--json", options->json, "the pool's own JSON");
@@ -190,6 +213,8 @@ constexpr std::array kCommands{
     Command{"explain",
             "Every candidate of a reader's recommendations, its score's terms, and why it was dropped",
             explain_command},
+    Command{"fill", "Push recommendations into a channel's timelines, for the readers who come for them",
+            fill_command},
     Command{"status", "What the pool says of itself, and the length of its listen queue", status_command},
 };
 
