@@ -20,6 +20,7 @@
 #include "core/feed/recommendations.h"
 #include "core/feed/smart_feed.h"
 #include "core/store/feed_store.h"
+#include "core/store/follow_store.h"
 #include "core/store/hot_store.h"
 #include "core/store/item_store.h"
 #include "core/store/reader_store.h"
@@ -29,6 +30,7 @@
 #include "core/store/scripts.h"
 #include "core/store/seen_filter.h"
 #include "core/store/users.h"
+#include "core/store/waterfall_store.h"
 #include "fcgi/gateway/gateway.h"
 #include "fcgi/handlers/application.h"
 #include "fcgi/reader_hashes.h"
@@ -100,6 +102,8 @@ class WorkerProcess {
         model_(settings_.recommend.model),
         recommender_(trend_, model_, settings_),
         recommendations_(readers_, recommender_, items_, recall_, settings_),
+        waterfall_(redis_, bulk_, settings_, keys_),
+        follows_(redis_, settings_, keys_, random_id),
         identity_(std::move(identity)),
         pages_(std::move(pages)),
         users_pool_(loop_, 1, kMostExports, "export_busy"),
@@ -114,6 +118,8 @@ class WorkerProcess {
                   readers_,
                   bulk_readers_,
                   recommendations_,
+                  waterfall_,
+                  follows_,
                   users_,
                   pages_,
                   identity_,
@@ -328,6 +334,8 @@ class WorkerProcess {
   model::ModelFile model_;
   store::MappedRecommender recommender_;
   feed::Recommendations recommendations_;
+  store::RedisWaterfallStore waterfall_;
+  store::RedisFollowStore follows_;
   http::Identity identity_;
   http::PageTokens pages_;
   BlockingPool users_pool_;

@@ -4,6 +4,7 @@
 
 #include "fcgi/handlers/feed.h"
 #include "fcgi/handlers/feedback.h"
+#include "fcgi/handlers/follows.h"
 #include "fcgi/handlers/history.h"
 #include "fcgi/handlers/hot.h"
 #include "fcgi/handlers/interactions.h"
@@ -11,6 +12,7 @@
 #include "fcgi/handlers/operation.h"
 #include "fcgi/handlers/recommendations.h"
 #include "fcgi/handlers/users.h"
+#include "fcgi/handlers/waterfall.h"
 
 namespace freshet::handlers {
 
@@ -31,6 +33,12 @@ constexpr std::array kRoutes{
     Route{Method::kDelete, "/api/feedback", Zone::kPublic, kBody, delete_feedback},
     Route{Method::kGet, "/api/recommendations", Zone::kPublic, 0, get_recommendations},
     Route{Method::kGet, "/api/items/{id}/similar", Zone::kPublic, 0, get_similar},
+    Route{Method::kGet, "/api/waterfall/{channel}", Zone::kPublic, 0, get_waterfall},
+    Route{Method::kPost, "/api/waterfall/{channel}", Zone::kInternal, kBulkBody, post_waterfall},
+    Route{Method::kDelete, "/api/waterfall/{channel}/{itemId}", Zone::kInternal, 0, delete_waterfall},
+    Route{Method::kPut, "/api/follows", Zone::kInternal, kBody, put_follow},
+    Route{Method::kDelete, "/api/follows", Zone::kInternal, kBody, delete_follow},
+    Route{Method::kGet, "/api/follows", Zone::kPublic, 0, get_follows},
     Route{Method::kGet, "/api/articles/{id}/stats", Zone::kInternal, 0, get_article_stats},
     Route{Method::kGet, "/api/stats", Zone::kInternal, 0, get_stats},
     Route{Method::kPut, "/api/items/{id}", Zone::kInternal, kBulkBody, put_item},

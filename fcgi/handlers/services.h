@@ -9,6 +9,7 @@
 #include "core/feed/ports.h"
 #include "core/feed/ports_readers.h"
 #include "core/feed/ports_users.h"
+#include "core/feed/ports_waterfall.h"
 #include "core/feed/recommendations.h"
 #include "core/feed/smart_feed.h"
 #include "fcgi/http/bots.h"
@@ -29,6 +30,8 @@ struct Services {
   feed::ReaderStore& readers;
   feed::ReaderStore& bulk_readers;  // the same over the bulk connection
   feed::Recommendations& recommendations;
+  feed::WaterfallStore& waterfall;
+  feed::FollowStore& follows;
   feed::Users& users;
   http::PageTokens& pages;
   http::Identity& identity;

@@ -6,12 +6,13 @@
 namespace freshet::handlers {
 
 // The reader that identity finds; what the request claims counts only where Identity believes claims. Errors:
-// as Identity::identify, and kInvalid "bad_id" (member userId) for a request of nobody who is known.
-inline Result<ReaderId> whose(const Call& call, const ReaderId& claimed) {
+// as Identity::identify, and kInvalid "bad_id" (`member`, the name of the claim) for a request of nobody who
+// is known.
+inline Result<ReaderId> whose(const Call& call, const ReaderId& claimed, std::string_view member = "userId") {
   auto who = call.services.identity.identify(call.request, {claimed, {}}, wall_now());
   if (!who) return tl::unexpected(who.error());
   if (who->reader.empty())
-    return fail(ErrorCode::kInvalid, "bad_id", "userId", "this belongs to a reader who is known");
+    return fail(ErrorCode::kInvalid, "bad_id", std::string(member), "this belongs to a reader who is known");
   return std::move(who->reader);
 }
 

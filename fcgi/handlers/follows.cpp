@@ -1,0 +1,67 @@
+#include "fcgi/handlers/follows.h"
+
+#include "core/base/json.h"
+#include "fcgi/handlers/json_reply.h"
+#include "fcgi/handlers/parse_readers.h"
+#include "fcgi/handlers/parse_waterfall.h"
+#include "fcgi/handlers/whose.h"
+
+namespace freshet::handlers {
+
+namespace {
+
+constexpr std::string_view kOk = "{\"ok\":true}";
+
+// Follows belong to a channel.
+Result<Follow> follow_of(Call& call) {
+  if (call.services.settings.waterfall.follow_channel.empty())
+    return fail(ErrorCode::kNotFound, "unknown_channel", {}, "waterfall.follow_channel names none");
+  return parse_follow(call.request, call.target);
+}
+
+// `authors`: null when the store is away.
+std::string render(const std::vector<AuthorId>* authors) {
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object().key("items").begin_array();
+  if (authors) {
+    for (const AuthorId& each : *authors) writer.string(each.view());
+  }
+  writer.end_array();
+  if (!authors) writer.key("degraded").boolean(true);
+  writer.end_object();
+  return out;
+}
+
+}  // namespace
+
+Task<Result<Response>> put_follow(Call& call) {
+  const auto follow = follow_of(call);
+  if (!follow) co_return tl::unexpected(follow.error());
+  const auto done = co_await call.services.follows.follow(follow->follower, follow->author);
+  if (!done) co_return tl::unexpected(done.error());
+  co_return private_json(std::string(kOk));
+}
+
+Task<Result<Response>> delete_follow(Call& call) {
+  const auto follow = follow_of(call);
+  if (!follow) co_return tl::unexpected(follow.error());
+  const auto done = co_await call.services.follows.unfollow(follow->follower, follow->author);
+  if (!done) co_return tl::unexpected(done.error());
+  co_return private_json(std::string(kOk));
+}
+
+Task<Result<Response>> get_follows(Call& call) {
+  const auto claimed = http::id_parameter<ReaderId>(call.target, "follower");
+  if (!claimed) co_return tl::unexpected(claimed.error());
+  const auto reader = whose(call, *claimed, "follower");
+  if (!reader) co_return tl::unexpected(reader.error());
+  const auto authors = co_await call.services.follows.authors_of(*reader);
+  if (authors) co_return private_json(render(&*authors));
+  if (!is_away(authors.error())) co_return tl::unexpected(authors.error());
+  Response response = private_json(render(nullptr));
+  response.headers += "Freshet-Degraded: true\r\n";
+  co_return response;
+}
+
+}  // namespace freshet::handlers

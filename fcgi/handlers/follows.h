@@ -1,0 +1,12 @@
+// Who follows whom (seed 004).
+#pragma once
+
+#include "fcgi/handlers/routes.h"
+
+namespace freshet::handlers {
+
+Task<Result<Response>> put_follow(Call& call);     // 1 RTT; internal
+Task<Result<Response>> delete_follow(Call& call);  // 1 RTT; internal; by query or by a JSON body
+Task<Result<Response>> get_follows(Call& call);    // 1 RTT; {items:[authors], degraded?}
+
+}  // namespace freshet::handlers

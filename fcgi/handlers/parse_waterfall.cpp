@@ -1,0 +1,120 @@
+#include "fcgi/handlers/parse_waterfall.h"
+
+#include <algorithm>
+#include <array>
+
+#include "fcgi/handlers/parse_hot.h"
+
+namespace freshet::handlers {
+
+namespace {
+
+constexpr std::int64_t kMaxLimit = 100;
+constexpr std::int64_t kDefaultLimit = 5;
+constexpr std::size_t kMaxItems = 100;
+constexpr std::size_t kMaxCustomers = 10'000;
+// Beyond the largest push, so that one that is too large is told which list is.
+constexpr json::Limits kPushLimits{16, 65'536};
+
+struct DirectionName {
+  std::string_view name;
+  feed::Direction direction;
+};
+constexpr std::array kDirections{DirectionName{"first", feed::Direction::kFirst},
+                                 DirectionName{"down", feed::Direction::kDown},
+                                 DirectionName{"up", feed::Direction::kUp}};
+
+Result<feed::Direction> direction_of(const http::Target& target) {
+  const auto given = target.parameter("direction");
+  if (!given) return feed::Direction::kFirst;
+  for (const DirectionName& each : kDirections) {
+    if (each.name == *given) return each.direction;
+  }
+  return fail(ErrorCode::kInvalid, "bad_parameter", "direction", "one of first, down, up");
+}
+
+bool is_absent(json::Value value) { return value.missing() || value.kind() == json::Kind::kNull; }
+
+// An array of 1..most ids.
+template <class IdType>
+Result<std::vector<IdType>> ids_of(json::Value body, std::string_view member, std::size_t most) {
+  const auto elements = body[member].elements();
+  if (elements.empty() || elements.size() > most)
+    return fail(ErrorCode::kInvalid, "bad_list", std::string(member),
+                "an array of 1 to " + std::to_string(most) + " ids");
+  std::vector<IdType> ids;
+  ids.reserve(elements.size());
+  for (const json::Value element : elements) {
+    auto id = json::id_text(element, member).and_then([&](const std::string& text) {
+      return IdType::parse(text, member);
+    });
+    if (!id) {
+      id.error().detail = "element " + std::to_string(ids.size() + 1) + ": " + id.error().detail;
+      return tl::unexpected(id.error());
+    }
+    ids.push_back(std::move(*id));
+  }
+  return ids;
+}
+
+}  // namespace
+
+Result<void> check_channel(std::string_view channel, const WaterfallSettings& settings) {
+  if (std::ranges::count(settings.channels, channel) > 0) return {};
+  return fail(ErrorCode::kNotFound, "unknown_channel", "channel", "no channel of this name is configured");
+}
+
+Result<feed::PageQuery> parse_page(const http::Target& target, std::string_view channel) {
+  const auto direction = direction_of(target);
+  if (!direction) return tl::unexpected(direction.error());
+  const auto score = http::integer_parameter(target, "score", 0, 0, feed::kScoreEnd - 1);
+  if (!score) return tl::unexpected(score.error());
+  if (*direction != feed::Direction::kFirst && !target.parameter("score"))
+    return fail(ErrorCode::kInvalid, "bad_number", "score",
+                "down and up want the score of a page's drop or up");
+  const auto limit = http::integer_parameter(target, "limit", kDefaultLimit, 1, kMaxLimit);
+  if (!limit) return tl::unexpected(limit.error());
+  return feed::PageQuery{std::string(channel), {}, *direction, *score, static_cast<int>(*limit)};
+}
+
+Result<PushBody> parse_push(std::string& text) {
+  json::Document document;
+  const auto body = document.parse(text, kPushLimits).and_then([&] { return json::root_object(document); });
+  if (!body) return tl::unexpected(body.error());
+  auto items = ids_of<ItemId>(*body, "items", kMaxItems);
+  if (!items) return tl::unexpected(items.error());
+  PushBody parsed;
+  parsed.items = std::move(*items);
+  if (is_absent((*body)["customers"]) == is_absent((*body)["followersOf"]))
+    return fail(ErrorCode::kInvalid, "bad_list", "customers", "either customers or followersOf");
+  if (!is_absent((*body)["followersOf"])) {
+    auto author = json::required_id<AuthorId>(*body, "followersOf");
+    if (!author) return tl::unexpected(author.error());
+    parsed.author = std::move(*author);
+    return parsed;
+  }
+  auto readers = ids_of<ReaderId>(*body, "customers", kMaxCustomers);
+  if (!readers) return tl::unexpected(readers.error());
+  parsed.readers = std::move(*readers);
+  return parsed;
+}
+
+Result<Follow> parse_follow(Request& request, const http::Target& target) {
+  if (request.body.empty()) {
+    auto follower = ReaderId::parse(target.parameter("follower").value_or(""), "follower");
+    if (!follower) return tl::unexpected(follower.error());
+    auto author = AuthorId::parse(target.parameter("author").value_or(""), "author");
+    if (!author) return tl::unexpected(author.error());
+    return Follow{std::move(*follower), std::move(*author)};
+  }
+  json::Document document;
+  const auto body = read_object(document, request.body);
+  if (!body) return tl::unexpected(body.error());
+  auto follower = json::required_id<ReaderId>(*body, "follower");
+  if (!follower) return tl::unexpected(follower.error());
+  auto author = json::required_id<AuthorId>(*body, "author");
+  if (!author) return tl::unexpected(author.error());
+  return Follow{std::move(*follower), std::move(*author)};
+}
+
+}  // namespace freshet::handlers

@@ -1,0 +1,124 @@
+#include "fcgi/handlers/waterfall.h"
+
+#include <chrono>
+
+#include "core/base/json.h"
+#include "core/feed/waterfall.h"
+#include "fcgi/handlers/card_json.h"
+#include "fcgi/handlers/json_reply.h"
+#include "fcgi/handlers/parse_waterfall.h"
+#include "fcgi/handlers/whose.h"
+
+namespace freshet::handlers {
+
+namespace {
+
+Response render(const feed::ServedPage& served) {
+  const feed::WaterfallPage& page = served.page;
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object().key("items").begin_array();
+  for (const feed::Placed& each : page.items) {
+    writer.begin_object();
+    write_card(writer, each.item, each.card);
+    writer.key("score").integer(each.score).end_object();
+  }
+  writer.end_array().key("drop").integer(page.drop).key("up").integer(page.up);
+  writer.key("has_more").boolean(page.has_more).key("newer").integer(page.newer);
+  if (page.trimmed) writer.key("trimmed").boolean(true);
+  if (served.degraded) writer.key("degraded").boolean(true);
+  writer.end_object();
+  Response response = private_json(std::move(out));
+  if (served.degraded) response.headers += "Freshet-Degraded: true\r\n";
+  return response;
+}
+
+void write_refused(json::Writer& writer, const std::vector<feed::RefusedItem>& refused) {
+  if (refused.empty()) return;
+  writer.key("rejected").begin_array();
+  for (const feed::RefusedItem& each : refused)
+    writer.begin_object().key("item").string(each.item.view()).key("code").string(each.code).end_object();
+  writer.end_array();
+}
+
+Response render(const feed::PushOutcome& outcome) {
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object().key("pushed").integer(outcome.counts.pushed);
+  writer.key("duplicates").integer(outcome.counts.duplicates);
+  write_refused(writer, outcome.refused);
+  writer.end_object();
+  return private_json(std::move(out));
+}
+
+Response render(feed::Published&& published) {
+  if (published.job.empty()) return render(feed::PushOutcome{{}, std::move(published.refused)});
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object().key("job").string(published.job);
+  write_refused(writer, published.refused);
+  writer.end_object();
+  return private_json(std::move(out), 202);
+}
+
+Task<Result<Response>> publish(Call& call, const PushBody& body) {
+  Services& services = call.services;
+  if (call.match.parameters[0] != services.settings.waterfall.follow_channel)
+    co_return fail(ErrorCode::kInvalid, "bad_parameter", "followersOf", "only in waterfall.follow_channel");
+  auto published = co_await feed::publish_items(services.waterfall, services.items, services.follows,
+                                                body.author, body.items);
+  if (!published) co_return tl::unexpected(published.error());
+  co_return render(std::move(*published));
+}
+
+}  // namespace
+
+Task<Result<Response>> get_waterfall(Call& call) {
+  const std::string& channel = call.match.parameters[0];
+  const auto known = check_channel(channel, call.services.settings.waterfall);
+  if (!known) co_return tl::unexpected(known.error());
+  auto query = parse_page(call.target, channel);
+  if (!query) co_return tl::unexpected(query.error());
+  const auto claimed = http::id_parameter<ReaderId>(call.target, "customerId");
+  if (!claimed) co_return tl::unexpected(claimed.error());
+  auto reader = whose(call, *claimed, "customerId");
+  if (!reader) co_return tl::unexpected(reader.error());
+  query->reader = std::move(*reader);
+  const auto served = co_await feed::read_page(call.services.waterfall, *query);
+  if (!served) co_return tl::unexpected(served.error());
+  co_return render(*served);
+}
+
+Task<Result<Response>> post_waterfall(Call& call) {
+  using Clock = std::chrono::steady_clock;
+  Services& services = call.services;
+  const auto known = check_channel(call.match.parameters[0], services.settings.waterfall);
+  if (!known) co_return tl::unexpected(known.error());
+  auto body = parse_push(call.request.body);
+  if (!body) co_return tl::unexpected(body.error());
+  if (!body->author.empty()) {
+    auto published = co_await publish(call, *body);
+    co_return published;
+  }
+  const feed::Push push{call.match.parameters[0], std::move(body->items), std::move(body->readers)};
+  const auto deadline = Clock::now() + services.settings.gateway.bulk_budget;
+  const std::function<bool()> time_left = [deadline] { return Clock::now() < deadline; };
+  const auto outcome = co_await feed::push_items(services.waterfall, services.items, push, time_left);
+  if (!outcome) co_return tl::unexpected(outcome.error());
+  co_return render(*outcome);
+}
+
+Task<Result<Response>> delete_waterfall(Call& call) {
+  const std::string& channel = call.match.parameters[0];
+  const auto known = check_channel(channel, call.services.settings.waterfall);
+  if (!known) co_return tl::unexpected(known.error());
+  const auto item = ItemId::parse(call.match.parameters[1], "itemId");
+  if (!item) co_return tl::unexpected(item.error());
+  const auto reader = ReaderId::parse(call.target.parameter("customerId").value_or(""), "customerId");
+  if (!reader) co_return tl::unexpected(reader.error());
+  const auto removed = co_await call.services.waterfall.remove(channel, *reader, *item);
+  if (!removed) co_return tl::unexpected(removed.error());
+  co_return private_json(*removed ? "{\"removed\":1}" : "{\"removed\":0}");
+}
+
+}  // namespace freshet::handlers
