@@ -145,7 +145,8 @@ Run fill_command(CLI::App& app) {
   app.add_option("CHANNEL", options->channel, "one of waterfall.channels that is not the follow channel")
       ->required();
   app.add_option("--reader", options->readers, "this reader, active or not; may be repeated")
-      ->type_name("ID");
+      ->type_name("ID")
+      ->allow_extra_args(false);
   app.add_option("--readers", options->readers_file, "those of a file, an id a line")->type_name("FILE");
   app.add_option("--limit", options->limit, "items to each reader at most, instead of fill.items")
       ->check(CLI::Range(1, 100));
@@ -154,11 +155,9 @@ Run fill_command(CLI::App& app) {
       ->type_name("SECONDS");
   app.add_flag("--dry-run", options->dry_run, "print what each reader would get, and push nothing");
   app.footer(
-      "Without --reader and --readers it is for those who opened the channel within fill.active and have "
-      "seen "
-      "what they got before.\nWhat the seen-filter knows is not pushed, and what is pushed is not shown by "
-      "the "
-      "feed for seven days.\nAn interrupted run can be repeated: nothing is pushed twice.");
+      "Without --reader and --readers it is for those who opened the channel within fill.active and have\n"
+      "seen what they got before. What the seen-filter knows is not pushed, and what is pushed is not shown\n"
+      "by the feed for seven days. An interrupted run can be repeated: nothing is pushed twice.");
   return [options](const Target& target) { return run_fill(*options, target); };
 }
 
