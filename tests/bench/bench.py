@@ -15,6 +15,7 @@ from workload import REQUESTS
 
 LONGEST_TURN_S = 60
 MOST_ROUNDS = 21
+MOST_TIMELINES = 10_000_000
 SMOKE_REQUESTS = 1 << 15
 
 
@@ -23,6 +24,7 @@ def arguments():
     parser.add_argument("names", nargs="*", metavar="name", help="of: " + ", ".join(BENCHMARKS) + " (default: all)")
     parser.add_argument("--seconds", type=int, default=3, help="of one turn (default 3)")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each contender; medians are shown (default 3)")
+    parser.add_argument("--timelines", type=int, default=1_000_000, help="of waterfall's many (default 1,000,000: 0.6 GB of memory)")
     parser.add_argument("--smoke", action="store_true", help="one short turn of ping and track: does the harness work?")
     parser.add_argument("--peers-only", action="store_true", help="leave freshet out")
     options = parser.parse_args()
@@ -31,6 +33,8 @@ def arguments():
         parser.error(f"no benchmark {unknown[0]}; there are {', '.join(BENCHMARKS)}")
     if not 1 <= options.seconds <= LONGEST_TURN_S or not 1 <= options.rounds <= MOST_ROUNDS:
         parser.error(f"--seconds is 1 to {LONGEST_TURN_S}, --rounds 1 to {MOST_ROUNDS}")
+    if not 1 <= options.timelines <= MOST_TIMELINES:
+        parser.error(f"--timelines is 1 to {MOST_TIMELINES:,}")
     if options.smoke:
         options.seconds, options.rounds = 1, 1
     options.names = options.names or (["ping", "track"] if options.smoke else list(BENCHMARKS))
@@ -40,7 +44,7 @@ def arguments():
 def session_of(options, directory):
     return Session(directory, options.seconds, options.rounds,
                    track_connections=(8,) if options.smoke else (8, 32, 128),
-                   growth_articles=10_000 if options.smoke else 1_000_000,
+                   growth_articles=10_000 if options.smoke else 1_000_000, growth_timelines=options.timelines,
                    requests=SMOKE_REQUESTS if options.smoke else REQUESTS, with_ours=not options.peers_only)
 
 

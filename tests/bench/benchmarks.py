@@ -16,6 +16,7 @@ import recommend_bench
 import redis_server
 import seen_bench
 import turns
+import waterfall_bench
 from peers import Contender
 from procs import BenchError
 from workload import Workload
@@ -57,6 +58,7 @@ class Session:
     rounds: int
     track_connections: tuple
     growth_articles: int
+    growth_timelines: int
     requests: int
     with_ours: bool = True
     running: dict = field(default_factory=dict)
@@ -254,4 +256,10 @@ def recommend(session):
     return recommend_bench.recommend(session, Section)
 
 
-BENCHMARKS = {"ping": ping, "track": track, "hot": hot, "history": history, "memory": memory, "growth": growth, "start": start, "feed": feed, "seen": seen, "recommend": recommend}
+def waterfall(session):
+    """P7: pages of timelines, pushes, and many timelines."""
+    return waterfall_bench.waterfall(session, Section)
+
+
+BENCHMARKS = {"ping": ping, "track": track, "hot": hot, "history": history, "memory": memory, "growth": growth, "start": start, "feed": feed, "seen": seen, "recommend": recommend,
+              "waterfall": waterfall}

@@ -86,17 +86,22 @@ class RedisServer:
         self.server.stop()
 
 
-def empty(client):
-    """Drops every key and shrinks the append-only file, so that each turn starts from the same state.
+def quiet(client):
+    """Waits until no more writes come in: requests that wrk gave up at the end of a turn may still be under way."""
+    def writes():
+        return [client.info(f"cmdstat_{command}", "none") for command in ("evalsha", "zadd")]
 
-    Requests that wrk gave up at the end of a turn may still be under way: waits until no more scripts come in.
-    """
-    def quiet():
-        before = client.info("cmdstat_evalsha", "none")
+    def idle():
+        before = writes()
         time.sleep(QUIET_S)
-        return client.info("cmdstat_evalsha", "none") == before
+        return writes() == before
 
-    wait_until(quiet, "Redis to be idle")
+    wait_until(idle, "Redis to be idle")
+
+
+def empty(client):
+    """Drops every key and shrinks the append-only file, so that each turn starts from the same state."""
+    quiet(client)
     client.run("FLUSHALL", "SYNC")
     compact(client)
 
