@@ -144,6 +144,73 @@ test("the feed scrolls to its end without a repeat, and new items come on top", 
   await page.close();
 });
 
+test("a push appears as n new, a pull brings it on top in order, and the end is reached without a repeat", async () => {
+  const ids = Array.from({ length: 47 }, (_, i) => `drop-${i}`);
+  await freshet.push("discover", ids.slice(0, 35), "waterfall-reader");
+  const page = await browser.tab();
+  await page.goto(freshet.base + "/waterfall.html?user=waterfall-reader");
+  const shown = () => page.$$eval("#timeline li", (rows) => rows.map((row) => row.dataset.id));
+  const waiting = (text) => page.waitForFunction((wanted) => document.getElementById("pull").textContent === wanted, text, { polling: 50 });
+  await eventually("the first page", shown, (rows) => rows.length >= 10);
+  assert.deepEqual((await shown()).slice(0, 10), ids.slice(25, 35).reverse());
+
+  let loads = 0;
+  page.on("load", () => ++loads);
+  await freshet.push("discover", ids.slice(35, 36), "waterfall-reader");
+  await waiting("1 new");
+  assert.equal((await shown())[0], "drop-34", "what waits is not taken");
+  await freshet.push("discover", ids.slice(36), "waterfall-reader");
+  await waiting("12 new");
+  await page.click("#pull");
+  // The nearest ten first, so that no gap opens; two wait.
+  await waiting("2 new");
+  assert.deepEqual((await shown()).slice(0, 11), ids.slice(34, 45).reverse());
+  await page.click("#pull");
+  await waiting("Nothing new");
+
+  const everything = await eventually("the end", async () => {
+    await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+    return shown();
+  }, (rows) => rows.length === 47);
+  await page.waitForSelector("#end:not([hidden])");
+  assert.deepEqual(everything, [...ids].reverse());
+  assert.equal(loads, 0);
+  assert.deepEqual(page.troubles, []);
+  await page.close();
+});
+
+test("a channel is pulled down by touch, and only from its top", async () => {
+  const ids = Array.from({ length: 30 }, (_, i) => `touch-${i}`);
+  await freshet.push("discover", ids, "toucher");
+  const page = await browser.tab();
+  await page.goto(freshet.base + "/waterfall.html?user=toucher");
+  const shown = () => page.$$eval("#timeline li", (rows) => rows.map((row) => row.dataset.id));
+  await eventually("the first page", shown, (rows) => rows.length >= 10);
+  await freshet.push("discover", ["touch-new"], "toucher");
+  await page.waitForFunction(() => document.getElementById("pull").textContent === "1 new", null, { polling: 50 });
+  const drag = (from, to) => page.evaluate(([start, stop]) => {
+    const finger = (y) => new Touch({ identifier: 1, target: document.body, clientX: 100, clientY: y });
+    const fire = (type, y, touches) => document.body.dispatchEvent(
+      new TouchEvent(type, { bubbles: true, touches, changedTouches: [finger(y)] }));
+    fire("touchstart", start, [finger(start)]);
+    fire("touchmove", stop, [finger(stop)]);
+    fire("touchend", stop, []);
+  }, [from, to]);
+  const asked = [];
+  page.on("request", (request) => request.url().includes("limit=10") && asked.push(request.url()));
+  await page.evaluate(() => scrollTo(0, 200));
+  await page.waitForFunction(() => scrollY > 0);
+  await drag(100, 300);
+  await page.evaluate(() => scrollTo(0, 0));
+  await page.waitForFunction(() => scrollY === 0);
+  await drag(100, 120);  // too short
+  assert.deepEqual(asked.filter((url) => url.includes("direction=down")), []);
+  await drag(100, 300);
+  await eventually("the new item on top", shown, (rows) => rows[0] === "touch-new");
+  assert.deepEqual(page.troubles, []);
+  await page.close();
+});
+
 test("recommendations change as one clicks, and a dismissal can be undone", async () => {
   const now = Math.floor(Date.now() / 1000);
   const ids = Array.from({ length: 14 }, (_, i) => `pick-${i}`);

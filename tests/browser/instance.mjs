@@ -54,6 +54,14 @@ export async function startFreshet() {
         }), (answer) => answer.status !== 503);
       if (!reply.ok) throw new Error(`the item was answered ${reply.status}: ${await reply.text()}`);
     },
+    async push(channel, items, reader) {
+      // Pushing again changes nothing.
+      const reply = await eventually("the push", () =>
+        fetch(`http://127.0.0.1:${internalPort}/api/waterfall/${channel}`, {
+          method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ items, customers: [reader] }),
+        }), (answer) => answer.status !== 503);
+      if (!reply.ok) throw new Error(`the push was answered ${reply.status}: ${await reply.text()}`);
+    },
     async feed(body) {
       const reply = await fetch(`${base}/api/feed`, {
         method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),

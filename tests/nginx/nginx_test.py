@@ -16,6 +16,7 @@ PARAMETERS = {"REQUEST_METHOD", "REQUEST_URI", "CONTENT_TYPE", "CONTENT_LENGTH",
 PUBLIC = ["/api/track", "/api/views", "/api/hot", "/api/feed", "/api/history", "/api/feedback", "/api/recommendations",
           "/api/items/7/similar", "/api/waterfall/news", "/api/follows"]
 INTERNAL = ["/api/stats", "/api/articles/7/stats", "/api/history/merge", "/api/interactions", "/api/users/7", "/api/jobs/7",
+            "/api/waterfall/news/7",
             "/api/items", "/api/items/7", "/status", "/ping", "/metrics", "/health/live", "/health/ready"]
 
 
