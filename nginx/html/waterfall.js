@@ -23,6 +23,7 @@ const reader = asked.get("user") || localStorage.freshetAgent || "reader-" + Mat
 const rows = new Map();  // id → row
 let drop = 0;
 let up = 0;
+let begun = false;  // the first page has come
 let busy = false;
 
 function pause(ms) {
@@ -83,6 +84,7 @@ function place(direction, page) {
   else list.append(...shown);
   if (direction !== "up") {
     drop = page.drop;
+    begun = true;
     showWaiting(page.newer);
   }
   if (direction !== "down") {
@@ -108,24 +110,28 @@ async function take(direction) {
   } catch (error) {
     state.textContent = `Not loaded: ${error.message}.`;
     nextMs = kPollMs;
-    if (direction === "first") setTimeout(() => take("first"), kPollMs);
+    if (direction === "first" && !error.final) setTimeout(() => take("first"), kPollMs);
   } finally {
     busy = false;
     setTimeout(lookAgain, nextMs);
   }
 }
 
+function pull() {
+  return take(begun ? "down" : "first");
+}
+
 async function poll() {
   for (;;) {
     await pause(kPollMs);
-    if (document.visibilityState !== "visible" || busy) continue;
+    if (document.visibilityState !== "visible" || busy || !begun) continue;
     const score = drop;
     const page = await ask("down", score, 1).catch(() => null);
     if (page && !page.degraded && score === drop && !busy) showWaiting(page.items.length + page.newer);
   }
 }
 
-pullButton.addEventListener("click", () => take("down"));
+pullButton.addEventListener("click", pull);
 more.addEventListener("click", () => take("up"));
 
 // The pull by touch: from the top of the page, downwards.
@@ -139,7 +145,7 @@ addEventListener("touchmove", (event) => {
 }, { passive: true });
 addEventListener("touchend", (event) => {
   pullButton.classList.remove("pulled");
-  if (touched !== null && event.changedTouches[0].clientY - touched > kPullPixels) take("down");
+  if (touched !== null && event.changedTouches[0].clientY - touched > kPullPixels) pull();
   touched = null;
 });
 

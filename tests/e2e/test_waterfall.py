@@ -16,6 +16,7 @@ import pytest
 from client import Load, assert_problem
 from fastcgi import Connection
 from service import PATIENT, birth, wait_until
+from test_bad_input import is_id
 
 SCORE_END = 2**53
 
@@ -247,6 +248,68 @@ def test_a_removed_item_is_gone_and_removing_it_again_says_so(service, name):
     # It comes back with a score above every one there was.
     push(service, "discover", [b], [reader])
     assert ids(read(service.public(), "discover", reader)) == [b, a]
+
+
+def test_a_cursor_that_fell_off_the_end_says_so(instance, name):
+    service = instance("--no-limits", waterfall__max_items=10, **PATIENT)
+    client, reader = service.public(), Reader(name("r"))
+    old, new = [name("o") for _ in range(10)], [name("n") for _ in range(12)]
+    push(service, "discover", old, [reader.name])
+    assert "trimmed" not in reader.take(client, "first")
+    assert push(service, "discover", new[:6], [reader.name])["pushed"] == 6
+    page = read(client, "discover", reader.name, "up", reader.up)
+    assert (page["items"], page["has_more"], page["trimmed"]) == ([], False, True)
+    page = read(client, "discover", reader.name, "down", reader.drop)
+    assert ids(page) == new[4::-1] and "trimmed" not in page
+    push(service, "discover", new[6:], [reader.name])
+    page = read(client, "discover", reader.name, "down", reader.drop, 100)
+    assert ids(page) == new[:1:-1] and page["trimmed"] and page["newer"] == 0
+    # The timeline's time was up: whatever the client has is older than all that will come.
+    service.redis("DEL", f"wf:discover:{reader.name}")
+    for direction in ("down", "up"):
+        page = read(client, "discover", reader.name, direction, reader.drop)
+        assert (page["items"], page["drop"], page["has_more"], page["trimmed"]) == ([], reader.drop, False, True)
+    push(service, "discover", new[:1], [reader.name])
+    assert ids(read(client, "discover", reader.name, "down", reader.drop)) == new[:1]
+    service.check()
+
+
+@pytest.mark.parametrize("channel", ["discover", "follow"])
+def test_a_page_costs_one_round_trip(own_service, name, channel):
+    service, reader, client = own_service, name("r"), own_service.public()
+    push(service, channel, [name("i") for _ in range(20)], [reader])
+    up = read(client, channel, reader)["up"]
+    before = service.status()
+    for _ in range(50):
+        read(client, channel, reader, "up", up)
+        read(client, channel, reader, "down", up)
+    after = service.status()
+    # What asking for the status adds, and what workers send meanwhile by themselves, is far below one for each page.
+    assert 0 < after["redis round trips"] - before["redis round trips"] < 150, (before, after)
+
+
+def test_naughty_ids_come_back_byte_for_byte_or_are_named(service, shared, name):
+    with open(os.path.join(shared, "corpora/BLNS/blns.json"), encoding="utf-8") as file:
+        strings = json.load(file)
+    with open(os.path.join(shared, "corpora/hostile/hostile.json"), encoding="utf-8") as file:
+        strings += json.load(file)["ids"] + ["\ud800", "a\udfff", "é" * 64, "é" * 64 + "x", "x" * 128, "a\u2028"]
+    reader, good = name("r"), []
+    for text in dict.fromkeys(strings):
+        body = {"items": [text], "customers": [reader]}
+        reply = service.internal().post("/api/waterfall/discover", body)
+        if is_id(text):
+            assert reply.json() == {"pushed": 1, "duplicates": 0}, (text, reply)
+            good.append(text)
+        else:
+            assert_problem(reply, 400)
+            for members in ({"items": ["i"], "customers": [text]}, {"items": ["i"], "followersOf": text}):
+                assert_problem(service.internal().post("/api/waterfall/follow", members), 400)
+            reply = service.internal().put("/api/follows", {"follower": reader, "author": text})
+            assert_problem(reply, 413 if len(json.dumps(text)) > 16000 else 400)
+    shown = Reader(reader)
+    shown.take(service.public(), "first", 100)
+    shown.exhaust(service.public())
+    assert len(good) > 100 and shown.shown == good[::-1]
 
 
 # --- who follows whom
@@ -498,6 +561,38 @@ def test_without_redis_pages_are_empty_and_writes_are_told_to_come_back(own_serv
     assert (reader.drop, reader.up, reader.shown) == kept
     reader.exhaust(client)
     assert reader.shown == items[9::-1]
+    service.check()
+
+
+def test_a_redis_that_hangs_or_has_no_memory_is_an_empty_page_or_a_503(shipped_service, name):
+    service, reader = shipped_service, Reader(name("r"))
+    items = [name("i") for _ in range(10)]
+    wait_until(lambda: service.internal().post("/api/waterfall/discover", {"items": items, "customers": [reader.name]}).status == 200, "the push")
+    wait_until(lambda: not reader.take(service.public(), "first").get("degraded"), "a page")
+    body = {"items": [name("n")], "customers": [reader.name]}
+
+    def page():
+        reply = service.public().get("/api/waterfall/discover", query={"customerId": reader.name, "direction": "up", "score": reader.up})
+        assert reply.status == 200, reply
+        return reply.json()
+
+    redis = service.pid("redis")
+    try:
+        os.kill(redis, signal.SIGSTOP)
+        for _ in range(20):
+            assert page() == {"items": [], "drop": reader.up, "up": reader.up, "has_more": True, "newer": 0, "degraded": True}
+    finally:
+        os.kill(redis, signal.SIGCONT)
+    wait_until(lambda: "degraded" not in page(), "normal service")
+    service.redis("CONFIG", "SET", "maxmemory", "1")
+    assert_problem(service.internal().post("/api/waterfall/discover", body), 503)
+    assert_problem(service.internal().put("/api/follows", {"follower": reader.name, "author": "a"}), 503)
+    assert page()["drop"] <= reader.up
+    service.redis("CONFIG", "SET", "maxmemory", "0")
+    wait_until(lambda: service.internal().post("/api/waterfall/discover", body).status == 200, "normal service")
+    wait_until(lambda: reader.take(service.public(), "up", 100)["items"], "the older ones")
+    wait_until(lambda: reader.take(service.public(), "down", 100)["items"], "the newer one")
+    assert reader.shown == body["items"] + items[::-1]
     service.check()
 
 
