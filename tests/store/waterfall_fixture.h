@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,21 +18,76 @@ namespace freshet::test {
 using feed::Direction;
 using Ids = std::vector<std::string>;
 
-struct Waterfall : Fixture {
-  std::optional<store::RedisWaterfallStore> made;
+// Counts round trips, and looks whether each script keeps to one slot where names carry hash tags.
+class WatchedRedis final : public redis::Redis {
+ public:
+  explicit WatchedRedis(redis::SyncRedis& inner) : inner_(inner) {}
+  std::vector<std::size_t> trips;                                          // commands of each
+  std::function<void(std::size_t trip)> before_trip = [](std::size_t) {};  // from 1
+  Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
+    trips.push_back(pipeline.size());
+    before_trip(trips.size());
+    for (std::size_t i = 0; i < pipeline.size(); ++i) check_slot(pipeline.at(i));
+    co_return inner_.call(pipeline);
+  }
+  bool ready() const override { return true; }
 
-  explicit Waterfall(bool tags, std::string prefix = {}) {
-    hash_tags = tags;
-    settings.redis.key_prefix = std::move(prefix);
+ private:
+  static void check_slot(std::string_view resp) {
+    std::vector<std::string_view> words;  // every other line of RESP is a length
+    for (std::size_t at = resp.find("\r\n"); at != resp.npos && at + 2 < resp.size();) {
+      const std::size_t end = resp.find("\r\n", at + 2), stop = resp.find("\r\n", end + 2);
+      words.push_back(resp.substr(end + 2, stop - end - 2));
+      at = stop;
+    }
+    if (words.front() != "EVALSHA") return;
+    const auto keys = store::parse_or_zero<std::size_t>(words[2]);
+    std::set<std::string_view> tags;
+    for (std::size_t i = 3; i < 3 + keys; ++i) {
+      const std::size_t open = words[i].find('{');
+      if (open != words[i].npos) tags.insert(words[i].substr(open, words[i].find('}') - open));
+    }
+    if (!tags.empty()) CHECK((tags.size() == 1 && keys < 3));
+  }
+  redis::SyncRedis& inner_;
+};
+
+struct Mode {
+  bool tags = false;
+  std::string prefix;
+};
+// A test that calls it runs once in each.
+inline Mode any_mode() {
+  return GENERATE(Mode{false, ""}, Mode{true, ""}, Mode{false, "site:"}, Mode{true, "site:"});
+}
+
+struct Waterfall : Fixture {
+  WatchedRedis watched{redis}, bulk{redis};
+  std::optional<store::RedisWaterfallStore> made;
+  std::optional<store::RedisFollowStore> follows;
+
+  explicit Waterfall(const Mode& mode) {
+    hash_tags = mode.tags;
+    settings.redis.key_prefix = mode.prefix;
     settings.waterfall.max_items = 50;
+    settings.fanout.max_push = 0;  // everybody who has a follower is pulled
     renew();
   }
   // Again after `settings` were changed.
   void renew() {
     open();
-    made.emplace(redis, redis, settings, keys());
+    made.emplace(watched, bulk, settings, keys());
+    follows.emplace(redis, settings, keys(), [this] { return "job" + std::to_string(++events); });
   }
   store::RedisWaterfallStore& store() { return *made; }
+  void follow(const std::string& author, const std::string& reader = "reader") {
+    REQUIRE(wait(follows->follow(ReaderId::trusted(reader), AuthorId::trusted(author))));
+  }
+  void publish(const std::string& author, const Ids& ids) {
+    std::vector<ItemId> published;
+    for (const auto& each : ids) published.push_back(ItemId::trusted(each));
+    REQUIRE(wait(follows->publish(AuthorId::trusted(author), published)));
+  }
   std::string timeline(const std::string& reader = "reader", const std::string& channel = "discover") const {
     return keys().timeline(channel, reader);
   }
