@@ -365,6 +365,13 @@ def test_writes_are_not_for_the_public(service, name):
                   public.delete("/api/follows", query={"follower": reader, "author": "a"})):
         assert_problem(reply, 403)
     assert_problem(public.delete(f"/api/waterfall/discover/{item}", query={"customerId": reader}), 404)
+    # The workers refuse them too, whatever a site's own nginx lets through.
+    pair = json.dumps({"follower": reader, "author": "a"}).encode()
+    batch = json.dumps({"items": [item], "customers": [reader]}).encode()
+    with Connection(service.socket_path) as nginx:
+        for method, uri, body, refusal in (("POST", "/api/waterfall/discover", batch, 405), ("PUT", "/api/follows", pair, 405),
+                                           ("DELETE", "/api/follows", pair, 405), ("DELETE", f"/api/waterfall/discover/{item}?customerId={reader}", b"", 404)):
+            assert nginx.ask(zone="public", method=method, uri=uri, body=body)[0] == refusal
     assert timeline(service, "discover", reader) == [] and follows(public, reader) == []
 
 
