@@ -1,5 +1,6 @@
 """scripts/run as a person uses it: it starts what it says, stops what it started, and says clearly why it cannot."""
 
+import json
 import os
 import shutil
 import signal
@@ -82,6 +83,19 @@ class Run(unittest.TestCase):
             self.assertEqual(run("--stop", "--state", self.state)[0], 0)
             self.assertFalse(any(alive(pid) for pid in pids.values()))
             self.assertFalse(os.path.exists(os.path.join(self.state, "run/redis.sock")))
+
+    def test_what_it_says_to_try_puts_one_new_item_on_the_channels_page(self):
+        status, said = run("--detach", *self.arguments())
+        self.assertEqual(status, 0, said)
+        tried = next(line.partition("curl ")[2] for line in said.splitlines() if line.strip().startswith('"1 new"'))
+        waiting = "/api/waterfall/discover?customerId=me&direction=down&score=0&limit=1"
+        self.assertIn(f"http://127.0.0.1:{self.port}/waterfall.html?user=me", said)
+        self.assertIn("Nothing new", self.get("/waterfall.html?user=me")[1])
+        self.assertEqual(json.loads(self.get(waiting)[1])["items"], [])
+        done = subprocess.run(["bash", "-c", "curl -sS --retry 5 " + tried], capture_output=True, text=True, check=False, timeout=30)
+        self.assertEqual(done.stdout, '{"pushed":1,"duplicates":0}', done.stderr)
+        page = json.loads(self.get(waiting)[1])
+        self.assertEqual(([item["id"] for item in page["items"]], page["newer"]), (["demo"], 0))
 
     def test_ctrl_c_stops_what_it_started_and_nothing_else(self):
         with subprocess.Popen(["sleep", "300"]) as bystander:
