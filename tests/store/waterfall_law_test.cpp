@@ -32,6 +32,7 @@ using Entries = std::map<std::int64_t, std::string>;  // score → item
 struct Timeline {
   ReaderId reader;
   Entries now, cut;
+  std::map<std::string, int> pulled;  // how often an item joined while a page was made
   std::int64_t highest_ever = 0;
   // The highest score that was cut off is between these: what joins and is cut off in one step is not seen,
   // and what was deleted may have left either way.
@@ -226,7 +227,8 @@ class Explorer {
   Task<void> publish() {
     const AuthorId author = any_author();
     std::vector<ItemId> published;
-    for (unsigned i = 0; i < 1 + draw(3); ++i) published.push_back(ItemId::trusted(any_item()));
+    for (unsigned left = 1 + draw(3); left > 0; --left) published.push_back(ItemId::trusted(any_item()));
+    for (const ItemId& each : published) ++published_[each.str()];
     const auto job = co_await follows_.publish(author, published);
     REQUIRE(job);
   }
@@ -295,6 +297,7 @@ class Explorer {
   }
   void change(Timeline& timeline, Entries now, Cause cause) {
     const std::int64_t highest = timeline.highest_ever;
+    const auto most = static_cast<std::size_t>(settings_.waterfall.max_items);
     std::set<std::string> stayed;
     for (const auto& [score, item] : timeline.now) stayed.insert(item);
     for (const auto& [score, item] : now) {
@@ -303,8 +306,11 @@ class Explorer {
       must(score < feed::kScoreEnd, "scores are whole numbers", item, score);
       must(!stayed.contains(item), "what is there keeps its place", item, score);
       timeline.highest_ever = std::max(timeline.highest_ever, score);
+      if (cause != Cause::kPage) continue;
+      must(++timeline.pulled[item] <= published_[item], "nothing is pulled twice", item, score);
     }
     bool unclear = false;
+    const std::size_t cut_before = timeline.cut.size();
     for (const auto& [score, item] : timeline.now) {
       if (now.contains(score) || cause == Cause::kRemoval) continue;
       if (cause == Cause::kPage && was_deleted_.contains(item)) {
@@ -314,11 +320,13 @@ class Explorer {
       must(now.empty() || score < now.begin()->first, "the oldest are cut off", item, score);
       timeline.cut.emplace(score, item);
     }
+    if (cause == Cause::kPush && timeline.cut.size() > cut_before)
+      must(now.size() == most, "no more is cut off than must be");
     const bool all_new = !now.empty() && now.begin()->first > highest;
     if (unclear || all_new)
       timeline.maybe_cut_off = now.empty() ? timeline.highest_ever : now.begin()->first - 1;
     timeline.maybe_cut_off = std::max(timeline.maybe_cut_off, timeline.cut_off());
-    must(now.size() <= static_cast<std::size_t>(settings_.waterfall.max_items), "timelines are bounded");
+    must(now.size() <= most, "timelines are bounded");
     timeline.now = std::move(now);
   }
 
@@ -372,6 +380,7 @@ class Explorer {
   std::array<Timeline, kReaders> timelines_;
   std::array<Client, kReaders * kClients> clients_;
   std::set<std::string> dark_, was_dark_, was_deleted_;  // items
+  std::map<std::string, int> published_;                 // how often, by anybody
   int in_flight_ = 0;
   std::exception_ptr failed_;
   bool last_ = false;  // the last page was the end of its direction
@@ -385,6 +394,10 @@ unsigned number_of(const char* variable, unsigned otherwise) {
 void explore(bool hash_tags, unsigned runs) {
   test::RedisServer server;
   redis::SyncRedis redis(server.endpoint(), milliseconds(10000), store::kAllScripts);
+  // A script that must be loaded first runs behind what watches it.
+  redis::Pipeline load;
+  for (const redis::Script& each : store::kAllScripts) load.add("SCRIPT", "LOAD", each.source);
+  REQUIRE(redis.call(load));
   const bool one = std::getenv("FRESHET_LAW_SEED") != nullptr;
   const unsigned begin = number_of("FRESHET_LAW_SEED", std::random_device{}());
   for (unsigned i = 0; i < (one ? 1 : number_of("FRESHET_LAW_RUNS", runs)); ++i) {

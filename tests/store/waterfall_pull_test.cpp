@@ -99,6 +99,7 @@ TEST_CASE("of everything that many authors published the newest join, no more th
   }
   CHECK(ids_of(site.read(Direction::kFirst, 0, 20)) == count(269, 260));
   CHECK(site.timeline_items() == count(260, 269));
+  CHECK_FALSE(site.score(site.timeline("reader", "follow"), "::"));  // no others came and went
   for (int author = 0; author < 9; ++author) CHECK(site.mark("author" + std::to_string(author)) == 2000);
   const auto before = site.members(site.timeline("reader", "follow"));
   site.read();
