@@ -16,8 +16,14 @@ struct DismissedAt {
   UnixSeconds at;
 };
 
+struct Follow {
+  ReaderId reader;
+  AuthorId author;
+  UnixSeconds at;
+};
+
 // A key of Redis with all that it holds: a string's value; a list's elements; a hash's and a ZSET's names and
-// values in turn; of a set of many readers' names only this one's.
+// values in turn, without a timeline's marks; of a set or ZSET of many readers' names only this one's.
 struct StoredKey {
   std::string name;
   std::string type;  // as TYPE answers
@@ -32,6 +38,7 @@ struct Export {
   std::vector<ReaderEvent> interactions;  // oldest first
   std::optional<std::int64_t> next;       // the number of the first interaction that is not shown
   std::vector<DismissedAt> dismissals;
+  std::vector<Follow> follows;
 };
 
 struct Job {
@@ -42,7 +49,7 @@ struct Job {
 class Users {
  public:
   virtual ~Users() = default;
-  // Interactions from the number `from` on; keys and dismissals with each. Walks over all keys of Redis:
+  // Interactions from the number `from` on; the rest with each. Walks over all keys of Redis:
   // O(keys), 2 RTT a thousand of them.
   virtual Task<Result<Export>> gather(const ReaderId& reader, std::int64_t from) = 0;
   // Makes a job that forgets everything about the reader (core/recorder/eraser.h), and returns its id; what

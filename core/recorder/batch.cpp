@@ -85,6 +85,35 @@ Result<Entry> parse_dismissal(const redis::Reply& fields, const ReaderId& reader
   return ReaderChange(Dismissed{{reader, item, std::string(reason), {}}, *at});
 }
 
+Result<Entry> parse_follow(const redis::Reply& fields, const ReaderId& reader, std::string_view op) {
+  const auto author = AuthorId::parse(value_of(fields, "author"), "author");
+  if (!author) return fail(ErrorCode::kInvalid, "bad_id", "author");
+  if (op == store::kOpUnfollow) return ReaderChange(Unfollowed{reader, *author});
+  const auto at = time_of(fields);
+  if (!at) return tl::unexpected(at.error());
+  return ReaderChange(feed::Follow{reader, *author, *at});
+}
+
+Result<Entry> parse_fanout(const redis::Reply& fields, std::string_view) {
+  Fanout out;
+  auto author = AuthorId::parse(value_of(fields, "author"), "author");
+  if (!author) return fail(ErrorCode::kInvalid, "bad_id", "author");
+  out.author = std::move(*author);
+  for (const std::string_view each : store::words(value_of(fields, "items"))) {
+    auto item = ItemId::parse(each, "items");
+    if (!item) return fail(ErrorCode::kInvalid, "bad_id", "items");
+    out.items.push_back(std::move(*item));
+  }
+  if (out.items.empty()) return fail(ErrorCode::kInvalid, "bad_id", "items");
+  const auto upto = store::parse<std::int64_t>(value_of(fields, "upto"));
+  if (!upto || *upto < 0) return fail(ErrorCode::kInvalid, "bad_score", "upto");
+  out.upto = *upto;
+  const auto job = EventId::parse(value_of(fields, "job"), "job");
+  if (!job) return fail(ErrorCode::kInvalid, "bad_id", "job");
+  out.job = job->str();
+  return out;
+}
+
 // The log shall not name readers: an error says which field was wrong and not what stood in it.
 Result<Entry> parse_reader_entry(const redis::Reply& fields, std::string_view op) {
   const auto reader = ReaderId::parse(value_of(fields, "reader"), "reader");
@@ -94,6 +123,7 @@ Result<Entry> parse_reader_entry(const redis::Reply& fields, std::string_view op
     if (!job) return fail(ErrorCode::kInvalid, "bad_id", "job");
     return Erasure{{}, *reader, job->str()};
   }
+  if (op == store::kOpFollow || op == store::kOpUnfollow) return parse_follow(fields, *reader, op);
   const auto item = ItemId::parse(value_of(fields, "item"), "item");
   if (!item) return fail(ErrorCode::kInvalid, "bad_id", "item");
   if (op == store::kOpInteraction) return parse_interaction(fields, *reader, *item);
@@ -112,7 +142,8 @@ constexpr std::array kOps{
     OpRow{store::kOpPut, parse_item_entry},       OpRow{store::kOpDelete, parse_item_entry},
     OpRow{store::kOpChanged, parse_item_entry},   OpRow{store::kOpInteraction, parse_reader_entry},
     OpRow{store::kOpDismiss, parse_reader_entry}, OpRow{store::kOpUndismiss, parse_reader_entry},
-    OpRow{store::kOpErase, parse_reader_entry},
+    OpRow{store::kOpFollow, parse_reader_entry},  OpRow{store::kOpUnfollow, parse_reader_entry},
+    OpRow{store::kOpErase, parse_reader_entry},   OpRow{store::kOpFanout, parse_fanout},
 };
 
 // The last of each item stays.
@@ -151,6 +182,10 @@ Batch read_batch(const redis::Reply& entries) {
       } else if (auto* const erasure = std::get_if<Erasure>(&*parsed)) {
         erasure->entry = std::move(entry_id);
         batch.erasures.push_back(std::move(*erasure));
+        continue;
+      } else if (auto* const fanout = std::get_if<Fanout>(&*parsed)) {
+        fanout->entry = std::move(entry_id);
+        batch.fanouts.push_back(std::move(*fanout));
         continue;
       } else if (auto* const change = std::get_if<Change>(&*parsed)) {
         batch.changes.push_back(std::move(*change));

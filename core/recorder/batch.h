@@ -28,7 +28,11 @@ struct Undismissed {
   ItemId item;
   UnixSeconds at;
 };
-using ReaderChange = std::variant<feed::ReaderEvent, Dismissed, Undismissed>;
+struct Unfollowed {
+  ReaderId reader;
+  AuthorId author;
+};
+using ReaderChange = std::variant<feed::ReaderEvent, Dismissed, Undismissed, feed::Follow, Unfollowed>;
 
 // Everything about the reader is to be forgotten, after what stands before it in the stream.
 struct Erasure {
@@ -37,18 +41,28 @@ struct Erasure {
   std::string job;
 };
 
+// What an author published is to be pushed to followers.
+struct Fanout {
+  std::string entry;  // id, to be acknowledged when the job is done
+  AuthorId author;
+  std::vector<ItemId> items;  // the last becomes the newest
+  std::int64_t upto = 0;      // score among the author's followers of the last who gets them
+  std::string job;
+};
+
 struct Batch {
   std::vector<std::string> entries;   // ids, ascending: to be acknowledged when all is done
   std::vector<Change> changes;        // at most one an item
   std::vector<ReaderChange> readers;  // in their order
   std::vector<Erasure> erasures;      // their entries are not among `entries`
+  std::vector<Fanout> fanouts;        // likewise
   std::size_t malformed = 0;          // entries that say nothing that can be done
   bool empty() const { return entries.empty(); }
 };
 
 // `fields` as Redis gives them: name, value, name, value. Errors: kInvalid, with the field in `member` and
 // nothing of a reader in `detail`.
-using Entry = std::variant<Change, ReaderChange, Erasure>;
+using Entry = std::variant<Change, ReaderChange, Erasure, Fanout>;
 Result<Entry> parse_entry(const redis::Reply& fields);
 
 // `entries` as XREADGROUP gives them: {id, fields} each, ascending. What is malformed is logged and counted;

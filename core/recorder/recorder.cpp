@@ -10,6 +10,7 @@
 
 #include "core/base/log.h"
 #include "core/base/time.h"
+#include "core/recorder/fanout.h"
 #include "core/recorder/stream.h"
 #include "core/store/database.h"
 #include "core/store/search_index.h"
@@ -47,6 +48,10 @@ struct Write {
   Result<void> operator()(const Undismissed& each) const {
     return rows.remove_dismissal(each.reader, each.item, each.at);
   }
+  Result<void> operator()(const feed::Follow& each) const { return rows.put_follow(each); }
+  Result<void> operator()(const Unfollowed& each) const {
+    return rows.remove_follow(each.reader, each.author);
+  }
 };
 
 std::int64_t unix_now() { return wall_now().time_since_epoch().count(); }
@@ -59,7 +64,8 @@ struct Recorder::State {
       : settings(s),
         report(r),
         stream(settings, endpoint),
-        eraser(settings, endpoint, std::move(hashes), settle) {}
+        eraser(settings, endpoint, std::move(hashes), settle),
+        pusher(settings, endpoint) {}
 
   Result<void> turn(const std::atomic<bool>& stop);
   Result<void> open_files();
@@ -68,6 +74,7 @@ struct Recorder::State {
   Result<void> write_database(const Batch& batch);
   Result<void> write_index(const Batch& batch);
   Result<void> erase(const std::atomic<bool>& stop);
+  Result<void> push();
   Result<void> settle(const Batch& batch, const redis::Pipeline& then = {});
   Result<void> compare();
   void failed(const Error& error);
@@ -77,6 +84,7 @@ struct Recorder::State {
   RecorderReport& report;
   Stream stream;
   Eraser eraser;
+  Pusher pusher;
   bool joined = false;
   bool compared = false;  // with each other, Redis, database and index, since they were opened
   std::unique_ptr<store::Database> database;
@@ -115,13 +123,19 @@ Result<void> Recorder::State::turn(const std::atomic<bool>& stop) {
     compared = false;
   }
   if (auto ok = open_files(); !ok) return ok;
-  auto batch = stream.done() ? stream.read() : stream.claim();
+  const auto wait = pusher.waiting() > 0 ? Stream::Wait::kNot : Stream::Wait::kForEntries;
+  auto batch = stream.done() ? stream.read(wait) : stream.claim();
   if (!batch) return tl::unexpected(batch.error());
   eraser.add(std::exchange(batch->erasures, {}));
+  pusher.add(std::exchange(batch->fanouts, {}));
   if (!batch->empty()) {
     if (auto ok = apply(*batch); !ok) return ok;
   }
   if (auto ok = settle(*batch); !ok) return ok;
+  if (pusher.waiting() > 0) {
+    if (auto ok = push(); !ok) return ok;
+  }
+  stream.hold(pusher.first());
   if (eraser.waiting() > 0) {
     if (auto ok = erase(stop); !ok) return ok;
   }
@@ -204,6 +218,18 @@ Result<void> Recorder::State::erase(const std::atomic<bool>& stop) {
   return {};
 }
 
+// Some followers of the first job; what else is in the stream goes on in between.
+Result<void> Recorder::State::push() {
+  const auto over = pusher.step();
+  if (!over) return tl::unexpected(over.error());
+  if (!*over) return {};
+  Batch batch;
+  batch.entries.push_back(pusher.first());
+  if (auto ok = settle(batch); !ok) return ok;
+  pusher.finished();
+  return {};
+}
+
 // Acknowledges, and says how far behind we are.
 Result<void> Recorder::State::settle(const Batch& batch, const redis::Pipeline& then) {
   const auto backlog = stream.acknowledge(batch, then);
@@ -213,7 +239,7 @@ Result<void> Recorder::State::settle(const Batch& batch, const redis::Pipeline& 
   report.lag_entries.store(backlog->entries);
   report.lag_age_ms.store(backlog->oldest_ms);
   // Pending although ours are done: another consumer was given them.
-  if (backlog->pending > eraser.waiting() && stream.done()) stream.restart();
+  if (backlog->pending > eraser.waiting() + pusher.waiting() && stream.done()) stream.restart();
   return {};
 }
 

@@ -1,6 +1,6 @@
 // What keeps items and what readers did durable: reads the stream that every write of these leaves
 // (core/store/item_store.h, reader_entries.h), and writes SQLite and the search index. The only writer of
-// both. It also forgets readers (eraser.h).
+// both. It also forgets readers (eraser.h), and pushes what authors publish (fanout.h).
 //
 // A batch is one transaction: SQLite commits, then the index, then the entries are acknowledged and the
 // stream is cut behind the last one acknowledged. Killed anywhere in between, the entries are still pending

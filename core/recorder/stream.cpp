@@ -65,10 +65,12 @@ Result<Batch> Stream::claim() {
   return read_batch((*reply)[1]);
 }
 
-Result<Batch> Stream::read() {
+Result<Batch> Stream::read(Wait how) {
   Pipeline command;
-  command.add("XREADGROUP", "GROUP", kGroup, kConsumer, "COUNT", count_, "BLOCK", kBlock.count(), "STREAMS",
-              keys_.stream(), ">");
+  command.command(how == Wait::kNot ? 9 : 11).arg("XREADGROUP").arg("GROUP").arg(kGroup).arg(kConsumer);
+  command.arg("COUNT").arg(count_);
+  if (how == Wait::kForEntries) command.arg("BLOCK").arg(kBlock.count());
+  command.arg("STREAMS").arg(keys_.stream()).arg(">");
   const auto reply = call(command);
   if (!reply) return tl::unexpected(reply.error());
   drained_ = reply->size() == 0;

@@ -38,13 +38,17 @@ class Stream {
     drained_ = false;
   }
   bool done() const { return claimed_; }
-  // What no consumer was given yet. Waits for kBlock, and returns as soon as there is one.
-  Result<Batch> read();
-  // Whether everything up to `entry`, which existed before the last read(), has been handed out; between
-  // restart() and done() false. What was handed out last may not be done yet.
+  // What no consumer was given yet. kForEntries: waits for kBlock, and returns as soon as there is one.
+  enum class Wait : std::uint8_t { kForEntries, kNot };
+  Result<Batch> read(Wait how = Wait::kForEntries);
+  // Whether everything up to `entry`, which existed before the last read(), has been handed out, and the
+  // stream can be cut behind it; between restart() and done() false. What was handed out last may not be done
+  // yet.
   bool handed_out(std::string_view entry) const {
-    return claimed_ && (drained_ || !below(read_up_to_, entry));
+    return claimed_ && (drained_ || !below(read_up_to_, entry)) && (held_.empty() || below(entry, held_));
   }
+  // The lowest entry that stays pending for a long job, and keeps what is above it in the stream; "": none.
+  void hold(std::string entry) { held_ = std::move(entry); }
   // After everything in the batch is done, also with none. Cuts the stream behind the lowest that is pending.
   // `then` is sent with it, so that both happen when this process dies meanwhile.
   Result<Backlog> acknowledge(const Batch& batch, const redis::Pipeline& then = {});
@@ -69,6 +73,7 @@ class Stream {
   bool claimed_ = false;
   std::string read_up_to_ = kStart;
   bool drained_ = false;  // the last read() found nothing
+  std::string held_;
 };
 
 }  // namespace freshet::recorder

@@ -14,13 +14,18 @@ enum Statement : std::size_t {
   kAddInteraction,
   kPutDismissal,
   kRemoveDismissal,
+  kPutFollow,
+  kRemoveFollow,
   kDropInteractions,
   kDropDismissals,
+  kDropFollows,
   kDropReader,
   kAllInteractions,
   kInteractionsOf,
   kAllDismissals,
   kDismissalsOf,
+  kAllFollows,
+  kFollowsOf,
   kStatements
 };
 constexpr std::array<std::string_view, kStatements> kSql{
@@ -31,8 +36,12 @@ constexpr std::array<std::string_view, kStatements> kSql{
     " ON CONFLICT (reader, item) DO UPDATE SET at = excluded.at, reason = excluded.reason"
     " WHERE excluded.at >= dismissals.at",
     "DELETE FROM dismissals WHERE reader = ?1 AND item = ?2 AND at <= ?3",
+    "INSERT INTO follows (reader, author, at) VALUES (?1, ?2, ?3)"
+    " ON CONFLICT (reader, author) DO UPDATE SET at = excluded.at",
+    "DELETE FROM follows WHERE reader = ?1 AND author = ?2",
     "DELETE FROM interactions WHERE reader = ?1",
     "DELETE FROM dismissals WHERE reader = ?1",
+    "DELETE FROM follows WHERE reader = ?1",
     "DELETE FROM readers WHERE key = ?1",
     "SELECT readers.id, item, kind, at FROM interactions CROSS JOIN readers ON readers.key = reader"
     " ORDER BY reader, at",
@@ -41,7 +50,10 @@ constexpr std::array<std::string_view, kStatements> kSql{
     "SELECT readers.id, item, at, reason FROM dismissals CROSS JOIN readers ON readers.key = reader"
     " ORDER BY reader",
     "SELECT readers.id, item, at, reason FROM readers CROSS JOIN dismissals ON reader = readers.key"
-    " WHERE readers.id = ?1 ORDER BY at LIMIT ?2"};
+    " WHERE readers.id = ?1 ORDER BY at LIMIT ?2",
+    "SELECT readers.id, author, at FROM follows CROSS JOIN readers ON readers.key = reader ORDER BY reader",
+    "SELECT readers.id, author, at FROM readers CROSS JOIN follows ON reader = readers.key"
+    " WHERE readers.id = ?1 ORDER BY at, author LIMIT ?2"};
 
 // The pages of the old table and index are freed, and by that overwritten. Keys stay. The new index is filled
 // when the table is full, in its own order.
@@ -93,6 +105,13 @@ Result<void> each_dismissed(Query& query, const ReaderRows::EachDismissal& each)
     out.at = at_second(row.integer(2));
     out.dismissal.reason = std::string(row.text(3));
     return each(out);
+  });
+}
+
+Result<void> each_followed(Query& query, const ReaderRows::EachFollow& each) {
+  return each_row(query, [&](const Query& row) {
+    return each({ReaderId::trusted(std::string(row.text(0))), AuthorId::trusted(std::string(row.text(1))),
+                 at_second(row.integer(2))});
   });
 }
 
@@ -161,6 +180,19 @@ Result<void> ReaderRows::remove_dismissal(const ReaderId& reader, const ItemId& 
   return state_->queries[kRemoveDismissal].bind(1, *key).bind(2, item.view()).bind(3, unix_s(at)).run();
 }
 
+Result<void> ReaderRows::put_follow(const feed::Follow& follow) {
+  const auto key = state_->key_of(follow.reader, true);
+  if (!key) return tl::unexpected(key.error());
+  Query& put = state_->queries[kPutFollow];
+  return put.bind(1, *key).bind(2, follow.author.view()).bind(3, unix_s(follow.at)).run();
+}
+
+Result<void> ReaderRows::remove_follow(const ReaderId& reader, const AuthorId& author) {
+  const auto key = state_->key_of(reader, false);
+  if (!key) return tl::unexpected(key.error());
+  return state_->queries[kRemoveFollow].bind(1, *key).bind(2, author.view()).run();
+}
+
 Result<std::int64_t> ReaderRows::erase(const std::vector<ReaderId>& readers) {
   std::int64_t rows = 0;
   bool any = false;
@@ -169,7 +201,7 @@ Result<std::int64_t> ReaderRows::erase(const std::vector<ReaderId>& readers) {
     if (!key) return tl::unexpected(key.error());
     if (*key == 0) continue;
     any = true;
-    for (const Statement drop : {kDropInteractions, kDropDismissals, kDropReader}) {
+    for (const Statement drop : {kDropInteractions, kDropDismissals, kDropFollows, kDropReader}) {
       if (auto ok = state_->queries[drop].bind(1, *key).run(); !ok) return tl::unexpected(ok.error());
       rows += state_->db.changes();
     }
@@ -190,6 +222,10 @@ Result<void> ReaderRows::for_each_dismissal(const EachDismissal& each) {
   return each_dismissed(state_->queries[kAllDismissals], each);
 }
 
+Result<void> ReaderRows::for_each_follow(const EachFollow& each) {
+  return each_followed(state_->queries[kAllFollows], each);
+}
+
 Result<std::vector<feed::ReaderEvent>> ReaderRows::interactions_of(const ReaderId& reader, std::int64_t from,
                                                                    std::int64_t most) {
   std::vector<feed::ReaderEvent> out;
@@ -208,6 +244,18 @@ Result<std::vector<feed::DismissedAt>> ReaderRows::dismissals_of(const ReaderId&
   Query& query = state_->queries[kDismissalsOf];
   query.bind(1, reader.view()).bind(2, most);
   auto read = each_dismissed(query, [&](const feed::DismissedAt& each) {
+    out.push_back(each);
+    return Result<void>();
+  });
+  if (!read) return tl::unexpected(read.error());
+  return out;
+}
+
+Result<std::vector<feed::Follow>> ReaderRows::follows_of(const ReaderId& reader, std::int64_t most) {
+  std::vector<feed::Follow> out;
+  Query& query = state_->queries[kFollowsOf];
+  query.bind(1, reader.view()).bind(2, most);
+  auto read = each_followed(query, [&](const feed::Follow& each) {
     out.push_back(each);
     return Result<void>();
   });

@@ -1,4 +1,5 @@
-// What readers did and do not want, in SQLite: all of it, where Redis keeps the newest. Part of a Database
+// What readers did and do not want, and whom they follow, in SQLite: all of it, where Redis keeps the newest.
+// Part of a Database
 // (database.h), whose transactions, threads and errors are its own too.
 //
 // Erasing. secure_delete overwrites rows that are deleted and pages that are freed, but not the copies which
@@ -34,6 +35,9 @@ class ReaderRows {
   Result<void> put_dismissal(const feed::Dismissal& dismissal, UnixSeconds at);
   // Unless the dismissal is later than `at`.
   Result<void> remove_dismissal(const ReaderId& reader, const ItemId& item, UnixSeconds at);
+  // Adds or replaces, by reader and author.
+  Result<void> put_follow(const feed::Follow& follow);
+  Result<void> remove_follow(const ReaderId& reader, const AuthorId& author);
   // Everything about them; unknown ones are no error. Returns the rows removed. After the commit and
   // Database::truncate_log() no byte of the ids is left in the database's files. O(their rows + all readers):
   // about a second for a million.
@@ -45,10 +49,13 @@ class ReaderRows {
   Result<void> for_each_interaction(const EachInteraction& each);
   using EachDismissal = std::function<Result<void>(const feed::DismissedAt&)>;
   Result<void> for_each_dismissal(const EachDismissal& each);
+  using EachFollow = std::function<Result<void>(const feed::Follow&)>;
+  Result<void> for_each_follow(const EachFollow& each);
   // Of one reader, oldest first: at most `most`, from the number `from` on. O(from + most).
   Result<std::vector<feed::ReaderEvent>> interactions_of(const ReaderId& reader, std::int64_t from,
                                                          std::int64_t most);
   Result<std::vector<feed::DismissedAt>> dismissals_of(const ReaderId& reader, std::int64_t most);
+  Result<std::vector<feed::Follow>> follows_of(const ReaderId& reader, std::int64_t most);
   Result<std::int64_t> count_interactions();  // O(rows)
 
  private:

@@ -56,6 +56,15 @@ CREATE TABLE dismissals (
   reason TEXT NOT NULL,  -- "": none was given
   PRIMARY KEY (reader, item)
 ) STRICT, WITHOUT ROWID;
+)sql",
+    // 3: whom readers follow. What authors publish is not kept.
+    R"sql(
+CREATE TABLE follows (
+  reader INTEGER NOT NULL,  -- readers.key
+  author TEXT NOT NULL,
+  at INTEGER NOT NULL,  -- unix seconds
+  PRIMARY KEY (reader, author)
+) STRICT, WITHOUT ROWID;
 )sql"};
 constexpr auto kVersion = static_cast<std::int64_t>(kMigrations.size());
 

@@ -55,7 +55,7 @@ Task<Result<PersonalPage>> scan_personal(redis::Redis& redis, const Keys& keys, 
     const KeyOwner* const owner = pattern != nullptr ? owner_of(pattern->pattern) : nullptr;
     if (owner == nullptr || owner->about == About::kNobody) continue;
     if (owner->about == About::kMembers)
-      page.sets.emplace_back(key);
+      page.sets.push_back({std::string(key), pattern->type == "zset"});
     else if (names.contains(std::string(part_of(keys.plain(key), owner->part))))
       page.keys.emplace_back(key);
   }
@@ -65,8 +65,8 @@ Task<Result<PersonalPage>> scan_personal(redis::Redis& redis, const Keys& keys, 
 Task<Result<void>> erase_personal(redis::Redis& redis, const Names& names, const PersonalPage& page) {
   redis::Pipeline command;
   for (const std::string& key : page.keys) command.add("UNLINK", key);
-  for (const std::string& key : page.sets) {
-    command.command(2 + names.size()).arg("SREM").arg(key);
+  for (const Membership& each : page.sets) {
+    command.command(2 + names.size()).arg(each.sorted ? "ZREM" : "SREM").arg(each.key);
     for (const std::string& name : names) command.arg(name);
   }
   if (command.empty()) co_return Result<void>();

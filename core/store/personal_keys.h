@@ -28,7 +28,7 @@ struct ReaderHashes {
 enum class About : std::uint8_t {
   kNobody,   // no reader can be told from it, or only by a salted hash that stays (user:epoch)
   kReader,   // one part of the name says whose it is: the id, the visitor, or what a client made of the id
-  kMembers,  // a set of such names
+  kMembers,  // a set or ZSET of such names
 };
 struct KeyOwner {
   std::string_view pattern;  // of kKeyPatterns
@@ -97,18 +97,22 @@ const KeyOwner* owner_of(std::string_view pattern);
 using Names = std::unordered_set<std::string>;
 void add_names(Names& names, const ReaderId& reader, const ReaderHashes& hashes);
 
+struct Membership {
+  std::string key;
+  bool sorted = false;  // a ZSET
+};
 struct PersonalPage {
   std::string cursor;             // for the next page; "0": there is none
   std::size_t looked_at = 0;      // keys
   std::vector<std::string> keys;  // kReader, of one of the names
-  std::vector<std::string> sets;  // kMembers: to be asked
+  std::vector<Membership> sets;   // kMembers: to be asked
 };
 // One page of a walk over all keys; begins with cursor "0". A key that is there from the walk's beginning to
 // its end is found at least once. 1 RTT.
 Task<Result<PersonalPage>> scan_personal(redis::Redis& redis, const Keys& keys, const Names& names,
                                          std::string_view cursor);
 
-// Deletes what the page found. 1 RTT, none without any.
+// Deletes what the page found, and the names in its sets. 1 RTT, none without any.
 Task<Result<void>> erase_personal(redis::Redis& redis, const Names& names, const PersonalPage& page);
 
 }  // namespace freshet::store

@@ -34,6 +34,7 @@ void append_read(Pipeline& out, std::string_view type, const std::string& key) {
 struct Rows {
   std::vector<feed::ReaderEvent> interactions;
   std::vector<feed::DismissedAt> dismissals;
+  std::vector<feed::Follow> follows;
 };
 
 Result<Rows> read_rows_of(const std::string& path, const ReaderId& reader, std::int64_t from) {
@@ -44,7 +45,23 @@ Result<Rows> read_rows_of(const std::string& path, const ReaderId& reader, std::
   if (!interactions) return tl::unexpected(interactions.error());
   auto dismissals = (*database)->readers().dismissals_of(reader, kMostExportedRows);
   if (!dismissals) return tl::unexpected(dismissals.error());
-  return Rows{std::move(*interactions), std::move(*dismissals)};
+  auto follows = (*database)->readers().follows_of(reader, kMostExportedRows);
+  if (!follows) return tl::unexpected(follows.error());
+  return Rows{std::move(*interactions), std::move(*dismissals), std::move(*follows)};
+}
+
+// A timeline's own marks say nothing of its reader (lua/parts/timeline.lua).
+bool is_mark(std::string_view member) { return member.starts_with(':'); }
+
+void add_values(const redis::Reply& reply, std::string_view type, std::vector<std::string>& out) {
+  if (const auto text = reply.string()) out.emplace_back(*text);
+  for (std::size_t k = 0; k < reply.size(); ++k) {
+    if (type == "zset" && is_mark(text_at(reply, k))) {
+      ++k;  // and its score
+      continue;
+    }
+    out.emplace_back(text_at(reply, k));
+  }
 }
 
 }  // namespace
@@ -93,28 +110,33 @@ Task<Result<void>> RedisUsers::read_keys(const std::vector<std::string>& keys, f
     const redis::Reply& reply = (*replies)[i];
     if (reply.is_error()) co_return tl::unexpected(error_of(reply));
     feed::StoredKey stored{keys_.plain(keys[i]), std::string(keys_.pattern_of(keys[i])->type), {}};
-    if (const auto text = reply.string()) stored.values.emplace_back(*text);
-    for (std::size_t k = 0; k < reply.size(); ++k) stored.values.emplace_back(text_at(reply, k));
+    add_values(reply, stored.type, stored.values);
     if (!stored.values.empty()) out.keys.push_back(std::move(stored));  // else it expired meanwhile
   }
   co_return Result<void>();
 }
 
-Task<Result<void>> RedisUsers::read_members(const std::vector<std::string>& sets, const Names& names,
+Task<Result<void>> RedisUsers::read_members(const std::vector<Membership>& sets, const Names& names,
                                             feed::Export& out) {
   if (sets.empty()) co_return Result<void>();
   Pipeline command;
-  for (const std::string& key : sets) {
-    for (const std::string& name : names) command.add("SISMEMBER", key, name);
+  for (const Membership& each : sets) {
+    for (const std::string& name : names) command.add(each.sorted ? "ZSCORE" : "SISMEMBER", each.key, name);
   }
   const auto replies = co_await redis_.run(command);
   if (!replies) co_return tl::unexpected(replies.error());
   auto reply = replies->begin();
-  for (const std::string& key : sets) {
-    feed::StoredKey stored{keys_.plain(key), "set", {}};
+  for (const Membership& each : sets) {
+    feed::StoredKey stored{keys_.plain(each.key), each.sorted ? "zset" : "set", {}};
     for (const std::string& name : names) {
       if (reply->is_error()) co_return tl::unexpected(error_of(*reply));
-      if (reply++->integer().value_or(0) == 1) stored.values.push_back(name);
+      if (each.sorted && !reply->is_nil()) {
+        stored.values.push_back(name);
+        stored.values.emplace_back(reply->string().value_or(""));
+      } else if (!each.sorted && reply->integer().value_or(0) == 1) {
+        stored.values.push_back(name);
+      }
+      ++reply;
     }
     if (!stored.values.empty()) out.keys.push_back(std::move(stored));
   }
@@ -136,6 +158,7 @@ Task<void> RedisUsers::read_rows(const ReaderId& reader, std::int64_t from, feed
   }
   out.interactions = std::move(rows->interactions);
   out.dismissals = std::move(rows->dismissals);
+  out.follows = std::move(rows->follows);
   if (out.interactions.size() > static_cast<std::size_t>(kMostExportedRows)) {
     out.interactions.pop_back();
     out.next = from + kMostExportedRows;

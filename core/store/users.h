@@ -15,7 +15,7 @@ namespace freshet::store {
 
 inline constexpr std::size_t kMostExportedKeys = 1000;
 inline constexpr std::int64_t kMostExportedValues = 5000;  // of a list or ZSET; others are capped lower
-inline constexpr std::int64_t kMostExportedRows = 20000;   // interactions, and likewise dismissals
+inline constexpr std::int64_t kMostExportedRows = 20000;   // interactions; likewise dismissals and follows
 
 class RedisUsers final : public feed::Users {
  public:
@@ -29,8 +29,7 @@ class RedisUsers final : public feed::Users {
 
  private:
   Task<Result<void>> read_keys(const std::vector<std::string>& keys, feed::Export& out);
-  Task<Result<void>> read_members(const std::vector<std::string>& sets, const Names& names,
-                                  feed::Export& out);
+  Task<Result<void>> read_members(const std::vector<Membership>& sets, const Names& names, feed::Export& out);
   Task<void> read_rows(const ReaderId& reader, std::int64_t from, feed::Export& out);
 
   redis::Redis& redis_;

@@ -38,6 +38,11 @@ void write_rows(json::Writer& writer, const feed::Export& all) {
     if (!each.dismissal.reason.empty()) writer.key("reason").string(each.dismissal.reason);
     writer.end_object();
   }
+  writer.end_array().key("follows").begin_array();
+  for (const feed::Follow& each : all.follows) {
+    writer.begin_object().key("author").string(each.author.view());
+    writer.key("at").integer(each.at.time_since_epoch().count()).end_object();
+  }
   writer.end_array();
   if (all.next) writer.key("next").integer(*all.next);
   writer.end_object();

@@ -130,8 +130,8 @@ Result<int> run_rebuild_redis(const RebuildRedisOptions& options, const Target& 
   if (!readers) return tl::unexpected(readers.error());
   fmt::print("wrote {} items to Redis in {}\n", grouped(*written),
              in_words(ProgressLine::Clock::now() - began));
-  fmt::print("and of readers {} interactions, {} dismissals\n", grouped(readers->interactions),
-             grouped(readers->dismissals));
+  fmt::print("and of readers {} interactions, {} dismissals, {} follows\n", grouped(readers->interactions),
+             grouped(readers->dismissals), grouped(readers->follows));
   return 0;
 }
 

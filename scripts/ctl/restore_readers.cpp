@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "core/store/fields.h"
+#include "core/store/follow_store.h"
 #include "core/store/keys.h"
 #include "core/store/scripts.h"
 #include "scripts/ctl/redis_walk.h"
@@ -68,6 +70,46 @@ class Restorer {
   std::int64_t written_ = 0;
 };
 
+// Follows, some at a time, in both directions.
+class Followings {
+ public:
+  Followings(redis::SyncRedis& redis, const store::Keys& keys) : redis_(redis), keys_(keys) {}
+
+  Result<void> add(const feed::Follow& follow) {
+    follows_.push_back(follow);
+    return follows_.size() < kMostAtOnce ? Result<void>() : write();
+  }
+  // The marks are read first: what an author publishes to be pulled in between is pulled.
+  Result<void> write() {
+    if (follows_.empty()) return {};
+    redis::Pipeline marks, both;
+    for (const feed::Follow& each : follows_) marks.add("ZSCORE", keys_.pull_outbox(each.author.view()), ":");
+    const auto found = ask(redis_, marks);
+    if (!found) return tl::unexpected(found.error());
+    for (std::size_t i = 0; i < follows_.size(); ++i) {
+      const std::string_view reader = follows_[i].reader.view(), author = follows_[i].author.view();
+      const std::int64_t pulled = -store::whole((*found)[i].string().value_or(""));
+      store::append_push(both, keys_.readers_of(author), std::nullopt, std::nullopt, {reader});
+      both.add("ZADD", keys_.authors_of(reader), "NX", pulled, author);
+    }
+    follows_.clear();
+    const auto written = ask(redis_, both);
+    if (!written) return tl::unexpected(written.error());
+    for (const redis::Reply& each : *written) {
+      if (each.is_error()) return tl::unexpected(redis::classify(each.error()));
+      written_ += each.integer().value_or(0);  // of the script an array: 0
+    }
+    return {};
+  }
+  std::int64_t written() const { return written_; }
+
+ private:
+  redis::SyncRedis& redis_;
+  const store::Keys& keys_;
+  std::vector<feed::Follow> follows_;
+  std::int64_t written_ = 0;
+};
+
 }  // namespace
 
 Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, store::Database& database,
@@ -89,7 +131,12 @@ Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, store::Database
   });
   if (read) read = unwanted.end();
   if (!read) return tl::unexpected(read.error());
-  return RestoredReaders{events.written(), unwanted.written()};
+
+  Followings followings(redis, keys);
+  read = database.readers().for_each_follow([&](const feed::Follow& each) { return followings.add(each); });
+  if (read) read = followings.write();
+  if (!read) return tl::unexpected(read.error());
+  return RestoredReaders{events.written(), unwanted.written(), followings.written()};
 }
 
 }  // namespace freshet::ctl

@@ -169,7 +169,7 @@ TEST_CASE_METHOD(Readers, "a file of the first version is carried over in place,
   database.reset();
   open(Database::Mode::kRead);
   CHECK(interactions() == std::vector<std::string>{"r old l 5"});
-  CHECK(SqliteShell(path).run("PRAGMA user_version") == "2");
+  CHECK(SqliteShell(path).run("PRAGMA user_version") == "3");
   CHECK(SqliteShell(path).run("PRAGMA integrity_check") == "ok");
 }
 

@@ -1,0 +1,186 @@
+#include "core/recorder/fanout.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/log.h"
+#include "core/recorder/stream.h"
+#include "core/store/fields.h"
+#include "core/store/follow_store.h"
+#include "core/store/scripts.h"
+
+namespace freshet::recorder {
+namespace {
+
+using redis::Pipeline;
+using store::text_at;
+
+constexpr milliseconds kTimeout{800};  // as the stream's connection
+
+Result<redis::Replies> ask(redis::SyncRedis& redis, const Pipeline& command) {
+  auto replies = redis.call(command);
+  if (!replies) return replies;
+  for (const redis::Reply& each : *replies) {
+    if (each.is_error()) return tl::unexpected(redis::classify(each.error()));
+  }
+  return replies;
+}
+
+bool is_over(std::string_view state) { return state == "done" || state == "failed"; }
+
+// What no waiting cures: a key of another type, a script that is wrong.
+bool is_final(const Error& error) { return error.code == ErrorCode::kInternal; }
+
+}  // namespace
+
+Pusher::Pusher(const Settings& settings, redis::Endpoint endpoint)
+    : redis_(std::move(endpoint), kTimeout, store::kAllScripts),
+      keys_(settings.redis.key_prefix, settings.redis.hash_tags),
+      waterfall_(settings.waterfall) {}
+
+void Pusher::add(std::vector<Fanout> fanouts) {
+  for (Fanout& each : fanouts) {
+    const auto at = std::find_if(waiting_.begin(), waiting_.end(),
+                                 [&](const Fanout& other) { return !below(other.entry, each.entry); });
+    if (at != waiting_.end() && at->entry == each.entry) continue;
+    if (at == waiting_.begin()) progress_.reset();
+    waiting_.insert(at, std::move(each));
+  }
+}
+
+void Pusher::finished() {
+  waiting_.erase(waiting_.begin());
+  progress_.reset();
+}
+
+std::size_t Pusher::chunk() const {
+  return std::clamp<std::size_t>(kChunkPushes / waiting_.front().items.size(), 1, kChunkReaders);
+}
+
+std::string Pusher::timeline_of(const Follower& follower) const {
+  return keys_.timeline(waterfall_.follow_channel, follower.reader);
+}
+
+Result<bool> Pusher::step() {
+  auto over = advance();
+  if (over) return over;
+  progress_.reset();
+  return is_final(over.error()) ? give_up(over.error()) : over;
+}
+
+Result<bool> Pusher::advance() {
+  if (waterfall_.follow_channel.empty()) return fail(ErrorCode::kInternal, "no_follow_channel");
+  if (!progress_) {
+    const auto over = begin();
+    if (!over || *over) return over;
+  }
+  const auto followers = next_followers();
+  if (!followers) return tl::unexpected(followers.error());
+  const bool last = followers->size() < chunk();
+  return keys_.hash_tags() ? push_with_tags(*followers, last) : push(*followers, last);
+}
+
+Result<bool> Pusher::begin() {
+  const Fanout& job = waiting_.front();
+  Pipeline command;
+  command.add("HMGET", keys_.job(job.job), "state", "cursor", "done", "total", "failed");
+  command.add("ZCOUNT", keys_.readers_of(job.author.view()), "(0", job.upto);
+  const auto found = ask(redis_, command);
+  if (!found) return tl::unexpected(found.error());
+  const redis::Reply& was = found->front();
+  if (is_over(text_at(was, 0))) return true;
+  Progress& progress = progress_.emplace();
+  if (!text_at(was, 1).empty()) progress.cursor = text_at(was, 1);
+  progress.done = store::parse_or_zero<std::int64_t>(text_at(was, 2));
+  progress.total = store::parse<std::int64_t>(text_at(was, 3)).value_or((*found)[1].integer().value_or(0));
+  progress.failed = store::parse_or_zero<std::int64_t>(text_at(was, 4));
+  return false;
+}
+
+Result<std::vector<Pusher::Follower>> Pusher::next_followers() {
+  const Fanout& job = waiting_.front();
+  Pipeline command;
+  command.add("ZRANGEBYSCORE", keys_.readers_of(job.author.view()), "(" + progress_->cursor, job.upto,
+              "WITHSCORES", "LIMIT", 0, chunk());
+  const auto found = ask(redis_, command);
+  if (!found) return tl::unexpected(found.error());
+  const redis::Reply& pairs = found->front();
+  std::vector<Follower> out;
+  for (std::size_t i = 0; i + 1 < pairs.size(); i += 2)
+    out.push_back({std::string(text_at(pairs, i)), std::string(text_at(pairs, i + 1))});
+  return out;
+}
+
+Result<bool> Pusher::push(const std::vector<Follower>& followers, bool last) {
+  const Fanout& job = waiting_.front();
+  Pipeline command;
+  command.script(store::scripts::kFanoutChunk, 2 + followers.size(),
+                 8 + job.items.size() + 2 * followers.size());
+  command.arg(keys_.job(job.job)).arg(keys_.readers_of(job.author.view()));
+  for (const Follower& each : followers) command.arg(timeline_of(each));
+  command.arg(progress_->cursor).arg(followers.empty() ? progress_->cursor : followers.back().score);
+  command.arg(last ? 1 : 0).arg(job.upto).arg(waterfall_.max_items).arg(waterfall_.ttl.count());
+  command.arg(store::kJobTtl.count()).arg(job.items.size());
+  for (const ItemId& each : job.items) command.arg(each.view());
+  for (const Follower& each : followers) command.arg(each.reader).arg(each.score);
+  const auto done = ask(redis_, command);
+  if (!done) return tl::unexpected(done.error());
+  progress_->cursor = text_at(done->front(), 1);
+  return is_over(text_at(done->front(), 0));
+}
+
+Result<bool> Pusher::push_with_tags(const std::vector<Follower>& followers, bool last) {
+  const Fanout& job = waiting_.front();
+  std::vector<std::string_view> items;
+  for (const ItemId& each : job.items) items.push_back(each.view());
+  Pipeline pushing;
+  for (const Follower& each : followers)
+    store::append_push(pushing, timeline_of(each), waterfall_.max_items, waterfall_.ttl, items);
+  // Who left after they were looked up: asked when it is done, since leaving cleans the timeline last.
+  for (const Follower& each : followers)
+    pushing.add("ZSCORE", keys_.readers_of(job.author.view()), each.reader);
+  redis::Replies pushed;
+  if (!pushing.empty()) {
+    auto replies = redis_.call(pushing);
+    if (!replies) return tl::unexpected(replies.error());
+    pushed = std::move(*replies);
+  }
+  Progress next = *progress_;
+  Pipeline noting;
+  for (std::size_t i = 0; i < followers.size(); ++i) {
+    const redis::Reply &outcome = pushed[i], &follows = pushed[followers.size() + i];
+    if (outcome.is_error()) {
+      const Error error = redis::classify(outcome.error());
+      if (!is_final(error)) return tl::unexpected(error);
+      ++next.failed;
+    } else if (follows.is_nil()) {
+      noting.command(2 + items.size()).arg("ZREM").arg(timeline_of(followers[i]));
+      for (const std::string_view each : items) noting.arg(each);
+    } else {
+      ++next.done;
+    }
+  }
+  if (!followers.empty()) next.cursor = followers.back().score;
+  if (last) next.total = next.done + next.failed;  // the others left
+  noting.add("HSET", keys_.job(job.job), "state", last ? "done" : "running", "cursor", next.cursor, "done",
+             next.done, "total", next.total, "failed", next.failed);
+  noting.add("EXPIRE", keys_.job(job.job), store::kJobTtl.count());
+  const auto noted = ask(redis_, noting);
+  if (!noted) return tl::unexpected(noted.error());
+  progress_ = std::move(next);
+  return last;
+}
+
+// Those behind it shall not wait for ever.
+Result<bool> Pusher::give_up(const Error& why) {
+  const Fanout& job = waiting_.front();
+  log::warning("fanout_failed", {{"job", job.job}, {"why", std::string(why.reason)}, {"detail", why.detail}});
+  Pipeline command;
+  command.add("HSET", keys_.job(job.job), "state", "failed");
+  command.add("EXPIRE", keys_.job(job.job), store::kJobTtl.count());
+  const auto told = ask(redis_, command);
+  if (!told && !is_final(told.error())) return tl::unexpected(told.error());
+  return true;
+}
+
+}  // namespace freshet::recorder
