@@ -7,7 +7,13 @@ namespace freshet::feed {
 
 namespace {
 
-constexpr std::size_t kSlice = 500;  // readers of one round trip
+// Items times readers of one round trip, which Redis carries out without a look at anybody else's request.
+// Measured on a busy host, a push of 100 items to 10,000 readers, what a page took meanwhile (half of them /
+// 99 %) and how many timed out:
+//    500    5 / 18 ms   0 of 4,800        2,000   17 / 43 ms   46 of 2,000
+//    500 readers, whatever the items   12 / 48 ms   hundreds
+// The push itself takes 7.5 s instead of 6.9.
+constexpr std::size_t kMostPlaces = 500;
 
 struct SortedOut {
   std::vector<ItemId> pushable;
@@ -57,10 +63,11 @@ Task<Result<PushOutcome>> push_items(WaterfallStore& store, ItemStore& items, co
   if (sorted->pushable.empty()) co_return out;
   std::optional<Error> failed;
   Push slice{push.channel, std::move(sorted->pushable), {}};
-  for (std::size_t from = 0; from < push.readers.size(); from += kSlice) {
+  const std::size_t size = std::max<std::size_t>(1, kMostPlaces / slice.items.size());
+  for (std::size_t from = 0; from < push.readers.size(); from += size) {
     if (!time_left()) co_return fail(ErrorCode::kUnavailable, "budget");
     const auto begin = push.readers.begin() + static_cast<std::ptrdiff_t>(from);
-    const std::size_t count = std::min(kSlice, push.readers.size() - from);
+    const std::size_t count = std::min(size, push.readers.size() - from);
     slice.readers.assign(begin, begin + static_cast<std::ptrdiff_t>(count));
     const auto pushed = co_await store.push(slice);
     if (!pushed && is_away(pushed.error())) co_return tl::unexpected(pushed.error());

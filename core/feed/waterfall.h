@@ -29,10 +29,10 @@ struct PushOutcome {
   Pushed counts;
   std::vector<RefusedItem> refused;  // in their order
 };
-// 1 RTT for the items, 1 for every 500 readers; one more when an item is refused. `time_left` is asked before
-// each 500. Errors: kUnavailable "budget"; the stores'.
-// After an error some readers were served; the same push again serves the rest. A timeline that cannot be
-// written stands in the way of no other.
+// 1 RTT for the items, 1 for every 500 items times readers, one more when an item is refused. `time_left` is
+// asked before each of them. Errors: kUnavailable "budget"; the stores'. After an error some readers were
+// served; the same push again serves the rest. A timeline that cannot be written stands in the way of no
+// other.
 Task<Result<PushOutcome>> push_items(WaterfallStore& store, ItemStore& items, const Push& push,
                                      const std::function<bool()>& time_left);
 

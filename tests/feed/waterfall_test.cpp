@@ -155,6 +155,21 @@ TEST_CASE("many readers are served by five hundreds, each reader once", "[waterf
   CHECK(items.reads == 0);
 }
 
+TEST_CASE("many items go to fewer readers at once, so that nobody waits long for Redis", "[waterfall]") {
+  FakeWaterfall store;
+  FakeItems items;
+  std::vector<ItemId> hundred;
+  for (int i = 0; i < 100; ++i) hundred.push_back(ItemId::trusted("i" + std::to_string(i)));
+  const auto all = readers(101);
+  REQUIRE(now(feed::push_items(store, items, {"discover", hundred, all}, kAlways)));
+  std::vector<ReaderId> served;
+  for (const feed::Push& push : store.pushes) {
+    CHECK(push.readers.size() * push.items.size() <= 500);
+    served.insert(served.end(), push.readers.begin(), push.readers.end());
+  }
+  CHECK(served == all);
+}
+
 TEST_CASE("a push whose time is up ends between two round trips and says so", "[waterfall]") {
   FakeWaterfall store;
   FakeItems items;
