@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "core/base/log.h"
 #include "core/base/secret.h"
 #include "core/feed/channel_fill.h"
 #include "core/store/feed_store.h"
@@ -192,6 +193,7 @@ Result<FillSummary> fill_once(const FillOptions& options, const Target& target) 
 }
 
 Result<int> run_fill(const FillOptions& options, const Target& target) {
+  log::open("stderr", "warning");  // that a model was mapped is no news, every so many seconds
   Stop stop;
   stop.hold();
   auto summary = fill_once(options, target);

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -99,6 +100,28 @@ def test_every_so_often_it_fills_who_has_come_until_sigterm(site, name):
         finally:
             process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_run_that_is_ended_in_the_middle_and_repeated_serves_everybody_once(site, name, number):
+    put_items(site, name, 12)
+    readers = [name("r") for _ in range(3000)]
+    for first in range(0, len(readers), 500):
+        site.redis("ZADD", "active:discover", *(word for each in readers[first:first + 500] for word in (int(time.time()), each)))
+
+    def held():
+        count = "local out = {} for i, name in ipairs(ARGV) do out[i] = redis.call('ZCOUNT', 'wf:discover:' .. name, '(0', '+inf') end return out"
+        return [each for first in range(0, len(readers), 500) for each in site.redis("EVAL", count, 0, *readers[first:first + 500])]
+
+    with subprocess.Popen([CTL, "fill", "discover", "--limit", "3", "--state", site.state], stdout=subprocess.PIPE, text=True) as process:
+        wait_until(lambda: sum(held()) > 0, "the first of them")
+        process.send_signal(number)
+        said = process.communicate(timeout=20)[0]
+        assert process.returncode == (-signal.SIGKILL if number == signal.SIGKILL else 1)
+    assert number == signal.SIGKILL or "interrupted" in said
+    assert set(held()) == {0, 3}  # in the middle, and nobody by half
+    fill(site, "--limit", "3")
+    assert set(held()) == {3}
 
 
 def test_what_is_wrong_is_said_and_pushes_nothing(site, name):
