@@ -64,8 +64,9 @@ struct Pushed {
 class WaterfallStore {
  public:
   virtual ~WaterfallStore() = default;
-  // Reading the follow channel first copies what pulled authors published since, to the timeline's head; with
-  // hash tags up to 4 RTT. Renews the timeline's TTL, and notes that the reader is active.
+  // Reading the follow channel first copies what pulled authors published since, to the timeline's head. With
+  // hash tags 2 RTT, of the follow channel 4 or 5, and more behind many hidden items. Renews the timeline's
+  // TTL, and notes that the reader is active.
   virtual Task<Result<WaterfallPage>> read(const PageQuery& query) = 0;
   // Which of them can be pushed: not hidden or deleted, and with items.unknown = reject known.
   virtual Task<Result<std::vector<bool>>> pushable(const std::vector<ItemId>& items) = 0;

@@ -5,13 +5,13 @@
 -- KEYS 1 wf:{channel}:{reader}  2 active:{channel}  then, in the channel of follows, 3 follow:authors:{reader}  4 follow:pulled
 -- ARGV 1 first, down or up  2 cursor  3 limit  4 TTL s of the timeline  5 most items of it  6 reader  7 most active readers  8 1: what was never put is
 --      not shown  9 prefix of item:{id}  10 prefix of follow:pull:{author}
--- Returns {1: the timeline was there, highest score cut off, newer than the cursor, those and the cursor's own, looked at, 1: there is more,
--- {id, score, {the fields of append_card()}}…}, nearest first. What is looked at are the items of the page and the hidden ones before, between and
+-- Returns {1: the timeline was there, highest score cut off, newer than the cursor, up: those and the cursor's own, looked at, 1: there is
+-- more, {id, score, {the fields of append_card()}}…}, nearest first. What is looked at are the items of the page and the hidden ones before, between and
 -- behind them, up to the next one that is shown.
 --@include timeline
 --@include timeline_look
 local limit, ttl, most, known_only = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]), ARGV[8] == '1'
-local existed = redis.call('EXISTS', key)
+local existed = redis.call('EXPIRE', key, ttl)
 local now = clock_ms()
 
 local function newest_first(a, b)
@@ -41,7 +41,8 @@ local function join(authors, pulled)
   cut_down(entries)
   local ids = {}
   for i = #entries, 1, -1 do ids[#ids + 1] = entries[i][1] end
-  push(key, ids, most, now)
+  local _, is_new = push(key, ids, most, now)
+  if is_new then redis.call('EXPIRE', key, ttl) end
 end
 if KEYS[3] then join(KEYS[3], KEYS[4]) end
 
@@ -69,8 +70,8 @@ repeat
   from, count = '(' .. (batch[#batch] or cursor), 100
 until all or more == 1
 
-redis.call('EXPIRE', key, ttl)
-redis.call('ZADD', KEYS[2], whole(math.floor(now / 1000)), ARGV[6])
-redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -tonumber(ARGV[7]) - 1)
+if redis.call('ZADD', KEYS[2], whole(math.floor(now / 1000)), ARGV[6]) == 1 then
+  redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -tonumber(ARGV[7]) - 1)
+end
 out[1], out[2], out[3], out[4], out[5], out[6] = existed, cut, newer, newer_or_at, looked_at, more
 return out

@@ -2,7 +2,7 @@
 --
 -- KEYS 1 wf:{channel}:{reader}
 -- ARGV 1 first, down or up  2 cursor  3 how many  4 TTL s of the timeline
--- Returns {1: the timeline was there, highest score cut off, newer than the cursor, those and the cursor's own, the time in unix s, id, score…},
+-- Returns {1: the timeline was there, highest score cut off, newer than the cursor, up: those and the cursor's own, the time in unix s, id, score…},
 -- nearest first.
 --@include timeline
 --@include timeline_look

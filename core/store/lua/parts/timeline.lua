@@ -19,8 +19,8 @@ local function push(key, ids, most, now)
   end
   if pushed == 0 then return 0, false end
   redis.call('ZADD', key, whole(-last), ':')
-  local marks = redis.call('ZSCORE', key, '::') and 2 or 1
-  local excess = redis.call('ZCARD', key) - marks - most
+  local excess = redis.call('ZCARD', key) - 1 - most
+  if excess > 0 and redis.call('ZSCORE', key, '::') then excess = excess - 1 end
   if excess > 0 then
     local edge = redis.call('ZRANGEBYSCORE', key, '(0', '+inf', 'WITHSCORES', 'LIMIT', excess - 1, 1)[2]
     redis.call('ZREMRANGEBYSCORE', key, '(0', edge)

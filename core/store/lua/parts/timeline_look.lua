@@ -5,9 +5,10 @@ local function look(count)
   if direction == 'down' then return redis.call('ZRANGEBYSCORE', key, from, '+inf', 'WITHSCORES', 'LIMIT', 0, count) end
   return redis.call('ZREVRANGEBYSCORE', key, from, '(0', 'WITHSCORES', 'LIMIT', 0, count)
 end
--- The highest score that was cut off, and how many are newer than the cursor, without and with the one at it.
+-- The highest score that was cut off, and how many are newer than the cursor; 'up' also: those and the one at it.
 local function surroundings()
-  local cut = whole(mark(key, '::'))
-  if direction == 'first' then return cut, 0, 0 end
-  return cut, redis.call('ZCOUNT', key, from, '+inf'), redis.call('ZCOUNT', key, math.max(tonumber(cursor), 1), '+inf')
+  local cut, newer, newer_or_at = whole(mark(key, '::')), 0, 0
+  if direction ~= 'first' then newer = redis.call('ZCOUNT', key, from, '+inf') end
+  if direction == 'up' then newer_or_at = redis.call('ZCOUNT', key, math.max(tonumber(cursor), 1), '+inf') end
+  return cut, newer, newer_or_at
 end
