@@ -3,7 +3,6 @@
 // over a real Redis; between any two of their steps (a round trip, a search) another one's may come, in an
 // order drawn from a seed.
 #include <catch2/catch.hpp>
-#include <coroutine>
 #include <map>
 #include <random>
 #include <set>
@@ -15,41 +14,16 @@
 #include "core/store/scripts.h"
 #include "tests/store/exact_filter.h"
 #include "tests/support/redis_server.h"
+#include "tests/support/stepped_redis.h"
 
 using namespace freshet;
 using test::ExactFilter;
+using test::Turns;
 
 namespace {
 
 constexpr seconds kDay{86400};
 constexpr std::size_t kReaders = 3;
-
-// Coroutines that wait for their next step. The one who runs next is drawn.
-class Turns {
- public:
-  explicit Turns(std::mt19937& random) : random_(random) {}
-  auto pass() {
-    struct Awaiter {
-      Turns& turns;
-      bool await_ready() const noexcept { return false; }
-      void await_suspend(std::coroutine_handle<> caller) { turns.waiting_.push_back(caller); }
-      void await_resume() const noexcept {}
-    };
-    return Awaiter{*this};
-  }
-  bool step() {
-    if (waiting_.empty()) return false;
-    const std::size_t at = random_() % waiting_.size();
-    const auto next = waiting_[at];
-    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(at));
-    next.resume();
-    return true;
-  }
-
- private:
-  std::mt19937& random_;
-  std::vector<std::coroutine_handle<>> waiting_;
-};
 
 enum class Trouble { kNone, kAway, kReplyLost };
 
