@@ -9,6 +9,7 @@
 #include "core/store/keys.h"
 #include "scripts/ctl/check_keys.h"
 #include "scripts/ctl/check_members.h"
+#include "scripts/ctl/check_timelines.h"
 #include "scripts/ctl/key_names.h"
 #include "scripts/ctl/progress.h"
 #include "scripts/ctl/redis_walk.h"
@@ -26,6 +27,7 @@ class Checker {
         keys_(settings.redis.key_prefix, settings.redis.hash_tags),
         key_check_(redis, settings, keys_, findings, sums_),
         member_check_(redis, settings, keys_, findings, options.sweep),
+        timeline_check_(redis, settings, keys_, findings),
         line_(stderr, options.quiet) {}
 
   Result<Sums> run() {
@@ -64,6 +66,7 @@ class Checker {
     }
     sums_.keys += static_cast<std::int64_t>(ours.size());
     if (auto ok = key_check_.look_at(ours); !ok) return ok;
+    if (auto ok = timeline_check_.look_at(ours); !ok) return ok;
     for (const NamedKey& each : ours) {
       Result<void> ok;
       if (const auto hour = after(each.plain, "hot:current:"); hour && *hour != "index") {
@@ -82,6 +85,7 @@ class Checker {
   Sums sums_;
   KeyCheck key_check_;
   MemberCheck member_check_;
+  TimelineCheck timeline_check_;
   ProgressLine line_;
   std::unordered_set<std::string> seen_;  // SCAN may name a key twice
 };

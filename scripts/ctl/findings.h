@@ -29,15 +29,20 @@ inline constexpr Kind kWrongType{"wrong_type", Level::kViolation, "a key of anot
 inline constexpr Kind kNoTtl{"no_ttl", Level::kViolation, "a key that should expire and does not"};
 inline constexpr Kind kTtl{"ttl", Level::kViolation, "a permanent key that will expire"};
 inline constexpr Kind kOverCap{"over_cap", Level::kViolation,
-                               "a rank with more members than list.max_members"};
+                               "a key with more members than its bound in the configuration"};
 inline constexpr Kind kBadScore{"bad_score", Level::kViolation,
                                 "a score that is not finite, or not positive"};
 inline constexpr Kind kBadCounter{"bad_counter", Level::kViolation, "counters that contradict each other"};
 inline constexpr Kind kBound{"bound", Level::kViolation,
                              "hot:current:index below the best total of its hour"};
 inline constexpr Kind kHiddenListed{"hidden_listed", Level::kViolation, "a hidden item in a rank"};
+inline constexpr Kind kBadTimeline{"bad_timeline", Level::kViolation,
+                                   "scores and marks of a timeline that contradict each other"};
 inline constexpr Kind kSum{"sum", Level::kViolation, "a sum that is not what was accepted"};
 inline constexpr Kind kUvAbovePv{"uv_above_pv", Level::kOdd, "more visitors than page views"};
+// With hash tags a crash can leave it; the same request again mends it.
+inline constexpr Kind kHalfFollow{"half_follow", Level::kOdd,
+                                  "a follow of which only one of reader and author knows"};
 inline constexpr Kind kNoCounters{"no_counters", Level::kStale,
                                   "a member of a rank whose counters have expired"};
 inline constexpr Kind kNoItem{"no_item", Level::kStale, "a member of a tag without an item"};

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
+#include "core/store/follow_store.h"
 #include "tests/store/fixture.h"
 
 using namespace freshet;
@@ -193,6 +194,64 @@ TEST_CASE("a hidden item in a rank is a violation", "[ctl]") {
   Filled filled;
   filled.run("ZADD", filled.keys().hidden(), "+inf", "1");
   filled.finds(kinds::kHiddenListed);
+}
+
+TEST_CASE("timelines and follows are whole, and what contradicts itself in them is found", "[ctl]") {
+  Filled filled(GENERATE(false, true), "p:");
+  const auto keys = filled.keys();
+  filled.settings.waterfall.max_items = 3;
+  store::RedisFollowStore follows(filled.redis, filled.settings, keys, [] { return "j"; });
+  const ReaderId reader = ReaderId::trusted("r");
+  const AuthorId author = AuthorId::trusted("ann");
+  REQUIRE(wait(follows.follow(reader, author)));
+  for (const char* item : {"a", "b", "c", "d", "e"})
+    REQUIRE(wait(follows.publish(author, {ItemId::trusted(item)})));
+  REQUIRE(wait(follows.follow(ReaderId::trusted("s"), author)));
+  const std::string timeline = keys.timeline("follow", "s");
+  const std::string top = filled.text(filled.command("ZRANGE", timeline, -1, -1, "WITHSCORES")[1]);
+  SECTION("nothing") {
+    filled.check();
+    INFO(filled.findings.text());
+    CHECK(filled.findings.text().empty());
+    CHECK(filled.command("ZCARD", timeline).integer() == 5);  // with two marks
+  }
+  SECTION("a score above the mark") {
+    filled.run("ZADD", timeline, "XX", std::to_string(store::whole(top) + 1), "e");
+    filled.finds(kinds::kBadTimeline);
+  }
+  SECTION("no mark") {
+    filled.run("ZREM", timeline, ":");
+    filled.finds(kinds::kBadTimeline);
+  }
+  SECTION("a score that no double counts exactly") {
+    filled.run("ZADD", timeline, "9007199254740992", "e", "-9007199254740992", ":");
+    filled.finds(kinds::kBadTimeline);
+  }
+  SECTION("a cut above what is left") {
+    filled.run("ZADD", timeline, "-" + top, "::");
+    filled.finds(kinds::kBadTimeline);
+  }
+  SECTION("an id without a score") {
+    filled.run("ZREM", timeline, "d");
+    filled.run("ZADD", timeline, "0", "x");
+    filled.finds(kinds::kBadTimeline);
+  }
+  SECTION("more than may be") {
+    filled.settings.waterfall.max_items = 2;
+    filled.finds(kinds::kOverCap);
+  }
+  SECTION("no TTL") {
+    filled.run("PERSIST", timeline);
+    filled.finds(kinds::kNoTtl);
+  }
+  SECTION("an author who does not know of it") {
+    filled.run("ZREM", keys.readers_of("ann"), "r");
+    filled.finds(kinds::kHalfFollow);
+  }
+  SECTION("a reader who does not know of it") {
+    filled.run("DEL", keys.authors_of("s"));
+    filled.finds(kinds::kHalfFollow);
+  }
 }
 
 TEST_CASE("what expired things leave behind is stale, and swept", "[ctl]") {

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/store/follow_store.h"
 #include "scripts/ctl/restore_readers.h"
 #include "tests/store/fixture.h"
 #include "tests/support/unix_socket.h"
@@ -87,6 +88,40 @@ TEST_CASE("counters without an item are no reason to refuse", "[ctl]") {
   Lost lost(false, 1);
   REQUIRE(wait(lost.hot->track(Lost::report("stranger", "anna", 1000))));
   CHECK(lost.rebuild() == 1);
+}
+
+TEST_CASE("whom readers follow comes back in both directions, with nothing of what was published", "[ctl]") {
+  Lost lost(GENERATE(false, true), 1);
+  const store::Keys keys("", lost.hash_tags);
+  lost.settings.fanout.max_push = 0;
+  store::RedisFollowStore follows(lost.redis, lost.settings, keys, [] { return "j"; });
+  const ReaderId here = ReaderId::trusted("here");
+  const AuthorId ann = AuthorId::trusted("ann");
+  REQUIRE(wait(follows.follow(here, ann)));  // Redis knows this one
+  REQUIRE(wait(follows.publish(ann, {ItemId::trusted("a")})));
+  REQUIRE(lost.database->begin());
+  for (int i = 0; i < 1200; ++i) {
+    const auto reader = ReaderId::trusted("r" + std::to_string(i));
+    REQUIRE(lost.database->readers().put_follow({reader, ann, UnixSeconds{seconds{100 + i}}}));
+  }
+  REQUIRE(lost.database->readers().put_follow({here, ann, UnixSeconds{seconds{50}}}));
+  REQUIRE(lost.database->readers().put_follow({here, AuthorId::trusted("bob"), UnixSeconds{seconds{50}}}));
+  REQUIRE(lost.database->commit());
+  for (int again = 0; again < 2; ++again) {
+    const auto restored = restore_readers(lost.redis, *lost.database, lost.settings, wall_now());
+    REQUIRE(restored);
+    CHECK(restored->follows == (again == 0 ? 1201 : 0));
+  }
+  redis::Pipeline ask;
+  ask.add("ZCOUNT", keys.readers_of("ann"), "(0", "+inf").add("ZSCORE", keys.readers_of("bob"), "here");
+  ask.add("ZSCORE", keys.authors_of("r7"), "ann").add("ZSCORE", keys.pull_outbox("ann"), "a");
+  ask.add("ZSCORE", keys.authors_of("here"), "ann").add("EXISTS", keys.timeline("follow", "r7"));
+  const auto replies = *lost.redis.call(ask);
+  CHECK(*replies[0].integer() == 1201);
+  CHECK(!replies[1].is_nil());
+  CHECK(*replies[2].string() == *replies[3].string());
+  CHECK(*replies[4].string() == "0");  // it has still to be pulled
+  CHECK(*replies[5].integer() == 0);
 }
 
 TEST_CASE("readers get back the newest of what the database has of them, and nothing that has run out",

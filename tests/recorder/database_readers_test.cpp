@@ -47,6 +47,37 @@ INSERT INTO item_tags VALUES (1, 0, 'swift');
 INSERT INTO meta VALUES ('last_entry', '17-4');
 )sql";
 
+// What the second version added to them.
+constexpr const char* kVersion2 = R"sql(
+CREATE TABLE readers (
+  key INTEGER PRIMARY KEY,
+  id TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX readers_by_id ON readers (id);
+CREATE TABLE interactions (
+  reader INTEGER NOT NULL,  -- readers.key, as in dismissals
+  at INTEGER NOT NULL,      -- unix seconds
+  item TEXT NOT NULL,
+  kind TEXT NOT NULL,  -- a letter of rank::kInteractionKinds
+  PRIMARY KEY (reader, at, item, kind)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE dismissals (
+  reader INTEGER NOT NULL,
+  item TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  reason TEXT NOT NULL,  -- "": none was given
+  PRIMARY KEY (reader, item)
+) STRICT, WITHOUT ROWID;
+PRAGMA user_version = 2;
+INSERT INTO readers VALUES (1, 'ann');
+INSERT INTO interactions VALUES (1, 5, 'old', 'l');
+INSERT INTO dismissals VALUES (1, 'old', 6, 'dull');
+)sql";
+
+feed::Follow followed(const std::string& reader, const std::string& author, std::int64_t at) {
+  return {ReaderId::trusted(reader), AuthorId::trusted(author), UnixSeconds{seconds{at}}};
+}
+
 feed::ReaderEvent did(const std::string& reader, const std::string& item, std::int64_t at,
                       rank::Interaction kind = rank::Interaction::kLike) {
   return {ReaderId::trusted(reader), ItemId::trusted(item), kind, UnixSeconds{seconds{at}}, {}};
@@ -119,6 +150,17 @@ struct Readers {
     for (const auto& each : *found) out.push_back(text_of(each));
     return out;
   }
+  // "reader author at", sorted.
+  std::vector<std::string> follows() {
+    std::vector<std::string> out;
+    REQUIRE(rows().for_each_follow([&](const feed::Follow& each) {
+      out.push_back(each.reader.str() + " " + each.author.str() + " " +
+                    std::to_string(each.at.time_since_epoch().count()));
+      return Result<void>();
+    }));
+    std::sort(out.begin(), out.end());
+    return out;
+  }
   std::int64_t erase(const std::vector<std::string>& who) {
     std::vector<ReaderId> readers;
     for (const auto& each : who) readers.push_back(ReaderId::trusted(each));
@@ -171,6 +213,43 @@ TEST_CASE_METHOD(Readers, "a file of the first version is carried over in place,
   CHECK(interactions() == std::vector<std::string>{"r old l 5"});
   CHECK(SqliteShell(path).run("PRAGMA user_version") == "3");
   CHECK(SqliteShell(path).run("PRAGMA integrity_check") == "ok");
+}
+
+TEST_CASE_METHOD(Readers, "a file of the second version gets its follows, and keeps what readers did",
+                 "[database]") {
+  SqliteShell(path).run(kVersion1);
+  SqliteShell(path).run(kVersion2);
+  open();
+  CHECK(interactions() == std::vector<std::string>{"ann old l 5"});
+  CHECK(dismissals() == std::vector<std::string>{"ann old 6 dull"});
+  write([&] { REQUIRE(rows().put_follow(followed("ann", "bob", 7))); });
+  database.reset();
+  open(Database::Mode::kRead);
+  CHECK(follows() == std::vector<std::string>{"ann bob 7"});
+  CHECK(SqliteShell(path).run("PRAGMA user_version") == "3");
+  CHECK(SqliteShell(path).run("PRAGMA integrity_check") == "ok");
+}
+
+TEST_CASE_METHOD(Readers, "a follow is there once, at its newest time, until it ends or its reader is erased",
+                 "[database]") {
+  open();
+  write([&] {
+    REQUIRE(rows().put_follow(followed("reader-one", "bob", 7)));
+    REQUIRE(rows().put_follow(followed("reader-one", "bob", 9)));
+    REQUIRE(rows().put_follow(followed("reader-one", "eve", 8)));
+    REQUIRE(rows().put_follow(followed("reader-two", "bob", 5)));
+    REQUIRE(rows().put_follow(followed("reader-two", "eve", 6)));
+    REQUIRE(rows().remove_follow(ReaderId::trusted("reader-two"), AuthorId::trusted("bob")));
+    REQUIRE(rows().remove_follow(ReaderId::trusted("nobody"), AuthorId::trusted("bob")));
+  });
+  CHECK(follows() == std::vector<std::string>{"reader-one bob 9", "reader-one eve 8", "reader-two eve 6"});
+  const auto of_one = rows().follows_of(ReaderId::trusted("reader-one"), 1);
+  REQUIRE(of_one);
+  REQUIRE(of_one->size() == 1);
+  CHECK(of_one->front().author.view() == "eve");  // the oldest
+  CHECK(erase({"reader-one"}) == 3);
+  CHECK(follows() == std::vector<std::string>{"reader-two eve 6"});
+  CHECK(!files_hold("reader-one"));
 }
 
 TEST_CASE_METHOD(Readers, "an interaction written again is there once; another time or kind is another",

@@ -167,7 +167,7 @@ TEST_CASE_METHOD(File, "a file without a schema gets the whole schema at once", 
   std::ofstream(path).close();
   put(*open(), named("a"));
   SqliteShell shell(path);
-  CHECK(shell.run("PRAGMA user_version") == "2");
+  CHECK(shell.run("PRAGMA user_version") == "3");
   CHECK(shell.run("PRAGMA journal_mode") == "wal");
   CHECK(shell.run("PRAGMA integrity_check") == "ok");
 }
