@@ -1,12 +1,20 @@
--- Items join the head of a timeline.
+-- Items join the heads of timelines.
 --
--- KEYS 1 wf:{channel}:{reader}
+-- KEYS wf:{channel}:{reader} of each reader
 -- ARGV 1 TTL s of a new timeline  2 most items of it  3… items, the last becomes the newest
--- Returns how many are new to the timeline; the others keep their place.
+-- Returns {how many are new, summed over the timelines: the others keep their place; how many timelines could not be written; the error of
+-- the last of these, or ''}.
 --@include timeline
-local ids = {}
-for i = 3, #ARGV do ids[i - 2] = ARGV[i] end
-local pushed, is_new = push(KEYS[1], ids, tonumber(ARGV[2]), clock_ms())
--- A timeline lives on by being read, not by being pushed to.
-if is_new then redis.call('EXPIRE', KEYS[1], ARGV[1]) end
-return pushed
+local ids, ttl, most, now = {unpack(ARGV, 3)}, ARGV[1], tonumber(ARGV[2]), clock_ms()
+local all, failed, why = 0, 0, ''
+for _, key in ipairs(KEYS) do
+  local written, pushed, is_new = pcall(push, key, ids, most, now)
+  if written then
+    all = all + pushed
+    -- A timeline lives on by being read, not by being pushed to.
+    if is_new then redis.call('EXPIRE', key, ttl) end
+  else
+    failed, why = failed + 1, type(pushed) == 'table' and pushed.err or tostring(pushed)
+  end
+end
+return {all, failed, why}
