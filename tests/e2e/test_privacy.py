@@ -11,11 +11,17 @@ import pytest
 from client import assert_problem
 from recorded import Recorded
 from service import PATIENT, birth, wait_until
+from timelines import follows, push, read, timeline
 
 
 def use(service, reader, items):
-    """Everything a reader does: a feed, reads, views, a history, interactions, what is not wanted."""
+    """Everything a reader does: follows, timelines, a feed, reads, views, a history, interactions, what is not wanted."""
     client, internal = service.public(), service.internal()
+    for author in ("ann", "bob"):
+        assert internal.put("/api/follows", {"follower": reader, "author": author}).status == 200
+    for channel in ("follow", "discover"):
+        assert push(service, channel, items, [reader])["pushed"] == len(items)
+        assert len(read(client, channel, reader)["items"]) > 0
     for item in items:
         assert client.track(item, 20000, userId=reader, sessionId=reader, eventId=reader).status in (200, 202)
         assert client.view(item, reader).status in (200, 202)
@@ -140,6 +146,20 @@ def site(instance):
     return instance("--no-limits", **PATIENT)
 
 
+def assert_timelines_shown(export, reader, items):
+    """With their members, without the marks among these; and the places where the reader stands among others."""
+    values = {key["key"]: key["value"] for key in export["redis"] if key["type"] == "zset"}
+    for channel in ("follow", "discover"):
+        assert set(values[f"wf:{channel}:{reader}"]) == set(items)
+        assert set(values[f"active:{channel}"]) == {reader}
+        assert abs(int(values[f"active:{channel}"][reader]) - time.time()) < 60
+    assert values[f"follow:authors:{reader}"] == {"ann": "0", "bob": "0"}
+    for author in ("ann", "bob"):
+        assert set(values[f"follow:readers:{author}"]) == {reader}
+        assert abs(int(values[f"follow:readers:{author}"][reader]) / 1000 - time.time()) < 60
+    assert not [member for value in values.values() for member in value if member.startswith(":")]
+
+
 def test_an_export_shows_all_that_is_kept_and_after_the_erasure_nothing_is(site, name):
     items, reader, other = put_items(site, name), name("reader"), name("other")
     for each in (reader, other):
@@ -148,9 +168,12 @@ def test_an_export_shows_all_that_is_kept_and_after_the_erasure_nothing_is(site,
     export = site.internal().get(f"/api/users/{reader}").json()
     kept = {key["key"].split(reader)[0] for key in export["redis"] if reader in key["key"]}
     assert kept >= {"user:interactions:", "user:views:topic:", "user:views:reply:", "user:views:at:", "user:not_interested:",
-                    "user:not_interested:why:", "user:events:", "feed:state:", "feed:pending:", "feed:page:"}, kept
+                    "user:not_interested:why:", "user:events:", "feed:state:", "feed:pending:", "feed:page:", "wf:follow:", "wf:discover:", "follow:authors:"}, kept
     assert {row["topicId"] for row in export["database"]["interactions"]} == set(items)
     assert export["database"]["not_interested"][0]["reason"] == "seen"
+    assert [row["author"] for row in export["database"]["follows"]] == ["ann", "bob"]
+    assert all(abs(row["at"] - time.time()) < 60 and set(row) == {"author", "at"} for row in export["database"]["follows"])
+    assert_timelines_shown(export, reader, items)
     assert "next" not in export["database"]
     assert other not in str(export)
     assert site.public().get(f"/api/users/{reader}").status == 404
@@ -161,7 +184,8 @@ def test_an_export_shows_all_that_is_kept_and_after_the_erasure_nothing_is(site,
     assert_forgotten(site, reader)
     assert f"user:interactions:{other}" in redis_content(site) and recorded_interactions(site, other) == len(items)
     export = site.internal().get(f"/api/users/{reader}").json()
-    assert export == {"userId": reader, "redis": [], "database": {"interactions": [], "not_interested": []}}
+    assert export == {"userId": reader, "redis": [], "database": {"interactions": [], "not_interested": [], "follows": []}}
+    assert timeline(site, "discover", other) == items[::-1] and follows(site.internal(), other) == ["ann", "bob"]
     # The filter has forgotten too; and remembers what is shown from now on, on every worker.
     again = shown(site, reader)
     assert again >= seen and set(items) <= again
