@@ -374,4 +374,9 @@ def test_with_hash_tags_all_of_it_holds(instance, name):
         follow(service, reader, star)
         assert ids(read(client, "follow", reader, limit=100))[: len(starred)] == starred[::-1]
     assert follows(client, readers[0]) == sorted([author, star])
+    export = service.internal().get(f"/api/users/{readers[0]}").json()
+    values = {key["key"]: key["value"] for key in export["redis"] if key["type"] == "zset"}
+    assert set(values[f"wf:follow:{readers[0]}"]) >= set(items)
+    assert set(values[f"follow:readers:{author}"]) == {readers[0]} and set(values[f"follow:authors:{readers[0]}"]) == {author, star}
+    assert not [member for value in values.values() for member in value if member.startswith(":")]
     service.check()
