@@ -318,6 +318,60 @@ TEST_CASE("a job whose hash has expired begins again, which changes nothing but 
   CHECK(f.having("a", 2000).size() == 2000);
 }
 
+TEST_CASE("a step leaves out who left, or followed anew, since it looked who follows", "[recorder]") {
+  Publishing f;
+  f.followers(4);
+  const auto job = f.publish({"a"});
+  redis::Pipeline step;
+  step.script(store::scripts::kFanoutChunk, 6, 17);
+  step.arg(f.keys().job(job)).arg(f.keys().readers_of("ann"));
+  const Names looked_up{"r0", "r1", "r2", "r3"};
+  for (const auto& each : looked_up) step.arg(f.timeline_key(each));
+  const auto upto = f.command("ZSCORE", f.keys().readers_of("ann"), "r3");
+  step.arg(0).arg(*upto.string()).arg(1).arg(*upto.string()).arg(500).arg(1000).arg(1000).arg(1).arg("a");
+  for (const auto& each : looked_up)
+    step.arg(each).arg(*f.command("ZSCORE", f.keys().readers_of("ann"), each).string());
+  f.unfollow("r1");
+  f.unfollow("r2");
+  f.follow("r2");
+  CHECK(f.timeline("r2") == Names{"a"});
+  f.command("ZREM", f.timeline_key("r2"), "a");  // read, and taken out
+  const auto done = f.redis.call(step);
+  REQUIRE(done);
+  REQUIRE(store::text_at(done->front(), 0) == "done");
+  CHECK(f.having("a", 4) == std::set<int>{0, 3});
+  CHECK(f.told(job) == "done 2/2 0");
+}
+
+TEST_CASE("of two recorders at one job, of which one knows it not, neither serves whom the other served",
+          "[recorder]") {
+  Publishing f;
+  f.followers(350);
+  const auto job = f.publish({"a"});
+  const auto entries = f.command("XRANGE", f.keys().stream(), "-", "+");
+  const auto batch = recorder::read_batch(entries);
+  REQUIRE(batch.fanouts.size() == 1);
+  recorder::Pusher one(f.settings, f.server.endpoint()), two(f.settings, f.server.endpoint());
+  for (auto* each : {&one, &two}) each->add(batch.fanouts);
+  std::set<int> served;
+  int steps = 0;
+  for (bool over = false; !over; ++steps) {
+    REQUIRE(steps < 20);
+    auto& next = steps % 3 == 0 ? one : two;  // each is behind the other now and then
+    const auto stepped = next.step();
+    REQUIRE(stepped);
+    over = *stepped;
+    const auto have = f.having("a", 350);
+    for (const int each : have) CHECK(served.insert(each).second);
+    f.take_out("a", have);
+  }
+  CHECK(steps > 4);  // some were in vain
+  CHECK(served.size() == 350);
+  CHECK(f.told(job) == "done 350/350 0");
+  for (auto* each : {&one, &two}) CHECK(each->step().value());  // both see it
+  CHECK(f.having("a", 350).empty());
+}
+
 TEST_CASE("a recorder that is killed at random moments leaves nobody out and serves nobody twice",
           "[recorder]") {
   const bool tags = GENERATE(false, true);
