@@ -1,0 +1,187 @@
+"""The OpenAPI document does not lie: replies of the running service are held against it. (That it names every route is a unit test.)"""
+
+import json
+import os
+import signal
+import time
+
+import jsonschema
+import pytest
+
+from openapi import SHAPE, OpenApi, walk
+from service import birth, wait_until
+
+LINES = {"Content-Type": "application/x-ndjson"}
+
+
+@pytest.fixture(scope="module")
+def api():
+    return OpenApi()
+
+
+def test_it_is_a_document_of_openapi_3_1(api):
+    jsonschema.Draft202012Validator.check_schema(SHAPE)
+    wrong = [f"{error.json_path}: {error.message[:200]}" for error in jsonschema.Draft202012Validator(SHAPE).iter_errors(api.document)]
+    assert not wrong
+    for node in walk(api.document):
+        if isinstance(node, dict):
+            if isinstance(node.get("$ref"), str):
+                assert api.at(node["$ref"])
+            if "schema" in node:
+                jsonschema.Draft202012Validator.check_schema(node["schema"])
+    for schema in api.document["components"]["schemas"].values():
+        jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_both_servers_give_the_document(service, api):
+    for client in (service.public(), service.internal()):
+        reply = client.get("/openapi.json")
+        assert reply.status == 200 and reply.headers["Content-Type"] == "application/json", reply
+        assert reply.json() == api.document
+
+
+def test_every_component_is_used(api):
+    used = {node["$ref"] for node in walk(api.document) if isinstance(node, dict) and isinstance(node.get("$ref"), str)}
+    for kind in ("schemas", "responses", "headers"):
+        unused = {name for name in api.document["components"][kind] if f"#/components/{kind}/{name}" not in used}
+        # The bodies of lines are described for people: their media type has no schema of a line.
+        assert unused <= {"ItemLine"}, (kind, unused)
+
+
+def test_defaults_lie_within_their_own_bounds(api):
+    for method, path, operation in api.operations():
+        for parameter in operation.get("parameters", ()):
+            schema = parameter["schema"]
+            if "default" in schema:
+                assert not api.fits(schema, schema["default"]), (method, path, parameter["name"])
+
+
+def test_every_operation_answers_as_described(service, name, api):
+    public, internal = service.public(), service.internal()
+    now, item, other, reader, author = int(time.time()), name("i"), name("i"), name("r"), name("a")
+
+    def ask(operation, status=200, client=internal, **more):
+        return api.ask(client, operation, status, **more)
+
+    ask("putItem", id=item, body={"title": "one", "tags": ["t"], "author": author, "published_at": now, "url": "/one", "text": "words of one"})
+    line = {"id": other, "title": "two", "published_at": "2026-01-02T03:04:05Z", "update_time": now}
+    assert not api.fits({"$ref": "#/components/schemas/ItemLine"}, line)
+    reply = ask("putItems", body=json.dumps(line) + "\n{}\n", headers=LINES)
+    assert reply.json()["accepted"] == 1 and len(reply.json()["rejected"]) == 1
+    ask("getItem", id=item)
+    ask("track", client=public, body={"articleId": item, "dwellMs": 1000, "userId": reader, "sessionId": None, "eventId": name("e")})
+    ask("track", client=public, body=json.dumps({"articleId": item, "dwellMs": 1}), headers={"Content-Type": "text/plain"})
+    view = {"articleId": item, "fingerprint": name("f"), "publishedAt": now}
+    ask("view", client=public, body=view)
+    assert ask("view", client=public, body=view).json() == {"ok": True, "dedup": True}
+    for query in ({}, {"model": "engagement", "limit": 100}, {"mode": "current", "window": "24h"}, {"model": "engagement", "at": now + 3600}):
+        reply = ask("hot", query=query)
+    wait_until(lambda: public.get("/api/hot", headers={"If-None-Match": public.get("/api/hot").headers["ETag"]}).status == 304, "a 304")
+    ask("articleStats", id=item)
+    assert set(ask("stats", query={"ids": f"{item},{name('none')}"}).json()) >= {item}
+
+    ask("look", client=public, body={"userId": reader, "topicId": item, "kind": "topic"})
+    assert ask("history", query={"userId": reader}).json()["items"] == [item]
+    ask("mergeHistory", body={"from": name("x"), "to": reader})
+    ask("clearHistory", query={"userId": reader, "kind": "reply"})
+    ask("interact", body={"userId": reader, "topicId": item, "kind": "like", "at": now})
+    ask("interact", body='{"userId":"a","topicId":"b","kind":"like"}\n{"kind":1}\n', headers=LINES)
+    ask("dismiss", body={"userId": reader, "topicId": other, "kind": "not_interested", "reason": "seen it"})
+    ask("undismiss", query={"userId": reader, "topicId": other})
+    ask("recommendations", query={"userId": reader, "exclude": "off", "limit": 100})
+    ask("similar", id=item)
+    page = ask("feed", body={"action": "refresh", "agent_id": reader, "limit": 1}).json()["data"]["page"]
+    ask("feed", body={"action": "load_more", "agent_id": reader, "page": page})
+    ask("feed", body={"action": "peek", "agent_id": reader})
+
+    assert ask("push", channel="discover", body={"items": [item], "customers": [reader]}).json()["pushed"] == 1
+    page = ask("timeline", channel="discover", query={"customerId": reader}).json()
+    assert page["items"][0]["id"] == item
+    ask("timeline", channel="discover", query={"customerId": reader, "direction": "up", "score": page["up"]})
+    ask("removeFromTimeline", channel="discover", itemId=item, query={"customerId": reader})
+    ask("follow", body={"follower": reader, "author": author})
+    assert ask("follows", query={"follower": reader}).json()["items"] == [author]
+    job = ask("push", 202, channel="follow", body={"items": [item], "followersOf": author}).json()["job"]
+    ask("job", id=job)
+    ask("exportUser", id=reader)
+    ask("unfollow", query={"follower": reader, "author": author})
+    ask("eraseUser", 202, id=reader)
+    ask("deleteItem", id=other)
+    for operation in ("live", "ready", "ping", "status"):
+        ask(operation)
+    ask("status", query={"json": "", "full": ""})
+
+    answered = {operation for operation, status, _ in api.seen if status < 300}
+    assert answered == {operation["operationId"] for _, _, operation in api.operations()}
+
+
+# operation, status, code, and what is asked
+WRONG = [
+    ("track", 400, "bad_number", {"body": {"articleId": "1"}}),
+    ("track", 400, "bad_json", {"body": "{"}),
+    ("track", 400, "bad_body", {"body": "[]"}),
+    ("track", 400, "bad_id", {"body": {"articleId": "a b", "dwellMs": 1}}),
+    ("track", 413, "too_large", {"body": {"articleId": "1", "dwellMs": 1, "x": "y" * 17000}}),
+    ("view", 400, "bad_time", {"body": {"articleId": "1", "fingerprint": "f"}}),
+    ("hot", 400, "bad_parameter", {"query": {"model": "none"}}),
+    ("hot", 400, "bad_number", {"query": {"limit": 101}}),
+    ("hot", 400, "bad_time", {"query": {"model": "engagement", "at": 1}}),
+    ("hot", 400, "bad_id", {"query": {"tag": "a b"}}),
+    ("feed", 400, "bad_action", {"body": {"action": "x"}}),
+    ("feed", 400, "bad_page", {"body": {"action": "load_more", "agent_id": "r", "page": "forged"}}),
+    ("feed", 400, "bad_string", {"body": {"action": "refresh", "agent_id": "r", "query": "x" * 513}}),
+    ("feed", 400, "bad_content_type", {"body": "{}", "headers": {"Content-Type": "text/plain"}}),
+    ("look", 400, "bad_kind", {"body": {"userId": "r", "topicId": "1", "kind": "x"}}),
+    ("history", 400, "bad_id", {}),
+    ("interact", 400, "bad_time", {"body": {"userId": "r", "topicId": "1", "kind": "like", "at": 9999999999}}),
+    ("dismiss", 400, "bad_string", {"body": {"userId": "r", "topicId": "1", "kind": "not_interested", "reason": "x" * 201}}),
+    ("recommendations", 400, "bad_exclude", {"query": {"exclude": "x"}}),
+    ("similar", 404, "unknown_item", {"id": "nowhere"}),
+    ("timeline", 404, "unknown_channel", {"channel": "nowhere", "query": {"customerId": "r"}}),
+    ("timeline", 400, "bad_number", {"channel": "discover", "query": {"customerId": "r", "direction": "up"}}),
+    ("push", 400, "bad_list", {"channel": "discover", "body": {"items": [], "customers": ["r"]}}),
+    ("push", 400, "bad_parameter", {"channel": "discover", "body": {"items": ["1"], "followersOf": "a"}}),
+    ("removeFromTimeline", 400, "bad_id", {"channel": "discover", "itemId": "1"}),
+    ("follow", 400, "bad_id", {"body": {"follower": "r"}}),
+    ("articleStats", 404, "unknown_item", {"id": "nowhere"}),
+    ("stats", 400, "bad_parameter", {}),
+    ("putItem", 400, "bad_boolean", {"id": "1", "body": {"title": "t", "published_at": 1, "hidden": 1}}),
+    ("putItem", 400, "bad_list", {"id": "1", "body": {"title": "t", "published_at": 1, "tags": "x"}}),
+    ("getItem", 404, "unknown_item", {"id": "nowhere"}),
+    ("exportUser", 400, "bad_number", {"id": "r", "query": {"from": -1}}),
+    ("job", 404, "unknown_job", {"id": "nowhere"}),
+    ("deleteItem", 400, "bad_id", {"id": "list"}),
+]
+
+
+@pytest.mark.parametrize("operation, status, code, asked", WRONG, ids=[f"{row[0]}-{row[2]}" for row in WRONG])
+def test_what_is_wrong_is_answered_as_described(service, api, operation, status, code, asked):
+    assert api.ask(service.internal(), operation, status, **asked).json()["code"] == code
+
+
+def test_without_redis_replies_are_queued_degraded_or_503_as_described(own_service, name, api):
+    internal, reader, item = own_service.internal(), name("r"), name("i")
+    own_service.put(item)
+    api.ask(internal, "hot", 200)
+    pid = own_service.pid("redis")
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: birth(pid) is None and own_service.status()["redis ready"] == 0, "the loss of Redis to be noticed")
+    queued = {"track": {"articleId": item, "dwellMs": 1}, "view": {"articleId": item, "fingerprint": "f", "publishedAt": 1},
+              "look": {"userId": reader, "topicId": item}, "dismiss": {"userId": reader, "topicId": item, "kind": "not_interested"},
+              "undismiss": {"userId": reader, "topicId": item, "kind": "not_interested"},
+              "interact": {"userId": reader, "topicId": item, "kind": "like"}}
+    for operation, body in queued.items():
+        assert api.ask(internal, operation, 202, body=body).json()["queued"] is True
+    api.ask(internal, "clearHistory", 202, query={"userId": reader})
+    degraded = {"history": {"query": {"userId": reader}}, "follows": {"query": {"follower": reader}},
+                "recommendations": {"query": {"userId": reader}}, "timeline": {"channel": "discover", "query": {"customerId": reader}},
+                "feed": {"body": {"action": "refresh", "agent_id": reader}}}
+    for operation, asked in degraded.items():
+        reply = api.ask(internal, operation, 200, **asked)
+        assert reply.headers["Freshet-Degraded"] == "true", (operation, reply)
+        assert reply.json().get("degraded") or reply.json()["data"]["degraded"]
+    assert "degraded" in api.ask(internal, "feed", 200, body={"action": "peek", "agent_id": reader}).json()["data"]
+    for operation, asked in {"putItem": {"id": item, "body": {"title": "t", "published_at": 1}}, "getItem": {"id": item}, "ready": {},
+                             "follow": {"body": {"follower": reader, "author": "a"}}, "mergeHistory": {"body": {"from": "a", "to": "b"}}}.items():
+        assert api.ask(internal, operation, 503, **asked).json()["code"] in ("unavailable", "unknown_outcome")
+    api.ask(internal, "status", 200, query={"json": ""})

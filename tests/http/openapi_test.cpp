@@ -1,0 +1,116 @@
+// The OpenAPI document against the tables it describes: routes.cpp and the reasons of problem.cpp, both ways.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+
+#include "core/base/json.h"
+#include "fcgi/handlers/routes.h"
+#include "fcgi/http/problem.h"
+
+using namespace freshet;
+
+namespace {
+
+constexpr json::Limits kLimits{32, 100'000};
+constexpr std::array kMethods{"get", "head", "post", "put", "delete", "options", "patch"};
+
+struct OpenApi {
+  std::string text;
+  json::Document document;
+  OpenApi() {
+    std::ifstream file(std::string(FRESHET_SOURCE_DIR) + "/nginx/html/openapi.json");
+    text.assign(std::istreambuf_iterator<char>(file), {});
+    REQUIRE(document.parse(text, kLimits));
+  }
+  json::Value root() const { return document.root(); }
+};
+
+std::set<std::string> names_in(const std::string& path) {
+  static const std::regex kName("\\{([^}]+)\\}");
+  std::set<std::string> names;
+  for (std::sregex_iterator at(path.begin(), path.end(), kName), end; at != end; ++at) names.insert((*at)[1]);
+  return names;
+}
+
+bool is_method(std::string_view name) { return std::ranges::find(kMethods, name) != kMethods.end(); }
+
+// Method, path and zone of everything that is served, one a line.
+std::set<std::string> table() {
+  static constexpr std::array kNames{"get", "head", "post", "put", "delete", "options"};
+  std::set<std::string> rows;
+  const Settings settings;
+  for (const auto& route : handlers::routes(settings)) {
+    const char* const zone = route.zone == Zone::kPublic ? "public" : "internal";
+    rows.insert(std::string(kNames.at(static_cast<std::size_t>(route.method))) + " " +
+                std::string(route.path) + " " + zone);
+  }
+  return rows;
+}
+
+// Every string in an enum that stands beside a member "code" of a problem, wherever it is.
+void collect_codes(json::Value value, std::set<std::string>& out) {
+  for (const json::Value each : value["code"]["enum"].elements()) out.emplace(each.text());
+  for (const auto& [name, inner] : value.members()) collect_codes(inner, out);
+  for (const json::Value each : value.elements()) collect_codes(each, out);
+}
+
+}  // namespace
+
+TEST_CASE("the OpenAPI document has the methods, paths and zones of the route table, and no others",
+          "[openapi]") {
+  const OpenApi api;
+  std::set<std::string> described;
+  for (const auto& [path, operations] : api.root()["paths"].members()) {
+    for (const auto& [method, operation] : operations.members()) {
+      INFO(method << " " << path);
+      REQUIRE(is_method(method));
+      REQUIRE(operation["x-freshet-zone"].is_string());
+      described.insert(std::string(method) + " " + std::string(path) + " " +
+                       std::string(operation["x-freshet-zone"].text()));
+    }
+  }
+  CHECK(described == table());
+}
+
+TEST_CASE("each operation of the OpenAPI document describes the parameters in its path, and has its own id",
+          "[openapi]") {
+  const OpenApi api;
+  std::set<std::string> ids;
+  for (const auto& [path, operations] : api.root()["paths"].members()) {
+    for (const auto& [method, operation] : operations.members()) {
+      INFO(method << " " << path);
+      std::set<std::string> described;
+      for (const json::Value parameter : operation["parameters"].elements()) {
+        if (parameter["in"].text() == "path") described.emplace(parameter["name"].text());
+      }
+      CHECK(described == names_in(std::string(path)));
+      CHECK(ids.emplace(operation["operationId"].text()).second);
+    }
+  }
+}
+
+TEST_CASE("the OpenAPI document names every reason of a problem, and none that is not served", "[openapi]") {
+  const OpenApi api;
+  std::set<std::string> reasons;
+  for (const http::Reason& reason : http::reasons()) reasons.emplace(reason.code);
+  std::set<std::string> listed;
+  const json::Value schemas = api.root()["components"]["schemas"];
+  for (const json::Value code : schemas["Code"]["enum"].elements()) listed.emplace(code.text());
+  CHECK(listed == reasons);
+
+  std::set<std::string> used;
+  collect_codes(api.root()["paths"], used);
+  collect_codes(api.root()["components"]["responses"], used);
+  std::set<std::string> unknown;
+  std::ranges::set_difference(used, reasons, std::inserter(unknown, unknown.end()));
+  CHECK(unknown.empty());
+  CHECK(used.size() > 25);
+}
+
+TEST_CASE("the OpenAPI document is of the version it describes", "[openapi]") {
+  const OpenApi api;
+  CHECK(api.root()["info"]["version"].text() == FRESHET_VERSION);
+}
