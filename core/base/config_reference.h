@@ -1,0 +1,20 @@
+// What a manual page says of each directive, from the table that reads the file.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace freshet {
+
+struct DirectiveReference {
+  std::string_view name;
+  std::string_view meaning;
+  std::string fallback;  // the default as TOML, such as "30s" with its quotes
+  std::string takes;     // type, unit and range or choices: `a time in seconds, 1s to 1h`
+};
+
+// Every directive, in the order of the shipped file.
+std::vector<DirectiveReference> directive_references();
+
+}  // namespace freshet

@@ -1,0 +1,119 @@
+"""Manual pages and bash completion: well-formed, and complete by what the programs themselves say."""
+
+import os
+import re
+import shutil
+import subprocess
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("FRESHET_BUILD_DIR", os.path.join(ROOT, "build/release"))
+DOCUMENTS = os.path.join(BUILD, "scripts/man")
+PAGES = ["freshetd.8", "freshetctl.1", "freshet.toml.5"]
+FRESHETD = os.path.join(BUILD, "fcgi/freshetd")
+FRESHETCTL = os.path.join(BUILD, "scripts/freshetctl")
+
+
+def said(*command):
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True, timeout=60).stdout
+
+
+def page(name):
+    """The page's source, with roff's escaped hyphens as plain ones and without changes of font."""
+    with open(os.path.join(DOCUMENTS, name), encoding="utf-8") as file:
+        return re.sub(r"\\f[BIR]", "", file.read().replace("\\-", "-"))
+
+
+def commands():
+    return re.findall(r"^  ([a-z][a-z-]+) ", said(FRESHETCTL, "--help").split("Subcommands:")[1], re.M)
+
+
+def options(*command):
+    """Every spelling of every option that the program's help names."""
+    found = re.findall(r"^  (-[^ ,]+(?:, ?--[^ ]+)?)", said(*command), re.M)
+    return [name for names in found for name in re.split(", ?", names)]
+
+
+def offered(program, *words):
+    """What bash completion offers for the last of the words."""
+    script = f'source "{DOCUMENTS}/completion/{program}"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _{program}; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    return said("bash", "-euc", script, "bash", program, *words).split()
+
+
+class Pages(unittest.TestCase):
+    @unittest.skipUnless(shutil.which("mandoc"), "SKIPPED: mandoc is not installed (package mandoc)")
+    def test_mandoc_finds_nothing_to_warn_of(self):
+        for name in PAGES:
+            done = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", os.path.join(DOCUMENTS, name)], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""), name)
+
+    def test_no_marker_is_left(self):
+        for name in PAGES + ["completion/freshetd", "completion/freshetctl"]:
+            self.assertNotRegex(page(name), "@[A-Z]+@")
+
+    def test_every_directive_has_its_default_and_what_it_takes(self):
+        shipped = said(FRESHETD, "-tt", "-y", os.path.join(ROOT, "systemd/freshet.toml"))
+        defaults = dict(re.findall(r"^([a-z_.]+) = (.*)$", shipped, re.M))
+        entries = re.findall(r"^\.TP\n([a-z_.]+) = (.*)\n.+\n\.br\nTakes (.+)\.$", page("freshet.toml.5"), re.M)
+        self.assertGreater(len(defaults), 100)
+        self.assertEqual({name: value.replace("\\e", "\\") for name, value, _ in entries}, defaults)
+        takes = {name: what for name, _, what in entries}
+        self.assertEqual(takes["pm.mode"], 'one of "static", "dynamic", "ondemand"')
+        self.assertEqual(takes["hot.half_life"], "a time in seconds, 10m to 3650d")
+        self.assertEqual(takes["redis.timeout"], "a time in milliseconds, 1ms to 1m")
+        self.assertEqual(takes["gateway.max_body_bytes"], "a size in bytes, 1K to 64M")
+        self.assertEqual(takes["listen.mode"], "permissions, 0 to 0777")
+        self.assertEqual(takes["hot.dwell_cap"], "a time in milliseconds, 1ms to 1d")
+        self.assertEqual(takes["recall.decay"], "a number, 0.001 to 0.999")
+
+    def test_every_table_of_the_file_has_one_section(self):
+        sections = re.findall(r"^\.SS (.*)$", page("freshet.toml.5"), re.M)
+        self.assertEqual(len(sections), len(set(sections)))
+
+    def test_every_command_is_explained_with_all_its_options(self):
+        text = page("freshetctl.1")
+        self.assertGreater(len(commands()), 10)
+        for command in commands():
+            section = re.search(rf"^\.SS {command}\b.*?(?=^\.S[HS] )", text, re.M | re.S)
+            self.assertTrue(section, command)
+            for option in set(options(FRESHETCTL, command, "--help")) - {"-h", "--help"}:
+                self.assertRegex(section[0], rf"(?m)^(-\w,)?{option}\b", f"{command} {option}")
+        for option in options(FRESHETCTL, "--help"):
+            self.assertIn(option, text.split(".SH COMMANDS")[0])
+
+    def test_every_option_of_the_service_is_explained(self):
+        for option in options(FRESHETD, "-h"):
+            self.assertRegex(page("freshetd.8"), rf"(?m)^\.BR.*[ ]{option}\b")
+
+
+class Completion(unittest.TestCase):
+    def test_every_command_is_offered(self):
+        self.assertLessEqual(set(commands()), set(offered("freshetctl", "")))
+        self.assertEqual(offered("freshetctl", "rep"), ["replay"])
+        self.assertIn("check", offered("freshetctl", "--state", "replay", "c"), "a value was taken for the command")
+
+    def test_every_option_is_offered_after_its_command_and_no_other(self):
+        for command in commands():
+            wanted = set(options(FRESHETCTL, command, "--help")) | set(options(FRESHETCTL, "--help"))
+            self.assertEqual(set(offered("freshetctl", command, "-")), wanted, command)
+        self.assertEqual(offered("freshetctl", "--state", "/x", "replay", "--shi"), ["--shift-to-now"])
+
+    def test_values_are_offered_where_they_are_listed_and_files_where_not(self):
+        self.assertEqual(offered("freshetctl", "replay", "--route", ""), ["track", "views", "both"])
+        self.assertEqual(offered("freshetctl", "evaluate", "ml"), ["ml1m"])
+        self.assertEqual(offered("freshetctl", "replay", "--from", ""), [])
+        self.assertEqual(offered("freshetctl", "check", "--config", ""), [])
+        self.assertEqual(offered("freshetd", "-y", ""), [])
+
+    def test_every_option_of_the_service_is_offered(self):
+        self.assertEqual(set(offered("freshetd", "")), set(options(FRESHETD, "-h")) | {"-tt"})
+
+    @unittest.skipUnless(shutil.which("shellcheck"), "SKIPPED: shellcheck is not installed")
+    def test_shellcheck_finds_nothing_in_what_was_written(self):
+        for program in ("freshetd", "freshetctl"):
+            done = subprocess.run(["shellcheck", os.path.join(DOCUMENTS, "completion", program)], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
