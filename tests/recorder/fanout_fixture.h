@@ -1,0 +1,102 @@
+// The vocabulary of the tests of what is pushed to followers.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/store/follow_store.h"
+#include "tests/recorder/fixture.h"
+
+namespace freshet::test {
+
+using Names = std::vector<std::string>;
+
+struct Publishing : Fixture {
+  std::unique_ptr<store::RedisFollowStore> follows;
+  int jobs = 0;
+
+  explicit Publishing(bool tags = false, RedisServer& on = shared_server()) : Fixture(on) {
+    settings.redis.hash_tags = tags;
+    settings.redis.key_prefix = tags ? "p:" : "";
+    renew();
+  }
+  // Again after `settings` were changed.
+  void renew() {
+    open();
+    follows = std::make_unique<store::RedisFollowStore>(redis, settings, keys(),
+                                                        [this] { return "job" + std::to_string(++jobs); });
+  }
+
+  void follow(const std::string& reader, const std::string& author = "ann") {
+    const auto ok = wait(follows->follow(ReaderId::trusted(reader), AuthorId::trusted(author)));
+    INFO((ok ? "" : ok.error().detail));
+    REQUIRE(ok);
+  }
+  void unfollow(const std::string& reader, const std::string& author = "ann") {
+    REQUIRE(wait(follows->unfollow(ReaderId::trusted(reader), AuthorId::trusted(author))));
+  }
+  // r0 … follow the author, without a word to the recorder.
+  void followers(int count, const std::string& author = "ann") {
+    for (int from = 0; from < count; from += 500) {
+      Names some;
+      redis::Pipeline command;
+      for (int i = from; i < std::min(count, from + 500); ++i) some.push_back("r" + std::to_string(i));
+      store::append_push(command, keys().readers_of(author), std::nullopt, std::nullopt,
+                         {some.begin(), some.end()});
+      for (const auto& each : some) command.add("ZADD", keys().authors_of(each), 0, author);
+      REQUIRE(redis.call(command));
+    }
+  }
+  // The job's id.
+  std::string publish(const Names& what, const std::string& author = "ann") {
+    std::vector<ItemId> ids;
+    for (const auto& each : what) ids.push_back(ItemId::trusted(each));
+    const auto job = wait(follows->publish(AuthorId::trusted(author), ids));
+    REQUIRE(job);
+    return *job;
+  }
+  std::string timeline_key(const std::string& reader) const { return keys().timeline("follow", reader); }
+  // Oldest first.
+  Names timeline(const std::string& reader) {
+    const auto reply = command("ZRANGEBYSCORE", timeline_key(reader), "(0", "+inf");
+    Names out;
+    for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(store::text_at(reply, i));
+    return out;
+  }
+  std::string field(const std::string& job, const std::string& name) {
+    return std::string(command("HGET", keys().job(job), name).string().value_or(""));
+  }
+  // "state done/total failed"
+  std::string told(const std::string& job) {
+    return field(job, "state") + " " + field(job, "done") + "/" + field(job, "total") + " " +
+           field(job, "failed");
+  }
+  bool over(const std::string& job) {
+    return comes([&] { return field(job, "state") == "done" || field(job, "state") == "failed"; });
+  }
+  // Which of r0 … have the item in their timeline.
+  std::set<int> having(const std::string& item, int count) {
+    std::set<int> out;
+    redis::Pipeline asking;
+    for (int i = 0; i < count; ++i) asking.add("ZSCORE", timeline_key("r" + std::to_string(i)), item);
+    const auto replies = redis.call(asking);
+    REQUIRE(replies);
+    for (int i = 0; i < count; ++i) {
+      if ((*replies)[static_cast<std::size_t>(i)].number()) out.insert(i);
+    }
+    return out;
+  }
+  void take_out(const std::string& item, const std::set<int>& of) {
+    redis::Pipeline removing;
+    for (const int i : of) removing.add("ZREM", timeline_key("r" + std::to_string(i)), item);
+    if (!removing.empty()) REQUIRE(redis.call(removing));
+  }
+  double score(const std::string& reader, const std::string& item) {
+    return command("ZSCORE", timeline_key(reader), item).number().value_or(-1);
+  }
+};
+
+}  // namespace freshet::test

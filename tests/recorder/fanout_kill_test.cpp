@@ -1,0 +1,162 @@
+// What authors publish reaches every follower once, whatever is killed, or comes between two steps.
+#include <cstdio>
+#include <random>
+#include <set>
+
+#include "core/recorder/fanout.h"
+#include "tests/recorder/fanout_fixture.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+TEST_CASE("a job whose hash has expired begins again, which changes nothing but the count", "[recorder]") {
+  Publishing f(GENERATE(false, true));
+  f.followers(2000);
+  const auto job = f.publish({"a"});
+  int begun = 0;
+  for (int i = 0; i < 200 && begun < 3 && f.field(job, "state") != "done"; ++i) {
+    f.run_process();
+    comes([&] { return f.field(job, "state") == "running" || f.field(job, "state") == "done"; });
+    f.kill_process();
+    begun += f.field(job, "state") == "running";
+    if (f.field(job, "state") == "running") f.command("DEL", f.keys().job(job));
+  }
+  CHECK(begun > 0);
+  f.run();
+  REQUIRE(f.over(job));
+  CHECK(f.told(job) == "done 2000/2000 0");
+  CHECK(f.having("a", 2000).size() == 2000);
+}
+
+TEST_CASE("a step leaves out who left, or followed anew, since it looked who follows", "[recorder]") {
+  Publishing f;
+  f.followers(4);
+  const auto job = f.publish({"a"});
+  redis::Pipeline step;
+  step.script(store::scripts::kFanoutChunk, 6, 17);
+  step.arg(f.keys().job(job)).arg(f.keys().readers_of("ann"));
+  const Names looked_up{"r0", "r1", "r2", "r3"};
+  for (const auto& each : looked_up) step.arg(f.timeline_key(each));
+  const auto upto = f.command("ZSCORE", f.keys().readers_of("ann"), "r3");
+  step.arg(0).arg(*upto.string()).arg(1).arg(*upto.string()).arg(500).arg(1000).arg(1000).arg(1).arg("a");
+  for (const auto& each : looked_up)
+    step.arg(each).arg(*f.command("ZSCORE", f.keys().readers_of("ann"), each).string());
+  f.unfollow("r1");
+  f.unfollow("r2");
+  f.follow("r2");
+  CHECK(f.timeline("r2") == Names{"a"});
+  f.command("ZREM", f.timeline_key("r2"), "a");  // read, and taken out
+  const auto done = f.redis.call(step);
+  REQUIRE(done);
+  REQUIRE(store::text_at(done->front(), 0) == "done");
+  CHECK(f.having("a", 4) == std::set<int>{0, 3});
+  CHECK(f.told(job) == "done 2/2 0");
+}
+
+TEST_CASE("of two recorders at one job, of which one knows it not, neither serves whom the other served",
+          "[recorder]") {
+  Publishing f;
+  f.followers(350);
+  const auto job = f.publish({"a"});
+  const auto entries = f.command("XRANGE", f.keys().stream(), "-", "+");
+  const auto batch = recorder::read_batch(entries);
+  REQUIRE(batch.fanouts.size() == 1);
+  recorder::Pusher one(f.settings, f.server.endpoint()), two(f.settings, f.server.endpoint());
+  for (auto* each : {&one, &two}) each->add(batch.fanouts);
+  std::set<int> served;
+  int steps = 0;
+  for (bool over = false; !over; ++steps) {
+    REQUIRE(steps < 20);
+    auto& next = steps % 3 == 0 ? one : two;  // each is behind the other now and then
+    const auto stepped = next.step();
+    REQUIRE(stepped);
+    over = *stepped;
+    const auto have = f.having("a", 350);
+    for (const int each : have) CHECK(served.insert(each).second);
+    f.take_out("a", have);
+  }
+  CHECK(steps > 4);  // some were in vain
+  CHECK(served.size() == 350);
+  CHECK(f.told(job) == "done 350/350 0");
+  for (auto* each : {&one, &two}) CHECK(each->step().value());  // both see it
+  CHECK(f.having("a", 350).empty());
+}
+
+TEST_CASE("a recorder that is killed at random moments leaves nobody out and serves nobody twice",
+          "[recorder]") {
+  const bool tags = GENERATE(false, true);
+  constexpr int kReaders = 3000, kJobs = 25;
+  const auto seed = std::random_device{}();
+  CAPTURE(seed, tags);
+  std::mt19937 random(seed);
+  Publishing f(tags);
+  f.followers(kReaders);
+  int kills = 0, within = 0;
+  for (int number = 0; number < kJobs; ++number) {
+    const std::string item = "i" + std::to_string(number);
+    const auto job = f.publish({item});
+    std::set<int> served;  // and took it out of their timeline
+    while (f.field(job, "state") != "done") {
+      f.run_process();
+      std::this_thread::sleep_for(
+          std::chrono::microseconds(std::uniform_int_distribution<int>(0, 60000)(random)));
+      f.kill_process();
+      ++kills;
+      within += f.field(job, "state") == "running";
+      const auto have = f.having(item, kReaders);
+      if (tags) continue;  // there it may come back
+      for (const int each : have) CHECK(served.insert(each).second);
+      f.take_out(item, have);
+    }
+    CHECK(f.told(job) == "done " + std::to_string(kReaders) + "/" + std::to_string(kReaders) + " 0");
+    if (tags) served = f.having(item, kReaders);
+    CHECK(served.size() == kReaders);
+  }
+  std::printf("%s: %d kills (seed %u), %d within a job\n", tags ? "with hash tags" : "without", kills, seed,
+              within);
+  CHECK(within > 0);  // else they came at the wrong moments
+  f.run();
+  REQUIRE(f.settles());
+  f.check_all();
+}
+
+TEST_CASE("a Redis that is killed under a job, with all it acknowledged, leaves nobody out", "[recorder]") {
+  RedisServer own({"--appendonly", "yes", "--appendfsync", "always"});
+  const auto seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  Publishing f(false, own);
+  constexpr int kReaders = 2000;
+  f.followers(kReaders);
+  f.run();
+  int within = 0;
+  for (int number = 0; number < 6; ++number) {
+    const std::string item = "i" + std::to_string(number);
+    const auto job = f.publish({item});
+    std::set<int> served;
+    std::string cursor;
+    // Only what a script left is there: the items, with the cursor behind them.
+    const auto take = [&] {
+      const auto have = f.having(item, kReaders);
+      for (const int each : have) CHECK(served.insert(each).second);
+      f.take_out(item, have);
+    };
+    for (int kill = 0; kill < 3; ++kill) {
+      REQUIRE(comes([&] { return f.field(job, "cursor") != cursor; }));  // it got on again
+      std::this_thread::sleep_for(
+          std::chrono::microseconds(std::uniform_int_distribution<int>(0, 8000)(random)));
+      f.restart_redis();
+      cursor = f.field(job, "cursor");
+      within += f.field(job, "state") == "running";
+      take();
+      if (f.field(job, "state") == "done") break;
+    }
+    REQUIRE(f.over(job));
+    take();
+    CHECK(served.size() == kReaders);
+    CHECK(f.told(job) == "done " + std::to_string(kReaders) + "/" + std::to_string(kReaders) + " 0");
+  }
+  std::printf("seed %u: %d kills of Redis within a job\n", seed, within);
+  CHECK(within > 0);
+  REQUIRE(f.settles());
+}
