@@ -1,0 +1,91 @@
+# What is installed where, and the Debian package: `cpack -G DEB` in the build tree, or scripts/install without one.
+# The component `freshet` is what everybody gets; `debian` is what only a package has.
+# Units, nginx's files and the programs name each other by these paths, so the prefix is always /usr.
+include(GNUInstallDirs)
+set(examples ${CMAKE_INSTALL_DATADIR}/doc/freshet/examples)
+
+install(TARGETS freshetd DESTINATION ${CMAKE_INSTALL_SBINDIR} COMPONENT freshet)
+install(TARGETS freshetctl DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT freshet)
+
+# freshet_install(DESTINATION FILE…): plain files of everybody.
+function(freshet_install destination)
+  install(FILES ${ARGN} DESTINATION ${destination} COMPONENT freshet)
+endfunction()
+
+freshet_install(/etc/freshet systemd/freshet.toml)
+install(DIRECTORY DESTINATION /etc/freshet/conf.d COMPONENT freshet)
+# An administrator edits these (limits, auth_request, trusted proxies): configuration, so in /etc.
+set(snippets freshet-http.conf freshet-internal.conf freshet-locations.conf freshet-params.conf freshet-problem.conf
+    freshet-public.conf)
+list(TRANSFORM snippets PREPEND nginx/ OUTPUT_VARIABLE snippet_sources)
+freshet_install(/etc/nginx/freshet ${snippet_sources})
+freshet_install(${examples} nginx/nginx.conf systemd/redis-tcp.conf)
+freshet_install(${CMAKE_INSTALL_DATADIR}/doc/freshet README.md SECURITY.md)
+install(DIRECTORY nginx/html DESTINATION ${CMAKE_INSTALL_DATADIR}/freshet COMPONENT freshet
+        FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+
+freshet_install(/lib/systemd/system systemd/freshet.service systemd/freshet.socket systemd/freshet-train.service
+                systemd/freshet-train.timer systemd/freshet-fill.service systemd/freshet-fill.timer)
+install(FILES systemd/freshet.sysusers DESTINATION /usr/lib/sysusers.d RENAME freshet.conf COMPONENT freshet)
+
+# freshet_compressed(SOURCE DESTINATION COMPONENT): NAME.gz, the same bytes at every build.
+set(compressed "")
+function(freshet_compressed source destination component)
+  set(output ${CMAKE_CURRENT_BINARY_DIR}/installed/${destination}.gz)
+  get_filename_component(folder ${output} DIRECTORY)
+  file(MAKE_DIRECTORY ${folder})
+  add_custom_command(OUTPUT ${output} COMMAND gzip -9nc ${source} > ${output} DEPENDS ${source} ${ARGN} VERBATIM)
+  set(compressed ${compressed} ${output} PARENT_SCOPE)
+  get_filename_component(target_folder ${destination} DIRECTORY)
+  install(FILES ${output} DESTINATION ${target_folder} COMPONENT ${component})
+endfunction()
+
+set(documents ${CMAKE_BINARY_DIR}/scripts/man)
+foreach(page freshetd.8 freshetctl.1 freshet.toml.5)
+  string(REGEX MATCH "[0-9]$" section ${page})
+  freshet_compressed(${documents}/${page} ${CMAKE_INSTALL_MANDIR}/man${section}/${page} freshet freshet_documents)
+endforeach()
+freshet_install(${CMAKE_INSTALL_DATADIR}/bash-completion/completions ${documents}/completion/freshetd
+                ${documents}/completion/freshetctl)
+
+# --- Debian ----------------------------------------------------------------------------------------------------------
+set(package ${CMAKE_SOURCE_DIR}/scripts/package)
+freshet_compressed(${CMAKE_SOURCE_DIR}/CHANGELOG.md ${CMAKE_INSTALL_DATADIR}/doc/freshet/changelog debian)
+freshet_compressed(${package}/changelog ${CMAKE_INSTALL_DATADIR}/doc/freshet/changelog.Debian debian)
+install(FILES ${package}/copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/freshet COMPONENT debian)
+install(FILES ${package}/lintian-overrides DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides RENAME freshet
+        COMPONENT debian)
+add_custom_target(freshet_compressed_files ALL DEPENDS ${compressed})
+
+list(TRANSFORM snippets PREPEND /etc/nginx/freshet/ OUTPUT_VARIABLE conffiles)
+list(JOIN conffiles "\n" conffiles)
+file(WRITE ${CMAKE_BINARY_DIR}/conffiles "/etc/freshet/freshet.toml\n${conffiles}\n")
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME freshet)
+set(CPACK_PACKAGE_VENDOR "The Freshet authors")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_PRE_BUILD_SCRIPTS ${package}/permissions.cmake)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
+# Whoever builds the package for others answers for it: -DFRESHET_MAINTAINER="Name <address>".
+set(FRESHET_MAINTAINER "The Freshet authors <freshet@example.org>" CACHE STRING "Maintainer: of the Debian package")
+set(CPACK_DEBIAN_PACKAGE_MAINTAINER ${FRESHET_MAINTAINER})
+set(CPACK_DEBIAN_PACKAGE_SECTION web)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "systemd | systemd-sysusers, init-system-helpers (>= 1.54)")
+# Redis may be on another host (redis-tcp.conf); ZINTER came with 6.2.
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "redis-server (>= 5:6.2), nginx")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "feed and hot-list engine for content sites, over FastCGI")
+set(CPACK_PACKAGE_DESCRIPTION "Freshet answers what is hot now, what to show a reader next, and what arrived
+since they last looked: page views, reading time, what readers do and whom
+they follow go in; lists that fade, feeds that never repeat, recommendations
+with reasons and timelines without gaps come out.
+
+It is deployed as PHP-FPM is: pre-forked workers behind nginx, with their
+state in Redis.")
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${package}/postinst ${package}/prerm ${package}/postrm
+    ${CMAKE_BINARY_DIR}/conffiles)
+include(CPack)

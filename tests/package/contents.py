@@ -1,0 +1,27 @@
+"""The files that are installed, by what lies in the repository."""
+
+import glob
+import os
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("FRESHET_BUILD_DIR", os.path.join(ROOT, "build/release"))
+
+
+def names(pattern):
+    return [os.path.basename(path) for path in glob.glob(os.path.join(ROOT, pattern))]
+
+
+CONFFILES = {"/etc/freshet/freshet.toml"} | {"/etc/nginx/freshet/" + name for name in names("nginx/freshet-*.conf")}
+UNITS = names("systemd/*.service") + names("systemd/*.socket") + names("systemd/*.timer")
+DOC = "/usr/share/doc/freshet/"
+# With a package or without.
+FILES = (
+    CONFFILES
+    | {"/lib/systemd/system/" + unit for unit in UNITS}
+    | {"/usr/share/freshet/html/" + name for name in names("nginx/html/*")}
+    | {"/usr/sbin/freshetd", "/usr/bin/freshetctl", "/usr/lib/sysusers.d/freshet.conf"}
+    | {DOC + name for name in ("README.md", "SECURITY.md", "examples/nginx.conf", "examples/redis-tcp.conf")}
+    | {"/usr/share/man/man8/freshetd.8.gz", "/usr/share/man/man1/freshetctl.1.gz", "/usr/share/man/man5/freshet.toml.5.gz"}
+    | {"/usr/share/bash-completion/completions/freshetd", "/usr/share/bash-completion/completions/freshetctl"}
+)
+DEBIAN_FILES = {DOC + name for name in ("copyright", "changelog.gz", "changelog.Debian.gz")} | {"/usr/share/lintian/overrides/freshet"}

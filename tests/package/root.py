@@ -1,0 +1,94 @@
+"""A throw-away root directory in which dpkg installs, removes and purges as on a real host, maintainer scripts included.
+
+It has what the scripts run (sh, perl with deb-systemd-helper, systemd-sysusers) and a dpkg database that knows the packages of
+the host that are asked for. No systemd runs in it, so nothing is started or stopped. Without root everything runs in a user
+namespace.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+
+PROGRAMS = ["/bin/sh", "/bin/rm", "/usr/bin/perl", "/bin/systemd-sysusers", "/usr/bin/deb-systemd-helper", "/usr/bin/deb-systemd-invoke"]
+AS_ROOT = [] if os.geteuid() == 0 else ["unshare", "--map-root-user"]
+
+
+def available():
+    """Whether such a root can be entered here."""
+    return subprocess.run([*AS_ROOT, "chroot", "/", "/bin/true"], capture_output=True, check=False).returncode == 0
+
+
+class Root:
+    def __init__(self, path, packages):
+        """packages: the names that a package to be installed here depends on."""
+        self.path = path
+        for program in PROGRAMS:
+            self.bring(program)
+        perl = subprocess.run(["perl", "-e", "print grep m{/perl-base$}, @INC"], capture_output=True, text=True, check=True).stdout
+        shutil.copytree(perl, path + perl)
+        for folder in ("tmp", "dev", "var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers", "etc/systemd/system"):
+            os.makedirs(os.path.join(path, folder), exist_ok=True)
+        self.write("dev/null", "")
+        for name in ("passwd", "group"):
+            self.write("etc/" + name, "root:x:0:0:root:/root:/bin/sh\n" if name == "passwd" else "root:x:0:\n")
+        self.know(packages)
+
+    def bring(self, program):
+        """Copies a program of the host, with its libraries."""
+        self._copy(program)
+        self.bring_libraries(program)
+
+    def bring_libraries(self, program):
+        linked = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+        for library in re.findall(r"(/\S+) \(0x", linked):
+            self._copy(library)
+
+    def _copy(self, file):
+        os.makedirs(os.path.dirname(self.path + file), exist_ok=True)
+        shutil.copy(file, self.path + file)
+
+    def know(self, packages):
+        """Makes the host's entries of these packages, or of what provides them, the root's database."""
+        with open("/var/lib/dpkg/status", encoding="utf-8") as file:
+            entries = file.read().strip().split("\n\n")
+        known = []
+        for entry in entries:
+            names = re.findall(r"[\w.+-]{2,}", " ".join(re.findall(r"^(?:Package|Provides): (.*)$", entry, re.M)))
+            if not set(names) & set(packages):
+                continue
+            known.append(re.sub(r"^Conffiles:\n(?: .*\n)+", "", entry, flags=re.M))
+            architecture = re.search(r"^Architecture: (.*)$", entry, re.M)[1]
+            same = re.search(r"^Multi-Arch: same$", entry, re.M)
+            self.write(f"var/lib/dpkg/info/{names[0]}{':' + architecture if same else ''}.list", "")
+        self.write("var/lib/dpkg/status", "\n\n".join(known) + "\n\n")
+        self.write("var/lib/dpkg/info/format", "1\n")
+
+    def write(self, name, text):
+        path = os.path.join(self.path, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def read(self, name):
+        with open(os.path.join(self.path, name), encoding="utf-8") as file:
+            return file.read()
+
+    def dpkg(self, *arguments):
+        """(exit status, all that was said)."""
+        return self._run("dpkg", f"--root={self.path}", "--log=/dev/null", *arguments)
+
+    def run(self, *command):
+        return self._run("chroot", self.path, *command)
+
+    def _run(self, *command):
+        environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
+        done = subprocess.run([*AS_ROOT, *command], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120, env=environment)
+        return done.returncode, done.stdout + done.stderr
+
+    def paths(self):
+        """Every file, link and folder there is, but for dpkg's own database."""
+        found = set()
+        for folder, folders, files in os.walk(self.path):
+            found |= {os.path.join(folder, name)[len(self.path):] for name in folders + files}
+        return {name for name in found if not name.startswith(("/var/lib/dpkg", "/dev"))}
