@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "scripts/ctl/check.h"
+#include "scripts/ctl/doctor.h"
 #include "scripts/ctl/evaluate.h"
 #include "scripts/ctl/explain.h"
 #include "scripts/ctl/fill.h"
@@ -192,6 +193,20 @@ Run evaluate_command(CLI::App& app) {
   return [options](const Target&) { return run_evaluate(*options); };
 }
 
+Run doctor_command(CLI::App& app) {
+  auto options = std::make_shared<DoctorOptions>();
+  app.add_flag("--json", options->json, "as JSON instead of lines");
+  app.add_option("--user", options->user,
+                 "whom the service runs as (default: `user`, else the owner of the database's folder)");
+  app.add_option("--nginx", options->nginx, "the nginx whose configuration (-T) is looked at; empty: none")
+      ->capture_default_str();
+  app.footer(
+      "Without --config and --state it reads /etc/freshet/freshet.toml. It changes nothing, and exits 1 "
+      "when\n"
+      "something is an error. What it may not see is \"not looked at\": best called as root.");
+  return [options](const Target& target) { return run_doctor(*options, target); };
+}
+
 struct Command {
   const char* name;
   const char* help;
@@ -214,6 +229,7 @@ constexpr std::array kCommands{
             explain_command},
     Command{"fill", "Push recommendations into a channel's timelines, for the readers who come for them",
             fill_command},
+    Command{"doctor", "Check a deployment and name the cure of each finding", doctor_command},
     Command{"status", "What the pool says of itself, and the length of its listen queue", status_command},
 };
 

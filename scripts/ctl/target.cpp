@@ -27,13 +27,13 @@ std::string value_of(const std::string& text, const std::string& name) {
   return at == std::string::npos ? std::string() : first_line(lines.substr(at + name.size() + 2));
 }
 
+}  // namespace
+
 std::string config_path(const Target& target) {
   if (!target.config.empty() || target.state.empty()) return target.config;
   const std::string path = in_state(target, "etc/freshet.toml");
   return exists(path) ? path : std::string();
 }
-
-}  // namespace
 
 Result<HttpAddress> http_address(const Target& target) {
   if (!target.base.empty()) return parse_http_url(target.base);

@@ -19,6 +19,8 @@ struct Target {
 // The internal server: --base, else the instance in --state (run/internal.url, or the port in run/instance),
 // else http://127.0.0.1:8081. Errors: kInvalid, kNotFound "no_instance".
 Result<HttpAddress> http_address(const Target& target);
+// The configuration's file: --config, else DIR/etc/freshet.toml where there is one, else empty.
+std::string config_path(const Target& target);
 // The configuration: --config, else DIR/etc/freshet.toml where there is one, else the shipped defaults.
 Result<Settings> settings_of(const Target& target);
 // Redis: --redis, else what a configuration that was found says, else DIR/run/redis.sock, else the shipped

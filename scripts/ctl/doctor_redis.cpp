@@ -1,0 +1,279 @@
+// The doctor's questions to Redis.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "core/store/fields.h"
+#include "core/store/keys.h"
+#include "scripts/ctl/doctor.h"
+#include "scripts/ctl/progress.h"
+
+namespace freshet::ctl {
+namespace {
+
+using redis::Pipeline;
+using redis::Reply;
+
+constexpr int kPings = 20;
+constexpr std::array kDirectives{"appendonly", "appendfsync", "maxmemory-policy", "maxmemory"};
+constexpr std::string_view kGroup = "recorder";
+constexpr milliseconds kClockWarning{1000}, kClockError{5000};
+constexpr milliseconds kRecorderSilent{10'000};  // it asks again every 0.3 s
+constexpr milliseconds kLag{60'000};
+constexpr double kMemoryFull = 0.9;
+
+std::string_view value(const std::map<std::string, std::string, std::less<>>& from, std::string_view name) {
+  const auto found = from.find(name);
+  return found == from.end() ? std::string_view() : std::string_view(found->second);
+}
+
+// "name:value" lines; what begins with '#' is a heading.
+void read_info(std::string_view text, RedisFacts& facts) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find("\r\n"), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 2, text.size()));
+    const std::size_t colon = line.find(':');
+    if (colon != std::string_view::npos && !line.starts_with('#'))
+      facts.info.emplace(line.substr(0, colon), line.substr(colon + 1));
+  }
+}
+
+// Milliseconds of an entry's id, "ms-sequence".
+std::int64_t entry_ms(std::string_view id) {
+  return store::parse_or_zero<std::int64_t>(id.substr(0, id.find('-')));
+}
+
+std::int64_t now_ms() {
+  using std::chrono::system_clock;
+  return std::chrono::duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+}
+
+// TIME's reply as milliseconds.
+std::optional<std::int64_t> time_ms(const Reply& reply) {
+  if (reply.size() != 2) return std::nullopt;
+  return reply[0].integer().value_or(0) * 1000 + reply[1].integer().value_or(0) / 1000;
+}
+
+Result<void> time_pings(redis::SyncRedis& redis, RedisFacts& facts) {
+  using Clock = std::chrono::steady_clock;
+  Pipeline ping;
+  ping.add("PING");
+  std::array<Clock::duration, kPings> spans{};
+  for (auto& span : spans) {
+    const auto began = Clock::now();
+    const auto reply = redis.call(ping);
+    if (!reply) return tl::unexpected(reply.error());
+    span = Clock::now() - began;
+  }
+  std::ranges::nth_element(spans, spans.begin() + kPings / 2);
+  facts.ping = std::chrono::ceil<milliseconds>(spans[kPings / 2]);
+  return {};
+}
+
+void note_idle(milliseconds idle, RedisFacts& facts) {
+  facts.recorder_idle = std::min(idle, facts.recorder_idle.value_or(idle));
+}
+
+void read_consumers(const Reply& consumers, RedisFacts& facts) {
+  for (std::size_t i = 0; i < consumers.size(); ++i) {
+    const Reply consumer = consumers[i];
+    for (std::size_t k = 0; k + 1 < consumer.size(); k += 2) {
+      if (consumer[k].string().value_or("") == "idle")
+        note_idle(milliseconds(consumer[k + 1].integer().value_or(0)), facts);
+    }
+  }
+}
+
+// Redis before 7.2 counts a consumer as idle while it waits in vain: its connection tells the rest.
+void read_clients(std::string_view list, RedisFacts& facts) {
+  constexpr std::string_view kIdle = " idle=";
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find('\n'), list.size());
+    const std::string_view line = list.substr(0, end);
+    list.remove_prefix(std::min(end + 1, list.size()));
+    const std::size_t at = line.find(kIdle);
+    if (line.find(" cmd=xreadgroup") == std::string_view::npos || at == std::string_view::npos) continue;
+    const std::size_t from = at + kIdle.size();
+    const auto idle = store::parse_or_zero<std::int64_t>(line.substr(from, line.find(' ', from) - from));
+    note_idle(seconds(idle), facts);
+  }
+}
+
+Result<void> ask_stream(redis::SyncRedis& redis, const std::string& stream, RedisFacts& facts) {
+  Pipeline command;
+  command.add("XLEN", stream).add("XRANGE", stream, "-", "+", "COUNT", 1).add("TIME");
+  command.add("XINFO", "GROUPS", stream).add("XINFO", "CONSUMERS", stream, kGroup).add("CLIENT", "LIST");
+  const auto replies = redis.call(command);
+  if (!replies) return tl::unexpected(replies.error());
+  if (const auto length = (*replies)[0].integer()) facts.stream_length = *length;
+  const auto now = time_ms((*replies)[2]);
+  if (const Reply& oldest = (*replies)[1]; oldest.is_array() && now) {
+    const auto id = oldest.size() > 0 ? oldest[0][0].string() : Result<std::string_view>();
+    facts.oldest_entry = milliseconds(oldest.size() > 0 ? *now - entry_ms(id.value_or("")) : 0);
+  }
+  facts.has_group = (*replies)[3].size() > 0;
+  read_consumers((*replies)[4], facts);
+  const auto clients = (*replies)[5].string();
+  facts.clients_shown = clients.has_value();
+  if (clients) read_clients(*clients, facts);
+  return {};
+}
+
+void judge_version(const RedisFacts& facts, Diagnoses& out) {
+  constexpr std::string_view kCheck = "redis.version";
+  const std::string_view version = value(facts.info, "redis_version");
+  if (version.empty()) return out.not_looked(kCheck, "INFO is not allowed to this user");
+  const auto dot = std::min(version.find('.'), version.size() - 1);
+  const int major = store::parse_or_zero<int>(version.substr(0, dot));
+  const int minor = store::parse_or_zero<int>(version.substr(dot + 1, version.find('.', dot + 1) - dot - 1));
+  if (major > 6 || (major == 6 && minor >= 2)) return out.ok(kCheck, fmt::format("Redis {}", version));
+  out.error(kCheck, fmt::format("Redis {} has no ZMSCORE, ZINTER, XAUTOCLAIM and GETEX", version),
+            "install Redis 6.2 or later");
+}
+
+void judge_role(const RedisFacts& facts, Diagnoses& out) {
+  if (value(facts.info, "role") == "slave")
+    out.error("redis.role", "redis.url leads to a replica, which takes no writes",
+              "name the master in redis.url");
+}
+
+void judge_persistence(const RedisFacts& facts, Diagnoses& out) {
+  constexpr std::string_view kCheck = "redis.persistence";
+  std::string_view appendonly = value(facts.directives, "appendonly");
+  if (appendonly.empty() && !facts.info.empty())
+    appendonly = value(facts.info, "aof_enabled") == "1" ? "yes" : "no";
+  const std::string_view fsync = value(facts.directives, "appendfsync");
+  if (appendonly.empty())
+    return out.not_looked(kCheck, "neither CONFIG GET nor INFO is allowed to this user");
+  if (appendonly != "yes")
+    return out.error(
+        kCheck, "appendonly is off: a crash of Redis loses what was acknowledged",
+        "`appendonly yes` and `appendfsync everysec` in redis.conf; at once: redis-cli CONFIG SET "
+        "appendonly yes");
+  if (fsync == "no")
+    return out.warn(kCheck, "appendfsync is no: a power cut loses up to half a minute, not one second",
+                    "`appendfsync everysec` in redis.conf");
+  if (fsync == "always")
+    return out.warn(kCheck, "appendfsync is always: every write waits for the disk",
+                    "`appendfsync everysec` in redis.conf, unless a lost second is too much");
+  out.ok(kCheck, fmt::format("append-only file, fsync {}", fsync.empty() ? "not shown" : fsync));
+}
+
+void judge_memory(const RedisFacts& facts, Diagnoses& out) {
+  constexpr std::string_view kCheck = "redis.eviction";
+  std::string_view policy = value(facts.directives, "maxmemory-policy");
+  if (policy.empty()) policy = value(facts.info, "maxmemory_policy");
+  if (policy.empty()) return out.not_looked(kCheck, "neither CONFIG GET nor INFO is allowed to this user");
+  const auto most = store::parse_or_zero<std::int64_t>(value(facts.info, "maxmemory"));
+  const auto used = store::parse_or_zero<std::int64_t>(value(facts.info, "used_memory"));
+  const std::string cure = "`maxmemory-policy noeviction` in redis.conf, and redis-cli CONFIG SET the same";
+  if (policy == "noeviction") {
+    out.ok(kCheck, "maxmemory-policy noeviction");
+  } else if (most > 0) {
+    out.error(kCheck,
+              fmt::format("maxmemory-policy {}: keys go when {} bytes are full", policy, grouped(most)),
+              cure);
+  } else {
+    out.warn(kCheck, fmt::format("maxmemory-policy {}: keys would go once maxmemory is set", policy), cure);
+  }
+  if (most > 0 && static_cast<double>(used) > kMemoryFull * static_cast<double>(most))
+    out.warn("redis.memory", fmt::format("{} of {} bytes are used", grouped(used), grouped(most)),
+             "raise maxmemory, or lower list.max_members and the TTLs");
+}
+
+void judge_latency(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {
+  constexpr std::string_view kCheck = "redis.latency";
+  if (!facts.ping) return;
+  const std::string what = fmt::format("PING takes {} ms (median), redis.timeout is {} ms",
+                                       facts.ping->count(), settings.redis.timeout.count());
+  const std::string cure =
+      "look at redis-cli --latency and SLOWLOG GET, at swapping, and at the network between; raising "
+      "redis.timeout only hides it";
+  if (*facts.ping * 2 > settings.redis.timeout) return out.error(kCheck, what, cure);
+  if (*facts.ping * 10 > settings.redis.timeout) return out.warn(kCheck, what, cure);
+  out.ok(kCheck, what);
+}
+
+void judge_clock(const RedisFacts& facts, Diagnoses& out) {
+  constexpr std::string_view kCheck = "redis.clock";
+  if (!facts.clock_ahead) return;
+  const auto off = std::chrono::abs(*facts.clock_ahead);
+  const std::string what = fmt::format("the clock of Redis' host is {} ms {} ours", off.count(),
+                                       facts.clock_ahead->count() < 0 ? "behind" : "ahead of");
+  const std::string cure = "run an NTP client (systemd-timesyncd, chrony) on both hosts: timedatectl";
+  if (off > kClockError) return out.error(kCheck, what, cure);
+  if (off > kClockWarning) return out.warn(kCheck, what, cure);
+  out.ok(kCheck, what);
+}
+
+void judge_stream(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {
+  constexpr std::string_view kCheck = "recorder.stream";
+  if (!facts.stream_length) return out.not_looked(kCheck, "XLEN is not allowed to this user");
+  const std::int64_t most = settings.recorder.stream_max_len;
+  const std::string what = fmt::format("{} of {} entries wait", grouped(*facts.stream_length), grouped(most));
+  const std::string cure =
+      "find out why the recorder does not keep up: `freshetctl status` (recorder reason), the disk of "
+      "recorder.database";
+  if (*facts.stream_length >= most) return out.error(kCheck, what + ": writes are refused", cure);
+  if (*facts.stream_length * 2 > most) return out.warn(kCheck, what, cure);
+  if (facts.oldest_entry.value_or(milliseconds(0)) > kLag)
+    return out.warn(kCheck, fmt::format("{}, one since {} s", what, facts.oldest_entry->count() / 1000),
+                    cure);
+  out.ok(kCheck, what);
+}
+
+void judge_recorder(const RedisFacts& facts, Diagnoses& out) {
+  constexpr std::string_view kCheck = "recorder.alive";
+  if (!facts.has_group)
+    return out.error(kCheck, "no recorder has ever read the stream: nothing reaches the database",
+                     "start the service with recorder.enabled = true on one host");
+  if (facts.recorder_idle && *facts.recorder_idle <= kRecorderSilent)
+    return out.ok(kCheck, "the recorder reads the stream");
+  const bool waits = facts.oldest_entry.value_or(milliseconds(0)) > kRecorderSilent;
+  if (!facts.clients_shown && !waits)
+    return out.not_looked(kCheck, "CLIENT LIST is not allowed to this user, and nothing waits to be read");
+  out.error(kCheck,
+            facts.recorder_idle
+                ? fmt::format("the recorder last read {} s ago", facts.recorder_idle->count() / 1000)
+                : std::string("nobody reads the stream"),
+            "journalctl -u freshet; `freshetctl status` tells the recorder's state and reason");
+}
+
+}  // namespace
+
+Result<RedisFacts> ask_redis(redis::SyncRedis& redis, const Settings& settings) {
+  RedisFacts facts;
+  if (auto ok = time_pings(redis, facts); !ok) return tl::unexpected(ok.error());
+  Pipeline command;
+  command.add("TIME").add("INFO");
+  for (const char* const name : kDirectives) command.add("CONFIG", "GET", name);
+  const std::int64_t before = now_ms();
+  const auto replies = redis.call(command);
+  if (!replies) return tl::unexpected(replies.error());
+  const std::int64_t middle = before + (now_ms() - before) / 2;
+  if (const auto theirs = time_ms((*replies)[0])) facts.clock_ahead = milliseconds(*theirs - middle);
+  if (const auto info = (*replies)[1].string()) read_info(*info, facts);
+  for (std::size_t i = 0; i < kDirectives.size(); ++i) {
+    const Reply& reply = (*replies)[2 + i];
+    if (reply.size() == 2) facts.directives.emplace(kDirectives.at(i), reply[1].string().value_or(""));
+  }
+  const store::Keys keys(settings.redis.key_prefix, settings.redis.hash_tags);
+  if (auto ok = ask_stream(redis, keys.stream(), facts); !ok) return tl::unexpected(ok.error());
+  return facts;
+}
+
+void judge_redis(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {
+  judge_version(facts, out);
+  judge_role(facts, out);
+  judge_persistence(facts, out);
+  judge_memory(facts, out);
+  judge_latency(facts, settings, out);
+  judge_clock(facts, out);
+  judge_stream(facts, settings, out);
+  judge_recorder(facts, out);
+}
+
+}  // namespace freshet::ctl

@@ -1,0 +1,382 @@
+#include "scripts/ctl/doctor.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "core/store/database.h"
+#include "core/store/index_folder.h"
+#include "tests/recorder/sqlite_shell.h"
+#include "tests/support/redis_server.h"
+
+using namespace freshet;
+using namespace freshet::ctl;
+using namespace freshet::test;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// The grade and text of the last finding of a check; each must be there.
+const Diagnosis& found(const Diagnoses& out, std::string_view check) {
+  INFO(out.text());
+  const Diagnosis* last = nullptr;
+  for (const Diagnosis& each : out.all()) {
+    if (each.check == check) last = &each;
+  }
+  REQUIRE(last);
+  CHECK(last->cure.empty() == (last->grade == Grade::kOk || last->grade == Grade::kNotLooked));
+  return *last;
+}
+
+Diagnoses judged(const RedisFacts& facts, const Settings& settings = {}) {
+  Diagnoses out;
+  judge_redis(facts, settings, out);
+  return out;
+}
+
+// Everything as it should be.
+RedisFacts good_facts() {
+  RedisFacts facts;
+  facts.info = {{"redis_version", "7.0.15"}, {"role", "master"}, {"maxmemory", "0"}, {"used_memory", "1000"}};
+  facts.directives = {{"appendonly", "yes"},
+                      {"appendfsync", "everysec"},
+                      {"maxmemory-policy", "noeviction"},
+                      {"maxmemory", "0"}};
+  facts.ping = milliseconds(1);
+  facts.clock_ahead = facts.oldest_entry = milliseconds(0);
+  facts.recorder_idle = milliseconds(200);
+  facts.stream_length = 0;
+  facts.has_group = facts.clients_shown = true;
+  return facts;
+}
+
+Diagnoses asked(const RedisServer& server, const Settings& settings = {}) {
+  redis::SyncRedis redis(server.endpoint(), milliseconds(5000), {});
+  const auto facts = ask_redis(redis, settings);
+  REQUIRE(facts);
+  return judged(*facts, settings);
+}
+
+void send(const RedisServer& server, const redis::Pipeline& command) {
+  const auto replies = redis::SyncRedis(server.endpoint(), milliseconds(5000), {}).call(command);
+  REQUIRE(replies);
+  for (const auto& each : *replies) REQUIRE_FALSE(each.is_error());
+}
+
+// Folders and files as an installation has them, of whoever runs the test.
+struct Installation {
+  fs::path root;
+  Settings settings;
+  Account service = account_of(geteuid());
+  Installation() {
+    std::string pattern = (fs::temp_directory_path() / "freshet-doctor-XXXXXX").string();
+    REQUIRE(mkdtemp(pattern.data()));
+    root = pattern;
+    for (const char* name : {"spool", "record", "record/index"}) fs::create_directory(root / name);
+    settings.spool.path = root / "spool";
+    settings.recorder.database = root / "record/freshet.db";
+    settings.search.index = root / "record/index";
+    settings.recommend.model = root / "record/freshet.model";
+    settings.identity.salt_file = root / "salt";
+    settings.pool.listen = root / "freshetd.sock";
+    write("salt", "0123456789abcdef0123456789abcdef", 0600);
+  }
+  ~Installation() {
+    fs::permissions(root / "spool", fs::perms::owner_all);
+    fs::remove_all(root);
+  }
+  void write(const char* name, const std::string& text, mode_t mode) const {
+    std::ofstream(root / name) << text;
+    REQUIRE(chmod((root / name).c_str(), mode) == 0);
+  }
+  Diagnoses files() const {
+    Diagnoses out;
+    look_at_files(settings, service, wall_now(), out);
+    return out;
+  }
+  Diagnoses socket(const std::optional<Account>& peer = std::nullopt) const {
+    Diagnoses out;
+    look_at_socket(settings, peer, out);
+    return out;
+  }
+};
+
+struct Listener {
+  int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  Listener(const fs::path& path, int backlog, mode_t mode) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.string().copy(address.sun_path, sizeof(address.sun_path) - 1);
+    REQUIRE(bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+    REQUIRE(chmod(path.c_str(), mode) == 0);
+    REQUIRE(listen(fd, backlog) == 0);
+  }
+  ~Listener() { close(fd); }
+};
+
+constexpr const char* kNginx =
+    "user www-data;\nworker_rlimit_nofile 16384;\nevents {\n  worker_connections 4096;\n}\nhttp {\n"
+    "upstream freshet { server unix:/run/freshet/freshetd.sock max_fails=0; }\nserver {\n"
+    "fastcgi_param FRESHET_ZONE internal;\nclient_max_body_size 16k;\nlocation /x {\n"
+    "client_max_body_size 8m;\n} } }\n";
+
+std::string with(std::string text, const std::string& from, const std::string& to) {
+  const auto at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+Diagnoses judged_nginx(const std::string& dump) {
+  Diagnoses out;
+  judge_nginx(dump, Settings(), out);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a Redis as the service needs it is without a finding", "[doctor]") {
+  const Diagnoses out = judged(good_facts());
+  INFO(out.text());
+  CHECK(out.count(Grade::kOk) == static_cast<std::int64_t>(out.all().size()));
+  CHECK(out.all().size() == 7);
+}
+
+TEST_CASE("a Redis before 6.2 is an error, and later ones are none", "[doctor]") {
+  for (const auto& [version, grade] : {std::pair("6.0.16", Grade::kError), std::pair("5.0.14", Grade::kError),
+                                       std::pair("6.2.0", Grade::kOk), std::pair("10.1", Grade::kOk)}) {
+    auto facts = good_facts();
+    facts.info["redis_version"] = version;
+    INFO(version);
+    CHECK(found(judged(facts), "redis.version").grade == grade);
+  }
+}
+
+TEST_CASE("a slow Redis and a clock that is off are found by how much", "[doctor]") {
+  auto facts = good_facts();
+  facts.ping = milliseconds(6);
+  facts.clock_ahead = milliseconds(-1500);
+  CHECK(found(judged(facts), "redis.latency").grade == Grade::kWarning);
+  CHECK(found(judged(facts), "redis.clock").grade == Grade::kWarning);
+  facts.ping = milliseconds(26);
+  facts.clock_ahead = milliseconds(6000);
+  CHECK(found(judged(facts), "redis.latency").grade == Grade::kError);
+  CHECK(found(judged(facts), "redis.clock").grade == Grade::kError);
+}
+
+TEST_CASE("a recorder that is silent or does not keep up is found", "[doctor]") {
+  auto facts = good_facts();
+  facts.recorder_idle = milliseconds(60'000);
+  facts.oldest_entry = milliseconds(120'000);
+  CHECK(found(judged(facts), "recorder.alive").grade == Grade::kError);
+  CHECK(found(judged(facts), "recorder.stream").grade == Grade::kWarning);
+  facts.clients_shown = false;
+  CHECK(found(judged(facts), "recorder.alive").grade == Grade::kError);
+  facts.oldest_entry = milliseconds(0);
+  CHECK(found(judged(facts), "recorder.alive").grade == Grade::kNotLooked);
+}
+
+TEST_CASE("eviction is an error only where memory has a bound", "[doctor]") {
+  auto facts = good_facts();
+  facts.directives["maxmemory-policy"] = "allkeys-lru";
+  CHECK(found(judged(facts), "redis.eviction").grade == Grade::kWarning);
+  facts.info["maxmemory"] = "1050";
+  CHECK(found(judged(facts), "redis.eviction").grade == Grade::kError);
+  CHECK(found(judged(facts), "redis.memory").grade == Grade::kWarning);
+}
+
+TEST_CASE("what Redis does not tell gives no verdict", "[doctor]") {
+  const Diagnoses out = judged(RedisFacts{{}, {}, {}, {}, {}, {}, {}, false, true});
+  for (const char* check :
+       {"redis.version", "redis.persistence", "redis.eviction", "recorder.stream", "recorder.alive"})
+    CHECK(found(out, check).grade == Grade::kNotLooked);
+  CHECK(out.count(Grade::kError) == 0);
+}
+
+TEST_CASE("the settings of a real Redis are read, the wrong ones found", "[doctor][redis]") {
+  const RedisServer plain({"--maxmemory-policy", "volatile-ttl", "--maxmemory", "100mb"});
+  const Diagnoses out = asked(plain);
+  CHECK(found(out, "redis.version").grade == Grade::kOk);
+  CHECK(found(out, "redis.persistence").grade == Grade::kError);
+  CHECK(found(out, "redis.eviction").grade == Grade::kError);
+  CHECK(found(out, "redis.clock").grade == Grade::kOk);
+  CHECK(found(out, "recorder.alive").grade == Grade::kError);  // nobody ever joined
+
+  const RedisServer kept({"--appendonly", "yes", "--appendfsync", "no"});
+  CHECK(found(asked(kept), "redis.persistence").what.find("appendfsync is no") != std::string::npos);
+  send(kept, redis::Pipeline().add("CONFIG", "SET", "appendfsync", "always"));
+  CHECK(found(asked(kept), "redis.persistence").what.find("every write") != std::string::npos);
+  send(kept, redis::Pipeline().add("CONFIG", "SET", "appendfsync", "everysec"));
+  CHECK(found(asked(kept), "redis.persistence").grade == Grade::kOk);
+  send(kept, redis::Pipeline().add("REPLICAOF", "127.0.0.1", "1"));
+  CHECK(found(asked(kept), "redis.role").grade == Grade::kError);
+}
+
+TEST_CASE("the stream of a real Redis is measured against its bound", "[doctor][redis]") {
+  const RedisServer server;
+  Settings settings;
+  settings.recorder.stream_max_len = 4;
+  const auto add = [&](const char* id) {
+    send(server, redis::Pipeline().add("XADD", "recorder:stream", id, "op", "x"));
+  };
+  send(server, redis::Pipeline().add("XGROUP", "CREATE", "recorder:stream", "recorder", "0", "MKSTREAM"));
+  CHECK(found(asked(server, settings), "recorder.alive").what == "nobody reads the stream");
+  add("1-0");
+  send(server, redis::Pipeline()
+                   .add("XREADGROUP", "GROUP", "recorder", "recorder", "STREAMS", "recorder:stream", ">")
+                   .add("XDEL", "recorder:stream", "1-0"));
+  const Diagnoses out = asked(server, settings);
+  CHECK(found(out, "recorder.alive").grade == Grade::kOk);
+  CHECK(found(out, "recorder.stream").grade == Grade::kOk);
+  add("1-1");  // of 1970
+  CHECK(found(asked(server, settings), "recorder.stream").what.find("one since") != std::string::npos);
+  add("*");
+  add("*");
+  CHECK(found(asked(server, settings), "recorder.stream").grade == Grade::kWarning);
+  add("*");
+  CHECK(found(asked(server, settings), "recorder.stream").grade == Grade::kError);
+}
+
+TEST_CASE("a user of Redis who may not look gets no verdict, and no error", "[doctor][redis]") {
+  const RedisServer server({"--appendonly", "yes"});
+  send(server,
+       redis::Pipeline().add("ACL", "SETUSER", "narrow", "on", ">secret", "~*", "+@all", "-config", "-info"));
+  auto endpoint = server.endpoint();
+  endpoint.username = "narrow";
+  endpoint.password = "secret";
+  redis::SyncRedis redis(endpoint, milliseconds(5000), {});
+  const auto facts = ask_redis(redis, Settings());
+  REQUIRE(facts);
+  const Diagnoses out = judged(*facts);
+  CHECK(found(out, "redis.persistence").grade == Grade::kNotLooked);
+  CHECK(found(out, "redis.eviction").grade == Grade::kNotLooked);
+  CHECK(found(out, "redis.version").grade == Grade::kNotLooked);
+}
+
+TEST_CASE("files and folders as they should be have no error", "[doctor]") {
+  const Installation place;
+  REQUIRE(store::Database::open(place.settings.recorder.database, store::Database::Mode::kWrite));
+  const Diagnoses out = place.files();
+  INFO(out.text());
+  CHECK(found(out, "files.secret").grade == Grade::kOk);
+  CHECK(found(out, "files.database").grade == Grade::kOk);
+  CHECK(found(out, "files.index").grade == Grade::kWarning);  // there is none yet
+  CHECK(found(out, "files.model").grade == Grade::kWarning);
+  CHECK(found(out, "files.folder").grade == Grade::kOk);
+}
+
+TEST_CASE("secrets that others can read, that are empty or not set are found", "[doctor]") {
+  Installation place;
+  place.write("salt", "0123456789abcdef0123456789abcdef", 0644);
+  CHECK(found(place.files(), "files.secret").what.find("open to everybody") != std::string::npos);
+  place.write("salt", "", 0600);
+  CHECK(found(place.files(), "files.secret").what.find("is empty") != std::string::npos);
+  place.settings.identity.salt_file.clear();
+  CHECK(found(place.files(), "files.secret").grade == Grade::kWarning);
+  place.write("password", "secret", 0604);
+  place.settings.redis.password_file = place.root / "password";
+  CHECK(found(place.files(), "files.secret").grade == Grade::kError);
+}
+
+TEST_CASE("folders that are absent, not writable for the service or writable for all are found", "[doctor]") {
+  Installation place;
+  place.settings.recorder.enabled = false;
+  const fs::path spool = place.settings.spool.path;
+  REQUIRE(chmod(spool.c_str(), 0555) == 0);
+  CHECK(found(place.files(), "files.folder").what.find("not writable for") != std::string::npos);
+  REQUIRE(chmod(spool.c_str(), 0777) == 0);
+  CHECK(found(place.files(), "files.folder").what.find("for everybody") != std::string::npos);
+  CHECK(found(place.files(), "files.database").grade == Grade::kNotLooked);
+  place.settings.spool.path = place.root / "nowhere";
+  CHECK(found(place.files(), "files.folder").what.find("is no folder") != std::string::npos);
+}
+
+TEST_CASE("a folder above that cannot be entered is found for an account that is not its owner", "[doctor]") {
+  const Installation place;
+  const Account other{"other", 4'000'000, 4'000'000, {}};
+  REQUIRE(chmod(place.settings.spool.path.c_str(), 0777) == 0);
+  REQUIRE(chmod(place.root.c_str(), 0700) == 0);
+  CHECK_FALSE(may(other, place.settings.spool.path, W_OK));
+  REQUIRE(chmod(place.root.c_str(), 0711) == 0);
+  CHECK(may(other, place.settings.spool.path, W_OK));
+}
+
+TEST_CASE("a database of a later version, and one that is none, are errors; an older one is brought up",
+          "[doctor]") {
+  const Installation place;
+  const std::string path = place.settings.recorder.database;
+  CHECK(found(place.files(), "files.database").what.find("not there yet") != std::string::npos);
+  std::ofstream(path) << "this is no database, and long enough to be read as one: " << std::string(4096, 'x');
+  CHECK(found(place.files(), "files.database").grade == Grade::kError);
+  fs::remove(path);
+  REQUIRE(store::Database::open(path, store::Database::Mode::kWrite));
+  REQUIRE(chmod(path.c_str(), 0444) == 0);
+  CHECK(found(place.files(), "files.database").what.find("not writable") != std::string::npos);
+  REQUIRE(chmod(path.c_str(), 0600) == 0);
+  for (const auto& [version, grade] : {std::pair("99", Grade::kError), std::pair("1", Grade::kWarning)}) {
+    SqliteShell(path).run(std::string("PRAGMA user_version = ") + version);
+    CHECK(found(place.files(), "files.database").grade == grade);
+  }
+}
+
+TEST_CASE("a broken index and a broken model are errors", "[doctor]") {
+  const Installation place;
+  const store::IndexFolder index(place.settings.search.index);
+  index.publish({{UnixSeconds{seconds{0}}, UnixSeconds{seconds{604'800}}, 1}});
+  CHECK(found(place.files(), "files.index").grade == Grade::kError);
+  std::ofstream(place.settings.recommend.model) << "no model";
+  CHECK(found(place.files(), "files.model").grade == Grade::kError);
+}
+
+TEST_CASE("a disk that fills is a warning, one that is full an error", "[doctor]") {
+  const auto grade = [](std::uint64_t free, std::uint64_t total) {
+    Diagnoses out;
+    judge_space("spool.path", "/var/lib/freshet/spool", free, total, out);
+    return found(out, "files.space").grade;
+  };
+  CHECK(grade(50UL << 20, 100UL << 30) == Grade::kError);
+  CHECK(grade(500UL << 20, 2UL << 30) == Grade::kWarning);
+  CHECK(grade(4UL << 30, 100UL << 30) == Grade::kWarning);  // below a twentieth
+  CHECK(grade(40UL << 30, 100UL << 30) == Grade::kOk);
+}
+
+TEST_CASE("a socket that nobody listens on, all can reach, or nginx cannot, is found", "[doctor]") {
+  Installation place;
+  CHECK(found(place.socket(), "socket").what.find("nobody listens") != std::string::npos);
+  REQUIRE(chmod(place.root.c_str(), 0755) == 0);
+  {
+    const Listener all(place.settings.pool.listen, 16, 0666);
+    CHECK(found(place.socket(), "socket").what.find("any local user") != std::string::npos);
+  }
+  CHECK(found(place.socket(), "socket").what.find("nobody listens") != std::string::npos);  // a stale file
+  fs::remove(place.settings.pool.listen);
+  const Listener own(place.settings.pool.listen, 16, 0600);
+  const Account nginx{"nginx", 4'000'000, 4'000'000, {}};
+  CHECK(found(place.socket(nginx), "socket").what.find("nginx runs as") != std::string::npos);
+  CHECK(found(place.socket(), "socket").what.find("holds 16") != std::string::npos);
+  place.settings.pool.listen_backlog = 16;
+  CHECK(found(place.socket(place.service), "socket").grade == Grade::kOk);
+}
+
+TEST_CASE("nginx' limits and its way to the service are read from its configuration", "[doctor]") {
+  const Diagnoses good = judged_nginx(kNginx);
+  CHECK(good.count(Grade::kOk) == 3);
+  CHECK(nginx_user(kNginx) == "www-data");
+  CHECK_FALSE(nginx_user(with(kNginx, "user www-data;", "")));
+  CHECK(found(judged_nginx(with(kNginx, "FRESHET_ZONE", "OTHER")), "nginx.upstream").grade == Grade::kError);
+  CHECK(found(judged_nginx(with(kNginx, "freshetd.sock", "old.sock")), "nginx.upstream").grade ==
+        Grade::kError);
+  CHECK(found(judged_nginx(with(kNginx, "worker_rlimit_nofile 16384;", "")), "nginx.connections").grade ==
+        Grade::kWarning);
+  CHECK(found(judged_nginx(with(kNginx, "size 8m", "size 1m")), "nginx.body_size").grade == Grade::kWarning);
+}
+
+TEST_CASE("an nginx that is absent or refuses gives no configuration", "[doctor]") {
+  CHECK(nginx_dump("/nonexistent/nginx", "").error().reason == "no_nginx");
+  CHECK(nginx_dump("false", "").error().reason == "nginx_refused");
+  CHECK(nginx_dump("echo", "").value() == "-T -q\n");
+}
