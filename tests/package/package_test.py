@@ -87,6 +87,7 @@ class Package(unittest.TestCase):
         host = throw_away.Root(os.path.join(self.folder, "host"), wanted)
         for program in ("fcgi/freshetd", "scripts/freshetctl"):
             host.bring_libraries(os.path.join(BUILD, program))
+        host.write("tmp/systemctl", "")
         before = host.paths()
         self.dpkg(host, "--install", self.deb)
         self.installed(host)
@@ -99,8 +100,12 @@ class Package(unittest.TestCase):
         os.symlink("/lib/systemd/system/freshet.socket", wants + "/freshet.socket")
         self.dpkg(host, "--install", self.deb)
         self.assertEqual(host.read("etc/freshet/freshet.toml"), "pm.max_children = 3\n")
+        restart = "try-restart freshet.service freshet-train.timer freshet-fill.timer"
+        self.assertEqual(host.asked_systemctl(), ["daemon-reload", restart])
 
         self.dpkg(host, "--remove", "freshet")
+        stop = "stop freshet-train.timer freshet-fill.timer freshet.service freshet.socket"
+        self.assertEqual(host.asked_systemctl(), [stop, "daemon-reload"])
         left = host.paths() - before
         self.assertLessEqual(CONFFILES | {"/var/lib/freshet/freshet.db", "/etc/freshet/conf.d/own.toml"}, left)
         self.assertEqual(left & ((FILES | DEBIAN_FILES) - CONFFILES), set())
@@ -122,6 +127,7 @@ class Package(unittest.TestCase):
     def installed(self, host):
         self.assertRegex(host.read("etc/passwd"), r"(?m)^freshet:.*:/var/lib/freshet:")
         self.assertEqual(glob.glob(host.path + "/etc/systemd/system/**/*", recursive=True), [], "something was enabled")
+        self.assertEqual(host.asked_systemctl(), ["daemon-reload"], "something was started")
         status, said = host.run("/usr/sbin/freshetd", "-t")
         self.assertEqual(status, 0, said)
 

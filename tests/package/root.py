@@ -1,8 +1,8 @@
 """A throw-away root directory in which dpkg installs, removes and purges as on a real host, maintainer scripts included.
 
 It has what the scripts run (sh, perl with deb-systemd-helper, systemd-sysusers) and a dpkg database that knows the packages of
-the host that are asked for. No systemd runs in it, so nothing is started or stopped. Without root everything runs in a user
-namespace.
+the host that are asked for. No systemd runs in it: systemctl is a script that writes down what it is asked. Without root
+everything runs in a user namespace.
 """
 
 import os
@@ -33,6 +33,15 @@ class Root:
         for name in ("passwd", "group"):
             self.write("etc/" + name, "root:x:0:0:root:/root:/bin/sh\n" if name == "passwd" else "root:x:0:\n")
         self.know(packages)
+        os.makedirs(path + "/run/systemd/system")  # by this the scripts see that systemd runs
+        self.write("usr/bin/systemctl", '#!/bin/sh\necho "$*" >>/tmp/systemctl\n')
+        os.chmod(path + "/usr/bin/systemctl", 0o755)
+
+    def asked_systemctl(self):
+        """What systemctl was asked since the last call, a command each, without its options."""
+        asked = [re.sub(r"--\S+ ", "", line) for line in self.read("tmp/systemctl").splitlines()]
+        self.write("tmp/systemctl", "")
+        return asked
 
     def bring(self, program):
         """Copies a program of the host, with its libraries."""
