@@ -56,6 +56,11 @@ Result<bool> Eraser::due(Waiting& one, Stream& stream, Clock::time_point now) co
   return false;
 }
 
+bool Eraser::wants_a_read() const {
+  return std::any_of(waiting_.begin(), waiting_.end(),
+                     [](const Waiting& each) { return !each.after.empty(); });
+}
+
 // A file that cannot be read is taken to mention the reader.
 bool Eraser::in_spool(Waiting& one) const {
   std::error_code absent;  // no folder, no spool

@@ -123,7 +123,8 @@ Result<void> Recorder::State::turn(const std::atomic<bool>& stop) {
     compared = false;
   }
   if (auto ok = open_files(); !ok) return ok;
-  const auto wait = pusher.waiting() > 0 ? Stream::Wait::kNot : Stream::Wait::kForEntries;
+  const bool busy = pusher.waiting() > 0 || eraser.wants_a_read();
+  const auto wait = busy ? Stream::Wait::kNot : Stream::Wait::kForEntries;
   auto batch = stream.done() ? stream.read(wait) : stream.claim();
   if (!batch) return tl::unexpected(batch.error());
   eraser.add(std::exchange(batch->erasures, {}));
