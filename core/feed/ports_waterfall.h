@@ -85,12 +85,14 @@ class FollowStore {
   // changes nothing. The recorder keeps it in SQLite. With hash tags 3 RTT. Errors: kConflict
   // "too_many_follows"; kUnavailable "stream_full".
   virtual Task<Result<void>> follow(const ReaderId& reader, const AuthorId& author) = 0;
-  // Takes the author's items out of the reader's timeline.
+  // Takes what the author's outboxes still hold out of the reader's timeline, also what somebody else who is
+  // followed published as well. With hash tags 3 RTT. Errors: kUnavailable "stream_full".
   virtual Task<Result<void>> unfollow(const ReaderId& reader, const AuthorId& author) = 0;
   virtual Task<Result<std::vector<AuthorId>>> authors_of(const ReaderId& reader) = 0;  // bytewise
   // Puts items into the author's outbox; the last becomes the newest. Up to fanout.max_push followers a job
   // of the recorder pushes them to those who follow now; beyond, their readers pull them, and the job is done
-  // at once. Returns the job's id. Errors: kUnavailable "stream_full".
+  // at once. Returns the job's id. With hash tags 3 RTT, of a pulled author 4. Errors: kUnavailable
+  // "stream_full".
   virtual Task<Result<std::string>> publish(const AuthorId& author, const std::vector<ItemId>& items) = 0;
 };
 
