@@ -44,7 +44,8 @@ class Package(unittest.TestCase):
     @unittest.skipUnless(shutil.which("lintian"), "SKIPPED: lintian is not installed (package lintian)")
     def test_lintian_accepts_it(self):
         status, said = run("lintian", "--fail-on", "error,warning", "--allow-root", self.deb)
-        self.assertEqual((status, said), (0, ""))
+        tags = [line for line in said.splitlines() if re.match(r"[EW]: ", line)]  # not what perl says of locales
+        self.assertEqual((status, tags), (0, []), said)
 
     def test_it_holds_what_is_listed_owned_by_root(self):
         lines = run("dpkg-deb", "-c", self.deb)[1].splitlines()
