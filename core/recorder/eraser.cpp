@@ -4,21 +4,11 @@
 
 #include "core/async/spool.h"
 #include "core/base/log.h"
+#include "core/recorder/blocking.h"
 #include "core/store/scripts.h"
 
 namespace freshet::recorder {
 namespace {
-
-constexpr milliseconds kTimeout{800};  // as the stream's connection
-
-Result<redis::Replies> ask(redis::SyncRedis& redis, const redis::Pipeline& command) {
-  auto replies = redis.call(command);
-  if (!replies) return replies;
-  for (const redis::Reply& each : *replies) {
-    if (each.is_error()) return tl::unexpected(redis::classify(each.error()));
-  }
-  return replies;
-}
 
 bool has(const std::vector<Erasure>& some, const Erasure& one) {
   return std::any_of(some.begin(), some.end(), [&](const Erasure& each) { return each.entry == one.entry; });
@@ -28,7 +18,7 @@ bool has(const std::vector<Erasure>& some, const Erasure& one) {
 
 Eraser::Eraser(const Settings& settings, redis::Endpoint endpoint, store::ReaderHashes hashes,
                milliseconds settle)
-    : redis_(std::move(endpoint), kTimeout, store::kAllScripts),
+    : redis_(std::move(endpoint), kRedisTimeout, store::kAllScripts),
       keys_(settings.redis.key_prefix, settings.redis.hash_tags),
       hashes_(std::move(hashes)),
       spool_(settings.spool.path),

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/log.h"
+#include "core/recorder/blocking.h"
 #include "core/recorder/stream.h"
 #include "core/store/fields.h"
 #include "core/store/follow_store.h"
@@ -15,17 +16,6 @@ namespace {
 using redis::Pipeline;
 using store::text_at;
 
-constexpr milliseconds kTimeout{800};  // as the stream's connection
-
-Result<redis::Replies> ask(redis::SyncRedis& redis, const Pipeline& command) {
-  auto replies = redis.call(command);
-  if (!replies) return replies;
-  for (const redis::Reply& each : *replies) {
-    if (each.is_error()) return tl::unexpected(redis::classify(each.error()));
-  }
-  return replies;
-}
-
 bool is_over(std::string_view state) { return state == "done" || state == "failed"; }
 
 // What no waiting cures: a key of another type, a script that is wrong.
@@ -34,7 +24,7 @@ bool is_final(const Error& error) { return error.code == ErrorCode::kInternal; }
 }  // namespace
 
 Pusher::Pusher(const Settings& settings, redis::Endpoint endpoint)
-    : redis_(std::move(endpoint), kTimeout, store::kAllScripts),
+    : redis_(std::move(endpoint), kRedisTimeout, store::kAllScripts),
       keys_(settings.redis.key_prefix, settings.redis.hash_tags),
       waterfall_(settings.waterfall) {}
 

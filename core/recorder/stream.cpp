@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/recorder/blocking.h"
 #include "core/store/fields.h"
 #include "core/store/item_store.h"
 #include "core/store/scripts.h"
@@ -29,7 +30,7 @@ std::pair<std::uint64_t, std::uint64_t> parts_of(std::string_view entry) {
 bool below(std::string_view a, std::string_view b) { return parts_of(a) < parts_of(b); }
 
 Stream::Stream(const Settings& settings, redis::Endpoint endpoint)
-    : redis_(std::move(endpoint), kTimeout, store::kAllScripts),
+    : redis_(std::move(endpoint), kRedisTimeout, store::kAllScripts),
       keys_(settings.redis.key_prefix, settings.redis.hash_tags),
       count_(settings.recorder.batch) {}
 

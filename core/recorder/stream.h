@@ -60,8 +60,6 @@ class Stream {
 
  private:
   static constexpr milliseconds kBlock{300};
-  // With kBlock less than a second, so that stopping takes no longer even when Redis hangs.
-  static constexpr milliseconds kTimeout{800};
   static constexpr const char* kStart = "0-0";
 
   Result<redis::Reply> call(const redis::Pipeline& command);
