@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -68,6 +69,21 @@ def rss_kib(pid):
 
 def descriptors(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def kill_workers(service, load, done, times):
+    """Kills a worker, any, so many times, each when the load has got some more `done`, and the pool is whole again."""
+
+    def alive():
+        return {pid for pid in service.workers() if birth(pid)}
+
+    whole = len(alive())
+    for _ in range(times):
+        seen = len(done)
+        wait_until(lambda seen=seen: len(done) > seen + 4 or load.errors, "what the load does")
+        victim = random.choice(sorted(alive()))
+        os.kill(victim, signal.SIGKILL)
+        wait_until(lambda victim=victim: victim not in alive() and len(alive()) == whole, "the pool to be whole")
 
 
 def stop_orphans():

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from client import Load, assert_problem
-from service import PATIENT, birth, wait_until
+from service import PATIENT, birth, kill_workers, wait_until
 from timelines import Reader, follows, ids, push, read, timeline
 
 # Both keep to what one script of Redis sees, so that no step of a job comes between.
@@ -209,17 +209,8 @@ def test_workers_killed_under_publications_lose_and_repeat_nothing(own_service, 
                 assert reply is None or reply.status in (502, 503, 504), reply
                 time.sleep(0.02)
 
-    def alive():
-        return {pid for pid in service.workers() if birth(pid)}
-
-    whole = len(alive())
     with Load(service.internal, write, threads=2) as load:
-        for _ in range(8):
-            seen = len(published)
-            wait_until(lambda seen=seen: len(published) > seen + 4 or load.errors, "publications")
-            victim = random.choice(sorted(alive()))
-            os.kill(victim, signal.SIGKILL)
-            wait_until(lambda victim=victim: victim not in alive() and len(alive()) == whole, "the pool to be whole")
+        kill_workers(service, load, published, times=8)
     assert load.errors == []
     for job in load.results:
         wait_done(service, job, len(readers))

@@ -1,13 +1,12 @@
 """Redis and workers that die or hang under pages and pushes: a client that follows the rules loses nothing and gets nothing twice."""
 
 import os
-import random
 import signal
 import threading
 import time
 
 from client import Load, assert_problem
-from service import birth, wait_until
+from service import birth, kill_workers, wait_until
 from timelines import Reader, push, timeline
 
 
@@ -91,7 +90,7 @@ def test_redis_killed_under_pushes_and_reads_loses_and_repeats_nothing(own_servi
 
 def test_workers_killed_under_pushes_and_reads_lose_and_repeat_nothing(own_service, name):
     service = own_service
-    clients, pushed = walk_under_load(service, name, kill_workers)
+    clients, pushed = walk_under_load(service, name, lambda service, load, pushed: kill_workers(service, load, pushed, times=10))
     finish_walks(service, clients, pushed)
 
 
@@ -103,19 +102,6 @@ def kill_redis_once(service, load, pushed):
     back_again(service)
     seen = len(pushed)
     wait_until(lambda: len(pushed) > seen + 30 or load.errors, "pushes")
-
-
-def kill_workers(service, load, pushed):
-    def alive():
-        return {pid for pid in service.workers() if birth(pid)}
-
-    whole = len(alive())
-    for _ in range(10):
-        seen = len(pushed)
-        wait_until(lambda seen=seen: len(pushed) > seen + 4 or load.errors, "pushes")
-        victim = random.choice(sorted(alive()))
-        os.kill(victim, signal.SIGKILL)
-        wait_until(lambda victim=victim: victim not in alive() and len(alive()) == whole, "the pool to be whole")
 
 
 def walk_under_load(service, name, harm):
