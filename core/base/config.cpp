@@ -16,11 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// PHP-FPM's directives of pools that grow and shrink: accepted, so that a file can be carried over.
-constexpr std::array<std::string_view, 5> kWithoutEffect{"pm.start_servers", "pm.min_spare_servers",
-                                                         "pm.max_spare_servers", "pm.max_spawn_rate",
-                                                         "pm.process_idle_timeout"};
-
 // Edits that make `b` of `a`; a transposition is one. O(|a|·|b|).
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
@@ -146,11 +141,6 @@ void Reader::read_value(const std::string& name, const toml::node& node) {
 }
 
 void Reader::unknown(const std::string& name, const Place& place) {
-  if (std::ranges::find(kWithoutEffect, name) != kWithoutEffect.end()) {
-    warnings.push_back(place.text() + ": " + name +
-                       " has no effect: all pm.max_children workers are started at once");
-    return;
-  }
   std::string text = place.text() + ": unknown directive \"" + name + "\"";
   if (const auto near = nearest_directive(name); !near.empty())
     text += "; did you mean \"" + std::string(near) + "\"?";

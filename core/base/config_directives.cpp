@@ -14,11 +14,14 @@ Field at(Settings& settings) {
 using S = Settings;
 using Pool = PoolSettings;
 using Gateway = GatewaySettings;
+using RequestLog = RequestLogSettings;
 using Redis = RedisSettings;
 using Hot = EngagementSettings;
 using Views = ViewsSettings;
 using List = ListSettings;
 using Identity = IdentitySettings;
+using Limits = LimitSettings;
+using Clients = ClientSettings;
 using Recorder = RecorderSettings;
 using Search = SearchSettings;
 using Recall = RecallSettings;
@@ -53,13 +56,30 @@ constexpr std::array kDirectives{
     Directive{"user", "user the workers run as, when the master is started as root", at<&S::pool, &Pool::user>},
     Directive{"group", "group the workers run as; empty: the user's own", at<&S::pool, &Pool::group>},
     Directive{"rlimit_files", "open files of each worker; 0: as inherited", at<&S::pool, &Pool::rlimit_files>, {0, 1048576}},
+    Directive{"rlimit_core", "core file of a worker, bytes; -1: as inherited", at<&S::pool, &Pool::rlimit_core>, {-1, 1e15}},
+    Directive{"process.priority", "nice value of master and workers; 0: as inherited", at<&S::pool, &Pool::process_priority>, {-19, 20}},
+    Directive{"chdir", "folder the workers work in; empty: stays", at<&S::pool, &Pool::chdir>},
+    Directive{"env", "environment of the workers, name -> value; $NAME takes the master's", at<&S::pool, &Pool::env>},
+    Directive{"catch_workers_output", "stdout and stderr of workers go to error_log", at<&S::pool, &Pool::catch_workers_output>},
     Directive{"process_control_timeout", "time a worker has to finish after a stop or reload", at<&S::pool, &Pool::process_control_timeout>, {1, 3600}},
     Directive{"request_terminate_timeout", "a worker whose loop has not turned for so long is killed; 0: never", at<&S::pool, &Pool::request_terminate_timeout>, {0, 3600}},
+    Directive{"emergency_restart_threshold", "so many workers that died by a signal within the interval begin a new generation; 0: off", at<&S::pool, &Pool::emergency_restart_threshold>, {0, 10000}},
+    Directive{"emergency_restart_interval", "see emergency_restart_threshold", at<&S::pool, &Pool::emergency_restart_interval>, {1, kDay}},
+    Directive{"request_slowlog_timeout", "a request that takes longer is logged with what it did; 0: never", at<&S::request_log, &RequestLog::slow_timeout>, {0, kHourMs}},
+    Directive{"slowlog", "file of slow requests; empty: error_log", at<&S::request_log, &RequestLog::slowlog>},
+    Directive{"access.log", "file with a line for each request; empty: none", at<&S::request_log, &RequestLog::access_log>},
+    Directive{"access.format", "what that line says, in PHP-FPM's letters", at<&S::request_log, &RequestLog::access_format>},
 
-    Directive{"pm.mode", "static: all workers start at once; the others run as static", at<&S::pool, &Pool::pm>, {}, Unit::kNone, "static|dynamic|ondemand"},
+    Directive{"pm.mode", "static: all workers at once; dynamic: by how many are idle; ondemand: none until needed", at<&S::pool, &Pool::pm>, {}, Unit::kNone, "static|dynamic|ondemand"},
     Directive{"pm.max_children", "workers; 0: one a core", at<&S::pool, &Pool::max_children>, {0, 1024}},
+    Directive{"pm.start_servers", "dynamic: workers at the start; 0: halfway between the spare limits", at<&S::pool, &Pool::start_servers>, {0, 1024}},
+    Directive{"pm.min_spare_servers", "dynamic: idle workers kept at least", at<&S::pool, &Pool::min_spare_servers>, {1, 1024}},
+    Directive{"pm.max_spare_servers", "dynamic: idle workers kept at most; 0: pm.max_children", at<&S::pool, &Pool::max_spare_servers>, {0, 1024}},
+    Directive{"pm.process_idle_timeout", "ondemand: an idle worker ends after this", at<&S::pool, &Pool::process_idle_timeout>, {1, kDay}},
     Directive{"pm.max_in_flight", "requests inside one worker; more are answered 503", at<&S::pool, &Pool::max_in_flight>, {1, 65536}},
     Directive{"pm.max_requests", "replace a worker after so many requests, +-10 %; 0: never", at<&S::pool, &Pool::max_requests>, {0, 1e9}},
+    Directive{"pm.max_rss", "replace a worker whose resident memory exceeds this, +-10 %; 0: never", at<&S::pool, &Pool::max_rss>, {0, 1e15}, Unit::kBytes},
+    Directive{"pm.status_listen", "unix socket or host:port where status and metrics are answered even when all workers are busy; empty: none", at<&S::pool, &Pool::status_listen>},
     Directive{"pm.status_path", "URI of the status page; empty: none", at<&S::pool, &Pool::status_path>},
     Directive{"ping.path", "URI of the ping page; empty: none", at<&S::pool, &Pool::ping_path>},
     Directive{"ping.response", "what the ping page says", at<&S::pool, &Pool::ping_response>},
@@ -69,7 +89,7 @@ constexpr std::array kDirectives{
     Directive{"gateway.max_params_bytes", "FastCGI parameters of a request", at<&S::gateway, &Gateway::max_params_bytes>, {1024, kMebi}, Unit::kBytes},
     Directive{"gateway.max_body_bytes", "body of a request", at<&S::gateway, &Gateway::max_body_bytes>, {1024, 64 * kMebi}, Unit::kBytes},
     Directive{"gateway.max_bulk_body_bytes", "body of a request on a bulk route", at<&S::gateway, &Gateway::max_bulk_body_bytes>, {1024, 256 * kMebi}, Unit::kBytes},
-    Directive{"gateway.request_budget", "for building a hot list; beyond it the last copy is served", at<&S::gateway, &Gateway::request_budget>, {1, kHourMs}},
+    Directive{"gateway.request_budget", "of a request that is not a bulk one; then 503, or for a hot list the last copy", at<&S::gateway, &Gateway::request_budget>, {1, kHourMs}},
     Directive{"gateway.bulk_budget", "for a bulk write, looked at between two batches; then 503", at<&S::gateway, &Gateway::bulk_budget>, {1, kHourMs}},
 
     Directive{"redis.url", "unix://PATH or redis://[user:password@]host:port[/db]", at<&S::redis, &Redis::url>},
@@ -81,11 +101,18 @@ constexpr std::array kDirectives{
     Directive{"redis.timeout", "deadline of a command", at<&S::redis, &Redis::timeout>, {1, 60e3}},
     Directive{"redis.reconnect_min", "first wait before a new connection", at<&S::redis, &Redis::reconnect_min>, {1, 60e3}},
     Directive{"redis.reconnect_max", "longest wait before a new connection", at<&S::redis, &Redis::reconnect_max>, {1, 600e3}},
+    Directive{"redis.breaker_failures", "failures in a row after which Redis is left alone for a while", at<&S::redis, &Redis::breaker_failures>, {1, 1000}},
+    Directive{"redis.breaker_open", "first such while, doubling up to redis.reconnect_max", at<&S::redis, &Redis::breaker_open>, {1, 600e3}},
+    Directive{"redis.sentinels", "host:port of the sentinels to ask for the master; empty: redis.url says where it is", at<&S::redis, &Redis::sentinels>},
+    Directive{"redis.sentinel_master", "name the sentinels know the master by", at<&S::redis, &Redis::sentinel_master>},
+    Directive{"redis.sentinel_username", "ACL user of the sentinels; empty: the default user", at<&S::redis, &Redis::sentinel_username>},
+    Directive{"redis.sentinel_password_file", "file that holds the sentinels' password; empty: none", at<&S::redis, &Redis::sentinel_password_file>},
 
     Directive{"hot.pv_weight", "points of a page view", at<&S::engagement, &Hot::pv_weight>, {0, 1e9}},
     Directive{"hot.uv_weight", "points of a visitor", at<&S::engagement, &Hot::uv_weight>, {0, 1e9}},
     Directive{"hot.dwell_weight", "points of a millisecond of mean dwell time", at<&S::engagement, &Hot::dwell_weight>, {0, 1e6}},
     Directive{"hot.dwell_cap", "longest dwell time one report can claim", at<&S::engagement, &Hot::dwell_cap_ms>, {1, 24 * kHourMs}, Unit::kMilliseconds},
+    Directive{"hot.first_dwell", "longest dwell time a session's first report can claim through the public server", at<&S::engagement, &Hot::first_dwell_ms>, {0, 24 * kHourMs}, Unit::kMilliseconds},
     Directive{"hot.dwell_prior_views", "views that the prior counts for in the mean; 0: plain mean", at<&S::engagement, &Hot::dwell_prior_views>, {0, 1e9}},
     Directive{"hot.dwell_prior", "dwell time expected of an unknown article", at<&S::engagement, &Hot::dwell_prior_ms>, {0, 24 * kHourMs}, Unit::kMilliseconds},
     Directive{"hot.half_life", "age at which a score has halved", at<&S::engagement, &Hot::half_life>, {600, 3650 * kDay}},
@@ -191,6 +218,25 @@ constexpr std::array kDirectives{
     Directive{"identity.open_public", "allow mode open on an address that is not loopback", at<&S::identity, &Identity::open_public>},
     Directive{"identity.salt_file", "key of anonymous visitors and of the visitor cookie", at<&S::identity, &Identity::salt_file>},
     Directive{"identity.token_keys", "key id -> file, the keys of identity.mode token", at<&S::identity, &Identity::token_key_files>},
+
+    Directive{"identity.internal_keys", "key id -> file, keys that callers of the internal server sign with; empty: none is asked for", at<&S::identity, &Identity::internal_key_files>},
+
+    Directive{"limits.track_rate", "requests a second of a visitor, POST /api/track; 0: no limit", at<&S::limits, &Limits::track, &Bucket::rate>, {0, 1e6}},
+    Directive{"limits.track_burst", "and so many at once", at<&S::limits, &Limits::track, &Bucket::burst>, {1, 1e6}},
+    Directive{"limits.views_rate", "requests a second of a visitor, POST /api/views; 0: no limit", at<&S::limits, &Limits::views, &Bucket::rate>, {0, 1e6}},
+    Directive{"limits.views_burst", "and so many at once", at<&S::limits, &Limits::views, &Bucket::burst>, {1, 1e6}},
+    Directive{"limits.history_rate", "requests a second of a visitor, /api/history; 0: no limit", at<&S::limits, &Limits::history, &Bucket::rate>, {0, 1e6}},
+    Directive{"limits.history_burst", "and so many at once", at<&S::limits, &Limits::history, &Bucket::burst>, {1, 1e6}},
+    Directive{"limits.feedback_rate", "requests a second of a visitor, /api/feedback; 0: no limit", at<&S::limits, &Limits::feedback, &Bucket::rate>, {0, 1e6}},
+    Directive{"limits.feedback_burst", "and so many at once", at<&S::limits, &Limits::feedback, &Bucket::burst>, {1, 1e6}},
+    Directive{"limits.feed_rate", "requests a second of a visitor, POST /api/feed; 0: no limit", at<&S::limits, &Limits::feed, &Bucket::rate>, {0, 1e6}},
+    Directive{"limits.feed_burst", "and so many at once", at<&S::limits, &Limits::feed, &Bucket::burst>, {1, 1e6}},
+    Directive{"limits.recommendations_rate", "requests a second of a visitor, GET /api/recommendations; 0: no limit", at<&S::limits, &Limits::recommendations, &Bucket::rate>, {0, 1e6}},
+    Directive{"limits.recommendations_burst", "and so many at once", at<&S::limits, &Limits::recommendations, &Bucket::burst>, {1, 1e6}},
+    Directive{"limits.waterfall_rate", "requests a second of a visitor, GET /api/waterfall; 0: no limit", at<&S::limits, &Limits::waterfall, &Bucket::rate>, {0, 1e6}},
+    Directive{"limits.waterfall_burst", "and so many at once", at<&S::limits, &Limits::waterfall, &Bucket::burst>, {1, 1e6}},
+    Directive{"clients.deny_file", "file with addresses, networks and agents that are answered 403; empty: none", at<&S::clients, &Clients::deny_file>},
+    Directive{"clients.allow_file", "file with those that are never denied, limited or taken for crawlers; empty: none", at<&S::clients, &Clients::allow_file>},
 
     Directive{"bots.enabled", "crawlers are answered and not counted", at<&S::bots, &BotSettings::enabled>},
     Directive{"bots.allow", "patterns (RE2) of agents that count although they are on the list", at<&S::bots, &BotSettings::allow>},

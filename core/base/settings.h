@@ -18,17 +18,39 @@ struct PoolSettings {
   std::string listen_owner, listen_group;
   int listen_mode = 0660;
   std::vector<std::string> listen_allowed_clients;  // TCP only
-  std::string pm = "static";  // static; dynamic and ondemand are accepted and run as static
-  int max_children = 0;       // 0: one worker a core
-  int max_in_flight = 1024;   // requests inside one worker; more get 503
-  int max_requests = 0;       // recycle a worker after so many, ±10 %; 0: never
+  std::string pm = "static";                        // static | dynamic | ondemand
+  int max_children = 0;                             // 0: one worker a core
+  int start_servers = 0;             // dynamic; 0: halfway between the spare limits, as PHP-FPM
+  int min_spare_servers = 1;         // dynamic: idle workers kept at least
+  int max_spare_servers = 0;         // dynamic: and at most; 0: pm.max_children
+  seconds process_idle_timeout{10};  // ondemand: an idle worker ends after this
+  int max_in_flight = 1024;          // requests inside one worker; more get 503
+  int max_requests = 0;              // recycle a worker after so many, ±10 %; 0: never
+  std::size_t max_rss = 0;           // recycle a worker whose resident memory exceeds this, ±10 %; 0: never
   std::string status_path = "/status";
+  std::string status_listen = "/run/freshet/status.sock";  // of the process that answers status and metrics
   std::string ping_path = "/ping";
   std::string ping_response = "pong";
   seconds process_control_timeout{30};
   seconds request_terminate_timeout{10};  // the watchdog: a loop that has not turned for so long is killed
+  int emergency_restart_threshold = 0;    // workers that died by a signal within the interval; 0: off
+  seconds emergency_restart_interval{60};
   std::string user, group;
+  std::string chdir;  // of the workers; empty: stays
   int rlimit_files = 0;
+  std::int64_t rlimit_core = -1;           // bytes; -1: as inherited
+  int process_priority = 0;                // nice value of master and workers; 0: as inherited
+  std::map<std::string, std::string> env;  // of the workers; "$NAME" takes the master's value
+  bool catch_workers_output = true;        // stdout and stderr of workers into error_log
+};
+
+// What is written about requests, beside the counters.
+struct RequestLogSettings {
+  milliseconds slow_timeout{
+      0};                  // request_slowlog_timeout: a request that takes longer is logged with its stage
+  std::string slowlog;     // a file; empty: error_log
+  std::string access_log;  // a file; empty: none
+  std::string access_format = "%R - %u %t \"%m %r\" %s";  // PHP-FPM's letters
 };
 
 struct GatewaySettings {
@@ -37,7 +59,7 @@ struct GatewaySettings {
   std::size_t max_params_bytes = 32UL * 1024;
   std::size_t max_body_bytes = 16UL * 1024;
   std::size_t max_bulk_body_bytes = 8UL * 1024 * 1024;
-  milliseconds request_budget{200};  // for building a list; beyond it the last copy is served
+  milliseconds request_budget{200};  // of a request; then 503, or for a list the last copy
   milliseconds bulk_budget{30000};   // for a bulk write, looked at between two batches; then 503
 };
 
@@ -51,15 +73,44 @@ struct RedisSettings {
   milliseconds timeout{50};
   milliseconds reconnect_min{50};
   milliseconds reconnect_max{2000};
+  int breaker_failures = 3;            // in a row, until the breaker opens
+  milliseconds breaker_open{100};      // first time it stays open, doubling up to reconnect_max
+  std::vector<std::string> sentinels;  // host:port; empty: redis.url is the server
+  std::string sentinel_master;         // the name they know it by
+  std::string sentinel_username, sentinel_password_file;
+};
+
+// A token bucket a visitor: `rate` tokens a second, at most `burst`. Rate 0: no limit.
+struct Bucket {
+  double rate = 0;
+  int burst = 0;
+};
+
+// Of requests through the public server, each visitor and each endpoint apart.
+struct LimitSettings {
+  Bucket track{10, 200};
+  Bucket views{10, 200};
+  Bucket history{5, 60};
+  Bucket feedback{5, 60};
+  Bucket feed{5, 60};
+  Bucket recommendations{5, 60};
+  Bucket waterfall{10, 100};
+};
+
+// Who is served at all: files with an address, a network or agent:REGEX a line.
+struct ClientSettings {
+  std::string deny_file;   // answered 403
+  std::string allow_file;  // never denied, never limited, never taken for a crawler
 };
 
 // Seed 001. score = base · 2^(−age/half_life), base = w_pv·pv + w_uv·uv + w_dwell·mean dwell (ms).
 struct EngagementSettings {
   double pv_weight = 1.0;
   double uv_weight = 3.0;
-  double dwell_weight = 0.002;         // points per millisecond of mean dwell
-  std::int64_t dwell_cap_ms = 180000;  // of one report
-  double dwell_prior_views = 0.0;      // m of (sum + m·prior)/(count + m); 0 is the seed's plain mean
+  double dwell_weight = 0.002;          // points per millisecond of mean dwell
+  std::int64_t dwell_cap_ms = 180000;   // of one report
+  std::int64_t first_dwell_ms = 30000;  // of a session's first report through the public server
+  double dwell_prior_views = 0.0;       // m of (sum + m·prior)/(count + m); 0 is the seed's plain mean
   double dwell_prior_ms = 0.0;
   seconds half_life{86400};
   seconds session_window{1800};  // pv.window: one PV per session and article; 0 counts every report
@@ -91,6 +142,8 @@ struct IdentitySettings {
   bool open_public = false;
   std::string salt_file;  // HMAC key of anonymous visitors and of the visitor cookie
   std::map<std::string, std::string> token_key_files;  // kid → file
+  std::map<std::string, std::string>
+      internal_key_files;  // kid → file: keys of the internal server; empty: none asked
 };
 
 struct BotSettings {
@@ -231,12 +284,15 @@ struct Settings {
   std::string log_level = "notice";
   std::string pid;
   PoolSettings pool;
+  RequestLogSettings request_log;
   GatewaySettings gateway;
   RedisSettings redis;
   EngagementSettings engagement;
   ViewsSettings views;
   ListSettings list;
   IdentitySettings identity;
+  LimitSettings limits;
+  ClientSettings clients;
   BotSettings bots;
   SpoolSettings spool;
   HttpSettings http;

@@ -27,6 +27,7 @@ struct Request {
   std::string_view authorization;
   std::string_view if_none_match;
   std::string_view verified_user;  // FRESHET_USER: what auth_request found (identity.mode = header)
+  std::string_view site;           // FRESHET_SITE: scheme://host[:port] that the client asked for
   std::string_view request_id;     // FRESHET_REQUEST_ID: nginx's $request_id
   std::string body;                // whole; exactly CONTENT_LENGTH bytes
   std::chrono::steady_clock::time_point received;  // when its first byte was read

@@ -41,9 +41,9 @@ constexpr std::array kCounters{
 };
 
 constexpr std::array<std::string_view, static_cast<std::size_t>(Refusal::kCount)> kRefusalNames{
-    "bot",        "bad_json",  "bad_member",   "too_large",    "not_found",
-    "method",     "forbidden", "unauthorised", "over_limit",   "redis_away",
-    "spool_full", "deadline",  "protocol",     "read_timeout", "write_timeout"};
+    "bot",        "bad_json",     "bad_member", "too_large",      "not_found",    "method",
+    "forbidden",  "unauthorised", "denied",     "foreign_origin", "rate_limited", "over_limit",
+    "redis_away", "spool_full",   "deadline",   "protocol",       "read_timeout", "write_timeout"};
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 

@@ -28,6 +28,9 @@ enum class Refusal : std::uint8_t {
   kMethod,
   kForbidden,
   kUnauthorised,
+  kDenied,         // by clients.deny_file
+  kForeignOrigin,  // a page of another site
+  kRateLimited,    // a visitor's token bucket was empty
   kOverLimit,
   kRedisAway,
   kSpoolFull,

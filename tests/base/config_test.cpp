@@ -249,7 +249,6 @@ TEST_CASE("what runs but was hardly meant is a warning with file and line", "[co
   CHECK(contains(warnings_of("views.base = 4"), "freshet.toml:1: views.base is outside 1..3"));
   CHECK(contains(warnings_of("pm.mode = \"dynamic\""),
                  "freshet.toml:1: pm.mode other than \"static\" runs as static"));
-  CHECK(contains(warnings_of("[pm]\nstart_servers = 2"), "freshet.toml:2: pm.start_servers has no effect"));
   CHECK(contains(
       warnings_of("identity.mode = \"open\"\nidentity.open_public = true\nlisten = \"0.0.0.0:9000\""),
       "freshet.toml:3: identity.mode open believes"));
