@@ -74,6 +74,13 @@ void add_living(const WorkerSlot& slot, Totals& totals) {
 
 }  // namespace
 
+bool is_idle(const WorkerSlot& slot) {
+  return slot.state.load(kRelaxed) == WorkerState::kReady && slot.in_flight.load(kRelaxed) == 0;
+}
+bool is_busy(const WorkerSlot& slot) {
+  return slot.state.load(kRelaxed) == WorkerState::kReady && slot.in_flight.load(kRelaxed) != 0;
+}
+
 std::string_view refusal_name(Refusal reason) { return kRefusalNames[static_cast<std::size_t>(reason)]; }
 
 namespace {

@@ -64,10 +64,20 @@ struct alignas(64) WorkerSlot {
   std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Refusal::kCount)> refused{};
 };
 
+// Serves, and has no request inside. A worker that is not idle still takes further requests beside those it
+// has: "idle" says whether a request that comes now would have it for itself.
+bool is_idle(const WorkerSlot& slot);
+// Serves, and has at least one request inside.
+bool is_busy(const WorkerSlot& slot);
+
 struct PoolCounters {
   std::atomic<std::int64_t> started_at{0};
   std::atomic<std::uint32_t> generation{0};
   std::atomic<std::uint32_t> reloads{0}, failed_reloads{0}, respawns{0};
+  // Written by the master once a second (scaling.h), as PHP-FPM counts them:
+  std::atomic<std::uint32_t> max_active{0};            // the most workers that were busy at once
+  std::atomic<std::uint32_t> max_children_reached{0};  // so often none was idle and no more were allowed
+  std::atomic<std::uint32_t> emergency_restarts{0};    // new generations after deaths by a signal
 };
 
 // A child beside the workers, as the master knows it (companion.h).
