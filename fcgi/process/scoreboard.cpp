@@ -15,7 +15,7 @@ struct Scoreboard::Memory {
   // or not at all.
   std::atomic<std::uint32_t> folding{0};
   WorkerSlot retired;
-  CompanionSlot recorder;
+  CompanionSlot recorder, status;
   RecorderReport recorder_report;
 };
 
@@ -109,6 +109,7 @@ std::span<WorkerSlot> Scoreboard::slots() {
 WorkerSlot& Scoreboard::retired() { return memory_->retired; }
 PoolCounters& Scoreboard::pool() { return memory_->pool; }
 CompanionSlot& Scoreboard::recorder() { return memory_->recorder; }
+CompanionSlot& Scoreboard::status() { return memory_->status; }
 RecorderReport& Scoreboard::recorder_report() { return memory_->recorder_report; }
 
 void Scoreboard::retire(WorkerSlot& slot) {

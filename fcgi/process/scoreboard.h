@@ -115,6 +115,7 @@ class Scoreboard {
   WorkerSlot& retired();
   PoolCounters& pool();
   CompanionSlot& recorder();
+  CompanionSlot& status();
   RecorderReport& recorder_report();  // written by the recorder itself
   // Master only: adds a dead worker's counters to `retired` and empties its slot.
   void retire(WorkerSlot& slot);
