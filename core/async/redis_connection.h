@@ -28,6 +28,7 @@ struct ConnectionCounters {
   std::uint64_t errors = 0;       // pipelines that failed: away, lost, deadline
   std::uint64_t timeouts = 0;     // contexts destroyed by a deadline
   std::uint64_t connects = 0;     // hand-shakes completed
+  ErrorCounts by_class;  // pipelines that failed as a whole, connections not made, commands that Redis refused
 };
 
 class RedisConnection final : public RedisLink, public Redis {

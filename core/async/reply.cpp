@@ -1,6 +1,5 @@
 #include "core/async/reply.h"
 
-#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -14,31 +13,6 @@ namespace freshet::redis {
 
 namespace {
 
-struct ErrorRow {
-  std::string_view prefix;  // the first word of Redis' error line
-  ErrorCode code;
-  std::string_view reason;
-};
-
-// Whatever is not here is our own mistake (a wrong command, a script that failed): kInternal.
-constexpr std::array kErrors{
-    ErrorRow{"OOM", ErrorCode::kUnavailable, "redis_oom"},
-    ErrorRow{"READONLY", ErrorCode::kUnavailable, "redis_readonly"},
-    ErrorRow{"LOADING", ErrorCode::kUnavailable, "redis_loading"},
-    ErrorRow{"BUSY", ErrorCode::kUnavailable, "redis_busy"},
-    ErrorRow{"MISCONF", ErrorCode::kUnavailable, "redis_misconf"},
-    ErrorRow{"NOAUTH", ErrorCode::kUnavailable, "redis_noauth"},
-    ErrorRow{"WRONGPASS", ErrorCode::kUnavailable, "redis_noauth"},
-    ErrorRow{"NOPERM", ErrorCode::kUnavailable, "redis_noperm"},
-    ErrorRow{"MASTERDOWN", ErrorCode::kUnavailable, "redis_masterdown"},
-    ErrorRow{"CLUSTERDOWN", ErrorCode::kUnavailable, "redis_clusterdown"},
-    ErrorRow{"TRYAGAIN", ErrorCode::kUnavailable, "redis_tryagain"},
-    ErrorRow{"NOREPLICAS", ErrorCode::kUnavailable, "redis_noreplicas"},
-    ErrorRow{"MOVED", ErrorCode::kUnavailable, "redis_moved"},
-    ErrorRow{"ASK", ErrorCode::kUnavailable, "redis_moved"},
-    ErrorRow{"NOSCRIPT", ErrorCode::kUnavailable, "redis_noscript"},
-};
-
 tl::unexpected<Error> wrong_type(const char* wanted) {
   return fail(ErrorCode::kInternal, "redis_type", {}, std::string("reply is not ") + wanted);
 }
@@ -50,14 +24,6 @@ bool is_text(const redisReply* raw) {
 }
 
 }  // namespace
-
-Error classify(std::string_view error_line) {
-  const std::string_view word = error_line.substr(0, error_line.find(' '));
-  for (const ErrorRow& row : kErrors) {
-    if (word == row.prefix) return Error{row.code, row.reason, {}, std::string(error_line)};
-  }
-  return Error{ErrorCode::kInternal, "redis_error", {}, std::string(error_line)};
-}
 
 void Reply::Deleter::operator()(redisReply* raw) const noexcept {
   if (owner) freeReplyObject(raw);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/async/errors.h"
 #include "core/base/result.h"
 
 struct redisReply;
@@ -24,7 +25,7 @@ class Reply {
   bool is_array() const;
   std::string_view error() const;  // "NOSCRIPT …"; empty when not an error
   // The typed readings. A reply of another type gives kInternal, "redis_type"; a server error what classify()
-  // says.
+  // (errors.h) says.
   Result<std::int64_t> integer() const;     // an integer, or a string that is one
   Result<std::string_view> string() const;  // a string or status; valid while this Reply lives
   Result<std::optional<std::string_view>> optional_string() const;  // nil: nullopt
@@ -43,10 +44,5 @@ class Reply {
   Reply(redisReply* raw, bool owner) : raw_(raw, Deleter(owner)) {}
   std::unique_ptr<redisReply, Deleter> raw_;
 };
-
-// The one table of server errors: what a Redis error line means for the request (F10). MOVED/ASK, OOM,
-// READONLY, LOADING, BUSY, MISCONF, NOAUTH, NOPERM, CLUSTERDOWN, MASTERDOWN, NOREPLICAS → kUnavailable with a
-// reason of their own; anything else kInternal, "redis_error".
-Error classify(std::string_view error_line);
 
 }  // namespace freshet::redis

@@ -1,0 +1,76 @@
+// What a failure of Redis means: one table, for whatever looks at an error reply, repeats a command or counts
+// failures.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "core/base/result.h"
+
+namespace freshet::redis {
+
+// Failures as they are counted; error_class_name() has the names.
+enum class ErrorClass : std::uint8_t {
+  kAway,         // not sent: no connection, or the breaker is open
+  kConnect,      // a connection that was not made, or was refused at its hand-shake
+  kTimeout,      // sent, no reply within the deadline
+  kLost,         // sent, the connection ended before the reply
+  kMemory,       // OOM
+  kReadOnly,     // a replica was asked to write
+  kLoading,      // it reads its file
+  kBusy,         // a script has run for longer than busy-reply-threshold
+  kPersistence,  // MISCONF: it cannot save
+  kAuth,         // who we are is not known, or the password is wrong
+  kPermission,   // the ACL user may not
+  kReplicas,     // fewer replicas than min-replicas-to-write
+  kMasterDown,   // a replica without its master
+  kClients,      // maxclients
+  kCluster,      // another node has the slot, or the cluster is down
+  kScript,       // scripts were flushed; cured inside
+  kCommand,      // our mistake: a wrong command, a key of another type, a script that failed
+  kCount
+};
+inline constexpr std::size_t kErrorClasses = static_cast<std::size_t>(ErrorClass::kCount);
+// "away", "timeout", "readonly", …: as in /status and /metrics.
+std::string_view error_class_name(ErrorClass error_class);
+
+// What is done about an error reply. None of them touches a command that had another reply.
+enum class Cure : std::uint8_t {
+  kRetry,      // the command did nothing: sent once more, in the same place
+  kReconnect,  // this server is not, or no longer, ours: a new connection (sentinels are asked again), and
+               // once more there. The command did nothing
+  kDegrade,    // waiting cures it, a new connection does not: kUnavailable, so reads serve what they have and
+               // writes go to the spool
+  kFail,       // nothing cures it
+};
+
+struct ErrorRow {
+  std::string_view prefix;  // of Redis' error line: whole words; the first row that fits
+  ErrorClass error_class;
+  Cure cure;
+  ErrorCode code;
+  std::string_view reason;  // Error::reason
+};
+
+// The row of an error line; nullptr when its first word is none of Redis' own, as those that our scripts
+// answer.
+const ErrorRow* find_error(std::string_view error_line);
+
+// What the error line means for the request; kInternal "redis_error" when there is no row.
+Error classify(std::string_view error_line);
+
+// Failures since the start, by class.
+class ErrorCounts {
+ public:
+  void add(ErrorClass error_class) { ++counts_[static_cast<std::size_t>(error_class)]; }
+  std::uint64_t operator[](ErrorClass error_class) const {
+    return counts_[static_cast<std::size_t>(error_class)];
+  }
+
+ private:
+  std::array<std::uint64_t, kErrorClasses> counts_{};
+};
+
+}  // namespace freshet::redis
