@@ -100,12 +100,18 @@ void Reader::read_file(const fs::path& path) {
   }
 }
 
+// Where a directive that takes a table has its values; null for all others.
+std::map<std::string, std::string>* map_of(const config::Directive& row, Settings& settings) {
+  const auto field = row.field(settings);
+  const auto* const map = std::get_if<std::map<std::string, std::string>*>(&field);
+  return map ? *map : nullptr;
+}
+
 void Reader::read_table(const toml::table& table, const std::string& prefix) {
   for (const auto& [key, node] : table) {
     const std::string name = prefix.empty() ? std::string(key.str()) : prefix + "." + std::string(key.str());
     const auto* row = config::find_directive(name);
-    const bool takes_table = row && row->name == name && row->name == "identity.token_keys";
-    if (node.is_table() && !takes_table)
+    if (node.is_table() && !(row && row->name == name && map_of(*row, settings)))
       read_table(*node.as_table(), name);
     else
       read_value(name, node);
@@ -114,10 +120,15 @@ void Reader::read_table(const toml::table& table, const std::string& prefix) {
 
 // "identity.token_keys.k1" as one quoted key.
 bool Reader::read_map_entry(const std::string& name, const toml::node& node) {
-  constexpr std::string_view kPrefix = "identity.token_keys.";
-  if (!name.starts_with(kPrefix) || !node.is_string()) return false;
-  settings.identity.token_key_files[name.substr(kPrefix.size())] = node.as_string()->get();
-  return true;
+  if (!node.is_string()) return false;
+  for (const auto& row : config::directives()) {
+    const std::string prefix = std::string(row.name) + ".";
+    auto* const map = map_of(row, settings);
+    if (!map || !name.starts_with(prefix)) continue;
+    (*map)[name.substr(prefix.size())] = node.as_string()->get();
+    return true;
+  }
+  return false;
 }
 
 void Reader::read_value(const std::string& name, const toml::node& node) {

@@ -3,12 +3,15 @@
 #include <arpa/inet.h>
 #include <grp.h>
 #include <pwd.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <climits>
+#include <cstdlib>
 
 namespace freshet::config {
 namespace {
@@ -59,6 +62,34 @@ bool file_missing(const std::string& path) { return !path.empty() && access(path
 bool has_user(const std::string& name) { return name.empty() || getpwnam(name.c_str()); }
 bool has_group(const std::string& name) { return name.empty() || getgrnam(name.c_str()); }
 
+bool is_dynamic(const S& s) { return s.pool.pm == "dynamic"; }
+// Their number when it is one a core is known where they start only (spare_limits() cuts there).
+int most_children(const S& s) { return s.pool.max_children == 0 ? INT_MAX : s.pool.max_children; }
+int most_spare(const S& s) {
+  return s.pool.max_spare_servers == 0 ? most_children(s) : s.pool.max_spare_servers;
+}
+
+bool is_folder(const std::string& path) {
+  struct stat status {};
+  return path.starts_with('/') && stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+bool names_relative_file(const S& s) {
+  const std::array files{s.error_log == "stderr" ? std::string() : s.error_log,
+                         s.request_log.slowlog,
+                         s.request_log.access_log,
+                         s.spool.path,
+                         s.recorder.database,
+                         s.search.index,
+                         s.recommend.model};
+  return std::ranges::any_of(files, [](const auto& file) { return !file.empty() && !file.starts_with('/'); });
+}
+
+bool is_variable(const std::string& name) { return !name.empty() && name.find('=') == std::string::npos; }
+bool names_unset_variable(const std::pair<const std::string, std::string>& one) {
+  return one.second.starts_with('$') && !std::getenv(one.second.c_str() + 1);
+}
+
 constexpr int kSpareDescriptors = 64;  // Redis, epoll, timers, log, spool
 
 struct Check {
@@ -72,6 +103,11 @@ struct Check {
 constexpr std::array kChecks{
     Check{true, {"listen.address"}, [](const S& s) { return !is_listen_address(s.pool.listen); },
           "must be an absolute path of at most 107 bytes, or host:port"},
+    Check{true, {"pm.status_listen"},
+          [](const S& s) { return !s.pool.status_listen.empty() && !is_listen_address(s.pool.status_listen); },
+          "must be an absolute path of at most 107 bytes, host:port, or empty"},
+    Check{true, {"pm.status_listen", "listen.address"}, [](const S& s) { return s.pool.status_listen == s.pool.listen; },
+          "must be another address than listen.address"},
     Check{true, {"listen.owner"}, [](const S& s) { return !has_user(s.pool.listen_owner); }, "names an unknown user"},
     Check{true, {"listen.group"}, [](const S& s) { return !has_group(s.pool.listen_group); }, "names an unknown group"},
     Check{true, {"user"}, [](const S& s) { return !has_user(s.pool.user); }, "names an unknown user"},
@@ -89,8 +125,30 @@ constexpr std::array kChecks{
     Check{true, {"rlimit_files", "pm.max_in_flight"},
           [](const S& s) { return s.pool.rlimit_files != 0 && s.pool.rlimit_files < s.pool.max_in_flight + kSpareDescriptors; },
           "must be 0 or at least pm.max_in_flight + 64"},
-    Check{false, {"pm.mode"}, [](const S& s) { return s.pool.pm != "static"; },
-          "other than \"static\" runs as static: all pm.max_children workers at once"},
+    Check{true, {"pm.min_spare_servers", "pm.max_children"},
+          [](const S& s) { return is_dynamic(s) && s.pool.min_spare_servers > most_children(s); },
+          "must not be above pm.max_children"},
+    Check{true, {"pm.max_spare_servers", "pm.max_children"},
+          [](const S& s) { return is_dynamic(s) && s.pool.max_spare_servers > most_children(s); },
+          "must not be above pm.max_children"},
+    Check{true, {"pm.max_spare_servers", "pm.min_spare_servers"},
+          [](const S& s) { return is_dynamic(s) && most_spare(s) < s.pool.min_spare_servers; },
+          "must be 0 or at least pm.min_spare_servers"},
+    Check{true, {"pm.start_servers", "pm.max_spare_servers"},
+          [](const S& s) {
+            return is_dynamic(s) && s.pool.start_servers != 0 &&
+                   (s.pool.start_servers < s.pool.min_spare_servers || s.pool.start_servers > most_spare(s));
+          },
+          "must be 0 or within pm.min_spare_servers and pm.max_spare_servers"},
+    Check{true, {"chdir"}, [](const S& s) { return !s.pool.chdir.empty() && !is_folder(s.pool.chdir); },
+          "must be the absolute path of a folder"},
+    Check{true, {"chdir"}, [](const S& s) { return !s.pool.chdir.empty() && names_relative_file(s); },
+          "needs every file to be named by an absolute path: workers would look for it elsewhere than the master"},
+    Check{true, {"env"},
+          [](const S& s) { return std::ranges::any_of(s.pool.env, [](const auto& one) { return !is_variable(one.first); }); },
+          "takes names without = in them"},
+    Check{false, {"env"}, [](const S& s) { return std::ranges::any_of(s.pool.env, names_unset_variable); },
+          "takes the value of a variable that the master does not have: it will be empty"},
 
     Check{true, {"redis.timeout", "gateway.request_budget"},
           [](const S& s) { return s.redis.timeout >= s.gateway.request_budget; },

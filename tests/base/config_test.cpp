@@ -155,6 +155,16 @@ TEST_CASE("sizes take K, M and G, and modes are octal", "[config]") {
   CHECK(contains(errors_of("listen.mode = \"0888\""), "octal"));
 }
 
+TEST_CASE("a directive that takes names and values is written as a table in every way TOML has", "[config]") {
+  for (const char* text :
+       {"env = { A = \"1\", B_C = \"\" }", "[env]\nA = \"1\"\nB_C = \"\"", "env.A = \"1\"\nenv.B_C = \"\""}) {
+    CAPTURE(text);
+    CHECK(settings_of(text).pool.env == std::map<std::string, std::string>{{"A", "1"}, {"B_C", ""}});
+  }
+  CHECK(settings_of("identity.internal_keys = { k1 = \"/k\" }").identity.internal_key_files.contains("k1"));
+  CHECK(contains(errors_of("env.A = 1"), "env must be a table of strings"));
+}
+
 TEST_CASE("errors name file and line, all of them at once", "[config]") {
   const std::string errors =
       errors_of("\npm.max_children = -1\n[redis]\ntimeout = \"x\"\n[list]\nfloor = \"no\"\nttl = 0\n");
@@ -229,12 +239,30 @@ TEST_CASE("what is checked across directives names the line of the one set last"
       Case{"identity.mode = \"open\"\nlisten = \"*:9000\"", "which is not loopback"},
       Case{"listen = \"nowhere\"", "listen.address must be an absolute path"},
       Case{"listen = \"localhost:70000\"", "listen.address must be an absolute path"},
+      Case{"pm.status_listen = \"status\"", "pm.status_listen must be an absolute path"},
+      Case{"listen = \"/tmp/x\"\npm.status_listen = \"/tmp/x\"",
+           "must be another address than listen.address"},
       Case{"listen.allowed_clients = [\"example.org\"]", "listen.allowed_clients takes numeric addresses"},
       Case{"user = \"no-such-user\"", "user names an unknown user"},
       Case{"ping.path = \"/status\"", "ping.path and pm.status_path must differ"},
       Case{"ping.path = \"status\"", "ping.path must begin with /"},
       Case{"http.cors_origins = [\"https://example.org/\"]", "http.cors_origins takes origins"},
       Case{"pm.mode = \"fast\"", "\"fast\" is not one of static|dynamic|ondemand"},
+      Case{"pm.mode = \"dynamic\"\npm.max_children = 2\npm.min_spare_servers = 3",
+           "freshet.toml:3: pm.min_spare_servers must not be above pm.max_children"},
+      Case{"pm.mode = \"dynamic\"\npm.max_children = 2\npm.max_spare_servers = 3",
+           "freshet.toml:3: pm.max_spare_servers must not be above pm.max_children"},
+      Case{"pm.mode = \"dynamic\"\npm.min_spare_servers = 3\npm.max_spare_servers = 2",
+           "freshet.toml:3: pm.max_spare_servers must be 0 or at least pm.min_spare_servers"},
+      Case{"pm.mode = \"dynamic\"\npm.start_servers = 1\npm.min_spare_servers = 2",
+           "freshet.toml:2: pm.start_servers must be 0 or within"},
+      Case{"pm.mode = \"dynamic\"\npm.max_children = 4\npm.start_servers = 5",
+           "pm.start_servers must be 0 or within"},
+      Case{"chdir = \"/no-such-folder\"", "chdir must be the absolute path of a folder"},
+      Case{"chdir = \"..\"", "chdir must be the absolute path of a folder"},
+      Case{"chdir = \"/\"\nspool.path = \"spool\"",
+           "freshet.toml:1: chdir needs every file to be named by an absolute path"},
+      Case{"env = { \"A=B\" = \"1\" }", "env takes names without ="},
       Case{"views.gamma = nan", "views.gamma must be finite"},
       Case{"bots.allow = [1]", "bots.allow must be an array of strings"},
       Case{"identity.token_keys = { k1 = 1 }", "identity.token_keys must be a table of strings"},
@@ -247,8 +275,11 @@ TEST_CASE("what is checked across directives names the line of the one set last"
 TEST_CASE("what runs but was hardly meant is a warning with file and line", "[config]") {
   CHECK(contains(warnings_of("\nviews.gamma = 1.2"), "freshet.toml:2: views.gamma is outside 1.3..1.8"));
   CHECK(contains(warnings_of("views.base = 4"), "freshet.toml:1: views.base is outside 1..3"));
-  CHECK(contains(warnings_of("pm.mode = \"dynamic\""),
-                 "freshet.toml:1: pm.mode other than \"static\" runs as static"));
+  CHECK(contains(warnings_of("\nenv = { A = \"$FRESHET_NO_SUCH_VARIABLE\" }"),
+                 "freshet.toml:2: env takes the value of a variable that the master does not have"));
+  CHECK(warnings_of("env = { A = \"$PATH\", B = \"5\" }").empty());
+  for (const char* mode : {"static", "dynamic", "ondemand"})
+    CHECK(warnings_of("pm.mode = \"" + std::string(mode) + "\"\npm.max_spare_servers = 2").empty());
   CHECK(contains(
       warnings_of("identity.mode = \"open\"\nidentity.open_public = true\nlisten = \"0.0.0.0:9000\""),
       "freshet.toml:3: identity.mode open believes"));
