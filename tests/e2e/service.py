@@ -172,6 +172,16 @@ class Instance:
         wait_until(lambda: self.status()["generation"] > before, "a new generation")
         self.note_processes()
 
+    def replace_process(self, role, pid, how):
+        """A process of the test's own takes a dead one's place, so that stop() ends it: by the signal `how`."""
+        path = os.path.join(self.state, "run/processes")
+        with open(path, encoding="utf-8") as file:
+            lines = [f"{role} {pid} {birth(pid)} {how}" if line.split()[0] == role else line for line in file.read().splitlines()]
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+        os.replace(path + ".new", path)  # whole for whoever reads it meanwhile
+        self.note_processes()
+
     # --- talking to it
 
     def public(self, **options):
@@ -191,22 +201,15 @@ class Instance:
         return json.loads(done.stdout)
 
     def restart_redis(self):
-        """After its death: the same server on the same files. Its pid takes the dead one's place, so that stop() ends it."""
+        """After its death: the same server on the same files."""
         run = os.path.join(self.state, "run")
-        with open(os.path.join(run, "processes"), encoding="utf-8") as file:
-            lines = file.read().splitlines()
         user = os.stat(os.path.join(self.state, "redis"))
         with open(os.path.join(self.state, "log/redis.log"), "ab") as log:
             process = subprocess.Popen(
                 ["redis-server", "--port", "0", "--unixsocket", f"{run}/redis.sock", "--unixsocketperm", "770",
                  "--dir", f"{self.state}/redis", "--appendonly", "yes", "--appendfsync", "everysec", "--save", ""],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, user=user.st_uid, group=user.st_gid)
-        for at, line in enumerate(lines):
-            if line.startswith("redis "):
-                lines[at] = f"redis {process.pid} {birth(process.pid)} TERM"
-        with open(os.path.join(run, "processes"), "w", encoding="utf-8") as file:
-            file.write("\n".join(lines) + "\n")
-        self.note_processes()
+        self.replace_process("redis", process.pid, "TERM")
         self._redis = process  # kept, so that it is reaped
         wait_until(self._redis_answers, "Redis")
 
