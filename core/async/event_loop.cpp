@@ -73,6 +73,7 @@ void EventLoop::end_turn() {
 void EventLoop::turn() {
   std::array<epoll_event, kEventsPerTurn> events;
   const int ready = epoll_wait(epoll_fd_, events.data(), kEventsPerTurn, 0);
+  turn_began_ = std::chrono::steady_clock::now();
   in_turn_ = true;
   removed_.clear();
   const auto gone = [this](Watcher* w) {

@@ -11,6 +11,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -65,6 +66,9 @@ class EventLoop {
   // resume others.
   void serve_last(Watcher& watcher) { last_ = &watcher; }
 
+  // When the current or last turn learnt what is ready: what it found last has waited since then.
+  std::chrono::steady_clock::time_point turn_began() const { return turn_began_; }
+
   // Runs until stop(). Calls `each_turn` after every turn.
   void run(std::function<void()> each_turn = {});
   void stop() { io_.stop(); }
@@ -82,6 +86,7 @@ class EventLoop {
   std::vector<Watcher*> removed_;
   std::function<void()> each_turn_;
   Watcher* last_ = nullptr;
+  std::chrono::steady_clock::time_point turn_began_{};
   bool in_turn_ = false;
   bool wanted_ = false;
 };

@@ -57,6 +57,11 @@ void RedisConnection::set_ready(bool ready) {
 bool RedisConnection::Batch::await_ready() { return !connection.submit(*this); }
 
 Result<Replies> RedisConnection::Batch::await_resume() {
+  if (waiting) {
+    const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(connection.settled_at_ - sent);
+    if (!error) connection.counters_.latency.add(waited);
+    if (stage != nullptr) stage->left_redis(waited);
+  }
   if (error) {
     ++connection.counters_.errors;
     return tl::unexpected(std::move(*error));
@@ -93,7 +98,8 @@ bool RedisConnection::submit(Batch& batch) {
   }
   counters_.commands += commands;
   ++counters_.round_trips;
-  batch.deadline = Clock::now() + options().timeout;
+  batch.sent = Clock::now();
+  batch.deadline = batch.sent + options().timeout;
   pending_.push_back(&batch);
   arm_deadline();
   mark_dirty();
@@ -119,6 +125,7 @@ void RedisConnection::take(Batch& batch, void* reply) {
 }
 
 void RedisConnection::on_settled() {
+  if (!completed_.empty()) settled_at_ = Clock::now();
   // Resuming may append commands (fine: hiredis has returned), and, through them, end here again.
   while (!completed_.empty()) {
     auto ready = std::move(completed_);

@@ -19,6 +19,7 @@
 
 #include "core/async/redis.h"
 #include "core/async/redis_link.h"
+#include "core/base/histogram.h"
 
 namespace freshet::redis {
 
@@ -28,6 +29,7 @@ struct ConnectionCounters {
   std::uint64_t errors = 0;       // pipelines that failed: away, lost, deadline
   std::uint64_t timeouts = 0;     // contexts destroyed by a deadline
   std::uint64_t connects = 0;     // hand-shakes completed
+  Histogram latency;              // of pipelines that were answered: from run() until the reply was read
   ErrorCounts by_class;  // pipelines that failed as a whole, connections not made, commands that Redis refused
 };
 
@@ -57,11 +59,18 @@ class RedisConnection final : public RedisLink, public Redis {
     Replies replies{};
     std::optional<Error> error{};
     std::size_t awaited = 0;
+    std::chrono::steady_clock::time_point sent{};
     std::chrono::steady_clock::time_point deadline{};
     std::coroutine_handle<> waiting{};
+    Stage* stage = nullptr;  // of the request that waits
 
     bool await_ready();
-    void await_suspend(std::coroutine_handle<> caller) noexcept { waiting = caller; }
+    template <class Promise>
+    void await_suspend(std::coroutine_handle<Promise> caller) noexcept {
+      waiting = caller;
+      stage = stage_of(caller);
+      if (stage != nullptr) stage->entered_redis(pipeline);
+    }
     Result<Replies> await_resume();
   };
 
@@ -79,6 +88,7 @@ class RedisConnection final : public RedisLink, public Redis {
   boost::asio::steady_timer deadline_timer_;
   std::deque<Batch*> pending_;     // sent, replies to come: in the order of their deadlines
   std::vector<Batch*> completed_;  // to be resumed when hiredis has returned
+  std::chrono::steady_clock::time_point settled_at_{};  // when hiredis last returned with replies
   std::function<void(bool)> listener_;
   ConnectionCounters counters_;
   std::uint64_t generation_ = 0;  // of the context: a hand-shake of an older one means nothing

@@ -15,6 +15,8 @@
 #include <optional>
 #include <utility>
 
+#include "core/async/stage.h"
+
 namespace freshet {
 
 namespace detail {
@@ -66,6 +68,7 @@ struct PooledFrame {
 struct TaskPromiseBase : PooledFrame {
   std::coroutine_handle<> continuation;
   std::exception_ptr exception;
+  Stage* stage = nullptr;  // of the request it works for: handed down from whoever awaits it
 
   struct FinalAwaiter {
     bool await_ready() noexcept { return false; }
@@ -102,10 +105,14 @@ class [[nodiscard]] Task {
     if (handle_) handle_.destroy();
   }
   bool await_ready() const noexcept { return false; }
-  std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) noexcept {
+  template <class Promise>
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> caller) noexcept {
     handle_.promise().continuation = caller;
+    if (Stage* stage = stage_of(caller)) handle_.promise().stage = stage;
     return handle_;
   }
+  // Before it is started: what it and all that it awaits do is noted there. `stage` outlives it.
+  void work_for(Stage& stage) { handle_.promise().stage = &stage; }
   T await_resume() {
     handle_.promise().rethrow();
     return std::move(*handle_.promise().value);
@@ -129,10 +136,14 @@ class [[nodiscard]] Task<void> {
     if (handle_) handle_.destroy();
   }
   bool await_ready() const noexcept { return false; }
-  std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) noexcept {
+  template <class Promise>
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> caller) noexcept {
     handle_.promise().continuation = caller;
+    if (Stage* stage = stage_of(caller)) handle_.promise().stage = stage;
     return handle_;
   }
+  // Before it is started: what it and all that it awaits do is noted there. `stage` outlives it.
+  void work_for(Stage& stage) { handle_.promise().stage = &stage; }
   void await_resume() { handle_.promise().rethrow(); }
 
  private:
