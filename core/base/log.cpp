@@ -11,7 +11,7 @@
 #include <memory>
 #include <mutex>
 
-#include "core/base/utf8.h"
+#include "core/base/log_line.h"
 
 namespace freshet::log {
 namespace {
@@ -78,46 +78,6 @@ std::pair<std::shared_ptr<spdlog::logger>, bool> current() {
   Output& out = output();
   const std::lock_guard lock(out.mutex);
   return {out.logger, out.journal};
-}
-
-void append_hex_escape(std::string& line, std::string_view bytes) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    line.append("\\x").push_back(kHex[byte >> 4]);
-    line.push_back(kHex[byte & 15]);
-  }
-}
-
-// A value stands bare when it is one word; otherwise in quotes, with \" \\ \n and \xNN.
-void append_value(std::string& line, std::string_view value) {
-  constexpr std::string_view kNeedsQuotes = " \"\\=";
-  bool quoted = value.empty();
-  for (std::size_t at = 0; at < value.size() && !quoted;) {
-    const utf8::CodePoint c = utf8::decode(value, at);
-    quoted = c.size == 0 || utf8::is_control(c.value) || utf8::is_white_space(c.value) ||
-             (c.size == 1 && kNeedsQuotes.find(value[at]) != std::string_view::npos);
-    at += c.size;
-  }
-  if (!quoted) {
-    line.append(value);
-    return;
-  }
-  line.push_back('"');
-  for (std::size_t at = 0; at < value.size();) {
-    const utf8::CodePoint c = utf8::decode(value, at);
-    const std::string_view bytes = value.substr(at, c.size == 0 ? 1 : c.size);
-    if (c.value == '\n') {
-      line.append("\\n");
-    } else if (c.size == 0 || utf8::is_control(c.value) || c.value == 0x2028 || c.value == 0x2029) {
-      append_hex_escape(line, bytes);
-    } else {
-      if (c.value == '"' || c.value == '\\') line.push_back('\\');
-      line.append(bytes);
-    }
-    at += bytes.size();
-  }
-  line.push_back('"');
 }
 
 }  // namespace

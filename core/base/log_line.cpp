@@ -1,0 +1,58 @@
+#include "core/base/log_line.h"
+
+#include "core/base/utf8.h"
+
+namespace freshet::log {
+namespace {
+
+void append_hex_escape(std::string& line, std::string_view bytes) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    line.append("\\x").push_back(kHex[byte >> 4]);
+    line.push_back(kHex[byte & 15]);
+  }
+}
+
+}  // namespace
+
+void append_value(std::string& line, std::string_view value) {
+  constexpr std::string_view kNeedsQuotes = " \"\\=";
+  bool quoted = value.empty();
+  for (std::size_t at = 0; at < value.size() && !quoted;) {
+    const utf8::CodePoint c = utf8::decode(value, at);
+    quoted = c.size == 0 || utf8::is_control(c.value) || utf8::is_white_space(c.value) ||
+             (c.size == 1 && kNeedsQuotes.find(value[at]) != std::string_view::npos);
+    at += c.size;
+  }
+  if (!quoted) {
+    line.append(value);
+    return;
+  }
+  line.push_back('"');
+  for (std::size_t at = 0; at < value.size();) {
+    const utf8::CodePoint c = utf8::decode(value, at);
+    const std::string_view bytes = value.substr(at, c.size == 0 ? 1 : c.size);
+    if (c.value == '\n') {
+      line.append("\\n");
+    } else if (c.size == 0 || utf8::is_control(c.value) || c.value == 0x2028 || c.value == 0x2029) {
+      append_hex_escape(line, bytes);
+    } else {
+      if (c.value == '"' || c.value == '\\') line.push_back('\\');
+      line.append(bytes);
+    }
+    at += bytes.size();
+  }
+  line.push_back('"');
+}
+
+void append_fields(std::string& line,
+                   std::initializer_list<std::pair<std::string_view, std::string_view>> fields) {
+  for (const auto& [name, value] : fields) {
+    if (!line.empty()) line.push_back(' ');
+    line.append(name).push_back('=');
+    append_value(line, value);
+  }
+}
+
+}  // namespace freshet::log
