@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <new>
+#include <numeric>
 #include <system_error>
 
 namespace freshet {
@@ -17,6 +18,8 @@ struct Scoreboard::Memory {
   WorkerSlot retired;
   CompanionSlot recorder, status;
   RecorderReport recorder_report;
+  StoreSample sample;
+  std::array<std::array<char, 64>, kMostRoutes> route_names{};
 };
 
 namespace {
@@ -28,22 +31,21 @@ struct Counter {
 constexpr std::array kCounters{
     Counter{&WorkerSlot::accepted, &Totals::accepted},
     Counter{&WorkerSlot::requests, &Totals::requests},
+    Counter{&WorkerSlot::slow_requests, &Totals::slow_requests},
+    Counter{&WorkerSlot::over_budget, &Totals::over_budget},
+    Counter{&WorkerSlot::list_hits, &Totals::list_hits},
+    Counter{&WorkerSlot::list_misses, &Totals::list_misses},
+    Counter{&WorkerSlot::cpu_us, &Totals::cpu_us},
     Counter{&WorkerSlot::redis_commands, &Totals::redis_commands},
     Counter{&WorkerSlot::redis_round_trips, &Totals::redis_round_trips},
     Counter{&WorkerSlot::redis_errors, &Totals::redis_errors},
     Counter{&WorkerSlot::redis_reconnects, &Totals::redis_reconnects},
-    Counter{&WorkerSlot::background_queued, &Totals::background_queued},
     Counter{&WorkerSlot::background_done, &Totals::background_done},
     Counter{&WorkerSlot::background_dropped, &Totals::background_dropped},
     Counter{&WorkerSlot::spooled, &Totals::spooled},
     Counter{&WorkerSlot::replayed, &Totals::replayed},
     Counter{&WorkerSlot::queued_writes, &Totals::queued_writes},
 };
-
-constexpr std::array<std::string_view, static_cast<std::size_t>(Refusal::kCount)> kRefusalNames{
-    "bot",        "bad_json",     "bad_member", "too_large",      "not_found",    "method",
-    "forbidden",  "unauthorised", "denied",     "foreign_origin", "rate_limited", "over_limit",
-    "redis_away", "spool_full",   "deadline",   "protocol",       "read_timeout", "write_timeout"};
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
@@ -54,34 +56,70 @@ void move_into(std::atomic<Number>& from, std::atomic<Number>& to) {
   from.store(0, kRelaxed);
 }
 
+void move_into(SharedHistogram& from, SharedHistogram& to) {
+  for (std::size_t i = 0; i < from.counts.size(); ++i) move_into(from.counts[i], to.counts[i]);
+  move_into(from.sum_us, to.sum_us);
+}
+
+void add(const SharedHistogram& from, HistogramTotals& to) {
+  for (std::size_t i = 0; i < from.counts.size(); ++i) to.counts[i] += from.counts[i].load(kRelaxed);
+  to.sum_us += from.sum_us.load(kRelaxed);
+}
+
+// Ten kilobytes a slot: only for slots that have, or had, a worker.
+void add_histograms(const WorkerSlot& slot, Totals& totals) {
+  add(slot.redis_latency, totals.redis_latency);
+  add(slot.turns, totals.turns);
+  for (std::size_t row = 0; row < kMostRoutes; ++row) {
+    const RouteCounters& route = slot.routes[row];
+    add(route.latency, totals.routes[row].latency);
+    for (std::size_t i = 0; i < route.status.size(); ++i)
+      totals.routes[row].status[i] += route.status[i].load(kRelaxed);
+  }
+}
+
+void fold_histograms(WorkerSlot& slot, WorkerSlot& retired) {
+  move_into(slot.redis_latency, retired.redis_latency);
+  move_into(slot.turns, retired.turns);
+  for (std::size_t row = 0; row < kMostRoutes; ++row) {
+    move_into(slot.routes[row].latency, retired.routes[row].latency);
+    for (std::size_t i = 0; i < slot.routes[row].status.size(); ++i)
+      move_into(slot.routes[row].status[i], retired.routes[row].status[i]);
+  }
+}
+
+template <class Number>
+void keep_greatest(const std::atomic<Number>& from, std::atomic<Number>& to) {
+  to.store(std::max(to.load(kRelaxed), from.load(kRelaxed)), kRelaxed);
+}
+
 void add_counters(const WorkerSlot& slot, Totals& totals) {
   for (const Counter& row : kCounters) totals.*row.total += (slot.*row.slot).load(kRelaxed);
   for (std::size_t i = 0; i < totals.refused.size(); ++i) totals.refused[i] += slot.refused[i].load(kRelaxed);
+  for (std::size_t i = 0; i < totals.redis_errors_by_class.size(); ++i)
+    totals.redis_errors_by_class[i] += slot.redis_errors_by_class[i].load(kRelaxed);
   totals.max_in_flight = std::max(totals.max_in_flight, slot.max_in_flight.load(kRelaxed));
+  totals.peak_rss_bytes = std::max(totals.peak_rss_bytes, slot.peak_rss_bytes.load(kRelaxed));
 }
 
 void add_living(const WorkerSlot& slot, Totals& totals) {
-  const auto state = slot.state.load(kRelaxed);
-  if (state == WorkerState::kEmpty) return;
   ++totals.workers;
-  if (state == WorkerState::kReady) ++totals.ready;
+  if (slot.state.load(kRelaxed) == WorkerState::kReady) ++totals.ready;
   totals.redis_ready += slot.redis_ready.load(kRelaxed);
+  ++totals.breakers[std::min<std::size_t>(slot.redis_breaker.load(kRelaxed), totals.breakers.size() - 1)];
   totals.connections += slot.connections.load(kRelaxed);
   totals.in_flight += slot.in_flight.load(kRelaxed);
+  totals.late += slot.late.load(kRelaxed);
+  totals.rss_bytes += slot.rss_bytes.load(kRelaxed);
   totals.spooled_bytes += slot.spooled_bytes.load(kRelaxed);
+  totals.background_queued += slot.background_queued.load(kRelaxed);
+  const std::int64_t trained = slot.model_trained_at.load(kRelaxed);
+  if (trained != 0 && (totals.model_trained_at == 0 || trained < totals.model_trained_at))
+    totals.model_trained_at = trained;
   totals.background_age_ms = std::max(totals.background_age_ms, slot.background_age_ms.load(kRelaxed));
 }
 
 }  // namespace
-
-bool is_idle(const WorkerSlot& slot) {
-  return slot.state.load(kRelaxed) == WorkerState::kReady && slot.in_flight.load(kRelaxed) == 0;
-}
-bool is_busy(const WorkerSlot& slot) {
-  return slot.state.load(kRelaxed) == WorkerState::kReady && slot.in_flight.load(kRelaxed) != 0;
-}
-
-std::string_view refusal_name(Refusal reason) { return kRefusalNames[static_cast<std::size_t>(reason)]; }
 
 namespace {
 // The slots follow the head in one mapping; sizeof a cache-aligned type is a multiple of the line.
@@ -111,20 +149,54 @@ PoolCounters& Scoreboard::pool() { return memory_->pool; }
 CompanionSlot& Scoreboard::recorder() { return memory_->recorder; }
 CompanionSlot& Scoreboard::status() { return memory_->status; }
 RecorderReport& Scoreboard::recorder_report() { return memory_->recorder_report; }
+StoreSample& Scoreboard::sample() { return memory_->sample; }
+
+void Scoreboard::name_route(std::size_t row, std::string_view name) {
+  if (row >= kMostRoutes) return;
+  auto& stored = memory_->route_names[row];
+  stored.fill('\0');
+  std::ranges::copy(name.substr(0, stored.size() - 1), stored.begin());
+}
+
+std::string Scoreboard::route_name(std::size_t row) const {
+  return row < kMostRoutes ? std::string(memory_->route_names[row].data()) : std::string();
+}
+
+std::uint64_t HistogramTotals::count() const {
+  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+}
+
+std::int64_t HistogramTotals::quantile_us(double share) const {
+  const double wanted = share * static_cast<double>(count());
+  if (wanted <= 0) return 0;
+  double passed = 0;
+  for (std::size_t i = 0; i < kDurationBounds.size(); ++i) {
+    passed += static_cast<double>(counts[i]);
+    if (passed >= wanted) return kDurationBounds[i];
+  }
+  return kDurationBounds.back();
+}
 
 void Scoreboard::retire(WorkerSlot& slot) {
   WorkerSlot& retired = memory_->retired;
   memory_->folding.fetch_add(1, std::memory_order_acq_rel);
   for (const Counter& row : kCounters) move_into(slot.*row.slot, retired.*row.slot);
   for (std::size_t i = 0; i < slot.refused.size(); ++i) move_into(slot.refused[i], retired.refused[i]);
-  retired.max_in_flight.store(
-      std::max(retired.max_in_flight.load(kRelaxed), slot.max_in_flight.load(kRelaxed)), kRelaxed);
+  for (std::size_t i = 0; i < slot.redis_errors_by_class.size(); ++i)
+    move_into(slot.redis_errors_by_class[i], retired.redis_errors_by_class[i]);
+  fold_histograms(slot, retired);
+  keep_greatest(slot.max_in_flight, retired.max_in_flight);
+  keep_greatest(slot.peak_rss_bytes, retired.peak_rss_bytes);
   slot.state.store(WorkerState::kEmpty, kRelaxed);
   for (auto* gauge :
-       {&slot.connections, &slot.in_flight, &slot.max_in_flight, &slot.redis_ready, &slot.generation})
+       {&slot.connections, &slot.in_flight, &slot.late, &slot.max_in_flight, &slot.redis_ready,
+        &slot.redis_breaker, &slot.generation, &slot.stage, &slot.cpu_permille})
     gauge->store(0, kRelaxed);
-  slot.spooled_bytes.store(0, kRelaxed);
-  slot.background_age_ms.store(0, kRelaxed);
+  for (auto* gauge : {&slot.background_queued, &slot.spooled_bytes, &slot.background_age_ms, &slot.rss_bytes,
+                      &slot.peak_rss_bytes})
+    gauge->store(0, kRelaxed);
+  slot.model_trained_at.store(0, kRelaxed);
+  slot.request.store({});
   slot.pid.store(0, kRelaxed);
   slot.started_at.store(0, kRelaxed);
   slot.last_turn_ms.store(0, kRelaxed);
@@ -140,8 +212,11 @@ Totals Scoreboard::totals() const {
     const auto before = memory_->folding.load(std::memory_order_acquire);
     totals = Totals();
     add_counters(memory_->retired, totals);
+    add_histograms(memory_->retired, totals);
     for (std::size_t i = 0; i < slots_; ++i) {
       add_counters(first[i], totals);
+      if (first[i].state.load(kRelaxed) == WorkerState::kEmpty) continue;
+      add_histograms(first[i], totals);
       add_living(first[i], totals);
     }
     std::atomic_thread_fence(std::memory_order_acquire);

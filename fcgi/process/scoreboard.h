@@ -9,66 +9,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include <sys/types.h>
 
 #include "core/base/recorder_report.h"
+#include "fcgi/process/slot.h"
 
 namespace freshet {
-
-// Why a request was refused or not counted; each has a row in refusal_names (scoreboard.cpp) and a key in
-// /status.
-enum class Refusal : std::uint8_t {
-  kBot,
-  kBadJson,
-  kBadMember,
-  kTooLarge,
-  kNotFound,
-  kMethod,
-  kForbidden,
-  kUnauthorised,
-  kDenied,         // by clients.deny_file
-  kForeignOrigin,  // a page of another site
-  kRateLimited,    // a visitor's token bucket was empty
-  kOverLimit,
-  kRedisAway,
-  kSpoolFull,
-  kDeadline,
-  kProtocol,
-  kReadTimeout,
-  kWriteTimeout,
-  kCount
-};
-std::string_view refusal_name(Refusal reason);
-
-enum class WorkerState : std::uint32_t { kEmpty, kStarting, kReady, kDraining };
-
-struct alignas(64) WorkerSlot {
-  std::atomic<WorkerState> state{WorkerState::kEmpty};
-  std::atomic<pid_t> pid{0};
-  std::atomic<std::uint32_t> generation{0};
-  std::atomic<std::int64_t> started_at{0};    // unix seconds
-  std::atomic<std::int64_t> last_turn_ms{0};  // CLOCK_MONOTONIC; the master's watchdog reads it
-  std::atomic<std::uint64_t> accepted{0};     // connections
-  std::atomic<std::uint64_t> requests{0};     // replies finished
-  std::atomic<std::uint32_t> connections{0};
-  std::atomic<std::uint32_t> in_flight{0};
-  std::atomic<std::uint32_t> max_in_flight{0};
-  std::atomic<std::uint64_t> redis_commands{0}, redis_round_trips{0}, redis_errors{0}, redis_reconnects{0};
-  std::atomic<std::uint32_t> redis_ready{0};
-  std::atomic<std::uint64_t> background_queued{0}, background_done{0}, background_dropped{0},
-      spooled_bytes{0}, spooled{0}, replayed{0};
-  std::atomic<std::uint64_t> background_age_ms{0};  // of the oldest command that is queued or spooled
-  std::atomic<std::uint64_t> queued_writes{0};      // answered 202
-  std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Refusal::kCount)> refused{};
-};
-
-// Serves, and has no request inside. A worker that is not idle still takes further requests beside those it
-// has: "idle" says whether a request that comes now would have it for itself.
-bool is_idle(const WorkerSlot& slot);
-// Serves, and has at least one request inside.
-bool is_busy(const WorkerSlot& slot);
 
 struct PoolCounters {
   std::atomic<std::int64_t> started_at{0};
@@ -88,18 +37,55 @@ struct CompanionSlot {
   std::atomic<std::uint32_t> respawns{0};
 };
 
+// What only Redis knows, asked by one worker for all every kSampleInterval (fcgi/sampler.h).
+inline constexpr std::int64_t kSampleIntervalMs = 10'000;
+struct StoreNumbers {
+  std::int64_t taken_at = 0;  // unix seconds; 0: never yet
+  std::int64_t hot_rank = 0, hot_score = 0, hot_published = 0, hot_hidden = 0, hot_newest = 0;  // members
+  std::int64_t stream_entries = 0;
+  std::int64_t seen_bytes = 0, seen_impressions_today = 0;
+  double seen_fill_today = 0, seen_false_positive_rate = 0;
+  std::array<char, 16> seen_filter{};  // as in seen.filter
+};
+struct StoreSample {
+  std::atomic<std::int64_t> claimed_ms{0};  // CLOCK_MONOTONIC: somebody asks, or asked then
+  Shared<StoreNumbers> numbers;             // written by whoever claimed it
+};
+
+struct HistogramTotals {
+  std::array<std::uint64_t, kDurationBuckets> counts{};
+  std::uint64_t sum_us = 0;
+  std::uint64_t count() const;
+  // The bound (µs) that this share of all durations does not exceed; 0 when there are none, the last bound when
+  // it is beyond.
+  std::int64_t quantile_us(double share) const;
+};
+struct RouteTotals {
+  HistogramTotals latency;
+  std::array<std::uint64_t, 5> status{};
+};
+
 // Sums over all slots, dead workers included.
 struct Totals {
-  std::uint64_t accepted = 0, requests = 0;
+  std::uint64_t accepted = 0, requests = 0, slow_requests = 0, over_budget = 0;
+  std::uint64_t list_hits = 0, list_misses = 0;
   std::uint64_t redis_commands = 0, redis_round_trips = 0, redis_errors = 0, redis_reconnects = 0;
-  std::uint64_t background_queued = 0, background_done = 0, background_dropped = 0, spooled = 0, replayed = 0,
+  std::uint64_t background_done = 0, background_dropped = 0, spooled = 0, replayed = 0,
                 queued_writes = 0;
   std::array<std::uint64_t, static_cast<std::size_t>(Refusal::kCount)> refused{};
+  std::array<std::uint64_t, redis::kErrorClasses> redis_errors_by_class{};
+  HistogramTotals redis_latency, turns;
+  std::array<RouteTotals, kMostRoutes> routes{};
+  std::uint64_t cpu_us = 0;
+  std::uint64_t peak_rss_bytes = 0;  // of any one worker, ever
   // Of the living workers, this moment:
-  std::uint64_t connections = 0, in_flight = 0, spooled_bytes = 0;
+  std::uint64_t connections = 0, in_flight = 0, late = 0, spooled_bytes = 0, background_queued = 0,
+                rss_bytes = 0;
+  std::int64_t model_trained_at = 0;  // the oldest in use; 0: none
   std::uint64_t background_age_ms = 0;  // the greatest
   std::uint32_t max_in_flight = 0;      // of any one worker, ever
   std::uint32_t workers = 0, ready = 0, redis_ready = 0;
+  std::array<std::uint32_t, 3> breakers{};  // workers by redis::BreakerState
 };
 
 // Counters of dead workers are folded into `retired` by the master, so totals never go back.
@@ -117,6 +103,10 @@ class Scoreboard {
   CompanionSlot& recorder();
   CompanionSlot& status();
   RecorderReport& recorder_report();  // written by the recorder itself
+  StoreSample& sample();
+  // What stands at a row of the route table, "GET /api/hot"; empty: no such row. Named by the master.
+  void name_route(std::size_t row, std::string_view name);
+  std::string route_name(std::size_t row) const;
   // Master only: adds a dead worker's counters to `retired` and empties its slot.
   void retire(WorkerSlot& slot);
   // Any process. Counters never go back from one call to the next, also while the master retires a slot.

@@ -33,6 +33,68 @@ TEST_CASE("totals are sums over slots and keep what dead workers had counted", "
   CHECK(slot.state == WorkerState::kEmpty);
 }
 
+TEST_CASE("what a route's requests took outlives the worker that served them", "[process]") {
+  Scoreboard board(2);
+  for (WorkerSlot& slot : board.slots()) {
+    slot.state = WorkerState::kReady;
+    slot.routes[3].latency.add(std::chrono::microseconds(400));
+    slot.routes[3].status[1] = 1;
+    slot.turns.add(std::chrono::microseconds(40));
+    slot.redis_errors_by_class[2] = 5;
+    slot.background_queued = 4;
+    slot.late = 1;
+  }
+  board.retire(board.slots()[0]);
+  const Totals totals = board.totals();
+  CHECK(totals.routes[3].latency.counts[duration_bucket(std::chrono::microseconds(400))] == 2);
+  CHECK(totals.routes[3].latency.sum_us == 800);
+  CHECK(totals.routes[3].latency.count() == 2);
+  CHECK(totals.routes[3].status[1] == 2);
+  CHECK(totals.routes[2].latency.count() == 0);
+  CHECK(totals.turns.count() == 2);
+  CHECK(totals.redis_errors_by_class[2] == 10);
+  CHECK(totals.background_queued == 4);  // what the dead one had queued is in its spool, or lost
+  CHECK(totals.late == 1);
+}
+
+TEST_CASE("a quantile is the bound that its share of the durations does not exceed", "[process]") {
+  HistogramTotals histogram;
+  CHECK(histogram.quantile_us(0.99) == 0);
+  histogram.counts[0] = 98;
+  histogram.counts[4] = 2;
+  CHECK(histogram.quantile_us(0.5) == kDurationBounds[0]);
+  CHECK(histogram.quantile_us(0.99) == kDurationBounds[4]);
+  histogram.counts[kDurationBuckets - 1] = 10000;
+  CHECK(histogram.quantile_us(0.99) == kDurationBounds.back());
+}
+
+TEST_CASE("a request is shown whole, whatever its worker writes meanwhile", "[process]") {
+  Scoreboard board(1);
+  WorkerSlot& slot = board.slots()[0];
+  auto& stop = board.pool().respawns;
+  const pid_t writer = fork();
+  if (writer == 0) {
+    for (std::int64_t i = 0; stop == 0; ++i) {
+      ShownRequest shown{.received_us = i, .duration_us = i, .content_length = i};
+      shown.path.fill(static_cast<char>('a' + i % 26));
+      slot.request.store(shown);
+    }
+    _exit(0);
+  }
+  std::set<std::int64_t> seen;
+  bool whole = true;
+  while (seen.size() < 1000) {
+    const ShownRequest shown = slot.request.load();
+    if (shown.path[0] == 0) continue;
+    seen.insert(shown.received_us);
+    whole = whole && shown.received_us == shown.duration_us && shown.received_us == shown.content_length &&
+            shown.path.front() == shown.path.back() && shown.path[0] == static_cast<char>('a' + shown.received_us % 26);
+  }
+  stop = 1;
+  CHECK(whole);
+  CHECK(wait_for_end(writer) == 0);
+}
+
 TEST_CASE("states and gauges are of living workers", "[process]") {
   Scoreboard board(3);
   board.slots()[0].state = WorkerState::kReady;
