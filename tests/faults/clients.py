@@ -1,0 +1,259 @@
+"""F12, F13 and F15: clients that dribble, never read, send what is no request, or go away in the middle."""
+
+import asyncio
+import json
+import os
+import random
+import socket
+import threading
+import time
+
+from fastcgi import Connection as FastCgi
+from fastcgi import request as fastcgi_request
+from service import SHARED, wait_until
+
+from faults.invariants import Resources
+from faults.load import GETS, LISTS
+from faults.scenario import fault, percentile
+from faults.wire import request
+
+OTHERS_MS = 10
+DEADLINE_S = 1.0
+
+
+def big_list(service):
+    """A list of 100 items with long titles: some megabytes. Its target."""
+    for at in range(0, 100, 20):
+        lines = [json.dumps({"id": f"big-{number}", "title": "\x01" * 1024, "url": "\x02" * 2048, "published_at": int(time.time()),
+                             "tags": ["big"] + [f"{tag:02}" + '"' * 120 for tag in range(31)]}) for number in range(at, at + 20)]
+        assert service.internal().post("/api/items", "\n".join(lines)).json()["accepted"] == 20
+        for number in range(at, at + 20):
+            assert service.public().view(f"big-{number}", "f").status == 200
+    target = "/api/hot?limit=100&tag=big"
+    wait_until(lambda: len(service.public().get(target).body) > 1_000_000, "a large reply")
+    return target
+
+
+class SlowClients:
+    """So many that send a byte a second and so many that read as slowly, begun again when they are dropped. In a thread with its own loop."""
+
+    def __init__(self, port, target, dribbling, reading, pace_s=1.0):
+        self.dropped, self._port, self._target = 0, port, target
+        self._counts, self._pace_s = (dribbling, reading), pace_s
+        self.open = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._all()), daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        wait_until(lambda: self.open >= sum(self._counts), "the slow clients", 20)
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join(20)
+
+    async def _all(self):
+        body = json.dumps({"articleId": "dribble", "dwellMs": 1}).encode()
+        post = request("POST", "/api/track", body)
+        head = request("GET", "/api/hot?model=engagement")
+        halves = [self._again(self._dribble, (post[-len(body) - 2:], post[:-len(body) - 2]) if number % 2 else (head, b""))
+                  for number in range(self._counts[0])]
+        await asyncio.gather(*halves, *(self._again(self._read_slowly) for _ in range(self._counts[1])))
+
+    async def _again(self, act, *arguments):
+        loop = asyncio.get_running_loop()
+        while not self._stop.is_set():
+            sock = socket.socket()
+            sock.setblocking(False)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            try:
+                await loop.sock_connect(sock, ("127.0.0.1", self._port))
+                self.open += 1
+                await act(loop, sock, *arguments)
+            except OSError:
+                pass
+            finally:
+                self.dropped += 1
+                sock.close()
+
+    async def _dribble(self, loop, sock, parts):
+        slow, at_once = parts
+        await loop.sock_sendall(sock, at_once)
+        for byte in slow:
+            await loop.sock_sendall(sock, bytes([byte]))
+            await asyncio.sleep(self._pace_s)
+            if self._stop.is_set():
+                return
+
+    async def _read_slowly(self, loop, sock):
+        await loop.sock_sendall(sock, request("GET", self._target))
+        while not self._stop.is_set():
+            if not await loop.sock_recv(sock, 64):
+                return
+            await asyncio.sleep(self._pace_s)
+
+
+@fault("F12", "200 clients dribbling a byte a second, 200 reading as slowly, through nginx", "others' GET p99 ≤ 10 ms")
+def slow_clients(run):
+    with run.instance(patient=True) as service:
+        readers, target = run.readers(service), big_list(service)
+        workers = set(service.workers())
+        load = run.load(service, readers, connections=4, only=(*GETS, "hot"), think_s=0.01)
+        with load:
+            load.wait_for(400)
+            alone, began = load.seconds(), time.monotonic()
+            with SlowClients(service.port, target, 200, 200) as slow:
+                together = time.monotonic()
+                time.sleep(run.scale(8, 25))
+                run.figure(f"{slow.open - slow.dropped} slow clients at once, {slow.dropped} dropped and back")
+            until = time.monotonic()
+        run.figure(f"GETs alone p99 {1000 * percentile(alone, 0.99):.1f} ms")
+        seconds = load.seconds(None, together, until)
+        run.at_most(f"beside them p50 {1000 * percentile(seconds, 0.5):.1f} ms, p99", 1000 * percentile(seconds, 0.99), OTHERS_MS)
+        run.figure(f"the longest while they came {1000 * max(load.seconds(None, began, together), default=0):.0f} ms")
+        run.none("failed GETs", load.failed, load.failures)
+        run.none("workers lost", len(workers - set(service.workers())))
+        run.judge(load)
+
+
+def corpus():
+    """{name: bytes}, or None when there is no corpus."""
+    folder = os.path.join(SHARED, "corpora/fcgi-malformed")
+    if not os.path.isdir(folder):
+        return None
+    out = {}
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".bin"):
+            with open(os.path.join(folder, name), "rb") as file:
+                out[name] = file.read()
+    return out
+
+
+def broken_streams(dice, streams):
+    """Without end: those of the corpus whole, cut, with flipped bytes, one after the other, and noise."""
+    whole = list(streams.values()) + [fastcgi_request(method="POST", uri="/api/track", body=b'{"articleId":"f13","userId":"u","dwellMs":1}')]
+    while True:
+        data = bytearray(dice.choice(whole))
+        kind = dice.randrange(5)
+        if kind == 1:
+            data = data[:dice.randrange(len(data) + 1)]
+        elif kind == 2 and data:
+            for _ in range(dice.randrange(1, 4)):
+                data[dice.randrange(len(data))] = dice.randrange(256)
+        elif kind == 3:
+            data += dice.choice(whole)
+        elif kind == 4:
+            data = bytearray(dice.randbytes(dice.randrange(1, 3000)))
+        yield bytes(data)
+
+
+@fault("F13", "half-sent, malformed and mutated FastCGI streams straight to the socket", "pool stays available, 0 crashes")
+def broken_fastcgi(run):
+    streams = corpus()
+    if streams is None:
+        run.figure(f"CORPUS SKIPPED: no {SHARED}/corpora/fcgi-malformed; FRESHET_SHARED names it", False)
+        streams = {}
+    with run.instance(patient=True, gateway__read_timeout='"1s"', gateway__write_timeout='"1s"') as service:
+        workers = set(service.workers())
+        load = run.load(service, run.readers(service), connections=4, think_s=0.005)
+        count, late, held = run.scale(2000, 10000), 0, []
+        with load:
+            load.wait_for(200)
+            began = time.monotonic()
+            for number, data in zip(range(count), broken_streams(run.dice, streams)):
+                direct = FastCgi(service.socket_path, timeout=5)
+                try:
+                    direct.send(data)
+                except OSError:
+                    pass  # refused before the end of it
+                if number % 4 == 0 and len(held) < 64:
+                    held.append((direct, data, time.monotonic()))  # stays half-sent
+                else:
+                    direct.close()
+                if len(held) == 64:
+                    late += sum(_never_dropped(*each) for each in held)
+                    held.clear()
+            until = time.monotonic()
+            load.wait_for(100)
+        run.figure(f"{count:,} streams")
+        run.none("half-sent ones kept beyond their deadline", late)
+        run.at_most("others' p99 meanwhile", 1000 * percentile(load.seconds(None, began, until), 0.99), 100)
+        run.none("failed requests of others", load.failed, load.failures)
+        run.none("crashes", len(workers - set(service.workers())) + service.status()["respawns"])
+        refused = service.status()["refused"]
+        run.figure(f"{refused['protocol']:,} refused as malformed, {refused['read_timeout']:,} at their deadline")
+        run.balance(service, load)
+        run.judge(load)
+
+
+def _never_dropped(direct, data, since):
+    """Whether a half-sent stream is still open long after its deadline. A whole request, or none at all, may keep its connection."""
+    try:
+        if direct.closed_by_peer(max(0.05, since + DEADLINE_S + 3 - time.monotonic())):
+            return False
+        try:
+            direct.socket.settimeout(2)
+            direct.send(fastcgi_request())
+            return direct.reply() is None
+        except OSError:
+            return True
+    finally:
+        direct.close()
+
+
+def abort(port, path, dice, targets):
+    """One request that ends at a random byte of itself or of its reply; straight to the socket or through nginx."""
+    data = dice.choice(targets)
+    sent = dice.choice((len(data), dice.randrange(1, len(data))))
+    with socket.socket(socket.AF_UNIX if path else socket.AF_INET) as client:
+        client.settimeout(10)
+        client.connect(path or ("127.0.0.1", port))
+        client.sendall(data[:sent])
+        if sent == len(data) and dice.random() < 0.5:
+            client.recv(dice.choice((1, 100, 5000)))
+        if not path and dice.random() < 0.5:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # an RST
+
+
+@fault("F15", "clients that go away at random offsets of requests and replies", "descriptors and RSS flat over 10,000")
+def aborts(run):
+    with run.instance(patient=True) as service:
+        readers, count = run.readers(service), run.scale(2500, 10000)
+        body = json.dumps({"articleId": "abort", "userId": "u", "dwellMs": 1}).encode()
+        item = readers[0].items[0]
+        through = [request("GET", "/api/hot?model=engagement&limit=100"), request("GET", f"/api/recommendations?userId={readers[0].id}"),
+                   request("POST", "/api/track", body), request("GET", f"/api/waterfall/discover?customerId={readers[0].id}&direction=first")]
+        straight = [fastcgi_request(uri="/api/hot"), fastcgi_request(uri=f"/api/items/{item}"),
+                    fastcgi_request(uri="/api/stats?ids=" + ",".join(readers[0].items)),
+                    fastcgi_request(method="POST", uri="/api/items", body=b"x" * 30000), fastcgi_request(method="POST", uri="/api/track", body=body)]
+
+        def many(times, seed):
+            dice = random.Random(seed)
+            for number in range(times):
+                abort(service.port, None, dice, through) if number % 2 else abort(None, service.socket_path, dice, straight)
+
+        def settled():
+            wait_until(lambda: service.status()["in flight"] <= 1, "quiet", 10)
+            return Resources(service)
+
+        load = run.load(service, readers, connections=2, think_s=0.01)
+        with load:
+            many(1000, run.dice.random())
+            before = settled()
+            threads = [threading.Thread(target=many, args=(count // 2, run.dice.random())) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(120)
+            after = settled()
+        run.figure(f"{2 * (count // 2):,} aborts")
+        more = after.most_more_descriptors(before)
+        # nginx' own kept connections come and go.
+        run.figure(f"descriptors ±{more}", more <= 12, safety=True)
+        run.figure(f"RSS {100 * after.growth(before):+.1f} %", after.growth(before) < 0.05)
+        run.none("workers lost", len(set(before.rss_kib) - set(after.rss_kib)))
+        run.none("failed requests of others", load.failed, load.failures)
+        run.figure(f"others' reads p99 {1000 * percentile(load.seconds(LISTS), 0.99):.0f} ms")
+        run.balance(service, load)
+        run.judge(load)

@@ -1,0 +1,277 @@
+"""The instruments of the fault matrix notice what they are there for: a mixed-up reply, a lost event, one that was counted twice."""
+
+import asyncio
+import json
+import os
+import sys
+import threading
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# pylint: disable=wrong-import-position
+from faults import identities, load as loads, scenario, table, wire
+from faults.accountant import Accountant
+from service import wait_until
+
+
+class FakeService:
+    """Answers as the service does to a handful of readers; `swap`: now and then two replies go to each other's reader."""
+
+    def __init__(self, readers):
+        self.readers = {reader.id: reader for reader in readers}
+        self.articles = {reader.article: reader for reader in readers} | {reader.viewed_article: reader for reader in readers}
+        self.counted, self.events = {}, {}
+        self.swap_every = self.lose_every = self.double_every = self.refuse_every = 0
+        self.cut_every = 0
+        self._loop, self._served = asyncio.new_event_loop(), 0
+        self.port = self.internal_port = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        wait_until(lambda: self.port, "the fake service")
+        return self
+
+    def __exit__(self, *_):
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        left = asyncio.all_tasks(self._loop)
+        for task in left:
+            task.cancel()
+        if left:
+            self._loop.run_until_complete(asyncio.wait(left))
+
+    def _run(self):
+        asyncio.set_event_loop(self._loop)
+        server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0))
+        self.port = self.internal_port = server.sockets[0].getsockname()[1]
+        self._loop.run_forever()
+
+    async def _serve(self, lines, out):
+        try:
+            while head := await lines.readuntil(b"\r\n\r\n"):
+                size = next((int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")), 0)
+                body = await lines.readexactly(size)
+                self._served += 1
+                method, target = head.split(b" ", 2)[:2]
+                status, reply = self.answer(method.decode(), target.decode(), json.loads(body) if body else None)
+                data = json.dumps(reply).encode()
+                if self._every(self.cut_every):
+                    out.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
+                    break
+                out.write(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n" % (status, len(data)) + data)
+                await out.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        out.close()
+
+    def _every(self, number):
+        return number and self._served % number == 0
+
+    def answer(self, method, target, body):
+        query = {name: values[0] for name, values in parse_qs(urlsplit(target).query).items()}
+        path = urlsplit(target).path
+        if path in ("/api/track", "/api/views"):
+            return self._count(path, body)
+        who = (body or {}).get("agent_id") or (body or {}).get("userId") or query.get("userId") or query.get("customerId")
+        reader = self.readers.get(who) or next(iter(self.readers.values()))
+        if self._every(self.swap_every):
+            reader = next(each for each in self.readers.values() if each is not reader)
+        return 200, self._page(method, path, reader)
+
+    def _page(self, method, path, reader):
+        if path == "/api/history":
+            return {"ok": True} if method == "POST" else {"items": reader.viewed[::-1]}
+        if path.startswith("/api/waterfall/"):
+            return {"items": [{"id": item, "score": score} for item, score in reader.first_page]}
+        if path == "/api/recommendations":
+            return {"items": [{"id": reader.items[13], "reason": {"kind": "author", "author": reader.author}}],
+                    "excluded": {"interacted": len(reader.liked), "viewed": len(reader.viewed), "not_interested": len(reader.dismissed)}}
+        if path == "/api/feed":
+            return {"data": {"items": [{"id": reader.items[0], "title": f"about {reader.word} number 0"}]}}
+        return []
+
+    def _count(self, path, body):
+        kind = "track" if path == "/api/track" else "view"
+        article, event = body["articleId"], body["eventId"]
+        if self._every(self.refuse_every):
+            return 503, {}
+        key = (kind, article)
+        if (kind, article, event) not in self.events or self._every(self.double_every):
+            if not self._every(self.lose_every):
+                self.counted[key] = self.counted.get(key, 0) + 1
+                self.events[kind, article, event] = True
+        return 200, {"ok": True, "avg_dwell_ms": self.articles[article].dwell_ms}
+
+    def redis(self, command, *arguments):
+        """What the accountant asks of Redis."""
+        def pv(key):
+            kind = "track" if key.startswith("hot:pv:") else "view"
+            return self.counted.get((kind, key.rpartition(":")[2]))
+
+        def event(key):
+            kind, rest = ("view", key.removeprefix("hot:view:event:")) if key.startswith("hot:view") else ("track", key.removeprefix("hot:event:"))
+            return "reply" if (kind, *rest.split(":")) in self.events else None
+        return [event(key) for key in arguments] if command == "MGET" else pv(arguments[0])
+
+
+@pytest.fixture
+def readers():
+    out = [identities.Reader("t", number) for number in range(6)]
+    for reader in out:
+        reader.first_page = [(item, 100 - at) for at, item in enumerate(reader.items[:5])]
+    return out
+
+
+def run_load(service, readers, requests=1500, **options):
+    load = loads.Load(service, readers, 7, connections=8, **options)
+    with load:
+        load.wait_for(requests)
+    return load
+
+
+PERSONAL = ("history", "timeline", "recommendations", "feed")
+
+
+def test_right_replies_are_right(readers):
+    with FakeService(readers) as service:
+        load = run_load(service, readers, only=(*PERSONAL, "look", "track", "view", "hot"))
+    assert (load.mixups, load.failures) == ([], [])
+    balance = load.accountant.balance(service.redis)
+    assert balance.kept() and balance.in_doubt == 0 and balance.acknowledged == len(service.events) > 200 and balance.repeated > 0
+
+
+@pytest.mark.parametrize("operation", PERSONAL)
+def test_a_reply_of_another_reader_is_noticed_by_its_body(readers, operation):
+    with FakeService(readers) as service:
+        service.swap_every = 97
+        load = run_load(service, readers, only=(operation,))
+    assert load.failed == 0  # every status was 200
+    assert load.mixed_up >= load.requests // 97 - 1 > 5
+
+
+def test_every_pair_of_readers_can_be_told_apart_by_each_judge(readers):
+    everybody = [identities.Reader("t", number) for number in range(48)]
+    for reader in everybody:
+        reader.first_page = [(item, 100) for item in reader.items[:5]]
+    fake = FakeService(everybody)
+    pages = {"history": ("GET", "/api/history", identities.judge_history), "timeline": ("GET", "/api/waterfall/discover", identities.judge_timeline),
+             "feed": ("POST", "/api/feed", identities.judge_feed), "recommendations": ("GET", "/api/recommendations", identities.judge_recommendations)}
+    for method, path, judge in pages.values():
+        for one in everybody:
+            for other in everybody:
+                verdict = judge(one, fake._page(method, path, other), False)
+                assert (verdict is None) == (one is other), (path, one.id, other.id, verdict)
+    for one in everybody:
+        for other in everybody:
+            assert (identities.judge_track(one, {"avg_dwell_ms": other.dwell_ms}, False) is None) == (one is other)
+
+
+def test_a_degraded_reply_may_lack_something_and_never_hold_anothers(readers):
+    one, other = readers[:2]
+    assert identities.judge_history(one, {"items": []}, True) is None
+    assert identities.judge_history(one, {"items": []}, False)
+    assert identities.judge_history(one, {"items": other.viewed}, True)
+    assert identities.judge_timeline(one, {"items": []}, True) is None
+    assert identities.judge_timeline(one, {"items": [{"id": other.items[0], "score": 1}]}, True)
+
+
+@pytest.mark.parametrize("fault", ["lose_every", "double_every"])
+def test_lost_events_and_double_ones_are_told_apart_and_counted(readers, monkeypatch, fault):
+    monkeypatch.setattr(loads, "REPEAT_SHARE", 0.3)
+    with FakeService(readers) as service:
+        setattr(service, fault, 11)
+        load = run_load(service, readers, only=("track", "view"))
+    balance = load.accountant.balance(service.redis)
+    assert not balance.kept() and len(balance.lost_times) == balance.lost
+    assert (balance.lost > 5, balance.double > 5) == (fault == "lose_every", fault == "double_every"), balance
+
+
+def test_a_single_lost_event_among_thousands_is_noticed(readers):
+    with FakeService(readers) as service:
+        load = run_load(service, readers, only=("track",))
+        article, key = readers[0].article, ("track", readers[0].article)
+        event = next(event for kind, where, event in service.events if where == article)
+        service.counted[key] -= 1
+        del service.events["track", article, event]
+    balance = load.accountant.balance(service.redis)
+    assert (balance.lost, balance.double) == (1, 0)
+    service.counted[key] += 2
+    service.events["track", article, event] = True
+    balance = load.accountant.balance(service.redis)
+    assert (balance.lost, balance.double) == (0, 1)
+
+
+def test_refused_events_are_repeated_until_they_are_acknowledged(readers):
+    with FakeService(readers) as service:
+        service.refuse_every = 3
+        load = run_load(service, readers, only=("track", "view"), think_s=0.0001)
+    assert load.failed == 0 and load.statuses()[503] > 100
+    balance = load.accountant.balance(service.redis)
+    assert balance.kept() and balance.in_doubt == 0
+
+
+def test_a_reply_that_is_cut_off_is_a_failed_read_and_an_event_to_be_repeated(readers):
+    with FakeService(readers) as service:
+        service.cut_every = 50
+        load = run_load(service, readers, only=("history", "track"))
+    assert load.failed > 5 and load.mixed_up == 0
+    assert load.accountant.balance(service.redis).kept()
+
+
+def test_an_event_whose_outcome_nobody_learnt_is_in_doubt_and_neither_lost_nor_double():
+    accountant = Accountant()
+    first, second = (accountant.new("track", "a") for _ in range(2))
+    accountant.acknowledge("track", "a", first)
+
+    def redis(counted, *known):
+        return lambda command, *arguments: ["reply" if key.rpartition(":")[2] in known else None for key in arguments] if command == "MGET" else counted
+    for reply in (redis("1", first), redis("2", first, second)):
+        balance = accountant.balance(reply)
+        assert balance.kept() and balance.in_doubt == 1
+    assert accountant.balance(redis("2", first)).double == 1
+    assert accountant.balance(redis("1", second)).lost == 1
+
+
+def test_a_broken_promise_is_a_violation_and_a_missed_time_is_not():
+    def verdict(function):
+        return scenario.carry_out(scenario.Fault("F0", "", "", function), "1", True).verdict()
+    assert verdict(lambda run: run.none("mix-ups", 0)) == "met"
+    assert verdict(lambda run: run.none("mix-ups", 1)) == "VIOLATED"
+    assert verdict(lambda run: run.at_most("p99", 9.0, 10)) == "met"
+    assert verdict(lambda run: run.at_most("p99", 11.0, 10)) == "missed"
+    assert verdict(lambda run: (run.at_most("p99", 11.0, 10), run.none("lost", 1))) == "VIOLATED"
+    assert verdict(lambda run: 1 / 0) == "VIOLATED"
+
+
+def test_the_dice_of_a_fault_depend_on_the_seed_and_on_nothing_else():
+    def rolls(seed, name):
+        return [scenario.Run(seed, True, name).dice.random() for _ in range(3)]
+    assert rolls("1", "F1") == rolls("1", "F1") != rolls("2", "F1")
+    assert rolls("1", "F1") != rolls("1", "F2")
+
+
+def test_the_table_is_aligned_and_holds_every_figure():
+    def function(run):
+        for number in range(30):
+            run.figure(f"figure-number-{number}")
+    text = table.render([scenario.carry_out(scenario.Fault("F0", "something", "nothing", function), "1", True)], width=100)
+    assert all(f"figure-number-{number}" in text for number in range(30))
+    assert all(len(line) <= 100 for line in text.splitlines())
+
+
+def test_chunked_bodies_and_bodies_with_a_length_are_read_whole():
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX: y"
+    body = b"5\r\nabcde\r\n1\r\nf\r\n0\r\n\r\n"
+    for size in range(len(body)):
+        assert wire._body(head, bytearray(body[:size]), 0) is None
+    assert wire._body(head, bytearray(body), 0) == b"abcdef"
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 3"
+    assert wire._body(head, bytearray(b"ab"), 0) is None
+    assert wire._body(head, bytearray(b"abc"), 0) == b"abc"
+    with pytest.raises(wire.Lost):
+        wire._body(head, bytearray(b"abcd"), 0)
+
+

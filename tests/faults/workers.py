@@ -1,0 +1,126 @@
+"""F1 to F3: workers that die."""
+
+import os
+import re
+import signal
+import time
+
+from service import birth, wait_until
+
+from faults.load import GETS
+from faults.scenario import fault, percentile
+
+RESPAWN_MS = 100
+FORKS_A_MINUTE = 20
+
+
+class Pool:
+    """The workers, as the master's children and as the status page says."""
+
+    def __init__(self, service):
+        self.service, self._client = service, service.internal()
+        self.size = len(self.ready())
+
+    def ready(self):
+        """pids of those that take requests."""
+        rows = self._client.get("/status?json&full").json()["processes"]
+        return {row["pid"] for row in rows if row["state"] in ("Idle", "Running")}
+
+    def kill_one(self, dice):
+        """Kills one and returns the seconds until another is ready in its place."""
+        before = wait_until(lambda: ready if len(ready := self.ready()) == self.size else None, "a whole pool")
+        victim = dice.choice(sorted(before))
+        began = time.monotonic()
+        os.kill(victim, signal.SIGKILL)
+        wait_until(lambda: self.ready() - before, "a new worker")
+        return time.monotonic() - began
+
+
+def cut_off(service):
+    """How often nginx saw a worker go with a request in it."""
+    return len(re.findall(r"upstream prematurely closed|recv\(\) failed|readv\(\) failed", service.log("nginx")))
+
+
+def kill_under_load(run, service, load, kills):
+    """Returns the sorted respawn times."""
+    pool, respawned = Pool(service), []
+    load.wait_for(100)
+    for _ in range(kills):
+        time.sleep(run.dice.uniform(0, 0.01))
+        respawned.append(pool.kill_one(run.dice))
+    load.wait_for(100)
+    return sorted(respawned)
+
+
+def respawns(run, respawned):
+    run.figure(f"{len(respawned)} kills")
+    run.at_most("respawn p50", 1000 * percentile(respawned, 0.5), RESPAWN_MS)
+    run.figure(f"p99 {1000 * percentile(respawned, 0.99):.0f} ms")
+
+
+@fault("F1", "kill -9 a worker in mid-GET", "0 client errors, respawn ≤ 100 ms")
+def killed_in_gets(run):
+    with run.instance(patient=True) as service:
+        load = run.load(service, run.readers(service), only=GETS)
+        with load:
+            respawned = kill_under_load(run, service, load, run.scale(300, 1000))
+        respawns(run, respawned)
+        run.none("client errors", load.failed, load.failures)
+        run.figure(f"{cut_off(service):,} retried unseen")
+        run.judge(load)
+
+
+@fault("F2", "kill -9 a worker in mid-POST; the client retries with the same eventId", "0 double, 0 acknowledged lost")
+def killed_in_posts(run):
+    with run.instance(patient=True) as service:
+        load = run.load(service, run.readers(service), only=("track", "view", "feed", "stats"), allowed=(200, 502))
+        with load:
+            respawned = kill_under_load(run, service, load, run.scale(100, 500))
+        respawns(run, respawned)
+        run.figure(f"{load.statuses(('track', 'view')).get(502, 0):,} posts cut off")
+        balance = run.balance(service, load)
+        run.figure(f"{balance.repeated:,} sent again though acknowledged")
+        run.none("unexpected replies", load.failed, load.failures)
+        run.judge(load)
+
+
+@fault("F3", "every worker crashes before READY", "≤ 20 forks a minute, master alive, not ready")
+def crashing_before_ready(run):
+    with run.instance(patient=True) as service:
+        layout = f"bf:global:{time.strftime('%Y%m%d', time.gmtime())}:layout"
+        wait_until(lambda: service.redis("EXISTS", layout), "the seen-filter")
+        kept = service.redis("GET", layout)
+        service.redis("DEL", layout)
+        service.redis("HSET", layout, "in", "the way")  # a worker that cannot use the seen-filter ends before it is ready
+        master, began = service.pid("freshetd"), birth(service.pid("freshetd"))
+        for pid in service.workers():
+            os.kill(pid, signal.SIGKILL)
+        since, seconds, forks = time.monotonic(), run.scale(12, 60), {}
+        answered = 0
+        while time.monotonic() < since + seconds:
+            for pid in service.workers():
+                forks.setdefault((pid, birth(pid)), time.monotonic() - since)
+            try:
+                answered += service.internal(timeout=1).get("/health/ready").status == 200
+            except OSError:
+                pass
+            time.sleep(0.02)
+        in_a_minute = len(forks)
+        run.figure(f"{in_a_minute} forks in {seconds} s (the first within {min(forks.values(), default=0):.2f} s)")
+        run.none("forks over 20 a minute", max(0, in_a_minute - FORKS_A_MINUTE))
+        run.none("times ready", answered)
+        run.none("masters lost", int(birth(master) != began))
+        service.redis("DEL", layout)
+        if kept is not None:
+            service.redis("SET", layout, kept, "EX", 9 * 86400)
+        back = time.monotonic()
+        wait_until(lambda: _ready(service), "the pool", 30)
+        run.figure(f"serving {time.monotonic() - back:.1f} s after the cause was gone")
+        service.note_processes()
+
+
+def _ready(service):
+    try:
+        return service.internal(timeout=1).get("/health/ready").status == 200
+    except OSError:
+        return False
