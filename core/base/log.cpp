@@ -1,5 +1,6 @@
 #include "core/base/log.h"
 
+#include <fcntl.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -7,9 +8,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <system_error>
 
 #include "core/base/log_line.h"
 
@@ -33,41 +38,69 @@ constexpr std::array kLevels{
 const LevelRow& row(Level level) { return kLevels[static_cast<std::size_t>(level)]; }
 
 // The one piece of state of a process that everything shares: where its lines go.
-struct Output {
+struct Sink {
   std::mutex mutex;  // one thread may reopen while another writes
   std::string target = "stderr";
   bool journal = false;
   std::shared_ptr<spdlog::logger> logger;
+  std::optional<Output> redirected;
+  // What stderr was before it was redirected; the real one until then.
+  int stderr_fd = STDERR_FILENO;
+  FILE* stderr_file = stderr;
 };
 
-// True iff stderr is journald's stream: it stamps lines itself and reads a priority in front of each.
-bool stderr_is_journal() {
+// True iff this is journald's stream: it stamps lines itself and reads a priority in front of each.
+bool is_journal(int fd) {
   const char* const stream = std::getenv("JOURNAL_STREAM");
   struct stat status {};
-  if (stream == nullptr || fstat(STDERR_FILENO, &status) != 0) return false;
+  if (stream == nullptr || fstat(fd, &status) != 0) return false;
   return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino) == stream;
 }
 
-// Throws spdlog_ex when the file cannot be opened.
-void connect(Output& output, spdlog::level::level_enum threshold) {
+void point(int from, int to) {
+  if (dup2(to, from) < 0) throw std::system_error(errno, std::generic_category(), "dup2");
+}
+
+int open_or_throw(const char* path, int flags) {
+  const int fd = ::open(path, flags | O_CLOEXEC, 0644);
+  if (fd < 0) throw std::system_error(errno, std::generic_category(), path);
+  return fd;
+}
+
+// Points stdout and stderr to where they shall lead.
+void place_output(const Sink& output) {
+  if (!output.redirected) return;
+  const bool dropped = *output.redirected == Output::kDropped;
+  if (!dropped && output.target == "stderr") return point(STDOUT_FILENO, STDERR_FILENO);
+  const int fd = dropped ? open_or_throw("/dev/null", O_WRONLY)
+                         : open_or_throw(output.target.c_str(), O_WRONLY | O_APPEND | O_CREAT);
+  point(STDOUT_FILENO, fd);
+  point(STDERR_FILENO, fd);
+  ::close(fd);
+}
+
+// Throws when the file cannot be opened.
+void connect(Sink& output, spdlog::level::level_enum threshold) {
   spdlog::sink_ptr sink;
   if (output.target == "stderr") {
-    sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+    using Stream = spdlog::sinks::stdout_sink_base<spdlog::details::console_mutex>;
+    sink = std::make_shared<Stream>(output.stderr_file);
   } else {
     sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(output.target);
   }
   auto logger = std::make_shared<spdlog::logger>("freshet", std::move(sink));
-  output.journal = output.target == "stderr" && stderr_is_journal();
+  output.journal = output.target == "stderr" && is_journal(output.stderr_fd);
   logger->set_pattern(output.journal ? "%v" : "%Y-%m-%dT%H:%M:%S.%e%z %v");
   logger->set_level(threshold);
   // Several processes append to one file: a line leaves in one write, and nothing is buffered across a fork.
   logger->flush_on(spdlog::level::trace);
+  place_output(output);
   output.logger = std::move(logger);
 }
 
-Output& output() {
-  static Output& instance = *[] {
-    auto* first = new Output;  // never destroyed: the last line may come late
+Sink& output() {
+  static Sink& instance = *[] {
+    auto* first = new Sink;  // never destroyed: the last line may come late
     connect(*first, spdlog::level::info);
     return first;
   }();
@@ -75,7 +108,7 @@ Output& output() {
 }
 
 std::pair<std::shared_ptr<spdlog::logger>, bool> current() {
-  Output& out = output();
+  Sink& out = output();
   const std::lock_guard lock(out.mutex);
   return {out.logger, out.journal};
 }
@@ -92,11 +125,23 @@ void open(const std::string& target, std::string_view level) {
   connect(output(), threshold);
 }
 
+void redirect(Output to) {
+  const std::lock_guard lock(output().mutex);
+  if (to == Output::kDropped && output().stderr_file == stderr) {
+    output().stderr_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    output().stderr_file = fdopen(output().stderr_fd, "a");
+    if (!output().stderr_file) throw std::system_error(errno, std::generic_category(), "stderr");
+    setvbuf(output().stderr_file, nullptr, _IONBF, 0);  // as stderr: a line in one write
+  }
+  output().redirected = to;
+  connect(output(), output().logger->level());
+}
+
 void reopen() {
   try {
     const std::lock_guard lock(output().mutex);
     connect(output(), output().logger->level());
-  } catch (const spdlog::spdlog_ex& failure) {
+  } catch (const std::exception& failure) {
     // The old file is still open: better a line in a moved file than none.
     error("log_reopen_failed", {{"file", output().target}, {"why", failure.what()}});
   }

@@ -17,6 +17,13 @@ using Field = std::pair<std::string_view, std::string>;
 void open(const std::string& target, std::string_view level);
 // Opens the file again after it was moved away (USR1). Goes on with the old one when that fails.
 void reopen();
+// Where stdout and stderr of this process lead from now on. Lines go on to where open() said, also when that
+// is stderr. Call after open(), once. Throws std::exception when it cannot be done.
+enum class Output {
+  kCaught,   // to where lines go, beside them, also after reopen()
+  kDropped,  // nowhere
+};
+void redirect(Output output);
 // One line, in one write: "level=notice event=started pid=12 why=\"two words\"". Never throws.
 void write(Level level, std::string_view event, std::initializer_list<Field> fields = {});
 

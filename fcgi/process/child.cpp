@@ -9,8 +9,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <exception>
+#include <utility>
 
 #include "core/base/log.h"
 #include "fcgi/process/notify.h"
@@ -23,13 +26,43 @@ tl::unexpected<Error> cannot(const char* what) {
   return fail(ErrorCode::kInternal, "child_setup", {}, std::string(what) + ": " + std::strerror(errno));
 }
 
-Result<void> set_limits(const PoolSettings& pool) {
-  if (pool.rlimit_files == 0) return {};
+Result<void> set_limit(int resource, rlim_t value, const char* directive) {
   rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  limit.rlim_cur = static_cast<rlim_t>(pool.rlimit_files);
-  if (limit.rlim_max != RLIM_INFINITY && limit.rlim_max < limit.rlim_cur) limit.rlim_max = limit.rlim_cur;
-  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return cannot("rlimit_files");
+  getrlimit(static_cast<__rlimit_resource_t>(resource), &limit);
+  if (limit.rlim_cur == value) return {};
+  limit.rlim_cur = value;
+  if (limit.rlim_max != RLIM_INFINITY && limit.rlim_max < value) limit.rlim_max = value;
+  if (setrlimit(static_cast<__rlimit_resource_t>(resource), &limit) != 0) return cannot(directive);
+  return {};
+}
+
+Result<void> set_limits(const PoolSettings& pool) {
+  if (pool.rlimit_files > 0) {
+    auto ok = set_limit(RLIMIT_NOFILE, static_cast<rlim_t>(pool.rlimit_files), "rlimit_files");
+    if (!ok) return ok;
+  }
+  if (pool.rlimit_core < 0) return {};
+  return set_limit(RLIMIT_CORE, static_cast<rlim_t>(pool.rlimit_core), "rlimit_core");
+}
+
+// All of it is read before the first variable is set: "$NAME" is always the master's value.
+void set_environment(const PoolSettings& pool) {
+  std::vector<std::pair<std::string, std::string>> variables;
+  for (const auto& [name, value] : pool.env) {
+    const char* const inherited = value.starts_with('$') ? std::getenv(value.c_str() + 1) : value.c_str();
+    variables.emplace_back(name, inherited ? inherited : "");
+  }
+  for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+  tzset();  // libc keeps the zone of the first time that was formatted, which was the master's
+}
+
+Result<void> open_log(const Settings& settings) {
+  try {
+    log::open(settings.error_log, settings.log_level);
+    log::redirect(settings.pool.catch_workers_output ? log::Output::kCaught : log::Output::kDropped);
+  } catch (const std::exception& error) {
+    return fail(ErrorCode::kInternal, "child_setup", "error_log", error.what());
+  }
   return {};
 }
 
@@ -63,11 +96,16 @@ Result<void> set_up(const Settings& settings, const ChildSetup& setup) {
   const PoolSettings& pool = settings.pool;
   for (const int fd : setup.inherited) close(fd);
   notify::forget();
-  log::open(settings.error_log, settings.log_level);
+  set_environment(pool);
+  if (auto ok = open_log(settings); !ok) return ok;
   prctl(PR_SET_NAME, setup.name);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   if (auto ok = set_limits(pool); !ok) return ok;
+  if (auto ok = set_priority(pool); !ok) return ok;
+  if (!pool.chdir.empty() && chdir(pool.chdir.c_str()) != 0) return cannot("chdir");
   if (auto ok = drop_privileges(pool); !ok) return ok;
+  // The kernel writes no core file of a process that changed its user, unless asked to.
+  if (pool.rlimit_core > 0) prctl(PR_SET_DUMPABLE, 1);
   return follow_master(setup.master);
 }
 
@@ -83,6 +121,12 @@ int run(const std::function<int()>& body, const char* name) {
 }
 
 }  // namespace
+
+Result<void> set_priority(const PoolSettings& pool) {
+  if (pool.process_priority == 0 || getpriority(PRIO_PROCESS, 0) == pool.process_priority) return {};
+  if (setpriority(PRIO_PROCESS, 0, pool.process_priority) != 0) return cannot("process.priority");
+  return {};
+}
 
 std::string end_text(int status) {
   if (WIFSIGNALED(status)) return "signal " + std::to_string(WTERMSIG(status));

@@ -16,15 +16,19 @@ namespace freshet {
 // Ok unless the workers would run as root without allow_root (-R). Error: kInvalid "root_refused".
 Result<void> check_user(const PoolSettings& pool, bool allow_root);
 
+// process.priority, unless it is 0 or in force already. Error: kInternal "child_setup".
+Result<void> set_priority(const PoolSettings& pool);
+
 struct ChildSetup {
   pid_t master = 0;
   std::vector<int> inherited;            // descriptors of the master that the child has no business with
   const char* name = "freshetd-worker";  // of the process; at most 15 bytes
 };
 
-// Runs in the child and never returns: resets signals, closes what is the master's, opens the log, sets
-// limits, drops privileges, asks for TERM when the master dies, runs `body`, and leaves by _exit() with its
-// result so that no handler or destructor of the master runs here.
+// Runs in the child and never returns: resets signals, closes what is the master's, sets the environment,
+// opens the log, leads stdout and stderr there, sets limits and priority, goes to its folder, drops
+// privileges, asks for TERM when the master dies, runs `body`, and leaves by _exit() with its result so that
+// no handler or destructor of the master runs here.
 [[noreturn]] void run_child(const Settings& settings, const ChildSetup& setup,
                             const std::function<int()>& body);
 // The same for a worker, which finds its pid in its slot.

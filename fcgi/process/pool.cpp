@@ -1,7 +1,6 @@
 #include "fcgi/process/pool.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,17 +33,6 @@ void log_death(const Death& death) {
 
 }  // namespace
 
-std::size_t worker_count(const PoolSettings& pool) {
-  if (pool.max_children > 0) return static_cast<std::size_t>(pool.max_children);
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
-  return static_cast<std::size_t>(std::max(1, CPU_COUNT(&cores)));
-}
-
-Generation::Generation(std::uint32_t n, Settings s)
-    : number(n), settings(std::move(s)), positions(worker_count(settings.pool)), budget(positions.size()) {}
-
 Pool::Pool(Scoreboard& board, const WorkerMain& worker, int listen_fd, std::vector<int> master_fds)
     : board_(board),
       worker_main_(worker),
@@ -58,9 +46,9 @@ Pool::~Pool() {
 }
 
 bool Pool::wanted(const Generation& generation, std::size_t position) const {
-  return std::ranges::none_of(workers_, [&](const Worker& worker) {
-    return worker.generation == generation.number && worker.position == position && worker.serves();
-  });
+  return generation.positions[position].open && std::ranges::none_of(workers_, [&](const Worker& worker) {
+           return worker.generation == generation.number && worker.position == position && worker.serves();
+         });
 }
 
 void Pool::fork_missing(Generation& generation, SteadyTime now) {
@@ -143,10 +131,14 @@ void Pool::read_pipe(pid_t pid, Generation* generation, SteadyTime now) {
 void Pool::became_ready(Worker& worker, Generation* generation, SteadyTime now) {
   worker.ready = true;
   worker.ready_at = now;
+  worker.idle_since = now;
   auto starting = WorkerState::kStarting;
   board_.slots()[worker.slot].state.compare_exchange_strong(starting, WorkerState::kReady, kRelaxed);
   if (worker.missed_reopen) kill(worker.pid, SIGUSR1);
-  if (generation) generation->positions[worker.position] = Position();
+  if (generation) {
+    Position& position = generation->positions[worker.position];
+    position = Position{.open = position.open};
+  }
   log::notice("worker_ready",
               {{"pid", std::to_string(worker.pid)}, {"generation", std::to_string(worker.generation)}});
   for (Worker& other : workers_)
@@ -226,8 +218,48 @@ void Pool::reopen_logs() {
   }
 }
 
+void Pool::send_away(pid_t pid, Generation& generation, SteadyTime now) {
+  Worker* worker = find(pid);
+  if (!worker || worker->generation != generation.number) return;
+  generation.positions[worker->position].open = false;
+  log::notice("worker_not_needed", {{"pid", std::to_string(pid)}});
+  if (worker->asked == 0) ask(*worker, SIGQUIT, worker->control_timeout, now);
+}
+
+void Pool::note_idle(SteadyTime now) {
+  for (Worker& worker : workers_) {
+    const WorkerSlot& slot = board_.slots()[worker.slot];
+    const std::uint64_t requests = slot.requests.load(kRelaxed);
+    if (!is_idle(slot) || requests != worker.requests_seen) worker.idle_since = now;
+    worker.requests_seen = requests;
+  }
+}
+
+Census Pool::census(const Generation& generation) const {
+  Census census{.wanted = generation.wanted()};
+  std::size_t serving = 0;
+  for (const Worker& worker : workers_) {
+    if (worker.generation != generation.number || !worker.ready || !worker.serves()) continue;
+    ++serving;
+    if (is_idle(board_.slots()[worker.slot])) ++census.idle;
+  }
+  census.coming = census.wanted - std::min(serving, census.wanted);
+  return census;
+}
+
+std::optional<Worker> Pool::longest_idle(const Generation& generation) const {
+  std::optional<Worker> longest;
+  for (const Worker& worker : workers_) {
+    const bool idle = worker.generation == generation.number && worker.ready && worker.serves() &&
+                      is_idle(board_.slots()[worker.slot]);
+    if (idle && (!longest || worker.idle_since < longest->idle_since)) longest = worker;
+  }
+  return longest;
+}
+
 bool Pool::all_ready(const Generation& generation) const {
   for (std::size_t i = 0; i < generation.positions.size(); ++i) {
+    if (!generation.positions[i].open) continue;
     const bool served = std::ranges::any_of(workers_, [&](const Worker& worker) {
       return worker.generation == generation.number && worker.position == i && worker.ready &&
              worker.asked == 0;

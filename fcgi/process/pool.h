@@ -1,9 +1,6 @@
 // The master's book of workers: forks what is missing, learns who is ready, who wants to leave and who died,
 // and insists when one that was asked to end does not. Knows nothing of signals received, reloads or systemd;
 // master.cpp does.
-//
-// A generation is a set of workers with the same settings. It has `positions`, each of which wants one worker
-// that serves; the rest follows: a position without one gets a fork, at once or after a delay.
 #pragma once
 
 #include <functional>
@@ -12,23 +9,10 @@
 #include <vector>
 
 #include "fcgi/process/child.h"
-#include "fcgi/process/respawn.h"
+#include "fcgi/process/generation.h"
 #include "fcgi/process/worker_context.h"
 
 namespace freshet {
-
-struct Position {
-  int deaths = 0;           // in a row, before READY
-  SteadyTime not_before{};  // of the next fork
-};
-
-struct Generation {
-  Generation(std::uint32_t number, Settings settings);
-  const std::uint32_t number;
-  const Settings settings;
-  std::vector<Position> positions;
-  RespawnBudget budget;
-};
 
 struct Worker {
   pid_t pid = 0;
@@ -42,6 +26,8 @@ struct Worker {
   int asked = 0;               // the last signal that asked it to end, 0 when none
   SteadyTime patience_ends = SteadyTime::max();
   SteadyTime ready_at{};
+  SteadyTime idle_since{};          // as of the last look
+  std::uint64_t requests_seen = 0;  // at the last look
   milliseconds control_timeout{}, turn_timeout{};
 
   bool serves() const { return asked == 0 && !retiring; }
@@ -78,7 +64,15 @@ class Pool {
   // longer than allowed.
   void enforce(SteadyTime now, SteadyTime watched_since);
   void reopen_logs();
+  // Closes the worker's position and lets it drain.
+  void send_away(pid_t pid, Generation& generation, SteadyTime now);
+  // A look at every worker: one that has requests inside or has answered some since the last look is not idle
+  // since then.
+  void note_idle(SteadyTime now);
 
+  Census census(const Generation& generation) const;
+  // The idle worker of this generation that has been so longest; none when none is idle this moment.
+  std::optional<Worker> longest_idle(const Generation& generation) const;
   bool all_ready(const Generation& generation) const;
   std::size_t ready_count(std::uint32_t generation) const;
   std::size_t free_slots() const;
@@ -106,8 +100,5 @@ class Pool {
   pid_t master_pid_;  // noted here: a child that asked for its parent could already get another one
   std::vector<Worker> workers_;
 };
-
-// pm.max_children, or the number of cores this process may use when that is 0.
-std::size_t worker_count(const PoolSettings& pool);
 
 }  // namespace freshet

@@ -1,0 +1,40 @@
+#include "fcgi/process/generation.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace freshet {
+
+std::size_t worker_count(const PoolSettings& pool) {
+  if (pool.max_children > 0) return static_cast<std::size_t>(pool.max_children);
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
+  return static_cast<std::size_t>(std::max(1, CPU_COUNT(&cores)));
+}
+
+Generation::Generation(std::uint32_t n, Settings s, std::size_t before)
+    : number(n),
+      settings(std::move(s)),
+      positions(worker_count(settings.pool)),
+      budget(positions.size()),
+      limits(spare_limits(settings.pool, positions.size())) {
+  open(first_workers(limits, before));
+}
+
+void Generation::open(std::size_t more) {
+  for (Position& position : positions) {
+    if (more == 0) return;
+    if (position.open) continue;
+    position = Position{.open = true};
+    --more;
+  }
+}
+
+std::size_t Generation::wanted() const {
+  return static_cast<std::size_t>(std::ranges::count_if(positions, &Position::open));
+}
+
+}  // namespace freshet

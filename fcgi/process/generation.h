@@ -1,0 +1,41 @@
+// A generation is a set of workers with the same settings. It has a position for each worker it may have; an
+// open one wants one worker that serves. The rest follows: an open position without one gets a fork, at once
+// or after a delay. How many are open is scaling.h's business.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/base/settings.h"
+#include "fcgi/process/respawn.h"
+#include "fcgi/process/spare.h"
+
+namespace freshet {
+
+struct Position {
+  bool open = false;
+  int deaths = 0;           // in a row, before READY
+  SteadyTime not_before{};  // of the next fork
+};
+
+struct Generation {
+  // `before`: workers of the generation that it takes over from; 0: it is the first.
+  Generation(std::uint32_t number, Settings settings, std::size_t before = 0);
+  // Opens so many more positions, or all that are left.
+  void open(std::size_t more);
+  std::size_t wanted() const;  // open positions
+
+  const std::uint32_t number;
+  const Settings settings;
+  std::vector<Position> positions;
+  RespawnBudget budget;
+  const SpareLimits limits;
+  SpareRule rule;
+  bool established = false;  // all the workers it began with were ready; scaling goes on from there
+};
+
+// The most workers of a generation: pm.max_children, or the number of cores this process may use when that is
+// 0.
+std::size_t worker_count(const PoolSettings& pool);
+
+}  // namespace freshet

@@ -1,0 +1,57 @@
+#include "fcgi/process/recycle.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <limits>
+#include <random>
+#include <string_view>
+
+namespace freshet {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kNotYet = 10s;  // after its start a worker does not ask for its memory's sake
+
+template <class Number>
+Number limit(double configured, double jitter) {
+  if (configured <= 0) return std::numeric_limits<Number>::max();
+  return static_cast<Number>(configured * jitter);
+}
+
+}  // namespace
+
+RecycleRule::RecycleRule(const PoolSettings& pool, double jitter, SteadyTime started)
+    : most_requests_(limit<std::uint64_t>(pool.max_requests, jitter)),
+      most_resident_(limit<std::size_t>(static_cast<double>(pool.max_rss), jitter)),
+      old_enough_(started + kNotYet) {}
+
+bool RecycleRule::by_memory(std::size_t resident, SteadyTime now) const {
+  return resident > most_resident_ && now >= old_enough_;
+}
+
+double random_jitter() {
+  std::minstd_rand random{std::random_device{}()};
+  return std::uniform_real_distribution<double>(0.9, 1.1)(random);
+}
+
+std::size_t resident_bytes() {
+  const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  std::array<char, 128> text{};
+  const ssize_t got = read(fd, text.data(), text.size());
+  close(fd);
+  if (got <= 0) return 0;
+  // "size resident shared …", in pages
+  const std::string_view line(text.data(), static_cast<std::size_t>(got));
+  const auto second = line.find(' ');
+  std::size_t pages = 0;
+  if (second == std::string_view::npos) return 0;
+  std::from_chars(line.data() + second + 1, line.data() + line.size(), pages);
+  return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace freshet

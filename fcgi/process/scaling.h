@@ -1,0 +1,36 @@
+// Keeps the serving generation as large as it should be: looks once a second who is idle, and for
+// pm = ondemand whether a connection waits that nobody would take.
+#pragma once
+
+#include "fcgi/process/pool.h"
+
+namespace freshet {
+
+class Scaling {
+ public:
+  // The references must outlive it. `listen_fd` is shared with the workers; −1: none.
+  Scaling(Pool& pool, Scoreboard& board, int listen_fd) : pool_(pool), board_(board), listen_fd_(listen_fd) {}
+
+  // Opens and closes positions of the generation, asks workers that are not needed to drain, and writes
+  // PoolCounters. Does nothing before all the workers it began with were ready.
+  void tick(Generation& generation, SteadyTime now);
+  // To wait for until it can be read, before the next deadline; −1: nothing.
+  int watched_fd(const Generation& generation, SteadyTime now) const;
+  // When tick() has something to do next.
+  SteadyTime next_deadline(const Generation& generation, SteadyTime now) const;
+
+ private:
+  void count_busy();
+  void look(Generation& generation, SteadyTime now);
+  void end_expired(Generation& generation, SteadyTime now);
+  void obey(const Verdict& verdict, Generation& generation, SteadyTime now);
+  bool connection_waits() const;
+
+  Pool& pool_;
+  Scoreboard& board_;
+  int listen_fd_;
+  SteadyTime next_look_{};
+  SteadyTime deaf_until_{};
+};
+
+}  // namespace freshet
