@@ -46,7 +46,8 @@ void Companion::tick(SteadyTime now) {
 
 void Companion::start(SteadyTime now) {
   ChildSetup setup{.master = master_, .inherited = role_.inherited(), .name = role_.name};
-  progress_at_start_ = role_.progress();
+  progress_at_start_ = role_.progress ? role_.progress() : 0;
+  started_ = now;
   const pid_t pid = fork();
   if (pid == 0) run_child(*wanted_, setup, [this] { return role_.main(*wanted_); });
   if (pid < 0) {
@@ -62,13 +63,17 @@ void Companion::start(SteadyTime now) {
   log::notice("companion_started", {{"process", role_.name}, {"pid", std::to_string(pid)}});
 }
 
+bool Companion::got_on(SteadyTime now) const {
+  return role_.progress ? role_.progress() > progress_at_start_ : now >= started_ + kSettled;
+}
+
 bool Companion::bury(pid_t pid, int status, SteadyTime now) {
   if (pid_ == 0 || pid != pid_) return false;
   log::write(asked_ ? log::Level::kNotice : log::Level::kWarning, "companion_ended",
              {{"process", role_.name}, {"pid", std::to_string(pid)}, {"status", end_text(status)}});
   if (!asked_) {
     slot_.respawns.fetch_add(1, kRelaxed);
-    deaths_ = role_.progress() > progress_at_start_ ? 0 : deaths_ + 1;
+    deaths_ = got_on(now) ? 0 : deaths_ + 1;
     not_before_ = deaths_ == 0 ? now : now + respawn_delay(deaths_);
   }
   pid_ = 0;

@@ -1,6 +1,6 @@
-// One child of the master beside the workers, which serves no requests: the recorder. At most one lives at a
-// time. It is started again when it dies and replaced when the settings change, and nothing of that concerns
-// the workers: it is no part of READY.
+// A child of the master beside the workers, which serves no requests of readers: the recorder, and the one
+// that answers status and metrics. At most one of each lives at a time. It is started again when it dies and
+// replaced when the settings change, and nothing of that concerns the workers: it is no part of READY.
 #pragma once
 
 #include <functional>
@@ -15,18 +15,24 @@ namespace freshet {
 // Runs in the child; returns its exit status. Opens whatever it needs itself. Signals there: TERM asks it to
 // end, USR1 to reopen the log.
 using CompanionMain = std::function<int(const Settings&)>;
+// The same for one that answers on a listen socket of its own, non-blocking. The socket stays open in the
+// master, so connections wait in its queue while the companion is replaced.
+using StatusMain = std::function<int(const Settings&, int listen_fd)>;
 
 struct CompanionRole {
   const char* name;    // of the process; at most 15 bytes
   CompanionMain main;  // none: never started
   // Grows as it gets on, in whichever of its lives. A death without progress since the fork delays the next
-  // start as respawn.h says; after progress it is started at once.
+  // start as respawn.h says; after progress it is started at once. None: to have lived for kSettled is
+  // progress.
   std::function<std::uint64_t()> progress;
   std::function<std::vector<int>()> inherited;  // what it must close, as it is at the fork
 };
 
 class Companion {
  public:
+  static constexpr std::chrono::seconds kSettled{10};
+
   // The slot is written by the master, and read by whoever shows the status.
   Companion(CompanionSlot& slot, CompanionRole role);
 
@@ -44,6 +50,7 @@ class Companion {
 
  private:
   void start(SteadyTime now);
+  bool got_on(SteadyTime now) const;  // since its start
   bool due() const { return pid_ == 0 && wanted_ != nullptr; }
 
   CompanionSlot& slot_;
@@ -56,6 +63,7 @@ class Companion {
   SteadyTime patience_ends_ = SteadyTime::max();
   SteadyTime not_before_{};
   std::uint64_t progress_at_start_ = 0;
+  SteadyTime started_{};
   int deaths_ = 0;  // in a row, without progress
 };
 

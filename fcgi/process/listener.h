@@ -1,24 +1,58 @@
-// The listen socket: taken from systemd (LISTEN_FDS) or made here. Shared by all workers, non-blocking,
-// close-on-exec.
+// The listen sockets: taken from systemd (LISTEN_FDS) or made here. Non-blocking, close-on-exec. That of
+// requests is shared by all workers, that of status is the status companion's.
 #pragma once
 
 #include <sys/stat.h>
 
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/base/result.h"
 #include "core/base/settings.h"
 
 namespace freshet {
 
+// Where to listen, and who may connect.
+struct ListenAddress {
+  std::string directive;  // that names it, for errors
+  std::string address;    // a unix socket's path, or host:port
+  int backlog = 1024;
+  std::string owner, group;
+  int mode = 0660;
+};
+ListenAddress request_address(const PoolSettings& pool);
+// Rights and queue as for requests. REQUIRES: pm.status_listen is not empty.
+ListenAddress status_address(const PoolSettings& pool);
+
+// The sockets systemd passed, until somebody takes them. Those that nobody took are closed at the end, with a
+// warning each: connections to them wait in systemd's queue.
+class PassedSockets {
+ public:
+  // Consumes LISTEN_FDS from the environment. Call once, before forking.
+  static PassedSockets receive();
+  PassedSockets(PassedSockets&& other) noexcept : fds_(std::exchange(other.fds_, {})) {}
+  PassedSockets& operator=(PassedSockets&&) = delete;
+  ~PassedSockets();
+
+  // The one bound to this address (getsockname), a unix path or host:port; −1: none.
+  int take(const std::string& address);
+  int take_any();  // −1: none is left
+
+ private:
+  PassedSockets() = default;
+  std::vector<int> fds_;
+};
+
 class Listener {
  public:
-  // A socket passed by systemd wins over listen.address; when several were passed, the one bound to that
-  // address. Else binds listen.address. A unix socket's file gets owner, group and mode before anybody can
-  // connect; one that is left over is removed only after connect() was refused. Errors: kConflict
-  // "address_in_use" (somebody listens there), kInvalid "bad_listen". Consumes LISTEN_FDS from the
-  // environment. Call once, before forking.
-  static Result<Listener> open(const PoolSettings& pool);
+  // A unix socket's file gets owner, group and mode before anybody can connect; one that is left over is
+  // removed only after connect() was refused. Errors: kConflict "address_in_use" (somebody listens there),
+  // kInvalid "bad_listen".
+  static Result<Listener> bind(const ListenAddress& at);
+  // A socket that was passed, whatever it is bound to.
+  static Listener adopt(int fd);
 
   Listener(Listener&& other) noexcept;
   Listener& operator=(Listener&&) = delete;
@@ -37,8 +71,8 @@ class Listener {
  private:
   Listener(int fd, bool from_systemd) : fd_(fd), from_systemd_(from_systemd) {}
   void remember_file(const std::string& path);
-  static Result<Listener> bind_unix(const PoolSettings& pool);
-  static Result<Listener> bind_tcp(const PoolSettings& pool);
+  static Result<Listener> bind_unix(const ListenAddress& at);
+  static Result<Listener> bind_tcp(const ListenAddress& at);
 
   int fd_;
   bool from_systemd_;
@@ -47,5 +81,14 @@ class Listener {
   dev_t device_ = 0;
   ino_t inode_ = 0;
 };
+
+// What a master listens on.
+struct Listeners {
+  Listener requests;
+  std::optional<Listener> status;  // none: pm.status_listen is empty, or `with_status` was false
+};
+// Sockets that were passed win over the file: each serves the address it is bound to, and one that is bound
+// to neither serves requests when no other does. What was not passed is bound here.
+Result<Listeners> open_listeners(const PoolSettings& pool, PassedSockets passed, bool with_status);
 
 }  // namespace freshet

@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 class Master {
  public:
   Master(Settings settings, Scoreboard& board, const LoadFunction& load, const WorkerMain& worker,
-         const MasterOptions& options, SignalQueue& signals, Listener& listener);
+         const MasterOptions& options, SignalQueue& signals, Listeners& listeners);
   int run();
 
  private:
@@ -35,7 +35,9 @@ class Master {
   void tick(SteadyTime now);
   void stop(int signal, SteadyTime now);
   void collect_dead(SteadyTime now);
-  const Settings* recorder_settings() const;
+  CompanionRole recorder_role();
+  CompanionRole status_role();
+  void start_companions(SteadyTime now);
 
   void begin_reload(SteadyTime now);
   Result<Settings> load_next() const;
@@ -52,9 +54,9 @@ class Master {
   const LoadFunction& load_;
   const MasterOptions& options_;
   SignalQueue& signals_;
-  Listener& listener_;
+  Listeners& listeners_;
   Pool pool_;
-  Companion recorder_;
+  Companion recorder_, status_;
   std::uint32_t last_number_ = 1;  // of a generation; before current_, which begins with it
   std::unique_ptr<Generation> current_;
   std::unique_ptr<Generation> next_;  // while a reload is under way
@@ -63,7 +65,7 @@ class Master {
   bool stopping_ = false;
   bool ready_ = false;   // READY=1 was sent
   std::string failure_;  // of the last reload, until one succeeds
-  std::string status_;   // the last STATUS=
+  std::string said_;     // the last STATUS=
   std::optional<milliseconds> watchdog_ = notify::watchdog_interval();
   SteadyTime watchdog_due_{};
   SteadyTime announce_again_ = SteadyTime::max();  // when systemd could not be told
@@ -71,32 +73,56 @@ class Master {
 };
 
 Master::Master(Settings settings, Scoreboard& board, const LoadFunction& load, const WorkerMain& worker,
-               const MasterOptions& options, SignalQueue& signals, Listener& listener)
+               const MasterOptions& options, SignalQueue& signals, Listeners& listeners)
     : board_(board),
       load_(load),
       options_(options),
       signals_(signals),
-      listener_(listener),
-      pool_(board, worker, listener.fd(), {signals.fd()}),
-      recorder_(board.recorder(), {"freshetd-record", options.recorder,
-                                   [&board] { return board.recorder_report().entries.load(); },
-                                   [this] {
-                                     auto fds = pool_.descriptors();
-                                     fds.push_back(listener_.fd());
-                                     return fds;
-                                   }}),
+      listeners_(listeners),
+      pool_(board, worker, listeners.requests.fd(),
+            {signals.fd(), listeners.status ? listeners.status->fd() : -1}),
+      recorder_(board.recorder(), recorder_role()),
+      status_(board.status(), status_role()),
       current_(std::make_unique<Generation>(last_number_, std::move(settings))) {}
+
+CompanionRole Master::recorder_role() {
+  return {"freshetd-record", options_.recorder, [this] { return board_.recorder_report().entries.load(); },
+          [this] {
+            auto fds = pool_.descriptors();
+            fds.push_back(listeners_.requests.fd());
+            return fds;
+          }};
+}
+
+CompanionRole Master::status_role() {
+  if (!listeners_.status) return {"freshetd-status", {}, {}, {}};
+  const int own = listeners_.status->fd();
+  return {"freshetd-status",
+          [this, own](const Settings& settings) { return options_.status(settings, own); },
+          {},
+          [this, own] {
+            auto fds = pool_.descriptors();
+            std::erase(fds, own);
+            fds.push_back(listeners_.requests.fd());
+            return fds;
+          }};
+}
+
+void Master::start_companions(SteadyTime now) {
+  recorder_.want(current_->settings.recorder.enabled ? &current_->settings : nullptr, now);
+  status_.want(&current_->settings, now);
+}
 
 int Master::run() {
   board_.pool().started_at = wall_now().time_since_epoch().count();
   board_.pool().generation = current_->number;
   const auto begin = std::chrono::steady_clock::now();
   pool_.fork_missing(*current_, begin);
-  recorder_.want(recorder_settings(), begin);
+  start_companions(begin);
   log::notice("master_started",
               {{"workers", std::to_string(current_->positions.size())}, {"version", FRESHET_VERSION}});
   options_.on_started();
-  while (!(stopping_ && pool_.empty() && !recorder_.lives())) {
+  while (!(stopping_ && pool_.empty() && !recorder_.lives() && !status_.lives())) {
     const auto now = std::chrono::steady_clock::now();
     tick(now);
     wait(next_deadline(now));
@@ -145,6 +171,7 @@ void Master::obey(const SignalRow& signal, SteadyTime now) {
     case Command::kReopenLogs:
       log::reopen();
       recorder_.reopen_log();
+      status_.reopen_log();
       return pool_.reopen_logs();
     case Command::kReap:
       return collect_dead(now);
@@ -156,7 +183,7 @@ void Master::stop(int signal, SteadyTime now) {
   stopping_ = true;
   reload_wanted_ = false;
   next_.reset();
-  listener_.close();  // the workers close theirs when they drain
+  listeners_.requests.close();  // the workers close theirs when they drain
   pool_.ask_to_end(0, signal, now);
   recorder_.want(nullptr, now);
 }
@@ -165,20 +192,18 @@ void Master::collect_dead(SteadyTime now) {
   bool next_failed = false;
   int status = 0;
   for (pid_t pid = 0; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-    if (recorder_.bury(pid, status, now)) continue;
+    if (recorder_.bury(pid, status, now) || status_.bury(pid, status, now)) continue;
     const auto death = pool_.bury(pid, status, generations(), now);
     if (death && next_ && death->worker.generation == next_->number && !death->expected()) next_failed = true;
   }
   if (next_failed) give_up_reload("a new worker died before all were ready");
 }
 
-const Settings* Master::recorder_settings() const {
-  return current_->settings.recorder.enabled ? &current_->settings : nullptr;
-}
-
 void Master::tick(SteadyTime now) {
   pool_.enforce(now, watched_since_);
   recorder_.tick(now);
+  if (stopping_ && pool_.empty()) status_.want(nullptr, now);
+  status_.tick(now);
   if (watchdog_ && now >= watchdog_due_) {
     notify::watchdog();
     watchdog_due_ = now + *watchdog_;
@@ -199,6 +224,9 @@ Result<Settings> Master::load_next() const {
   if (pool.listen != current_->settings.pool.listen)
     return fail(ErrorCode::kInvalid, "bad_reload", "listen.address",
                 "listen.address cannot change without a restart");
+  if (options_.status && pool.status_listen != current_->settings.pool.status_listen)
+    return fail(ErrorCode::kInvalid, "bad_reload", "pm.status_listen",
+                "pm.status_listen cannot change without a restart");
   if (2 * worker_count(pool) > board_.slots().size())
     return fail(ErrorCode::kInvalid, "bad_reload", "pm.max_children",
                 "pm.max_children cannot grow so far without a restart");
@@ -237,11 +265,11 @@ void Master::finish_reload(SteadyTime now) {
   if (settings.error_log != old->settings.error_log || settings.log_level != old->settings.log_level)
     log::open(settings.error_log, settings.log_level);
   if (settings.pool.listen_backlog != old->settings.pool.listen_backlog)
-    listener_.set_backlog(settings.pool.listen_backlog);
+    listeners_.requests.set_backlog(settings.pool.listen_backlog);
   board_.pool().generation = current_->number;
   board_.pool().reloads.fetch_add(1);
   pool_.ask_to_end(old->number, SIGQUIT, now);
-  recorder_.want(recorder_settings(), now);
+  start_companions(now);
   failure_.clear();
   ready_ = false;  // announce() says READY again
   log::notice("reload_done", {{"generation", std::to_string(current_->number)}});
@@ -263,13 +291,13 @@ void Master::announce(SteadyTime now) {
   if (!failure_.empty()) text += "; last reload failed: " + failure_;
   const bool say_ready = !ready_ && !next_ && pool_.all_ready(*current_);
   announce_again_ = SteadyTime::max();
-  if (!say_ready && text == status_) return;
+  if (!say_ready && text == said_) return;
   if (!(say_ready ? notify::ready(text) : notify::status(text))) {
     announce_again_ = now + 100ms;
     return;
   }
   ready_ = ready_ || say_ready;
-  status_ = text;
+  said_ = text;
 }
 
 std::vector<Generation*> Master::generations() {
@@ -286,7 +314,7 @@ Generation* Master::generation_of(std::uint32_t number) {
 
 SteadyTime Master::next_deadline(SteadyTime now) {
   SteadyTime next = pool_.next_deadline(stopping_ ? nullptr : current_.get(), now, watched_since_);
-  next = std::min(next, recorder_.next_deadline());
+  next = std::min({next, recorder_.next_deadline(), status_.next_deadline()});
   if (!stopping_) next = std::min(next, announce_again_);
   if (next_) next = std::min({next, reload_ends_, pool_.next_deadline(next_.get(), now, watched_since_)});
   if (watchdog_) next = std::min(next, watchdog_due_);
@@ -308,11 +336,11 @@ int run_master(Settings settings, Scoreboard& board, const LoadFunction& load, c
   // First: a signal that comes from now on waits for the loop.
   auto signals = SignalQueue::open();
   if (!signals) return could_not_start(signals.error());
-  auto listener = Listener::open(settings.pool);
-  if (!listener) return could_not_start(listener.error());
+  auto listeners = open_listeners(settings.pool, PassedSockets::receive(), static_cast<bool>(options.status));
+  if (!listeners) return could_not_start(listeners.error());
   auto pid_file = PidFile::write(settings.pid);
   if (!pid_file) return could_not_start(pid_file.error());
-  Master master(std::move(settings), board, load, worker, options, *signals, *listener);
+  Master master(std::move(settings), board, load, worker, options, *signals, *listeners);
   return master.run();
 }
 

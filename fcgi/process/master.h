@@ -9,8 +9,9 @@
 // When the master dies, the kernel sends TERM to each worker: it finishes the requests in flight and ends.
 // With the socket held by a socket unit, connections wait in its queue until the next master is there.
 //
-// The recorder lives beside the workers (companion.h): replaced when a reload has succeeded, told to end
-// after the workers were, waited for at the end.
+// The recorder and the status companion live beside the workers (companion.h) and are replaced when a reload
+// has succeeded. At a stop the recorder is told to end after the workers were, the status companion when they
+// have ended.
 #pragma once
 
 #include <functional>
@@ -29,6 +30,7 @@ struct MasterOptions {
   bool allow_root = false;                   // -R
   milliseconds ready_timeout{30000};         // a reload whose workers are not all ready by then is given up
   CompanionMain recorder;                    // none: this deployment has no recorder here
+  StatusMain status;                         // none: pm.status_listen is not opened
   std::function<void()> on_started = [] {};  // once: the socket listens and the first workers are forked
 };
 

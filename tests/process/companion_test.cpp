@@ -85,6 +85,27 @@ TEST_CASE("a companion that got on since its start is started at once, and its d
   CHECK(fixture.die(now + 2s) == now + 2s + 100ms);
 }
 
+TEST_CASE("a companion that counts no progress is started at once after ten seconds of life", "[process]") {
+  Scoreboard board(1);
+  Settings settings;
+  Companion companion(board.status(), {"freshetd-test", Fixture::wait_for_end_of_time, {}, [] {
+                                         return std::vector<int>();
+                                       }});
+  const auto die = [&](SteadyTime now) {
+    const pid_t pid = board.status().pid;
+    kill(pid, SIGKILL);
+    CHECK(companion.bury(pid, wait_for_end(pid), now));
+    return companion.next_deadline();
+  };
+  SteadyTime now{};
+  companion.want(&settings, now);
+  companion.tick(now);
+  CHECK(die(now + 9s) == now + 9s + 100ms);
+  now += 10s;
+  companion.tick(now);
+  CHECK(die(now + 10s) == now + 10s);
+}
+
 TEST_CASE("a companion with new settings starts only when the one before has ended", "[process]") {
   Fixture fixture([](const Settings& settings) { return settings.recorder.batch == 7 ? 7 : (pause(), 1); });
   Companion& companion = fixture.companion();

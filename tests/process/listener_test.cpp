@@ -21,10 +21,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-PoolSettings at(const std::string& address) {
+ListenAddress at(const std::string& address) {
   PoolSettings pool;
   pool.listen = address;
-  return pool;
+  return request_address(pool);
+}
+
+// What open_listeners() makes of the sockets passed to this process.
+Result<Listeners> open_passed(const std::string& requests, const std::string& status = "") {
+  PoolSettings pool;
+  pool.listen = requests;
+  pool.status_listen = status;
+  return open_listeners(pool, PassedSockets::receive(), true);
+}
+
+// As systemd does it: the sockets are descriptors 3, 4, … of this very process.
+void pass(std::vector<int> fds) {
+  for (int& fd : fds) fd = fcntl(fd, F_DUPFD, 100);
+  for (std::size_t i = 0; i < fds.size(); ++i) dup2(fds[i], 3 + static_cast<int>(i));
+  setenv("LISTEN_FDS", std::to_string(fds.size()).c_str(), 1);
+  setenv("LISTEN_PID", std::to_string(getpid()).c_str(), 1);
 }
 
 sockaddr_un address_of(const std::string& path) {
@@ -52,41 +68,41 @@ int in_child(Body body) {
 
 TEST_CASE("a unix socket gets its mode and is non-blocking and close-on-exec", "[process]") {
   const TempFolder folder;
-  PoolSettings pool = at(folder / "s");
-  pool.listen_mode = 0640;
-  const auto listener = Listener::open(pool);
+  ListenAddress pool = at(folder / "s");
+  pool.mode = 0640;
+  const auto listener = Listener::bind(pool);
   REQUIRE(listener.has_value());
-  CHECK((fs::status(pool.listen).permissions() & fs::perms::all) == static_cast<fs::perms>(0640));
+  CHECK((fs::status(pool.address).permissions() & fs::perms::all) == static_cast<fs::perms>(0640));
   CHECK((fcntl(listener->fd(), F_GETFL) & O_NONBLOCK) != 0);
   CHECK((fcntl(listener->fd(), F_GETFD) & FD_CLOEXEC) != 0);
   CHECK_FALSE(listener->from_systemd());
-  CHECK(Client(pool.listen).connected());
+  CHECK(Client(pool.address).connected());
 }
 
 TEST_CASE("owner and group are set", "[process]") {
   if (geteuid() != 0) return;
   const TempFolder folder;
-  PoolSettings pool = at(folder / "s");
-  pool.listen_owner = "daemon";
-  pool.listen_group = "adm";
-  const auto listener = Listener::open(pool);
+  ListenAddress pool = at(folder / "s");
+  pool.owner = "daemon";
+  pool.group = "adm";
+  const auto listener = Listener::bind(pool);
   REQUIRE(listener.has_value());
   struct stat status {};
-  REQUIRE(stat(pool.listen.c_str(), &status) == 0);
+  REQUIRE(stat(pool.address.c_str(), &status) == 0);
   CHECK(status.st_uid == 1);
   CHECK(status.st_gid == getgrnam("adm")->gr_gid);
-  pool.listen_owner = "no-such-user";
-  CHECK(Listener::open(at(folder / "t")).has_value());
-  pool.listen = folder / "u";
-  CHECK(Listener::open(pool).error().member == "listen.owner");
-  CHECK_FALSE(fs::exists(pool.listen));
+  pool.owner = "no-such-user";
+  CHECK(Listener::bind(at(folder / "t")).has_value());
+  pool.address = folder / "u";
+  CHECK(Listener::bind(pool).error().member == "listen.owner");
+  CHECK_FALSE(fs::exists(pool.address));
 }
 
 TEST_CASE("a socket file that nobody listens behind is replaced", "[process]") {
   const TempFolder folder;
   close(bound_socket(folder / "s"));
   REQUIRE(fs::exists(folder / "s"));
-  const auto listener = Listener::open(at(folder / "s"));
+  const auto listener = Listener::bind(at(folder / "s"));
   REQUIRE(listener.has_value());
   CHECK(Client(folder / "s").connected());
 }
@@ -95,8 +111,8 @@ TEST_CASE("a socket that somebody listens behind is left alone, also when its qu
   const TempFolder folder;
   const int living = bound_socket(folder / "s");
   REQUIRE(listen(living, 0) == 0);
-  CHECK(Listener::open(at(folder / "s")).error().reason == "address_in_use");  // this probe fills the queue
-  const auto second = Listener::open(at(folder / "s"));
+  CHECK(Listener::bind(at(folder / "s")).error().reason == "address_in_use");  // this probe fills the queue
+  const auto second = Listener::bind(at(folder / "s"));
   CHECK(second.error().reason == "address_in_use");
   CHECK(second.error().code == ErrorCode::kConflict);
   CHECK(fs::exists(folder / "s"));
@@ -106,17 +122,17 @@ TEST_CASE("a socket that somebody listens behind is left alone, also when its qu
 TEST_CASE("a file that is no socket is never removed", "[process]") {
   const TempFolder folder;
   std::ofstream(folder / "s") << "precious";
-  CHECK(Listener::open(at(folder / "s")).error().reason == "bad_listen");
+  CHECK(Listener::bind(at(folder / "s")).error().reason == "bad_listen");
   CHECK(fs::file_size(folder / "s") == 8);
 }
 
 TEST_CASE("the file goes with its listener, but a successor's file stays", "[process]") {
   const TempFolder folder;
-  { const auto listener = Listener::open(at(folder / "s")); }
+  { const auto listener = Listener::bind(at(folder / "s")); }
   CHECK_FALSE(fs::exists(folder / "s"));
   int successor = -1;
   {
-    const auto listener = Listener::open(at(folder / "s"));
+    const auto listener = Listener::bind(at(folder / "s"));
     fs::remove(folder / "s");
     successor = bound_socket(folder / "s");
   }
@@ -126,7 +142,7 @@ TEST_CASE("the file goes with its listener, but a successor's file stays", "[pro
 
 TEST_CASE("a child that leaves does not remove the socket of its parent", "[process]") {
   const TempFolder folder;
-  auto listener = Listener::open(at(folder / "s"));
+  auto listener = Listener::bind(at(folder / "s"));
   REQUIRE(listener.has_value());
   CHECK(in_child([&] {
           const Listener taken = std::move(*listener);
@@ -145,10 +161,10 @@ TEST_CASE("TCP addresses are bound, and one in use is refused", "[process]") {
   REQUIRE(getsockname(probe, reinterpret_cast<sockaddr*>(&any), &size) == 0);
   close(probe);
   const std::string address = "127.0.0.1:" + std::to_string(ntohs(any.sin_port));
-  const auto listener = Listener::open(at(address));
+  const auto listener = Listener::bind(at(address));
   REQUIRE(listener.has_value());
-  CHECK(Listener::open(at(address)).error().reason == "address_in_use");
-  CHECK(Listener::open(at("no.such.host.invalid:1")).error().reason == "bad_listen");
+  CHECK(Listener::bind(at(address)).error().reason == "address_in_use");
+  CHECK(Listener::bind(at("no.such.host.invalid:1")).error().reason == "bad_listen");
 }
 
 TEST_CASE("a socket passed by systemd is taken, and listen.address made by nobody", "[process]") {
@@ -157,11 +173,9 @@ TEST_CASE("a socket passed by systemd is taken, and listen.address made by nobod
   const int status = in_child([&] {
     const int fd = bound_socket(passed);
     if (listen(fd, 8) != 0) return 1;
-    if (fd != 3) dup2(fd, 3);
-    setenv("LISTEN_FDS", "1", 1);
-    setenv("LISTEN_PID", std::to_string(getpid()).c_str(), 1);
-    const auto listener = Listener::open(at(folder / "other"));
-    if (!listener || listener->fd() != 3 || !listener->from_systemd()) return 2;
+    pass({fd});
+    const auto opened = open_passed(folder / "other");
+    if (!opened || opened->requests.fd() != 3 || !opened->requests.from_systemd()) return 2;
     if ((fcntl(3, F_GETFL) & O_NONBLOCK) == 0 || (fcntl(3, F_GETFD) & FD_CLOEXEC) == 0) return 3;
     if (getenv("LISTEN_FDS")) return 4;
     return fs::exists(folder / "other") ? 5 : 0;
@@ -170,22 +184,88 @@ TEST_CASE("a socket passed by systemd is taken, and listen.address made by nobod
   CHECK(fs::exists(passed));  // the socket unit's, not ours to remove
 }
 
-TEST_CASE("of several sockets passed by systemd the one bound to listen.address is taken", "[process]") {
+TEST_CASE("each socket passed by systemd serves the address it is bound to, in whichever order",
+          "[process]") {
   const TempFolder folder;
+  const bool swapped = GENERATE(false, true);
   const int status = in_child([&] {
-    const int first = bound_socket(folder / "first");
-    const int second = bound_socket(folder / "second");
-    listen(first, 8);
-    listen(second, 8);
-    const int low = fcntl(first, F_DUPFD, 100), high = fcntl(second, F_DUPFD, 100);
-    dup2(low, 3);
-    dup2(high, 4);
-    setenv("LISTEN_FDS", "2", 1);
-    setenv("LISTEN_PID", std::to_string(getpid()).c_str(), 1);
-    const auto listener = Listener::open(at(folder / "second"));
-    return listener && listener->fd() == 4 ? 0 : 1;
+    const int requests = bound_socket(folder / "requests"), pages = bound_socket(folder / "status");
+    if (listen(requests, 8) != 0 || listen(pages, 8) != 0) return 1;
+    pass(swapped ? std::vector{pages, requests} : std::vector{requests, pages});
+    const auto opened = open_passed(folder / "requests", folder / "status");
+    if (!opened || !opened->status) return 2;
+    if (opened->requests.fd() != (swapped ? 4 : 3) || opened->status->fd() != (swapped ? 3 : 4)) return 3;
+    return opened->status->from_systemd() && (fcntl(opened->status->fd(), F_GETFL) & O_NONBLOCK) != 0 ? 0 : 4;
   });
   CHECK(status == 0);
+}
+
+TEST_CASE("sockets passed on TCP are told apart by their ports", "[process]") {
+  const TempFolder folder;
+  const int status = in_child([&] {
+    std::vector<int> fds;
+    std::vector<std::string> addresses;
+    for (int i = 0; i < 2; ++i) {
+      fds.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      sockaddr_in any{};
+      any.sin_family = AF_INET;
+      any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+      socklen_t size = sizeof any;
+      if (bind(fds.back(), reinterpret_cast<sockaddr*>(&any), size) != 0 || listen(fds.back(), 8) != 0)
+        return 1;
+      getsockname(fds.back(), reinterpret_cast<sockaddr*>(&any), &size);
+      addresses.push_back("127.0.0.1:" + std::to_string(ntohs(any.sin_port)));
+    }
+    pass(fds);
+    const auto opened = open_passed(addresses[1], addresses[0]);
+    return opened && opened->requests.fd() == 4 && opened->status && opened->status->fd() == 3 ? 0 : 2;
+  });
+  CHECK(status == 0);
+}
+
+TEST_CASE("a socket for status alone leaves requests to be bound here, and the other way round",
+          "[process]") {
+  const TempFolder folder;
+  const std::string passed = GENERATE("requests", "status");
+  const int status = in_child([&] {
+    const int fd = bound_socket(folder / passed);
+    if (listen(fd, 8) != 0) return 1;
+    pass({fd});
+    const auto opened = open_passed(folder / "requests", folder / "status");
+    if (!opened || !opened->status) return 2;
+    const Listener& taken = passed == "status" ? *opened->status : opened->requests;
+    const Listener& made = passed == "status" ? opened->requests : *opened->status;
+    if (taken.fd() != 3 || !taken.from_systemd() || made.from_systemd()) return 3;
+    return Client(folder / "requests").connected() && Client(folder / "status").connected() ? 0 : 4;
+  });
+  CHECK(status == 0);
+}
+
+TEST_CASE("a passed socket that no address names is closed, not taken for status", "[process]") {
+  const TempFolder folder;
+  const int status = in_child([&] {
+    const int requests = bound_socket(folder / "requests"), stray = bound_socket(folder / "stray");
+    if (listen(requests, 8) != 0 || listen(stray, 8) != 0) return 1;
+    pass({stray, requests});
+    const auto opened = open_passed(folder / "requests");
+    if (!opened || opened->status || opened->requests.fd() != 4) return 2;
+    return fcntl(3, F_GETFD) == -1 ? 0 : 3;
+  });
+  CHECK(status == 0);
+}
+
+TEST_CASE("a stale file of the status socket is replaced, and one that lives names its directive",
+          "[process]") {
+  const TempFolder folder;
+  close(bound_socket(folder / "status"));
+  const auto first = open_passed(folder / "requests", folder / "status");
+  REQUIRE(first.has_value());
+  CHECK(Client(folder / "status").connected());
+  const auto second = open_passed(folder / "other", folder / "status");
+  REQUIRE_FALSE(second.has_value());
+  CHECK(second.error().reason == "address_in_use");
+  CHECK(second.error().member == "pm.status_listen");
+  CHECK_FALSE(fs::exists(folder / "other"));
 }
 
 TEST_CASE("LISTEN_FDS meant for another process is ignored", "[process]") {
@@ -193,8 +273,8 @@ TEST_CASE("LISTEN_FDS meant for another process is ignored", "[process]") {
   const int status = in_child([&] {
     setenv("LISTEN_FDS", "1", 1);
     setenv("LISTEN_PID", "1", 1);
-    const auto listener = Listener::open(at(folder / "s"));
-    return listener && !listener->from_systemd() && fs::exists(folder / "s") ? 0 : 1;
+    const auto opened = open_passed(folder / "s");
+    return opened && !opened->requests.from_systemd() && fs::exists(folder / "s") ? 0 : 1;
   });
   CHECK(status == 0);
 }

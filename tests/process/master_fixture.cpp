@@ -15,6 +15,7 @@
 #include "core/base/log.h"
 #include "fcgi/process/master.h"
 #include "tests/process/fake_recorder.h"
+#include "tests/process/fake_status.h"
 #include "tests/process/fake_worker.h"
 
 namespace freshet::testing {
@@ -115,12 +116,18 @@ void TestMaster::run(std::chrono::microseconds watchdog, std::chrono::millisecon
   options.allow_root = true;
   options.ready_timeout = ready_timeout;
   options.recorder = [this](const Settings& settings) { return fake_recorder(settings, file("diary")); };
+  options.status = [this](const Settings& settings, int fd) {
+    return fake_status(settings, fd, file("status-diary"));
+  };
   _exit(run_master(std::move(loaded->settings), board_, load, fake_worker, options));
 }
 
 void TestMaster::write_config(const std::string& config) const {
-  std::ofstream(file("freshet.toml")) << "listen = \"" << socket() << "\"\npid = \"" << file("pid") << "\"\n"
-                                      << config;
+  std::ofstream out(file("freshet.toml"));
+  out << "listen = \"" << socket() << "\"\npid = \"" << file("pid") << "\"\n";
+  if (config.find("pm.status_listen") == std::string::npos)
+    out << "pm.status_listen = \"" << status_socket() << "\"\n";
+  out << config;
 }
 
 void TestMaster::signal(int number) const { kill(pid_, number); }

@@ -1,4 +1,5 @@
-// A real master with fake workers and a fake recorder in a process of its own, in a temporary folder.
+// A real master with fake workers, a fake recorder and a fake status companion in a process of its own, in a
+// temporary folder.
 #pragma once
 
 #include <poll.h>
@@ -69,8 +70,8 @@ Reply parse_reply(const std::string& line);
 
 class TestMaster {
  public:
-  // `config` is TOML; the listen address is added, -R is given. The watchdog interval is told to the master
-  // when not 0.
+  // `config` is TOML; the listen addresses are added, -R is given. The watchdog interval is told to the
+  // master when not 0.
   explicit TestMaster(const std::string& config, std::chrono::microseconds watchdog = 0us,
                       std::chrono::milliseconds ready_timeout = 20s);
   TestMaster(const TestMaster&) = delete;
@@ -82,6 +83,7 @@ class TestMaster {
   pid_t pid() const { return pid_; }
   Scoreboard& board() { return board_; }
   std::string socket() const { return folder_ / "s"; }
+  std::string status_socket() const { return folder_ / "t"; }
   std::string file(const std::string& name) const { return folder_ / name; }
   Reply ask() const;  // over a connection of its own
   bool ready(std::uint32_t workers) const {

@@ -51,6 +51,8 @@ value() { sed -n "s/^#*$2 = \"\{0,1\}\([0-9]*\).*/\1/p;s/^$2=//p" "$units/$1"; }
 [ "$(value freshet.service TimeoutStopSec)" -gt "$(($(value freshet.toml process_control_timeout) + 2))" ] ||
   fail "TimeoutStopSec must be longer than process_control_timeout and what follows it"
 [ "$(value freshet.socket Backlog)" = "$(value freshet.toml listen.backlog)" ] || fail "the two backlogs differ"
-grep -q "^ListenStream=$(sed -n 's/^#listen.address = "\(.*\)"/\1/p' "$units/freshet.toml")$" "$units/freshet.socket" ||
-  fail "ListenStream and listen.address differ"
+for directive in listen.address pm.status_listen; do
+  grep -q "^ListenStream=$(sed -n "s/^#$directive = \"\(.*\)\"/\1/p" "$units/freshet.toml")$" "$units/freshet.socket" ||
+    fail "no ListenStream is $directive"
+done
 echo "units are good"

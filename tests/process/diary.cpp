@@ -1,0 +1,36 @@
+#include "tests/process/diary.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+namespace freshet::testing {
+
+Diary::Diary(const std::string& path)
+    : fd_(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)) {}
+
+void Diary::note(const std::string& what) const {
+  const std::string line = what + " " + std::to_string(getpid()) + "\n";
+  static_cast<void>(!write(fd_, line.data(), line.size()));
+}
+
+bool Diary::alone() const { return flock(fd_, LOCK_EX | LOCK_NB) == 0; }
+
+void Diary::note_what_is_the_masters(int own_listen_fd) const {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename());
+    int listens = 0;
+    socklen_t size = sizeof listens;
+    if (fd != own_listen_fd && getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 &&
+        listens != 0)
+      note("listens");
+    std::error_code gone;
+    const auto target = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (target.find("signalfd") != std::string::npos) note("signalfd");
+  }
+}
+
+}  // namespace freshet::testing
