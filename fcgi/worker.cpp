@@ -9,7 +9,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <csignal>
 #include <optional>
-#include <random>
+#include <utility>
 
 #include "core/async/background.h"
 #include "core/async/event_loop.h"
@@ -33,6 +33,7 @@
 #include "core/store/waterfall_store.h"
 #include "fcgi/gateway/gateway.h"
 #include "fcgi/handlers/application.h"
+#include "fcgi/process/recycle.h"
 #include "fcgi/reader_hashes.h"
 
 namespace freshet {
@@ -136,7 +137,7 @@ class WorkerProcess {
         reopen_signal_(loop_.io(), SIGUSR1),
         heartbeat_(loop_.io()),
         rank_timer_(loop_.io()),
-        retire_after_(requests_before_retiring()) {}
+        recycling_(settings_.pool, random_jitter(), Clock::now()) {}
 
   int run() {
     wait_for_signals();
@@ -256,16 +257,23 @@ class WorkerProcess {
     if (write(context_.ready_fd, &word, 1) != 1) log::warning("master_not_told");
   }
 
-  std::uint64_t requests_before_retiring() const {
-    if (settings_.pool.max_requests <= 0) return UINT64_MAX;
-    std::minstd_rand random{std::random_device{}()};
-    std::uniform_real_distribution<double> jitter(0.9, 1.1);  // or all workers would go at once
-    return static_cast<std::uint64_t>(settings_.pool.max_requests * jitter(random));
+  // Once: further bytes would change nothing.
+  void ask_for_replacement(const char* reason, std::uint64_t is) {
+    if (std::exchange(asked_for_replacement_, true)) return;
+    log::notice("worker_recycles", {{"reason", reason}, {"is", std::to_string(is)}});
+    tell_master('X');
+  }
+
+  void look_at_memory() {
+    if (!ready_ || settings_.pool.max_rss == 0) return;
+    const std::size_t resident = resident_bytes();
+    if (recycling_.by_memory(resident, Clock::now())) ask_for_replacement("memory", resident);
   }
 
   void beat() {
     publish();
     model_.refresh();
+    look_at_memory();
     heartbeat_.expires_after(kHeartbeat);
     heartbeat_.async_wait([this](boost::system::error_code error) {
       if (!error) beat();
@@ -301,10 +309,7 @@ class WorkerProcess {
     slot_.spooled_bytes.store(background_.spool_bytes(), kRelaxed);
     slot_.spooled.store(background.spooled, kRelaxed);
     slot_.replayed.store(background.replayed, kRelaxed);
-    if (gateway.requests >= retire_after_) {
-      retire_after_ = UINT64_MAX;
-      tell_master('X');
-    }
+    if (recycling_.by_requests(gateway.requests)) ask_for_replacement("requests", gateway.requests);
   }
 
   std::atomic<std::uint64_t>& refused(Refusal reason) {
@@ -347,7 +352,8 @@ class WorkerProcess {
   boost::asio::signal_set reopen_signal_;
   boost::asio::steady_timer heartbeat_;
   boost::asio::steady_timer rank_timer_;
-  std::uint64_t retire_after_;
+  RecycleRule recycling_;
+  bool asked_for_replacement_ = false;
   bool ready_ = false;
   bool probing_ = false;
   bool draining_ = false;
