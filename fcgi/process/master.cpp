@@ -11,10 +11,12 @@
 #include <string>
 
 #include "core/base/log.h"
+#include "fcgi/process/emergency.h"
 #include "fcgi/process/listener.h"
 #include "fcgi/process/notify.h"
 #include "fcgi/process/pid_file.h"
 #include "fcgi/process/pool.h"
+#include "fcgi/process/scaling.h"
 #include "fcgi/process/signals.h"
 
 namespace freshet {
@@ -35,6 +37,7 @@ class Master {
   void tick(SteadyTime now);
   void stop(int signal, SteadyTime now);
   void collect_dead(SteadyTime now);
+  void count_crash(SteadyTime now);
   CompanionRole recorder_role();
   CompanionRole status_role();
   void start_companions(SteadyTime now);
@@ -56,6 +59,8 @@ class Master {
   SignalQueue& signals_;
   Listeners& listeners_;
   Pool pool_;
+  Scaling scaling_;
+  CrashWatch crashes_;
   Companion recorder_, status_;
   std::uint32_t last_number_ = 1;  // of a generation; before current_, which begins with it
   std::unique_ptr<Generation> current_;
@@ -81,6 +86,7 @@ Master::Master(Settings settings, Scoreboard& board, const LoadFunction& load, c
       listeners_(listeners),
       pool_(board, worker, listeners.requests.fd(),
             {signals.fd(), listeners.status ? listeners.status->fd() : -1}),
+      scaling_(pool_, board, listeners.requests.fd()),
       recorder_(board.recorder(), recorder_role()),
       status_(board.status(), status_role()),
       current_(std::make_unique<Generation>(last_number_, std::move(settings))) {}
@@ -120,7 +126,7 @@ int Master::run() {
   pool_.fork_missing(*current_, begin);
   start_companions(begin);
   log::notice("master_started",
-              {{"workers", std::to_string(current_->positions.size())}, {"version", FRESHET_VERSION}});
+              {{"workers", std::to_string(current_->wanted())}, {"version", FRESHET_VERSION}});
   options_.on_started();
   while (!(stopping_ && pool_.empty() && !recorder_.lives() && !status_.lives())) {
     const auto now = std::chrono::steady_clock::now();
@@ -132,7 +138,9 @@ int Master::run() {
 }
 
 void Master::wait(SteadyTime deadline) {
-  std::vector<pollfd> fds{{signals_.fd(), POLLIN, 0}};
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<pollfd> fds{{signals_.fd(), POLLIN, 0},
+                          {stopping_ ? -1 : scaling_.watched_fd(*current_, begin), POLLIN, 0}};
   std::vector<std::pair<pid_t, std::uint32_t>> speakers;
   for (const Worker& worker : pool_.workers())
     if (worker.ready_fd >= 0) {
@@ -141,16 +149,15 @@ void Master::wait(SteadyTime deadline) {
     }
   int timeout = -1;
   if (deadline != SteadyTime::max()) {
-    const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    const auto left = std::chrono::ceil<milliseconds>(deadline - begin).count();
     timeout = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60000));
   }
   poll(fds.data(), fds.size(), timeout);
   const auto now = std::chrono::steady_clock::now();
   // After a pause of the whole machine every worker looks stuck; each gets its full time again.
   if (deadline != SteadyTime::max() && now > deadline + 500ms) watched_since_ = now;
-  for (std::size_t i = 1; i < fds.size(); ++i)
-    if (fds[i].revents != 0)
-      pool_.read_pipe(speakers[i - 1].first, generation_of(speakers[i - 1].second), now);
+  for (std::size_t i = 0; i < speakers.size(); ++i)
+    if (fds[i + 2].revents != 0) pool_.read_pipe(speakers[i].first, generation_of(speakers[i].second), now);
   if (fds[0].revents != 0) take_signals(now);
 }
 
@@ -194,9 +201,19 @@ void Master::collect_dead(SteadyTime now) {
   for (pid_t pid = 0; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
     if (recorder_.bury(pid, status, now) || status_.bury(pid, status, now)) continue;
     const auto death = pool_.bury(pid, status, generations(), now);
+    if (death && is_crash(status)) count_crash(now);
     if (death && next_ && death->worker.generation == next_->number && !death->expected()) next_failed = true;
   }
   if (next_failed) give_up_reload("a new worker died before all were ready");
+}
+
+void Master::count_crash(SteadyTime now) {
+  const PoolSettings& pool = current_->settings.pool;
+  if (!crashes_.crashed(pool.emergency_restart_threshold, pool.emergency_restart_interval, now)) return;
+  if (stopping_ || next_) return;
+  log::error("emergency_restart", {{"crashes", std::to_string(pool.emergency_restart_threshold)}});
+  board_.pool().emergency_restarts.fetch_add(1);
+  reload_wanted_ = true;
 }
 
 void Master::tick(SteadyTime now) {
@@ -209,6 +226,7 @@ void Master::tick(SteadyTime now) {
     watchdog_due_ = now + *watchdog_;
   }
   if (stopping_) return;
+  scaling_.tick(*current_, now);
   pool_.fork_missing(*current_, now);
   if (next_) check_reload(now);
   if (reload_wanted_ && !next_) begin_reload(now);
@@ -244,7 +262,7 @@ void Master::begin_reload(SteadyTime now) {
     give_up_reload(settings.error().detail);
     return;
   }
-  next_ = std::make_unique<Generation>(++last_number_, std::move(*settings));
+  next_ = std::make_unique<Generation>(++last_number_, std::move(*settings), current_->wanted());
   reload_ends_ = now + options_.ready_timeout;
   pool_.fork_missing(*next_, now);
   log::notice("reload_started", {{"generation", std::to_string(next_->number)}});
@@ -264,6 +282,8 @@ void Master::finish_reload(SteadyTime now) {
   const Settings& settings = current_->settings;
   if (settings.error_log != old->settings.error_log || settings.log_level != old->settings.log_level)
     log::open(settings.error_log, settings.log_level);
+  if (const auto ok = set_priority(settings.pool); !ok)
+    log::warning("priority_unchanged", {{"detail", ok.error().detail}});
   if (settings.pool.listen_backlog != old->settings.pool.listen_backlog)
     listeners_.requests.set_backlog(settings.pool.listen_backlog);
   board_.pool().generation = current_->number;
@@ -287,7 +307,7 @@ void Master::give_up_reload(const std::string& why) {
 void Master::announce(SteadyTime now) {
   const auto ready = pool_.ready_count(current_->number);
   std::string text = "generation " + std::to_string(current_->number) + ": " + std::to_string(ready) +
-                     " of " + std::to_string(current_->positions.size()) + " workers ready";
+                     " of " + std::to_string(current_->wanted()) + " workers ready";
   if (!failure_.empty()) text += "; last reload failed: " + failure_;
   const bool say_ready = !ready_ && !next_ && pool_.all_ready(*current_);
   announce_again_ = SteadyTime::max();
@@ -315,7 +335,7 @@ Generation* Master::generation_of(std::uint32_t number) {
 SteadyTime Master::next_deadline(SteadyTime now) {
   SteadyTime next = pool_.next_deadline(stopping_ ? nullptr : current_.get(), now, watched_since_);
   next = std::min({next, recorder_.next_deadline(), status_.next_deadline()});
-  if (!stopping_) next = std::min(next, announce_again_);
+  if (!stopping_) next = std::min({next, announce_again_, scaling_.next_deadline(*current_, now)});
   if (next_) next = std::min({next, reload_ends_, pool_.next_deadline(next_.get(), now, watched_since_)});
   if (watchdog_) next = std::min(next, watchdog_due_);
   return next;
@@ -333,6 +353,7 @@ std::size_t scoreboard_slots(const Settings& settings) { return 4 * worker_count
 int run_master(Settings settings, Scoreboard& board, const LoadFunction& load, const WorkerMain& worker,
                const MasterOptions& options) {
   if (const auto ok = check_user(settings.pool, options.allow_root); !ok) return could_not_start(ok.error());
+  if (const auto ok = set_priority(settings.pool); !ok) return could_not_start(ok.error());
   // First: a signal that comes from now on waits for the loop.
   auto signals = SignalQueue::open();
   if (!signals) return could_not_start(signals.error());
