@@ -64,10 +64,10 @@ class Accountant:
         """The balance once the workers' queues and spools are empty and nothing more can come."""
         def quiet():
             status = instance.status()
-            return status["spooled bytes"] == 0 and status["background queued"] == 0
+            return status["spooled bytes"] == 0 and status["background age ms"] == 0
         wait_until(quiet, "the spools to be applied", limit_s)
         balance = self.balance(instance.redis)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 20
         while balance.lost and time.monotonic() < deadline:  # a worker that died left its spool to another, which looks now and then
             time.sleep(0.5)
             balance = self.balance(instance.redis)
