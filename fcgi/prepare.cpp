@@ -16,12 +16,7 @@ std::string make_random_salt() {
 }
 
 Result<redis::Endpoint> redis_endpoint(const RedisSettings& settings, const Prepared& prepared) {
-  auto endpoint = redis::parse_url(settings.url);
-  if (!endpoint) return endpoint;
-  if (endpoint->db == 0) endpoint->db = settings.db;
-  if (endpoint->username.empty()) endpoint->username = settings.username;
-  if (endpoint->password.empty()) endpoint->password = prepared.redis_password;
-  return endpoint;
+  return redis::endpoint_of(settings, prepared.redis_password, prepared.sentinel_password);
 }
 
 Result<Prepared> prepare(const Settings& settings, const std::string& random_salt) {
@@ -37,6 +32,9 @@ Result<Prepared> prepare(const Settings& settings, const std::string& random_sal
   if (auto read = read_into(settings.identity.salt_file, prepared.salt); !read)
     return tl::unexpected(read.error());
   if (auto read = read_into(settings.redis.password_file, prepared.redis_password); !read) {
+    return tl::unexpected(read.error());
+  }
+  if (auto read = read_into(settings.redis.sentinel_password_file, prepared.sentinel_password); !read) {
     return tl::unexpected(read.error());
   }
   for (const auto& [kid, file] : settings.identity.token_key_files) {

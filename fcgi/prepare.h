@@ -17,6 +17,7 @@ struct Prepared {
   std::string salt;                           // identity.salt_file, or random
   std::map<std::string, std::string> tokens;  // identity.token_keys: kid → secret
   std::string redis_password;                 // redis.password_file
+  std::string sentinel_password;              // redis.sentinel_password_file
   std::shared_ptr<http::BotMatcher> bots;
 };
 
@@ -25,8 +26,7 @@ struct Prepared {
 // master. Errors: kInvalid "bad_secret" or "bad_pattern".
 Result<Prepared> prepare(const Settings& settings, const std::string& random_salt);
 
-// Where Redis is: redis.url, completed by redis.db, redis.username and the password file where it says
-// nothing. Error: kInvalid "bad_redis_url".
+// Where Redis is (redis::endpoint_of). Errors: kInvalid, "bad_redis_url" or "bad_address".
 Result<redis::Endpoint> redis_endpoint(const RedisSettings& settings, const Prepared& prepared);
 
 // 32 random bytes.

@@ -15,6 +15,7 @@
 #include "core/async/event_loop.h"
 #include "core/async/redis_connection.h"
 #include "core/async/redis_subscriber.h"
+#include "core/async/sentinel.h"
 #include "core/base/log.h"
 #include "core/feed/hot_lists.h"
 #include "core/feed/recommendations.h"
@@ -59,9 +60,11 @@ std::string random_id() {
   return text;
 }
 
-redis::LinkOptions link_options(const RedisSettings& settings, redis::Endpoint endpoint,
-                                milliseconds timeout) {
-  return {std::move(endpoint), timeout, settings.reconnect_min, settings.reconnect_max};
+redis::LinkOptions link_options(const RedisSettings& settings, redis::Endpoint endpoint, milliseconds timeout,
+                                milliseconds budget) {
+  const redis::BreakerOptions breaker{settings.breaker_failures, settings.breaker_open, settings.reconnect_min,
+                                      settings.reconnect_max};
+  return {std::move(endpoint), timeout, breaker, std::max(milliseconds(0), budget - timeout), nullptr};
 }
 
 gateway::GatewayOptions gateway_options(const Settings& settings) {
@@ -82,11 +85,13 @@ class WorkerProcess {
         settings_(context.settings),
         slot_(context.board.slots()[context.slot]),
         keys_(settings_.redis.key_prefix, settings_.redis.hash_tags),
-        redis_(loop_, link_options(settings_.redis, endpoint, settings_.redis.timeout), store::kAllScripts),
-        bulk_(loop_, link_options(settings_.redis, endpoint, kBulkTimeout), store::kAllScripts),
-        background_(loop_, link_options(settings_.redis, endpoint, kBulkTimeout), store::kAllScripts,
+        finder_(loop_, link_options(settings_.redis, endpoint, settings_.redis.timeout, {})),
+        redis_(loop_, link(endpoint, settings_.redis.timeout, settings_.gateway.request_budget),
+               store::kAllScripts),
+        bulk_(loop_, link(endpoint, kBulkTimeout, settings_.gateway.bulk_budget), store::kAllScripts),
+        background_(loop_, link(endpoint, kBulkTimeout, settings_.gateway.bulk_budget), store::kAllScripts,
                     {settings_.spool.path, settings_.spool.max_bytes, settings_.spool.queue_commands}),
-        subscriber_(loop_, link_options(settings_.redis, endpoint, settings_.redis.timeout), keys_.epoch(),
+        subscriber_(loop_, link(endpoint, settings_.redis.timeout, {}), keys_.epoch(),
                     [this](std::string_view message) { item_changed(message.empty()); }),
         hot_(redis_, background_, settings_, keys_, random_id),
         items_(redis_, settings_, keys_),
@@ -144,6 +149,7 @@ class WorkerProcess {
     redis_.on_ready_changed([this](bool ready) {
       if (ready) became_ready();
     });
+    finder_.start();
     redis_.connect();
     bulk_.connect();
     subscriber_.connect();
@@ -155,6 +161,12 @@ class WorkerProcess {
   }
 
  private:
+  redis::LinkOptions link(const redis::Endpoint& endpoint, milliseconds timeout, milliseconds budget) {
+    redis::LinkOptions options = link_options(settings_.redis, endpoint, timeout, budget);
+    if (!endpoint.sentinels.addresses.empty()) options.finder = &finder_;
+    return options;
+  }
+
   // Connections are taken only after Redis answered once and has what the settings ask for; later losses of
   // Redis are the handlers' business.
   void became_ready() {
@@ -321,6 +333,7 @@ class WorkerProcess {
   WorkerSlot& slot_;
   store::Keys keys_;
   EventLoop loop_;
+  redis::MasterFinder finder_;
   redis::RedisConnection redis_;
   redis::RedisConnection bulk_;
   redis::BackgroundWriter background_;

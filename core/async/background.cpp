@@ -123,6 +123,8 @@ Task<void> BackgroundWriter::pump() {
   while (going_on && connection_.ready()) {
     if (!queue_.empty()) {
       going_on = co_await send_queue();
+    } else if (!may_replay()) {
+      going_on = false;
     } else if (spool_ && !spool_->empty()) {
       going_on = co_await replay(*spool_);
     } else if (orphan_) {
@@ -156,15 +158,25 @@ Task<bool> BackgroundWriter::send_queue() {
     if (!to_spool(batch)) counters_.dropped += batch.size();
     co_return false;
   }
-  for (const Reply& reply : *replies) {
-    if (!reply.is_error()) {
+  for (std::size_t i = 0; i < replies->size(); ++i) {
+    if ((*replies)[i].is_error())
+      keep_or_drop(batch.at(i), (*replies)[i].error());
+    else
       ++counters_.done;
-      continue;
-    }
-    ++counters_.dropped;
-    log::warning("background_command_refused", {{"error", std::string(reply.error())}});
   }
   co_return true;
+}
+
+// What waiting cures waits in the spool.
+void BackgroundWriter::keep_or_drop(std::string_view command, std::string_view error) {
+  if (classify(error).code == ErrorCode::kUnavailable) {
+    refused_ = Clock::now();
+    Pipeline one;
+    if (to_spool(one.raw(command))) return;
+  } else {
+    log::warning("background_command_refused", {{"error", std::string(error)}});
+  }
+  ++counters_.dropped;
 }
 
 Task<bool> BackgroundWriter::replay(Spool& spool) {
@@ -192,8 +204,10 @@ Task<bool> BackgroundWriter::replay(Spool& spool) {
   std::size_t refused = 0;
   for (const Reply& reply : *replies) {
     if (!reply.is_error()) continue;
-    if (classify(reply.error()).code == ErrorCode::kUnavailable)
+    if (classify(reply.error()).code == ErrorCode::kUnavailable) {
+      refused_ = Clock::now();
       co_return false;  // later: repeating is harmless
+    }
     ++refused;
     log::warning("spooled_command_refused", {{"error", std::string(reply.error())}});
   }

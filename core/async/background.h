@@ -63,6 +63,8 @@ class BackgroundWriter final : public Deferred {
   Task<void> pump();
   Task<bool> send_queue();
   Task<bool> replay(Spool& spool);
+  void keep_or_drop(std::string_view command, std::string_view error);
+  bool may_replay() const { return Clock::now() - refused_ >= options_.scan_interval; }
   bool to_spool(const Pipeline& pipeline);
   bool put_script(std::string_view command);
   void adopt();
@@ -89,6 +91,7 @@ class BackgroundWriter final : public Deferred {
   std::set<std::string, std::less<>> scripts_in_spool_;
   std::function<void()> drained_;
   BackgroundCounters counters_;
+  Clock::time_point refused_{};  // when Redis last took back a replay: it is left alone for a scan_interval
   bool pumping_ = false;
 };
 

@@ -6,9 +6,12 @@ namespace freshet::redis {
 
 std::string_view breaker_state_name(BreakerState state) {
   switch (state) {
-    case BreakerState::kClosed: return "closed";
-    case BreakerState::kOpen: return "open";
-    case BreakerState::kHalfOpen: break;
+    case BreakerState::kClosed:
+      return "closed";
+    case BreakerState::kOpen:
+      return "open";
+    case BreakerState::kHalfOpen:
+      break;
   }
   return "half-open";
 }

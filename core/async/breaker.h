@@ -22,16 +22,16 @@ enum class BreakerState : std::uint8_t { kClosed, kOpen, kHalfOpen };
 std::string_view breaker_state_name(BreakerState state);  // "closed", "open", "half-open"
 
 struct BreakerOptions {
-  int failures = 3;            // in a row
-  milliseconds open{100};      // the first time
-  milliseconds first{50};      // wait after the second failure in a row, while it is closed
-  milliseconds most{2000};     // of all waits
+  int failures = 3;         // in a row
+  milliseconds open{100};   // the first time
+  milliseconds first{50};   // wait after the second failure in a row, while it is closed
+  milliseconds most{2000};  // of all waits
 };
 
 // How it failed. What is refused at once costs the server and us nothing to ask again.
 enum class Failure : std::uint8_t {
-  kSilent,    // a deadline passed
-  kRefused,   // no server, the connection ended, or the hand-shake was answered by an error
+  kSilent,   // a deadline passed
+  kRefused,  // no server, the connection ended, or the hand-shake was answered by an error
 };
 
 class Breaker {

@@ -7,8 +7,9 @@ namespace freshet::redis {
 namespace {
 
 constexpr std::array<std::string_view, kErrorClasses> kNames{
-    "away",   "connect",    "timeout",    "lost",       "oom",     "readonly", "loading",  "busy",   "misconf",
-    "noauth", "permission", "noreplicas", "masterdown", "clients", "cluster",  "noscript", "command"};
+    "away",       "connect", "timeout", "lost",     "oom",        "readonly",
+    "loading",    "busy",    "misconf", "noauth",   "permission", "noreplicas",
+    "masterdown", "clients", "cluster", "noscript", "command"};
 
 using Class = ErrorClass;
 constexpr ErrorCode kAway = ErrorCode::kUnavailable;
@@ -39,7 +40,7 @@ constexpr std::array kErrors{
     ErrorRow{"ASK",          Class::kCluster,     Cure::kDegrade,   kAway, "redis_moved"},
     ErrorRow{"CROSSSLOT",    Class::kCommand,     Cure::kFail,      kOurs, "redis_error"},
     ErrorRow{"NOSCRIPT",     Class::kScript,      Cure::kRetry,     kAway, "redis_noscript"},
-    ErrorRow{"EXECABORT",    Class::kCommand,     Cure::kFail,      kOurs, "redis_error"},
+    ErrorRow{"EXECABORT",    Class::kCommand,     Cure::kFailAll,   kOurs, "redis_error"},
     ErrorRow{"WRONGTYPE",    Class::kCommand,     Cure::kFail,      kOurs, "redis_error"},
     ErrorRow{"ERR",          Class::kCommand,     Cure::kFail,      kOurs, "redis_error"},
 };

@@ -44,6 +44,7 @@ enum class Cure : std::uint8_t {
   kDegrade,    // waiting cures it, a new connection does not: kUnavailable, so reads serve what they have and
                // writes go to the spool
   kFail,       // nothing cures it
+  kFailAll,    // neither: a transaction was dropped, and no command of its pipeline is sent again
 };
 
 struct ErrorRow {

@@ -43,13 +43,20 @@ RedisConnection::RedisConnection(EventLoop& loop, LinkOptions options, std::span
 
 RedisConnection::~RedisConnection() {
   listener_ = nullptr;
+  close();
+}
+
+void RedisConnection::close() {
   shut_down();
+  for (const auto& each : std::exchange(for_ready_, {})) each->fire(false);
 }
 
 void RedisConnection::set_ready(bool ready) {
   if (ready_ == ready) return;
   ready_ = ready;
   if (listener_) listener_(ready);
+  if (!ready) return;
+  for (const auto& each : std::exchange(for_ready_, {})) each->fire(true);
 }
 
 // --- sending
@@ -63,7 +70,10 @@ Result<Replies> RedisConnection::Batch::await_resume() {
     if (stage != nullptr) stage->left_redis(waited);
   }
   if (error) {
-    ++connection.counters_.errors;
+    if (!handshake) {
+      ++connection.counters_.errors;
+      connection.counters_.by_class.add(failed_as);
+    }
     return tl::unexpected(std::move(*error));
   }
   return std::move(replies);
@@ -71,15 +81,9 @@ Result<Replies> RedisConnection::Batch::await_resume() {
 
 // True iff replies (or a failure) will come through the loop; false: the batch already has its error.
 bool RedisConnection::submit(Batch& batch) {
-  if (!context() || !(ready_ || batch.handshake)) {
-    batch.error = Error{ErrorCode::kUnavailable, "redis_away", {}, "not connected"};
-    return false;
-  }
   const std::size_t commands = batch.pipeline.size();
-  if (commands == 0) {
-    batch.error = Error{ErrorCode::kInternal, "redis_empty", {}, "empty pipeline"};
-    return false;
-  }
+  if (!batch.handshake && ready_ && master_moved()) begin_renewal();
+  if (refuse(batch, commands)) return false;
   batch.replies.reserve(commands);
   for (std::size_t i = 0; i < commands; ++i) {
     const std::string_view bytes = batch.pipeline.at(i);
@@ -106,6 +110,22 @@ bool RedisConnection::submit(Batch& batch) {
   return true;
 }
 
+bool RedisConnection::refuse(Batch& batch, std::size_t commands) {
+  const char* why = nullptr;
+  if (!context() || !(ready_ || batch.handshake)) {
+    why = "not connected";
+  } else if (!batch.handshake && !breaker().lets_through(pending_.size())) {
+    why = "Redis is being tried";
+  }
+  if (why != nullptr) {
+    batch.error = Error{ErrorCode::kUnavailable, "redis_away", {}, why};
+  } else if (commands == 0) {
+    batch.error = Error{ErrorCode::kInternal, "redis_empty", {}, "empty pipeline"};
+    batch.failed_as = ErrorClass::kCommand;
+  }
+  return batch.error.has_value();
+}
+
 void RedisConnection::take(Batch& batch, void* reply) {
   if (reply != nullptr) {
     taken_reply = reply;
@@ -113,8 +133,10 @@ void RedisConnection::take(Batch& batch, void* reply) {
   } else if (!batch.error) {
     batch.error =
         Error{ErrorCode::kUnknownOutcome, "redis_lost", {}, "the connection was lost before the reply"};
+    batch.failed_as = ErrorClass::kLost;
   }
   if (--batch.awaited > 0) return;
+  if (!batch.error && !batch.handshake) answered();
   // Replies come in order, so this is the front one.
   if (!pending_.empty() && pending_.front() == &batch) {
     pending_.pop_front();
@@ -132,27 +154,81 @@ void RedisConnection::on_settled() {
     completed_.clear();
     for (Batch* batch : ready) batch->waiting.resume();
   }
+  finish_renewal();
 }
 
+// --- the second try
+
 Task<Result<Replies>> RedisConnection::run(const Pipeline& pipeline) {
+  const auto limit = Clock::now() + options().retry_within;
   Result<Replies> replies = co_await Batch{*this, pipeline};
   if (!replies) co_return replies;
-  std::vector<std::size_t> unknown;
-  for (std::size_t i = 0; i < replies->size(); ++i) {
-    if ((*replies)[i].error().starts_with("NOSCRIPT")) unknown.push_back(i);
-  }
-  if (unknown.empty()) co_return replies;
+  const Refused refused = look_at(*replies);
+  if (refused.commands.empty()) co_return replies;
+  bool again = true;
+  if (refused.reconnect) again = begin_renewal();
+  if (again && refused.reconnect) again = co_await ready_before(limit);
+  if (!again || Clock::now() > limit) co_return replies;
 
-  // The server forgot its scripts (SCRIPT FLUSH, a restart behind a proxy): load them and send those commands
-  // once more. They did nothing the first time, so this repeats no effect.
-  Pipeline again;
-  for (const Script& script : scripts_) again.add("SCRIPT", "LOAD", script.source);
-  for (const std::size_t i : unknown) again.raw(pipeline.at(i));
-  Result<Replies> second = co_await Batch{*this, again};
-  if (!second) co_return tl::unexpected(second.error());
-  for (std::size_t k = 0; k < unknown.size(); ++k)
-    (*replies)[unknown[k]] = std::move((*second)[scripts_.size() + k]);
+  Pipeline second;
+  const std::size_t loads = refused.load_scripts ? scripts_.size() : 0;
+  for (std::size_t i = 0; i < loads; ++i) second.add("SCRIPT", "LOAD", scripts_[i].source);
+  for (const std::size_t i : refused.commands) second.raw(pipeline.at(i));
+  Result<Replies> answers = co_await Batch{*this, second};
+  if (!answers) co_return tl::unexpected(answers.error());
+  look_at(*answers);  // counts
+  for (std::size_t k = 0; k < refused.commands.size(); ++k)
+    (*replies)[refused.commands[k]] = std::move((*answers)[loads + k]);
   co_return replies;
+}
+
+RedisConnection::Refused RedisConnection::look_at(const Replies& replies) {
+  Refused out;
+  for (std::size_t i = 0; i < replies.size(); ++i) {
+    if (!replies[i].is_error()) continue;
+    const ErrorRow* row = find_error(replies[i].error());
+    if (row == nullptr) continue;
+    counters_.by_class.add(row->error_class);
+    if (row->cure == Cure::kFailAll) return Refused{};
+    if (row->cure != Cure::kRetry && row->cure != Cure::kReconnect) continue;
+    out.commands.push_back(i);
+    out.reconnect |= row->cure == Cure::kReconnect;
+    out.load_scripts |= row->error_class == ErrorClass::kScript;
+  }
+  return out;
+}
+
+// True when another connection is being made. Not more often than the longest wait of the breaker: a server
+// that is the right one and refuses all the same shall not lose its readers by it.
+bool RedisConnection::begin_renewal() {
+  if (!ready_) return true;
+  const auto now = Clock::now();
+  if (!master_moved() && renewed_ != Clock::time_point{} && now - renewed_ < options().breaker.most)
+    return false;
+  renewed_ = now;
+  renewing_ = true;
+  set_ready(false);
+  finish_renewal();
+  return true;
+}
+
+void RedisConnection::finish_renewal() {
+  if (!renewing_ || !pending_.empty() || !completed_.empty()) return;
+  renewing_ = false;
+  if (context()) replace();
+}
+
+Task<bool> RedisConnection::ready_before(Clock::time_point limit) {
+  const auto event = std::make_shared<Event<bool>>();
+  for_ready_.push_back(event);
+  boost::asio::steady_timer timer(loop().io(), limit);
+  // Both may have been on their way when the other came first.
+  timer.async_wait([event](boost::system::error_code) {
+    if (event->waiting()) event->fire(false);
+  });
+  const bool ready = co_await event->wait();
+  if (!ready) std::erase(for_ready_, event);
+  co_return ready;
 }
 
 // --- connecting
@@ -174,22 +250,35 @@ Task<void> RedisConnection::shake_hands(std::uint64_t generation) {
   }
   if (endpoint.db != 0) hello.add("SELECT", endpoint.db);
   hello.add("PING");
+  const std::size_t role = hello.size();
+  if (options().finder != nullptr) hello.add("ROLE");
   for (const Script& script : scripts_) hello.add("SCRIPT", "LOAD", script.source);
   const Result<Replies> replies = co_await Batch{.connection = *this, .pipeline = hello, .handshake = true};
   if (generation != generation_) co_return;
   if (!replies) co_return;  // the context is already gone
+  std::string refused;
   for (const Reply& reply : *replies) {
     if (!reply.is_error()) continue;
-    log::warning("redis_handshake_failed", {{"error", std::string(reply.error())}});
+    if (const ErrorRow* row = find_error(reply.error())) counters_.by_class.add(row->error_class);
+    refused = reply.error();
+    break;
+  }
+  if (refused.empty() && options().finder != nullptr && (*replies)[role][0].string().value_or("") != "master")
+    refused = "it is no master";
+  if (!refused.empty()) {
+    log::warning("redis_handshake_failed", {{"error", refused}});
     tear_down();  // hiredis has returned (coroutines are resumed only then)
     co_return;
   }
-  reset_backoff();
+  established();
   ++counters_.connects;
   set_ready(true);
 }
 
-void RedisConnection::on_closed() { set_ready(false); }
+void RedisConnection::on_closed() {
+  renewing_ = false;
+  set_ready(false);
+}
 
 // --- deadlines
 
@@ -214,10 +303,11 @@ void RedisConnection::check_deadline() {
     for (Batch* batch : pending_) {
       if (!batch->error) {
         batch->error = Error{ErrorCode::kUnknownOutcome, "redis_timeout", {}, "no reply within the deadline"};
+        batch->failed_as = ErrorClass::kTimeout;
       }
     }
     ++counters_.timeouts;
-    tear_down();
+    tear_down(Failure::kSilent);
     return;
   }
   arm_deadline();

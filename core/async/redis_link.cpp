@@ -10,10 +10,12 @@ extern "C" {
 #include <hiredis/hiredis.h>
 }
 
+#include "core/async/sentinel.h"
+
 namespace freshet::redis {
 
 RedisLink::RedisLink(EventLoop& loop, LinkOptions options)
-    : loop_(loop), options_(std::move(options)), reconnect_timer_(loop.io()) {
+    : loop_(loop), options_(std::move(options)), reconnect_timer_(loop.io()), breaker_(options_.breaker) {
   flush_action_ = loop_.at_end_of_turn([this] { flush(); });
 }
 
@@ -28,18 +30,52 @@ void RedisLink::shut_down() {
 bool RedisLink::connected() const { return context_ && (context_->c.flags & REDIS_CONNECTED) != 0; }
 
 void RedisLink::connect() {
-  if (context_ || stopping_) return;
-  redisAsyncContext* fresh = options_.endpoint.unix_path.empty()
-                                 ? redisAsyncConnect(options_.endpoint.host.c_str(), options_.endpoint.port)
-                                 : redisAsyncConnectUnix(options_.endpoint.unix_path.c_str());
+  if (context_ || stopping_ || asking_) return;
+  if (options_.finder != nullptr) return ask_where();
+  open(options_.endpoint);
+}
+
+void RedisLink::ask_where() {
+  asking_ = true;
+  spawn(find_and_open(alive_), [](std::exception_ptr) {});
+}
+
+Task<void> RedisLink::find_and_open(std::weak_ptr<char> alive) {
+  const auto master = co_await options_.finder->find();
+  if (alive.expired()) co_return;
+  asking_ = false;
+  if (stopping_) co_return;
+  if (!master) {
+    not_made(Failure::kRefused);
+    co_return;
+  }
+  moves_ = options_.finder->moves();
+  open(*master);
+}
+
+bool RedisLink::master_moved() const {
+  return options_.finder != nullptr && options_.finder->moves() != moves_;
+}
+
+void RedisLink::not_made(Failure how) {
+  on_not_made();
+  schedule_connect(how);
+}
+
+void RedisLink::open(const Endpoint& endpoint) {
+  redisAsyncContext* fresh = endpoint.unix_path.empty()
+                                 ? redisAsyncConnect(endpoint.host.c_str(), endpoint.port)
+                                 : redisAsyncConnectUnix(endpoint.unix_path.c_str());
   if (!fresh || fresh->err != 0) {
     if (fresh) redisAsyncFree(fresh);
-    schedule_connect();
-    return;
+    return not_made(Failure::kRefused);
   }
   context_ = fresh;
   open_ = true;
+  established_ = false;
+  planned_ = false;
   doomed_ = false;
+  how_ = Failure::kRefused;
   wants_write_ = true;  // connected (or refused) is told by EPOLLOUT
   fresh->data = this;
   fresh->ev.data = this;
@@ -69,16 +105,21 @@ void RedisLink::connect() {
   on_open();
 }
 
-void RedisLink::schedule_connect() {
+void RedisLink::schedule_connect(Failure how) {
   if (stopping_) return;
-  const int doublings = std::min(failures_++, 16);
-  const auto wait = std::min(options_.reconnect_max, options_.reconnect_min * (1 << doublings));
-  thread_local std::minstd_rand random{std::random_device{}()};  // workers must not come back in step
-  std::uniform_real_distribution<double> jitter(0.75, 1.25);
-  reconnect_timer_.expires_after(std::chrono::duration_cast<milliseconds>(wait * jitter(random)));
+  thread_local std::minstd_rand random{std::random_device{}()};
+  std::uniform_real_distribution<double> jitter(0, 1);
+  const bool planned = std::exchange(planned_, false);
+  const milliseconds wait = planned ? milliseconds(0) : breaker_.failed(how, jitter(random));
+  reconnect_timer_.expires_after(wait);
   reconnect_timer_.async_wait([this](boost::system::error_code error) {
     if (!error) connect();
   });
+}
+
+void RedisLink::established() {
+  established_ = true;
+  breaker_.answered();
 }
 
 void RedisLink::watch(bool writable) {
@@ -120,8 +161,14 @@ void RedisLink::read_now() {
   settle();
 }
 
-void RedisLink::tear_down() {
+void RedisLink::replace() {
+  planned_ = true;
+  tear_down();
+}
+
+void RedisLink::tear_down(Failure how) {
   if (context_) {
+    how_ = how;
     inside_ = true;
     redisAsyncFree(context_);  // runs the pending callbacks with null, then the cleanup hook
     inside_ = false;
@@ -139,7 +186,8 @@ void RedisLink::settle() {
   if (!context_ && open_) {
     open_ = false;
     on_closed();
-    schedule_connect();
+    if (!established_ && !stopping_) on_not_made();
+    schedule_connect(how_);
   }
   on_settled();
 }

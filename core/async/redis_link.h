@@ -11,25 +11,34 @@
 //  - HandleRead and HandleWrite are never called from a callback.
 //  - The disconnect callback fires only after a successful connect, so nothing depends on it; the cleanup
 //  hook always runs.
+//
+// When it is tried again is the breaker's decision (breaker.h). Where Redis is, with sentinels, is asked
+// again before each attempt (sentinel.h).
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <memory>
 #include <string>
 
+#include "core/async/breaker.h"
 #include "core/async/event_loop.h"
 #include "core/async/redis_url.h"
+#include "core/async/task.h"
 #include "core/base/time.h"
 
 struct redisAsyncContext;
 
 namespace freshet::redis {
 
+class MasterFinder;
+
 struct LinkOptions {
   Endpoint endpoint;
   milliseconds timeout{50};  // of one command, of the hand-shake, and of connecting
-  milliseconds reconnect_min{50};
-  milliseconds reconnect_max{2000};
+  BreakerOptions breaker;
+  milliseconds retry_within{100};  // no second try of a pipeline begins later than this after the first
+  MasterFinder* finder = nullptr;  // says where the master is; null: it is at the endpoint
 };
 
 // Must outlive the loop's run.
@@ -42,6 +51,7 @@ class RedisLink : public Watcher {
   virtual ~RedisLink();  // derived destructors call shut_down() first
 
   void connect();  // now; later attempts follow by themselves
+  const Breaker& breaker() const { return breaker_; }
 
  protected:
   // The context exists and takes commands, which leave once the socket is connected.
@@ -51,12 +61,21 @@ class RedisLink : public Watcher {
   // hiredis has returned: callbacks of this read or write have run, and commands may be appended again.
   virtual void on_settled() = 0;
 
-  void shut_down();                         // closes for good; pending callbacks run with a null reply
-  void tear_down();                         // outside callbacks only; on_closed() follows before it returns
+  // An attempt ended before established().
+  virtual void on_not_made() {}
+
+  void shut_down();  // closes for good; pending callbacks run with a null reply
+  // Outside callbacks only; on_closed() follows before it returns. `how` is for the breaker.
+  void tear_down(Failure how = Failure::kRefused);
   void ask_tear_down() { doomed_ = true; }  // from a callback: torn down when hiredis has returned
-  void read_now();                          // takes what the socket has; outside callbacks only
-  void mark_dirty();                        // commands were appended: they leave at the end of the turn
-  void reset_backoff() { failures_ = 0; }
+  // As tear_down(), for another connection at once: no failure. REQUIRES: connected.
+  void replace();
+  void read_now();                           // takes what the socket has; outside callbacks only
+  void mark_dirty();                         // commands were appended: they leave at the end of the turn
+  void established();                        // the hand-shake was answered well
+  void answered() { breaker_.succeeded(); }  // a command was answered
+  // The sentinels have named another master since this connection was made.
+  bool master_moved() const;
   bool connected() const;
   redisAsyncContext* context() { return context_; }
   EventLoop& loop() { return loop_; }
@@ -66,7 +85,11 @@ class RedisLink : public Watcher {
   void on_ready(std::uint32_t events) final;
   void flush();
   void settle();
-  void schedule_connect();
+  void ask_where();
+  Task<void> find_and_open(std::weak_ptr<char> alive);
+  void open(const Endpoint& endpoint);
+  void not_made(Failure how);
+  void schedule_connect(Failure how);
   void watch(bool writable);
 
   EventLoop& loop_;
@@ -74,7 +97,13 @@ class RedisLink : public Watcher {
   boost::asio::steady_timer reconnect_timer_;
   std::size_t flush_action_ = 0;
   redisAsyncContext* context_ = nullptr;
-  int failures_ = 0;
+  Breaker breaker_;
+  std::shared_ptr<char> alive_ = std::make_shared<char>();  // for a question that outlives this
+  std::uint64_t moves_ = 0;                                 // of the finder when this connection was made
+  Failure how_ = Failure::kRefused;                         // it ended
+  bool established_ = false;
+  bool planned_ = false;  // its end is no failure
+  bool asking_ = false;   // where the master is
   bool dirty_ = false;
   bool wants_write_ = false;  // epoll is watching for EPOLLOUT
   bool inside_ = false;       // inside a hiredis call

@@ -8,12 +8,23 @@ extern "C" {
 #include "core/async/command.h"
 
 namespace freshet::redis {
+namespace {
+
+constexpr milliseconds kBeat{1000};
+
+}  // namespace
 
 RedisSubscriber::RedisSubscriber(EventLoop& loop, LinkOptions options, std::string channel,
                                  std::function<void(std::string_view)> on_message)
-    : RedisLink(loop, std::move(options)), channel_(std::move(channel)), on_message_(std::move(on_message)) {}
+    : RedisLink(loop, std::move(options)),
+      channel_(std::move(channel)),
+      on_message_(std::move(on_message)),
+      beat_(loop.io()) {}
 
-RedisSubscriber::~RedisSubscriber() { shut_down(); }
+RedisSubscriber::~RedisSubscriber() {
+  beat_.cancel();
+  shut_down();
+}
 
 void RedisSubscriber::on_open() {
   const Endpoint& endpoint = options().endpoint;
@@ -28,22 +39,49 @@ void RedisSubscriber::on_open() {
     }
     redisAsyncFormattedCommand(context(), nullptr, nullptr, hello.at(0).data(), hello.at(0).size());
   }
-  Pipeline subscribe;
-  subscribe.add("SUBSCRIBE", channel_);
+  heard_ = subscribed_ = false;
+  subscribe();
+  wait_a_beat();
+}
+
+void RedisSubscriber::on_closed() { beat_.cancel(); }
+
+void RedisSubscriber::subscribe() {
+  Pipeline command;
+  command.add("SUBSCRIBE", channel_);
   const auto on_reply = [](redisAsyncContext*, void* reply, void* self) {
     static_cast<RedisSubscriber*>(self)->take(reply);
   };
-  redisAsyncFormattedCommand(context(), on_reply, this, subscribe.bytes().data(), subscribe.bytes().size());
+  redisAsyncFormattedCommand(context(), on_reply, this, command.bytes().data(), command.bytes().size());
   mark_dirty();
+}
+
+// A connection that only listens would never notice that nobody speaks any more. Subscribing again is a
+// question that is answered and changes nothing (hiredis keeps each PING's callback for ever in this mode).
+void RedisSubscriber::wait_a_beat() {
+  beat_.expires_after(kBeat);
+  beat_.async_wait([this](boost::system::error_code error) {
+    if (error || !context()) return;
+    read_now();  // it may be us who were late
+    if (!context()) return;
+    if (!heard_) return tear_down(Failure::kSilent);
+    if (master_moved()) return replace();
+    heard_ = false;
+    subscribe();
+    wait_a_beat();
+  });
 }
 
 void RedisSubscriber::take(void* raw) {
   const auto* reply = static_cast<redisReply*>(raw);
   if (!reply) return;
   if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3) return ask_tear_down();
+  heard_ = true;
   const std::string_view kind(reply->element[0]->str, static_cast<std::size_t>(reply->element[0]->len));
   if (kind == "subscribe") {
-    reset_backoff();
+    if (std::exchange(subscribed_, true)) return;
+    established();
+    answered();
     on_message_({});
   } else if (kind == "message") {
     on_message_({reply->element[2]->str, static_cast<std::size_t>(reply->element[2]->len)});

@@ -19,12 +19,17 @@ class RedisSubscriber final : public RedisLink {
 
  private:
   void on_open() override;
-  void on_closed() override {}
+  void on_closed() override;
   void on_settled() override {}
+  void subscribe();
+  void wait_a_beat();
   void take(void* reply);
 
   std::string channel_;
   std::function<void(std::string_view)> on_message_;
+  boost::asio::steady_timer beat_;
+  bool heard_ = false;       // something, since the last beat
+  bool subscribed_ = false;  // on this connection
 };
 
 }  // namespace freshet::redis

@@ -1,5 +1,8 @@
 #include "core/async/redis_url.h"
 
+#include <arpa/inet.h>
+
+#include <array>
 #include <charconv>
 
 namespace freshet::redis {
@@ -67,6 +70,52 @@ Result<Endpoint> parse_url(std::string_view url) {
   if (url.starts_with(kUnix)) return parse_unix(url, url.substr(kUnix.size()));
   if (url.starts_with(kTcp)) return parse_tcp(url, url.substr(kTcp.size()));
   return bad(url, "starts with unix:// or redis://");
+}
+
+Result<Address> parse_address(std::string_view text) {
+  const auto wrong = [&] {
+    return fail(ErrorCode::kInvalid, "bad_address", {},
+                std::string(text) + ": needs a numeric address and a port, as 192.0.2.1:26379");
+  };
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return wrong();
+  Address out;
+  if (!to_int(text.substr(colon + 1), 1, 65535, out.port)) return wrong();
+  std::string_view host = text.substr(0, colon);
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (bracketed) host = host.substr(1, host.size() - 2);
+  out.host = host;
+  std::array<unsigned char, sizeof(in6_addr)> bytes{};
+  if (inet_pton(bracketed ? AF_INET6 : AF_INET, out.host.c_str(), bytes.data()) != 1) return wrong();
+  return out;
+}
+
+Result<Endpoint> endpoint_of(const RedisSettings& settings, const std::string& password,
+                             const std::string& sentinel_password) {
+  auto endpoint = parse_url(settings.url);
+  if (!endpoint) return endpoint;
+  if (endpoint->db == 0) endpoint->db = settings.db;
+  if (endpoint->username.empty()) endpoint->username = settings.username;
+  if (endpoint->password.empty()) endpoint->password = password;
+  for (const std::string& each : settings.sentinels) {
+    const auto address = parse_address(each);
+    if (!address) return tl::unexpected(address.error());
+    endpoint->sentinels.addresses.push_back(*address);
+  }
+  endpoint->sentinels.master = settings.sentinel_master;
+  endpoint->sentinels.username = settings.sentinel_username;
+  endpoint->sentinels.password = sentinel_password;
+  return endpoint;
+}
+
+std::string shown(const Endpoint& endpoint) {
+  const auto at = [](const std::string& host, int port) { return host + ":" + std::to_string(port); };
+  if (endpoint.sentinels.addresses.empty())
+    return endpoint.unix_path.empty() ? at(endpoint.host, endpoint.port) : endpoint.unix_path;
+  std::string out = endpoint.sentinels.master + " of";
+  for (const Address& each : endpoint.sentinels.addresses)
+    out.append(out.ends_with(" of") ? " " : ", ").append(at(each.host, each.port));
+  return out;
 }
 
 }  // namespace freshet::redis

@@ -9,6 +9,8 @@ extern "C" {
 #include <hiredis/hiredis.h>
 }
 
+#include "core/async/sentinel.h"
+
 namespace freshet::redis {
 namespace {
 
@@ -60,15 +62,24 @@ SyncRedis::~SyncRedis() = default;
 Task<Result<Replies>> SyncRedis::run(const Pipeline& pipeline) { co_return call(pipeline); }
 
 Result<void> SyncRedis::connect() {
+  const bool by_sentinels = !endpoint_.sentinels.addresses.empty();
+  Result<Endpoint> at = endpoint_;
+  if (by_sentinels) at = find_master(endpoint_, timeout_);
+  if (!at) return tl::unexpected(at.error());
   const timeval limit = to_timeval(timeout_);
-  context_.reset(endpoint_.unix_path.empty()
-                     ? redisConnectWithTimeout(endpoint_.host.c_str(), endpoint_.port, limit)
-                     : redisConnectUnixWithTimeout(endpoint_.unix_path.c_str(), limit));
+  context_.reset(at->unix_path.empty() ? redisConnectWithTimeout(at->host.c_str(), at->port, limit)
+                                       : redisConnectUnixWithTimeout(at->unix_path.c_str(), limit));
   if (!context_ || context_->err || redisSetTimeout(context_.get(), limit) != REDIS_OK) {
     const std::string why = context_ ? context_->errstr : "out of memory";
     context_.reset();
     return fail(ErrorCode::kUnavailable, "redis_away", {}, why);
   }
+  auto ok = shake_hands(by_sentinels);
+  if (!ok) context_.reset();
+  return ok;
+}
+
+Result<void> SyncRedis::shake_hands(bool must_be_master) {
   Pipeline hello;
   if (!endpoint_.password.empty()) {
     if (endpoint_.username.empty())
@@ -78,14 +89,15 @@ Result<void> SyncRedis::connect() {
   }
   if (endpoint_.db != 0) hello.add("SELECT", endpoint_.db);
   hello.add("PING");
+  if (must_be_master) hello.add("ROLE");
   const auto replies = exchange(hello);
   if (!replies) return fail(ErrorCode::kUnavailable, "redis_away", {}, replies.error().detail);
   for (const Reply& each : *replies) {
-    if (!each.is_error()) continue;
-    const Error error = classify(each.error());
-    context_.reset();
-    return tl::unexpected(error);
+    if (each.is_error()) return tl::unexpected(classify(each.error()));
   }
+  if (must_be_master && replies->back()[0].string().value_or("") != "master")
+    return fail(ErrorCode::kUnavailable, "redis_readonly", {},
+                "the server that the sentinels name is no master");
   return {};
 }
 
@@ -122,6 +134,26 @@ Result<void> SyncRedis::load_scripts() {
   return {};
 }
 
+Result<Replies> SyncRedis::call_all(const Pipeline& pipeline) {
+  auto replies = call(pipeline);
+  if (!replies) return replies;
+  for (const Reply& each : *replies) {
+    if (each.is_error()) return tl::unexpected(classify(each.error()));
+  }
+  return replies;
+}
+
+Result<Replies> SyncRedis::call_each(const Pipeline& pipeline) {
+  auto replies = call(pipeline);
+  if (!replies) return replies;
+  for (const Reply& each : *replies) {
+    if (!each.is_error()) continue;
+    const Error error = classify(each.error());
+    if (error.code == ErrorCode::kUnavailable) return tl::unexpected(error);
+  }
+  return replies;
+}
+
 Result<Replies> SyncRedis::call(const Pipeline& pipeline) {
   if (pipeline.empty()) return Replies();
   const WithoutSigpipe guard;
@@ -131,9 +163,16 @@ Result<Replies> SyncRedis::call(const Pipeline& pipeline) {
   auto replies = exchange(pipeline);
   if (!replies) return replies;
   std::vector<std::size_t> unknown;
+  bool reconnect = false;
   for (std::size_t i = 0; i < replies->size(); ++i) {
-    if ((*replies)[i].error().starts_with("NOSCRIPT")) unknown.push_back(i);
+    if (!(*replies)[i].is_error()) continue;
+    const ErrorRow* row = find_error((*replies)[i].error());
+    if (row == nullptr) continue;
+    reconnect |= row->cure == Cure::kReconnect;
+    if (row->error_class == ErrorClass::kScript) unknown.push_back(i);
   }
+  if (reconnect) context_.reset();  // the next call makes another
+  if (reconnect) return replies;
   if (unknown.empty()) return replies;
   if (auto ok = load_scripts(); !ok) return tl::unexpected(ok.error());
   for (const std::size_t i : unknown) {

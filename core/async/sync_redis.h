@@ -21,7 +21,8 @@ namespace freshet::redis {
 class SyncRedis final : public Redis {
  public:
   // `scripts` are loaded when a command finds its script missing; they must outlive this. `timeout` bounds
-  // connecting and each wait for bytes.
+  // connecting and each wait for bytes. With sentinels each connection asks them first, and is made only to a
+  // server that calls itself master.
   SyncRedis(Endpoint endpoint, milliseconds timeout, std::span<const Script> scripts);
   ~SyncRedis() override;
 
@@ -29,12 +30,18 @@ class SyncRedis final : public Redis {
   bool ready() const override { return context_ != nullptr; }
   // run() for callers that are no coroutines. Blocks.
   Result<Replies> call(const Pipeline& pipeline);
+  // call() of commands none of which may be refused: else the first refusal, as classify() has it.
+  Result<Replies> call_all(const Pipeline& pipeline);
+  // call() of commands that may be refused one by one (a key of another type), which is left to the caller; a
+  // server that refuses all of them (LOADING, NOAUTH, …) is an error.
+  Result<Replies> call_each(const Pipeline& pipeline);
 
  private:
   struct Closer {
     void operator()(redisContext* context) const noexcept;
   };
   Result<void> connect();
+  Result<void> shake_hands(bool must_be_master);
   Result<Replies> exchange(const Pipeline& pipeline);
   Result<void> load_scripts();
 

@@ -38,6 +38,25 @@ bool is_ip(const std::string& text) {
          inet_pton(AF_INET6, text.c_str(), bytes.data()) == 1;
 }
 
+// "192.0.2.1:26379" or "[2001:db8::1]:26379"; no name, which a worker would have to look up on its loop.
+bool is_numeric_address(const std::string& text) {
+  if (!is_listen_address(text) || is_unix(text)) return false;
+  const std::string host(host_of(text));
+  if (host.starts_with('[')) return host.ends_with(']') && is_ip(host.substr(1, host.size() - 2));
+  return host.find(':') == std::string::npos && is_ip(host);
+}
+
+// Of redis.url: a name that has to be looked up at every new connection.
+bool has_host_name(const std::string& url) {
+  constexpr std::string_view kTcp = "redis://";
+  if (!url.starts_with(kTcp)) return false;
+  std::string host = url.substr(std::max(kTcp.size(), url.rfind('@') + 1));
+  host = host.substr(0, host.find('/'));
+  if (host.starts_with('[')) return false;
+  host = host.substr(0, host.find(':'));
+  return host != "localhost" && !is_ip(host);
+}
+
 bool is_uri_path(const std::string& path) { return path.empty() || path.starts_with('/'); }
 
 bool is_origin(const std::string& origin) {
@@ -166,6 +185,18 @@ constexpr std::array kChecks{
           "must not be above gateway.max_bulk_body_bytes"},
     Check{true, {"redis.reconnect_min", "redis.reconnect_max"},
           [](const S& s) { return s.redis.reconnect_min > s.redis.reconnect_max; }, "must not be above redis.reconnect_max"},
+    Check{false, {"redis.url"}, [](const S& s) { return has_host_name(s.redis.url); },
+          "names a host: a worker stands still while it is looked up, at each new connection; better give its address"},
+    Check{true, {"redis.sentinels"},
+          [](const S& s) { return !std::ranges::all_of(s.redis.sentinels, is_numeric_address); },
+          "takes numeric addresses with a port, \"192.0.2.1:26379\""},
+    Check{true, {"redis.sentinel_master", "redis.sentinels"},
+          [](const S& s) { return s.redis.sentinel_master.empty() != s.redis.sentinels.empty(); },
+          "and redis.sentinels need each other"},
+    Check{false, {"redis.sentinel_password_file"}, [](const S& s) { return file_missing(s.redis.sentinel_password_file); },
+          "cannot be read"},
+    Check{true, {"redis.breaker_open", "redis.reconnect_max"},
+          [](const S& s) { return s.redis.breaker_open > s.redis.reconnect_max; }, "must not be above redis.reconnect_max"},
 
     Check{true, {"hot.pv_weight", "hot.uv_weight"},
           [](const S& s) { return s.engagement.pv_weight + s.engagement.uv_weight <= 0; },

@@ -103,7 +103,7 @@ Result<bool> Eraser::erase_keys(const std::vector<Erasure>& erasures, const std:
   for (const Erasure& each : erasures) store::add_names(names, each.reader, hashes_);
   redis::Pipeline size;
   size.add("DBSIZE");
-  const auto counted = ask(redis_, size);
+  const auto counted = redis_.call_all(size);
   if (!counted) return tl::unexpected(counted.error());
   const auto expected = static_cast<std::size_t>(counted->front().integer().value_or(0));
   std::size_t looked_at = 0;
@@ -113,7 +113,7 @@ Result<bool> Eraser::erase_keys(const std::vector<Erasure>& erasures, const std:
     redis::Pipeline progress;
     for (const Erasure& each : erasures)
       append_state(progress, each, "running", looked_at, std::max(expected, looked_at));
-    if (auto told = ask(redis_, progress); !told) return tl::unexpected(told.error());
+    if (auto told = redis_.call_all(progress); !told) return tl::unexpected(told.error());
     auto page = redis::wait(store::scan_personal(redis_, keys_, names, cursor));
     if (!page) return tl::unexpected(page.error());
     if (auto ok = redis::wait(store::erase_personal(redis_, names, *page)); !ok)
@@ -132,7 +132,7 @@ Result<void> Eraser::raise_epochs(const std::vector<Erasure>& erasures) {
     const std::string key = keys_.seen_epoch(hashes_.epoch(each.reader));
     command.add("INCR", key).add("EXPIRE", key, store::kSeenEpochTtl.count());
   }
-  const auto replies = ask(redis_, command);
+  const auto replies = redis_.call_all(command);
   if (!replies) return tl::unexpected(replies.error());
   return {};
 }

@@ -75,7 +75,7 @@ Result<bool> Pusher::begin() {
   Pipeline command;
   command.add("HMGET", keys_.job(job.job), "state", "cursor", "done", "total", "failed");
   command.add("ZCOUNT", keys_.readers_of(job.author.view()), "(0", job.upto);
-  const auto found = ask(redis_, command);
+  const auto found = redis_.call_all(command);
   if (!found) return tl::unexpected(found.error());
   const redis::Reply& was = found->front();
   if (is_over(text_at(was, 0))) return true;
@@ -92,7 +92,7 @@ Result<std::vector<Pusher::Follower>> Pusher::next_followers() {
   Pipeline command;
   command.add("ZRANGEBYSCORE", keys_.readers_of(job.author.view()), "(" + progress_->cursor, job.upto,
               "WITHSCORES", "LIMIT", 0, chunk());
-  const auto found = ask(redis_, command);
+  const auto found = redis_.call_all(command);
   if (!found) return tl::unexpected(found.error());
   const redis::Reply& pairs = found->front();
   std::vector<Follower> out;
@@ -113,7 +113,7 @@ Result<bool> Pusher::push(const std::vector<Follower>& followers, bool last) {
   command.arg(store::kJobTtl.count()).arg(job.items.size());
   for (const ItemId& each : job.items) command.arg(each.view());
   for (const Follower& each : followers) command.arg(each.reader).arg(each.score);
-  const auto done = ask(redis_, command);
+  const auto done = redis_.call_all(command);
   if (!done) return tl::unexpected(done.error());
   progress_->cursor = text_at(done->front(), 1);
   return is_over(text_at(done->front(), 0));
@@ -155,7 +155,7 @@ Result<bool> Pusher::push_with_tags(const std::vector<Follower>& followers, bool
   noting.add("HSET", keys_.job(job.job), "state", last ? "done" : "running", "cursor", next.cursor, "done",
              next.done, "total", next.total, "failed", next.failed);
   noting.add("EXPIRE", keys_.job(job.job), store::kJobTtl.count());
-  const auto noted = ask(redis_, noting);
+  const auto noted = redis_.call_all(noting);
   if (!noted) return tl::unexpected(noted.error());
   progress_ = std::move(next);
   return last;
@@ -168,7 +168,7 @@ Result<bool> Pusher::give_up(const Error& why) {
   Pipeline command;
   command.add("HSET", keys_.job(job.job), "state", "failed");
   command.add("EXPIRE", keys_.job(job.job), store::kJobTtl.count());
-  const auto told = ask(redis_, command);
+  const auto told = redis_.call_all(command);
   if (!told && !is_final(told.error())) return tl::unexpected(told.error());
   return true;
 }

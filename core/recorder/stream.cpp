@@ -103,11 +103,8 @@ Result<void> Stream::look_up(Batch& batch) {
     command.add("HGET", keys_.item(each.item.id.view()), "deleted");
   }
   if (command.empty()) return {};
-  const auto replies = redis_.call(command);
+  const auto replies = redis_.call_all(command);
   if (!replies) return tl::unexpected(replies.error());
-  for (const Reply& each : *replies) {
-    if (each.is_error()) return tl::unexpected(redis::classify(each.error()));
-  }
   std::vector<Change> known;
   auto reply = replies->begin();
   for (Change& each : batch.changes) {

@@ -22,18 +22,7 @@ std::vector<std::string> strings(const Reply& array) {
 
 }  // namespace
 
-Result<Replies> ask(redis::SyncRedis& redis, const Pipeline& pipeline) {
-  auto replies = redis.call(pipeline);
-  if (!replies) return replies;
-  for (const Reply& each : *replies) {
-    if (!each.is_error()) continue;
-    Error error = redis::classify(each.error());
-    if (error.code != ErrorCode::kUnavailable) continue;
-    error.detail = each.error();
-    return tl::unexpected(error);
-  }
-  return replies;
-}
+Result<Replies> ask(redis::SyncRedis& redis, const Pipeline& pipeline) { return redis.call_each(pipeline); }
 
 Result<void> walk(redis::SyncRedis& redis, std::string_view command, const std::string& key,
                   const Take& take) {

@@ -61,23 +61,19 @@ Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& set
   if (config_path(target).empty() && !target.state.empty()) {
     return redis::parse_url("unix://" + in_state(target, "run/redis.sock"));
   }
-  auto endpoint = redis::parse_url(settings.redis.url);
-  if (!endpoint) return endpoint;
-  if (settings.redis.db != 0) endpoint->db = settings.redis.db;
-  if (!settings.redis.username.empty()) endpoint->username = settings.redis.username;
-  if (!settings.redis.password_file.empty()) {
-    auto password = read_secret(settings.redis.password_file);
-    if (!password) return tl::unexpected(password.error());
-    endpoint->password = std::move(*password);
-  }
-  return endpoint;
+  const auto secret = [](const std::string& file) {
+    return file.empty() ? Result<std::string>("") : read_secret(file);
+  };
+  const auto password = secret(settings.redis.password_file);
+  if (!password) return tl::unexpected(password.error());
+  const auto of_sentinels = secret(settings.redis.sentinel_password_file);
+  if (!of_sentinels) return tl::unexpected(of_sentinels.error());
+  return redis::endpoint_of(settings.redis, *password, *of_sentinels);
 }
 
 Error at_redis(Error error, const redis::Endpoint& endpoint) {
-  const std::string where =
-      endpoint.unix_path.empty() ? endpoint.host + ":" + std::to_string(endpoint.port) : endpoint.unix_path;
-  error.detail =
-      "Redis at " + where + ": " + (error.detail.empty() ? std::string(error.reason) : error.detail);
+  const std::string why = error.detail.empty() ? std::string(error.reason) : error.detail;
+  error.detail = "Redis at " + redis::shown(endpoint) + ": " + why;
   return error;
 }
 

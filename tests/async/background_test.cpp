@@ -62,8 +62,7 @@ class Writer {
       LinkOptions link;
       link.endpoint.unix_path = (directory / "r").string();
       link.timeout = 5s;  // a slow build must not make a batch go twice
-      link.reconnect_min = 5ms;
-      link.reconnect_max = 20ms;
+      link.breaker = {.failures = 3, .open = 5ms, .first = 5ms, .most = 20ms};
       writer_ = std::make_unique<BackgroundWriter>(thread_.loop(), link, scripts, options);
       writer_->start();
     });

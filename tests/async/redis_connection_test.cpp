@@ -3,7 +3,8 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <future>
-#include <set>
+#include <map>
+#include <thread>
 
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop_thread.h"
@@ -37,8 +38,7 @@ class Fixture {
       LinkOptions options;
       options.endpoint.unix_path = (directory_.path() / "r").string();
       options.timeout = timeout;
-      options.reconnect_min = 5ms;
-      options.reconnect_max = 50ms;
+      options.breaker = {.failures = 3, .open = 5ms, .first = 5ms, .most = 50ms};
       connection_ = std::make_unique<RedisConnection>(thread_.loop(), options, kScripts);
       connection_->connect();
     });
@@ -262,11 +262,182 @@ TEST_CASE("A reply of another type is an error, not a guess", "[redis]") {
   CHECK(got.error().reason == "redis_type");
 }
 
-TEST_CASE("Each error line of Redis has its meaning", "[redis]") {
-  CHECK(classify("OOM command not allowed").reason == "redis_oom");
-  CHECK(classify("READONLY You can't write").code == ErrorCode::kUnavailable);
-  CHECK(classify("LOADING").reason == "redis_loading");
-  CHECK(classify("NOPERM this user").reason == "redis_noperm");
-  CHECK(classify("WRONGTYPE Operation").code == ErrorCode::kInternal);
-  CHECK(classify("ERR OOM").code == ErrorCode::kInternal);
+namespace {
+
+// What a fixture's connection has counted.
+std::uint64_t counted(Fixture& fixture, ErrorClass error_class) {
+  return fixture.thread().on_loop([&] { return fixture.connection().counters().by_class[error_class]; });
+}
+
+}  // namespace
+
+TEST_CASE("A refusal is counted by its class and given to the caller", "[redis]") {
+  const std::vector<std::pair<std::string, ErrorClass>> refusals{
+      {"OOM command not allowed when used memory > 'maxmemory'.", ErrorClass::kMemory},
+      {"LOADING Redis is loading the dataset in memory", ErrorClass::kLoading},
+      {"BUSY Redis is busy running a script.", ErrorClass::kBusy},
+      {"MISCONF Redis is configured to save RDB snapshots", ErrorClass::kPersistence},
+      {"NOPERM this user has no permissions", ErrorClass::kPermission},
+      {"NOREPLICAS Not enough good replicas to write.", ErrorClass::kReplicas}};
+  std::atomic<int> echoes{0};
+  std::atomic<std::size_t> which{0};
+  Fixture fixture([&](const FakeRedis::Command& command, int) {
+    if (command[0] != "ECHO") return polite(command);
+    ++echoes;
+    return "-" + refusals[which].first + "\r\n";
+  });
+  REQUIRE(fixture.wait_ready());
+  for (; which < refusals.size(); ++which) {
+    INFO(refusals[which].first);
+    echoes = 0;
+    const auto reply = value(fixture.echo("a"));
+    REQUIRE_FALSE(reply);
+    CHECK(reply.error().code == ErrorCode::kUnavailable);
+    CHECK(counted(fixture, refusals[which].second) == 1);
+    CHECK(echoes == 1);  // waiting cures it, asking again does not
+  }
+  CHECK(fixture.server().connections() == 1);
+}
+
+TEST_CASE("What a replica refuses is sent once more to the master that follows", "[redis]") {
+  for (const std::string word : {"READONLY", "NOAUTH", "MASTERDOWN"}) {
+    std::atomic<int> refused{0}, done{0};
+    Fixture fixture(
+        [&](const FakeRedis::Command& command, int connection) {
+          if (command[0] != "ECHO" || connection > 0) {
+            if (command[0] == "ECHO") ++done;
+            return polite(command);
+          }
+          ++refused;
+          return "-" + word + " of this kind\r\n";
+        },
+        2s);
+    REQUIRE(fixture.wait_ready());
+    CHECK(value(fixture.echo("a")) == "a");
+    CHECK(refused == 1);
+    CHECK(done == 1);
+    CHECK(fixture.server().connections() == 2);
+  }
+}
+
+TEST_CASE("A server that refuses for good is asked twice and keeps its readers", "[redis]") {
+  std::atomic<int> echoes{0};
+  Fixture fixture(
+      [&](const FakeRedis::Command& command, int) {
+        if (command[0] != "ECHO") return polite(command);
+        ++echoes;
+        return std::string("-READONLY You can't write against a read only replica.\r\n");
+      },
+      2s);
+  REQUIRE(fixture.wait_ready());
+  const auto reply = value(fixture.echo("a"));
+  REQUIRE_FALSE(reply);
+  CHECK(reply.error().reason == "redis_readonly");
+  CHECK(echoes == 2);
+  CHECK(counted(fixture, ErrorClass::kReadOnly) == 2);
+}
+
+TEST_CASE("A new connection after a refusal waits for the replies of others", "[redis]") {
+  std::atomic<bool> answer{false};
+  Fixture fixture(
+      [&](const FakeRedis::Command& command, int connection) {
+        if (command[0] == "ECHO" && command[1] == "slow") {
+          while (!answer) std::this_thread::sleep_for(1ms);
+        }
+        if (command[0] == "ECHO" && command[1] == "write" && connection == 0)
+          return std::string("-READONLY You can't write against a read only replica.\r\n");
+        return polite(command);
+      },
+      5s);
+  REQUIRE(fixture.wait_ready());
+  auto write = fixture.echo("write");
+  auto slow = fixture.echo("slow");
+  REQUIRE(fixture.wait_ready(false));
+  answer = true;
+  CHECK(value(std::move(slow)) == "slow");
+  const auto second = value(std::move(write));
+  if (second) CHECK(*second == "write");  // or its budget was spent meanwhile
+}
+
+TEST_CASE("Nothing of a dropped transaction is sent again by itself", "[redis]") {
+  std::atomic<int> sets{0};
+  Fixture fixture(
+      [&](const FakeRedis::Command& command, int) -> std::string {
+        if (command[0] == "MULTI") return "+OK\r\n";
+        if (command[0] == "SET") {
+          ++sets;
+          return "-READONLY You can't write against a read only replica.\r\n";
+        }
+        if (command[0] == "EXEC") return "-EXECABORT Transaction discarded because of previous errors.\r\n";
+        return polite(command);
+      },
+      2s);
+  REQUIRE(fixture.wait_ready());
+  std::promise<std::size_t> result;
+  Pipeline pipeline;
+  pipeline.add("MULTI").add("SET", "a", "b").add("EXEC");
+  fixture.thread().on_loop([&] {
+    spawn(
+        [](RedisConnection& connection, const Pipeline& commands, auto& done) -> Task<void> {
+          auto replies = co_await connection.run(commands);
+          done.set_value(replies ? replies->size() : 0);
+        }(fixture.connection(), pipeline, result),
+        [](std::exception_ptr) {});
+  });
+  CHECK(result.get_future().get() == 3);
+  CHECK(sets == 1);
+}
+
+TEST_CASE("A Redis that answers PING and no command costs one request a deadline, not each", "[redis]") {
+  std::atomic<bool> hang{true};
+  Fixture fixture([&](const FakeRedis::Command& command,
+                      int) { return command[0] == "ECHO" && hang ? std::string() : polite(command); },
+                  30ms);
+  const auto opened = [&] {
+    return fixture.thread().on_loop(
+        [&] { return fixture.connection().breaker().state() == BreakerState::kHalfOpen; });
+  };
+  REQUIRE(fixture.wait_ready());
+  while (!opened()) {
+    REQUIRE(fixture.wait_ready());
+    value(fixture.echo("x"));
+  }
+  REQUIRE(fixture.wait_ready());
+  // Of what comes while one is out, all is refused before it is sent.
+  std::vector<std::future<Result<std::string>>> replies;
+  fixture.thread().on_loop([&] {
+    for (int i = 0; i < 20; ++i) {
+      auto result = std::make_shared<std::promise<Result<std::string>>>();
+      replies.push_back(result->get_future());
+      fixture.start_echo(std::to_string(i), result);
+    }
+  });
+  std::map<std::string_view, int> reasons;
+  for (auto& each : replies) {
+    const auto got = value(std::move(each));
+    REQUIRE_FALSE(got);
+    ++reasons[got.error().reason];
+  }
+  CHECK(reasons["redis_away"] >= 19);
+  hang = false;
+  const auto healthy = [&] {
+    return fixture.thread().on_loop(
+        [&] { return fixture.connection().breaker().state() == BreakerState::kClosed; });
+  };
+  while (!healthy()) {
+    REQUIRE(fixture.wait_ready());
+    value(fixture.echo("back"));
+  }
+  CHECK(value(fixture.echo("a")) == "a");
+}
+
+TEST_CASE("Connections that are not made are counted", "[redis]") {
+  Fixture fixture([](const auto& command, int connection) {
+    return connection < 2 && command[0] == "PING" ? "-LOADING Redis is loading the dataset in memory\r\n"
+                                                  : polite(command);
+  });
+  REQUIRE(fixture.wait_ready());
+  CHECK(counted(fixture, ErrorClass::kConnect) == 2);
+  CHECK(counted(fixture, ErrorClass::kLoading) == 2);
+  CHECK(counted(fixture, ErrorClass::kAway) == 0);
 }
