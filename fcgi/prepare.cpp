@@ -3,9 +3,11 @@
 #include <sys/random.h>
 
 #include <cstdlib>
+#include <utility>
 
 #include "core/base/secret.h"
 #include "fcgi/http/identity.h"
+#include "fcgi/http/signature.h"
 
 namespace freshet {
 
@@ -18,6 +20,21 @@ std::string make_random_salt() {
 Result<redis::Endpoint> redis_endpoint(const RedisSettings& settings, const Prepared& prepared) {
   return redis::endpoint_of(settings, prepared.redis_password, prepared.sentinel_password);
 }
+
+namespace {
+
+Result<http::ClientLists> read_clients(const ClientSettings& settings) {
+  http::ClientLists lists;
+  for (const auto& [file, into] : {std::pair(&settings.deny_file, &lists.denied),
+                                   std::pair(&settings.allow_file, &lists.allowed)}) {
+    auto read = http::ClientList::read(*file);
+    if (!read) return tl::unexpected(read.error());
+    *into = std::move(*read);
+  }
+  return lists;
+}
+
+}  // namespace
 
 Result<Prepared> prepare(const Settings& settings, const std::string& random_salt) {
   Prepared prepared;
@@ -40,11 +57,20 @@ Result<Prepared> prepare(const Settings& settings, const std::string& random_sal
   for (const auto& [kid, file] : settings.identity.token_key_files) {
     if (auto read = read_into(file, prepared.tokens[kid]); !read) return tl::unexpected(read.error());
   }
+  for (const auto& [kid, file] : settings.identity.internal_key_files) {
+    if (auto read = read_into(file, prepared.internal[kid]); !read) return tl::unexpected(read.error());
+  }
   // A weak key or a bad kid is found here, before anything is forked.
   const auto mode = http::identity_mode(settings.identity.mode);
   if (auto identity = http::Identity::create(mode, prepared.salt, prepared.tokens); !identity) {
     return tl::unexpected(identity.error());
   }
+  if (auto signatures = http::Signatures::create(prepared.internal); !signatures) {
+    return tl::unexpected(signatures.error());
+  }
+  auto lists = read_clients(settings.clients);
+  if (!lists) return tl::unexpected(lists.error());
+  prepared.clients = std::make_shared<const http::ClientLists>(std::move(*lists));
   auto bots = http::BotMatcher::create(settings.bots.allow);
   if (!bots) return tl::unexpected(bots.error());
   prepared.bots = std::make_shared<http::BotMatcher>(std::move(*bots));

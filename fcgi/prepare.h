@@ -1,5 +1,5 @@
 // What is prepared once in the master and inherited by every fork: secrets read from files and the compiled
-// crawler patterns. Holds no descriptor and no thread.
+// crawler patterns, lists of clients. Holds no descriptor and no thread.
 #pragma once
 
 #include <map>
@@ -10,20 +10,24 @@
 #include "core/base/result.h"
 #include "core/base/settings.h"
 #include "fcgi/http/bots.h"
+#include "fcgi/http/client_list.h"
 
 namespace freshet {
 
 struct Prepared {
   std::string salt;                           // identity.salt_file, or random
-  std::map<std::string, std::string> tokens;  // identity.token_keys: kid → secret
+  std::map<std::string, std::string> tokens;    // identity.token_keys: kid → secret
+  std::map<std::string, std::string> internal;  // identity.internal_keys: kid → key
   std::string redis_password;                 // redis.password_file
   std::string sentinel_password;              // redis.sentinel_password_file
   std::shared_ptr<http::BotMatcher> bots;
+  std::shared_ptr<const http::ClientLists> clients;
 };
 
 // Reads the files that `settings` names; a relative name lies in $CREDENTIALS_DIRECTORY (systemd's
-// LoadCredential). Without a salt file `random_salt` is used: visitors are then new after a restart of the
-// master. Errors: kInvalid "bad_secret" or "bad_pattern".
+// LoadCredential; not the lists of clients). Without a salt file `random_salt` is used: visitors are then new after a restart of the
+// master. Errors: kInvalid "bad_secret", "weak_key",
+// "bad_kid", "bad_pattern" or "bad_clients".
 Result<Prepared> prepare(const Settings& settings, const std::string& random_salt);
 
 // Where Redis is (redis::endpoint_of). Errors: kInvalid, "bad_redis_url" or "bad_address".

@@ -80,7 +80,7 @@ gateway::GatewayOptions gateway_options(const Settings& settings) {
 class WorkerProcess {
  public:
   WorkerProcess(WorkerContext& context, const Prepared& prepared, http::Identity identity,
-                http::PageTokens pages, const redis::Endpoint& endpoint)
+                http::PageTokens pages, http::Signatures signatures, const redis::Endpoint& endpoint)
       : context_(context),
         settings_(context.settings),
         slot_(context.board.slots()[context.slot]),
@@ -120,6 +120,7 @@ class WorkerProcess {
                   bulk_items_,
                   lists_,
                   feed_,
+        signatures_(std::move(signatures)),
                   feed_store_,
                   readers_,
                   bulk_readers_,
@@ -132,7 +133,9 @@ class WorkerProcess {
                   *prepared.bots,
                   context_.board,
                   slot_,
-                  [this] { return redis_.ready(); }},
+                  [this] { return redis_.ready(); },
+                  prepared.clients.get(),
+                  &signatures_},
         application_(services_),
         gateway_(
             loop_, gateway_options(settings_),
@@ -348,6 +351,7 @@ class WorkerProcess {
   store::RedisReaderStore bulk_readers_;
   store::PooledRecall recall_;
   feed::SmartFeed feed_;
+  http::Signatures signatures_;
   store::TrendReader trend_;
   model::ModelFile model_;
   store::MappedRecommender recommender_;
@@ -386,13 +390,19 @@ int run_worker(WorkerContext& context, const Prepared& prepared) {
     log::error("bad_identity", {{"error", identity.error().detail}});
     return 78;
   }
+  auto signatures = http::Signatures::create(prepared.internal);
+  if (!signatures) {
+    log::error("bad_identity", {{"error", signatures.error().detail}});
+    return 78;
+  }
   auto pages = http::PageTokens::create(prepared.salt);
   if (!pages) {
     log::error("bad_identity", {{"error", pages.error().detail}});
     return 78;
   }
   // Never destroyed: the process ends when run() returns, and coroutines may still hold parts of it.
-  auto* worker = new WorkerProcess(context, prepared, std::move(*identity), std::move(*pages), *endpoint);
+  auto* worker = new WorkerProcess(context, prepared, std::move(*identity), std::move(*pages), std::move(*signatures),
+                                   *endpoint);
   return worker->run();
 }
 

@@ -12,6 +12,7 @@
 #include "core/base/ids.h"
 #include "core/base/result.h"
 #include "core/base/time.h"
+#include "core/feed/ration.h"
 
 namespace freshet::feed {
 
@@ -26,6 +27,10 @@ struct TrackEvent {
   std::int64_t dwell_ms = 0;                // 0..dwell_cap_ms: already clamped
   std::optional<UnixSeconds> published_at;  // the client's word, used at first sight of an unknown item only
   EventId event;                            // empty: not idempotent
+  // The client's word alone: a session's first report can claim hot.first_dwell, later ones what it claimed and
+  // the time since.
+  bool unproven = false;
+  Ration ration = {};
 };
 
 struct TrackCounts {
@@ -43,6 +48,7 @@ struct ViewEvent {
   std::optional<UnixSeconds> published_at;  // as above
   std::string fingerprint;                  // an id by the same rules; the dedup and UV key of this seed
   EventId event;
+  Ration ration = {};
 };
 
 struct ViewOutcome {
@@ -121,7 +127,8 @@ struct BucketMember {
 class HotStore {
  public:
   virtual ~HotStore() = default;
-  // 1 RTT, one atomic script. Errors: kNotFound "unknown_item" (items.unknown = reject), Redis' own.
+  // 1 RTT, one atomic script. Errors: kNotFound "unknown_item" (items.unknown = reject), kRateLimited, Redis'
+  // own.
   virtual Task<Result<TrackCounts>> track(const TrackEvent& event) = 0;
   // 1 RTT, one atomic script; the index of mode = current follows behind the reply.
   virtual Task<Result<ViewOutcome>> view(const ViewEvent& event) = 0;

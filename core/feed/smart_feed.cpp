@@ -43,7 +43,7 @@ std::string digest(const std::string& query) {
 }
 
 PageRequest page_request(const FeedRequest& request) {
-  return {request.reader, request.request, digest(request.query), request.limit};
+  return {request.reader, request.request, digest(request.query), request.limit, request.ration};
 }
 
 RecallQuery recall_query(const FeedRequest& request, const Opening& opening, UnixSeconds now) {
@@ -124,7 +124,9 @@ Task<Result<FeedPage>> SmartFeed::load_more(const FeedRequest& request) {
   auto taken = co_await store_.take(wanted);
   if (!taken) co_return tl::unexpected(taken.error());
   if (taken->state == Taken::State::kEmpty) {
-    auto refreshed = co_await refresh(request);
+    FeedRequest paid = request;
+    paid.ration = {};
+    auto refreshed = co_await refresh(paid);
     co_return refreshed;
   }
   auto served = co_await serve(request, std::move(taken->page), true, std::move(taken->seen));

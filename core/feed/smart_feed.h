@@ -26,6 +26,7 @@ struct FeedRequest {
   std::size_t limit = 20;
   std::string query;    // empty: by interests
   std::string request;  // see PageRequest::request
+  Ration ration = {};
 };
 
 struct FeedItem {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/store/fields.h"
+#include "core/store/ration.h"
 #include "core/store/scripts.h"
 
 namespace freshet::store {
@@ -18,6 +19,7 @@ constexpr std::int64_t kHourSeconds = 3600;
 // The errors that our scripts answer, before what the server itself may say.
 Error script_error(const redis::Reply& reply) {
   const std::string_view line = reply.error();
+  if (auto limited = ration_error(line)) return *limited;
   if (line.starts_with("UNKNOWN_ITEM")) return {ErrorCode::kNotFound, "unknown_item", "articleId", {}};
   if (line.starts_with("INVALID")) return {ErrorCode::kInvalid, "bad_number", {}, std::string(line)};
   return redis::classify(line);
@@ -53,7 +55,8 @@ Pipeline RedisHotStore::track_command(const feed::TrackEvent& event, std::option
   const std::string_view id = event.item.view();
   const bool has_event = !event.event.empty();
   Pipeline out;
-  out.script(scripts::kTrack, 7U + (has_event ? 1U : 0U) + (keys_.hash_tags() ? 0U : 2U), 18)
+  out.script(scripts::kTrack, 7U + (has_event ? 1U : 0U) + (keys_.hash_tags() ? 0U : 2U) + ration_keys(event.ration),
+             19 + kRationArgs)
       .arg(keys_.pv(id))
       .arg(keys_.uv_hll(id))
       .arg(keys_.dwell_sum(id))
@@ -63,6 +66,7 @@ Pipeline RedisHotStore::track_command(const feed::TrackEvent& event, std::option
       .arg(keys_.session(id, event.session.view()));
   if (has_event) out.arg(keys_.track_event(id, event.event.view()));
   if (!keys_.hash_tags()) out.arg(keys_.rank()).arg(keys_.published());
+  append_ration_key(out, keys_, event.ration, id);
   out.arg(id).arg(event.visitor.view()).arg(event.dwell_ms);
   optional_time(out, event.published_at);
   optional_time(out, at);
@@ -79,6 +83,8 @@ Pipeline RedisHotStore::track_command(const feed::TrackEvent& event, std::option
       .arg(log2_floor_)
       .arg(list_.max_members)
       .arg(reject_unknown_ ? 1 : 0);
+  event.unproven ? out.arg(engagement_.first_dwell_ms) : out.arg("");
+  append_ration(out, event.ration);
   return out;
 }
 
@@ -107,6 +113,7 @@ void RedisHotStore::place_rank(const ItemId& item, std::string_view z, std::stri
 
 Result<void> RedisHotStore::track_later(const feed::TrackEvent& event) {
   feed::TrackEvent kept = event;
+  kept.ration = {};  // it was accepted
   if (kept.event.empty()) kept.event = EventId::trusted(new_event_id_());
   return deferred_.spool(track_command(kept, wall_now()));
 }
@@ -118,7 +125,8 @@ Pipeline RedisHotStore::view_command(const feed::ViewEvent& event, std::int64_t 
   const std::string_view id = event.item.view();
   const bool has_event = !event.event.empty();
   Pipeline out;
-  out.script(scripts::kView, 5U + (has_event ? 1U : 0U) + (keys_.hash_tags() ? 0U : 1U), 15)
+  out.script(scripts::kView, 5U + (has_event ? 1U : 0U) + (keys_.hash_tags() ? 0U : 1U) + ration_keys(event.ration),
+             15 + kRationArgs)
       .arg(keys_.dedup(id, event.fingerprint))
       .arg(keys_.uv_day(id, UnixSeconds{seconds{day * kDaySeconds}}))
       .arg(keys_.first_ts(id))
@@ -126,6 +134,7 @@ Pipeline RedisHotStore::view_command(const feed::ViewEvent& event, std::int64_t 
       .arg(keys_.views(id));
   if (has_event) out.arg(keys_.view_event(id, event.event.view()));
   if (!keys_.hash_tags()) out.arg(keys_.score());
+  append_ration_key(out, keys_, event.ration, id);
   out.arg(id).arg(event.fingerprint);
   optional_time(out, event.published_at);
   out.arg(day);
@@ -140,6 +149,7 @@ Pipeline RedisHotStore::view_command(const feed::ViewEvent& event, std::int64_t 
       .arg(views_.gamma)
       .arg(list_.max_members)
       .arg(reject_unknown_ ? 1 : 0);
+  append_ration(out, event.ration);
   return out;
 }
 
@@ -187,6 +197,7 @@ void RedisHotStore::index_view(const ItemId& item, const std::vector<std::string
 
 Result<void> RedisHotStore::view_later(const feed::ViewEvent& event) {
   feed::ViewEvent kept = event;
+  kept.ration = {};
   if (kept.event.empty()) kept.event = EventId::trusted(new_event_id_());
   const UnixSeconds now = wall_now();
   return deferred_.spool(view_command(kept, unix_s(now) / kDaySeconds, now));

@@ -8,6 +8,7 @@
 #include "core/async/reply.h"
 #include "core/base/time.h"
 #include "core/store/fields.h"
+#include "core/store/ration.h"
 
 namespace freshet::store {
 
@@ -29,6 +30,7 @@ inline Error unknown_item() { return {ErrorCode::kNotFound, "unknown_item", "top
 
 // The errors that reader_*.lua answer, before what the server itself may say.
 inline Error reader_error(const redis::Reply& reply) {
+  if (auto limited = ration_error(reply.error())) return *limited;
   if (reply.error().starts_with("STREAM_FULL")) return stream_full();
   if (reply.error().starts_with("UNKNOWN_ITEM")) return unknown_item();
   return redis::classify(reply.error());

@@ -62,18 +62,21 @@ Task<Result<void>> RedisReaderStore::apply(const Pipeline& commands) {
 
 void RedisReaderStore::append_view(Pipeline& out, const feed::View& view, Time at) const {
   const bool look = reject_unknown_ && !keys_.hash_tags();
-  out.script(scripts::kReaderView, look ? 3 : 2, 5)
+  out.script(scripts::kReaderView, (look ? 3U : 2U) + ration_keys(view.ration), 5 + kRationArgs)
       .arg(keys_.views_of(view.kind, view.reader.view()))
       .arg(keys_.views_at(view.reader.view()));
   if (look) out.arg(keys_.item(view.item.view()));
+  append_ration_key(out, keys_, view.ration);
   out.arg(view.item.view()).arg(letter_of(view.kind)).arg(history_.size).arg(history_.ttl.count());
   optional_time(out, at);
+  append_ration(out, view.ration);
 }
 
 Task<Result<void>> RedisReaderStore::viewed(const feed::View& view) {
   if (reject_unknown_ && keys_.hash_tags()) {
     const std::vector<Asked> one{Asked{&view.reader, &view.item, nullptr}};
-    const auto looked = co_await look(one);
+    const feed::Ration none;  // taken with the view
+    const auto looked = co_await look(one, none);
     if (!looked) co_return tl::unexpected(looked.error());
     if (looked->verdicts.front() == Verdict::kUnknownItem) co_return tl::unexpected(unknown_item());
   }
@@ -83,32 +86,39 @@ Task<Result<void>> RedisReaderStore::viewed(const feed::View& view) {
   co_return applied;
 }
 
-Task<Result<std::vector<feed::Viewed>>> RedisReaderStore::views(const ReaderId& reader, feed::ViewKind kind) {
+void RedisReaderStore::append_views(Pipeline& out, const feed::Asker& asker, feed::ViewKind kind) const {
+  out.script(scripts::kReaderViews, 2 + ration_keys(asker.ration), 2 + kRationArgs)
+      .arg(keys_.views_of(kind, asker.reader.view()))
+      .arg(keys_.views_at(asker.reader.view()));
+  append_ration_key(out, keys_, asker.ration);
+  out.arg(letter_of(kind)).arg(history_.size);
+  append_ration(out, asker.ration);
+}
+
+Task<Result<std::vector<feed::Viewed>>> RedisReaderStore::views(const feed::Asker& asker, feed::ViewKind kind) {
   Pipeline command;
-  command.script(scripts::kReaderViews, 2, 2)
-      .arg(keys_.views_of(kind, reader.view()))
-      .arg(keys_.views_at(reader.view()))
-      .arg(letter_of(kind))
-      .arg(history_.size);
-  const auto reply = co_await redis::run_one(redis_, command);
+  append_views(command, asker, kind);
+  const auto reply = co_await run_rationed(redis_, command);
   if (!reply) co_return tl::unexpected(reply.error());
   co_return viewed_of(*reply);
 }
 
-void RedisReaderStore::append_clear(Pipeline& out, const ReaderId& reader, feed::ViewKind kind, Time until,
+void RedisReaderStore::append_clear(Pipeline& out, const feed::Asker& asker, feed::ViewKind kind, Time until,
                                     const std::vector<feed::Viewed>& only) const {
-  out.script(scripts::kReaderClear, 2, 3 + only.size())
-      .arg(keys_.views_of(kind, reader.view()))
-      .arg(keys_.views_at(reader.view()))
-      .arg(letter_of(kind));
+  out.script(scripts::kReaderClear, 2 + ration_keys(asker.ration), 3 + only.size() + kRationArgs)
+      .arg(keys_.views_of(kind, asker.reader.view()))
+      .arg(keys_.views_at(asker.reader.view()));
+  append_ration_key(out, keys_, asker.ration);
+  out.arg(letter_of(kind));
   optional_time(out, until);
   out.arg(history_.ttl.count());
   for (const feed::Viewed& each : only) out.arg(each.item.view());
+  append_ration(out, asker.ration);
 }
 
-Task<Result<void>> RedisReaderStore::clear_views(const ReaderId& reader, feed::ViewKind kind) {
+Task<Result<void>> RedisReaderStore::clear_views(const feed::Asker& asker, feed::ViewKind kind) {
   Pipeline command;
-  append_clear(command, reader, kind, std::nullopt, {});
+  append_clear(command, asker, kind, std::nullopt, {});
   auto applied = co_await apply(command);
   co_return applied;
 }
@@ -134,11 +144,7 @@ Task<Result<void>> RedisReaderStore::merge_views(const ReaderId& from, const Rea
 Task<Result<void>> RedisReaderStore::merge_with_tags(const ReaderId& from, const ReaderId& to) {
   Pipeline reading;
   for (const feed::ViewKind kind : kViewKinds) {
-    reading.script(scripts::kReaderViews, 2, 2)
-        .arg(keys_.views_of(kind, from.view()))
-        .arg(keys_.views_at(from.view()))
-        .arg(letter_of(kind))
-        .arg(history_.size);
+    append_views(reading, from, kind);
   }
   const auto read = co_await redis_.run(reading);
   if (!read) co_return tl::unexpected(read.error());
@@ -169,19 +175,18 @@ Task<Result<void>> RedisReaderStore::merge_with_tags(const ReaderId& from, const
 
 // --- all of a reader
 
-Task<Result<feed::ReaderState>> RedisReaderStore::read(const ReaderId& reader) {
-  const std::string_view id = reader.view();
+Task<Result<feed::ReaderState>> RedisReaderStore::read(const feed::Asker& asker) {
+  const std::string_view id = asker.reader.view();
   Pipeline command;
-  command.script(scripts::kReaderRead, 5, 4)
+  command.script(scripts::kReaderRead, 5 + ration_keys(asker.ration), 4 + kRationArgs)
       .arg(keys_.views_of(feed::ViewKind::kTopic, id))
       .arg(keys_.views_of(feed::ViewKind::kReply, id))
       .arg(keys_.views_at(id))
       .arg(keys_.interactions(id))
-      .arg(keys_.not_interested(id))
-      .arg(history_.size)
-      .arg(interactions_.most)
-      .arg(feedback_.most)
-      .arg(feedback_.ttl.count());
+      .arg(keys_.not_interested(id));
+  append_ration_key(command, keys_, asker.ration);
+  command.arg(history_.size).arg(interactions_.most).arg(feedback_.most).arg(feedback_.ttl.count());
+  append_ration(command, asker.ration);
   command.add("GET", keys_.epoch());
   const auto replies = co_await redis_.run(command);
   if (!replies) co_return tl::unexpected(replies.error());
@@ -210,8 +215,10 @@ Task<Result<feed::ReaderState>> RedisReaderStore::read(const ReaderId& reader) {
 // --- later
 
 Result<void> RedisReaderStore::viewed_later(const feed::View& view) {
+  feed::View kept = view;
+  kept.ration = {};  // it was accepted
   Pipeline out;
-  append_view(out, view, wall_now());
+  append_view(out, kept, wall_now());
   return deferred_.spool(std::move(out));
 }
 

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "core/base/log.h"
+#include "core/base/time.h"
 #include "fcgi/http/problem.h"
 #include "fcgi/http/target.h"
 
@@ -23,6 +25,7 @@ constexpr std::array kRefusals{
     RefusalRow{ErrorCode::kForbidden, Refusal::kForbidden},
     RefusalRow{ErrorCode::kNotFound, Refusal::kNotFound},
     RefusalRow{ErrorCode::kTooLarge, Refusal::kTooLarge},
+    RefusalRow{ErrorCode::kRateLimited, Refusal::kRateLimited},
     RefusalRow{ErrorCode::kUnavailable, Refusal::kRedisAway},
     RefusalRow{ErrorCode::kUnknownOutcome, Refusal::kDeadline},
 };
@@ -41,13 +44,37 @@ bool sent_unasked(const Request& request) {
          (is_type(type, "application/x-www-form-urlencoded") || is_type(type, "multipart/form-data"));
 }
 
+// What is counted apart from others with its code.
+struct ReasonRow {
+  std::string_view reason;
+  Refusal refusal;
+};
+constexpr std::array kReasonRefusals{
+    ReasonRow{"bad_json", Refusal::kBadJson},
+    ReasonRow{"bad_body", Refusal::kBadJson},
+    ReasonRow{"denied", Refusal::kDenied},
+    ReasonRow{"foreign_origin", Refusal::kForeignOrigin},
+    ReasonRow{"spool_full", Refusal::kSpoolFull},
+};
+
 void count_refusal(Services& services, const Error& error) {
-  if (error.reason == "bad_json" || error.reason == "bad_body") return services.count(Refusal::kBadJson);
-  if (error.reason == "spool_full") return services.count(Refusal::kSpoolFull);
+  for (const ReasonRow& row : kReasonRefusals) {
+    if (row.reason == error.reason) return services.count(row.refusal);
+  }
   const auto row =
       std::find_if(kRefusals.begin(), kRefusals.end(), [&](auto& r) { return r.code == error.code; });
   if (row != kRefusals.end()) services.count(row->reason);
 }
+
+// How long until a limit has a token again stands in its error (feed/ration.h).
+seconds retry_after(const Error& error) {
+  std::int64_t wait = 1;
+  if (error.code == ErrorCode::kRateLimited)
+    std::from_chars(error.detail.data(), error.detail.data() + error.detail.size(), wait);
+  return seconds{wait};
+}
+
+bool changes_state(Method method) { return method != Method::kGet && method != Method::kHead; }
 
 }  // namespace
 
@@ -79,6 +106,9 @@ Task<void> Application::serve(Request& request, Response& response) {
 }
 
 Task<Result<Response>> Application::dispatch(Request& request) {
+  const http::Standing standing = standing_of(request);
+  if (standing == http::Standing::kDenied)
+    co_return fail(ErrorCode::kForbidden, "denied", {}, "this client is not served");
   const auto target = http::Target::parse(request.uri);
   if (!target) co_return tl::unexpected(target.error());
   const auto match = router_.match(request.method, target->path(), request.zone);
@@ -96,18 +126,37 @@ Task<Result<Response>> Application::dispatch(Request& request) {
       break;
   }
   const Route& route = routes_[match->route];
-  const std::size_t limit = body_limit(route.body_limit);
-  if (request.body.size() > limit) {
-    co_return fail(ErrorCode::kTooLarge, "too_large", {},
-                   "the body has at most " + std::to_string(limit) + " bytes");
-  }
-  if (route.handler.caller != Caller::kBeacon && sent_unasked(request)) {
-    co_return fail(ErrorCode::kInvalid, "bad_content_type", {},
-                   "application/json, or application/x-ndjson for lines");
-  }
-  Call call{services_, request, *target, *match};
+  if (auto admitted = admit(request, route); !admitted) co_return tl::unexpected(admitted.error());
+  Call call{services_, request, *target, *match, standing == http::Standing::kAllowed};
   auto answered = co_await route.handler.handle(call);
   co_return answered;
+}
+
+// The lists are of the internet's clients; who may reach the internal server is the site's own.
+http::Standing Application::standing_of(const Request& request) const {
+  if (services_.clients == nullptr || request.zone != Zone::kPublic) return http::Standing::kCommon;
+  return http::standing(*services_.clients, request.remote_addr, request.user_agent);
+}
+
+// What a route asks of every request, before its handler sees it.
+Result<void> Application::admit(const Request& request, const Route& route) {
+  const Caller caller = route.handler.caller;
+  if (request.zone == Zone::kPublic) {
+    if (changes_state(request.method) && cors_.is_foreign(request))
+      return fail(ErrorCode::kForbidden, "foreign_origin", {},
+                  "the Origin is neither this site's own nor one of http.cors_origins");
+  } else if (services_.signatures != nullptr && !services_.signatures->empty() && caller != Caller::kProbe) {
+    const http::Signed what{http::method_name(request.method), request.uri, request.body};
+    if (auto ok = services_.signatures->verify(request.authorization, what, wall_now()); !ok) return ok;
+  }
+  const std::size_t limit = body_limit(route.body_limit);
+  if (request.body.size() > limit)
+    return fail(ErrorCode::kTooLarge, "too_large", {},
+                "the body has at most " + std::to_string(limit) + " bytes");
+  if (caller != Caller::kBeacon && sent_unasked(request))
+    return fail(ErrorCode::kInvalid, "bad_content_type", {},
+                "application/json, or application/x-ndjson for lines");
+  return {};
 }
 
 std::size_t Application::body_limit(std::size_t of_route) const {
@@ -123,7 +172,7 @@ void Application::fail_with(const Request& request, const Error& error, Response
                                   {"reason", std::string(error.reason)},
                                   {"detail", error.detail}});
   }
-  response = http::problem(error);
+  response = http::problem(error, retry_after(error));
 }
 
 void Application::refuse_overload(Response& response) const {

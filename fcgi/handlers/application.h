@@ -26,6 +26,8 @@ class Application {
   void fail_with(const Request& request, const Error& error, Response& response);
   std::size_t body_limit(std::size_t of_route) const;
 
+  http::Standing standing_of(const Request& request) const;
+  Result<void> admit(const Request& request, const Route& route);
   Services& services_;
   std::vector<Route> routes_;
   http::Router router_;

@@ -6,6 +6,7 @@
 #include "fcgi/handlers/card_json.h"
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse_hot.h"
+#include "fcgi/handlers/ration.h"
 
 namespace freshet::handlers {
 
@@ -143,6 +144,7 @@ Task<Result<Response>> post_feed(Call& call) {
   if (who->reader.empty())
     co_return fail(ErrorCode::kInvalid, "bad_id", "agent_id", "a feed belongs to a reader who is known");
   parsed->request.reader = who->reader;
+  parsed->request.ration = ration(call, services.settings.limits.feed, "feed", who->reader.view());
   auto name = request_name(*parsed, services.pages);
   if (!name) co_return tl::unexpected(name.error());
 

@@ -8,6 +8,7 @@
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse_hot.h"
 #include "fcgi/handlers/queued.h"
+#include "fcgi/handlers/ration.h"
 
 namespace freshet::handlers {
 
@@ -75,13 +76,15 @@ Task<Result<Response>> post_track(Call& call) {
   if (!body) co_return tl::unexpected(body.error());
   auto track = parse_track(*body, services.settings.engagement.dwell_cap_ms);
   if (!track) co_return tl::unexpected(track.error());
-  if (services.is_bot(call.request.user_agent)) {
+  if (call.is_bot()) {
     auto shown = co_await not_counted(call, track->event.item);
     co_return shown;
   }
   const auto who = services.identity.identify(call.request, {track->user, track->fingerprint}, wall_now());
   if (!who) co_return tl::unexpected(who.error());
   track->event.visitor = who->visitor;
+  track->event.unproven = call.request.zone == Zone::kPublic && !call.exempt;
+  track->event.ration = ration(call, services.settings.limits.track, "track", who->counted_as.view());
   if (track->event.session.empty()) track->event.session = SessionId::trusted(who->visitor.str());
 
   const auto counted = co_await feed::track(services.hot, track->event);
@@ -102,12 +105,16 @@ Task<Result<Response>> post_views(Call& call) {
   json::Document document;
   const auto body = read_object(document, call.request.body);
   if (!body) co_return tl::unexpected(body.error());
-  const auto view = parse_view(*body);
+  auto view = parse_view(*body);
   if (!view) co_return tl::unexpected(view.error());
-  if (services.is_bot(call.request.user_agent)) {
+  if (call.is_bot()) {
     services.count(Refusal::kBot);
     co_return private_json("{\"ok\":true,\"uv\":false,\"scoreInc\":0,\"counted\":false}");
   }
+  const http::Claim nothing;
+  const auto who = services.identity.identify(call.request, nothing, wall_now());
+  if (!who) co_return tl::unexpected(who.error());
+  view->ration = ration(call, services.settings.limits.views, "views", who->counted_as.view());
   const auto counted = co_await feed::view(services.hot, *view);
   if (!counted) co_return tl::unexpected(counted.error());
   if (counted->queued) co_return queued_reply(services);

@@ -7,6 +7,7 @@
 #include "core/feed/reason_text.h"
 #include "fcgi/handlers/card_json.h"
 #include "fcgi/handlers/json_reply.h"
+#include "fcgi/handlers/ration.h"
 
 namespace freshet::handlers {
 
@@ -104,7 +105,9 @@ Task<Result<Response>> get_recommendations(Call& call) {
   const http::Claim claim{*claimed, {}};
   const auto who = services.identity.identify(call.request, claim, wall_now());
   if (!who) co_return tl::unexpected(who.error());
-  const feed::RecommendRequest request{who->reader, static_cast<std::size_t>(*limit), *exclude};
+  const feed::RecommendRequest request{
+      who->reader, static_cast<std::size_t>(*limit), *exclude,
+      ration(call, services.settings.limits.recommendations, "recommendations", who->reader.view())};
   const auto page = co_await services.recommendations.page(request);
   if (!page) co_return tl::unexpected(page.error());
   write_log(who->reader, *page);

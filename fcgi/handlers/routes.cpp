@@ -12,6 +12,7 @@
 #include "fcgi/handlers/operation.h"
 #include "fcgi/handlers/recommendations.h"
 #include "fcgi/handlers/users.h"
+#include "fcgi/handlers/visitor.h"
 #include "fcgi/handlers/waterfall.h"
 
 namespace freshet::handlers {
@@ -22,6 +23,7 @@ constexpr std::array kRoutes{
     //    method           path                          zone             body       handler
     Route{Method::kPost, "/api/track", Zone::kPublic, kBody, {post_track, Caller::kBeacon}},
     Route{Method::kPost, "/api/views", Zone::kPublic, kBody, {post_views, Caller::kBeacon}},
+    Route{Method::kPost, "/api/visitor", Zone::kPublic, 0, {post_visitor, Caller::kBeacon}},
     Route{Method::kGet, "/api/hot", Zone::kPublic, 0, get_hot},
     Route{Method::kPost, "/api/feed", Zone::kPublic, kBody, post_feed},
     Route{Method::kPost, "/api/history", Zone::kPublic, kBody, post_history},
@@ -48,15 +50,15 @@ constexpr std::array kRoutes{
     Route{Method::kGet, "/api/users/{id}", Zone::kInternal, 0, get_user},
     Route{Method::kDelete, "/api/users/{id}", Zone::kInternal, 0, delete_user},
     Route{Method::kGet, "/api/jobs/{id}", Zone::kInternal, 0, get_job},
-    Route{Method::kGet, "/health/live", Zone::kInternal, 0, get_live},
-    Route{Method::kGet, "/health/ready", Zone::kInternal, 0, get_ready},
+    Route{Method::kGet, "/health/live", Zone::kInternal, 0, {get_live, Caller::kProbe}},
+    Route{Method::kGet, "/health/ready", Zone::kInternal, 0, {get_ready, Caller::kProbe}},
 };
 
 }  // namespace
 
 std::vector<Route> routes(const Settings& settings) {
   std::vector<Route> table(kRoutes.begin(), kRoutes.end());
-  table.push_back({Method::kGet, settings.pool.ping_path, Zone::kInternal, 0, get_ping});
+  table.push_back({Method::kGet, settings.pool.ping_path, Zone::kInternal, 0, {get_ping, Caller::kProbe}});
   table.push_back({Method::kGet, settings.pool.status_path, Zone::kInternal, 0, get_status});
   return table;
 }

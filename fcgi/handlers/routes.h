@@ -16,14 +16,17 @@ struct Call {
   Request& request;  // its body may be consumed
   const http::Target& target;
   const http::Match& match;
+  bool exempt = false;  // clients.allow_file: not limited, and no crawler
+
+  bool is_bot() const { return !exempt && services.is_bot(request.user_agent); }
 };
 
 // Parse → use-case → render. An error becomes a problem document.
 using Handler = Task<Result<Response>> (*)(Call& call);
 
 // Who may send a POST's body unasked: kBeacon routes are called by navigator.sendBeacon, with text/plain,
-// from any page.
-enum class Caller : std::uint8_t { kAsked, kBeacon };
+// from any page. kProbe routes need no key on the internal server: load balancers and supervisors ask them.
+enum class Caller : std::uint8_t { kAsked, kBeacon, kProbe };
 
 struct Endpoint {
   Handler handle;

@@ -14,7 +14,9 @@
 #include "core/feed/smart_feed.h"
 #include "fcgi/http/bots.h"
 #include "fcgi/http/identity.h"
+#include "fcgi/http/client_list.h"
 #include "fcgi/http/page_token.h"
+#include "fcgi/http/signature.h"
 #include "fcgi/process/scoreboard.h"
 
 namespace freshet::handlers {
@@ -39,6 +41,8 @@ struct Services {
   Scoreboard& board;
   WorkerSlot& slot;
   std::function<bool()> redis_ready;
+  const http::ClientLists* clients = nullptr;  // none: nobody is on a list
+  http::Signatures* signatures = nullptr;      // none: the internal server asks nobody to sign
 
   bool is_bot(std::string_view agent) { return settings.bots.enabled && bots.is_bot(agent); }
   void count(Refusal reason) {

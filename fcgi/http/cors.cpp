@@ -3,16 +3,53 @@
 #include <strings.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "fcgi/http/problem.h"
 
 namespace freshet::http {
 
+namespace {
+
+bool equal_without_case(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
+}
+
+struct Authority {
+  std::string_view scheme, host_port;
+};
+
+std::optional<Authority> authority_of(std::string_view text) {
+  constexpr std::string_view kMark = "://";
+  const std::size_t mark = text.find(kMark);
+  if (mark == text.npos || mark == 0 || mark + kMark.size() == text.size()) return std::nullopt;
+  return Authority{text.substr(0, mark), text.substr(mark + kMark.size())};
+}
+
+void drop_port(std::string_view& host_port, std::string_view port) {
+  if (host_port.ends_with(port)) host_port.remove_suffix(port.size());
+}
+
+}  // namespace
+
+bool same_host(std::string_view origin, std::string_view site) {
+  auto from = authority_of(origin), to = authority_of(site);
+  if (!from || !to) return false;
+  drop_port(from->host_port, equal_without_case(from->scheme, "http") ? ":80" : ":443");
+  const std::size_t before = to->host_port.size();
+  drop_port(to->host_port, ":80");
+  if (to->host_port.size() == before) drop_port(to->host_port, ":443");
+  return equal_without_case(from->host_port, to->host_port);
+}
+
+bool Cors::is_foreign(const Request& request) const {
+  return !request.origin.empty() && !allows(request.origin) && !same_host(request.origin, request.site);
+}
+
 bool Cors::allows(std::string_view origin) const {
   if (origin.empty() || origin == "null" || origin == "*") return false;
-  return std::ranges::any_of(origins_, [origin](const std::string& known) {
-    return known.size() == origin.size() && strncasecmp(known.data(), origin.data(), origin.size()) == 0;
-  });
+  return std::ranges::any_of(origins_,
+                             [origin](const std::string& known) { return equal_without_case(known, origin); });
 }
 
 Response Cors::options(const Request& request, const Match& match) const {

@@ -1,5 +1,5 @@
-// Cross-origin calls (the Fetch standard): which pages of other sites may call the public routes. Origins are
-// listed exactly; "*" is not one, since replies depend on cookies.
+// Origins (the Fetch standard): which pages of other sites may call the public routes, and which requests come
+// from a page that may not. Origins are listed exactly; "*" is not one, since replies depend on cookies.
 #pragma once
 
 #include <string>
@@ -19,6 +19,11 @@ class Cors {
   // allowed.
   bool allows(std::string_view origin) const;
 
+  // True iff a page of another site sent this: its Origin is neither that of the site it was sent to nor
+  // allowed. Browsers name the origin of every request that is no GET or HEAD; what names none is no browser's.
+  // "null" (a sandboxed frame, a data: URL, a page whose Referrer-Policy is no-referrer) is another site.
+  bool is_foreign(const Request& request) const;
+
   // The reply to OPTIONS. REQUIRES: match.outcome is kOptions. 204 with Allow, and on public routes with the
   // Access-Control lines when the origin is allowed; 403 "origin_not_allowed" when one is named and is not.
   Response options(const Request& request, const Match& match) const;
@@ -30,5 +35,9 @@ class Cors {
  private:
   std::vector<std::string> origins_;
 };
+
+// True iff `origin` and `site`, both scheme://host[:port], are one host and port. Schemes are not compared, since
+// TLS may end before us; so of the site 80 and 443 both are no port, of the origin its scheme's own.
+bool same_host(std::string_view origin, std::string_view site);
 
 }  // namespace freshet::http

@@ -106,16 +106,20 @@ Result<Who> Identity::identify(const Request& request, const Claim& claim, UnixS
   const bool claimed = believes_claims(request.zone) && !claim.reader.empty();
   who.reader = claimed ? claim.reader : *verified;
   if (!who.reader.empty()) {
-    who.visitor = visitor_of(who.reader);
+    who.counted_as = who.visitor = visitor_of(who.reader);
     return who;
   }
   if (auto known = visitor_of_cookie(request.cookie)) {
-    who.visitor = std::move(*known);
+    who.counted_as = who.visitor = std::move(*known);
     return who;
   }
   who.without_cookie = true;
-  who.visitor = visitor('a', short_text(salt_.of_fields({"anonymous", claim.fingerprint, request.user_agent,
-                                                         address_class(request.remote_addr)})));
+  const std::string address = address_class(request.remote_addr);
+  const auto anonymous = [&](std::string_view fingerprint) {
+    return visitor('a', short_text(salt_.of_fields({"anonymous", fingerprint, request.user_agent, address})));
+  };
+  who.visitor = anonymous(claim.fingerprint);
+  who.counted_as = claim.fingerprint.empty() ? who.visitor : anonymous({});
   return who;
 }
 
@@ -124,8 +128,8 @@ VisitorCookie Identity::new_visitor(std::span<const unsigned char, 16> random, b
   VisitorCookie cookie{visitor('c', text), std::string(kVisitorCookie)};
   cookie.set_cookie.append("=").append(text).append(".").append(
       short_text(salt_.of_fields({"cookie", text})));
-  cookie.set_cookie.append("; Path=/; Max-Age=31536000; HttpOnly");
-  cookie.set_cookie.append(secure ? "; Secure; SameSite=None" : "; SameSite=Lax");
+  cookie.set_cookie.append("; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax");
+  if (secure) cookie.set_cookie.append("; Secure");
   return cookie;
 }
 

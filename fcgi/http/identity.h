@@ -47,6 +47,8 @@ struct Claim {
 struct Who {
   ReaderId reader;    // empty: anonymous
   VisitorId visitor;  // never empty
+  // The visitor as limits count them: without the fingerprint, which a client can change at will.
+  VisitorId counted_as;
   bool without_cookie =
       false;  // anonymous, and no valid visitor cookie came: a reply that no cache keeps may set one
 };
@@ -65,17 +67,17 @@ class Identity {
                                  const std::map<std::string, std::string>& token_secrets = {});
 
   // Errors: kUnauthorised: "bad_token", "expired_token", or "bad_user" when what auth_request found is no id.
-  // At most three HMACs.
+  // At most four HMACs.
   Result<Who> identify(const Request& request, const Claim& claim, UnixSeconds now);
 
   // True iff ids in body and query count. A handler that must know whose data it shows checks Who::reader
   // instead.
   bool believes_claims(Zone zone) const { return mode_ == IdentityMode::kOpen || zone == Zone::kInternal; }
 
-  // A new visitor from 16 random bytes; valid for a year. `secure`: the site is served over TLS, which also
-  // lets the cookie travel with cross-site beacons (SameSite=None needs Secure). A visitor who counted as
-  // "a…" in this request counts as "c…" from the next: set the cookie where a visit begins, not in the reply
-  // to its first counted event, or count that event as `visitor`.
+  // A new visitor from 16 random bytes; valid for a year. `secure`: the site is served over TLS. The cookie does
+  // not travel with requests of other sites' pages (SameSite=Lax); those of the same site's other hosts send
+  // it. A visitor who counted as "a…" counts as "c…" from the next request: POST /api/visitor sets the cookie
+  // where a visit begins, before anything is counted.
   VisitorCookie new_visitor(std::span<const unsigned char, 16> random, bool secure);
 
   // What UV and sessions count as this reader.

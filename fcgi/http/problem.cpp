@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/base/json.h"
+#include "fcgi/http/signature.h"
 
 namespace freshet::http {
 namespace {
@@ -44,6 +45,7 @@ constexpr std::array kReasons{
     Reason{"bad_page", "The page token is malformed, forged or another reader's"},
     Reason{"bad_parameter", "A query parameter is not one of the values it may have"},
     Reason{"bad_query", "The query cannot be understood"},
+    Reason{"bad_signature", "The request is not signed by a key of the internal server"},
     Reason{"bad_string", "A string is missing or too long"},
     Reason{"bad_target", "The request target is malformed"},
     Reason{"bad_time", "A time is malformed or out of range"},
@@ -51,8 +53,10 @@ constexpr std::array kReasons{
     Reason{"bad_user", "The verified user is not a valid id"},
     Reason{"busy", "Too many requests are inside this worker"},
     Reason{"conflict", "The request does not fit the state of things"},
+    Reason{"denied", "This client is not served"},
     Reason{"expired_token", "The token has expired"},
     Reason{"forbidden", "This is not allowed"},
+    Reason{"foreign_origin", "A page of another site may not do this"},
     Reason{"hidden_item", "The item is hidden or deleted"},
     Reason{"internal", "The service failed"},
     Reason{"invalid", "The request is wrong"},
@@ -64,6 +68,7 @@ constexpr std::array kReasons{
     Reason{"rate_limited", "Too many requests"},
     Reason{"rebuild_running", "A rebuild is already running"},
     Reason{"spool_full", "The store is away and the queue for its return is full"},
+    Reason{"stale_signature", "The request was signed at another time"},
     Reason{"stream_full", "Too many writes wait to be recorded"},
     Reason{"too_large", "The body is too large"},
     Reason{"too_many_follows", "This reader follows as many authors as one can"},
@@ -118,7 +123,10 @@ Response problem(const Error& error, seconds retry_after) {
   if (status.status == 503 || status.status == 429) {
     response.add_header("Retry-After", std::to_string(std::max<std::int64_t>(1, retry_after.count())));
   }
-  if (status.status == 401) response.add_header("WWW-Authenticate", "Bearer");
+  if (status.status == 401) {
+    const bool by_signature = error.reason == "bad_signature" || error.reason == "stale_signature";
+    response.add_header("WWW-Authenticate", by_signature ? kSignatureScheme : "Bearer");
+  }
   return response;
 }
 

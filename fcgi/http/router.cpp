@@ -31,6 +31,11 @@ std::string_view take_segment(std::string_view& rest) {
 
 }  // namespace
 
+std::string_view method_name(Method method) {
+  const auto row = std::ranges::find(kMethodNames, method, &MethodName::method);
+  return row == kMethodNames.end() ? std::string_view() : row->name;
+}
+
 void Router::add(Method method, std::string_view pattern, Zone zone, std::size_t route) {
   auto path = std::ranges::find(paths_, pattern, &Path::pattern);
   if (path == paths_.end()) {

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 
+#include "fcgi/http/signature.h"
 #include "fcgi/http/target.h"
 
 namespace freshet::http {
@@ -18,8 +19,6 @@ tl::unexpected<Error> bad_token() {
 bool is_plain(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_';
 }
-
-bool is_kid(std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_plain); }
 
 struct Parts {
   std::string_view kid, uid, exp, hmac;
@@ -66,7 +65,7 @@ std::string percent_encode(std::string_view text) {
 Result<TokenKeys> TokenKeys::create(const std::map<std::string, std::string>& secrets) {
   TokenKeys keys;
   for (const auto& [kid, secret] : secrets) {
-    if (!is_kid(kid)) return fail(ErrorCode::kInvalid, "bad_kid", {}, "a key's name is [A-Za-z0-9_-]+");
+    if (!is_key_name(kid)) return fail(ErrorCode::kInvalid, "bad_kid", {}, "a key's name is [A-Za-z0-9_-]+");
     auto hmac = Hmac::create(secret);
     if (!hmac) return tl::unexpected(hmac.error());
     keys.keys_.emplace(kid, std::move(*hmac));

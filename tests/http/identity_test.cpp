@@ -193,7 +193,7 @@ TEST_CASE("Set-Cookie lasts a year, is not for scripts, and is Secure on TLS", "
   const std::string secure = header.new_visitor(kRandom, true).set_cookie;
   CHECK(plain.starts_with("freshet_visitor=AQIDBAUGBwgJCgsMDQ4PEA."));
   CHECK(plain.ends_with("; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax"));
-  CHECK(secure.ends_with("; Path=/; Max-Age=31536000; HttpOnly; Secure; SameSite=None"));
+  CHECK(secure.ends_with("; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax; Secure"));
 }
 
 TEST_CASE("a cookie is found among others by its whole name", "[identity]") {

@@ -77,6 +77,8 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
       {k.pull_outbox(a), "pull outbox " + a},
       {k.pulled(), "pulled"},
       {k.job(a), "job " + a},
+      {k.limit("track", a), "limit " + a},
+      {k.limit_of_item("track", a, b), "limit of " + pair},
       {k.newest(), "newest"},
       {k.seen_shard(a, b), "seen shard " + pair},
       {k.seen_day(a), "seen day " + a},

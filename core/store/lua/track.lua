@@ -2,15 +2,19 @@
 --
 -- KEYS 1 hot:pv:{id}  2 hot:uv:hll:{id}  3 hot:dwell:sum:{id}  4 hot:dwell:cnt:{id}  5 hot:first_ts:{id}  6 item:{id}
 --      7 hot:session:{id}:{session}  [8 hot:event:{id}:{event}, when ARGV 6 is 1]
---      then, unless keys carry hash tags: hot:rank  hot:published
+--      then, unless keys carry hash tags: hot:rank  hot:published  then the bucket's (parts/ration.lua)
 -- ARGV 1 id  2 visitor  3 dwell ms  4 client's publish time or ''  5 time of the event or '' (now)  6 1: has an event key  7 session window s, 0: every
 --      report counts  8 counter TTL s  9 w_pv  10 w_uv  11 w_dwell  12 m of the dwell prior  13 prior ms  14 half-life s  15 dwell cap ms
---      16 log2 of the floor  17 most members of a rank  18 1: unknown items are refused
+--      16 log2 of the floor  17 most members of a rank  18 1: unknown items are refused  19 '' or the most ms that a session's first report can claim  then the bucket's
 -- Returns 'pv uv mean score', the latter two as %.17g; with hash tags ' z date' follows, for rank_put.lua ('-' when it has no place).
--- Errors: UNKNOWN_ITEM, INVALID. Both before the first write: Lua has no rollback.
+-- Errors: RATE_LIMITED n, UNKNOWN_ITEM, INVALID. All before the first write: Lua has no rollback.
+--
+-- A session's key holds 'dwell begin': its greatest dwell, and the ms at which it would have begun if its first report told the truth. A client whose
+-- word needs a proof (ARGV 19) can claim that much at first, later no more than the time since `begin` and 5 s: reports travel at different speeds.
 --
 -- This is the hottest script, so (measured, of 14 µs): numbers go back to Redis as the text they came in, since Redis prints a Lua number with
 -- %.17g (0.2 µs each); `+ 0` reads one in half the time of tonumber and fails, here at the top, on what is none.
+--@include ration
 local call, format = redis.call, string.format
 local id, window, half = ARGV[1], ARGV[7], ARGV[14] + 0
 local w_pv, w_uv, w_dwell, m, prior = ARGV[9] + 0, ARGV[10] + 0, ARGV[11] + 0, ARGV[12] + 0, ARGV[13] + 0
@@ -25,7 +29,7 @@ if ARGV[6] == '1' then
   local said = call('GET', event)
   if said then return said end
 end
-local clock = call('TIME')[1] + 0
+local clock = ration_clock or call('TIME')[1] + 0
 local now = clock
 if ARGV[5] ~= '' then now = math.min(ARGV[5] + 0, clock) end
 local item = call('HMGET', KEYS[6], 'published_at', 'hidden', 'early', 'renewed', 'first')
@@ -33,15 +37,24 @@ local date = tonumber(item[1])
 if not date and ARGV[18] == '1' then return redis.error_reply('UNKNOWN_ITEM no such item') end
 
 -- From here on everything is valid. The session's key keeps its greatest dwell; each report renews its window.
-local counts, more = true, dwell
-if window ~= '0' then
-  local before = call('SET', KEYS[7], ARGV[3], 'EX', window, 'GET')
+local counts, more, most = true, 0, ARGV[19] ~= '' and ARGV[19] + 0
+local claim = most and dwell > most and most or dwell
+if window == '0' then
+  dwell = claim
+else
+  local at_ms = now * 1000
+  local before = call('SET', KEYS[7], claim .. ' ' .. at_ms - claim, 'NX', 'GET', 'EX', window)
   if before then
-    counts, more = false, dwell - before
-    if more < 0 then
-      call('SET', KEYS[7], before, 'EX', window)
-      more = 0
-    end
+    counts = false
+    local greatest, begin = before:match('^(%d+) ?(%d*)')
+    greatest = greatest + 0
+    begin = tonumber(begin) or at_ms - greatest
+    if ARGV[5] ~= '' then begin = math.min(begin, at_ms - claim) end  -- it may have been the first, and waited in a spool
+    if most then dwell = math.max(0, math.min(dwell, at_ms - begin + 5000)) end
+    more = math.max(0, dwell - greatest)
+    call('SET', KEYS[7], greatest + more .. ' ' .. begin, 'EX', window)
+  else
+    dwell = claim
   end
 end
 local pv, sum, cnt
@@ -49,14 +62,14 @@ if not counts then
   local had = call('MGET', KEYS[1], KEYS[3], KEYS[4])
   pv, sum, cnt = tonumber(had[1]), tonumber(had[2]), tonumber(had[3])
   if not (pv and sum and cnt) then
-    counts, more = true, dwell  -- the counters have gone meanwhile
+    counts = true  -- the counters have gone meanwhile
   elseif more > 0 then
     sum = call('INCRBY', KEYS[3], more)
   end
 end
 if counts then
   pv = call('INCR', KEYS[1])
-  sum = call('INCRBY', KEYS[3], ARGV[3])
+  sum = call('INCRBY', KEYS[3], dwell)
   cnt = call('INCR', KEYS[4])
 end
 call('PFADD', KEYS[2], ARGV[2])
@@ -100,7 +113,7 @@ if age < 0 then age = 0 end
 local reply = format('%d %d %.17g %.17g', pv, uv, cnt > 0 and sum / cnt or 0, base * 2 ^ (-age / half))
 local rank, published = KEYS[at], KEYS[at + 1]
 local shown = item[2] ~= '1' and z
-if not rank then
+if not published then
   reply = reply .. (shown and format(' %.17g %.17g', z, date) or ' - -')
 elseif shown then
   local floor, max = tonumber(ARGV[16]), tonumber(ARGV[17])

@@ -1,0 +1,26 @@
+#include "fcgi/handlers/visitor.h"
+
+#include <sys/random.h>
+
+#include <array>
+
+namespace freshet::handlers {
+
+Task<Result<Response>> post_visitor(Call& call) {
+  Services& services = call.services;
+  const http::Claim nothing;
+  const auto who = services.identity.identify(call.request, nothing, wall_now());
+  if (!who) co_return tl::unexpected(who.error());
+  Response response;
+  response.status = 204;
+  response.headers = "Cache-Control: private, no-store\r\n";
+  if (!who->without_cookie || call.is_bot()) co_return response;
+  std::array<unsigned char, 16> random{};
+  if (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
+    co_return fail(ErrorCode::kInternal, "no_random");
+  const bool secure = call.request.site.starts_with("https://");
+  response.add_header("Set-Cookie", services.identity.new_visitor(random, secure).set_cookie);
+  co_return response;
+}
+
+}  // namespace freshet::handlers

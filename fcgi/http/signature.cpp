@@ -1,0 +1,98 @@
+#include "fcgi/http/signature.h"
+
+#include <openssl/sha.h>
+#include <strings.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+namespace freshet::http {
+namespace {
+
+struct Parts {
+  std::string_view kid, ts, sig;
+};
+
+tl::unexpected<Error> bad_signature() {
+  return fail(ErrorCode::kUnauthorised, "bad_signature", {}, "not signed by a key of the internal server");
+}
+
+// "Scheme kid=…, ts=…, sig=…" in any order; nullopt when one is missing or there is another.
+std::optional<Parts> split(std::string_view authorization) {
+  const std::size_t size = kSignatureScheme.size();
+  if (authorization.size() <= size || authorization[size] != ' ' ||
+      strncasecmp(authorization.data(), kSignatureScheme.data(), size) != 0)
+    return std::nullopt;
+  Parts parts;
+  for (std::string_view rest = authorization.substr(size); !rest.empty();) {
+    const std::size_t comma = rest.find(',');
+    std::string_view pair = rest.substr(0, comma);
+    rest.remove_prefix(comma == rest.npos ? rest.size() : comma + 1);
+    while (pair.starts_with(' ')) pair.remove_prefix(1);
+    while (pair.ends_with(' ')) pair.remove_suffix(1);
+    if (pair.starts_with("kid=")) {
+      parts.kid = pair.substr(4);
+    } else if (pair.starts_with("ts=")) {
+      parts.ts = pair.substr(3);
+    } else if (pair.starts_with("sig=")) {
+      parts.sig = pair.substr(4);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return parts;
+}
+
+std::string message(const Signed& request, std::string_view ts) {
+  Hmac::Digest digest{};
+  SHA256(reinterpret_cast<const unsigned char*>(request.body.data()), request.body.size(), digest.data());
+  std::string out("v1\n");
+  out.append(request.method).append("\n").append(request.target).append("\n").append(ts).append("\n");
+  return out.append(hex(digest));
+}
+
+}  // namespace
+
+bool is_key_name(std::string_view kid) {
+  return !kid.empty() && std::ranges::all_of(kid, [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_';
+  });
+}
+
+Result<Signatures> Signatures::create(const std::map<std::string, std::string>& secrets) {
+  Signatures signatures;
+  for (const auto& [kid, secret] : secrets) {
+    if (!is_key_name(kid)) return fail(ErrorCode::kInvalid, "bad_kid", {}, "a key's name is [A-Za-z0-9_-]+");
+    auto hmac = Hmac::create(secret);
+    if (!hmac) return tl::unexpected(hmac.error());
+    signatures.keys_.emplace(kid, std::move(*hmac));
+  }
+  return signatures;
+}
+
+Result<void> Signatures::verify(std::string_view authorization, const Signed& request, UnixSeconds now) {
+  const auto parts = split(authorization);
+  if (!parts) return bad_signature();
+  const auto key = keys_.find(parts->kid);
+  if (key == keys_.end()) return bad_signature();
+  if (!equal_in_constant_time(hex(key->second.of(message(request, parts->ts))), parts->sig)) return bad_signature();
+  std::int64_t at = 0;
+  const auto read = std::from_chars(parts->ts.data(), parts->ts.data() + parts->ts.size(), at);
+  if (read.ec != std::errc() || read.ptr != parts->ts.data() + parts->ts.size()) return bad_signature();
+  const std::int64_t clock = now.time_since_epoch().count();
+  if (at < clock - kWindow.count() || at > clock + kWindow.count())
+    return fail(ErrorCode::kUnauthorised, "stale_signature", {}, "signed at another time; are the clocks right?");
+  return {};
+}
+
+Result<std::string> Signatures::sign(const std::string& kid, const Signed& request, UnixSeconds now) {
+  const auto key = keys_.find(kid);
+  if (key == keys_.end()) return fail(ErrorCode::kInvalid, "bad_kid", {}, "no key " + kid);
+  const std::string ts = std::to_string(now.time_since_epoch().count());
+  std::string out(kSignatureScheme);
+  out.append(" kid=").append(kid).append(", ts=").append(ts).append(", sig=");
+  return out.append(hex(key->second.of(message(request, ts))));
+}
+
+}  // namespace freshet::http
