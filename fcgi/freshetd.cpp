@@ -6,12 +6,14 @@
 
 #include "core/base/config.h"
 #include "core/base/log.h"
+#include "fcgi/handlers/routes.h"
 #include "fcgi/options.h"
 #include "fcgi/prepare.h"
 #include "fcgi/process/child.h"
 #include "fcgi/process/daemonize.h"
 #include "fcgi/process/master.h"
 #include "fcgi/recorder.h"
+#include "fcgi/status_process.h"
 #include "fcgi/worker.h"
 
 namespace {
@@ -54,11 +56,20 @@ int run(const Options& options) {
     master.on_started = std::move(*started);
   }
   Scoreboard board(scoreboard_slots(loaded->settings));
+  handlers::name_routes(loaded->settings, board);
   master.recorder = [&](const Settings& settings) {
     return run_recorder(settings, state.prepared, board.recorder_report());
   };
+  master.status = [&](const Settings& settings, int listen_fd) {
+    return run_status(settings, board, listen_fd);
+  };
+  const auto reload = [&] {
+    auto next = load(options, state);
+    if (next) handlers::name_routes(next->settings, board);
+    return next;
+  };
   return run_master(
-      std::move(loaded->settings), board, [&] { return load(options, state); },
+      std::move(loaded->settings), board, reload,
       [&](WorkerContext& context) { return run_worker(context, state.prepared); }, master);
 }
 

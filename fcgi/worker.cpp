@@ -35,13 +35,17 @@
 #include "fcgi/gateway/gateway.h"
 #include "fcgi/handlers/application.h"
 #include "fcgi/process/recycle.h"
+#include "fcgi/observe/request_observer.h"
 #include "fcgi/reader_hashes.h"
+#include "fcgi/sampler.h"
+#include "fcgi/worker_report.h"
 
 namespace freshet {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using std::chrono::duration_cast;
 
 // A slow bulk command must not kill what waits on the common connection: bulk has one of its own, with
 // patience.
@@ -67,11 +71,15 @@ redis::LinkOptions link_options(const RedisSettings& settings, redis::Endpoint e
   return {std::move(endpoint), timeout, breaker, std::max(milliseconds(0), budget - timeout), nullptr};
 }
 
-gateway::GatewayOptions gateway_options(const Settings& settings) {
+gateway::GatewayOptions gateway_options(const Settings& settings, WorkerSlot& slot) {
   gateway::GatewayOptions options;
   options.limits = {settings.gateway.max_params_bytes, settings.gateway.max_bulk_body_bytes};
   options.read_timeout = settings.gateway.read_timeout;
   options.write_timeout = settings.gateway.write_timeout;
+  options.request_budget = settings.gateway.request_budget;
+  options.bulk_budget = settings.gateway.bulk_budget;
+  options.slow_timeout = settings.request_log.slow_timeout;
+  options.stage = &slot.stage;
   options.max_in_flight = static_cast<std::size_t>(settings.pool.max_in_flight);
   options.allowed_clients = settings.pool.listen_allowed_clients;
   return options;
@@ -137,10 +145,20 @@ class WorkerProcess {
                   prepared.clients.get(),
                   &signatures_},
         application_(services_),
+        observer_(settings_.request_log, context_.board, slot_, store::kAllScripts),
         gateway_(
-            loop_, gateway_options(settings_),
+            loop_, gateway_options(settings_, slot_),
             [this](Request& request, Response& response) { return application_.serve(request, response); },
-            [this](Response& response) { application_.refuse_overload(response); }),
+            [this](const Request& request, gateway::Refused why, Response& response) {
+              if (why == gateway::Refused::kOverloaded)
+                application_.refuse_overload(request, response);
+              else
+                application_.refuse_late(request, response);
+            },
+            &observer_),
+        report_(context_.board, slot_,
+                {loop_, gateway_, redis_, background_, lists_, model_, observer_, context_.listen_fd}),
+        sampler_(redis_, feed_store_, keys_, context_.board.sample()),
         signals_(loop_.io(), SIGTERM, SIGINT, SIGQUIT),
         reopen_signal_(loop_.io(), SIGUSR1),
         heartbeat_(loop_.io()),
@@ -160,6 +178,7 @@ class WorkerProcess {
     beat();
     loop_.run([this] { publish(); });
     publish();
+    report_.beat();
     return 0;
   }
 
@@ -248,6 +267,7 @@ class WorkerProcess {
     reopen_signal_.async_wait([this](boost::system::error_code error, int) {
       if (error) return;
       log::reopen();
+      observer_.reopen();
       wait_for_reopen();
     });
   }
@@ -288,6 +308,8 @@ class WorkerProcess {
   void beat() {
     publish();
     model_.refresh();
+    report_.beat();
+    if (ready_ && !draining_) sampler_.tick(duration_cast<milliseconds>(Clock::now().time_since_epoch()));
     look_at_memory();
     heartbeat_.expires_after(kHeartbeat);
     heartbeat_.async_wait([this](boost::system::error_code error) {
@@ -295,40 +317,10 @@ class WorkerProcess {
     });
   }
 
-  // Copies this worker's counters to its slot of the scoreboard: a few relaxed stores a turn.
   void publish() {
-    constexpr auto kRelaxed = std::memory_order_relaxed;
-    const auto turn = std::chrono::duration_cast<milliseconds>(Clock::now().time_since_epoch());
-    const gateway::GatewayCounters& gateway = gateway_.counters();
-    slot_.last_turn_ms.store(turn.count(), kRelaxed);
-    slot_.accepted.store(gateway.accepted, kRelaxed);
-    slot_.requests.store(gateway.requests, kRelaxed);
-    slot_.connections.store(static_cast<std::uint32_t>(gateway_.connections()), kRelaxed);
-    slot_.in_flight.store(gateway.in_flight, kRelaxed);
-    slot_.max_in_flight.store(gateway.max_in_flight, kRelaxed);
-    refused(Refusal::kProtocol).store(gateway.protocol_errors, kRelaxed);
-    refused(Refusal::kReadTimeout).store(gateway.read_timeouts, kRelaxed);
-    refused(Refusal::kWriteTimeout).store(gateway.write_timeouts, kRelaxed);
-    refused(Refusal::kOverLimit).store(gateway.overloaded, kRelaxed);
-    const redis::ConnectionCounters& redis = redis_.counters();
-    slot_.redis_commands.store(redis.commands, kRelaxed);
-    slot_.redis_round_trips.store(redis.round_trips, kRelaxed);
-    slot_.redis_errors.store(redis.errors, kRelaxed);
-    slot_.redis_reconnects.store(redis.connects > 0 ? redis.connects - 1 : 0, kRelaxed);
-    slot_.redis_ready.store(redis_.ready() ? 1 : 0, kRelaxed);
-    const redis::BackgroundCounters& background = background_.counters();
-    slot_.background_queued.store(background_.queued(), kRelaxed);
-    slot_.background_done.store(background.done, kRelaxed);
-    slot_.background_age_ms.store(static_cast<std::uint64_t>(background_.oldest_age().count()), kRelaxed);
-    slot_.background_dropped.store(background.dropped, kRelaxed);
-    slot_.spooled_bytes.store(background_.spool_bytes(), kRelaxed);
-    slot_.spooled.store(background.spooled, kRelaxed);
-    slot_.replayed.store(background.replayed, kRelaxed);
-    if (recycling_.by_requests(gateway.requests)) ask_for_replacement("requests", gateway.requests);
-  }
-
-  std::atomic<std::uint64_t>& refused(Refusal reason) {
-    return slot_.refused[static_cast<std::size_t>(reason)];
+    report_.turn();
+    const std::uint64_t answered = gateway_.counters().requests;
+    if (recycling_.by_requests(answered)) ask_for_replacement("requests", answered);
   }
 
   WorkerContext& context_;
@@ -364,7 +356,10 @@ class WorkerProcess {
   store::RedisUsers users_;
   handlers::Services services_;
   handlers::Application application_;
+  observe::RequestObserver observer_;
   gateway::Gateway gateway_;
+  WorkerReport report_;
+  Sampler sampler_;
   boost::asio::signal_set signals_;
   boost::asio::signal_set reopen_signal_;
   boost::asio::steady_timer heartbeat_;

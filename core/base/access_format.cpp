@@ -33,7 +33,7 @@ constexpr std::array kLetters{
     Letter{'t', Braces::kTime, ""},
     Letter{'T', Braces::kTime, ""},
     Letter{'u', Braces::kOneOf, " hidden id "},
-    Letter{'x', Braces::kOneOf, " redis_ms round_trips route request_id zone worker "},
+    Letter{'x', Braces::kOneOf, " redis_ms round_trips route request_id zone "},
 };
 constexpr std::string_view kTimeFormat = "%d/%b/%Y:%H:%M:%S %z";
 // Secrets are not logged, whatever a format asks for.

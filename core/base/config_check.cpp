@@ -13,6 +13,8 @@
 #include <climits>
 #include <cstdlib>
 
+#include "core/base/access_format.h"
+
 namespace freshet::config {
 namespace {
 
@@ -63,6 +65,8 @@ bool is_origin(const std::string& origin) {
   const bool scheme = origin.starts_with("https://") || origin.starts_with("http://");
   return scheme && origin.find('/', origin.find("//") + 2) == std::string::npos && origin.back() != '/';
 }
+
+bool is_access_format(const std::string& format) { return parse_access_format(format).has_value(); }
 
 bool is_channel(const std::string& name) {
   const auto allowed = [](char c) {
@@ -141,6 +145,11 @@ constexpr std::array kChecks{
     Check{true, {"ping.path", "pm.status_path"},
           [](const S& s) { return !s.pool.ping_path.empty() && s.pool.ping_path == s.pool.status_path; },
           "and pm.status_path must differ"},
+    Check{true, {"access.format"}, [](const S& s) { return !is_access_format(s.request_log.access_format); },
+          "takes PHP-FPM's letters and %{redis_ms}x, %{round_trips}x, %{route}x, %{request_id}x, %{zone}x: see freshet.toml(5)"},
+    Check{false, {"request_slowlog_timeout", "gateway.request_budget"},
+          [](const S& s) { return s.request_log.slow_timeout.count() != 0 && s.request_log.slow_timeout > s.gateway.bulk_budget; },
+          "is above gateway.bulk_budget too: no request that is answered in time is slow"},
     Check{true, {"rlimit_files", "pm.max_in_flight"},
           [](const S& s) { return s.pool.rlimit_files != 0 && s.pool.rlimit_files < s.pool.max_in_flight + kSpareDescriptors; },
           "must be 0 or at least pm.max_in_flight + 64"},

@@ -91,15 +91,24 @@ Task<Result<ServedList>> HotLists::get(const ListQuery& query, Clock::time_point
     if (found == snapshots_.end()) break;
     Snapshot& snapshot = found->second;
     const bool fresh = snapshot.refreshing || now - snapshot.taken < settings_.list.snapshot;
-    if (snapshot.list && snapshot.usable && fresh) co_return ServedList{snapshot.list, false};
+    if (snapshot.list && snapshot.usable && fresh) {
+      ++counters_.hits;
+      co_return ServedList{snapshot.list, false};
+    }
     if (!snapshot.refreshing) break;
     Event<int> refreshed;
     snapshot.waiting.push_back(&refreshed);
     co_await refreshed.wait();
   }
+  ++counters_.misses;
   auto refreshing = refresh(query, now);
   auto served = co_await refreshing;
   co_return served;
+}
+
+std::shared_ptr<const HotList> HotLists::last_copy(const ListQuery& query) const {
+  const auto found = snapshots_.find(query);
+  return found != snapshots_.end() && found->second.usable ? found->second.list : nullptr;
 }
 
 Task<Result<ServedList>> HotLists::refresh(const ListQuery& query, Clock::time_point now) {

@@ -39,6 +39,11 @@ class HotList {
   std::uint64_t hash_;
 };
 
+struct ListCounters {
+  std::uint64_t hits = 0;    // answered from the snapshot
+  std::uint64_t misses = 0;  // asked of Redis, or waited for another request that did
+};
+
 struct ServedList {
   std::shared_ptr<const HotList> list;
   bool degraded = false;  // Redis is away: the last snapshot, or an empty list
@@ -64,6 +69,10 @@ class HotLists {
   Task<Result<ServedList>> get(const ListQuery& query, Clock::time_point now);
   // How an engagement list will stand at `at` if nobody comes. Never cached. At least 2 RTT.
   Task<Result<ServedList>> at(const ListQuery& query, UnixSeconds at);
+  // The last copy, for a request that has no time left: degraded. Null when there is none, or one that may show what was
+  // hidden meanwhile.
+  std::shared_ptr<const HotList> last_copy(const ListQuery& query) const;
+  const ListCounters& counters() const { return counters_; }
   // An item was hidden, deleted or re-dated somewhere: `lost` false. Messages may have been missed: `lost`
   // true.
   void drop(bool lost);
@@ -91,6 +100,7 @@ class HotLists {
   ItemStore& items_;
   const Settings& settings_;
   std::map<ListQuery, Snapshot> snapshots_;
+  ListCounters counters_;
   std::uint64_t generation_ = 0;  // of drops: what was read before one is not kept as usable
 };
 

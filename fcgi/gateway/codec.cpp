@@ -89,7 +89,7 @@ Codec::~Codec() { abandon(); }
 
 void Codec::abandon() {
   if (fcgx_.in == nullptr && fcgx_.paramsPtr == nullptr) return;
-  fcgx_.keepConnection = 1;
+  fcgx_.keepConnection = 1;  // whether to close is the gateway's business
   FCGX_Free(&fcgx_, 0);
   fcgx_.ipcFd = -1;
 }
@@ -114,6 +114,7 @@ Result<void> Codec::decode(std::string_view bytes, Request& request, std::string
     if (taken <= 0) break;
     request.body.append(chunk.data(), static_cast<std::size_t>(taken));
   }
+  request.body_bytes = request.body.size();
   std::size_t announced = request.body.size();
   if (!content_length.empty()) {
     const auto [end, error] =
@@ -150,6 +151,11 @@ void Codec::read_params(Request& request, std::string_view& content_length) cons
 }
 
 void Codec::encode(const Request& request, const Response& response, std::string& wire) {
+  answer(request, response, wire);
+  abandon();
+}
+
+void Codec::answer(const Request& request, const Response& response, std::string& wire) {
   const OsScope scope({}, wire);
   std::string head;
   head.reserve(192 + response.headers.size());
@@ -168,9 +174,9 @@ void Codec::encode(const Request& request, const Response& response, std::string
   if (!bodiless && request.method != Method::kHead) {
     FCGX_PutStr(response.body.data(), static_cast<int>(response.body.size()), fcgx_.out);
   }
-  fcgx_.keepConnection = 1;  // whether to close is the gateway's business
-  FCGX_Finish_r(&fcgx_);
-  fcgx_.ipcFd = -1;
+  // The first half of FCGX_Finish_r; abandon() is the other.
+  FCGX_FClose(fcgx_.err);
+  FCGX_FClose(fcgx_.out);
 }
 
 }  // namespace freshet::gateway

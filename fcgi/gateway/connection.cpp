@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "core/base/log.h"
 
@@ -31,6 +32,7 @@ Connection::Connection(Gateway& gateway, int fd)
     : gateway_(gateway),
       fd_(fd),
       framer_(gateway.options_.limits),
+      exchange_(gateway.fresh_exchange(*this)),
       read_deadline_(gateway.reading_.none()),
       write_deadline_(gateway.writing_.none()) {}
 
@@ -81,12 +83,12 @@ bool Connection::read_some() {
     case FrameState::kMore:
       if (first) {
         received_.assign(fresh);
-        request_.received = std::chrono::steady_clock::now();
+        received_at_ = std::chrono::steady_clock::now();
         read_deadline_ = gateway_.reading_.start(*this);
       }
       return true;
     case FrameState::kWhole:
-      if (first) request_.received = std::chrono::steady_clock::now();
+      if (first) received_at_ = std::chrono::steady_clock::now();
       serve(request);
       return true;
     case FrameState::kBad:
@@ -100,18 +102,20 @@ bool Connection::read_some() {
 
 void Connection::serve(std::string_view bytes) {
   gateway_.reading_.cancel(read_deadline_);
-  const auto received_at = request_.received;
-  std::string body = std::move(request_.body);
-  request_ = Request{};
-  request_.body = std::move(body);
-  request_.received = received_at;
-  response_.status = 200;
-  response_.content_type = "application/json";
-  response_.headers.clear();
-  release(response_.body);
+  Exchange& exchange = *exchange_;
+  std::string body = std::move(exchange.request.body);
+  exchange.request = Request{};
+  exchange.request.body = std::move(body);
+  exchange.request.received = received_at_;
+  exchange.request.whole = received_.empty() ? received_at_ : std::chrono::steady_clock::now();
+  exchange.told_slow = false;
+  exchange.response.status = 200;
+  exchange.response.content_type = "application/json";
+  exchange.response.headers.clear();
+  release(exchange.response.body);
 
   keep_ = framer_.keep_connection();
-  const auto decoded = codec_.decode(bytes, request_, wire_);
+  const auto decoded = exchange.codec.decode(bytes, exchange.request, wire_);
   framer_.reset();
   release(received_);
   if (!decoded) {
@@ -120,27 +124,38 @@ void Connection::serve(std::string_view bytes) {
     return;
   }
   state_ = State::kServing;
-  GatewayCounters& counters = gateway_.counters_;
-  if (++counters.in_flight > gateway_.options_.max_in_flight) {
-    ++counters.overloaded;
-    gateway_.overloaded_(response_);
-    return finish(nullptr);
-  }
-  counters.max_in_flight = std::max(counters.max_in_flight, counters.in_flight);
-  spawn(gateway_.application_(request_, response_), [this](std::exception_ptr thrown) { finish(thrown); });
+  exchange.request.stage.shown = gateway_.options_.stage;
+  gateway_.start(exchange);
+  // Ended already, and the place free for the next request, or it waits for something: then the clock runs.
+  if (state_ == State::kServing) gateway_.watch(exchange);
 }
 
 void Connection::finish(std::exception_ptr thrown) {
-  --gateway_.counters_.in_flight;
   ++gateway_.counters_.requests;
+  Exchange& exchange = *exchange_;
   if (thrown) {
     log::error("application_threw", {});
-    codec_.abandon();
+    exchange.codec.abandon();
     close();
     return;
   }
-  codec_.encode(request_, response_, wire_);
-  release(request_.body);
+  gateway_.tell_answered(exchange, exchange.response);
+  exchange.codec.encode(exchange.request, exchange.response, wire_);
+  release(exchange.request.body);
+  send_reply();
+}
+
+void Connection::answer_in_time() {
+  ++gateway_.counters_.requests;
+  Response response;
+  gateway_.refuse_(exchange_->request, Refused::kOverBudget, response);
+  gateway_.tell_answered(*exchange_, response);
+  exchange_->codec.answer(exchange_->request, response, wire_);
+  gateway_.keep_late(std::exchange(exchange_, gateway_.fresh_exchange(*this)));
+  send_reply();
+}
+
+void Connection::send_reply() {
   sent_ = 0;
   state_ = State::kWriting;
   send_more();

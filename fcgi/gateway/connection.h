@@ -1,6 +1,7 @@
 // One connection from nginx: reading → serving → writing → reading …  See gateway.h.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <list>
@@ -9,10 +10,9 @@
 #include <string_view>
 
 #include "core/async/event_loop.h"
-#include "fcgi/gateway/codec.h"
+#include "fcgi/gateway/exchange.h"
 #include "fcgi/gateway/framing.h"
 #include "fcgi/gateway/gateway.h"
-#include "fcgi/gateway/request.h"
 
 namespace freshet::gateway {
 
@@ -34,7 +34,9 @@ class Connection final : public Watcher {
   void pump();
   bool read_some();
   void serve(std::string_view bytes);
-  void finish(std::exception_ptr thrown);
+  void finish(std::exception_ptr thrown);  // the coroutine has ended
+  void answer_in_time();                   // the budget is used up, and the coroutine has not ended
+  void send_reply();
   void send_more();
   void close();
 
@@ -47,9 +49,8 @@ class Connection final : public Watcher {
   bool pumping_ = false;
   bool keep_ = false;
   Framer framer_;
-  Codec codec_;
-  Request request_;
-  Response response_;
+  std::unique_ptr<Exchange> exchange_;
+  std::chrono::steady_clock::time_point received_at_{};  // the first byte of the request that is being read
   std::string received_;  // of an unfinished request; empty while idle
   std::string wire_;      // of an unfinished reply
   std::size_t sent_ = 0;

@@ -28,11 +28,17 @@ class Deadlines {
 
   Place none() { return entries_.end(); }
   // O(1).
-  Place start(T& subject) {
-    entries_.push_back({&subject, Clock::now() + length_});
+  Place start(T& subject) { return start(subject, Clock::now()); }
+  // Counted from `since`, which is about now: O(those that began later).
+  Place start(T& subject, Clock::time_point since) {
+    auto before = entries_.end();
+    while (before != entries_.begin() && std::prev(before)->at > since + length_) --before;
+    const Place place = entries_.insert(before, {&subject, since + length_});
     if (!armed_) arm();
-    return std::prev(entries_.end());
+    return place;
   }
+  // The one whose time is up first; null when there is none.
+  const T* first() const { return entries_.empty() ? nullptr : entries_.front().subject; }
   // O(1). A place that is none() is left alone.
   void cancel(Place& place) {
     if (place != entries_.end()) entries_.erase(place);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include "core/base/log.h"
 #include "fcgi/gateway/connection.h"
@@ -23,14 +24,18 @@ constexpr std::chrono::milliseconds kAcceptPause{100};
 
 }  // namespace
 
-Gateway::Gateway(EventLoop& loop, GatewayOptions options, Application application,
-                 std::function<void(Response&)> overloaded)
+Gateway::Gateway(EventLoop& loop, GatewayOptions options, Application application, Refuse refuse,
+                 Observer* observer)
     : loop_(loop),
       options_(std::move(options)),
       application_(std::move(application)),
-      overloaded_(std::move(overloaded)),
+      refuse_(std::move(refuse)),
+      observer_(observer),
       reading_(loop.io(), options_.read_timeout, [](Connection& c) { c.expire_read(); }),
       writing_(loop.io(), options_.write_timeout, [](Connection& c) { c.expire_write(); }),
+      budget_(loop.io(), options_.request_budget, [this](Exchange& e) { over_budget(e); }),
+      bulk_budget_(loop.io(), options_.bulk_budget, [this](Exchange& e) { over_budget(e); }),
+      slow_(loop.io(), options_.slow_timeout, [this](Exchange& e) { too_slow(e); }),
       accept_timer_(loop.io()),
       drain_timer_(loop.io()),
       scratch_(kScratchBytes) {}
@@ -102,16 +107,116 @@ void Gateway::closed(Connection& connection) {
   // Its own functions may still be on the stack.
   loop_.dispose(std::move(*connection.place_));
   connections_.erase(connection.place_);
-  if (drained_ && connections_.empty()) {
-    drain_timer_.cancel();
-    std::exchange(drained_, nullptr)();
+  check_drained();
+}
+
+void Gateway::check_drained() {
+  if (!drained_ || !connections_.empty() || !late_.empty()) return;
+  drain_timer_.cancel();
+  std::exchange(drained_, nullptr)();
+}
+
+// --- requests under way
+
+void Gateway::start(Exchange& exchange) {
+  if (++counters_.in_flight > options_.max_in_flight) {
+    ++counters_.overloaded;
+    refuse_(exchange.request, Refused::kOverloaded, exchange.response);
+    return ended(exchange, nullptr);
   }
+  counters_.max_in_flight = std::max(counters_.max_in_flight, counters_.in_flight);
+  exchange.running = true;
+  Task<void> task = application_(exchange.request, exchange.response);
+  task.work_for(exchange.request.stage);
+  spawn(std::move(task), [this, &exchange](std::exception_ptr thrown) {
+    exchange.running = false;
+    ended(exchange, thrown);
+  });
+}
+
+// Nothing of the exchange may be touched after this: its connection may already read the next request into it.
+void Gateway::ended(Exchange& exchange, std::exception_ptr thrown) {
+  --counters_.in_flight;
+  unwatch(exchange);
+  if (exchange.connection != nullptr) return exchange.connection->finish(thrown);
+  // Its client was answered long ago. Its coroutine still stands on the stack.
+  --counters_.late;
+  if (thrown) log::error("application_threw", {});
+  loop_.dispose(std::move(*exchange.place));
+  late_.erase(exchange.place);
+  check_drained();
+}
+
+Deadlines<Exchange>* Gateway::deadlines(Budget budget) {
+  if (budget == Budget::kNone) return nullptr;
+  return budget == Budget::kBulk ? &bulk_budget_ : &budget_;
+}
+
+void Gateway::watch(Exchange& exchange) {
+  const Request& request = exchange.request;
+  exchange.budget_of = deadlines(request.budget);
+  if (exchange.budget_of != nullptr) exchange.budget = exchange.budget_of->start(exchange, request.received);
+  if (options_.slow_timeout.count() > 0) exchange.slow = slow_.start(exchange, request.received);
+}
+
+void Gateway::unwatch(Exchange& exchange) {
+  if (auto* budget = std::exchange(exchange.budget_of, nullptr)) budget->cancel(exchange.budget);
+  slow_.cancel(exchange.slow);
+}
+
+void Gateway::over_budget(Exchange& exchange) {
+  std::exchange(exchange.budget_of, nullptr)->cancel(exchange.budget);
+  ++counters_.over_budget;
+  ++counters_.late;
+  exchange.connection->answer_in_time();
+}
+
+void Gateway::too_slow(Exchange& exchange) {
+  slow_.cancel(exchange.slow);
+  exchange.told_slow = true;
+  if (observer_ != nullptr)
+    observer_->slow(exchange.request, std::chrono::steady_clock::now() - exchange.request.received);
+}
+
+std::unique_ptr<Exchange> Gateway::fresh_exchange(Connection& connection) {
+  auto exchange = std::make_unique<Exchange>();
+  exchange->connection = &connection;
+  exchange->slow = slow_.none();
+  return exchange;
+}
+
+// Called once for each request. One that held the loop up for so long that no timer could tell is slow, too.
+void Gateway::tell_answered(Exchange& exchange, const Response& response) {
+  if (observer_ == nullptr) return;
+  const auto now = std::chrono::steady_clock::now();
+  const auto elapsed = now - exchange.request.received;
+  if (options_.slow_timeout.count() > 0 && elapsed >= options_.slow_timeout && !exchange.told_slow) {
+    exchange.told_slow = true;
+    observer_->slow(exchange.request, elapsed);
+  }
+  observer_->answered(exchange.request, response, now);
+}
+
+void Gateway::keep_late(std::unique_ptr<Exchange> exchange) {
+  exchange->connection = nullptr;
+  late_.push_back(std::move(exchange));
+  late_.back()->place = std::prev(late_.end());
+}
+
+const Request* Gateway::oldest() const {
+  const Exchange* oldest = late_.empty() ? nullptr : late_.front().get();
+  for (const auto* deadlines : {&budget_, &bulk_budget_}) {
+    const Exchange* first = deadlines->first();
+    if (first != nullptr && (oldest == nullptr || first->request.received < oldest->request.received))
+      oldest = first;
+  }
+  return oldest == nullptr ? nullptr : &oldest->request;
 }
 
 void Gateway::drain(std::chrono::steady_clock::time_point deadline, std::function<void()> done) {
   if (listen_fd_ >= 0) loop_.remove(std::exchange(listen_fd_, -1), *this);
   accept_timer_.cancel();
-  if (connections_.empty()) return done();
+  if (connections_.empty() && late_.empty()) return done();
   drained_ = std::move(done);
   drain_timer_.expires_at(deadline);
   drain_timer_.async_wait([this](boost::system::error_code error) {

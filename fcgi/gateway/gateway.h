@@ -7,9 +7,11 @@
 // fit waits for EPOLLOUT under a deadline, as an unfinished request does.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <list>
 #include <memory>
@@ -19,7 +21,9 @@
 #include "core/async/event_loop.h"
 #include "core/async/task.h"
 #include "fcgi/gateway/deadlines.h"
+#include "fcgi/gateway/exchange.h"
 #include "fcgi/gateway/framing.h"
+#include "fcgi/gateway/observer.h"
 #include "fcgi/gateway/request.h"
 
 namespace freshet::gateway {
@@ -28,6 +32,10 @@ struct GatewayOptions {
   FrameLimits limits{};
   std::chrono::milliseconds read_timeout{5000};
   std::chrono::milliseconds write_timeout{5000};
+  std::chrono::milliseconds request_budget{200};
+  std::chrono::milliseconds bulk_budget{30000};
+  std::chrono::milliseconds slow_timeout{0};  // 0: no request is slow
+  std::atomic<StageWord>* stage = nullptr;  // where requests show what the loop is at; null: nowhere
   std::size_t max_in_flight = 1024;
   std::vector<std::string> allowed_clients{};  // addresses; empty: all. TCP only
 };
@@ -38,8 +46,10 @@ struct GatewayCounters {
   std::uint64_t protocol_errors = 0;  // connections closed for what they sent
   std::uint64_t read_timeouts = 0;
   std::uint64_t write_timeouts = 0;
-  std::uint64_t overloaded = 0;  // refused because max_in_flight was reached
+  std::uint64_t overloaded = 0;   // refused because max_in_flight was reached
+  std::uint64_t over_budget = 0;  // answered because their budget was used up
   std::uint32_t in_flight = 0;
+  std::uint32_t late = 0;           // of these, answered already: their coroutines have not ended
   std::uint32_t max_in_flight = 0;  // the most there has been
 };
 
@@ -47,13 +57,15 @@ struct GatewayCounters {
 // costs its connection.
 using Application = std::function<Task<void>(Request&, Response&)>;
 
-class Connection;
+// Fills the reply to a request that the application does not, or not in time, answer.
+enum class Refused : std::uint8_t { kOverloaded, kOverBudget };
+using Refuse = std::function<void(const Request&, Refused, Response&)>;
 
 class Gateway final : public Watcher {
  public:
-  // `overloaded` fills the reply for a request beyond max_in_flight. Must outlive the loop's run.
-  Gateway(EventLoop& loop, GatewayOptions options, Application application,
-          std::function<void(Response&)> overloaded);
+  // `observer` may be null. Must outlive the loop's run.
+  Gateway(EventLoop& loop, GatewayOptions options, Application application, Refuse refuse,
+          Observer* observer = nullptr);
   ~Gateway();
 
   // Takes connections from this listening socket (non-blocking, shared with other workers; stays the
@@ -68,6 +80,8 @@ class Gateway final : public Watcher {
 
   const GatewayCounters& counters() const { return counters_; }
   std::size_t connections() const { return connections_.size(); }
+  // The request that has waited longest of those that have a budget; null when none waits.
+  const Request* oldest() const;
 
  private:
   friend class Connection;
@@ -75,17 +89,33 @@ class Gateway final : public Watcher {
   bool admit(int fd) const;
   void pause_accepting();
   void closed(Connection& connection);
+  void start(Exchange& exchange);
+  void ended(Exchange& exchange, std::exception_ptr thrown);
+  void watch(Exchange& exchange);
+  void unwatch(Exchange& exchange);
+  void over_budget(Exchange& exchange);
+  void too_slow(Exchange& exchange);
+  std::unique_ptr<Exchange> fresh_exchange(Connection& connection);
+  void keep_late(std::unique_ptr<Exchange> exchange);
+  void tell_answered(Exchange& exchange, const Response& response);
+  void check_drained();
+  Deadlines<Exchange>* deadlines(Budget budget);
   bool last_request() const { return past_deadline_; }
 
   EventLoop& loop_;
   GatewayOptions options_;
   Application application_;
-  std::function<void(Response&)> overloaded_;
+  Refuse refuse_;
+  Observer* observer_;
   Deadlines<Connection> reading_;
   Deadlines<Connection> writing_;
+  Deadlines<Exchange> budget_;
+  Deadlines<Exchange> bulk_budget_;
+  Deadlines<Exchange> slow_;
   boost::asio::steady_timer accept_timer_;
   boost::asio::steady_timer drain_timer_;
   std::list<std::unique_ptr<Connection>> connections_;
+  std::list<std::unique_ptr<Exchange>> late_;  // answered, and still running
   std::vector<char> scratch_;  // what one read takes; a whole request is usually decoded right here
   std::function<void()> drained_;
   GatewayCounters counters_;

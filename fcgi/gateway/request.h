@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/async/stage.h"
+
 namespace freshet {
 
 enum class Method : std::uint8_t { kGet, kHead, kPost, kPut, kDelete, kOptions, kOther };
@@ -13,6 +15,9 @@ enum class Method : std::uint8_t { kGet, kHead, kPost, kPut, kDelete, kOptions, 
 // Which nginx server the request came through: nginx says so in the FastCGI parameter FRESHET_ZONE ("public",
 // "internal"), which no client can set. Anything else counts as public: the zone with fewer rights.
 enum class Zone : std::uint8_t { kPublic, kInternal };
+
+// How long a request may take until it is answered 503: gateway.request_budget, gateway.bulk_budget, or without end.
+enum class Budget : std::uint8_t { kRequest, kBulk, kNone };
 
 // Views point into the connection's decoded parameters and stay valid until the handler's task has ended.
 struct Request {
@@ -30,7 +35,11 @@ struct Request {
   std::string_view site;           // FRESHET_SITE: scheme://host[:port] that the client asked for
   std::string_view request_id;     // FRESHET_REQUEST_ID: nginx's $request_id
   std::string body;                // whole; exactly CONTENT_LENGTH bytes
+  std::size_t body_bytes = 0;      // of the body as it came; a handler may have consumed it
   std::chrono::steady_clock::time_point received;  // when its first byte was read
+  std::chrono::steady_clock::time_point whole;     // and when its last
+  Stage stage;                                     // the application names its route
+  Budget budget = Budget::kRequest;  // the application says otherwise before it first waits for something
 };
 
 struct Response {

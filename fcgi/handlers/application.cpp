@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "core/base/log.h"
+#include "fcgi/handlers/hot.h"
 #include "core/base/time.h"
 #include "fcgi/http/problem.h"
 #include "fcgi/http/target.h"
@@ -57,6 +58,11 @@ constexpr std::array kReasonRefusals{
     ReasonRow{"spool_full", Refusal::kSpoolFull},
 };
 
+std::chrono::milliseconds time_of(Budget budget, const GatewaySettings& settings) {
+  if (budget == Budget::kNone) return std::chrono::milliseconds::max();
+  return budget == Budget::kBulk ? settings.bulk_budget : settings.request_budget;
+}
+
 void count_refusal(Services& services, const Error& error) {
   for (const ReasonRow& row : kReasonRefusals) {
     if (row.reason == error.reason) return services.count(row.refusal);
@@ -106,6 +112,7 @@ Task<void> Application::serve(Request& request, Response& response) {
 }
 
 Task<Result<Response>> Application::dispatch(Request& request) {
+  request.stage.enter(Doing::kParse);
   const http::Standing standing = standing_of(request);
   if (standing == http::Standing::kDenied)
     co_return fail(ErrorCode::kForbidden, "denied", {}, "this client is not served");
@@ -126,6 +133,12 @@ Task<Result<Response>> Application::dispatch(Request& request) {
       break;
   }
   const Route& route = routes_[match->route];
+  request.stage.route = static_cast<std::uint16_t>(match->route + 1);
+  request.stage.enter(Doing::kParse);
+  request.budget = budget_of(route);
+  // A body that came too slowly has left no time for it.
+  if (request.whole - request.received > time_of(request.budget, services_.settings.gateway))
+    co_return fail(ErrorCode::kUnavailable, "over_budget");
   if (auto admitted = admit(request, route); !admitted) co_return tl::unexpected(admitted.error());
   Call call{services_, request, *target, *match, standing == http::Standing::kAllowed};
   auto answered = co_await route.handler.handle(call);
@@ -175,8 +188,25 @@ void Application::fail_with(const Request& request, const Error& error, Response
   response = http::problem(error, retry_after(error));
 }
 
-void Application::refuse_overload(Response& response) const {
+void Application::refuse_overload(const Request& request, Response& response) {
   response = http::problem(Error{ErrorCode::kUnavailable, "overloaded", {}, {}});
+  if (request.zone == Zone::kPublic) cors_.decorate(request, response);
+}
+
+void Application::refuse_late(const Request& request, Response& response) {
+  const bool reads = request.method == Method::kGet || request.method == Method::kHead;
+  const ErrorCode code = reads ? ErrorCode::kUnavailable : ErrorCode::kUnknownOutcome;
+  services_.count(Refusal::kDeadline);
+  if (!last_list(request, response)) response = http::problem(Error{code, "over_budget", {}, {}});
+  if (request.zone == Zone::kPublic) cors_.decorate(request, response);
+}
+
+bool Application::last_list(const Request& request, Response& response) const {
+  const std::size_t row = request.stage.route;
+  if (row == 0 || routes_[row - 1].handler.handle != get_hot) return false;
+  auto last = last_hot(services_, request);
+  if (last) response = std::move(*last);
+  return last.has_value();
 }
 
 }  // namespace freshet::handlers

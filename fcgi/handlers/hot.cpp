@@ -164,6 +164,19 @@ Task<Result<Response>> get_hot(Call& call) {
   co_return response;
 }
 
+std::optional<Response> last_hot(const Services& services, const Request& request) {
+  const auto target = http::Target::parse(request.uri);
+  if (!target) return std::nullopt;
+  const auto wanted = parse_hot(*target, wall_now());
+  if (!wanted || wanted->at) return std::nullopt;
+  const auto list = services.lists.last_copy(wanted->query);
+  if (!list) return std::nullopt;
+  Response response;
+  response.headers = "Cache-Control: no-store\r\nFreshet-Degraded: true\r\n";
+  response.body = list->first(wanted->limit);
+  return response;
+}
+
 Task<Result<Response>> get_article_stats(Call& call) {
   const auto id = ItemId::parse(call.match.parameters[0], "id");
   if (!id) co_return tl::unexpected(id.error());

@@ -29,7 +29,7 @@ constexpr std::array kRoutes{
     Route{Method::kPost, "/api/history", Zone::kPublic, kBody, post_history},
     Route{Method::kGet, "/api/history", Zone::kPublic, 0, get_history},
     Route{Method::kDelete, "/api/history", Zone::kPublic, 0, delete_history},
-    Route{Method::kPost, "/api/history/merge", Zone::kInternal, kBody, post_history_merge},
+    Route{Method::kPost, "/api/history/merge", Zone::kInternal, kBody, {post_history_merge, Caller::kAsked, Budget::kBulk}},
     Route{Method::kPost, "/api/interactions", Zone::kInternal, kBulkBody, post_interactions},
     Route{Method::kPost, "/api/feedback", Zone::kPublic, kBody, post_feedback},
     Route{Method::kDelete, "/api/feedback", Zone::kPublic, kBody, delete_feedback},
@@ -47,19 +47,31 @@ constexpr std::array kRoutes{
     Route{Method::kGet, "/api/items/{id}", Zone::kInternal, 0, get_item},
     Route{Method::kDelete, "/api/items/{id}", Zone::kInternal, 0, delete_item},
     Route{Method::kPost, "/api/items", Zone::kInternal, kBulkBody, post_items},
-    Route{Method::kGet, "/api/users/{id}", Zone::kInternal, 0, get_user},
+    Route{Method::kGet, "/api/users/{id}", Zone::kInternal, 0, {get_user, Caller::kAsked, Budget::kBulk}},
     Route{Method::kDelete, "/api/users/{id}", Zone::kInternal, 0, delete_user},
     Route{Method::kGet, "/api/jobs/{id}", Zone::kInternal, 0, get_job},
+    Route{Method::kGet, "/metrics", Zone::kInternal, 0, {get_metrics, Caller::kAsked, Budget::kNone}},
     Route{Method::kGet, "/health/live", Zone::kInternal, 0, {get_live, Caller::kProbe}},
     Route{Method::kGet, "/health/ready", Zone::kInternal, 0, {get_ready, Caller::kProbe}},
 };
 
 }  // namespace
 
+Budget budget_of(const Route& route) {
+  return route.body_limit == kBulkBody ? Budget::kBulk : route.handler.budget;
+}
+
+void name_routes(const Settings& settings, Scoreboard& board) {
+  constexpr std::array<std::string_view, 7> kMethods{"GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "OPTIONS ", ""};
+  std::size_t row = 1;
+  for (const Route& route : routes(settings))
+    board.name_route(row++, std::string(kMethods[static_cast<std::size_t>(route.method)]).append(route.path));
+}
+
 std::vector<Route> routes(const Settings& settings) {
   std::vector<Route> table(kRoutes.begin(), kRoutes.end());
   table.push_back({Method::kGet, settings.pool.ping_path, Zone::kInternal, 0, {get_ping, Caller::kProbe}});
-  table.push_back({Method::kGet, settings.pool.status_path, Zone::kInternal, 0, get_status});
+  table.push_back({Method::kGet, settings.pool.status_path, Zone::kInternal, 0, {get_status, Caller::kAsked, Budget::kNone}});
   return table;
 }
 

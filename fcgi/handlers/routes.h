@@ -31,14 +31,22 @@ enum class Caller : std::uint8_t { kAsked, kBeacon, kProbe };
 struct Endpoint {
   Handler handle;
   Caller caller = Caller::kAsked;
-  constexpr Endpoint(Handler handler, Caller from = Caller::kAsked)  // NOLINT: a bare handler is an endpoint
-      : handle(handler), caller(from) {}
+  Budget budget = Budget::kRequest;
+  constexpr Endpoint(Handler handler, Caller from = Caller::kAsked,  // NOLINT: a bare handler is an endpoint
+                     Budget within = Budget::kRequest)
+      : handle(handler), caller(from), budget(within) {}
 };
 using Route = http::Route<Endpoint>;
 
 // A body limit in the table stands for one of two settings.
 inline constexpr std::size_t kBody = 16 * 1024;            // gateway.max_body_bytes
 inline constexpr std::size_t kBulkBody = 8 * 1024 * 1024;  // gateway.max_bulk_body_bytes
+
+// A route that takes a bulk body has the bulk budget as well.
+Budget budget_of(const Route& route);
+
+// Writes what stands at each row of the table, from 1, to the board: "GET /api/hot".
+void name_routes(const Settings& settings, Scoreboard& board);
 
 // The table; ping.path and pm.status_path stand where the settings want them. `settings` must outlive it.
 std::vector<Route> routes(const Settings& settings);

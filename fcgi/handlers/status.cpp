@@ -1,197 +1,136 @@
 #include "fcgi/handlers/status.h"
 
-#include <algorithm>
-#include <string_view>
+#include <array>
+#include <cstdio>
+#include <ctime>
 #include <utility>
-#include <variant>
-#include <vector>
 
 #include "core/base/json.h"
+#include "fcgi/handlers/status_rows.h"
 
 namespace freshet::handlers {
-
 namespace {
 
-using Value = std::variant<std::int64_t, double, std::string>;
-using Rows = std::vector<std::pair<std::string_view, Value>>;
-
-std::int64_t number(std::uint64_t value) { return static_cast<std::int64_t>(value); }
-
-std::string_view state_name(WorkerState state, std::uint32_t in_flight) {
-  switch (state) {
-    case WorkerState::kEmpty:
-      return "Empty";
-    case WorkerState::kStarting:
-      return "Starting";
-    case WorkerState::kReady:
-      return in_flight > 0 ? "Running" : "Idle";
-    case WorkerState::kDraining:
-      return "Finishing";
-  }
-  return "Unknown";
-}
-
-struct Activity {
-  std::int64_t idle = 0, active = 0, total = 0;
+struct FormRow {
+  std::string_view parameter;
+  StatusForm form;
+  std::string_view content_type;
+};
+constexpr std::array kForms{
+    FormRow{"html", StatusForm::kHtml, "text/html; charset=utf-8"},
+    FormRow{"xml", StatusForm::kXml, "text/xml; charset=utf-8"},
+    FormRow{"json", StatusForm::kJson, "application/json"},
+    FormRow{"openmetrics", StatusForm::kOpenMetrics,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8"},
+    FormRow{"", StatusForm::kText, "text/plain; charset=utf-8"},
 };
 
-Activity activity(Scoreboard& board) {
-  Activity counted;
-  for (WorkerSlot& slot : board.slots()) {
-    const WorkerState state = slot.state.load();
-    if (state == WorkerState::kEmpty) continue;
-    ++counted.total;
-    if (state == WorkerState::kReady && slot.in_flight.load() == 0) {
-      ++counted.idle;
-    } else {
-      ++counted.active;
-    }
+std::string two_digits(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.2f", value);
+  return text.data();
+}
+
+std::string in_words(std::int64_t at) {
+  const std::time_t seconds = at;
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  std::array<char, 64> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%d/%b/%Y:%H:%M:%S %z", &parts)};
+}
+
+// As machines get it; for people (`words`) a moment is a date.
+std::string text_of(const Row& row, bool words) {
+  if (const auto* text = std::get_if<std::string>(&row.value)) return *text;
+  if (const auto* whole = std::get_if<std::int64_t>(&row.value)) return std::to_string(*whole);
+  if (const auto* at = std::get_if<Moment>(&row.value)) return words ? in_words(at->at) : std::to_string(at->at);
+  if (const auto* percent = std::get_if<Percent>(&row.value)) return two_digits(percent->value);
+  std::string out;
+  json::Writer(out).number(std::get<double>(row.value));
+  return out;
+}
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '<') out.append("&lt;");
+    else if (c == '>') out.append("&gt;");
+    else if (c == '&') out.append("&amp;");
+    else if (c == '"') out.append("&quot;");
+    else if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7F) out.push_back('?');
+    else out.push_back(c);
   }
-  return counted;
+  return out;
 }
 
-// PHP-FPM's rows, in its order, as far as a pool without a queue of its own has them.
-Rows fpm_rows(Scoreboard& board, const Settings& settings, const Totals& totals, UnixSeconds now) {
-  const std::int64_t started = board.pool().started_at.load();
-  const Activity processes = activity(board);
-  return {{"pool", std::string("freshet")},
-          {"process manager", std::string("static")},
-          {"start time", started},
-          {"start since", std::max<std::int64_t>(0, now.time_since_epoch().count() - started)},
-          {"accepted conn", number(totals.accepted)},
-          {"listen queue len", std::int64_t{settings.pool.listen_backlog}},
-          {"idle processes", processes.idle},
-          {"active processes", processes.active},
-          {"total processes", processes.total}};
-}
+struct Group {
+  std::string_view name;
+  Rows rows;
+};
+struct Page {
+  Rows pool;
+  std::vector<Group> groups;
+  std::vector<Rows> workers;  // of a full page
+  bool full = false;
+};
 
-Rows our_rows(Scoreboard& board, const Totals& totals) {
-  PoolCounters& pool = board.pool();
-  return {{"generation", number(pool.generation.load())},
-          {"reloads", number(pool.reloads.load())},
-          {"failed reloads", number(pool.failed_reloads.load())},
-          {"respawns", number(pool.respawns.load())},
-          {"requests", number(totals.requests)},
-          {"connections", number(totals.connections)},
-          {"in flight", number(totals.in_flight)},
-          {"max in flight", number(totals.max_in_flight)},
-          {"queued writes", number(totals.queued_writes)},
-          {"redis ready", number(totals.redis_ready)},
-          {"redis commands", number(totals.redis_commands)},
-          {"redis round trips", number(totals.redis_round_trips)},
-          {"redis errors", number(totals.redis_errors)},
-          {"redis reconnects", number(totals.redis_reconnects)},
-          {"background queued", number(totals.background_queued)},
-          {"background age ms", number(totals.background_age_ms)},
-          {"background done", number(totals.background_done)},
-          {"background dropped", number(totals.background_dropped)},
-          {"spooled", number(totals.spooled)},
-          {"spooled bytes", number(totals.spooled_bytes)},
-          {"replayed", number(totals.replayed)}};
-}
+// --- lines
 
-std::string_view recorder_state(Scoreboard& board) {
-  const CompanionSlot& process = board.recorder();
-  if (!process.wanted.load()) return "off";
-  if (process.pid.load() == 0) return "away";
-  return kRecorderStateNames[static_cast<std::size_t>(board.recorder_report().state.load())];
-}
-
-// What does not concern the state is shown in every state: it is what the last recorder left.
-Rows recorder_rows(Scoreboard& board) {
-  const CompanionSlot& process = board.recorder();
-  const RecorderReport& report = board.recorder_report();
-  const std::string_view state = recorder_state(board);
-  const bool waits = state == "waiting";
-  const auto reason = static_cast<std::size_t>(report.reason.load());
-  return {{"recorder", std::string(state)},
-          {"recorder reason", std::string(waits ? kRecorderReasonNames[reason] : "")},
-          {"recorder waiting since", waits ? report.waiting_since.load() : 0},
-          {"recorder pid", std::int64_t{process.pid.load()}},
-          {"recorder respawns", number(process.respawns.load())},
-          {"recorder entries", number(report.entries.load())},
-          {"recorder malformed", number(report.malformed.load())},
-          {"recorder items", report.items.load()},
-          {"recorder last commit", report.last_commit.load()},
-          {"recorder lag entries", number(report.lag_entries.load())},
-          {"recorder lag age ms", report.lag_age_ms.load()}};
-}
-
-// Of all eight days, and of the newest. No rows when Redis did not say.
-Rows seen_rows(const feed::SeenStatus* seen) {
-  if (seen == nullptr) return {};
-  const feed::SeenDay today = seen->days.empty() ? feed::SeenDay() : seen->days.front();
-  return {{"seen filter", seen->filter},
-          {"seen bytes", number(seen->bytes)},
-          {"seen false positive rate", seen->false_positive_rate},
-          {"seen impressions today", today.impressions},
-          {"seen fill today", today.fill}};
-}
-
-Rows worker_rows(WorkerSlot& slot, UnixSeconds now) {
-  const std::int64_t started = slot.started_at.load();
-  return {{"pid", std::int64_t{slot.pid.load()}},
-          {"state", std::string(state_name(slot.state.load(), slot.in_flight.load()))},
-          {"start time", started},
-          {"start since", std::max<std::int64_t>(0, now.time_since_epoch().count() - started)},
-          {"generation", number(slot.generation.load())},
-          {"requests", number(slot.requests.load())},
-          {"connections", number(slot.connections.load())},
-          {"in flight", number(slot.in_flight.load())},
-          {"max in flight", number(slot.max_in_flight.load())},
-          {"redis ready", number(slot.redis_ready.load())}};
-}
-
-void write(json::Writer& writer, const Rows& rows) {
-  for (const auto& [name, value] : rows) {
-    writer.key(name);
-    if (const auto* text = std::get_if<std::string>(&value)) {
-      writer.string(*text);
-    } else if (const auto* real = std::get_if<double>(&value)) {
-      writer.number(*real);
-    } else {
-      writer.integer(std::get<std::int64_t>(value));
-    }
-  }
-}
-
-void write(std::string& out, const Rows& rows) {
-  for (const auto& [name, value] : rows) {
+void write_lines(std::string& out, const Rows& rows, std::string_view prefix = {}) {
+  for (const Row& row : rows) {
+    // The one name that PHP-FPM writes in another way here.
+    const std::string name = std::string(prefix) + (row.name == "request uri" ? "request URI" : row.name);
     out.append(name).append(":").append(name.size() < 21 ? 21 - name.size() : 1, ' ');
-    if (const auto* text = std::get_if<std::string>(&value)) {
-      out.append(*text);
-    } else if (const auto* real = std::get_if<double>(&value)) {
-      json::Writer(out).number(*real);
-    } else {
-      out.append(std::to_string(std::get<std::int64_t>(value)));
-    }
+    for (const char c : text_of(row, true)) out.push_back(static_cast<unsigned char>(c) < 0x20 ? '?' : c);
     out.push_back('\n');
   }
 }
 
-}  // namespace
+std::string lines(const Page& page) {
+  std::string out;
+  write_lines(out, page.pool);
+  for (const Group& group : page.groups) write_lines(out, group.rows, std::string(group.name) + " ");
+  for (const Rows& worker : page.workers) {
+    out.append("\n************************\n");
+    write_lines(out, worker);
+  }
+  return out;
+}
 
-std::string status_json(Scoreboard& board, const Settings& settings, const feed::SeenStatus* seen,
-                        UnixSeconds now, bool full) {
-  const Totals totals = board.totals();
+// --- JSON
+
+void write_json(json::Writer& writer, const Rows& rows) {
+  for (const Row& row : rows) {
+    writer.key(row.name);
+    if (const auto* text = std::get_if<std::string>(&row.value)) {
+      writer.string(*text);
+    } else if (const auto* real = std::get_if<double>(&row.value)) {
+      writer.number(*real);
+    } else if (const auto* percent = std::get_if<Percent>(&row.value)) {
+      writer.number(percent->value);
+    } else if (const auto* at = std::get_if<Moment>(&row.value)) {
+      writer.integer(at->at);
+    } else {
+      writer.integer(std::get<std::int64_t>(row.value));
+    }
+  }
+}
+
+std::string json_text(const Page& page) {
   std::string out;
   json::Writer writer(out);
   writer.begin_object();
-  write(writer, fpm_rows(board, settings, totals, now));
-  write(writer, our_rows(board, totals));
-  write(writer, recorder_rows(board));
-  write(writer, seen_rows(seen));
-  writer.key("refused").begin_object();
-  for (std::size_t i = 0; i < totals.refused.size(); ++i) {
-    writer.key(refusal_name(static_cast<Refusal>(i))).unsigned_integer(totals.refused[i]);
+  write_json(writer, page.pool);
+  for (const Group& group : page.groups) {
+    writer.key(group.name).begin_object();
+    write_json(writer, group.rows);
+    writer.end_object();
   }
-  writer.end_object();
-  if (full) {
+  if (page.full) {
     writer.key("processes").begin_array();
-    for (WorkerSlot& slot : board.slots()) {
-      if (slot.state.load() == WorkerState::kEmpty) continue;
+    for (const Rows& worker : page.workers) {
       writer.begin_object();
-      write(writer, worker_rows(slot, now));
+      write_json(writer, worker);
       writer.end_object();
     }
     writer.end_array();
@@ -200,25 +139,129 @@ std::string status_json(Scoreboard& board, const Settings& settings, const feed:
   return out;
 }
 
-std::string status_text(Scoreboard& board, const Settings& settings, const feed::SeenStatus* seen,
-                        UnixSeconds now, bool full) {
+// --- HTML and XML
+
+void write_html(std::string& out, const Rows& rows, const std::string& prefix) {
+  for (const Row& row : rows) {
+    out.append("<tr><th>").append(prefix).append(escaped(row.name)).append("</th><td>");
+    out.append(escaped(text_of(row, true))).append("</td></tr>\n");
+  }
+}
+
+std::string html(const Page& page) {
+  std::string out =
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>Freshet: status</title></head>\n<body>\n<table>\n";
+  write_html(out, page.pool, {});
+  for (const Group& group : page.groups) write_html(out, group.rows, std::string(group.name) + " ");
+  out.append("</table>\n");
+  if (!page.workers.empty()) {
+    out.append("<table border=\"1\">\n<tr>");
+    for (const Row& row : page.workers.front()) out.append("<th>").append(row.name).append("</th>");
+    out.append("</tr>\n");
+    for (const Rows& worker : page.workers) {
+      out.append("<tr>");
+      for (const Row& row : worker) out.append("<td>").append(escaped(text_of(row, true))).append("</td>");
+      out.append("</tr>\n");
+    }
+    out.append("</table>\n");
+  }
+  return out.append("</body></html>\n");
+}
+
+void write_xml(std::string& out, const Rows& rows, std::string_view prefix, std::string_view end) {
+  for (const Row& row : rows) {
+    std::string name = std::string(prefix) + row.name;
+    for (char& c : name) c = c == ' ' || c == '_' ? '-' : c;
+    out.append("<").append(name).append(">").append(escaped(text_of(row, false)));
+    out.append("</").append(name).append(">").append(end);
+  }
+}
+
+std::string xml(const Page& page) {
+  std::string out = "<?xml version=\"1.0\" ?>\n<status>\n";
+  write_xml(out, page.pool, "", "\n");
+  for (const Group& group : page.groups) write_xml(out, group.rows, std::string(group.name) + " ", "\n");
+  if (page.full) {
+    out.append("<processes>\n");
+    for (const Rows& worker : page.workers) {
+      out.append("<process>");
+      write_xml(out, worker, "", "");
+      out.append("</process>\n");
+    }
+    out.append("</processes>\n");
+  }
+  return out.append("</status>\n");
+}
+
+// --- PHP-FPM's own metrics, for those who scrape it already
+
+struct FpmMetric {
+  std::string_view row, name, type, help;
+};
+constexpr std::array kFpmMetrics{
+    FpmMetric{"start since", "start_since", "counter", "The number of seconds since the master has started."},
+    FpmMetric{"accepted conn", "accepted_connections", "counter", "The number of connections accepted by the pool."},
+    FpmMetric{"listen queue", "listen_queue", "gauge", "The number of connections that wait to be accepted."},
+    FpmMetric{"max listen queue", "max_listen_queue", "counter", "The most of them since the start."},
+    FpmMetric{"listen queue len", "listen_queue_length", "gauge", "How many may wait."},
+    FpmMetric{"idle processes", "idle_processes", "gauge", "The number of idle processes."},
+    FpmMetric{"active processes", "active_processes", "gauge", "The number of active processes."},
+    FpmMetric{"total processes", "total_processes", "gauge", "The number of idle + active processes."},
+    FpmMetric{"max active processes", "max_active_processes", "counter", "The most active processes since the start."},
+    FpmMetric{"max children reached", "max_children_reached", "counter", "How often pm.max_children was reached."},
+    FpmMetric{"slow requests", "slow_requests", "counter", "Requests that exceeded request_slowlog_timeout."},
+};
+
+std::string fpm_metrics(const Page& page) {
+  std::string out = "# HELP phpfpm_up Could the pool be reached?\n# TYPE phpfpm_up gauge\nphpfpm_up 1\n";
+  for (const FpmMetric& metric : kFpmMetrics) {
+    for (const Row& row : page.pool) {
+      if (row.name != metric.row) continue;
+      out.append("# HELP phpfpm_").append(metric.name).append(" ").append(metric.help);
+      out.append("\n# TYPE phpfpm_").append(metric.name).append(" ").append(metric.type);
+      out.append("\nphpfpm_").append(metric.name).append(" ").append(text_of(row, false)).append("\n");
+    }
+  }
+  return out.append("# EOF\n");
+}
+
+std::string write(const Page& page, StatusForm form) {
+  switch (form) {
+    case StatusForm::kText: return lines(page);
+    case StatusForm::kJson: return json_text(page);
+    case StatusForm::kHtml: return html(page);
+    case StatusForm::kXml: return xml(page);
+    case StatusForm::kOpenMetrics: return fpm_metrics(page);
+  }
+  return {};
+}
+
+}  // namespace
+
+StatusPage status_page(Scoreboard& board, const Settings& settings, UnixSeconds now, StatusForm form, bool full) {
   const Totals totals = board.totals();
-  std::string out;
-  write(out, fpm_rows(board, settings, totals, now));
-  write(out, our_rows(board, totals));
-  write(out, recorder_rows(board));
-  write(out, seen_rows(seen));
-  for (std::size_t i = 0; i < totals.refused.size(); ++i) {
-    const std::string name = "refused " + std::string(refusal_name(static_cast<Refusal>(i)));
-    write(out, Rows{{name, number(totals.refused[i])}});
+  Page page{.pool = fpm_rows(board, settings, totals, now), .groups = {{"refused", refused_rows(totals)}, {"redis failures", redis_error_rows(totals)}},
+            .workers = {},
+            .full = full};
+  Rows ours = our_rows(board, totals);
+  page.pool.insert(page.pool.end(), std::make_move_iterator(ours.begin()), std::make_move_iterator(ours.end()));
+  if (full) {
+    for (const WorkerSlot& slot : board.slots()) {
+      if (slot.state.load(std::memory_order_relaxed) != WorkerState::kEmpty)
+        page.workers.push_back(worker_rows(board, slot, now));
+    }
   }
-  if (!full) return out;
-  for (WorkerSlot& slot : board.slots()) {
-    if (slot.state.load() == WorkerState::kEmpty) continue;
-    out.append("\n************************\n");
-    write(out, worker_rows(slot, now));
+  for (const FormRow& row : kForms) {
+    if (row.form == form) return {write(page, form), row.content_type};
   }
-  return out;
+  return {};
+}
+
+StatusForm status_form(const http::Target& target) {
+  for (const FormRow& row : kForms) {
+    if (!row.parameter.empty() && target.parameter(row.parameter)) return row.form;
+  }
+  return StatusForm::kText;
 }
 
 }  // namespace freshet::handlers

@@ -27,6 +27,8 @@ struct PoolCounters {
   std::atomic<std::uint32_t> max_active{0};            // the most workers that were busy at once
   std::atomic<std::uint32_t> max_children_reached{0};  // so often none was idle and no more were allowed
   std::atomic<std::uint32_t> emergency_restarts{0};    // new generations after deaths by a signal
+  // Connections that wait to be accepted, as far as a worker can see it (listen_queue.h), twice a second:
+  std::atomic<std::uint32_t> listen_queue{0}, max_listen_queue{0};
 };
 
 // A child beside the workers, as the master knows it (companion.h).

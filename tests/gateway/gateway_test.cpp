@@ -32,6 +32,33 @@ struct Gate {
   }
 };
 
+// What an observer was told.
+struct Notes final : gateway::Observer {
+  std::vector<std::pair<std::string, int>> answers;  // URI, status
+  std::vector<std::string> slow_ones;
+  void answered(const Request& request, const Response& response,
+                std::chrono::steady_clock::time_point now) override {
+    CHECK(now >= request.received);
+    answers.emplace_back(request.uri, response.status);
+  }
+  void slow(const Request& request, std::chrono::steady_clock::duration elapsed) override {
+    CHECK(elapsed >= milliseconds(20));
+    slow_ones.emplace_back(request.uri);
+  }
+};
+
+GatewayOptions with_budget(milliseconds budget) {
+  GatewayOptions options;
+  options.request_budget = budget;
+  return options;
+}
+GatewayOptions with_slow_log() {
+  GatewayOptions options;
+  options.slow_timeout = milliseconds(20);
+  options.request_budget = std::chrono::minutes(10);
+  return options;
+}
+
 // A gateway whose application echoes the URI and the body's size; /big answers 3 MB, /wait waits at the gate,
 // /throw throws.
 class Fixture {
@@ -42,7 +69,11 @@ class Fixture {
     thread_.on_loop([&] {
       gateway_ = std::make_unique<Gateway>(
           thread_.loop(), options, [this](Request& q, Response& r) { return answer(q, r); },
-          [](Response& response) { response.status = 503; });
+          [this](const Request& request, gateway::Refused why, Response& response) {
+            response.status = 503;
+            response.body = why == gateway::Refused::kOverloaded ? "overloaded" : "late " + std::string(request.uri);
+          },
+          &notes_);
       gateway_->listen(listen_fd_);
     });
   }
@@ -55,6 +86,9 @@ class Fixture {
   LoopThread& thread() { return thread_; }
   Gateway& gateway() { return *gateway_; }
   Gate& gate() { return gate_; }
+  Notes notes() {
+    return thread_.on_loop([&] { return notes_; });
+  }
   gateway::GatewayCounters counters() {
     return thread_.on_loop([&] { return gateway_->counters(); });
   }
@@ -75,7 +109,10 @@ class Fixture {
  private:
   Task<void> answer(Request& request, Response& response) {
     if (request.uri == "/throw") throw std::runtime_error("a handler's mistake");
-    if (request.uri.starts_with("/wait")) co_await gate_;
+    if (request.uri.starts_with("/patient")) request.budget = Budget::kNone;
+    if (request.uri.starts_with("/wait") || request.uri.starts_with("/patient")) co_await gate_;
+    if (request.uri == "/hold") std::this_thread::sleep_for(milliseconds(60));  // the loop does not turn
+    if (request.uri == "/wait/and-throw") throw std::runtime_error("a handler's mistake, later");
     if (request.uri == "/big") {
       response.body.assign(3'000'000, 'b');
     } else {
@@ -87,6 +124,7 @@ class Fixture {
   std::string path_;
   int listen_fd_;
   Gate gate_;
+  Notes notes_;
   LoopThread thread_;
   std::unique_ptr<Gateway> gateway_;
 };
@@ -109,6 +147,91 @@ std::filesystem::path shared_directory() {
 }
 
 }  // namespace
+
+TEST_CASE("A request whose budget is used up is answered, and its connection serves the next one", "[gateway]") {
+  Fixture fixture(with_budget(milliseconds(30)));
+  auto client = fixture.client();
+  CHECK(ask(client, get("/wait/first")) == "late /wait/first");
+  CHECK(fixture.counters().over_budget == 1);
+  CHECK(fixture.counters().late == 1);
+  CHECK(fixture.counters().in_flight == 1);
+  CHECK(ask(client, get("/second")) == "/second 0");
+  CHECK(ask(client, get("/wait/third")) == "late /wait/third");
+
+  // What the late ones bring reaches nobody.
+  fixture.thread().on_loop([&] { fixture.gate().open(); });
+  CHECK(fixture.eventually([&] { return fixture.counters().late == 0; }));
+  CHECK(fixture.counters().in_flight == 0);
+  CHECK(ask(client, get("/fourth")) == "/fourth 0");
+  CHECK(fixture.counters().requests == 4);
+  const std::vector<std::pair<std::string, int>> expected{
+      {"/wait/first", 503}, {"/second", 200}, {"/wait/third", 503}, {"/fourth", 200}};
+  CHECK(fixture.notes().answers == expected);
+}
+
+TEST_CASE("A late request that throws harms nobody", "[gateway]") {
+  Fixture fixture(with_budget(milliseconds(30)));
+  auto client = fixture.client();
+  CHECK(ask(client, get("/wait/and-throw")) == "late /wait/and-throw");
+  fixture.thread().on_loop([&] { fixture.gate().open(); });
+  CHECK(fixture.eventually([&] { return fixture.counters().late == 0; }));
+  CHECK(ask(client, get("/next")) == "/next 0");
+}
+
+TEST_CASE("A client that left before its late request ended is forgotten", "[gateway]") {
+  Fixture fixture(with_budget(milliseconds(30)));
+  {
+    auto client = fixture.client();
+    CHECK(ask(client, get("/wait")) == "late /wait");
+  }
+  CHECK(fixture.eventually([&] { return fixture.connections() == 0; }));
+  CHECK(fixture.counters().late == 1);
+  fixture.thread().on_loop([&] { fixture.gate().open(); });
+  CHECK(fixture.eventually([&] { return fixture.counters().late == 0; }));
+}
+
+TEST_CASE("A request without a budget waits for as long as it takes", "[gateway]") {
+  Fixture fixture(with_budget(milliseconds(1)));
+  auto client = fixture.client(), other = fixture.client();
+  REQUIRE(client.send(get("/patient")));
+  CHECK(ask(other, get("/wait")) == "late /wait");  // its own budget is over, the patient one's never
+  fixture.thread().on_loop([&] { fixture.gate().open(); });
+  std::string received;
+  while (take_reply(received).bytes == 0) REQUIRE(client.receive(received));
+  CHECK(body_of(take_reply(received).out) == "/patient 0");
+  CHECK(fixture.counters().over_budget == 1);
+}
+
+TEST_CASE("A drain waits for late requests", "[gateway]") {
+  Fixture fixture(with_budget(milliseconds(30)));
+  std::atomic<bool> drained{false};
+  {
+    auto client = fixture.client();
+    CHECK(ask(client, get("/wait")) == "late /wait");
+  }
+  CHECK(fixture.eventually([&] { return fixture.connections() == 0; }));
+  fixture.thread().on_loop(
+      [&] { fixture.gateway().drain(std::chrono::steady_clock::now(), [&] { drained = true; }); });
+  CHECK_FALSE(drained);
+  fixture.thread().on_loop([&] { fixture.gate().open(); });
+  CHECK(fixture.eventually([&] { return drained.load(); }));
+}
+
+TEST_CASE("A slow request is told of once, while it waits, and one that held up the loop when it has ended",
+          "[gateway]") {
+  Fixture fixture(with_slow_log());
+  auto client = fixture.client();
+  REQUIRE(client.send(get("/wait")));
+  CHECK(fixture.eventually([&] { return fixture.notes().slow_ones.size() == 1; }));
+  CHECK(fixture.notes().answers.empty());
+  fixture.thread().on_loop([&] { fixture.gate().open(); });
+  std::string received;
+  while (take_reply(received).bytes == 0) REQUIRE(client.receive(received));
+  received.clear();
+  CHECK(ask(client, get("/hold")) == "/hold 0");
+  CHECK(ask(client, get("/fast")) == "/fast 0");
+  CHECK(fixture.notes().slow_ones == std::vector<std::string>{"/wait", "/hold"});
+}
 
 TEST_CASE("A kept connection serves request after request", "[gateway]") {
   Fixture fixture;

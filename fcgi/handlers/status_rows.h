@@ -1,0 +1,39 @@
+// What the status page says, row by row, in whatever form it is written.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "core/base/settings.h"
+#include "core/base/time.h"
+#include "fcgi/process/scoreboard.h"
+
+namespace freshet::handlers {
+
+// Unix seconds that PHP-FPM writes as a date where people read them.
+struct Moment {
+  std::int64_t at = 0;
+};
+// Written with two digits behind the point, as PHP-FPM does.
+struct Percent {
+  double value = 0;
+};
+struct Row {
+  std::string name;
+  std::variant<std::int64_t, double, std::string, Moment, Percent> value;
+};
+using Rows = std::vector<Row>;
+
+// PHP-FPM's own, in its order.
+Rows fpm_rows(Scoreboard& board, const Settings& settings, const Totals& totals, UnixSeconds now);
+// Ours behind them.
+Rows our_rows(Scoreboard& board, const Totals& totals);
+Rows refused_rows(const Totals& totals);      // by reason
+Rows redis_error_rows(const Totals& totals);  // by class
+// One worker's: PHP-FPM's, then ours.
+Rows worker_rows(const Scoreboard& board, const WorkerSlot& slot, UnixSeconds now);
+
+}  // namespace freshet::handlers

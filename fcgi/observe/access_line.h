@@ -1,0 +1,39 @@
+// The lines of access.log. Pure.
+//
+// Privacy: addresses are cut (IPv4 to /24, IPv6 to /48), users are shown only where the format says %{id}u, and a query
+// only where it says %q: both name readers, as paths of the internal server may. Control characters, quotes and
+// backslashes in what a client sent stand as \xNN.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "core/base/access_format.h"
+#include "fcgi/gateway/request.h"
+
+namespace freshet::observe {
+
+struct AccessEntry {
+  const Request& request;
+  const Response& response;
+  std::chrono::system_clock::time_point received, written;
+  std::chrono::microseconds duration{0};
+  pid_t pid = 0, parent = 0;
+  std::size_t peak_memory = 0;  // of the worker, bytes
+  std::string_view route;       // "GET /api/hot"; empty: none
+};
+
+void append_access_line(std::string& line, const std::vector<AccessPiece>& format, const AccessEntry& entry);
+
+// "192.0.2.17" → "192.0.2.0", "2001:db8:1:2::3" → "2001:db8:1::"; "-" for what is no address.
+std::string cut_address(std::string_view address);
+std::string_view method_name(Method method);
+// Of a request's URI: what stands before the '?', and behind it.
+std::string_view path_of(std::string_view uri);
+std::string_view query_of(std::string_view uri);
+
+}  // namespace freshet::observe

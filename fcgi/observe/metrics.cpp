@@ -1,0 +1,73 @@
+#include "fcgi/observe/metrics.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+namespace freshet::observe {
+namespace {
+
+void append_double(std::string& out, double value) {
+  if (std::isnan(value)) {
+    out.append("NaN");
+    return;
+  }
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  out.append(text.data(), end);
+}
+
+constexpr std::array<std::string_view, 4> kTypeNames{"counter", "gauge", "histogram", "info"};
+constexpr std::array<std::string_view, 4> kSuffixes{"_total", "", "", "_info"};
+
+}  // namespace
+
+std::string_view metric_type_name(MetricType type) { return kTypeNames[static_cast<std::size_t>(type)]; }
+
+void Samples::line(std::string_view suffix, std::string_view labels, double value) {
+  out_.append(family_).append(suffix);
+  if (!labels.empty()) out_.append("{").append(labels).append("}");
+  out_.push_back(' ');
+  append_double(out_, value);
+  out_.push_back('\n');
+}
+
+void Samples::add(std::string_view labels, double value) {
+  line(kSuffixes[static_cast<std::size_t>(type_)], labels, value);
+}
+
+void Samples::add(const HistogramTotals& histogram, std::string_view labels) {
+  std::uint64_t passed = 0;
+  std::string with_bound;
+  for (std::size_t i = 0; i < kDurationBuckets; ++i) {
+    passed += histogram.counts[i];
+    with_bound.assign(labels).append(labels.empty() ? "le=\"" : ",le=\"");
+    if (i < kDurationBounds.size()) {
+      append_double(with_bound, static_cast<double>(kDurationBounds[i]) / 1e6);
+      if (kDurationBounds[i] % 1'000'000 == 0) with_bound.append(".0");
+    } else {
+      with_bound.append("+Inf");
+    }
+    with_bound.append("\"");
+    line("_bucket", with_bound, static_cast<double>(passed));
+  }
+  line("_count", labels, static_cast<double>(passed));
+  line("_sum", labels, static_cast<double>(histogram.sum_us) / 1e6);
+}
+
+std::string metrics_text(Scoreboard& board, const Settings& settings) {
+  const MetricView view{board, settings, board.totals(), board.sample().numbers.load()};
+  std::string out;
+  out.reserve(64 * 1024);
+  for (const Metric& metric : metrics()) {
+    out.append("# TYPE ").append(metric.name).append(" ").append(metric_type_name(metric.type)).append("\n");
+    out.append("# HELP ").append(metric.name).append(" ").append(metric.help).append("\n");
+    Samples samples(out, metric.name, metric.type);
+    metric.write(samples, view);
+  }
+  out.append("# EOF\n");
+  return out;
+}
+
+}  // namespace freshet::observe

@@ -1,0 +1,60 @@
+// /metrics: the state of the pool in OpenMetrics' text form (1.0.0), from the scoreboard alone. One table names each family,
+// what it means and which shipped alert (nginx/freshet-alerts.yml) watches it; freshet-metrics(7) is written from it.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/base/settings.h"
+#include "core/base/time.h"
+#include "fcgi/process/scoreboard.h"
+
+namespace freshet::observe {
+
+inline constexpr std::string_view kMetricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+enum class MetricType : std::uint8_t { kCounter, kGauge, kHistogram, kInfo };
+std::string_view metric_type_name(MetricType type);
+
+// What the values are taken from; read once for a page.
+struct MetricView {
+  Scoreboard& board;
+  const Settings& settings;
+  Totals totals;
+  StoreNumbers store;
+};
+
+// Writes one family's samples.
+class Samples {
+ public:
+  Samples(std::string& out, std::string_view family, MetricType type)
+      : out_(out), family_(family), type_(type) {}
+  // `labels` as they stand between braces: route="GET /api/hot",status="2xx". A counter's name gets its _total, an
+  // info's its _info.
+  void add(std::string_view labels, double value);
+  void add(double value) { add({}, value); }
+  void add(const HistogramTotals& histogram, std::string_view labels);
+
+ private:
+  void line(std::string_view suffix, std::string_view labels, double value);
+  std::string& out_;
+  std::string_view family_;
+  MetricType type_;
+};
+
+struct Metric {
+  std::string_view name;  // of the family: without _total, _bucket, _info
+  MetricType type;
+  std::string_view labels;  // their names, "route, status"; empty: none
+  std::string_view help;    // one sentence
+  std::string_view alert;   // the shipped alerts that watch it, "A, B"; empty: none
+  void (*write)(Samples& samples, const MetricView& view);
+};
+std::span<const Metric> metrics();
+
+// The whole page, with "# EOF". O(slots + routes).
+std::string metrics_text(Scoreboard& board, const Settings& settings);
+
+}  // namespace freshet::observe

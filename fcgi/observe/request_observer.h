@@ -1,0 +1,49 @@
+// What becomes of requests: latencies and statuses by route in the worker's slot, the access log, the slow log, and the
+// request that the status page shows.
+#pragma once
+
+#include <chrono>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/async/command.h"
+#include "core/base/access_format.h"
+#include "core/base/settings.h"
+#include "fcgi/gateway/observer.h"
+#include "fcgi/observe/line_file.h"
+#include "fcgi/process/scoreboard.h"
+
+namespace freshet::observe {
+
+class RequestObserver final : public gateway::Observer {
+ public:
+  using Clock = std::chrono::steady_clock;
+  // In the worker. `scripts` name what a request waits for; all references outlive this.
+  RequestObserver(const RequestLogSettings& settings, Scoreboard& board, WorkerSlot& slot,
+                  std::span<const redis::Script> scripts);
+
+  void answered(const Request& request, const Response& response, Clock::time_point now) override;
+  void slow(const Request& request, Clock::duration elapsed) override;
+
+  // After each turn: shows the request that has been inside longest (null: none is), else the last one.
+  void show(const Request* oldest);
+  // Now and then: what waits of the access log leaves.
+  void flush() { access_log_.flush(); }
+  void reopen();
+
+ private:
+  Scoreboard& board_;
+  WorkerSlot& slot_;
+  std::span<const redis::Script> scripts_;
+  std::vector<AccessPiece> format_;
+  LineFile access_log_;
+  LineFile slow_log_;
+  const bool own_slow_log_;
+  std::string line_;
+  ShownRequest last_{};
+  std::int64_t shown_us_ = 0;  // received_us of what the slot shows
+  bool shown_running_ = false;
+};
+
+}  // namespace freshet::observe

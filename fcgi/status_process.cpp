@@ -1,0 +1,107 @@
+#include "fcgi/status_process.h"
+
+#include <array>
+#include <boost/asio/signal_set.hpp>
+#include <csignal>
+
+#include "core/async/event_loop.h"
+#include "core/base/log.h"
+#include "fcgi/gateway/gateway.h"
+#include "fcgi/handlers/operation.h"
+#include "fcgi/http/problem.h"
+#include "fcgi/http/target.h"
+
+namespace freshet {
+namespace {
+
+using handlers::OperationPages;
+
+constexpr std::size_t kMostInFlight = 64;
+
+class StatusProcess {
+ public:
+  StatusProcess(const Settings& settings, Scoreboard& board, int listen_fd)
+      : settings_(settings),
+        pages_(board, settings),
+        gateway_(
+            loop_, gateway_options(settings),
+            [this](Request& request, Response& response) { return serve(request, response); },
+            [](const Request&, gateway::Refused, Response& response) {
+              response = http::problem(Error{ErrorCode::kUnavailable, "overloaded", {}, {}});
+            }),
+        signals_(loop_.io(), SIGTERM, SIGQUIT, SIGINT),
+        reopen_signal_(loop_.io(), SIGUSR1) {
+    gateway_.listen(listen_fd);
+  }
+
+  int run() {
+    wait_for_end();
+    wait_for_reopen();
+    loop_.run();
+    return 0;
+  }
+
+ private:
+  static gateway::GatewayOptions gateway_options(const Settings& settings) {
+    gateway::GatewayOptions options;
+    options.limits = {settings.gateway.max_params_bytes, settings.gateway.max_body_bytes};
+    options.read_timeout = settings.gateway.read_timeout;
+    options.write_timeout = settings.gateway.write_timeout;
+    options.max_in_flight = kMostInFlight;
+    return options;
+  }
+
+  // As the workers' application has it: an internal path does not exist for the public server.
+  Task<void> serve(Request& request, Response& response) {
+    response = answer(request);
+    co_return;
+  }
+
+  Response answer(const Request& request) const {
+    const auto target = http::Target::parse(request.uri);
+    if (!target) return http::problem(target.error());
+    const std::string_view path = target->path();
+    const bool known = !path.empty() && (path == settings_.pool.status_path || path == settings_.pool.ping_path ||
+                                         path == "/metrics" || path == "/health/live" || path == "/health/ready");
+    if (!known || request.zone != Zone::kInternal) return http::no_such_route();
+    if (request.method != Method::kGet && request.method != Method::kHead)
+      return http::method_not_allowed("GET, HEAD, OPTIONS");
+    if (path == settings_.pool.status_path) return pages_.status(*target);
+    if (path == settings_.pool.ping_path) return pages_.ping();
+    if (path == "/metrics") return pages_.metrics();
+    return path == "/health/live" ? pages_.live() : pages_.ready(pages_.pool_ready());
+  }
+
+  void wait_for_end() {
+    signals_.async_wait([this](boost::system::error_code error, int) {
+      if (error) return;
+      gateway_.drain(std::chrono::steady_clock::now(), [this] { loop_.stop(); });
+      wait_for_end();
+    });
+  }
+
+  void wait_for_reopen() {
+    reopen_signal_.async_wait([this](boost::system::error_code error, int) {
+      if (error) return;
+      log::reopen();
+      wait_for_reopen();
+    });
+  }
+
+  const Settings& settings_;
+  OperationPages pages_;
+  EventLoop loop_;
+  gateway::Gateway gateway_;
+  boost::asio::signal_set signals_;
+  boost::asio::signal_set reopen_signal_;
+};
+
+}  // namespace
+
+int run_status(const Settings& settings, Scoreboard& board, int listen_fd) {
+  // Never destroyed: the process ends when run() returns.
+  auto* process = new StatusProcess(settings, board, listen_fd);
+  return process->run();
+}
+
+}  // namespace freshet

@@ -1,0 +1,114 @@
+#include "fcgi/worker_report.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+#include "fcgi/process/recycle.h"
+
+namespace freshet {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::duration_cast;
+using std::chrono::microseconds;
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+std::uint64_t in_us(const timeval& time) {
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000 + static_cast<std::uint64_t>(time.tv_usec);
+}
+
+}  // namespace
+
+void WorkerReport::turn() {
+  const auto now = Clock::now();
+  const gateway::GatewayCounters& gateway = sources_.gateway.counters();
+  slot_.last_turn_ms.store(duration_cast<milliseconds>(now.time_since_epoch()).count(), kRelaxed);
+  slot_.stage.store(0, kRelaxed);
+  slot_.accepted.store(gateway.accepted, kRelaxed);
+  slot_.requests.store(gateway.requests, kRelaxed);
+  slot_.over_budget.store(gateway.over_budget, kRelaxed);
+  slot_.connections.store(static_cast<std::uint32_t>(sources_.gateway.connections()), kRelaxed);
+  slot_.in_flight.store(gateway.in_flight, kRelaxed);
+  slot_.late.store(gateway.late, kRelaxed);
+  slot_.max_in_flight.store(gateway.max_in_flight, kRelaxed);
+  refused(Refusal::kProtocol).store(gateway.protocol_errors, kRelaxed);
+  refused(Refusal::kReadTimeout).store(gateway.read_timeouts, kRelaxed);
+  refused(Refusal::kWriteTimeout).store(gateway.write_timeouts, kRelaxed);
+  refused(Refusal::kOverLimit).store(gateway.overloaded, kRelaxed);
+  const redis::ConnectionCounters& redis = sources_.redis.counters();
+  slot_.redis_commands.store(redis.commands, kRelaxed);
+  slot_.redis_round_trips.store(redis.round_trips, kRelaxed);
+  slot_.redis_errors.store(redis.errors, kRelaxed);
+  slot_.redis_ready.store(sources_.redis.ready() ? 1 : 0, kRelaxed);
+  const redis::BackgroundCounters& background = sources_.background.counters();
+  slot_.background_queued.store(sources_.background.queued(), kRelaxed);
+  slot_.background_done.store(background.done, kRelaxed);
+  slot_.background_age_ms.store(static_cast<std::uint64_t>(sources_.background.oldest_age().count()), kRelaxed);
+  slot_.background_dropped.store(background.dropped, kRelaxed);
+  slot_.spooled_bytes.store(sources_.background.spool_bytes(), kRelaxed);
+  slot_.spooled.store(background.spooled, kRelaxed);
+  slot_.replayed.store(background.replayed, kRelaxed);
+  sources_.observer.show(sources_.gateway.oldest());
+  const auto began = sources_.loop.turn_began();
+  if (began == last_turn_) return;  // called by a timer, not at the end of a turn
+  last_turn_ = began;
+  slot_.turns.add(duration_cast<microseconds>(now - began));
+}
+
+void WorkerReport::beat() {
+  turn();
+  sources_.observer.flush();
+  write_redis();
+  write_process();
+  write_listen_queue();
+  const feed::ListCounters& lists = sources_.lists.counters();
+  slot_.list_hits.store(lists.hits, kRelaxed);
+  slot_.list_misses.store(lists.misses, kRelaxed);
+  const auto model = sources_.model.current();
+  slot_.model_trained_at.store(model ? model->trained_at().time_since_epoch().count() : 0, kRelaxed);
+}
+
+void WorkerReport::write_redis() {
+  const redis::ConnectionCounters& redis = sources_.redis.counters();
+  slot_.redis_reconnects.store(redis.connects > 0 ? redis.connects - 1 : 0, kRelaxed);
+  slot_.redis_latency.store(redis.latency);
+  for (std::size_t i = 0; i < redis::kErrorClasses; ++i)
+    slot_.redis_errors_by_class[i].store(redis.by_class[static_cast<redis::ErrorClass>(i)], kRelaxed);
+  slot_.redis_breaker.store(static_cast<std::uint32_t>(sources_.redis.breaker().state()), kRelaxed);
+}
+
+void WorkerReport::write_process() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const std::uint64_t cpu = in_us(usage.ru_utime) + in_us(usage.ru_stime);
+  const auto now = Clock::now();
+  const auto wall = duration_cast<microseconds>(now - measured_at_).count();
+  if (measured_at_ != Clock::time_point() && wall > 0) {
+    const auto permille = (cpu - measured_cpu_us_) * 1000 / static_cast<std::uint64_t>(wall);
+    slot_.cpu_permille.store(static_cast<std::uint32_t>(permille), kRelaxed);
+  }
+  measured_at_ = now;
+  measured_cpu_us_ = cpu;
+  slot_.cpu_us.store(cpu, kRelaxed);
+  slot_.rss_bytes.store(resident_bytes(), kRelaxed);
+  slot_.peak_rss_bytes.store(static_cast<std::uint64_t>(usage.ru_maxrss) * 1024, kRelaxed);
+}
+
+// The kernel says it of a TCP socket to whoever has it. Of a unix socket only sock_diag tells, which the sandbox keeps from
+// us: that number stays 0, as PHP-FPM's does, and `freshetctl status` shows the real one.
+void WorkerReport::write_listen_queue() {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (getsockopt(sources_.listen_fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;
+  PoolCounters& pool = board_.pool();
+  pool.listen_queue.store(info.tcpi_unacked, kRelaxed);
+  if (info.tcpi_unacked > pool.max_listen_queue.load(kRelaxed))
+    pool.max_listen_queue.store(info.tcpi_unacked, kRelaxed);
+}
+
+}  // namespace freshet

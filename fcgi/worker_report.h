@@ -1,0 +1,54 @@
+// What a worker says of itself in its slot of the scoreboard. A few relaxed stores a turn of the loop, the rest twice a
+// second.
+#pragma once
+
+#include <chrono>
+
+#include "core/async/background.h"
+#include "core/async/event_loop.h"
+#include "core/async/redis_connection.h"
+#include "core/feed/hot_lists.h"
+#include "core/model/model_file.h"
+#include "fcgi/gateway/gateway.h"
+#include "fcgi/observe/request_observer.h"
+#include "fcgi/process/scoreboard.h"
+
+namespace freshet {
+
+class WorkerReport {
+ public:
+  struct Sources {
+    const EventLoop& loop;
+    const gateway::Gateway& gateway;
+    const redis::RedisConnection& redis;
+    const redis::BackgroundWriter& background;
+    const feed::HotLists& lists;
+    const model::ModelFile& model;
+    observe::RequestObserver& observer;
+    int listen_fd;
+  };
+  WorkerReport(Scoreboard& board, WorkerSlot& slot, Sources sources)
+      : board_(board), slot_(slot), sources_(sources) {}
+
+  // At the end of a turn.
+  void turn();
+  // Twice a second: what is dearer, or needs no haste.
+  void beat();
+
+ private:
+  void write_redis();
+  void write_process();
+  void write_listen_queue();
+  std::atomic<std::uint64_t>& refused(Refusal reason) {
+    return slot_.refused[static_cast<std::size_t>(reason)];
+  }
+
+  Scoreboard& board_;
+  WorkerSlot& slot_;
+  Sources sources_;
+  std::chrono::steady_clock::time_point last_turn_{};  // when the last one that was counted began
+  std::chrono::steady_clock::time_point measured_at_{};
+  std::uint64_t measured_cpu_us_ = 0;
+};
+
+}  // namespace freshet
