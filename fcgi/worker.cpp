@@ -274,7 +274,10 @@ class WorkerProcess {
 
   void stop(Clock::time_point deadline) {
     // The last process to close the socket ends its queue: what waits there is refused, not left hanging.
-    if (!draining_) ::close(context_.listen_fd);
+    if (!draining_) {
+      report_.stops_listening();
+      ::close(context_.listen_fd);
+    }
     draining_ = true;
     gateway_.drain(deadline, [this] {
       background_.drain(Clock::now() + settings_.redis.timeout * 20, [this] { loop_.stop(); });

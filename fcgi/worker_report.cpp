@@ -102,6 +102,7 @@ void WorkerReport::write_process() {
 // The kernel says it of a TCP socket to whoever has it. Of a unix socket only sock_diag tells, which the sandbox keeps from
 // us: that number stays 0, as PHP-FPM's does, and `freshetctl status` shows the real one.
 void WorkerReport::write_listen_queue() {
+  if (sources_.listen_fd < 0) return;
   tcp_info info{};
   socklen_t size = sizeof info;
   if (getsockopt(sources_.listen_fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;

@@ -32,6 +32,8 @@ class WorkerReport {
 
   // At the end of a turn.
   void turn();
+  // The listen socket is about to be closed here.
+  void stops_listening() { sources_.listen_fd = -1; }
   // Twice a second: what is dearer, or needs no haste.
   void beat();
 

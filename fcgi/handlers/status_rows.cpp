@@ -165,9 +165,6 @@ Rows redis_error_rows(const Totals& totals) {
 Rows worker_rows(const Scoreboard& board, const WorkerSlot& slot, UnixSeconds now) {
   const std::int64_t started = slot.started_at.load(kRelaxed);
   const ShownRequest request = slot.request.load();
-  const StageWord stage = slot.stage.load(kRelaxed);
-  std::string doing(kDoingNames[static_cast<std::size_t>(doing_of(stage))]);
-  if (route_of(stage) != 0) doing.append(" ").append(board.route_name(route_of(stage)));
   return {{"pid", std::int64_t{slot.pid.load(kRelaxed)}},
           {"state", state_name(slot)},
           {"start time", Moment{started}},
@@ -182,7 +179,7 @@ Rows worker_rows(const Scoreboard& board, const WorkerSlot& slot, UnixSeconds no
           {"last request cpu", Percent{static_cast<double>(slot.cpu_permille.load(kRelaxed)) / 10}},
           {"last request memory", number(slot.rss_bytes.load(kRelaxed))},
           {"generation", number(slot.generation.load(kRelaxed))},
-          {"stage", doing},
+          {"stage", board.stage_text(slot)},
           {"connections", number(slot.connections.load(kRelaxed))},
           {"in flight", number(slot.in_flight.load(kRelaxed))},
           {"max in flight", number(slot.max_in_flight.load(kRelaxed))},

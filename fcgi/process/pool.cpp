@@ -202,7 +202,8 @@ void Pool::enforce(SteadyTime now, SteadyTime watched_since) {
     if (now >= worker.patience_ends) {
       ask(worker, worker.asked == SIGQUIT ? SIGTERM : SIGKILL, kAfterTerm, now);
     } else if (now >= stuck_at(worker, watched_since)) {
-      log::error("worker_stuck", {{"pid", std::to_string(worker.pid)}});
+      log::error("worker_stuck", {{"pid", std::to_string(worker.pid)},
+                                  {"stage", board_.stage_text(board_.slots()[worker.slot])}});
       kill(worker.pid, SIGKILL);
       worker.ready_at = now;  // not again at every look until it is reaped
     }

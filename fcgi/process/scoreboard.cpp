@@ -162,6 +162,13 @@ std::string Scoreboard::route_name(std::size_t row) const {
   return row < kMostRoutes ? std::string(memory_->route_names[row].data()) : std::string();
 }
 
+std::string Scoreboard::stage_text(const WorkerSlot& slot) const {
+  const StageWord stage = slot.stage.load(kRelaxed);
+  std::string text(kDoingNames[static_cast<std::size_t>(doing_of(stage))]);
+  if (route_of(stage) != 0) text.append(" ").append(route_name(route_of(stage)));
+  return text;
+}
+
 std::uint64_t HistogramTotals::count() const {
   return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
 }

@@ -27,7 +27,7 @@ struct PoolCounters {
   std::atomic<std::uint32_t> max_active{0};            // the most workers that were busy at once
   std::atomic<std::uint32_t> max_children_reached{0};  // so often none was idle and no more were allowed
   std::atomic<std::uint32_t> emergency_restarts{0};    // new generations after deaths by a signal
-  // Connections that wait to be accepted, as far as a worker can see it (listen_queue.h), twice a second:
+  // Connections that wait to be accepted, as far as a worker can see it (fcgi/worker_report.h), twice a second:
   std::atomic<std::uint32_t> listen_queue{0}, max_listen_queue{0};
 };
 
@@ -109,6 +109,8 @@ class Scoreboard {
   // What stands at a row of the route table, "GET /api/hot"; empty: no such row. Named by the master.
   void name_route(std::size_t row, std::string_view name);
   std::string route_name(std::size_t row) const;
+  // What a worker's loop is at: "rank GET /api/recommendations", "idle".
+  std::string stage_text(const WorkerSlot& slot) const;
   // Master only: adds a dead worker's counters to `retired` and empties its slot.
   void retire(WorkerSlot& slot);
   // Any process. Counters never go back from one call to the next, also while the master retires a slot.

@@ -57,6 +57,18 @@ TEST_CASE("what a route's requests took outlives the worker that served them", "
   CHECK(totals.late == 1);
 }
 
+TEST_CASE("what a worker's loop is at is named by its stage and route", "[process]") {
+  Scoreboard board(1);
+  WorkerSlot& slot = board.slots()[0];
+  CHECK(board.stage_text(slot) == "idle");
+  board.name_route(3, "GET /api/hot");
+  slot.stage = stage_word(Doing::kRank, 3);
+  CHECK(board.stage_text(slot) == "rank GET /api/hot");
+  board.name_route(4, std::string(200, 'x'));
+  CHECK(board.route_name(4) == std::string(63, 'x'));
+  CHECK(board.route_name(kMostRoutes).empty());
+}
+
 TEST_CASE("a quantile is the bound that its share of the durations does not exceed", "[process]") {
   HistogramTotals histogram;
   CHECK(histogram.quantile_us(0.99) == 0);
