@@ -37,16 +37,16 @@ def big_list(service):
 class SlowClients:
     """So many that send a byte a second and so many that read as slowly, begun again when they are dropped. In a thread with its own loop."""
 
-    def __init__(self, port, target, dribbling, reading, pace_s=1.0):
+    def __init__(self, port, target, dribbling, reading, pace_s=1.0, come_s=4.0):
         self.dropped, self._port, self._target = 0, port, target
-        self._counts, self._pace_s = (dribbling, reading), pace_s
+        self._counts, self._pace_s, self._come_s = (dribbling, reading), pace_s, come_s
         self.open = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._all()), daemon=True)
 
     def __enter__(self):
         self._thread.start()
-        wait_until(lambda: self.open >= sum(self._counts), "the slow clients", 20)
+        wait_until(lambda: self.open >= sum(self._counts), "the slow clients", 40)
         return self
 
     def __exit__(self, *_):
@@ -63,6 +63,7 @@ class SlowClients:
 
     async def _again(self, act, *arguments):
         loop = asyncio.get_running_loop()
+        await asyncio.sleep(random.random() * self._come_s)
         while not self._stop.is_set():
             sock = socket.socket()
             sock.setblocking(False)

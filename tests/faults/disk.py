@@ -14,7 +14,7 @@ from service import ROOT, Instance, wait_until
 from faults.invariants import broken_invariants, unsound
 from faults.scenario import NO_LIMITS, fault
 
-STREAM = 300  # entries of the stream before writes are refused
+STREAM = 1000  # entries of the stream before writes are refused
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ NUMBERS = ["0", "-0", "-1", "1", "1.0", "1.5", "1e3", "1e400", "-1e400", "922337
            "18446744073709551615", "18446744073709551616", "1e-400", "0x10", "1_0", "+1", "NaN", "Infinity", "-Infinity", "00", ".5", "5.", "2147483648"]
 VALUES = ["null", "true", "false", "[]", "{}", '[""]', '{"$gt":""}', '"' + "x" * 129 + '"', "[" * 200 + "]" * 200, '"\\u0000"', '"\\ud800"',
           '"\\ud83d\\ude00"', '["a","a"]', '[1,"1"]', "[[[]]]", '{"a":{"b":[]}}']
+EXAMPLES = {name: 1700000000 for name in ("publishedAt", "published_at", "update_time", "at")} | {"page": None}
 # Operations whose effect would spoil the others' (an erased reader, a full stream) or which take no input.
 NOT_ASKED = {"live", "ready", "ping", "status", "metrics"}
 
@@ -119,11 +120,9 @@ class Operations:
         kind = schema.get("type")
         kind = kind[0] if isinstance(kind, list) else kind
         if kind == "object":
-            return {name: self._example(each) for name, each in schema.get("properties", {}).items()}
+            return {name: EXAMPLES[name] if name in EXAMPLES else self._example(each) for name, each in schema.get("properties", {}).items()}
         if kind == "array":
             return ["f14"]
-        if "description" in schema and "RFC 3339" in schema["description"]:
-            return 1700000000
         return {"string": "f14", "integer": 1, "number": 1, "boolean": False, "null": None}.get(kind, "f14")
 
     def _resolved(self, schema):
@@ -158,11 +157,11 @@ class Judge:
             self.wrong.append(f"{asked.operation} {asked.member}: no problem document: {reply}")
             return
         if status == 400 and asked.member:
-            whole = problem["code"] in ("bad_json", "bad_body", "bad_request", "bad_parameter")  # no member can be told
+            whole = problem["code"] in ("bad_json", "bad_body", "bad_request", "bad_target", "bad_parameter")  # no member can be told
             if whole or problem.get("member") == asked.member or asked.member in problem["detail"]:
                 self.named += 1
             else:
-                self.unnamed.append(f"{asked.operation}: {asked.member} spoilt, {problem.get('member')} named: {problem['detail']}; "
+                self.unnamed.append(f"{asked.operation}: {asked.member} spoilt, {problem['code']}, {problem.get('member')} named: {problem['detail']}; "
                                     f"{asked.target[:80]} {asked.body[1][:120]!r}")
 
 

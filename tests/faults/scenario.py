@@ -5,6 +5,7 @@ import dataclasses
 import random
 import sys
 import time
+import traceback
 
 from service import PATIENT, Instance
 
@@ -129,8 +130,6 @@ def carry_out(one, seed, short):
     try:
         one.function(run)
     except Exception as error:  # the other faults are to be run all the same
-        lines = str(error).splitlines() or [""]
-        run.figure(f"not carried out: {type(error).__name__}: {lines[0][:300]}", False, safety=True)
-        for line in lines[1:20]:
-            print(f"  {one.name}: {line}", file=sys.stderr, flush=True)
+        traceback.print_exc()
+        run.figure(f"not carried out: {type(error).__name__}: {(str(error).splitlines() or [''])[0][:300]}", False, safety=True)
     return Outcome(one, run.figures, time.monotonic() - began)
