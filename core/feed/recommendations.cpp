@@ -88,6 +88,7 @@ Task<Result<std::unique_ptr<Explained>>> Recommendations::explain(const Recommen
   }
   out->at = clock_();
   std::vector<Done> profile = profile_of(out->state);
+  co_await doing(Doing::kRank);
   auto suggestions = co_await recommender_.suggest(std::move(profile), out->at);
   if (!suggestions) co_return tl::unexpected(suggestions.error());
   out->suggestions = std::move(*suggestions);
@@ -195,6 +196,7 @@ Task<Result<std::vector<SimilarItem>>> Recommendations::related(const ItemId& it
   query.interests.push_back({item, 1});
   query.now = clock_();
   query.size = most + 1;
+  co_await doing(Doing::kRecall);
   const auto recalled = co_await recall_.search(std::move(query));
   std::vector<SimilarItem> out;
   if (!recalled) co_return out;  // no index: nothing is known to be like it

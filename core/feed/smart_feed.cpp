@@ -204,8 +204,10 @@ Task<Result<SmartFeed::Unseen>> SmartFeed::unseen(const FeedRequest& request, co
   Unseen out;
   const auto most = static_cast<std::size_t>(std::max(settings_.max_depth, settings_.size));
   for (query.size = static_cast<std::size_t>(settings_.size);; query.size = std::min(2 * query.size, most)) {
+    co_await doing(Doing::kRecall);
     const auto recalled = co_await recall_.search(query);
     if (!recalled) co_return tl::unexpected(recalled.error());
+    co_await doing(Doing::kRank);
     std::vector<ItemId> candidates = ids_of(*recalled);
     if (cold) candidates = in_turns(candidates, hot);
     auto left = co_await without_seen(request.reader, opening, candidates);

@@ -22,6 +22,15 @@ std::string socket_of(const StatusOptions& options, const Target& target, const 
   return settings.pool.listen;
 }
 
+// The page's object with two members more, null when the kernel does not say.
+std::string with_queue(std::string page, const Result<ListenQueue>& queue) {
+  const auto end = page.rfind('}');
+  if (end == std::string::npos) return page;
+  const std::string waiting = queue ? std::to_string(queue->waiting) : "null";
+  const std::string limit = queue ? std::to_string(queue->limit) : "null";
+  return page.substr(0, end) + ",\"kernel listen queue\":" + waiting + ",\"kernel listen queue len\":" + limit + "}";
+}
+
 }  // namespace
 
 Result<int> run_status(const StatusOptions& options, const Target& target) {
@@ -37,10 +46,17 @@ Result<int> run_status(const StatusOptions& options, const Target& target) {
     return fail(ErrorCode::kUnavailable, "refused", {},
                 fmt::format("{}{} answered {}", address->shown, path, reply->status));
   }
-  fmt::print("{}{}", reply->body, reply->body.ends_with('\n') ? "" : "\n");
   const std::string socket = socket_of(options, target, *settings);
-  if (options.json || !socket.starts_with('/')) return 0;
+  if (!socket.starts_with('/')) {
+    fmt::print("{}\n", reply->body);
+    return 0;
+  }
   const auto queue = listen_queue(socket);
+  if (options.json) {
+    fmt::print("{}\n", with_queue(std::move(reply->body), queue));
+    return 0;
+  }
+  fmt::print("{}{}", reply->body, reply->body.ends_with('\n') ? "" : "\n");
   // It runs on another host, or we are not allowed to look: the rest is still worth showing.
   if (!queue) {
     fmt::print("{:<22}unknown ({})\n", "kernel listen queue:", queue.error().detail);

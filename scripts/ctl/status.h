@@ -6,7 +6,7 @@
 namespace freshet::ctl {
 
 struct StatusOptions {
-  bool json = false;   // /status?json as it is
+  bool json = false;   // /status?json, with "kernel listen queue" and "kernel listen queue len"
   std::string socket;  // the pool's unix socket; empty: as the configuration says
 };
 

@@ -3,6 +3,7 @@
 //   @DIRECTIVES@  each directive of freshet.toml, as man(7)
 //   @OPTIONS@     freshetctl's options that any command takes, as man(7)
 //   @COMMANDS@    each command of freshetctl with its options, as man(7)
+//   @METRICS@     each metric of /metrics, as man(7)
 //   @WORDS@       the same for scripts/completion/freshetctl, as shell
 // and @VERSION@, anywhere, by the version.
 #include <CLI/CLI.hpp>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "core/base/config_reference.h"
+#include "fcgi/observe/metrics.h"
 #include "scripts/ctl/command_line.h"
 
 namespace freshet {
@@ -82,6 +84,17 @@ void write_directives(std::ostream& out, const CLI::App&) {
       out << ".TP\n" << bold(row.name) << " = " << roff(row.fallback) << '\n';
       out << roff(row.meaning) << ".\n.br\nTakes " << roff(row.takes) << ".\n";
     }
+  }
+}
+
+void write_metrics(std::ostream& out, const CLI::App&) {
+  using observe::MetricType;
+  for (const observe::Metric& metric : observe::metrics()) {
+    const std::string_view end = metric.type == MetricType::kCounter ? "_total" : metric.type == MetricType::kInfo ? "_info" : "";
+    out << ".TP\n" << bold(std::string(metric.name).append(end)) << " (" << observe::metric_type_name(metric.type) << ")\n";
+    out << roff(metric.help) << '\n';
+    if (!metric.labels.empty()) out << ".br\nLabels: " << roff(metric.labels) << ".\n";
+    if (!metric.alert.empty()) out << ".br\nWatched by: " << roff(metric.alert) << ".\n";
   }
 }
 
@@ -188,6 +201,7 @@ constexpr std::array kMarkers{
     Marker{"@DIRECTIVES@", write_directives},
     Marker{"@OPTIONS@", write_options},
     Marker{"@COMMANDS@", write_commands},
+    Marker{"@METRICS@", write_metrics},
     Marker{"@WORDS@", write_words},
 };
 

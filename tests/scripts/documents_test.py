@@ -9,7 +9,7 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("FRESHET_BUILD_DIR", os.path.join(ROOT, "build/release"))
 DOCUMENTS = os.path.join(BUILD, "scripts/man")
-PAGES = ["freshetd.8", "freshetctl.1", "freshet.toml.5"]
+PAGES = ["freshetd.8", "freshetctl.1", "freshet.toml.5", "freshet-metrics.7"]
 FRESHETD = os.path.join(BUILD, "fcgi/freshetd")
 FRESHETCTL = os.path.join(BUILD, "scripts/freshetctl")
 
