@@ -195,7 +195,7 @@ def test_the_sandbox_is_one():
                             (["nice", "-n", "-5", "true"], "ermi"),
                             (["python3", "-c", "import socket; socket.socket()"], "not supported"),
                             (["python3", "-c", "import mmap; mmap.mmap(-1, 4096, prot=mmap.PROT_WRITE | mmap.PROT_EXEC)"], "not permitted"),
-                            (["python3", "-c", "import os; os.kill(1, 0); print(len(os.chown('/tmp', 1, 1)"], "not permitted")):
+                            (["python3", "-c", "import os; os.chown('/tmp', 1, 1)"], "not permitted")):
             done = subprocess.run([*one.command(), "/usr/bin/env", *words], env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"}, capture_output=True, text=True, check=False)
             assert said in done.stderr, (words, done.stdout, done.stderr)
         done = subprocess.run([*one.command(), "/usr/bin/cat", "/proc/self/status", one.at("credentials/salt")], capture_output=True, text=True, check=True)
