@@ -1,6 +1,7 @@
 #include "core/async/sentinel.h"
 
 #include <string>
+#include <utility>
 
 #include "core/async/sync_redis.h"
 #include "core/base/log.h"
@@ -107,6 +108,7 @@ Task<Result<Endpoint>> MasterFinder::find() {
       continue;
     }
     answered_last_ = which;
+    lost_ = false;
     if (*master != master_) {
       ++moves_;
       master_ = *master;
@@ -114,7 +116,9 @@ Task<Result<Endpoint>> MasterFinder::find() {
     }
     co_return at(endpoint_, master_);
   }
-  co_return nobody_knows(endpoint_, why);
+  auto failed = nobody_knows(endpoint_, why);
+  if (!std::exchange(lost_, true)) log::warning("redis_no_master", {{"error", failed.value().detail}});
+  co_return failed;
 }
 
 }  // namespace freshet::redis

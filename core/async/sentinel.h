@@ -40,6 +40,7 @@ class MasterFinder {
   boost::asio::steady_timer timer_;
   std::size_t answered_last_ = 0;
   Address master_;
+  bool lost_ = false;  // the last question had no answer, and the log says so
   std::uint64_t moves_ = 0;
 };
 

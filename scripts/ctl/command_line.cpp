@@ -242,6 +242,9 @@ void add_target(CLI::App& app, Target& target) {
       ->type_name("URL");
   app.add_option("--redis", target.redis, "unix:///path or redis://[user:password@]host[:port][/db]")
       ->type_name("URL");
+  app.add_option("--redis-user", target.redis_user,
+                 "another account of Redis than the service's, and the file with its password")
+      ->type_name("NAME:FILE");
   app.add_option("--config", target.config, "the service's freshet.toml: Redis, key prefix, weights, caps")
       ->type_name("FILE");
 }

@@ -17,7 +17,8 @@ using redis::Pipeline;
 using redis::Reply;
 
 constexpr int kPings = 20;
-constexpr std::array kDirectives{"appendonly", "appendfsync", "maxmemory-policy", "maxmemory"};
+constexpr std::array kDirectives{"appendonly", "appendfsync", "maxmemory-policy", "maxmemory",
+                                 "min-replicas-to-write"};
 constexpr std::string_view kGroup = "recorder";
 constexpr milliseconds kClockWarning{1000}, kClockError{5000};
 constexpr milliseconds kRecorderSilent{10'000};  // it asks again every 0.3 s
@@ -138,6 +139,25 @@ void judge_role(const RedisFacts& facts, Diagnoses& out) {
   if (value(facts.info, "role") == "slave")
     out.error("redis.role", "redis.url leads to a replica, which takes no writes",
               "name the master in redis.url");
+}
+
+// A failover loses what the old master acknowledged and had not sent to the new one. A master that is cut off
+// goes on acknowledging until it is reached, unless it must have a replica.
+void judge_failover(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {
+  constexpr std::string_view kCheck = "redis.failover";
+  if (settings.redis.sentinels.empty()) return;
+  if (settings.redis.sentinels.size() < 3)
+    out.warn(kCheck, "fewer than three sentinels: when the host of one is lost, no new master can be chosen",
+             "name three or more, on different hosts, in redis.sentinels");
+  const std::string_view least = value(facts.directives, "min-replicas-to-write");
+  if (least.empty()) return out.not_looked(kCheck, "CONFIG GET is not allowed to this user");
+  if (least == "0")
+    return out.warn(
+        kCheck,
+        "min-replicas-to-write is 0: a master that was voted out, or whose replicas are gone, goes on "
+        "acknowledging events that a failover loses",
+        "`min-replicas-to-write 1` and `min-replicas-max-lag 2` in redis.conf of every server");
+  out.ok(kCheck, "a master without a replica takes no writes");
 }
 
 void judge_persistence(const RedisFacts& facts, Diagnoses& out) {
@@ -268,6 +288,7 @@ Result<RedisFacts> ask_redis(redis::SyncRedis& redis, const Settings& settings) 
 void judge_redis(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {
   judge_version(facts, out);
   judge_role(facts, out);
+  judge_failover(facts, settings, out);
   judge_persistence(facts, out);
   judge_memory(facts, out);
   judge_latency(facts, settings, out);

@@ -56,7 +56,10 @@ Result<Settings> settings_of(const Target& target) {
   return std::move(loaded->settings);
 }
 
-Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings) {
+namespace {
+
+// As --redis, --config or --state say; with the service's account.
+Result<redis::Endpoint> service_endpoint(const Target& target, const Settings& settings) {
   if (!target.redis.empty()) return redis::parse_url(target.redis);
   if (config_path(target).empty() && !target.state.empty()) {
     return redis::parse_url("unix://" + in_state(target, "run/redis.sock"));
@@ -69,6 +72,26 @@ Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& set
   const auto of_sentinels = secret(settings.redis.sentinel_password_file);
   if (!of_sentinels) return tl::unexpected(of_sentinels.error());
   return redis::endpoint_of(settings.redis, *password, *of_sentinels);
+}
+
+}  // namespace
+
+Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings) {
+  auto endpoint = service_endpoint(target, settings);
+  std::string account = target.redis_user;
+  // scripts/run gives its own Redis the shipped accounts.
+  if (const std::string file = in_state(target, "etc/redis-operator");
+      account.empty() && target.redis.empty() && !target.state.empty() && exists(file))
+    account = "freshet-operator:" + file;
+  if (!endpoint || account.empty()) return endpoint;
+  const std::size_t colon = account.find(':');
+  if (colon == std::string::npos || colon == 0)
+    return fail(ErrorCode::kInvalid, "bad_redis_user", {}, "--redis-user takes NAME:FILE");
+  auto password = read_secret(account.substr(colon + 1));
+  if (!password) return tl::unexpected(password.error());
+  endpoint->username = account.substr(0, colon);
+  endpoint->password = std::move(*password);
+  return endpoint;
 }
 
 Error at_redis(Error error, const redis::Endpoint& endpoint) {

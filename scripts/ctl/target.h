@@ -10,10 +10,11 @@
 namespace freshet::ctl {
 
 struct Target {
-  std::string state;   // --state DIR: an instance that scripts/run started there
-  std::string base;    // --base URL: http://host:port or unix:///path/to.sock
-  std::string redis;   // --redis URL
-  std::string config;  // --config FILE: freshet.toml
+  std::string state;       // --state DIR: an instance that scripts/run started there
+  std::string base;        // --base URL: http://host:port or unix:///path/to.sock
+  std::string redis;       // --redis URL
+  std::string config;      // --config FILE: freshet.toml
+  std::string redis_user;  // --redis-user NAME:FILE: whom to be there, instead of the service
 };
 
 // The internal server: --base, else the instance in --state (run/internal.url, or the port in run/instance),
@@ -24,7 +25,7 @@ std::string config_path(const Target& target);
 // The configuration: --config, else DIR/etc/freshet.toml where there is one, else the shipped defaults.
 Result<Settings> settings_of(const Target& target);
 // Redis: --redis, else what a configuration that was found says, else DIR/run/redis.sock, else the shipped
-// default.
+// default. With the account of --redis-user. Errors: kInvalid.
 Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings);
 
 // An error of Redis with the address it is about, for people.

@@ -216,6 +216,19 @@ TEST_CASE("the settings of a real Redis are read, the wrong ones found", "[docto
   CHECK(found(asked(kept), "redis.role").grade == Grade::kError);
 }
 
+TEST_CASE("a master that must have no replica is warned of where sentinels would replace it",
+          "[doctor][redis]") {
+  const RedisServer server;
+  Settings settings;
+  settings.redis.sentinels = {"192.0.2.1:26379"};
+  CHECK(found(asked(server, settings), "redis.failover").grade == Grade::kWarning);
+  settings.redis.sentinels = {"192.0.2.1:26379", "192.0.2.2:26379", "192.0.2.3:26379"};
+  CHECK(found(asked(server, settings), "redis.failover").what.find("min-replicas-to-write is 0") !=
+        std::string::npos);
+  send(server, redis::Pipeline().add("CONFIG", "SET", "min-replicas-to-write", "1"));
+  CHECK(found(asked(server, settings), "redis.failover").grade == Grade::kOk);
+}
+
 TEST_CASE("the stream of a real Redis is measured against its bound", "[doctor][redis]") {
   const RedisServer server;
   Settings settings;

@@ -106,6 +106,7 @@ class Instance:
         self.socket_path = os.path.join(self.state, "run/freshetd.sock")
         self._options = options
         self._seen, self._directives = {}, directives
+        self.expects_refusals = False  # by Redis, of its account
         self.configure()
 
     def configure(self, **directives):
@@ -126,13 +127,22 @@ class Instance:
         return self
 
     def stop(self):
-        """Ends the instance; fails when a process of it is left."""
+        """Ends the instance; fails when a process of it is left, or when Redis refused its account something."""
         self.note_processes()
+        refused = self._refused_by_redis()
         subprocess.run([os.path.join(ROOT, "scripts/run"), "--stop", "--state", self.state], stdin=subprocess.DEVNULL,
                        capture_output=True, timeout=120, check=True)
         left = {pid: what for pid, (began, what) in self._seen.items() if birth(pid) == began}
         shutil.rmtree(self.state)
         assert not left, f"still alive after the stop: {left}"
+        assert not refused or self.expects_refusals, f"the shipped account may not do what was tried: {refused}"
+
+    def _refused_by_redis(self):
+        """What was refused to the service's account since Redis was started, by systemd/redis-acl.conf; nothing when Redis is not there."""
+        try:
+            return [(entry["reason"], entry["object"], entry["username"]) for entry in self.redis("ACL", "LOG")]
+        except (AssertionError, ValueError, subprocess.TimeoutExpired):
+            return []
 
     # --- its processes
 
@@ -200,14 +210,14 @@ class Instance:
         assert done.returncode == 0, (command, done.stdout, done.stderr)
         return json.loads(done.stdout)
 
-    def restart_redis(self):
-        """After its death: the same server on the same files."""
+    def restart_redis(self, *options):
+        """After its death: the same server on the same files. options: of redis-server, beside those it always has."""
         run = os.path.join(self.state, "run")
         user = os.stat(os.path.join(self.state, "redis"))
         with open(os.path.join(self.state, "log/redis.log"), "ab") as log:
             process = subprocess.Popen(
-                ["redis-server", "--port", "0", "--unixsocket", f"{run}/redis.sock", "--unixsocketperm", "770",
-                 "--dir", f"{self.state}/redis", "--appendonly", "yes", "--appendfsync", "everysec", "--save", ""],
+                ["redis-server", f"{self.state}/etc/redis-acl.conf", "--port", "0", "--unixsocket", f"{run}/redis.sock", "--unixsocketperm", "770",
+                 "--dir", f"{self.state}/redis", "--appendonly", "yes", "--appendfsync", "everysec", "--save", "", *options],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, user=user.st_uid, group=user.st_gid)
         self.replace_process("redis", process.pid, "TERM")
         self._redis = process  # kept, so that it is reaped

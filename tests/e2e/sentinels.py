@@ -1,0 +1,126 @@
+"""Redis as a site has it that must not lose it: a master, two replicas and three sentinels, real ones, on loopback ports."""
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+
+from service import ROOT, free_port, wait_until
+
+NAME = "feeds"
+PASSWORD = "not a secret"
+SENTINEL = """port {port}
+bind 127.0.0.1
+dir {folder}
+sentinel monitor {name} 127.0.0.1 {master} 2
+sentinel down-after-milliseconds {name} 1500
+sentinel failover-timeout {name} 6000
+"""
+
+
+class Deployment:
+    """Servers with the shipped accounts; the service's password is in the file `password_file`."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix=f"freshet-sentinels-{os.getpid()}-", dir="/tmp")
+        os.chmod(self.folder, 0o755)
+        self.password_file = os.path.join(self.folder, "password")
+        with open(self.password_file, "w", encoding="ascii") as file:
+            file.write(PASSWORD)
+        os.chmod(self.password_file, 0o644)
+        self._processes = {}  # port: process
+        self.servers = [free_port() for _ in range(3)]
+        self.sentinels = [free_port() for _ in range(3)]
+        for port in self.servers:
+            self._start_server(port, self.servers[0])
+        wait_until(lambda: self.info(self.servers[0], "replication").get("connected_slaves") == "2", "two replicas")
+        for port in self.sentinels:
+            self._start_sentinel(port)
+        wait_until(self._sentinels_know_each_other, "sentinels that know each other", 60)
+
+    def _run(self, port, *command):
+        with open(os.path.join(self.folder, f"{port}.log"), "ab") as log:
+            self._processes[port] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        wait_until(lambda: self._answers(port), f"the server on port {port}")
+
+    def _start_server(self, port, master):
+        accounts = os.path.join(self.folder, "accounts.conf")
+        digest = hashlib.sha256(PASSWORD.encode()).hexdigest()
+        with open(os.path.join(ROOT, "systemd/redis-acl.conf"), encoding="utf-8") as shipped, open(accounts, "w", encoding="utf-8") as file:
+            file.write(shipped.read().replace("user freshet on resetpass", f"user freshet on resetpass #{digest}"))
+        folder = os.path.join(self.folder, str(port))
+        os.mkdir(folder)
+        replica = () if port == master else ("--replicaof", f"127.0.0.1 {master}")
+        self._run(port, "redis-server", accounts, "--port", str(port), "--bind", "127.0.0.1", "--dir", folder, "--save", "",
+                  "--appendonly", "yes", "--repl-diskless-sync-delay", "0", *replica)
+
+    def _start_sentinel(self, port):
+        folder = os.path.join(self.folder, str(port))
+        os.mkdir(folder)
+        config = os.path.join(folder, "sentinel.conf")
+        with open(config, "w", encoding="ascii") as file:
+            file.write(SENTINEL.format(port=port, folder=folder, name=NAME, master=self.servers[0]))
+        self._run(port, "redis-server", config, "--sentinel")
+
+    def directives(self):
+        addresses = ", ".join(f'"127.0.0.1:{port}"' for port in self.sentinels)
+        return {"redis__sentinels": f"[{addresses}]", "redis__sentinel_master": f'"{NAME}"', "redis__username": '"freshet"',
+                "redis__password_file": f'"{self.password_file}"', "redis__url": '"redis://127.0.0.1:1"'}
+
+    def ask(self, port, *command):
+        done = subprocess.run(["redis-cli", "-p", str(port), "-e", "--json", *map(str, command)], capture_output=True, check=False, timeout=20)
+        assert done.returncode == 0, (port, command, done.stdout, done.stderr)
+        return json.loads(done.stdout)
+
+    def _answers(self, port):
+        try:
+            return self.ask(port, "PING") == "PONG"
+        except (AssertionError, ValueError, subprocess.TimeoutExpired):
+            return False
+
+    def info(self, port, section):
+        done = subprocess.run(["redis-cli", "-p", str(port), "INFO", section], capture_output=True, text=True, check=False, timeout=20)
+        return dict(line.strip().split(":", 1) for line in done.stdout.splitlines() if ":" in line)
+
+    def _sentinels_know_each_other(self):
+        for port in self.sentinels:
+            fields = self.ask(port, "SENTINEL", "MASTER", NAME)
+            if not isinstance(fields, dict):
+                fields = dict(zip(fields[::2], fields[1::2]))
+            if (fields["num-other-sentinels"], fields["num-slaves"], fields["flags"]) != ("2", "2", "master"):
+                return False
+        return True
+
+    def master(self):
+        """The port of the master, as all sentinels say; None while they disagree."""
+        said = {int(self.ask(port, "SENTINEL", "get-master-addr-by-name", NAME)[1]) for port in self.sentinels}
+        return said.pop() if len(said) == 1 else None
+
+    def redis(self, *command):
+        return self.ask(self.master(), *command)
+
+    def replicated(self):
+        """Waits until the replicas have all that the master has."""
+        wait_until(lambda: self.redis("WAIT", 2, 1000) == 2, "the replicas")
+
+    def signal(self, port, number):
+        os.kill(self._processes[port].pid, number)
+        if number == signal.SIGKILL:
+            self._processes[port].wait(20)
+
+    def of_the_service(self, port):
+        """Connections of the service that this server has: [age in seconds]."""
+        lines = self.ask(port, "CLIENT", "LIST").splitlines()
+        clients = [dict(word.split("=", 1) for word in line.split() if "=" in word) for line in lines]
+        return [int(client["age"]) for client in clients if client["user"] == "freshet"]
+
+    def stop(self):
+        for process in self._processes.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+                process.wait(20)
+        shutil.rmtree(self.folder)

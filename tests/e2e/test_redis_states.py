@@ -1,0 +1,211 @@
+"""A Redis that answers and will not: out of memory, a replica, unable to save, busy, loading, with another password. And one behind a bad line.
+
+Reads go on, writes are acknowledged and count once, or are refused with Retry-After; never a 500.
+"""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+from client import Load
+from proxy import Proxy
+from readers import Readers, known_items, read_items
+from service import PATIENT, birth, wait_until
+
+SLOWEST_S = 0.5  # as in test_redis_faults.py
+
+
+class Guarded:
+    """A service whose workers have read and counted something, and what may be asked of it in any state of its Redis."""
+
+    def __init__(self, service, name):
+        self.service, self.name = service, name
+        self.readers, self.titles = Readers(service, name), known_items(service, name)
+        client = service.public()
+        for turn in range(60):
+            self.readers.report(client, turn)
+        assert service.internal().get("/api/hot").status == 200
+        assert service.public().post("/api/feed", {"action": "refresh", "agent_id": "r", "limit": 3}).status == 200
+        self._turn = 60
+
+    def writes(self, times=30):
+        """Statuses of events, each once, which count later if they were acknowledged."""
+        client, statuses = self.service.public(), set()
+        for _ in range(times):
+            self._turn += 1
+            article = self.readers.articles[self._turn % len(self.readers.articles)]
+            reply = client.track(article, 1, userId=f"u{self._turn}", sessionId=f"s{self._turn}", eventId=f"e{self._turn}")
+            statuses.add(reply.status)
+            if reply.status in (200, 202):
+                self.readers.acknowledged[article].append(1)
+            else:
+                assert int(reply.headers["Retry-After"]) >= 1, reply
+        return statuses
+
+    def reads(self, times=10):
+        client, internal = self.service.public(), self.service.internal()
+        item = next(iter(self.titles))
+        statuses = {"item": set()}
+        for turn in range(times):
+            for what, reply in (("hot", internal.get("/api/hot")),
+                                ("feed", client.post("/api/feed", {"action": "refresh", "agent_id": f"r{turn}", "limit": 3})),
+                                ("recommendations", client.get("/api/recommendations?userId=r&limit=3"))):
+                assert reply.status == 200, (what, reply)
+            reply = internal.get(f"/api/items/{item}")
+            statuses["item"].add(reply.status)
+            if reply.status == 200:
+                assert reply.json()["title"] == self.titles[item]
+        return statuses
+
+    def put(self):
+        return self.service.internal().put(f"/api/items/{self.name('p')}", {"title": "t", "published_at": 1}).status
+
+    def normal(self):
+        wait_until(lambda: self.service.internal().get("/health/ready").status == 200, "readiness")
+        wait_until(lambda: self.writes(1) == {200}, "a counted event")
+        assert self.put() == 200 and self.reads(3) == {"item": {200}}
+        self.readers.assert_counted_once()
+        self.service.check()
+
+
+@pytest.fixture
+def guarded(instance, name):
+    return Guarded(instance("--no-limits", **PATIENT), name)
+
+
+def test_a_redis_that_became_a_replica(guarded):
+    guarded.service.redis("REPLICAOF", "127.0.0.1", "1")
+    assert guarded.writes() <= {202}
+    assert guarded.put() == 503
+    assert guarded.reads()["item"] <= {200, 503}
+    guarded.service.redis("REPLICAOF", "NO", "ONE")
+    guarded.normal()
+
+
+def test_a_redis_that_cannot_save(guarded):
+    service = guarded.service
+    folder = os.path.join(service.state, "redis")
+    if os.geteuid() == 0 and os.stat(folder).st_uid == 0:
+        pytest.skip("root can write everywhere")
+    service.redis("CONFIG", "SET", "save", "3600 1000000")
+    os.chmod(folder, 0o555)
+    try:
+        service.redis("BGSAVE")
+        wait_until(lambda: "rdb_last_bgsave_status:err" in service.redis("INFO", "persistence"), "a failed save")
+        assert guarded.writes() <= {202}
+        assert guarded.put() == 503
+        assert guarded.reads() == {"item": {200}}  # it reads all the same
+    finally:
+        os.chmod(folder, 0o755)
+    service.redis("BGSAVE")
+    wait_until(lambda: "rdb_last_bgsave_status:ok" in service.redis("INFO", "persistence"), "a save")
+    guarded.normal()
+
+
+def test_a_redis_that_is_busy_with_a_script(guarded):
+    service = guarded.service
+    service.redis("CONFIG", "SET", "busy-reply-threshold", "100")
+    endless = subprocess.Popen(["redis-cli", "-s", os.path.join(service.state, "run/redis.sock"), "EVAL", "while true do end", "0"],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: 202 in guarded.writes(3), "queued events")
+        assert guarded.writes() <= {202}
+        assert guarded.put() == 503
+        assert guarded.reads()["item"] <= {200, 503}
+    finally:
+        service.redis("SCRIPT", "KILL")
+        endless.wait(20)
+    guarded.normal()
+
+
+def test_an_account_that_may_not(guarded):
+    service = guarded.service
+    service.expects_refusals = True
+    service.redis("ACL", "SETUSER", "freshet", "-evalsha")
+    assert guarded.writes() <= {202}
+    assert guarded.put() == 503
+    guarded.reads()
+    service.redis("ACL", "SETUSER", "freshet", "+evalsha")
+    guarded.normal()
+
+
+def test_an_account_that_is_gone(guarded):
+    service = guarded.service
+    service.expects_refusals = True
+    rule = next(line for line in service.redis("ACL", "LIST") if line.startswith("user freshet "))
+    service.redis("ACL", "DELUSER", "freshet")
+    wait_until(lambda: service.status()["redis ready"] == 0, "the loss to be noticed")
+    assert guarded.writes() <= {202}
+    assert guarded.put() == 503
+    guarded.reads()
+    service.redis("ACL", "SETUSER", *rule.split()[1:])
+    guarded.normal()
+
+
+def test_a_redis_that_is_loading(guarded):
+    service = guarded.service
+    for turn in range(100):
+        service.redis("SET", f"hot:pv:load-{turn}", "1", "EX", "3600")
+    pid = service.pid("redis")
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: birth(pid) is None, "Redis' end")
+    starting = threading.Thread(target=service.restart_redis, args=("--key-load-delay", "10000", "--loading-process-events-interval-bytes", "1024"))
+    starting.start()
+    try:
+        wait_until(lambda: "redis_handshake_failed error=\"LOADING" in service.log(), "a worker that heard of it", 40)
+        assert guarded.writes(10) <= {202, 200}
+        guarded.reads(2)
+    finally:
+        starting.join(60)
+    service.redis("CONFIG", "SET", "key-load-delay", "0")
+    guarded.normal()
+
+
+@pytest.mark.parametrize("harm", [{"delay_s": (0.0, 0.045)}, {"chunk": 1, "chunk_pause_s": 0.0002}, {"reset_chance": 0.05},
+                                  {"chunk": 7, "reset_chance": 0.02, "delay_s": (0.0, 0.02)}], ids=["slow", "dribbling", "breaking", "all"])
+def test_a_bad_line_to_redis_mixes_nothing_up_and_holds_nobody_up(instance, name, harm):
+    service = instance("--no-limits")
+    with Proxy(os.path.join(service.state, "run/redis.sock"), seed=7) as proxy:
+        titles = known_items(service, name)
+        service.configure(redis__url=f'"{proxy.url}"')
+        service.reload()
+        readers = Readers(service, name)
+        with Load(service.public, readers.report) as writes, Load(service.internal, read_items(titles, allowed=(200, 503)), threads=2) as reads:
+            wait_until(lambda: writes.results.count(200) > 50, "load")
+            proxy.set(**harm)
+            seen = len(reads.results)
+            end = time.monotonic() + 3
+            wait_until(lambda: time.monotonic() > end and len(reads.results) > seen + 50, "three seconds of it", 60)
+            proxy.set()
+            back = len(writes.results)
+            wait_until(lambda: writes.results[back:].count(200) > 50, "normal service", 60)
+        assert writes.errors == [] and reads.errors == []
+        assert readers.slowest_s < SLOWEST_S and max(reply.seconds for reply in reads.results) < SLOWEST_S
+        print(f"slowest write {readers.slowest_s:.3f} s, slowest read {max(reply.seconds for reply in reads.results):.3f} s")
+        readers.assert_counted_once()
+        service.check()
+
+
+def test_while_the_breaker_is_open_nobody_waits(instance, name):
+    service = instance("--no-limits", pm__max_children=1)
+    titles = known_items(service, name)
+    with Load(service.internal, read_items(titles, allowed=(200, 503))) as reads:
+        wait_until(lambda: len(reads.results) > 100, "load")
+        redis = service.pid("redis")
+        os.kill(redis, signal.SIGSTOP)
+        try:
+            end = time.monotonic() + 2
+            wait_until(lambda: time.monotonic() > end, "two seconds")
+            began = len(reads.results)
+            end = time.monotonic() + 3
+            wait_until(lambda: time.monotonic() > end, "three more")
+            during = sorted(reply.seconds for reply in reads.results[began:])
+        finally:
+            os.kill(redis, signal.SIGCONT)
+        wait_until(lambda: reads.results[-1].status == 200, "normal service")
+    assert reads.errors == []
+    print(f"open: {len(during)} requests, p99 {during[len(during) * 99 // 100] * 1000:.1f} ms, slowest {during[-1] * 1000:.1f} ms")
+    assert during[len(during) * 99 // 100] < SLOWEST_S
