@@ -14,7 +14,7 @@ from faults.table import cores, markdown, render
 def arguments():
     parser = argparse.ArgumentParser(prog="scripts/faults", description="The fault matrix: each fault under a verified load, and what it cost.")
     parser.add_argument("--short", action="store_true", help="fewer and shorter turns")
-    parser.add_argument("--only", metavar="F1,F2", help="these faults only")
+    parser.add_argument("--only", metavar="F1,R7", help="these faults only")
     parser.add_argument("--seed", default=os.environ.get("FRESHET_FAULT_SEED"), help="of every random choice (FRESHET_FAULT_SEED)")
     parser.add_argument("--soak", metavar="MINUTES", type=float, help="instead of the matrix: load and random faults for so long")
     parser.add_argument("--markdown", action="store_true", help="the table for a document")
@@ -26,7 +26,7 @@ def arguments():
 def chosen(given):
     if given.soak:
         return [soak.for_minutes(given.soak)]
-    names = sorted(FAULTS, key=lambda name: int(name[1:]))
+    names = sorted(FAULTS, key=lambda name: (name[0], int(name[1:])))
     if given.only:
         names = given.only.split(",")
         if unknown := [name for name in names if name not in FAULTS]:

@@ -158,7 +158,7 @@ def broken_fastcgi(run):
     with run.instance(patient=True, gateway__read_timeout='"1s"', gateway__write_timeout='"1s"') as service:
         workers = set(service.workers())
         load = run.load(service, run.readers(service), connections=4, think_s=0.005)
-        count, late, held = run.scale(2000, 10000), 0, []
+        count, late, held = run.scale(800, 6000), 0, []
         with load:
             load.wait_for(200)
             began = time.monotonic()

@@ -41,6 +41,12 @@ def back_to_normal(load, since, until):
     return last - since
 
 
+def lost_within_a_second(balance, kills):
+    """R5 of a crash of Redis: what it loses was acknowledged in the last second before it (and the write to the file, which may wait for a sync)."""
+    return len(balance.lost_times) == balance.lost and all(
+        any(kill - FSYNC_S - 1 <= when <= kill + 0.1 for kill in kills) for when in balance.lost_times)
+
+
 @fault("F7", "kill -9 Redis (AOF everysec), start it again after 3 s", "reads 100 % 2xx; normal ≤ 1 s after Redis answers")
 def redis_killed(run):
     with run.instance() as service:
@@ -68,8 +74,7 @@ def redis_killed(run):
         run.at_most("normal after at most", max(back_to_normal(load, *window) for window in back), BACK_S, "s")
         run.figure(f"{load.statuses(since=killed[0]).get(202, 0):,} writes spooled")
         run.none("unexpected replies", load.failed, load.failures)
-        run.balance(service, load, may_lose=lambda balance: all(
-            any(kill - FSYNC_S - 1 <= when <= kill + 0.1 for kill in killed) for when in balance.lost_times))
+        run.balance(service, load, may_lose=lambda balance: lost_within_a_second(balance, killed))
         run.judge(load)
 
 

@@ -77,7 +77,7 @@ class Run:
     def none(self, what, count, examples=()):
         """A promise: there is none of it."""
         self.figure(f"{count} {what}", count == 0, safety=True)
-        for text in list(examples)[:3]:
+        for text in list(examples)[:3] if count else ():
             print(f"  {self.name}: {text}", file=sys.stderr, flush=True)
 
     @contextlib.contextmanager
