@@ -22,8 +22,9 @@ Task<void> Sampler::take() {
   const auto replies = co_await redis_.run(sizes);
   if (!replies) co_return;
   StoreNumbers numbers;
-  const std::array members{&StoreNumbers::hot_rank,   &StoreNumbers::hot_score,  &StoreNumbers::hot_published,
-                           &StoreNumbers::hot_hidden, &StoreNumbers::hot_newest, &StoreNumbers::stream_entries};
+  const std::array members{&StoreNumbers::hot_rank,      &StoreNumbers::hot_score,
+                           &StoreNumbers::hot_published, &StoreNumbers::hot_hidden,
+                           &StoreNumbers::hot_newest,    &StoreNumbers::stream_entries};
   for (std::size_t i = 0; i < members.size(); ++i) numbers.*members[i] = (*replies)[i].integer().value_or(0);
   const auto seen = co_await feed_.seen_status();
   if (!seen) co_return;

@@ -1,5 +1,5 @@
-// What only Redis knows and /metrics shows: sizes of ranks, the stream, the seen-filter. Each kSampleInterval one worker,
-// whoever comes first, reads it for all.
+// What only Redis knows and /metrics shows: sizes of ranks, the stream, the seen-filter. Each kSampleInterval
+// one worker, whoever comes first, reads it for all.
 #pragma once
 
 #include "core/async/redis.h"
@@ -15,7 +15,8 @@ class Sampler {
   Sampler(redis::Redis& redis, feed::FeedStore& feed, const store::Keys& keys, StoreSample& sample)
       : redis_(redis), feed_(feed), keys_(keys), sample_(sample) {}
 
-  // Now and then; `now` on CLOCK_MONOTONIC. Asks Redis when it is time and nobody else does: 2 RTT, behind all requests.
+  // Now and then; `now` on CLOCK_MONOTONIC. Asks Redis when it is time and nobody else does: 2 RTT, behind
+  // all requests.
   void tick(milliseconds now);
 
  private:

@@ -61,8 +61,9 @@ class StatusProcess {
     const auto target = http::Target::parse(request.uri);
     if (!target) return http::problem(target.error());
     const std::string_view path = target->path();
-    const bool known = !path.empty() && (path == settings_.pool.status_path || path == settings_.pool.ping_path ||
-                                         path == "/metrics" || path == "/health/live" || path == "/health/ready");
+    const bool known =
+        !path.empty() && (path == settings_.pool.status_path || path == settings_.pool.ping_path ||
+                          path == "/metrics" || path == "/health/live" || path == "/health/ready");
     if (!known || request.zone != Zone::kInternal) return http::no_such_route();
     if (request.method != Method::kGet && request.method != Method::kHead)
       return http::method_not_allowed("GET, HEAD, OPTIONS");

@@ -48,7 +48,8 @@ void WorkerReport::turn() {
   const redis::BackgroundCounters& background = sources_.background.counters();
   slot_.background_queued.store(sources_.background.queued(), kRelaxed);
   slot_.background_done.store(background.done, kRelaxed);
-  slot_.background_age_ms.store(static_cast<std::uint64_t>(sources_.background.oldest_age().count()), kRelaxed);
+  slot_.background_age_ms.store(static_cast<std::uint64_t>(sources_.background.oldest_age().count()),
+                                kRelaxed);
   slot_.background_dropped.store(background.dropped, kRelaxed);
   slot_.spooled_bytes.store(sources_.background.spool_bytes(), kRelaxed);
   slot_.spooled.store(background.spooled, kRelaxed);
@@ -99,8 +100,8 @@ void WorkerReport::write_process() {
   slot_.peak_rss_bytes.store(static_cast<std::uint64_t>(usage.ru_maxrss) * 1024, kRelaxed);
 }
 
-// The kernel says it of a TCP socket to whoever has it. Of a unix socket only sock_diag tells, which the sandbox keeps from
-// us: that number stays 0, as PHP-FPM's does, and `freshetctl status` shows the real one.
+// The kernel says it of a TCP socket to whoever has it. Of a unix socket only sock_diag tells, which the
+// sandbox keeps from us: that number stays 0, as PHP-FPM's does, and `freshetctl status` shows the real one.
 void WorkerReport::write_listen_queue() {
   if (sources_.listen_fd < 0) return;
   tcp_info info{};

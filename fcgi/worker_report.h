@@ -1,5 +1,5 @@
-// What a worker says of itself in its slot of the scoreboard. A few relaxed stores a turn of the loop, the rest twice a
-// second.
+// What a worker says of itself in its slot of the scoreboard. A few relaxed stores a turn of the loop, the
+// rest twice a second.
 #pragma once
 
 #include <chrono>

@@ -30,8 +30,8 @@ class Codec {
   Result<void> decode(std::string_view bytes, Request& request, std::string& wire);
   // Appends the reply's records to `wire` and ends the request. For HEAD and 304 the body is left out.
   void encode(const Request& request, const Response& response, std::string& wire);
-  // The same, but the views in the Request stay valid until abandon(): for a request that is answered while its handler
-  // still runs.
+  // The same, but the views in the Request stay valid until abandon(): for a request that is answered while
+  // its handler still runs.
   void answer(const Request& request, const Response& response, std::string& wire);
   // Ends the request, with no (further) reply.
   void abandon();

@@ -51,8 +51,8 @@ class Connection final : public Watcher {
   Framer framer_;
   std::unique_ptr<Exchange> exchange_;
   std::chrono::steady_clock::time_point received_at_{};  // the first byte of the request that is being read
-  std::string received_;  // of an unfinished request; empty while idle
-  std::string wire_;      // of an unfinished reply
+  std::string received_;                                 // of an unfinished request; empty while idle
+  std::string wire_;                                     // of an unfinished reply
   std::size_t sent_ = 0;
   Deadlines<Connection>::Place read_deadline_;
   Deadlines<Connection>::Place write_deadline_;

@@ -134,7 +134,8 @@ void Gateway::start(Exchange& exchange) {
   });
 }
 
-// Nothing of the exchange may be touched after this: its connection may already read the next request into it.
+// Nothing of the exchange may be touched after this: its connection may already read the next request into
+// it.
 void Gateway::ended(Exchange& exchange, std::exception_ptr thrown) {
   --counters_.in_flight;
   unwatch(exchange);

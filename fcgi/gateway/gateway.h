@@ -35,7 +35,7 @@ struct GatewayOptions {
   std::chrono::milliseconds request_budget{200};
   std::chrono::milliseconds bulk_budget{30000};
   std::chrono::milliseconds slow_timeout{0};  // 0: no request is slow
-  std::atomic<StageWord>* stage = nullptr;  // where requests show what the loop is at; null: nowhere
+  std::atomic<StageWord>* stage = nullptr;    // where requests show what the loop is at; null: nowhere
   std::size_t max_in_flight = 1024;
   std::vector<std::string> allowed_clients{};  // addresses; empty: all. TCP only
 };

@@ -16,7 +16,8 @@ enum class Method : std::uint8_t { kGet, kHead, kPost, kPut, kDelete, kOptions, 
 // "internal"), which no client can set. Anything else counts as public: the zone with fewer rights.
 enum class Zone : std::uint8_t { kPublic, kInternal };
 
-// How long a request may take until it is answered 503: gateway.request_budget, gateway.bulk_budget, or without end.
+// How long a request may take until it is answered 503: gateway.request_budget, gateway.bulk_budget, or
+// without end.
 enum class Budget : std::uint8_t { kRequest, kBulk, kNone };
 
 // Views point into the connection's decoded parameters and stay valid until the handler's task has ended.

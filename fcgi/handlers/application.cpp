@@ -7,8 +7,8 @@
 #include <charconv>
 
 #include "core/base/log.h"
-#include "fcgi/handlers/hot.h"
 #include "core/base/time.h"
+#include "fcgi/handlers/hot.h"
 #include "fcgi/http/problem.h"
 #include "fcgi/http/target.h"
 
@@ -51,16 +51,17 @@ struct ReasonRow {
   Refusal refusal;
 };
 constexpr std::array kReasonRefusals{
-    ReasonRow{"bad_json", Refusal::kBadJson},
-    ReasonRow{"bad_body", Refusal::kBadJson},
-    ReasonRow{"denied", Refusal::kDenied},
-    ReasonRow{"foreign_origin", Refusal::kForeignOrigin},
+    ReasonRow{"bad_json", Refusal::kBadJson},     ReasonRow{"bad_body", Refusal::kBadJson},
+    ReasonRow{"denied", Refusal::kDenied},        ReasonRow{"foreign_origin", Refusal::kForeignOrigin},
+    ReasonRow{"over_budget", Refusal::kDeadline},
     ReasonRow{"spool_full", Refusal::kSpoolFull},
 };
 
-std::chrono::milliseconds time_of(Budget budget, const GatewaySettings& settings) {
-  if (budget == Budget::kNone) return std::chrono::milliseconds::max();
-  return budget == Budget::kBulk ? settings.bulk_budget : settings.request_budget;
+// Whether a body came so slowly that nothing is left of the request's time.
+bool came_too_late(const Request& request, const GatewaySettings& settings) {
+  if (request.budget == Budget::kNone) return false;
+  const auto budget = request.budget == Budget::kBulk ? settings.bulk_budget : settings.request_budget;
+  return request.whole - request.received > budget;
 }
 
 void count_refusal(Services& services, const Error& error) {
@@ -136,8 +137,7 @@ Task<Result<Response>> Application::dispatch(Request& request) {
   request.stage.route = static_cast<std::uint16_t>(match->route + 1);
   request.stage.enter(Doing::kParse);
   request.budget = budget_of(route);
-  // A body that came too slowly has left no time for it.
-  if (request.whole - request.received > time_of(request.budget, services_.settings.gateway))
+  if (came_too_late(request, services_.settings.gateway))
     co_return fail(ErrorCode::kUnavailable, "over_budget");
   if (auto admitted = admit(request, route); !admitted) co_return tl::unexpected(admitted.error());
   Call call{services_, request, *target, *match, standing == http::Standing::kAllowed};

@@ -20,8 +20,8 @@ class Application {
   Task<void> serve(Request& request, Response& response);
   // The reply to a request beyond pm.max_in_flight.
   void refuse_overload(const Request& request, Response& response);
-  // The reply to one whose budget was used up while its handler ran: for a hot list the last copy, else 503. To a write
-  // it says that the outcome is unknown, since the handler goes on.
+  // The reply to one whose budget was used up while its handler ran: for a hot list the last copy, else 503.
+  // To a write it says that the outcome is unknown, since the handler goes on.
   void refuse_late(const Request& request, Response& response);
 
  private:

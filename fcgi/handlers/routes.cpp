@@ -29,7 +29,11 @@ constexpr std::array kRoutes{
     Route{Method::kPost, "/api/history", Zone::kPublic, kBody, post_history},
     Route{Method::kGet, "/api/history", Zone::kPublic, 0, get_history},
     Route{Method::kDelete, "/api/history", Zone::kPublic, 0, delete_history},
-    Route{Method::kPost, "/api/history/merge", Zone::kInternal, kBody, {post_history_merge, Caller::kAsked, Budget::kBulk}},
+    Route{Method::kPost,
+          "/api/history/merge",
+          Zone::kInternal,
+          kBody,
+          {post_history_merge, Caller::kAsked, Budget::kBulk}},
     Route{Method::kPost, "/api/interactions", Zone::kInternal, kBulkBody, post_interactions},
     Route{Method::kPost, "/api/feedback", Zone::kPublic, kBody, post_feedback},
     Route{Method::kDelete, "/api/feedback", Zone::kPublic, kBody, delete_feedback},
@@ -62,7 +66,8 @@ Budget budget_of(const Route& route) {
 }
 
 void name_routes(const Settings& settings, Scoreboard& board) {
-  constexpr std::array<std::string_view, 7> kMethods{"GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "OPTIONS ", ""};
+  constexpr std::array<std::string_view, 7> kMethods{"GET ",    "HEAD ",    "POST ", "PUT ",
+                                                     "DELETE ", "OPTIONS ", ""};
   std::size_t row = 1;
   for (const Route& route : routes(settings))
     board.name_route(row++, std::string(kMethods[static_cast<std::size_t>(route.method)]).append(route.path));
@@ -71,7 +76,11 @@ void name_routes(const Settings& settings, Scoreboard& board) {
 std::vector<Route> routes(const Settings& settings) {
   std::vector<Route> table(kRoutes.begin(), kRoutes.end());
   table.push_back({Method::kGet, settings.pool.ping_path, Zone::kInternal, 0, {get_ping, Caller::kProbe}});
-  table.push_back({Method::kGet, settings.pool.status_path, Zone::kInternal, 0, {get_status, Caller::kAsked, Budget::kNone}});
+  table.push_back({Method::kGet,
+                   settings.pool.status_path,
+                   Zone::kInternal,
+                   0,
+                   {get_status, Caller::kAsked, Budget::kNone}});
   return table;
 }
 

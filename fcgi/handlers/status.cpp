@@ -43,7 +43,8 @@ std::string in_words(std::int64_t at) {
 std::string text_of(const Row& row, bool words) {
   if (const auto* text = std::get_if<std::string>(&row.value)) return *text;
   if (const auto* whole = std::get_if<std::int64_t>(&row.value)) return std::to_string(*whole);
-  if (const auto* at = std::get_if<Moment>(&row.value)) return words ? in_words(at->at) : std::to_string(at->at);
+  if (const auto* at = std::get_if<Moment>(&row.value))
+    return words ? in_words(at->at) : std::to_string(at->at);
   if (const auto* percent = std::get_if<Percent>(&row.value)) return two_digits(percent->value);
   std::string out;
   json::Writer(out).number(std::get<double>(row.value));
@@ -53,12 +54,18 @@ std::string text_of(const Row& row, bool words) {
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    if (c == '<') out.append("&lt;");
-    else if (c == '>') out.append("&gt;");
-    else if (c == '&') out.append("&amp;");
-    else if (c == '"') out.append("&quot;");
-    else if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7F) out.push_back('?');
-    else out.push_back(c);
+    if (c == '<')
+      out.append("&lt;");
+    else if (c == '>')
+      out.append("&gt;");
+    else if (c == '&')
+      out.append("&amp;");
+    else if (c == '"')
+      out.append("&quot;");
+    else if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7F)
+      out.push_back('?');
+    else
+      out.push_back(c);
   }
   return out;
 }
@@ -150,7 +157,8 @@ void write_html(std::string& out, const Rows& rows, const std::string& prefix) {
 
 std::string html(const Page& page) {
   std::string out =
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>Freshet: status</title></head>\n<body>\n<table>\n";
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>Freshet: "
+      "status</title></head>\n<body>\n<table>\n";
   write_html(out, page.pool, {});
   for (const Group& group : page.groups) write_html(out, group.rows, std::string(group.name) + " ");
   out.append("</table>\n");
@@ -200,15 +208,18 @@ struct FpmMetric {
 };
 constexpr std::array kFpmMetrics{
     FpmMetric{"start since", "start_since", "counter", "The number of seconds since the master has started."},
-    FpmMetric{"accepted conn", "accepted_connections", "counter", "The number of connections accepted by the pool."},
+    FpmMetric{"accepted conn", "accepted_connections", "counter",
+              "The number of connections accepted by the pool."},
     FpmMetric{"listen queue", "listen_queue", "gauge", "The number of connections that wait to be accepted."},
     FpmMetric{"max listen queue", "max_listen_queue", "counter", "The most of them since the start."},
     FpmMetric{"listen queue len", "listen_queue_length", "gauge", "How many may wait."},
     FpmMetric{"idle processes", "idle_processes", "gauge", "The number of idle processes."},
     FpmMetric{"active processes", "active_processes", "gauge", "The number of active processes."},
     FpmMetric{"total processes", "total_processes", "gauge", "The number of idle + active processes."},
-    FpmMetric{"max active processes", "max_active_processes", "counter", "The most active processes since the start."},
-    FpmMetric{"max children reached", "max_children_reached", "counter", "How often pm.max_children was reached."},
+    FpmMetric{"max active processes", "max_active_processes", "counter",
+              "The most active processes since the start."},
+    FpmMetric{"max children reached", "max_children_reached", "counter",
+              "How often pm.max_children was reached."},
     FpmMetric{"slow requests", "slow_requests", "counter", "Requests that exceeded request_slowlog_timeout."},
 };
 
@@ -227,24 +238,32 @@ std::string fpm_metrics(const Page& page) {
 
 std::string write(const Page& page, StatusForm form) {
   switch (form) {
-    case StatusForm::kText: return lines(page);
-    case StatusForm::kJson: return json_text(page);
-    case StatusForm::kHtml: return html(page);
-    case StatusForm::kXml: return xml(page);
-    case StatusForm::kOpenMetrics: return fpm_metrics(page);
+    case StatusForm::kText:
+      return lines(page);
+    case StatusForm::kJson:
+      return json_text(page);
+    case StatusForm::kHtml:
+      return html(page);
+    case StatusForm::kXml:
+      return xml(page);
+    case StatusForm::kOpenMetrics:
+      return fpm_metrics(page);
   }
   return {};
 }
 
 }  // namespace
 
-StatusPage status_page(Scoreboard& board, const Settings& settings, UnixSeconds now, StatusForm form, bool full) {
+StatusPage status_page(Scoreboard& board, const Settings& settings, UnixSeconds now, StatusForm form,
+                       bool full) {
   const Totals totals = board.totals();
-  Page page{.pool = fpm_rows(board, settings, totals, now), .groups = {{"refused", refused_rows(totals)}, {"redis failures", redis_error_rows(totals)}},
+  Page page{.pool = fpm_rows(board, settings, totals, now),
+            .groups = {{"refused", refused_rows(totals)}, {"redis failures", redis_error_rows(totals)}},
             .workers = {},
             .full = full};
   Rows ours = our_rows(board, totals);
-  page.pool.insert(page.pool.end(), std::make_move_iterator(ours.begin()), std::make_move_iterator(ours.end()));
+  page.pool.insert(page.pool.end(), std::make_move_iterator(ours.begin()),
+                   std::make_move_iterator(ours.end()));
   if (full) {
     for (const WorkerSlot& slot : board.slots()) {
       if (slot.state.load(std::memory_order_relaxed) != WorkerState::kEmpty)

@@ -17,10 +17,14 @@ std::int64_t since(UnixSeconds now, std::int64_t then) {
 
 std::string state_name(const WorkerSlot& slot) {
   switch (slot.state.load(kRelaxed)) {
-    case WorkerState::kEmpty: return "Empty";
-    case WorkerState::kStarting: return "Starting";
-    case WorkerState::kReady: return is_idle(slot) ? "Idle" : "Running";
-    case WorkerState::kDraining: return "Finishing";
+    case WorkerState::kEmpty:
+      return "Empty";
+    case WorkerState::kStarting:
+      return "Starting";
+    case WorkerState::kReady:
+      return is_idle(slot) ? "Idle" : "Running";
+    case WorkerState::kDraining:
+      return "Finishing";
   }
   return "Unknown";
 }
@@ -74,12 +78,12 @@ void append(Rows& rows, Rows more) {
 
 Rows redis_rows(const Totals& totals) {
   return {{"redis ready", number(totals.redis_ready)},
-            {"redis commands", number(totals.redis_commands)},
-            {"redis round trips", number(totals.redis_round_trips)},
-            {"redis errors", number(totals.redis_errors)},
-            {"redis reconnects", number(totals.redis_reconnects)},
-            {"redis p99 us", totals.redis_latency.quantile_us(0.99)},
-            {"redis breakers open", number(totals.breakers[1] + totals.breakers[2])}};
+          {"redis commands", number(totals.redis_commands)},
+          {"redis round trips", number(totals.redis_round_trips)},
+          {"redis errors", number(totals.redis_errors)},
+          {"redis reconnects", number(totals.redis_reconnects)},
+          {"redis p99 us", totals.redis_latency.quantile_us(0.99)},
+          {"redis breakers open", number(totals.breakers[1] + totals.breakers[2])}};
 }
 
 // Of a request that is still inside: until now.

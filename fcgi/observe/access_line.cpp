@@ -11,7 +11,8 @@
 namespace freshet::observe {
 namespace {
 
-constexpr std::array<std::string_view, 7> kMethodNames{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "-"};
+constexpr std::array<std::string_view, 7> kMethodNames{"GET",    "HEAD",    "POST", "PUT",
+                                                       "DELETE", "OPTIONS", "-"};
 
 void append_hex(std::string& line, unsigned char byte) {
   constexpr std::string_view kHex = "0123456789ABCDEF";
@@ -62,9 +63,12 @@ struct Variable {
 };
 // What a request brings of its FastCGI parameters, without secrets and what names readers.
 constexpr std::array kVariables{
-    Variable{"REQUEST_URI", &Request::uri},           Variable{"CONTENT_TYPE", &Request::content_type},
-    Variable{"HTTP_USER_AGENT", &Request::user_agent}, Variable{"HTTP_ORIGIN", &Request::origin},
-    Variable{"HTTP_IF_NONE_MATCH", &Request::if_none_match}, Variable{"FRESHET_SITE", &Request::site},
+    Variable{"REQUEST_URI", &Request::uri},
+    Variable{"CONTENT_TYPE", &Request::content_type},
+    Variable{"HTTP_USER_AGENT", &Request::user_agent},
+    Variable{"HTTP_ORIGIN", &Request::origin},
+    Variable{"HTTP_IF_NONE_MATCH", &Request::if_none_match},
+    Variable{"FRESHET_SITE", &Request::site},
     Variable{"FRESHET_REQUEST_ID", &Request::request_id},
 };
 
@@ -111,26 +115,55 @@ void append_ours(std::string& line, const std::string& what, const AccessEntry& 
 void append_piece(std::string& line, const AccessPiece& piece, const AccessEntry& entry) {
   const Request& request = entry.request;
   switch (piece.letter) {
-    case 0: line.append(piece.text); return;
-    case 'd': return append_duration(line, piece.text, entry.duration);
-    case 'e': return append_variable(line, piece.text, request);
-    case 'l': line.append(std::to_string(request.body_bytes)); return;
-    case 'm': return append_safely(line, method_name(request.method));
-    case 'M': return append_memory(line, piece.text, entry.peak_memory);
-    case 'n': line.append("freshet"); return;
-    case 'o': return append_header(line, piece.text, entry.response);
-    case 'p': line.append(std::to_string(entry.pid)); return;
-    case 'P': line.append(std::to_string(entry.parent)); return;
-    case 'q': if (!query_of(request.uri).empty()) append_safely(line, query_of(request.uri)); return;
-    case 'Q': if (request.uri.find('?') != std::string_view::npos) line.push_back('?'); return;
-    case 'r': return append_safely(line, path_of(request.uri));
-    case 'R': return append_safely(line, cut_address(request.remote_addr));
-    case 's': line.append(std::to_string(entry.response.status)); return;
-    case 't': return append_time(line, piece.text, entry.received);
-    case 'T': return append_time(line, piece.text, entry.written);
-    case 'u': return append_safely(line, piece.text == "id" ? request.verified_user : std::string_view());
-    case 'x': return append_ours(line, piece.text, entry);
-    default: line.push_back('-'); return;  // %C and %f: no request has a processor's time or a script of its own
+    case 0:
+      line.append(piece.text);
+      return;
+    case 'd':
+      return append_duration(line, piece.text, entry.duration);
+    case 'e':
+      return append_variable(line, piece.text, request);
+    case 'l':
+      line.append(std::to_string(request.body_bytes));
+      return;
+    case 'm':
+      return append_safely(line, method_name(request.method));
+    case 'M':
+      return append_memory(line, piece.text, entry.peak_memory);
+    case 'n':
+      line.append("freshet");
+      return;
+    case 'o':
+      return append_header(line, piece.text, entry.response);
+    case 'p':
+      line.append(std::to_string(entry.pid));
+      return;
+    case 'P':
+      line.append(std::to_string(entry.parent));
+      return;
+    case 'q':
+      if (!query_of(request.uri).empty()) append_safely(line, query_of(request.uri));
+      return;
+    case 'Q':
+      if (request.uri.find('?') != std::string_view::npos) line.push_back('?');
+      return;
+    case 'r':
+      return append_safely(line, path_of(request.uri));
+    case 'R':
+      return append_safely(line, cut_address(request.remote_addr));
+    case 's':
+      line.append(std::to_string(entry.response.status));
+      return;
+    case 't':
+      return append_time(line, piece.text, entry.received);
+    case 'T':
+      return append_time(line, piece.text, entry.written);
+    case 'u':
+      return append_safely(line, piece.text == "id" ? request.verified_user : std::string_view());
+    case 'x':
+      return append_ours(line, piece.text, entry);
+    default:
+      line.push_back('-');
+      return;  // %C and %f: no request has a processor's time or a script of its own
   }
 }
 

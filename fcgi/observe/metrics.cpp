@@ -18,6 +18,16 @@ void append_double(std::string& out, double value) {
   out.append(text.data(), end);
 }
 
+// As OpenMetrics wants a bucket's bound, the same bytes everywhere: 5e-05, 0.0001, 1.0.
+void append_bound(std::string& out, std::int64_t bound_us) {
+  std::array<char, 32> text{};
+  const double seconds = static_cast<double>(bound_us) / 1e6;
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), seconds, std::chars_format::general).ptr;
+  out.append(text.data(), end);
+  if (bound_us % 1'000'000 == 0) out.append(".0");
+}
+
 constexpr std::array<std::string_view, 4> kTypeNames{"counter", "gauge", "histogram", "info"};
 constexpr std::array<std::string_view, 4> kSuffixes{"_total", "", "", "_info"};
 
@@ -44,8 +54,7 @@ void Samples::add(const HistogramTotals& histogram, std::string_view labels) {
     passed += histogram.counts[i];
     with_bound.assign(labels).append(labels.empty() ? "le=\"" : ",le=\"");
     if (i < kDurationBounds.size()) {
-      append_double(with_bound, static_cast<double>(kDurationBounds[i]) / 1e6);
-      if (kDurationBounds[i] % 1'000'000 == 0) with_bound.append(".0");
+      append_bound(with_bound, kDurationBounds[i]);
     } else {
       with_bound.append("+Inf");
     }

@@ -111,11 +111,12 @@ void background_commands(Samples& samples, const View& view) {
 
 void hot_members(Samples& samples, const View& view) {
   if (view.store.taken_at == 0) return;
-  const std::array<std::pair<std::string_view, std::int64_t>, 5> keys{{{"hot:rank", view.store.hot_rank},
-                                                                        {"hot:score", view.store.hot_score},
-                                                                        {"hot:published", view.store.hot_published},
-                                                                        {"hot:hidden", view.store.hot_hidden},
-                                                                        {"hot:newest", view.store.hot_newest}}};
+  const std::array<std::pair<std::string_view, std::int64_t>, 5> keys{
+      {{"hot:rank", view.store.hot_rank},
+       {"hot:score", view.store.hot_score},
+       {"hot:published", view.store.hot_published},
+       {"hot:hidden", view.store.hot_hidden},
+       {"hot:newest", view.store.hot_newest}}};
   for (const auto& [key, members] : keys) samples.add(label("key", key), number(members));
 }
 

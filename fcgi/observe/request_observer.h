@@ -1,5 +1,5 @@
-// What becomes of requests: latencies and statuses by route in the worker's slot, the access log, the slow log, and the
-// request that the status page shows.
+// What becomes of requests: latencies and statuses by route in the worker's slot, the access log, the slow
+// log, and the request that the status page shows.
 #pragma once
 
 #include <chrono>
