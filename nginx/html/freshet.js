@@ -1,31 +1,34 @@
-// How long was this page visible? At most 2 KiB as it stands.
+// How long was this page visible? At most 2 KiB.
 //   <script defer src="/freshet.js" data-freshet='{"article":"42"}'></script>
-// More members: endpoint, user, published (unix s), first and every (s between reports), max (s, then no more).
+// Also: endpoint, user, published (unix s), first and every (s between reports), max (s).
 (function (doc) {
   var conf = JSON.parse(doc.currentScript.dataset.freshet);
-  var total = 0, since = -1, sent = 0, timer, id;
+  var url = conf.endpoint || "/api/track", total = 0, since = -1, sent = 0, named = 1, timer, id;
 
-  // One id per tab visit: it outlives the page, not the tab.
-  function session() {
-    try { id = id || sessionStorage.freshet; } catch (e) { /* blocked */ }
-    if (!id) {
-      id = window.crypto && crypto.randomUUID ? crypto.randomUUID()
-        : Date.now().toString(36) + Math.random().toString(36).slice(2);
-      try { sessionStorage.freshet = id; } catch (e) { /* blocked */ }
-    }
-    return id;
+  function post(to, body) {
+    return fetch(to, { method: "POST", body: body, keepalive: true, credentials: "include" }).catch(function () {});
+  }
+
+  // One id a tab visit, which begins with the visitor's name.
+  try { id = sessionStorage.freshet; } catch (e) {}
+  if (!id) {
+    id = Date.now().toString(36) + Math.random().toString(36).slice(2);
+    named = 0;
+    post(url.replace(/track$/, "visitor")).then(function () {
+      named = 1;
+      try { sessionStorage.freshet = id; } catch (e) {}
+    });
   }
 
   function report() {
     var ms = Math.round(total + (since < 0 ? 0 : performance.now() - since));
-    if (ms <= sent) return;
+    if (ms <= sent || !named) return;
     sent = ms;
-    var url = conf.endpoint || "/api/track", body = JSON.stringify({
-      articleId: conf.article, dwellMs: ms, sessionId: session(), userId: conf.user, publishedAt: conf.published
+    var body = JSON.stringify({
+      articleId: conf.article, dwellMs: ms, sessionId: id, userId: conf.user, publishedAt: conf.published
     });
-    // A string goes as text/plain: no preflight.
-    if (!(navigator.sendBeacon && navigator.sendBeacon(url, body)))
-      fetch(url, { method: "POST", body: body, keepalive: true }).catch(function () {});
+    // As text/plain: no preflight.
+    if (!(navigator.sendBeacon && navigator.sendBeacon(url, body))) post(url, body);
   }
 
   function wait(seconds) {

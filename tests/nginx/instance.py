@@ -1,6 +1,7 @@
 """A private nginx with the shipped configuration: only paths and ports are changed, as scripts/run does."""
 
 import http.client
+import http.server
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -26,6 +28,47 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def auth_edits(port):
+    """What an administrator changes so that the site's session check at `port` says who is asking."""
+    return [("freshet-locations.conf", "#auth_request", "auth_request"), ("freshet-locations.conf", "#include", "include"),
+            ("freshet-auth.conf", "127.0.0.1:9000", f"127.0.0.1:{port}")]
+
+
+class Sessions:
+    """The site's session check: cookie -> reader. "sid=banned" is answered 403."""
+
+    def __init__(self, readers):
+        self.bodies, self.user_ids = [], []  # of what was asked, in order
+        sessions = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def answer(self):
+                cookies = {each.strip() for each in self.headers.get("Cookie", "").split(";")}
+                sessions.bodies.append(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+                sessions.user_ids.append(self.headers.get("X-User-Id"))
+                self.send_response(403 if "sid=banned" in cookies else 200)
+                for cookie, reader in readers.items():
+                    if cookie in cookies:
+                        self.send_header("X-User-Id", reader)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            do_GET = do_POST = do_DELETE = answer
+
+            def log_message(self, *_):
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_address[1]
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self):
+        self._server.shutdown()
+        self._server.server_close()
 
 
 class Reply:

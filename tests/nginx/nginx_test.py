@@ -7,13 +7,13 @@ import socket
 import threading
 import unittest
 
-from instance import Nginx, wait_until
+from instance import Nginx, Sessions, auth_edits, wait_until
 from responder import Responder
 
 PARAMETERS = {"REQUEST_METHOD", "REQUEST_URI", "CONTENT_TYPE", "CONTENT_LENGTH", "REMOTE_ADDR", "HTTP_USER_AGENT",
               "HTTP_ORIGIN", "HTTP_COOKIE", "HTTP_AUTHORIZATION", "HTTP_IF_NONE_MATCH", "FRESHET_ZONE", "FRESHET_USER",
-              "FRESHET_REQUEST_ID", "HTTP_PROXY"}
-PUBLIC = ["/api/track", "/api/views", "/api/hot", "/api/feed", "/api/history", "/api/feedback", "/api/recommendations",
+              "FRESHET_REQUEST_ID", "FRESHET_SITE", "HTTP_PROXY"}
+PUBLIC = ["/api/track", "/api/views", "/api/visitor", "/api/hot", "/api/feed", "/api/history", "/api/feedback", "/api/recommendations",
           "/api/items/7/similar", "/api/waterfall/news", "/api/follows"]
 INTERNAL = ["/api/stats", "/api/articles/7/stats", "/api/history/merge", "/api/interactions", "/api/users/7", "/api/jobs/7",
             "/api/waterfall/news/7",
@@ -53,6 +53,7 @@ class Behaviour(Case):
         self.assertEqual(seen.get("HTTP_PROXY", ""), "")  # nginx leaves out what is empty
         self.assertEqual((seen["HTTP_COOKIE"], seen["HTTP_AUTHORIZATION"], seen["HTTP_IF_NONE_MATCH"]), ("a=b", "Bearer x", '"x"'))
         self.assertNotIn("FRESHET_USER", seen)
+        self.assertEqual(seen["FRESHET_SITE"], f"http://127.0.0.1:{self.nginx.port}")
         self.assertEqual(seen["CONTENT_LENGTH"], "2")
 
     def test_a_chunked_body_has_its_length_when_it_reaches_the_workers(self):
@@ -226,7 +227,7 @@ class Limits(Case):
             self.assertEqual(statuses[0], 200)
             self.assertEqual(max(statuses), last)
 
-    def test_too_many_requests_under_way_from_one_address_are_503(self):
+    def test_too_many_requests_under_way_from_one_address_are_429(self):
         held = []
         try:
             for _ in range(128):
@@ -234,12 +235,40 @@ class Limits(Case):
                 held[-1].sendall(b"GET /api/feed?hang HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 203.0.113.77\r\n\r\n")
             wait_until(lambda: len(self.responder.requests) >= 128, "the requests to arrive", 3)
             reply = self.nginx.ask("/api/feed", headers={"X-Forwarded-For": "203.0.113.77"})
-            self.assert_problem(reply, 503)
+            self.assert_problem(reply, 429)
             self.assertEqual(reply.headers["Retry-After"], "1")
             self.assertEqual(self.nginx.ask("/api/feed", headers={"X-Forwarded-For": "203.0.113.78"}).status, 200)
         finally:
             for connection in held:
                 connection.close()
+
+
+class Forwarded(Case):
+    """Whose word about an address counts: nobody's as shipped, a named proxy's when it is named."""
+
+    def _address(self, edits, sent):
+        nginx = Nginx(edits=edits)
+        responder = Responder(nginx.socket_path)
+        nginx.start()
+        try:
+            return nginx.ask("/api/track", body="{}", headers={"X-Forwarded-For": sent, "X-Real-IP": sent, "Forwarded": f"for={sent}"}).json()["REMOTE_ADDR"]
+        finally:
+            responder.close()
+            nginx.stop()
+
+    def test_as_shipped_an_address_in_a_header_changes_nothing(self):
+        self.assertEqual(self._address([], "203.0.113.9"), "127.0.0.1")
+
+    def test_a_peer_that_is_not_the_named_proxy_changes_nothing(self):
+        uncomment = [("freshet-public.conf", "#real_ip", "real_ip"), ("freshet-public.conf", "#set_real_ip_from", "set_real_ip_from")]
+        self.assertEqual(self._address(uncomment, "203.0.113.9"), "127.0.0.1")
+
+    def test_the_named_proxy_is_believed_and_what_came_before_it_is_not(self):
+        named = [("freshet-public.conf", "#real_ip", "real_ip"),
+                 ("freshet-public.conf", "#set_real_ip_from 192.0.2.0/24;", "set_real_ip_from 127.0.0.1;")]
+        self.assertEqual(self._address(named, "203.0.113.9"), "203.0.113.9")
+        # The last address that the proxy itself saw, not what a client wrote before it.
+        self.assertEqual(self._address(named, "198.51.100.1, 203.0.113.9"), "203.0.113.9")
 
 
 class Absence(Case):
@@ -283,33 +312,49 @@ class Syntax(Case):
             finally:
                 nginx.stop()
 
-    def test_the_snippet_with_an_identity_from_the_site_fits_into_an_existing_server(self):
-        nginx = Nginx()
-        directory = os.path.join(nginx.directory, "etc/nginx")
-        with open(os.path.join(directory, "freshet-locations.conf"), encoding="utf-8") as file:
-            snippet = file.read()
-        example = "auth_request /_who; auth_request_set $freshet_user $upstream_http_x_user_id;"
-        self.assertIn("#   auth_request /_who;", snippet)
-        with open(os.path.join(directory, "freshet-locations.conf"), "w", encoding="utf-8") as file:
-            file.write(snippet.replace("location /api/ {", "location /api/ { " + example))
-        with open(os.path.join(directory, "freshet-public.conf"), "w", encoding="utf-8") as file:
-            file.write(f"server {{ listen 127.0.0.1:{nginx.port}; location = /_who {{ internal; add_header X-User-Id reader-7 always;"
-                       f" proxy_pass http://127.0.0.1:{nginx.internal_port}/_site; proxy_pass_request_body off;"
-                       f' proxy_set_header Content-Length ""; }} include {directory}/freshet-locations.conf; }}')
-        internal = os.path.join(directory, "freshet-internal.conf")
-        with open(internal, encoding="utf-8") as file:
-            text = file.read()
-        with open(internal, "w", encoding="utf-8") as file:
-            file.write(text.replace("location / {", "location = /_site { add_header X-User-Id reader-7 always; return 200; }\n  location / {"))
-        responder = Responder(nginx.socket_path)
-        nginx.start()
-        try:
-            seen = nginx.ask("/api/track", body="{}", headers={"X-User-Id": "evil", "Freshet-User": "evil"}).json()
-            self.assertEqual((seen["FRESHET_USER"], seen["FRESHET_ZONE"]), ("reader-7", "public"))
-            self.assertEqual(nginx.ask("/api/items/7").status, 404)
-        finally:
-            responder.close()
-            nginx.stop()
+
+class Identity(Case):
+    """auth_request as the shipped files have it, with a session back end behind it that knows one cookie."""
+
+    def setUp(self):
+        self.backend = Sessions({"sid=alice": "reader-7"})
+        self.nginx = Nginx(edits=auth_edits(self.backend.port))
+        self.responder = Responder(self.nginx.socket_path)
+        self.nginx.start()
+
+    def tearDown(self):
+        self.responder.close()
+        self.nginx.stop()
+        self.backend.close()
+
+    def _user(self, path="/api/history", **more):
+        return self.nginx.ask(path, **more).json().get("FRESHET_USER")
+
+    def test_the_reader_is_who_the_session_says_and_nobody_without_one(self):
+        self.assertEqual(self._user(headers={"Cookie": "a=b; sid=alice"}), "reader-7")
+        self.assertIsNone(self._user())
+        self.assertIsNone(self._user(headers={"Cookie": "sid=forged"}))
+        self.assertEqual(self._user("/api/track", body="{}", headers={"Cookie": "sid=alice"}), "reader-7")
+        self.assertEqual(self.backend.bodies, [b""] * 4)
+
+    def test_no_header_of_a_clients_names_a_reader(self):
+        evil = {name: "evil" for name in ("X-User-Id", "X-User-ID", "Freshet-User", "FRESHET_USER", "X-Freshet-User", "Remote-User",
+                                          "X-Remote-User", "X-Forwarded-User")}
+        self.assertIsNone(self._user(headers=evil))
+        self.assertEqual(self._user(headers=dict(evil, Cookie="sid=alice")), "reader-7")
+        self.assertEqual(self.backend.user_ids, [None, None])
+        self.assertIsNone(self._user("/api/history?FRESHET_USER=evil&X-User-Id=evil"))
+
+    def test_the_question_itself_is_not_for_clients(self):
+        self.assert_problem(self.nginx.ask("/_freshet_who"), 404)
+
+    def test_the_list_for_everybody_asks_for_no_session(self):
+        self.assertEqual(self.nginx.ask("/api/hot", headers={"Cookie": "sid=alice"}).status, 200)
+        self.assertEqual(self.backend.bodies, [])
+
+    def test_a_session_that_is_refused_refuses_the_request(self):
+        self.assertEqual(self.nginx.ask("/api/history", headers={"Cookie": "sid=banned"}).status, 403)
+        self.assertEqual(self.responder.requests, [])
 
 
 if __name__ == "__main__":
