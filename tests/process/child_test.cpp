@@ -9,14 +9,24 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <stdexcept>
 
+#include "core/base/log.h"
 #include "fcgi/process/signals.h"
 #include "tests/process/master_fixture.h"
 
 namespace freshet::testing {
 namespace {
+
+std::string content_of(const std::string& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
 
 // Runs `worker` as the master would, after `before` in the new process; returns the status as of waitpid.
 int run(
@@ -115,6 +125,137 @@ TEST_CASE("rlimit_files is set, and descriptors of the master are closed", "[pro
   }
   CHECK(wait_for_end(pid) == 0);
   close(fd);
+}
+
+TEST_CASE("rlimit_core, process.priority and chdir are in force in a worker, also without privileges",
+          "[process]") {
+  const TempFolder folder;
+  Settings settings;
+  settings.pool.rlimit_core = 4096;
+  settings.pool.process_priority = 7;
+  settings.pool.chdir = "/usr";
+  if (geteuid() == 0) settings.pool.user = "nobody";
+  const WorkerMain worker = [](WorkerContext&) {
+    rlimit limit{};
+    getrlimit(RLIMIT_CORE, &limit);
+    if (limit.rlim_cur != 4096) return 1;
+    if (getpriority(PRIO_PROCESS, 0) != 7) return 2;
+    if (std::filesystem::current_path() != "/usr") return 3;
+    return prctl(PR_GET_DUMPABLE) == 1 ? 0 : 4;
+  };
+  CHECK(exit_of(settings, worker) == 0);
+  settings.pool.chdir = folder / "missing";
+  CHECK(exit_of(settings, worker) == kExitSoftware);
+}
+
+TEST_CASE("rlimit_core 0 forbids core files and -1 leaves what was inherited", "[process]") {
+  const WorkerMain worker = [](WorkerContext&) {
+    rlimit limit{};
+    getrlimit(RLIMIT_CORE, &limit);
+    return static_cast<int>(limit.rlim_cur);
+  };
+  const auto inherited = [] {
+    const rlimit limit{33, 77};
+    setrlimit(RLIMIT_CORE, &limit);
+  };
+  Settings settings;
+  CHECK(exit_of(settings, worker, inherited) == 33);
+  settings.pool.rlimit_core = 0;
+  CHECK(exit_of(settings, worker, inherited) == 0);
+  settings.pool.rlimit_core = 55;
+  CHECK(exit_of(settings, worker, inherited) == 55);
+}
+
+TEST_CASE("env sets variables, $NAME takes the master's value, and one it has not is empty", "[process]") {
+  Settings settings;
+  settings.pool.env = {
+      {"GIVEN", "a b"}, {"TAKEN", "$MASTERS"}, {"MISSING", "$NO_SUCH"}, {"MASTERS", "$GIVEN"}};
+  const auto is = [](const char* name, const char* value) {
+    const char* const found = std::getenv(name);
+    return found && std::string(found) == value;
+  };
+  const WorkerMain worker = [&](WorkerContext&) {
+    if (!is("GIVEN", "a b")) return 1;
+    if (!is("TAKEN", "of the master")) return 2;
+    if (!is("MISSING", "")) return 3;
+    return is("MASTERS", "") && is("UNTOUCHED", "yes") ? 0 : 4;
+  };
+  CHECK(exit_of(settings, worker, [] {
+          setenv("MASTERS", "of the master", 1);
+          setenv("UNTOUCHED", "yes", 1);
+        }) == 0);
+}
+
+TEST_CASE("log lines of a worker carry the time zone of its environment", "[process]") {
+  const TempFolder folder;
+  Settings settings;
+  settings.error_log = folder / "log";
+  settings.pool.env = {{"TZ", "Asia/Kathmandu"}};
+  CHECK(exit_of(
+            settings, [](WorkerContext&) { return log::notice("here"), 0; }, [] { log::notice("before"); }) ==
+        0);
+  CHECK(content_of(folder / "log").find("+05:45 level=notice event=here") != std::string::npos);
+}
+
+// Writes to stdout and stderr past the log, and a line to the log.
+int speak(const char* what) {
+  std::printf("%s on stdout\n", what);
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s on stderr\n", what);
+  log::notice(what);
+  return 0;
+}
+
+TEST_CASE("what a worker writes to stdout and stderr stands in error_log, also after that was reopened",
+          "[process]") {
+  const TempFolder folder;
+  Settings settings;
+  settings.error_log = folder / "log";
+  CHECK(exit_of(settings, [&](WorkerContext&) {
+          speak("before");
+          std::filesystem::rename(folder / "log", folder / "moved");
+          log::reopen();
+          return speak("after");
+        }) == 0);
+  const std::string moved = content_of(folder / "moved"), now = content_of(folder / "log");
+  for (const char* where : {" on stdout", " on stderr"}) {
+    CHECK(moved.find(std::string("before") + where) != std::string::npos);
+    CHECK(now.find(std::string("after") + where) != std::string::npos);
+    CHECK(now.find(std::string("before") + where) == std::string::npos);
+  }
+  CHECK(now.find("event=after") != std::string::npos);
+}
+
+TEST_CASE("with error_log on stderr a worker's stdout goes there too, or both go nowhere and lines do not",
+          "[process]") {
+  const bool caught = GENERATE(true, false);
+  const TempFolder folder;
+  Settings settings;
+  settings.pool.catch_workers_output = caught;
+  const auto to_file = [&] {
+    const int fd = open((folder / "stderr").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    dup2(fd, STDERR_FILENO);
+  };
+  CHECK(exit_of(
+            settings, [](WorkerContext&) { return speak("said"); }, to_file) == 0);
+  const std::string text = content_of(folder / "stderr");
+  CHECK((text.find("said on stdout") != std::string::npos) == caught);
+  CHECK((text.find("said on stderr") != std::string::npos) == caught);
+  CHECK(text.find("event=said") != std::string::npos);
+}
+
+TEST_CASE("with catch_workers_output off a log file has lines only, also after it was reopened",
+          "[process]") {
+  const TempFolder folder;
+  Settings settings;
+  settings.error_log = folder / "log";
+  settings.pool.catch_workers_output = false;
+  CHECK(exit_of(settings, [](WorkerContext&) {
+          log::reopen();
+          return speak("said");
+        }) == 0);
+  CHECK(content_of(folder / "log").find(" on std") == std::string::npos);
+  CHECK(content_of(folder / "log").find("event=said") != std::string::npos);
 }
 
 TEST_CASE("a worker whose master is gone before it was set up does not start", "[process]") {

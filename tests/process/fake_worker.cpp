@@ -1,3 +1,4 @@
+#undef NDEBUG  // its assertion is what a test reads
 #include "tests/process/fake_worker.h"
 
 #include <poll.h>
@@ -6,6 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cassert>
+#include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
@@ -41,6 +44,11 @@ class Fake {
   }
 
  private:
+  static void fail_loudly() {
+    std::puts("said on stdout");
+    std::fflush(stdout);
+    assert("said by an assertion" == nullptr);
+  }
   const std::string& behaviour() const { return context_.settings.pool.ping_response; }
   void say(char byte) { static_cast<void>(!write(context_.ready_fd, &byte, 1)); }
   void turned() {
@@ -70,6 +78,9 @@ class Fake {
     }
     if (command == 'x') say('X');
     if (command == 'a') std::abort();
+    if (command == 't') fail_loudly();
+    if (command == 'b') slot_.in_flight.fetch_add(1);
+    if (command == 'e') slot_.in_flight.fetch_sub(1);
     if (command == 'h')
       while (true) pause();
     const std::string reply =

@@ -1,0 +1,268 @@
+// A master whose workers come and go with the load.
+#include "fcgi/process/scaling.h"
+
+#include <signal.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <memory>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "tests/process/master_fixture.h"
+
+namespace freshet::testing {
+namespace {
+
+const std::string kDynamic =
+    "pm.mode = \"dynamic\"\npm.max_children = 6\npm.start_servers = 2\npm.min_spare_servers = 1\n"
+    "pm.max_spare_servers = 2\nprocess_control_timeout = 20\n";
+const std::string kOndemand =
+    "pm.mode = \"ondemand\"\npm.max_children = 3\npm.process_idle_timeout = 1\nprocess_control_timeout = "
+    "20\n";
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::vector<std::size_t> living(TestMaster& master) {
+  std::vector<std::size_t> slots;
+  for (std::size_t i = 0; i < master.board().slots().size(); ++i)
+    if (master.board().slots()[i].state == WorkerState::kReady) slots.push_back(i);
+  return slots;
+}
+
+// A request that stays inside a worker which had none, until it is destroyed.
+class Busy {
+ public:
+  explicit Busy(const TestMaster& master, const std::set<pid_t>& already = {}) {
+    // Whoever accepts first gets a connection; another one is tried until a worker has it that was idle.
+    for (int i = 0; i < 2000 && pid_ == 0; ++i) {
+      auto client = std::make_unique<Client>(master.socket());
+      const pid_t pid = parse_reply(client->ask()).pid;
+      if (pid == 0 || already.contains(pid)) continue;
+      pid_ = parse_reply(client->ask('b')).pid;
+      client_ = std::move(client);
+    }
+    REQUIRE(pid_ != 0);
+  }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+  ~Busy() {
+    if (client_) static_cast<void>(client_->ask('e'));
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  std::unique_ptr<Client> client_;
+  pid_t pid_ = 0;
+};
+
+// Makes so many workers busy, each once.
+std::vector<std::unique_ptr<Busy>> occupy(TestMaster& master, std::size_t count) {
+  std::vector<std::unique_ptr<Busy>> busy;
+  std::set<pid_t> pids;
+  while (busy.size() < count) {
+    REQUIRE(eventually([&] { return living(master).size() > busy.size(); }));
+    busy.push_back(std::make_unique<Busy>(master, pids));
+    pids.insert(busy.back()->pid());
+  }
+  return busy;
+}
+
+TEST_CASE("a dynamic pool starts with pm.start_servers and keeps as many while enough are idle",
+          "[process]") {
+  TestMaster master(kDynamic);
+  CHECK(contains(master.notified("READY=1"), "generation 1: 2 of 2 workers ready"));
+  CHECK(master.ready(2));
+}
+
+TEST_CASE("a dynamic pool grows while none is idle, up to pm.max_children, and shrinks to the most idle ones",
+          "[process]") {
+  TestMaster master(kDynamic);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  auto busy = occupy(master, 6);
+  CHECK(master.ready(6));
+  CHECK(eventually([&] { return master.board().pool().max_children_reached == 1; }));
+  CHECK(eventually([&] { return master.board().pool().max_active == 6; }));
+  CHECK(contains(master.log(), "max_children_reached"));
+  CHECK(master.board().pool().respawns == 0);
+  busy.clear();
+  CHECK(eventually([&] { return master.ready(2); }));
+  CHECK(contains(master.log(), "worker_not_needed"));
+  CHECK(master.board().pool().max_active == 6);
+  CHECK_FALSE(contains(master.log(), "signal"));  // all of them ended by themselves
+}
+
+TEST_CASE("a worker that is not needed serves its connections to their end", "[process]") {
+  TestMaster master(kDynamic);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  auto busy = occupy(master, 6);
+  std::vector<std::unique_ptr<Client>> kept;
+  std::set<pid_t> reached;
+  REQUIRE(eventually([&] {
+    kept.push_back(std::make_unique<Client>(master.socket()));
+    reached.insert(parse_reply(kept.back()->ask()).pid);
+    return reached.size() == 6;
+  }));
+  busy.clear();
+  REQUIRE(eventually([&] { return living(master).size() == 2; }));
+  for (const auto& client : kept) CHECK_FALSE(client->ask().empty());
+  kept.clear();
+  CHECK(eventually([&] { return master.ready(2); }));
+}
+
+TEST_CASE("a dynamic pool replaces a worker that dies", "[process]") {
+  TestMaster master(kDynamic);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  const pid_t victim = master.ask().pid;
+  kill(victim, SIGKILL);
+  CHECK(eventually([&] { return !alive(victim) && master.ready(2); }));
+}
+
+TEST_CASE("an ondemand pool is ready after one worker was, and has none once nobody came", "[process]") {
+  TestMaster master(kOndemand);
+  CHECK(contains(master.notified("READY=1"), "generation 1: 1 of 1 workers ready"));
+  CHECK(contains(master.notified("0 of 0 workers ready"), "STATUS=generation 1"));
+  CHECK(eventually([&] { return master.ready(0); }));
+}
+
+TEST_CASE("an ondemand pool without workers forks one when a connection waits, and gives it up again",
+          "[process]") {
+  TestMaster master(kOndemand);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  for (int round = 0; round < 2; ++round) {
+    REQUIRE(eventually([&] { return master.ready(0); }));
+    CHECK(master.ask().pid > 0);
+    CHECK(master.board().totals().workers == 1);
+  }
+  CHECK(master.board().pool().max_children_reached == 0);
+}
+
+TEST_CASE("an ondemand worker that serves now and then stays, also when nothing is inside at a look",
+          "[process]") {
+  TestMaster master(kOndemand);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  const pid_t first = master.ask().pid;
+  const auto begin = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - begin < 4s) REQUIRE(master.ask().pid == first);
+}
+
+TEST_CASE("an ondemand worker with a request inside does not end, however long that takes", "[process]") {
+  TestMaster master(kOndemand);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  const Busy busy(master);
+  const auto begin = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - begin < 3s) {
+    REQUIRE(alive(busy.pid()));
+    poll(nullptr, 0, 20);
+  }
+  CHECK_FALSE(contains(master.log(), "worker_not_needed"));
+}
+
+TEST_CASE("an ondemand pool never has more than pm.max_children, and says when it would need more",
+          "[process]") {
+  TestMaster master(kOndemand);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  std::vector<std::unique_ptr<Busy>> busy;
+  std::set<pid_t> pids;
+  for (std::size_t i = 0; i < 3; ++i) {
+    busy.push_back(std::make_unique<Busy>(master, pids));
+    pids.insert(busy.back()->pid());
+  }
+  // A worker that is busy may be quicker to take the connection than the master to see it wait.
+  CHECK(eventually(
+      [&] { return !master.ask().text.empty() && master.board().pool().max_children_reached == 1; }));
+  CHECK(living(master).size() == 3);
+}
+
+TEST_CASE("a reload keeps as many workers as the load had made", "[process]") {
+  TestMaster master(kDynamic);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  auto busy = occupy(master, 5);
+  REQUIRE(eventually([&] { return living(master).size() == 6; }));
+  master.signal(SIGHUP);
+  REQUIRE_FALSE(master.notified("RELOADING=1").empty());
+  CHECK(contains(master.notified("READY=1"), "generation 2: 6 of 6 workers ready"));
+  busy.clear();
+  CHECK(eventually([&] { return master.ready(2); }));
+  CHECK(master.ask().generation == 2);
+}
+
+TEST_CASE("a reload from one mode to each other one changes how many workers there are", "[process]") {
+  TestMaster master("pm.max_children = 3");
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  const auto reload = [&](const std::string& config) {
+    master.write_config(config);
+    master.signal(SIGHUP);
+    REQUIRE_FALSE(master.notified("RELOADING=1").empty());
+    REQUIRE_FALSE(contains(master.notified("READY=1"), "failed"));
+  };
+  reload(kOndemand);
+  CHECK(eventually([&] { return master.ready(0); }));
+  reload(kDynamic);
+  CHECK(eventually([&] { return master.ready(2); }));
+  reload("pm.max_children = 3");
+  CHECK(eventually([&] { return master.ready(3); }));
+}
+
+TEST_CASE("an ondemand pool without workers keeps its settings when those of a reload cannot serve",
+          "[process]") {
+  TestMaster master(kOndemand);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  REQUIRE(eventually([&] { return master.ready(0); }));
+  master.write_config(kOndemand + "ping.response = \"die\"");
+  master.signal(SIGHUP);
+  CHECK(contains(master.notified("READY=1"), "last reload failed"));
+  CHECK(master.ask().text == "pong");
+}
+
+TEST_CASE("reloads under load fail no request in any mode", "[process]") {
+  const std::string config = GENERATE(kDynamic, kOndemand);
+  TestMaster master(config);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  std::atomic<bool> stop = false;
+  std::atomic<int> served = 0, lost = 0;
+  std::thread load([&] {
+    while (!stop) (master.ask().text.empty() ? lost : served)++;
+  });
+  for (int i = 0; i < 6; ++i) {
+    const int before = served;
+    master.signal(SIGHUP);
+    CHECK_FALSE(master.notified("RELOADING=1").empty());
+    CHECK_FALSE(master.notified("READY=1").empty());
+    CHECK(eventually([&] { return served > before + 20 || lost > 0; }));
+  }
+  stop = true;
+  load.join();
+  CHECK(lost == 0);
+  CHECK(master.board().pool().reloads == 6);
+}
+
+TEST_CASE("so many crashes within the interval begin a new generation, and a kill is none", "[process]") {
+  TestMaster master("pm.max_children = 2\nemergency_restart_threshold = 3\nrlimit_core = 0");
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  const auto whole_again = [&] { return !master.notified("2 of 2 workers ready").empty(); };
+  for (int i = 0; i < 4; ++i) {
+    kill(master.ask().pid, SIGKILL);
+    REQUIRE(whole_again());
+  }
+  for (int i = 0; i < 2; ++i) {
+    Client(master.socket()).send_only('t');
+    REQUIRE(whole_again());
+  }
+  CHECK(master.board().pool().emergency_restarts == 0);
+  Client(master.socket()).send_only('t');
+  CHECK_FALSE(master.notified("RELOADING=1").empty());
+  CHECK(contains(master.notified("READY=1"), "generation 2: 2 of 2"));
+  CHECK(master.board().pool().emergency_restarts == 1);
+  CHECK(contains(master.log(), "emergency_restart"));
+  CHECK(master.board().pool().generation == 2);
+  // Their last words, past the log.
+  CHECK(contains(master.log(), "said on stdout"));
+  CHECK(contains(master.log(), "Assertion `\"said by an assertion\" == nullptr' failed"));
+}
+
+}  // namespace
+}  // namespace freshet::testing
