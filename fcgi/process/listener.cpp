@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "core/base/log.h"
+#include "fcgi/process/descriptor.h"
 
 namespace freshet {
 namespace {
@@ -39,29 +40,13 @@ sockaddr_un unix_address(const std::string& path) {
   return address;
 }
 
-// Closes unless released.
-class Socket {
- public:
-  explicit Socket(int fd) : fd_(fd) {}
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
-
 // Ok when the file may be taken over: it is absent, or nobody answers behind it (then it was removed).
 Result<void> clear_stale(const ListenAddress& at) {
   const std::string& path = at.address;
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0) return {};
   if (!S_ISSOCK(status.st_mode)) return wrong(at, path + " exists and is no socket");
-  const Socket probe(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const Descriptor probe(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const sockaddr_un address = unix_address(path);
   const int answer = connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   // EAGAIN is a full queue: somebody lives there.
@@ -117,18 +102,6 @@ AddressList resolve(const std::string& address, int& code) {
   return {code == 0 ? list : nullptr, freeaddrinfo};
 }
 
-bool bound_to(int fd, const std::string& address) {
-  if (address.starts_with('/')) return sd_is_socket_unix(fd, SOCK_STREAM, 1, address.c_str(), 0) > 0;
-  sockaddr_storage bound{};
-  socklen_t size = sizeof bound;
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0) return false;
-  int code = 0;
-  const AddressList list = resolve(address, code);
-  for (const addrinfo* entry = list.get(); entry; entry = entry->ai_next)
-    if (entry->ai_addrlen == size && std::memcmp(entry->ai_addr, &bound, size) == 0) return true;
-  return false;
-}
-
 std::string bound_address(int fd) {
   sockaddr_storage bound{};
   socklen_t size = sizeof bound;
@@ -143,6 +116,18 @@ std::string bound_address(int fd) {
 }
 
 }  // namespace
+
+bool is_bound_to(int fd, const std::string& address) {
+  if (address.starts_with('/')) return sd_is_socket_unix(fd, SOCK_STREAM, 1, address.c_str(), 0) > 0;
+  sockaddr_storage bound{};
+  socklen_t size = sizeof bound;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0) return false;
+  int code = 0;
+  const AddressList list = resolve(address, code);
+  for (const addrinfo* entry = list.get(); entry; entry = entry->ai_next)
+    if (entry->ai_addrlen == size && std::memcmp(entry->ai_addr, &bound, size) == 0) return true;
+  return false;
+}
 
 ListenAddress request_address(const PoolSettings& pool) {
   return {"listen.address",  pool.listen,       pool.listen_backlog,
@@ -170,7 +155,7 @@ PassedSockets::~PassedSockets() {
 }
 
 int PassedSockets::take(const std::string& address) {
-  const auto at = std::ranges::find_if(fds_, [&](int fd) { return bound_to(fd, address); });
+  const auto at = std::ranges::find_if(fds_, [&](int fd) { return is_bound_to(fd, address); });
   if (at == fds_.end()) return -1;
   const int fd = *at;
   fds_.erase(at);
@@ -187,7 +172,7 @@ int PassedSockets::take_any() {
 Result<Listeners> open_listeners(const PoolSettings& pool, PassedSockets passed, bool with_status) {
   const auto open = [](int fd, const ListenAddress& at) -> Result<Listener> {
     if (fd < 0) return Listener::bind(at);
-    return Listener::adopt(fd);
+    return Listener::adopt(fd, true);
   };
   std::optional<Listener> status;
   if (with_status && !pool.status_listen.empty()) {
@@ -204,9 +189,9 @@ Result<Listeners> open_listeners(const PoolSettings& pool, PassedSockets passed,
   return Listeners{std::move(*requests), std::move(status)};
 }
 
-Listener Listener::adopt(int fd) {
+Listener Listener::adopt(int fd, bool from_systemd) {
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-  return {fd, true};
+  return {fd, from_systemd};
 }
 
 Result<Listener> Listener::bind(const ListenAddress& at) {
@@ -217,7 +202,7 @@ Result<Listener> Listener::bind_unix(const ListenAddress& at) {
   const std::string& path = at.address;
   if (path.size() >= sizeof(sockaddr_un::sun_path)) return wrong(at, "longer than 107 bytes");
   if (auto ok = clear_stale(at); !ok) return tl::unexpected(ok.error());
-  Socket made(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  Descriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const sockaddr_un address = unix_address(path);
   // Nobody but us may connect between bind() and chmod().
   const mode_t before = umask(0177);
@@ -225,7 +210,7 @@ Result<Listener> Listener::bind_unix(const ListenAddress& at) {
   umask(before);
   if (bound != 0) return cannot("cannot bind", at);
   Listener listener(made.release(), false);
-  listener.remember_file(path);
+  listener.own_file(path);
   if (auto ok = set_file_rights(at); !ok) return tl::unexpected(ok.error());
   if (::listen(listener.fd(), at.backlog) != 0) return cannot("cannot listen on", at);
   return listener;
@@ -235,7 +220,7 @@ Result<Listener> Listener::bind_tcp(const ListenAddress& at) {
   int code = 0;
   const AddressList list = resolve(at.address, code);
   if (!list) return wrong(at, at.address + ": " + gai_strerror(code));
-  Socket made(socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  Descriptor made(socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int on = 1;
   setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   setsockopt(made.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // inherited by accepted connections
@@ -264,9 +249,9 @@ void Listener::close() {
   fd_ = -1;
 }
 
-void Listener::remember_file(const std::string& path) {
+void Listener::own_file(const std::string& path) {
   struct stat status {};
-  if (lstat(path.c_str(), &status) != 0) return;
+  if (from_systemd_ || !path.starts_with('/') || lstat(path.c_str(), &status) != 0) return;
   owner_ = getpid();
   path_ = path;
   device_ = status.st_dev;

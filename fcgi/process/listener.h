@@ -25,6 +25,7 @@ struct ListenAddress {
 ListenAddress request_address(const PoolSettings& pool);
 // Rights and queue as for requests. REQUIRES: pm.status_listen is not empty.
 ListenAddress status_address(const PoolSettings& pool);
+bool is_bound_to(int fd, const std::string& address);
 
 // The sockets systemd passed, until somebody takes them. Those that nobody took are closed at the end, with a
 // warning each: connections to them wait in systemd's queue.
@@ -52,7 +53,7 @@ class Listener {
   // kInvalid "bad_listen".
   static Result<Listener> bind(const ListenAddress& at);
   // A socket that was passed, whatever it is bound to.
-  static Listener adopt(int fd);
+  static Listener adopt(int fd, bool from_systemd);
 
   Listener(Listener&& other) noexcept;
   Listener& operator=(Listener&&) = delete;
@@ -65,12 +66,14 @@ class Listener {
   void close();
   int fd() const { return fd_; }  // −1 once closed
   bool from_systemd() const { return from_systemd_; }
+  // From now on the file is this process' to remove, if a master made it; and no longer.
+  void own_file(const std::string& path);
+  void disown_file() { path_.clear(); }
   // The new length of the queue, at reload. That of a socket from systemd is its unit's business and stays.
   void set_backlog(int backlog) const;
 
  private:
   Listener(int fd, bool from_systemd) : fd_(fd), from_systemd_(from_systemd) {}
-  void remember_file(const std::string& path);
   static Result<Listener> bind_unix(const ListenAddress& at);
   static Result<Listener> bind_tcp(const ListenAddress& at);
 

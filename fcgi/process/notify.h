@@ -16,7 +16,7 @@ bool reloading();  // with MONOTONIC_USEC; ready() must follow, whether or not t
 bool stopping();
 bool status(std::string_view text);  // one line, shown by `systemctl status`
 bool watchdog();
-bool main_pid(pid_t pid);  // after daemonizing
+bool main_pid(pid_t pid);  // who speaks from now on: after daemonizing, and for a new binary
 
 // How often watchdog() must be called at least, half of WatchdogSec; nullopt when systemd does not watch us.
 std::optional<std::chrono::milliseconds> watchdog_interval();

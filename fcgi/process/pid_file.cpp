@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <utility>
@@ -11,9 +12,10 @@ namespace freshet {
 
 Result<PidFile> PidFile::write(const std::string& path) {
   if (path.empty()) return PidFile("");
-  std::ofstream out(path, std::ios::trunc);
+  const std::string made = path + ".new";
+  std::ofstream out(made, std::ios::trunc);
   out << getpid() << '\n';
-  if (!out.flush())
+  if (!out.flush() || rename(made.c_str(), path.c_str()) != 0)
     return fail(ErrorCode::kInvalid, "bad_pid_file", "pid",
                 "cannot write " + path + ": " + std::strerror(errno));
   return PidFile(path);

@@ -33,7 +33,8 @@ void log_death(const Death& death) {
 
 }  // namespace
 
-Pool::Pool(Scoreboard& board, const WorkerMain& worker, int listen_fd, std::vector<int> master_fds)
+Pool::Pool(Scoreboard& board, const WorkerMain& worker, int listen_fd,
+           std::function<std::vector<int>()> master_fds)
     : board_(board),
       worker_main_(worker),
       listen_fd_(listen_fd),
@@ -102,7 +103,7 @@ void Pool::run_in_child(const Generation& generation, std::size_t slot, int read
 }
 
 std::vector<int> Pool::descriptors() const {
-  std::vector<int> fds = master_fds_;
+  std::vector<int> fds = master_fds_();
   for (const Worker& worker : workers_)
     if (worker.ready_fd >= 0) fds.push_back(worker.ready_fd);
   return fds;

@@ -41,8 +41,9 @@ struct Death {
 
 class Pool {
  public:
-  // `master_fds` are closed in every worker. All references must outlive the pool.
-  Pool(Scoreboard& board, const WorkerMain& worker, int listen_fd, std::vector<int> master_fds);
+  // `master_fds`, as they are at a fork, are closed in every worker. All references must outlive the pool.
+  Pool(Scoreboard& board, const WorkerMain& worker, int listen_fd,
+       std::function<std::vector<int>()> master_fds);
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -96,7 +97,7 @@ class Pool {
   Scoreboard& board_;
   const WorkerMain& worker_main_;
   int listen_fd_;
-  std::vector<int> master_fds_;
+  std::function<std::vector<int>()> master_fds_;
   pid_t master_pid_;  // noted here: a child that asked for its parent could already get another one
   std::vector<Worker> workers_;
 };

@@ -15,7 +15,7 @@ namespace {
 constexpr std::array kSignals{
     SignalRow{SIGTERM, "TERM", Command::kStopNow},        SignalRow{SIGINT, "INT", Command::kStopNow},
     SignalRow{SIGQUIT, "QUIT", Command::kStopGracefully}, SignalRow{SIGHUP, "HUP", Command::kReload},
-    SignalRow{SIGUSR2, "USR2", Command::kReload},         SignalRow{SIGUSR1, "USR1", Command::kReopenLogs},
+    SignalRow{SIGUSR2, "USR2", Command::kUpgrade},        SignalRow{SIGUSR1, "USR1", Command::kReopenLogs},
     SignalRow{SIGCHLD, "CHLD", Command::kReap},
 };
 

@@ -9,7 +9,7 @@
 
 namespace freshet {
 
-enum class Command { kStopNow, kStopGracefully, kReload, kReopenLogs, kReap };
+enum class Command { kStopNow, kStopGracefully, kReload, kUpgrade, kReopenLogs, kReap };
 
 struct SignalRow {
   int number;

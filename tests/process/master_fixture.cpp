@@ -1,6 +1,5 @@
 #include "tests/process/master_fixture.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -11,12 +10,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/base/config.h"
-#include "core/base/log.h"
-#include "fcgi/process/master.h"
-#include "tests/process/fake_recorder.h"
-#include "tests/process/fake_status.h"
-#include "tests/process/fake_worker.h"
+#include "tests/process/fake_master.h"
 
 namespace freshet::testing {
 
@@ -104,22 +98,9 @@ TestMaster::~TestMaster() {
 }
 
 void TestMaster::run(std::chrono::microseconds watchdog, std::chrono::milliseconds ready_timeout) {
-  const int log_fd = open(file("log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  dup2(log_fd, STDERR_FILENO);
-  setenv("NOTIFY_SOCKET", file("notify").c_str(), 1);
+  set_up_fake_master(folder_ / "");
   if (watchdog.count() > 0) setenv("WATCHDOG_USEC", std::to_string(watchdog.count()).c_str(), 1);
-  log::open("stderr", "debug");
-  const auto load = [this] { return load_config(file("freshet.toml")); };
-  auto loaded = load();
-  if (!loaded) _exit(99);
-  MasterOptions options;
-  options.allow_root = true;
-  options.ready_timeout = ready_timeout;
-  options.recorder = [this](const Settings& settings) { return fake_recorder(settings, file("diary")); };
-  options.status = [this](const Settings& settings, int fd) {
-    return fake_status(settings, fd, file("status-diary"));
-  };
-  _exit(run_master(std::move(loaded->settings), board_, load, fake_worker, options));
+  _exit(run_fake_master({folder_ / "", ready_timeout, {}, {}}, board_));
 }
 
 void TestMaster::write_config(const std::string& config) const {

@@ -1,0 +1,75 @@
+// What a master gives to the master of a new binary that is to take its place, and what the two say to each
+// other. The new one is started with the old one's arguments and environment and
+//
+//   descriptors 3 to 5, and 6     the listen socket of requests, the channel, the lease, and the listen
+//   socket
+//                                 of status if there is one
+//   FRESHET_HANDOVER              "<generation> <workers> <requests> <status>": what serves in the old
+//   master, and
+//                                 of each socket where it comes from: systemd, made (by a master), or none
+//
+// On the channel, a message each:
+//   old → new   K<keepsake>  first: what main() wants to keep over upgrades
+//               G            go: it is the service's main process from now on
+//   new → old   R            its workers are ready
+//               T, Q, U      once it went: it got TERM, QUIT or USR1, which is meant for what is left of the
+//               old
+// Each sees the other's end as the end of the channel.
+//
+// The lease is the reading end of a pipe whose other end is held by the old master and its recorder alone.
+// Its end is read when the recorder has ended, however it and its master came to that: only then may the next
+// recorder start.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/base/result.h"
+#include "fcgi/process/descriptor.h"
+#include "fcgi/process/listener.h"
+
+namespace freshet {
+
+class Channel {
+ public:
+  explicit Channel(Descriptor end) : end_(std::move(end)) {}
+  int fd() const { return end_.get(); }  // −1 once the other has ended
+  void say(char word, const std::string& more = "") const;
+  // The next message, without waiting. None when there is none yet, or never more: then over().
+  std::optional<std::string> hear();
+  bool over() const { return end_.get() < 0; }
+
+ private:
+  Descriptor end_;
+};
+
+// What the new master got.
+struct Handover {
+  // Of what the environment announces, which is cleaned of it; none when this process was not started by
+  // another master. Waits for the keepsake. Error: kInvalid "bad_handover". Call once, before forking.
+  static Result<std::optional<Handover>> receive();
+  // Makes listeners of its sockets. Error: kInvalid "bad_listen" when the settings name other addresses.
+  Result<Listeners> take_listeners(const PoolSettings& pool, bool with_status);
+
+  std::uint32_t generation = 0;  // that serves in the old master
+  std::size_t workers = 0;       // of that
+  Descriptor requests, status;
+  bool made_requests = false, made_status = false;
+  Channel channel{Descriptor()};
+  Descriptor lease;
+  std::string keepsake;
+};
+
+// What the old master gives. Nothing is owned.
+struct Estate {
+  std::uint32_t generation = 0;
+  std::size_t workers = 0;
+  const Listeners* listeners = nullptr;
+  int lease = -1;
+};
+// In the freshly forked child, before it executes the new binary: puts the descriptors in their places and
+// says so in the environment. Every other one closes at the execution.
+void hand_over_in_child(const Estate& estate, int channel);
+
+}  // namespace freshet

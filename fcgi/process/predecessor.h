@@ -1,0 +1,35 @@
+// The old master, seen from the master of a new binary that was started to take its place (handover.h). A
+// master that nobody went before has one that is over from the beginning.
+#pragma once
+
+#include "fcgi/process/handover.h"
+
+namespace freshet {
+
+class Predecessor {
+ public:
+  Predecessor() = default;
+  explicit Predecessor(Handover handover);
+
+  // The old one is the service's main process still.
+  bool serves() const { return serves_; }
+  bool over() const { return channel_.over(); }
+  // No recorder of the old one lives or can come to live.
+  bool recorder_ended() const { return lease_.get() < 0; }
+
+  void say_ready();                // once
+  void pass_on(int signal) const;  // TERM, QUIT or USR1, to what is left of it
+  void hear();                     // afterwards serves() or over() may have changed
+  void look_at_lease();            // when it is readable
+
+  int channel_fd() const { return channel_.fd(); }
+  int lease_fd() const { return lease_.get(); }
+
+ private:
+  Channel channel_{Descriptor()};
+  Descriptor lease_;
+  bool serves_ = false;
+  bool said_ready_ = false;
+};
+
+}  // namespace freshet

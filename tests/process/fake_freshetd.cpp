@@ -1,0 +1,54 @@
+// An executable that stands where freshetd does, for tests of upgrades: a master with fakes (fake_master.h).
+//   fake_freshetd FOLDER READY_TIMEOUT_MS [-t]
+// What a copy of it does is said by the line at its very end, behind the executable's own bytes:
+//   good     serves
+//   refuse   says on stderr why it does not like the configuration, status 78, when asked by -t
+//   crash    ends by a signal once it is to serve
+//   deaf     never does anything once it is to serve
+// It writes "keepsake <word>" into the log: the word that it has from the master before it, or "none".
+#include <signal.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <string>
+
+#include "core/base/config.h"
+#include "core/base/log.h"
+#include "tests/process/fake_master.h"
+
+namespace {
+
+std::string behaviour() {
+  std::ifstream self("/proc/self/exe", std::ios::binary);
+  self.seekg(-16, std::ios::end);
+  const std::string end((std::istreambuf_iterator<char>(self)), {});
+  return end.substr(end.rfind('\n') + 1);
+}
+
+int test(const std::string& folder) {
+  const auto loaded = freshet::load_config(folder + "/freshet.toml");
+  if (!loaded) std::cerr << loaded.error().detail << "\n";
+  if (behaviour() == "refuse") std::cerr << "does not like\nthe configuration\n";
+  return !loaded || behaviour() == "refuse" ? 78 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char* argv[]) {
+  using namespace freshet;
+  const std::string folder = argv[1];
+  if (argc > 3) return test(folder);
+  if (behaviour() == "crash") raise(SIGSEGV);
+  while (behaviour() == "deaf") pause();
+  testing::set_up_fake_master(folder);
+  auto handover = Handover::receive();
+  if (!handover) return 98;
+  log::notice("keepsake", {{"word", *handover ? (*handover)->keepsake : "none"}});
+  testing::FakeMaster fake{folder, std::chrono::milliseconds(std::stoi(argv[2])), this_program(argc, argv),
+                           "salt"};
+  fake.program.test = {argv[0], folder, argv[2], "-t"};
+  Scoreboard board(64);
+  return testing::run_fake_master(fake, board, std::move(*handover));
+}

@@ -1,0 +1,42 @@
+#include "tests/process/fake_master.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "core/base/config.h"
+#include "core/base/log.h"
+#include "tests/process/fake_recorder.h"
+#include "tests/process/fake_status.h"
+#include "tests/process/fake_worker.h"
+
+namespace freshet::testing {
+
+void set_up_fake_master(const std::string& folder) {
+  const int log_fd = open((folder + "/log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  dup2(log_fd, STDERR_FILENO);
+  close(log_fd);
+  setenv("NOTIFY_SOCKET", (folder + "/notify").c_str(), 1);
+  log::open("stderr", "debug");
+}
+
+int run_fake_master(const FakeMaster& fake, Scoreboard& board, std::optional<Handover> handover) {
+  const auto load = [&] { return load_config(fake.folder + "/freshet.toml"); };
+  auto loaded = load();
+  if (!loaded) return 99;
+  MasterOptions options;
+  options.allow_root = true;
+  options.ready_timeout = fake.ready_timeout;
+  options.recorder = [&](const Settings& settings) {
+    return fake_recorder(settings, fake.folder + "/diary");
+  };
+  options.status = [&](const Settings& settings, int fd) {
+    return fake_status(settings, fd, fake.folder + "/status-diary");
+  };
+  options.program = fake.program;
+  options.keepsake = fake.keepsake;
+  return run_master(std::move(loaded->settings), board, load, fake_worker, options, std::move(handover));
+}
+
+}  // namespace freshet::testing
