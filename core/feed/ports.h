@@ -12,7 +12,7 @@
 #include "core/base/ids.h"
 #include "core/base/result.h"
 #include "core/base/time.h"
-#include "core/feed/ration.h"
+#include "core/feed/ports_ration.h"
 
 namespace freshet::feed {
 

@@ -11,7 +11,7 @@
 #include "core/base/ids.h"
 #include "core/base/result.h"
 #include "core/base/time.h"
-#include "core/feed/ration.h"
+#include "core/feed/ports_ration.h"
 #include "core/rank/interaction.h"
 
 namespace freshet::feed {

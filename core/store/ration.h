@@ -7,7 +7,7 @@
 
 #include "core/async/command.h"
 #include "core/async/redis.h"
-#include "core/feed/ration.h"
+#include "core/feed/ports_ration.h"
 #include "core/store/keys.h"
 
 namespace freshet::store {

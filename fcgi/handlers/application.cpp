@@ -73,7 +73,7 @@ void count_refusal(Services& services, const Error& error) {
   if (row != kRefusals.end()) services.count(row->reason);
 }
 
-// How long until a limit has a token again stands in its error (feed/ration.h).
+// How long until a limit has a token again stands in its error (feed/ports_ration.h).
 seconds retry_after(const Error& error) {
   std::int64_t wait = 1;
   if (error.code == ErrorCode::kRateLimited)

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "core/feed/ration.h"
+#include "core/feed/ports_ration.h"
 #include "fcgi/handlers/routes.h"
 
 namespace freshet::handlers {
