@@ -216,22 +216,19 @@ def misconf(service):
 
 @contextlib.contextmanager
 def noauth(service):
-    _config(service, requirepass="secret")
-    os.environ["REDISCLI_AUTH"] = "secret"
-    try:
-        for kind in ("normal", "pubsub"):
-            service.redis("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")
-        yield
-        _config(service, requirepass="")
-    finally:
-        del os.environ["REDISCLI_AUTH"]
+    """The service's account is switched off, and its connections ended."""
+    service.redis("ACL", "SETUSER", "freshet", "off")
+    service.redis("CLIENT", "KILL", "USER", "freshet")
+    yield
+    service.redis("ACL", "SETUSER", "freshet", "on")
 
 
 @contextlib.contextmanager
 def noperm(service):
-    service.redis("ACL", "SETUSER", "default", "-@scripting", "-hmget", "-xreadgroup")
+    """Its account loses the right to what most requests need."""
+    service.redis("ACL", "SETUSER", "freshet", "-evalsha", "-hmget", "-xreadgroup")
     yield
-    service.redis("ACL", "SETUSER", "default", "+@all")
+    service.redis("ACL", "SETUSER", "freshet", "+evalsha", "+hmget", "+xreadgroup")
 
 
 STATES = {"OOM": oom, "READONLY": readonly, "LOADING": loading, "BUSY": busy, "MISCONF": misconf, "NOAUTH": noauth, "NOPERM": noperm}
