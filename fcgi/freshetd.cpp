@@ -23,7 +23,7 @@ using namespace freshet;
 // What the newest accepted configuration needs beside itself. Replaced at a reload, before the new workers
 // are forked.
 struct State {
-  const std::string random_salt = make_random_salt();  // stays the same over reloads
+  std::string random_salt;  // stays the same over reloads and upgrades
   Prepared prepared;
 };
 
@@ -36,8 +36,13 @@ Result<Loaded> load(const Options& options, State& state) {
   return loaded;
 }
 
-int run(const Options& options) {
-  State state;
+int run(const Options& options, Program program) {
+  auto handover = Handover::receive();
+  if (!handover) {
+    std::cerr << handover.error().detail << "\n";
+    return kExitSoftware;
+  }
+  State state{*handover ? (*handover)->keepsake : make_random_salt(), {}};
   auto loaded = load(options, state);
   if (!loaded) {
     std::cerr << loaded.error().detail << "\n";
@@ -47,7 +52,10 @@ int run(const Options& options) {
   for (const std::string& warning : loaded->warnings) log::warning("config", {{"text", warning}});
   MasterOptions master;
   master.allow_root = options.allow_root;
-  if (options.daemonize) {
+  master.program = std::move(program);
+  master.program.test = {master.program.arguments[0], "-t", "-y", options.config};
+  master.keepsake = state.random_salt;
+  if (options.daemonize && !*handover) {  // a new binary is in the background already
     auto started = daemonize();
     if (!started) {
       std::cerr << started.error().detail << "\n";
@@ -70,7 +78,8 @@ int run(const Options& options) {
   };
   return run_master(
       std::move(loaded->settings), board, reload,
-      [&](WorkerContext& context) { return run_worker(context, state.prepared); }, master);
+      [&](WorkerContext& context) { return run_worker(context, state.prepared); }, master,
+      std::move(*handover));
 }
 
 }  // namespace
@@ -94,7 +103,7 @@ int main(int argc, char* argv[]) {
       break;
   }
   try {
-    return run(options);
+    return run(options, this_program(argc, argv));
   } catch (const std::exception& error) {
     std::cerr << "freshetd: " << error.what() << "\n";
     return kExitSoftware;
