@@ -1,8 +1,8 @@
 #include "core/async/breaker.h"
 
 #include <rapidcheck.h>
-#include <catch2/catch.hpp>
 
+#include <catch2/catch.hpp>
 #include <set>
 #include <string_view>
 #include <vector>
@@ -63,7 +63,7 @@ TEST_CASE("What is refused at once is asked again within half a second", "[break
 }
 
 TEST_CASE("No wait is ever above the longest, nor shorter than three quarters of its length", "[breaker]") {
-  rc::prop("bounds", [](std::vector<bool> silent) {
+  CHECK(rc::check("bounds", [](std::vector<bool> silent) {
     Breaker plain(kOptions), hasty(kOptions);
     for (const bool each : silent) {
       const Failure how = each ? Failure::kSilent : Failure::kRefused;
@@ -72,7 +72,7 @@ TEST_CASE("No wait is ever above the longest, nor shorter than three quarters of
       RC_ASSERT(shortest <= longest);
       RC_ASSERT(shortest * 4 + 4ms >= longest * 3);
     }
-  });
+  }));
 }
 
 TEST_CASE("Every class of errors has a name of its own", "[errors]") {

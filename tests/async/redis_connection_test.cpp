@@ -350,8 +350,13 @@ TEST_CASE("A new connection after a refusal waits for the replies of others", "[
       },
       5s);
   REQUIRE(fixture.wait_ready());
-  auto write = fixture.echo("write");
-  auto slow = fixture.echo("slow");
+  const auto of_write = std::make_shared<std::promise<Result<std::string>>>();
+  const auto of_slow = std::make_shared<std::promise<Result<std::string>>>();
+  auto write = of_write->get_future(), slow = of_slow->get_future();
+  fixture.thread().on_loop([&] {  // in one turn, or the second would find the connection closed to it
+    fixture.start_echo("write", of_write);
+    fixture.start_echo("slow", of_slow);
+  });
   REQUIRE(fixture.wait_ready(false));
   answer = true;
   CHECK(value(std::move(slow)) == "slow");

@@ -60,6 +60,10 @@ class Guarded:
                 assert reply.json()["title"] == self.titles[item]
         return statuses
 
+    def counted(self, error_class):
+        """Whether failures of that class were counted, by any worker."""
+        return wait_until(lambda: int(self.service.status()["redis failures"][error_class]) > 0, f"{error_class} to be counted")
+
     def put(self):
         return self.service.internal().put(f"/api/items/{self.name('p')}", {"title": "t", "published_at": 1}).status
 
@@ -81,6 +85,7 @@ def test_a_redis_that_became_a_replica(guarded):
     assert guarded.writes() <= {202}
     assert guarded.put() == 503
     assert guarded.reads()["item"] <= {200, 503}
+    guarded.counted("readonly")
     guarded.service.redis("REPLICAOF", "NO", "ONE")
     guarded.normal()
 
@@ -97,6 +102,7 @@ def test_a_redis_that_cannot_save(guarded):
         wait_until(lambda: "rdb_last_bgsave_status:err" in service.redis("INFO", "persistence"), "a failed save")
         assert guarded.writes() <= {202}
         assert guarded.put() == 503
+        guarded.counted("misconf")
         assert guarded.reads() == {"item": {200}}  # it reads all the same
     finally:
         os.chmod(folder, 0o755)
@@ -115,6 +121,7 @@ def test_a_redis_that_is_busy_with_a_script(guarded):
         assert guarded.writes() <= {202}
         assert guarded.put() == 503
         assert guarded.reads()["item"] <= {200, 503}
+        guarded.counted("busy")
     finally:
         service.redis("SCRIPT", "KILL")
         endless.wait(20)
@@ -128,6 +135,7 @@ def test_an_account_that_may_not(guarded):
     assert guarded.writes() <= {202}
     assert guarded.put() == 503
     guarded.reads()
+    guarded.counted("permission")
     service.redis("ACL", "SETUSER", "freshet", "+evalsha")
     guarded.normal()
 
@@ -141,6 +149,7 @@ def test_an_account_that_is_gone(guarded):
     assert guarded.writes() <= {202}
     assert guarded.put() == 503
     guarded.reads()
+    guarded.counted("noauth")
     service.redis("ACL", "SETUSER", *rule.split()[1:])
     guarded.normal()
 
@@ -156,6 +165,7 @@ def test_a_redis_that_is_loading(guarded):
     starting.start()
     try:
         wait_until(lambda: "redis_handshake_failed error=\"LOADING" in service.log(), "a worker that heard of it", 40)
+        guarded.counted("loading")
         assert guarded.writes(10) <= {202, 200}
         guarded.reads(2)
     finally:
