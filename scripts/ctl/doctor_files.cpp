@@ -76,8 +76,11 @@ void look_at_secrets(const Settings& settings, Diagnoses& out) {
              "make 32 random bytes and name their file in identity.salt_file (LoadCredential=)");
   look_at_secret("identity.salt_file", settings.identity.salt_file, out);
   look_at_secret("redis.password_file", settings.redis.password_file, out);
+  look_at_secret("redis.sentinel_password_file", settings.redis.sentinel_password_file, out);
   for (const auto& [kid, path] : settings.identity.token_key_files)
     look_at_secret("identity.token_keys." + kid, path, out);
+  for (const auto& [kid, path] : settings.identity.internal_key_files)
+    look_at_secret("identity.internal_keys." + kid, path, out);
 }
 
 // Whether the service may work there.

@@ -117,5 +117,9 @@ def test_every_secret_of_the_configuration_has_its_line_in_the_unit():
     with open(os.path.join(unit.ROOT, "systemd/freshet.service"), encoding="utf-8") as file:
         lines = [line.strip().lstrip("#") for line in file if "LoadCredential=" in line]
     named = {line.partition("=")[2].partition(":")[0] for line in lines}
-    assert {"salt", "redis-password", "token-k1"} <= named
+    assert named == {"salt", "token-k1", "internal-k1", "redis-password", "sentinel-password"}
     assert all(line.partition(":")[2].startswith("/etc/freshet/") for line in lines)
+    with open(os.path.join(unit.ROOT, "systemd/freshet.toml"), encoding="utf-8") as file:
+        directives = [line.lstrip("#").partition(" = ")[0] for line in file if " = " in line]
+    secret = {name for name in directives if name.endswith(("_password_file", ".password_file", "salt_file", "token_keys", "internal_keys"))}
+    assert len(secret) == len(named), secret
