@@ -9,6 +9,7 @@
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -86,7 +87,9 @@ bool TestService::receive(Notice& notice, int flags) const {
   message.msg_iovlen = 1;
   message.msg_control = control.data();
   message.msg_controllen = control.size();
-  const ssize_t got = recvmsg(notify_fd_, &message, flags);
+  ssize_t got = 0;
+  do got = recvmsg(notify_fd_, &message, flags);
+  while (got < 0 && errno == EINTR);  // as under strace, where a timeout keeps the call from being restarted
   if (got <= 0) return false;
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
   ucred sender{};

@@ -33,7 +33,9 @@ TEST_CASE("another binary takes over: pid, pid file, workers, recorder and statu
   service.signal(SIGUSR2);
   CHECK(contains(service.notified("RELOADING=1"), "MONOTONIC_USEC="));
   CHECK_FALSE(service.notified("MAINPID=").empty());
-  CHECK(contains(service.notified("READY=1"), "generation 2: 2 of 2 workers ready"));
+  const std::string message = service.notified("READY=1");
+  CAPTURE(message, service.content("log"));
+  CHECK(contains(message, "generation 2: 2 of 2 workers ready"));
   CHECK(service.main() != old);
   CHECK(eventually([&] { return service.pid_file() == service.main(); }));
   CHECK(wait_for_end(old) == 0);
