@@ -92,7 +92,7 @@ class Config(unittest.TestCase):
 
     def test_a_block_with_parameters_has_all_of_them_and_one_zone(self):
         with_parameters = [block for block in self.blocks if block.own("fastcgi_param")]
-        self.assertEqual(len(with_parameters), 2)
+        self.assertEqual(len(with_parameters), 4)  # two servers, and the last resort of each
         for block in with_parameters:
             names = [param.arguments[0] for param in block.own("fastcgi_param")]
             self.assertEqual(len(names), len(set(names)), block)
