@@ -32,7 +32,8 @@ class Fake {
     if (ready) say('R');
     while (!(draining_ && connections_.empty())) {
       turned();
-      std::vector<pollfd> fds{{signals_, POLLIN, 0}, {draining_ ? -1 : context_.listen_fd, POLLIN, 0}};
+      std::vector<pollfd> fds{{signals_, POLLIN, 0},
+                              {takes_connections() ? context_.listen_fd : -1, POLLIN, 0}};
       for (const int fd : connections_) fds.push_back({fd, POLLIN, 0});
       poll(fds.data(), fds.size(), 50);
       if (fds[0].revents != 0 && take_signal()) return 0;
@@ -50,6 +51,7 @@ class Fake {
     assert("said by an assertion" == nullptr);
   }
   const std::string& behaviour() const { return context_.settings.pool.ping_response; }
+  bool takes_connections() const { return !draining_ && slot_.in_flight == 0; }
   void say(char byte) { static_cast<void>(!write(context_.ready_fd, &byte, 1)); }
   void turned() {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <memory>
-#include <set>
 #include <thread>
 #include <vector>
 
@@ -33,42 +32,33 @@ std::vector<std::size_t> living(TestMaster& master) {
   return slots;
 }
 
-// A request that stays inside a worker which had none, until it is destroyed.
+// A request that stays inside a worker which had none. Its connection is kept until it is destroyed.
 class Busy {
  public:
-  explicit Busy(const TestMaster& master, const std::set<pid_t>& already = {}) {
-    // Whoever accepts first gets a connection; another one is tried until a worker has it that was idle.
-    for (int i = 0; i < 2000 && pid_ == 0; ++i) {
-      auto client = std::make_unique<Client>(master.socket());
-      const pid_t pid = parse_reply(client->ask()).pid;
-      if (pid == 0 || already.contains(pid)) continue;
-      pid_ = parse_reply(client->ask('b')).pid;
-      client_ = std::move(client);
-    }
+  explicit Busy(const TestMaster& master)
+      : client_(master.socket()), pid_(parse_reply(client_.ask('b')).pid) {
     REQUIRE(pid_ != 0);
   }
-  Busy(const Busy&) = delete;
-  Busy& operator=(const Busy&) = delete;
-  ~Busy() {
-    if (client_) static_cast<void>(client_->ask('e'));
-  }
+  void end() const { REQUIRE_FALSE(client_.ask('e').empty()); }
+  bool served() const { return parse_reply(client_.ask()).pid == pid_; }
   pid_t pid() const { return pid_; }
 
  private:
-  std::unique_ptr<Client> client_;
-  pid_t pid_ = 0;
+  Client client_;
+  pid_t pid_;
 };
+using Requests = std::vector<std::unique_ptr<Busy>>;
 
-// Makes so many workers busy, each once.
-std::vector<std::unique_ptr<Busy>> occupy(TestMaster& master, std::size_t count) {
-  std::vector<std::unique_ptr<Busy>> busy;
-  std::set<pid_t> pids;
-  while (busy.size() < count) {
-    REQUIRE(eventually([&] { return living(master).size() > busy.size(); }));
-    busy.push_back(std::make_unique<Busy>(master, pids));
-    pids.insert(busy.back()->pid());
-  }
-  return busy;
+// Makes so many workers busy, each with one request; those that are not there yet must come.
+Requests occupy(const TestMaster& master, std::size_t count) {
+  Requests requests;
+  while (requests.size() < count) requests.push_back(std::make_unique<Busy>(master));
+  return requests;
+}
+
+void end(Requests& requests) {
+  for (const auto& request : requests) request->end();
+  requests.clear();
 }
 
 TEST_CASE("a dynamic pool starts with pm.start_servers and keeps as many while enough are idle",
@@ -88,7 +78,7 @@ TEST_CASE("a dynamic pool grows while none is idle, up to pm.max_children, and s
   CHECK(eventually([&] { return master.board().pool().max_active == 6; }));
   CHECK(contains(master.log(), "max_children_reached"));
   CHECK(master.board().pool().respawns == 0);
-  busy.clear();
+  end(busy);
   CHECK(eventually([&] { return master.ready(2); }));
   CHECK(contains(master.log(), "worker_not_needed"));
   CHECK(master.board().pool().max_active == 6);
@@ -99,17 +89,10 @@ TEST_CASE("a worker that is not needed serves its connections to their end", "[p
   TestMaster master(kDynamic);
   REQUIRE_FALSE(master.notified("READY=1").empty());
   auto busy = occupy(master, 6);
-  std::vector<std::unique_ptr<Client>> kept;
-  std::set<pid_t> reached;
-  REQUIRE(eventually([&] {
-    kept.push_back(std::make_unique<Client>(master.socket()));
-    reached.insert(parse_reply(kept.back()->ask()).pid);
-    return reached.size() == 6;
-  }));
-  busy.clear();
+  for (const auto& request : busy) request->end();
   REQUIRE(eventually([&] { return living(master).size() == 2; }));
-  for (const auto& client : kept) CHECK_FALSE(client->ask().empty());
-  kept.clear();
+  for (const auto& request : busy) CHECK(request->served());
+  busy.clear();
   CHECK(eventually([&] { return master.ready(2); }));
 }
 
@@ -161,20 +144,19 @@ TEST_CASE("an ondemand worker with a request inside does not end, however long t
   CHECK_FALSE(contains(master.log(), "worker_not_needed"));
 }
 
-TEST_CASE("an ondemand pool never has more than pm.max_children, and says when it would need more",
+TEST_CASE("an ondemand pool forks for a connection that finds none idle, up to pm.max_children",
           "[process]") {
   TestMaster master(kOndemand);
   REQUIRE_FALSE(master.notified("READY=1").empty());
-  std::vector<std::unique_ptr<Busy>> busy;
-  std::set<pid_t> pids;
-  for (std::size_t i = 0; i < 3; ++i) {
-    busy.push_back(std::make_unique<Busy>(master, pids));
-    pids.insert(busy.back()->pid());
-  }
-  // A worker that is busy may be quicker to take the connection than the master to see it wait.
-  CHECK(eventually(
-      [&] { return !master.ask().text.empty() && master.board().pool().max_children_reached == 1; }));
+  auto busy = occupy(master, 3);
+  CHECK(master.ready(3));
+  CHECK(master.board().pool().max_children_reached == 0);
+  const Client waiting(master.socket());
+  CHECK(eventually([&] { return master.board().pool().max_children_reached == 1; }));
   CHECK(living(master).size() == 3);
+  end(busy);
+  CHECK_FALSE(waiting.ask().empty());
+  CHECK(master.board().pool().max_children_reached == 1);
 }
 
 TEST_CASE("a reload keeps as many workers as the load had made", "[process]") {
@@ -185,7 +167,7 @@ TEST_CASE("a reload keeps as many workers as the load had made", "[process]") {
   master.signal(SIGHUP);
   REQUIRE_FALSE(master.notified("RELOADING=1").empty());
   CHECK(contains(master.notified("READY=1"), "generation 2: 6 of 6 workers ready"));
-  busy.clear();
+  end(busy);
   CHECK(eventually([&] { return master.ready(2); }));
   CHECK(master.ask().generation == 2);
 }
