@@ -8,6 +8,8 @@
 namespace freshet {
 
 void Master::wish(int signal) {
+  // Whoever sent it may not have heard yet who the main process is.
+  if (upgrade_.went() && !upgrade_.over()) kill(upgrade_.successor(), signal);
   if (stopping_) return;
   if (wish_ != SIGUSR2) wish_ = signal;  // which is the more
 }
