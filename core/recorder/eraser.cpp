@@ -87,7 +87,8 @@ Result<std::vector<Erasure>> Eraser::run(store::Database& database, Stream& stre
   if (auto ok = raise_epochs(erasures); !ok) return tl::unexpected(ok.error());
   if (auto ok = database.begin(); !ok) return tl::unexpected(ok.error());
   auto rows = database.readers().erase(readers);
-  auto committed = rows ? database.commit() : Result<void>(tl::unexpected(rows.error()));
+  Result<void> committed = rows ? note(database, readers) : tl::unexpected(rows.error());
+  if (committed) committed = database.commit();
   if (!committed) {
     database.rollback();
     return tl::unexpected(committed.error());
@@ -134,6 +135,15 @@ Result<void> Eraser::raise_epochs(const std::vector<Erasure>& erasures) {
   }
   const auto replies = redis_.call_all(command);
   if (!replies) return tl::unexpected(replies.error());
+  return {};
+}
+
+// For a backup that still has them.
+Result<void> Eraser::note(store::Database& database, const std::vector<ReaderId>& readers) {
+  if (!hashes_.epoch) return {};
+  for (const ReaderId& each : readers) {
+    if (auto ok = database.put_erasure(hashes_.epoch(each), wall_now()); !ok) return ok;
+  }
   return {};
 }
 

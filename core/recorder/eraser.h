@@ -5,7 +5,7 @@
 // the request is in Redis or in a spool file after kSettle, and the spool files of this host must mention the
 // reader no more, and what the stream held by then must be recorded. Then, in this order, go: every key of
 // core/store/personal_keys.h; what the seen-filter knows, by raising the reader's epoch; the rows of the
-// database, its log emptied; and with the entry's acknowledgement the stream behind it. What the reader does
+// database, its log emptied, where only a salted hash says that there was one; and with the entry's acknowledgement the stream behind it. What the reader does
 // meanwhile may be forgotten or stay.
 //
 // Spool files of other hosts cannot be seen from here: what they hold comes back when they are replayed.
@@ -65,6 +65,7 @@ class Eraser {
   Result<bool> due(Waiting& one, Stream& stream, Clock::time_point now) const;
   bool in_spool(Waiting& one) const;
   Result<bool> erase_keys(const std::vector<Erasure>& erasures, const std::atomic<bool>& stop);
+  Result<void> note(store::Database& database, const std::vector<ReaderId>& readers);
   Result<void> raise_epochs(const std::vector<Erasure>& erasures);
   void append_state(redis::Pipeline& out, const Erasure& erasure, std::string_view state, std::size_t done,
                     std::size_t total) const;

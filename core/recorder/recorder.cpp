@@ -6,12 +6,12 @@
 #include <string_view>
 #include <thread>
 #include <utility>
-#include <variant>
 
 #include "core/base/log.h"
 #include "core/base/time.h"
 #include "core/recorder/fanout.h"
 #include "core/recorder/stream.h"
+#include "core/recorder/write_batch.h"
 #include "core/store/database.h"
 #include "core/store/search_index.h"
 
@@ -41,19 +41,6 @@ RecorderReason reason_of(const Error& error) {
   return row->reason;
 }
 
-struct Write {
-  store::ReaderRows& rows;
-  Result<void> operator()(const feed::ReaderEvent& event) const { return rows.put_interaction(event); }
-  Result<void> operator()(const Dismissed& each) const { return rows.put_dismissal(each.dismissal, each.at); }
-  Result<void> operator()(const Undismissed& each) const {
-    return rows.remove_dismissal(each.reader, each.item, each.at);
-  }
-  Result<void> operator()(const feed::Follow& each) const { return rows.put_follow(each); }
-  Result<void> operator()(const Unfollowed& each) const {
-    return rows.remove_follow(each.reader, each.author);
-  }
-};
-
 std::int64_t unix_now() { return wall_now().time_since_epoch().count(); }
 
 }  // namespace
@@ -71,7 +58,6 @@ struct Recorder::State {
   Result<void> open_files();
   Result<void> open_database();
   Result<void> apply(Batch& batch);
-  Result<void> write_database(const Batch& batch);
   Result<void> write_index(const Batch& batch);
   Result<void> erase(const std::atomic<bool>& stop);
   Result<void> push();
@@ -167,10 +153,7 @@ Result<void> Recorder::State::open_database() {
 
 Result<void> Recorder::State::apply(Batch& batch) {
   if (auto ok = stream.look_up(batch); !ok) return ok;
-  if (auto ok = write_database(batch); !ok) {
-    database->rollback();
-    return ok;
-  }
+  if (auto ok = write_batch(*database, batch); !ok) return ok;
   if (auto ok = write_index(batch); !ok) {
     index->rollback();
     return ok;
@@ -181,20 +164,6 @@ Result<void> Recorder::State::apply(Batch& batch) {
   report.last_commit.store(unix_now());
   report.items.store(database->count());
   return {};
-}
-
-Result<void> Recorder::State::write_database(const Batch& batch) {
-  if (auto ok = database->begin(); !ok) return ok;
-  for (const Change& each : batch.changes) {
-    auto ok =
-        each.kind == Change::Kind::kPut ? database->put_item(each.item) : database->remove_item(each.item.id);
-    if (!ok) return ok;
-  }
-  for (const ReaderChange& each : batch.readers) {
-    if (auto ok = std::visit(Write{database->readers()}, each); !ok) return ok;
-  }
-  if (auto ok = database->put_last_entry(batch.entries.back()); !ok) return ok;
-  return database->commit();
 }
 
 Result<void> Recorder::State::write_index(const Batch& batch) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/store/database_schema.h"
+#include "core/store/fields.h"
 #include "core/store/sqlite.h"
 
 namespace freshet::store {
@@ -23,6 +24,7 @@ enum Statement : std::size_t {
   kAll,
   kSetMeta,
   kGetMeta,
+  kMetaOf,
   kStatements
 };
 constexpr std::array<std::string_view, kStatements> kSql{
@@ -37,8 +39,11 @@ constexpr std::array<std::string_view, kStatements> kSql{
     "SELECT tag FROM item_tags WHERE item = ?1 ORDER BY place",
     "SELECT key, id, title, text, author, url, published_at, update_time, hidden FROM items ORDER BY id",
     "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-    "SELECT value FROM meta WHERE name = ?1"};
+    "SELECT value FROM meta WHERE name = ?1",
+    "SELECT name, value FROM meta WHERE name >= ?1 AND name < ?2"};
 constexpr std::string_view kLastEntry = "last_entry";
+constexpr std::string_view kErased = "erased:";      // before a reader's name; the value: unix seconds
+constexpr std::string_view kErasedEnd = "erased;";  // ';' follows ':'
 
 // Which file stands at a path.
 struct Identity {
@@ -184,7 +189,27 @@ Result<void> Database::put_last_entry(std::string_view entry) {
   return state_->queries[kSetMeta].bind(1, kLastEntry).bind(2, entry).run();
 }
 
+Result<void> Database::put_erasure(std::string_view reader, UnixSeconds at) {
+  const std::string name = std::string(kErased) + std::string(reader), value = std::to_string(unix_s(at));
+  return state_->queries[kSetMeta].bind(1, name).bind(2, value).run();
+}
+
 // --- Reading
+
+Result<std::vector<std::string>> Database::erased_since(UnixSeconds since) {
+  Query& query = state_->queries[kMetaOf];
+  query.bind(1, kErased).bind(2, kErasedEnd);
+  std::vector<std::string> out;
+  for (;;) {
+    const auto more = query.step();
+    if (!more) return tl::unexpected(more.error());
+    if (!*more) break;
+    if (parse_or_zero<std::int64_t>(query.text(1)) >= unix_s(since))
+      out.emplace_back(query.text(0).substr(kErased.size()));
+  }
+  query.done();
+  return out;
+}
 
 Result<std::string> Database::last_entry() {
   Query& query = state_->queries[kGetMeta];

@@ -11,9 +11,11 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/ids.h"
 #include "core/base/result.h"
+#include "core/base/time.h"
 #include "core/feed/ports.h"
 #include "core/store/database_readers.h"
 
@@ -47,6 +49,10 @@ class Database {
   // The id of the last stream entry whose change is in here; "" at first.
   Result<void> put_last_entry(std::string_view entry);
   Result<std::string> last_entry();
+  // That a reader was erased, under a salted hash of the id, never the id (ReaderHashes::epoch): for a backup
+  // from before that to be restored without them. Kept as long as the database.
+  Result<void> put_erasure(std::string_view reader, UnixSeconds at);
+  Result<std::vector<std::string>> erased_since(UnixSeconds since);  // O(erasures)
 
   // Interactions and dismissals; lives as long as this.
   ReaderRows& readers();

@@ -90,13 +90,17 @@ Result<void> migrate(Sqlite& db, std::int64_t version) {
 
 }  // namespace
 
+Result<void> check_version(std::int64_t version) {
+  if (version <= kVersion) return {};
+  return fail(ErrorCode::kUnavailable, "database_newer", {}, "schema version " + std::to_string(version));
+}
+
 // WAL stands in the file; a new file gets it before it gets tables.
 Result<void> prepare_file(Sqlite& db, bool may_write) {
   if (auto ok = db.execute(kSettings); !ok) return ok;
   const auto version = db.integer("PRAGMA user_version");
   if (!version) return tl::unexpected(version.error());
-  if (*version > kVersion)
-    return fail(ErrorCode::kUnavailable, "database_newer", {}, "schema version " + std::to_string(*version));
+  if (auto ok = check_version(*version); !ok) return ok;
   if (!may_write) {
     if (*version == kVersion) return {};
     return fail(ErrorCode::kUnavailable, "database_absent", {}, "not yet written by this version's recorder");

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 
+#include "scripts/ctl/backup.h"
 #include "scripts/ctl/check.h"
 #include "scripts/ctl/doctor.h"
 #include "scripts/ctl/evaluate.h"
@@ -15,6 +16,7 @@
 #include "scripts/ctl/rebuild_redis.h"
 #include "scripts/ctl/reindex.h"
 #include "scripts/ctl/replay.h"
+#include "scripts/ctl/restore.h"
 #include "scripts/ctl/status.h"
 #include "scripts/ctl/train.h"
 
@@ -207,6 +209,46 @@ Run doctor_command(CLI::App& app) {
   return [options](const Target& target) { return run_doctor(*options, target); };
 }
 
+Run backup_command(CLI::App& app) {
+  auto options = std::make_shared<BackupOptions>();
+  app.add_option("FOLDER", options->folder,
+                 "the backup: made by this, so it must not exist; with --verify, one that does")
+      ->required();
+  app.add_flag("--verify", options->verify,
+               "make none: read all of a backup, and exit 1 unless it is whole and unchanged");
+  app.add_flag("--with-config", options->with_config,
+               "freshet.toml and conf.d, too; restoring leaves them where they are");
+  app.add_flag("-q,--quiet", options->quiet, "no progress");
+  app.footer(
+      "Serving goes on. It is made where the recorder runs, as FOLDER.partial, and moved to its place when "
+      "it is\n"
+      "whole. In it: what Redis holds of Freshet, the database, the model. Not in it: the search index, "
+      "which is\n"
+      "made from the database, keys and passwords, and events that wait in a spool while Redis is away. It "
+      "names\n"
+      "readers: keep it as you keep the service's own files, and not longer than you keep your word to "
+      "forget.");
+  return [options](const Target& target) { return run_backup(*options, target); };
+}
+
+Run restore_command(CLI::App& app) {
+  auto options = std::make_shared<RestoreOptions>();
+  app.add_option("FOLDER", options->folder, "a backup")->required();
+  app.add_flag("--replace", options->replace, "delete what Redis and the database hold now");
+  app.add_option("--erase", options->erase, "readers who were erased after the backup was made: an id a line")
+      ->type_name("FILE");
+  app.add_flag("-q,--quiet", options->quiet, "no progress");
+  app.footer(
+      "Stop the service first, on all hosts; it refuses while a recorder runs. Keys get what was left of "
+      "their\n"
+      "time when they were saved, less the time since. Whoever was erased after the backup is erased again "
+      "where\n"
+      "the database that is replaced says so (identity.salt_file must be the same); after the loss of the "
+      "disk only\n"
+      "--erase knows. Interrupted, it can be repeated with --replace.");
+  return [options](const Target& target) { return run_restore(*options, target); };
+}
+
 struct Command {
   const char* name;
   const char* help;
@@ -222,6 +264,8 @@ constexpr std::array kCommands{
     Command{"reindex", "Make the search index anew from the database", reindex_command},
     Command{"rebuild-redis", "Give a Redis that lost its items them back from the database",
             rebuild_redis_command},
+    Command{"backup", "Save everything that is durable, while the service runs", backup_command},
+    Command{"restore", "Make a backup the state of a service that does not run", restore_command},
     Command{"train", "Make the recommender's model anew from the database", train_command},
     Command{"evaluate", "Measure the quality of recommendations on public data", evaluate_command},
     Command{"explain",

@@ -1,0 +1,43 @@
+#include "core/recorder/write_batch.h"
+
+#include <variant>
+
+namespace freshet::recorder {
+namespace {
+
+struct Write {
+  store::ReaderRows& rows;
+  Result<void> operator()(const feed::ReaderEvent& event) const { return rows.put_interaction(event); }
+  Result<void> operator()(const Dismissed& each) const { return rows.put_dismissal(each.dismissal, each.at); }
+  Result<void> operator()(const Undismissed& each) const {
+    return rows.remove_dismissal(each.reader, each.item, each.at);
+  }
+  Result<void> operator()(const feed::Follow& each) const { return rows.put_follow(each); }
+  Result<void> operator()(const Unfollowed& each) const {
+    return rows.remove_follow(each.reader, each.author);
+  }
+};
+
+Result<void> write_rows(store::Database& database, const Batch& batch) {
+  for (const Change& each : batch.changes) {
+    auto ok =
+        each.kind == Change::Kind::kPut ? database.put_item(each.item) : database.remove_item(each.item.id);
+    if (!ok) return ok;
+  }
+  for (const ReaderChange& each : batch.readers) {
+    if (auto ok = std::visit(Write{database.readers()}, each); !ok) return ok;
+  }
+  return database.put_last_entry(batch.entries.back());
+}
+
+}  // namespace
+
+Result<void> write_batch(store::Database& database, const Batch& batch) {
+  if (auto ok = database.begin(); !ok) return ok;
+  auto written = write_rows(database, batch);
+  if (written) written = database.commit();
+  if (!written) database.rollback();
+  return written;
+}
+
+}  // namespace freshet::recorder

@@ -1,0 +1,614 @@
+// Backups: whole or none, read back byte by byte, and restored into an empty Redis and folder.
+#include "scripts/ctl/backup.h"
+
+#include <sys/stat.h>
+
+#include <atomic>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include "core/store/database.h"
+#include "core/store/database_copy.h"
+#include "core/store/follow_store.h"
+#include "core/store/reader_store.h"
+#include "fcgi/reader_hashes.h"
+#include "scripts/ctl/backup_folder.h"
+#include "scripts/ctl/check.h"
+#include "scripts/ctl/event_log.h"
+#include "scripts/ctl/redis_dump.h"
+#include "scripts/ctl/restore.h"
+#include "scripts/ctl/save_redis.h"
+#include "tests/recorder/sqlite_shell.h"
+#include "tests/store/fixture.h"
+#include "tests/support/unix_socket.h"
+
+using namespace freshet;
+using namespace freshet::ctl;
+using namespace freshet::test;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kSalt = "0123456789abcdef0123456789abcdef";
+
+std::string bytes_of(const fs::path& path) {
+  const auto text = read_file(path.string());
+  REQUIRE(text);
+  return *text;
+}
+void write_to(const fs::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+// Every key's content, whatever its type, in an order of its own; a stream's with its groups.
+std::map<std::string, std::string> content(Fixture& of, redis::SyncRedis& redis) {
+  const auto ask = [&](auto... words) {
+    redis::Pipeline one;
+    one.add(words...);
+    auto replies = redis.call(one);
+    REQUIRE(replies);
+    return std::move(replies->front());
+  };
+  const auto joined = [](const redis::Reply& reply, std::size_t step) {
+    std::vector<std::string> parts;
+    for (std::size_t i = 0; i + step <= reply.size(); i += step) {
+      std::string part;
+      for (std::size_t j = i; j < i + step; ++j) part += std::string(store::text_at(reply, j)) + "|";
+      parts.push_back(part);
+    }
+    std::sort(parts.begin(), parts.end());
+    std::string out;
+    for (const std::string& each : parts) out += each + " ";
+    return out;
+  };
+  std::map<std::string, std::string> out;
+  const auto found = ask("KEYS", "*");
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const std::string key(store::text_at(found, i));
+    const store::KeyPattern* const pattern = of.keys().pattern_of(key);
+    REQUIRE(pattern != nullptr);
+    if (left_out(pattern->pattern) && pattern->pattern != "hot:rank") continue;
+    const std::string_view type = pattern->type;
+    std::string& value = out[key];
+    if (type == "string") value = ask("GET", key).string().value();
+    if (type == "hash") value = joined(ask("HGETALL", key), 2);
+    if (type == "set") value = joined(ask("SMEMBERS", key), 1);
+    if (type == "zset") value = joined(ask("ZRANGE", key, "0", "-1", "WITHSCORES"), 2);
+    if (type == "list") value = joined(ask("LRANGE", key, "0", "-1"), 1);
+    if (type == "stream") value = std::to_string(ask("XLEN", key).integer().value());
+    value += ask("TTL", key).integer().value_or(-9) < 0 ? " for ever" : " for a time";
+  }
+  return out;
+}
+
+// A service's Redis and files, without the service: what a backup is made of, and restored to.
+struct Place : Fixture {
+  TemporaryDirectory directory;
+  RedisServer own;
+  redis::SyncRedis there{own.endpoint(), milliseconds(10000), store::kAllScripts};
+  Target target;
+
+  explicit Place(bool tags = false) {
+    hash_tags = tags;
+    settings.redis.hash_tags = tags;
+    open();
+    settings.recorder.database = at("freshet.db");
+    target.config = at("freshet.toml");
+    write_to(at("salt"), kSalt);
+    write_to(target.config, "redis.url = \"" + own.url() + "\"\nredis.hash_tags = " +
+                                (tags ? "true" : "false") + "\nrecorder.database = \"" + at("freshet.db") +
+                                "\"\nsearch.index = \"" + at("index") + "\"\nrecommend.model = \"" +
+                                at("freshet.model") + "\"\nidentity.salt_file = \"" + at("salt") + "\"\n");
+  }
+  std::string at(const std::string& name) const { return (directory.path() / name).string(); }
+  std::unique_ptr<store::Database> database() const {
+    auto opened = store::Database::open(settings.recorder.database, store::Database::Mode::kWrite);
+    REQUIRE(opened);
+    return std::move(*opened);
+  }
+  template <class Write>
+  void record(Write write) const {
+    const auto database = this->database();
+    REQUIRE(database->begin());
+    write(*database);
+    REQUIRE(database->commit());
+  }
+  Result<int> back_up(const std::string& name = "backup") const {
+    return run_backup({at(name), false, false, true}, target);
+  }
+  Result<int> restore(const std::string& folder, bool replace = false, const std::string& erase = {}) const {
+    return run_restore({folder, replace, erase, true}, target);
+  }
+  std::map<std::string, std::string> keys_there() { return content(*this, there); }
+};
+
+feed::Item item_of_site(const std::string& id, const std::string& title) {
+  feed::Item out;
+  out.id = ItemId::trusted(id);
+  out.title = title;
+  out.tags = {TagName::trusted("swift"), TagName::trusted("news")};
+  out.published_at = UnixSeconds{seconds{1700000000}};
+  return out;
+}
+
+// Everything that a busy site leaves, through the stores: items, counters, what readers did, timelines.
+void use(Place& place) {
+  store::RedisItemStore items(place.there, place.settings, place.keys(),
+                              store::RedisItemStore::Tell::kNobody);
+  InlineDeferred later(place.there);
+  int events = 0;
+  store::RedisHotStore hot(place.there, later, place.settings, place.keys(),
+                           [&] { return "made-" + std::to_string(++events); });
+  place.settings.fanout.max_push = 100;
+  store::RedisFollowStore follows(place.there, place.settings, place.keys(), [] { return "j"; });
+  place.record([&](store::Database& database) {
+    for (int i = 0; i < 50; ++i) {
+      const feed::Item item = item_of_site("i" + std::to_string(i), "about " + std::to_string(i));
+      REQUIRE(wait(items.put(item)));
+      REQUIRE(database.put_item(item));
+      for (int reader = 0; reader <= i % 5; ++reader) {
+        const std::string who = "r" + std::to_string(reader);
+        REQUIRE(wait(hot.track(Fixture::report(item.id.str(), who, 1000 + 10 * i))));
+        REQUIRE(wait(hot.view(Fixture::seen(item.id.str(), who))));
+      }
+    }
+    for (int reader = 0; reader < 5; ++reader) {
+      const auto who = ReaderId::trusted("r" + std::to_string(reader));
+      REQUIRE(wait(follows.follow(who, AuthorId::trusted("ann"))));
+      REQUIRE(database.readers().put_follow({who, AuthorId::trusted("ann"), wall_now()}));
+      REQUIRE(database.readers().put_interaction(
+          {who, ItemId::trusted("i1"), rank::Interaction::kLike, wall_now(), {}}));
+    }
+    REQUIRE(database.put_last_entry("1-1"));
+  });
+  // The stream has been recorded: nobody is to do anything when it is restored.
+  redis::Pipeline cut;
+  cut.add("DEL", place.keys().stream());
+  REQUIRE(place.there.call(cut));
+}
+
+std::int64_t violations(Place& place) {
+  Findings findings;
+  CheckOptions options;
+  options.quiet = true;
+  REQUIRE(check_redis(place.there, place.settings, options, findings));
+  INFO(findings.text());
+  CHECK(findings.text().empty());
+  return findings.remaining(Level::kViolation);
+}
+
+}  // namespace
+
+TEST_CASE("what was restored into an empty Redis and folder is what was backed up", "[backup]") {
+  const bool tags = GENERATE(false, true);
+  Place from(tags), to(tags);
+  use(from);
+  write_to(from.at("freshet.model"), std::string(100000, 'm'));
+  REQUIRE(from.back_up());
+  CHECK(verify_backup(from.at("backup")));
+  REQUIRE(to.restore(from.at("backup")));
+  auto before = from.keys_there(), after = to.keys_there();
+  after.erase(to.keys().stream());  // made for the recorder
+  // Whom they follow is in the database, too, and what they did: Redis gets it if it had lost it.
+  for (int reader = 0; reader < 5; ++reader)
+    after.erase(to.keys().interactions("r" + std::to_string(reader)));
+  CHECK(before.size() > 150);
+  for (const auto& [key, value] : before) {
+    INFO(key);
+    CHECK(after[key] == value);
+  }
+  CHECK(after.size() == before.size());
+  CHECK(violations(to) == 0);
+  CHECK(to.database()->count() == 50);
+  CHECK(to.database()->readers().count_interactions() == 5);
+  CHECK(bytes_of(to.at("freshet.model")) == bytes_of(from.at("freshet.model")));
+  CHECK(fs::exists(to.at("index")));
+}
+
+TEST_CASE("only its owner may read a backup, and its checksums are what sha256sum says", "[backup]") {
+  Place from;
+  use(from);
+  REQUIRE(from.back_up());
+  for (const auto& each : fs::recursive_directory_iterator(from.at("backup"))) {
+    INFO(each.path());
+    CHECK((each.status().permissions() & fs::perms::mask) == fs::perms(0600));
+  }
+  CHECK((fs::status(from.at("backup")).permissions() & fs::perms::mask) == fs::perms(0700));
+  CHECK(std::system(("cd " + from.at("backup") + " && sha256sum --status -c manifest.sha256").c_str()) == 0);
+  const auto manifest = verify_backup(from.at("backup"));
+  REQUIRE(manifest);
+  for (const BackupFile& each : manifest->files) {
+    const std::string line = "cd " + from.at("backup") + " && echo '" + each.sha256 + "  " + each.name +
+                             "' | sha256sum --status -c";
+    CHECK(std::system(line.c_str()) == 0);
+  }
+}
+
+TEST_CASE("a backup with any byte changed, cut off or missing is refused with the name of the file",
+          "[backup]") {
+  Place from, to;
+  use(from);
+  write_to(from.at("freshet.model"), "model");
+  REQUIRE(from.back_up());
+  const fs::path good = from.at("backup");
+  const std::string name =
+      GENERATE("manifest.json", "manifest.sha256", "freshet.db", "redis.dump", "freshet.model");
+  const fs::path broken = from.at("broken");
+  const auto refused = [&](const std::function<void(const fs::path&)>& hurt) {
+    fs::remove_all(broken);
+    fs::copy(good, broken, fs::copy_options::recursive);
+    hurt(broken / name);
+    const auto verified = run_backup({broken.string(), true, false, true}, {});
+    const auto restored = to.restore(broken.string());
+    REQUIRE_FALSE(verified);
+    REQUIRE_FALSE(restored);
+    CHECK(verified.error().reason == "bad_backup");
+    CHECK(restored.error().detail == verified.error().detail);
+    // A checksum that is wrong speaks of what it is of.
+    const bool of_manifest = name == "manifest.sha256" && fs::exists(broken / name);
+    CHECK(verified.error().detail.starts_with(of_manifest ? "manifest.json" : name));
+  };
+  const std::string bytes = bytes_of(good / name);
+  for (const std::size_t at : {std::size_t{0}, bytes.size() / 2, bytes.size() - 1}) {
+    refused([&](const fs::path& file) {
+      std::string changed = bytes;
+      changed[at] = static_cast<char>(changed[at] ^ 1);
+      write_to(file, changed);
+    });
+    refused([&](const fs::path& file) { write_to(file, bytes.substr(0, at)); });
+  }
+  refused([](const fs::path& file) { fs::remove(file); });
+  CHECK(to.keys_there().empty());
+  CHECK_FALSE(fs::exists(to.at("freshet.db")));
+}
+
+TEST_CASE("a dump that ends anywhere but at its end, or says what cannot be, is not read to its end",
+          "[backup]") {
+  const TemporaryDirectory directory;
+  const std::string whole = (directory.path() / "redis.dump").string();
+  {
+    auto writer = DumpWriter::create(whole);
+    REQUIRE(writer);
+    DumpRecord record;
+    record.key = "k";
+    record.expires_ms = 123456789012;
+    record.value = std::string("a\0b", 3);
+    REQUIRE(writer->add(record));
+    record.kind = DumpRecord::Kind::kSorted;
+    record.members = {"one", "1.5", "", "2"};
+    REQUIRE(writer->add(record));
+    REQUIRE(writer->finish());
+  }
+  const auto read_all = [](const std::string& path) {
+    std::vector<DumpRecord> out;
+    auto reader = DumpReader::open(path);
+    while (reader) {
+      DumpRecord record;
+      const auto more = reader->next(record);
+      if (!more) return Result<std::vector<DumpRecord>>(tl::unexpected(more.error()));
+      if (!*more) return Result<std::vector<DumpRecord>>(out);
+      out.push_back(record);
+    }
+    return Result<std::vector<DumpRecord>>(tl::unexpected(reader.error()));
+  };
+  const auto records = read_all(whole);
+  REQUIRE(records);
+  REQUIRE(records->size() == 2);
+  CHECK(records->front().key == "k");
+  CHECK(records->front().expires_ms == 123456789012);
+  CHECK(records->front().value == std::string("a\0b", 3));
+  CHECK(records->back().members == std::vector<std::string>{"one", "1.5", "", "2"});
+  const std::string bytes = bytes_of(whole);
+  const std::string cut = (directory.path() / "cut").string();
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    write_to(cut, bytes.substr(0, size));
+    INFO(size);
+    CHECK_FALSE(read_all(cut));
+  }
+  write_to(cut, bytes + "x");
+  CHECK_FALSE(read_all(cut));
+  // Any length or kind that is wrong; 0xff in the middle of a length asks for gigabytes.
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    std::string changed = bytes;
+    changed[at] = static_cast<char>(0xff);
+    write_to(cut, changed);
+    (void)read_all(cut);  // no crash, no endless loop; a value's own bytes have a checksum elsewhere
+  }
+}
+
+TEST_CASE("a folder that is there is not written over, and what a dead backup left is", "[backup]") {
+  Place from;
+  use(from);
+  fs::create_directory(from.at("backup"));
+  const auto refused = from.back_up();
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().reason == "backup_exists");
+  CHECK(fs::is_empty(from.at("backup")));
+  fs::create_directory(from.at("next.partial"));
+  write_to(from.at("next.partial/freshet.db"), "half");
+  REQUIRE(from.back_up("next"));
+  CHECK(verify_backup(from.at("next")));
+  CHECK_FALSE(fs::exists(from.at("next.partial")));
+  const auto held = NewBackup::create(from.at("third"));
+  REQUIRE(held);
+  const auto second = from.back_up("third");
+  REQUIRE_FALSE(second);
+  CHECK(second.error().reason == "backup_running");
+}
+
+TEST_CASE("a backup that fails leaves nothing behind", "[backup]") {
+  Place from;
+  use(from);
+  from.own.kill();
+  REQUIRE_FALSE(from.back_up());
+  CHECK_FALSE(fs::exists(from.at("backup")));
+  CHECK_FALSE(fs::exists(from.at("backup.partial")));
+}
+
+TEST_CASE("what Redis or the disk holds is deleted only on demand", "[backup]") {
+  Place from, to;
+  use(from);
+  REQUIRE(from.back_up());
+  const std::string before = GENERATE("a key", "a database");
+  InlineDeferred later(to.there);
+  store::RedisHotStore hot(to.there, later, to.settings, to.keys(), [] { return "e"; });
+  if (before == "a key")
+    REQUIRE(wait(hot.track(Fixture::report("other", "r", 1))));
+  else
+    to.record([](store::Database& database) { REQUIRE(database.put_item(item_of_site("other", "t"))); });
+  const auto refused = to.restore(from.at("backup"));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().reason == "has_data");
+  REQUIRE(to.restore(from.at("backup"), true));
+  CHECK(to.database()->count() == 50);
+  CHECK_FALSE(to.keys_there().contains(to.keys().pv("other")));
+  CHECK(violations(to) == 0);
+  // And once more, as after an interruption.
+  REQUIRE(to.restore(from.at("backup"), true));
+  CHECK(to.database()->count() == 50);
+}
+
+TEST_CASE("a restore refuses while a recorder has the database open or asks the stream", "[backup]") {
+  Place from, to;
+  use(from);
+  REQUIRE(from.back_up());
+  const bool here = GENERATE(true, false);
+  std::unique_ptr<store::Database> held;
+  if (here) {
+    held = to.database();
+  } else {
+    redis::Pipeline join;
+    join.add("XGROUP", "CREATE", to.keys().stream(), "recorder", "0", "MKSTREAM");
+    join.add("XGROUP", "CREATECONSUMER", to.keys().stream(), "recorder", "elsewhere");
+    REQUIRE(to.there.call(join));
+  }
+  // The one elsewhere goes on asking, then it stops.
+  std::atomic<bool> stop{false};
+  std::thread elsewhere([&] {
+    redis::SyncRedis own(to.own.endpoint(), milliseconds(10000), {});
+    redis::Pipeline read;
+    read.add("XREADGROUP", "GROUP", "recorder", "elsewhere", "COUNT", "1", "STREAMS", to.keys().stream(),
+             ">");
+    while (!here && !stop) {
+      (void)own.call(read);
+      std::this_thread::sleep_for(milliseconds(100));
+    }
+  });
+  const auto refused = to.restore(from.at("backup"), true);
+  stop = true;
+  elsewhere.join();
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().reason == "service_runs");
+  held.reset();
+  CHECK(to.restore(from.at("backup"), true));
+}
+
+TEST_CASE("a backup of other key names, or of a later schema, is refused", "[backup]") {
+  Place from, to(true);
+  use(from);
+  REQUIRE(from.back_up());
+  const auto refused = to.restore(from.at("backup"));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().reason == "other_keys");
+
+  SqliteShell(from.at("freshet.db")).run("PRAGMA user_version = 99");
+  const auto newer = from.back_up("newer");
+  REQUIRE_FALSE(newer);
+  CHECK(newer.error().detail.find("schema version 99") != std::string::npos);
+}
+
+TEST_CASE("a backup of each older schema is restored with everything it had", "[backup]") {
+  Place from, to;
+  const int version = GENERATE(0, 1, 2, 3);
+  // Today's file, taken back: each step only added tables.
+  from.record([&](store::Database& database) {
+    if (version >= 1) REQUIRE(database.put_item(item_of_site("old", "An old one")));
+    if (version >= 2)
+      REQUIRE(database.readers().put_interaction({ReaderId::trusted("ann"),
+                                                  ItemId::trusted("old"),
+                                                  rank::Interaction::kLike,
+                                                  UnixSeconds{seconds{5}},
+                                                  {}}));
+    if (version >= 3)
+      REQUIRE(database.readers().put_follow(
+          {ReaderId::trusted("ann"), AuthorId::trusted("bob"), UnixSeconds{seconds{5}}}));
+  });
+  SqliteShell shell(from.at("freshet.db"));
+  if (version < 3) shell.run("DROP TABLE follows");
+  if (version < 2) shell.run("DROP TABLE interactions; DROP TABLE dismissals; DROP TABLE readers");
+  if (version < 1) shell.run("DROP TABLE item_tags; DROP TABLE items; DROP TABLE meta");
+  shell.run("PRAGMA user_version = " + std::to_string(version));
+  REQUIRE(from.back_up());
+  const auto manifest = verify_backup(from.at("backup"));
+  REQUIRE(manifest);
+  CHECK(manifest->schema == version);
+  REQUIRE(to.restore(from.at("backup")));
+  const auto restored = to.database();
+  CHECK(restored->count() == (version >= 1 ? 1 : 0));
+  CHECK(restored->readers().count_interactions() == (version >= 2 ? 1 : 0));
+  const auto follows = restored->readers().follows_of(ReaderId::trusted("ann"), 10);
+  REQUIRE(follows);
+  CHECK(follows->size() == (version >= 3 ? 1 : 0));
+}
+
+TEST_CASE("a key lives on for what was left of its time, and not at all when that is over", "[backup]") {
+  Place from, to;
+  use(from);
+  const std::string lasting = from.keys().job("lasting"), short_lived = from.keys().job("short"),
+                    over = from.keys().job("over");
+  redis::Pipeline make;
+  for (const std::string& key : {lasting, short_lived, over}) make.add("HSET", key, "state", "done");
+  make.add("EXPIRE", lasting, 5000).add("EXPIRE", short_lived, 50).add("EXPIRE", over, 70);
+  REQUIRE(from.there.call(make));
+  REQUIRE(from.back_up());
+  // A dump of the same, in which time has passed.
+  const fs::path dump = fs::path(from.at("backup")) / "redis.dump";
+  auto reader = DumpReader::open(dump.string());
+  auto aged = NewBackup::create(from.at("aged"));
+  REQUIRE(reader);
+  REQUIRE(aged);
+  auto writer = DumpWriter::create(aged->file("redis.dump"));
+  REQUIRE(writer);
+  for (DumpRecord record; reader->next(record).value();) {
+    CHECK(record.key != short_lived);  // not worth it
+    if (record.key == over) record.expires_ms -= 71'000;
+    REQUIRE(writer->add(record));
+  }
+  REQUIRE(writer->finish());
+  REQUIRE(aged->copy(from.at("backup") + "/freshet.db", "freshet.db"));
+  auto manifest = verify_backup(from.at("backup"));
+  REQUIRE(manifest);
+  manifest->files.clear();
+  REQUIRE(aged->finish(*manifest));
+  REQUIRE(to.restore(from.at("aged")));
+  redis::Pipeline look;
+  look.add("TTL", lasting).add("EXISTS", over).add("EXISTS", short_lived);
+  const auto replies = to.there.call(look);
+  REQUIRE(replies);
+  CHECK((*replies)[0].integer().value() > 4000);
+  CHECK((*replies)[0].integer().value() <= 5000);
+  CHECK((*replies)[1].integer() == 0);
+  CHECK((*replies)[2].integer() == 0);
+}
+
+TEST_CASE("large keys come back in pieces", "[backup]") {
+  Place from, to;
+  use(from);
+  redis::Pipeline fill;
+  const std::string active = from.keys().active("discover"), tag = from.keys().tag("large");
+  for (int i = 0; i < 25000; ++i)
+    fill.add("ZADD", active, 0.1 + i, "reader" + std::to_string(i)).add("SADD", tag, "i" + std::to_string(i));
+  REQUIRE(from.there.call(fill));
+  REQUIRE(from.back_up());
+  REQUIRE(to.restore(from.at("backup")));
+  auto before = from.keys_there(), after = to.keys_there();
+  CHECK(before[active].size() > 25000);
+  CHECK(after[active] == before[active]);
+  CHECK(after[tag] == before[tag]);
+}
+
+TEST_CASE("keys of others under the same prefix stay out of it", "[backup]") {
+  Place from, to;
+  use(from);
+  redis::Pipeline strange;
+  strange.add("SET", "somebody:elses", "secret");
+  REQUIRE(from.there.call(strange));
+  REQUIRE(from.back_up());
+  CHECK(bytes_of(from.at("backup/redis.dump")).find("elses") == std::string::npos);
+  strange.clear();
+  strange.add("SET", "somebody:elses", "kept");
+  REQUIRE(to.there.call(strange));
+  REQUIRE(to.restore(from.at("backup"), true));
+  strange.clear();
+  strange.add("GET", "somebody:elses");
+  CHECK(to.there.call(strange)->front().string() == "kept");
+}
+
+TEST_CASE("Redis and a database of another moment become one", "[backup]") {
+  const bool tags = GENERATE(false, true);
+  Place from(tags), to(tags);
+  use(from);
+  store::RedisItemStore items(from.there, from.settings, from.keys());
+  // In the stream and not yet recorded: a new item, a new title, a removal.
+  REQUIRE(wait(items.put(item_of_site("new", "not yet recorded"))));
+  REQUIRE(wait(items.put(item_of_site("i1", "a later title"))));
+  REQUIRE(wait(items.remove(ItemId::trusted("i2"))));
+  // Recorded after Redis was read: an item that Redis does not have, and one that was deleted meanwhile.
+  from.record([](store::Database& database) {
+    REQUIRE(database.put_item(item_of_site("later", "recorded later")));
+    REQUIRE(database.remove_item(ItemId::trusted("i3")));
+    REQUIRE(database.readers().remove_follow(ReaderId::trusted("r0"), AuthorId::trusted("ann")));
+    REQUIRE(database.put_last_entry("99999999999999-7"));
+  });
+  redis::Pipeline half;  // read between the two sides of an unfollow
+  half.add("ZREM", from.keys().readers_of("ann"), "r0");
+  REQUIRE(from.there.call(half));
+  REQUIRE(from.back_up());
+  REQUIRE(to.restore(from.at("backup")));
+  store::RedisItemStore restored(to.there, to.settings, to.keys());
+  const auto title = [&](const std::string& id) {
+    const auto item = wait(restored.get(ItemId::trusted(id)));
+    return item ? item->title : std::string(item.error().reason);
+  };
+  CHECK(title("new") == "not yet recorded");
+  CHECK(title("i1") == "a later title");
+  CHECK(title("i2") == "unknown_item");
+  CHECK(title("i3") == "unknown_item");
+  CHECK(title("later") == "recorded later");
+  CHECK(to.database()->count() == 50);  // of 50 two are gone and two are new
+  redis::Pipeline look;
+  look.add("ZSCORE", to.keys().authors_of("r0"), "ann").add("ZSCORE", to.keys().authors_of("r1"), "ann");
+  look.add("XINFO", "STREAM", to.keys().stream()).add("XLEN", to.keys().stream());
+  const auto replies = to.there.call(look);
+  REQUIRE(replies);
+  CHECK((*replies)[0].is_nil());
+  CHECK_FALSE((*replies)[1].is_nil());
+  std::string last;
+  for (std::size_t i = 0; i + 1 < (*replies)[2].size(); i += 2) {
+    if (store::text_at((*replies)[2], i) == "last-generated-id") last = store::text_at((*replies)[2], i + 1);
+  }
+  CHECK(last == "99999999999999-7");
+  CHECK((*replies)[3].integer() == 0);
+  CHECK(violations(to) == 0);
+}
+
+TEST_CASE("who was erased after the backup is erased again by what the replaced database says", "[backup]") {
+  Place from;
+  use(from);
+  auto identity = http::Identity::create(http::IdentityMode::kHeader, kSalt);
+  REQUIRE(identity);
+  const store::ReaderHashes hashes = reader_hashes(*identity);
+  // Two who are in the database, and one whom only a key names.
+  redis::Pipeline unwanted;
+  unwanted.add("ZADD", from.keys().interactions("onlykey"), 5, "l:i1")
+      .add("EXPIRE", from.keys().interactions("onlykey"), 5000);
+  REQUIRE(from.there.call(unwanted));
+  from.record([&](store::Database& database) {
+    REQUIRE(
+        database.put_erasure(hashes.epoch(ReaderId::trusted("r3")), wall_now() - seconds(3600)));  // before
+  });
+  REQUIRE(from.back_up());
+  const bool by_file = GENERATE(false, true);
+  if (by_file) {
+    write_to(from.at("erased"), "r1\nonlykey\n");
+  } else {
+    from.record([&](store::Database& database) {
+      for (const char* const each : {"r1", "onlykey"})
+        REQUIRE(database.put_erasure(hashes.epoch(ReaderId::trusted(each)), wall_now()));
+    });
+  }
+  REQUIRE(from.restore(from.at("backup"), true, by_file ? from.at("erased") : ""));
+  const auto keys = from.keys_there();
+  std::string all;
+  for (const auto& [key, value] : keys) all += key + " " + value + "\n";
+  CHECK(all.find("r1|") == std::string::npos);
+  CHECK(all.find("onlykey") == std::string::npos);
+  CHECK(all.find("r2|") != std::string::npos);
+  CHECK(keys.contains(from.keys().seen_epoch(hashes.epoch(ReaderId::trusted("r1")))));
+  const auto database = from.database();
+  CHECK(database->readers().follows_of(ReaderId::trusted("r1"), 10)->empty());
+  CHECK(database->readers().follows_of(ReaderId::trusted("r3"), 10)->size() == 1);
+  CHECK(database->erased_since(wall_now() - seconds(60))->size() == 2);
+}
