@@ -34,8 +34,9 @@
 #include "core/store/waterfall_store.h"
 #include "fcgi/gateway/gateway.h"
 #include "fcgi/handlers/application.h"
-#include "fcgi/process/recycle.h"
+#include "fcgi/http/signature.h"
 #include "fcgi/observe/request_observer.h"
+#include "fcgi/process/recycle.h"
 #include "fcgi/reader_hashes.h"
 #include "fcgi/sampler.h"
 #include "fcgi/worker_report.h"
@@ -66,8 +67,8 @@ std::string random_id() {
 
 redis::LinkOptions link_options(const RedisSettings& settings, redis::Endpoint endpoint, milliseconds timeout,
                                 milliseconds budget) {
-  const redis::BreakerOptions breaker{settings.breaker_failures, settings.breaker_open, settings.reconnect_min,
-                                      settings.reconnect_max};
+  const redis::BreakerOptions breaker{settings.breaker_failures, settings.breaker_open,
+                                      settings.reconnect_min, settings.reconnect_max};
   return {std::move(endpoint), timeout, breaker, std::max(milliseconds(0), budget - timeout), nullptr};
 }
 
@@ -120,6 +121,7 @@ class WorkerProcess {
         follows_(redis_, settings_, keys_, random_id),
         identity_(std::move(identity)),
         pages_(std::move(pages)),
+        signatures_(std::move(signatures)),
         users_pool_(loop_, 1, kMostExports, "export_busy"),
         users_(bulk_, users_pool_, settings_, keys_, reader_hashes(identity_), random_id),
         services_{settings_,
@@ -128,7 +130,6 @@ class WorkerProcess {
                   bulk_items_,
                   lists_,
                   feed_,
-        signatures_(std::move(signatures)),
                   feed_store_,
                   readers_,
                   bulk_readers_,
@@ -346,7 +347,6 @@ class WorkerProcess {
   store::RedisReaderStore bulk_readers_;
   store::PooledRecall recall_;
   feed::SmartFeed feed_;
-  http::Signatures signatures_;
   store::TrendReader trend_;
   model::ModelFile model_;
   store::MappedRecommender recommender_;
@@ -355,6 +355,7 @@ class WorkerProcess {
   store::RedisFollowStore follows_;
   http::Identity identity_;
   http::PageTokens pages_;
+  http::Signatures signatures_;
   BlockingPool users_pool_;
   store::RedisUsers users_;
   handlers::Services services_;
@@ -399,8 +400,8 @@ int run_worker(WorkerContext& context, const Prepared& prepared) {
     return 78;
   }
   // Never destroyed: the process ends when run() returns, and coroutines may still hold parts of it.
-  auto* worker = new WorkerProcess(context, prepared, std::move(*identity), std::move(*pages), std::move(*signatures),
-                                   *endpoint);
+  auto* worker = new WorkerProcess(context, prepared, std::move(*identity), std::move(*pages),
+                                   std::move(*signatures), *endpoint);
   return worker->run();
 }
 

@@ -10,6 +10,7 @@
 #include "core/base/time.h"
 #include "fcgi/handlers/hot.h"
 #include "fcgi/http/problem.h"
+#include "fcgi/http/signature.h"
 #include "fcgi/http/target.h"
 
 namespace freshet::handlers {

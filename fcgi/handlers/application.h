@@ -6,6 +6,7 @@
 #include "fcgi/gateway/request.h"
 #include "fcgi/handlers/routes.h"
 #include "fcgi/handlers/services.h"
+#include "fcgi/http/client_list.h"
 #include "fcgi/http/cors.h"
 #include "fcgi/http/router.h"
 

@@ -14,10 +14,13 @@
 #include "core/feed/smart_feed.h"
 #include "fcgi/http/bots.h"
 #include "fcgi/http/identity.h"
-#include "fcgi/http/client_list.h"
 #include "fcgi/http/page_token.h"
-#include "fcgi/http/signature.h"
 #include "fcgi/process/scoreboard.h"
+
+namespace freshet::http {
+struct ClientLists;
+class Signatures;
+}  // namespace freshet::http
 
 namespace freshet::handlers {
 

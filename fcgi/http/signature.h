@@ -7,10 +7,11 @@
 // target: path and query as sent; ts: unix seconds, at most kWindow from ours. In a shell:
 //
 //   ts=$(date +%s); digest=$(printf %s "$body" | sha256sum | cut -d' ' -f1)
-//   sig=$(printf 'v1\n%s\n%s\n%s\n%s' POST /api/items "$ts" "$digest" | openssl dgst -sha256 -hmac "$key" -r | cut -d' ' -f1)
+//   said=$(printf 'v1\n%s\n%s\n%s\n%s' POST /api/items "$ts" "$digest")
+//   sig=$(printf %s "$said" | openssl dgst -sha256 -hmac "$key" -r | cut -d' ' -f1)
 //
-// What was signed can be sent again within the window: the keys keep others out, and writes are made to be repeated
-// (eventId). Whoever can read the wire needs TLS before the internal server.
+// What was signed can be sent again within the window: the keys keep others out, and writes are made to be
+// repeated (eventId). Where the wire can be read, TLS belongs before the internal server.
 #pragma once
 
 #include <map>
