@@ -14,7 +14,11 @@ void append_double(std::string& out, double value) {
     return;
   }
   std::array<char, 32> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  // Whole numbers in full, others as Prometheus writes them: 1772798400, 0.0003, 5e-05.
+  char* const last = text.data() + text.size();
+  const auto end = value == std::floor(value)
+                       ? std::to_chars(text.data(), last, value, std::chars_format::fixed).ptr
+                       : std::to_chars(text.data(), last, value, std::chars_format::general).ptr;
   out.append(text.data(), end);
 }
 

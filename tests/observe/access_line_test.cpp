@@ -1,0 +1,150 @@
+#include "fcgi/observe/access_line.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "fcgi/observe/line_file.h"
+#include "tests/support/unix_socket.h"
+
+using namespace freshet;
+using namespace freshet::observe;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::string line_of(const char* format, const Request& request, const Response& response = {}) {
+  const auto pieces = parse_access_format(format);
+  REQUIRE(pieces);
+  const auto at = std::chrono::system_clock::from_time_t(1'772'798'400);  // 2026-03-06T12:00:00Z
+  std::string line;
+  append_access_line(line, *pieces,
+                     {.request = request,
+                      .response = response,
+                      .received = at,
+                      .written = at + 2s,
+                      .duration = 12'345us,
+                      .pid = 7,
+                      .parent = 3,
+                      .peak_memory = 3 * 1024 * 1024,
+                      .route = "GET /api/hot"});
+  return line;
+}
+
+std::string contents(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+TEST_CASE("The letters of an access format say what PHP-FPM's say", "[access]") {
+  setenv("TZ", "UTC", 1);
+  Request request;
+  request.method = Method::kPost;
+  request.uri = "/api/hot?limit=5";
+  request.remote_addr = "203.0.113.77";
+  request.body_bytes = 12;
+  request.verified_user = "alice";
+  Response response;
+  response.status = 202;
+  response.headers = "Retry-After: 3\r\nSet-Cookie: secret\r\n";
+  CHECK(line_of("%R - %u %t \"%m %r\" %s", request, response) ==
+        "203.0.113.0 - - 06/Mar/2026:12:00:00 +0000 \"POST /api/hot\" 202");
+  CHECK(line_of("%d %{milli}d %{micro}d", request) == "0.012 12.345 12345");
+  CHECK(line_of("%{seconds}d %{milliseconds}d %{microseconds}d", request) == "0.012 12.345 12345");
+  CHECK(line_of("%M %{kilo}M %{mega}M", request) == "3145728 3072 3");
+  CHECK(line_of("%r%Q%q %l %n %p %P %%", request) == "/api/hot?limit=5 12 freshet 7 3 %");
+  CHECK(line_of("%{%H:%M:%S}t %{%S}T", request) == "12:00:00 02");
+  CHECK(line_of("%C %f", request) == "- -");
+  CHECK(line_of("%{Retry-After}o %{retry-after}o %{X-None}o %{Content-Type}o", request, response) ==
+        "3 3 - application/json");
+  CHECK(line_of("%{REQUEST_METHOD}e %{QUERY_STRING}e %{REMOTE_ADDR}e %{NONE}e", request) ==
+        "POST limit=5 203.0.113.0 -");
+  request.uri = "/plain";
+  CHECK(line_of("%r|%Q|%q", request) == "/plain||");
+}
+
+TEST_CASE("Our letters say what a request did in Redis, and which one it was", "[access]") {
+  Request request;
+  request.stage.in_redis = 1500us;
+  request.stage.round_trips = 2;
+  request.request_id = "abc";
+  request.zone = Zone::kInternal;
+  CHECK(line_of("%{redis_ms}x %{round_trips}x %{route}x %{request_id}x %{zone}x", request) ==
+        "1.500 2 GET /api/hot abc internal");
+}
+
+TEST_CASE("What names a reader is not in a line unless the format asks for it, and secrets never are",
+          "[access]") {
+  Request request;
+  request.verified_user = "alice";
+  request.uri = "/api/feed?userId=alice";
+  Response response;
+  response.headers = "Set-Cookie: alice\r\n";
+  CHECK(line_of("%u %r %{Set-Cookie}o", request, response) == "- /api/feed -");
+  CHECK(line_of("%{id}u", request) == "alice");
+  CHECK_FALSE(parse_access_format("%{HTTP_COOKIE}e"));
+  CHECK_FALSE(parse_access_format("%{HTTP_AUTHORIZATION}e"));
+}
+
+TEST_CASE("Addresses are cut to networks", "[access]") {
+  CHECK(cut_address("203.0.113.77") == "203.0.113.0");
+  CHECK(cut_address("2001:db8:aaaa:bbbb:cccc::1") == "2001:db8:aaaa::");
+  CHECK(cut_address("::ffff:203.0.113.77") == "::ffff:203.0.113.0");
+  CHECK(cut_address("unix:") == "-");
+  CHECK(cut_address("") == "-");
+}
+
+TEST_CASE("Nothing a client sends ends a line or a field in quotes", "[access]") {
+  Request request;
+  request.uri = "/a\nb\"c\\d\x7f\xc3\xa9";
+  request.user_agent = "x\r\ny";
+  CHECK(line_of("\"%r\" %{HTTP_USER_AGENT}e", request) ==
+        "\"/a\\x0Ab\\x22c\\x5Cd\\x7F\\xC3\\xA9\" x\\x0D\\x0Ay");
+}
+
+TEST_CASE("A format with what we do not know is refused, and says what", "[access]") {
+  for (const char* wrong :
+       {"%y", "%", "%{", "%{a", "%{}t", "%e", "%o", "%{fast}d", "%{none}x", "%x", "%{a}m", "%{a}%"}) {
+    CAPTURE(wrong);
+    const auto parsed = parse_access_format(wrong);
+    REQUIRE_FALSE(parsed);
+    CHECK(parsed.error().reason == "bad_access_format");
+    CHECK_FALSE(parsed.error().detail.empty());
+  }
+  CHECK(parse_access_format(""));
+  CHECK(parse_access_format("no letters"));
+}
+
+TEST_CASE("A file of lines is whole lines, and begins anew after it was moved away", "[access]") {
+  test::TemporaryDirectory directory;
+  const auto path = directory.path() / "access.log";
+  LineFile file(path.string(), LineFile::Buffer::kLines);
+  REQUIRE(file.is_open());
+  file.append("one");
+  CHECK(contents(path).empty());
+  file.flush();
+  CHECK(contents(path) == "one\n");
+  file.append("two");
+  std::filesystem::rename(path, directory.path() / "old");
+  file.reopen();
+  file.append("three");
+  file.flush();
+  CHECK(contents(directory.path() / "old") == "one\ntwo\n");
+  CHECK(contents(path) == "three\n");
+  const std::string much(40'000, 'x');
+  file.append(much);
+  file.append(much);  // the first leaves when there is no room for both
+  CHECK(contents(path) == "three\n" + much + "\n");
+}
+
+TEST_CASE("A file that cannot be opened costs no request", "[access]") {
+  LineFile file("/nonexistent/folder/access.log", LineFile::Buffer::kNone);
+  CHECK_FALSE(file.is_open());
+  file.append("lost");
+  file.reopen();
+  CHECK_FALSE(file.is_open());
+}
