@@ -92,6 +92,28 @@ test("a tab visit has one session id over its pages, and another tab has another
   assert.notDeepEqual([...sessions[0]], [...sessions[1]]);
 });
 
+test("a visitor is named before the first report, once a tab visit, and counts as one", async () => {
+  const first = await browser.tab();
+  const asked = [];
+  first.on("request", (request) => request.method() === "POST" && asked.push(new URL(request.url()).pathname));
+  await first.goto(articleUrl("named", "&first=0.2&every=1"));
+  await eventually("its report", () => freshet.stats("named"), ({ pv }) => pv === 1);
+  assert.deepEqual(asked.slice(0, 2), ["/api/visitor", "/api/track"]);
+  const cookie = (await first.context().cookies()).find(({ name }) => name === "freshet_visitor");
+  assert.ok(cookie.httpOnly && cookie.sameSite === "Lax", JSON.stringify(cookie));
+
+  await first.goto(articleUrl("named-too", "&first=0.2&every=1"));
+  await eventually("the next page's report", () => freshet.stats("named-too"), ({ pv }) => pv === 1);
+  assert.equal(asked.filter((path) => path === "/api/visitor").length, 1);
+  const second = await browser.tab();
+  await second.goto(articleUrl("named", "&first=0.2&every=1"));
+  const stats = await eventually("another tab's report", () => freshet.stats("named"), ({ pv }) => pv === 2);
+  assert.equal(stats.uv, 1);
+  assert.deepEqual([...first.troubles, ...second.troubles], []);
+  await first.close();
+  await second.close();
+});
+
 test("the page of the hot lists shows what is read and moves a row when it rises", async () => {
   for (const [article, readers] of [["high", 4], ["low", 2]])
     for (let reader = 0; reader < readers; ++reader)

@@ -126,6 +126,23 @@ TEST_CASE("the visitor is the reader, else the cookie's, else a fingerprint's", 
   CHECK(by_print.without_cookie);
 }
 
+TEST_CASE("for limits a fingerprint makes nobody another visitor, an agent or address does", "[identity]") {
+  Identity header = identity(IdentityMode::kHeader);
+  const auto counted_as = [&](std::string_view address, std::string_view agent, std::string_view fingerprint) {
+    return who(header, {.remote_addr = address, .user_agent = agent}, {{}, fingerprint}).counted_as.str();
+  };
+  CHECK(counted_as("192.0.2.1", "UA", "f") == counted_as("192.0.2.1", "UA", "g"));
+  CHECK(counted_as("192.0.2.1", "UA", "f") == counted_as("192.0.2.1", "UA", ""));
+  CHECK(counted_as("192.0.2.1", "UA", "f") != counted_as("192.0.2.2", "UA", "f"));
+  CHECK(counted_as("192.0.2.1", "UA", "f") != counted_as("192.0.2.1", "UB", "f"));
+  CHECK(visitor_at(header, "192.0.2.1", "UA", "f") != visitor_at(header, "192.0.2.1", "UA", "g"));
+  const std::string sent = cookie_of(header.new_visitor(kRandom, false));
+  for (const Request& request : {Request{.cookie = sent}, Request{.verified_user = "alice"}}) {
+    const Who known = who(header, request, {{}, "f"});
+    CHECK(known.counted_as == known.visitor);
+  }
+}
+
 TEST_CASE("a reader is one visitor everywhere and never somebody else's", "[identity]") {
   Identity header = identity(IdentityMode::kHeader);
   const auto visitor = [&](std::string_view user, std::string_view address) {

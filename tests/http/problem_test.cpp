@@ -58,6 +58,8 @@ TEST_CASE("503 and 429 say when to come back, 401 how to identify", "[problem]")
   CHECK(has_line(problem({ErrorCode::kRateLimited, "rate_limited", {}, {}}, seconds{30}), "Retry-After: 30"));
   CHECK(has_line(problem({ErrorCode::kUnavailable, "busy", {}, {}}, seconds{0}), "Retry-After: 1"));
   CHECK(has_line(problem({ErrorCode::kUnauthorised, "bad_token", {}, {}}), "WWW-Authenticate: Bearer"));
+  for (const char* reason : {"bad_signature", "stale_signature"})
+    CHECK(has_line(problem({ErrorCode::kUnauthorised, reason, {}, {}}), "WWW-Authenticate: Freshet-HMAC-SHA256"));
   CHECK_FALSE(has_line(problem({ErrorCode::kInvalid, "bad_id", {}, {}}), "Retry-After: 1"));
 }
 
@@ -97,7 +99,7 @@ TEST_CASE("the reasons are in order, each once", "[problem]") {
 TEST_CASE("every reason that the code gives a client is in the table", "[problem]") {
   const std::regex given(
       R"re((?:ErrorCode::k(?:Invalid|Unauthorised|Forbidden|NotFound|Conflict|TooLarge), |invalid\()"([a-z_]+)")re");
-  const std::set<std::string> at_start{"weak_key", "bad_kid", "bad_pattern"};
+  const std::set<std::string> at_start{"weak_key", "bad_kid", "bad_pattern", "bad_clients"};
   const std::filesystem::path root(FRESHET_SOURCE_DIR);
   std::vector<std::filesystem::path> files{root / "core/base/ids.cpp", root / "core/base/json.cpp",
                                            root / "core/base/json_members.cpp", root / "core/base/time.cpp"};

@@ -169,3 +169,39 @@ TEST_CASE("a header line cannot be split by its value", "[response]") {
   response.add_header("X-A", "b\r\nSet-Cookie: c\x7f\0");
   CHECK(response.headers == "X-A: bSet-Cookie: c\r\n");
 }
+
+TEST_CASE("a page of this site or of a listed origin is not foreign, every other one is", "[cors]") {
+  const Cors cors({"https://www.example.org"});
+  const auto foreign = [&](std::string_view origin, std::string_view site) {
+    INFO(origin << " at " << site);
+    return cors.is_foreign({.origin = origin, .site = site});
+  };
+  CHECK_FALSE(foreign("", "https://hot.example"));
+  CHECK_FALSE(foreign("https://www.example.org", "https://hot.example"));
+  // TLS may end before us, and a default port may be named or not.
+  for (const char* site : {"http://hot.example", "https://hot.example", "http://HOT.example:80", "https://hot.example:443",
+                           "http://hot.example:443"}) {
+    for (const char* origin : {"http://hot.example", "https://hot.example", "https://hot.example:443", "http://hot.example:80"})
+      CHECK_FALSE(foreign(origin, site));
+    for (const char* origin : {"null", "https://evil.example", "https://hot.example.evil.example", "https://hot.example:8443",
+                               "https://xhot.example", "hot.example", "https://", "://hot.example", "https://hot.example:80",
+                               "https://hot.example/", "https://hot.example@evil.example"})
+      CHECK(foreign(origin, site));
+  }
+  CHECK_FALSE(foreign("http://127.0.0.1:8080", "http://127.0.0.1:8080"));
+  CHECK_FALSE(foreign("http://[::1]:8080", "http://[::1]:8080"));
+  CHECK(foreign("http://127.0.0.1:8080", "http://127.0.0.1:8081"));
+  CHECK(foreign("http://127.0.0.1:8080", "http://127.0.0.1"));
+  // An nginx without FRESHET_SITE, or a request without Host.
+  CHECK(foreign("https://hot.example", ""));
+  CHECK(foreign("http://", "http://"));
+}
+
+TEST_CASE("each method has its name", "[router]") {
+  CHECK(method_name(Method::kGet) == "GET");
+  CHECK(method_name(Method::kHead) == "HEAD");
+  CHECK(method_name(Method::kPost) == "POST");
+  CHECK(method_name(Method::kPut) == "PUT");
+  CHECK(method_name(Method::kDelete) == "DELETE");
+  CHECK(method_name(Method::kOther).empty());
+}

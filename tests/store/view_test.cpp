@@ -55,7 +55,7 @@ TEST_CASE_METHOD(Fixture, "the day is Redis' day in UTC: a host whose date is of
   const auto k = keys();
   redis::Pipeline wrong;
   const auto day = now().time_since_epoch().count() / 86400 + 1;
-  wrong.script(store::scripts::kView, 6, 15)
+  wrong.script(store::scripts::kView, 6, 17)
       .arg(k.dedup("a", "f"))
       .arg(k.uv_day("a", UnixSeconds{seconds{day * 86400}}))
       .arg(k.first_ts("a"))
@@ -63,7 +63,7 @@ TEST_CASE_METHOD(Fixture, "the day is Redis' day in UTC: a host whose date is of
       .arg(k.views("a"))
       .arg(k.score());
   wrong.arg("a").arg("f").arg("").arg(day).arg("").arg(0).arg(600).arg(259200).arg(2592000);
-  wrong.arg(1).arg(2).arg(2).arg(1.5).arg(1000).arg(0);
+  wrong.arg(1).arg(2).arg(2).arg(1.5).arg(1000).arg(0).arg(0).arg(0);
   const auto replies = redis.call(wrong);
   REQUIRE(replies);
   CHECK(replies->front().error() == "DAY " + std::to_string(day - 1));

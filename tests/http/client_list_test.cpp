@@ -1,0 +1,133 @@
+// Who is on a list, whatever way an address is written.
+#include "fcgi/http/client_list.h"
+
+#include <arpa/inet.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <rapidcheck.h>
+
+using namespace freshet;
+using namespace freshet::http;
+
+namespace {
+
+ClientList list(std::string_view text) {
+  auto parsed = ClientList::parse(text, "list");
+  INFO((parsed ? "" : parsed.error().detail));
+  REQUIRE(parsed);
+  return std::move(*parsed);
+}
+
+std::string error_of(std::string_view text) {
+  const auto parsed = ClientList::parse(text, "/etc/deny");
+  REQUIRE_FALSE(parsed);
+  CHECK(parsed.error().reason == "bad_clients");
+  return parsed.error().detail;
+}
+
+std::string address(std::uint32_t number) {
+  const in_addr raw{htonl(number)};
+  char text[INET_ADDRSTRLEN];
+  return inet_ntop(AF_INET, &raw, text, sizeof text);
+}
+
+}  // namespace
+
+TEST_CASE("addresses and networks of both families are found, and their neighbours are not", "[clients]") {
+  const ClientList some = list(
+      "# the first of them\n192.0.2.7\n\n  198.51.100.0/24  # an office\r\n2001:db8:1::/48\n2001:db8:2::9\n");
+  for (const char* in : {"192.0.2.7", "198.51.100.0", "198.51.100.255", "2001:db8:1::", "2001:db8:1:ffff::1",
+                         "2001:DB8:2:0::9", "::ffff:192.0.2.7", "::ffff:198.51.100.9"}) {
+    INFO(in);
+    CHECK(some.has(in, ""));
+  }
+  for (const char* out : {"192.0.2.6", "192.0.2.8", "198.51.99.255", "198.51.101.0", "2001:db8:2::", "2001:db8:0:ffff::",
+                          "2001:db8:2::8", "::ffff:192.0.2.8", "::c000:207", "unix:", "", "192.0.2.7.", "192.0.2.07 "}) {
+    INFO(out);
+    CHECK_FALSE(some.has(out, ""));
+  }
+}
+
+TEST_CASE("a network of IPv4 in IPv6 clothes is one of IPv4, and ::/0 is not", "[clients]") {
+  const ClientList mapped = list("::ffff:198.51.100.0/120");
+  CHECK(mapped.has("198.51.100.77", ""));
+  CHECK_FALSE(mapped.has("198.51.101.77", ""));
+  CHECK(list("0.0.0.0/0").has("203.0.113.1", ""));
+  CHECK_FALSE(list("0.0.0.0/0").has("2001:db8::1", ""));
+  CHECK(list("::/0").has("2001:db8::1", ""));
+  CHECK_FALSE(list("::/0").has("203.0.113.1", ""));
+}
+
+TEST_CASE("agents are found by patterns, each for itself", "[clients]") {
+  const ClientList some = list("agent:^BadBot/\nagent: scrape(r|d)# \n");
+  CHECK(some.has("192.0.2.1", "BadBot/2"));
+  CHECK_FALSE(some.has("192.0.2.1", "not BadBot/2"));
+  CHECK(some.has("", "a scraper#"));
+  CHECK_FALSE(some.has("", "a scraper"));
+  CHECK_FALSE(list("agent:^a|b$").has("", "xay"));
+  CHECK(list("agent:^a|b$\nagent:zzz").has("", "xb"));
+  const std::string behind = std::string(ClientList::kMaxAgentBytes, 'x') + "BadBot/";
+  CHECK_FALSE(list("agent:BadBot").has("", behind));
+}
+
+TEST_CASE("what is wrong with a list is said with its line", "[clients]") {
+  CHECK(error_of("192.0.2.1\nexample.org\n").starts_with("/etc/deny:2: "));
+  CHECK(error_of("\n\n10.1.0.0/8").find("/etc/deny:3: the address has bits beyond the prefix") == 0);
+  CHECK(error_of("agent:(").starts_with("/etc/deny:1: no RE2 pattern"));
+  for (const char* wrong : {"agent:", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/8/8", "10.0.0", "1.2.3.4 5.6.7.8",
+                            "2001:db8::1/64", "agent:(?P<x", "/8"}) {
+    INFO(wrong);
+    CHECK(error_of(wrong).starts_with("/etc/deny:1: "));
+  }
+  CHECK(ClientList::read("/nowhere/deny").error().detail == "/nowhere/deny: cannot be read");
+}
+
+TEST_CASE("no file is nobody, and who is on both lists is allowed", "[clients]") {
+  const auto nobody = ClientList::read("");
+  REQUIRE(nobody);
+  CHECK_FALSE(nobody->has("192.0.2.1", "any"));
+  const ClientLists both{list("192.0.2.0/24\nagent:Bad"), list("192.0.2.7\nagent:Good")};
+  CHECK(standing(both, "192.0.2.1", "x") == Standing::kDenied);
+  CHECK(standing(both, "192.0.2.7", "Bad") == Standing::kAllowed);
+  CHECK(standing(both, "192.0.2.1", "Good") == Standing::kAllowed);
+  CHECK(standing(both, "203.0.113.1", "x") == Standing::kCommon);
+}
+
+TEST_CASE("a list knows an address iff one of its networks holds it, however they overlap", "[clients]") {
+  CHECK(rc::check("as looking at each", [] {
+    struct Net {
+      std::uint32_t base, mask;
+    };
+    std::vector<Net> nets;
+    std::string text;
+    const auto count = *rc::gen::inRange(0, 20);
+    for (int i = 0; i < count; ++i) {
+      const auto prefix = *rc::gen::inRange(0, 33);
+      const std::uint32_t mask = prefix == 0 ? 0 : ~std::uint32_t{0} << (32 - prefix);
+      // Few high bits, so that networks meet.
+      const std::uint32_t base = *rc::gen::inRange<std::uint32_t>(0, 1 << 12) << 20 & mask;
+      nets.push_back({base, mask});
+      text += address(base) + "/" + std::to_string(prefix) + "\n";
+    }
+    const ClientList known = list(text);
+    for (int i = 0; i < 50; ++i) {
+      const std::uint32_t one = (*rc::gen::inRange<std::uint32_t>(0, 1 << 12) << 20) + *rc::gen::inRange<std::uint32_t>(0, 3);
+      const bool expected = std::any_of(nets.begin(), nets.end(), [&](Net n) { return (one & n.mask) == n.base; });
+      RC_ASSERT(known.has(address(one), "") == expected);
+      RC_ASSERT(known.has("::ffff:" + address(one), "") == expected);
+    }
+  }));
+}
+
+TEST_CASE("a look-up among 100,000 networks", "[.bench]") {
+  std::string text;
+  for (std::uint32_t i = 0; i < 100'000; ++i) text += address(0x01000000 + i * 512) + "/24\n";
+  const ClientList many = list(text);
+  constexpr int kRounds = 1'000'000;
+  int found = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  for (std::uint32_t i = 0; i < kRounds; ++i) found += many.has("3.77.18.9", "") ? 1 : 0;
+  const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - begin;
+  WARN("has(): " << spent.count() / kRounds << " ns; " << found);
+}
