@@ -61,11 +61,11 @@ class Sandboxed:
     def __init__(self, traced=False, service=None, **directives):
         self.state = tempfile.mkdtemp(prefix="freshet-hard-", dir="/tmp")
         os.chmod(self.state, 0o755)
-        for name in ("run", "lib", "etc/conf.d", "log", "credentials", "redis"):
+        for name in ("bin", "run", "lib", "etc/conf.d", "log", "credentials", "redis"):
             os.makedirs(self.at(name))
         self.unit = service or unit.directives()
         build = os.environ.get("FRESHET_BUILD_DIR", os.path.join(unit.ROOT, "build/release"))
-        self.program = self.at("freshetd")
+        self.program = self.at("bin/freshetd")
         shutil.copy(os.path.join(build, "fcgi/freshetd"), self.program)
         self._write_files(directives)
         self.socket_path, self.status_path = self.at("run/freshetd.sock"), self.at("run/status.sock")
@@ -102,7 +102,7 @@ class Sandboxed:
         """What runs a program in the sandbox, as the user."""
         as_user = ["setpriv", f"--reuid={USER.pw_uid}", f"--regid={USER.pw_gid}", "--clear-groups"] if os.geteuid() == 0 else []
         enter = unit.bubblewrap(self.unit, [self.at("run"), self.at("lib"), self.at("log")],
-                                [self.at("etc"), self.at("credentials"), self.at("filters.json"), self.program, HERE])
+                                [self.at("etc"), self.at("credentials"), self.at("filters.json"), self.at("bin"), HERE])
         return [*as_user, *enter, "/usr/bin/python3", os.path.join(HERE, "enter.py"), self.at("filters.json"), descriptors]
 
     def start(self):

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 import unit
-from sandboxed import SALT, Sandboxed, now, wait_until
+from sandboxed import SALT, Sandboxed, birth, now, wait_until
 
 for tool in ("bwrap", "systemd-analyze", "setpriv", "redis-server"):
     if not shutil.which(tool):
@@ -131,6 +131,8 @@ def live(service):
             thread.join(60)
     assert not errors, errors[:5]
 
+    upgrade(service)
+
     victim = service.workers()[0]
     os.kill(victim, signal.SIGKILL)
     wait_until(lambda: victim not in service.workers() and len(service.workers()) == 2, "another worker", 60)
@@ -149,6 +151,18 @@ def live(service):
     status, reply = service.ask("PUT", "/api/items/late", {"title": "written at last", "published_at": now()})
     assert status == 200, reply
     wait_until(lambda: "late" in titles(service), "the recorder", 60)
+
+
+def upgrade(service):
+    """Another binary takes the place of the one that runs, and of its work."""
+    old, before = service.master(), set(service.workers())
+    shutil.copy(service.program, service.program + ".new")
+    os.rename(service.program + ".new", service.program)
+    os.kill(old, signal.SIGUSR2)
+    wait_until(lambda: not birth(old), "the end of the old master", 60)
+    wait_until(lambda: len(service.workers()) == 2 and not before & set(service.workers()), "the new workers", 60)
+    assert any(line.startswith("MAINPID=") for line in service.notify.lines), service.notify.lines
+    assert service.ask("GET", "/ping")[0] == 200
 
 
 def test_every_route_is_asked():
