@@ -195,9 +195,8 @@ void Scoreboard::retire(WorkerSlot& slot) {
   keep_greatest(slot.max_in_flight, retired.max_in_flight);
   keep_greatest(slot.peak_rss_bytes, retired.peak_rss_bytes);
   slot.state.store(WorkerState::kEmpty, kRelaxed);
-  for (auto* gauge :
-       {&slot.connections, &slot.in_flight, &slot.late, &slot.max_in_flight, &slot.redis_ready,
-        &slot.redis_breaker, &slot.generation, &slot.stage, &slot.cpu_permille})
+  for (auto* gauge : {&slot.connections, &slot.in_flight, &slot.late, &slot.max_in_flight, &slot.redis_ready,
+                      &slot.redis_breaker, &slot.generation, &slot.stage, &slot.cpu_permille})
     gauge->store(0, kRelaxed);
   for (auto* gauge : {&slot.background_queued, &slot.spooled_bytes, &slot.background_age_ms, &slot.rss_bytes,
                       &slot.peak_rss_bytes})

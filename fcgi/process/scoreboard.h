@@ -27,7 +27,8 @@ struct PoolCounters {
   std::atomic<std::uint32_t> max_active{0};            // the most workers that were busy at once
   std::atomic<std::uint32_t> max_children_reached{0};  // so often none was idle and no more were allowed
   std::atomic<std::uint32_t> emergency_restarts{0};    // new generations after deaths by a signal
-  // Connections that wait to be accepted, as far as a worker can see it (fcgi/worker_report.h), twice a second:
+  // Connections that wait to be accepted, as far as a worker can see it (fcgi/worker_report.h), twice a
+  // second:
   std::atomic<std::uint32_t> listen_queue{0}, max_listen_queue{0};
 };
 
@@ -58,8 +59,8 @@ struct HistogramTotals {
   std::array<std::uint64_t, kDurationBuckets> counts{};
   std::uint64_t sum_us = 0;
   std::uint64_t count() const;
-  // The bound (µs) that this share of all durations does not exceed; 0 when there are none, the last bound when
-  // it is beyond.
+  // The bound (µs) that this share of all durations does not exceed; 0 when there are none, the last bound
+  // when it is beyond.
   std::int64_t quantile_us(double share) const;
 };
 struct RouteTotals {
@@ -72,8 +73,7 @@ struct Totals {
   std::uint64_t accepted = 0, requests = 0, slow_requests = 0, over_budget = 0;
   std::uint64_t list_hits = 0, list_misses = 0;
   std::uint64_t redis_commands = 0, redis_round_trips = 0, redis_errors = 0, redis_reconnects = 0;
-  std::uint64_t background_done = 0, background_dropped = 0, spooled = 0, replayed = 0,
-                queued_writes = 0;
+  std::uint64_t background_done = 0, background_dropped = 0, spooled = 0, replayed = 0, queued_writes = 0;
   std::array<std::uint64_t, static_cast<std::size_t>(Refusal::kCount)> refused{};
   std::array<std::uint64_t, redis::kErrorClasses> redis_errors_by_class{};
   HistogramTotals redis_latency, turns;
@@ -83,7 +83,7 @@ struct Totals {
   // Of the living workers, this moment:
   std::uint64_t connections = 0, in_flight = 0, late = 0, spooled_bytes = 0, background_queued = 0,
                 rss_bytes = 0;
-  std::int64_t model_trained_at = 0;  // the oldest in use; 0: none
+  std::int64_t model_trained_at = 0;    // the oldest in use; 0: none
   std::uint64_t background_age_ms = 0;  // the greatest
   std::uint32_t max_in_flight = 0;      // of any one worker, ever
   std::uint32_t workers = 0, ready = 0, redis_ready = 0;

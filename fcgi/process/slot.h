@@ -1,5 +1,5 @@
-// One worker's part of the scoreboard (scoreboard.h): written by that worker alone, with relaxed atomics; the master
-// resets it when the worker is replaced.
+// One worker's part of the scoreboard (scoreboard.h): written by that worker alone, with relaxed atomics; the
+// master resets it when the worker is replaced.
 #pragma once
 
 #include <array>
@@ -55,7 +55,7 @@ struct SharedHistogram {
 // Of one row of the route table; row 0 is what no route matched.
 inline constexpr std::size_t kMostRoutes = 64;
 struct RouteCounters {
-  SharedHistogram latency;                            // from the first byte to the reply
+  SharedHistogram latency;                             // from the first byte to the reply
   std::array<std::atomic<std::uint64_t>, 5> status{};  // replies 1xx … 5xx
 };
 
@@ -68,7 +68,9 @@ struct ShownRequest {
   std::array<char, 96> path{};  // without the query, which may name readers
 };
 
-// A value of several words that one process writes and others read whole: a version that is odd meanwhile.
+// A value of several words that one process writes and others read whole. There are two copies: the one of
+// the current version is complete, the next value is written to the other. So a writer that is stopped or
+// killed half-way leaves the value before.
 template <class Value>
 class Shared {
   static constexpr std::size_t kWords = sizeof(Value) / sizeof(std::uint64_t);
@@ -78,27 +80,29 @@ class Shared {
  public:
   void store(const Value& value) {
     const auto words = std::bit_cast<Words>(value);
-    const auto version = version_.load(std::memory_order_relaxed);
-    version_.store(version + 1, std::memory_order_relaxed);
+    const auto next = version_.load(std::memory_order_relaxed) + 1;
+    // Whoever sees one of these words sees that the version before was complete, and looks again.
     std::atomic_thread_fence(std::memory_order_release);
-    for (std::size_t i = 0; i < kWords; ++i) words_[i].store(words[i], std::memory_order_relaxed);
-    version_.store(version + 2, std::memory_order_release);
+    for (std::size_t i = 0; i < kWords; ++i) copies_[next % 2][i].store(words[i], std::memory_order_relaxed);
+    version_.store(next, std::memory_order_release);
   }
-  // A writer that was killed half-way leaves the version odd: then what is there, after some tries.
+  // Tries again while it is overtaken; a writer that never pauses for as long as reading takes could overtake
+  // it for ever.
   Value load() const {
     Words words{};
-    for (int attempt = 0; attempt < 1000; ++attempt) {
-      const auto before = version_.load(std::memory_order_acquire);
-      for (std::size_t i = 0; i < kWords; ++i) words[i] = words_[i].load(std::memory_order_relaxed);
+    for (int attempt = 0; attempt < 10'000; ++attempt) {
+      const auto version = version_.load(std::memory_order_acquire);
+      const auto& copy = copies_[version % 2];
+      for (std::size_t i = 0; i < kWords; ++i) words[i] = copy[i].load(std::memory_order_relaxed);
       std::atomic_thread_fence(std::memory_order_acquire);
-      if (before % 2 == 0 && version_.load(std::memory_order_relaxed) == before) break;
+      if (version_.load(std::memory_order_relaxed) == version) break;
     }
     return std::bit_cast<Value>(words);
   }
 
  private:
   std::atomic<std::uint32_t> version_{0};
-  std::array<std::atomic<std::uint64_t>, kWords> words_{};
+  std::array<std::array<std::atomic<std::uint64_t>, kWords>, 2> copies_{};
 };
 
 struct alignas(64) WorkerSlot {
@@ -127,9 +131,9 @@ struct alignas(64) WorkerSlot {
   std::atomic<std::uint64_t> queued_writes{0};      // answered 202
   // Twice a second:
   std::atomic<std::uint64_t> rss_bytes{0}, peak_rss_bytes{0};
-  std::atomic<std::uint64_t> cpu_us{0};              // user and system, since its start
-  std::atomic<std::uint32_t> cpu_permille{0};        // of one core, lately
-  std::atomic<std::int64_t> model_trained_at{0};     // unix seconds; 0: no model
+  std::atomic<std::uint64_t> cpu_us{0};           // user and system, since its start
+  std::atomic<std::uint32_t> cpu_permille{0};     // of one core, lately
+  std::atomic<std::int64_t> model_trained_at{0};  // unix seconds; 0: no model
   std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Refusal::kCount)> refused{};
   SharedHistogram redis_latency;  // of pipelines
   SharedHistogram turns;          // of the loop: what came last in a turn has waited so long
