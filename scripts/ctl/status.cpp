@@ -28,7 +28,8 @@ std::string with_queue(std::string page, const Result<ListenQueue>& queue) {
   if (end == std::string::npos) return page;
   const std::string waiting = queue ? std::to_string(queue->waiting) : "null";
   const std::string limit = queue ? std::to_string(queue->limit) : "null";
-  return page.substr(0, end) + ",\"kernel listen queue\":" + waiting + ",\"kernel listen queue len\":" + limit + "}";
+  return page.substr(0, end) + ",\"kernel listen queue\":" + waiting +
+         ",\"kernel listen queue len\":" + limit + "}";
 }
 
 }  // namespace

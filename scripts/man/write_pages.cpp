@@ -90,8 +90,12 @@ void write_directives(std::ostream& out, const CLI::App&) {
 void write_metrics(std::ostream& out, const CLI::App&) {
   using observe::MetricType;
   for (const observe::Metric& metric : observe::metrics()) {
-    const std::string_view end = metric.type == MetricType::kCounter ? "_total" : metric.type == MetricType::kInfo ? "_info" : "";
-    out << ".TP\n" << bold(std::string(metric.name).append(end)) << " (" << observe::metric_type_name(metric.type) << ")\n";
+    const std::string_view end = metric.type == MetricType::kCounter ? "_total"
+                                 : metric.type == MetricType::kInfo  ? "_info"
+                                                                     : "";
+    out << ".TP\n"
+        << bold(std::string(metric.name).append(end)) << " (" << observe::metric_type_name(metric.type)
+        << ")\n";
     out << roff(metric.help) << '\n';
     if (!metric.labels.empty()) out << ".br\nLabels: " << roff(metric.labels) << ".\n";
     if (!metric.alert.empty()) out << ".br\nWatched by: " << roff(metric.alert) << ".\n";
@@ -198,10 +202,8 @@ struct Marker {
   void (*write)(std::ostream&, const CLI::App&);
 };
 constexpr std::array kMarkers{
-    Marker{"@DIRECTIVES@", write_directives},
-    Marker{"@OPTIONS@", write_options},
-    Marker{"@COMMANDS@", write_commands},
-    Marker{"@METRICS@", write_metrics},
+    Marker{"@DIRECTIVES@", write_directives}, Marker{"@OPTIONS@", write_options},
+    Marker{"@COMMANDS@", write_commands},     Marker{"@METRICS@", write_metrics},
     Marker{"@WORDS@", write_words},
 };
 

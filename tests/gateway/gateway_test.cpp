@@ -71,7 +71,8 @@ class Fixture {
           thread_.loop(), options, [this](Request& q, Response& r) { return answer(q, r); },
           [this](const Request& request, gateway::Refused why, Response& response) {
             response.status = 503;
-            response.body = why == gateway::Refused::kOverloaded ? "overloaded" : "late " + std::string(request.uri);
+            response.body =
+                why == gateway::Refused::kOverloaded ? "overloaded" : "late " + std::string(request.uri);
           },
           &notes_);
       gateway_->listen(listen_fd_);
@@ -148,7 +149,8 @@ std::filesystem::path shared_directory() {
 
 }  // namespace
 
-TEST_CASE("A request whose budget is used up is answered, and its connection serves the next one", "[gateway]") {
+TEST_CASE("A request whose budget is used up is answered, and its connection serves the next one",
+          "[gateway]") {
   Fixture fixture(with_budget(milliseconds(30)));
   auto client = fixture.client();
   CHECK(ask(client, get("/wait/first")) == "late /wait/first");

@@ -100,7 +100,8 @@ TEST_CASE("a request is shown whole, whatever its worker writes meanwhile", "[pr
     if (shown.path[0] == 0) continue;
     seen.insert(shown.received_us);
     whole = whole && shown.received_us == shown.duration_us && shown.received_us == shown.content_length &&
-            shown.path.front() == shown.path.back() && shown.path[0] == static_cast<char>('a' + shown.received_us % 26);
+            shown.path.front() == shown.path.back() &&
+            shown.path[0] == static_cast<char>('a' + shown.received_us % 26);
   }
   stop = 1;
   CHECK(whole);
