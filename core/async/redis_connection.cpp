@@ -82,7 +82,6 @@ Result<Replies> RedisConnection::Batch::await_resume() {
 // True iff replies (or a failure) will come through the loop; false: the batch already has its error.
 bool RedisConnection::submit(Batch& batch) {
   const std::size_t commands = batch.pipeline.size();
-  if (!batch.handshake && ready_ && master_moved()) begin_renewal();
   if (refuse(batch, commands)) return false;
   batch.replies.reserve(commands);
   for (std::size_t i = 0; i < commands; ++i) {
@@ -203,8 +202,7 @@ RedisConnection::Refused RedisConnection::look_at(const Replies& replies) {
 bool RedisConnection::begin_renewal() {
   if (!ready_) return true;
   const auto now = Clock::now();
-  if (!master_moved() && renewed_ != Clock::time_point{} && now - renewed_ < options().breaker.most)
-    return false;
+  if (renewed_ != Clock::time_point{} && now - renewed_ < options().breaker.most) return false;
   renewed_ = now;
   renewing_ = true;
   set_ready(false);

@@ -17,9 +17,13 @@ namespace freshet::redis {
 RedisLink::RedisLink(EventLoop& loop, LinkOptions options)
     : loop_(loop), options_(std::move(options)), reconnect_timer_(loop.io()), breaker_(options_.breaker) {
   flush_action_ = loop_.at_end_of_turn([this] { flush(); });
+  if (options_.finder != nullptr) options_.finder->tell(*this);
 }
 
-RedisLink::~RedisLink() { loop_.forget_action(flush_action_); }
+RedisLink::~RedisLink() {
+  loop_.forget_action(flush_action_);
+  if (options_.finder != nullptr) options_.finder->forget(*this);
+}
 
 void RedisLink::shut_down() {
   stopping_ = true;
@@ -49,12 +53,11 @@ Task<void> RedisLink::find_and_open(std::weak_ptr<char> alive) {
     not_made(Failure::kRefused);
     co_return;
   }
-  moves_ = options_.finder->moves();
   open(*master);
 }
 
-bool RedisLink::master_moved() const {
-  return options_.finder != nullptr && options_.finder->moves() != moves_;
+void RedisLink::master_moved() {
+  if (context_) replace();
 }
 
 void RedisLink::not_made(Failure how) {

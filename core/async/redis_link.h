@@ -52,6 +52,8 @@ class RedisLink : public Watcher {
 
   void connect();  // now; later attempts follow by themselves
   const Breaker& breaker() const { return breaker_; }
+  // Another server is the master now: what is connected, or about to be, is to the wrong one.
+  void master_moved();
 
  protected:
   // The context exists and takes commands, which leave once the socket is connected.
@@ -74,8 +76,6 @@ class RedisLink : public Watcher {
   void mark_dirty();                         // commands were appended: they leave at the end of the turn
   void established();                        // the hand-shake was answered well
   void answered() { breaker_.succeeded(); }  // a command was answered
-  // The sentinels have named another master since this connection was made.
-  bool master_moved() const;
   bool connected() const;
   redisAsyncContext* context() { return context_; }
   EventLoop& loop() { return loop_; }
@@ -99,7 +99,6 @@ class RedisLink : public Watcher {
   redisAsyncContext* context_ = nullptr;
   Breaker breaker_;
   std::shared_ptr<char> alive_ = std::make_shared<char>();  // for a question that outlives this
-  std::uint64_t moves_ = 0;                                 // of the finder when this connection was made
   Failure how_ = Failure::kRefused;                         // it ended
   bool established_ = false;
   bool planned_ = false;  // its end is no failure

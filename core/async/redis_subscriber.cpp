@@ -65,7 +65,6 @@ void RedisSubscriber::wait_a_beat() {
     read_now();  // it may be us who were late
     if (!context()) return;
     if (!heard_) return tear_down(Failure::kSilent);
-    if (master_moved()) return replace();
     heard_ = false;
     subscribe();
     wait_a_beat();

@@ -90,7 +90,19 @@ void MasterFinder::schedule() {
 
 Task<void> MasterFinder::ask_again() {
   const auto found = co_await find();
-  (void)found;  // what changed is in moves()
+  (void)found;  // take() has told of a change
+}
+
+void MasterFinder::take(const Address& master) {
+  if (master == master_) return;
+  const bool moved = master_.port != 0;
+  master_ = master;
+  log::notice("redis_master", {{"address", master_.host + ":" + std::to_string(master_.port)}});
+  if (!moved) return;
+  const std::vector<RedisLink*> links(told_.begin(), told_.end());  // whom it wakes may make and end links
+  for (RedisLink* each : links) {
+    if (told_.contains(each)) each->master_moved();
+  }
 }
 
 Task<Result<Endpoint>> MasterFinder::find() {
@@ -109,11 +121,7 @@ Task<Result<Endpoint>> MasterFinder::find() {
     }
     answered_last_ = which;
     lost_ = false;
-    if (*master != master_) {
-      ++moves_;
-      master_ = *master;
-      log::notice("redis_master", {{"address", master_.host + ":" + std::to_string(master_.port)}});
-    }
+    take(*master);
     co_return at(endpoint_, master_);
   }
   auto failed = nobody_knows(endpoint_, why);

@@ -1,14 +1,14 @@
 // Where the master is, by its name, from sentinels (https://redis.io/docs/management/sentinel/).
 //
-// They are asked again at every new connection, so a failover is followed when the old master is lost, when
-// it refuses a write, and, because the answer is also renewed every second, when it still lives and others
-// have voted it out. What is connected to must call itself master (ROLE): a server that comes back from the
-// dead does until the sentinels reach it, but they no longer name it.
+// They are asked again at every new connection, so a failover is followed when the old master is lost and
+// when it refuses a write. They are also asked every second: when they name another master, each connection
+// to the old one ends at once, with all that waits for its reply, so that nothing is taken for done that the
+// old one does when it comes back from the dead. What is connected to must call itself master (ROLE).
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
-#include <cstdint>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "core/async/redis_connection.h"
@@ -28,11 +28,13 @@ class MasterFinder {
   // Where the master is now: what the first sentinel says that answers, beginning with the one that answered
   // last. 1 RTT each. Errors: kUnavailable, "redis_no_master".
   Task<Result<Endpoint>> find();
-  // How often the answer has changed: a connection made before the last time is to the wrong server.
-  std::uint64_t moves() const { return moves_; }
+  // `link` is told when the answer has changed, until forget().
+  void tell(RedisLink& link) { told_.insert(&link); }
+  void forget(RedisLink& link) { told_.erase(&link); }
 
  private:
   Task<void> ask_again();
+  void take(const Address& master);
   void schedule();
 
   const Endpoint endpoint_;
@@ -41,7 +43,7 @@ class MasterFinder {
   std::size_t answered_last_ = 0;
   Address master_;
   bool lost_ = false;  // the last question had no answer, and the log says so
-  std::uint64_t moves_ = 0;
+  std::set<RedisLink*> told_;
 };
 
 }  // namespace freshet::redis

@@ -15,8 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::array kScripts{
-    redis::Script{"track", "return 1", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"}};
+constexpr std::array kScripts{redis::Script{"track", "return 1", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"}};
 
 Task<int> inner(Event<int>& gate) {
   co_await doing(Doing::kRank);
@@ -69,12 +68,13 @@ TEST_CASE("A stage knows the commands it waits for, their number and how long th
   std::atomic<bool> asked{false};
   std::promise<void> answer;
   auto may_answer = answer.get_future().share();
-  FakeRedis server((directory.path() / "r").string(), [&](const FakeRedis::Command& command, int) -> std::string {
-    if (command[0] != "EVALSHA") return "+PONG\r\n";
-    asked = true;
-    may_answer.wait();
-    return ":1\r\n";
-  });
+  FakeRedis server((directory.path() / "r").string(),
+                   [&](const FakeRedis::Command& command, int) -> std::string {
+                     if (command[0] != "EVALSHA") return "+PONG\r\n";
+                     asked = true;
+                     may_answer.wait();
+                     return ":1\r\n";
+                   });
   LoopThread thread;
   std::unique_ptr<redis::RedisConnection> connection;
   thread.on_loop([&] {
@@ -100,8 +100,9 @@ TEST_CASE("A stage knows the commands it waits for, their number and how long th
     spawn(std::move(task), [&](std::exception_ptr) { done = true; });
   });
   while (!asked) std::this_thread::yield();
-  CHECK(thread.on_loop([&] { return stage.awaited == nullptr ? "" : command_name(*stage.awaited, kScripts); }) ==
-        "track");
+  CHECK(thread.on_loop([&] {
+    return stage.awaited == nullptr ? "" : command_name(*stage.awaited, kScripts);
+  }) == "track");
   CHECK(thread.on_loop([&] { return stage.doing; }) == Doing::kRedis);
   answer.set_value();
   while (!done) std::this_thread::yield();

@@ -81,9 +81,12 @@ class Deployment:
         except (AssertionError, ValueError, subprocess.TimeoutExpired):
             return False
 
+    def text(self, port, *command):
+        """Of the commands whose reply is text for people, also with --json."""
+        return subprocess.run(["redis-cli", "-p", str(port), *command], capture_output=True, text=True, check=False, timeout=20).stdout
+
     def info(self, port, section):
-        done = subprocess.run(["redis-cli", "-p", str(port), "INFO", section], capture_output=True, text=True, check=False, timeout=20)
-        return dict(line.strip().split(":", 1) for line in done.stdout.splitlines() if ":" in line)
+        return dict(line.strip().split(":", 1) for line in self.text(port, "INFO", section).splitlines() if ":" in line)
 
     def _sentinels_know_each_other(self):
         for port in self.sentinels:
@@ -113,7 +116,7 @@ class Deployment:
 
     def of_the_service(self, port):
         """Connections of the service that this server has: [age in seconds]."""
-        lines = self.ask(port, "CLIENT", "LIST").splitlines()
+        lines = self.text(port, "CLIENT", "LIST").splitlines()
         clients = [dict(word.split("=", 1) for word in line.split() if "=" in word) for line in lines]
         return [int(client["age"]) for client in clients if client["user"] == "freshet"]
 

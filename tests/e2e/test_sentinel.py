@@ -46,8 +46,13 @@ def read(titles):
     return work
 
 
-def reports(readers, results):
-    """Load of events until so many more were counted at once."""
+def others(readers):
+    """A load of events that were not reported before."""
+    return lambda client, turn: readers.report(client, 1_000_000 + turn)
+
+
+def reports(results):
+    """Waits until so many more events were counted at once."""
     seen = len(results)
     wait_until(lambda: results[seen:].count(200) > 50, "counted events", 60)
 
@@ -60,15 +65,15 @@ def test_a_killed_master_is_replaced_and_nothing_acknowledged_is_lost(instance, 
     service = instance("--no-limits", **TIMES, **deployment.directives())
     readers, titles = Readers(Counting(service, deployment), name), put_some(service, name)
     with Load(service.public, readers.report) as writes:
-        reports(readers, writes.results)
+        reports(writes.results)
     deployment.replicated()  # what a master acknowledges and has not replicated dies with it
     old = deployment.master()
     deployment.signal(old, signal.SIGKILL)
-    with Load(service.public, readers.report) as writes, Load(service.internal, read(titles), threads=2) as reads:
+    with Load(service.public, others(readers)) as writes, Load(service.internal, read(titles), threads=2) as reads:
         wait_until(lambda: writes.results.count(202) > 20, "queued events", 60)
         wait_until(lambda: deployment.master() not in (old, None), "a failover", 60)
         normal(service)
-        reports(readers, writes.results)
+        reports(writes.results)
         wait_until(lambda: reads.results[-20:].count(200) == 20, "reads", 60)
     assert writes.errors == [] and reads.errors == []
     assert deployment.master() != old
@@ -79,21 +84,21 @@ def test_a_master_that_comes_back_is_not_written_to(instance, deployment, name):
     service = instance("--no-limits", **TIMES, **deployment.directives())
     readers = Readers(Counting(service, deployment), name)
     with Load(service.public, readers.report) as writes:
-        reports(readers, writes.results)
+        reports(writes.results)
     deployment.replicated()
     old = deployment.master()
     deployment.signal(old, signal.SIGSTOP)
-    with Load(service.public, readers.report) as writes:
+    with Load(service.public, others(readers)) as writes:
         wait_until(lambda: deployment.master() not in (old, None), "a failover", 60)
         normal(service)
-        reports(readers, writes.results)
+        reports(writes.results)
         began = time.monotonic()
         deployment.signal(old, signal.SIGCONT)  # it takes itself for the master
         while deployment.info(old, "replication").get("role") != "slave":
             fresh = [age for age in deployment.of_the_service(old) if age < time.monotonic() - began]
             assert fresh == [], "a new connection to the old master"
             assert time.monotonic() - began < 60
-        reports(readers, writes.results)
+        reports(writes.results)
         assert wait_until(lambda: deployment.of_the_service(old) == [], "the service to be gone from it") or True
     assert writes.errors == []
     readers.assert_counted_once()
