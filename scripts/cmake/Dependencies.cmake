@@ -17,3 +17,13 @@ pkg_check_modules(xapian REQUIRED IMPORTED_TARGET xapian-core)
 find_path(RAPIDJSON_INCLUDE_DIR rapidjson/reader.h REQUIRED)
 find_path(FCGI_INCLUDE_DIR fcgiapp.h REQUIRED)
 find_library(FCGI_STATIC_LIBRARY libfcgi.a REQUIRED)
+
+# It is linked statically, so the cure of CVE-2025-23016 must be in it here; no package could depend on it.
+find_program(DPKG_QUERY dpkg-query)
+if(DPKG_QUERY)
+  execute_process(COMMAND ${DPKG_QUERY} -W -f "\${Version}" libfcgi-dev OUTPUT_VARIABLE fcgi_version ERROR_QUIET)
+  execute_process(COMMAND dpkg --compare-versions "${fcgi_version}" ge 2.4.2-2+deb12u1 RESULT_VARIABLE fcgi_is_old)
+  if(fcgi_version AND fcgi_is_old)
+    message(FATAL_ERROR "libfcgi-dev ${fcgi_version} has CVE-2025-23016; 2.4.2-2+deb12u1 does not")
+  endif()
+endif()
