@@ -1,6 +1,6 @@
-// What a request costs its visitor: one token of the bucket that they have at an endpoint. The store takes it inside
-// the script that does the work, before it writes anything, and answers kRateLimited when there is none: the
-// detail is then the number of seconds until there is. While Redis is away nothing is taken.
+// What a request costs its visitor: one token of the bucket that they have at an endpoint. The store takes it
+// inside the script that does the work, before it writes anything, and answers kRateLimited when there is
+// none: the detail is then the number of seconds until there is. While Redis is away nothing is taken.
 #pragma once
 
 #include <cstdint>

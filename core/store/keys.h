@@ -198,7 +198,7 @@ class Keys {
     return prefix_ + "follow:pulled";
   }  // ZSET: author → highest score of their follow:pull; those who have one
 
-  // --- What visitors may still ask (feed/ports_ration.h): when a bucket will be full, unix µs; it goes then
+  // --- What visitors may still ask (feed/ports_ration.h): empty, and gone when the bucket is full
   std::string limit(std::string_view endpoint, std::string_view who) const {
     return of_item("limit:" + std::string(endpoint) + ":", who);
   }  // String

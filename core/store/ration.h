@@ -1,5 +1,5 @@
-// How a feed::Ration goes to a script that includes parts/ration.lua: as the last key, when there is a limit, and the
-// last two arguments. KEYS and ARGV are without them behind the part.
+// How a feed::Ration goes to a script that includes parts/ration.lua: as the last key, when there is a limit,
+// and the last two arguments. KEYS and ARGV are without them behind the part.
 #pragma once
 
 #include <optional>
@@ -26,9 +26,14 @@ inline void append_ration_key(redis::Pipeline& out, const Keys& keys, const feed
   out.arg(keys.hash_tags() ? keys.limit_of_item(ration.endpoint, item, ration.who)
                            : keys.limit(ration.endpoint, ration.who));
 }
-// The arguments, behind all others.
+// The arguments, behind all others: in whole ms, as keys live; a token more often than each is one each ms.
 inline void append_ration(redis::Pipeline& out, const feed::Ration& ration) {
-  out.arg(ration.tolerance_us).arg(ration.endpoint.empty() ? 0 : ration.interval_us);
+  if (ration.endpoint.empty()) {
+    out.arg(0).arg(0);
+    return;
+  }
+  const std::int64_t interval_ms = (ration.interval_us + 999) / 1000;
+  out.arg(ration.tolerance_us / ration.interval_us * interval_ms).arg(interval_ms);
 }
 
 // The error when `line`, what a script answered, says that there is no token.

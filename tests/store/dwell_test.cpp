@@ -64,7 +64,8 @@ TEST_CASE_METHOD(Dwell, "the reports of freshet.js are counted as they are", "[d
   CHECK(stats("a").pv == 1);
 }
 
-TEST_CASE_METHOD(Dwell, "what the site's own server says is not cut, and its sessions go on for others", "[dwell]") {
+TEST_CASE_METHOD(Dwell, "what the site's own server says is not cut, and its sessions go on for others",
+                 "[dwell]") {
   CHECK(claim(kCap, "s", false) == kCap);
   CHECK(claim(2'000, "s2", false) == kCap + 2'000);
   const std::int64_t cut = claim(kCap, "s2") - kCap;
@@ -79,7 +80,8 @@ TEST_CASE_METHOD(Dwell, "without a window each report is a first one", "[dwell]"
   CHECK(claim(kCap) == 2 * kFirst);
 }
 
-TEST_CASE_METHOD(Dwell, "a report that is repeated is answered as before and claims nothing more", "[dwell]") {
+TEST_CASE_METHOD(Dwell, "a report that is repeated is answered as before and claims nothing more",
+                 "[dwell]") {
   auto one = report("a", "v", kCap, "s");
   one.unproven = true;
   one.event = EventId::trusted("e");
@@ -111,7 +113,8 @@ TEST_CASE_METHOD(Dwell, "a report that waited in a spool counts with the time it
     std::string bytes(later.spooled.back().bytes());
     for (const std::int64_t off : {0, 1}) {
       const std::string own = std::to_string(store::whole(at) - off);
-      if (const std::size_t found = bytes.find("\r\n" + own + "\r\n"); found != bytes.npos) bytes.replace(found + 2, own.size(), before);
+      if (const std::size_t found = bytes.find("\r\n" + own + "\r\n"); found != bytes.npos)
+        bytes.replace(found + 2, own.size(), before);
     }
     earlier.raw(bytes);
     const auto replies = redis.call(earlier);
@@ -129,7 +132,9 @@ TEST_CASE_METHOD(Dwell, "a report that waited in a spool counts with the time it
   CHECK(claim(121'000) == 121'000);
 }
 
-TEST_CASE_METHOD(Dwell, "no session claims more than its first report may and the time since, whatever is reported", "[dwell]") {
+TEST_CASE_METHOD(Dwell,
+                 "no session claims more than its first report may and the time since, whatever is reported",
+                 "[dwell]") {
   CHECK(rc::check("bounded", [this] {
     server().flush();
     open();
@@ -144,9 +149,10 @@ TEST_CASE_METHOD(Dwell, "no session claims more than its first report may and th
         RC_ASSERT(sum == first);
       }
       const std::int64_t bound = first + passed + kSlack;
-      RC_ASSERT(sum >= greatest);                                    // never lower
-      RC_ASSERT(sum <= std::max(bound + 3'000, first));              // seconds are whole, and the host may be busy
-      if (i > 0) RC_ASSERT(sum >= std::min({dwell, bound - 1'000, kCap}));  // and what can be true is believed
+      RC_ASSERT(sum >= greatest);                        // never lower
+      RC_ASSERT(sum <= std::max(bound + 3'000, first));  // seconds are whole, and the host may be busy
+      if (i > 0)
+        RC_ASSERT(sum >= std::min({dwell, bound - 1'000, kCap}));  // and what can be true is believed
       greatest = sum;
       const auto s = *rc::gen::inRange<std::int64_t>(0, 40);
       let_pass(s);

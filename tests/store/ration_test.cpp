@@ -16,7 +16,8 @@ feed::Ration ration(const std::string& who, std::int64_t interval_us = kHour, st
 }
 
 struct Limited : Fixture {
-  Result<feed::TrackCounts> track_as(const std::string& who, const std::string& id = "a", const std::string& event = {}) {
+  Result<feed::TrackCounts> track_as(const std::string& who, const std::string& id = "a",
+                                     const std::string& event = {}) {
     auto one = report(id, who, 1000);
     one.event = EventId::trusted(event);
     one.ration = ration(who);
@@ -29,14 +30,15 @@ struct Limited : Fixture {
   }
   // The key as if it had been made `us` earlier.
   void let_pass(const std::string& key, std::int64_t us) {
-    const std::int64_t full = store::whole(text(command("GET", key)));
-    command("SET", key, full - us, "KEEPTTL");
+    const std::int64_t left = command("PTTL", key).integer().value_or(0) - us / 1000;
+    left > 0 ? command("PEXPIRE", key, left) : command("DEL", key);
   }
 };
 
 }  // namespace
 
-TEST_CASE_METHOD(Limited, "as many reports as the burst pass at once, and the next is told how long to wait", "[ration]") {
+TEST_CASE_METHOD(Limited, "as many reports as the burst pass at once, and the next is told how long to wait",
+                 "[ration]") {
   for (int i = 0; i < 3; ++i) REQUIRE(track_as("v"));
   const auto refused = track_as("v");
   REQUIRE_FALSE(refused);
@@ -50,12 +52,12 @@ TEST_CASE_METHOD(Limited, "as many reports as the burst pass at once, and the ne
 TEST_CASE_METHOD(Limited, "a refused report changes nothing, and takes no token either", "[ration]") {
   for (int i = 0; i < 3; ++i) REQUIRE(track_as("v", "a"));
   const std::string key = keys().limit("track", "v");
-  const std::string full = text(command("GET", key));
+  const std::int64_t full = command("PEXPIRETIME", key).integer().value_or(0);
   const auto before = all_keys();
   for (int i = 0; i < 5; ++i) CHECK_FALSE(track_as("v", "b"));
   CHECK_FALSE(track_as("v", "a"));
   CHECK(all_keys() == before);
-  CHECK(text(command("GET", key)) == full);
+  CHECK(command("PEXPIRETIME", key).integer().value_or(0) == full);
   CHECK(stats("a").pv == 1);
 }
 
@@ -87,7 +89,8 @@ TEST_CASE_METHOD(Limited, "a burst of one lets one pass in an interval", "[ratio
   CHECK_FALSE(wait(hot->track(one)));
 }
 
-TEST_CASE_METHOD(Limited, "a report that is repeated costs a token, and after the wait it has its old answer", "[ration]") {
+TEST_CASE_METHOD(Limited, "a report that is repeated costs a token, and after the wait it has its old answer",
+                 "[ration]") {
   const auto first = track_as("v", "a", "e");
   REQUIRE(first);
   for (int i = 0; i < 2; ++i) CHECK(track_as("v", "a", "e")->pv == first->pv);
@@ -112,21 +115,25 @@ TEST_CASE_METHOD(Limited, "without a limit there is no key", "[ration]") {
   for (const auto& key : all_keys()) CHECK_FALSE(key.starts_with("limit:"));
 }
 
-TEST_CASE_METHOD(Limited, "with hash tags the bucket lies in the item's slot, one for each item", "[ration]") {
+TEST_CASE_METHOD(Limited, "with hash tags the bucket lies in the item's slot, one for each item",
+                 "[ration]") {
   hash_tags = true;
   open();
   for (int i = 0; i < 3; ++i) REQUIRE(track_as("v", "a"));
   CHECK_FALSE(track_as("v", "a"));
   CHECK(track_as("v", "b"));
   CHECK(exists("limit:track:{a}:v"));
-  const auto slot = [&](const std::string& key) { return command("CLUSTER", "KEYSLOT", key).integer().value_or(-1); };
+  const auto slot = [&](const std::string& key) {
+    return command("CLUSTER", "KEYSLOT", key).integer().value_or(-1);
+  };
   CHECK(slot(keys().limit_of_item("track", "a", "v")) == slot(keys().pv("a")));
   for (const char* fingerprint : {"f1", "f2", "f3"}) REQUIRE(view_as("v2", fingerprint));
   CHECK_FALSE(view_as("v2", "f4"));
   CHECK(score("{hot}:rank", "a"));
 }
 
-TEST_CASE_METHOD(Limited, "what waited in a spool was accepted, and costs nothing when it is replayed", "[ration]") {
+TEST_CASE_METHOD(Limited, "what waited in a spool was accepted, and costs nothing when it is replayed",
+                 "[ration]") {
   auto one = report("a", "v", 1000);
   one.ration = ration("v", kHour, 1);
   REQUIRE(wait(hot->track(one)));

@@ -1,4 +1,5 @@
-// What readers may ask: each endpoint's bucket, taken by the script that does the work, with and without hash tags.
+// What readers may ask: each endpoint's bucket, taken by the script that does the work, with and without hash
+// tags.
 #include "core/store/feed_store.h"
 #include "core/store/waterfall_store.h"
 #include "tests/store/reader_fixture.h"
@@ -13,8 +14,12 @@ constexpr std::int64_t kHour = 3'600'000'000;  // µs
 struct Rationed : Readers {
   explicit Rationed(bool tags) : Readers(tags) {}
 
-  static feed::Asker asker(std::string_view endpoint) { return {kReader, {endpoint, "reader", kHour, kHour}}; }
-  static bool limited(const Error& error) { return error.code == ErrorCode::kRateLimited && !error.detail.empty(); }
+  static feed::Asker asker(std::string_view endpoint) {
+    return {kReader, {endpoint, "reader", kHour, kHour}};
+  }
+  static bool limited(const Error& error) {
+    return error.code == ErrorCode::kRateLimited && !error.detail.empty();
+  }
   // Asks until the two tokens are used up; the third changes nothing.
   template <class Ask>
   void passes_twice(Ask ask) {

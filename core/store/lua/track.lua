@@ -29,7 +29,7 @@ if ARGV[6] == '1' then
   local said = call('GET', event)
   if said then return said end
 end
-local clock = ration_clock or call('TIME')[1] + 0
+local clock = call('TIME')[1] + 0
 local now = clock
 if ARGV[5] ~= '' then now = math.min(ARGV[5] + 0, clock) end
 local item = call('HMGET', KEYS[6], 'published_at', 'hidden', 'early', 'renewed', 'first')
@@ -38,12 +38,12 @@ if not date and ARGV[18] == '1' then return redis.error_reply('UNKNOWN_ITEM no s
 
 -- From here on everything is valid. The session's key keeps its greatest dwell; each report renews its window.
 local counts, more, most = true, 0, ARGV[19] ~= '' and ARGV[19] + 0
-local claim = most and dwell > most and most or dwell
+local claim, text = dwell, ARGV[3]
+if most and dwell > most then claim, text = most, ARGV[19] end
 if window == '0' then
-  dwell = claim
 else
   local at_ms = now * 1000
-  local before = call('SET', KEYS[7], claim .. ' ' .. at_ms - claim, 'NX', 'GET', 'EX', window)
+  local before = call('SET', KEYS[7], text .. ' ' .. at_ms - claim, 'NX', 'GET', 'EX', window)
   if before then
     counts = false
     local greatest, begin = before:match('^(%d+) ?(%d*)')
@@ -53,8 +53,6 @@ else
     if most then dwell = math.max(0, math.min(dwell, at_ms - begin + 5000)) end
     more = math.max(0, dwell - greatest)
     call('SET', KEYS[7], greatest + more .. ' ' .. begin, 'EX', window)
-  else
-    dwell = claim
   end
 end
 local pv, sum, cnt
@@ -62,14 +60,14 @@ if not counts then
   local had = call('MGET', KEYS[1], KEYS[3], KEYS[4])
   pv, sum, cnt = tonumber(had[1]), tonumber(had[2]), tonumber(had[3])
   if not (pv and sum and cnt) then
-    counts = true  -- the counters have gone meanwhile
+    counts, text = true, dwell  -- the counters have gone meanwhile
   elseif more > 0 then
     sum = call('INCRBY', KEYS[3], more)
   end
 end
 if counts then
   pv = call('INCR', KEYS[1])
-  sum = call('INCRBY', KEYS[3], dwell)
+  sum = call('INCRBY', KEYS[3], text)
   cnt = call('INCR', KEYS[4])
 end
 call('PFADD', KEYS[2], ARGV[2])

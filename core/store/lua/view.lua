@@ -20,7 +20,7 @@ if ARGV[6] == '1' then
   local said = redis.call('GET', event)
   if said then return said end
 end
-local clock = ration_clock or tonumber(redis.call('TIME')[1])
+local clock = tonumber(redis.call('TIME')[1])
 local now = tonumber(ARGV[5])
 if not now then
   now = clock
