@@ -98,7 +98,9 @@ int main(int argc, char* argv[]) {
       return kExitUsage;
     case Options::Action::kTest:
     case Options::Action::kDump:
-      return test_config(options, std::cerr);
+      return test_config(options, std::cerr, [](const Settings& settings) {
+        return read_clients(settings.clients).map([](const http::ClientLists&) {});
+      });
     case Options::Action::kRun:
       break;
   }

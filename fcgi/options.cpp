@@ -94,13 +94,18 @@ std::string help_text() {
   return text;
 }
 
-int test_config(const Options& options, std::ostream& out) {
+int test_config(const Options& options, std::ostream& out, const AlsoTest& also) {
   const auto loaded = load_config(options.config);
   if (!loaded) {
     out << loaded.error().detail << "\nERROR: configuration file " << options.config << " test failed\n";
     return kConfigError;
   }
   for (const std::string& warning : loaded->warnings) out << "WARNING: " << warning << "\n";
+  if (const Result<void> fine = also ? also(loaded->settings) : Result<void>(); !fine) {
+    out << "ERROR: " << fine.error().detail << "\nERROR: configuration file " << options.config
+        << " test failed\n";
+    return kConfigError;
+  }
   if (options.action == Options::Action::kDump) out << dump_config(loaded->settings);
   out << "NOTICE: configuration file " << options.config << " test is successful\n";
   return 0;

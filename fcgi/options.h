@@ -1,8 +1,12 @@
 // The command line of freshetd: PHP-FPM's letters.
 #pragma once
 
+#include <functional>
 #include <iosfwd>
 #include <string>
+
+#include "core/base/result.h"
+#include "core/base/settings.h"
 
 namespace freshet {
 
@@ -31,7 +35,8 @@ std::string help_text();
 std::string version_text();
 
 // -t and -tt: warnings, errors and the verdict, a line each. Returns the exit status: 0, or 78 (sysexits.h:
-// configuration).
-int test_config(const Options& options, std::ostream& out);
+// configuration). `also` looks at what the settings name, which only the main knows.
+using AlsoTest = std::function<Result<void>(const Settings&)>;
+int test_config(const Options& options, std::ostream& out, const AlsoTest& also = {});
 
 }  // namespace freshet

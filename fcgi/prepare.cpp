@@ -21,20 +21,16 @@ Result<redis::Endpoint> redis_endpoint(const RedisSettings& settings, const Prep
   return redis::endpoint_of(settings, prepared.redis_password, prepared.sentinel_password);
 }
 
-namespace {
-
 Result<http::ClientLists> read_clients(const ClientSettings& settings) {
   http::ClientLists lists;
-  for (const auto& [file, into] : {std::pair(&settings.deny_file, &lists.denied),
-                                   std::pair(&settings.allow_file, &lists.allowed)}) {
+  for (const auto& [file, into] :
+       {std::pair(&settings.deny_file, &lists.denied), std::pair(&settings.allow_file, &lists.allowed)}) {
     auto read = http::ClientList::read(*file);
     if (!read) return tl::unexpected(read.error());
     *into = std::move(*read);
   }
   return lists;
 }
-
-}  // namespace
 
 Result<Prepared> prepare(const Settings& settings, const std::string& random_salt) {
   Prepared prepared;

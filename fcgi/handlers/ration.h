@@ -1,4 +1,5 @@
-// What a request costs, from limits.*: through the public server, for clients that are not on clients.allow_file.
+// What a request costs, from limits.*: through the public server, for clients that are not on
+// clients.allow_file.
 #pragma once
 
 #include <cmath>

@@ -25,7 +25,8 @@ struct Call {
 using Handler = Task<Result<Response>> (*)(Call& call);
 
 // Who may send a POST's body unasked: kBeacon routes are called by navigator.sendBeacon, with text/plain,
-// from any page. kProbe routes need no key on the internal server: load balancers and supervisors ask them.
+// from any page. kProbe routes need no signature on the internal server:
+// load balancers, supervisors and monitoring ask them.
 enum class Caller : std::uint8_t { kAsked, kBeacon, kProbe };
 
 struct Endpoint {

@@ -20,10 +20,13 @@ constexpr std::size_t kMappedBytes = 12;      // ::ffff: before an IPv4 address
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r";
   const std::size_t from = text.find_first_not_of(kBlanks);
-  return from == text.npos ? std::string_view() : text.substr(from, text.find_last_not_of(kBlanks) + 1 - from);
+  return from == text.npos ? std::string_view()
+                           : text.substr(from, text.find_last_not_of(kBlanks) + 1 - from);
 }
 
-tl::unexpected<Error> wrong(std::string what) { return fail(ErrorCode::kInvalid, "bad_clients", {}, std::move(what)); }
+tl::unexpected<Error> wrong(std::string what) {
+  return fail(ErrorCode::kInvalid, "bad_clients", {}, std::move(what));
+}
 
 // An address as its 4 or 16 bytes; one of IPv4 in IPv6 clothes stays 16.
 std::optional<std::string> bytes_of(std::string_view address) {
@@ -73,7 +76,8 @@ Result<Network> parse_network(std::string_view text) {
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), network.prefix);
     if (error != std::errc() || end != digits.data() + digits.size() || network.prefix > bytes->size() * 8)
       return wrong("a prefix has 0 to " + std::to_string(bytes->size() * 8) + " bits: " + std::string(text));
-    if (has_bits_beyond(network)) return wrong("the address has bits beyond the prefix: " + std::string(text));
+    if (has_bits_beyond(network))
+      return wrong("the address has bits beyond the prefix: " + std::string(text));
   }
   if (network.prefix >= kMappedBytes * 8 && is_mapped(network.bytes))
     return Network{network.bytes.substr(kMappedBytes), network.prefix - kMappedBytes * 8};
@@ -105,7 +109,8 @@ void sort_and_merge(Ranges& ranges) {
 template <class Address, class Ranges>
 bool lies_in(const Ranges& ranges, std::string_view bytes) {
   const auto address = address_of<Address>(bytes);
-  const auto after = std::ranges::upper_bound(ranges, address, {}, [](const auto& range) { return range.first; });
+  const auto after =
+      std::ranges::upper_bound(ranges, address, {}, [](const auto& range) { return range.first; });
   return after != ranges.begin() && !(std::prev(after)->last < address);
 }
 

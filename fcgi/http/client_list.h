@@ -1,4 +1,5 @@
-// Which clients are meant: addresses, networks and agents, as clients.deny_file and clients.allow_file list them.
+// Which clients are meant: addresses, networks and agents, as clients.deny_file and clients.allow_file list
+// them.
 //
 //   # Whole lines, or what follows an address.
 //   192.0.2.7
@@ -6,9 +7,9 @@
 //   2001:db8::/32
 //   agent:^BadBot/         an RE2 pattern, found anywhere in the User-Agent; to the end of the line
 //
-// Networks are kept as sorted ranges, so a look-up is one binary search whatever their number: some 0.1 µs among
-// 100,000 (test_http "[.bench]"), 8 bytes each for IPv4 and 32 for IPv6. Made in the master before the fork and
-// shared by all workers.
+// Networks are kept as sorted ranges, so a look-up is one binary search whatever their number: under a
+// microsecond among 100,000 (test_http "[.bench]"), 8 bytes each for IPv4 and 32 for IPv6. Made in the master
+// before the fork and shared by all workers.
 #pragma once
 
 #include <array>
@@ -29,8 +30,9 @@ namespace freshet::http {
 class ClientList {
  public:
   ClientList();  // nobody
-  // The list in `text`; `name` is what errors call it. Error: kInvalid, "bad_clients", detail "name:line: what is
-  // wrong". A network with bits beyond its prefix is wrong: 10.1.0.0/8 is probably not what was meant.
+  // The list in `text`; `name` is what errors call it. Error: kInvalid, "bad_clients", detail "name:line:
+  // what is wrong". A network with bits beyond its prefix is wrong: 10.1.0.0/8 is probably not what was
+  // meant.
   static Result<ClientList> parse(std::string_view text, std::string_view name);
   // The list in the file at `path`; of an empty path nobody. Errors: as parse(), and when it cannot be read.
   static Result<ClientList> read(const std::string& path);
@@ -39,9 +41,9 @@ class ClientList {
   ClientList& operator=(ClientList&&) noexcept;
   ~ClientList();
 
-  // True iff `address` is listed or lies in a listed network, or a listed pattern is found in `agent` (its first
-  // kMaxAgentBytes). What is no address ("unix:") lies in no network. O(log networks); with patterns about 1 µs
-  // more.
+  // True iff `address` is listed or lies in a listed network, or a listed pattern is found in `agent` (its
+  // first kMaxAgentBytes). What is no address ("unix:") lies in no network. O(log networks); with patterns
+  // about 1 µs more.
   bool has(std::string_view address, std::string_view agent) const;
 
   static constexpr std::size_t kMaxAgentBytes = 1024;

@@ -48,8 +48,8 @@ bool Cors::is_foreign(const Request& request) const {
 
 bool Cors::allows(std::string_view origin) const {
   if (origin.empty() || origin == "null" || origin == "*") return false;
-  return std::ranges::any_of(origins_,
-                             [origin](const std::string& known) { return equal_without_case(known, origin); });
+  return std::ranges::any_of(
+      origins_, [origin](const std::string& known) { return equal_without_case(known, origin); });
 }
 
 Response Cors::options(const Request& request, const Match& match) const {

@@ -74,10 +74,10 @@ class Identity {
   // instead.
   bool believes_claims(Zone zone) const { return mode_ == IdentityMode::kOpen || zone == Zone::kInternal; }
 
-  // A new visitor from 16 random bytes; valid for a year. `secure`: the site is served over TLS. The cookie does
-  // not travel with requests of other sites' pages (SameSite=Lax); those of the same site's other hosts send
-  // it. A visitor who counted as "a…" counts as "c…" from the next request: POST /api/visitor sets the cookie
-  // where a visit begins, before anything is counted.
+  // A new visitor from 16 random bytes; valid for a year. `secure`: the site is served over TLS. The cookie
+  // does not travel with requests of other sites' pages (SameSite=Lax); those of the same site's other hosts
+  // send it. A visitor who counted as "a…" counts as "c…" from the next request: POST /api/visitor sets the
+  // cookie where a visit begins, before anything is counted.
   VisitorCookie new_visitor(std::span<const unsigned char, 16> random, bool secure);
 
   // What UV and sessions count as this reader.

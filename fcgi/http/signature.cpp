@@ -76,13 +76,15 @@ Result<void> Signatures::verify(std::string_view authorization, const Signed& re
   if (!parts) return bad_signature();
   const auto key = keys_.find(parts->kid);
   if (key == keys_.end()) return bad_signature();
-  if (!equal_in_constant_time(hex(key->second.of(message(request, parts->ts))), parts->sig)) return bad_signature();
+  if (!equal_in_constant_time(hex(key->second.of(message(request, parts->ts))), parts->sig))
+    return bad_signature();
   std::int64_t at = 0;
   const auto read = std::from_chars(parts->ts.data(), parts->ts.data() + parts->ts.size(), at);
   if (read.ec != std::errc() || read.ptr != parts->ts.data() + parts->ts.size()) return bad_signature();
   const std::int64_t clock = now.time_since_epoch().count();
   if (at < clock - kWindow.count() || at > clock + kWindow.count())
-    return fail(ErrorCode::kUnauthorised, "stale_signature", {}, "signed at another time; are the clocks right?");
+    return fail(ErrorCode::kUnauthorised, "stale_signature", {},
+                "signed at another time; are the clocks right?");
   return {};
 }
 

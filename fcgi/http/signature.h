@@ -2,7 +2,8 @@
 //
 //   Authorization: Freshet-HMAC-SHA256 kid=k1, ts=1772798400, sig=<64 hexadecimal digits>
 //
-//   sig = HMAC-SHA256(key, "v1\n" method "\n" target "\n" ts "\n" SHA-256 of the body in lower-case hexadecimal)
+//   sig = HMAC-SHA256(key, "v1\n" method "\n" target "\n" ts "\n" SHA-256 of the body in lower-case
+//   hexadecimal)
 //
 // target: path and query as sent; ts: unix seconds, at most kWindow from ours. In a shell:
 //
@@ -44,8 +45,8 @@ class Signatures {
   // No keys: everybody may ask.
   bool empty() const { return keys_.empty(); }
 
-  // Errors: kUnauthorised, "bad_signature" for all that is wrong with it, "stale_signature" for a genuine one of
-  // another time. One SHA-256 of the body and one HMAC.
+  // Errors: kUnauthorised, "bad_signature" for all that is wrong with it, "stale_signature" for a genuine one
+  // of another time. One SHA-256 of the body and one HMAC.
   Result<void> verify(std::string_view authorization, const Signed& request, UnixSeconds now);
 
   // The value of Authorization. Error: kInvalid, "bad_kid" for an unknown one.

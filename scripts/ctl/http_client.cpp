@@ -15,6 +15,8 @@
 #include <chrono>
 #include <optional>
 
+#include "fcgi/http/signature.h"
+
 namespace freshet::ctl {
 namespace asio = boost::asio;
 namespace http = boost::beast::http;
@@ -66,7 +68,11 @@ struct HttpConnection::Wire {
   using Stream = boost::beast::basic_stream<asio::generic::stream_protocol>;
 
   Wire(asio::any_io_executor executor, const HttpAddress& where, milliseconds limit)
-      : address(where), timeout(limit), stream(executor) {}
+      : address(where), timeout(limit), stream(executor) {
+    if (address.key_id.empty()) return;
+    auto made = freshet::http::Signatures::create({{address.key_id, address.key}});
+    if (made) signatures.emplace(std::move(*made));  // http_address() has looked at it
+  }
 
   asio::awaitable<error_code> connect();
   asio::awaitable<error_code> connect_to(asio::generic::stream_protocol::endpoint endpoint);
@@ -78,6 +84,7 @@ struct HttpConnection::Wire {
   const milliseconds timeout;
   Stream stream;
   boost::beast::flat_buffer buffer;
+  std::optional<freshet::http::Signatures> signatures;
 };
 
 HttpConnection::HttpConnection(asio::any_io_executor executor, const HttpAddress& address,
@@ -151,6 +158,12 @@ asio::awaitable<Result<HttpReply>> HttpConnection::exchange(const HttpRequest& r
   message.set(http::field::host, wire.address.host.empty() ? "localhost" : wire.address.host);
   if (!request.user_agent.empty()) message.set(http::field::user_agent, request.user_agent);
   if (!request.body.empty()) message.set(http::field::content_type, request.content_type);
+  if (wire.signatures) {
+    auto signature =
+        wire.signatures->sign(wire.address.key_id, {request.method, request.path, request.body}, wall_now());
+    if (!signature) co_return tl::unexpected(signature.error());
+    message.set(http::field::authorization, *signature);
+  }
   if (request.method != "GET") message.prepare_payload();
 
   error_code error;

@@ -18,6 +18,8 @@ struct HttpAddress {
   std::string unix_path;   // set for a unix socket, else empty
   std::string host, port;  // of TCP
   std::string shown;       // the URL, for people and error lines
+  // Of identity.internal_keys: requests are signed with it. Empty: they are not.
+  std::string key_id, key;
 };
 
 // http://host[:port] (port 80 when absent) or unix:///path/to.sock. Errors: kInvalid, "bad_url".

@@ -4,6 +4,7 @@
 
 #include "core/base/config.h"
 #include "core/base/secret.h"
+#include "fcgi/http/signature.h"
 #include "scripts/ctl/event_log.h"
 
 namespace freshet::ctl {
@@ -27,15 +28,7 @@ std::string value_of(const std::string& text, const std::string& name) {
   return at == std::string::npos ? std::string() : first_line(lines.substr(at + name.size() + 2));
 }
 
-}  // namespace
-
-std::string config_path(const Target& target) {
-  if (!target.config.empty() || target.state.empty()) return target.config;
-  const std::string path = in_state(target, "etc/freshet.toml");
-  return exists(path) ? path : std::string();
-}
-
-Result<HttpAddress> http_address(const Target& target) {
+Result<HttpAddress> where_is(const Target& target) {
   if (!target.base.empty()) return parse_http_url(target.base);
   if (target.state.empty()) return parse_http_url(kDefaultBase);
   if (const auto url = read_file(in_state(target, "run/internal.url")))
@@ -46,6 +39,28 @@ Result<HttpAddress> http_address(const Target& target) {
     }
   }
   return fail(ErrorCode::kNotFound, "no_instance", {}, "no instance runs in " + target.state);
+}
+
+}  // namespace
+
+std::string config_path(const Target& target) {
+  if (!target.config.empty() || target.state.empty()) return target.config;
+  const std::string path = in_state(target, "etc/freshet.toml");
+  return exists(path) ? path : std::string();
+}
+
+Result<HttpAddress> http_address(const Target& target) {
+  auto address = where_is(target);
+  if (!address || target.key.empty()) return address;
+  const std::size_t colon = target.key.find(':');
+  if (colon == std::string::npos) return fail(ErrorCode::kInvalid, "bad_key", {}, "--key takes KID:FILE");
+  auto key = read_secret(target.key.substr(colon + 1));
+  if (!key) return tl::unexpected(key.error());
+  address->key_id = target.key.substr(0, colon);
+  address->key = std::move(*key);
+  const auto usable = http::Signatures::create({{address->key_id, address->key}});
+  if (!usable) return fail(ErrorCode::kInvalid, usable.error().reason, {}, "--key: " + usable.error().detail);
+  return address;
 }
 
 Result<Settings> settings_of(const Target& target) {

@@ -3,9 +3,9 @@
 
 #include <arpa/inet.h>
 
+#include <rapidcheck.h>
 #include <catch2/catch.hpp>
 #include <chrono>
-#include <rapidcheck.h>
 
 using namespace freshet;
 using namespace freshet::http;
@@ -42,8 +42,9 @@ TEST_CASE("addresses and networks of both families are found, and their neighbou
     INFO(in);
     CHECK(some.has(in, ""));
   }
-  for (const char* out : {"192.0.2.6", "192.0.2.8", "198.51.99.255", "198.51.101.0", "2001:db8:2::", "2001:db8:0:ffff::",
-                          "2001:db8:2::8", "::ffff:192.0.2.8", "::c000:207", "unix:", "", "192.0.2.7.", "192.0.2.07 "}) {
+  for (const char* out : {"192.0.2.6", "192.0.2.8", "198.51.99.255", "198.51.101.0",
+                          "2001:db8:2::", "2001:db8:0:ffff::", "2001:db8:2::8", "::ffff:192.0.2.8",
+                          "::c000:207", "unix:", "", "192.0.2.7.", "192.0.2.07 "}) {
     INFO(out);
     CHECK_FALSE(some.has(out, ""));
   }
@@ -75,8 +76,8 @@ TEST_CASE("what is wrong with a list is said with its line", "[clients]") {
   CHECK(error_of("192.0.2.1\nexample.org\n").starts_with("/etc/deny:2: "));
   CHECK(error_of("\n\n10.1.0.0/8").find("/etc/deny:3: the address has bits beyond the prefix") == 0);
   CHECK(error_of("agent:(").starts_with("/etc/deny:1: no RE2 pattern"));
-  for (const char* wrong : {"agent:", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/8/8", "10.0.0", "1.2.3.4 5.6.7.8",
-                            "2001:db8::1/64", "agent:(?P<x", "/8"}) {
+  for (const char* wrong : {"agent:", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/8/8",
+                            "10.0.0", "1.2.3.4 5.6.7.8", "2001:db8::1/64", "agent:(?P<x", "/8"}) {
     INFO(wrong);
     CHECK(error_of(wrong).starts_with("/etc/deny:1: "));
   }
@@ -112,8 +113,10 @@ TEST_CASE("a list knows an address iff one of its networks holds it, however the
     }
     const ClientList known = list(text);
     for (int i = 0; i < 50; ++i) {
-      const std::uint32_t one = (*rc::gen::inRange<std::uint32_t>(0, 1 << 12) << 20) + *rc::gen::inRange<std::uint32_t>(0, 3);
-      const bool expected = std::any_of(nets.begin(), nets.end(), [&](Net n) { return (one & n.mask) == n.base; });
+      const std::uint32_t one =
+          (*rc::gen::inRange<std::uint32_t>(0, 1 << 12) << 20) + *rc::gen::inRange<std::uint32_t>(0, 3);
+      const bool expected =
+          std::any_of(nets.begin(), nets.end(), [&](Net n) { return (one & n.mask) == n.base; });
       RC_ASSERT(known.has(address(one), "") == expected);
       RC_ASSERT(known.has("::ffff:" + address(one), "") == expected);
     }

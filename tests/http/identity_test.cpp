@@ -128,7 +128,8 @@ TEST_CASE("the visitor is the reader, else the cookie's, else a fingerprint's", 
 
 TEST_CASE("for limits a fingerprint makes nobody another visitor, an agent or address does", "[identity]") {
   Identity header = identity(IdentityMode::kHeader);
-  const auto counted_as = [&](std::string_view address, std::string_view agent, std::string_view fingerprint) {
+  const auto counted_as = [&](std::string_view address, std::string_view agent,
+                              std::string_view fingerprint) {
     return who(header, {.remote_addr = address, .user_agent = agent}, {{}, fingerprint}).counted_as.str();
   };
   CHECK(counted_as("192.0.2.1", "UA", "f") == counted_as("192.0.2.1", "UA", "g"));

@@ -179,13 +179,15 @@ TEST_CASE("a page of this site or of a listed origin is not foreign, every other
   CHECK_FALSE(foreign("", "https://hot.example"));
   CHECK_FALSE(foreign("https://www.example.org", "https://hot.example"));
   // TLS may end before us, and a default port may be named or not.
-  for (const char* site : {"http://hot.example", "https://hot.example", "http://HOT.example:80", "https://hot.example:443",
-                           "http://hot.example:443"}) {
-    for (const char* origin : {"http://hot.example", "https://hot.example", "https://hot.example:443", "http://hot.example:80"})
+  for (const char* site : {"http://hot.example", "https://hot.example", "http://HOT.example:80",
+                           "https://hot.example:443", "http://hot.example:443"}) {
+    for (const char* origin :
+         {"http://hot.example", "https://hot.example", "https://hot.example:443", "http://hot.example:80"})
       CHECK_FALSE(foreign(origin, site));
-    for (const char* origin : {"null", "https://evil.example", "https://hot.example.evil.example", "https://hot.example:8443",
-                               "https://xhot.example", "hot.example", "https://", "://hot.example", "https://hot.example:80",
-                               "https://hot.example/", "https://hot.example@evil.example"})
+    for (const char* origin :
+         {"null", "https://evil.example", "https://hot.example.evil.example", "https://hot.example:8443",
+          "https://xhot.example", "hot.example", "https://", "://hot.example", "https://hot.example:80",
+          "https://hot.example/", "https://hot.example@evil.example"})
       CHECK(foreign(origin, site));
   }
   CHECK_FALSE(foreign("http://127.0.0.1:8080", "http://127.0.0.1:8080"));

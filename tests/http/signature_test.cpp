@@ -42,7 +42,8 @@ TEST_CASE("what one of the keys signed is believed, and nothing else about it ma
     CHECK(reason(both, forged) == "bad_signature");
     CHECK(reason(both, first.substr(0, i)) == "bad_signature");
   }
-  for (const char* other : {"", "Bearer x", "Freshet-HMAC-SHA256", "Freshet-HMAC-SHA256 ", "Freshet-HMAC-SHA256 kid=k1"}) {
+  for (const char* other :
+       {"", "Bearer x", "Freshet-HMAC-SHA256", "Freshet-HMAC-SHA256 ", "Freshet-HMAC-SHA256 kid=k1"}) {
     CHECK(reason(both, other) == "bad_signature");
   }
 }
@@ -50,14 +51,17 @@ TEST_CASE("what one of the keys signed is believed, and nothing else about it ma
 TEST_CASE("the signature is the one that openssl makes", "[signature]") {
   // printf 'v1\nPOST\n/api/items?x=1\n1772798400\n%s' "$(printf '{"a":1}' | sha256sum | cut -d' ' -f1)" |
   //   openssl dgst -sha256 -hmac 0123456789abcdef -r
-  CHECK(keys().sign("k1", kRequest, kNow).value() == "Freshet-HMAC-SHA256 kid=k1, ts=1772798400, sig=63e81f7331492003df386a75de053433ff849cbc7b41107d19bf9fe8410a320b");
+  CHECK(keys().sign("k1", kRequest, kNow).value() ==
+        "Freshet-HMAC-SHA256 kid=k1, ts=1772798400, "
+        "sig=63e81f7331492003df386a75de053433ff849cbc7b41107d19bf9fe8410a320b");
 }
 
 TEST_CASE("a signature is good for five minutes around its time", "[signature]") {
   Signatures both = keys();
   const std::string made = both.sign("k1", kRequest, kNow).value();
   for (const int off : {-300, -1, 0, 300}) CHECK(reason(both, made, kRequest, kNow + seconds{off}) == "ok");
-  for (const int off : {-301, 301, 86400}) CHECK(reason(both, made, kRequest, kNow + seconds{off}) == "stale_signature");
+  for (const int off : {-301, 301, 86400})
+    CHECK(reason(both, made, kRequest, kNow + seconds{off}) == "stale_signature");
 }
 
 TEST_CASE("a key that was taken away signs no more", "[signature]") {
