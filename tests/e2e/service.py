@@ -192,6 +192,12 @@ class Instance:
         os.replace(path + ".new", path)  # whole for whoever reads it meanwhile
         self.note_processes()
 
+    def renew(self):
+        """reload(), until nobody is left who knows what was before: an old worker answers for a while."""
+        before = set(self.workers())
+        self.reload()
+        wait_until(lambda: not before & set(self.workers()), "the old workers to go")
+
     # --- talking to it
 
     def public(self, **options):

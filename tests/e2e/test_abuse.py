@@ -1,0 +1,247 @@
+"""What the open internet sends: too much of it, from other sites' pages, under made-up names, with made-up dwell times."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from client import AGENT, assert_problem
+from fastcgi import Connection, request
+from service import PATIENT, ROOT, Instance, birth, wait_until
+
+CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
+# A token in an hour, three at once: no test waits for one.
+SLOW = {f"limits__{endpoint}_{what}": value for endpoint in ("track", "views", "history", "feedback", "feed", "recommendations", "waterfall")
+        for what, value in (("rate", "0.0003"), ("burst", "3"))}
+
+
+@pytest.fixture(scope="module")
+def strict():
+    """With small buckets, and one other origin allowed."""
+    started = Instance(http__cors_origins='["https://www.example.org"]', **SLOW, **PATIENT)
+    try:
+        yield started.start()
+    finally:
+        started.stop()
+
+
+def refused(service, reason):
+    return service.status()["refused"][reason]
+
+
+# --- limits
+
+
+def asks(item, reader):
+    """Each endpoint with a limit: (method, path, body)."""
+    now = int(time.time())
+    return {
+        "track": ("POST", "/api/track", {"articleId": item, "dwellMs": 1, "userId": reader}),
+        "history": ("POST", "/api/history", {"topicId": item, "userId": reader}),
+        "history, read": ("GET", f"/api/history?userId={reader}-2", None),
+        "history, cleared": ("DELETE", f"/api/history?userId={reader}-3", None),
+        "feedback": ("POST", "/api/feedback", {"topicId": item, "userId": reader, "kind": "not_interested"}),
+        "feedback, undone": ("DELETE", f"/api/feedback?topicId={item}&userId={reader}-2", None),
+        "feed": ("POST", "/api/feed", {"action": "refresh", "agent_id": reader, "limit": 1}),
+        "feed, more": ("POST", "/api/feed", {"action": "load_more", "agent_id": f"{reader}-2", "limit": 1}),
+        "feed, peek": ("POST", "/api/feed", {"action": "peek", "agent_id": f"{reader}-3"}),
+        "recommendations": ("GET", f"/api/recommendations?userId={reader}", None),
+        "waterfall": ("GET", f"/api/waterfall/discover?customerId={reader}", None),
+        "waterfall, follows": ("GET", f"/api/waterfall/follow?customerId={reader}-2", None),
+        "views": ("POST", "/api/views", {"articleId": item, "fingerprint": "f", "publishedAt": now}),
+    }
+
+
+def test_a_reader_who_asks_too_often_is_told_how_long_to_wait_and_nobody_else_is(strict, name):
+    item, reader = name("i"), name("r")
+    strict.put(item)
+    before = refused(strict, "rate_limited")
+    for what, (method, path, body) in asks(item, reader).items():
+        # Views are of whoever sends them, whatever the fingerprint: by agent and address.
+        agent = {"User-Agent": f"{AGENT} {reader}"}
+        for _ in range(3):
+            reply = strict.public().ask(method, path, body, headers=agent)
+            assert reply.status == 200, (what, reply)
+        reply = strict.public().ask(method, path, body, headers=agent)
+        assert_problem(reply, 429, "rate_limited")
+        assert 3000 < int(reply.headers["Retry-After"]) <= 3600, what
+        assert strict.internal().ask(method, path, body).status == 200, what
+    others = asks(item, name("r"))
+    for what, (method, path, body) in others.items():
+        assert strict.public().ask(method, path, body, headers={"User-Agent": f"{AGENT} another"}).status == 200, what
+    assert refused(strict, "rate_limited") == before + len(others)
+
+
+def test_a_refused_report_counts_nothing_and_a_fingerprint_makes_nobody_else(strict, name):
+    item = name("i")
+    agent = {"User-Agent": f"{AGENT} {name('agent')}"}
+    for number in range(3):
+        body = {"articleId": item, "dwellMs": 1, "sessionId": name("s"), "fingerprint": f"f{number}"}
+        assert strict.public().post("/api/track", body, headers=agent).status == 200
+    before = strict.redis("DBSIZE")
+    body = {"articleId": item, "dwellMs": 1, "sessionId": name("s"), "fingerprint": "another"}
+    assert_problem(strict.public().post("/api/track", body, headers=agent), 429)
+    assert strict.stats(item)["pv"] == 3 and strict.redis("DBSIZE") == before
+    cookie = strict.public().post("/api/visitor", None, headers=agent).headers["Set-Cookie"].split(";")[0]
+    assert strict.public().post("/api/track", body, headers=agent | {"Cookie": cookie}).status == 200
+
+
+def test_while_redis_is_away_nobody_is_limited_and_what_comes_is_queued(instance, name):
+    service = instance(**SLOW, **PATIENT)
+    item = name("i")
+    service.put(item)
+    pid = service.pid("redis")
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: birth(pid) is None and service.status()["redis ready"] == 0, "the loss of Redis to be noticed")
+    for number in range(10):
+        assert service.public().track(item, 1, sessionId=f"s{number}").status == 202
+    service.restart_redis()
+    wait_until(lambda: service.redis("GET", f"hot:pv:{item}") == "10", "the spool to be replayed")
+
+
+# --- origins
+
+
+WRITES = [("POST", "/api/track", {"articleId": "x", "dwellMs": 1}), ("POST", "/api/views", {"articleId": "x", "fingerprint": "f", "publishedAt": 1}),
+          ("POST", "/api/history", {"topicId": "x", "userId": "r"}), ("DELETE", "/api/history?userId=r", None), ("POST", "/api/visitor", None),
+          ("POST", "/api/feedback", {"topicId": "x", "userId": "r", "kind": "not_interested"}), ("DELETE", "/api/feedback?topicId=x&userId=r", None),
+          ("POST", "/api/feed", {"action": "refresh", "agent_id": "r"})]
+
+
+@pytest.mark.parametrize("method, path, body", WRITES, ids=[f"{row[0]} {row[1].split('?')[0]}" for row in WRITES])
+def test_another_sites_page_changes_nothing(service, name, method, path, body):
+    body = body and {key: name("x") if value == "x" else value for key, value in body.items()}
+    before, size = refused(service, "foreign_origin"), service.redis("DBSIZE")
+    host = f"127.0.0.1:{service.port}"
+    foreign = ["https://evil.example", "null", f"http://{host}.evil.example", f"http://127.0.0.1:{service.internal_port}", "http://127.0.0.1"]
+    for origin in foreign:
+        reply = service.public().ask(method, path, body, headers={"Origin": origin})
+        assert_problem(reply, 403, "foreign_origin")
+        assert "Access-Control-Allow-Origin" not in reply.headers and "Set-Cookie" not in reply.headers
+    assert service.redis("DBSIZE") == size
+    assert refused(service, "foreign_origin") == before + len(foreign)
+    for origin in (f"http://{host}", f"https://{host}"):
+        assert service.public().ask(method, path, body, headers={"Origin": origin}).status < 300
+    assert service.public().ask(method, path, body).status < 300
+
+
+def test_a_listed_origin_may_write_and_read_the_reply(strict, name):
+    origin = {"Origin": "https://www.example.org"}
+    reply = strict.public().post("/api/track", {"articleId": name("a"), "dwellMs": 1, "userId": name("r")}, headers=origin)
+    assert reply.status == 200
+    assert reply.headers["Access-Control-Allow-Origin"] == "https://www.example.org"
+    assert reply.headers["Access-Control-Allow-Credentials"] == "true" and "Origin" in reply.headers["Vary"]
+    preflight = strict.public().ask("OPTIONS", "/api/feedback", headers=origin | {"Access-Control-Request-Method": "DELETE"})
+    assert preflight.status == 204 and "DELETE" in preflight.headers["Access-Control-Allow-Methods"]
+
+
+def test_reading_and_the_internal_server_ask_for_no_origin(service):
+    evil = {"Origin": "https://evil.example"}
+    assert service.public().get("/api/hot", headers=evil).status == 200
+    assert service.internal().track("x", 1).status == 200
+    assert service.internal().post("/api/track", {"articleId": "x", "dwellMs": 1}, headers=evil).status == 200
+
+
+# --- visitors
+
+
+def test_a_named_visitor_counts_as_one_whatever_the_agent_says(service, name):
+    article = name("a")
+    reply = service.public().post("/api/visitor", None)
+    assert reply.status == 204 and not reply.body and "no-store" in reply.headers["Cache-Control"]
+    cookie = reply.headers["Set-Cookie"]
+    assert "HttpOnly" in cookie and "SameSite=Lax" in cookie and "Secure" not in cookie
+    named = {"Cookie": cookie.split(";")[0]}
+    for number in range(3):
+        body = {"articleId": article, "dwellMs": 1, "sessionId": name("s"), "fingerprint": f"f{number}"}
+        reply = service.public().post("/api/track", body, headers=named | {"User-Agent": f"{AGENT} {number}"})
+    assert reply.json()["uv"] == 1 and reply.json()["pv"] == 3
+    assert "Set-Cookie" not in service.public().post("/api/visitor", None, headers=named).headers
+    forged = {"Cookie": named["Cookie"][:-1] + ("A" if named["Cookie"][-1] != "A" else "B")}
+    assert "Set-Cookie" in service.public().post("/api/visitor", None, headers=forged).headers
+    assert service.public().post("/api/visitor", None, headers={"User-Agent": CRAWLER}).headers["Set-Cookie"] is None
+    assert service.public().get("/api/visitor").status == 405
+
+
+def test_the_cookie_is_secure_where_the_site_is_https(service):
+    for site, secure in (("https://hot.example", True), ("http://hot.example", False)):
+        with Connection(service.socket_path) as direct:
+            direct.send(request(method="POST", uri="/api/visitor", zone="public", FRESHET_SITE=site))
+            head = direct.socket.recv(65536)
+            assert b"Set-Cookie: freshet_visitor=" in head and (b"; Secure" in head) == secure, head
+
+
+# --- dwell
+
+
+def test_a_client_cannot_claim_more_dwell_than_its_session_had_time_for(strict, name):
+    article, other = name("a"), name("a")
+    reply = strict.public().track(article, 180000, sessionId="s", userId=name("r"))
+    assert reply.json()["avg_dwell_ms"] == 30000
+    reader = name("r")
+    strict.public().track(other, 5000, sessionId="s", userId=reader)
+    assert strict.public().track(other, 6000, sessionId="s", userId=reader).json()["avg_dwell_ms"] == 6000
+    assert strict.public().track(other, 180000, sessionId="s", userId=reader).json()["avg_dwell_ms"] < 25000
+    assert strict.internal().track(article, 180000, sessionId="t").json()["avg_dwell_ms"] == (30000 + 180000) / 2
+
+
+# --- lists of clients
+
+
+def test_listed_clients_are_denied_or_let_through_and_the_lists_change_at_a_reload(instance, name):
+    service = instance(**PATIENT)
+    deny, allow = (os.path.join(service.state, "etc", word) for word in ("deny", "allow"))
+
+    def write(path, text):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def track(agent=AGENT, **members):
+        return service.public(agent=agent).track(name("a"), 1, userId=reader, **members)
+
+    reader = name("r")
+    write(deny, "# by agent\nagent:^BadBot/\n")
+    write(allow, "")
+    service.configure(clients__deny_file=f'"{deny}"', clients__allow_file=f'"{allow}"', **{key: value for key, value in SLOW.items() if "track" in key})
+    service.renew()
+    before = refused(service, "denied")
+    for reply in (track("BadBot/2"), service.public(agent="BadBot/2").get("/api/hot?x"), service.public(agent="BadBot/2").get("/api/history")):
+        assert_problem(reply, 403, "denied")
+    assert refused(service, "denied") == before + 3
+    assert service.internal(agent="BadBot/2").track("x", 1).status == 200
+    for _ in range(3):
+        assert track().status == 200
+    assert track().status == 429
+    assert track(CRAWLER).json()["counted"] is False
+
+    # By address, and the allowed are neither denied, nor limited, nor crawlers, nor doubted.
+    write(deny, "127.0.0.0/8\n")
+    service.renew()
+    assert_problem(track(), 403, "denied")
+    write(allow, "127.0.0.1\n")
+    service.renew()
+    for _ in range(5):
+        assert track().status == 200
+    reply = service.public(agent=CRAWLER).track(name("a"), 180000)
+    assert "counted" not in reply.json() and reply.json()["avg_dwell_ms"] == 180000
+
+    # A file that is wrong is named with its line, by -t and by a reload that changes nothing.
+    write(deny, "192.0.2.1\nexample.org\n")
+    checked = subprocess.run([os.path.join(os.environ.get("FRESHET_BUILD_DIR", os.path.join(ROOT, "build/release")), "fcgi/freshetd"), "-t", "-y",
+                              os.path.join(service.state, "etc/freshet.toml")], capture_output=True, text=True, check=False, timeout=60)
+    assert checked.returncode == 78 and f"{deny}:2: " in checked.stderr, checked
+    failed = service.status()["failed reloads"]
+    service.signal("freshetd", signal.SIGHUP)
+    wait_until(lambda: service.status()["failed reloads"] == failed + 1, "the reload to fail")
+    assert f"{deny}:2: " in service.log()
+    assert track().status == 200
+
+
+def test_an_address_in_a_header_makes_nobody_else(strict, name):
+    reader = {"User-Agent": f"{AGENT} {name('agent')}"}
+    for number in range(4):
+        spoofed = {"X-Forwarded-For": f"203.0.113.{number}", "X-Real-IP": f"203.0.113.{number}", "Forwarded": f"for=203.0.113.{number}"}
+        reply = strict.public().post("/api/track", {"articleId": "x", "dwellMs": 1}, headers=reader | spoofed)
+    assert_problem(reply, 429, "rate_limited")
