@@ -163,12 +163,15 @@ void Reader::unknown(const std::string& name, const Place& place) {
 void Reader::resolve_files(const fs::path& folder) {
   const char* credentials = std::getenv("CREDENTIALS_DIRECTORY");
   const fs::path base = credentials ? fs::path(credentials) : folder;
-  const auto resolve = [&](std::string& path) {
-    if (!path.empty() && fs::path(path).is_relative()) path = (base / path).string();
+  const auto resolve = [](std::string& path, const fs::path& where) {
+    if (!path.empty() && fs::path(path).is_relative()) path = (where / path).string();
   };
-  resolve(settings.redis.password_file);
-  resolve(settings.identity.salt_file);
-  for (auto& [kid, path] : settings.identity.token_key_files) resolve(path);
+  for (std::string* secret :
+       {&settings.redis.password_file, &settings.redis.sentinel_password_file, &settings.identity.salt_file})
+    resolve(*secret, base);
+  for (auto* keys : {&settings.identity.token_key_files, &settings.identity.internal_key_files})
+    for (auto& [kid, path] : *keys) resolve(path, base);
+  for (std::string* list : {&settings.clients.deny_file, &settings.clients.allow_file}) resolve(*list, folder);
 }
 
 void Reader::finish(const fs::path& main_file) {

@@ -324,5 +324,27 @@ TEST_CASE("secret files named without a folder are systemd credentials, else bes
   CHECK(loaded->settings.redis.password_file == "/run/credentials/freshet.service/redis-password");
 }
 
+TEST_CASE("every secret is looked for among the credentials, and lists of clients beside the configuration", "[config]") {
+  const Folder folder;
+  const std::string list = folder.write("deny", "192.0.2.1");
+  for (const char* secret : {"redis-password", "sentinel-password", "salt", "k1", "i1"}) folder.write(secret, "x");
+  const std::string path = folder.write("freshet.toml",
+                                        "redis.sentinel_password_file = \"sentinel-password\"\n"
+                                        "identity.salt_file = \"salt\"\n"
+                                        "identity.token_keys = { k1 = \"k1\" }\n"
+                                        "identity.internal_keys = { i1 = \"i1\" }\n"
+                                        "clients.deny_file = \"deny\"\n");
+  setenv("CREDENTIALS_DIRECTORY", "/run/credentials/freshet.service", 1);
+  const auto loaded = load_config(path);
+  unsetenv("CREDENTIALS_DIRECTORY");
+  REQUIRE(loaded);
+  const std::string base = "/run/credentials/freshet.service/";
+  CHECK(loaded->settings.redis.sentinel_password_file == base + "sentinel-password");
+  CHECK(loaded->settings.identity.salt_file == base + "salt");
+  CHECK(loaded->settings.identity.token_key_files.at("k1") == base + "k1");
+  CHECK(loaded->settings.identity.internal_key_files.at("i1") == base + "i1");
+  CHECK(loaded->settings.clients.deny_file == list);
+}
+
 }  // namespace
 }  // namespace freshet
