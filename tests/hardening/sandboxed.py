@@ -129,19 +129,24 @@ class Sandboxed:
 
     def stop(self):
         """The exit status of the service, which must leave nobody behind."""
-        status = None
-        if self._process and self._process.poll() is None:
-            left = below(self._process.pid)
-            if "READY=1" in self.notify.lines:
-                os.kill(self.master(), signal.SIGTERM)
-            else:
-                self._process.kill()  # bubblewrap takes the others along
-            status = self._process.wait(60)
-            wait_until(lambda: not any(birth(pid) for pid in left), "the end of all")
-        if self._redis:
-            self._redis.terminate()
-            self._redis.wait(20)
-        shutil.rmtree(self.state)
+        try:
+            return self._stop_service()
+        finally:
+            if self._redis:
+                self._redis.terminate()
+                self._redis.wait(20)
+            shutil.rmtree(self.state)
+
+    def _stop_service(self):
+        if not self._process or self._process.poll() is not None:
+            return None
+        left = below(self._process.pid)
+        if "READY=1" in self.notify.lines:
+            os.kill(self.master(), signal.SIGTERM)
+        else:
+            self._process.kill()  # bubblewrap takes the others along
+        status = self._process.wait(60)
+        wait_until(lambda: not any(birth(pid) for pid in left), "the end of all")
         return status
 
     def _named(self, name):
