@@ -1,5 +1,5 @@
-// What a request is doing now: carried by the coroutines that work for it (task.h), so that whoever looks, the slow
-// log, the status page, the master that kills a stuck worker, can say it.
+// What a request is doing now: carried by the coroutines that work for it (task.h), so that whoever looks,
+// the slow log, the status page, the master that kills a stuck worker, can say it.
 //
 // A few plain stores at each step (some nanoseconds); nothing is named or formatted until somebody asks.
 #pragma once

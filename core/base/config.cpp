@@ -171,7 +171,8 @@ void Reader::resolve_files(const fs::path& folder) {
     resolve(*secret, base);
   for (auto* keys : {&settings.identity.token_key_files, &settings.identity.internal_key_files})
     for (auto& [kid, path] : *keys) resolve(path, base);
-  for (std::string* list : {&settings.clients.deny_file, &settings.clients.allow_file}) resolve(*list, folder);
+  for (std::string* list : {&settings.clients.deny_file, &settings.clients.allow_file})
+    resolve(*list, folder);
 }
 
 void Reader::finish(const fs::path& main_file) {

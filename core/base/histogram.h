@@ -10,10 +10,10 @@
 
 namespace freshet {
 
-// Upper bounds in microseconds, inclusive; what is longer falls into one more bucket. From a reply out of memory
-// (20 µs) to a bulk write's budget.
+// Upper bounds in microseconds, inclusive; what is longer falls into one more bucket. From a reply out of
+// memory (20 µs) to a bulk write's budget.
 inline constexpr std::array<std::int64_t, 17> kDurationBounds{
-    50,     100,    250,     500,     1'000,     2'500,     5'000,      10'000,    25'000,
+    50,     100,     250,     500,     1'000,     2'500,     5'000,      10'000,    25'000,
     50'000, 100'000, 250'000, 500'000, 1'000'000, 2'500'000, 10'000'000, 30'000'000};
 inline constexpr std::size_t kDurationBuckets = kDurationBounds.size() + 1;
 

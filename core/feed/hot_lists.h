@@ -69,8 +69,8 @@ class HotLists {
   Task<Result<ServedList>> get(const ListQuery& query, Clock::time_point now);
   // How an engagement list will stand at `at` if nobody comes. Never cached. At least 2 RTT.
   Task<Result<ServedList>> at(const ListQuery& query, UnixSeconds at);
-  // The last copy, for a request that has no time left: degraded. Null when there is none, or one that may show what was
-  // hidden meanwhile.
+  // The last copy, for a request that has no time left: degraded. Null when there is none, or one that may
+  // show what was hidden meanwhile.
   std::shared_ptr<const HotList> last_copy(const ListQuery& query) const;
   const ListCounters& counters() const { return counters_; }
   // An item was hidden, deleted or re-dated somewhere: `lost` false. Messages may have been missed: `lost`

@@ -27,8 +27,8 @@ struct TrackEvent {
   std::int64_t dwell_ms = 0;                // 0..dwell_cap_ms: already clamped
   std::optional<UnixSeconds> published_at;  // the client's word, used at first sight of an unknown item only
   EventId event;                            // empty: not idempotent
-  // The client's word alone: a session's first report can claim hot.first_dwell, later ones what it claimed and
-  // the time since.
+  // The client's word alone: a session's first report can claim hot.first_dwell, later ones what it claimed
+  // and the time since.
   bool unproven = false;
   Ration ration = {};
 };

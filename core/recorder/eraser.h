@@ -5,8 +5,8 @@
 // the request is in Redis or in a spool file after kSettle, and the spool files of this host must mention the
 // reader no more, and what the stream held by then must be recorded. Then, in this order, go: every key of
 // core/store/personal_keys.h; what the seen-filter knows, by raising the reader's epoch; the rows of the
-// database, its log emptied, where only a salted hash says that there was one; and with the entry's acknowledgement the stream behind it. What the reader does
-// meanwhile may be forgotten or stay.
+// database, its log emptied, where only a salted hash says that there was one; and with the entry's
+// acknowledgement the stream behind it. What the reader does meanwhile may be forgotten or stay.
 //
 // Spool files of other hosts cannot be seen from here: what they hold comes back when they are replayed.
 #pragma once

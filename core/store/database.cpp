@@ -42,7 +42,7 @@ constexpr std::array<std::string_view, kStatements> kSql{
     "SELECT value FROM meta WHERE name = ?1",
     "SELECT name, value FROM meta WHERE name >= ?1 AND name < ?2"};
 constexpr std::string_view kLastEntry = "last_entry";
-constexpr std::string_view kErased = "erased:";      // before a reader's name; the value: unix seconds
+constexpr std::string_view kErased = "erased:";     // before a reader's name; the value: unix seconds
 constexpr std::string_view kErasedEnd = "erased;";  // ';' follows ':'
 
 // Which file stands at a path.

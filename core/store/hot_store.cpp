@@ -55,7 +55,8 @@ Pipeline RedisHotStore::track_command(const feed::TrackEvent& event, std::option
   const std::string_view id = event.item.view();
   const bool has_event = !event.event.empty();
   Pipeline out;
-  out.script(scripts::kTrack, 7U + (has_event ? 1U : 0U) + (keys_.hash_tags() ? 0U : 2U) + ration_keys(event.ration),
+  out.script(scripts::kTrack,
+             7U + (has_event ? 1U : 0U) + (keys_.hash_tags() ? 0U : 2U) + ration_keys(event.ration),
              19 + kRationArgs)
       .arg(keys_.pv(id))
       .arg(keys_.uv_hll(id))
@@ -125,7 +126,8 @@ Pipeline RedisHotStore::view_command(const feed::ViewEvent& event, std::int64_t 
   const std::string_view id = event.item.view();
   const bool has_event = !event.event.empty();
   Pipeline out;
-  out.script(scripts::kView, 5U + (has_event ? 1U : 0U) + (keys_.hash_tags() ? 0U : 1U) + ration_keys(event.ration),
+  out.script(scripts::kView,
+             5U + (has_event ? 1U : 0U) + (keys_.hash_tags() ? 0U : 1U) + ration_keys(event.ration),
              15 + kRationArgs)
       .arg(keys_.dedup(id, event.fingerprint))
       .arg(keys_.uv_day(id, UnixSeconds{seconds{day * kDaySeconds}}))

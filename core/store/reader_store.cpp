@@ -95,7 +95,8 @@ void RedisReaderStore::append_views(Pipeline& out, const feed::Asker& asker, fee
   append_ration(out, asker.ration);
 }
 
-Task<Result<std::vector<feed::Viewed>>> RedisReaderStore::views(const feed::Asker& asker, feed::ViewKind kind) {
+Task<Result<std::vector<feed::Viewed>>> RedisReaderStore::views(const feed::Asker& asker,
+                                                                feed::ViewKind kind) {
   Pipeline command;
   append_views(command, asker, kind);
   const auto reply = co_await run_rationed(redis_, command);

@@ -169,8 +169,8 @@ void RedisReaderStore::append_dismissal(Pipeline& out, const feed::Dismissal& di
     if (why) out.arg("reason").arg(dismissal.reason);
   }
   const bool look = reject_unknown_ && !tags;
-  out.script(scripts::kReaderDismiss, 3U + (tags ? 0U : 1U) + (look ? 1U : 0U) + ration_keys(dismissal.ration),
-             8 + kRationArgs)
+  out.script(scripts::kReaderDismiss,
+             3U + (tags ? 0U : 1U) + (look ? 1U : 0U) + ration_keys(dismissal.ration), 8 + kRationArgs)
       .arg(keys_.not_interested(reader))
       .arg(keys_.reader_events(reader))
       .arg(keys_.not_interested_why(reader));

@@ -91,10 +91,7 @@ Task<Result<RedisWaterfallStore::Nearby>> RedisWaterfallStore::scan(const feed::
   command.script(scripts::kWfScan, 1 + ration_keys(query.ration), 4 + kRationArgs)
       .arg(keys_.timeline(query.channel, query.reader.view()));
   append_ration_key(command, keys_, query.ration);
-  command.arg(word_of(query.direction))
-      .arg(query.score)
-      .arg(count)
-      .arg(settings_.ttl.count());
+  command.arg(word_of(query.direction)).arg(query.score).arg(count).arg(settings_.ttl.count());
   append_ration(command, query.ration);
   const auto replies = co_await redis_.run(command);
   if (!replies) co_return tl::unexpected(replies.error());

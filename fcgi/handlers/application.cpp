@@ -54,8 +54,7 @@ struct ReasonRow {
 constexpr std::array kReasonRefusals{
     ReasonRow{"bad_json", Refusal::kBadJson},     ReasonRow{"bad_body", Refusal::kBadJson},
     ReasonRow{"denied", Refusal::kDenied},        ReasonRow{"foreign_origin", Refusal::kForeignOrigin},
-    ReasonRow{"over_budget", Refusal::kDeadline},
-    ReasonRow{"spool_full", Refusal::kSpoolFull},
+    ReasonRow{"over_budget", Refusal::kDeadline}, ReasonRow{"spool_full", Refusal::kSpoolFull},
 };
 
 // Whether a body came so slowly that nothing is left of the request's time.

@@ -289,7 +289,8 @@ void add_target(CLI::App& app, Target& target) {
   app.add_option("--redis-user", target.redis_user,
                  "another account of Redis than the service's, and the file with its password")
       ->type_name("NAME:FILE");
-  app.add_option("--key", target.key, "a key of the internal server (identity.internal_keys), and the file it is in")
+  app.add_option("--key", target.key,
+                 "a key of the internal server (identity.internal_keys), and the file it is in")
       ->type_name("KID:FILE");
   app.add_option("--config", target.config, "the service's freshet.toml: Redis, key prefix, weights, caps")
       ->type_name("FILE");

@@ -324,10 +324,12 @@ TEST_CASE("secret files named without a folder are systemd credentials, else bes
   CHECK(loaded->settings.redis.password_file == "/run/credentials/freshet.service/redis-password");
 }
 
-TEST_CASE("every secret is looked for among the credentials, and lists of clients beside the configuration", "[config]") {
+TEST_CASE("every secret is looked for among the credentials, and lists of clients beside the configuration",
+          "[config]") {
   const Folder folder;
   const std::string list = folder.write("deny", "192.0.2.1");
-  for (const char* secret : {"redis-password", "sentinel-password", "salt", "k1", "i1"}) folder.write(secret, "x");
+  for (const char* secret : {"redis-password", "sentinel-password", "salt", "k1", "i1"})
+    folder.write(secret, "x");
   const std::string path = folder.write("freshet.toml",
                                         "redis.sentinel_password_file = \"sentinel-password\"\n"
                                         "identity.salt_file = \"salt\"\n"

@@ -59,7 +59,8 @@ TEST_CASE("503 and 429 say when to come back, 401 how to identify", "[problem]")
   CHECK(has_line(problem({ErrorCode::kUnavailable, "busy", {}, {}}, seconds{0}), "Retry-After: 1"));
   CHECK(has_line(problem({ErrorCode::kUnauthorised, "bad_token", {}, {}}), "WWW-Authenticate: Bearer"));
   for (const char* reason : {"bad_signature", "stale_signature"})
-    CHECK(has_line(problem({ErrorCode::kUnauthorised, reason, {}, {}}), "WWW-Authenticate: Freshet-HMAC-SHA256"));
+    CHECK(has_line(problem({ErrorCode::kUnauthorised, reason, {}, {}}),
+                   "WWW-Authenticate: Freshet-HMAC-SHA256"));
   CHECK_FALSE(has_line(problem({ErrorCode::kInvalid, "bad_id", {}, {}}), "Retry-After: 1"));
 }
 

@@ -73,7 +73,7 @@ TEST_CASE("a dynamic pool grows while none is idle, up to pm.max_children, and s
   TestMaster master(kDynamic);
   REQUIRE_FALSE(master.notified("READY=1").empty());
   auto busy = occupy(master, 6);
-  CHECK(master.ready(6));
+  CHECK(eventually([&] { return master.ready(6); }));
   CHECK(eventually([&] { return master.board().pool().max_children_reached == 1; }));
   CHECK(eventually([&] { return master.board().pool().max_active == 6; }));
   CHECK(contains(master.log(), "max_children_reached"));
@@ -149,7 +149,7 @@ TEST_CASE("an ondemand pool forks for a connection that finds none idle, up to p
   TestMaster master(kOndemand);
   REQUIRE_FALSE(master.notified("READY=1").empty());
   auto busy = occupy(master, 3);
-  CHECK(master.ready(3));
+  CHECK(eventually([&] { return master.ready(3); }));
   CHECK(master.board().pool().max_children_reached == 0);
   const Client waiting(master.socket());
   CHECK(eventually([&] { return master.board().pool().max_children_reached == 1; }));

@@ -125,7 +125,8 @@ TEST_CASE("the service's account may send every command that our sources send", 
   const std::set<std::string> elsewhere{"auth", "sentinel", "bf.insert", "bf.mexists", "bf.info"};
   std::set<std::string> sent;
   // A script may choose between two commands, so each word that Redis knows as one counts.
-  const std::regex in_cpp(R"re((?:\.(?:add|arg)\(|[?:])\s*"([A-Z.]+)")re"), in_lua(R"re(['"]([A-Z.]{2,})['"])re");
+  const std::regex in_cpp(R"re((?:\.(?:add|arg)\(|[?:])\s*"([A-Z.]+)")re"),
+      in_lua(R"re(['"]([A-Z.]{2,})['"])re");
   for (const char* const folder : {"core", "fcgi"}) {
     collect(kSources / folder, ".cpp", in_cpp, sent);
     collect(kSources / folder, ".h", in_cpp, sent);
