@@ -107,7 +107,8 @@ def test_every_operation_answers_as_described(service, name, api):
     ask("unfollow", query={"follower": reader, "author": author})
     ask("eraseUser", 202, id=reader)
     ask("deleteItem", id=other)
-    for operation in ("live", "ready", "ping", "status"):
+    ask("visitor", 204, client=public)
+    for operation in ("live", "ready", "ping", "status", "metrics"):
         ask(operation)
     ask("status", query={"json": "", "full": ""})
 
