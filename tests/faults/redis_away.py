@@ -168,7 +168,7 @@ def loading(service):
     pid, began = service.pid("redis"), birth(service.pid("redis"))
     os.kill(pid, signal.SIGTERM)
     wait_until(lambda: birth(pid) != began, "Redis' end")
-    starting = threading.Thread(target=service.restart_redis, args=("--key-load-delay", "50"))
+    starting = threading.Thread(target=service.restart_redis, args=("--key-load-delay", "50", "--loading-process-events-interval-bytes", "1024"))
     starting.start()
     wait_until(lambda: _says(service, "LOADING"), "LOADING")
     yield
@@ -254,6 +254,7 @@ def round_trips(service, load):
 @fault("F10", "OOM, READONLY, LOADING, BUSY, MISCONF, NOAUTH, NOPERM, each for a while", "≤ 2 tries a request, a counter each")
 def redis_refuses(run):
     with run.instance() as service:
+        service.expects_refusals = True
         load, most, uncounted, refused = run.load(service, run.readers(service), allowed=AWAY, think_s=0.008), 0.0, [], {}
         with load:
             for name, state in STATES.items():

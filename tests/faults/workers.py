@@ -97,8 +97,11 @@ def crashing_before_ready(run):
         service.redis("DEL", layout)
         service.redis("HSET", layout, "in", "the way")  # a worker that cannot use the seen-filter ends before it is ready
         master, began = service.pid("freshetd"), birth(service.pid("freshetd"))
-        for pid in service.workers():
+        victims = service.workers()
+        for pid in victims:
             os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in victims), "the master to bury them")
+        time.sleep(0.05)  # until it says so
         since, seconds, answered = time.monotonic(), run.scale(15, 60), 0
         while time.monotonic() < since + seconds:
             answered += _ready(service)
