@@ -71,8 +71,8 @@ class Operations:
         parameters = operation.get("parameters", [])
         places = {each["name"]: "f14" if each["name"] != "channel" else "discover" for each in parameters if each["in"] == "path"}
         query = {each["name"]: "f14" for each in parameters if each["in"] == "query" and each["name"].lower().endswith(("id", "follower", "author"))}
-        media, body = self._body(operation)
-        if body is not None:
+        media, bodies = self._bodies_of(operation)
+        if bodies:
             query = {}
 
         def target(place=places, asked=query):
@@ -80,16 +80,16 @@ class Operations:
             return where + ("?" + "&".join(f"{key}={value}" for key, value in asked.items()) if asked else "")
 
         encoded = [quote(text.encode("utf-8", "surrogatepass"), safe="") for text in self._strings] + NUMBERS + ["%", "%zz", "%ff", "%00", "+", "&&", "=", "a" * 9000]
-        valid = json.dumps(body).encode() if body is not None else b""
+        valid = json.dumps(bodies[0]).encode() if bodies else b""
         for each in parameters:
             for value in self._some(encoded):
                 if each["in"] == "path":
                     yield Asked(name, method, target(place=places | {each["name"]: value}), (media, valid), each["name"])
                 else:
                     yield Asked(name, method, target(asked=query | {each["name"]: value}), (media, valid), each["name"])
-        if body is None:
+        if not bodies:
             return
-        for member in body:
+        for body, member in ((body, member) for body in bodies for member in body):
             others = {key: value for key, value in body.items() if key != member}
             head = json.dumps(others)[:-1] + (", " if others else "")
             raw = [json.dumps(text) for text in self._strings] + NUMBERS + VALUES
@@ -99,17 +99,22 @@ class Operations:
         for raw in self._some(self._bodies):
             yield Asked(name, method, target(), (media, raw), None)
 
-    def _body(self, operation):
-        """(media type, a body with every member it may have) or (None, None)."""
+    def _bodies_of(self, operation):
+        """Media type and bodies with every member that they may have: one, or one for each alternative. (None, []) where none is taken."""
         content = (operation.get("requestBody") or {}).get("content")
         if not content:
-            return None, None
+            return None, []
         media = next(iter(content))
         schema = content.get("application/json", content[media])["schema"]
         if media == "application/x-ndjson":
             schema = self._api.at("#/components/schemas/ItemBody")
-            return media, {"id": "f14"} | self._example(schema)
-        return media, self._example(schema)
+            return media, [{"id": "f14"} | self._example(schema)]
+        whole = self._example(schema)
+        choices = [set(each["required"]) for each in self._resolved(schema).get("oneOf", [])]
+        if not choices:
+            return media, [whole]
+        either = set().union(*choices)
+        return media, [{name: value for name, value in whole.items() if name in choice or name not in either} for choice in choices]
 
     def _example(self, schema):
         schema = self._resolved(schema)
