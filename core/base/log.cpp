@@ -155,10 +155,7 @@ void write(Level level, std::string_view event, std::initializer_list<Field> fie
   if (journal) line.append(severity.journal);
   line.append("level=").append(severity.name).append(" event=");
   append_value(line, event);
-  for (const auto& [name, value] : fields) {
-    line.append(" ").append(name).push_back('=');
-    append_value(line, value);
-  }
+  append_fields(line, fields);
   logger->log(severity.threshold, spdlog::string_view_t(line.data(), line.size()));
 }
 

@@ -47,7 +47,7 @@ void append_value(std::string& line, std::string_view value) {
 }
 
 void append_fields(std::string& line,
-                   std::initializer_list<std::pair<std::string_view, std::string_view>> fields) {
+                   std::initializer_list<std::pair<std::string_view, std::string>> fields) {
   for (const auto& [name, value] : fields) {
     if (!line.empty()) line.push_back(' ');
     line.append(name).push_back('=');

@@ -91,27 +91,15 @@ void RequestObserver::slow(const Request& request, Clock::duration elapsed) {
       route = board_.route_name(stage.route), took = in_ms(duration_cast<microseconds>(elapsed)),
       in_redis = in_ms(stage.in_redis), trips = std::to_string(stage.round_trips), id(request.request_id),
       pid = std::to_string(getpid());
+  const std::initializer_list<log::Field> fields{
+      {"method", method},     {"route", route},       {"stage", doing}, {"elapsed_ms", took},
+      {"redis_ms", in_redis}, {"round_trips", trips}, {"request", id},  {"pid", pid}};
   if (!own_slow_log_) {
-    log::warning("slow_request", {{"method", method},
-                                  {"route", route},
-                                  {"stage", doing},
-                                  {"elapsed_ms", took},
-                                  {"redis_ms", in_redis},
-                                  {"round_trips", trips},
-                                  {"request", id},
-                                  {"pid", pid}});
+    log::warning("slow_request", fields);
     return;
   }
-  std::string line = to_rfc3339(wall_now());
-  log::append_fields(line, {{"event", "slow_request"},
-                            {"method", method},
-                            {"route", route},
-                            {"stage", doing},
-                            {"elapsed_ms", took},
-                            {"redis_ms", in_redis},
-                            {"round_trips", trips},
-                            {"request", id},
-                            {"pid", pid}});
+  std::string line = to_rfc3339(wall_now()) + " event=slow_request";
+  log::append_fields(line, fields);
   slow_log_.append(line);
 }
 
