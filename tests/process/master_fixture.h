@@ -5,9 +5,12 @@
 #include <poll.h>
 #include <sys/types.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "fcgi/process/scoreboard.h"
 #include "fcgi/process/worker_context.h"
@@ -102,6 +105,36 @@ class TestMaster {
   Scoreboard board_{64};
   int notify_fd_;
   pid_t pid_ = -1;
+};
+
+// Asks without a pause, from a thread of its own, until it is stopped or destroyed.
+class Load {
+ public:
+  // `ask` is true when it was answered.
+  template <class Ask>
+  explicit Load(Ask ask)
+      : thread_([this, ask = std::move(ask)] {
+          while (!stop_) (ask() ? served_ : lost_)++;
+        }) {}
+  Load(const Load&) = delete;
+  Load& operator=(const Load&) = delete;
+  ~Load() { stop(); }
+  void stop() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+  int served() const { return served_; }
+  int lost() const { return lost_; }
+  // Waits until it has more than so many further answers, or lost one.
+  bool goes_on(int answers) const {
+    const int before = served_;
+    return eventually([&] { return served_ > before + answers || lost_ > 0; });
+  }
+
+ private:
+  std::atomic<bool> stop_ = false;
+  std::atomic<int> served_ = 0, lost_ = 0;
+  std::thread thread_;  // the last member: it uses the others
 };
 
 }  // namespace freshet::testing

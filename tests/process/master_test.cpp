@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -116,22 +115,16 @@ TEST_CASE("an old worker serves its connection on after a reload and ends when t
 TEST_CASE("reloads under load fail no request", "[process]") {
   TestMaster master(kTwo);
   REQUIRE_FALSE(master.notified("READY=1").empty());
-  std::atomic<bool> stop = false;
-  std::atomic<int> served = 0, lost = 0;
-  std::thread load([&] {
-    while (!stop) (master.ask().text.empty() ? lost : served)++;
-  });
+  Load load([&] { return !master.ask().text.empty(); });
   for (int i = 0; i < 10; ++i) {
     master.write_config(i % 3 == 2 ? "nonsense = 1" : kTwo);
-    const int before = served;
     master.signal(i % 2 == 0 ? SIGUSR2 : SIGHUP);
     CHECK_FALSE(master.notified("RELOADING=1").empty());
     CHECK_FALSE(master.notified("READY=1").empty());
-    CHECK(eventually([&] { return served > before + 20 || lost > 0; }));
+    CHECK(load.goes_on(20));
   }
-  stop = true;
-  load.join();
-  CHECK(lost == 0);
+  load.stop();
+  CHECK(load.lost() == 0);
   CHECK(master.board().pool().reloads == 7);
   CHECK(master.board().pool().failed_reloads == 3);
 }

@@ -3,10 +3,8 @@
 
 #include <signal.h>
 
-#include <atomic>
 #include <catch2/catch.hpp>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "tests/process/master_fixture.h"
@@ -204,21 +202,15 @@ TEST_CASE("reloads under load fail no request in any mode", "[process]") {
   const std::string config = GENERATE(kDynamic, kOndemand);
   TestMaster master(config);
   REQUIRE_FALSE(master.notified("READY=1").empty());
-  std::atomic<bool> stop = false;
-  std::atomic<int> served = 0, lost = 0;
-  std::thread load([&] {
-    while (!stop) (master.ask().text.empty() ? lost : served)++;
-  });
+  Load load([&] { return !master.ask().text.empty(); });
   for (int i = 0; i < 6; ++i) {
-    const int before = served;
     master.signal(SIGHUP);
     CHECK_FALSE(master.notified("RELOADING=1").empty());
     CHECK_FALSE(master.notified("READY=1").empty());
-    CHECK(eventually([&] { return served > before + 20 || lost > 0; }));
+    CHECK(load.goes_on(20));
   }
-  stop = true;
-  load.join();
-  CHECK(lost == 0);
+  load.stop();
+  CHECK(load.lost() == 0);
   CHECK(master.board().pool().reloads == 6);
 }
 

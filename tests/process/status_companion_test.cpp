@@ -1,11 +1,9 @@
 // The master and its status companion.
 #include <signal.h>
 
-#include <atomic>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <sstream>
-#include <thread>
 #include <vector>
 
 #include "tests/process/master_fixture.h"
@@ -98,22 +96,16 @@ TEST_CASE("a status companion that cannot live keeps neither READY nor the worke
 TEST_CASE("reloads replace the status companion without a refused or lost connection", "[process]") {
   TestMaster master(kOne);
   REQUIRE_FALSE(master.notified("READY=1").empty());
-  std::atomic<bool> stop = false;
-  std::atomic<int> served = 0, lost = 0;
-  std::thread load([&] {
-    while (!stop) (ask_status(master).pid > 0 ? served : lost)++;
-  });
+  Load load([&] { return ask_status(master).pid > 0; });
   for (int i = 0; i < 10; ++i) {
     const std::string path = "/status" + std::to_string(i);
     master.write_config(kOne + "pm.status_path = \"" + path + "\"");
     master.signal(SIGUSR2);
-    CHECK(eventually([&] { return ask_status(master).text == path || lost > 0; }));
-    const int before = served;
-    CHECK(eventually([&] { return served > before + 5 || lost > 0; }));
+    CHECK(eventually([&] { return ask_status(master).text == path || load.lost() > 0; }));
+    CHECK(load.goes_on(5));
   }
-  stop = true;
-  load.join();
-  CHECK(lost == 0);
+  load.stop();
+  CHECK(load.lost() == 0);
   CHECK(master.board().status().respawns == 0);
 }
 

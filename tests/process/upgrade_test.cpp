@@ -4,11 +4,9 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include <atomic>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <memory>
-#include <thread>
 
 #include "tests/process/upgrade_fixture.h"
 
@@ -117,31 +115,23 @@ TEST_CASE("a binary that cannot serve leaves the old generation serving and is n
 
 TEST_CASE("upgrades to and fro under load lose no request, and nothing piles up", "[process]") {
   TestService service(kTwo + "recorder.database = \"slow\"");
-  std::atomic<bool> stop = false;
-  std::atomic<int> served = 0, lost = 0, pages = 0, lost_pages = 0;
-  std::thread load([&] {
-    while (!stop) (service.ask().text.empty() ? lost : served)++;
-  });
-  std::thread watch([&] {
-    while (!stop) (service.ask_status().pid == 0 ? lost_pages : pages)++;
-  });
+  Load load([&] { return !service.ask().text.empty(); });
+  Load watch([&] { return service.ask_status().pid != 0; });
   std::size_t open = 0;
   for (int i = 0; i < 10; ++i) {
     const pid_t old = service.main();
     service.install();
     service.upgrade();
     CHECK(wait_for_end(old) == 0);
-    const int before = served;
-    CHECK(eventually([&] { return served > before + 20 || lost > 0; }));
+    CHECK(load.goes_on(20));
     CHECK(eventually([&] { return service.noted("diary", "ready") == static_cast<std::size_t>(i) + 2; }));
     if (i == 1) open = descriptors(service.main());
   }
-  stop = true;
-  load.join();
-  watch.join();
-  CHECK(lost == 0);
-  CHECK(lost_pages == 0);
-  CHECK(pages > 0);
+  load.stop();
+  watch.stop();
+  CHECK(load.lost() == 0);
+  CHECK(watch.lost() == 0);
+  CHECK(watch.served() > 0);
   CHECK(descriptors(service.main()) == open);
   CHECK(service.noted("diary", "second") == 0);  // never two recorders
   CHECK(service.noted("diary", "listens") == 0);
