@@ -1,6 +1,7 @@
 """What the recorder keeps of an instance, read as a stranger would: with sqlite3 and with Xapian's own tool."""
 
 import os
+import signal
 import sqlite3
 import subprocess
 import threading
@@ -30,6 +31,23 @@ class Recorded:
         done = subprocess.run(["xapian-delve", "-1", "-A", "Q", self.index], capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, done.stderr
         return {line.split()[0][1:] for line in done.stdout.splitlines() if line.startswith("Q")}
+
+    def forbid_writing(self):
+        """Makes database and folder read-only, for a recorder that opens them from now on."""
+        self._give_rights(0o444, 0o555)
+        before = self._instance.recorder()
+        os.kill(before, signal.SIGKILL)  # what it has open it may go on writing
+        wait_until(lambda: self._instance.recorder() not in (None, before), "another recorder")
+
+    def allow_writing(self):
+        self._give_rights(0o600, 0o755)
+
+    def _give_rights(self, of_files, of_folder):
+        folder = os.path.dirname(self.database)
+        for file in os.listdir(folder):
+            if file.startswith("freshet.db"):
+                os.chmod(os.path.join(folder, file), of_files)
+        os.chmod(folder, of_folder)
 
     def wait_for(self, titles, limit_s=30.0):
         """Until database and index hold exactly these items."""

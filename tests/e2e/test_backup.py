@@ -1,5 +1,6 @@
 """A backup of a service that serves, and a service from a backup: what readers did is there again, and nothing else."""
 
+import contextlib
 import os
 import random
 import re
@@ -205,6 +206,16 @@ def test_a_backup_under_load_is_whole_and_one(instance, folder, name):
     assert hashes == set(titles)
 
 
+def kill_in_the_middle(service, *command):
+    """Begins it, and ends it at a random moment, which may come too late."""
+    process = subprocess.Popen([CTL, *command, "--state", service.state], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               start_new_session=True)
+    threading.Event().wait(random.uniform(0, 0.25))
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
 def test_a_backup_that_is_killed_at_any_moment_is_none_or_whole(instance, folder, name):
     service = instance("--no-limits", **PATIENT)
     put_items(service, name, 30)
@@ -212,14 +223,7 @@ def test_a_backup_that_is_killed_at_any_moment_is_none_or_whole(instance, folder
     for turn in range(30):
         backup = os.path.join(folder, f"killed-{turn % 3}")
         shutil.rmtree(backup, ignore_errors=True)
-        process = subprocess.Popen([CTL, "backup", backup, "-q", "--state", service.state], stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL, start_new_session=True)
-        threading.Event().wait(random.uniform(0, 0.25))
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        process.wait()
+        kill_in_the_middle(service, "backup", backup, "-q")
         if os.path.exists(backup):
             ctl(service, "backup", "--verify", backup)
             whole += 1
@@ -242,14 +246,7 @@ def test_a_restore_that_was_killed_can_be_repeated(instance, folder, name):
     before, as_was = content(service), how_it_runs(service)
     stop_freshetd(service)
     for _ in range(10):
-        process = subprocess.Popen([CTL, "restore", backup, "--replace", "-q", "--state", service.state], stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL, start_new_session=True)
-        threading.Event().wait(random.uniform(0, 0.25))
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        process.wait()
+        kill_in_the_middle(service, "restore", backup, "--replace", "-q")
     ctl(service, "restore", backup, "--replace", "-q")
     start_freshetd(service, as_was)
     assert content(service) == before

@@ -150,21 +150,7 @@ def test_it_waits_while_the_database_is_read_only(own_service, name):
     recorded = Recorded(own_service)
     if os.stat(own_service.state + "/record").st_uid == 0:
         pytest.skip("the service runs as root, to whom nothing is read-only")
-    folder = os.path.dirname(recorded.database)
-
-    def rights(file_mode, folder_mode):
-        for file in os.listdir(folder):
-            if file.startswith("freshet.db"):
-                os.chmod(os.path.join(folder, file), file_mode)
-        os.chmod(folder, folder_mode)
-
-    def forbid():
-        rights(0o444, 0o555)
-        before = own_service.recorder()
-        os.kill(before, signal.SIGKILL)  # what it has open it may go on writing
-        wait_until(lambda: own_service.recorder() not in (None, before), "another recorder")
-
-    assert_waits_and_goes_on(own_service, recorded, name, forbid, lambda: rights(0o600, 0o755), "database_read_only")
+    assert_waits_and_goes_on(own_service, recorded, name, recorded.forbid_writing, recorded.allow_writing, "database_read_only")
 
 
 def test_it_waits_while_the_disk_is_full(name):

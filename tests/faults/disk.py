@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import signal
 import sqlite3
 import subprocess
 import time
@@ -41,22 +40,12 @@ def full(service, recorded):
 
 
 @contextlib.contextmanager
-def read_only(service, recorded):
-    folder = os.path.dirname(recorded.database)
-
-    def rights(file_mode, folder_mode):
-        for file in os.listdir(folder):
-            if file.startswith("freshet.db"):
-                os.chmod(os.path.join(folder, file), file_mode)
-        os.chmod(folder, folder_mode)
-    rights(0o444, 0o555)
-    before = service.recorder()
-    os.kill(before, signal.SIGKILL)  # what it has open it may go on writing
-    wait_until(lambda: service.recorder() not in (None, before), "another recorder")
+def read_only(_, recorded):
+    recorded.forbid_writing()
     try:
         yield "database_read_only"
     finally:
-        rights(0o600, 0o755)
+        recorded.allow_writing()
 
 
 @contextlib.contextmanager
