@@ -1,6 +1,5 @@
-// One worker, put together: the loop, the Redis connections, stores, use-cases, handlers and the gateway; and
-// its life from ready to drained. This file, prepare.cpp and freshetd.cpp are the only ones of the service
-// that know every layer.
+// The life of a worker's process, from ready to drained: signals, readiness, heartbeats, recycling. What it
+// consists of is worker_parts.h.
 #pragma once
 
 #include "fcgi/prepare.h"

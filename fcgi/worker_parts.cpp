@@ -1,0 +1,150 @@
+#include "fcgi/worker_parts.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "core/store/scripts.h"
+#include "fcgi/reader_hashes.h"
+
+namespace freshet {
+
+namespace {
+
+// A slow bulk command must not kill what waits on the common connection: bulk has one of its own, with
+// patience.
+constexpr milliseconds kBulkTimeout{5000};
+constexpr std::size_t kMostExports = 4;  // that wait for the database
+
+std::string random_id() {
+  std::array<unsigned char, 16> bytes{};
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) std::abort();
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const unsigned char byte : bytes) text.append({kDigits[byte >> 4], kDigits[byte & 15]});
+  return text;
+}
+
+redis::LinkOptions link_options(const RedisSettings& settings, redis::Endpoint endpoint, milliseconds timeout,
+                                milliseconds budget) {
+  const redis::BreakerOptions breaker{settings.breaker_failures, settings.breaker_open,
+                                      settings.reconnect_min, settings.reconnect_max};
+  return {std::move(endpoint), timeout, breaker, std::max(milliseconds(0), budget - timeout), nullptr};
+}
+
+gateway::GatewayOptions gateway_options(const Settings& settings, WorkerSlot& slot) {
+  gateway::GatewayOptions options;
+  options.limits = {settings.gateway.max_params_bytes, settings.gateway.max_bulk_body_bytes};
+  options.read_timeout = settings.gateway.read_timeout;
+  options.write_timeout = settings.gateway.write_timeout;
+  options.request_budget = settings.gateway.request_budget;
+  options.bulk_budget = settings.gateway.bulk_budget;
+  options.slow_timeout = settings.request_log.slow_timeout;
+  options.stage = &slot.stage;
+  options.max_in_flight = static_cast<std::size_t>(settings.pool.max_in_flight);
+  options.allowed_clients = settings.pool.listen_allowed_clients;
+  return options;
+}
+
+}  // namespace
+
+Result<WorkerSecrets> worker_secrets(const Settings& settings, const Prepared& prepared) {
+  auto identity = http::Identity::create(http::identity_mode(settings.identity.mode), prepared.salt,
+                                         prepared.tokens);
+  if (!identity) return tl::unexpected(identity.error());
+  auto signatures = http::Signatures::create(prepared.internal);
+  if (!signatures) return tl::unexpected(signatures.error());
+  auto pages = http::PageTokens::create(prepared.salt);
+  if (!pages) return tl::unexpected(pages.error());
+  return WorkerSecrets{std::move(*identity), std::move(*pages), std::move(*signatures)};
+}
+
+WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, const redis::Endpoint& endpoint,
+                         WorkerSecrets its_secrets)
+    : settings(context.settings),
+      slot(context.board.slots()[context.slot]),
+      secrets(std::move(its_secrets)),
+      keys(settings.redis.key_prefix, settings.redis.hash_tags),
+      finder(loop, link_options(settings.redis, endpoint, settings.redis.timeout, {})),
+      redis(loop, link(endpoint, settings.redis.timeout, settings.gateway.request_budget),
+            store::kAllScripts),
+      bulk(loop, link(endpoint, kBulkTimeout, settings.gateway.bulk_budget), store::kAllScripts),
+      background(loop, link(endpoint, kBulkTimeout, settings.gateway.bulk_budget), store::kAllScripts,
+                 {settings.spool.path, settings.spool.max_bytes, settings.spool.queue_commands}),
+      subscriber(loop, link(endpoint, settings.redis.timeout, {}), keys.epoch(),
+                 [this](std::string_view message) { item_changed(message.empty()); }),
+      hot(redis, background, settings, keys, random_id),
+      items(redis, settings, keys),
+      bulk_items(bulk, settings, keys),
+      lists(hot, items, settings),
+      seen_filter(store::make_seen_filter(settings, keys)),
+      feed_store(redis, background, *seen_filter, settings, keys, wall_now,
+                 reader_hashes(secrets.identity).epoch),
+      readers(redis, background, settings, keys, random_id),
+      bulk_readers(bulk, background, settings, keys, random_id),
+      recall(settings, loop),
+      feed(feed_store, recall, items, settings),
+      trend(redis, settings, keys),
+      model(settings.recommend.model),
+      recommender(trend, model, settings),
+      recommendations(readers, recommender, items, recall, settings),
+      waterfall(redis, bulk, settings, keys),
+      follows(redis, settings, keys, random_id),
+      users_pool(loop, 1, kMostExports, "export_busy"),
+      users(bulk, users_pool, settings, keys, reader_hashes(secrets.identity), random_id),
+      services{settings,
+               hot,
+               items,
+               bulk_items,
+               lists,
+               feed,
+               feed_store,
+               readers,
+               bulk_readers,
+               recommendations,
+               waterfall,
+               follows,
+               users,
+               secrets.pages,
+               secrets.identity,
+               *prepared.bots,
+               context.board,
+               slot,
+               [this] { return redis.ready(); },
+               prepared.clients.get(),
+               &secrets.signatures},
+      application(services),
+      observer(settings.request_log, context.board, slot, store::kAllScripts),
+      gateway(
+          loop, gateway_options(settings, slot),
+          [this](Request& request, Response& response) { return application.serve(request, response); },
+          [this](const Request& request, gateway::Refused why, Response& response) {
+            refuse(request, why, response);
+          },
+          &observer) {}
+
+redis::LinkOptions WorkerParts::link(const redis::Endpoint& endpoint, milliseconds timeout,
+                                     milliseconds budget) {
+  redis::LinkOptions options = link_options(settings.redis, endpoint, timeout, budget);
+  if (!endpoint.sentinels.addresses.empty()) options.finder = &finder;
+  return options;
+}
+
+void WorkerParts::refuse(const Request& request, gateway::Refused why, Response& response) {
+  if (why == gateway::Refused::kOverloaded)
+    application.refuse_overload(request, response);
+  else
+    application.refuse_late(request, response);
+}
+
+void WorkerParts::item_changed(bool all) {
+  lists.drop(all);
+  feed.drop_cards();
+  recommendations.drop_cards();
+}
+
+}  // namespace freshet

@@ -1,0 +1,105 @@
+// The parts of one worker and how they hang together: the loop, the Redis connections, stores, use-cases,
+// handlers and the gateway. What they do when, from ready to drained, is worker.cpp's business.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "core/async/background.h"
+#include "core/async/blocking_pool.h"
+#include "core/async/event_loop.h"
+#include "core/async/redis_connection.h"
+#include "core/async/redis_subscriber.h"
+#include "core/async/sentinel.h"
+#include "core/feed/hot_lists.h"
+#include "core/feed/recommendations.h"
+#include "core/feed/smart_feed.h"
+#include "core/model/model_file.h"
+#include "core/store/feed_store.h"
+#include "core/store/follow_store.h"
+#include "core/store/hot_store.h"
+#include "core/store/item_store.h"
+#include "core/store/keys.h"
+#include "core/store/reader_store.h"
+#include "core/store/recall.h"
+#include "core/store/recommender.h"
+#include "core/store/seen_filter.h"
+#include "core/store/trend_snapshot.h"
+#include "core/store/users.h"
+#include "core/store/waterfall_store.h"
+#include "fcgi/gateway/gateway.h"
+#include "fcgi/handlers/application.h"
+#include "fcgi/http/identity.h"
+#include "fcgi/http/page_token.h"
+#include "fcgi/http/signature.h"
+#include "fcgi/observe/request_observer.h"
+#include "fcgi/prepare.h"
+#include "fcgi/process/worker_context.h"
+
+namespace freshet {
+
+// What signs and verifies.
+struct WorkerSecrets {
+  http::Identity identity;
+  http::PageTokens pages;
+  http::Signatures signatures;
+};
+
+// Errors as of the three create().
+Result<WorkerSecrets> worker_secrets(const Settings& settings, const Prepared& prepared);
+
+// Made in the worker, after the fork; connects and reads nothing yet. `context` and `prepared` outlive it.
+struct WorkerParts {
+  WorkerParts(WorkerContext& context, const Prepared& prepared, const redis::Endpoint& endpoint,
+              WorkerSecrets secrets);
+  WorkerParts(const WorkerParts&) = delete;
+  WorkerParts& operator=(const WorkerParts&) = delete;
+
+  // Each is made of those above it.
+  const Settings& settings;
+  WorkerSlot& slot;
+  WorkerSecrets secrets;
+  store::Keys keys;
+  EventLoop loop;
+
+  redis::MasterFinder finder;
+  redis::RedisConnection redis;
+  redis::RedisConnection bulk;
+  redis::BackgroundWriter background;
+  redis::RedisSubscriber subscriber;
+
+  store::RedisHotStore hot;
+  store::RedisItemStore items;
+  store::RedisItemStore bulk_items;
+  feed::HotLists lists;
+
+  std::unique_ptr<store::SeenFilter> seen_filter;
+  store::RedisFeedStore feed_store;
+  store::RedisReaderStore readers;
+  store::RedisReaderStore bulk_readers;
+  store::PooledRecall recall;
+  feed::SmartFeed feed;
+
+  store::TrendReader trend;
+  model::ModelFile model;
+  store::MappedRecommender recommender;
+  feed::Recommendations recommendations;
+
+  store::RedisWaterfallStore waterfall;
+  store::RedisFollowStore follows;
+  BlockingPool users_pool;
+  store::RedisUsers users;
+
+  handlers::Services services;
+  handlers::Application application;
+  observe::RequestObserver observer;
+  gateway::Gateway gateway;
+
+ private:
+  redis::LinkOptions link(const redis::Endpoint& endpoint, milliseconds timeout, milliseconds budget);
+  void refuse(const Request& request, gateway::Refused why, Response& response);
+  // An item was hidden, shown again or renamed somewhere; `all`: what was missed is not known.
+  void item_changed(bool all);
+};
+
+}  // namespace freshet
