@@ -20,20 +20,27 @@ namespace {
 
 using namespace freshet;
 
-// What the newest accepted configuration needs beside itself. Replaced at a reload, before the new workers
-// are forked.
-struct State {
-  std::string random_salt;  // stays the same over reloads and upgrades
-  Prepared prepared;
+// Everything that is read of files: by the master, anew for each generation.
+struct Configured {
+  Loaded loaded;
+  std::shared_ptr<const Prepared> prepared;
 };
 
-Result<Loaded> load(const Options& options, State& state) {
+Result<Configured> configure(const Options& options, const std::string& random_salt) {
   auto loaded = load_config(options.config);
-  if (!loaded) return loaded;
-  auto prepared = prepare(loaded->settings, state.random_salt);
+  if (!loaded) return tl::unexpected(loaded.error());
+  auto prepared = prepare(loaded->settings, random_salt);
   if (!prepared) return tl::unexpected(prepared.error());
-  state.prepared = std::move(*prepared);
-  return loaded;
+  return Configured{std::move(*loaded), std::make_shared<const Prepared>(std::move(*prepared))};
+}
+
+Plan plan(Configured configured, Scoreboard& board) {
+  const auto prepared = std::move(configured.prepared);
+  return {std::move(configured.loaded),
+          [prepared](WorkerContext& context) { return run_worker(context, *prepared); },
+          [prepared, &board](const Settings& settings) {
+            return run_recorder(settings, *prepared, board.recorder_report());
+          }};
 }
 
 int run(const Options& options, Program program) {
@@ -42,19 +49,21 @@ int run(const Options& options, Program program) {
     std::cerr << handover.error().detail << "\n";
     return kExitSoftware;
   }
-  State state{*handover ? (*handover)->keepsake : make_random_salt(), {}};
-  auto loaded = load(options, state);
-  if (!loaded) {
-    std::cerr << loaded.error().detail << "\n";
+  // Stays the same over reloads and upgrades.
+  const std::string random_salt = *handover ? (*handover)->keepsake : make_random_salt();
+  auto first = configure(options, random_salt);
+  if (!first) {
+    std::cerr << first.error().detail << "\n";
     return kExitConfig;
   }
-  log::open(loaded->settings.error_log, loaded->settings.log_level);
-  for (const std::string& warning : loaded->warnings) log::warning("config", {{"text", warning}});
+  const Settings& settings = first->loaded.settings;
+  log::open(settings.error_log, settings.log_level);
+  for (const std::string& warning : first->loaded.warnings) log::warning("config", {{"text", warning}});
   MasterOptions master;
   master.allow_root = options.allow_root;
   master.program = std::move(program);
   master.program.test = {master.program.arguments[0], "-t", "-y", options.config};
-  master.keepsake = state.random_salt;
+  master.keepsake = random_salt;
   if (options.daemonize && !*handover) {  // a new binary is in the background already
     auto started = daemonize();
     if (!started) {
@@ -63,23 +72,19 @@ int run(const Options& options, Program program) {
     }
     master.on_started = std::move(*started);
   }
-  Scoreboard board(scoreboard_slots(loaded->settings));
-  handlers::name_routes(loaded->settings, board);
-  master.recorder = [&](const Settings& settings) {
-    return run_recorder(settings, state.prepared, board.recorder_report());
+  Scoreboard board(scoreboard_slots(settings));
+  const auto name_routes = [&board](const Settings& serving) { handlers::name_routes(serving, board); };
+  name_routes(settings);
+  master.on_reloaded = name_routes;
+  master.status = [&board](const Settings& serving, int listen_fd) {
+    return run_status(serving, board, listen_fd);
   };
-  master.status = [&](const Settings& settings, int listen_fd) {
-    return run_status(settings, board, listen_fd);
+  const auto load = [&]() -> Result<Plan> {
+    auto next = configure(options, random_salt);
+    if (!next) return tl::unexpected(next.error());
+    return plan(std::move(*next), board);
   };
-  const auto reload = [&] {
-    auto next = load(options, state);
-    if (next) handlers::name_routes(next->settings, board);
-    return next;
-  };
-  return run_master(
-      std::move(loaded->settings), board, reload,
-      [&](WorkerContext& context) { return run_worker(context, state.prepared); }, master,
-      std::move(*handover));
+  return run_master(plan(std::move(*first), board), board, load, master, std::move(*handover));
 }
 
 }  // namespace

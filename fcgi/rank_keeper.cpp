@@ -10,7 +10,8 @@
 namespace freshet {
 
 Task<void> RankKeeper::keep_in_step() {
-  const auto match = co_await store::params_match(sources_.redis, sources_.settings.engagement, sources_.keys);
+  const auto match =
+      co_await store::params_match(sources_.redis, sources_.settings.engagement, sources_.keys);
   if (!match || *match) co_return;
   const bool rebuilt = co_await rebuild();
   if (!rebuilt) co_return;

@@ -15,9 +15,11 @@ std::size_t worker_count(const PoolSettings& pool) {
   return static_cast<std::size_t>(std::max(1, CPU_COUNT(&cores)));
 }
 
-Generation::Generation(std::uint32_t n, Settings s, std::size_t before)
+Generation::Generation(std::uint32_t n, Plan plan, std::size_t before)
     : number(n),
-      settings(std::move(s)),
+      settings(std::move(plan.configuration.settings)),
+      worker(std::move(plan.worker)),
+      recorder(std::move(plan.recorder)),
       positions(worker_count(settings.pool)),
       budget(positions.size()),
       limits(spare_limits(settings.pool, positions.size())) {

@@ -1,16 +1,28 @@
-// A generation is a set of workers with the same settings. It has a position for each worker it may have; an
-// open one wants one worker that serves. The rest follows: an open position without one gets a fork, at once
-// or after a delay. How many are open is scaling.h's business.
+// A generation is a set of workers of one configuration: the same settings, and the same of what was read
+// beside them. It has a position for each worker it may have; an open one wants one worker that serves. The
+// rest follows: an open position without one gets a fork, at once or after a delay. How many are open is
+// scaling.h's business.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "core/base/settings.h"
+#include "core/base/config.h"
+#include "fcgi/process/companion.h"
 #include "fcgi/process/respawn.h"
 #include "fcgi/process/spare.h"
+#include "fcgi/process/worker_context.h"
 
 namespace freshet {
+
+// A configuration as it was read once, and what is run by it. The functions hold what was read beside the
+// settings (secrets, lists): whoever is forked later has what its siblings have, whatever the files say by
+// then.
+struct Plan {
+  Loaded configuration;
+  WorkerMain worker;
+  CompanionMain recorder;  // none: this deployment has no recorder here
+};
 
 struct Position {
   bool open = false;
@@ -20,13 +32,15 @@ struct Position {
 
 struct Generation {
   // `before`: workers of the generation that it takes over from; 0: it is the first.
-  Generation(std::uint32_t number, Settings settings, std::size_t before = 0);
+  Generation(std::uint32_t number, Plan plan, std::size_t before = 0);
   // Opens so many more positions, or all that are left.
   void open(std::size_t more);
   std::size_t wanted() const;  // open positions
 
   const std::uint32_t number;
   const Settings settings;
+  const WorkerMain worker;
+  const CompanionMain recorder;  // none: there is none
   std::vector<Position> positions;
   RespawnBudget budget;
   const SpareLimits limits;

@@ -20,7 +20,7 @@ namespace freshet {
 using namespace std::chrono_literals;
 
 Master::Master(std::unique_ptr<Generation> first, Scoreboard& board, const LoadFunction& load,
-               const WorkerMain& worker, const MasterOptions& options, Equipment equipment)
+               const MasterOptions& options, Equipment equipment)
     : board_(board),
       options_(options),
       signals_(std::move(equipment.signals)),
@@ -31,7 +31,7 @@ Master::Master(std::unique_ptr<Generation> first, Scoreboard& board, const LoadF
       held_(std::move(equipment.held)),
       announcer_(predecessor_.serves()),
       upgrade_(options.program, options.keepsake),
-      pool_(board, worker, listeners_.requests.fd(), [this] { return own_fds(); }),
+      pool_(board, listeners_.requests.fd(), [this] { return own_fds(); }),
       scaling_(pool_, board, listeners_.requests.fd()),
       recorder_(board.recorder(), recorder_role()),
       status_(board.status(), status_role()),
@@ -57,7 +57,9 @@ std::vector<int> Master::inherited_without(int kept) const {
 }
 
 CompanionRole Master::recorder_role() {
-  return {"freshetd-record", options_.recorder, [this] { return board_.recorder_report().entries.load(); },
+  return {"freshetd-record",
+          [this](const Settings& settings) { return reload_.current().recorder(settings); },
+          [this] { return board_.recorder_report().entries.load(); },
           [this] { return inherited_without(held_.get()); }};
 }
 
@@ -71,9 +73,9 @@ CompanionRole Master::status_role() {
 }
 
 void Master::want_recorder(SteadyTime now) {
-  const Settings& settings = reload_.current().settings;
-  const bool allowed = settings.recorder.enabled && predecessor_.recorder_ended();
-  recorder_.want(allowed ? &settings : nullptr, now);
+  const Generation& current = reload_.current();
+  const bool exists = current.recorder && current.settings.recorder.enabled;
+  recorder_.want(exists && predecessor_.recorder_ended() ? &current.settings : nullptr, now);
 }
 
 int Master::run() {
@@ -281,16 +283,17 @@ Result<Equipment> equip(const Settings& settings, bool with_status, std::optiona
 
 std::size_t scoreboard_slots(const Settings& settings) { return 4 * worker_count(settings.pool) + 128; }
 
-int run_master(Settings settings, Scoreboard& board, const LoadFunction& load, const WorkerMain& worker,
-               const MasterOptions& options, std::optional<Handover> handover) {
+int run_master(Plan plan, Scoreboard& board, const LoadFunction& load, const MasterOptions& options,
+               std::optional<Handover> handover) {
+  const Settings& settings = plan.configuration.settings;
   if (const auto ok = check_user(settings.pool, options.allow_root); !ok) return could_not_start(ok.error());
   if (const auto ok = set_priority(settings.pool); !ok) return could_not_start(ok.error());
   const std::uint32_t number = handover ? handover->generation + 1 : 1;
   const std::size_t before = handover ? handover->workers : 0;
   auto equipment = equip(settings, static_cast<bool>(options.status), std::move(handover));
   if (!equipment) return could_not_start(equipment.error());
-  auto first = std::make_unique<Generation>(number, std::move(settings), before);
-  Master master(std::move(first), board, load, worker, options, std::move(*equipment));
+  auto first = std::make_unique<Generation>(number, std::move(plan), before);
+  Master master(std::move(first), board, load, options, std::move(*equipment));
   return master.run();
 }
 

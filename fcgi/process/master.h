@@ -3,9 +3,9 @@
 //
 // Signals: TERM and INT stop at once (workers finish the requests in flight), QUIT lets them drain, HUP
 // reloads, USR2 reloads with the binary that stands at this one's path now, USR1 reopens the logs. A reload
-// reads the configuration first; then a second generation of workers starts beside the first one, and only
-// when all of it is ready is the first one asked to drain. Whatever goes wrong before that moment leaves the
-// first one serving.
+// reads the configuration and what belongs to it first; then a second generation of workers starts beside the
+// first one, and only when all of it is ready is the first one asked to drain. Whatever goes wrong before
+// that moment leaves the first one serving, and whoever is forked for it as it was.
 //
 // When the binary at the path is another file than the running one, USR2 starts it with a master of its own
 // beside this one (upgrade.h): the new master's workers are the second generation. When they are ready it
@@ -36,11 +36,12 @@ namespace freshet {
 struct MasterOptions {
   bool allow_root = false;                   // -R
   milliseconds ready_timeout{30000};         // a reload whose workers are not all ready by then is given up
-  CompanionMain recorder;                    // none: this deployment has no recorder here
   StatusMain status;                         // none: pm.status_listen is not opened
   std::function<void()> on_started = [] {};  // once: the socket listens and the first workers are forked
   Program program;                           // with an empty path USR2 is as HUP
   std::string keepsake;                      // for the master of a new binary; at most 4 KiB
+  // A reload has succeeded: the generation that serves has these.
+  std::function<void(const Settings&)> on_reloaded = [](const Settings&) {};
 };
 
 // How many slots the board should have for these settings: room for several generations that drain at the
@@ -51,7 +52,7 @@ std::size_t scoreboard_slots(const Settings& settings);
 // it could not start, or kExitSoftware when it was to take over and could not. `handover`: what the master
 // before it gave, if there was one. Changes signal masks and dispositions of this process. REQUIRES: one
 // thread, no other children.
-int run_master(Settings settings, Scoreboard& board, const LoadFunction& load, const WorkerMain& worker,
-               const MasterOptions& options = {}, std::optional<Handover> handover = std::nullopt);
+int run_master(Plan first, Scoreboard& board, const LoadFunction& load, const MasterOptions& options = {},
+               std::optional<Handover> handover = std::nullopt);
 
 }  // namespace freshet

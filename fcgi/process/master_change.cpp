@@ -50,6 +50,7 @@ void Master::finish_reload(const Generation& old, SteadyTime now) {
     listeners_.requests.set_backlog(settings.pool.listen_backlog);
     if (listeners_.status) listeners_.status->set_backlog(settings.pool.listen_backlog);
   }
+  options_.on_reloaded(settings);
   board_.pool().generation = current.number;
   board_.pool().reloads.fetch_add(1);
   pool_.ask_to_end(old.number, SIGQUIT, now);

@@ -29,7 +29,7 @@ struct Equipment {
 class Master {
  public:
   Master(std::unique_ptr<Generation> first, Scoreboard& board, const LoadFunction& load,
-         const WorkerMain& worker, const MasterOptions& options, Equipment equipment);
+         const MasterOptions& options, Equipment equipment);
   int run();
 
  private:

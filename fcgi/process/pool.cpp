@@ -33,13 +33,8 @@ void log_death(const Death& death) {
 
 }  // namespace
 
-Pool::Pool(Scoreboard& board, const WorkerMain& worker, int listen_fd,
-           std::function<std::vector<int>()> master_fds)
-    : board_(board),
-      worker_main_(worker),
-      listen_fd_(listen_fd),
-      master_fds_(std::move(master_fds)),
-      master_pid_(getpid()) {}
+Pool::Pool(Scoreboard& board, int listen_fd, std::function<std::vector<int>()> master_fds)
+    : board_(board), listen_fd_(listen_fd), master_fds_(std::move(master_fds)), master_pid_(getpid()) {}
 
 Pool::~Pool() {
   for (const Worker& worker : workers_)
@@ -99,7 +94,7 @@ void Pool::run_in_child(const Generation& generation, std::size_t slot, int read
   ChildSetup setup{.master = master_pid_, .inherited = descriptors()};
   setup.inherited.push_back(other_end);
   WorkerContext context{generation.settings, board_, slot, listen_fd_, ready_fd};
-  run_child(context, worker_main_, setup);
+  run_child(context, generation.worker, setup);
 }
 
 std::vector<int> Pool::descriptors() const {

@@ -42,8 +42,7 @@ struct Death {
 class Pool {
  public:
   // `master_fds`, as they are at a fork, are closed in every worker. All references must outlive the pool.
-  Pool(Scoreboard& board, const WorkerMain& worker, int listen_fd,
-       std::function<std::vector<int>()> master_fds);
+  Pool(Scoreboard& board, int listen_fd, std::function<std::vector<int>()> master_fds);
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -95,7 +94,6 @@ class Pool {
   Worker* find(pid_t pid);
 
   Scoreboard& board_;
-  const WorkerMain& worker_main_;
   int listen_fd_;
   std::function<std::vector<int>()> master_fds_;
   pid_t master_pid_;  // noted here: a child that asked for its parent could already get another one

@@ -35,11 +35,12 @@ Generation* Reload::find(std::uint32_t number) {
   return nullptr;
 }
 
-Result<Settings> Reload::load_next() const {
-  auto loaded = load_();
-  if (!loaded) return tl::unexpected(loaded.error());
-  for (const std::string& warning : loaded->warnings) log::warning("configuration", {{"text", warning}});
-  const PoolSettings& pool = loaded->settings.pool;
+Result<Plan> Reload::load_next() const {
+  auto plan = load_();
+  if (!plan) return plan;
+  const auto& [settings, warnings] = plan->configuration;
+  for (const std::string& warning : warnings) log::warning("configuration", {{"text", warning}});
+  const PoolSettings& pool = settings.pool;
   const PoolSettings& serving = current_->settings.pool;
   if (auto ok = check_user(pool, rules_.allow_root); !ok) return tl::unexpected(ok.error());
   if (pool.listen != serving.listen) return refused("listen.address", " cannot change without a restart");
@@ -47,18 +48,18 @@ Result<Settings> Reload::load_next() const {
     return refused("pm.status_listen", " cannot change without a restart");
   if (2 * worker_count(pool) > board_.slots().size())
     return refused("pm.max_children", " cannot grow so far without a restart");
-  return std::move(loaded->settings);
+  return plan;
 }
 
 bool Reload::begin(SteadyTime now) {
-  auto settings = load_next();
+  auto plan = load_next();
   // At least one slot stays for a respawn.
-  if (settings && pool_.free_slots() <= worker_count(settings->pool)) return false;
-  if (!settings) {
-    give_up(settings.error().detail);
+  if (plan && pool_.free_slots() <= worker_count(plan->configuration.settings.pool)) return false;
+  if (!plan) {
+    give_up(plan.error().detail);
     return true;
   }
-  next_ = std::make_unique<Generation>(++last_number_, std::move(*settings), current_->wanted());
+  next_ = std::make_unique<Generation>(++last_number_, std::move(*plan), current_->wanted());
   ends_ = now + rules_.ready_timeout;
   pool_.fork_missing(*next_, now);
   log::notice("reload_started", {{"generation", std::to_string(next_->number)}});

@@ -7,13 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "core/base/config.h"
 #include "fcgi/process/pool.h"
 
 namespace freshet {
 
-// Reads the configuration again; called for each reload, in the master.
-using LoadFunction = std::function<Result<Loaded>()>;
+// Reads the configuration again, and what belongs to it; called for each reload, in the master.
+using LoadFunction = std::function<Result<Plan>()>;
 
 struct ReloadRules {
   bool allow_root = false;
@@ -47,7 +46,7 @@ class Reload {
   SteadyTime next_deadline(SteadyTime now, SteadyTime watched_since);
 
  private:
-  Result<Settings> load_next() const;
+  Result<Plan> load_next() const;
   void give_up(std::string why);
 
   Pool& pool_;

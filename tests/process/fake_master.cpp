@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 
 #include "core/base/config.h"
 #include "core/base/log.h"
@@ -21,22 +22,34 @@ void set_up_fake_master(const std::string& folder) {
   log::open("stderr", "debug");
 }
 
+namespace {
+
+Result<Plan> read_plan(const std::string& folder) {
+  auto loaded = load_config(folder + "/freshet.toml");
+  if (!loaded) return tl::unexpected(loaded.error());
+  std::string secret = "none";
+  std::ifstream(folder + "/secret") >> secret;
+  return Plan{std::move(*loaded), [secret](WorkerContext& context) { return fake_worker(context, secret); },
+              [secret, diary = folder + "/diary"](const Settings& settings) {
+                return fake_recorder(settings, secret, diary);
+              }};
+}
+
+}  // namespace
+
 int run_fake_master(const FakeMaster& fake, Scoreboard& board, std::optional<Handover> handover) {
-  const auto load = [&] { return load_config(fake.folder + "/freshet.toml"); };
-  auto loaded = load();
-  if (!loaded) return 99;
+  const auto load = [&] { return read_plan(fake.folder); };
+  auto plan = load();
+  if (!plan) return 99;
   MasterOptions options;
   options.allow_root = true;
   options.ready_timeout = fake.ready_timeout;
-  options.recorder = [&](const Settings& settings) {
-    return fake_recorder(settings, fake.folder + "/diary");
-  };
   options.status = [&](const Settings& settings, int fd) {
     return fake_status(settings, fd, fake.folder + "/status-diary");
   };
   options.program = fake.program;
   options.keepsake = fake.keepsake;
-  return run_master(std::move(loaded->settings), board, load, fake_worker, options, std::move(handover));
+  return run_master(std::move(*plan), board, load, options, std::move(handover));
 }
 
 }  // namespace freshet::testing

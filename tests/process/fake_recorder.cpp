@@ -6,11 +6,13 @@
 #include "tests/process/diary.h"
 
 namespace freshet::testing {
-int fake_recorder(const Settings& settings, const std::string& diary_path) {
+
+int fake_recorder(const Settings& settings, const std::string& secret, const std::string& diary_path) {
   const std::string& behaviour = settings.recorder.database;
   const Diary diary(diary_path);
   if (!diary.alone()) diary.note("second");
   diary.note("start");
+  diary.note("knows-" + secret);
   if (behaviour == "die") return 3;
   diary.note_what_is_the_masters();
   sigset_t mask;

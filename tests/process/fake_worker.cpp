@@ -19,7 +19,8 @@ namespace {
 
 class Fake {
  public:
-  explicit Fake(WorkerContext& context) : context_(context), slot_(context.board.slots()[context.slot]) {
+  Fake(WorkerContext& context, const std::string& secret)
+      : context_(context), secret_(secret), slot_(context.board.slots()[context.slot]) {
     sigset_t mask;
     sigemptyset(&mask);
     for (const int signal : {SIGQUIT, SIGTERM, SIGUSR1}) sigaddset(&mask, signal);
@@ -85,13 +86,14 @@ class Fake {
     if (command == 'e') slot_.in_flight.fetch_sub(1);
     if (command == 'h')
       while (true) pause();
-    const std::string reply =
-        std::to_string(getpid()) + " " + std::to_string(slot_.generation.load()) + " " + behaviour() + "\n";
+    const std::string reply = std::to_string(getpid()) + " " + std::to_string(slot_.generation.load()) + " " +
+                              (command == 's' ? secret_ : behaviour()) + "\n";
     slot_.requests.fetch_add(1);
     static_cast<void>(!send(fd, reply.data(), reply.size(), MSG_NOSIGNAL));
   }
 
   WorkerContext& context_;
+  const std::string& secret_;
   WorkerSlot& slot_;
   int signals_ = -1;
   bool draining_ = false;
@@ -100,14 +102,14 @@ class Fake {
 
 }  // namespace
 
-int fake_worker(WorkerContext& context) {
+int fake_worker(WorkerContext& context, const std::string& secret) {
   const std::string& behaviour = context.settings.pool.ping_response;
   if (behaviour == "die") {
     context.board.slots()[context.slot].requests.fetch_add(1);
     return 3;
   }
   if (behaviour == "throw") throw std::runtime_error("thrown by the test");
-  return Fake(context).run();
+  return Fake(context, secret).run();
 }
 
 }  // namespace freshet::testing

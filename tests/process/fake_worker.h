@@ -7,14 +7,16 @@
 //   throw                     an exception leaves it
 // On a connection each byte is a command: p → "<pid> <generation> <ping.response>\n"; x → 'X' to the master;
 // h → hangs for ever; a → abort; t → writes to stdout, then an assertion fails; b → one more request
-// is inside, until e; it takes no connection meanwhile. QUIT: takes no more connections and ends when the
-// last one closed. TERM: ends. USR1: counts in slot.replayed.
+// is inside, until e; it takes no connection meanwhile; s → as p, with the secret at the end. QUIT: takes no
+// more connections and ends when the last one closed. TERM: ends. USR1: counts in slot.replayed.
 #pragma once
+
+#include <string>
 
 #include "fcgi/process/worker_context.h"
 
 namespace freshet::testing {
 
-int fake_worker(WorkerContext& context);
+int fake_worker(WorkerContext& context, const std::string& secret);
 
 }  // namespace freshet::testing

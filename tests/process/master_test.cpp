@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "tests/process/master_fixture.h"
@@ -155,6 +156,35 @@ TEST_CASE("a reload that cannot be is reported and the old workers serve on", "[
   CHECK(eventually([&] { return master.ready(2); }));
   CHECK(alive(worker));
   CHECK(master.ask().generation == 1);
+}
+
+TEST_CASE("after a reload that was given up a killed worker's replacement has the secret of its siblings",
+          "[process]") {
+  const auto [config, why] =
+      GENERATE(std::pair("ping.response = \"die\"", "died before"), std::pair("nonsense = 1", "unknown"));
+  TestMaster master(kTwo);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  std::ofstream(master.file("secret")) << "newer";
+  master.write_config(kTwo + config);
+  master.signal(SIGHUP);
+  REQUIRE(contains(master.notified("READY=1"), why));
+  std::set<pid_t> first, later;
+  for (const WorkerSlot& slot : master.board().slots())
+    if (slot.pid != 0 && slot.generation == 1) first.insert(slot.pid);
+  REQUIRE(first.size() == 2);
+  for (const pid_t worker : first) kill(worker, SIGKILL);
+  REQUIRE(eventually([&] { return master.board().pool().respawns == 2 && master.ready(2); }));
+  CHECK(eventually([&] {
+    const Reply reply = parse_reply(Client(master.socket()).ask('s'));
+    CHECK(reply.text == "none");
+    later.insert(reply.pid);
+    return later.size() == 2;
+  }));
+  // What the files say comes with the next reload that succeeds.
+  master.write_config(kTwo);
+  master.signal(SIGHUP);
+  REQUIRE(contains(master.notified("READY=1"), "generation "));
+  CHECK(eventually([&] { return parse_reply(Client(master.socket()).ask('s')).text == "newer"; }));
 }
 
 TEST_CASE("a reload that is given up lets the new workers finish what they had taken", "[process]") {
@@ -323,8 +353,9 @@ TEST_CASE("a second master does not start on the socket of a living one", "[proc
     Scoreboard board(8);
     MasterOptions options;
     options.allow_root = true;
+    Plan plan{{settings, {}}, [](WorkerContext&) { return 0; }, {}};
     _exit(run_master(
-        settings, board, [] { return Result<Loaded>(); }, [](WorkerContext&) { return 0; }, options));
+        std::move(plan), board, [] { return Result<Plan>(); }, options));
   }
   const int status = wait_for_end(third);
   CHECK(WEXITSTATUS(status) == 78);
@@ -336,8 +367,8 @@ TEST_CASE("a master started by root without a user for its workers refuses", "[p
   const pid_t pid = fork();
   if (pid == 0) {
     Scoreboard board(8);
-    _exit(run_master(
-        Settings(), board, [] { return Result<Loaded>(); }, [](WorkerContext&) { return 0; }));
+    Plan plan{{}, [](WorkerContext&) { return 0; }, {}};
+    _exit(run_master(std::move(plan), board, [] { return Result<Plan>(); }));
   }
   CHECK(WEXITSTATUS(wait_for_end(pid)) == 78);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <sstream>
 #include <vector>
 
@@ -104,6 +105,24 @@ TEST_CASE("a reload that fails leaves the recorder alone", "[process]") {
   REQUIRE(eventually([&] { return master.board().pool().failed_reloads == 1; }));
   CHECK(ready_recorder(master) == pid);
   CHECK(count(master, "start") == 1);
+}
+
+TEST_CASE("after a reload that failed a killed recorder is started again with the secret that is served by",
+          "[process]") {
+  TestMaster master(kOne);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  const pid_t pid = wait_for_recorder(master);
+  std::ofstream(master.file("secret")) << "newer";
+  master.write_config(kOne + "ping.response = \"die\"");
+  master.signal(SIGHUP);
+  REQUIRE(eventually([&] { return master.board().pool().failed_reloads == 1; }));
+  kill(pid, SIGKILL);
+  REQUIRE(eventually([&] { return !alive(pid) && ready_recorder(master) != 0; }));
+  CHECK(count(master, "knows-none") == 2);
+  CHECK(count(master, "knows-newer") == 0);
+  master.write_config(kOne);
+  master.signal(SIGHUP);
+  CHECK(eventually([&] { return count(master, "knows-newer") == 1; }));
 }
 
 TEST_CASE("recorder.enabled says whether there is one, also at a reload", "[process]") {
