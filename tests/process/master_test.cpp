@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -173,13 +174,17 @@ TEST_CASE("after a reload that was given up a killed worker's replacement has th
     if (slot.pid != 0 && slot.generation == 1) first.insert(slot.pid);
   REQUIRE(first.size() == 2);
   for (const pid_t worker : first) kill(worker, SIGKILL);
-  REQUIRE(eventually([&] { return master.board().pool().respawns == 2 && master.ready(2); }));
-  CHECK(eventually([&] {
-    const Reply reply = parse_reply(Client(master.socket()).ask('s'));
+  REQUIRE(eventually([&] { return std::ranges::none_of(first, alive) && master.ready(2); }));
+  std::vector<std::unique_ptr<Client>> kept;
+  for (int i = 0; i < 2; ++i) {
+    kept.push_back(std::make_unique<Client>(master.socket()));
+    const Reply reply = parse_reply(kept.back()->ask('s'));
     CHECK(reply.text == "none");
     later.insert(reply.pid);
-    return later.size() == 2;
-  }));
+    kept.back()->ask('b');  // the next connection is the other worker's
+  }
+  CHECK(later.size() == 2);
+  kept.clear();
   // What the files say comes with the next reload that succeeds.
   master.write_config(kTwo);
   master.signal(SIGHUP);
