@@ -5,6 +5,7 @@
 #include "core/recorder/blocking.h"
 #include "core/store/fields.h"
 #include "core/store/item_store.h"
+#include "core/store/script_words.h"
 #include "core/store/scripts.h"
 
 namespace freshet::recorder {
@@ -38,7 +39,7 @@ Result<Reply> Stream::call(const Pipeline& command) {
   auto replies = redis_.call(command);
   if (!replies) return tl::unexpected(replies.error());
   for (const Reply& reply : *replies) {
-    if (reply.error().starts_with("NOGROUP"))
+    if (store::says(reply.error(), store::word::kNoGroup))
       return fail(ErrorCode::kUnavailable, "redis_no_group", {}, std::string(reply.error()));
     if (reply.is_error()) return tl::unexpected(redis::classify(reply.error()));
   }

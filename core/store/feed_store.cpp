@@ -6,6 +6,7 @@
 #include "core/store/item_store.h"
 #include "core/store/ration.h"
 #include "core/store/reader_store.h"
+#include "core/store/script_words.h"
 #include "core/store/scripts.h"
 
 namespace freshet::store {
@@ -22,7 +23,7 @@ constexpr std::int64_t kAcknowledgedForMs = 60000;
 
 Error script_error(const redis::Reply& reply) {
   if (auto limited = ration_error(reply.error())) return *limited;
-  if (reply.error().starts_with("TOO_MANY_PENDING"))
+  if (says(reply.error(), word::kTooManyPending))
     return {ErrorCode::kUnavailable, "too_many_pending", {}, "impressions wait to be recorded"};
   return redis::classify(reply.error());
 }

@@ -4,6 +4,7 @@
 
 #include "core/store/reader_entries.h"
 #include "core/store/reader_replies.h"
+#include "core/store/script_words.h"
 #include "core/store/scripts.h"
 
 namespace freshet::store {
@@ -16,7 +17,7 @@ Error too_many_follows() {
 }
 
 Error error_of(const redis::Reply& reply) {
-  return reply.error().starts_with("TOO_MANY_FOLLOWS") ? too_many_follows() : reader_error(reply);
+  return says(reply.error(), word::kTooManyFollows) ? too_many_follows() : reader_error(reply);
 }
 
 // What stands in an outbox, as the reply of ZRANGEBYSCORE.

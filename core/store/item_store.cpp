@@ -5,6 +5,7 @@
 
 #include "core/store/fields.h"
 #include "core/store/item_fields.h"
+#include "core/store/script_words.h"
 #include "core/store/scripts.h"
 
 namespace freshet::store {
@@ -21,13 +22,9 @@ std::int64_t unix_s(UnixSeconds at) { return at.time_since_epoch().count(); }
 
 std::int64_t hour_of(std::string_view date) { return whole(date) / kHourSeconds; }
 
-Error stream_full() {
-  return Error{ErrorCode::kUnavailable, "stream_full", {}, "the recorder does not keep up"};
-}
-
 Error first_error(const redis::Replies& replies) {
   for (const redis::Reply& each : replies) {
-    if (each.error().starts_with("STREAM_FULL")) return stream_full();
+    if (says(each.error(), word::kStreamFull)) return stream_full();
     if (each.is_error()) return redis::classify(each.error());
   }
   return {};
@@ -133,7 +130,7 @@ Task<Result<std::vector<RedisItemStore::Change>>> RedisItemStore::write_once(std
   if (any_error(*replies)) co_return tl::unexpected(first_error(*replies));
   std::vector<Change> again;
   for (std::size_t i = 0; i < changes.size(); ++i) {
-    if ((*replies)[i].string().value_or("") == "RETRY")
+    if ((*replies)[i].string().value_or("") == word::kRetry)
       again.push_back(Change{changes[i].item, changes[i].remove, {}, {}, {}});
   }
   co_return again;
@@ -159,7 +156,7 @@ Task<Result<std::vector<RedisItemStore::Change>>> RedisItemStore::write_with_tag
   Pipeline after;
   for (std::size_t i = 0; i < changes.size(); ++i) {
     const redis::Reply& reply = (*placed)[i];
-    if (reply.string().value_or("") == "RETRY") {
+    if (reply.string().value_or("") == word::kRetry) {
       again.push_back(Change{changes[i].item, changes[i].remove, {}, {}, {}});
       continue;
     }

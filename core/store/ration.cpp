@@ -1,14 +1,17 @@
 #include "core/store/ration.h"
 
 #include "core/store/fields.h"
+#include "core/store/script_words.h"
 
 namespace freshet::store {
 
 std::optional<Error> ration_error(std::string_view line) {
-  constexpr std::string_view kLimited = "RATE_LIMITED ";
-  if (!line.starts_with(kLimited)) return std::nullopt;
-  line.remove_prefix(kLimited.size());
-  return Error{ErrorCode::kRateLimited, "rate_limited", {}, std::string(line.substr(0, line.find(' ')))};
+  if (!says(line, word::kRateLimited)) return std::nullopt;
+  const std::string_view seconds_left = after_word(line);
+  return Error{ErrorCode::kRateLimited,
+               "rate_limited",
+               {},
+               std::string(seconds_left.substr(0, seconds_left.find(' ')))};
 }
 
 Task<Result<redis::Reply>> run_rationed(redis::Redis& redis, const redis::Pipeline& command) {

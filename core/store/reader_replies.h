@@ -9,6 +9,7 @@
 #include "core/base/time.h"
 #include "core/store/fields.h"
 #include "core/store/ration.h"
+#include "core/store/script_words.h"
 
 namespace freshet::store {
 
@@ -22,17 +23,13 @@ inline void optional_time(redis::Pipeline& pipeline, const std::optional<UnixSec
   at ? pipeline.arg(unix_s(*at)) : pipeline.arg("");
 }
 
-inline Error stream_full() {
-  return {ErrorCode::kUnavailable, "stream_full", {}, "the recorder does not keep up"};
-}
-
 inline Error unknown_item() { return {ErrorCode::kNotFound, "unknown_item", "topicId", "no such item"}; }
 
 // The errors that reader_*.lua answer, before what the server itself may say.
 inline Error reader_error(const redis::Reply& reply) {
   if (auto limited = ration_error(reply.error())) return *limited;
-  if (reply.error().starts_with("STREAM_FULL")) return stream_full();
-  if (reply.error().starts_with("UNKNOWN_ITEM")) return unknown_item();
+  if (says(reply.error(), word::kStreamFull)) return stream_full();
+  if (says(reply.error(), word::kUnknownItem)) return unknown_item();
   return redis::classify(reply.error());
 }
 

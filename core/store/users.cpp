@@ -6,6 +6,7 @@
 #include "core/store/database.h"
 #include "core/store/fields.h"
 #include "core/store/reader_entries.h"
+#include "core/store/script_words.h"
 #include "core/store/scripts.h"
 
 namespace freshet::store {
@@ -14,8 +15,7 @@ namespace {
 using redis::Pipeline;
 
 Error error_of(const redis::Reply& reply) {
-  if (reply.error().starts_with("STREAM_FULL"))
-    return {ErrorCode::kUnavailable, "stream_full", {}, "the recorder does not keep up"};
+  if (says(reply.error(), word::kStreamFull)) return stream_full();
   return redis::classify(reply.error());
 }
 
