@@ -252,3 +252,38 @@ def test_freshetctl_signs_with_its_key(signed, name, tmp_path):
     done = tool("--key", f"k1:{signed.paths['k1']}")
     assert done.returncode == 0, done
     assert signed.redis("HGET", f"item:{item}", "title") == "x"
+
+
+def test_after_a_reload_that_was_given_up_new_workers_know_the_old_keys_and_not_the_new_ones(instance):
+    service = instance("--no-limits", **PATIENT, pm__max_children=2)
+    old, new = "the-old-key-of-sixteen", "the-new-key-of-sixteen"
+    path = os.path.join(service.state, "etc/internal")
+
+    def write(key):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(key + "\n")
+
+    def accepts(key):
+        return service.internal().get("/api/hot", headers=signature("GET", "/api/hot", key=key)).status == 200
+
+    write(old)
+    keys = {"identity__internal_keys": table({"k1": path})}
+    service.configure(**keys)
+    service.reload()
+    wait_until(lambda: accepts(old), "the key")
+    generation, workers = service.status()["generation"], service.workers()
+    # The files are good; only the workers find that this Redis has no such module.
+    write(new)
+    service.configure(**keys, seen__filter='"redisbloom"')
+    service.signal("freshetd", signal.SIGHUP)
+    wait_until(lambda: service.status()["failed reloads"] == 1, "the reload to be given up", 60)
+    assert service.status()["generation"] == generation
+    for pid in workers:
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: len(set(service.workers()) - set(workers)) == 2, "others in their place", 60)
+    wait_until(lambda: accepts(old), "one of them to serve", 60)
+    for _ in range(20):  # either worker
+        assert accepts(old) and not accepts(new)
+    service.configure(**keys)
+    service.reload()
+    wait_until(lambda: accepts(new) and not accepts(old), "the new key")
