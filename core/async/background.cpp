@@ -21,7 +21,20 @@ std::string_view script_of(std::string_view command) {
   return command.substr(head + kHead.size(), 40);
 }
 
+bool knows(std::span<const Script> scripts, std::string_view sha) {
+  return std::ranges::count(scripts, sha, &Script::sha1) > 0;
+}
+
 }  // namespace
+
+// What is sent of a spool at once.
+struct BackgroundWriter::Portion {
+  Pipeline batch;  // the loads, then the commands
+  std::size_t loads = 0;
+  std::vector<std::string> scripts;  // sources of the script records among them
+  std::size_t torn = 0;
+  std::uint64_t next = 0;
+};
 
 BackgroundWriter::BackgroundWriter(EventLoop& loop, LinkOptions link, std::span<const Script> scripts,
                                    BackgroundOptions options)
@@ -72,6 +85,7 @@ bool BackgroundWriter::to_spool(const Pipeline& pipeline) {
       return false;
     }
     spool_ = std::move(*opened);
+    collect_scripts(*spool_);  // another process of this number may have left it
   }
   if (spool_->empty()) scripts_in_spool_.clear();
   for (std::size_t i = 0; i < pipeline.size(); ++i) {
@@ -140,6 +154,7 @@ void BackgroundWriter::retire_orphan() {
   if (!orphan_->empty()) return;
   orphan_->unlink();
   orphan_.reset();
+  if (!spool_ || spool_->empty()) carried_.clear();
   adopt();
 }
 
@@ -179,43 +194,78 @@ void BackgroundWriter::keep_or_drop(std::string_view command, std::string_view e
   ++counters_.dropped;
 }
 
-Task<bool> BackgroundWriter::replay(Spool& spool) {
-  Pipeline batch;
-  std::uint64_t next = spool.begin();
-  std::size_t scripts = 0;
-  while (batch.size() < kBatchCommands) {
-    const auto record = spool.at(next);
+// O(bytes): a file's scripts may stand behind the commands that need them.
+void BackgroundWriter::collect_scripts(Spool& spool) {
+  std::uint64_t position = spool.begin();
+  while (const auto record = spool.at(position)) {
+    if (record->kind == Spool::Kind::kScript) carried_.emplace(record->payload);
+    position = record->next;
+  }
+}
+
+BackgroundWriter::Portion BackgroundWriter::next_portion(Spool& spool) const {
+  Portion out;
+  Pipeline commands;
+  bool others = false;  // commands of scripts that are not ours
+  out.next = spool.begin();
+  while (commands.size() < kBatchCommands) {
+    const auto record = spool.at(out.next);
     if (!record) break;
-    if (record->kind == Spool::Kind::kScript) {
-      batch.add("SCRIPT", "LOAD", record->payload);
-      ++scripts;
-    } else {
-      batch.raw(record->payload);
-    }
-    next = record->next;
+    out.next = record->next;
+    if (record->kind == Spool::Kind::kTorn) ++out.torn;
+    if (record->kind == Spool::Kind::kScript) out.scripts.emplace_back(record->payload);
+    if (record->kind != Spool::Kind::kCommand) continue;
+    const std::string_view sha = script_of(record->payload);
+    others |= !sha.empty() && !knows(scripts_, sha);
+    commands.raw(record->payload);
   }
+  if (others) {
+    for (const std::string& source : carried_) out.batch.add("SCRIPT", "LOAD", source);
+  }
+  out.loads = out.batch.size();
+  for (std::size_t i = 0; i < commands.size(); ++i) out.batch.raw(commands.at(i));
+  return out;
+}
+
+Task<bool> BackgroundWriter::replay(Spool& spool) {
+  Portion portion = next_portion(spool);
   if (spool.damaged()) log::error("spool_damaged", {{"path", spool.path().string()}});
-  if (batch.empty()) {
-    spool.pop_to(next);
-    co_return true;
-  }
-  const Result<Replies> replies = co_await connection_.run(batch);
-  if (!replies) co_return false;
+  Result<Replies> replies{Replies()};
+  if (!portion.batch.empty()) replies = co_await connection_.run(portion.batch);
+  co_return replies&& settle(spool, portion, *replies);
+}
+
+// False: later, all of it; repeating is harmless.
+bool BackgroundWriter::settle(Spool& spool, const Portion& portion, const Replies& replies) {
+  std::set<std::string_view> loaded;
   std::size_t refused = 0;
-  for (const Reply& reply : *replies) {
-    if (!reply.is_error()) continue;
-    if (classify(reply.error()).code == ErrorCode::kUnavailable) {
-      refused_ = Clock::now();
-      co_return false;  // later: repeating is harmless
+  for (std::size_t i = 0; i < replies.size(); ++i) {
+    const bool is_load = i < portion.loads;
+    if (!replies[i].is_error()) {
+      if (is_load) loaded.insert(replies[i].string().value_or(""));
+      continue;
     }
-    ++refused;
-    log::warning("spooled_command_refused", {{"error", std::string(reply.error())}});
+    const std::string_view error = replies[i].error();
+    const std::string_view sha = script_of(portion.batch.at(i));
+    const bool script_is_nowhere =
+        error.starts_with("NOSCRIPT") && !knows(scripts_, sha) && !loaded.contains(sha);
+    if (!script_is_nowhere && classify(error).code == ErrorCode::kUnavailable) {
+      refused_ = Clock::now();
+      return false;
+    }
+    refused += is_load ? 0 : 1;
+    log::warning(is_load ? "spooled_script_refused" : "spooled_command_refused",
+                 {{"error", std::string(error)}, {"script", std::string(sha)}});
   }
-  counters_.replayed += batch.size() - scripts - refused;
-  counters_.dropped += refused;
-  spool.pop_to(next);
-  if (scripts > 0 && &spool == spool_.get()) scripts_in_spool_.clear();  // the file no longer carries them
-  co_return true;
+  if (spool.at(portion.next)) {  // commands behind may name them
+    for (const std::string& source : portion.scripts) {
+      if (!spool.append(Spool::Kind::kScript, source)) scripts_in_spool_.clear();  // they come anew
+    }
+  }
+  counters_.replayed += replies.size() - portion.loads - refused;
+  counters_.dropped += refused + portion.torn;
+  spool.pop_to(portion.next);
+  return true;
 }
 
 // --- spools of dead processes
@@ -243,6 +293,7 @@ void BackgroundWriter::adopt() {
     log::notice("spool_adopted",
                 {{"path", entry.path().string()}, {"bytes", std::to_string((*opened)->bytes())}});
     orphan_ = std::move(*opened);
+    collect_scripts(*orphan_);
     return;
   }
 }

@@ -4,6 +4,10 @@
 // Redis is away, or the queue is full, commands go to the spool file; when Redis answers again the spool is
 // replayed, also the one a dead worker left behind. Every command given to it must be harmless when repeated:
 // a batch without a reply is sent again.
+//
+// A spool carries the scripts its commands name, since who replays it may be a later version with others, and
+// Redis may have forgotten them: they are loaded with every batch that needs them, and written to the end
+// anew before they are popped while commands still wait. A command whose script is nowhere is dropped.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
@@ -32,8 +36,9 @@ struct BackgroundOptions {
 
 struct BackgroundCounters {
   std::uint64_t done = 0;     // commands Redis took
-  std::uint64_t dropped = 0;  // commands refused by Redis for good, or lost because queue and spool were full
-  std::uint64_t spooled = 0;  // commands written to the spool
+  std::uint64_t dropped = 0;  // commands refused by Redis for good, whose script is nowhere, that were torn,
+                              // or lost because queue and spool were full
+  std::uint64_t spooled = 0;   // commands written to the spool
   std::uint64_t replayed = 0;  // commands taken from a spool
 };
 
@@ -67,6 +72,10 @@ class BackgroundWriter final : public Deferred {
   bool may_replay() const { return Clock::now() - refused_ >= options_.scan_interval; }
   bool to_spool(const Pipeline& pipeline);
   bool put_script(std::string_view command);
+  void collect_scripts(Spool& spool);
+  struct Portion;
+  Portion next_portion(Spool& spool) const;
+  bool settle(Spool& spool, const Portion& portion, const Replies& replies);
   void adopt();
   void retire_orphan();
   void schedule_scan();
@@ -86,9 +95,11 @@ class BackgroundWriter final : public Deferred {
   std::deque<Queued> queue_;
   std::optional<Clock::time_point> sending_since_;  // the oldest of the batch that is under way
   std::size_t queued_commands_ = 0;
-  std::unique_ptr<Spool> spool_;   // this process' own, made when first needed
-  std::unique_ptr<Spool> orphan_;  // a dead process', being replayed
-  std::set<std::string, std::less<>> scripts_in_spool_;
+  std::unique_ptr<Spool> spool_;                         // this process' own, made when first needed
+  std::unique_ptr<Spool> orphan_;                        // a dead process', being replayed
+  std::set<std::string, std::less<>> scripts_in_spool_;  // by SHA-1: those of ours that spool_ carries
+  std::set<std::string, std::less<>>
+      carried_;  // sources of those that were found in a file, until it is empty
   std::function<void()> drained_;
   BackgroundCounters counters_;
   Clock::time_point refused_{};  // when Redis last took back a replay: it is left alone for a scan_interval

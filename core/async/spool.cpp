@@ -18,6 +18,7 @@ namespace {
 constexpr std::uint64_t kMagic = 0x314c4f4f50535246;  // "FRSPOOL1", little-endian
 constexpr std::uint64_t kHeaderBytes = 4096;
 constexpr std::uint64_t kGrowth = 1 << 20;
+constexpr std::uint64_t kScriptRoom = 1 << 20;  // beyond max_bytes, for scripts alone
 
 struct RecordHeader {
   std::uint32_t size;
@@ -82,8 +83,9 @@ Result<std::unique_ptr<Spool>> Spool::open(const std::filesystem::path& path, st
     return give_up(fail(ErrorCode::kInvalid, "spool_format", {}, path.string()));
   }
   // An adopted file may have been made under a larger limit.
-  const std::size_t mapped = std::max<std::size_t>(
-      kHeaderBytes + max_bytes, fresh ? kHeaderBytes : static_cast<std::size_t>(status.st_size));
+  const std::size_t mapped =
+      std::max<std::size_t>(kHeaderBytes + max_bytes + kScriptRoom,
+                            fresh ? kHeaderBytes : static_cast<std::size_t>(status.st_size));
   void* memory = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) return give_up(io_error(path, "mmap"));
   std::unique_ptr<Spool> spool(new Spool(path, fd, mapped, memory));
@@ -148,7 +150,8 @@ bool Spool::reserve(std::uint64_t end) {
 bool Spool::append(Kind kind, std::string_view payload) {
   const std::uint64_t start = header().end;
   const std::uint64_t end = start + sizeof(RecordHeader) + padded(payload.size());
-  if (payload.size() > UINT32_MAX || !reserve(end)) return false;
+  const std::uint64_t room = kind == Kind::kScript ? 0 : kScriptRoom;
+  if (payload.size() > UINT32_MAX || end + room > max_bytes_ || !reserve(end)) return false;
   const auto kind_number = static_cast<std::uint32_t>(kind);
   const RecordHeader record{static_cast<std::uint32_t>(payload.size()), kind_number,
                             checksum(payload, kind_number)};
@@ -169,21 +172,32 @@ milliseconds Spool::age() const {
 }
 std::uint64_t Spool::begin() const { return header().begin; }
 
+std::uint64_t Spool::whole(std::uint64_t position) const {
+  const std::uint64_t end = header().end;
+  RecordHeader record{};
+  if (position > end || end - position < sizeof record) return 0;
+  const auto* from = static_cast<const char*>(memory_) + position;
+  std::memcpy(&record, from, sizeof record);
+  const std::uint64_t next = position + sizeof record + padded(record.size);
+  if (next > end) return 0;
+  return checksum({from + sizeof record, record.size}, record.kind) == record.checksum ? next : 0;
+}
+
 std::optional<Spool::Record> Spool::at(std::uint64_t position) {
   const std::uint64_t end = header().end;
   if (position >= end) return std::nullopt;
   RecordHeader record{};
   const auto* from = static_cast<const char*>(memory_) + position;
   if (end - position >= sizeof record) std::memcpy(&record, from, sizeof record);
-  const std::string_view payload(from + sizeof record, record.size);
+  if (const std::uint64_t next = whole(position); next != 0)
+    return Record{static_cast<Kind>(record.kind), {from + sizeof record, record.size}, next};
+  damaged_ = true;
+  // Its size may be as wrong as the rest: it is believed when it leads to a record that is whole.
   const std::uint64_t next = position + sizeof record + padded(record.size);
-  if (end - position < sizeof record || next > end || checksum(payload, record.kind) != record.checksum) {
-    damaged_ = true;
-    header().end = position;
-    forget(position, end);  // else when it is opened next
-    return std::nullopt;
-  }
-  return Record{static_cast<Kind>(record.kind), payload, next};
+  if (whole(next) != 0) return Record{Kind::kTorn, {}, next};
+  header().end = position;
+  forget(position, end);  // else when it is opened next
+  return std::nullopt;
 }
 
 // What is popped leaves the file: it may name readers. A process killed after `begin` moved leaves that to

@@ -21,7 +21,7 @@ namespace freshet::redis {
 
 class Spool {
  public:
-  enum class Kind : std::uint32_t { kCommand = 1, kScript = 2 };
+  enum class Kind : std::uint32_t { kCommand = 1, kScript = 2, kTorn = 3 };
   struct Record {
     Kind kind;
     std::string_view payload;  // valid until the next pop() or append()
@@ -39,7 +39,8 @@ class Spool {
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
 
-  // False when it would not fit in max_bytes or the disk is full; then nothing was written. O(bytes).
+  // False when it would not fit in max_bytes (scripts have some room beyond, so that a full file can keep
+  // what its commands need) or the disk is full; then nothing was written. O(bytes).
   bool append(Kind kind, std::string_view payload);
   bool empty() const;
   std::uint64_t bytes() const;  // waiting
@@ -47,8 +48,9 @@ class Spool {
   // most so old. By the wall clock.
   milliseconds age() const;
   std::uint64_t begin() const;  // position of the oldest record
-  // The record at `position`, or nullopt at the end. A record whose checksum is wrong (a power cut tore it)
-  // ends the file: it and what follows are dropped, and damaged() says so.
+  // The record at `position`, or nullopt at the end. One whose checksum is wrong (a power cut tore it) is
+  // kTorn when what follows it is whole; else it ends the file, and all behind it is dropped. damaged() tells
+  // of both.
   std::optional<Record> at(std::uint64_t position);
   // Forgets everything before `position`. When nothing is left the file starts over from its beginning.
   void pop_to(std::uint64_t position);
@@ -62,6 +64,7 @@ class Spool {
   Spool(std::filesystem::path path, int fd, std::size_t max_bytes, void* memory);
   Header& header() const;
   bool reserve(std::uint64_t end);
+  std::uint64_t whole(std::uint64_t position) const;  // where the record there ends; 0: it is not whole
   void start_over();
   void forget_around();                               // what is neither header nor a record
   void forget(std::uint64_t from, std::uint64_t to);  // overwrites; O(bytes)
@@ -69,7 +72,7 @@ class Spool {
 
   std::filesystem::path path_;
   int fd_;
-  std::size_t max_bytes_;
+  std::size_t max_bytes_;  // that are mapped
   void* memory_;
   std::uint64_t allocated_;
   bool damaged_ = false;

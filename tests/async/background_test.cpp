@@ -3,11 +3,13 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <fstream>
 #include <future>
 #include <mutex>
 
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop_thread.h"
+#include "tests/support/redis_server.h"
 
 using namespace freshet;
 using namespace freshet::test;
@@ -179,6 +181,120 @@ TEST_CASE("A spool carries the scripts its commands name, for a program that has
   Writer next(directory.path(), {});
   CHECK(eventually([&] { return memory.keys() == std::vector<std::string>{std::string(kScripts[0].sha1)}; }));
   CHECK(memory.sources() == std::vector<std::string>{"return 1"});
+}
+
+namespace {
+
+// Scripts of a version before: no row of kScripts.
+constexpr Script kOld{"old", "return redis.call('SADD', KEYS[1], ARGV[1])", ""};
+
+// The spool that a dead process of that version left: `commands` EVALSHA, its script before them.
+std::filesystem::path old_spool(const std::filesystem::path& directory, const Script& script, int commands,
+                                bool with_script = true) {
+  std::filesystem::create_directories(directory / "spool");
+  const auto path = directory / "spool" / "4194304.spool";
+  auto spool = Spool::open(path, 1 << 20);
+  REQUIRE(spool);
+  if (with_script) REQUIRE((*spool)->append(Spool::Kind::kScript, script.source));
+  for (int i = 0; i < commands; ++i) {
+    Pipeline one;
+    one.script(script, 1, 1).arg("taken").arg(i);
+    REQUIRE((*spool)->append(Spool::Kind::kCommand, one.at(0)));
+  }
+  return path;
+}
+
+// A real Redis where background_test's Writer looks for it.
+struct RealRedis {
+  RedisServer server;
+  TemporaryDirectory directory;
+  SyncRedis redis{server.endpoint(), milliseconds(5000), {}};
+  RealRedis() { std::filesystem::create_symlink(server.socket(), directory.path() / "r"); }
+  Reply ask(auto... words) {
+    auto replies = redis.call(Pipeline().add(words...));
+    REQUIRE(replies);
+    return std::move(replies->front());
+  }
+  std::int64_t taken() { return ask("SCARD", "taken").integer().value_or(-1); }
+  Script old() {  // with the SHA-1 that Redis gives it
+    sha = ask("SCRIPT", "LOAD", kOld.source).string().value();
+    ask("SCRIPT", "FLUSH");
+    return {kOld.name, kOld.source, sha};
+  }
+  std::string sha;
+};
+
+}  // namespace
+
+TEST_CASE("A Redis that forgot all scripts is told those of an earlier version's spool", "[background]") {
+  RealRedis real;
+  const auto path = old_spool(real.directory.path(), real.old(), 1800);
+  // Whoever is at it dies after the first batch, and Redis forgets again.
+  {
+    auto spool = Spool::open(path, 1 << 20);
+    std::uint64_t next = (*spool)->begin();
+    for (int i = 0; i < 700; ++i) next = (*spool)->at(next)->next;
+    REQUIRE((*spool)->append(Spool::Kind::kScript, kOld.source));  // as the writer does before it pops
+    (*spool)->pop_to(next);
+  }
+  Writer writer(real.directory.path());
+  CHECK(eventually([&] { return real.taken() == 1800 - 699; }));
+  CHECK(eventually([&] { return !std::filesystem::exists(path); }));
+  CHECK(writer.with([](auto& w) { return w.counters().dropped; }) == 0);
+  CHECK(writer.with([](auto& w) { return w.counters().replayed; }) == 1800 - 699);
+}
+
+TEST_CASE("A writer that ends in the middle of a replay leaves the scripts that the rest needs",
+          "[background]") {
+  RealRedis real;
+  const Script old = real.old();
+  const auto path = old_spool(real.directory.path(), old, 1800);
+  std::atomic<bool> away = false;
+  std::atomic<int> done = 0;
+  {
+    // One that takes a batch and then nothing more.
+    const std::string socket = (real.directory.path() / "first").string();
+    FakeRedis first(socket, [&](const auto& command, int) -> std::optional<std::string> {
+      if (command[0] == "PING") return "+PONG\r\n";
+      if (command[0] == "SCRIPT")
+        return "$40\r\n" + std::string(command[2] == kOld.source ? old.sha1 : kScripts[0].sha1) + "\r\n";
+      if (away || ++done > 500) return std::nullopt;
+      return ":1\r\n";
+    });
+    std::filesystem::remove(real.directory.path() / "r");
+    std::filesystem::create_symlink(socket, real.directory.path() / "r");
+    const Writer writer(real.directory.path());
+    REQUIRE(eventually([&] { return done > 500; }));
+    away = true;
+  }
+  std::filesystem::remove(real.directory.path() / "r");
+  std::filesystem::create_symlink(real.server.socket(), real.directory.path() / "r");
+  real.ask("SCRIPT", "FLUSH");
+  const Writer writer(real.directory.path());
+  CHECK(eventually([&] { return real.taken() == 1300; }));
+  CHECK(eventually([&] { return !std::filesystem::exists(path); }));
+}
+
+TEST_CASE("A command whose script is nowhere is dropped and counted, and the rest goes on", "[background]") {
+  RealRedis real;
+  const bool torn = GENERATE(false, true);
+  const auto path = old_spool(real.directory.path(), real.old(), 3, torn);
+  {
+    auto spool = Spool::open(path, 1 << 20);
+    Pipeline plain;
+    plain.add("SADD", "taken", "plain");
+    REQUIRE((*spool)->append(Spool::Kind::kCommand, plain.at(0)));
+  }
+  if (torn) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(4096 + 16 + 5);  // inside the script
+    file.put('X');
+  }
+  Writer writer(real.directory.path());
+  CHECK(eventually([&] { return real.taken() == 1; }));
+  CHECK(eventually([&] { return !std::filesystem::exists(path); }));
+  CHECK(writer.with([](auto& w) { return w.counters().dropped; }) == (torn ? 4 : 3));
+  CHECK(writer.with([](auto& w) { return w.counters().replayed; }) == 1);
 }
 
 TEST_CASE("A full queue goes to the spool, a full spool is told", "[background]") {

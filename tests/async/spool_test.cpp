@@ -98,6 +98,40 @@ TEST_CASE("A torn record ends the file and what stood before it is kept", "[spoo
   CHECK((*spool)->damaged());
 }
 
+TEST_CASE("A torn record before whole ones is told, and they are kept", "[spool]") {
+  TemporaryDirectory directory;
+  const auto path = directory.path() / "a.spool";
+  {
+    auto spool = Spool::open(path, 1 << 20);
+    for (const char* each : {"first", "second", "third"}) (*spool)->append(Spool::Kind::kCommand, each);
+  }
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(4096 + 24 + 16);  // the second payload
+  file.put('X');
+  file.close();
+  auto spool = Spool::open(path, 1 << 20);
+  REQUIRE(spool);
+  const auto first = (*spool)->at((*spool)->begin());
+  const auto torn = (*spool)->at(first->next);
+  REQUIRE(torn);
+  CHECK(torn->kind == Spool::Kind::kTorn);
+  CHECK((*spool)->damaged());
+  const auto third = (*spool)->at(torn->next);
+  REQUIRE(third);
+  CHECK(third->payload == "third");
+}
+
+TEST_CASE("A spool full of commands has room for a script", "[spool]") {
+  TemporaryDirectory directory;
+  auto spool = Spool::open(directory.path() / "a.spool", 4096);
+  while ((*spool)->append(Spool::Kind::kCommand, "0123456789abcdef")) continue;
+  const auto bytes = (*spool)->bytes();
+  CHECK(bytes <= 4096);
+  CHECK((*spool)->append(Spool::Kind::kScript, std::string(8000, 's')));
+  CHECK_FALSE((*spool)->append(Spool::Kind::kCommand, "x"));
+  CHECK((*spool)->bytes() > bytes + 8000);
+}
+
 TEST_CASE("A file that is not a spool is left alone", "[spool]") {
   TemporaryDirectory directory;
   const auto path = directory.path() / "a.spool";
