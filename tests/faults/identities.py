@@ -5,9 +5,11 @@ they dismissed. A reply that holds another's is a mix-up, whatever its status sa
 """
 
 import json
+import re
 import time
 
 LIKED, DISMISSED, VIEWED, FREE = range(0, 4), range(4, 8), range(8, 12), range(12, 16)
+NAMED = re.compile(rb"\b(?:r|i|au|tag|a|v|s)(\d+)-[a-z]+\d+x\d+\b")  # as Reader names itself and what it has
 CHANNEL = "discover"
 PAGE = 5
 
@@ -28,6 +30,7 @@ class Reader:
         self.article, self.viewed_article = f"a{number}-{run}", f"v{number}-{run}"
         self.read_article = f"s{number}-{run}"  # counted once, in the beginning
         self.dwell_ms = 1000 + number
+        self.list_limit = 1 + number % 4
         self.first_page = None  # of the timeline: [(id, score)]
 
     def lines(self, now):
@@ -98,12 +101,21 @@ def judge_ok(reader, got, degraded):
 
 
 def judge_list(reader, got, degraded):
-    return None if isinstance(got, list) else "no list"
+    """Lists are everybody's, but not every reader asks for as long a one."""
+    if not isinstance(got, list):
+        return "no list"
+    return None if len(got) <= reader.list_limit else f"a list of {len(got)} instead of {reader.list_limit}"
 
 
 def strangers(reader, ids):
     others = [each for each in ids if each not in reader.own]
     return f"{others} of somebody else" if others else None
+
+
+def foreign_names(reader, body):
+    """Names of other readers and of what is theirs, in a reply that should have nobody's or this reader's."""
+    found = {int(number) for number in NAMED.findall(body)} - {reader.number}
+    return f"the names of {sorted(found)}" if found else None
 
 
 # --- making them known

@@ -56,7 +56,8 @@ OPERATIONS = [
     Operation("recommendations", READ, 1, identities.judge_recommendations, lambda load, reader: request(
         "GET", f"/api/recommendations?userId={reader.id}&limit=10")),
     Operation("feed", READ, 1, identities.judge_feed, _feed),
-    Operation("hot", READ, 2, identities.judge_list, lambda load, reader: request("GET", "/api/hot?model=engagement&limit=5")),
+    Operation("hot", READ, 2, identities.judge_list, lambda load, reader: request(
+        "GET", f"/api/hot?model=engagement&limit={reader.list_limit}")),
     Operation("item", READ, 2, identities.judge_item, lambda load, reader: request("GET", f"/api/items/{load.dice.choice(reader.items)}"), internal=True),
     Operation("stats", READ, 1, identities.judge_stats, lambda load, reader: request("GET", f"/api/articles/{reader.read_article}/stats"), internal=True),
     Operation("look", WRITE, 1, identities.judge_ok, _look),
@@ -197,15 +198,19 @@ class Load:
         self._status.append((reply.status if reply else 0) | degraded << 15)
         self.requests += 1
         if reply is not None and reply.status in (200, 202):
-            self._judge(operation, reader, reply, degraded)
+            self._judge(operation, reader, data, reply, degraded)
+        elif reply is not None and (wrong := identities.foreign_names(reader, reply.body)):
+            self._note("mixup", f"{operation.name} of {reader.id}: {wrong} in {reply}")
         return reply
 
-    def _judge(self, operation, reader, reply, degraded):
+    def _judge(self, operation, reader, data, reply, degraded):
         wrong = "no reply of this kind"
         with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
             got = json.loads(reply.body)
             degraded = degraded or (isinstance(got, dict) and got.get("degraded") is True)
             wrong = operation.judge(reader, got, degraded)
+        if wrong is None and operation.name == "item" and not data.split(b" ", 2)[1].endswith(b"/" + got["id"].encode()):
+            wrong = "another item than was asked for"
         if wrong is None and operation.name == "hot" and reply.has(b"set-cookie"):
             wrong = "a cookie on a list that everybody shares"
         if wrong is not None:

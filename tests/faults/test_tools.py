@@ -169,6 +169,31 @@ def test_every_pair_of_readers_can_be_told_apart_by_each_judge(readers):
             assert (identities.judge_track(one, {"avg_dwell_ms": other.dwell_ms}, False) is None) == (one is other)
 
 
+def test_anothers_names_are_noticed_in_a_reply_of_any_kind():
+    one, other = (identities.Reader("f131x22", number) for number in (1, 11))
+    for name in (other.id, other.author, other.tag, other.items[3], other.article, other.viewed_article, other.read_article):
+        assert identities.foreign_names(one, f'{{"status":503,"detail":"{name}"}}'.encode()), name
+    mine = " ".join((one.id, one.author, one.tag, *one.items, one.article, one.viewed_article, one.read_article))
+    assert identities.foreign_names(one, mine.encode()) is None
+    assert identities.foreign_names(one, b"<html>502 Bad Gateway</html>") is None
+
+
+def test_a_longer_list_than_was_asked_for_is_anothers():
+    reader = identities.Reader("t", 2)
+    assert identities.judge_list(reader, [{}] * reader.list_limit, False) is None
+    assert identities.judge_list(reader, [{}] * (reader.list_limit + 1), False)
+
+
+def test_another_item_of_the_same_reader_is_noticed(readers):
+    load = loads.Load(FakeService(readers), readers[:1], 1)
+    operation = next(each for each in loads.OPERATIONS if each.name == "item")
+    reader = readers[0]
+    for asked in (3, 4):
+        reply = wire.Reply(200, b"", json.dumps({"id": reader.items[3], "title": f"about {reader.word} number 3"}).encode())
+        load._judge(operation, reader, wire.request("GET", f"/api/items/{reader.items[asked]}"), reply, False)
+    assert load.mixed_up == 1 and "another item" in load.mixups[0]
+
+
 def test_a_degraded_reply_may_lack_something_and_never_hold_anothers(readers):
     one, other = readers[:2]
     assert identities.judge_history(one, {"items": []}, True) is None
