@@ -202,6 +202,9 @@ Run doctor_command(CLI::App& app) {
                  "whom the service runs as (default: `user`, else the owner of the database's folder)");
   app.add_option("--nginx", options->nginx, "the nginx whose configuration (-T) is looked at; empty: none")
       ->capture_default_str();
+  app.add_option("--backups", options->backups,
+                 "the folder that backups are made in, for the age of the newest")
+      ->type_name("DIR");
   app.footer(
       "Without --config and --state it reads /etc/freshet/freshet.toml. It changes nothing, and exits 1 "
       "when\n"

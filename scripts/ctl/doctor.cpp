@@ -41,6 +41,7 @@ std::optional<Settings> read_config(const Target& target, Diagnoses& out) {
   }
   for (const std::string& warning : loaded->warnings) add_lines(warning, warn_of, out);
   if (loaded->warnings.empty()) out.ok("config", path);
+  look_at_config(loaded->settings, path, out);
   return loaded->settings;
 }
 
@@ -63,6 +64,18 @@ void look_at_redis(const Target& target, const Settings& settings, Diagnoses& ou
   }
   out.ok("redis", endpoint->unix_path.empty() ? settings.redis.url : endpoint->unix_path);
   judge_redis(*facts, settings, out);
+}
+
+// As the service logs in, whoever asks the rest.
+void look_at_account(const Target& target, const Settings& settings, Diagnoses& out) {
+  constexpr std::string_view kCheck = "redis.account";
+  const auto service = service_endpoint(target, settings);
+  if (!service) return out.not_looked(kCheck, service.error().detail);
+  const auto facts = ask_account(*service, settings);
+  if (facts) return judge_account(*facts, out);
+  if (facts.error().reason != "redis_noauth" && facts.error().reason != "redis_noperm")
+    return out.not_looked(kCheck, facts.error().detail);
+  out.error(kCheck, "Redis does not let the service in: " + facts.error().detail, cure_of(facts.error()));
 }
 
 // Who the service runs as.
@@ -104,9 +117,12 @@ Result<int> run_doctor(const DoctorOptions& options, const Target& target) {
   Diagnoses out;
   if (const auto settings = read_config(target, out)) {
     look_at_redis(target, *settings, out);
+    look_at_account(target, *settings, out);
     if (const auto service = service_account(options, *settings, out))
       look_at_files(*settings, *service, wall_now(), out);
+    look_at_backups(options.backups, wall_now(), out);
     look_at_socket(*settings, look_at_nginx(options, target, *settings, out), out);
+    look_at_status_socket(*settings, out);
   }
   if (options.json) {
     fmt::print("{}\n", out.json());

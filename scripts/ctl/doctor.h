@@ -21,6 +21,7 @@ struct DoctorOptions {
   bool json = false;
   std::string user;  // the service runs as; empty: pm's `user`, else the owner of the database's folder
   std::string nginx = "nginx";  // the program; empty: do not look
+  std::string backups;          // the folder they are made in; empty: do not look
 };
 
 // --- Redis
@@ -42,6 +43,18 @@ struct RedisFacts {
 Result<RedisFacts> ask_redis(redis::SyncRedis& redis, const Settings& settings);
 void judge_redis(const RedisFacts& facts, const Settings& settings, Diagnoses& out);
 
+// What the service's account may there.
+struct AccountFacts {
+  std::string name;
+  std::vector<std::string> missing;    // commands and keys that the service needs and the account may not use
+  std::vector<std::string> excessive;  // what it may and the service never does: "FLUSHALL"
+};
+
+// `service`: with the name and password that the service itself has. Executes nothing; three round trips.
+// Errors: Redis away, or it does not let the account in.
+Result<AccountFacts> ask_account(const redis::Endpoint& service, const Settings& settings);
+void judge_account(const AccountFacts& facts, Diagnoses& out);
+
 // --- Files
 
 struct Account {
@@ -62,8 +75,16 @@ void look_at_files(const Settings& settings, const Account& service, UnixSeconds
 // Free bytes of a file system that something of ours is on.
 void judge_space(std::string_view what, const std::string& path, std::uint64_t free, std::uint64_t total,
                  Diagnoses& out);
+// The configuration's own file, which may hold a password.
+void look_at_config(const Settings& settings, const std::string& path, Diagnoses& out);
+// The age of the newest whole backup of those in `folder`. Reads manifests and sizes; the bytes are what
+// `backup --verify` looks at.
+void look_at_backups(const std::string& folder, UnixSeconds now, Diagnoses& out);
 // `peer`: who connects to it, nginx.
 void look_at_socket(const Settings& settings, const std::optional<Account>& peer, Diagnoses& out);
+
+// Asks pm.status_listen as nginx would. Waits a few seconds at most.
+void look_at_status_socket(const Settings& settings, Diagnoses& out);
 
 // --- nginx
 

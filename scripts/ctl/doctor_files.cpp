@@ -175,6 +175,16 @@ void look_at_model(const Settings& settings, const Account& service, UnixSeconds
 
 }  // namespace
 
+void look_at_config(const Settings& settings, const std::string& path, Diagnoses& out) {
+  const auto file = look(path);
+  const auto redis = redis::parse_url(settings.redis.url);
+  if (!file || !redis || redis->password.empty() || (file->st_mode & S_IROTH) == 0) return;
+  out.error("files.secret",
+            fmt::format("{} ({}) holds Redis' password in redis.url, and everybody can read it", path,
+                        mode_of(*file)),
+            "put the password into a file of mode 0600 (redis.password_file), and make a new one");
+}
+
 std::optional<Account> account_named(const std::string& name) {
   const passwd* const entry = getpwnam(name.c_str());
   if (!entry) return std::nullopt;

@@ -74,6 +74,112 @@ void judge_bodies(const std::string& dump, const Settings& settings, Diagnoses& 
   out.ok(kCheck, fmt::format("bulk bodies of {} bytes pass", wanted));
 }
 
+// The directives of the innermost block around `at`, or of the file of the dump it is in, without those of
+// the blocks in it.
+std::string block_around(std::string_view dump, std::size_t at) {
+  constexpr std::string_view kFile = "# configuration file ";
+  std::size_t from = at;
+  for (int depth = 0; from > 0 && depth >= 0 && !dump.substr(from).starts_with(kFile); --from)
+    depth += dump[from - 1] == '}' ? 1 : dump[from - 1] == '{' ? -1 : 0;
+  std::string out;
+  const std::string_view rest = dump.substr(std::min(from + 1, dump.size()));
+  int depth = 0;
+  for (std::size_t i = 0; i < rest.size() && depth >= 0 && !rest.substr(i).starts_with(kFile); ++i) {
+    depth += rest[i] == '{' ? 1 : rest[i] == '}' ? -1 : 0;
+    if (depth == 0) out += rest[i] == '}' ? ';' : rest[i];
+  }
+  return out;
+}
+
+// Whether the files that `block` includes set the parameter, by their names.
+bool included(const std::string& dump, const std::string& block, const std::regex& parameter) {
+  for (const std::string& path : values_of(block, "include")) {
+    const std::size_t head = dump.find("# configuration file " + path + ":");
+    if (head == std::string::npos) continue;
+    const std::size_t end = dump.find("\n# configuration file ", head);
+    const std::string text = dump.substr(head, end == std::string::npos ? end : end - head);
+    if (std::regex_search(text, parameter)) return true;
+  }
+  return false;
+}
+
+// A block with a fastcgi_param of its own has none of those above it, so FRESHET_SITE must stand, or be
+// included, beside each FRESHET_ZONE.
+void judge_site(const std::string& dump, Diagnoses& out) {
+  constexpr std::string_view kCheck = "nginx.site";
+  const std::regex zone("\n[ \t]*fastcgi_param[ \t]+FRESHET_ZONE[ \t]+(\\w+)");
+  const std::regex site("\n[ \t]*fastcgi_param[ \t]+FRESHET_SITE[ \t]");
+  int blocks = 0;
+  for (std::sregex_iterator at(dump.begin(), dump.end(), zone), end; at != end; ++at, ++blocks) {
+    const std::string block = block_around(dump, static_cast<std::size_t>(at->position()) + 1);
+    if (std::regex_search("\n" + block, site) || included(dump, block, site)) continue;
+    return out.error(kCheck,
+                     fmt::format("a block with FRESHET_ZONE {} does not set FRESHET_SITE: what a browser "
+                                 "posts to it is refused (403 origin_not_allowed)",
+                                 (*at)[1].str()),
+                     "include /etc/nginx/freshet/freshet-params.conf; beside that FRESHET_ZONE");
+  }
+  if (blocks > 0) out.ok(kCheck, fmt::format("FRESHET_SITE is set in all {} blocks", blocks));
+}
+
+// The block of the upstream that `server` stands in first; empty: none.
+std::string upstream_of(const std::string& dump, const std::string& server) {
+  const std::size_t at = dump.find("server " + server);
+  return at == std::string::npos ? std::string() : block_around(dump, at);
+}
+
+// "5s", "1h", "75": as nginx reads it; nullopt: of several units.
+std::optional<seconds> span_of(const std::string& text) {
+  if (text.ends_with("ms")) return seconds(1);
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const auto number = store::parse<std::int64_t>(text.substr(0, digits));
+  const std::string_view unit = std::string_view(text).substr(digits);
+  if (!number || unit.size() > 1) return std::nullopt;
+  const int factor = unit == "d" ? 86400 : unit == "h" ? 3600 : unit == "m" ? 60 : 1;
+  return seconds(*number * factor);
+}
+
+// Connections that nginx keeps to the pool must end before a worker that drains does.
+void judge_keepalive(const std::string& upstream, const Settings& settings, Diagnoses& out) {
+  constexpr std::string_view kCheck = "nginx.keepalive";
+  if (values_of(upstream, "keepalive").empty()) return;
+  const auto value = [&](const char* directive, const char* usual) {
+    const auto values = values_of(upstream, directive);
+    return span_of(values.empty() ? usual : values.back());
+  };
+  const auto use = value("keepalive_time", "1h"), idle = value("keepalive_timeout", "60s");
+  if (!use || !idle) return out.not_looked(kCheck, "its times are in several units");
+  const seconds longest = *use + *idle, limit = settings.pool.process_control_timeout;
+  const std::string what =
+      fmt::format("nginx keeps a connection for {} s at most, process_control_timeout is {} s",
+                  longest.count(), limit.count());
+  if (longest >= limit)
+    return out.warn(kCheck, what + ": a reload can end requests",
+                    "keepalive_time 5s; keepalive_timeout 5s; in the upstream freshet (freshet-http.conf)");
+  out.ok(kCheck, what);
+}
+
+// More requests than the pool's queue holds would be instant 502s.
+void judge_queue(const std::string& dump, const Settings& settings, Diagnoses& out) {
+  constexpr std::string_view kCheck = "nginx.queue";
+  std::int64_t sum = 0;
+  for (const char* const zone : {"freshet_public", "freshet_internal"}) {
+    std::int64_t most = 0;
+    for (const std::string& each : values_of(dump, std::string("limit_conn[ \t]+") + zone))
+      most = std::max(most, store::parse_or_zero<std::int64_t>(each));
+    if (most == 0 && dump.find(std::string("FRESHET_ZONE ") + (zone + 8)) != std::string::npos)
+      return out.warn(kCheck, fmt::format("limit_conn {} is not set: nothing bounds how many wait", zone),
+                      "as in freshet-locations.conf and freshet-internal.conf");
+    sum += most;
+  }
+  const std::string what = fmt::format("nginx lets {} requests in at once, listen.backlog is {}", sum,
+                                       settings.pool.listen_backlog);
+  if (sum > settings.pool.listen_backlog)
+    return out.warn(kCheck, what + ": a full queue is an instant 502",
+                    "lower limit_conn freshet_public, or raise listen.backlog and net.core.somaxconn");
+  out.ok(kCheck, what);
+}
+
 }  // namespace
 
 std::optional<std::string> nginx_user(const std::string& dump) {
@@ -96,6 +202,9 @@ void judge_nginx(const std::string& dump, const Settings& settings, Diagnoses& o
   out.ok(kCheck, "nginx passes requests to " + wanted);
   judge_connections(dump, out);
   judge_bodies(dump, settings, out);
+  judge_site(dump, out);
+  judge_keepalive(upstream_of(dump, wanted), settings, out);
+  judge_queue(dump, settings, out);
 }
 
 Result<std::string> nginx_dump(const std::string& program, const std::string& state) {

@@ -173,6 +173,12 @@ void judge_persistence(const RedisFacts& facts, Diagnoses& out) {
         kCheck, "appendonly is off: a crash of Redis loses what was acknowledged",
         "`appendonly yes` and `appendfsync everysec` in redis.conf; at once: redis-cli CONFIG SET "
         "appendonly yes");
+  for (const std::string_view outcome : {"aof_last_write_status", "aof_last_bgrewrite_status"}) {
+    if (value(facts.info, outcome) == "err")
+      return out.error(kCheck, fmt::format("{} is err: Redis could not write its file", outcome),
+                       "look at the disk of Redis' `dir` and at its log; writes are refused (MISCONF) until "
+                       "it can");
+  }
   if (fsync == "no")
     return out.warn(kCheck, "appendfsync is no: a power cut loses up to half a minute, not one second",
                     "`appendfsync everysec` in redis.conf");

@@ -71,9 +71,6 @@ Result<Settings> settings_of(const Target& target) {
   return std::move(loaded->settings);
 }
 
-namespace {
-
-// As --redis, --config or --state say; with the service's account.
 Result<redis::Endpoint> service_endpoint(const Target& target, const Settings& settings) {
   if (!target.redis.empty()) return redis::parse_url(target.redis);
   if (config_path(target).empty() && !target.state.empty()) {
@@ -88,8 +85,6 @@ Result<redis::Endpoint> service_endpoint(const Target& target, const Settings& s
   if (!of_sentinels) return tl::unexpected(of_sentinels.error());
   return redis::endpoint_of(settings.redis, *password, *of_sentinels);
 }
-
-}  // namespace
 
 Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings) {
   auto endpoint = service_endpoint(target, settings);

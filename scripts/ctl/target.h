@@ -26,7 +26,9 @@ std::string config_path(const Target& target);
 // The configuration: --config, else DIR/etc/freshet.toml where there is one, else the shipped defaults.
 Result<Settings> settings_of(const Target& target);
 // Redis: --redis, else what a configuration that was found says, else DIR/run/redis.sock, else the shipped
-// default. With the account of --redis-user. Errors: kInvalid.
+// default. With the service's own account. Errors: kInvalid.
+Result<redis::Endpoint> service_endpoint(const Target& target, const Settings& settings);
+// The same with the account of --redis-user, if any.
 Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings);
 
 // An error of Redis with the address it is about, for people.

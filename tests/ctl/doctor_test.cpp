@@ -7,9 +7,11 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <thread>
 
 #include "core/store/database.h"
 #include "core/store/index_folder.h"
+#include "scripts/ctl/backup_folder.h"
 #include "tests/recorder/sqlite_shell.h"
 #include "tests/support/redis_server.h"
 
@@ -121,9 +123,16 @@ struct Listener {
 
 constexpr const char* kNginx =
     "user www-data;\nworker_rlimit_nofile 16384;\nevents {\n  worker_connections 4096;\n}\nhttp {\n"
-    "upstream freshet { server unix:/run/freshet/freshetd.sock max_fails=0; }\nserver {\n"
-    "fastcgi_param FRESHET_ZONE internal;\nclient_max_body_size 16k;\nlocation /x {\n"
-    "client_max_body_size 8m;\n} } }\n";
+    "upstream freshet { server unix:/run/freshet/freshetd.sock max_fails=0; keepalive 128;\n"
+    "keepalive_time 5s;\nkeepalive_timeout 5s; }\nkeepalive_timeout 75s;\nserver {\n"
+    "include /etc/nginx/freshet/freshet-params.conf;\n"
+    "fastcgi_param FRESHET_ZONE internal;\nclient_max_body_size 16k;\nlimit_conn freshet_internal 192;\n"
+    "location /x {\nclient_max_body_size 8m;\n} } }\n"
+    "# configuration file /etc/nginx/freshet/freshet-params.conf:\n"
+    "fastcgi_param FRESHET_SITE $scheme://$http_host if_not_empty;\n"
+    "# configuration file /etc/nginx/sites-enabled/site:\nserver {\nlocation /api/ {\n"
+    "limit_conn freshet_public 768;\nfastcgi_param FRESHET_SITE $scheme://$http_host;\n"
+    "fastcgi_param FRESHET_ZONE public;\n} }\n";
 
 std::string with(std::string text, const std::string& from, const std::string& to) {
   const auto at = text.find(from);
@@ -144,6 +153,16 @@ TEST_CASE("a Redis as the service needs it is without a finding", "[doctor]") {
   INFO(out.text());
   CHECK(out.count(Grade::kOk) == static_cast<std::int64_t>(out.all().size()));
   CHECK(out.all().size() == 7);
+}
+
+TEST_CASE("a Redis that could not write its file is an error", "[doctor]") {
+  for (const char* const outcome : {"aof_last_write_status", "aof_last_bgrewrite_status"}) {
+    auto facts = good_facts();
+    facts.info[outcome] = "ok";
+    CHECK(found(judged(facts), "redis.persistence").grade == Grade::kOk);
+    facts.info[outcome] = "err";
+    CHECK(found(judged(facts), "redis.persistence").what.find(outcome) != std::string::npos);
+  }
 }
 
 TEST_CASE("a Redis before 6.2 is an error, and later ones are none", "[doctor]") {
@@ -347,6 +366,61 @@ TEST_CASE("a broken index and a broken model are errors", "[doctor]") {
   CHECK(found(place.files(), "files.model").grade == Grade::kError);
 }
 
+TEST_CASE("a configuration that shows everybody a password is an error", "[doctor]") {
+  Installation place;
+  place.write("freshet.toml", "", 0644);
+  const auto judged = [&] {
+    Diagnoses out;
+    look_at_config(place.settings, place.root / "freshet.toml", out);
+    return out;
+  };
+  CHECK(judged().all().empty());
+  place.settings.redis.url = "redis://freshet:secret@192.0.2.1:6379";
+  CHECK(found(judged(), "files.secret").grade == Grade::kError);
+  CHECK(found(judged(), "files.secret").what.find(":secret@") == std::string::npos);
+  place.write("freshet.toml", "", 0640);
+  CHECK(judged().all().empty());
+}
+
+TEST_CASE("the newest whole backup is found, and how old it is", "[doctor]") {
+  const Installation place;
+  const std::string folder = place.root / "backups";
+  const auto now = wall_now();
+  const auto looked = [&](const std::string& at) {
+    Diagnoses out;
+    look_at_backups(at, now, out);
+    return found(out, "files.backup");
+  };
+  const auto make = [&](const char* name, seconds age) {
+    auto made = NewBackup::create(fs::path(folder) / name);
+    REQUIRE(made);
+    for (const std::string_view each : {kDatabaseName, kRedisName}) std::ofstream(made->file(each)) << "x";
+    Manifest manifest;
+    manifest.version = "1.0.0";
+    manifest.began = manifest.ended = now - age;
+    manifest.items = 1234;
+    REQUIRE(made->finish(std::move(manifest)));
+  };
+  CHECK(looked("").grade == Grade::kNotLooked);
+  CHECK(looked(folder).what.find("No such file") != std::string::npos);
+  fs::create_directory(folder);
+  CHECK(looked(folder).what.find("no whole backup") != std::string::npos);
+  make("older", seconds(5 * 86400));
+  CHECK(looked(folder).grade == Grade::kWarning);
+  CHECK(looked(folder).what.find("older, is 5 days old") != std::string::npos);
+  make("newer", seconds(3 * 86400));
+  CHECK(looked(folder).grade == Grade::kOk);
+  CHECK(looked(folder).what.find("newer, made 72 h ago") != std::string::npos);
+  // One that lost something, was cut off, or is being made is none.
+  make("cut", seconds(60));
+  fs::rename(fs::path(folder) / "cut", fs::path(folder) / "now.partial");
+  make("cut", seconds(60));
+  fs::resize_file(fs::path(folder) / "cut" / kRedisName, 0);
+  make("lost", seconds(60));
+  fs::remove(fs::path(folder) / "lost" / kManifestName);
+  CHECK(looked(folder).what.find("newer, made 72 h ago") != std::string::npos);
+}
+
 TEST_CASE("a disk that fills is a warning, one that is full an error", "[doctor]") {
   const auto grade = [](std::uint64_t free, std::uint64_t total) {
     Diagnoses out;
@@ -377,17 +451,92 @@ TEST_CASE("a socket that nobody listens on, all can reach, or nginx cannot, is f
   CHECK(found(place.socket(place.service), "socket").grade == Grade::kOk);
 }
 
+TEST_CASE("a status socket that is not set, is dead or does not answer is found", "[doctor]") {
+  Installation place;
+  const auto looked = [&] {
+    Diagnoses out;
+    look_at_status_socket(place.settings, out);
+    return found(out, "status.socket");
+  };
+  place.settings.pool.status_listen.clear();
+  CHECK(looked().grade == Grade::kWarning);
+  place.settings.pool.status_listen = place.root / "status.sock";
+  CHECK(looked().what.find("nobody listens") != std::string::npos);
+  {
+    const Listener silent(place.settings.pool.status_listen, 16, 0600);
+    std::thread closes([&] { close(accept(silent.fd, nullptr, nullptr)); });
+    CHECK(looked().what.find("does not answer") != std::string::npos);
+    closes.join();
+    std::thread answers([&] {
+      const int fd = accept(silent.fd, nullptr, nullptr);
+      std::array<char, 512> question{};
+      CHECK(recv(fd, question.data(), question.size(), 0) > 0);
+      constexpr std::string_view kReply = "Status: 200 OK\r\nContent-Type: application/json\r\n\r\n{}";
+      CHECK(send(fd, kReply.data(), kReply.size(), 0) > 0);
+      close(fd);
+    });
+    CHECK(looked().grade == Grade::kOk);
+    answers.join();
+  }
+  CHECK(looked().grade == Grade::kError);  // a stale file
+  place.settings.pool.status_listen = "127.0.0.1:1";
+  CHECK(looked().what.find("nobody listens") != std::string::npos);
+}
+
 TEST_CASE("nginx' limits and its way to the service are read from its configuration", "[doctor]") {
   const Diagnoses good = judged_nginx(kNginx);
-  CHECK(good.count(Grade::kOk) == 3);
+  INFO(good.text());
+  CHECK(good.count(Grade::kOk) == 6);
+  CHECK(good.all().size() == 6);
   CHECK(nginx_user(kNginx) == "www-data");
   CHECK_FALSE(nginx_user(with(kNginx, "user www-data;", "")));
-  CHECK(found(judged_nginx(with(kNginx, "FRESHET_ZONE", "OTHER")), "nginx.upstream").grade == Grade::kError);
+  CHECK(found(judged_nginx(with(with(kNginx, "FRESHET_ZONE", "OTHER"), "FRESHET_ZONE", "OTHER")),
+              "nginx.upstream")
+            .grade == Grade::kError);
   CHECK(found(judged_nginx(with(kNginx, "freshetd.sock", "old.sock")), "nginx.upstream").grade ==
         Grade::kError);
   CHECK(found(judged_nginx(with(kNginx, "worker_rlimit_nofile 16384;", "")), "nginx.connections").grade ==
         Grade::kWarning);
   CHECK(found(judged_nginx(with(kNginx, "size 8m", "size 1m")), "nginx.body_size").grade == Grade::kWarning);
+}
+
+TEST_CASE("a block of nginx that does not name the site is found, whatever stands around or inside it",
+          "[doctor]") {
+  const auto lost = [](const std::string& from, const std::string& to) {
+    return found(judged_nginx(with(kNginx, from, to)), "nginx.site");
+  };
+  const std::string own = "fastcgi_param FRESHET_SITE $scheme://$http_host;\n";
+  CHECK(lost(own, "").what.find("FRESHET_ZONE public") != std::string::npos);
+  CHECK(lost(own, "").grade == Grade::kError);
+  CHECK(lost(own, "#" + own).grade == Grade::kError);
+  CHECK(lost(own, "location /inner {\n" + own + "}\n").grade == Grade::kError);
+  CHECK(lost("include /etc/nginx/freshet/freshet-params.conf;\n", "").what.find("FRESHET_ZONE internal") !=
+        std::string::npos);
+  CHECK(lost("FRESHET_SITE $scheme://$http_host if_not_empty", "OTHER x").grade == Grade::kError);
+  CHECK(lost(own, "include /etc/nginx/freshet/freshet-params.conf;\n").grade == Grade::kOk);
+}
+
+TEST_CASE("an nginx that keeps connections for longer than a worker drains is warned of", "[doctor]") {
+  const auto graded = [](const std::string& to) {
+    return found(judged_nginx(with(kNginx, "keepalive_time 5s;\nkeepalive_timeout 5s;", to)),
+                 "nginx.keepalive")
+        .grade;
+  };
+  CHECK(graded("keepalive_time 5s;\nkeepalive_timeout 24s;") == Grade::kOk);
+  CHECK(graded("keepalive_time 5s;\nkeepalive_timeout 25s;") == Grade::kWarning);
+  CHECK(graded("keepalive_time 1m;\nkeepalive_timeout 5;") == Grade::kWarning);
+  CHECK(graded("keepalive_timeout 5s;") == Grade::kWarning);  // keepalive_time is an hour
+  CHECK(graded("keepalive_time 1h30m;") == Grade::kNotLooked);
+}
+
+TEST_CASE("an nginx that lets in more than the queue holds is warned of", "[doctor]") {
+  CHECK(found(judged_nginx(kNginx), "nginx.queue").what.find("960") != std::string::npos);
+  CHECK(found(judged_nginx(with(kNginx, "public 768", "public 832")), "nginx.queue").grade == Grade::kOk);
+  CHECK(found(judged_nginx(with(kNginx, "public 768", "public 833")), "nginx.queue").grade ==
+        Grade::kWarning);
+  for (const char* const line : {"limit_conn freshet_public 768;", "limit_conn freshet_internal 192;"})
+    CHECK(found(judged_nginx(with(kNginx, line, "")), "nginx.queue").what.find("is not set") !=
+          std::string::npos);
 }
 
 TEST_CASE("an nginx that is absent or refuses gives no configuration", "[doctor]") {

@@ -1,0 +1,172 @@
+// What the doctor says of the service's account of Redis, against real accounts.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "scripts/ctl/doctor.h"
+#include "tests/support/redis_server.h"
+
+using namespace freshet;
+using namespace freshet::ctl;
+using namespace freshet::test;
+
+namespace {
+
+// The rights behind "user freshet" in the shipped file.
+std::vector<std::string> shipped_rights() {
+  std::ifstream file(std::string(FRESHET_SOURCE_DIR) + "/systemd/redis-acl.conf");
+  std::vector<std::string> out;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("user freshet ")) continue;
+    std::istringstream words(line.substr(13));
+    for (std::string word; words >> word;) out.push_back(word);
+  }
+  REQUIRE(out.size() > 50);
+  return out;
+}
+
+struct Server {
+  RedisServer server;
+  redis::SyncRedis root{server.endpoint(), milliseconds(5000), {}};
+  Settings settings;
+
+  redis::Reply ask(const std::vector<std::string>& words) {
+    redis::Pipeline one;
+    one.command(words.size());
+    for (const std::string& each : words) one.arg(each);
+    auto replies = root.call(one);
+    REQUIRE(replies);
+    return std::move(replies->front());
+  }
+  // An account with what is shipped, then `changes`.
+  void account(std::vector<std::string> changes) {
+    std::vector<std::string> words{"ACL", "SETUSER", "freshet", "reset", "on"};
+    for (const std::string& each : shipped_rights())
+      if (each != "resetpass") words.push_back(each);
+    words.emplace_back(">secret");
+    words.insert(words.end(), changes.begin(), changes.end());
+    const auto reply = ask(words);
+    INFO((reply.is_error() ? reply.error() : "OK"));
+    REQUIRE_FALSE(reply.is_error());
+  }
+  Result<AccountFacts> looked(const std::string& password = "secret") const {
+    redis::Endpoint endpoint = server.endpoint();
+    endpoint.username = "freshet";
+    endpoint.password = password;
+    return ask_account(endpoint, settings);
+  }
+};
+
+bool has(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::count(names, name) > 0;
+}
+
+Grade graded(const AccountFacts& facts) {
+  Diagnoses out;
+  judge_account(facts, out);
+  REQUIRE_FALSE(out.all().empty());
+  return out.all().front().grade;
+}
+
+}  // namespace
+
+TEST_CASE("the shipped account may what the service needs, and no more", "[doctor][redis]") {
+  Server redis;
+  redis.settings.redis.hash_tags = GENERATE(false, true);
+  redis.account({});
+  const auto facts = redis.looked();
+  REQUIRE(facts);
+  CHECK(facts->name == "freshet");
+  CHECK(facts->missing == std::vector<std::string>{});
+  CHECK(facts->excessive == std::vector<std::string>{});
+  CHECK(graded(*facts) == Grade::kOk);
+}
+
+TEST_CASE("each right that is taken from the shipped account is missed by its name", "[doctor][redis]") {
+  Server redis;
+  for (const std::string& right : shipped_rights()) {
+    if (!right.starts_with('+') && !right.starts_with('~')) continue;
+    INFO(right);
+    if (right.starts_with('+')) {
+      redis.account({"-" + right.substr(1)});
+      std::string name = right.substr(1);
+      std::ranges::transform(name, name.begin(),
+                             [](unsigned char c) { return c == '|' ? ' ' : std::toupper(c); });
+      const auto facts = redis.looked();
+      if (name == "PING") {  // of the hand-shake
+        REQUIRE_FALSE(facts);
+        CHECK(facts.error().reason == "redis_noperm");
+        continue;
+      }
+      if (name == "MULTI" || name == "EXEC") name = "EXEC";  // both are told together
+      REQUIRE(facts);
+      CHECK(has(facts->missing, name));
+      CHECK(graded(*facts) == Grade::kError);
+      continue;
+    }
+    if (right.starts_with("~{")) continue;  // with hash tags only
+    redis.account({"resetkeys"});
+    std::vector<std::string> others{"ACL", "SETUSER", "freshet"};
+    for (const std::string& each : shipped_rights())
+      if (each.starts_with('~') && each != right) others.push_back(each);
+    REQUIRE_FALSE(redis.ask(others).is_error());
+    const auto facts = redis.looked();
+    REQUIRE(facts);
+    const std::string family = "the key " + right.substr(1, right.find('*') - 1);
+    CHECK(std::ranges::any_of(facts->missing, [&](const auto& each) { return each.starts_with(family); }));
+  }
+}
+
+TEST_CASE("an account without the service's prefix or channel is an error", "[doctor][redis]") {
+  Server redis;
+  redis.account({"resetchannels"});
+  CHECK(has(redis.looked()->missing, "the channel hot:epoch"));
+  redis.account({});
+  redis.settings.redis.key_prefix = "site:";
+  CHECK(has(redis.looked()->missing, "the key site:hot:rank"));
+}
+
+TEST_CASE("an account that may more than the service needs is warned of", "[doctor][redis]") {
+  Server redis;
+  for (const auto& [right, name] :
+       {std::pair("+flushall", "FLUSHALL"), std::pair("+flushdb", "FLUSHDB"), std::pair("+keys", "KEYS"),
+        std::pair("+swapdb", "SWAPDB"), std::pair("+replicaof", "REPLICAOF"),
+        std::pair("+config|set", "CONFIG SET"), std::pair("+acl", "ACL DELUSER"),
+        std::pair("+script|kill", "SCRIPT KILL"), std::pair("+client|kill", "CLIENT KILL"),
+        std::pair("+eval", "EVAL"), std::pair("~*", "keys that are none of ours")}) {
+    INFO(right);
+    redis.account({right});
+    const auto facts = redis.looked();
+    REQUIRE(facts);
+    CHECK(facts->excessive == std::vector<std::string>{name});
+    CHECK(graded(*facts) == Grade::kWarning);
+  }
+}
+
+TEST_CASE("the account default is warned of, and nothing that is asked of it is done", "[doctor][redis]") {
+  Server redis;
+  REQUIRE_FALSE(redis.ask({"SET", "hot:x", "kept"}).is_error());
+  REQUIRE_FALSE(redis.ask({"XADD", "recorder:stream", "1-1", "a", "b"}).is_error());
+  const auto before = redis.ask({"DBSIZE"}).integer().value();
+  const auto facts = ask_account(redis.server.endpoint(), redis.settings);
+  REQUIRE(facts);
+  CHECK(facts->name == "default");
+  CHECK(facts->missing == std::vector<std::string>{});
+  CHECK(facts->excessive.size() == 11);
+  CHECK(graded(*facts) == Grade::kWarning);
+  CHECK(redis.ask({"DBSIZE"}).integer().value() == before);
+  CHECK(redis.ask({"GET", "hot:x"}).string().value() == "kept");
+  CHECK(redis.ask({"XLEN", "recorder:stream"}).integer().value() == 1);
+  CHECK(redis.ask({"ROLE"})[0].string().value() == "master");
+}
+
+TEST_CASE("an account that Redis does not let in, or may not even queue, is told", "[doctor][redis]") {
+  Server redis;
+  redis.account({});
+  const auto refused = redis.looked("another");
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().reason == "redis_noauth");
+  redis.account({"-multi"});
+  CHECK(redis.looked()->missing == std::vector<std::string>{"MULTI", "EXEC"});
+}
