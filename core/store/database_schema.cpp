@@ -92,7 +92,10 @@ Result<void> migrate(Sqlite& db, std::int64_t version) {
 
 Result<void> check_version(std::int64_t version) {
   if (version <= kVersion) return {};
-  return fail(ErrorCode::kUnavailable, "database_newer", {}, "schema version " + std::to_string(version));
+  return fail(ErrorCode::kUnavailable, "database_newer", {},
+              "schema version " + std::to_string(version) +
+                  ", written by a later version of Freshet; this one knows versions up to " +
+                  std::to_string(kVersion));
 }
 
 // WAL stands in the file; a new file gets it before it gets tables.

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "core/store/database_copy.h"
+#include "core/store/database_schema.h"
 #include "scripts/ctl/backup_folder.h"
 #include "scripts/ctl/progress.h"
 #include "scripts/ctl/save_redis.h"
@@ -52,6 +53,11 @@ void print_facts(const Manifest& manifest) {
 Result<Manifest> verify_backup(const std::string& folder) {
   auto manifest = verify_files(folder);
   if (!manifest) return manifest;
+  if (const auto known = store::check_version(manifest->schema); !known)
+    return fail(ErrorCode::kUnavailable, "database_newer", {},
+                fmt::format("the backup was made by Freshet {}: {}; restore it with that version or a later "
+                            "one",
+                            manifest->version, known.error().detail));
   const auto database = store::verify_database((fs::path(folder) / kDatabaseName).string());
   if (!database) return in_file(kDatabaseName, database.error());
   if (database->schema != manifest->schema)

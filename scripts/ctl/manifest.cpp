@@ -80,9 +80,9 @@ Result<Manifest> parse_manifest(std::string text) {
   Manifest out;
   Reader read(*root);
   read.number("format", out.format);
-  if (read.outcome() && out.format > kBackupFormat)
-    return bad({ErrorCode::kInvalid, {}, {}, "made by a later version of Freshet"});
   read.text("freshet", out.version);
+  if (read.outcome() && out.format > kBackupFormat)
+    return bad({ErrorCode::kInvalid, {}, {}, "made by a later version of Freshet, " + out.version});
   read.time("began", out.began);
   read.time("ended", out.ended);
   read.number("schema", out.schema);

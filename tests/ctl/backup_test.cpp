@@ -423,6 +423,43 @@ TEST_CASE("a backup of other key names, or of a later schema, is refused", "[bac
   CHECK(newer.error().detail.find("schema version 99") != std::string::npos);
 }
 
+TEST_CASE("a backup that a later version made is refused before anything is touched", "[backup]") {
+  Place from, to;
+  use(from);
+  use(to);
+  REQUIRE(from.back_up());
+  auto manifest = verify_backup(from.at("backup"));
+  REQUIRE(manifest);
+  const auto later = [&](const char* name, std::int64_t schema, std::int64_t format) {
+    auto made = NewBackup::create(from.at(name));
+    REQUIRE(made);
+    for (const BackupFile& each : manifest->files)
+      REQUIRE(made->copy((fs::path(from.at("backup")) / each.name).string(), each.name));
+    SqliteShell(made->file(kDatabaseName)).run("PRAGMA user_version = " + std::to_string(schema));
+    Manifest told = *manifest;
+    told.files.clear();
+    told.version = "9.8.7";
+    told.schema = schema;
+    told.format = format;
+    REQUIRE(made->finish(std::move(told)));
+  };
+  const auto keys = to.keys_there();
+  const std::string database = bytes_of(to.at("freshet.db"));
+  later("schema", 99, kBackupFormat);
+  const auto refused = to.restore(from.at("schema"), true);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().reason == "database_newer");
+  for (const char* const said : {"Freshet 9.8.7", "schema version 99", "up to 3"})
+    CHECK(refused.error().detail.find(said) != std::string::npos);
+  later("format", manifest->schema, kBackupFormat + 1);
+  const auto unread = to.restore(from.at("format"), true);
+  REQUIRE_FALSE(unread);
+  CHECK(unread.error().detail.find("9.8.7") != std::string::npos);
+  CHECK(to.keys_there() == keys);
+  CHECK(bytes_of(to.at("freshet.db")) == database);
+  CHECK_FALSE(fs::exists(to.at("freshet.db.restoring")));
+}
+
 TEST_CASE("a backup of each older schema is restored with everything it had", "[backup]") {
   Place from, to;
   const int version = GENERATE(0, 1, 2, 3);
