@@ -4,6 +4,7 @@
 
 #include "core/store/fields.h"
 #include "core/store/ration.h"
+#include "core/store/script_words.h"
 #include "core/store/scripts.h"
 
 namespace freshet::store {
@@ -20,8 +21,8 @@ constexpr std::int64_t kHourSeconds = 3600;
 Error script_error(const redis::Reply& reply) {
   const std::string_view line = reply.error();
   if (auto limited = ration_error(line)) return *limited;
-  if (line.starts_with("UNKNOWN_ITEM")) return {ErrorCode::kNotFound, "unknown_item", "articleId", {}};
-  if (line.starts_with("INVALID")) return {ErrorCode::kInvalid, "bad_number", {}, std::string(line)};
+  if (says(line, word::kUnknownItem)) return {ErrorCode::kNotFound, "unknown_item", "articleId", {}};
+  if (says(line, word::kInvalid)) return {ErrorCode::kInvalid, "bad_number", {}, std::string(line)};
   return redis::classify(line);
 }
 
@@ -166,7 +167,7 @@ Task<Result<feed::ViewOutcome>> RedisHotStore::view(const feed::ViewEvent& event
     const redis::Reply& reply = replies->front();
     if (reply.is_error()) {
       const std::string_view line = reply.error();
-      const auto redis_day = line.starts_with("DAY ") ? parse<std::int64_t>(line.substr(4)) : std::nullopt;
+      const auto redis_day = says(line, word::kDay) ? parse<std::int64_t>(after_word(line)) : std::nullopt;
       if (!redis_day || attempt > 0) co_return tl::unexpected(script_error(reply));
       day_offset_ += *redis_day - day;
       day = *redis_day;
