@@ -55,3 +55,78 @@ TEST_CASE("A page of metrics is families of samples and an end", "[metrics]") {
   CHECK(sampled.find("freshet_hot_members{key=\"hot:rank\"} 42\n") != std::string::npos);
   CHECK(sampled.find("freshet_store_sample_time_seconds 1772798400\n") != std::string::npos);
 }
+
+namespace {
+
+// A board on which every number that a family shows is another one.
+void fill_with_distinct(Scoreboard& board) {
+  std::uint64_t next = 1001;
+  WorkerSlot& slot = board.slots()[0];
+  slot.state = WorkerState::kReady;
+  for (auto* const each :
+       {&slot.accepted, &slot.slow_requests, &slot.over_budget, &slot.list_hits, &slot.list_misses,
+        &slot.redis_commands, &slot.redis_round_trips, &slot.redis_reconnects, &slot.background_queued,
+        &slot.background_done, &slot.background_dropped, &slot.spooled_bytes, &slot.spooled, &slot.replayed,
+        &slot.background_age_ms, &slot.queued_writes, &slot.rss_bytes, &slot.peak_rss_bytes, &slot.cpu_us})
+    *each = next++;
+  for (auto* const each : {&slot.connections, &slot.in_flight, &slot.late})
+    *each = static_cast<std::uint32_t>(next++);
+  PoolCounters& pool = board.pool();
+  for (auto* const each : {&pool.generation, &pool.reloads, &pool.failed_reloads, &pool.respawns,
+                           &pool.max_active, &pool.max_children_reached, &pool.emergency_restarts})
+    *each = static_cast<std::uint32_t>(next++);
+}
+
+}  // namespace
+
+TEST_CASE("Every family shows the number it is named after, in the unit of its name", "[metrics]") {
+  Scoreboard board(2);
+  Settings settings;
+  fill_with_distinct(board);
+  const std::string text = metrics_text(board, settings);
+  for (const char* line : {"freshet_connections_accepted_total 1001\n",
+                           "freshet_requests_slow_total 1002\n",
+                           "freshet_requests_over_budget_total 1003\n",
+                           "freshet_hot_list_reads_total{result=\"hit\"} 1004\n",
+                           "freshet_hot_list_reads_total{result=\"miss\"} 1005\n",
+                           "freshet_redis_commands_total 1006\n",
+                           "freshet_redis_round_trips_total 1007\n",
+                           "freshet_redis_reconnects_total 1008\n",
+                           "freshet_background_queue_commands 1009\n",
+                           "freshet_background_commands_total{outcome=\"done\"} 1010\n",
+                           "freshet_background_commands_total{outcome=\"dropped\"} 1011\n",
+                           "freshet_spool_bytes 1012\n",
+                           "freshet_background_commands_total{outcome=\"spooled\"} 1013\n",
+                           "freshet_background_commands_total{outcome=\"replayed\"} 1014\n",
+                           "freshet_background_age_seconds 1.015\n",
+                           "freshet_writes_queued_total 1016\n",
+                           "freshet_worker_resident_memory_bytes 1017\n",
+                           "freshet_worker_peak_memory_bytes 1018\n",
+                           "freshet_worker_cpu_seconds_total 0.001019\n",
+                           "freshet_connections 1020\n",
+                           "freshet_requests_in_flight 1021\n",
+                           "freshet_requests_late 1022\n",
+                           "freshet_pool_generation 1023\n",
+                           "freshet_pool_reloads_total 1024\n",
+                           "freshet_pool_reload_failures_total 1025\n",
+                           "freshet_pool_respawns_total 1026\n",
+                           "freshet_pool_max_active_workers 1027\n",
+                           "freshet_pool_max_children_reached_total 1028\n",
+                           "freshet_pool_emergency_restarts_total 1029\n",
+                           "freshet_pool_workers{state=\"busy\"} 1\n",
+                           "freshet_pool_workers{state=\"idle\"} 0\n"}) {
+    CAPTURE(line, text);
+    CHECK(text.find("\n" + std::string(line)) != std::string::npos);
+  }
+}
+
+TEST_CASE("A duration that is a bucket's bound belongs to it, and one beyond to the next", "[metrics]") {
+  Scoreboard board(1);
+  board.slots()[0].state = WorkerState::kReady;
+  board.slots()[0].routes[0].latency.add(std::chrono::microseconds(50));
+  board.slots()[0].routes[0].latency.add(std::chrono::microseconds(51));
+  const std::string text = metrics_text(board, Settings());
+  const std::string bucket = "freshet_request_duration_seconds_bucket{route=\"none\",le=\"";
+  CHECK(text.find(bucket + "5e-05\"} 1\n") != std::string::npos);
+  CHECK(text.find(bucket + "0.0001\"} 2\n") != std::string::npos);
+}
