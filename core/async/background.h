@@ -35,9 +35,9 @@ struct BackgroundOptions {
 };
 
 struct BackgroundCounters {
-  std::uint64_t done = 0;     // commands Redis took
-  std::uint64_t dropped = 0;  // commands refused by Redis for good, whose script is nowhere, that were torn,
-                              // or lost because queue and spool were full
+  std::uint64_t done = 0;      // commands Redis took
+  std::uint64_t dropped = 0;   // commands refused by Redis for good, whose script is nowhere, that were torn,
+                               // or lost because queue and spool were full
   std::uint64_t spooled = 0;   // commands written to the spool
   std::uint64_t replayed = 0;  // commands taken from a spool
 };
