@@ -235,6 +235,7 @@ constexpr std::array kDirectives{
     Directive{"limits.recommendations_burst", "and so many at once", at<&S::limits, &Limits::recommendations, &Bucket::burst>, {1, 1e6}},
     Directive{"limits.waterfall_rate", "requests a second of a visitor, GET /api/waterfall; 0: no limit", at<&S::limits, &Limits::waterfall, &Bucket::rate>, {0, 1e6}},
     Directive{"limits.waterfall_burst", "and so many at once", at<&S::limits, &Limits::waterfall, &Bucket::burst>, {1, 1e6}},
+    Directive{"limits.remember", "what a visitor added to counters is known so long, for freshetctl purge; 0: not at all", at<&S::limits, &Limits::remember>, {0, 30 * kDay}},
     Directive{"clients.deny_file", "file with addresses, networks and agents that are answered 403; empty: none", at<&S::clients, &Clients::deny_file>},
     Directive{"clients.allow_file", "file with those that are never denied, limited or taken for crawlers; empty: none", at<&S::clients, &Clients::allow_file>},
 

@@ -95,6 +95,7 @@ struct LimitSettings {
   Bucket feed{5, 60};
   Bucket recommendations{5, 60};
   Bucket waterfall{10, 100};
+  seconds remember{86400};  // what a visitor added to counters, so that it can be taken back; 0: not at all
 };
 
 // Who is served at all: files with an address, a network or agent:REGEX a line.

@@ -30,6 +30,7 @@ struct TrackEvent {
   // The client's word alone: a session's first report can claim hot.first_dwell, later ones what it claimed
   // and the time since.
   bool unproven = false;
+  VisitorId counted_as = {};  // under whom it is remembered what this adds; empty: under nobody
   Ration ration = {};
 };
 
@@ -48,6 +49,7 @@ struct ViewEvent {
   std::optional<UnixSeconds> published_at;  // as above
   std::string fingerprint;                  // an id by the same rules; the dedup and UV key of this seed
   EventId event;
+  VisitorId counted_as = {};  // as above
   Ration ration = {};
 };
 

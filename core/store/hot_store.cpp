@@ -46,6 +46,7 @@ RedisHotStore::RedisHotStore(redis::Redis& redis, redis::Deferred& deferred, con
       views_(settings.views),
       list_(settings.list),
       reject_unknown_(settings.items_unknown == "reject"),
+      remember_(keys.hash_tags() ? seconds(0) : settings.limits.remember),
       log2_floor_(std::log2(settings.list.floor)),
       keys_(std::move(keys)),
       new_event_id_(std::move(new_event_id)) {}
@@ -57,8 +58,9 @@ Pipeline RedisHotStore::track_command(const feed::TrackEvent& event, std::option
   const bool has_event = !event.event.empty();
   Pipeline out;
   out.script(scripts::kTrack,
-             7U + (has_event ? 1U : 0U) + (keys_.hash_tags() ? 0U : 2U) + ration_keys(event.ration),
-             19 + kRationArgs)
+             7U + (has_event ? 1U : 0U) + (keys_.hash_tags() ? 0U : 2U) +
+                 (remembers(event.counted_as) ? 1U : 0U) + ration_keys(event.ration),
+             20 + kRationArgs)
       .arg(keys_.pv(id))
       .arg(keys_.uv_hll(id))
       .arg(keys_.dwell_sum(id))
@@ -68,6 +70,7 @@ Pipeline RedisHotStore::track_command(const feed::TrackEvent& event, std::option
       .arg(keys_.session(id, event.session.view()));
   if (has_event) out.arg(keys_.track_event(id, event.event.view()));
   if (!keys_.hash_tags()) out.arg(keys_.rank()).arg(keys_.published());
+  if (remembers(event.counted_as)) out.arg(keys_.added(event.counted_as.view()));
   append_ration_key(out, keys_, event.ration, id);
   out.arg(id).arg(event.visitor.view()).arg(event.dwell_ms);
   optional_time(out, event.published_at);
@@ -86,6 +89,7 @@ Pipeline RedisHotStore::track_command(const feed::TrackEvent& event, std::option
       .arg(list_.max_members)
       .arg(reject_unknown_ ? 1 : 0);
   event.unproven ? out.arg(engagement_.first_dwell_ms) : out.arg("");
+  out.arg(remembers(event.counted_as) ? remember_.count() : 0);
   append_ration(out, event.ration);
   return out;
 }
@@ -128,8 +132,9 @@ Pipeline RedisHotStore::view_command(const feed::ViewEvent& event, std::int64_t 
   const bool has_event = !event.event.empty();
   Pipeline out;
   out.script(scripts::kView,
-             5U + (has_event ? 1U : 0U) + (keys_.hash_tags() ? 0U : 1U) + ration_keys(event.ration),
-             15 + kRationArgs)
+             5U + (has_event ? 1U : 0U) + (keys_.hash_tags() ? 0U : 1U) +
+                 (remembers(event.counted_as) ? 1U : 0U) + ration_keys(event.ration),
+             16 + kRationArgs)
       .arg(keys_.dedup(id, event.fingerprint))
       .arg(keys_.uv_day(id, UnixSeconds{seconds{day * kDaySeconds}}))
       .arg(keys_.first_ts(id))
@@ -137,6 +142,7 @@ Pipeline RedisHotStore::view_command(const feed::ViewEvent& event, std::int64_t 
       .arg(keys_.views(id));
   if (has_event) out.arg(keys_.view_event(id, event.event.view()));
   if (!keys_.hash_tags()) out.arg(keys_.score());
+  if (remembers(event.counted_as)) out.arg(keys_.added(event.counted_as.view()));
   append_ration_key(out, keys_, event.ration, id);
   out.arg(id).arg(event.fingerprint);
   optional_time(out, event.published_at);
@@ -151,7 +157,8 @@ Pipeline RedisHotStore::view_command(const feed::ViewEvent& event, std::int64_t 
       .arg(views_.base_hours)
       .arg(views_.gamma)
       .arg(list_.max_members)
-      .arg(reject_unknown_ ? 1 : 0);
+      .arg(reject_unknown_ ? 1 : 0)
+      .arg(remembers(event.counted_as) ? remember_.count() : 0);
   append_ration(out, event.ration);
   return out;
 }

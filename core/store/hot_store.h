@@ -44,6 +44,7 @@ class RedisHotStore final : public feed::HotStore {
   redis::Pipeline track_command(const feed::TrackEvent& event, std::optional<UnixSeconds> at) const;
   redis::Pipeline view_command(const feed::ViewEvent& event, std::int64_t day,
                                std::optional<UnixSeconds> at) const;
+  bool remembers(const VisitorId& visitor) const { return remember_.count() > 0 && !visitor.empty(); }
   void place_rank(const ItemId& item, std::string_view z, std::string_view date);
   void index_view(const ItemId& item, const std::vector<std::string_view>& reply);
   std::int64_t today() const;
@@ -54,6 +55,7 @@ class RedisHotStore final : public feed::HotStore {
   const ViewsSettings views_;
   const ListSettings list_;
   const bool reject_unknown_;
+  const seconds remember_;  // 0: not at all
   const double log2_floor_;
   const Keys keys_;
   const NewEventId new_event_id_;

@@ -46,6 +46,7 @@ inline constexpr std::array kKeyPatterns{
     KeyPattern{"hot:dedup:*:*", "string", false},
     KeyPattern{"hot:uv:*:*", "set", false},
     KeyPattern{"hot:view:event:*:*", "string", false},
+    KeyPattern{"hot:added:*", "hash", false},
     KeyPattern{"item:*", "hash", true},
     KeyPattern{"hot:rank", "zset", true},
     KeyPattern{"hot:rank:next", "zset", true},
@@ -115,6 +116,11 @@ class Keys {
   std::string item(std::string_view id) const {
     return of_item("item:", id);
   }  // Hash; permanent, or the TTL of counters when the item was never put
+
+  // --- Of one visitor
+  std::string added(std::string_view visitor) const {
+    return of_item("hot:added:", visitor);
+  }  // Hash: what they added to counters, store/added.h; limits.remember since their last new article
 
   // --- Of all items: permanent, each capped by list.max_members or by the number of items
   std::string rank() const { return of_all(":rank"); }            // ZSET of rank keys

@@ -47,6 +47,7 @@ inline constexpr std::array kKeyOwners{
     KeyOwner{"hot:dedup:*:*", About::kReader, 3},  // likewise as a fingerprint
     KeyOwner{"hot:uv:*:*", About::kMembers},
     KeyOwner{"hot:view:event:*:*", About::kReader, 4},
+    KeyOwner{"hot:added:*", About::kReader, 2},
     KeyOwner{"item:*", About::kNobody},
     KeyOwner{"hot:rank", About::kNobody},
     KeyOwner{"hot:rank:next", About::kNobody},

@@ -83,6 +83,7 @@ Task<Result<Response>> post_track(Call& call) {
   const auto who = services.identity.identify(call.request, {track->user, track->fingerprint}, wall_now());
   if (!who) co_return tl::unexpected(who.error());
   track->event.visitor = who->visitor;
+  track->event.counted_as = who->counted_as;
   track->event.unproven = call.request.zone == Zone::kPublic && !call.exempt;
   track->event.ration = ration(call, services.settings.limits.track, "track", who->counted_as.view());
   if (track->event.session.empty()) track->event.session = SessionId::trusted(who->visitor.str());
@@ -114,6 +115,7 @@ Task<Result<Response>> post_views(Call& call) {
   const http::Claim nothing;
   const auto who = services.identity.identify(call.request, nothing, wall_now());
   if (!who) co_return tl::unexpected(who.error());
+  view->counted_as = who->counted_as;
   view->ration = ration(call, services.settings.limits.views, "views", who->counted_as.view());
   const auto counted = co_await feed::view(services.hot, *view);
   if (!counted) co_return tl::unexpected(counted.error());

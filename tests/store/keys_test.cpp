@@ -108,6 +108,7 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
     }
   }
   out.emplace_back(k.list({}), "list");
+  out.emplace_back(k.added(a), "added " + a);
   out.emplace_back(k.list_meta({}), "list meta");
   out.emplace_back(k.list_lock({}), "list lock");
   return out;

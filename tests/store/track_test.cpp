@@ -15,7 +15,7 @@ redis::Reply raw_track(Fixture& f, const std::string& id, const std::string& dwe
                        const std::string& at = "", const std::string& half_life = "86400") {
   const auto keys = f.keys();
   redis::Pipeline one;
-  one.script(store::scripts::kTrack, 9, 21)
+  one.script(store::scripts::kTrack, 9, 22)
       .arg(keys.pv(id))
       .arg(keys.uv_hll(id))
       .arg(keys.dwell_sum(id))
@@ -37,6 +37,7 @@ redis::Reply raw_track(Fixture& f, const std::string& id, const std::string& dwe
       .arg(1000)
       .arg(0)
       .arg("")
+      .arg(0)
       .arg(0)
       .arg(0);
   auto replies = f.redis.call(one);

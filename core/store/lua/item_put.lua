@@ -8,7 +8,7 @@
 -- Returns the error STREAM_FULL (nothing is written); 'RETRY' when the item is not as the caller read it (nothing is written); else {changed, z, total, score}, '' for what has no place:
 -- the arguments for item_index.lua.
 local id = ARGV[1]
-local old = redis.call('HMGET', KEYS[1], 'tags', 'published_at', 'title', 'url', 'author')
+local old = redis.call('HMGET', KEYS[1], 'tags', 'published_at', 'title', 'url', 'author', 'uv_less')
 local old_date = old[2] or redis.call('GET', KEYS[2]) or ''
 if (old[1] or '') ~= ARGV[2] or old_date ~= ARGV[3] then return 'RETRY' end
 local removed, hidden, date = ARGV[4] == '1', ARGV[5] == '1', tonumber(ARGV[6])
@@ -33,6 +33,7 @@ else
   redis.call('HSET', KEYS[1], unpack(ARGV, 17))
   redis.call('DEL', KEYS[2])
 end
+if old[6] then redis.call('HSET', KEYS[1], 'uv_less', old[6]) end
 local now = redis.call('HMGET', KEYS[1], 'tags', 'published_at', 'title', 'url', 'author')
 local changed = false
 for i = 1, 5 do changed = changed or now[i] ~= old[i] end
@@ -41,7 +42,7 @@ local z, total, score  -- nil: no place
 if not (removed or hidden) then
   local had = redis.call('MGET', KEYS[3], KEYS[5], KEYS[6])
   local pv, sum, cnt = tonumber(had[1] or 0), tonumber(had[2] or 0), tonumber(had[3] or 0)
-  local uv, first = redis.call('PFCOUNT', KEYS[4]), date
+  local uv, first = math.max(0, redis.call('PFCOUNT', KEYS[4]) - (old[6] or 0)), date
   if first > clock then
     first = clock
     redis.call('HSET', KEYS[1], 'early', clock)

@@ -5,13 +5,13 @@
 -- ARGV 1 id  2 w_pv  3 w_uv  4 w_dwell  5 m  6 prior ms  7 half-life s
 -- Returns z as %.17g, or '-' for an item that has no place (hidden, or without counters).
 local had = redis.call('MGET', KEYS[1], KEYS[3], KEYS[4], KEYS[5])
-local item = redis.call('HMGET', KEYS[6], 'published_at', 'hidden', 'early')
+local item = redis.call('HMGET', KEYS[6], 'published_at', 'hidden', 'early', 'uv_less')
 local pv, sum, cnt = tonumber(had[1] or 0), tonumber(had[2] or 0), tonumber(had[3] or 0)
 local now = tonumber(redis.call('TIME')[1])
 local first = math.min(tonumber(item[3] or item[1] or had[4] or nil) or now, now)
 local w_pv, w_uv, w_dwell = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local m, prior, half = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local uv = redis.call('PFCOUNT', KEYS[2])
+local uv = math.max(0, redis.call('PFCOUNT', KEYS[2]) - (item[4] or 0))
 --@include engagement_key
 if pv == 0 or item[2] == '1' or not z then
   if KEYS[7] then redis.call('ZREM', KEYS[7], ARGV[1]) end

@@ -6,11 +6,12 @@
 -- Returns {now, pv, uv, sum, cnt, first, views pv, views total, uv today, z, rank, score, views rank}; '' for what is not there; ranks from 0.
 local now = redis.call('TIME')[1]
 local had = redis.call('MGET', KEYS[1], KEYS[3], KEYS[4], KEYS[5])
-local item = redis.call('HMGET', KEYS[6], 'published_at', 'early')
+local item = redis.call('HMGET', KEYS[6], 'published_at', 'early', 'uv_less')
 local views = redis.call('HMGET', KEYS[7], 'pv', 'total')
 local first = item[2] or item[1] or had[4] or ''
 if first ~= '' and tonumber(first) > tonumber(now) then first = now end
-local out = {now, had[1] or '', tostring(redis.call('PFCOUNT', KEYS[2])), had[2] or '', had[3] or '', first,
+local uv = math.max(0, redis.call('PFCOUNT', KEYS[2]) - (had[1] and item[3] or 0))
+local out = {now, had[1] or '', tostring(uv), had[2] or '', had[3] or '', first,
   views[1] or '', views[2] or '', tostring(redis.call('SCARD', KEYS[8])), '', '', '', ''}
 for i = 0, 1 do
   local rank = KEYS[9 + i]

@@ -2,10 +2,11 @@
 --
 -- KEYS 1 hot:pv:{id}  2 hot:uv:hll:{id}  3 hot:dwell:sum:{id}  4 hot:dwell:cnt:{id}  5 hot:first_ts:{id}  6 item:{id}
 --      7 hot:session:{id}:{session}  [8 hot:event:{id}:{event}, when ARGV 6 is 1]
---      then, unless keys carry hash tags: hot:rank  hot:published  then the bucket's (parts/ration.lua)
+--      then, unless keys carry hash tags: hot:rank  hot:published  [hot:added:{visitor}, when ARGV 20 is not 0]  then the bucket's (parts/ration.lua)
 -- ARGV 1 id  2 visitor  3 dwell ms  4 client's publish time or ''  5 time of the event or '' (now)  6 1: has an event key  7 session window s, 0: every
 --      report counts  8 counter TTL s  9 w_pv  10 w_uv  11 w_dwell  12 m of the dwell prior  13 prior ms  14 half-life s  15 dwell cap ms
---      16 log2 of the floor  17 most members of a rank  18 1: unknown items are refused  19 '' or the most ms that a session's first report can claim  then the bucket's
+--      16 log2 of the floor  17 most members of a rank  18 1: unknown items are refused  19 '' or the most ms that a session's first report can claim
+--      20 for how many s it is remembered what this adds  then the bucket's
 -- Returns 'pv uv mean score', the latter two as %.17g; with hash tags ' z date' follows, for rank_put.lua ('-' when it has no place).
 -- Errors: RATE_LIMITED n, UNKNOWN_ITEM, INVALID. All before the first write: Lua has no rollback.
 --
@@ -32,7 +33,7 @@ end
 local clock = call('TIME')[1] + 0
 local now = clock
 if ARGV[5] ~= '' then now = math.min(ARGV[5] + 0, clock) end
-local item = call('HMGET', KEYS[6], 'published_at', 'hidden', 'early', 'renewed', 'first')
+local item = call('HMGET', KEYS[6], 'published_at', 'hidden', 'early', 'renewed', 'first', 'uv_less')
 local date = tonumber(item[1])
 if not date and ARGV[18] == '1' then return redis.error_reply('UNKNOWN_ITEM no such item') end
 
@@ -70,8 +71,14 @@ if counts then
   sum = call('INCRBY', KEYS[3], text)
   cnt = call('INCR', KEYS[4])
 end
-call('PFADD', KEYS[2], ARGV[2])
 local uv = call('PFCOUNT', KEYS[2])
+local uv_before = uv
+if call('PFADD', KEYS[2], ARGV[2]) == 1 then uv = call('PFCOUNT', KEYS[2]) end
+if ARGV[20] ~= '0' then
+--@include remember
+end
+-- Visitors whose counts were taken back (purge_item.lua): they stay in the HyperLogLog while it lives.
+if item[6] and pv > 1 then uv = math.max(0, uv - item[6]) end
 
 -- The item store's date wins; the client's counts at first sight of an unknown item only. A date ahead of now counts as now; `early` remembers
 -- that now, so that the rank key can be told apart from the date.
@@ -98,6 +105,7 @@ end
 -- read anyway; so does, of an unknown item, the value of hot:first_ts (its hash then lives as long as the counters).
 if counts and (pv == 1 or not item[4] or clock - item[4] > math.min(86400, ARGV[8] / 2)) then
   call('HSET', KEYS[6], 'renewed', clock)
+  if item[6] and pv == 1 then call('HDEL', KEYS[6], 'uv_less') end
   if not item[1] then
     call('HSET', KEYS[6], 'first', first)
     call('EXPIRE', KEYS[6], ARGV[8])

@@ -1,10 +1,11 @@
 -- A view (seed 003): counted once per fingerprint and window; score += (w_pv + w_uv·first_today) / (hours + base)^gamma.
 --
 -- KEYS 1 hot:dedup:{id}:{fingerprint}  2 hot:uv:{id}:{yyyymmdd}  3 hot:first_ts:{id}  4 item:{id}  5 hot:views:{id}
---      [6 hot:view:event:{id}:{event}, when ARGV 6 is 1]  then, unless keys carry hash tags: hot:score  then the bucket's (parts/ration.lua)
+--      [6 hot:view:event:{id}:{event}, when ARGV 6 is 1]  then, unless keys carry hash tags: hot:score  [hot:added:{visitor}, when ARGV 16 is not 0]
+--      then the bucket's (parts/ration.lua)
 -- ARGV 1 id  2 fingerprint  3 client's publish time or ''  4 days since 1970 of KEYS 2  5 time of the event or '' (now)  6 1: has an event key
 --      7 dedup window s  8 UV TTL s  9 counter TTL s  10 w_pv  11 w_uv  12 base hours  13 gamma  14 most members of a rank
---      15 1: unknown items are refused  then the bucket's
+--      15 1: unknown items are refused  16 for how many s it is remembered what this adds  then the bucket's
 -- Returns 'dedup', or 'uv inc total score date fresh restart shown': uv 1 for the day's first view; what was added; the undecayed sum; the
 -- accumulated score; the publish time; fresh 1 when that was first seen now; restart 1 when the sum began anew on an old member; shown 0
 -- for a hidden item. Numbers as %.17g.
@@ -66,6 +67,12 @@ redis.call('HSET', KEYS[5], 'total', string.format('%.17g', total), 'score', str
 if renew then
   redis.call('EXPIRE', KEYS[5], ttl)
   if fresh == 0 then redis.call('EXPIRE', KEYS[3], ttl) end
+end
+if ARGV[16] ~= '0' then
+  local added = KEYS[#KEYS]
+  -- 2^31 for each view, and 1 for each that was a day's first.
+  if redis.call('HINCRBY', added, 'v:' .. id, 2147483648 + uv) <= 2147483649 then redis.call('EXPIRE', added, ARGV[16]) end
+  redis.call('HINCRBYFLOAT', added, 's:' .. id, string.format('%.17g', inc))
 end
 local shown = item[2] ~= '1' and 1 or 0
 if shown == 1 and score then
