@@ -96,13 +96,14 @@ Result<void> KeyCheck::counters(const std::vector<NamedKey>& ours) {
     if (!id) continue;
     ids.emplace_back(*id);
     // Visitors first: a report in between adds to both.
-    pipeline.add("PFCOUNT", keys_.uv_hll(*id));
+    pipeline.add("HGET", keys_.item(*id), "uv_less").add("PFCOUNT", keys_.uv_hll(*id));
     pipeline.add("MGET", keys_.pv(*id), keys_.dwell_count(*id), keys_.dwell_sum(*id));
   }
   auto replies = ask(redis_, pipeline);
   if (!replies) return tl::unexpected(replies.error());
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    item_counters(ids[i], (*replies)[2 * i].integer().value_or(0), (*replies)[2 * i + 1]);
+    const std::int64_t gone = store::whole((*replies)[3 * i].string().value_or(""));
+    item_counters(ids[i], (*replies)[3 * i + 1].integer().value_or(0) - gone, (*replies)[3 * i + 2]);
   }
   return {};
 }
