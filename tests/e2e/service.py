@@ -129,7 +129,7 @@ class Instance:
     def stop(self):
         """Ends the instance; fails when a process of it is left, or when Redis refused its account something."""
         self.note_processes()
-        refused = self._refused_by_redis()
+        refused = self.refused_by_redis()
         subprocess.run([os.path.join(ROOT, "scripts/run"), "--stop", "--state", self.state], stdin=subprocess.DEVNULL,
                        capture_output=True, timeout=120, check=True)
         left = {pid: what for pid, (began, what) in self._seen.items() if birth(pid) == began}
@@ -137,7 +137,7 @@ class Instance:
         assert not left, f"still alive after the stop: {left}"
         assert not refused or self.expects_refusals, f"the shipped account may not do what was tried: {refused}"
 
-    def _refused_by_redis(self):
+    def refused_by_redis(self):
         """What was refused to the service's account since Redis was started, by systemd/redis-acl.conf; nothing when Redis is not there."""
         try:
             return [(entry["reason"], entry["object"], entry["username"]) for entry in self.redis("ACL", "LOG")]
