@@ -151,6 +151,15 @@ TEST_CASE_METHOD(Purging, "a purge that is repeated takes nothing, nor does one 
   CHECK(purge({}).empty());
 }
 
+TEST_CASE_METHOD(Purging, "two visitors are purged one after the other", "[added]") {
+  for (const char* who : {"fraud", "another", "x", "y"}) track(report("a", who, 1000));
+  purge();
+  CHECK(stats("a").uv == 3);
+  REQUIRE(wait(store::take_back(redis, settings, keys(), "another", {ItemId::trusted("a")})));
+  CHECK(stats("a").uv == 2);
+  CHECK(stats("a").pv == 2);
+}
+
 TEST_CASE_METHOD(Purging, "what is added after a purge counts, and is remembered anew", "[added]") {
   track(report("a", "somebody", 1000));
   track(report("a", "fraud", 1000));
