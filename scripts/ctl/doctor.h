@@ -39,9 +39,14 @@ struct RedisFacts {
   bool has_group = false;      // a recorder has joined the stream
 };
 
+// TIME's reply as unix milliseconds.
+std::optional<std::int64_t> time_ms(const redis::Reply& reply);
 // About 25 round trips. Errors: Redis away, or it does not let us in.
 Result<RedisFacts> ask_redis(redis::SyncRedis& redis, const Settings& settings);
 void judge_redis(const RedisFacts& facts, const Settings& settings, Diagnoses& out);
+// The parts of these two that are of the stream and who reads it; 1 RTT.
+Result<void> ask_recorder(redis::SyncRedis& redis, const Settings& settings, RedisFacts& facts);
+void judge_recorder(const RedisFacts& facts, const Settings& settings, Diagnoses& out);
 
 // What the service's account may there.
 struct AccountFacts {
