@@ -19,6 +19,7 @@ enum class RecorderReason : std::uint32_t {
   kDatabaseLocked,
   kDatabaseReadOnly,
   kDatabaseFull,
+  kDatabaseNewer,  // a later version of Freshet wrote it
   kDatabaseError,
   kIndexLocked,
   kIndexError,
@@ -32,6 +33,7 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(RecorderR
                          "database_locked",
                          "database_read_only",
                          "database_full",
+                         "database_newer",
                          "database_error",
                          "index_locked",
                          "index_error"};

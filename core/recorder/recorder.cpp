@@ -29,6 +29,7 @@ struct ReasonRow {
 constexpr std::array kReasons{ReasonRow{"disk_full", RecorderReason::kDatabaseFull},
                               ReasonRow{"database_readonly", RecorderReason::kDatabaseReadOnly},
                               ReasonRow{"database_locked", RecorderReason::kDatabaseLocked},
+                              ReasonRow{"database_newer", RecorderReason::kDatabaseNewer},
                               ReasonRow{"index_locked", RecorderReason::kIndexLocked},
                               ReasonRow{"index", RecorderReason::kIndexError},
                               ReasonRow{"bad_stemmer", RecorderReason::kIndexError},

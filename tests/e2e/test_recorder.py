@@ -1,8 +1,10 @@
 """Items reach SQLite and the search index whatever happens to the recorder, and every tool that reads them back does so."""
 
+import glob
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import time
 
@@ -151,6 +153,37 @@ def test_it_waits_while_the_database_is_read_only(own_service, name):
     if os.stat(own_service.state + "/record").st_uid == 0:
         pytest.skip("the service runs as root, to whom nothing is read-only")
     assert_waits_and_goes_on(own_service, recorded, name, recorded.forbid_writing, recorded.allow_writing, "database_read_only")
+
+
+def test_it_leaves_a_database_of_a_later_version_as_it_is(own_service, name):
+    folder = own_service.state + "/record"
+    database, aside, recorded = folder + "/freshet.db", folder + "/aside", Recorded(own_service)
+    owner, written = os.stat(folder), []
+
+    def read():
+        with open(database, "rb") as file:
+            return file.read()
+
+    def replace():
+        os.mkdir(aside)
+        for each in glob.glob(database + "*"):
+            os.rename(each, os.path.join(aside, os.path.basename(each)))
+        made = sqlite3.connect(aside + "/later.db")
+        made.executescript("CREATE TABLE of_later (a); PRAGMA user_version = 1000")
+        made.close()
+        os.chown(aside + "/later.db", owner.st_uid, owner.st_gid)
+        os.rename(aside + "/later.db", database)
+        written.append(read())
+
+    def put_back():
+        assert own_service.status()["recorder reason"] == "database_newer"
+        assert read() == written[0]
+        for each in glob.glob(database + "*"):
+            os.remove(each)
+        for each in sorted(os.listdir(aside), reverse=True):  # the database last: with its log, or not at all
+            os.rename(os.path.join(aside, each), os.path.join(folder, each))
+
+    assert_waits_and_goes_on(own_service, recorded, name, replace, put_back, "database_newer")
 
 
 def test_it_waits_while_the_disk_is_full(name):

@@ -138,13 +138,6 @@ TEST_CASE_METHOD(Faults, "a database that cannot be read or has no folder is wai
     CHECK(std::filesystem::file_size(file) == 8192);
     std::filesystem::remove(file);
   }
-  SECTION("a later version wrote it") {
-    SqliteShell(file).run("PRAGMA user_version = 1000");
-    put_some("Before");
-    run();
-    REQUIRE(waits_for(RecorderReason::kDatabaseError));
-    SqliteShell(file).run("PRAGMA user_version = 0");
-  }
   SECTION("its folder is missing") {
     settings.recorder.database = (folder.path() / "later" / "items.db").string();
     put_some("Before");
@@ -153,6 +146,38 @@ TEST_CASE_METHOD(Faults, "a database that cannot be read or has no folder is wai
     std::filesystem::create_directory(folder.path() / "later");
   }
   REQUIRE(settles());
+  check_all();
+}
+
+TEST_CASE_METHOD(Faults, "a database that a later version wrote is left as it is, and waited for",
+                 "[recorder]") {
+  const std::filesystem::path file = settings.recorder.database;
+  const auto bytes = [&] {
+    std::ifstream stream(file, std::ios::binary);
+    return std::string{std::istreambuf_iterator<char>(stream), {}};
+  };
+  run();
+  put_some("Before");
+  REQUIRE(settles());
+  stop();
+  const std::string version = SqliteShell(file).run("PRAGMA user_version");
+  SqliteShell(file).run("CREATE TABLE of_later (a); PRAGMA user_version = 1000");
+  const std::string as_it_was = bytes();
+  put_some("After");
+  put(item("x", "Of the time between"));
+  const auto waiting = backlog();
+  run();
+  REQUIRE(waits_for(RecorderReason::kDatabaseNewer));
+  CHECK(shared->report.waiting_since.load() > 0);
+  REQUIRE(comes([&] { return shared->report.lag_entries.load() == 31; }));
+  CHECK(waiting == 31);
+  CHECK(backlog() == waiting);
+  CHECK(bytes() == as_it_was);
+  CHECK((!std::filesystem::exists(file.string() + "-wal") ||
+         std::filesystem::file_size(file.string() + "-wal") == 0));
+  SqliteShell(file).run("DROP TABLE of_later; PRAGMA user_version = " + version);
+  REQUIRE(settles());
+  stop();
   check_all();
 }
 
