@@ -10,7 +10,6 @@ namespace freshet::redis {
 
 namespace {
 
-constexpr std::size_t kBatchCommands = 500;
 constexpr std::string_view kSpoolSuffix = ".spool";
 
 // The SHA-1 that an EVALSHA command in RESP names, or empty.
@@ -208,7 +207,7 @@ BackgroundWriter::Portion BackgroundWriter::next_portion(Spool& spool) const {
   Pipeline commands;
   bool others = false;  // commands of scripts that are not ours
   out.next = spool.begin();
-  while (commands.size() < kBatchCommands) {
+  while (commands.size() < portion_commands_) {
     const auto record = spool.at(out.next);
     if (!record) break;
     out.next = record->next;
@@ -232,7 +231,13 @@ Task<bool> BackgroundWriter::replay(Spool& spool) {
   if (spool.damaged()) log::error("spool_damaged", {{"path", spool.path().string()}});
   Result<Replies> replies{Replies()};
   if (!portion.batch.empty()) replies = co_await connection_.run(portion.batch);
-  co_return replies&& settle(spool, portion, *replies);
+  if (replies && settle(spool, portion, *replies)) {
+    portion_commands_ = std::min(kBatchCommands, 2 * portion_commands_);
+    co_return true;
+  }
+  const bool was_sent = replies || replies.error().code == ErrorCode::kUnknownOutcome;
+  if (was_sent) portion_commands_ = std::max<std::size_t>(1, portion_commands_ / 2);
+  co_return false;
 }
 
 // False: later, all of it; repeating is harmless.
@@ -251,6 +256,8 @@ bool BackgroundWriter::settle(Spool& spool, const Portion& portion, const Replie
         error.starts_with("NOSCRIPT") && !knows(scripts_, sha) && !loaded.contains(sha);
     if (!script_is_nowhere && classify(error).code == ErrorCode::kUnavailable) {
       refused_ = Clock::now();
+      // Not each time: for the last it may be refused for days.
+      if (portion_commands_ > 1) log::warning("spool_waits", {{"error", std::string(error)}});
       return false;
     }
     refused += is_load ? 0 : 1;

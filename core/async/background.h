@@ -8,6 +8,11 @@
 // A spool carries the scripts its commands name, since who replays it may be a later version with others, and
 // Redis may have forgotten them: they are loaded with every batch that needs them, and written to the end
 // anew before they are popped while commands still wait. A command whose script is nowhere is dropped.
+//
+// Of a spool fewer are sent at once after each portion that was not taken, more after each that was. So a
+// command that Redis refuses for as long as its cause lasts (NOPERM) is alone in the end: the commands behind
+// it wait, and are not repeated until nobody remembers their event ids. Nor does a Redis too slow for a whole
+// batch end the replay.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
@@ -64,6 +69,8 @@ class BackgroundWriter final : public Deferred {
   milliseconds oldest_age() const;
 
  private:
+  static constexpr std::size_t kBatchCommands = 500;
+
   void wake();
   Task<void> pump();
   Task<bool> send_queue();
@@ -100,6 +107,7 @@ class BackgroundWriter final : public Deferred {
   std::set<std::string, std::less<>> scripts_in_spool_;  // by SHA-1: those of ours that spool_ carries
   std::set<std::string, std::less<>>
       carried_;  // sources of those that were found in a file, until it is empty
+  std::size_t portion_commands_ = kBatchCommands;  // of a spool, sent at once; 1 to kBatchCommands
   std::function<void()> drained_;
   BackgroundCounters counters_;
   Clock::time_point refused_{};  // when Redis last took back a replay: it is left alone for a scan_interval

@@ -73,6 +73,8 @@ Result<std::unique_ptr<Spool>> Spool::open(const std::filesystem::path& path, st
   }
   struct stat status {};
   if (fstat(fd, &status) != 0) return give_up(io_error(path, "fstat"));
+  // Whoever had the lock before us deleted it: what we wrote would be seen by nobody.
+  if (status.st_nlink == 0) return give_up(fail(ErrorCode::kConflict, "spool_locked", {}, path.string()));
   const bool fresh = status.st_size == 0;
   if (fresh) {
     if (const int error = posix_fallocate(fd, 0, kHeaderBytes); error != 0) {

@@ -28,8 +28,9 @@ class Spool {
     std::uint64_t next;        // hand to pop_to()
   };
 
-  // Opens or creates the file and takes its lock. Errors: kConflict "spool_locked" (another process has it),
-  // kUnavailable "spool_io", kInvalid "spool_format" (not one of ours; left untouched).
+  // Opens or creates the file and takes its lock. Errors: kConflict "spool_locked" (another process has it,
+  // or deleted it meanwhile: again), kUnavailable "spool_io", kInvalid "spool_format" (not one of ours; left
+  // untouched).
   static Result<std::unique_ptr<Spool>> open(const std::filesystem::path& path, std::size_t max_bytes);
   // Whether the file, which may be another process', holds `name` as a whole argument of a command or part of
   // a key (what else is between colons, braces and line ends). Also in what was popped and not yet removed.

@@ -1,11 +1,15 @@
 #include "core/async/background.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <fstream>
 #include <future>
+#include <map>
 #include <mutex>
+#include <set>
 
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop_thread.h"
@@ -33,11 +37,20 @@ class Memory {
     }
     if (command[0] == "BAD") return "-ERR refused for good\r\n";
     keys_.push_back(command[1]);
+    if (command[1] == refused_) return "-NOPERM this user has no permissions to run it\r\n";
     return "+OK\r\n";
   }
   void away(bool value) {
     const std::lock_guard lock(mutex_);
     away_ = value;
+  }
+  void refuse(const std::string& key) {  // "": none
+    const std::lock_guard lock(mutex_);
+    refused_ = key;
+  }
+  std::ptrdiff_t times(const std::string& key) {  // it came
+    const std::lock_guard lock(mutex_);
+    return std::ranges::count(keys_, key);
   }
   std::vector<std::string> keys() {
     const std::lock_guard lock(mutex_);
@@ -51,15 +64,15 @@ class Memory {
  private:
   std::mutex mutex_;
   bool away_ = false;
+  std::string refused_;
   std::vector<std::string> keys_, sources_;
 };
 
 class Writer {
  public:
   Writer(const std::filesystem::path& directory, std::span<const Script> scripts = kScripts,
-         BackgroundOptions options = {}) {
+         BackgroundOptions options = {.spool_directory = {}, .scan_interval = 10ms}) {
     options.spool_directory = directory / "spool";
-    options.scan_interval = 10ms;
     thread_.on_loop([&] {
       LinkOptions link;
       link.endpoint.unix_path = (directory / "r").string();
@@ -183,6 +196,30 @@ TEST_CASE("A spool carries the scripts its commands name, for a program that has
   CHECK(memory.sources() == std::vector<std::string>{"return 1"});
 }
 
+TEST_CASE("A spool that was emptied carries its scripts anew", "[background]") {
+  TemporaryDirectory directory;
+  Memory memory;
+  FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return memory.answer(c); });
+  const auto spool_one = [](Writer& writer) {
+    Pipeline pipeline;
+    pipeline.script(kScripts[0], 0, 0);
+    REQUIRE(writer.with([&](auto& w) { return w.spool(std::move(pipeline)).has_value(); }));
+  };
+  {
+    Writer old(directory.path());
+    spool_one(old);
+    REQUIRE(eventually([&] { return memory.keys().size() == 1; }));
+    REQUIRE(eventually([&] { return old.with([](auto& w) { return w.spool_bytes(); }) == 0; }));
+    memory.away(true);
+    spool_one(old);
+  }
+  const std::size_t before = memory.sources().size();
+  memory.away(false);
+  const Writer next(directory.path(), {});
+  CHECK(eventually([&] { return memory.keys().size() == 2; }));
+  CHECK(memory.sources().size() == before + 1);
+}
+
 namespace {
 
 // Scripts of a version before: no row of kScripts.
@@ -244,6 +281,22 @@ TEST_CASE("A Redis that forgot all scripts is told those of an earlier version's
   CHECK(writer.with([](auto& w) { return w.counters().replayed; }) == 1800 - 699);
 }
 
+TEST_CASE("A spool that a process of the same number left is gone on with, and its scripts are known",
+          "[background]") {
+  RealRedis real;
+  const auto path = old_spool(real.directory.path(), real.old(), 3);
+  const auto own = path.parent_path() / (std::to_string(getpid()) + ".spool");
+  std::filesystem::rename(path, own);
+  std::filesystem::rename(real.directory.path() / "r", real.directory.path() / "later");
+  Writer writer(real.directory.path(), kScripts, {.spool_directory = {}, .scan_interval = 1s});
+  Pipeline one;
+  one.add("SADD", "taken", "new");
+  REQUIRE(writer.with([&](auto& w) { return w.spool(std::move(one)).has_value(); }));
+  std::filesystem::rename(real.directory.path() / "later", real.directory.path() / "r");
+  CHECK(eventually([&] { return real.taken() == 4; }));
+  CHECK(writer.with([](auto& w) { return w.counters().dropped; }) == 0);
+}
+
 TEST_CASE("A writer that ends in the middle of a replay leaves the scripts that the rest needs",
           "[background]") {
   RealRedis real;
@@ -297,12 +350,60 @@ TEST_CASE("A command whose script is nowhere is dropped and counted, and the res
   CHECK(writer.with([](auto& w) { return w.counters().replayed; }) == 1);
 }
 
+namespace {
+
+void spool_keys(Writer& writer, int count) {
+  for (int i = 0; i < count; ++i) {
+    Pipeline one;
+    one.add("SET", std::to_string(i), "1");
+    REQUIRE(writer.with([&](auto& w) { return w.spool(std::move(one)).has_value(); }));
+  }
+}
+
+std::set<std::string> different(const std::vector<std::string>& keys) { return {keys.begin(), keys.end()}; }
+
+}  // namespace
+
+TEST_CASE("What is refused for long is tried alone: its neighbours are not sent again with it",
+          "[background]") {
+  TemporaryDirectory directory;
+  Memory memory;
+  memory.refuse("300");
+  Writer writer(directory.path());
+  spool_keys(writer, 700);
+  FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return memory.answer(c); });
+  CHECK(eventually([&] { return memory.times("300") >= 100; }));
+  for (const char* each : {"0", "299", "301", "699"}) CHECK(memory.times(each) < 30);
+  CHECK(memory.times("299") > 0);
+  CHECK(writer.with([](auto& w) { return w.counters().dropped; }) == 0);
+  memory.refuse("");
+  CHECK(eventually([&] { return writer.with([](auto& w) { return w.spool_bytes(); }) == 0; }));
+  CHECK(different(memory.keys()).size() == 700);
+  CHECK(writer.with([](auto& w) { return w.counters().replayed; }) == 700);
+}
+
+TEST_CASE("A Redis that never answers a whole batch is replayed to in smaller ones", "[background]") {
+  TemporaryDirectory directory;
+  Memory memory;
+  Writer writer(directory.path());
+  spool_keys(writer, 700);
+  std::map<int, int> taken;  // of each connection
+  FakeRedis server((directory.path() / "r").string(),
+                   [&](const auto& command, int connection) -> std::optional<std::string> {
+                     if (command[0] == "SET" && ++taken[connection] > 60) return std::nullopt;
+                     return memory.answer(command);
+                   });
+  CHECK(eventually([&] { return writer.with([](auto& w) { return w.spool_bytes(); }) == 0; }));
+  CHECK(different(memory.keys()).size() == 700);
+}
+
 TEST_CASE("A full queue goes to the spool, a full spool is told", "[background]") {
   TemporaryDirectory directory;
   Memory memory;
   memory.away(true);
   FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return memory.answer(c); });
-  Writer writer(directory.path(), kScripts, {.spool_directory = {}, .spool_bytes = 2000});
+  Writer writer(directory.path(), kScripts,
+                {.spool_directory = {}, .spool_bytes = 2000, .scan_interval = 10ms});
   int kept = 0;
   while (writer.post("key-" + std::to_string(kept))) REQUIRE(++kept < 1000);
   CHECK(kept > 10);

@@ -3,9 +3,11 @@
 #include <rapidcheck.h>
 #include <sys/wait.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <fstream>
+#include <thread>
 
 #include "tests/support/unix_socket.h"
 
@@ -57,6 +59,28 @@ TEST_CASE("A spool belongs to one process at a time", "[spool]") {
   CHECK(second.error().reason == "spool_locked");
   first->reset();
   CHECK(Spool::open(path, 1 << 20));
+}
+
+TEST_CASE("A spool that was deleted while it was being opened is not taken", "[spool]") {
+  TemporaryDirectory directory;
+  const auto path = directory.path() / "a.spool";
+  std::atomic<bool> over = false;
+  // As workers do that find an empty one which a dead process left.
+  std::thread others([&] {
+    while (!over) {
+      if (auto spool = Spool::open(path, 4096)) (*spool)->unlink();
+    }
+  });
+  int lost = 0;
+  for (int opened = 0; opened < 3000;) {
+    auto spool = Spool::open(path, 4096);
+    if (!spool) continue;
+    ++opened;
+    lost += std::filesystem::exists(path) ? 0 : 1;
+  }
+  over = true;
+  others.join();
+  CHECK(lost == 0);
 }
 
 TEST_CASE("A full spool refuses and keeps what it has", "[spool]") {
