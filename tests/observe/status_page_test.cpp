@@ -1,0 +1,74 @@
+// The numbers of PHP-FPM's part of /status; tests/e2e/test_status.py compares its form with a real PHP-FPM's.
+#include <catch2/catch.hpp>
+
+#include "fcgi/handlers/status.h"
+
+using namespace freshet;
+using namespace freshet::handlers;
+
+namespace {
+
+constexpr std::int64_t kStarted = 1'772'798'400;
+
+// A pool on which every number of PHP-FPM's is another one.
+void fill_with_distinct(Scoreboard& board) {
+  const auto slots = board.slots();
+  for (std::size_t i = 0; i < 5; ++i) slots[i].state = WorkerState::kReady;
+  slots[1].in_flight = 1;
+  slots[2].state = WorkerState::kStarting;
+  slots[3].requests = 77;
+  slots[0].accepted = 1001;
+  slots[0].slow_requests = 1002;
+  PoolCounters& pool = board.pool();
+  pool.started_at = kStarted;
+  pool.listen_queue = 1003;
+  pool.max_listen_queue = 1004;
+  pool.max_active = 1005;
+  pool.max_children_reached = 1006;
+}
+
+std::string page_of(Scoreboard& board, StatusForm form) {
+  Settings settings;
+  settings.pool.listen_backlog = 1007;
+  return status_page(board, settings, UnixSeconds(seconds(kStarted + 1008)), form, false).body;
+}
+
+}  // namespace
+
+TEST_CASE("Each of PHP-FPM's keys has the number it is named after", "[status]") {
+  Scoreboard board(8);
+  fill_with_distinct(board);
+  const std::string page = page_of(board, StatusForm::kJson);
+  const std::string expected =
+      R"("start time":1772798400,"start since":1008,"accepted conn":1001,"listen queue":1003,)"
+      R"("max listen queue":1004,"listen queue len":1007,"idle processes":3,"active processes":2,)"
+      R"("total processes":5,"max active processes":1005,"max children reached":1006,"slow requests":1002,)";
+  CAPTURE(page);
+  CHECK(page.find(expected) != std::string::npos);
+  CHECK(page.find(R"("requests":77,)") != std::string::npos);
+}
+
+TEST_CASE("Each of PHP-FPM's families has the number it is named after", "[status]") {
+  Scoreboard board(8);
+  fill_with_distinct(board);
+  const std::string page = page_of(board, StatusForm::kOpenMetrics);
+  for (const char* line :
+       {"up 1", "start_since 1008", "accepted_connections 1001", "listen_queue 1003", "max_listen_queue 1004",
+        "listen_queue_length 1007", "idle_processes 3", "active_processes 2", "total_processes 5",
+        "max_active_processes 1005", "max_children_reached 1006", "slow_requests 1002"}) {
+    CAPTURE(line, page);
+    CHECK(page.find("\nphpfpm_" + std::string(line) + "\n") != std::string::npos);
+  }
+}
+
+TEST_CASE("A page is of the moment it is asked for", "[status]") {
+  Scoreboard board(8);
+  fill_with_distinct(board);
+  const std::string before = page_of(board, StatusForm::kJson);
+  board.slots()[1].in_flight = 0;
+  ++board.slots()[0].accepted;
+  const std::string after = page_of(board, StatusForm::kJson);
+  CHECK(before.find(R"("accepted conn":1001,)") != std::string::npos);
+  CHECK(after.find(R"("accepted conn":1002,)") != std::string::npos);
+  CHECK(after.find(R"("idle processes":4,"active processes":1,)") != std::string::npos);
+}
