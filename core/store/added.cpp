@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "core/store/counter_keys.h"
 #include "core/store/fields.h"
 #include "core/store/rebuild.h"
 #include "core/store/scripts.h"
@@ -102,14 +103,8 @@ class Purge {
 
   void append(Pipeline& out, const std::string& id, std::string_view date, const Fields& fields,
               const Added& added) const {
-    out.script(scripts::kPurgeItem, 11, 12)
-        .arg(keys_.added(visitor_))
-        .arg(keys_.pv(id))
-        .arg(keys_.uv_hll(id))
-        .arg(keys_.dwell_sum(id))
-        .arg(keys_.dwell_count(id))
-        .arg(keys_.first_ts(id))
-        .arg(keys_.item(id))
+    out.script(scripts::kPurgeItem, kCounterKeys + 5, 12).arg(keys_.added(visitor_));
+    append_counter_keys(out, keys_, id)
         .arg(keys_.views(id))
         .arg(keys_.score())
         .arg(keys_.published())

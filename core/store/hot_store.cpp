@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/store/counter_keys.h"
 #include "core/store/fields.h"
 #include "core/store/ration.h"
 #include "core/store/script_words.h"
@@ -58,16 +59,10 @@ Pipeline RedisHotStore::track_command(const feed::TrackEvent& event, std::option
   const bool has_event = !event.event.empty();
   Pipeline out;
   out.script(scripts::kTrack,
-             7U + (has_event ? 1U : 0U) + (keys_.hash_tags() ? 0U : 2U) +
+             kCounterKeys + 1U + (has_event ? 1U : 0U) + (keys_.hash_tags() ? 0U : 2U) +
                  (remembers(event.counted_as) ? 1U : 0U) + ration_keys(event.ration),
-             20 + kRationArgs)
-      .arg(keys_.pv(id))
-      .arg(keys_.uv_hll(id))
-      .arg(keys_.dwell_sum(id))
-      .arg(keys_.dwell_count(id))
-      .arg(keys_.first_ts(id))
-      .arg(keys_.item(id))
-      .arg(keys_.session(id, event.session.view()));
+             20 + kRationArgs);
+  append_counter_keys(out, keys_, id).arg(keys_.session(id, event.session.view()));
   if (has_event) out.arg(keys_.track_event(id, event.event.view()));
   if (!keys_.hash_tags()) out.arg(keys_.rank()).arg(keys_.published());
   if (remembers(event.counted_as)) out.arg(keys_.added(event.counted_as.view()));
@@ -353,15 +348,8 @@ Task<Result<std::vector<feed::ItemStats>>> RedisHotStore::stats(const std::vecto
   Pipeline command;
   for (const ItemId& item : items) {
     const std::string_view id = item.view();
-    command.script(scripts::kStats, tags ? 8 : 10, 1)
-        .arg(keys_.pv(id))
-        .arg(keys_.uv_hll(id))
-        .arg(keys_.dwell_sum(id))
-        .arg(keys_.dwell_count(id))
-        .arg(keys_.first_ts(id))
-        .arg(keys_.item(id))
-        .arg(keys_.views(id))
-        .arg(keys_.uv_day(id, day));
+    command.script(scripts::kStats, kCounterKeys + (tags ? 2 : 4), 1);
+    append_counter_keys(command, keys_, id).arg(keys_.views(id)).arg(keys_.uv_day(id, day));
     if (!tags) command.arg(keys_.rank()).arg(keys_.score());
     command.arg(id);
     if (!tags) continue;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/store/counter_keys.h"
 #include "core/store/fields.h"
 #include "core/store/scripts.h"
 
@@ -41,13 +42,8 @@ void append_meta(Pipeline& out, const EngagementSettings& settings, const Keys& 
 void append_rekey(Pipeline& out, const Settings& settings, const Keys& keys, const std::string& id,
                   const std::string& target) {
   const EngagementSettings& e = settings.engagement;
-  out.script(scripts::kRekey, keys.hash_tags() ? 6 : 7, 7)
-      .arg(keys.pv(id))
-      .arg(keys.uv_hll(id))
-      .arg(keys.dwell_sum(id))
-      .arg(keys.dwell_count(id))
-      .arg(keys.first_ts(id))
-      .arg(keys.item(id));
+  out.script(scripts::kRekey, kCounterKeys + (keys.hash_tags() ? 0 : 1), 7);
+  append_counter_keys(out, keys, id);
   if (!keys.hash_tags()) out.arg(target);
   out.arg(id).arg(e.pv_weight).arg(e.uv_weight).arg(e.dwell_weight);
   out.arg(e.dwell_prior_views).arg(e.dwell_prior_ms).arg(e.half_life.count());
