@@ -1,12 +1,16 @@
 #include "fcgi/observe/access_line.h"
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include "fcgi/observe/line_file.h"
+#include "fcgi/observe/request_observer.h"
 #include "tests/support/unix_socket.h"
 
 using namespace freshet;
@@ -147,4 +151,31 @@ TEST_CASE("A file that cannot be opened costs no request", "[access]") {
   file.append("lost");
   file.reopen();
   CHECK_FALSE(file.is_open());
+}
+
+TEST_CASE("A line of a request is of its own times and its own process", "[access]") {
+  const test::TemporaryDirectory directory;
+  RequestLogSettings settings;
+  settings.access_log = (directory.path() / "access.log").string();
+  settings.access_format = "%{%s}t %{%s}T %d %p %P %M %{route}x";
+  Scoreboard board(1);
+  board.name_route(1, "GET /api/hot");
+  board.slots()[0].state = WorkerState::kReady;
+  board.slots()[0].peak_rss_bytes = 4242;
+  RequestObserver observer(settings, board, board.slots()[0], {});
+  Request request;
+  request.received = RequestObserver::Clock::now();
+  request.stage.route = 1;
+  observer.answered(request, Response(), request.received + 5s);
+  observer.flush();
+  std::istringstream line(contents(settings.access_log));
+  long long received = 0, written = 0;
+  std::string rest;
+  line >> received >> written;
+  std::getline(line, rest);
+  CHECK(written - received == 5);
+  CHECK(rest ==
+        " 5.000 " + std::to_string(getpid()) + " " + std::to_string(getppid()) + " 4242 GET /api/hot");
+  CHECK(board.totals().routes[1].status[1] == 1);
+  CHECK(board.totals().routes[1].latency.count() == 1);
 }
