@@ -216,6 +216,12 @@ class Instance:
         assert done.returncode == 0, (command, done.stdout, done.stderr)
         return json.loads(done.stdout)
 
+    def persistence(self, field):
+        """A field of INFO persistence, which redis-cli prints as it comes."""
+        asked = ["redis-cli", "-s", os.path.join(self.state, "run/redis.sock"), "INFO", "persistence"]
+        said = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=20).stdout
+        return dict(line.split(":", 1) for line in said.split() if ":" in line)[field]
+
     def restart_redis(self, *options):
         """After its death: the same server on the same files. options: of redis-server, beside those it always has."""
         run = os.path.join(self.state, "run")

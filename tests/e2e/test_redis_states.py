@@ -4,7 +4,6 @@ Reads go on, writes are acknowledged and count once, or are refused with Retry-A
 """
 
 import os
-import re
 import signal
 import subprocess
 import threading
@@ -91,13 +90,6 @@ def test_a_redis_that_became_a_replica(guarded):
     guarded.normal()
 
 
-def persistence(service, what):
-    """That line of INFO persistence."""
-    asked = ["redis-cli", "-s", os.path.join(service.state, "run/redis.sock"), "INFO", "persistence"]
-    text = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=20).stdout
-    return re.search(rf"^{what}:(\w+)", text, re.MULTILINE)[1]
-
-
 def test_a_redis_that_cannot_save(guarded):
     service = guarded.service
     folder = os.path.join(service.state, "redis")
@@ -107,7 +99,7 @@ def test_a_redis_that_cannot_save(guarded):
     os.chmod(folder, 0o555)
     try:
         service.redis("BGSAVE")
-        wait_until(lambda: persistence(service, "rdb_last_bgsave_status") == "err", "a failed save")
+        wait_until(lambda: service.persistence("rdb_last_bgsave_status") == "err", "a failed save")
         assert guarded.writes() <= {202}
         assert guarded.put() == 503
         guarded.counted("misconf")
@@ -115,7 +107,7 @@ def test_a_redis_that_cannot_save(guarded):
     finally:
         os.chmod(folder, 0o755)
     service.redis("BGSAVE")
-    wait_until(lambda: persistence(service, "rdb_last_bgsave_status") == "ok", "a save")
+    wait_until(lambda: service.persistence("rdb_last_bgsave_status") == "ok", "a save")
     guarded.normal()
 
 
@@ -168,7 +160,7 @@ def test_a_redis_that_is_loading(guarded):
     for turn in range(300):
         service.redis("SET", f"hot:session:load-{turn}:s", "1" * 300, "EX", "3600")
     service.redis("BGREWRITEAOF")
-    wait_until(lambda: persistence(service, "aof_rewrite_in_progress") == "0" and persistence(service, "aof_base_size") != "0", "the file's base")
+    wait_until(lambda: service.persistence("aof_rewrite_in_progress") == "0" and service.persistence("aof_base_size") != "0", "the file's base")
     pid = service.pid("redis")
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: birth(pid) is None, "Redis' end")

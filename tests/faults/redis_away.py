@@ -160,15 +160,23 @@ def readonly(service):
     service.redis("REPLICAOF", "NO", "ONE")
 
 
+LOADING_S = 5  # longer than a worker waits between two tries to connect
+
+
 @contextlib.contextmanager
 def loading(service):
     """Started again with a file that it takes its time to read."""
-    for at in range(20):
-        service.redis("EVAL", "for i = 1, 2000 do redis.call('SET', 'hot:session:load:' .. ARGV[1] .. '-' .. i, '1', 'EX', 3600) end", 0, at)
+    # Between two keys that cannot be compressed Redis answers; else only after some fifty, which is beyond every deadline.
+    service.redis("EVAL", "for i = 1, 2000 do local t = {} for j = 1, 30 do t[j] = redis.sha1hex(i * 30 + j) end "
+                          "redis.call('SET', 'hot:session:load:' .. i, table.concat(t), 'EX', 3600) end", 0)
+    # As the base of the file it is read key by key; while it reads commands Redis listens to nobody.
+    service.redis("BGREWRITEAOF")
+    wait_until(lambda: service.persistence("aof_rewrite_in_progress") == "0" and service.persistence("aof_base_size") != "0", "the file's base")
+    delay_us = LOADING_S * 10**6 // service.redis("DBSIZE")
     pid, began = service.pid("redis"), birth(service.pid("redis"))
     os.kill(pid, signal.SIGTERM)
     wait_until(lambda: birth(pid) != began, "Redis' end")
-    starting = threading.Thread(target=service.restart_redis, args=("--key-load-delay", "50", "--loading-process-events-interval-bytes", "1024"))
+    starting = threading.Thread(target=service.restart_redis, args=("--key-load-delay", str(delay_us), "--loading-process-events-interval-bytes", "1024"))
     starting.start()
     wait_until(lambda: _says(service, "LOADING"), "LOADING")
     yield
