@@ -234,20 +234,20 @@ def aborts(run):
             for number in range(times):
                 abort(service.port, None, dice, through) if number % 2 else abort(None, service.socket_path, dice, straight)
 
-        def settled():
+        def resources_after(times):
+            threads = [threading.Thread(target=many, args=(times // 2, run.dice.random())) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(120)
             wait_until(lambda: service.status()["in flight"] <= 1, "quiet", 10)
             return Resources(service)
 
         load = run.load(service, readers, connections=2, think_s=0.01)
         with load:
-            many(1000, run.dice.random())
-            before = settled()
-            threads = [threading.Thread(target=many, args=(count // 2, run.dice.random())) for _ in range(2)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join(120)
-            after = settled()
+            load.wait_for(300)  # pages that every worker touches once
+            before = resources_after(2000)
+            after = resources_after(count)
         run.figure(f"{2 * (count // 2):,} aborts")
         more = after.most_more_descriptors(before)
         # nginx' own kept connections come and go.
