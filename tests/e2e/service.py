@@ -222,6 +222,17 @@ class Instance:
         said = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=20).stdout
         return dict(line.split(":", 1) for line in said.split() if ":" in line)[field]
 
+    def kill_redis(self):
+        """kill -9, and waits for its end."""
+        pid = self.pid("redis")
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: birth(pid) is None, "Redis' end")
+
+    def lose_redis(self):
+        """kill_redis(), and every worker has noticed."""
+        self.kill_redis()
+        wait_until(lambda: self.status()["redis ready"] == 0, "the loss of Redis to be noticed")
+
     def restart_redis(self, *options):
         """After its death: the same server on the same files. options: of redis-server, beside those it always has."""
         run = os.path.join(self.state, "run")

@@ -9,7 +9,7 @@ import pytest
 
 from client import AGENT, assert_problem
 from fastcgi import Connection, request
-from service import PATIENT, ROOT, Instance, birth, wait_until
+from service import PATIENT, ROOT, Instance, wait_until
 
 CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 # A token in an hour, three at once: no test waits for one.
@@ -92,9 +92,7 @@ def test_while_redis_is_away_nobody_is_limited_and_what_comes_is_queued(instance
     service = instance(**SLOW, **PATIENT)
     item = name("i")
     service.put(item)
-    pid = service.pid("redis")
-    os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: birth(pid) is None and service.status()["redis ready"] == 0, "the loss of Redis to be noticed")
+    service.lose_redis()
     for number in range(10):
         assert service.public().track(item, 1, sessionId=f"s{number}").status == 202
     service.restart_redis()

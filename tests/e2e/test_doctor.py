@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from service import PATIENT, ROOT, birth, children, comm, wait_until
+from service import PATIENT, ROOT, children, comm
 
 CTL = os.path.join(ROOT, "scripts/freshetctl")
 
@@ -104,9 +104,7 @@ def test_what_was_broken_is_found_with_its_cure(site):
 
 
 def test_a_redis_that_is_gone_and_a_file_that_is_wrong_are_errors(site):
-    pid = site.pid("redis")
-    os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: birth(pid) is None, "the end of Redis")
+    site.kill_redis()
     status, findings = doctor(site)
     assert status == 1 and grade(findings, "redis") == {"error"} and "systemctl start" in findings["redis"][0]["cure"]
     assert grade(findings, "redis.settings") == {"not looked at"}

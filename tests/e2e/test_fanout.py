@@ -9,7 +9,7 @@ import time
 import pytest
 
 from client import Load, assert_problem
-from service import PATIENT, birth, kill_workers, wait_until
+from service import PATIENT, kill_workers, wait_until
 from timelines import Reader, follows, ids, push, read, timeline
 
 # Both keep to what one script of Redis sees, so that no step of a job comes between.
@@ -177,9 +177,7 @@ def test_redis_killed_within_a_job_loses_and_repeats_nothing(own_service, name):
         job = publish(service, author, items[-50:])
         if within(service, job):
             kills += 1
-        pid = service.pid("redis")
-        os.kill(pid, signal.SIGKILL)
-        wait_until(lambda pid=pid: birth(pid) is None, "its end")
+        service.kill_redis()
         service.restart_redis()
         service.redis("CONFIG", "SET", "appendfsync", "always")
         wait_done(service, job, len(readers))

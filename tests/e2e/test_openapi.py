@@ -1,15 +1,13 @@
 """The OpenAPI document does not lie: replies of the running service are held against it. (That it names every route is a unit test.)"""
 
 import json
-import os
-import signal
 import time
 
 import jsonschema
 import pytest
 
 from openapi import SHAPE, OpenApi, walk
-from service import birth, wait_until
+from service import wait_until
 
 LINES = {"Content-Type": "application/x-ndjson"}
 
@@ -164,9 +162,7 @@ def test_without_redis_replies_are_queued_degraded_or_503_as_described(own_servi
     internal, reader, item = own_service.internal(), name("r"), name("i")
     own_service.put(item)
     api.ask(internal, "hot", 200)
-    pid = own_service.pid("redis")
-    os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: birth(pid) is None and own_service.status()["redis ready"] == 0, "the loss of Redis to be noticed")
+    own_service.lose_redis()
     queued = {"track": {"articleId": item, "dwellMs": 1}, "view": {"articleId": item, "fingerprint": "f", "publishedAt": 1},
               "look": {"userId": reader, "topicId": item}, "dismiss": {"userId": reader, "topicId": item, "kind": "not_interested"},
               "undismiss": {"userId": reader, "topicId": item, "kind": "not_interested"},

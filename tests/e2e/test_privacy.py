@@ -221,24 +221,19 @@ def test_what_waits_in_a_spool_is_forgotten_too_and_redis_may_go_away_meanwhile(
     items, reader = put_items(site, name), name("reader")
     site.redis("CONFIG", "SET", "appendfsync", "always")
 
-    def lose_redis():
-        pid = site.pid("redis")
-        os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: birth(pid) is None and site.status()["redis ready"] == 0, "the loss of Redis to be noticed")
-
     def write_queued():
         assert site.public().track(items[0], 20000, userId=reader, sessionId=reader).status == 202
         assert site.public().post("/api/history", {"userId": reader, "topicId": items[0]}).status == 202
         assert site.internal().post("/api/interactions", {"userId": reader, "topicId": items[0], "kind": "post"}).json()["accepted"] == 1
         assert any("spool" in path for path in files_with(site, reader))
 
-    lose_redis()
+    site.lose_redis()
     write_queued()
     os.kill(site.workers()[0], signal.SIGKILL)  # its spool is somebody else's now
     site.restart_redis()
     wait_until(lambda: site.status()["redis ready"] > 0, "Redis")
     number = wait_until(lambda: (reply := site.internal().delete(f"/api/users/{reader}")).status == 202 and reply.json()["job"], "the job")
-    lose_redis()
+    site.lose_redis()
     site.restart_redis()
     wait_done(site, number)
     assert_forgotten(site, reader)

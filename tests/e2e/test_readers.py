@@ -1,15 +1,13 @@
 """What readers looked at, did and do not want, through the whole service: seen at once by every worker, kept while Redis is away."""
 
 import json
-import os
-import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from client import Load, assert_problem
-from service import PATIENT, birth, wait_until
+from service import PATIENT, wait_until
 
 CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 LINES = {"headers": {"Content-Type": "application/x-ndjson"}}
@@ -32,12 +30,6 @@ def done(service, reader):
 
 def dismissed(service, reader):
     return set(service.redis("ZRANGE", f"user:not_interested:{reader}", 0, -1))
-
-
-def without_redis(service):
-    pid = service.pid("redis")
-    os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: birth(pid) is None and service.status()["redis ready"] == 0, "the loss of Redis to be noticed")
 
 
 def back_again(service):
@@ -277,7 +269,7 @@ def test_without_redis_writes_are_queued_and_applied_once(instance, name):
     public, internal = service.public(), service.internal()
     look_at(public, reader, "before")
     public.post("/api/feedback", {"userId": reader, "topicId": "taken", "kind": "not_interested"})
-    without_redis(service)
+    service.lose_redis()
     queued = {"ok": True, "queued": True}
     first = look_at(public, reader, "t1"), look_at(public, reader, "t2")
     # Each worker has a spool of its own; between them the second of a view is what orders.
@@ -314,7 +306,7 @@ def test_without_redis_writes_are_queued_and_applied_once(instance, name):
 
 def test_a_full_spool_refuses_interactions_line_by_line_and_then_with_503(instance, name):
     service, reader = instance("--no-limits", spool__max_bytes=65536, pm__max_children=1), name("r")
-    without_redis(service)
+    service.lose_redis()
     lines = "\n".join(json.dumps({"userId": reader, "topicId": f"t{turn}", "kind": "like"}) for turn in range(2000))
     reply = service.internal().post("/api/interactions", lines, **LINES)
     said = reply.json()

@@ -6,7 +6,7 @@ import time
 
 from client import Load
 from readers import Readers, known_items, mixed, read_items
-from service import birth, wait_until
+from service import wait_until
 
 # A request that waits for Redis ends after 50 ms, its retry too; the rest is what a busy machine adds.
 SLOWEST_S = 0.5
@@ -28,9 +28,7 @@ def test_without_redis_reads_go_on_and_writes_wait_their_turn(shipped_service, n
     with Load(shipped_service.public, readers.report) as writes, Load(shipped_service.internal, read_lists, threads=2) as reads, \
             Load(shipped_service.internal, read_items(titles, allowed=(200, 503)), threads=2) as items:
         wait_until(lambda: len(writes.results) > 100, "load")
-        pid = shipped_service.pid("redis")
-        os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: birth(pid) is None, "Redis' end")
+        shipped_service.kill_redis()
         wait_until(lambda: writes.results.count(202) > 100, "queued writes")
         wait_until(lambda: any(degraded for degraded, _ in lists), "a degraded list")
         os.kill(shipped_service.workers()[0], signal.SIGKILL)  # what it acknowledged is in its spool

@@ -13,7 +13,7 @@ import pytest
 from client import Load
 from proxy import Proxy
 from readers import Readers, known_items, read_items
-from service import PATIENT, birth, wait_until
+from service import PATIENT, wait_until
 
 SLOWEST_S = 0.5  # as in test_redis_faults.py
 
@@ -161,9 +161,7 @@ def test_a_redis_that_is_loading(guarded):
         service.redis("SET", f"hot:session:load-{turn}:s", "1" * 300, "EX", "3600")
     service.redis("BGREWRITEAOF")
     wait_until(lambda: service.persistence("aof_rewrite_in_progress") == "0" and service.persistence("aof_base_size") != "0", "the file's base")
-    pid = service.pid("redis")
-    os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: birth(pid) is None, "Redis' end")
+    service.kill_redis()
     starting = threading.Thread(target=service.restart_redis, args=("--key-load-delay", "10000", "--loading-process-events-interval-bytes", "1024"))
     starting.start()
     try:

@@ -6,14 +6,8 @@ import threading
 import time
 
 from client import Load, assert_problem
-from service import birth, kill_workers, wait_until
+from service import kill_workers, wait_until
 from timelines import Reader, push, timeline
-
-
-def without_redis(service):
-    pid = service.pid("redis")
-    os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: birth(pid) is None and service.status()["redis ready"] == 0, "the loss of Redis to be noticed")
 
 
 def back_again(service):
@@ -27,7 +21,7 @@ def test_without_redis_pages_are_empty_and_writes_are_told_to_come_back(own_serv
     push(service, "discover", items[:10], [reader.name])
     reader.take(client, "first")
     kept = (reader.drop, reader.up, list(reader.shown))
-    without_redis(service)
+    service.lose_redis()
     for direction in ("first", "down", "up"):
         query = {"customerId": reader.name, "direction": direction, "score": reader.up, "limit": 5}
         reply = client.get("/api/waterfall/discover", query=query)
@@ -96,7 +90,7 @@ def test_workers_killed_under_pushes_and_reads_lose_and_repeat_nothing(own_servi
 
 def kill_redis_once(service, load, pushed):
     wait_until(lambda: len(pushed) > 70 or load.errors, "pushes")
-    without_redis(service)
+    service.lose_redis()
     seen = len(load.results)
     wait_until(lambda: len(load.results) > seen + 50 or load.errors, "load without Redis")
     back_again(service)
