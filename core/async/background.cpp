@@ -41,8 +41,8 @@ BackgroundWriter::BackgroundWriter(EventLoop& loop, LinkOptions link, std::span<
       connection_(loop, std::move(link), scripts),
       scripts_(scripts),
       options_(std::move(options)),
-      scan_timer_(loop.io()),
-      drain_timer_(loop.io()) {}
+      scan_timer_(loop),
+      drain_timer_(loop) {}
 
 void BackgroundWriter::start() {
   connection_.on_ready_changed([this](bool ready) {
@@ -278,9 +278,7 @@ bool BackgroundWriter::settle(Spool& spool, const Portion& portion, const Replie
 // --- spools of dead processes
 
 void BackgroundWriter::schedule_scan() {
-  scan_timer_.expires_after(options_.scan_interval);
-  scan_timer_.async_wait([this](boost::system::error_code error) {
-    if (error) return;
+  scan_timer_.after(options_.scan_interval, [this] {
     if (!orphan_) adopt();
     wake();
     schedule_scan();
@@ -310,10 +308,7 @@ void BackgroundWriter::adopt() {
 void BackgroundWriter::drain(std::chrono::steady_clock::time_point deadline, std::function<void()> done) {
   drained_ = std::move(done);
   if (queue_.empty() && !pumping_) return finish_drain();
-  drain_timer_.expires_at(deadline);
-  drain_timer_.async_wait([this](boost::system::error_code error) {
-    if (!error) finish_drain();
-  });
+  drain_timer_.at(deadline, [this] { finish_drain(); });
 }
 
 void BackgroundWriter::finish_drain() {

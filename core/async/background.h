@@ -15,7 +15,6 @@
 // batch end the replay.
 #pragma once
 
-#include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -29,6 +28,7 @@
 #include "core/async/deferred.h"
 #include "core/async/redis_connection.h"
 #include "core/async/spool.h"
+#include "core/async/timer.h"
 
 namespace freshet::redis {
 
@@ -92,8 +92,8 @@ class BackgroundWriter final : public Deferred {
   RedisConnection connection_;
   std::span<const Script> scripts_;
   BackgroundOptions options_;
-  boost::asio::steady_timer scan_timer_;
-  boost::asio::steady_timer drain_timer_;
+  Timer scan_timer_;
+  Timer drain_timer_;
   using Clock = std::chrono::steady_clock;
   struct Queued {
     Pipeline commands;

@@ -39,7 +39,7 @@ redisReplyObjectFunctions* keeping_functions(const redisReplyObjectFunctions& de
 }  // namespace
 
 RedisConnection::RedisConnection(EventLoop& loop, LinkOptions options, std::span<const Script> scripts)
-    : RedisLink(loop, std::move(options)), scripts_(scripts), deadline_timer_(loop.io()) {}
+    : RedisLink(loop, std::move(options)), scripts_(scripts), deadline_timer_(loop) {}
 
 RedisConnection::~RedisConnection() {
   listener_ = nullptr;
@@ -283,9 +283,7 @@ void RedisConnection::on_closed() {
 void RedisConnection::arm_deadline() {
   if (timer_armed_ || pending_.empty()) return;
   timer_armed_ = true;
-  deadline_timer_.expires_at(pending_.front()->deadline);
-  deadline_timer_.async_wait([this](boost::system::error_code error) {
-    if (error) return;  // cancelled: `this` may be gone
+  deadline_timer_.at(pending_.front()->deadline, [this] {
     timer_armed_ = false;
     check_deadline();
   });

@@ -25,6 +25,7 @@
 
 #include "core/async/redis.h"
 #include "core/async/redis_link.h"
+#include "core/async/timer.h"
 #include "core/base/histogram.h"
 
 namespace freshet::redis {
@@ -105,7 +106,7 @@ class RedisConnection final : public RedisLink, public Redis {
   void set_ready(bool ready);
 
   std::span<const Script> scripts_;
-  boost::asio::steady_timer deadline_timer_;
+  Timer deadline_timer_;
   std::deque<Batch*> pending_;     // sent, replies to come: in the order of their deadlines
   std::vector<Batch*> completed_;  // to be resumed when hiredis has returned
   std::chrono::steady_clock::time_point settled_at_{};  // when hiredis last returned with replies

@@ -15,7 +15,7 @@ extern "C" {
 namespace freshet::redis {
 
 RedisLink::RedisLink(EventLoop& loop, LinkOptions options)
-    : loop_(loop), options_(std::move(options)), reconnect_timer_(loop.io()), breaker_(options_.breaker) {
+    : loop_(loop), options_(std::move(options)), reconnect_timer_(loop), breaker_(options_.breaker) {
   flush_action_ = loop_.at_end_of_turn([this] { flush(); });
   if (options_.finder != nullptr) options_.finder->tell(*this);
 }
@@ -114,10 +114,7 @@ void RedisLink::schedule_connect(Failure how) {
   std::uniform_real_distribution<double> jitter(0, 1);
   const bool planned = std::exchange(planned_, false);
   const milliseconds wait = planned ? milliseconds(0) : breaker_.failed(how, jitter(random));
-  reconnect_timer_.expires_after(wait);
-  reconnect_timer_.async_wait([this](boost::system::error_code error) {
-    if (!error) connect();
-  });
+  reconnect_timer_.after(wait, [this] { connect(); });
 }
 
 void RedisLink::established() {

@@ -16,7 +16,6 @@
 // again before each attempt (sentinel.h).
 #pragma once
 
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -25,6 +24,7 @@
 #include "core/async/event_loop.h"
 #include "core/async/redis_url.h"
 #include "core/async/task.h"
+#include "core/async/timer.h"
 #include "core/base/time.h"
 
 struct redisAsyncContext;
@@ -94,7 +94,7 @@ class RedisLink : public Watcher {
 
   EventLoop& loop_;
   LinkOptions options_;
-  boost::asio::steady_timer reconnect_timer_;
+  Timer reconnect_timer_;
   std::size_t flush_action_ = 0;
   redisAsyncContext* context_ = nullptr;
   Breaker breaker_;

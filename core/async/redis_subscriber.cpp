@@ -19,7 +19,7 @@ RedisSubscriber::RedisSubscriber(EventLoop& loop, LinkOptions options, std::stri
     : RedisLink(loop, std::move(options)),
       channel_(std::move(channel)),
       on_message_(std::move(on_message)),
-      beat_(loop.io()) {}
+      beat_(loop) {}
 
 RedisSubscriber::~RedisSubscriber() {
   beat_.cancel();
@@ -59,9 +59,8 @@ void RedisSubscriber::subscribe() {
 // A connection that only listens would never notice that nobody speaks any more. Subscribing again is a
 // question that is answered and changes nothing (hiredis keeps each PING's callback for ever in this mode).
 void RedisSubscriber::wait_a_beat() {
-  beat_.expires_after(kBeat);
-  beat_.async_wait([this](boost::system::error_code error) {
-    if (error || !context()) return;
+  beat_.after(kBeat, [this] {
+    if (!context()) return;
     read_now();  // it may be us who were late
     if (!context()) return;
     if (!heard_) return tear_down(Failure::kSilent);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/async/redis_link.h"
+#include "core/async/timer.h"
 
 namespace freshet::redis {
 
@@ -27,7 +28,7 @@ class RedisSubscriber final : public RedisLink {
 
   std::string channel_;
   std::function<void(std::string_view)> on_message_;
-  boost::asio::steady_timer beat_;
+  Timer beat_;
   bool heard_ = false;       // something, since the last beat
   bool subscribed_ = false;  // on this connection
 };

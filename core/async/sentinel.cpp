@@ -64,7 +64,7 @@ Result<Endpoint> find_master(const Endpoint& endpoint, milliseconds timeout) {
 }
 
 MasterFinder::MasterFinder(EventLoop& loop, const LinkOptions& options)
-    : endpoint_(options.endpoint), timer_(loop.io()) {
+    : endpoint_(options.endpoint), timer_(loop) {
   for (const Address& each : endpoint_.sentinels.addresses) {
     LinkOptions of_sentinel = options;
     of_sentinel.endpoint = endpoint_of_sentinel(endpoint_, each);
@@ -80,9 +80,7 @@ void MasterFinder::start() {
 }
 
 void MasterFinder::schedule() {
-  timer_.expires_after(kAskAgain);
-  timer_.async_wait([this](boost::system::error_code error) {
-    if (error) return;
+  timer_.after(kAskAgain, [this] {
     spawn(ask_again(), [](std::exception_ptr) {});
     schedule();
   });

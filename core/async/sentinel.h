@@ -6,12 +6,12 @@
 // old one does when it comes back from the dead. What is connected to must call itself master (ROLE).
 #pragma once
 
-#include <boost/asio/steady_timer.hpp>
 #include <memory>
 #include <set>
 #include <vector>
 
 #include "core/async/redis_connection.h"
+#include "core/async/timer.h"
 
 namespace freshet::redis {
 
@@ -39,7 +39,7 @@ class MasterFinder {
 
   const Endpoint endpoint_;
   std::vector<std::unique_ptr<RedisConnection>> sentinels_;
-  boost::asio::steady_timer timer_;
+  Timer timer_;
   std::size_t answered_last_ = 0;
   Address master_;
   bool lost_ = false;  // the last question had no answer, and the log says so

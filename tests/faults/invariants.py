@@ -74,6 +74,10 @@ class Resources:
         """The largest change of a worker that was there before."""
         return max((abs(count - before.descriptors[pid]) for pid, count in self.descriptors.items() if pid in before.descriptors), default=0)
 
+    def more_descriptors(self, before):
+        """How many more a worker that was there before has, at most."""
+        return max((count - before.descriptors[pid] for pid, count in self.descriptors.items() if pid in before.descriptors), default=0)
+
     def growth(self, before):
         """The largest growth of a worker's resident memory, as a share."""
         return max((kib / before.rss_kib[pid] - 1 for pid, kib in self.rss_kib.items() if pid in before.rss_kib), default=0.0)
