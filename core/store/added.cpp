@@ -7,7 +7,6 @@
 
 #include "core/store/counter_keys.h"
 #include "core/store/fields.h"
-#include "core/store/rebuild.h"
 #include "core/store/scripts.h"
 
 namespace freshet::store {
@@ -20,7 +19,7 @@ constexpr int kAttempts = 4;
 constexpr std::int64_t kHourSeconds = 3600;
 
 // What is remembered of an item: fields "t:{item}", "u:{item}" and so on; "" where there is none.
-// parts/remember.lua and view.lua say what they hold.
+// parts/added.lua and view.lua say what they hold.
 struct Fields {
   static constexpr std::array<char, 4> kLetters{'t', 'u', 'v', 's'};
   std::array<std::string_view, 4> values;
@@ -53,14 +52,11 @@ class Purge {
 
   // Appends what was taken back to `done`.
   Task<Result<void>> run(std::vector<std::string> ids, std::vector<AddedTo>& done) {
-    const std::vector<std::string> all = ids;
     for (int attempt = 0; attempt < kAttempts && !ids.empty(); ++attempt) {
       auto busy = co_await subtract(ids, done);
       if (!busy) co_return tl::unexpected(busy.error());
       ids = std::move(*busy);
     }
-    const auto ranked = co_await rank_items(redis_, settings_, keys_, all, keys_.rank());
-    if (!ranked) co_return tl::unexpected(ranked.error());
     if (!ids.empty()) co_return fail(ErrorCode::kConflict, "item_busy", {}, ids.front());
     co_return Result<void>();
   }
@@ -103,12 +99,13 @@ class Purge {
 
   void append(Pipeline& out, const std::string& id, std::string_view date, const Fields& fields,
               const Added& added) const {
-    out.script(scripts::kPurgeItem, kCounterKeys + 5, 12).arg(keys_.added(visitor_));
+    out.script(scripts::kPurgeItem, kCounterKeys + 6, 18).arg(keys_.added(visitor_));
     append_counter_keys(out, keys_, id)
         .arg(keys_.views(id))
         .arg(keys_.score())
         .arg(keys_.published())
-        .arg(keys_.current(whole(date) / kHourSeconds));
+        .arg(keys_.current(whole(date) / kHourSeconds))
+        .arg(keys_.rank());
     out.arg(id).arg(date);
     for (const std::string_view value : fields.values) out.arg(value);
     const ViewsSettings& views = settings_.views;
@@ -116,6 +113,9 @@ class Purge {
                          views.uv_weight * static_cast<double>(added.first_views);
     out.arg(added.pv).arg(added.uv).arg(added.dwell_ms);
     out.arg(total).arg(added.views_score).arg(added.views);
+    const EngagementSettings& hot = settings_.engagement;
+    out.arg(hot.pv_weight).arg(hot.uv_weight).arg(hot.dwell_weight);
+    out.arg(hot.dwell_prior_views).arg(hot.dwell_prior_ms).arg(hot.half_life.count());
   }
 
   redis::Redis& redis_;

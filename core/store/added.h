@@ -36,7 +36,7 @@ Task<Result<std::vector<AddedTo>>> added_by(redis::Redis& redis, const Keys& key
 
 // Subtracts what the visitor added to these items and ranks them anew; an item that nobody else opened leaves
 // the ranks. Each item at once or not at all, and only once: after an error the rest can be taken back by the
-// same call. Lists are built anew from the next request on. What was taken back of each. 3 RTT for every 100
+// same call. Lists are built anew from the next request on. What was taken back of each. 2 RTT for every 100
 // items, and 1. Errors: Redis'; kConflict "item_busy" when an item, or what is remembered of it, changes
 // again and again between two round trips.
 Task<Result<std::vector<AddedTo>>> take_back(redis::Redis& redis, const Settings& settings, const Keys& keys,

@@ -59,31 +59,6 @@ Task<Result<redis::Replies>> run_all(redis::Redis& redis, const Pipeline& pipeli
   co_return replies;
 }
 
-}  // namespace
-
-Task<Result<std::int64_t>> rank_items(redis::Redis& redis, const Settings& settings, const Keys& keys,
-                                      const std::vector<std::string>& ids, const std::string& target) {
-  Pipeline command;
-  for (const std::string& id : ids) append_rekey(command, settings, keys, id, target);
-  auto replies = co_await run_all(redis, command);
-  if (!replies) co_return tl::unexpected(replies.error());
-  std::int64_t ranked = 0;
-  Pipeline place;  // with hash tags the rank is in another slot than the counters
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const std::string_view z = (*replies)[i].string().value_or("-");
-    ranked += z != "-" ? 1 : 0;
-    if (!keys.hash_tags()) continue;
-    z != "-" ? place.add("ZADD", target, z, ids[i]) : place.add("ZREM", target, ids[i]);
-  }
-  if (!place.empty()) {
-    auto placed = co_await run_all(redis, place);
-    if (!placed) co_return tl::unexpected(placed.error());
-  }
-  co_return ranked;
-}
-
-namespace {
-
 class Rebuild {
  public:
   Rebuild(redis::Redis& redis, const Settings& settings, const Keys& keys)
@@ -116,15 +91,34 @@ class Rebuild {
       for (std::size_t i = 0; i < names.size(); ++i) ids.push_back(keys_.id_of_pv(text_at(names, i)));
       for (std::size_t from = 0; from < ids.size(); from += kBatch) {
         const auto to = std::min(from + kBatch, ids.size());
-        const std::vector<std::string> some(ids.begin() + static_cast<std::ptrdiff_t>(from),
-                                            ids.begin() + static_cast<std::ptrdiff_t>(to));
-        auto ranked = co_await rank_items(redis_, settings_, keys_, some, target);
+        auto ranked = co_await rekey(
+            {ids.begin() + static_cast<std::ptrdiff_t>(from), ids.begin() + static_cast<std::ptrdiff_t>(to)},
+            target);
         if (!ranked) co_return tl::unexpected(ranked.error());
         done.items += static_cast<std::int64_t>(to - from);
         done.ranked += *ranked;
       }
     } while (cursor != "0");
     co_return done;
+  }
+
+  Task<Result<std::int64_t>> rekey(std::vector<std::string> ids, const std::string& target) {
+    Pipeline command;
+    for (const std::string& id : ids) append_rekey(command, settings_, keys_, id, target);
+    auto replies = co_await run_all(redis_, command);
+    if (!replies) co_return tl::unexpected(replies.error());
+    std::int64_t ranked = 0;
+    Pipeline place;  // with hash tags the rank is in another slot than the counters
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const std::string_view z = (*replies)[i].string().value_or("-");
+      ranked += z != "-" ? 1 : 0;
+      if (!keys_.hash_tags()) continue;
+      z != "-" ? place.add("ZADD", target, z, ids[i]) : place.add("ZREM", target, ids[i]);
+    }
+    if (!place.empty()) {
+      if (auto ok = co_await run_all(redis_, place); !ok) co_return tl::unexpected(ok.error());
+    }
+    co_return ranked;
   }
 
   // The parameters and the rank change places in one transaction.

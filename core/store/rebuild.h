@@ -3,8 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include "core/async/redis.h"
 #include "core/base/settings.h"
@@ -14,11 +12,6 @@ namespace freshet::store {
 
 // True when hot:rank was made with these parameters. An empty rank takes them. 2 RTT.
 Task<Result<bool>> params_match(redis::Redis& redis, const EngagementSettings& settings, const Keys& keys);
-
-// Puts items into `target` (hot:rank, or hot:rank:next while it is made) as their counters say, or takes them
-// out when they have none or are hidden. How many are in it. 1 RTT (2 with hash tags) for all `ids`.
-Task<Result<std::int64_t>> rank_items(redis::Redis& redis, const Settings& settings, const Keys& keys,
-                                      const std::vector<std::string>& ids, const std::string& target);
 
 struct Rebuilt {
   std::int64_t items = 0;   // with counters

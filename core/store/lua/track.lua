@@ -75,7 +75,7 @@ local uv = call('PFCOUNT', KEYS[2])
 local uv_before = uv
 if call('PFADD', KEYS[2], ARGV[2]) == 1 then uv = call('PFCOUNT', KEYS[2]) end
 if ARGV[20] ~= '0' then
---@include remember
+--@include added
 end
 -- Visitors whose counts were taken back (purge_item.lua): they stay in the HyperLogLog while it lives.
 if item[6] and pv > 1 then uv = math.max(0, uv - item[6]) end
