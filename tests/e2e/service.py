@@ -30,6 +30,17 @@ def wait_until(condition, what, limit_s=20.0):
     return value
 
 
+def kill_in_the_middle(command, most_s):
+    """Begins it, and ends it within `most_s`. Whether it still ran."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    time.sleep(random.uniform(0, most_s))
+    ran = process.poll() is None
+    if ran:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    return ran
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -1,6 +1,5 @@
 """A backup of a service that serves, and a service from a backup: what readers did is there again, and nothing else."""
 
-import contextlib
 import os
 import random
 import re
@@ -12,7 +11,7 @@ import threading
 import pytest
 from client import Load
 from recorded import Recorded, Writers
-from service import PATIENT, ROOT, birth, children, wait_until
+from service import PATIENT, ROOT, birth, children, kill_in_the_middle, wait_until
 from test_privacy import Redis, forget, use, wait_done, wait_recorded
 
 CTL = os.path.join(ROOT, "scripts/freshetctl")
@@ -206,16 +205,6 @@ def test_a_backup_under_load_is_whole_and_one(instance, folder, name):
     assert hashes == set(titles)
 
 
-def kill_in_the_middle(service, *command):
-    """Begins it, and ends it at a random moment, which may come too late."""
-    process = subprocess.Popen([CTL, *command, "--state", service.state], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                               start_new_session=True)
-    threading.Event().wait(random.uniform(0, 0.25))
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
 def test_a_backup_that_is_killed_at_any_moment_is_none_or_whole(instance, folder, name):
     service = instance("--no-limits", **PATIENT)
     put_items(service, name, 30)
@@ -223,7 +212,7 @@ def test_a_backup_that_is_killed_at_any_moment_is_none_or_whole(instance, folder
     for turn in range(30):
         backup = os.path.join(folder, f"killed-{turn % 3}")
         shutil.rmtree(backup, ignore_errors=True)
-        kill_in_the_middle(service, "backup", backup, "-q")
+        kill_in_the_middle([CTL, "backup", backup, "-q", "--state", service.state], 0.25)
         if os.path.exists(backup):
             ctl(service, "backup", "--verify", backup)
             whole += 1
@@ -246,7 +235,7 @@ def test_a_restore_that_was_killed_can_be_repeated(instance, folder, name):
     before, as_was = content(service), how_it_runs(service)
     stop_freshetd(service)
     for _ in range(10):
-        kill_in_the_middle(service, "restore", backup, "--replace", "-q")
+        kill_in_the_middle([CTL, "restore", backup, "--replace", "-q", "--state", service.state], 0.25)
     ctl(service, "restore", backup, "--replace", "-q")
     start_freshetd(service, as_was)
     assert content(service) == before

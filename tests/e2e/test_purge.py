@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import random
 import signal
 import subprocess
 import threading
@@ -10,7 +9,7 @@ import threading
 import pytest
 
 from client import AGENT, Load
-from service import PATIENT, ROOT, wait_until
+from service import PATIENT, ROOT, kill_in_the_middle, wait_until
 
 CTL = os.path.join(ROOT, "scripts/freshetctl")
 HOT = {"model": "engagement"}
@@ -118,14 +117,7 @@ def test_a_purge_under_load_that_is_killed_and_repeated_leaves_what_the_others_a
     with Load(service.internal, read, threads=2) as load:
         wait_until(lambda: len(load.results) > 100, "load")
         for _ in range(12):
-            process = subprocess.Popen([CTL, "purge", visitor, "--state", service.state], stdout=subprocess.DEVNULL, start_new_session=True)
-            threading.Event().wait(random.uniform(0, 0.06))
-            killed += process.poll() is None
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            process.wait()
+            killed += kill_in_the_middle([CTL, "purge", visitor, "--state", service.state], 0.06)
             cheat()
         ctl(service, "purge", visitor)
     assert load.errors == [] and killed > 0
@@ -133,6 +125,9 @@ def test_a_purge_under_load_that_is_killed_and_repeated_leaves_what_the_others_a
         stats = service.stats(item)
         assert stats["pv"] == counted[item] and stats["dwell"]["sum_ms"] == 10 * counted[item], item
     service.check()
+    ranks = service.redis("ZRANGE", "hot:rank", 0, -1, "WITHSCORES")
+    ctl(service, "rebuild-rank")
+    assert service.redis("ZRANGE", "hot:rank", 0, -1, "WITHSCORES") == ranks
 
 
 @pytest.mark.parametrize(("command", "says"), [
