@@ -115,10 +115,16 @@ class Deployment:
             self._processes[port].wait(20)
 
     def of_the_service(self, port):
-        """Connections of the service that this server has: [age in seconds]."""
+        """Ports of the service's connections that this server has accepted."""
         lines = self.text(port, "CLIENT", "LIST").splitlines()
         clients = [dict(word.split("=", 1) for word in line.split() if "=" in word) for line in lines]
-        return [int(client["age"]) for client in clients if client["user"] == "freshet"]
+        return {int(client["addr"].rpartition(":")[2]) for client in clients if client["user"] == "freshet"}
+
+    def known_to_the_kernel(self, port):
+        """Ports of the peers of all connections to this server, also of those that it has not accepted, and of peers that hung up."""
+        with open("/proc/net/tcp", encoding="ascii") as file:
+            ends = [line.split()[1:3] for line in file.readlines()[1:]]
+        return {int(peer.partition(":")[2], 16) for own, peer in ends if int(own.partition(":")[2], 16) == port}
 
     def stop(self):
         for process in self._processes.values():
