@@ -45,7 +45,7 @@ TEST_CASE("a date in the future counts as now", "[rank]") {
 }
 
 TEST_CASE("the decay follows its definition and never rises with age", "[rank]") {
-  rc::check("definition", [] {
+  CHECK(rc::check("definition", [] {
     const auto offset = *rc::gen::inRange(0, 1000000);
     const auto scale = *rc::gen::inRange(1, 10000000);
     const double at_scale = *rc::gen::inRange(1, 999) / 1000.0;
@@ -53,11 +53,11 @@ TEST_CASE("the decay follows its definition and never rises with age", "[rank]")
     const rank::GaussDecay decay{seconds{offset}, seconds{scale}, at_scale};
     RC_ASSERT(std::abs(decay.at(seconds{age}) - by_definition(age, offset, scale, at_scale)) <= 1e-12);
     RC_ASSERT(decay.at(seconds{age + 1}) <= decay.at(seconds{age}));
-  });
+  }));
 }
 
 TEST_CASE("below() names an age from which on the decay is less, and hardly a later one", "[rank]") {
-  rc::check("below", [] {
+  CHECK(rc::check("below", [] {
     const auto offset = *rc::gen::inRange(0, 1000000);
     const auto scale = *rc::gen::inRange(100, 10000000);
     const double at_scale = *rc::gen::inRange(1, 999) / 1000.0;
@@ -66,7 +66,7 @@ TEST_CASE("below() names an age from which on the decay is less, and hardly a la
     const seconds age = decay.below(factor);
     RC_ASSERT(decay.at(age) < factor);
     RC_ASSERT(decay.at(age - seconds{3}) >= factor * (1 - 1e-9));
-  });
+  }));
   const rank::GaussDecay decay{RecallSettings{}};
   CHECK(decay.at(decay.below(0)) == 0.0);
 }
