@@ -105,10 +105,10 @@ class Writer {
 
 template <class Predicate>
 bool eventually(Predicate predicate) {
-  const auto deadline = std::chrono::steady_clock::now() + 10s;
+  const auto deadline = std::chrono::steady_clock::now() + 60s;
   while (std::chrono::steady_clock::now() < deadline) {
     if (predicate()) return true;
-    std::this_thread::yield();
+    std::this_thread::sleep_for(1ms);
   }
   return false;
 }

@@ -32,12 +32,13 @@ std::string polite(const FakeRedis::Command& command) {
 
 class Fixture {
  public:
-  explicit Fixture(FakeRedis::Answer answer, milliseconds timeout = 100ms)
+  explicit Fixture(FakeRedis::Answer answer, milliseconds timeout = 5s)
       : server_((directory_.path() / "r").string(), std::move(answer)) {
     thread_.on_loop([&] {
       LinkOptions options;
       options.endpoint.unix_path = (directory_.path() / "r").string();
       options.timeout = timeout;
+      options.retry_within = 5s;
       options.breaker = {.failures = 3, .open = 5ms, .first = 5ms, .most = 50ms};
       connection_ = std::make_unique<RedisConnection>(thread_.loop(), options, kScripts);
       connection_->connect();

@@ -54,7 +54,7 @@ GatewayOptions with_budget(milliseconds budget) {
 }
 GatewayOptions with_slow_log() {
   GatewayOptions options;
-  options.slow_timeout = milliseconds(20);
+  options.slow_timeout = milliseconds(200);
   options.request_budget = std::chrono::minutes(10);
   return options;
 }
@@ -112,7 +112,7 @@ class Fixture {
     if (request.uri == "/throw") throw std::runtime_error("a handler's mistake");
     if (request.uri.starts_with("/patient")) request.budget = Budget::kNone;
     if (request.uri.starts_with("/wait") || request.uri.starts_with("/patient")) co_await gate_;
-    if (request.uri == "/hold") std::this_thread::sleep_for(milliseconds(60));  // the loop does not turn
+    if (request.uri == "/hold") std::this_thread::sleep_for(milliseconds(300));  // the loop does not turn
     if (request.uri == "/wait/and-throw") throw std::runtime_error("a handler's mistake, later");
     if (request.uri == "/big") {
       response.body.assign(3'000'000, 'b');
@@ -254,7 +254,7 @@ TEST_CASE("A connection that is not to be kept is closed after the reply", "[gat
 }
 
 TEST_CASE("A request may arrive byte by byte", "[gateway]") {
-  Fixture fixture;
+  Fixture fixture({.read_timeout = milliseconds(10000)});
   auto client = fixture.client();
   const std::string request = post("/slow", "{}");
   for (std::size_t i = 0; i + 1 < request.size(); ++i) REQUIRE(client.send(request.substr(i, 1)));
@@ -333,7 +333,7 @@ TEST_CASE("A peer that goes away while its request is served costs nothing", "[g
 }
 
 TEST_CASE("A peer whose request and end arrive together is answered and forgotten", "[gateway]") {
-  Fixture fixture;
+  Fixture fixture({.read_timeout = milliseconds(30000)});
   for (const bool whole : {true, false}) {
     UnixClient client = fixture.client();
     const std::string request = get("/bye");
@@ -346,7 +346,7 @@ TEST_CASE("A peer whose request and end arrive together is answered and forgotte
       std::string received;
       while (take_reply(received).bytes == 0) REQUIRE(client.receive(received));
     }
-    CHECK(client.closed_by_peer(milliseconds(200)));  // below the deadline of an unfinished request
+    CHECK(client.closed_by_peer(milliseconds(5000)));  // below the deadline of an unfinished request
   }
   CHECK(fixture.eventually([&] { return fixture.connections() == 0; }));
 }

@@ -88,7 +88,7 @@ TEST_CASE("a binary that cannot serve leaves the old generation serving and is n
       Case{"never ready", plain, "ping.response = \"never\"", "not ready in time"},
       Case{"other socket", plain, "listen = \"/tmp/other\"", "before its workers were ready (exit 78)"});
   CAPTURE(given.name);
-  TestService service(kTwo, 2s);
+  TestService service(kTwo, 4s);
   const pid_t main = service.main(), worker = service.ask().pid, status = service.ask_status().pid;
   given.install(service);
   service.write_config(kTwo + given.config);

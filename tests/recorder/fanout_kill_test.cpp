@@ -96,10 +96,11 @@ TEST_CASE("a recorder that is killed at random moments leaves nobody out and ser
     const std::string item = "i" + std::to_string(number);
     const auto job = f.publish({item});
     std::set<int> served;  // and took it out of their timeline
-    while (f.field(job, "state") != "done") {
+    // Lives get longer until one is long enough for a step, on a slow machine too.
+    for (int longest = 60000; f.field(job, "state") != "done"; longest += longest / 16) {
       f.run_process();
       std::this_thread::sleep_for(
-          std::chrono::microseconds(std::uniform_int_distribution<int>(0, 60000)(random)));
+          std::chrono::microseconds(std::uniform_int_distribution<int>(0, longest)(random)));
       f.kill_process();
       ++kills;
       within += f.field(job, "state") == "running";

@@ -11,6 +11,10 @@ using State = feed::CachedList::State;
 namespace {
 
 struct ListFixture : Fixture {
+  ListFixture() {
+    settings.list.slice = std::chrono::hours{1};  // no test begins in one and ends in the next
+    open();
+  }
   feed::CachedList cached(const feed::ListQuery& query = {}) {
     auto out = wait(hot->cached_list(query));
     REQUIRE(out);

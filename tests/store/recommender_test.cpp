@@ -230,7 +230,7 @@ TEST_CASE_METHOD(Site, "while Redis is away the last copy serves, and without on
                  "[recommender]") {
   CHECK(recommender->suggest_stale({}, now()) == nullptr);
   RedisServer other;
-  redis::SyncRedis lost(other.endpoint(), milliseconds{200}, store::kAllScripts);
+  redis::SyncRedis lost(other.endpoint(), milliseconds{5000}, store::kAllScripts);
   store::TrendReader reader(lost, settings, keys());
   store::MappedRecommender mine(reader, *file, settings);
   redis::Pipeline put_one;

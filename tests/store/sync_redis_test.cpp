@@ -31,7 +31,7 @@ TEST_CASE("the SHA-1 that the build computed is the server's", "[sync]") {
 
 TEST_CASE("after a timeout the late reply does not answer the next command", "[sync]") {
   RedisServer own;
-  redis::SyncRedis client(own.endpoint(), milliseconds(50), {});
+  redis::SyncRedis client(own.endpoint(), milliseconds(300), {});
   REQUIRE(client.call(one("ECHO", "first")));
   own.pause();
   const auto late = client.call(one("ECHO", "late"));
