@@ -24,10 +24,11 @@ def wait_until(condition, what, limit_s=15.0):
         time.sleep(0.01)
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def two_free_ports():
+    with socket.socket() as one, socket.socket() as other:
+        for probe in (one, other):
+            probe.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], other.getsockname()[1]
 
 
 def auth_edits(port):
@@ -90,7 +91,7 @@ class Nginx:
         for name in ("etc/nginx", "run", "log", "cache", "tmp"):
             os.makedirs(os.path.join(self.directory, name))
         os.symlink(os.path.join(ROOT, "nginx/html"), os.path.join(self.directory, "html"))
-        self.port, self.internal_port = free_port(), free_port()
+        self.port, self.internal_port = two_free_ports()
         self.socket_path = os.path.join(self.directory, "run/freshetd.sock")
         user = "root" if os.geteuid() == 0 else ""
         subprocess.run(["bash", "-c", 'source "$1"; shift; render_nginx "$@"', "-", os.path.join(ROOT, "scripts/lib.sh"),

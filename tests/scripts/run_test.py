@@ -15,10 +15,11 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 RUN = os.path.join(ROOT, "scripts/run")
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def two_free_ports():
+    with socket.socket() as one, socket.socket() as other:
+        for probe in (one, other):
+            probe.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], other.getsockname()[1]
 
 
 def wait_until(condition, what, limit_s=30):
@@ -47,7 +48,7 @@ class Run(unittest.TestCase):
         self.directory = tempfile.mkdtemp(prefix="freshet-run-", dir="/tmp")
         os.chmod(self.directory, 0o755)
         self.state = os.path.join(self.directory, "state")
-        self.port, self.internal_port = free_port(), free_port()
+        self.port, self.internal_port = two_free_ports()
 
     def tearDown(self):
         run("--stop", "--state", self.state)
@@ -76,7 +77,8 @@ class Run(unittest.TestCase):
             self.assertEqual(self.get("/ping", internal=True)[0], 200)
             for name in ("freshetd.sock", "redis.sock"):
                 self.assertTrue(os.path.exists(os.path.join(self.state, "run", name)), name)
-            again, why = run("--detach", "--no-sample", "--state", self.state, "--port", free_port(), "--internal-port", free_port())
+            port, internal_port = two_free_ports()
+            again, why = run("--detach", "--no-sample", "--state", self.state, "--port", port, "--internal-port", internal_port)
             self.assertNotEqual(again, 0)
             self.assertIn("already running", why)
             self.assertTrue(all(alive(pid) for pid in pids.values()))
