@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { eventually, openWindow, startFreshet } from "./instance.mjs";
 
-const kToleranceMs = 500;  // between our clock, which sees a tab switch late, and the page's
+const kToleranceMs = 1500;  // between our clock, which sees a tab switch late, and the page's
 
 let freshet;
 let browser;
@@ -36,7 +36,7 @@ test("the counters hold the time that the page was visible: enter, stay, hide, r
   const hidden = Date.now();
   const first = await eventually("the report of the hidden page", () => freshet.stats("visible"), (stats) => stats.dwell?.sum_ms > 0);
   assert.ok(Math.abs(first.dwell.sum_ms - (hidden - entered)) <= kToleranceMs, `${first.dwell.sum_ms} of ${hidden - entered} ms`);
-  await other.waitForFunction((until) => Date.now() >= until, hidden + 2000);
+  await other.waitForFunction((until) => Date.now() >= until, hidden + 5000);
 
   await page.bringToFront();
   await becomes(page, "visible");
@@ -49,7 +49,7 @@ test("the counters hold the time that the page was visible: enter, stay, hide, r
   const stats = await eventually("the report of the page that was left", () => freshet.stats("visible"),
     ({ dwell }) => dwell.sum_ms > first.dwell.sum_ms);
   assert.ok(Math.abs(stats.dwell.sum_ms - visibleMs) <= kToleranceMs, `${stats.dwell.sum_ms} of ${visibleMs} ms`);
-  assert.ok(stats.dwell.sum_ms < left - entered - 1500, "the hidden time is not in it");
+  assert.ok(stats.dwell.sum_ms < left - entered - 3500, "the hidden time is not in it");
   assert.deepEqual([stats.pv, stats.uv, stats.dwell.count], [1, 1, 1]);
   assert.deepEqual(page.troubles, []);
   await page.close();
