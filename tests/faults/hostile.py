@@ -9,14 +9,12 @@ import re
 from urllib.parse import quote
 
 from openapi import OpenApi
-from service import SHARED
+from service import SHARED, wait_until
 
 from faults.scenario import fault
 from faults.wire import Connection, Lost, request
 
 AT_ONCE = 16
-MOST_BYTES = 16384
-LONG_URI = 8000
 # Of a body as raw JSON; as text for parameters.
 NUMBERS = ["0", "-0", "-1", "1", "1.0", "1.5", "1e3", "1e400", "-1e400", "9223372036854775807", "9223372036854775808", "-9223372036854775809",
            "18446744073709551615", "18446744073709551616", "1e-400", "0x10", "1_0", "+1", "NaN", "Infinity", "-Infinity", "00", ".5", "5.", "2147483648"]
@@ -141,7 +139,7 @@ class Judge:
 
     def __init__(self, api):
         self._api, self.statuses = api, collections.Counter()
-        self.wrong, self.named, self.unnamed = [], 0, []
+        self.wrong, self.named, self.unnamed, self.jobs = [], 0, [], []
         self.described = {operation["operationId"]: set(operation["responses"]) for _, _, operation in api.operations()}
 
     def look(self, asked, reply):
@@ -153,6 +151,8 @@ class Judge:
         # A path that climbs, or has another number of segments, is another route's.
         if status >= 400 and status not in (404, 405, 414) and str(status) not in self.described[asked.operation]:
             self.wrong.append(f"{asked.operation}: {status} is not described: {reply}")
+        if status == 202 and asked.operation == "eraseUser":
+            self.jobs.append(json.loads(reply.body)["job"])
         if status < 400:
             return
         try:
@@ -230,6 +230,10 @@ def hostile_input(run):
         run.figure(", ".join(f"{count:,} × {status}" for status, count in sorted(judge.statuses.items())))
         run.none("5xx, lost or undescribed replies", len(judge.wrong), judge.wrong)
         run.none("400 that name another member", len(judge.unnamed), judge.unnamed)
+        # Readers who are still to be erased would lose what they are asked for next.
+        client = service.internal()
+        for job in judge.jobs:
+            wait_until(lambda job=job: client.get(f"/api/jobs/{job}").json()["state"] == "done", "an erasure", 60)
         accepted, wrong = round_trips(service, strings)
         run.figure(f"{accepted} ids round trip")
         run.none("ids changed", len(wrong), wrong)

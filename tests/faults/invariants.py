@@ -63,6 +63,10 @@ def broken_invariants(instance):
     return broken
 
 
+INDEX_FILES = 12  # that a worker opens for its first searches, and keeps
+NGINX_KEEPS = 8   # connections to a worker, at rest
+
+
 class Resources:
     """Descriptors and resident memory of each worker at one moment."""
 

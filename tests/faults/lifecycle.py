@@ -66,6 +66,7 @@ def stopped_under_load(run):
             run.at_most(f"{signal.Signals(number).name[3:]}: exit after at most", max(seconds), 10, "s")
         run.none("requests cut off by QUIT", torn[signal.SIGQUIT])
         run.figure(f"{torn[signal.SIGTERM]} by TERM")
+        run.none("unexpected replies", load.failed, load.failures)
         run.balance(service, load)
         run.judge(load)
 

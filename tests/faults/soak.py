@@ -8,8 +8,8 @@ import time
 from fastcgi import Connection as FastCgi
 from service import birth, comm, wait_until
 
-from faults.clients import SlowClients, abort, broken_streams, corpus
-from faults.invariants import Resources
+from faults.clients import SlowClients, abort, broken_streams, corpus, descriptors_at_rest
+from faults.invariants import INDEX_FILES, NGINX_KEEPS, Resources
 from faults.lifecycle import BROKEN, refuse
 from faults.load import GETS, LISTS
 from faults.redis_away import lost_within_a_second
@@ -156,9 +156,6 @@ def _figures(run, service, load, trouble):
     run.none("recorders lost", int(recorder is None or comm(recorder) is None))
 
 
-INDEX_FILES = 12  # that a worker opens for its first searches, and keeps
-
-
 @fault("R7", "mixed requests and no fault", "RSS grows < 5 % over a million")
 def mixed_requests(run):
     with run.instance(patient=True) as service:
@@ -170,11 +167,9 @@ def mixed_requests(run):
             load.wait_for(wanted, 1800)
             last = Resources(service)
             requests = load.requests - requests
-        with contextlib.suppress(AssertionError):  # nginx closes what it kept ten seconds later; the figure says what is left
-            wait_until(lambda: Resources(service).more_descriptors(before) <= INDEX_FILES, "nginx to close its connections")
-        more = Resources(service).more_descriptors(before)
+        more = descriptors_at_rest(service, before)
         run.figure(f"over {requests:,} RSS {100 * last.growth(first):+.1f} % ({max(last.rss_kib.values()) // 1024} MB)", last.growth(first) < RSS_SHARE)
-        run.figure(f"{more} descriptors more at rest", more <= INDEX_FILES, safety=True)
+        run.figure(f"{more} descriptors more at rest", more <= INDEX_FILES + NGINX_KEEPS, safety=True)
         run.none("failed requests", load.failed, load.failures)
         run.figure(f"{len(load.seconds()) / load.elapsed():,.0f} requests a second, GETs p99 {1000 * percentile(load.seconds(GETS), 0.99):.0f} ms")
         run.balance(service, load)

@@ -240,7 +240,7 @@ def test_refused_events_are_repeated_until_they_are_acknowledged(readers):
 
 def test_a_reply_that_is_cut_off_is_a_failed_read_and_an_event_to_be_repeated(readers):
     with FakeService(readers) as service:
-        service.cut_every = 50
+        service.cut_every = 20
         load = run_load(service, readers, only=("history", "track"))
     assert load.failed > 5 and load.mixed_up == 0
     assert load.accountant.balance(service.redis).kept()
