@@ -109,4 +109,16 @@ class Load:
     def __exit__(self, *_):
         self._stop.set()
         for thread in self._threads:
-            thread.join(30)
+            thread.join(90)
+            if thread.is_alive():
+                self.errors.append("still waiting for a reply")
+
+
+class Noise(Load):
+    """Requests that nginx answers by itself, meanwhile: what a busy machine and this process add to the time of any other."""
+
+    def __init__(self, make_client):
+        super().__init__(make_client, lambda client, _: client.get("/openapi.json").seconds, threads=1)
+
+    def slowest_s(self):
+        return max(self.results, default=0.0)

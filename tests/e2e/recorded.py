@@ -63,6 +63,15 @@ class Recorded:
             assert self.indexed() == set(titles)
             raise
 
+    def wait_until_indexed(self, items, limit_s=30.0):
+        """Until the index holds these items, and maybe others."""
+        def there():
+            try:
+                return self.indexed() >= set(items)
+            except AssertionError:  # as in wait_for()
+                return False
+        wait_until(there, "the index", limit_s)
+
     def wait_until_it(self, state, reason=None):
         """Waits for a state in /status (and a reason); returns the status."""
         def reached():

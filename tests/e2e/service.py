@@ -14,6 +14,8 @@ import time
 from client import Client
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("FRESHET_BUILD_DIR", os.path.join(ROOT, "build/release"))
+CTL = os.path.join(BUILD, "scripts/freshetctl")  # not scripts/freshetctl, which first sees to packages and the build
 SHARED = os.environ.get("FRESHET_SHARED", os.path.join(os.path.dirname(ROOT), "shared"))
 
 # On a machine that builds or tests something else meanwhile Redis may well take longer than 50 ms.
@@ -30,9 +32,9 @@ def wait_until(condition, what, limit_s=20.0):
     return value
 
 
-def kill_in_the_middle(command, most_s):
-    """Begins it, and ends it within `most_s`. Whether it still ran."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+def kill_in_the_middle(most_s, *command):
+    """Begins a command of freshetctl, and ends it within `most_s`. Whether it still ran."""
+    process = subprocess.Popen([CTL, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     time.sleep(random.uniform(0, most_s))
     ran = process.poll() is None
     if ran:
@@ -41,10 +43,18 @@ def kill_in_the_middle(command, most_s):
     return ran
 
 
+_given_ports = set()
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """One that nobody listens on, and that was not given out before."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        if port not in _given_ports:
+            _given_ports.add(port)
+            return port
 
 
 def children(pid):
@@ -119,6 +129,9 @@ class Instance:
         self._seen, self._directives = {}, directives
         self.expects_refusals = False  # by Redis, of its account
         self.configure()
+        # Not a new one each run: with some, of a few visitors two would meet in a HyperLogLog's register and count as one.
+        with open(os.path.join(self.state, "etc/salt"), "w", opener=lambda path, flags: os.open(path, flags, 0o600), encoding="ascii") as file:
+            file.write("0123456789abcdef" * 4)
 
     def configure(self, **directives):
         """What is to differ from the instance's first configuration; in force after a start or a reload."""
@@ -134,8 +147,13 @@ class Instance:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         wait_until(lambda: self.internal().get("/ping").status == 200, "/ping")
+        wait_until(self._is_complete, "every process")
         self.note_processes()
         return self
+
+    def _is_complete(self):
+        status = self.status()
+        return status["recorder"] in ("running", "waiting", "off") and status["total processes"] == len(self.workers())
 
     def stop(self):
         """Ends the instance; fails when a process of it is left, or when Redis refused its account something."""
@@ -234,7 +252,8 @@ class Instance:
         return dict(line.split(":", 1) for line in said.split() if ":" in line)[field]
 
     def kill_redis(self):
-        """kill -9, and waits for its end."""
+        """kill -9, when it has written down what it acknowledged; waits for its end."""
+        self.redis("CONFIG", "SET", "appendfsync", "always")  # also writes what it held back
         pid = self.pid("redis")
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: birth(pid) is None, "Redis' end")
@@ -265,7 +284,7 @@ class Instance:
 
     def check(self):
         """The invariants of a running instance: key names, TTLs, caps, sums."""
-        done = subprocess.run([os.path.join(ROOT, "scripts/freshetctl"), "check", "--state", self.state], capture_output=True,
+        done = subprocess.run([CTL, "check", "--state", self.state], capture_output=True,
                               text=True, check=False, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

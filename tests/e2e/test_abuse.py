@@ -9,7 +9,7 @@ import pytest
 
 from client import AGENT, assert_problem
 from fastcgi import Connection, request
-from service import PATIENT, ROOT, Instance, wait_until
+from service import BUILD, PATIENT, Instance, wait_until
 
 CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 # A token in an hour, three at once: no test waits for one.
@@ -227,13 +227,13 @@ def test_listed_clients_are_denied_or_let_through_and_the_lists_change_at_a_relo
 
     # A file that is wrong is named with its line, by -t and by a reload that changes nothing.
     write(deny, "192.0.2.1\nexample.org\n")
-    checked = subprocess.run([os.path.join(os.environ.get("FRESHET_BUILD_DIR", os.path.join(ROOT, "build/release")), "fcgi/freshetd"), "-t", "-y",
+    checked = subprocess.run([os.path.join(BUILD, "fcgi/freshetd"), "-t", "-y",
                               os.path.join(service.state, "etc/freshet.toml")], capture_output=True, text=True, check=False, timeout=60)
     assert checked.returncode == 78 and f"{deny}:2: " in checked.stderr, checked
     failed = service.status()["failed reloads"]
     service.signal("freshetd", signal.SIGHUP)
     wait_until(lambda: service.status()["failed reloads"] == failed + 1, "the reload to fail")
-    assert f"{deny}:2: " in service.log()
+    wait_until(lambda: f"{deny}:2: " in service.log(), "the reason")
     assert track().status == 200
 
 

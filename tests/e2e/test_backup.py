@@ -7,14 +7,14 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 
 import pytest
 from client import Load
 from recorded import Recorded, Writers
-from service import PATIENT, ROOT, birth, children, kill_in_the_middle, wait_until
+from service import CTL, PATIENT, birth, children, kill_in_the_middle, wait_until
 from test_privacy import Redis, forget, use, wait_done, wait_recorded
 
-CTL = os.path.join(ROOT, "scripts/freshetctl")
 
 
 def ctl(service, *words, fails=None):
@@ -208,17 +208,22 @@ def test_a_backup_under_load_is_whole_and_one(instance, folder, name):
 def test_a_backup_that_is_killed_at_any_moment_is_none_or_whole(instance, folder, name):
     service = instance("--no-limits", **PATIENT)
     put_items(service, name, 30)
-    whole = 0
+    began = time.monotonic()
+    ctl(service, "backup", os.path.join(folder, "first"), "-q")
+    takes_s, killed, whole = time.monotonic() - began, 0, 0
     for turn in range(30):
         backup = os.path.join(folder, f"killed-{turn % 3}")
         shutil.rmtree(backup, ignore_errors=True)
-        kill_in_the_middle([CTL, "backup", backup, "-q", "--state", service.state], 0.25)
+        killed += kill_in_the_middle(1.2 * takes_s, "backup", backup, "-q", "--state", service.state)
         if os.path.exists(backup):
             ctl(service, "backup", "--verify", backup)
             whole += 1
         elif os.path.exists(backup + ".partial"):
-            ctl(service, "backup", "--verify", backup + ".partial", fails="manifest")
-    assert whole < 30
+            # Without a manifest, or whole but for its name.
+            said = subprocess.run([CTL, "backup", "--verify", backup + ".partial", "--state", service.state], capture_output=True, text=True,
+                                  check=False, timeout=300)
+            assert said.returncode == 0 or (said.returncode == 1 and "manifest" in said.stderr), said
+    assert killed > 0
     last = os.path.join(folder, "last")
     ctl(service, "backup", last, "-q")
     ctl(service, "backup", "--verify", last)
@@ -234,8 +239,12 @@ def test_a_restore_that_was_killed_can_be_repeated(instance, folder, name):
     ctl(service, "backup", backup, "-q")
     before, as_was = content(service), how_it_runs(service)
     stop_freshetd(service)
+    began = time.monotonic()
+    ctl(service, "restore", backup, "--replace", "-q")
+    takes_s, killed = time.monotonic() - began, 0
     for _ in range(10):
-        kill_in_the_middle([CTL, "restore", backup, "--replace", "-q", "--state", service.state], 0.25)
+        killed += kill_in_the_middle(1.2 * takes_s, "restore", backup, "--replace", "-q", "--state", service.state)
+    assert killed > 0
     ctl(service, "restore", backup, "--replace", "-q")
     start_freshetd(service, as_was)
     assert content(service) == before

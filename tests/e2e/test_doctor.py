@@ -8,9 +8,8 @@ import subprocess
 
 import pytest
 
-from service import PATIENT, ROOT, children, comm
+from service import CTL, PATIENT, children, comm
 
-CTL = os.path.join(ROOT, "scripts/freshetctl")
 
 
 # What the doctor asks whether the account may, which it may not. ACL LOG has no more than that of an instance.

@@ -242,11 +242,10 @@ def test_impressions_reach_the_filter_and_are_then_acknowledged(site, name):
 
 def test_without_redis_a_feed_is_empty_and_degraded_and_nothing_handed_out_repeats(site, name):
     put_items(site, name, 40)
-    site.redis("CONFIG", "SET", "appendfsync", "always")
     reader = Feed(site, name("r"))
     first = reader.ids("refresh", 10)
     token = reader.page
-    os.kill(site.pid("redis"), signal.SIGKILL)
+    site.kill_redis()
     data = reader.ask("load_more", 10, page=token)
     assert data["items"] == [] and data["degraded"] and data["has_more"] and data["page"] == token
     assert reader.ask("peek").get("degraded")
@@ -260,7 +259,6 @@ def test_without_redis_a_feed_is_empty_and_degraded_and_nothing_handed_out_repea
 def test_what_was_handed_out_stays_out_when_its_worker_dies_at_once(site, name):
     """It is pending in Redis from the moment it was handed out, whatever becomes of the impressions."""
     put_items(site, name, 30)
-    site.redis("CONFIG", "SET", "appendfsync", "always")
     readers = [Feed(site, name("r")) for _ in range(8)]
     shown = [set(reader.ids("refresh", 10)) for reader in readers]
     killed = site.workers()

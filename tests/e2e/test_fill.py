@@ -1,16 +1,14 @@
 """freshetctl fill beside the running service: what it pushes is on the reader's pages, and what was shown is not shown again."""
 
-import os
 import signal
 import subprocess
 import time
 
 import pytest
 
-from service import PATIENT, ROOT, wait_until
+from service import CTL, PATIENT, wait_until
 from test_feed import Feed, put_items
 
-CTL = os.path.join(ROOT, "scripts/freshetctl")
 
 
 @pytest.fixture
@@ -20,7 +18,7 @@ def site(instance):
 
 
 def ctl(site, *arguments):
-    done = subprocess.run([CTL, "fill", *arguments, "--state", site.state], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([CTL, "fill", *arguments, "--state", site.state], capture_output=True, text=True, check=False, timeout=240)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from client import assert_problem
+from service import PATIENT
 
 HALF_LIFE_S = 86400
 HOUR_S = 3600
@@ -65,7 +66,7 @@ def test_a_session_window_slides_with_every_report(service, name):
 
 
 def test_without_a_window_each_report_counts(instance, name):
-    service, article = instance("--no-limits", pv__window=0), name("a")
+    service, article = instance("--no-limits", pv__window=0, **PATIENT), name("a")
     for dwell in (4000, 2000):
         reply = service.public().track(article, dwell, userId="u", sessionId="s").json()
     assert (reply["pv"], reply["uv"], reply["avg_dwell_ms"]) == (2, 1, 3000)
@@ -264,7 +265,7 @@ def test_a_bulk_of_thousands_is_written_before_the_reply(service, name):
 
 
 def test_unknown_items_can_be_refused(instance, name):
-    service = instance("--no-limits", items__unknown='"reject"')
+    service = instance("--no-limits", items__unknown='"reject"', **PATIENT)
     article = name("a")
     assert_problem(service.public().track(article, 0, userId="u"), 404, "unknown_item")
     assert_problem(service.public().view(article, "f"), 404, "unknown_item")

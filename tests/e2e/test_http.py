@@ -8,7 +8,7 @@ import pytest
 
 from client import AGENT, Load, assert_problem
 from fastcgi import Connection
-from service import Instance, wait_until
+from service import PATIENT, Instance, wait_until
 
 CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 ORIGIN = "https://site.example"
@@ -16,8 +16,8 @@ ORIGIN = "https://site.example"
 
 @pytest.fixture(scope="module")
 def limited():
-    """An instance as shipped: with limits, and one origin allowed."""
-    started = Instance(http__cors_origins=f'["{ORIGIN}"]')
+    """An instance with the shipped limits, and one origin allowed."""
+    started = Instance(http__cors_origins=f'["{ORIGIN}"]', **PATIENT)
     try:
         yield started.start()
     finally:

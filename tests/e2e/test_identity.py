@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from client import assert_problem
-from service import PATIENT, ROOT, Instance, children, wait_until
+from service import BUILD, CTL, PATIENT, ROOT, Instance, children, wait_until
 
 sys.path.append(os.path.join(ROOT, "tests/nginx"))
 from instance import Sessions, auth_edits  # noqa: E402  the nginx tests' session back end
@@ -161,7 +161,7 @@ def test_keys_are_rotated_by_two_reloads(with_tokens, name):
 
 def test_open_is_refused_where_the_world_can_listen_unless_that_is_meant(instance):
     service = instance("--no-limits")
-    program = os.path.join(os.environ.get("FRESHET_BUILD_DIR", os.path.join(ROOT, "build/release")), "fcgi/freshetd")
+    program = os.path.join(BUILD, "fcgi/freshetd")
 
     def check(**directives):
         service.configure(**directives)
@@ -244,7 +244,7 @@ def test_freshetctl_signs_with_its_key(signed, name, tmp_path):
     file.write_text('{"id":"%s","title":"x","published_at":1}\n' % item, encoding="utf-8")
 
     def tool(*more):
-        return subprocess.run([os.path.join(ROOT, "scripts/freshetctl"), "import", str(file), "--state", signed.state, "--resume",
+        return subprocess.run([CTL, "import", str(file), "--state", signed.state, "--resume",
                                str(tmp_path / "notes"), "-q", *more], capture_output=True, text=True, check=False, timeout=120)
 
     assert tool().returncode != 0
@@ -269,7 +269,7 @@ def test_after_a_reload_that_was_given_up_new_workers_know_the_old_keys_and_not_
     write(old)
     keys = {"identity__internal_keys": table({"k1": path})}
     service.configure(**keys)
-    service.reload()
+    service.renew()
     wait_until(lambda: accepts(old), "the key")
     generation, workers = service.status()["generation"], service.workers()
     # The files are good; only the workers find that this Redis has no such module.

@@ -39,7 +39,7 @@ def put_items(service, name, count=6):
     items = [name("i") for _ in range(count)]
     for item in items:
         service.put(item)
-    wait_until(lambda: Recorded(service).indexed() >= set(items), "the index", 30)
+    Recorded(service).wait_until_indexed(items)
     return items
 
 
@@ -219,7 +219,6 @@ def test_a_recorder_that_is_killed_again_and_again_ends_the_job(site, name):
 
 def test_what_waits_in_a_spool_is_forgotten_too_and_redis_may_go_away_meanwhile(site, name):
     items, reader = put_items(site, name), name("reader")
-    site.redis("CONFIG", "SET", "appendfsync", "always")
 
     def write_queued():
         assert site.public().track(items[0], 20000, userId=reader, sessionId=reader).status == 202

@@ -1,7 +1,6 @@
 """freshetctl visitors and purge: an operator finds who counts too much, and takes it back while others read on."""
 
 import itertools
-import os
 import signal
 import subprocess
 import threading
@@ -9,9 +8,8 @@ import threading
 import pytest
 
 from client import AGENT, Load
-from service import PATIENT, ROOT, kill_in_the_middle, wait_until
+from service import CTL, PATIENT, kill_in_the_middle, wait_until
 
-CTL = os.path.join(ROOT, "scripts/freshetctl")
 HOT = {"model": "engagement"}
 
 
@@ -117,7 +115,7 @@ def test_a_purge_under_load_that_is_killed_and_repeated_leaves_what_the_others_a
     with Load(service.internal, read, threads=2) as load:
         wait_until(lambda: len(load.results) > 100, "load")
         for _ in range(12):
-            killed += kill_in_the_middle([CTL, "purge", visitor, "--state", service.state], 0.06)
+            killed += kill_in_the_middle(0.06, "purge", visitor, "--state", service.state)
             cheat()
         ctl(service, "purge", visitor)
     assert load.errors == [] and killed > 0

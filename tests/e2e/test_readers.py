@@ -104,6 +104,7 @@ def test_a_crawlers_views_are_answered_and_not_kept(service, name):
 def test_a_view_costs_one_round_trip_of_one_command(own_service, name):
     reader, client = name("r"), own_service.public()
     look_at(client, reader, "warm")
+    wait_until(lambda: "sampled at" in own_service.status(), "a worker's look at the stores, which it repeats every ten seconds")
     before = settled_status(own_service)
     for turn in range(50):
         assert look_at(client, reader, f"t{turn}").status == 200
@@ -299,8 +300,9 @@ def test_without_redis_writes_are_queued_and_applied_once(instance, name):
     assert service.status()["background dropped"] == 0
     assert len({each["item"] for each in entries if each["op"] == "interaction"}) == 1201
     assert [each["op"] for each in entries].count("interaction") == 1201
-    assert [(each["op"], each["item"]) for each in entries if each["op"] != "interaction"] == [
-        ("dismiss", "taken"), ("dismiss", "no"), ("undismiss", "taken")]
+    others = [(each["op"], each["item"]) for each in entries if each["op"] != "interaction"]
+    assert others[0] == ("dismiss", "taken")
+    assert sorted(others[1:]) == [("dismiss", "no"), ("undismiss", "taken")]  # from the spools of two workers, maybe
     service.check()
 
 

@@ -12,11 +12,11 @@ import pytest
 
 from client import Load
 from recorded import Recorded, Writers
-from service import ROOT, Instance, birth, wait_until
+from service import CTL, PATIENT, ROOT, Instance, birth, wait_until
 
 
 def freshetctl(instance, *arguments):
-    done = subprocess.run([os.path.join(ROOT, "scripts/freshetctl"), *map(str, arguments), "--state", instance.state],
+    done = subprocess.run([CTL, *map(str, arguments), "--state", instance.state],
                           capture_output=True, text=True, check=False, timeout=300)
     return done.returncode, done.stdout + done.stderr
 
@@ -56,7 +56,7 @@ def test_an_item_is_in_the_database_and_in_the_index_until_it_is_deleted(own_ser
 
 
 def test_the_recorder_is_optional(instance, name):
-    service = instance("--no-limits", recorder__enabled="false")
+    service = instance("--no-limits", recorder__enabled="false", **PATIENT)
     assert service.recorder() is None and service.status()["recorder"] == "off"
     item = name("i")
     service.put(item)
@@ -187,7 +187,7 @@ def test_it_leaves_a_database_of_a_later_version_as_it_is(own_service, name):
 
 
 def test_it_waits_while_the_disk_is_full(name):
-    service = Instance("--no-limits")
+    service = Instance("--no-limits", **PATIENT)
     folder = os.path.join(service.state, "record")
     os.mkdir(folder)
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m,mode=0777", "tmpfs", folder], capture_output=True, check=False).returncode != 0:
@@ -274,7 +274,7 @@ def notes_of(path):
 def test_an_import_that_is_killed_goes_on_where_it_was(own_service, name, tmp_path):
     recorded, path = Recorded(own_service), str(tmp_path / "items.ndjson")
     titles = write_items(path, name, 30000)
-    command = [os.path.join(ROOT, "scripts/freshetctl"), "import", path, "--state", own_service.state]
+    command = [CTL, "import", path, "--state", own_service.state]
     sent = 0
     for _ in range(3):
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as importer:

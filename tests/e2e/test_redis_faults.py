@@ -4,19 +4,22 @@ import os
 import signal
 import time
 
-from client import Load
+from client import Load, Noise
 from readers import Readers, known_items, mixed, read_items
 from service import wait_until
 
-# A request that waits for Redis ends after 50 ms, its retry too; the rest is what a busy machine adds.
+# A request that waits for Redis ends after 50 ms, its retry too. What the machine adds is measured beside it.
 SLOWEST_S = 0.5
 
 
 def test_without_redis_reads_go_on_and_writes_wait_their_turn(shipped_service, name):
     readers, titles = Readers(shipped_service, name), known_items(shipped_service, name)
-    shipped_service.redis("CONFIG", "SET", "appendfsync", "always")  # what Redis acknowledged it shall have kept
-    hot = shipped_service.internal().get("/api/hot?model=engagement")
-    assert hot.status == 200 and "Freshet-Degraded" not in hot.headers
+    def hot():
+        reply = shipped_service.internal().get("/api/hot?model=engagement")
+        assert reply.status == 200, reply
+        return reply
+
+    wait_until(lambda: "Freshet-Degraded" not in hot().headers, "a list")
     lists = []
 
     def read_lists(client, _):
@@ -26,7 +29,7 @@ def test_without_redis_reads_go_on_and_writes_wait_their_turn(shipped_service, n
         return reply
 
     with Load(shipped_service.public, readers.report) as writes, Load(shipped_service.internal, read_lists, threads=2) as reads, \
-            Load(shipped_service.internal, read_items(titles, allowed=(200, 503)), threads=2) as items:
+            Load(shipped_service.internal, read_items(titles, allowed=(200, 503)), threads=2) as items, Noise(shipped_service.internal) as noise:
         wait_until(lambda: len(writes.results) > 100, "load")
         shipped_service.kill_redis()
         wait_until(lambda: writes.results.count(202) > 100, "queued writes")
@@ -40,7 +43,7 @@ def test_without_redis_reads_go_on_and_writes_wait_their_turn(shipped_service, n
         wait_until(lambda: lists and not lists[-1][0], "a fresh list")
     assert writes.errors == [] and reads.errors == [] and items.errors == []
     assert readers.statuses <= {200, 202, 502, 503}
-    assert max(seconds for _, seconds in lists) < SLOWEST_S
+    assert noise.errors == [] and max(seconds for _, seconds in lists) < SLOWEST_S + 2 * noise.slowest_s()
     readers.assert_counted_once()
     assert shipped_service.status()["replayed"] > 0
     shipped_service.check()
@@ -48,8 +51,7 @@ def test_without_redis_reads_go_on_and_writes_wait_their_turn(shipped_service, n
 
 def test_a_reply_to_a_queued_write_says_so(own_service, name):
     client, article = own_service.public(), name("a")
-    os.kill(own_service.pid("redis"), signal.SIGKILL)
-    wait_until(lambda: own_service.status()["redis ready"] == 0, "the loss of Redis to be noticed")
+    own_service.lose_redis()
     for reply in (client.track(article, 1, userId="u"), client.view(article, "f"), client.track(article, 1, userId="u", eventId="e")):
         assert (reply.status, reply.json()) == (202, {"ok": True, "queued": True})
     assert own_service.internal().put(f"/api/items/{article}", {"title": "t", "published_at": 1}).status == 503
@@ -66,8 +68,7 @@ def test_a_reply_to_a_queued_write_says_so(own_service, name):
 
 def test_a_full_spool_refuses_writes_with_retry_after(instance, name):
     service, article = instance("--no-limits", spool__max_bytes=65536), name("a")
-    os.kill(service.pid("redis"), signal.SIGKILL)
-    wait_until(lambda: service.status()["redis ready"] == 0, "the loss of Redis to be noticed")
+    service.lose_redis()
     client, accepted = service.public(), 0
     for turn in range(2000):
         reply = client.track(article, 1, userId=f"u{turn}", sessionId=f"s{turn}")
@@ -83,7 +84,7 @@ def test_a_full_spool_refuses_writes_with_retry_after(instance, name):
 
 def test_a_redis_that_hangs_holds_nobody_up_and_mixes_nothing_up(shipped_service, name):
     readers, titles = Readers(shipped_service, name), known_items(shipped_service, name)
-    with Load(shipped_service.public, readers.report) as writes, \
+    with Load(shipped_service.public, readers.report) as writes, Noise(shipped_service.internal) as noise, \
             Load(shipped_service.internal, read_items(titles, allowed=(200, 503))) as items:
         wait_until(lambda: len(items.results) > 100 and len(writes.results) > 100, "load")
         redis = shipped_service.pid("redis")
@@ -99,8 +100,8 @@ def test_a_redis_that_hangs_holds_nobody_up_and_mixes_nothing_up(shipped_service
         wait_until(lambda: len(items.results) > seen + 100 or items.errors, "load")
     assert items.errors == [] and writes.errors == []
     assert during == [503] * 20
-    assert max(reply.seconds for reply in items.results) < SLOWEST_S
-    assert readers.slowest_s < SLOWEST_S
+    assert noise.errors == []
+    assert max(readers.slowest_s, *(reply.seconds for reply in items.results)) < SLOWEST_S + 2 * noise.slowest_s()
     readers.assert_counted_once()
     shipped_service.check()
 

@@ -10,7 +10,7 @@ import threading
 import time
 
 import pytest
-from client import Load
+from client import Load, Noise
 from proxy import Proxy
 from readers import Readers, known_items, read_items
 from service import PATIENT, wait_until
@@ -184,7 +184,8 @@ def test_a_bad_line_to_redis_mixes_nothing_up_and_holds_nobody_up(instance, name
         service.configure(redis__url=f'"{proxy.url}"')
         service.reload()
         readers = Readers(service, name)
-        with Load(service.public, readers.report) as writes, Load(service.internal, read_items(titles, allowed=(200, 503)), threads=2) as reads:
+        with Load(service.public, readers.report) as writes, Load(service.internal, read_items(titles, allowed=(200, 503)), threads=2) as reads, \
+                Noise(service.internal) as noise:
             wait_until(lambda: writes.results.count(200) > 50, "load")
             proxy.set(**harm)
             seen = len(reads.results)
@@ -194,8 +195,9 @@ def test_a_bad_line_to_redis_mixes_nothing_up_and_holds_nobody_up(instance, name
             back = len(writes.results)
             wait_until(lambda: writes.results[back:].count(200) > 50, "normal service", 60)
         assert writes.errors == [] and reads.errors == []
-        assert readers.slowest_s < SLOWEST_S and max(reply.seconds for reply in reads.results) < SLOWEST_S
-        print(f"slowest write {readers.slowest_s:.3f} s, slowest read {max(reply.seconds for reply in reads.results):.3f} s")
+        slowest_read_s = max(reply.seconds for reply in reads.results)
+        print(f"slowest write {readers.slowest_s:.3f} s, slowest read {slowest_read_s:.3f} s, without a worker {noise.slowest_s():.3f} s")
+        assert noise.errors == [] and max(readers.slowest_s, slowest_read_s) < SLOWEST_S + 2 * noise.slowest_s()
         readers.assert_counted_once()
         service.check()
 

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import statistics
 import threading
 import time
 
@@ -54,8 +55,10 @@ def ping(client, _=0):
     return reply.seconds
 
 
-def percentile(seconds, share):
-    return sorted(seconds)[min(len(seconds) - 1, int(len(seconds) * share))]
+def assert_held_up_by_nobody(load):
+    """A worker that waits for one client lets the others wait for that one's deadline."""
+    assert load.errors == []
+    assert max(load.results) < 0.8 * DEADLINE_S and statistics.median(load.results) < 0.1
 
 
 def test_the_hand_made_client_is_understood(service):
@@ -117,8 +120,7 @@ def test_half_sent_requests_are_dropped_at_their_deadline_while_others_are_serve
         for direct in held:
             assert direct.closed_by_peer(DEADLINE_S + 3)
         assert time.monotonic() - began < DEADLINE_S + 2
-    assert load.errors == []
-    assert percentile(load.results, 0.99) < 0.1
+    assert_held_up_by_nobody(load)
     wait_until(lambda: service.status()["refused"]["read_timeout"] >= before + len(held), "their count", 5)
     assert service.redis("EXISTS", "hot:pv:half") == 0
 
@@ -128,7 +130,7 @@ def test_who_goes_away_in_mid_request_is_forgotten_before_any_deadline(service):
     for _ in range(100):
         with connect(service) as direct:
             direct.send(whole[:40])  # and the end of the stream right behind it
-    wait_until(lambda: service.status()["connections"] <= before["connections"] + 4, "their end", DEADLINE_S / 2)
+    wait_until(lambda: service.status()["connections"] <= before["connections"] + 4, "their end", 5)
     assert service.status()["refused"]["read_timeout"] == before["refused"]["read_timeout"]
 
 
@@ -147,9 +149,8 @@ def test_who_dribbles_is_dropped_too_and_holds_nobody_up(service):
                         closed.add(number)
             at += 1
             wait_until(lambda paced=time.monotonic() + 0.02: time.monotonic() > paced, "the next byte")
-    assert load.errors == []
+    assert_held_up_by_nobody(load)
     assert all(number in closed or direct.closed_by_peer(1) for number, direct in enumerate(held))
-    assert percentile(load.results, 0.99) < 0.1
 
 
 def big_list(service):
@@ -182,8 +183,7 @@ def test_a_reader_that_never_reads_its_reply_is_dropped_while_others_are_served(
         wait_until(lambda: service.status()["refused"]["write_timeout"] >= before["refused"]["write_timeout"] + 20, "the dropping", 10)
         seen = len(load.results)
         wait_until(lambda: len(load.results) > seen + 20 or load.errors, "load")
-    assert load.errors == []
-    assert percentile(load.results, 0.99) < 0.15
+    assert_held_up_by_nobody(load)
     for direct in held:
         assert direct.closed_by_peer(3)
         direct.close()
@@ -191,7 +191,8 @@ def test_a_reader_that_never_reads_its_reply_is_dropped_while_others_are_served(
 
 
 def test_thousands_of_aborts_at_random_offsets_leave_nothing_behind(service):
-    requests = [request(), request(uri="/api/hot"), request(uri="/api/stats?ids=" + ",".join(f"a{n}" for n in range(100))),
+    # Not the list of all: with the items of other tests it has megabytes, of which a worker holds one or two.
+    requests = [request(), request(uri="/api/hot?tag=abort"), request(uri="/api/stats?ids=" + ",".join(f"a{n}" for n in range(100))),
                 request(method="POST", uri="/api/track", body=b'{"articleId":"abort","userId":"u","dwellMs":1}'),
                 request(method="POST", uri="/api/items", body=b"x" * 30000)]
     dice = random.Random(7)
@@ -207,6 +208,7 @@ def test_thousands_of_aborts_at_random_offsets_leave_nothing_behind(service):
 
     def measure():
         wait_until(lambda: service.status()["in flight"] <= 1, "quiet", 10)
+        wait_until(lambda: service.status()["connections"] <= 4, "nginx to close what it kept", 60)
         pids = service.workers()
         return {pid: descriptors(pid) for pid in pids}, {pid: rss_kib(pid) for pid in pids}
 

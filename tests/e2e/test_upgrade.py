@@ -9,10 +9,7 @@ import pytest
 
 from client import Load
 from readers import mixed
-from service import PATIENT, ROOT, Instance, birth, wait_until
-
-BUILD = os.environ.get("FRESHET_BUILD_DIR", os.path.join(ROOT, "build/release"))
-
+from service import BUILD, PATIENT, Instance, birth, wait_until
 
 def edition_of(program):
     """What install() wrote behind the program's own bytes."""

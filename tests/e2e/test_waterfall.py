@@ -196,6 +196,8 @@ def test_a_cursor_that_fell_off_the_end_says_so(instance, name):
     for direction in ("down", "up"):
         page = read(client, "discover", reader.name, direction, reader.drop)
         assert (page["items"], page["drop"], page["has_more"], page["trimmed"]) == ([], reader.drop, False, True)
+    # Ten items that were pushed at once are a millisecond apart, the last of them ahead of the clock.
+    wait_until(lambda: 1000 * time.time() > reader.drop + 1, "the time of the newest of them")
     push(service, "discover", new[:1], [reader.name])
     assert ids(read(client, "discover", reader.name, "down", reader.drop)) == new[:1]
     service.check()

@@ -77,7 +77,6 @@ def test_a_redis_that_hangs_or_has_no_memory_is_an_empty_page_or_a_503(shipped_s
 
 def test_redis_killed_under_pushes_and_reads_loses_and_repeats_nothing(own_service, name):
     service = own_service
-    service.redis("CONFIG", "SET", "appendfsync", "always")  # what Redis acknowledged it shall have kept
     clients, pushed = walk_under_load(service, name, kill_redis_once)
     finish_walks(service, clients, pushed)
 
