@@ -23,6 +23,13 @@ constexpr double kFirstItems = 8.0;
 std::int64_t count_of(UnixSeconds at) { return at.time_since_epoch().count(); }
 UnixSeconds at_second(std::int64_t second) { return UnixSeconds{seconds{second}}; }
 
+// Two commits in mid-search can take a match's values away, which Xapian does not always notice.
+std::string key_of(const Xapian::MSetIterator& match) {
+  std::string key = match.get_sort_key();
+  if (!is_order_key(key)) throw Xapian::DatabaseModifiedError("a match has no order key");
+  return key;
+}
+
 std::int64_t bound(const std::string& value) {
   return value.empty() ? 0 : static_cast<std::int64_t>(Xapian::sortable_unserialise(value));
 }
@@ -123,7 +130,7 @@ double ExactTop::take(const Xapian::MSet& found) {
   double last = 0;
   for (auto each = found.begin(); each != found.end(); ++each) {
     last = each.get_weight();
-    Hit hit{0, each.get_sort_key()};
+    Hit hit{0, key_of(each)};
     hit.score =
         last *
         decay_.at(seconds{std::max<std::int64_t>(0, now_ - count_of(read_order_key(hit.key).published))});
@@ -157,7 +164,7 @@ void ExactTop::collect_newest() {
         {Xapian::Query::OP_FILTER, items, published_within(at_second(range.from), at_second(range.before))});
     const Xapian::MSet found = enquire.get_mset(0, static_cast<Xapian::doccount>(wanted_));
     for (auto each = found.begin(); each != found.end() && !full(); ++each) {
-      const std::string key = each.get_sort_key();
+      const std::string key = key_of(each);
       if (known.insert(key).second) hits_.push_back({0, key});
     }
   }

@@ -55,6 +55,8 @@ std::string order_key(UnixSeconds published, const ItemId& item) {
   return key + item.str();
 }
 
+bool is_order_key(std::string_view key) { return key.size() > kTimeBytes; }
+
 OrderKey read_order_key(std::string_view key) {
   std::uint64_t bits = 0;
   for (std::size_t i = 0; i < kTimeBytes; ++i) bits = bits << 8 | static_cast<unsigned char>(key[i]);

@@ -41,7 +41,9 @@ struct OrderKey {
   UnixSeconds published;
   std::string_view item;
 };
-// REQUIRES: made by order_key(). What it points to lies in `key`.
+// Whether it is long enough for one.
+bool is_order_key(std::string_view key);
+// REQUIRES: is_order_key(). What it points to lies in `key`.
 OrderKey read_order_key(std::string_view key);
 
 // Matches items with from ≤ published < before; has no weight under OP_FILTER.

@@ -190,6 +190,28 @@ TEST_CASE_METHOD(Fixture, "searches go on while the writer commits, moves and me
   CHECK(all_found);
 }
 
+TEST_CASE_METHOD(Fixture, "a match whose values are gone fails its search and no more", "[search]") {
+  write(settings, {item("a", "whale")});
+  store::BlockingRecall recall(settings);
+  CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 1);
+  const store::IndexFolder index(settings.search.index);
+  for (const std::string& key : {std::string(), std::string("short")}) {
+    {
+      Xapian::WritableDatabase partition(index.path_of(index.partitions()->front()), Xapian::DB_OPEN);
+      Xapian::Document torn = partition.get_document(1);
+      torn.add_value(store::kOrderSlot, key);
+      partition.replace_document(1, torn);
+      partition.commit();
+    }
+    for (const std::string text : {"whale", ""}) {
+      CHECK(eventually([&] { return !recall.search({text, {}, kNow, 10}); }));
+      const auto none = recall.search({text, {}, kNow, 10});
+      REQUIRE_FALSE(none);
+      CHECK(none.error().reason == "index_away");
+    }
+  }
+}
+
 TEST_CASE_METHOD(Fixture, "a rebuild is searched around, swaps in at once and lets the writer go on",
                  "[search]") {
   const auto index = opened(settings);
