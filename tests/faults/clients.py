@@ -14,7 +14,7 @@ from fastcgi import Connection as FastCgi
 from fastcgi import request as fastcgi_request
 from service import SHARED, wait_until
 
-from faults.invariants import INDEX_FILES, NGINX_KEEPS, Resources
+from faults.invariants import INDEX_FILES, Resources
 from faults.load import GETS, LISTS
 from faults.scenario import fault, percentile
 from faults.wire import request
@@ -261,7 +261,7 @@ def aborts(run):
         usual = statistics.median(later.growth(earlier) for earlier, later in zip(quarters, quarters[1:]))
         run.figure(f"{count // 4 * 4:,} aborts")
         more = descriptors_at_rest(service, before)  # one left behind in a hundred aborts would be twenty or more
-        run.figure(f"{more} descriptors more at rest", more <= INDEX_FILES + NGINX_KEEPS, safety=True)
+        run.figure(f"{more} descriptors more at rest", more <= INDEX_FILES, safety=True)
         run.figure(f"RSS {100 * after.growth(before):+.1f} %, {100 * usual:+.1f} % in the median quarter", usual < 0.0125)
         run.none("workers lost", len(set(before.rss_kib) - set(after.rss_kib)))
         run.none("failed requests of others", load.failed, load.failures)

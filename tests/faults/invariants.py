@@ -64,7 +64,6 @@ def broken_invariants(instance):
 
 
 INDEX_FILES = 12  # that a worker opens for its first searches, and keeps
-NGINX_KEEPS = 8   # connections to a worker, at rest
 
 
 class Resources:
