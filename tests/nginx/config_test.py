@@ -127,6 +127,49 @@ class Config(unittest.TestCase):
         patterns = sum(len(entry.name.split("|")) for entry in crawlers.inner if entry.name != "default")
         self.assertLessEqual(patterns, LARGEST_BOT_LIST)
 
+    def test_every_error_that_nginx_answers_has_its_row_and_the_row_says_its_status(self):
+        problems = next(block for block in self.named("map") if block.arguments[1] == "$freshet_problem")
+        rows = {entry.name: entry.arguments[0] for entry in problems.inner if entry.name != "default"}
+        for status, text in rows.items():
+            self.assertIn(f'"status":{status},', text)
+        pages = {code for page in self.named("error_page") for code in page.arguments[:-1] if code.isdigit() and code != "494"}
+        self.assertLessEqual(pages, set(rows))
+
+    def test_nginx_waits_for_a_worker_longer_than_the_worker_for_a_reply_and_asks_again_within_that_time(self):
+        pool = [block for block in self.blocks if block.own("fastcgi_param")]
+        bulk = [block for block in self.named("location") if block.own("client_max_body_size") and block.own("fastcgi_pass")]
+        self.assertEqual((len(pool), len(bulk)), (4, 1))
+        for blocks, budget_s in ((pool, 1), (bulk, 30)):  # gateway.request_budget is 0.2 s, and a second where Redis is slow; gateway.bulk_budget
+            for block in blocks:
+                read, again = (int(self._innermost(block, name).removesuffix("s")) for name in ("fastcgi_read_timeout", "fastcgi_next_upstream_timeout"))
+                self.assertTrue(budget_s + 1 < read <= budget_s + 5, block)
+                self.assertTrue(read < again <= read + 5, block)
+        for name, most in (("fastcgi_connect_timeout", 1), ("fastcgi_send_timeout", 3), ("proxy_connect_timeout", 1), ("proxy_read_timeout", 2)):
+            for block in self._with_auth():
+                for each in block.own(name):
+                    self.assertLessEqual(int(each.arguments[0].removesuffix("s")), most, each)
+
+    @staticmethod
+    def _innermost(block, name):
+        """The value in force in `block`."""
+        while not block.own(name):
+            block = block.outer
+        return block.own(name)[-1].arguments[0]
+
+    def _with_auth(self):
+        offered = Block([], None, "")
+        parse("freshet-auth.conf", offered)
+        return [*self.blocks, *offered.walk()]
+
+    def test_everything_that_nginx_writes_lies_in_folders_that_the_configuration_names(self):
+        self.assertEqual({block.name for block in self.blocks if block.name.endswith("_temp_path")},
+                         {f"{name}_temp_path" for name in ("client_body", "fastcgi", "proxy", "uwsgi", "scgi")})
+
+    def test_the_other_pools_are_the_same_sockets(self):
+        pool, fresh, status = ({server.arguments[0]: server.arguments[1:] for server in block.own("server")} for block in self.named("upstream"))
+        self.assertEqual(fresh, {path: options for path, options in pool.items() if "backup" not in options})
+        self.assertEqual(status, {"unix:/run/freshet/status.sock": ["max_fails=0"], "unix:/run/freshet/freshetd.sock": ["max_fails=0", "backup"]})
+
     def test_the_pool_has_one_socket_in_six_spellings_three_in_reserve_that_never_count_as_down(self):
         servers = next(block for block in self.named("upstream")).own("server")
         paths = [server.arguments[0].removeprefix("unix:") for server in servers]

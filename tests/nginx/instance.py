@@ -41,7 +41,7 @@ class Sessions:
     """The site's session check: cookie -> reader. "sid=banned" is answered 403."""
 
     def __init__(self, readers):
-        self.bodies, self.user_ids = [], []  # of what was asked, in order
+        self.bodies, self.user_ids, self.uris = [], [], []  # of what was asked, in order
         sessions = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -51,6 +51,7 @@ class Sessions:
                 cookies = {each.strip() for each in self.headers.get("Cookie", "").split(";")}
                 sessions.bodies.append(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
                 sessions.user_ids.append(self.headers.get("X-User-Id"))
+                sessions.uris.append(self.headers.get("X-Original-Uri"))
                 self.send_response(403 if "sid=banned" in cookies else 200)
                 for cookie, reader in readers.items():
                     if cookie in cookies:
@@ -112,6 +113,10 @@ class Nginx:
         return ["nginx", "-e", os.path.join(self.directory, "log/error.log"), "-p", self.directory,
                 "-c", os.path.join(self.directory, "etc/nginx/nginx.conf"), *more]
 
+    @property
+    def pid(self):
+        return self._process.pid
+
     def test(self):
         """What `nginx -t` says: (status, output)."""
         done = subprocess.run(self._command("-t"), capture_output=True, text=True, check=False)
@@ -139,6 +144,9 @@ class Nginx:
     def log(self, name):
         with open(os.path.join(self.directory, "log", name), encoding="utf-8") as file:
             return file.read()
+
+    def connect(self, internal=False):
+        return socket.create_connection(("127.0.0.1", self.internal_port if internal else self.port), 10)
 
     def ask(self, path, method=None, body=None, headers=None, internal=False, timeout=20):
         """One request on a connection of its own. With a body it is a POST unless said otherwise."""

@@ -1,5 +1,6 @@
 """The nginx configuration as shipped, in front of a responder that says what it was asked."""
 
+import contextlib
 import gzip
 import json
 import os
@@ -7,7 +8,7 @@ import socket
 import threading
 import unittest
 
-from instance import Nginx, Sessions, auth_edits, wait_until
+from instance import AGENT, Nginx, Sessions, auth_edits, wait_until
 from responder import Responder
 
 PARAMETERS = {"REQUEST_METHOD", "REQUEST_URI", "CONTENT_TYPE", "CONTENT_LENGTH", "REMOTE_ADDR", "HTTP_USER_AGENT",
@@ -15,6 +16,8 @@ PARAMETERS = {"REQUEST_METHOD", "REQUEST_URI", "CONTENT_TYPE", "CONTENT_LENGTH",
               "FRESHET_REQUEST_ID", "FRESHET_SITE", "HTTP_PROXY"}
 PUBLIC = ["/api/track", "/api/views", "/api/visitor", "/api/hot", "/api/feed", "/api/history", "/api/feedback", "/api/recommendations",
           "/api/items/7/similar", "/api/waterfall/news", "/api/follows"]
+WRITTEN = ["/api/track", "/api/views", "/api/visitor"]
+CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 INTERNAL = ["/api/stats", "/api/articles/7/stats", "/api/history/merge", "/api/interactions", "/api/users/7", "/api/jobs/7",
             "/api/waterfall/news/7",
             "/api/items", "/api/items/7", "/status", "/ping", "/metrics", "/health/live", "/health/ready"]
@@ -47,7 +50,9 @@ class Behaviour(Case):
         headers = {"Cookie": "a=b", "Authorization": "Bearer x", "Origin": "https://o", "If-None-Match": '"x"', "Proxy": "evil",
                    "Freshet-User": "evil", "Freshet-Zone": "internal", "X-Forwarded-For": "192.0.2.1", "Accept": "*/*"}
         seen = self.nginx.ask("/api/track?q=%2F", body="{}", headers=dict(headers, **{"Content-Type": "text/plain"})).json()
-        self.assertLessEqual(set(seen) - {"body", "serial"}, PARAMETERS)
+        self.assertEqual(set(seen) - {"body", "serial"}, PARAMETERS - {"HTTP_PROXY", "FRESHET_USER"})
+        self.assertEqual((seen["REQUEST_METHOD"], seen["CONTENT_TYPE"], seen["HTTP_ORIGIN"]), ("POST", "text/plain", "https://o"))
+        self.assertEqual(seen["HTTP_USER_AGENT"], AGENT)
         self.assertEqual(seen["REQUEST_URI"], "/api/track?q=%2F")
         self.assertEqual((seen["REMOTE_ADDR"], seen["FRESHET_ZONE"]), ("127.0.0.1", "public"))
         self.assertEqual(seen.get("HTTP_PROXY", ""), "")  # nginx leaves out what is empty
@@ -75,6 +80,9 @@ class Behaviour(Case):
         for route in PUBLIC + INTERNAL:
             self.assertEqual(self.nginx.ask(route, internal=True).json()["FRESHET_ZONE"], "internal", route)
 
+    def test_the_internal_server_describes_itself(self):
+        self.assertEqual(self.nginx.ask("/openapi.json", internal=True).json()["openapi"], "3.1.0")
+
     def test_writes_to_routes_that_are_only_read_in_public_are_refused(self):
         for route in ("/api/waterfall/news", "/api/follows"):
             self.assert_problem(self.nginx.ask(route, body="{}"), 403)
@@ -96,9 +104,10 @@ class Behaviour(Case):
         self.assertEqual(sum(seen["REQUEST_URI"].endswith("die-once=post") for seen in self.responder.requests), 1)
 
     def test_a_worker_that_does_not_answer_is_a_504(self):
-        reply = self.nginx.ask("/api/feed?hang", body="{}")
-        self.assert_problem(reply, 504)
-        self.assertEqual(reply.headers["Retry-After"], "1")
+        for internal in (False, True):
+            reply = self.nginx.ask("/api/feed?hang", body="{}", internal=internal)
+            self.assert_problem(reply, 504)
+            self.assertEqual(reply.headers["Retry-After"], "1")
 
     def test_bodies_over_the_limit_are_413(self):
         self.assertEqual(self.nginx.ask("/api/track", body="x" * 16384).json()["body"], 16384)
@@ -164,11 +173,6 @@ class Behaviour(Case):
         self.assertGreater(self.responder.connections, 0)
         wait_until(lambda: self.responder.connections == 0, "nginx to close its connections", 11)
 
-    def test_half_a_header_is_dropped_after_five_seconds(self):
-        with socket.create_connection(("127.0.0.1", self.nginx.port), 10) as slow:
-            slow.sendall(b"GET /api/hot HTTP/1.1\r\nHost:")
-            self.assertIn(slow.recv(100)[:12], (b"", b"HTTP/1.1 408"))
-
     def test_what_is_no_request_is_a_problem_too_and_not_an_error_of_ours(self):
         for raw, status in ((b"GET /\x01 HTTP/1.1\r\n\r\n", b"400"), (b"GET /../.. HTTP/1.1\r\nHost: x\r\n\r\n", b"400"),
                             (b"GET /api/hot HTTP/1.1\r\n\r\n", b"400"),
@@ -181,6 +185,30 @@ class Behaviour(Case):
                     self.assertEqual(head.split()[1], status, raw[:20])
                     self.assertIn(b"application/problem+json", head)
                     self.assertEqual(json.loads(body)["status"], int(status))
+
+    def test_headers_may_have_24_kibibytes_together(self):
+        for lines, status in ((3, 200), (4, 400)):
+            for internal in (False, True):
+                reply = self.nginx.ask("/api/feed", headers={f"X-Long-{number}": "a" * 7500 for number in range(lines)}, internal=internal)
+                self.assertEqual(reply.status, status)
+
+    def test_a_reply_with_long_headers_passes(self):
+        self.assertEqual(len(self.nginx.ask("/api/feed?head").headers["X-Long"]), 7168)
+
+    def test_nginx_has_a_process_for_each_core_and_notes_its_pid(self):
+        with open(os.path.join(self.nginx.directory, "run/nginx.pid"), encoding="ascii") as file:
+            self.assertEqual(int(file.read()), self.nginx.pid)
+        titles = []
+        with open(f"/proc/{self.nginx.pid}/task/{self.nginx.pid}/children", encoding="ascii") as file:
+            for child in file.read().split():
+                with open(f"/proc/{child}/cmdline", encoding="utf-8") as title:
+                    titles.append(title.read())
+        self.assertEqual(sum("worker process" in title for title in titles), len(os.sched_getaffinity(0)))
+
+    def test_a_page_is_asked_for_again_and_not_sent_twice(self):
+        reply = self.nginx.ask("/")
+        self.assertEqual(reply.headers["Cache-Control"], "no-cache")
+        self.assertEqual(self.nginx.ask("/", headers={"If-None-Match": reply.headers["ETag"]}).status, 304)
 
     def test_pages_have_a_strict_content_policy(self):
         policy = self.nginx.ask("/").headers["Content-Security-Policy"]
@@ -196,6 +224,7 @@ class Limits(Case):
     def setUp(self):
         self.nginx = Nginx(edits=[("freshet-public.conf", "#set_real_ip_from 192.0.2.0/24;", "set_real_ip_from 127.0.0.1;"),
                                   ("freshet-public.conf", "#real_ip_header", "real_ip_header"),
+                                  ("freshet-http.conf", "zone=freshet_reads:8m rate=100r/s", "zone=freshet_reads:8m rate=1r/m"),
                                   ("freshet-http.conf", "zone=freshet_writes:8m rate=50r/s", "zone=freshet_writes:8m rate=1r/m"),
                                   ("freshet-http.conf", "zone=freshet_crawlers:2m rate=10r/s", "zone=freshet_crawlers:2m rate=1r/m")])
         self.responder = Responder(self.nginx.socket_path)
@@ -219,14 +248,38 @@ class Limits(Case):
             self.assertEqual(self._track_from(f"::ffff:198.51.100.{number + 1}").status, 200)
             self.assertEqual(self._track_from(f"198.51.100.{number + 1}").status, 200)
 
+    def test_the_log_cuts_addresses_of_every_kind(self):
+        cut = {"198.51.100.7": "198.51.100.0", "2001:db8:a:b::7": "2001:db8:a::", "::7": "-"}
+        for address in cut:
+            self._track_from(address, f"from {address}")
+        wait_until(lambda: self.nginx.log("freshet-public.log").count('"agent":"from ') == len(cut), "the log")
+        logged = [json.loads(line) for line in self.nginx.log("freshet-public.log").splitlines()]
+        self.assertEqual({line["agent"].removeprefix("from "): line["address"] for line in logged}, cut)
+
     def test_crawlers_get_a_narrower_limit_than_readers(self):
-        agents = {"Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)": 429, "Mozilla/5.0 Firefox/120.0": 200}
+        agents = {CRAWLER: 429, "Mozilla/5.0 Firefox/120.0": 200}
         for agent, last in agents.items():
             statuses = []
             for _ in range(60):
                 statuses.append(self._track_from("203.0.113.9" if last == 429 else "203.0.113.10", agent).status)
             self.assertEqual(statuses[0], 200)
             self.assertEqual(max(statuses), last)
+
+    def test_reads_are_limited_by_address_on_every_route_that_is_read(self):
+        routes = [route for route in PUBLIC if route not in WRITTEN]
+        for number, route in enumerate(routes):
+            address = {"X-Forwarded-For": f"192.0.2.{number + 1}"}
+            self.assertEqual({self.nginx.ask(route, headers=address).status for _ in range(201)}, {200}, route)
+            reply = self.nginx.ask(route, headers=address)
+            self.assert_problem(reply, 429)
+            self.assertEqual(reply.headers["Retry-After"], "1")
+            self.assertEqual(self.nginx.ask(routes[number - 1], headers=address).status, 429, "one limit for all of them")
+        self.assertEqual(self.nginx.ask(routes[0], headers={"X-Forwarded-For": "192.0.2.100"}).status, 200)
+
+    def test_crawlers_get_a_narrower_limit_on_reads_too(self):
+        for number, route in enumerate(route for route in PUBLIC if route not in WRITTEN):
+            crawler = {"X-Forwarded-For": f"203.0.113.{number + 1}", "User-Agent": CRAWLER}
+            self.assertEqual([self.nginx.ask(route, headers=crawler).status for _ in range(22)], [200] * 21 + [429], route)
 
     def test_too_many_requests_under_way_from_one_address_are_429(self):
         held = []
@@ -242,6 +295,45 @@ class Limits(Case):
         finally:
             for connection in held:
                 connection.close()
+
+
+class Slow(Case):
+    """Who is slow costs little: times shortened by as many edits as the files have of them."""
+
+    def setUp(self):
+        server = [("send_timeout 10s", "send_timeout 1s"), ("client_header_timeout 5s", "client_header_timeout 1s")]
+        self.backend = Sessions({})
+        self.nginx = Nginx(edits=[(name, *edit) for name in ("freshet-public.conf", "freshet-internal.conf") for edit in server]
+                           + auth_edits(self.backend.port) + [("freshet-params.conf", "client_body_timeout 5s", "client_body_timeout 1s")])
+        self.responder = Responder(self.nginx.socket_path)
+        self.nginx.start()
+
+    def tearDown(self):
+        self.responder.close()
+        self.nginx.stop()
+        self.backend.close()
+
+    def test_a_client_that_does_not_read_is_reset(self):
+        for internal, log in ((False, "freshet-public.log"), (True, "freshet-internal.log")):
+            with self.nginx.connect(internal) as deaf:
+                deaf.sendall(b"GET /api/feed?huge HTTP/1.1\r\nHost: x\r\n\r\n")
+                wait_until(lambda log=log: '"uri":"/api/feed"' in self.nginx.log(log), "nginx to give up")
+                with self.assertRaises(ConnectionResetError):
+                    while deaf.recv(1 << 20):
+                        pass
+
+    def test_half_a_header_is_dropped(self):
+        for internal in (False, True):
+            with self.nginx.connect(internal) as slow:
+                slow.sendall(b"GET /api/hot HTTP/1.1\r\nHost:")
+                with contextlib.suppress(ConnectionResetError):
+                    self.assertIn(slow.recv(100)[:12], (b"", b"HTTP/1.1 408"))
+
+    def test_who_sends_a_body_too_slowly_is_reset(self):
+        for internal in (False, True):
+            with self.nginx.connect(internal) as slow, self.assertRaises(ConnectionResetError):
+                slow.sendall(b"POST /api/feed HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+                slow.recv(1)
 
 
 class Forwarded(Case):
@@ -337,6 +429,7 @@ class Identity(Case):
         self.assertIsNone(self._user(headers={"Cookie": "sid=forged"}))
         self.assertEqual(self._user("/api/track", body="{}", headers={"Cookie": "sid=alice"}), "reader-7")
         self.assertEqual(self.backend.bodies, [b""] * 4)
+        self.assertEqual(self.backend.uris, ["/api/history"] * 3 + ["/api/track"])
 
     def test_no_header_of_a_clients_names_a_reader(self):
         evil = {name: "evil" for name in ("X-User-Id", "X-User-ID", "Freshet-User", "FRESHET_USER", "X-Freshet-User", "Remote-User",
@@ -352,6 +445,19 @@ class Identity(Case):
     def test_the_list_for_everybody_asks_for_no_session(self):
         self.assertEqual(self.nginx.ask("/api/hot", headers={"Cookie": "sid=alice"}).status, 200)
         self.assertEqual(self.backend.bodies, [])
+
+    def test_a_session_check_that_does_not_answer_holds_a_request_up_for_seconds_only(self):
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            self._ask_with_session_at(silent.getsockname()[1])
+        with socket.create_server(("127.0.0.1", 0), backlog=0) as full, socket.create_connection(full.getsockname()):
+            self._ask_with_session_at(full.getsockname()[1])
+
+    def _ask_with_session_at(self, port):
+        nginx = Nginx(edits=auth_edits(port)).start()
+        try:
+            self.assertEqual(nginx.ask("/api/history", timeout=10).status, 500)
+        finally:
+            nginx.stop()
 
     def test_a_session_that_is_refused_refuses_the_request(self):
         self.assertEqual(self.nginx.ask("/api/history", headers={"Cookie": "sid=banned"}).status, 403)

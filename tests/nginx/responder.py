@@ -1,7 +1,8 @@
 """A FastCGI responder that answers with what it was asked, for the tests of the nginx configuration.
 
 The reply's JSON holds the parameters, the body's length and a serial number. Words in the query change the behaviour:
-die-once closes the connection at the first request, hang never answers, big adds 2 KiB. It runs in a thread of its own.
+die-once closes the connection at the first request, hang never answers, big adds 2 KiB, huge 16 MiB, head a header of
+7 KiB; a hot list may be kept a second, with cached a minute. It runs in a thread of its own.
 """
 
 import asyncio
@@ -85,10 +86,13 @@ class Responder:
 def _reply(number, facts, uri):
     head = "Content-Type: application/json\r\nX-Request-Id: the-worker's-own\r\n"
     if uri.startswith("/api/hot"):
-        head += 'Cache-Control: public, max-age=1, stale-while-revalidate=60\r\nETag: "one"\r\nSet-Cookie: visitor=1\r\n'
-    body = json.dumps(facts) + (" " * 2048 if "big" in uri else "")
+        head += f'Cache-Control: public, max-age={60 if "cached" in uri else 1}, stale-while-revalidate=60\r\nETag: "one"\r\nSet-Cookie: visitor=1\r\n'
+    if "head" in uri:
+        head += f"X-Long: {'x' * 7168}\r\n"
+    body = json.dumps(facts) + " " * (2048 if "big" in uri else 16 << 20 if "huge" in uri else 0)
     content = f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode()
-    return (struct.pack(">BBHHBB", 1, _STDOUT, number, len(content), 0, 0) + content
+    records = [content[at:at + 65535] for at in range(0, len(content), 65535)]
+    return (b"".join(struct.pack(">BBHHBB", 1, _STDOUT, number, len(each), 0, 0) + each for each in records)
             + struct.pack(">BBHHBB", 1, _END, number, 8, 0, 0) + bytes(8))
 
 
