@@ -1,0 +1,89 @@
+"""What the units must say together: the batch jobs beside the service, the timers, and what the programs rely on."""
+
+import os
+import re
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SERVICES = ["freshet.service", "freshet-train.service", "freshet-fill.service"]
+SANDBOX = "# --- What it cannot do"
+
+
+def read(name):
+    with open(os.path.join(ROOT, "systemd", name), encoding="utf-8") as file:
+        return file.read()
+
+
+def directives(text):
+    """{name: [values]}, of all sections."""
+    out = {}
+    for name, value in re.findall(r"^(\w+)=(.*)$", text, re.M):
+        out.setdefault(name, []).append(value)
+    return out
+
+
+class Units(unittest.TestCase):
+    def test_the_jobs_have_the_sandbox_of_the_service(self):
+        service, *jobs = (directives(read(name).partition(SANDBOX)[2].partition("\n[Install]")[0]) for name in SERVICES)
+        self.assertGreater(len(service), 30)
+        for job in jobs:
+            self.assertIn(job.pop("RestrictAddressFamilies"), (["AF_UNIX"], ["none"]))
+            self.assertEqual(job, {name: values for name, values in service.items() if name != "RestrictAddressFamilies"})
+
+    def test_all_of_them_are_the_same_account_and_leave_nothing_for_others_to_read(self):
+        for name in SERVICES:
+            with self.subTest(unit=name):
+                unit = directives(read(name))
+                self.assertEqual({directive: unit.get(directive) for directive in ("User", "Group", "StateDirectory", "StateDirectoryMode", "UMask", "LimitCORE")},
+                                 {"User": ["freshet"], "Group": ["freshet"], "StateDirectory": ["freshet"], "StateDirectoryMode": ["0700"],
+                                  "UMask": ["0077"], "LimitCORE": ["0"]})  # a core file holds secrets
+        self.assertEqual([directives(read(name)).get("SupplementaryGroups") for name in SERVICES], [["redis"], None, ["redis"]])
+
+    def test_jobs_give_way_to_the_service_and_end(self):
+        for name in SERVICES[1:]:
+            with self.subTest(unit=name):
+                job = directives(read(name))
+                self.assertEqual([job.get(directive) for directive in ("Type", "Nice", "CPUSchedulingPolicy", "OOMScoreAdjust")],
+                                 [["oneshot"], ["19"], ["batch"], ["500"]])
+                self.assertRegex(job["TimeoutStartSec"][0], r"^(2h|15min)$")
+                self.assertIn("freshet.service", job["After"][0].split())
+
+    def test_every_job_has_a_timer_whose_hosts_do_not_all_begin_at_once(self):
+        for name in SERVICES[1:]:
+            with self.subTest(unit=name):
+                timer = directives(read(name.replace(".service", ".timer")))
+                self.assertEqual(timer["OnCalendar"], ["*-*-* 03:30:00" if "train" in name else "*:0/10"])
+                self.assertRegex(timer["RandomizedDelaySec"][0], r"^\d+min$")
+                self.assertEqual(timer["WantedBy"], ["timers.target"])
+        self.assertEqual(directives(read("freshet-train.service"))["IOSchedulingClass"], ["idle"])
+        self.assertEqual(directives(read("freshet-fill.service"))["TimeoutStopSec"], ["15"])
+        # A nightly run that was missed is made up for; the next one of every ten minutes serves all.
+        self.assertEqual(directives(read("freshet-train.timer"))["Persistent"], ["yes"])
+        self.assertNotIn("Persistent", directives(read("freshet-fill.timer")))
+
+    def test_the_socket_is_nginx_s_and_stays_while_the_service_is_away(self):
+        socket = directives(read("freshet.socket"))
+        self.assertEqual([socket.get(directive) for directive in ("SocketUser", "SocketGroup", "SocketMode", "DirectoryMode", "RemoveOnStop", "WantedBy")],
+                         [["www-data"], ["www-data"], ["0660"], ["0755"], ["yes"], ["sockets.target"]])
+        service = directives(read("freshet.service"))
+        self.assertEqual((service["Requires"], service["Also"], service["WantedBy"]), (["freshet.socket"], ["freshet.socket"], ["multi-user.target"]))
+        self.assertEqual(service["After"], ["freshet.socket network.target redis-server.service"])
+        self.assertEqual(directives(read("freshet-fill.service"))["After"], ["freshet.service redis-server.service"])
+        self.assertEqual(service["Wants"], ["redis-server.service"])
+
+    def test_the_service_is_told_apart_from_its_workers_and_comes_back_after_a_crash_but_not_after_a_bad_configuration(self):
+        service = directives(read("freshet.service"))
+        self.assertEqual([service.get(directive) for directive in ("Type", "NotifyAccess", "KillMode", "Restart", "RestartPreventExitStatus", "OOMPolicy")],
+                         [["notify"], ["main"], ["mixed"], ["on-failure"], ["78"], ["continue"]])  # 78: EX_CONFIG, what `freshetd -t` says
+        self.assertEqual((service["RestartSec"], service["WatchdogSec"]), (["100ms"], ["30"]))
+        checked, told = service["ExecReload"]
+        self.assertEqual(checked.split()[-2:], service["ExecStart"][0].split()[-2:])
+        self.assertIn("-t", checked.split())
+        self.assertEqual(told, "/bin/kill -USR2 $MAINPID")
+
+    def test_the_master_may_open_what_its_connections_take(self):
+        self.assertGreaterEqual(int(directives(read("freshet.service"))["LimitNOFILE"][0]), 65536)
+
+
+if __name__ == "__main__":
+    unittest.main()
