@@ -165,6 +165,14 @@ class Config(unittest.TestCase):
         self.assertEqual({block.name for block in self.blocks if block.name.endswith("_temp_path")},
                          {f"{name}_temp_path" for name in ("client_body", "fastcgi", "proxy", "uwsgi", "scgi")})
 
+    def test_no_connection_to_a_worker_outlives_ten_seconds_without_a_new_one_being_made(self):
+        pool = next(block for block in self.named("upstream"))
+        self.assertEqual(sum(int(pool.own(name)[0].arguments[0].removesuffix("s")) for name in ("keepalive_time", "keepalive_timeout")), 10)
+
+    def test_nginx_is_who_the_socket_unit_lets_in(self):
+        with open(os.path.join(ROOT, "systemd/freshet.socket"), encoding="utf-8") as file:
+            self.assertIn(f"\nSocketUser={self.named('user')[0].arguments[0]}\n", file.read())
+
     def test_the_other_pools_are_the_same_sockets(self):
         pool, fresh, status = ({server.arguments[0]: server.arguments[1:] for server in block.own("server")} for block in self.named("upstream"))
         self.assertEqual(fresh, {path: options for path, options in pool.items() if "backup" not in options})

@@ -95,13 +95,17 @@ class Behaviour(Case):
         self.assertEqual(len(self.nginx.ask("/").headers.get_all("X-Request-Id")), 1)
 
     def test_a_get_whose_worker_died_is_answered_by_another(self):
-        self.assertEqual(self.nginx.ask("/api/feed?die-once=get").status, 200)
+        for zone in ("public", "internal"):
+            for times in ("once", "six"):
+                reply = self.nginx.ask(f"/api/feed?die-{times}={zone}", internal=zone == "internal")
+                self.assertEqual((reply.status, reply.json()["FRESHET_ZONE"]), (200, zone))
 
     def test_a_post_whose_worker_died_is_not_sent_again(self):
-        reply = self.nginx.ask("/api/feed?die-once=post", body="{}")
-        self.assert_problem(reply, 502)
-        self.assertEqual(reply.headers["Retry-After"], "1")
-        self.assertEqual(sum(seen["REQUEST_URI"].endswith("die-once=post") for seen in self.responder.requests), 1)
+        for zone in ("public", "internal"):
+            reply = self.nginx.ask(f"/api/feed?die-once=post-{zone}", body="{}", internal=zone == "internal")
+            self.assert_problem(reply, 502)
+            self.assertEqual(reply.headers["Retry-After"], "1")
+            self.assertEqual(sum(seen["REQUEST_URI"].endswith(f"post-{zone}") for seen in self.responder.requests), 1)
 
     def test_a_worker_that_does_not_answer_is_a_504(self):
         for internal in (False, True):
@@ -211,10 +215,17 @@ class Behaviour(Case):
         self.assertEqual(self.nginx.ask("/", headers={"If-None-Match": reply.headers["ETag"]}).status, 304)
 
     def test_pages_have_a_strict_content_policy(self):
-        policy = self.nginx.ask("/").headers["Content-Security-Policy"]
+        page = self.nginx.ask("/")
+        with open(os.path.join(self.nginx.directory, "html/index.html"), "rb") as file:
+            self.assertEqual(page.body, file.read())
+        policy = page.headers["Content-Security-Policy"]
         self.assertIn("default-src 'none'", policy)
         self.assertNotIn("unsafe", policy)
-        self.assertEqual(self.nginx.ask("/", body="x").status, 405)
+        self.assertEqual((page.headers["X-Content-Type-Options"], page.headers["Referrer-Policy"]), ("nosniff", "same-origin"))
+        self.assert_problem(self.nginx.ask("/", body="x"), 405)
+        self.assert_problem(self.nginx.ask("/", body="x" * (2 << 20)), 413)
+        for nothing in ("/nothing", "/nothing.html", "/api/nothing.js"):
+            self.assert_problem(self.nginx.ask(nothing), 404)
 
     def test_the_page_script_is_at_most_two_kibibytes(self):
         self.assertLessEqual(len(self.nginx.ask("/freshet.js").body), 2048)

@@ -1,11 +1,13 @@
 """A FastCGI responder that answers with what it was asked, for the tests of the nginx configuration.
 
 The reply's JSON holds the parameters, the body's length and a serial number. Words in the query change the behaviour:
-die-once closes the connection at the first request, hang never answers, big adds 2 KiB, huge 16 MiB, head a header of
-7 KiB; a hot list may be kept a second, with cached a minute. It runs in a thread of its own.
+die-once closes the connection at the first request, die-six at each of the first six, hang never answers, big adds
+2 KiB, huge 16 MiB, head a header of 7 KiB; a hot list may be kept a second, with cached a minute. It runs in a thread of
+its own.
 """
 
 import asyncio
+import collections
 import json
 import os
 import struct
@@ -19,7 +21,7 @@ class Responder:
         self.path = path
         self.requests = []  # the parameters of every request, in order of arrival
         self.connections = 0  # open now
-        self._died = set()
+        self._died = collections.Counter()
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -73,8 +75,8 @@ class Responder:
         params = _decode(encoded)
         self.requests.append(params)
         uri = params["REQUEST_URI"]
-        if "die-once" in uri and uri not in self._died:
-            self._died.add(uri)
+        if self._died[uri] < (1 if "die-once" in uri else 6 if "die-six" in uri else 0):
+            self._died[uri] += 1
             return False
         if "hang" in uri:
             await reader.read()
