@@ -217,19 +217,9 @@ bool Master::ended() const {
   return stopping_ && !children && !successor && !predecessor;
 }
 
-pid_t Master::next_dead(int& status) const {
-  if (!upgrade_.went()) return waitpid(-1, &status, WNOHANG);
-  // The new master is left to the parent that comes after this one.
-  std::vector<pid_t> known{board_.recorder().pid, board_.status().pid};
-  for (const Worker& worker : pool_.workers()) known.push_back(worker.pid);
-  for (const pid_t pid : known)
-    if (pid > 0 && waitpid(pid, &status, WNOHANG) == pid) return pid;
-  return 0;
-}
-
 void Master::collect_dead(SteadyTime now) {
   int status = 0;
-  for (pid_t pid = 0; (pid = next_dead(status)) > 0;) {
+  for (pid_t pid = 0; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
     if (recorder_.bury(pid, status, now) || status_.bury(pid, status, now) || upgrade_.bury(pid, status, now))
       continue;
     const auto death = pool_.bury(pid, status, reload_.all(), now);

@@ -40,7 +40,6 @@ class Master {
   void obey(const SignalRow& signal, SteadyTime now);
   void reopen_logs();
   void collect_dead(SteadyTime now);
-  pid_t next_dead(int& status) const;
   void count_crash(SteadyTime now);
   void stop(int signal, SteadyTime now);
   void begin_end(int signal, SteadyTime now);

@@ -1,5 +1,7 @@
 #include "fcgi/process/upgrade.h"
 
+#include <fcntl.h>
+#include <linux/close_range.h>
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -18,6 +20,7 @@
 
 #include "core/base/log.h"
 #include "fcgi/process/child.h"
+#include "fcgi/process/signals.h"
 
 namespace freshet {
 namespace {
@@ -37,6 +40,19 @@ std::vector<char*> pointers(const std::vector<std::string>& arguments) {
   return list;
 }
 
+// Between the two masters: ends as the new one ends, so that the old one learns how that was.
+[[noreturn]] void stand_between(pid_t successor) {
+  close_range(0, ~0U, 0);
+  prctl(PR_SET_NAME, "freshetd-between");
+  int status = 0;
+  if (successor < 0 || waitpid(successor, &status, 0) != successor) _exit(kExitSoftware);
+  if (WIFEXITED(status)) _exit(WEXITSTATUS(status));
+  prctl(PR_SET_DUMPABLE, 0);  // the core is the other's
+  reset_signals_in_child();
+  raise(WTERMSIG(status));
+  _exit(kExitSoftware);
+}
+
 }  // namespace
 
 Program this_program(int argc, const char* const argv[]) {
@@ -45,9 +61,11 @@ Program this_program(int argc, const char* const argv[]) {
 }
 
 Upgrade::Upgrade(Program program, std::string keepsake)
-    : program_(std::move(program)), keepsake_(std::move(keepsake)), master_(getpid()) {}
+    : program_(std::move(program)), keepsake_(std::move(keepsake)) {}
 
 Upgrade::~Upgrade() {
+  if (went()) return;
+  if (lives()) kill(addressee(), SIGKILL);
   if (child_ != 0) kill(child_, SIGKILL);
 }
 
@@ -61,10 +79,10 @@ bool Upgrade::offered() const {
 pid_t Upgrade::launch(const std::vector<std::string>& arguments,
                       const std::function<void()>& in_child) const {
   const std::vector<char*> list = pointers(arguments);
-  const pid_t pid = fork();
+  const pid_t parent = getpid(), pid = fork();
   if (pid != 0) return pid;
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != master_) _exit(kExitSoftware);
+  if (getppid() != parent) _exit(kExitSoftware);
   in_child();
   sigset_t none;
   sigemptyset(&none);
@@ -80,6 +98,8 @@ void Upgrade::begin(const Estate& estate, SteadyTime deadline, milliseconds pati
   patience_ = patience;
   patience_ends_ = SteadyTime::max();
   failure_.clear();
+  successor_ = 0;
+  released_ = false;
   output_.reset(memfd_create("freshetd-check", MFD_CLOEXEC));
   child_ = launch(program_.test, [this] {
     for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) dup2(output_.get(), fd);
@@ -98,18 +118,36 @@ void Upgrade::start(SteadyTime now) {
   channel_ = Channel(Descriptor(ends[0]));
   const Descriptor theirs(ends[1]);
   channel_.say('K', keepsake_);
-  child_ = launch(program_.arguments, [&] {
-    hand_over_in_child(estate_, theirs.get());
-    if (std::getenv("WATCHDOG_PID")) setenv("WATCHDOG_PID", std::to_string(getpid()).c_str(), 1);
-  });
+  child_ = launch_apart(theirs.get());
   stage_ = Stage::kStarting;
-  successor_ = child_;
-  if (child_ > 0) {
-    log::notice("upgrade_started", {{"path", program_.path}, {"pid", std::to_string(child_)}});
+  if (successor_ > 0) {
+    log::notice("upgrade_started", {{"path", program_.path}, {"pid", std::to_string(successor_)}});
     return;
   }
-  child_ = 0;
+  successor_ = 0;
+  if (child_ < 0) child_ = 0;
   fail(std::string("fork: ") + std::strerror(errno), now);
+}
+
+pid_t Upgrade::launch_apart(int channel) {
+  std::array<int, 2> told{};
+  if (pipe2(told.data(), O_CLOEXEC) != 0) return -1;
+  const Descriptor from(told[0]);
+  Descriptor to(told[1]);
+  const pid_t master = getpid(), between = fork();
+  if (between == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != master) _exit(kExitSoftware);
+    const pid_t successor = launch(program_.arguments, [&] {
+      hand_over_in_child(estate_, channel);
+      if (std::getenv("WATCHDOG_PID")) setenv("WATCHDOG_PID", std::to_string(getpid()).c_str(), 1);
+    });
+    static_cast<void>(!write(to.get(), &successor, sizeof successor));
+    stand_between(successor);
+  }
+  to.reset();  // so that the death of the child is seen
+  if (between > 0 && read(from.get(), &successor_, sizeof successor_) != sizeof successor_) successor_ = -1;
+  return between;
 }
 
 std::string Upgrade::output() const {
@@ -124,7 +162,13 @@ std::string Upgrade::output() const {
 bool Upgrade::bury(pid_t pid, int status, SteadyTime now) {
   if (child_ == 0 || pid != child_) return false;
   child_ = 0;
+  const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+  if (released_ && killed && !channel_.over()) {  // the new master lives on
+    if (stage_ == Stage::kReleasing) stage_ = Stage::kReady;
+    return true;
+  }
   patience_ends_ = SteadyTime::max();
+  successor_ = 0;
   const Stage stage = std::exchange(stage_, Stage::kNone);
   channel_ = Channel(Descriptor());
   if (stage == Stage::kChecking && WIFEXITED(status) && WEXITSTATUS(status) == 0)
@@ -145,16 +189,16 @@ void Upgrade::cancel(int signal, SteadyTime now) {
   if (went()) return;
   stage_ = Stage::kNone;
   deadline_ = SteadyTime::max();
-  if (child_ == 0) return;
-  kill(child_, signal);
+  if (!lives()) return;
+  kill(addressee(), signal);
   patience_ends_ = std::min(patience_ends_, now + patience_);
 }
 
 void Upgrade::tick(SteadyTime now) {
   if ((stage_ == Stage::kChecking || stage_ == Stage::kStarting) && now >= deadline_)
     fail("the new binary was not ready in time", now);
-  if (child_ != 0 && now >= patience_ends_) {
-    kill(child_, SIGKILL);
+  if (lives() && now >= patience_ends_) {
+    kill(addressee(), SIGKILL);
     patience_ends_ = SteadyTime::max();
   }
 }
@@ -162,18 +206,30 @@ void Upgrade::tick(SteadyTime now) {
 int Upgrade::hear() {
   constexpr std::array kForwarded{std::pair{'T', SIGTERM}, std::pair{'Q', SIGQUIT}, std::pair{'U', SIGUSR1}};
   const auto message = channel_.hear();
-  if (!message) return 0;
-  if (stage_ == Stage::kStarting && message->front() == 'R') stage_ = Stage::kReady;
+  if (!message) {
+    if (channel_.over() && child_ == 0 && !went()) lose_orphan();
+    return 0;
+  }
+  if (stage_ == Stage::kStarting && message->front() == 'R') {
+    stage_ = Stage::kReleasing;
+    released_ = true;
+    kill(child_, SIGKILL);
+  }
   if (went())
     for (const auto& [word, signal] : kForwarded)
       if (message->front() == word) return signal;
   return 0;
 }
 
+void Upgrade::lose_orphan() {
+  successor_ = 0;
+  patience_ends_ = SteadyTime::max();
+  if (stage_ == Stage::kReady) fail("the new binary ended before it took over", SteadyTime());
+}
+
 void Upgrade::go() {
   channel_.say('G');
   stage_ = Stage::kGone;
-  child_ = 0;
 }
 
 SteadyTime Upgrade::next_deadline() const {

@@ -1,6 +1,10 @@
 // The way to a new binary, seen from the old master: the file is asked whether it accepts the configuration,
 // then started beside the old master with the listen sockets (handover.h), and waited for until its workers
 // are ready. Until it is told to go everything can be taken back.
+//
+// systemd takes a main process for alien that is not its own child: it does not wait for its end, and a stop
+// kills at once. So a process stands between the two masters: it is the new one's parent until that is ready,
+// and is killed then. The new one is a child of systemd (of whoever takes orphans) before it is announced.
 #pragma once
 
 #include <functional>
@@ -35,7 +39,7 @@ class Upgrade {
   bool offered() const;
   // Starts the check. What was given must live until it is no more under_way(). REQUIRES: !under_way().
   void begin(const Estate& estate, SteadyTime deadline, milliseconds patience);
-  bool under_way() const { return pending() || child_ != 0; }
+  bool under_way() const { return pending() || lives(); }
   bool pending() const { return stage_ != Stage::kNone; }  // nothing has come of it yet
   // What came of it, until the next begin(): ready to go, or the reason why not.
   bool ready() const { return stage_ == Stage::kReady; }
@@ -51,7 +55,7 @@ class Upgrade {
   void cancel(int signal, SteadyTime now);
 
   // The new master is the service from now on. REQUIRES: ready(). Its end is no business of this process any
-  // more: it is left for the parent that comes after, which shall see its exit status.
+  // more: its parent sees its exit status.
   void go();
   bool went() const { return stage_ == Stage::kGone; }
   bool over() const { return channel_.over(); }  // the new master has ended
@@ -61,20 +65,26 @@ class Upgrade {
   SteadyTime next_deadline() const;
 
  private:
-  enum class Stage { kNone, kChecking, kStarting, kReady, kGone };
+  enum class Stage { kNone, kChecking, kStarting, kReleasing, kReady, kGone };
   pid_t launch(const std::vector<std::string>& arguments, const std::function<void()>& in_child) const;
+  // Starts the new master, successor_, as the child of a child, which is returned. On failure successor_ < 1.
+  pid_t launch_apart(int channel);
   void start(SteadyTime now);
+  void lose_orphan();
+  // The check, or the new master, has not ended.
+  bool lives() const { return child_ != 0 || (successor_ != 0 && !channel_.over()); }
+  pid_t addressee() const { return successor_ != 0 ? successor_ : child_; }
   void fail(std::string why, SteadyTime now);
   std::string output() const;
 
   const Program program_;
   const std::string keepsake_;
-  const pid_t master_;
   Estate estate_;
   milliseconds patience_{};
   Stage stage_ = Stage::kNone;
-  pid_t child_ = 0;  // the check or the new master; 0: none is left to bury
-  pid_t successor_ = 0;
+  pid_t child_ = 0;      // the check, or what stands between; 0: none is left to bury
+  pid_t successor_ = 0;  // the new master
+  bool released_ = false;
   Channel channel_{Descriptor()};
   Descriptor output_;  // of the check: a file in memory
   SteadyTime deadline_ = SteadyTime::max();

@@ -98,7 +98,16 @@ bool TestService::receive(Notice& notice, int flags) const {
   return true;
 }
 
-// As systemd with NotifyAccess=main: nobody else is heard, and only a living process can become main.
+pid_t parent_of(pid_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/status");
+  pid_t parent = 0;
+  for (std::string word; in >> word;)
+    if (word == "PPid:") in >> parent;
+  return parent;
+}
+
+// As systemd with NotifyAccess=main: nobody else is heard, and only a living child of its own can become main
+// (another would be alien to it).
 void TestService::judge(const Notice& notice) {
   if (notice.sender != main_) {
     strays_.push_back(notice);
@@ -108,6 +117,7 @@ void TestService::judge(const Notice& notice) {
   main_ = std::stoi(notice.text.substr(8));
   masters_.push_back(main_);
   CHECK(alive(main_));
+  CHECK(parent_of(main_) == getpid());
 }
 
 std::string TestService::notified(const std::string& part) {
