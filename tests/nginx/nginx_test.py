@@ -308,6 +308,27 @@ class Limits(Case):
                 connection.close()
 
 
+class Crowd(Case):
+    def test_requests_under_way_are_limited_for_all_together_and_apart_for_each_server(self):
+        nginx = Nginx(edits=[("freshet-locations.conf", "limit_conn freshet_public 768", "limit_conn freshet_public 4"),
+                             ("freshet-internal.conf", "limit_conn freshet_internal 192", "limit_conn freshet_internal 4")])
+        responder = Responder(nginx.socket_path)
+        nginx.start()
+        held = []
+        try:
+            for number, internal in enumerate((False, True), 1):
+                for _ in range(4):
+                    held.append(nginx.connect(internal))
+                    held[-1].sendall(b"GET /api/feed?hang HTTP/1.1\r\nHost: x\r\n\r\n")
+                wait_until(lambda number=number: len(responder.requests) >= 4 * number, "the requests to arrive")
+                self.assert_problem(nginx.ask("/api/feed", internal=internal), 429)
+        finally:
+            for connection in held:
+                connection.close()
+            responder.close()
+            nginx.stop()
+
+
 class Slow(Case):
     """Who is slow costs little: times shortened by as many edits as the files have of them."""
 
@@ -450,8 +471,9 @@ class Identity(Case):
         self.assertEqual(self.backend.user_ids, [None, None])
         self.assertIsNone(self._user("/api/history?FRESHET_USER=evil&X-User-Id=evil"))
 
-    def test_the_question_itself_is_not_for_clients(self):
-        self.assert_problem(self.nginx.ask("/_freshet_who"), 404)
+    def test_what_nginx_asks_itself_is_not_for_clients(self):
+        for path in ("/_freshet_who", "/_freshet_problem"):
+            self.assert_problem(self.nginx.ask(path), 404)
 
     def test_the_list_for_everybody_asks_for_no_session(self):
         self.assertEqual(self.nginx.ask("/api/hot", headers={"Cookie": "sid=alice"}).status, 200)
