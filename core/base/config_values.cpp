@@ -27,7 +27,7 @@ std::string number_text(double value) {
   return {buffer.data(), end};
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -187,8 +187,8 @@ struct Assign {
 std::string duration_text(std::int64_t ms) {
   for (const Suffix& row : kTimeSuffixes)
     if (ms % row.factor == 0 && (ms != 0 || row.factor == 1000))
-      return quoted(std::to_string(ms / row.factor) + std::string(row.text));
-  return quoted(std::to_string(ms) + "ms");
+      return in_quotes(std::to_string(ms / row.factor) + std::string(row.text));
+  return in_quotes(std::to_string(ms) + "ms");
 }
 
 std::string mode_text(std::int64_t mode) {
@@ -200,7 +200,7 @@ std::string mode_text(std::int64_t mode) {
 struct Format {
   const Directive& row;
 
-  std::string operator()(const std::string* field) const { return quoted(*field); }
+  std::string operator()(const std::string* field) const { return in_quotes(*field); }
   std::string operator()(const bool* field) const { return *field ? "true" : "false"; }
   std::string operator()(const double* field) const {
     const auto whole = static_cast<std::int64_t>(*field);
@@ -211,13 +211,13 @@ struct Format {
   std::string operator()(const milliseconds* field) const { return duration_text(field->count()); }
   std::string operator()(const std::vector<std::string>* field) const {
     std::string out;
-    for (const std::string& value : *field) out += (out.empty() ? "" : ", ") + quoted(value);
+    for (const std::string& value : *field) out += (out.empty() ? "" : ", ") + in_quotes(value);
     return "[" + out + "]";
   }
   std::string operator()(const std::map<std::string, std::string>* field) const {
     std::string out;
     for (const auto& [key, value] : *field)
-      out += (out.empty() ? "" : ", ") + quoted(key) + " = " + quoted(value);
+      out += (out.empty() ? "" : ", ") + in_quotes(key) + " = " + in_quotes(value);
     return out.empty() ? "{}" : "{ " + out + " }";
   }
   template <class Integer>

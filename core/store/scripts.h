@@ -9,6 +9,6 @@
 
 namespace freshet::store {
 
-inline constexpr std::span<const redis::Script> kAllScripts{scripts::kAll};
+inline const std::span<const redis::Script> kAllScripts{scripts::kAll};
 
 }  // namespace freshet::store

@@ -1,8 +1,11 @@
-# cmake -DDIRECTORY=core/store/lua -DOUTPUT=file.h -P EmbedScripts.cmake
-# Writes every *.lua as a redis::Script constant with its SHA-1. A line "--@include name" is replaced by parts/name.lua.
+# cmake -DDIRECTORY=core/store/lua -DOUTPUT=path/without/extension -P EmbedScripts.cmake
+# Writes every *.lua as a redis::Script with its SHA-1: OUTPUT.h declares them, OUTPUT.cpp has the texts. The header is
+# left alone while the names are the same, so that another text recompiles one file. A line "--@include name" is replaced
+# by parts/name.lua.
 file(GLOB scripts ${DIRECTORY}/*.lua)
 list(SORT scripts)
-set(constants "")
+set(declarations "")
+set(definitions "")
 set(names "")
 foreach(script ${scripts})
   get_filename_component(name ${script} NAME_WE)
@@ -25,13 +28,23 @@ foreach(script ${scripts})
     string(TOUPPER "${head}" head)
     string(APPEND camel "${head}${tail}")
   endforeach()
-  string(APPEND constants
-    "inline constexpr redis::Script k${camel}{\"${name}\", R\"lua(${source})lua\",\n    \"${sha1}\"};\n")
+  string(APPEND declarations "extern const redis::Script k${camel};\n")
+  string(APPEND definitions
+    "constinit const redis::Script k${camel}{\"${name}\", R\"lua(${source})lua\",\n    \"${sha1}\"};\n")
   list(APPEND names "k${camel}")
 endforeach()
 list(LENGTH names count)
 list(JOIN names ", " all)
-set(header "// Written by EmbedScripts.cmake from core/store/lua.\n#pragma once\n\n#include <array>\n\n")
-string(APPEND header "#include \"core/async/command.h\"\n\nnamespace freshet::store::scripts {\n\n${constants}\n")
-string(APPEND header "inline constexpr std::array<redis::Script, ${count}> kAll{${all}};\n\n}  // namespace freshet::store::scripts\n")
-file(WRITE ${OUTPUT} "${header}")
+set(opening "namespace freshet::store::scripts {\n\n")
+set(closing "\n}  // namespace freshet::store::scripts\n")
+set(written "// Written by EmbedScripts.cmake from core/store/lua.\n")
+file(WRITE ${OUTPUT}.cpp "${written}#include \"core/store/embedded_scripts.h\"\n\n${opening}${definitions}"
+  "constinit const std::array<redis::Script, ${count}> kAll{${all}};\n${closing}")
+set(header "${written}#pragma once\n\n#include <array>\n\n#include \"core/async/command.h\"\n\n${opening}${declarations}")
+string(APPEND header "extern const std::array<redis::Script, ${count}> kAll;\n${closing}")
+if(EXISTS ${OUTPUT}.h)
+  file(READ ${OUTPUT}.h before)
+endif()
+if(NOT header STREQUAL before)
+  file(WRITE ${OUTPUT}.h "${header}")
+endif()
