@@ -137,7 +137,7 @@ class Config(unittest.TestCase):
 
     def test_nginx_waits_for_a_worker_longer_than_the_worker_for_a_reply_and_asks_again_within_that_time(self):
         pool = [block for block in self.blocks if block.own("fastcgi_param")]
-        bulk = [block for block in self.named("location") if block.own("client_max_body_size") and block.own("fastcgi_pass")]
+        bulk = [block for block in self.named("location") if [each.arguments for each in block.own("client_max_body_size")] == [["8m"]]]
         self.assertEqual((len(pool), len(bulk)), (4, 1))
         for blocks, budget_s in ((pool, 1), (bulk, 30)):  # gateway.request_budget is 0.2 s, and a second where Redis is slow; gateway.bulk_budget
             for block in blocks:

@@ -126,6 +126,13 @@ class Behaviour(Case):
             self.assertEqual(self.nginx.ask(route, body=body, internal=True).json()["body"], 8 << 20)
         self.assert_problem(self.nginx.ask("/api/items", body=body + "x", internal=True), 413)
 
+    def test_an_item_has_room_for_its_text_in_any_spelling(self):
+        body = "\\u0001" * (256 << 10)  # the longest that JSON makes of it
+        for item in ("one", "one%2Ftwo", "list%3F"):
+            reply = self.nginx.ask(f"/api/items/{item}", method="PUT", body=body, internal=True)
+            self.assertEqual(reply.json()["body"], len(body))
+        self.assert_problem(self.nginx.ask("/api/items/one", method="PUT", body="x" * ((2 << 20) + 1), internal=True), 413)
+
     def test_replies_over_a_kibibyte_are_compressed(self):
         asked = {"Accept-Encoding": "gzip"}
         reply = self.nginx.ask("/api/feed?big", headers=asked)
@@ -135,6 +142,32 @@ class Behaviour(Case):
         self.assertIsNone(self.nginx.ask("/api/feed", headers=asked).headers["Content-Encoding"])
         self.assertIsNone(self.nginx.ask("/api/feed?big").headers["Content-Encoding"])
         self.assertEqual(self.nginx.ask("/hot.js", headers=asked).headers["Content-Encoding"], "gzip")
+
+    def test_the_description_of_the_interface_is_compressed_on_both_servers(self):
+        for internal in (False, True):
+            plain = self.nginx.ask("/openapi.json", internal=internal)
+            self.assertIsNone(plain.headers["Content-Encoding"])
+            self.assertEqual(plain.headers["Vary"], "Accept-Encoding")
+            reply = self.nginx.ask("/openapi.json", headers={"Accept-Encoding": "gzip"}, internal=internal)
+            self.assertEqual((reply.headers["Content-Encoding"], reply.headers["Vary"]), ("gzip", "Accept-Encoding"))
+            self.assertEqual(gzip.decompress(reply.body), plain.body)
+            for tag in (plain.headers["ETag"], reply.headers["ETag"]):
+                self.assertEqual(self.nginx.ask("/openapi.json", headers={"If-None-Match": tag}, internal=internal).status, 304)
+
+    def test_a_cached_list_is_compressed_for_those_who_take_it_so(self):
+        path = "/api/hot?big&cached"
+        plain = self.nginx.ask(path)
+        reply = self.nginx.ask(path, headers={"Accept-Encoding": "gzip"})
+        self.assertEqual(reply.headers["Content-Encoding"], "gzip")
+        self.assertEqual(gzip.decompress(reply.body), plain.body)  # of the cache: the serial is the same
+        again = self.nginx.ask(path)
+        self.assertEqual((again.body, again.headers["Content-Encoding"]), (plain.body, None))
+        self.assertEqual((plain.headers["ETag"], reply.headers["ETag"]), ('"one"', 'W/"one"'))
+        for each in (plain, reply):
+            self.assertIn("Accept-Encoding", ", ".join(each.headers.get_all("Vary")))
+            for encoding in ("identity", "gzip"):
+                asked = {"If-None-Match": each.headers["ETag"], "Accept-Encoding": encoding}
+                self.assertEqual(self.nginx.ask(path, headers=asked).status, 304)
 
     def test_the_hot_list_is_cached_without_anybodys_cookie(self):
         first = self.nginx.ask("/api/hot?cached", headers={"If-None-Match": '"other"'})
