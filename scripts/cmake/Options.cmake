@@ -21,6 +21,7 @@ option(FRESHET_WERROR "Warnings are errors" ON)
 set(FRESHET_SANITIZE "" CACHE STRING "address,undefined or thread")
 
 add_library(freshet_options INTERFACE)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/generated)  # ccache names what is there and what is not differently
 target_include_directories(freshet_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
 target_compile_options(freshet_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
   -Wnon-virtual-dtor -Woverloaded-virtual -Wno-missing-field-initializers -fstack-protector-strong
