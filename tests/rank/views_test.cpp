@@ -26,6 +26,18 @@ TEST_CASE("a view counts one and a day's first one three", "[rank]") {
   CHECK(rank::view_increment(true, kSeed) == 3.0);
 }
 
+TEST_CASE("weights, base and exponent of the views model are those that are configured", "[rank]") {
+  ViewsSettings other;
+  other.pv_weight = 2;
+  other.uv_weight = 5;
+  other.base_hours = 3;
+  other.gamma = 2;
+  CHECK(rank::view_increment(false, other) == 2);
+  CHECK(rank::view_increment(true, other) == 7);
+  CHECK(rank::power_law(7, other) == Approx(100));
+  CHECK(rank::view_score(14, kNow - seconds{7 * 3600}, kNow, other) == Approx(0.14));
+}
+
 TEST_CASE("a publish time ahead of now counts as now", "[rank]") {
   CHECK(rank::view_score(3, kNow + seconds{86400}, kNow, kSeed) == rank::view_score(3, kNow, kNow, kSeed));
 }

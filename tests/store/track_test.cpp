@@ -180,6 +180,13 @@ TEST_CASE_METHOD(Fixture, "the client's publish time counts at first sight of an
   CHECK(track(event).score == Approx(2).epsilon(1e-4));
 }
 
+TEST_CASE_METHOD(Fixture, "a publish time that a view brought first counts for reports too", "[track]") {
+  auto event = seen("a", "f");
+  event.published_at = now() - seconds{86400};
+  view(event);
+  CHECK(track(report("a", "v", 0)).score == Approx(2).epsilon(1e-4));  // 4 points, a half-life old
+}
+
 TEST_CASE_METHOD(Fixture, "a publish time a year ahead does not multiply the score", "[track]") {
   auto event = report("client", "v", 0);
   event.published_at = now() + seconds{365 * 86400};

@@ -50,6 +50,20 @@ TEST_CASE_METHOD(Fixture, "dedup lives ten minutes and the day's visitors three 
   CHECK(ttl(day) <= 1000);
 }
 
+TEST_CASE_METHOD(Fixture, "an article's views live thirty days from the last one, renewed once a day",
+                 "[view]") {
+  view(seen("a", "f"));
+  const std::vector<std::string> kept{keys().views("a"), keys().first_ts("a")};
+  for (const auto& key : kept) CHECK(ttl(key) > 2591990);
+  for (const auto& key : kept) command("EXPIRE", key, 1000);
+  command("HSET", keys().views("a"), "renewed", now().time_since_epoch().count() - 86300);
+  view(seen("a", "g"));
+  for (const auto& key : kept) CHECK(ttl(key) <= 1000);
+  command("HSET", keys().views("a"), "renewed", now().time_since_epoch().count() - 86500);
+  view(seen("a", "h"));
+  for (const auto& key : kept) CHECK(ttl(key) > 2591990);
+}
+
 TEST_CASE_METHOD(Fixture, "the day is Redis' day in UTC: a host whose date is off counts under the right key",
                  "[view]") {
   const auto k = keys();
@@ -80,6 +94,17 @@ TEST_CASE_METHOD(Fixture, "a view's event id answers the first outcome again, no
   CHECK(stats("a").views_pv == 1);
 }
 
+TEST_CASE_METHOD(Fixture, "an event id that was answered dedup stays dedup after the window", "[view]") {
+  view(seen("a", "f"));
+  auto event = seen("a", "f");
+  event.event = EventId::trusted("e");
+  CHECK(view(event).dedup);
+  command("DEL", keys().dedup("a", "f"));
+  CHECK(view(event).dedup);
+  CHECK(stats("a").views_pv == 1);
+  CHECK(ttl(keys().view_event("a", "e")) > 86390);
+}
+
 TEST_CASE_METHOD(Fixture, "one event id used for a report and a view of an article counts both", "[view]") {
   auto reading = report("a", "v", 1000);
   auto looking = seen("a", "f");
@@ -108,6 +133,19 @@ TEST_CASE_METHOD(Fixture, "a publish time ahead of now counts as now", "[view]")
   CHECK(view(event).score_inc == Approx(3 / std::pow(2.0, 1.5)).epsilon(1e-3));
   put(item("b", now() + seconds{86400}));
   CHECK(view(seen("b", "f")).score_inc == Approx(3 / std::pow(2.0, 1.5)).epsilon(1e-9));
+}
+
+TEST_CASE_METHOD(Fixture, "weights, base and exponent are those that are configured", "[view]") {
+  settings.views.pv_weight = 2;
+  settings.views.uv_weight = 5;
+  settings.views.base_hours = 3;
+  settings.views.gamma = 2;
+  open();
+  put(item("a", now() - seconds{7 * 3600}));
+  CHECK(view(seen("a", "f")).score_inc == Approx(0.07).epsilon(1e-3));
+  command("DEL", keys().dedup("a", "f"));
+  CHECK(view(seen("a", "f")).score_inc == Approx(0.02).epsilon(1e-3));
+  CHECK(stats("a").views_total == 9);
 }
 
 TEST_CASE_METHOD(Fixture, "hot:score is the sum of what each view added", "[view]") {
