@@ -1,0 +1,47 @@
+"""Which tests concern a file."""
+
+import re
+
+# files: regular expressions of ctest names, cheap tests first; the next ones are run when all of these pass.
+TESTS = [
+    (r"core/store/lua/(track|view|views_index|bucket_heads|stats|rank_\w+|list_\w+|rekey|item_\w+|purge_item)\.lua",
+     ["test_store_redis$", "test_ctl_redis$|e2e_(hot|hot_lists|purge)$"]),
+    (r"core/store/lua/parts/(added|engagement_key|item_place|rank_put)\.lua", ["test_store_redis$", "e2e_(hot_lists|purge)$"]),
+    (r"core/store/lua/(parts/)?ration\w*\.lua", ["test_store_redis$|test_readers$", "e2e_abuse$"]),
+    (r"core/store/lua/(engaged|(parts/)?feed_\w+)\.lua", ["test_feed_store$", "e2e_feed$"]),
+    (r"core/store/lua/seen_\w+\.lua", ["test_seen$", "e2e_feed$"]),
+    (r"core/store/lua/user_erase\.lua", ["test_recorder", "e2e_privacy$"]),
+    (r"core/store/lua/(parts/)?reader_\w+\.lua", ["test_readers$", "e2e_(readers|privacy|backup)$"]),
+    (r"core/store/lua/(wf_\w+|parts/timeline\w*)\.lua", ["test_waterfall_(store|law)$|test_follows$", "e2e_(waterfall|fill)$"]),
+    (r"core/store/lua/(follow_\w+|fanout_chunk)\.lua", ["test_follows$|test_recorder", "e2e_fanout$"]),
+    (r"core/store/lua/stream_ack\.lua", ["test_recorder"]),
+    (r"fcgi/handlers/(hot|parse_hot)\.cpp", ["e2e_(hot|hot_lists)$", "e2e_(bad_input|abuse|identity|http|openapi|redis_faults)$"]),
+    (r"fcgi/handlers/feed\.cpp", ["e2e_feed$", "e2e_(abuse|identity|bad_input|openapi|redis_states)$"]),
+    (r"fcgi/handlers/(history|feedback|interactions|parse_readers|lines)\.cpp",
+     ["e2e_readers$", "e2e_(bad_input|abuse|identity|openapi|privacy|redis_faults)$"]),
+    (r"fcgi/handlers/recommendations\.cpp", ["e2e_recommendations$", "e2e_(abuse|identity|bad_input|openapi|redis_states)$"]),
+    (r"fcgi/handlers/(items|users)\.cpp", ["e2e_(hot|privacy|recorder)$", "e2e_(bad_input|openapi|redis_faults)$"]),
+    (r"fcgi/handlers/(waterfall|parse_waterfall|follows)\.cpp",
+     ["e2e_(waterfall|waterfall_input)$", "e2e_(fanout|abuse|identity|openapi|waterfall_faults)$"]),
+    (r"fcgi/handlers/(status|status_rows|operation)\.cpp", ["test_observe$", "e2e_(status|http)$", "e2e_(pool|doctor|openapi)$"]),
+    (r"fcgi/handlers/(application|routes|visitor)\.cpp", ["test_openapi$", "e2e_(http|abuse|identity|openapi)$", "e2e_(status|bad_input)$"]),
+    (r"nginx/.*\.conf", ["test_nginx_", "e2e_(http|hot_lists|identity|socket|status|faults)$"]),
+    (r"systemd/redis-acl\.conf", ["test_store_redis$", "e2e_(readers|recorder|backup|doctor)$"]),
+    (r"systemd/.*", ["test_(systemd|units)$", "hardening_|test_(package|install|documents)$"]),
+]
+# For files without a row: every test with this label.
+LABELS = {"lua": "redis", "handlers": "e2e", "nginx": "e2e", "systemd": "e2e"}
+
+# The test that fails, within a second, when a text is none of its language; C++ says so when it is compiled.
+ALIVE = {
+    "lua": ("tests/store/test_store_redis", "the SHA-1 that the build computed is the server's"),
+    "nginx": ("/usr/bin/python3", "tests/nginx/nginx_test.py", "Syntax"),
+}
+
+
+def stages(path, kind):
+    """What to run, one after the other, as options of ctest."""
+    for files, names in TESTS:
+        if re.fullmatch(files, path):
+            return [("-R", f"^({each})") for each in names]
+    return [("-L", f"^{LABELS[kind]}$")]

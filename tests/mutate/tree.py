@@ -1,0 +1,142 @@
+"""A copy of the checkout with a build tree of its own, and processes in it, of which none outlives the caller."""
+
+import contextlib
+import ctypes
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG = 36, 1
+
+
+class Timeout(Exception):
+    pass
+
+
+def sources(root):
+    """{path below the root: path} of every file that git knows or would add."""
+    listed = subprocess.run(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=root, capture_output=True, check=True).stdout
+    return {path: os.path.join(root, path) for path in sorted(set(listed.decode().split("\0")) - {""}) if os.path.isfile(os.path.join(root, path))}
+
+
+def adopt_orphans():
+    """What descends from this process becomes its child when its parent ends, so that end_children() finds it."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _die_with_parent():
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def _children():
+    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+        return [int(pid) for pid in file.read().split()]
+
+
+def end_children():
+    """Ends everything that this process, or what it started, has started."""
+    while pids := _children():
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
+class Tree:
+    """`directory` is made, or brought up to date: so what was built there before need not be built again."""
+
+    def __init__(self, directory, checkout):
+        self.root = os.path.join(directory, "tree")
+        self.build = os.path.join(self.root, "build/release")
+        self.log = os.path.join(directory, "log")
+        os.makedirs(self.root, exist_ok=True)
+        os.makedirs(self.log, exist_ok=True)
+        self.environment = {"FRESHET_SHARED": os.path.join(os.path.dirname(checkout), "shared"), **os.environ,
+                            "FRESHET_BUILD_DIR": self.build, "PYTHONDONTWRITEBYTECODE": "1"}
+        self.fingerprint = self._copy(checkout)
+
+    def _copy(self, checkout):
+        wanted, digest = sources(checkout), hashlib.sha256()
+        for path, source in wanted.items():
+            with open(source, "rb") as file:
+                content = file.read()
+            digest.update(path.encode() + b"\0" + hashlib.sha256(content).digest())
+            target = os.path.join(self.root, path)
+            with contextlib.suppress(FileNotFoundError), open(target, "rb") as file:
+                if file.read() == content:
+                    continue
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            shutil.copy(source, target)
+        for folder, folders, files in os.walk(self.root):
+            if folder == self.root:
+                folders[:] = [each for each in folders if each != "build"]
+            for name in files:
+                path = os.path.relpath(os.path.join(folder, name), self.root)
+                if path not in wanted:
+                    os.unlink(os.path.join(self.root, path))
+        return digest.hexdigest()
+
+    def read(self, path):
+        with open(os.path.join(self.root, path), encoding="utf-8") as file:
+            return file.read()
+
+    def write(self, path, text):
+        with open(os.path.join(self.root, path), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def forget(self, log):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(self.log, log))
+
+    def run(self, log, limit_s, *command):
+        """The command's exit status; what it says goes to the log. Raises Timeout after `limit_s`. Nothing of it is left."""
+        with open(os.path.join(self.log, log), "a", encoding="utf-8") as file:
+            file.write(f"$ {' '.join(command)}\n")
+            file.flush()
+            process = subprocess.Popen(command, cwd=self.root, env=self.environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
+                                       start_new_session=True, preexec_fn=_die_with_parent)
+            try:
+                return process.wait(limit_s)
+            except subprocess.TimeoutExpired:
+                raise Timeout from None
+            finally:
+                process.kill()
+                process.wait()
+                end_children()
+
+    def configure(self, limit_s):
+        return self.run("configure", limit_s, "cmake", "--preset", "release") == 0
+
+    def tests(self, select):
+        """{name: what to build for it} of the tests that ctest selects."""
+        said = subprocess.run(["ctest", "--test-dir", self.build, "--show-only=json-v1", *select], cwd=self.root, capture_output=True, text=True,
+                              check=True).stdout
+        out = {}
+        for test in json.loads(said)["tests"]:
+            labels = next((each["value"] for each in test.get("properties", ()) if each["name"] == "LABELS"), [])
+            own = [os.path.relpath(word, self.build) for word in test.get("command", ()) if word.startswith(self.build + "/")]
+            whole = test["name"].startswith(("test_package", "test_install", "test_documents", "boot", "package_boot", "test_boot"))
+            out[test["name"]] = ["all"] if whole else own + (["freshetd", "freshetctl"] if "unit" not in labels and "redis" not in labels else [])
+        return out
+
+    def compile(self, log, limit_s, targets):
+        return self.run(log, limit_s, "cmake", "--build", self.build, "-j", str(os.cpu_count()), "--target", *sorted(set(targets))) == 0
+
+    def test(self, log, limit_s, select):
+        """The tests that failed, twice: one is enough. `select`: options of ctest."""
+        failed = os.path.join(self.build, "Testing/Temporary/LastTestsFailed.log")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(failed)
+        if self.run(log, limit_s, "ctest", "--test-dir", self.build, "--output-on-failure", "--stop-on-failure", "--no-tests=error",
+                    "--repeat", "until-pass:2", "-j", str(os.cpu_count()), *select) == 0:
+            return []
+        try:
+            with open(failed, encoding="utf-8") as file:
+                return [line.strip().partition(":")[2] for line in file]
+        except FileNotFoundError:
+            return ["ctest"]

@@ -1,0 +1,152 @@
+"""scripts/mutate: what it draws, and that it tells who was killed from who survived and leaves nothing behind."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("FRESHET_BUILD_DIR", os.path.join(ROOT, "build/release"))
+sys.path.insert(0, os.path.join(ROOT, "tests"))
+
+from mutate import __main__ as mutate  # noqa: E402
+from mutate import concerns, draw, tree  # noqa: E402
+
+# A checkout in small: two directives, of which a test looks at one, and leaves a process behind.
+SMALL = {
+    "CMakePresets.json": '{"version": 6, "configurePresets": [{"name": "release", "generator": "Ninja", "binaryDir": "${sourceDir}/build/release"}]}',
+    "CMakeLists.txt": 'cmake_minimum_required(VERSION 3.25)\nproject(small NONE)\nenable_testing()\n'
+                      'add_test(NAME hardening_small COMMAND ${CMAKE_SOURCE_DIR}/small_test)\n'
+                      'set_tests_properties(hardening_small PROPERTIES LABELS unit)\n',
+    "small_test": '#!/bin/sh\nsetsid sh -c \'echo $$ >>"$LEFT"; exec sleep 600\' >/dev/null 2>&1 &\ncd "$(dirname "$0")"\n'
+                  '[ -z "$HANG" ] || sleep 600\nuntil [ -s "$LEFT" ]; do :; done\ngrep -qx LimitCORE=0 systemd/small.service\n',
+    "systemd/small.service": "[Service]\nLimitCORE=0\nNice=5\n",
+}
+
+
+def texts():
+    out = {}
+    for path, source in tree.sources(ROOT).items():
+        if draw.kind_of(path):
+            with open(source, encoding="utf-8") as file:
+                out[path] = file.read()
+    return out
+
+
+class Draw(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.sources = texts()
+        cls.all = [one for path, text in cls.sources.items() for _, found in draw.mutations(path, text) for one in found]
+
+    def test_the_same_seed_draws_the_same_and_a_larger_count_goes_on(self):
+        forty = draw.draw("7", 40, self.sources)
+        self.assertEqual(len(set(forty)), 40)
+        self.assertEqual(draw.draw("7", 40, self.sources), forty)
+        self.assertEqual(draw.draw("7", 60, self.sources)[:40], forty)
+        self.assertNotEqual(draw.draw("8", 40, self.sources), forty)
+        self.assertEqual({draw.kind_of(one.path) for one in forty}, set(draw.KINDS))
+
+    def test_every_mutation_applies_and_changes_its_line_and_no_other(self):
+        self.assertGreater(len(self.all), 2000)
+        for one in self.all:
+            before = self.sources[one.path].split("\n")
+            after = draw.applied(one, self.sources[one.path]).split("\n")
+            self.assertEqual([number for number, (old, new) in enumerate(zip(before, after), 1) if old != new], [one.line])
+            self.assertEqual(len(before), len(after))
+
+    def test_changes_that_tests_once_let_through_are_among_them(self):
+        wanted = [("nginx/freshet-locations.conf", r"limit_req zone=freshet_reads .*", ""),
+                  ("core/store/lua/view.lua", r"redis\.call\('EXPIRE', KEYS\[5\], ttl\)", ""),
+                  ("core/store/lua/view.lua", r"if event then redis\.call\('SET', event, 'dedup', 'EX', 86400\) end", ""),
+                  ("core/store/lua/track.lua", r"first = tonumber\(redis.*|first = tonumber\(call\('GET', KEYS\[5\]\) or nil\)", "")]
+        for path, old, new in wanted:
+            with self.subTest(path=path, old=old):
+                self.assertTrue(any(one.path == path and re.fullmatch(old, one.old.strip()) and one.new.strip() == new for one in self.all))
+
+    def test_comments_and_what_strings_hold_stay(self):
+        for path, line in (("core/store/lua/a.lua", "-- a == 1"), ("fcgi/handlers/a.cpp", "// if (a == 1) b();"), ("nginx/a.conf", "# limit 1;"),
+                           ("systemd/a.service", "#LimitCORE=0"), ("core/store/lua/a.lua", "local a = 'b == 1'"), ("nginx/a.conf", "listen 80;")):
+            self.assertEqual(draw.mutations(path, line), [], line)
+
+    def test_half_a_statement_is_not_deleted(self):
+        for path, text in (("core/store/lua/a.lua", "call('SET', 'a',\n  'b')"), ("fcgi/handlers/a.cpp", "f(1,\n  g(2));"),
+                           ("nginx/a.conf", "log_format a\n  'b'\n  'c';")):
+            found = [one for _, each in draw.mutations(path, text) for one in each]
+            self.assertEqual([one for one in found if one.new == ""], [], text)
+
+    def test_whoever_is_called_equivalent_can_still_be_drawn(self):
+        for each in mutate.equivalents():
+            self.assertTrue(any(mutate.same(one, each) for one in self.all), each)
+            self.assertGreater(len(each["why"]), 20)
+
+
+class Concerns(unittest.TestCase):
+    def test_every_file_has_its_tests_and_they_exist(self):
+        said = subprocess.run(["ctest", "--test-dir", BUILD, "-N"], capture_output=True, text=True, check=True).stdout
+        names = re.findall(r"Test +#\d+: (\S+)", said)
+        for path in texts():
+            for option, pattern in concerns.stages(path, draw.kind_of(path)):
+                with self.subTest(path=path, pattern=pattern):
+                    self.assertEqual(option, "-R", "a row for it in tests/mutate/concerns.py")
+                    self.assertTrue([name for name in names if re.search(pattern, name)])
+
+
+class Small(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.checkout, self.left = os.path.join(folder.name, "small"), os.path.join(folder.name, "left")
+        for path, text in SMALL.items():
+            path = os.path.join(self.checkout, path)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        os.chmod(os.path.join(self.checkout, "small_test"), 0o755)
+        with open(os.path.join(self.checkout, ".gitignore"), "w", encoding="ascii") as file:
+            file.write("build/\n")
+        for command in (["init", "-q"], ["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qm", "small"]):
+            subprocess.run(["git", *command], cwd=self.checkout, check=True)
+
+    def mutate(self, *options, **environment):
+        return subprocess.Popen([sys.executable, "-m", "mutate", "--checkout", self.checkout, "--seed", "1", *options], text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                env=dict(os.environ, PYTHONPATH=os.path.join(ROOT, "tests"), **{"LEFT": self.left, "HANG": "", **environment}))
+
+    def assert_nothing_is_left(self):
+        with open(self.left, encoding="ascii") as file:
+            for pid in file.read().split():
+                self.assertFalse(os.path.exists(f"/proc/{pid}"), pid)
+        said = subprocess.run(["git", "status", "--porcelain"], cwd=self.checkout, capture_output=True, text=True, check=True).stdout
+        self.assertEqual(said, "")
+
+    def test_who_is_looked_at_is_killed_and_who_is_not_survives(self):
+        process = self.mutate()
+        said = process.communicate(timeout=100)[0]
+        self.assertEqual(process.returncode, 1, said)
+        rows = re.findall(r"^ +\d+  (\w+) +(\S*) +\d+  systemd/small.service:(\d)  ", said, re.M)
+        self.assertEqual({row for row in rows}, {("killed", "hardening_small", "2"), ("survived", "", "3")}, said)
+        self.assertIn("seed 1, 2 mutations: 1 killed, 1 survived, 0 did not build, 0 equivalent, 0 not run", said)
+        self.assert_nothing_is_left()
+        os.unlink(self.left)
+        again = self.mutate()
+        self.assertIn("1 killed, 1 survived", again.communicate(timeout=100)[0])
+        self.assertFalse(os.path.exists(self.left), "what is known is not run again")
+
+    def test_ended_in_the_middle_it_takes_everything_with_it(self):
+        environment = {"HANG": "1"}
+        process = self.mutate(**environment)
+        deadline = time.monotonic() + 60
+        while not (os.path.exists(self.left) and os.path.getsize(self.left)):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        process.terminate()
+        process.communicate(timeout=60)
+        self.assert_nothing_is_left()
+
+
+if __name__ == "__main__":
+    unittest.main()
