@@ -70,6 +70,30 @@ Result<void> BackgroundWriter::spool(Pipeline pipeline) {
 }
 
 bool BackgroundWriter::to_spool(const Pipeline& pipeline) {
+  const Result<void> written = write_spool(pipeline);
+  if (!written) {
+    if (refused_commands_ == 0) log::error("spool_refuses", {{"error", written.error().detail}});
+    refused_commands_ += pipeline.size();
+    last_refusal_ = Clock::now();
+  } else {
+    if (may_end_refusals()) end_refusals();
+    wake();
+  }
+  return written.has_value();
+}
+
+// A disk that is nearly full takes some and refuses others: the end is believed after a while without
+// refusals.
+bool BackgroundWriter::may_end_refusals() const {
+  return refused_commands_ > 0 && Clock::now() - last_refusal_ >= options_.scan_interval;
+}
+
+void BackgroundWriter::end_refusals() {
+  log::notice("spool_refused", {{"commands", std::to_string(refused_commands_)}});
+  refused_commands_ = 0;
+}
+
+Result<void> BackgroundWriter::write_spool(const Pipeline& pipeline) {
   if (!spool_) {
     std::error_code ignored;  // open() reports what is wrong
     std::filesystem::create_directories(options_.spool_directory, ignored);
@@ -79,20 +103,18 @@ bool BackgroundWriter::to_spool(const Pipeline& pipeline) {
     // processes.
     if (!opened && opened.error().code == ErrorCode::kConflict)
       opened = Spool::open(path, options_.spool_bytes);
-    if (!opened) {
-      log::error("spool_unusable", {{"error", opened.error().detail}});
-      return false;
-    }
+    if (!opened) return tl::unexpected(opened.error());
     spool_ = std::move(*opened);
     collect_scripts(*spool_);  // another process of this number may have left it
   }
   if (spool_->empty()) scripts_in_spool_.clear();
   for (std::size_t i = 0; i < pipeline.size(); ++i) {
-    if (!put_script(pipeline.at(i)) || !spool_->append(Spool::Kind::kCommand, pipeline.at(i))) return false;
+    if (!put_script(pipeline.at(i)) || !spool_->append(Spool::Kind::kCommand, pipeline.at(i)))
+      return fail(ErrorCode::kUnavailable, "spool_full", {},
+                  spool_->path().string() + ": the disk is full, or spool.max_bytes reached");
     ++counters_.spooled;
   }
-  wake();
-  return true;
+  return {};
 }
 
 // The file carries the scripts its commands name, so that a later version of the program, with other scripts,
@@ -280,6 +302,7 @@ bool BackgroundWriter::settle(Spool& spool, const Portion& portion, const Replie
 void BackgroundWriter::schedule_scan() {
   scan_timer_.after(options_.scan_interval, [this] {
     if (!orphan_) adopt();
+    if (connection_.ready() && may_end_refusals()) end_refusals();
     wake();
     schedule_scan();
   });
@@ -320,6 +343,7 @@ void BackgroundWriter::finish_drain() {
   }
   queue_.clear();
   queued_commands_ = 0;
+  if (refused_commands_ > 0) end_refusals();
   std::exchange(drained_, nullptr)();
 }
 

@@ -78,6 +78,9 @@ class BackgroundWriter final : public Deferred {
   void keep_or_drop(std::string_view command, std::string_view error);
   bool may_replay() const { return Clock::now() - refused_ >= options_.scan_interval; }
   bool to_spool(const Pipeline& pipeline);
+  Result<void> write_spool(const Pipeline& pipeline);
+  bool may_end_refusals() const;
+  void end_refusals();
   bool put_script(std::string_view command);
   void collect_scripts(Spool& spool);
   struct Portion;
@@ -111,6 +114,9 @@ class BackgroundWriter final : public Deferred {
   std::function<void()> drained_;
   BackgroundCounters counters_;
   Clock::time_point refused_{};  // when Redis last took back a replay: it is left alone for a scan_interval
+  // Commands that found no room in the spool since the log last said that it refuses; 0: it takes them.
+  std::size_t refused_commands_ = 0;
+  Clock::time_point last_refusal_{};
   bool pumping_ = false;
 };
 

@@ -10,8 +10,10 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <sstream>
 
 #include "tests/support/fake_redis.h"
+#include "tests/support/log_file.h"
 #include "tests/support/loop_thread.h"
 #include "tests/support/redis_server.h"
 
@@ -413,6 +415,39 @@ TEST_CASE("A full queue goes to the spool, a full spool is told", "[background]"
   const auto spooled = writer.with([&](auto& w) { return w.spool(std::move(pipeline)); });
   REQUIRE_FALSE(spooled);
   CHECK(spooled.error().reason == "spool_full");
+}
+
+TEST_CASE("A spool that cannot be written says so once, and what it refused once that is over",
+          "[background]") {
+  TemporaryDirectory directory;
+  Memory memory;
+  memory.away(true);
+  FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return memory.answer(c); });
+  const LogFile log("notice");
+  const auto lines = [&] {  // of spools; connections have theirs
+    std::istringstream all(LogFile::lines(log.path()));
+    std::string found;
+    for (std::string line; std::getline(all, line);) {
+      if (line.find("event=spool_") != std::string::npos) found += line + "\n";
+    }
+    return found;
+  };
+  const auto in_the_way = directory.path() / "spool";
+  std::ofstream(in_the_way) << "no folder";
+  Writer writer(directory.path());
+  for (int i = 0; i < 300; ++i) CHECK_FALSE(writer.post("key"));
+  const std::string begun = lines();
+  CHECK(std::ranges::count(begun, '\n') == 1);
+  CHECK(begun.find("level=error event=spool_refuses") == 0);
+  const std::string over = begun + "level=notice event=spool_refused commands=300\n";
+  SECTION("it can be written again") {
+    std::filesystem::remove(in_the_way);
+    CHECK(eventually([&] { return writer.post("key") && lines() == over; }));
+  }
+  SECTION("Redis is back") {
+    memory.away(false);
+    CHECK(eventually([&] { return lines() == over; }));
+  }
 }
 
 TEST_CASE("A command that Redis refuses for good is dropped and counted, the others go on", "[background]") {
