@@ -65,9 +65,8 @@ end_process() {
 
 # --- nginx -----------------------------------------------------------------------------------------------------------
 
-# render_nginx DIR PORT INTERNAL_PORT USER LIMITS: writes the shipped configuration to DIR/etc/nginx with paths under DIR
-# and ports of the loopback address. USER: empty when nginx is not started by root. LIMITS: 0 leaves out limit_req and
-# limit_conn.
+# render_nginx DIR ADDRESS PORT INTERNAL_PORT USER LIMITS: writes the shipped configuration to DIR/etc/nginx with paths under
+# DIR and ports of the address. USER: empty when nginx is not started by root. LIMITS: 0 leaves out limit_req and limit_conn.
 render_nginx() {
   local state=$1 file
   local -a edits=(
@@ -77,12 +76,12 @@ render_nginx() {
     -e "s#/var/log/nginx/#$state/log/#g"
     -e "s#/var/lib/nginx/freshet_hot#$state/cache/hot#g"
     -e "s#/var/lib/nginx/#$state/tmp/#g"
-    -e "s#^\( *listen \)80\b#\1127.0.0.1:$2#"
+    -e "s#^\( *listen \)80\b#\1$2:$3#"
     -e "/^ *listen \[::\]:80\b/d"
-    -e "s#^\( *listen \)127.0.0.1:8081\b#\1127.0.0.1:$3#"
+    -e "s#^\( *listen \)127.0.0.1:8081\b#\1$2:$4#"
   )
-  if [[ -n $4 ]]; then edits+=(-e "s#^user .*#user $4;#"); else edits+=(-e '/^user /d'); fi
-  [[ $5 -eq 1 ]] || edits+=(-e '/^ *limit_\(req\|conn\) /d')
+  if [[ -n $5 ]]; then edits+=(-e "s#^user .*#user $5;#"); else edits+=(-e '/^user /d'); fi
+  [[ $6 -eq 1 ]] || edits+=(-e '/^ *limit_\(req\|conn\) /d')
   for file in "$root"/nginx/*.conf; do
     sed "${edits[@]}" "$file" >"$state/etc/nginx/${file##*/}"
   done

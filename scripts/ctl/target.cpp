@@ -21,23 +21,11 @@ bool exists(const std::string& path) {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find_first_of("\r\n")); }
 
-// "name=value" lines, as scripts/run writes them.
-std::string value_of(const std::string& text, const std::string& name) {
-  const std::string lines = "\n" + text;
-  const std::size_t at = lines.find("\n" + name + "=");
-  return at == std::string::npos ? std::string() : first_line(lines.substr(at + name.size() + 2));
-}
-
 Result<HttpAddress> where_is(const Target& target) {
   if (!target.base.empty()) return parse_http_url(target.base);
   if (target.state.empty()) return parse_http_url(kDefaultBase);
   if (const auto url = read_file(in_state(target, "run/internal.url")))
     return parse_http_url(first_line(*url));
-  if (const auto instance = read_file(in_state(target, "run/instance"))) {
-    if (const auto port = value_of(*instance, "internal_port"); !port.empty()) {
-      return parse_http_url("http://127.0.0.1:" + port);
-    }
-  }
   return fail(ErrorCode::kNotFound, "no_instance", {}, "no instance runs in " + target.state);
 }
 

@@ -18,8 +18,8 @@ struct Target {
   std::string redis_user;  // --redis-user NAME:FILE: whom to be there, instead of the service
 };
 
-// The internal server: --base, else the instance in --state (run/internal.url, or the port in run/instance),
-// else http://127.0.0.1:8081; with the key, if any. Errors: kInvalid, kNotFound "no_instance".
+// The internal server: --base, else the instance in --state (run/internal.url, as scripts/run writes
+// it), else http://127.0.0.1:8081; with the key, if any. Errors: kInvalid, kNotFound "no_instance".
 Result<HttpAddress> http_address(const Target& target);
 // The configuration's file: --config, else DIR/etc/freshet.toml where there is one, else empty.
 std::string config_path(const Target& target);

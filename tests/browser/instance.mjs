@@ -1,5 +1,6 @@
 // A running Freshet of its own, started and stopped as a person would, and a Chromium in front of it.
 import { execFile } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -14,14 +15,23 @@ const kFlags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-r
 
 const run = promisify(execFile);
 
-function freePort() {
-  return new Promise((resolve, reject) => {
-    const server = createServer().on("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
+// As in tests/support/loopback.py: an address of our own, as long as somebody listens on its port kClaim.
+const [kPort, kInternalPort, kClaim] = [18080, 18081, 18079];
+
+function listen(host, port) {
+  const server = createServer();
+  return new Promise((resolve) => server.on("error", () => resolve(null)).listen(port, host, () => resolve(server)));
+}
+
+async function claimAddress() {
+  for (;;) {
+    const host = `127.${randomInt(1, 255)}.${randomInt(256)}.${randomInt(1, 255)}`;
+    const claim = await listen(host, kClaim);
+    const probes = claim ? [await listen(host, kPort), await listen(host, kInternalPort)] : [null];
+    for (const probe of probes) probe?.close();
+    if (probes.every(Boolean)) return { host, release: () => claim.close() };
+    claim?.close();
+  }
 }
 
 // Asks again until the answer satisfies the condition, and returns that answer.
@@ -37,19 +47,20 @@ export async function eventually(what, ask, satisfied, limitMs = 20000) {
 
 export async function startFreshet() {
   const state = await mkdtemp(join(tmpdir(), "freshet-browser-"));
-  const [port, internalPort] = [await freePort(), await freePort()];
+  const { host, release } = await claimAddress();
   await run("chmod", ["755", state]);
-  await run(kRun, ["--detach", "--no-sample", "--state", state, "--port", port, "--internal-port", internalPort].map(String));
-  const base = `http://127.0.0.1:${port}`;
+  await run(kRun, ["--detach", "--no-sample", "--state", state, "--address", host, "--port", kPort, "--internal-port",
+    kInternalPort].map(String));
+  const base = `http://${host}:${kPort}`;
   return {
     base,
     async stats(article) {
-      return (await fetch(`http://127.0.0.1:${internalPort}/api/articles/${encodeURIComponent(article)}/stats`)).json();
+      return (await fetch(`http://${host}:${kInternalPort}/api/articles/${encodeURIComponent(article)}/stats`)).json();
     },
     async put(item, members) {
       // A busy machine's Redis may take longer than its 50 ms; a PUT can be repeated.
       const reply = await eventually(`the item ${item}`, () =>
-        fetch(`http://127.0.0.1:${internalPort}/api/items/${encodeURIComponent(item)}`, {
+        fetch(`http://${host}:${kInternalPort}/api/items/${encodeURIComponent(item)}`, {
           method: "PUT", headers: { "Content-Type": "application/json" }, body: JSON.stringify(members),
         }), (answer) => answer.status !== 503);
       if (!reply.ok) throw new Error(`the item was answered ${reply.status}: ${await reply.text()}`);
@@ -57,7 +68,7 @@ export async function startFreshet() {
     async push(channel, items, reader) {
       // Pushing again changes nothing.
       const reply = await eventually("the push", () =>
-        fetch(`http://127.0.0.1:${internalPort}/api/waterfall/${channel}`, {
+        fetch(`http://${host}:${kInternalPort}/api/waterfall/${channel}`, {
           method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ items, customers: [reader] }),
         }), (answer) => answer.status !== 503);
       if (!reply.ok) throw new Error(`the push was answered ${reply.status}: ${await reply.text()}`);
@@ -78,6 +89,7 @@ export async function startFreshet() {
     async stop() {
       await run(kRun, ["--stop", "--state", state]);
       await rm(state, { recursive: true });
+      release();
     },
   };
 }

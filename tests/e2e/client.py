@@ -27,8 +27,8 @@ class Reply:
 
 
 class Client:
-    def __init__(self, port, agent=AGENT, timeout=20):
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+    def __init__(self, host, port, agent=AGENT, timeout=20):
+        self._connection = http.client.HTTPConnection(host, port, timeout=timeout)
         self._agent = agent
 
     def ask(self, method, path, body=None, headers=None, query=None):

@@ -11,6 +11,10 @@ from service import PATIENT, SHARED, Instance, stop_orphans
 _numbers = itertools.count()
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "latency: judges how long a reply takes, so nothing else may run meanwhile")
+
+
 def pytest_sessionstart():
     stop_orphans()
 

@@ -1,21 +1,25 @@
-"""Redis as a site has it that must not lose it: a master, two replicas and three sentinels, real ones, on loopback ports."""
+"""Redis as a site has it that must not lose it: a master, two replicas and three sentinels, real ones, on a loopback address of their own."""
 
 import hashlib
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
+import sys
 import tempfile
 
-from service import ROOT, free_port, wait_until
+from service import ROOT, loopback, wait_until
 
 NAME = "feeds"
 PASSWORD = "not a secret"
 SENTINEL = """port {port}
-bind 127.0.0.1
+bind {host}
+bind-source-addr {host}
+protected-mode no
 dir {folder}
-sentinel monitor {name} 127.0.0.1 {master} 2
+sentinel monitor {name} {host} {master} 2
 sentinel down-after-milliseconds {name} 1500
 sentinel failover-timeout {name} 6000
 """
@@ -32,8 +36,9 @@ class Deployment:
             file.write(PASSWORD)
         os.chmod(self.password_file, 0o644)
         self._processes = {}  # port: process
-        self.servers = [free_port() for _ in range(3)]
-        self.sentinels = [free_port() for _ in range(3)]
+        self.servers, self.sentinels = list(range(16379, 16382)), list(range(26379, 26382))  # all of them ports
+        self._loopback = loopback.Loopback([*self.servers, *self.sentinels])
+        self.host = self._loopback.host
         for port in self.servers:
             self._start_server(port, self.servers[0])
         wait_until(lambda: self.info(self.servers[0], "replication").get("connected_slaves") == "2", "two replicas")
@@ -53,25 +58,25 @@ class Deployment:
             file.write(shipped.read().replace("user freshet on resetpass", f"user freshet on resetpass #{digest}"))
         folder = os.path.join(self.folder, str(port))
         os.mkdir(folder)
-        replica = () if port == master else ("--replicaof", f"127.0.0.1 {master}")
-        self._run(port, "redis-server", accounts, "--port", str(port), "--bind", "127.0.0.1", "--dir", folder, "--save", "",
-                  "--appendonly", "yes", "--repl-diskless-sync-delay", "0", *replica)
+        replica = () if port == master else ("--replicaof", f"{self.host} {master}")
+        self._run(port, "redis-server", accounts, "--port", str(port), "--bind", self.host, "--bind-source-addr", self.host, "--protected-mode", "no",
+                  "--dir", folder, "--save", "", "--appendonly", "yes", "--repl-diskless-sync-delay", "0", *replica)
 
     def _start_sentinel(self, port):
         folder = os.path.join(self.folder, str(port))
         os.mkdir(folder)
         config = os.path.join(folder, "sentinel.conf")
         with open(config, "w", encoding="ascii") as file:
-            file.write(SENTINEL.format(port=port, folder=folder, name=NAME, master=self.servers[0]))
+            file.write(SENTINEL.format(host=self.host, port=port, folder=folder, name=NAME, master=self.servers[0]))
         self._run(port, "redis-server", config, "--sentinel")
 
     def directives(self):
-        addresses = ", ".join(f'"127.0.0.1:{port}"' for port in self.sentinels)
+        addresses = ", ".join(f'"{self.host}:{port}"' for port in self.sentinels)
         return {"redis__sentinels": f"[{addresses}]", "redis__sentinel_master": f'"{NAME}"', "redis__username": '"freshet"',
                 "redis__password_file": f'"{self.password_file}"', "redis__url": '"redis://127.0.0.1:1"'}
 
     def ask(self, port, *command):
-        done = subprocess.run(["redis-cli", "-p", str(port), "-e", "--json", *map(str, command)], capture_output=True, check=False, timeout=20)
+        done = subprocess.run(["redis-cli", "-h", self.host, "-p", str(port), "-e", "--json", *map(str, command)], capture_output=True, check=False, timeout=20)
         assert done.returncode == 0, (port, command, done.stdout, done.stderr)
         return json.loads(done.stdout)
 
@@ -83,7 +88,7 @@ class Deployment:
 
     def text(self, port, *command):
         """Of the commands whose reply is text for people, also with --json."""
-        return subprocess.run(["redis-cli", "-p", str(port), *command], capture_output=True, text=True, check=False, timeout=20).stdout
+        return subprocess.run(["redis-cli", "-h", self.host, "-p", str(port), *command], capture_output=True, text=True, check=False, timeout=20).stdout
 
     def info(self, port, section):
         return dict(line.strip().split(":", 1) for line in self.text(port, "INFO", section).splitlines() if ":" in line)
@@ -124,7 +129,8 @@ class Deployment:
         """Ports of the peers of all connections to this server, also of those that it has not accepted, and of peers that hung up."""
         with open("/proc/net/tcp", encoding="ascii") as file:
             ends = [line.split()[1:3] for line in file.readlines()[1:]]
-        return {int(peer.partition(":")[2], 16) for own, peer in ends if int(own.partition(":")[2], 16) == port}
+        here = f"{int.from_bytes(socket.inet_aton(self.host), sys.byteorder):08X}:{port:04X}"
+        return {int(peer.partition(":")[2], 16) for own, peer in ends if own == here}
 
     def stop(self):
         for process in self._processes.values():
@@ -133,3 +139,4 @@ class Deployment:
                 process.kill()
                 process.wait(20)
         shutil.rmtree(self.folder)
+        self._loopback.close()

@@ -6,14 +6,17 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
+import sys
 import tempfile
 import time
 
 from client import Client
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests/support"))
+import loopback  # noqa: E402
+
 BUILD = os.environ.get("FRESHET_BUILD_DIR", os.path.join(ROOT, "build/release"))
 CTL = os.path.join(BUILD, "scripts/freshetctl")  # not scripts/freshetctl, which first sees to packages and the build
 SHARED = os.environ.get("FRESHET_SHARED", os.path.join(os.path.dirname(ROOT), "shared"))
@@ -41,20 +44,6 @@ def kill_in_the_middle(most_s, *command):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     return ran
-
-
-_given_ports = set()
-
-
-def free_port():
-    """One that nobody listens on, and that was not given out before."""
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        if port not in _given_ports:
-            _given_ports.add(port)
-            return port
 
 
 def children(pid):
@@ -123,7 +112,8 @@ class Instance:
         # A unix socket's path has 107 bytes at most, so not pytest's own tmp_path.
         self.state = tempfile.mkdtemp(prefix=f"freshet-e2e-{os.getpid()}-", dir="/tmp")
         os.chmod(self.state, 0o755)
-        self.port, self.internal_port = free_port(), free_port()
+        self._loopback = loopback.Loopback()
+        self.host, self.port, self.internal_port = self._loopback.host, loopback.PUBLIC, loopback.INTERNAL
         self.socket_path = os.path.join(self.state, "run/freshetd.sock")
         self._options = options
         self._seen, self._directives = {}, directives
@@ -142,7 +132,7 @@ class Instance:
             file.writelines(lines)
 
     def start(self):
-        command = [os.path.join(ROOT, "scripts/run"), "--detach", "--no-sample", "--state", self.state,
+        command = [os.path.join(ROOT, "scripts/run"), "--detach", "--no-sample", "--state", self.state, "--address", self.host,
                    "--port", str(self.port), "--internal-port", str(self.internal_port), *self._options]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -163,6 +153,7 @@ class Instance:
                        capture_output=True, timeout=120, check=True)
         left = {pid: what for pid, (began, what) in self._seen.items() if birth(pid) == began}
         shutil.rmtree(self.state)
+        self._loopback.close()
         assert not left, f"still alive after the stop: {left}"
         assert not refused or self.expects_refusals, f"the shipped account may not do what was tried: {refused}"
 
@@ -230,10 +221,10 @@ class Instance:
     # --- talking to it
 
     def public(self, **options):
-        return Client(self.port, **options)
+        return Client(self.host, self.port, **options)
 
     def internal(self, **options):
-        return Client(self.internal_port, **options)
+        return Client(self.host, self.internal_port, **options)
 
     def status(self):
         return self.internal().get("/status?json").json()

@@ -112,8 +112,8 @@ WRITES = [("POST", "/api/track", {"articleId": "x", "dwellMs": 1}), ("POST", "/a
 def test_another_sites_page_changes_nothing(service, name, method, path, body):
     body = body and {key: name("x") if value == "x" else value for key, value in body.items()}
     before, size = refused(service, "foreign_origin"), service.redis("DBSIZE")
-    host = f"127.0.0.1:{service.port}"
-    foreign = ["https://evil.example", "null", f"http://{host}.evil.example", f"http://127.0.0.1:{service.internal_port}", "http://127.0.0.1"]
+    host = f"{service.host}:{service.port}"
+    foreign = ["https://evil.example", "null", f"http://{host}.evil.example", f"http://{service.host}:{service.internal_port}", f"http://{service.host}"]
     for origin in foreign:
         reply = service.public().ask(method, path, body, headers={"Origin": origin})
         assert_problem(reply, 403, "foreign_origin")

@@ -7,6 +7,8 @@ import signal
 import threading
 import time
 
+import pytest
+
 from client import Load
 from readers import Readers, known_items, mixed, read_items
 from service import birth, rss_kib, wait_until
@@ -20,6 +22,7 @@ def replaced(instance, before, dead):
 # --- workers
 
 
+@pytest.mark.latency
 def test_workers_killed_in_the_middle_of_gets_cost_no_client_anything(own_service, name):
     titles, respawned_s = known_items(own_service, name), []
     with Load(own_service.internal, read_items(titles), threads=6) as load:

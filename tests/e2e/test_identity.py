@@ -234,7 +234,7 @@ def test_the_documented_way_to_sign_in_a_shell_works(signed, name):
     body = '{"id":"%s","title":"x","published_at":1}' % item
     script = f"""set -e; key={KEYS['k2']}; body='{body}'; {"; ".join(shell)}
         curl -fsS -H "Authorization: Freshet-HMAC-SHA256 kid=k2, ts=$ts, sig=$sig" -H 'Content-Type: application/x-ndjson' \
-          --data-binary "$body" http://127.0.0.1:{signed.internal_port}/api/items"""
+          --data-binary "$body" http://{signed.host}:{signed.internal_port}/api/items"""
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0 and '"accepted":1' in done.stdout, done
 

@@ -39,8 +39,8 @@ def test_every_curl_line_of_the_readme_answers_as_it_says(instance):
     service = instance(**PATIENT)
     for line, expected in commands:
         said = line
-        line = re.sub(r"\b(?:localhost|127\.0\.0\.1):8080\b", f"127.0.0.1:{service.port}", line)
-        line = re.sub(r"\b(?:localhost|127\.0\.0\.1):8081\b", f"127.0.0.1:{service.internal_port}", line)
+        line = re.sub(r"\b(?:localhost|127\.0\.0\.1):8080\b", f"{service.host}:{service.port}", line)
+        line = re.sub(r"\b(?:localhost|127\.0\.0\.1):8081\b", f"{service.host}:{service.internal_port}", line)
         done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=20, check=False)
         assert done.returncode == 0, (said, done.stderr)
         assert expected, f"the README shows no reply to {said}"

@@ -299,7 +299,7 @@ def test_an_import_of_a_file_that_was_changed_meanwhile_begins_anew(own_service,
     with open(path + ".import", "w", encoding="utf-8") as file:
         status = os.stat(path)
         file.write(f"freshetctl import 1\ndevice={status.st_dev}\ninode={status.st_ino}\nsize={status.st_size - 1}\n"
-                   f"modified_ns={status.st_mtime_ns}\ntarget=http://127.0.0.1:{own_service.internal_port}\nshift_s=0\noffset=1000\n"
+                   f"modified_ns={status.st_mtime_ns}\ntarget=http://{own_service.host}:{own_service.internal_port}\nshift_s=0\noffset=1000\n"
                    "accepted=1000\nrejected=0\nend\n")
     status, said = freshetctl(own_service, "import", path)
     assert status == 0 and "from the beginning" in said and "imported 3,000 items" in said and "earlier run" not in said, said

@@ -108,6 +108,7 @@ def test_well_formed_streams_of_the_corpus_are_answered(service, streams):
             assert direct.reply() is not None, name
 
 
+@pytest.mark.latency
 def test_half_sent_requests_are_dropped_at_their_deadline_while_others_are_served(service):
     whole = request(method="POST", uri="/api/track", body=b'{"articleId":"half","userId":"u","dwellMs":1}')
     before = service.status()["refused"]["read_timeout"]
@@ -134,6 +135,7 @@ def test_who_goes_away_in_mid_request_is_forgotten_before_any_deadline(service):
     assert service.status()["refused"]["read_timeout"] == before["refused"]["read_timeout"]
 
 
+@pytest.mark.latency
 def test_who_dribbles_is_dropped_too_and_holds_nobody_up(service):
     whole = request(uri="/api/hot?model=engagement")
     held = [connect(service) for _ in range(200)]
@@ -170,6 +172,7 @@ def big_list(service):
     return uri, size
 
 
+@pytest.mark.latency
 def test_a_reader_that_never_reads_its_reply_is_dropped_while_others_are_served(service):
     uri, size = big_list(service)
     with connect(service) as direct:

@@ -39,8 +39,8 @@ def big_list(service):
 class SlowClients:
     """So many that send a byte a second and so many that read as slowly, begun again when they are dropped. In a thread with its own loop."""
 
-    def __init__(self, port, target, dribbling, reading, pace_s=1.0, come_s=4.0):
-        self.dropped, self._port, self._target = 0, port, target
+    def __init__(self, address, target, dribbling, reading, pace_s=1.0, come_s=4.0):
+        self.dropped, self._address, self._target = 0, address, target
         self._counts, self._pace_s, self._come_s = (dribbling, reading), pace_s, come_s
         self.open = 0
         self._stop = threading.Event()
@@ -71,7 +71,7 @@ class SlowClients:
             sock.setblocking(False)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             try:
-                await loop.sock_connect(sock, ("127.0.0.1", self._port))
+                await loop.sock_connect(sock, self._address)
                 self.open += 1
                 await act(loop, sock, *arguments)
             except OSError:
@@ -106,7 +106,7 @@ def slow_clients(run):
         with load:
             load.wait_for(400)
             alone, began = load.seconds(), time.monotonic()
-            with SlowClients(service.port, target, 200, 200) as slow:
+            with SlowClients((service.host, service.port), target, 200, 200) as slow:
                 together = time.monotonic()
                 time.sleep(run.scale(8, 25))
                 run.figure(f"{slow.open - slow.dropped} slow clients at once, {slow.dropped} dropped and back")
@@ -212,17 +212,18 @@ def descriptors_at_rest(service, before):
     return Resources(service).more_descriptors(before)
 
 
-def abort(port, path, dice, targets):
-    """One request that ends at a random byte of itself or of its reply; straight to the socket or through nginx."""
+def abort(address, dice, targets):
+    """One request that ends at a random byte of itself or of its reply; to a path straight, to (host, port) through nginx."""
     data = dice.choice(targets)
     sent = dice.choice((len(data), dice.randrange(1, len(data))))
-    with socket.socket(socket.AF_UNIX if path else socket.AF_INET) as client:
+    straight = isinstance(address, str)
+    with socket.socket(socket.AF_UNIX if straight else socket.AF_INET) as client:
         client.settimeout(10)
-        client.connect(path or ("127.0.0.1", port))
+        client.connect(address)
         client.sendall(data[:sent])
         if sent == len(data) and dice.random() < 0.5:
             client.recv(dice.choice((1, 100, 5000)))
-        if not path and dice.random() < 0.5:
+        if not straight and dice.random() < 0.5:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # an RST
 
 
@@ -241,7 +242,7 @@ def aborts(run):
         def many(times, seed):
             dice = random.Random(seed)
             for number in range(times):
-                abort(service.port, None, dice, through) if number % 2 else abort(None, service.socket_path, dice, straight)
+                abort((service.host, service.port), dice, through) if number % 2 else abort(service.socket_path, dice, straight)
 
         def resources_after(times):
             threads = [threading.Thread(target=many, args=(times // 2, run.dice.random())) for _ in range(2)]

@@ -170,11 +170,11 @@ class Judge:
                                     f"{asked.target[:80]} {asked.body[1][:120]!r}")
 
 
-async def ask_all(port, everything, judge):
+async def ask_all(address, everything, judge):
     queue = iter(everything)
 
     async def client():
-        connection = Connection(port)
+        connection = Connection(*address)
         for asked in queue:
             media, body = asked.body
             try:
@@ -225,7 +225,7 @@ def hostile_input(run):
         service.put("f14-item")
         judge = Judge(api)
         everything = Operations(api, strings, bodies, run.dice, run.scale(0.15, 1.0)).all()
-        asyncio.run(ask_all(service.internal_port, everything, judge))
+        asyncio.run(ask_all((service.host, service.internal_port), everything, judge))
         run.figure(f"{sum(judge.statuses.values()):,} requests to {len(judge.described) - len(NOT_ASKED & set(judge.described))} operations")
         run.figure(", ".join(f"{count:,} × {status}" for status, count in sorted(judge.statuses.items())))
         run.none("5xx, lost or undescribed replies", len(judge.wrong), judge.wrong)

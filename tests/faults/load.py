@@ -77,7 +77,7 @@ class Load:
         self.accountant, self.published_at = Accountant(), int(time.time())
         self.failures, self.mixups = [], []  # texts, the first of them
         self.failed = self.mixed_up = self.requests = 0
-        self._ports = (instance.port, instance.internal_port)
+        self._host, self._ports = instance.host, (instance.port, instance.internal_port)
         self._connections, self._allowed, self._think_s = connections, set(allowed), think_s
         self._operations = [each for each in OPERATIONS if only is None or each.name in only]
         self._when, self._seconds = array.array("d"), array.array("f")
@@ -149,7 +149,7 @@ class Load:
         weights = [each.weight for each in self._operations]
 
         async def client():
-            pair = [Connection(port) for port in self._ports]
+            pair = [Connection(self._host, port) for port in self._ports]
             try:
                 while not self._stop.is_set():
                     operation = self.dice.choices(self._operations, weights)[0]

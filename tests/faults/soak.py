@@ -82,10 +82,10 @@ class Trouble:
     def aborts(self):
         for _ in range(200):
             with contextlib.suppress(OSError):
-                abort(self.service.port, None, self.dice, self._targets)
+                abort((self.service.host, self.service.port), self.dice, self._targets)
 
     def slow_clients(self):
-        with SlowClients(self.service.port, "/api/hot?limit=100", 50, 50, come_s=1.0):
+        with SlowClients((self.service.host, self.service.port), "/api/hot?limit=100", 50, 50, come_s=1.0):
             time.sleep(self.dice.uniform(1, 6))
 
     def broken_fastcgi(self):

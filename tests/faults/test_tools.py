@@ -26,6 +26,7 @@ class FakeService:
         self.swap_every = self.lose_every = self.double_every = self.refuse_every = 0
         self.cut_every = 0
         self._loop, self._served = asyncio.new_event_loop(), 0
+        self.host = "127.0.0.1"
         self.port = self.internal_port = None
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -45,7 +46,7 @@ class FakeService:
 
     def _run(self):
         asyncio.set_event_loop(self._loop)
-        server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0))
+        server = self._loop.run_until_complete(asyncio.start_server(self._serve, self.host, 0))
         self.port = self.internal_port = server.sockets[0].getsockname()[1]
         self._loop.run_forever()
 

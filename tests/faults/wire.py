@@ -36,10 +36,10 @@ def request(method, target, body=b"", media="application/json"):
 
 
 class Connection(asyncio.Protocol):
-    """To a port of the loopback address. One request at a time; connects when it must."""
+    """One request at a time; connects when it must."""
 
-    def __init__(self, port, timeout_s=20.0):
-        self._port, self._timeout_s = port, timeout_s
+    def __init__(self, host, port, timeout_s=20.0):
+        self._address, self._timeout_s = (host, port), timeout_s
         self._transport = self._waiting = None
         self._got = bytearray()
 
@@ -48,7 +48,7 @@ class Connection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         if self._transport is None or self._transport.is_closing():
             try:
-                await loop.create_connection(lambda: self, "127.0.0.1", self._port)
+                await loop.create_connection(lambda: self, *self._address)
             except OSError as error:
                 raise Lost(f"not connected: {error}") from None
         self._waiting = loop.create_future()

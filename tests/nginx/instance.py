@@ -8,11 +8,15 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests/support"))
+import loopback  # noqa: E402
+
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120.0.0.0 Safari/537.36"
 
 
@@ -22,13 +26,6 @@ def wait_until(condition, what, limit_s=15.0):
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {limit_s:.0f} s in vain for {what}")
         time.sleep(0.01)
-
-
-def two_free_ports():
-    with socket.socket() as one, socket.socket() as other:
-        for probe in (one, other):
-            probe.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], other.getsockname()[1]
 
 
 def auth_edits(port):
@@ -92,11 +89,12 @@ class Nginx:
         for name in ("etc/nginx", "run", "log", "cache", "tmp"):
             os.makedirs(os.path.join(self.directory, name))
         os.symlink(os.path.join(ROOT, "nginx/html"), os.path.join(self.directory, "html"))
-        self.port, self.internal_port = two_free_ports()
+        self._loopback = loopback.Loopback()
+        self.host, self.port, self.internal_port = self._loopback.host, loopback.PUBLIC, loopback.INTERNAL
         self.socket_path = os.path.join(self.directory, "run/freshetd.sock")
         user = "root" if os.geteuid() == 0 else ""
         subprocess.run(["bash", "-c", 'source "$1"; shift; render_nginx "$@"', "-", os.path.join(ROOT, "scripts/lib.sh"),
-                        self.directory, str(self.port), str(self.internal_port), user, "1" if limits else "0"], check=True)
+                        self.directory, self.host, str(self.port), str(self.internal_port), user, "1" if limits else "0"], check=True)
         for name, old, new in edits:
             self._edit(name, old, new)
         self._process = None
@@ -129,7 +127,7 @@ class Nginx:
 
     def _accepts(self):
         try:
-            socket.create_connection(("127.0.0.1", self.internal_port), 1).close()
+            socket.create_connection((self.host, self.internal_port), 1).close()
             return True
         except OSError:
             assert self._process.poll() is None, "nginx ended"
@@ -140,17 +138,18 @@ class Nginx:
             self._process.send_signal(signal.SIGTERM)
             self._process.wait(10)
         shutil.rmtree(self.directory)
+        self._loopback.close()
 
     def log(self, name):
         with open(os.path.join(self.directory, "log", name), encoding="utf-8") as file:
             return file.read()
 
     def connect(self, internal=False):
-        return socket.create_connection(("127.0.0.1", self.internal_port if internal else self.port), 10)
+        return socket.create_connection((self.host, self.internal_port if internal else self.port), 10)
 
     def ask(self, path, method=None, body=None, headers=None, internal=False, timeout=20):
         """One request on a connection of its own. With a body it is a POST unless said otherwise."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.internal_port if internal else self.port, timeout=timeout)
+        connection = http.client.HTTPConnection(self.host, self.internal_port if internal else self.port, timeout=timeout)
         try:
             connection.request(method or ("GET" if body is None else "POST"), path, body,
                                {"User-Agent": AGENT, **(headers or {})})

@@ -58,7 +58,7 @@ class Behaviour(Case):
         self.assertEqual(seen.get("HTTP_PROXY", ""), "")  # nginx leaves out what is empty
         self.assertEqual((seen["HTTP_COOKIE"], seen["HTTP_AUTHORIZATION"], seen["HTTP_IF_NONE_MATCH"]), ("a=b", "Bearer x", '"x"'))
         self.assertNotIn("FRESHET_USER", seen)
-        self.assertEqual(seen["FRESHET_SITE"], f"http://127.0.0.1:{self.nginx.port}")
+        self.assertEqual(seen["FRESHET_SITE"], f"http://{self.nginx.host}:{self.nginx.port}")
         self.assertEqual(seen["CONTENT_LENGTH"], "2")
 
     def test_a_chunked_body_has_its_length_when_it_reaches_the_workers(self):
@@ -216,7 +216,7 @@ class Behaviour(Case):
                             (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", b"414"),
                             (b"GET / HTTP/1.1\r\nHost: x\r\nCookie: " + b"a" * 9000 + b"\r\n\r\n", b"400")):
             for port in (self.nginx.port, self.nginx.internal_port):
-                with socket.create_connection(("127.0.0.1", port), 10) as sender:
+                with socket.create_connection((self.nginx.host, port), 10) as sender:
                     sender.sendall(raw)
                     head, _, body = sender.makefile("rb").read().partition(b"\r\n\r\n")
                     self.assertEqual(head.split()[1], status, raw[:20])
@@ -329,7 +329,7 @@ class Limits(Case):
         held = []
         try:
             for _ in range(128):
-                held.append(socket.create_connection(("127.0.0.1", self.nginx.port), 10))
+                held.append(socket.create_connection((self.nginx.host, self.nginx.port), 10))
                 held[-1].sendall(b"GET /api/feed?hang HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 203.0.113.77\r\n\r\n")
             wait_until(lambda: len(self.responder.requests) >= 128, "the requests to arrive")
             reply = self.nginx.ask("/api/feed", headers={"X-Forwarded-For": "203.0.113.77"})

@@ -6,20 +6,18 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
+import urllib.error
 import urllib.request
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 RUN = os.path.join(ROOT, "scripts/run")
-
-
-def two_free_ports():
-    with socket.socket() as one, socket.socket() as other:
-        for probe in (one, other):
-            probe.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], other.getsockname()[1]
+CTL = os.path.join(os.environ.get("FRESHET_BUILD_DIR", os.path.join(ROOT, "build/release")), "scripts/freshetctl")
+sys.path.insert(0, os.path.join(ROOT, "tests/support"))
+import loopback  # noqa: E402
 
 
 def wait_until(condition, what, limit_s=30):
@@ -48,14 +46,16 @@ class Run(unittest.TestCase):
         self.directory = tempfile.mkdtemp(prefix="freshet-run-", dir="/tmp")
         os.chmod(self.directory, 0o755)
         self.state = os.path.join(self.directory, "state")
-        self.port, self.internal_port = two_free_ports()
+        self.loopback = loopback.Loopback()
+        self.host, self.port, self.internal_port = self.loopback.host, loopback.PUBLIC, loopback.INTERNAL
 
     def tearDown(self):
         run("--stop", "--state", self.state)
         shutil.rmtree(self.directory)
+        self.loopback.close()
 
     def arguments(self):
-        return ["--no-sample", "--state", self.state, "--port", self.port, "--internal-port", self.internal_port]
+        return ["--no-sample", "--state", self.state, "--address", self.host, "--port", self.port, "--internal-port", self.internal_port]
 
     def processes(self):
         """name → pid, as recorded in the state directory."""
@@ -63,22 +63,29 @@ class Run(unittest.TestCase):
             return {line.split()[0]: int(line.split()[1]) for line in file}
 
     def get(self, path, internal=False):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.internal_port if internal else self.port}{path}", timeout=5) as reply:
+        with urllib.request.urlopen(f"http://{self.host}:{self.internal_port if internal else self.port}{path}", timeout=5) as reply:
             return reply.status, reply.read().decode()
+
+    def status_at(self, host, path):
+        try:
+            return urllib.request.urlopen(f"http://{host}:{self.internal_port}{path}", timeout=5).status
+        except urllib.error.HTTPError as error:
+            return error.code
 
     def test_detached_it_serves_until_it_is_stopped_and_can_start_again(self):
         for _ in range(2):
             status, said = run("--detach", *self.arguments())
             self.assertEqual(status, 0, said)
-            self.assertIn(f"http://127.0.0.1:{self.port}/", said)
+            self.assertIn(f"http://{self.host}:{self.port}/", said)
             pids = self.processes()
             self.assertEqual(set(pids), {"redis", "freshetd", "nginx"})
             self.assertIn("Hot now", self.get("/")[1])
             self.assertEqual(self.get("/ping", internal=True)[0], 200)
             for name in ("freshetd.sock", "redis.sock"):
                 self.assertTrue(os.path.exists(os.path.join(self.state, "run", name)), name)
-            port, internal_port = two_free_ports()
-            again, why = run("--detach", "--no-sample", "--state", self.state, "--port", port, "--internal-port", internal_port)
+            other = loopback.Loopback()
+            again, why = run("--detach", "--no-sample", "--state", self.state, "--address", other.host, "--port", self.port)
+            other.close()
             self.assertNotEqual(again, 0)
             self.assertIn("already running", why)
             self.assertTrue(all(alive(pid) for pid in pids.values()))
@@ -91,7 +98,7 @@ class Run(unittest.TestCase):
         self.assertEqual(status, 0, said)
         tried = next(line.partition("curl ")[2] for line in said.splitlines() if line.strip().startswith('"1 new"'))
         waiting = "/api/waterfall/discover?customerId=me&direction=down&score=0&limit=1"
-        self.assertIn(f"http://127.0.0.1:{self.port}/waterfall.html?user=me", said)
+        self.assertIn(f"http://{self.host}:{self.port}/waterfall.html?user=me", said)
         self.assertIn("Nothing new", self.get("/waterfall.html?user=me")[1])
         self.assertEqual(json.loads(self.get(waiting)[1])["items"], [])
         done = subprocess.run(["bash", "-c", "curl -sS --retry 5 " + tried], capture_output=True, text=True, check=False, timeout=30)
@@ -126,12 +133,29 @@ class Run(unittest.TestCase):
 
     def test_a_port_in_use_is_said_and_nothing_is_left_behind(self):
         with socket.socket() as taken:
-            taken.bind(("127.0.0.1", self.port))
+            taken.bind((self.host, self.port))
             taken.listen()
             status, said = run("--detach", *self.arguments())
         self.assertEqual(status, 1)
         self.assertIn(f"port {self.port} is in use", said)
         self.assertFalse(os.path.exists(self.state))
+
+    def test_two_run_beside_each_other_with_the_same_ports_on_addresses_of_their_own(self):
+        other, state = loopback.Loopback(), os.path.join(self.directory, "other")
+        try:
+            for host, each in ((self.host, self.state), (other.host, state)):
+                status, said = run("--detach", "--no-sample", "--state", each, "--address", host, "--port", self.port,
+                                   "--internal-port", self.internal_port)
+                self.assertEqual(status, 0, said)
+            items = os.path.join(self.directory, "items")
+            with open(items, "w", encoding="utf-8") as file:
+                file.write('{"id":"there","title":"there","published_at":1}')
+            subprocess.run([CTL, "import", "--state", state, items], check=True, capture_output=True, timeout=120)
+            self.assertEqual(self.status_at(other.host, "/api/items/there"), 200)
+            self.assertEqual(self.status_at(self.host, "/api/items/there"), 404)
+        finally:
+            run("--stop", "--state", state)
+            other.close()
 
     def test_a_path_too_long_for_a_socket_is_said(self):
         status, said = run("--detach", "--state", os.path.join(self.directory, "x" * 90))
@@ -148,7 +172,8 @@ class Run(unittest.TestCase):
             other.kill()
 
     def test_wrong_arguments_are_refused(self):
-        for wrong in (["--port", "0"], ["--port", "70000"], ["--port"], ["--port", "9", "--internal-port", "9"], ["--wrong"]):
+        for wrong in (["--port", "0"], ["--port", "70000"], ["--port"], ["--port", "9", "--internal-port", "9"], ["--wrong"], ["--address", "192.0.2.1"],
+                      ["--address", "127.1"], ["--address", "0.0.0.0"]):
             self.assertNotEqual(run("--state", self.state, *wrong)[0], 0, wrong)
         self.assertFalse(os.path.exists(self.state))
 

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <optional>
+#include <random>
 #include <thread>
 
 #include "tests/search/corpus.h"
@@ -18,50 +19,67 @@ using namespace freshet::test;
 
 namespace {
 
-sockaddr_in loopback(int port) {
+constexpr int kPort = 18080, kClaim = 18079;  // as in tests/support/loopback.py
+
+sockaddr_in ipv4(const std::string& host, int port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(inet_pton(AF_INET, host.c_str(), &address.sin_addr) == 1);
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   return address;
 }
 
-int free_port() {
+bool answers(const std::string& host, int port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = loopback(0);
-  socklen_t size = sizeof address;
-  REQUIRE(bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0);
-  REQUIRE(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-  close(fd);
-  return ntohs(address.sin_port);
-}
-
-bool answers(int port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const sockaddr_in address = loopback(port);
+  const sockaddr_in address = ipv4(host, port);
   const bool connected = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   close(fd);
   return connected;
 }
 
-// One xapian-tcpsrv on loopback, with its per-connection children in a group of their own.
+// A loopback address with two ports, kPort and the next, that nobody else claims while this lives.
+class Loopback {
+ public:
+  Loopback() {
+    std::random_device dice;
+    const auto number = [&] { return std::to_string(1 + dice() % 254); };
+    do {
+      if (claim_ >= 0) close(claim_);
+      host = "127." + number() + "." + number() + "." + number();
+      claim_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    } while (!is_ours() || answers(host, kPort) || answers(host, kPort + 1));
+  }
+  Loopback(const Loopback&) = delete;
+  Loopback& operator=(const Loopback&) = delete;
+  ~Loopback() { close(claim_); }
+  std::string host;
+
+ private:
+  bool is_ours() const {
+    const sockaddr_in address = ipv4(host, kClaim);
+    return bind(claim_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  }
+  int claim_ = -1;
+};
+
+// One xapian-tcpsrv, with its per-connection children in a group of their own.
 class Server {
  public:
-  Server(const std::string& index, int port) : port_(port) {
+  Server(const std::string& index, const std::string& host, int port) {
     pid_ = fork();
     REQUIRE(pid_ >= 0);
     if (pid_ == 0) {
       setpgid(0, 0);
       dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);  // it reports each connection that ends
       const std::string number = std::to_string(port);
-      execlp("xapian-tcpsrv", "xapian-tcpsrv", "--quiet", "--interface", "127.0.0.1", "--port",
+      execlp("xapian-tcpsrv", "xapian-tcpsrv", "--quiet", "--interface", host.c_str(), "--port",
              number.c_str(), index.c_str(), nullptr);
       _exit(127);
     }
     setpgid(pid_, pid_);
-    for (int i = 0; i < 1000 && !answers(port); ++i)
+    for (int i = 0; i < 1000 && !answers(host, port); ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    REQUIRE(answers(port));
+    REQUIRE(answers(host, port));
   }
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -70,25 +88,24 @@ class Server {
     waitpid(pid_, nullptr, 0);
   }
   void signal_all(int signal) const { ::kill(-pid_, signal); }
-  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
 
  private:
   pid_t pid_ = -1;
-  int port_;
 };
 
 // A local index with every item, and two with a half each, served remotely.
 struct Fixture {
   TemporaryFolder folder;
   Settings whole, halves[2], shards;
-  int ports[2] = {free_port(), free_port()};
+  Loopback loopback;
   std::optional<Server> servers[2];
   Fixture() {
     whole.search.index = folder / "whole";
     for (int i = 0; i < 2; ++i) halves[i].search.index = folder / std::to_string(i);
-    for (const int port : ports) shards.search.shards.push_back("127.0.0.1:" + std::to_string(port));
+    for (int i = 0; i < 2; ++i)
+      shards.search.shards.push_back(loopback.host + ":" + std::to_string(kPort + i));
   }
-  void serve(int shard) { servers[shard].emplace(halves[shard].search.index, ports[shard]); }
+  void serve(int shard) { servers[shard].emplace(halves[shard].search.index, loopback.host, kPort + shard); }
 };
 
 }  // namespace
