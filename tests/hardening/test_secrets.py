@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 import unit
-from sandboxed import SALT, USER, Sandboxed, wait_until
+from sandboxed import SALT, USER, Sandboxed, unprivileged, wait_until
 
 PASSWORD = "a-password-of-redis-8c1d"
 KEY = "a-key-of-tokens-0123456789abcdef-77"
@@ -42,8 +42,7 @@ def freshetd(service, *arguments, **environment):
 
 def refuses_to_start(service, **environment):
     """What it says of itself; fails when it runs."""
-    as_user = ["setpriv", f"--reuid={USER.pw_uid}", f"--regid={USER.pw_gid}", "--clear-groups"] if os.geteuid() == 0 else []
-    done = subprocess.run([*as_user, service.program, "-F", "-y", service.at("etc/freshet.toml")], capture_output=True, text=True, check=False,
+    done = subprocess.run([*unprivileged(), service.program, "-F", "-y", service.at("etc/freshet.toml")], capture_output=True, text=True, check=False,
                           timeout=60, env={"PATH": "/usr/bin:/bin", "CREDENTIALS_DIRECTORY": service.at("credentials")} | environment)
     assert done.returncode == 78, done  # what systemd does not try again
     return done.stdout + done.stderr + service.log()

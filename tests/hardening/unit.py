@@ -13,6 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 CLONE_NEW = [0x00000080, 0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000]
 PROT_WRITE, PROT_EXEC, SHM_EXEC = 2, 4, 0o100000
 AF = {"AF_UNIX": 1}
+NAMESPACES = ["bwrap", "--unshare-user", "--unshare-net", "--unshare-uts", "--unshare-pid"]
 
 
 def directives(path=os.path.join(ROOT, "systemd/freshet.service")):
@@ -86,8 +87,7 @@ def bubblewrap(unit, writable, readable):
     assert unit["ProtectSystem"] == ["strict"] and unit["CapabilityBoundingSet"] == [""] and unit["AmbientCapabilities"] == [""]
     # [PrivateUsers] without a range maps the service's user and root; bubblewrap maps the user alone. [ProtectProc] hides the processes of
     # others, which is what a pid namespace does; bubblewrap mounts /proc in no other way.
-    command = ["bwrap", "--unshare-user", "--unshare-net", "--unshare-uts", "--unshare-pid", "--die-with-parent", "--cap-drop", "ALL",
-               "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    command = [*NAMESPACES, "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     for folder in ("/tmp", "/var/tmp", "/home", "/root"):
         command += ["--tmpfs", folder]
     # [ProcSubset=pid]: nothing in /proc but processes.
