@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from client import Load, Noise
+from client import Load, Noise, assert_problem
 from readers import Readers, known_items, mixed, read_items
 from service import wait_until
 
@@ -108,6 +108,19 @@ def test_a_redis_that_hangs_holds_nobody_up_and_mixes_nothing_up(shipped_service
     assert max(readers.slowest_s, *(reply.seconds for reply in items.results)) < SLOWEST_S + 2 * noise.slowest_s()
     readers.assert_counted_once()
     shipped_service.check()
+
+
+def test_a_write_whose_outcome_redis_did_not_tell_says_so_and_is_counted_as_late(own_service, name):
+    before = own_service.status()["refused"]
+    redis = own_service.pid("redis")
+    try:
+        os.kill(redis, signal.SIGSTOP)
+        reply = own_service.internal().put(f"/api/items/{name('i')}", {"title": "t", "published_at": 1})
+    finally:
+        os.kill(redis, signal.SIGCONT)
+    assert_problem(reply, 503)
+    after = own_service.status()["refused"]
+    assert (after["deadline"], after["redis_away"]) == (before["deadline"] + 1, before["redis_away"])
 
 
 def test_flushed_scripts_are_loaded_again_unseen(own_service, name):

@@ -116,12 +116,18 @@ class Tree:
         """{name: what to build for it} of the tests that ctest selects."""
         said = subprocess.run(["ctest", "--test-dir", self.build, "--show-only=json-v1", *select], cwd=self.root, capture_output=True, text=True,
                               check=True).stdout
+        programs = subprocess.run(["ninja", "-C", self.build, "-t", "targets", "all"], capture_output=True, text=True, check=True).stdout
+        programs = {line.partition(":")[0] for line in programs.splitlines() if line.endswith(": phony")}
         out = {}
         for test in json.loads(said)["tests"]:
             labels = next((each["value"] for each in test.get("properties", ()) if each["name"] == "LABELS"), [])
-            own = [os.path.relpath(word, self.build) for word in test.get("command", ()) if word.startswith(self.build + "/")]
-            whole = test["name"].startswith(("test_package", "test_install", "test_documents", "boot", "package_boot", "test_boot"))
-            out[test["name"]] = ["all"] if whole else own + (["freshetd", "freshetctl"] if "unit" not in labels and "redis" not in labels else [])
+            if test["name"] in programs:
+                out[test["name"]] = [test["name"]]
+            elif test["name"] in ("test_package", "test_install", "test_documents"):
+                out[test["name"]] = ["all"]
+            else:
+                alone = "unit" in labels or test["name"].startswith("test_nginx_")
+                out[test["name"]] = [] if alone else ["freshetd", "freshetctl"]
         return out
 
     def compile(self, log, limit_s, targets):
