@@ -75,6 +75,7 @@ MasterFinder::MasterFinder(EventLoop& loop, const LinkOptions& options)
 }
 
 void MasterFinder::start() {
+  if (sentinels_.empty()) return;
   for (const auto& each : sentinels_) each->connect();
   schedule();
 }

@@ -23,7 +23,7 @@ class MasterFinder {
  public:
   // `options`: of a connection to a sentinel; its endpoint says which, and who we are.
   MasterFinder(EventLoop& loop, const LinkOptions& options);
-  void start();
+  void start();  // does nothing without sentinels
 
   // Where the master is now: what the first sentinel says that answers, beginning with the one that answered
   // last. 1 RTT each. Errors: kUnavailable, "redis_no_master".
