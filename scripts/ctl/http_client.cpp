@@ -35,6 +35,9 @@ Result<std::string> bracketless(std::string_view host) {
   return std::string(host);
 }
 
+// Beast's view is std's in Boost 1.81 and its own in 1.74.
+boost::beast::string_view beast_view(std::string_view text) { return {text.data(), text.size()}; }
+
 }  // namespace
 
 Result<HttpAddress> parse_http_url(std::string_view url) {
@@ -153,11 +156,11 @@ asio::awaitable<Result<HttpReply>> HttpConnection::exchange(const HttpRequest& r
                      wire.address.shown + ": " + error.message());
     }
   }
-  http::request<http::string_body> message(http::string_to_verb(request.method), request.path, 11,
+  http::request<http::string_body> message(http::string_to_verb(beast_view(request.method)), request.path, 11,
                                            request.body);
   message.set(http::field::host, wire.address.host.empty() ? "localhost" : wire.address.host);
-  if (!request.user_agent.empty()) message.set(http::field::user_agent, request.user_agent);
-  if (!request.body.empty()) message.set(http::field::content_type, request.content_type);
+  if (!request.user_agent.empty()) message.set(http::field::user_agent, beast_view(request.user_agent));
+  if (!request.body.empty()) message.set(http::field::content_type, beast_view(request.content_type));
   if (wire.signatures) {
     auto signature =
         wire.signatures->sign(wire.address.key_id, {request.method, request.path, request.body}, wall_now());

@@ -1,6 +1,8 @@
 // HTTP/1.1 over kept connections, to a TCP port or a unix socket.
 #pragma once
 
+#include <utility>  // Boost 1.74's awaitable.hpp stands on it
+
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>

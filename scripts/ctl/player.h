@@ -1,6 +1,8 @@
 // Plays a log: its events over kept connections, each when it is due.
 #pragma once
 
+#include <utility>  // Boost 1.74's awaitable.hpp stands on it
+
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
