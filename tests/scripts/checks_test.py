@@ -1,7 +1,6 @@
 """The checks find what they are for: each rule is broken once in a small tree."""
 
 import os
-import re
 import subprocess
 import tempfile
 import unittest
@@ -61,19 +60,6 @@ class Layers(unittest.TestCase):
 
     def test_a_tree_without_sources_fails(self):
         self.assertEqual(check_layers({"README": ""})[0], 1)
-
-
-class Packages(unittest.TestCase):
-    def test_the_list_names_every_package_once_and_sections_bring_what_they_stand_on(self):
-        def listed(*sections):
-            done = subprocess.run([os.path.join(ROOT, "scripts/deps"), "--list", *sections], capture_output=True, text=True, check=True)
-            return done.stdout.split()
-
-        everything = listed("build", "run", "test", "bench")
-        self.assertEqual(len(everything), len(set(everything)))
-        self.assertTrue(all(re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", package) for package in everything))
-        self.assertLess(set(listed("build")), set(listed("run")))
-        self.assertLess(set(listed("run")), set(listed("bench")))
 
 
 if __name__ == "__main__":
