@@ -19,10 +19,19 @@ usage() {
   exit "$2"
 }
 
+# configure [OPTION…]: the release tree.
+configure() {
+  local version
+  version=$(cmake --version 2>/dev/null | sed -n '1s/^cmake version //p') || true
+  [[ $(printf '%s\n' 3.25 "${version:-0}" | sort -V | head -n 1) == 3.25 ]] ||
+    die "CMake 3.25 or later is needed, as in Debian 12; here it is ${version:-not there}"
+  (cd "$root" && cmake --preset release "$@") || die "cmake --preset release failed"
+}
+
 # build_release TARGET…: configures once, then builds what changed; seconds when nothing did.
 build_release() {
   [[ -z ${FRESHET_BUILD_DIR:-} ]] || return 0
-  [[ -f $release/build.ninja ]] || (cd "$root" && cmake --preset release) || die "cmake --preset release failed"
+  [[ -f $release/build.ninja ]] || configure -DBUILD_TESTING=OFF
   (cd "$root" && cmake --build --preset release -j "$(nproc)" --target "$@") || die "the build failed"
 }
 

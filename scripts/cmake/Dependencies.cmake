@@ -1,7 +1,7 @@
 # Debian 12 packages; scripts/deps names the package of each.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
-find_package(Boost 1.81 REQUIRED)
+find_package(Boost 1.74 REQUIRED)
 find_package(tl-expected REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(tomlplusplus REQUIRED)

@@ -110,7 +110,7 @@ class Tree:
                 end_children()
 
     def configure(self, limit_s):
-        return self.run("configure", limit_s, "cmake", "--preset", "release") == 0
+        return self.run("configure", limit_s, "cmake", "--preset", "release", "-DBUILD_TESTING=ON") == 0
 
     def tests(self, select):
         """{name: what to build for it} of the tests that ctest selects."""
