@@ -7,6 +7,7 @@
 #include "core/base/config.h"
 #include "core/base/log.h"
 #include "fcgi/handlers/routes.h"
+#include "fcgi/model_process.h"
 #include "fcgi/options.h"
 #include "fcgi/prepare.h"
 #include "fcgi/process/child.h"
@@ -34,13 +35,14 @@ Result<Configured> configure(const Options& options, const std::string& random_s
   return Configured{std::move(*loaded), std::make_shared<const Prepared>(std::move(*prepared))};
 }
 
-Plan plan(Configured configured, Scoreboard& board) {
+Plan plan(Configured configured, Scoreboard& board, model::ModelShelf& shelf) {
   const auto prepared = std::move(configured.prepared);
   return {std::move(configured.loaded),
-          [prepared](WorkerContext& context) { return run_worker(context, *prepared); },
+          [prepared, &shelf](WorkerContext& context) { return run_worker(context, *prepared, shelf); },
           [prepared, &board](const Settings& settings) {
             return run_recorder(settings, *prepared, board.recorder_report());
-          }};
+          },
+          [&shelf](const Settings& settings) { return run_model_keeper(settings, shelf); }};
 }
 
 int run(const Options& options, Program program) {
@@ -73,6 +75,7 @@ int run(const Options& options, Program program) {
     master.on_started = std::move(*started);
   }
   Scoreboard board(scoreboard_slots(settings));
+  model::ModelShelf shelf;
   const auto name_routes = [&board](const Settings& serving) { handlers::name_routes(serving, board); };
   name_routes(settings);
   master.on_reloaded = name_routes;
@@ -82,9 +85,9 @@ int run(const Options& options, Program program) {
   const auto load = [&]() -> Result<Plan> {
     auto next = configure(options, random_salt);
     if (!next) return tl::unexpected(next.error());
-    return plan(std::move(*next), board);
+    return plan(std::move(*next), board, shelf);
   };
-  return run_master(plan(std::move(*first), board), board, load, master, std::move(*handover));
+  return run_master(plan(std::move(*first), board, shelf), board, load, master, std::move(*handover));
 }
 
 }  // namespace

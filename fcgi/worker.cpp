@@ -24,13 +24,17 @@ using std::chrono::duration_cast;
 
 // The loop turns at least so often, for the master's watchdog.
 constexpr milliseconds kHeartbeat{500};
+// What serves from its first request on has the model. Making the first copy of a large one takes a while; a
+// keeper that cannot live delays READY no longer than this.
+constexpr milliseconds kFirstModel{10'000};
 constexpr int kExitUnusable = 69;  // EX_UNAVAILABLE
 
 class WorkerProcess {
  public:
-  WorkerProcess(WorkerContext& context, WorkerParts& parts)
+  WorkerProcess(WorkerContext& context, WorkerParts& parts, const model::ModelShelf& shelf)
       : context_(context),
         parts_(parts),
+        shelf_(shelf),
         settings_(context.settings),
         report_(context.board, parts.slot,
                 {parts.loop, parts.gateway, parts.redis, parts.background, parts.lists, parts.model,
@@ -52,6 +56,7 @@ class WorkerProcess {
     parts_.bulk.connect();
     parts_.subscriber.connect();
     parts_.background.start();
+    shelf_.wait(kFirstModel);
     beat();
     parts_.loop.run([this] { publish(); });
     publish();
@@ -134,7 +139,7 @@ class WorkerProcess {
 
   void beat() {
     publish();
-    parts_.model.refresh();
+    parts_.model.take(shelf_);
     report_.beat();
     if (ready_ && !draining_) sampler_.tick(duration_cast<milliseconds>(Clock::now().time_since_epoch()));
     look_at_memory();
@@ -152,6 +157,7 @@ class WorkerProcess {
 
   WorkerContext& context_;
   WorkerParts& parts_;
+  const model::ModelShelf& shelf_;
   const Settings& settings_;
   WorkerReport report_;
   Sampler sampler_;
@@ -168,7 +174,7 @@ class WorkerProcess {
 
 }  // namespace
 
-int run_worker(WorkerContext& context, const Prepared& prepared) {
+int run_worker(WorkerContext& context, const Prepared& prepared, const model::ModelShelf& shelf) {
   const auto endpoint = redis_endpoint(context.settings.redis, prepared);
   if (!endpoint) {
     log::error("bad_redis_url", {{"error", endpoint.error().detail}});
@@ -181,7 +187,7 @@ int run_worker(WorkerContext& context, const Prepared& prepared) {
   }
   // Never destroyed: the process ends when run() returns, and coroutines may still hold parts of it.
   auto* parts = new WorkerParts(context, prepared, *endpoint, std::move(*secrets));
-  auto* process = new WorkerProcess(context, *parts);
+  auto* process = new WorkerProcess(context, *parts, shelf);
   return process->run();
 }
 

@@ -89,7 +89,6 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, const
       recall(settings, loop),
       feed(feed_store, recall, items, settings),
       trend(redis, settings, keys),
-      model(settings.recommend.model),
       recommender(trend, model, settings),
       recommendations(readers, recommender, items, recall, settings),
       waterfall(redis, bulk, settings, keys),

@@ -14,7 +14,7 @@
 #include "core/feed/hot_lists.h"
 #include "core/feed/recommendations.h"
 #include "core/feed/smart_feed.h"
-#include "core/model/model_file.h"
+#include "core/model/served_model.h"
 #include "core/store/feed_store.h"
 #include "core/store/follow_store.h"
 #include "core/store/hot_store.h"
@@ -81,7 +81,7 @@ struct WorkerParts {
   feed::SmartFeed feed;
 
   store::TrendReader trend;
-  model::ModelFile model;
+  model::ServedModel model;
   store::MappedRecommender recommender;
   feed::Recommendations recommendations;
 

@@ -8,7 +8,7 @@
 #include "core/async/event_loop.h"
 #include "core/async/redis_connection.h"
 #include "core/feed/hot_lists.h"
-#include "core/model/model_file.h"
+#include "core/model/served_model.h"
 #include "fcgi/gateway/gateway.h"
 #include "fcgi/observe/request_observer.h"
 #include "fcgi/process/scoreboard.h"
@@ -23,7 +23,7 @@ class WorkerReport {
     const redis::RedisConnection& redis;
     const redis::BackgroundWriter& background;
     const feed::HotLists& lists;
-    const model::ModelFile& model;
+    const model::ServedModel& model;
     observe::RequestObserver& observer;
     int listen_fd;
   };

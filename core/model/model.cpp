@@ -28,29 +28,17 @@ class Mapping {
   std::size_t bytes_;
 };
 
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0) close(fd);
-  }
-};
-
-tl::unexpected<Error> system_error(const std::filesystem::path& path) {
-  const int error = errno;
-  if (error == ENOENT) return fail(ErrorCode::kNotFound, "model_absent", {}, path.string() + " is not there");
-  return fail(ErrorCode::kUnavailable, "model_io", {}, path.string() + ": " + std::strerror(error));
+tl::unexpected<Error> cannot_map() {
+  return fail(ErrorCode::kUnavailable, "model_io", {},
+              std::string("the model cannot be mapped: ") + std::strerror(errno));
 }
 
-Result<std::unique_ptr<const Mapping>> map(const std::filesystem::path& path) {
-  const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+Result<std::unique_ptr<const Mapping>> map(int fd) {
   struct stat status {};
-  if (file.fd < 0 || fstat(file.fd, &status) != 0) return system_error(path);
-  if (!S_ISREG(status.st_mode) || status.st_size == 0) {
-    return fail(ErrorCode::kInvalid, "model_corrupt", {}, path.string() + " is no model file");
-  }
+  if (fstat(fd, &status) != 0) return cannot_map();
   const auto bytes = static_cast<std::size_t>(status.st_size);
-  void* const at = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.fd, 0);
-  if (at == MAP_FAILED) return system_error(path);
+  void* const at = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED) return cannot_map();
   return std::make_unique<const Mapping>(at, bytes);
 }
 
@@ -191,10 +179,38 @@ float Model::weight(Part part, std::uint32_t item, std::uint32_t neighbour) cons
   return 0;
 }
 
+Result<Descriptor> open_file(const std::filesystem::path& path) {
+  Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status {};
+  if (file.get() < 0 || fstat(file.get(), &status) != 0) {
+    const int error = errno;
+    if (error == ENOENT)
+      return fail(ErrorCode::kNotFound, "model_absent", {}, path.string() + " is not there");
+    return fail(ErrorCode::kUnavailable, "model_io", {}, path.string() + ": " + std::strerror(error));
+  }
+  if (!S_ISREG(status.st_mode) || status.st_size == 0)
+    return fail(ErrorCode::kInvalid, "model_corrupt", {}, path.string() + " is no model file");
+  return file;
+}
+
 Result<std::shared_ptr<const Model>> Model::open(const std::filesystem::path& path) {
-  auto mapping = map(path);
+  const auto file = open_file(path);
+  if (!file) return tl::unexpected(file.error());
+  return open(file->get());
+}
+
+Result<std::shared_ptr<const Model>> Model::open(int fd) {
+  auto mapping = map(fd);
   if (!mapping) return tl::unexpected(mapping.error());
   const auto view = checked_view((*mapping)->bytes());
+  if (!view) return tl::unexpected(view.error());
+  return std::make_shared<const MappedModel>(std::move(*mapping), *view);
+}
+
+Result<std::shared_ptr<const Model>> Model::open_again(int fd) {
+  auto mapping = map(fd);
+  if (!mapping) return tl::unexpected(mapping.error());
+  const auto view = view_again((*mapping)->bytes());
   if (!view) return tl::unexpected(view.error());
   return std::make_shared<const MappedModel>(std::move(*mapping), *view);
 }

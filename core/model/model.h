@@ -1,7 +1,8 @@
-// The recommender's model: one file, mapped read-only by every worker (the kernel shares its pages), replaced
-// by rename. Made by training (train.h), written by model_writer.h. A header with magic, version, sizes and a
-// checksum over everything behind it (xxh3) is verified before anything is used; every offset and index is
-// checked once, when it is mapped, so that accessors need not.
+// The recommender's model: one file, made by training (train.h) and replaced by rename. A header with magic,
+// version, sizes and a checksum over everything behind it (xxh3) is verified before anything is used; every
+// offset and index is checked once, so that accessors need not. So nobody may write to it while it is mapped:
+// what a service maps is a copy of its own (model_copy.h), the same for all workers, whose pages the kernel
+// shares.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/descriptor.h"
 #include "core/base/result.h"
 #include "core/base/time.h"
 
@@ -46,6 +48,10 @@ class Model {
   // checksum, truncated, an index out of range), kInvalid "model_version" (another version's), kUnavailable
   // "model_io".
   static Result<std::shared_ptr<const Model>> open(const std::filesystem::path& path);
+  // The same of an open regular file, which may be closed afterwards.
+  static Result<std::shared_ptr<const Model>> open(int fd);
+  // The same of one that open() found good and nobody can have changed since. Reads the header only.
+  static Result<std::shared_ptr<const Model>> open_again(int fd);
   virtual ~Model() = default;
 
   // --- the item table; indexes are 0..items() − 1, ordered by id's bytes
@@ -83,5 +89,8 @@ class Model {
   virtual std::string_view algorithm() const = 0;  // "ease" or "rp3beta"
   virtual std::uint64_t bytes() const = 0;         // of the file
 };
+
+// For reading. Errors: those of Model::open() that concern the name: absent, no regular file, not readable.
+Result<Descriptor> open_file(const std::filesystem::path& path);
 
 }  // namespace freshet::model

@@ -31,9 +31,12 @@ Result<const Header*> check_header(std::span<const std::byte> bytes) {
   if (header->header_bytes != sizeof(Header) || header->file_bytes != bytes.size()) {
     return corrupt("its length is not what its header says");
   }
-  const auto covered = bytes.subspan(layout::kChecksumFrom);
-  if (XXH3_64bits(covered.data(), covered.size()) != header->checksum) return corrupt("wrong checksum");
   return header;
+}
+
+bool right_checksum(std::span<const std::byte> bytes, const Header& header) {
+  const auto covered = bytes.subspan(layout::kChecksumFrom);
+  return XXH3_64bits(covered.data(), covered.size()) == header.checksum;
 }
 
 bool finite(std::span<const float> numbers) {
@@ -168,6 +171,7 @@ Result<ModelView> checked_view(std::span<const std::byte> bytes) {
   const auto header = check_header(bytes);
   if (!header) return tl::unexpected(header.error());
   const Header& head = **header;
+  if (!right_checksum(bytes, head)) return corrupt("wrong checksum");
   if (head.trained_at < 0 || head.trained_at > kMaxUnixSeconds || !finite(head.mix) ||
       head.algorithm.back() != '\0') {
     return corrupt("a number in its header");
@@ -181,6 +185,12 @@ Result<ModelView> checked_view(std::span<const std::byte> bytes) {
     if (!good_rows(rows, head.items)) return corrupt("its relations");
   }
   return view;
+}
+
+Result<ModelView> view_again(std::span<const std::byte> bytes) {
+  const auto header = check_header(bytes);
+  if (!header) return tl::unexpected(header.error());
+  return place(bytes, **header);
 }
 
 }  // namespace freshet::model

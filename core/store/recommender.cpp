@@ -22,9 +22,10 @@ feed::Source source_of(model::Source source) {
 
 }  // namespace
 
-MappedRecommender::MappedRecommender(TrendReader& trend, model::ModelFile& model, const Settings& settings)
+MappedRecommender::MappedRecommender(TrendReader& trend, const model::ServedModel& model,
+                                     const Settings& settings)
     : trend_(trend),
-      file_(model),
+      served_(model),
       snapshot_(settings.recommend.snapshot),
       ranking_(model::RankingSettings::of(settings)) {}
 
@@ -58,7 +59,7 @@ std::shared_ptr<const feed::Suggestions> MappedRecommender::suggest_stale(
 
 Task<Result<void>> MappedRecommender::up_to_date() {
   const auto age = Clock::now() - read_at_;
-  const bool other_model = file_.current() != of_model_;
+  const bool other_model = served_.current() != of_model_;
   if (catalogue_ && age <= snapshot_ && !other_model) co_return Result<void>();
   if (!renewing_) {
     renewing_ = true;
@@ -75,7 +76,7 @@ Task<Result<void>> MappedRecommender::up_to_date() {
 }
 
 Task<void> MappedRecommender::renew() {
-  const auto model = file_.current();
+  const auto model = served_.current();
   auto live = co_await trend_.read(model);
   if (live) {
     catalogue_ = std::make_shared<const model::Catalogue>(model, std::move(*live));
@@ -92,7 +93,7 @@ Task<void> MappedRecommender::renew() {
 
 std::optional<std::vector<feed::SimilarItem>> MappedRecommender::similar(const ItemId& item,
                                                                          std::size_t most) {
-  const auto model = file_.current();
+  const auto model = served_.current();
   if (!model) return std::nullopt;
   const auto index = model->find(item.view());
   if (!index) return std::nullopt;
@@ -116,7 +117,7 @@ std::optional<std::vector<feed::SimilarItem>> MappedRecommender::similar(const I
 }
 
 std::string MappedRecommender::model() const {
-  const auto model = file_.current();
+  const auto model = served_.current();
   if (!model) return "none";
   return std::string(model->algorithm()) + "@" +
          std::to_string(model->trained_at().time_since_epoch().count());

@@ -9,8 +9,8 @@
 #include "core/async/task.h"
 #include "core/base/settings.h"
 #include "core/feed/ports_recommend.h"
-#include "core/model/model_file.h"
 #include "core/model/ranking.h"
+#include "core/model/served_model.h"
 #include "core/store/trend_snapshot.h"
 
 namespace freshet::store {
@@ -18,7 +18,7 @@ namespace freshet::store {
 class MappedRecommender final : public feed::Recommender {
  public:
   // All references must outlive this.
-  MappedRecommender(TrendReader& trend, model::ModelFile& model, const Settings& settings);
+  MappedRecommender(TrendReader& trend, const model::ServedModel& model, const Settings& settings);
 
   Task<Result<std::shared_ptr<const feed::Suggestions>>> suggest(std::vector<feed::Done> profile,
                                                                  UnixSeconds now) override;
@@ -33,7 +33,7 @@ class MappedRecommender final : public feed::Recommender {
   Task<void> renew();
 
   TrendReader& trend_;
-  model::ModelFile& file_;
+  const model::ServedModel& served_;
   const milliseconds snapshot_;
   model::Ranking ranking_;
   std::shared_ptr<const model::Catalogue> catalogue_;

@@ -1,6 +1,7 @@
-// A child of the master beside the workers, which serves no requests of readers: the recorder, and the one
-// that answers status and metrics. At most one of each lives at a time. It is started again when it dies and
-// replaced when the settings change, and nothing of that concerns the workers: it is no part of READY.
+// A child of the master beside the workers, which serves no requests of readers: the recorder, the one that
+// answers status and metrics, and the keeper of the model. At most one of each lives at a time. It is started
+// again when it dies and replaced when the settings change, and nothing of that concerns the workers: it is
+// no part of READY.
 #pragma once
 
 #include <functional>

@@ -20,6 +20,7 @@ Generation::Generation(std::uint32_t n, Plan plan, std::size_t before)
       settings(std::move(plan.configuration.settings)),
       worker(std::move(plan.worker)),
       recorder(std::move(plan.recorder)),
+      keeper(std::move(plan.keeper)),
       positions(worker_count(settings.pool)),
       budget(positions.size()),
       limits(spare_limits(settings.pool, positions.size())) {

@@ -22,6 +22,7 @@ struct Plan {
   Loaded configuration;
   WorkerMain worker;
   CompanionMain recorder;  // none: this deployment has no recorder here
+  CompanionMain keeper{};  // of the model; none: there is none
 };
 
 struct Position {
@@ -41,6 +42,7 @@ struct Generation {
   const Settings settings;
   const WorkerMain worker;
   const CompanionMain recorder;  // none: there is none
+  const CompanionMain keeper;    // the same
   std::vector<Position> positions;
   RespawnBudget budget;
   const SpareLimits limits;

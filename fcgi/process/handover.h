@@ -25,8 +25,8 @@
 #include <optional>
 #include <string>
 
+#include "core/base/descriptor.h"
 #include "core/base/result.h"
-#include "fcgi/process/descriptor.h"
 #include "fcgi/process/listener.h"
 
 namespace freshet {

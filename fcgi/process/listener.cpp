@@ -17,8 +17,8 @@
 #include <memory>
 #include <utility>
 
+#include "core/base/descriptor.h"
 #include "core/base/log.h"
-#include "fcgi/process/descriptor.h"
 
 namespace freshet {
 namespace {

@@ -35,6 +35,7 @@ Master::Master(std::unique_ptr<Generation> first, Scoreboard& board, const LoadF
       scaling_(pool_, board, listeners_.requests.fd()),
       recorder_(board.recorder(), recorder_role()),
       status_(board.status(), status_role()),
+      keeper_(board.keeper(), keeper_role()),
       reload_(pool_, board, load,
               {options.allow_root, static_cast<bool>(options.status), options.ready_timeout},
               std::move(first)) {}
@@ -72,6 +73,18 @@ CompanionRole Master::status_role() {
           [this, own] { return inherited_without(own); }};
 }
 
+CompanionRole Master::keeper_role() {
+  return {"freshetd-model",
+          [this](const Settings& settings) { return reload_.current().keeper(settings); },
+          {},
+          [this] { return inherited_without(-1); }};
+}
+
+void Master::want_keeper(SteadyTime now) {
+  const Generation& current = reload_.current();
+  keeper_.want(current.keeper ? &current.settings : nullptr, now);
+}
+
 void Master::want_recorder(SteadyTime now) {
   const Generation& current = reload_.current();
   const bool exists = current.recorder && current.settings.recorder.enabled;
@@ -83,6 +96,8 @@ int Master::run() {
   board_.pool().started_at = wall_now().time_since_epoch().count();
   board_.pool().generation = first.number;
   const auto begin = std::chrono::steady_clock::now();
+  want_keeper(begin);
+  keeper_.tick(begin);  // first: the workers wait for its first word
   pool_.fork_missing(reload_.current(), begin);
   if (!predecessor_.serves()) {
     want_recorder(begin);
@@ -138,6 +153,7 @@ void Master::tick(SteadyTime now) {
   recorder_.tick(now);
   if (stopping_ && pool_.empty()) status_.want(nullptr, now);
   status_.tick(now);
+  keeper_.tick(now);
   upgrade_.tick(now);
   announcer_.feed_watchdog(now);
   if (stopping_) return;
@@ -154,8 +170,8 @@ void Master::tick(SteadyTime now) {
 SteadyTime Master::next_deadline(SteadyTime now) {
   SteadyTime next =
       std::min({pool_.next_deadline(stopping_ ? nullptr : &reload_.current(), now, watched_since_),
-                recorder_.next_deadline(), status_.next_deadline(), upgrade_.next_deadline(),
-                announcer_.next_deadline(stopping_)});
+                recorder_.next_deadline(), status_.next_deadline(), keeper_.next_deadline(),
+                upgrade_.next_deadline(), announcer_.next_deadline(stopping_)});
   if (stopping_) return next;
   return std::min(
       {next, scaling_.next_deadline(reload_.current(), now), reload_.next_deadline(now, watched_since_)});
@@ -187,6 +203,7 @@ void Master::reopen_logs() {
   log::reopen();
   recorder_.reopen_log();
   status_.reopen_log();
+  keeper_.reopen_log();
   pool_.reopen_logs();
   if (!predecessor_.serves()) predecessor_.pass_on(SIGUSR1);
   // It may not listen to signals yet.
@@ -207,10 +224,11 @@ void Master::begin_end(int signal, SteadyTime now) {
   listeners_.requests.close();  // the workers close theirs when they drain
   pool_.ask_to_end(0, signal, now);
   recorder_.want(nullptr, now);
+  keeper_.want(nullptr, now);
 }
 
 bool Master::ended() const {
-  const bool children = !pool_.empty() || recorder_.lives() || status_.lives();
+  const bool children = !pool_.empty() || recorder_.lives() || status_.lives() || keeper_.lives();
   const bool successor = upgrade_.under_way() && !upgrade_.went();
   // What is left of the old master would be killed at once if the main process ended before it.
   const bool predecessor = !predecessor_.serves() && !predecessor_.over();
@@ -220,7 +238,8 @@ bool Master::ended() const {
 void Master::collect_dead(SteadyTime now) {
   int status = 0;
   for (pid_t pid = 0; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-    if (recorder_.bury(pid, status, now) || status_.bury(pid, status, now) || upgrade_.bury(pid, status, now))
+    if (recorder_.bury(pid, status, now) || status_.bury(pid, status, now) ||
+        keeper_.bury(pid, status, now) || upgrade_.bury(pid, status, now))
       continue;
     const auto death = pool_.bury(pid, status, reload_.all(), now);
     if (!death) continue;

@@ -16,9 +16,10 @@
 // When the master dies, the kernel sends TERM to each worker: it finishes the requests in flight and ends.
 // With the socket held by a socket unit, connections wait in its queue until the next master is there.
 //
-// The recorder and the status companion live beside the workers (companion.h) and are replaced when a reload
-// has succeeded. At a stop the recorder is told to end after the workers were, the status companion when they
-// have ended. A new binary's recorder starts when the old one's has ended.
+// The recorder, the status companion and the keeper of the model live beside the workers (companion.h) and
+// are replaced when a reload has succeeded. At a stop recorder and keeper are told to end after the workers
+// were, the status companion when they have ended. A new binary's recorder starts when the old one's has
+// ended, its keeper at once.
 #pragma once
 
 #include <functional>

@@ -56,6 +56,7 @@ void Master::finish_reload(const Generation& old, SteadyTime now) {
   pool_.ask_to_end(old.number, SIGQUIT, now);
   want_recorder(now);
   status_.want(&settings, now);
+  want_keeper(now);
   failure_.clear();
   announcer_.owe_ready();
   log::notice("reload_done", {{"generation", std::to_string(current.number)}});

@@ -49,7 +49,9 @@ class Master {
   std::vector<int> inherited_without(int kept) const;
   CompanionRole recorder_role();
   CompanionRole status_role();
+  CompanionRole keeper_role();
   void want_recorder(SteadyTime now);
+  void want_keeper(SteadyTime now);
 
   void wish(int signal);
   void grant_wish(SteadyTime now);
@@ -78,7 +80,7 @@ class Master {
   Pool pool_;
   Scaling scaling_;
   CrashWatch crashes_;
-  Companion recorder_, status_;
+  Companion recorder_, status_, keeper_;
   Reload reload_;
   int wish_ = 0;                    // HUP or USR2, to be carried out
   std::vector<int> for_successor_;  // signals that came while it was on its way

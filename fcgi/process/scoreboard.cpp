@@ -16,7 +16,7 @@ struct Scoreboard::Memory {
   // or not at all.
   std::atomic<std::uint32_t> folding{0};
   WorkerSlot retired;
-  CompanionSlot recorder, status;
+  CompanionSlot recorder, status, keeper;
   RecorderReport recorder_report;
   StoreSample sample;
   std::array<std::array<char, 64>, kMostRoutes> route_names{};
@@ -148,6 +148,7 @@ WorkerSlot& Scoreboard::retired() { return memory_->retired; }
 PoolCounters& Scoreboard::pool() { return memory_->pool; }
 CompanionSlot& Scoreboard::recorder() { return memory_->recorder; }
 CompanionSlot& Scoreboard::status() { return memory_->status; }
+CompanionSlot& Scoreboard::keeper() { return memory_->keeper; }
 RecorderReport& Scoreboard::recorder_report() { return memory_->recorder_report; }
 StoreSample& Scoreboard::sample() { return memory_->sample; }
 

@@ -104,6 +104,7 @@ class Scoreboard {
   PoolCounters& pool();
   CompanionSlot& recorder();
   CompanionSlot& status();
+  CompanionSlot& keeper();
   RecorderReport& recorder_report();  // written by the recorder itself
   StoreSample& sample();
   // What stands at a row of the route table, "GET /api/hot"; empty: no such row. Named by the master.

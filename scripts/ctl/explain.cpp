@@ -124,8 +124,8 @@ Result<int> run_explain(const ExplainOptions& options, const Target& target) {
   store::RedisReaderStore readers(redis, deferred, *settings, keys, [] { return std::string(); });
   store::RedisItemStore items(redis, *settings, keys);
   store::TrendReader trend(redis, *settings, keys);
-  model::ModelFile model(settings->recommend.model);
-  model.refresh();
+  model::ServedModel model;
+  model.open(settings->recommend.model);
   store::MappedRecommender recommender(trend, model, *settings);
   feed::Recommendations recommendations(readers, recommender, items, recall, *settings);
 

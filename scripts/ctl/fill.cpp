@@ -80,14 +80,13 @@ struct Parts {
         readers(redis, nothing, settings, keys, [] { return std::string(); }),
         items(redis, settings, keys),
         trend(redis, settings, keys),
-        model(settings.recommend.model),
         recommender(trend, model, settings),
         recommendations(readers, recommender, items, recall, settings),
         filter(store::make_seen_filter(settings, keys)),
         seen(redis, later, *filter, settings, keys, wall_now, epoch_names(identity)),
         timelines(redis, redis, settings, keys),
         fill(recommendations, seen, timelines) {
-    model.refresh();
+    model.open(settings.recommend.model);
   }
   NoDeferred nothing;
   NoRecall recall;
@@ -95,7 +94,7 @@ struct Parts {
   store::RedisReaderStore readers;
   store::RedisItemStore items;
   store::TrendReader trend;
-  model::ModelFile model;
+  model::ServedModel model;
   store::MappedRecommender recommender;
   feed::Recommendations recommendations;
   std::unique_ptr<store::SeenFilter> filter;

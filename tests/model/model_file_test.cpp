@@ -1,4 +1,4 @@
-#include "core/model/model_file.h"
+#include "core/model/model.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -202,34 +202,6 @@ TEST_CASE("whatever bytes a file has, checking them stays inside", "[model]") {
       for (const std::uint16_t column : rows.narrow) REQUIRE(column < view->header->items);
     }
   }
-}
-
-TEST_CASE("the served model changes with the file; a bad one is refused and the old one kept", "[model]") {
-  File file;
-  ModelFile served(file.path);
-  CHECK(served.current() == nullptr);
-  CHECK(served.refresh());
-  const auto first = served.current();
-  REQUIRE(first);
-  CHECK_FALSE(served.refresh());
-  const std::string good = file.bytes();
-
-  file.put("rubbish");
-  CHECK_FALSE(served.refresh());
-  CHECK(served.current() == first);
-  std::string older = good;
-  older[8] = 0;
-  file.put(older);
-  CHECK_FALSE(served.refresh());
-  std::filesystem::remove(file.path);
-  CHECK_FALSE(served.refresh());
-  CHECK(served.current() == first);
-  CHECK(first->id(0) == "i1000");  // its pages are there although the file is gone
-
-  REQUIRE(write_model(trained(world(60, 30)), file.path));
-  CHECK(served.refresh());
-  CHECK(served.current()->items() == 30);
-  CHECK(first->items() == 40);
 }
 
 TEST_CASE("readers never see a torn file while a writer replaces it over and over", "[model]") {

@@ -40,7 +40,7 @@ struct Site : Fixture {
   TemporaryDirectory folder;
   std::string path = folder.path() / "freshet.model";
   std::optional<store::TrendReader> trend;
-  std::optional<model::ModelFile> file;
+  std::optional<model::ServedModel> served;
   std::optional<store::MappedRecommender> recommender;
 
   Site() {
@@ -51,13 +51,13 @@ struct Site : Fixture {
     open();
     recommender.reset();
     trend.emplace(redis, settings, keys());
-    file.emplace(path);
-    file->refresh();
-    recommender.emplace(*trend, *file, settings);
+    served.emplace();
+    served->open(path);
+    recommender.emplace(*trend, *served, settings);
   }
   void learn() {
     REQUIRE(model::write_model(two_tastes(now()), path));
-    CHECK(file->refresh());
+    CHECK(served->open(path));
   }
   std::shared_ptr<const feed::Suggestions> suggest(std::vector<feed::Done> profile = {}) {
     auto out = wait(recommender->suggest(std::move(profile), now()));
@@ -151,8 +151,9 @@ TEST_CASE_METHOD(Site, "a profile brings what its likes like, and says which eve
   REQUIRE(why.front());
   CHECK(why.front()->kind == rank::Interaction::kPost);
   CHECK(why.front()->share == Approx(1));
-  CHECK(recommender->model() == std::string(file->current()->algorithm()) + "@" +
-                                    std::to_string(file->current()->trained_at().time_since_epoch().count()));
+  CHECK(recommender->model() ==
+        std::string(served->current()->algorithm()) + "@" +
+            std::to_string(served->current()->trained_at().time_since_epoch().count()));
 }
 
 TEST_CASE_METHOD(Site, "shares of what speaks for an item equal those of adding up every relation",
@@ -168,7 +169,7 @@ TEST_CASE_METHOD(Site, "shares of what speaks for an item equal those of adding 
     std::vector<std::uint32_t> all;
     for (const auto& each : suggested->all()) all.push_back(each.index);
     const auto why = suggested->because(all);
-    const model::Model& model = *file->current();
+    const model::Model& model = *served->current();
     for (std::size_t i = 0; i < all.size(); ++i) {
       std::map<std::string, double> voices;
       for (const feed::Done& each : profile) {

@@ -1,0 +1,88 @@
+#include "core/model/model_copy.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+namespace freshet::model {
+namespace {
+
+constexpr std::size_t kChunk = 1 << 20;
+
+tl::unexpected<Error> no_room(const std::filesystem::path& path, const char* what) {
+  return fail(ErrorCode::kUnavailable, "model_no_room", {},
+              "no copy of " + path.string() + " could be made: " + what + ": " + std::strerror(errno));
+}
+
+// The folder is fine, there is only no room in it: the model would not fit into memory any better.
+bool is_full(int error) { return error == ENOSPC || error == EDQUOT || error == EMFILE || error == ENFILE; }
+
+Result<ModelCopy> make_unnamed(const std::filesystem::path& path) {
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  Descriptor beside(open(folder.c_str(), O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, S_IRUSR));
+  if (beside.get() >= 0) return ModelCopy{std::move(beside), {}, nullptr};
+  if (is_full(errno)) return no_room(path, folder.c_str());
+  std::string why = folder.string() + ": " + std::strerror(errno);
+  Descriptor memory(memfd_create("freshet-model", MFD_CLOEXEC));
+  if (memory.get() < 0) return no_room(path, "memory");
+  return ModelCopy{std::move(memory), std::move(why), nullptr};
+}
+
+bool write_all(int to, const char* bytes, std::size_t size) {
+  while (size > 0) {
+    const ssize_t written = write(to, bytes, size);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return false;
+    }
+    bytes += written;
+    size -= static_cast<std::size_t>(written);
+  }
+  return true;
+}
+
+// As many bytes as the file has now. What is cut short or added meanwhile is found when the copy is verified.
+Result<void> copy_bytes(int from, int to, const std::filesystem::path& path) {
+  struct stat status {};
+  if (fstat(from, &status) != 0)
+    return fail(ErrorCode::kUnavailable, "model_io", {}, path.string() + ": " + std::strerror(errno));
+  std::vector<char> chunk(kChunk);
+  for (auto left = static_cast<std::size_t>(status.st_size); left > 0;) {
+    const ssize_t got = read(from, chunk.data(), std::min(left, chunk.size()));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0)
+      return fail(ErrorCode::kUnavailable, "model_io", {}, path.string() + ": " + std::strerror(errno));
+    if (got == 0) break;
+    if (!write_all(to, chunk.data(), static_cast<std::size_t>(got))) return no_room(path, "write");
+    left -= static_cast<std::size_t>(got);
+  }
+  return {};
+}
+
+}  // namespace
+
+FileState file_state(const std::filesystem::path& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) return {};
+  return {status.st_dev, status.st_ino, static_cast<std::uint64_t>(status.st_size),
+          std::int64_t{status.st_ctim.tv_sec} * 1'000'000'000 + status.st_ctim.tv_nsec};
+}
+
+Result<ModelCopy> copy_model(const std::filesystem::path& path) {
+  const auto original = open_file(path);
+  if (!original) return tl::unexpected(original.error());
+  auto copy = make_unnamed(path);
+  if (!copy) return copy;
+  if (auto ok = copy_bytes(original->get(), copy->file.get(), path); !ok) return tl::unexpected(ok.error());
+  auto model = Model::open(copy->file.get());
+  if (!model) return tl::unexpected(model.error());
+  copy->model = std::move(*model);
+  return copy;
+}
+
+}  // namespace freshet::model

@@ -1,0 +1,34 @@
+#include "fcgi/model_process.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <ctime>
+
+#include "core/base/log.h"
+#include "core/model/model_keeper.h"
+
+namespace freshet {
+namespace {
+
+constexpr timespec kPause{0, 500'000'000};
+
+}  // namespace
+
+int run_model_keeper(const Settings& settings, model::ModelShelf& shelf) {
+  // TERM ends it wherever it is: a copy without a name goes with it. The others are the terminal's, and the
+  // master decides.
+  signal(SIGINT, SIG_IGN);
+  signal(SIGQUIT, SIG_IGN);
+  sigset_t reopen;
+  sigemptyset(&reopen);
+  sigaddset(&reopen, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &reopen, nullptr);
+  model::ModelKeeper keeper(settings.recommend.model, shelf);
+  for (;;) {
+    keeper.look(model::ModelKeeper::Clock::now());
+    if (sigtimedwait(&reopen, nullptr, &kPause) == SIGUSR1) log::reopen();
+  }
+}
+
+}  // namespace freshet

@@ -1,0 +1,12 @@
+// The process beside the workers that copies the model for them: it alone reads the file that others write.
+#pragma once
+
+#include "core/base/settings.h"
+#include "core/model/model_shelf.h"
+
+namespace freshet {
+
+// Looks at recommend.model twice a second, until TERM; USR1 reopens the log.
+[[noreturn]] int run_model_keeper(const Settings& settings, model::ModelShelf& shelf);
+
+}  // namespace freshet
