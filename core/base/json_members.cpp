@@ -8,6 +8,8 @@ tl::unexpected<Error> invalid(std::string_view reason, std::string_view member, 
   return fail(ErrorCode::kInvalid, reason, std::string(member), std::move(detail));
 }
 
+constexpr const char* kMissing = "is missing";
+
 bool absent(Value value) { return value.missing() || value.kind() == Kind::kNull; }
 
 Result<std::string> string_of(Value value, std::string_view member, std::size_t max_bytes) {
@@ -29,7 +31,7 @@ Result<std::string> id_text(Value value, std::string_view member) {
   if (value.is_string()) return std::string(value.text());
   if (const auto number = value.integer()) return std::to_string(*number);
   if (const auto number = value.unsigned_integer()) return std::to_string(*number);
-  return invalid("bad_id", member, absent(value) ? "is missing" : "not a string or an integer");
+  return invalid("bad_id", member, absent(value) ? kMissing : "not a string or an integer");
 }
 
 Result<std::optional<UnixSeconds>> optional_time(Value object, std::string_view member) {
@@ -46,7 +48,9 @@ Result<std::optional<UnixSeconds>> optional_time(Value object, std::string_view 
 
 Result<std::int64_t> required_integer(Value object, std::string_view member, std::int64_t low,
                                       std::int64_t high) {
-  const auto number = object[member].integer();
+  const Value value = object[member];
+  if (absent(value)) return invalid("bad_number", member, kMissing);
+  const auto number = value.integer();
   if (!number || *number < low || *number > high) {
     return invalid("bad_number", member,
                    "not an integer in " + std::to_string(low) + ".." + std::to_string(high));
@@ -68,6 +72,7 @@ Result<bool> optional_boolean(Value object, std::string_view member, bool fallba
 }
 
 Result<std::string> required_string(Value object, std::string_view member, std::size_t max_bytes) {
+  if (absent(object[member])) return invalid("bad_string", member, kMissing);
   return string_of(object[member], member, max_bytes);
 }
 

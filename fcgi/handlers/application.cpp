@@ -37,13 +37,23 @@ bool is_type(std::string_view content_type, std::string_view type) {
          strncasecmp(content_type.data(), type.data(), type.size()) == 0;
 }
 
+constexpr std::string_view kForm = "application/x-www-form-urlencoded";
+
 // True iff the body may come from a page of any site that did not have to ask first (the Fetch standard's
 // simple requests, of which only POST writes). text/plain says "beacon", whatever the method.
 bool sent_unasked(const Request& request) {
   const std::string_view type = request.content_type;
   if (is_type(type, "text/plain")) return true;
-  return request.method == Method::kPost &&
-         (is_type(type, "application/x-www-form-urlencoded") || is_type(type, "multipart/form-data"));
+  return request.method == Method::kPost && (is_type(type, kForm) || is_type(type, "multipart/form-data"));
+}
+
+// True iff there is a body and it is said to be something else than JSON. A form's type is curl's default: it
+// says nothing.
+bool is_no_json(const Request& request) {
+  std::string_view type = request.content_type.substr(0, request.content_type.find(';'));
+  while (type.ends_with(' ')) type.remove_suffix(1);
+  const bool json = type.size() >= 4 && is_type(type.substr(type.size() - 4), "json");
+  return !request.body.empty() && !type.empty() && !json && !is_type(type, kForm);
 }
 
 // What is counted apart from others with its code.
@@ -166,7 +176,7 @@ Result<void> Application::admit(const Request& request, const Route& route) {
   if (request.body.size() > limit)
     return fail(ErrorCode::kTooLarge, "too_large", {},
                 "the body has at most " + std::to_string(limit) + " bytes");
-  if (caller != Caller::kBeacon && sent_unasked(request))
+  if (caller != Caller::kBeacon && (sent_unasked(request) || is_no_json(request)))
     return fail(ErrorCode::kInvalid, "bad_content_type", {},
                 "application/json, or application/x-ndjson for lines");
   return {};

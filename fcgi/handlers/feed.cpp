@@ -33,7 +33,9 @@ Result<const Action*> action_of(json::Value body) {
       if (each.name == given.text()) return &each;
     }
   }
-  return fail(ErrorCode::kInvalid, "bad_action", "action", "one of refresh, load_more, peek");
+  const bool missing = given.missing() || given.kind() == json::Kind::kNull;
+  return fail(ErrorCode::kInvalid, "bad_action", "action",
+              std::string(missing ? "is missing: " : "") + "one of refresh, load_more, peek");
 }
 
 // Blanks alone are no query.

@@ -30,6 +30,13 @@ constexpr std::array kWindows{Word<seconds>{"all", seconds(0)}, Word<seconds>{"2
                               Word<seconds>{"72h", seconds(72 * 3600)},
                               Word<seconds>{"7d", seconds(7 * 86400)}};
 
+Result<UnixSeconds> required_time(json::Value body, std::string_view member) {
+  const auto time = json::optional_time(body, member);
+  if (!time) return tl::unexpected(time.error());
+  if (!*time) return fail(ErrorCode::kInvalid, "bad_time", std::string(member), "is missing");
+  return **time;
+}
+
 // The value of a parameter that is one of a few words; absent: `fallback`.
 template <class T, std::size_t N>
 Result<T> one_of(const http::Target& target, std::string_view name, const std::array<Word<T>, N>& words,
@@ -100,9 +107,8 @@ Result<feed::ViewEvent> parse_view(json::Value body) {
   if (!fingerprint) return tl::unexpected(fingerprint.error());
   auto id = json::optional_id<EventId>(body, "eventId");
   if (!id) return tl::unexpected(id.error());
-  const auto published = json::optional_time(body, "publishedAt");
+  const auto published = required_time(body, "publishedAt");
   if (!published) return tl::unexpected(published.error());
-  if (!*published) return fail(ErrorCode::kInvalid, "bad_time", "publishedAt", "RFC 3339 or unix seconds");
   event.item = std::move(*item);
   event.fingerprint = fingerprint->str();
   event.event = std::move(*id);
@@ -176,9 +182,8 @@ Result<feed::Item> parse_item(json::Value body, const ItemId& id) {
     if (std::find(item.tags.begin(), item.tags.end(), *name) == item.tags.end())
       item.tags.push_back(std::move(*name));
   }
-  const auto published = json::optional_time(body, "published_at");
+  const auto published = required_time(body, "published_at");
   if (!published) return tl::unexpected(published.error());
-  if (!*published) return fail(ErrorCode::kInvalid, "bad_time", "published_at", "RFC 3339 or unix seconds");
   const auto updated = json::optional_time(body, "update_time");
   if (!updated) return tl::unexpected(updated.error());
   const auto hidden = json::optional_boolean(body, "hidden", false);
@@ -187,7 +192,7 @@ Result<feed::Item> parse_item(json::Value body, const ItemId& id) {
   item.text = std::move(*text).value_or("");
   item.url = std::move(*url).value_or("");
   item.author = std::move(*author).value_or("");
-  item.published_at = **published;
+  item.published_at = *published;
   item.update_time = *updated;
   item.hidden = *hidden;
   return item;

@@ -14,8 +14,8 @@ std::optional<std::string_view> word(json::Value value) {
   return value.is_string() ? value.text() : std::string_view();
 }
 
-tl::unexpected<Error> bad_kind(std::string allowed) {
-  return fail(ErrorCode::kInvalid, "bad_kind", "kind", std::move(allowed));
+tl::unexpected<Error> bad_kind(std::string allowed, bool missing = false) {
+  return fail(ErrorCode::kInvalid, "bad_kind", "kind", (missing ? "is missing: " : "") + std::move(allowed));
 }
 
 }  // namespace
@@ -41,9 +41,10 @@ Result<feed::ReaderEvent> parse_interaction(json::Value body, UnixSeconds now) {
   if (!reader) return tl::unexpected(reader.error());
   auto item = json::required_id<ItemId>(body, "topicId");
   if (!item) return tl::unexpected(item.error());
-  const auto kind = rank::interaction_named(word(body["kind"]).value_or(""));
+  const auto name = word(body["kind"]);
+  const auto kind = rank::interaction_named(name.value_or(""));
   if (!kind || *kind == rank::Interaction::kView)
-    return bad_kind("one of post, reply, like, favorite, share");
+    return bad_kind("one of post, reply, like, favorite, share", !name);
   const auto at = json::optional_time(body, "at");
   if (!at) return tl::unexpected(at.error());
   if (*at && **at > now + kMaxAhead)
@@ -59,7 +60,7 @@ Result<feed::Dismissal> parse_dismissal(json::Value body) {
   if (!reader) return tl::unexpected(reader.error());
   auto item = json::required_id<ItemId>(body, "topicId");
   if (!item) return tl::unexpected(item.error());
-  if (word(body["kind"]) != kNotInterested) return bad_kind("not_interested");
+  if (const auto name = word(body["kind"]); name != kNotInterested) return bad_kind("not_interested", !name);
   auto reason = json::optional_string(body, "reason", kMaxReasonBytes);
   if (!reason) return tl::unexpected(reason.error());
   auto event = json::optional_id<EventId>(body, "eventId");

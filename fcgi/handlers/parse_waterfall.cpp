@@ -38,6 +38,8 @@ bool is_absent(json::Value value) { return value.missing() || value.kind() == js
 // An array of 1..most ids.
 template <class IdType>
 Result<std::vector<IdType>> ids_of(json::Value body, std::string_view member, std::size_t most) {
+  if (is_absent(body[member]))
+    return fail(ErrorCode::kInvalid, "bad_list", std::string(member), "is missing");
   const auto elements = body[member].elements();
   if (elements.empty() || elements.size() > most)
     return fail(ErrorCode::kInvalid, "bad_list", std::string(member),

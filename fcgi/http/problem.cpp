@@ -30,11 +30,14 @@ constexpr std::array kStatuses{
     Status{ErrorCode::kInternal, 500, "internal", false},
 };
 
+// Of kInvalid too, but with a status of its own.
+constexpr std::string_view kWrongType = "bad_content_type";
+
 constexpr std::array kReasons{
     Reason{"bad_action", "The action is not one of those there are"},
     Reason{"bad_body", "The body is not a JSON object"},
     Reason{"bad_boolean", "A member is not true or false"},
-    Reason{"bad_content_type", "This route does not take that content type"},
+    Reason{kWrongType, "This route does not take that content type"},
     Reason{"bad_exclude", "The exclusion is not one of those there are"},
     Reason{"bad_id", "An id is missing or malformed"},
     Reason{"bad_item", "An item is malformed"},
@@ -118,8 +121,8 @@ Response problem(const Error& error, seconds retry_after) {
   const Status& status = row(error.code);
   const Reason* reason = find_reason(error.reason);
   if (reason == nullptr || error.code == ErrorCode::kInternal) reason = find_reason(status.reason);
-  Response response = render(status.status, *reason, status.show_detail ? error.member : "",
-                             status.show_detail ? error.detail : "");
+  Response response = render(reason->code == kWrongType ? 415 : status.status, *reason,
+                             status.show_detail ? error.member : "", status.show_detail ? error.detail : "");
   if (status.status == 503 || status.status == 429) {
     response.add_header("Retry-After", std::to_string(std::max<std::int64_t>(1, retry_after.count())));
   }

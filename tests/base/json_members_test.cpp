@@ -78,6 +78,20 @@ TEST_CASE("integers are integers within their bounds", "[json][members]") {
   names_member(json::optional_integer(body.root(), "c", 0, 100), "bad_number", "c");
 }
 
+TEST_CASE("a required member that is absent or null is said to be missing", "[json][members]") {
+  const Body body(R"({"null":null})");
+  for (const std::string member : {"null", "absent"}) {
+    INFO(member);
+    const auto missing = [&](const auto& result, std::string_view reason) {
+      names_member(result, reason, member);
+      CHECK(result.error().detail == "is missing");
+    };
+    missing(json::required_id<ItemId>(body.root(), member), "bad_id");
+    missing(json::required_integer(body.root(), member, 0, 1), "bad_number");
+    missing(json::required_string(body.root(), member, 1), "bad_string");
+  }
+}
+
 TEST_CASE("booleans are true or false, strings are strings of bounded length", "[json][members]") {
   const Body body(
       R"({"t":true,"f":false,"n":null,"one":1,"s":"true","long":"éé","list":["a","b"],"mixed":["a",1]})");

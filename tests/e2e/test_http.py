@@ -98,10 +98,39 @@ def test_beacons_are_taken_by_track_and_views_only(service, name):
         assert service.public().post(path, body, headers=beacon).status == 200
     internal, item = service.internal(), name("i")
     for method, path, kind in (("PUT", f"/api/items/{item}", "text/plain"), ("POST", "/api/items", "Text/Plain;charset=UTF-8"),
-                               ("POST", "/api/items", "application/x-www-form-urlencoded"), ("POST", "/api/items", "multipart/form-data; boundary=x")):
+                               ("POST", "/api/items", "application/x-www-form-urlencoded"), ("POST", "/api/items", "multipart/form-data; boundary=json"),
+                               ("PUT", f"/api/items/{item}", "application/xml"), ("POST", "/api/items", "text/csv; header=json")):
         reply = internal.ask(method, path, json.dumps({"id": item, "title": "x"}), headers={"Content-Type": kind})
-        assert_problem(reply, 400, "bad_content_type")
+        assert_problem(reply, 415, "bad_content_type")
     assert internal.get(f"/api/items/{item}").status == 404
+
+
+def test_json_by_any_of_its_names_is_taken_and_a_body_without_one_is_json(service, name):
+    internal, body = service.internal(), json.dumps({"title": "x", "published_at": 1})
+    for kind in ("", "application/json", "Application/JSON ; charset=utf-8", "application/merge-patch+json", "application/x-www-form-urlencoded"):
+        assert internal.ask("PUT", f"/api/items/{name('i')}", body, headers={"Content-Type": kind}).status == 200, kind
+
+
+def test_an_item_has_room_for_its_text(service, name):
+    internal, item = service.internal(), name("i")
+    for text in ("x" * (20 << 10), "\x01" * (256 << 10)):
+        assert internal.ask("PUT", f"/api/items/{item}", json.dumps({"title": "x", "text": text, "published_at": 1})).status == 200
+        assert internal.get(f"/api/items/{item}").json()["text"] == text
+    reply = internal.ask("PUT", f"/api/items/{item}", json.dumps({"title": "x", "text": "x" * ((256 << 10) + 1), "published_at": 1}))
+    assert_problem(reply, 400, "bad_string", "text")
+
+
+MISSING = [("/api/track", {"articleId": "a", "userId": "u"}, "dwellMs"), ("/api/views", {"articleId": "a", "fingerprint": "f"}, "publishedAt"),
+           ("/api/views", {"articleId": "a", "publishedAt": 1}, "fingerprint"), ("/api/feed", {"agent_id": "r"}, "action"),
+           ("/api/history", {"userId": "r"}, "topicId"), ("/api/feedback", {"userId": "r", "topicId": "t"}, "kind"),
+           ("/api/interactions", {"userId": "r", "topicId": "t"}, "kind"), ("/api/waterfall/discover", {"customers": ["r"]}, "items")]
+
+
+@pytest.mark.parametrize("path, members, missing", MISSING, ids=[f"{path}-{missing}" for path, _, missing in MISSING])
+def test_a_missing_member_is_said_to_be_missing(service, path, members, missing):
+    reply = service.internal().post(path, members)
+    assert (reply.status, reply.json()["member"]) == (400, missing), reply
+    assert reply.json()["detail"].startswith("is missing"), reply
 
 
 @pytest.mark.parametrize("path", ["/api/track", "/api/views"])
@@ -126,7 +155,7 @@ def test_bulk_routes_take_eight_mebibytes_and_no_more(service, name):
     client = service.internal()
     assert client.post("/api/items", line.ljust(8 << 20)).json()["accepted"] == 1
     assert_problem(client.post("/api/items", line.ljust((8 << 20) + 1)), 413, "too_large")
-    assert_problem(client.put(f"/api/items/{name('i')}", '{"title":"x"}'.ljust(16385)), 413, "too_large")
+    assert_problem(client.put(f"/api/items/{name('i')}", '{"title":"x"}'.ljust((2 << 20) + 1)), 413, "too_large")
 
 
 def test_replies_over_a_kibibyte_are_compressed(service, name):

@@ -102,7 +102,7 @@ def test_bodies_that_are_no_push_are_refused_and_write_nothing(service, body, st
 
 def test_a_push_that_any_page_could_send_is_refused(service):
     reply = service.internal().post("/api/waterfall/discover", '{"items":["i"],"customers":["plain"]}', headers={"Content-Type": "text/plain"})
-    assert_problem(reply, 400, "bad_content_type")
+    assert_problem(reply, 415, "bad_content_type")
     assert service.redis("EXISTS", "wf:discover:plain") == 0
 
 

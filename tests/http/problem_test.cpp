@@ -52,6 +52,13 @@ TEST_CASE("each error code has its status", "[problem]") {
   CHECK(status_of(ErrorCode::kInternal) == 500);
 }
 
+TEST_CASE("a body of the wrong type is 415, in the document too", "[problem]") {
+  const Response response = problem({ErrorCode::kInvalid, "bad_content_type", {}, "application/json"});
+  CHECK(response.status == 415);
+  CHECK(response.body.find(R"("status":415,"detail":"application/json","code":"bad_content_type")") !=
+        std::string::npos);
+}
+
 TEST_CASE("503 and 429 say when to come back, 401 how to identify", "[problem]") {
   CHECK(has_line(problem({ErrorCode::kUnavailable, "redis_away", {}, {}}), "Retry-After: 1"));
   CHECK(has_line(problem({ErrorCode::kUnknownOutcome, "redis_timeout", {}, {}}), "Retry-After: 1"));
