@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "core/base/config.h"
+#include "scripts/ctl/status_text.h"
 
 namespace freshet::ctl {
 namespace {
@@ -127,8 +128,8 @@ Result<int> run_doctor(const DoctorOptions& options, const Target& target) {
   if (options.json) {
     fmt::print("{}\n", out.json());
   } else {
-    fmt::print("{}{} errors, {} warnings\n", out.text(), out.count(Grade::kError),
-               out.count(Grade::kWarning));
+    fmt::print("{}{}, {}\n", out.text(), count_text(out.count(Grade::kError), "error"),
+               count_text(out.count(Grade::kWarning), "warning"));
   }
   return out.count(Grade::kError) > 0 ? 1 : 0;
 }

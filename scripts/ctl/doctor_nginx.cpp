@@ -209,7 +209,10 @@ void judge_nginx(const std::string& dump, const Settings& settings, Diagnoses& o
 
 Result<std::string> nginx_dump(const std::string& program, const std::string& state) {
   std::vector<std::string> words{program, "-T", "-q"};
-  if (!state.empty()) words.insert(words.end(), {"-p", state, "-c", state + "/etc/nginx/nginx.conf"});
+  if (!state.empty()) {
+    const auto folder = std::filesystem::absolute(state);  // nginx takes -c for relative to -p
+    words.insert(words.end(), {"-p", folder, "-c", folder / "etc/nginx/nginx.conf"});
+  }
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);

@@ -10,6 +10,7 @@
 #include "core/store/scripts.h"
 #include "scripts/ctl/progress.h"
 #include "scripts/ctl/sock_diag.h"
+#include "scripts/ctl/status_text.h"
 
 namespace freshet::ctl {
 namespace {
@@ -18,7 +19,8 @@ constexpr milliseconds kStatusTimeout{3000};
 
 std::string socket_of(const StatusOptions& options, const Target& target, const Settings& settings) {
   if (!options.socket.empty()) return options.socket;
-  if (!target.state.empty()) return (std::filesystem::path(target.state) / "run" / "freshetd.sock").string();
+  if (!target.state.empty())
+    return (std::filesystem::absolute(target.state) / "run" / "freshetd.sock").string();
   return settings.pool.listen;
 }
 
@@ -48,8 +50,9 @@ Result<int> run_status(const StatusOptions& options, const Target& target) {
                 fmt::format("{}{} answered {}", address->shown, path, reply->status));
   }
   const std::string socket = socket_of(options, target, *settings);
+  const std::string page = options.json ? reply->body + "\n" : status_text(reply->body, wall_now());
   if (!socket.starts_with('/')) {
-    fmt::print("{}\n", reply->body);
+    fmt::print("{}", page);
     return 0;
   }
   const auto queue = listen_queue(socket);
@@ -57,7 +60,7 @@ Result<int> run_status(const StatusOptions& options, const Target& target) {
     fmt::print("{}\n", with_queue(std::move(reply->body), queue));
     return 0;
   }
-  fmt::print("{}{}", reply->body, reply->body.ends_with('\n') ? "" : "\n");
+  fmt::print("{}", page);
   // It runs on another host, or we are not allowed to look: the rest is still worth showing.
   if (!queue) {
     fmt::print("{:<22}unknown ({})\n", "kernel listen queue:", queue.error().detail);

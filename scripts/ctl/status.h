@@ -1,4 +1,4 @@
-// freshetctl status: what the pool says of itself, and what only the kernel knows.
+// freshetctl status: what the pool says of itself, with units unless as JSON, and what only the kernel knows.
 #pragma once
 
 #include "scripts/ctl/target.h"

@@ -543,4 +543,7 @@ TEST_CASE("an nginx that is absent or refuses gives no configuration", "[doctor]
   CHECK(nginx_dump("/nonexistent/nginx", "").error().reason == "no_nginx");
   CHECK(nginx_dump("false", "").error().reason == "nginx_refused");
   CHECK(nginx_dump("echo", "").value() == "-T -q\n");
+  const std::string here = std::filesystem::current_path();
+  CHECK(nginx_dump("echo", "some/where").value() ==
+        "-T -q -p " + here + "/some/where -c " + here + "/some/where/etc/nginx/nginx.conf\n");
 }

@@ -88,6 +88,22 @@ def test_an_site_has_no_error(site):
     assert "not looked at nginx: not asked for" in said.stdout and said.stdout.splitlines()[-1].startswith("0 errors, ")
 
 
+def test_a_relative_folder_is_as_good_as_an_absolute_one(site):
+    folder, name = os.path.split(site.state)
+    checks = []
+    for state in (site.state, name):
+        done = subprocess.run([CTL, "doctor", "--json", "--state", state], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stdout + done.stderr
+        checks.append({(each["grade"], each["check"]) for each in json.loads(done.stdout)["findings"]} - {("warning", "redis.latency")})
+    assert checks[0] == checks[1]
+    said = subprocess.run([CTL, "status", "--state", name], cwd=folder, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert re.search(r"^start since: +\d+ (s|min \d+ s)$", said, re.MULTILINE), said
+    assert re.search(r"^memory peak: +\d+\.\d MiB$", said, re.MULTILINE), said
+    assert re.search(r"^kernel listen queue: +\d+ of \d+$", said, re.MULTILINE), said
+    raw = json.loads(subprocess.run([CTL, "status", "--json", "--state", name], cwd=folder, capture_output=True, check=True, timeout=60).stdout)
+    assert isinstance(raw["start since"], int) and raw["memory peak"] > 1 << 20
+
+
 def test_what_was_broken_is_found_with_its_cure(site):
     site.redis("CONFIG", "SET", "appendonly", "no")
     site.redis("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
