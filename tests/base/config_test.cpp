@@ -68,7 +68,7 @@ bool contains(const std::string& text, const std::string& part) {
 }
 
 std::string shipped_file() {
-  std::ifstream in(fs::path(__FILE__).parent_path() / "../../systemd/freshet.toml");
+  std::ifstream in(FRESHET_SOURCE_DIR "/systemd/freshet.toml");
   std::stringstream text;
   text << in.rdbuf();
   return text.str();
