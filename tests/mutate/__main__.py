@@ -70,8 +70,13 @@ class Results:
         os.replace(self._path + ".new", self._path)
 
 
-def judge(copy, number, one, deadline, passed, most_stages):
-    """(result, by whom). `passed`: tests that are known to pass without a mutation; each is tried so before it may kill."""
+def named(tests):
+    """ctest's option for these."""
+    return "-R", f"^({'|'.join(sorted(tests))})$"
+
+
+def judge(copy, number, one, deadline, passes, most_stages):
+    """(result, by whom). `passes`: {test: whether it does without a mutation}; who is not in it is tried, and who fails so may kill nobody."""
     log, kind = f"{number}.log", draw.kind_of(one.path)
     text = copy.read(one.path)
     copy.forget(log)
@@ -81,20 +86,23 @@ def judge(copy, number, one, deadline, passed, most_stages):
             raise tree.Timeout
         return deadline - time.monotonic()
 
+    asked = False
     try:
         for stage, select in enumerate(concerns.stages(one.path, kind)[:most_stages]):
             tests = copy.tests(select)
             targets = [target for each in tests.values() for target in each]
-            if not tests:
+            copy.write(one.path, text)
+            if not set(tests) <= set(passes) and targets and not copy.compile("baseline.log", left(), targets):
+                return "not run", "the build fails without it"
+            while unknown := set(tests) - set(passes):
+                failed = copy.test("baseline.log", left(), named(unknown))
+                passes.update(dict.fromkeys(unknown & set(failed) or unknown, not failed))
+                if failed:
+                    print(f"     {', '.join(failed)} fails without any mutation, see {copy.log}/baseline.log: left out", flush=True)
+            able = {each for each in tests if passes[each]}
+            if not able:
                 continue
-            if unknown := sorted(set(tests) - passed):
-                copy.write(one.path, text)
-                names = ("-R", f"^({'|'.join(unknown)})$")
-                if targets and not copy.compile("baseline.log", left(), targets):
-                    return "not run", "the build fails without it"
-                if failed := copy.test("baseline.log", left(), names):
-                    return "not run", f"{failed[0]} fails without it"
-                passed.update(unknown)
+            asked = True
             copy.write(one.path, draw.applied(one, text))
             if targets and not copy.compile(log, left(), targets):
                 return "did not build", "the compiler"
@@ -105,8 +113,10 @@ def judge(copy, number, one, deadline, passed, most_stages):
                     return "did not build", "the compiler"
                 if copy.run(log, left(), program, *command[1:]) != 0:
                     return "did not build", "nginx -t" if kind == "nginx" else "SCRIPT LOAD"
-            if failed := copy.test(log, left(), select):
+            if failed := copy.test(log, left(), named(able)):
                 return "killed", failed[0]
+        if not asked:
+            return "not run", "no test passes without it"
         return "survived", ""
     finally:
         copy.write(one.path, text)
@@ -143,7 +153,7 @@ def main():
     except BlockingIOError:
         sys.exit(f"mutate: another run uses {given.directory}")
     copy = tree.Tree(given.directory, given.checkout)
-    results, known, passed, outcomes = Results(given.directory, copy.fingerprint), equivalents(), set(), {}
+    results, known, passes, outcomes = Results(given.directory, copy.fingerprint), equivalents(), {}, {}
     try:
         if not copy.configure(600):
             sys.exit(f"mutate: cmake fails: {copy.log}/configure")
@@ -156,7 +166,7 @@ def main():
                 outcomes[number] = (found["result"], found["by"], found["seconds"])
             else:
                 try:
-                    outcomes[number] = (*judge(copy, number, one, deadline, passed, given.stages), time.monotonic() - began)
+                    outcomes[number] = (*judge(copy, number, one, deadline, passes, given.stages), time.monotonic() - began)
                     if outcomes[number][0] == "killed" or not (given.stages or outcomes[number][0] == "not run"):
                         results.put(one, *outcomes[number])
                 except tree.Timeout:

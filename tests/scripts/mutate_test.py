@@ -136,6 +136,13 @@ class Small(unittest.TestCase):
         self.assertIn("1 killed, 1 survived", again.communicate(timeout=100)[0])
         self.assertFalse(os.path.exists(self.left), "what is known is not run again")
 
+    def test_a_test_that_fails_anyway_kills_nobody(self):
+        with open(os.path.join(self.checkout, "CMakeLists.txt"), "a", encoding="utf-8") as file:
+            file.write('add_test(NAME test_units COMMAND false)\nset_tests_properties(test_units PROPERTIES LABELS unit)\n')
+        said = self.mutate().communicate(timeout=100)[0]
+        self.assertIn("test_units fails without any mutation", said)
+        self.assertIn("1 killed, 1 survived, 0 did not build, 0 equivalent, 0 not run", said)
+
     def test_ended_in_the_middle_it_takes_everything_with_it(self):
         environment = {"HANG": "1"}
         process = self.mutate(**environment)
