@@ -171,7 +171,7 @@ class Sandboxed:
         return [pid for pid in below(self._process.pid) if comm(pid) == name and birth(pid)]
 
     def processes(self):
-        return [pid for name in ("freshetd", "freshetd-worker", "freshetd-record", "freshetd-status") for pid in self._named(name)]
+        return [pid for name in ("freshetd", "freshetd-worker", "freshetd-record", "freshetd-status", "freshetd-model") for pid in self._named(name)]
 
     def master(self):
         return self._named("freshetd")[0]
