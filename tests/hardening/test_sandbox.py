@@ -98,6 +98,11 @@ def live(service):
     assert not failed, failed
     wait_until(lambda: set(titles(service)) == {"a", "b", "c"}, "the recorder", 60)
 
+    # A copy without a name is made beside what stands there; it is no model, as the copy shows.
+    with open(service.at("lib/freshet.model"), "wb") as file:
+        file.write(b"no model" * 1000)
+    wait_until(lambda: "why=model_corrupt" in service.log(), "the model file to be copied", 60)
+
     errors, stop, done = [], threading.Event(), []
 
     def load(number):
