@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import resource
 import signal
 import threading
 
@@ -82,71 +81,3 @@ def test_a_pool_follows_its_load_reloads_and_loses_workers_without_a_failed_get(
     wait_until(lambda: len(living(pool)) in idle, f"{idle} workers after the load", 60)
     assert pool.internal().get("/ping").status == 200  # also from none
     pool.check()
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("limit, reason", [({"pm__max_requests": 300}, "requests"), ({"pm__max_rss": '"1M"'}, "memory")])
-def test_workers_that_had_enough_are_replaced_without_a_failed_get(instance, name, mode, limit, reason):
-    pool = instance("--no-limits", **ENDURING, **MODES[mode], **limit)
-    titles = known_items(pool, name)
-    first = living(pool)
-    with Load(pool.internal, read_items(titles), threads=6) as load:
-        wait_until(lambda: load.errors or (pool.log().count(f"event=worker_recycles reason={reason}") > 2 and first - living(pool)),
-                   "other workers", 90)
-        more(load)
-    assert load.errors == []
-    assert pool.status()["respawns"] == 0
-
-
-def stat(pid):
-    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-        return file.read().rpartition(")")[2].split()
-
-
-def core_limit(pid):
-    with open(f"/proc/{pid}/limits", encoding="ascii") as file:
-        return next(line.split()[4] for line in file if line.startswith("Max core file size"))
-
-
-def test_workers_run_where_and_how_the_configuration_says(instance):
-    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
-    core = 8192 if hard == resource.RLIM_INFINITY or hard >= 8192 else 0
-    pool = instance("--no-limits", **ENDURING, pm__max_children=2, pm__max_requests=20, chdir='"/usr"', process__priority=3, rlimit_core=core,
-                    env='{ TZ = "Asia/Kathmandu", NOTHING = "$FRESHET_NO_SUCH_VARIABLE" }')
-    for pid in (*living(pool), pool.recorder()):
-        assert os.readlink(f"/proc/{pid}/cwd") == "/usr"
-        assert stat(pid)[16] == "3"
-        assert core_limit(pid) == str(core)
-    master = pool.pid("freshetd")
-    assert stat(master)[16] == "3" and os.readlink(f"/proc/{master}/cwd") != "/usr"
-    client = pool.internal()
-    wait_until(lambda: client.get("/ping").status == 200 and "worker_recycles" in pool.log(), "a line from a worker")
-    assert next(line for line in pool.log().splitlines() if "worker_recycles" in line).split()[0].endswith("+05:45")
-    assert "FRESHET_NO_SUCH_VARIABLE" not in pool.log() and "env takes the value of a variable" in pool.log()
-
-
-def leads(pid):
-    """Where stdout and stderr of the process go."""
-    return {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in (1, 2)}
-
-
-@pytest.mark.parametrize("caught", [True, False])
-def test_stdout_and_stderr_of_all_children_lead_to_the_log_or_nowhere_also_after_it_was_reopened(instance, caught):
-    pool = instance("--no-limits", **ENDURING, pm__max_children=2)
-    path = os.path.join(pool.state, "log/own.log")
-    pool.configure(error_log=f'"{path}"', catch_workers_output=str(caught).lower())
-    pool.reload()
-
-    def children():
-        return [pid for pid in (*living(pool), pool.recorder()) if pid]
-
-    def led():
-        target = path if caught else "/dev/null"
-        with contextlib.suppress(OSError):
-            return len(children()) == 3 and all(leads(pid) == {target} for pid in children())
-        return False
-
-    wait_until(led, "the children of the new generation alone", 60)
-    os.rename(path, path + ".1")
-    pool.signal("freshetd", signal.SIGUSR1)
-    wait_until(lambda: os.path.exists(path) and led(), "the new file", 60)
