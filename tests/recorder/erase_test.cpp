@@ -7,6 +7,7 @@
 #include "core/store/personal_keys.h"
 #include "tests/recorder/fixture.h"
 #include "tests/recorder/sqlite_shell.h"
+#include "tests/support/long_form.h"
 
 using namespace freshet;
 using namespace freshet::test;
@@ -304,10 +305,11 @@ TEST_CASE_METHOD(Erasing, "a job waits until what workers had under way is done"
   expect_nothing_of(kReader);
 }
 
-TEST_CASE_METHOD(Erasing, "a job that is killed anywhere is begun again until it is done", "[recorder]") {
+TEST_CASE_METHOD(Erasing, "a job that is killed anywhere is begun again until it is done",
+                 "[recorder][long]") {
   std::mt19937 random(std::random_device{}());
   int begun = 0;
-  for (int round = 0; round < 25; ++round) {
+  for (int round = 0; round < rounds(6, 25); ++round) {
     const std::string reader = kReader + std::to_string(round) + "x", job = "job" + std::to_string(round);
     fill(reader);
     for (int i = 0; i < 50; ++i) did(reader, "item" + std::to_string(i), i);

@@ -5,6 +5,7 @@
 
 #include "core/recorder/fanout.h"
 #include "tests/recorder/fanout_fixture.h"
+#include "tests/support/long_form.h"
 
 using namespace freshet;
 using namespace freshet::test;
@@ -83,16 +84,16 @@ TEST_CASE("of two recorders at one job, of which one knows it not, neither serve
 }
 
 TEST_CASE("a recorder that is killed at random moments leaves nobody out and serves nobody twice",
-          "[recorder]") {
+          "[recorder][long]") {
   const bool tags = GENERATE(false, true);
-  constexpr int kReaders = 3000, kJobs = 25;
+  constexpr int kReaders = 3000;
   const auto seed = std::random_device{}();
   CAPTURE(seed, tags);
   std::mt19937 random(seed);
   Publishing f(tags);
   f.followers(kReaders);
   int kills = 0, within = 0;
-  for (int number = 0; number < kJobs; ++number) {
+  for (int number = 0; number < rounds(6, 25); ++number) {
     const std::string item = "i" + std::to_string(number);
     const auto job = f.publish({item});
     std::set<int> served;  // and took it out of their timeline
@@ -121,7 +122,8 @@ TEST_CASE("a recorder that is killed at random moments leaves nobody out and ser
   f.check_all();
 }
 
-TEST_CASE("a Redis that is killed under a job, with all it acknowledged, leaves nobody out", "[recorder]") {
+TEST_CASE("a Redis that is killed under a job, with all it acknowledged, leaves nobody out",
+          "[recorder][long]") {
   RedisServer own({"--appendonly", "yes", "--appendfsync", "always"});
   const auto seed = std::random_device{}();
   CAPTURE(seed);
@@ -131,7 +133,7 @@ TEST_CASE("a Redis that is killed under a job, with all it acknowledged, leaves 
   f.followers(kReaders);
   f.run();
   int within = 0;
-  for (int number = 0; number < 6; ++number) {
+  for (int number = 0; number < rounds(3, 12); ++number) {
     const std::string item = "i" + std::to_string(number);
     const auto job = f.publish({item});
     std::set<int> served;

@@ -4,6 +4,7 @@
 
 #include "tests/recorder/fixture.h"
 #include "tests/recorder/sqlite_shell.h"
+#include "tests/support/long_form.h"
 
 using namespace freshet;
 using namespace freshet::test;
@@ -62,11 +63,11 @@ struct Case {
 
 }  // namespace
 
-TEST_CASE("a recorder that is killed hundreds of times at random moments records every write once",
-          "[recorder]") {
-  const Case each =
-      GENERATE(Case{"in memory", false, false, 250, 30000}, Case{"on disk", false, true, 30, 150000},
-               Case{"with hash tags", true, false, 100, 30000});
+TEST_CASE("a recorder that is killed again and again at random moments records every write once",
+          "[recorder][long]") {
+  const Case each = GENERATE(Case{"in memory", false, false, rounds(60, 250), 30000},
+                             Case{"on disk", false, true, rounds(10, 30), 150000},
+                             Case{"with hash tags", true, false, rounds(30, 100), 30000});
   Killed f(each.on_disk ? std::filesystem::temp_directory_path() : memory());
   const auto seed = std::random_device()();
   INFO(each.name << ", seed " << seed);

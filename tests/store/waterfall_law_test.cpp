@@ -15,6 +15,7 @@
 #include "core/store/follow_store.h"
 #include "core/store/scripts.h"
 #include "core/store/waterfall_store.h"
+#include "tests/support/long_form.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/stepped_redis.h"
 
@@ -391,7 +392,7 @@ unsigned number_of(const char* variable, unsigned otherwise) {
   return text ? static_cast<unsigned>(std::strtoul(text, nullptr, 10)) : otherwise;
 }
 
-void explore(bool hash_tags, unsigned runs) {
+void explore(bool hash_tags, int runs) {
   test::RedisServer server;
   redis::SyncRedis redis(server.endpoint(), milliseconds(10000), store::kAllScripts);
   // A script that must be loaded first runs behind what watches it.
@@ -400,7 +401,7 @@ void explore(bool hash_tags, unsigned runs) {
   REQUIRE(redis.call(load));
   const bool one = std::getenv("FRESHET_LAW_SEED") != nullptr;
   const unsigned begin = number_of("FRESHET_LAW_SEED", std::random_device{}());
-  for (unsigned i = 0; i < (one ? 1 : number_of("FRESHET_LAW_RUNS", runs)); ++i) {
+  for (unsigned i = 0; i < (one ? 1 : number_of("FRESHET_LAW_RUNS", static_cast<unsigned>(runs))); ++i) {
     INFO("FRESHET_LAW_SEED=" << begin + i);
     Explorer(redis, begin + i, hash_tags).run(30);
   }
@@ -409,7 +410,9 @@ void explore(bool hash_tags, unsigned runs) {
 }  // namespace
 
 TEST_CASE("a client that follows the rules sees what stays in its timeline once and in order",
-          "[waterfall][law]") {
-  explore(false, 2000);
+          "[waterfall][law][long]") {
+  explore(false, test::rounds(1000, 20000));
 }
-TEST_CASE("with hash tags too, where a page is made in steps", "[waterfall][law]") { explore(true, 1000); }
+TEST_CASE("with hash tags too, where a page is made in steps", "[waterfall][law][long]") {
+  explore(true, test::rounds(500, 10000));
+}
