@@ -117,7 +117,7 @@ class Sandboxed:
         """What runs a program in the sandbox, as the user."""
         as_user = unprivileged()
         if why := sandboxes_forbidden():
-            assert "FRESHET_CI" not in os.environ, why
+            assert os.environ.get("CI") != "true", why
             pytest.skip(why)
         enter = unit.bubblewrap(self.unit, [self.at("run"), self.at("lib"), self.at("log")],
                                 [self.at("etc"), self.at("credentials"), self.at("filters.json"), self.at("bin"), HERE])
