@@ -233,7 +233,7 @@ TEST_CASE_METHOD(Site, "while Redis is away the last copy serves, and without on
   RedisServer other;
   redis::SyncRedis lost(other.endpoint(), milliseconds{5000}, store::kAllScripts);
   store::TrendReader reader(lost, settings, keys());
-  store::MappedRecommender mine(reader, *file, settings);
+  store::MappedRecommender mine(reader, *served, settings);
   redis::Pipeline put_one;
   put_one.add("ZADD", keys().newest(), 1, "a").add("HSET", keys().item("a"), "published_at", 1, "title", "A");
   REQUIRE(lost.call(put_one));
@@ -242,7 +242,7 @@ TEST_CASE_METHOD(Site, "while Redis is away the last copy serves, and without on
   const auto last = wait(mine.suggest({}, now()));
   REQUIRE(last);
   CHECK((*last)->all().size() == 1);
-  store::MappedRecommender fresh(reader, *file, settings);
+  store::MappedRecommender fresh(reader, *served, settings);
   const auto none = wait(fresh.suggest({}, now()));
   REQUIRE_FALSE(none);
   CHECK(none.error().code == ErrorCode::kUnavailable);
