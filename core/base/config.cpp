@@ -158,21 +158,29 @@ void Reader::unknown(const std::string& name, const Place& place) {
   errors.push_back(std::move(text));
 }
 
-// Names of secret files may be relative: to systemd's credentials when there are any, else to the
-// configuration's folder.
-void Reader::resolve_files(const fs::path& folder) {
+// A secret that is named without a folder: a credential of that name, or the copy of a file in secrets/ (the
+// units' LoadCredential=secrets:…); without systemd that file, or one beside the configuration.
+fs::path find_secret(const std::string& name, const fs::path& folder) {
   const char* credentials = std::getenv("CREDENTIALS_DIRECTORY");
-  const fs::path base = credentials ? fs::path(credentials) : folder;
-  const auto resolve = [](std::string& path, const fs::path& where) {
-    if (!path.empty() && fs::path(path).is_relative()) path = (where / path).string();
+  const fs::path first = credentials ? fs::path(credentials) / name : folder / name;
+  const fs::path second =
+      credentials ? fs::path(credentials) / ("secrets_" + name) : folder / "secrets" / name;
+  std::error_code unreadable;
+  return !fs::exists(first, unreadable) && fs::exists(second, unreadable) ? second : first;
+}
+
+void Reader::resolve_files(const fs::path& folder) {
+  const auto relative = [](const std::string& path) { return !path.empty() && fs::path(path).is_relative(); };
+  const auto resolve = [&](std::string& secret) {
+    if (relative(secret)) secret = find_secret(secret, folder).string();
   };
   for (std::string* secret :
        {&settings.redis.password_file, &settings.redis.sentinel_password_file, &settings.identity.salt_file})
-    resolve(*secret, base);
+    resolve(*secret);
   for (auto* keys : {&settings.identity.token_key_files, &settings.identity.internal_key_files})
-    for (auto& [kid, path] : *keys) resolve(path, base);
+    for (auto& [kid, path] : *keys) resolve(path);
   for (std::string* list : {&settings.clients.deny_file, &settings.clients.allow_file})
-    resolve(*list, folder);
+    if (relative(*list)) *list = (folder / *list).string();
 }
 
 void Reader::finish(const fs::path& main_file) {

@@ -73,7 +73,7 @@ void look_at_secret(std::string_view directive, const std::string& path, Diagnos
 void look_at_secrets(const Settings& settings, Diagnoses& out) {
   if (settings.identity.salt_file.empty())
     out.warn("files.secret", "identity.salt_file is not set: at each restart every anonymous visitor is new",
-             "make 32 random bytes and name their file in identity.salt_file (LoadCredential=)");
+             "put 32 random bytes into a file in /etc/freshet/secrets and name it in identity.salt_file");
   look_at_secret("identity.salt_file", settings.identity.salt_file, out);
   look_at_secret("redis.password_file", settings.redis.password_file, out);
   look_at_secret("redis.sentinel_password_file", settings.redis.sentinel_password_file, out);

@@ -324,6 +324,21 @@ TEST_CASE("secret files named without a folder are systemd credentials, else bes
   CHECK(loaded->settings.redis.password_file == "/run/credentials/freshet.service/redis-password");
 }
 
+TEST_CASE("a secret may lie in the folder secrets, of which a service of systemd's has copies", "[config]") {
+  const Folder folder;
+  const std::string path = folder.write("freshet.toml", "identity.salt_file = \"salt\"");
+  const std::string kept = folder.write("secrets/salt", "x");
+  CHECK(load_config(path)->settings.identity.salt_file == kept);
+  const std::string copy = folder.write("secrets_salt", "x");  // as LoadCredential=secrets:FOLDER names it
+  setenv("CREDENTIALS_DIRECTORY", fs::path(path).parent_path().c_str(), 1);
+  const auto loaded = load_config(path);
+  const std::string own = folder.write("salt", "x");
+  const auto with_own = load_config(path);
+  unsetenv("CREDENTIALS_DIRECTORY");
+  CHECK(loaded->settings.identity.salt_file == copy);
+  CHECK(with_own->settings.identity.salt_file == own);
+}
+
 TEST_CASE("every secret is looked for among the credentials, and lists of clients beside the configuration",
           "[config]") {
   const Folder folder;

@@ -111,14 +111,6 @@ def test_a_name_without_a_folder_is_looked_for_nowhere_else(service, tmp_path):
     assert str(tmp_path / "none/salt") in refuses_to_start(service, CREDENTIALS_DIRECTORY=str(tmp_path / "none"))
 
 
-def test_every_secret_of_the_configuration_has_its_line_in_the_unit():
-    """What freshet.toml can name, freshet.service shows as a credential."""
-    with open(os.path.join(unit.ROOT, "systemd/freshet.service"), encoding="utf-8") as file:
-        lines = [line.strip().lstrip("#") for line in file if "LoadCredential=" in line]
-    named = {line.partition("=")[2].partition(":")[0] for line in lines}
-    assert named == {"salt", "token-k1", "internal-k1", "redis-password", "sentinel-password"}
-    assert all(line.partition(":")[2].startswith("/etc/freshet/") for line in lines)
-    with open(os.path.join(unit.ROOT, "systemd/freshet.toml"), encoding="utf-8") as file:
-        directives = [line.lstrip("#").partition(" = ")[0] for line in file if " = " in line]
-    secret = {name for name in directives if name.endswith(("_password_file", ".password_file", "salt_file", "token_keys", "internal_keys"))}
-    assert len(secret) == len(named), secret
+def test_every_service_gets_copies_of_the_same_secrets():
+    for name in ("freshet", "freshet-train", "freshet-fill"):
+        assert unit.directives(os.path.join(unit.ROOT, f"systemd/{name}.service"))["LoadCredential"] == ["secrets:/etc/freshet/secrets"]

@@ -28,6 +28,7 @@ class Install(unittest.TestCase):
         self.assertEqual(self.install(), (0, ""))
         self.assertEqual(self.files(), FILES | {LIST})
         self.assertEqual(os.stat(self.folder + "/usr/sbin").st_mode & 0o777, 0o755)
+        self.assertEqual(os.stat(self.folder + "/etc/freshet/secrets").st_mode & 0o777, 0o700)
         edited = self.folder + "/etc/freshet/freshet.toml"
         with open(edited, "w", encoding="utf-8") as file:
             file.write("pm.max_children = 3\n")

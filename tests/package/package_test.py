@@ -127,6 +127,7 @@ class Package(unittest.TestCase):
 
     def installed(self, host):
         self.assertRegex(host.read("etc/passwd"), r"(?m)^freshet:.*:/var/lib/freshet:")
+        self.assertEqual(os.stat(host.path + "/etc/freshet/secrets").st_mode & 0o777, 0o700)
         self.assertEqual(glob.glob(host.path + "/etc/systemd/system/**/*", recursive=True), [], "something was enabled")
         self.assertEqual(host.asked_systemctl(), ["daemon-reload"], "something was started")
         status, said = host.run("/usr/sbin/freshetd", "-t")

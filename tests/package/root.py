@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 
-PROGRAMS = ["/bin/sh", "/bin/rm", "/usr/bin/perl", "/bin/systemd-sysusers", "/usr/bin/deb-systemd-helper", "/usr/bin/deb-systemd-invoke"]
+PROGRAMS = ["/bin/sh", "/bin/rm", "/bin/rmdir", "/bin/mkdir", "/bin/chown", "/usr/bin/perl", "/bin/systemd-sysusers", "/usr/bin/deb-systemd-helper", "/usr/bin/deb-systemd-invoke"]
 AS_ROOT = [] if os.geteuid() == 0 else ["unshare", "--map-root-user"]
 
 
