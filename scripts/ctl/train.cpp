@@ -28,6 +28,10 @@ Result<int> run_train(const TrainOptions& options, const Target& target) {
   };
   const auto trained = model::train(*data, settings->train, show, model::RankingSettings::of(*settings));
   line.clear();
+  if (!trained && trained.error().reason == "no_events") {
+    fmt::print("{}; no model was made\n", trained.error().detail);
+    return 0;
+  }
   if (!trained) return tl::unexpected(trained.error());
   if (auto ok = model::write_model(*trained, file); !ok) return tl::unexpected(ok.error());
   const auto written = model::Model::open(file);

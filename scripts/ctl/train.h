@@ -10,8 +10,8 @@ struct TrainOptions {
   bool quiet = false;
 };
 
-// Run by root it works as the owner of the model's folder. Errors: no database, nothing to learn from, the
-// disk; the model before stays then.
+// Run by root it works as the owner of the model's folder. On a new site, with nothing to learn from, it says
+// so. Errors: no database, the disk. In all these cases the model before stays.
 Result<int> run_train(const TrainOptions& options, const Target& target);
 
 }  // namespace freshet::ctl

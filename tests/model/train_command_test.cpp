@@ -71,9 +71,7 @@ TEST_CASE("train leaves the model alone when there is nothing to learn or no dat
   const std::string before = read_file(site.model);
   Site empty(0);
   empty.options.output = site.model.string();
-  const auto nothing = run_train(empty.options, empty.target);
-  REQUIRE_FALSE(nothing);
-  CHECK(nothing.error().reason == "no_events");
+  CHECK(run_train(empty.options, empty.target) == 0);  // a new site's timer is no failure
   std::filesystem::remove(site.directory.path() / "f.db");
   CHECK_FALSE(run_train(site.options, site.target));
   CHECK(read_file(site.model) == before);
