@@ -82,6 +82,7 @@ render_nginx() {
     -e "s#/etc/nginx/freshet/#$state/etc/nginx/#g"
     -e "s#/usr/share/freshet/html#$state/html#g"
     -e "s#/run/freshet/#$state/run/#g"
+    -e "s#/run/nginx.pid#$state/run/nginx.pid#"
     -e "s#/var/log/nginx/#$state/log/#g"
     -e "s#/var/lib/nginx/freshet_hot#$state/cache/hot#g"
     -e "s#/var/lib/nginx/#$state/tmp/#g"
