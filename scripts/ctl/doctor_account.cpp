@@ -39,7 +39,7 @@ constexpr std::array kNeeded{
     // of sorted sets
     "ZADD K 1 x", "ZCARD K", "ZCOUNT K 0 1", "ZINTER 1 K", "ZMSCORE K x", "ZRANGE K 0 1",
     "ZRANGEBYSCORE K 0 1", "ZREM K x", "ZREMRANGEBYRANK K 0 1", "ZREMRANGEBYSCORE K 0 1", "ZREVRANGE K 0 1",
-    "ZREVRANGEBYSCORE K 1 0", "ZREVRANK K x", "ZSCORE K x",
+    "ZREVRANGEBYSCORE K 1 0", "ZREVRANK K x", "ZSCAN K 0", "ZSCORE K x",
     // of the stream
     "XADD K * x y", "XLEN K", "XRANGE K - +", "XTRIM K MAXLEN 1", "XACK K x 0", "XPENDING K x",
     "XREADGROUP GROUP x x STREAMS K >", "XAUTOCLAIM K x x 0 0", "XGROUP CREATE K x 0", "XINFO STREAM K",
