@@ -221,7 +221,12 @@ void judge_space(std::string_view what, const std::string& path, std::uint64_t f
 
 void look_at_files(const Settings& settings, const Account& service, UnixSeconds now, Diagnoses& out) {
   look_at_secrets(settings, out);
-  std::vector<std::pair<std::string_view, fs::path>> folders{{"spool.path", settings.spool.path}};
+  std::vector<std::pair<std::string_view, fs::path>> folders;
+  const fs::path spool = settings.spool.path;
+  if (!look(spool) && may(service, spool.parent_path(), W_OK | X_OK))
+    out.ok("files.folder", fmt::format("spool.path {} is made when it is first needed", spool.string()));
+  else
+    folders.emplace_back("spool.path", spool);
   if (settings.recorder.enabled) {
     folders.emplace_back("the folder of recorder.database",
                          fs::path(settings.recorder.database).parent_path());

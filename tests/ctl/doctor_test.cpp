@@ -326,6 +326,8 @@ TEST_CASE("folders that are absent, not writable for the service or writable for
   CHECK(found(place.files(), "files.folder").what.find("for everybody") != std::string::npos);
   CHECK(found(place.files(), "files.database").grade == Grade::kNotLooked);
   place.settings.spool.path = place.root / "nowhere";
+  CHECK(found(place.files(), "files.folder").grade == Grade::kOk);  // a worker makes it
+  place.settings.spool.path = place.root / "nowhere/spool";
   CHECK(found(place.files(), "files.folder").what.find("is no folder") != std::string::npos);
 }
 
