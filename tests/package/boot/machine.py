@@ -139,7 +139,7 @@ class Machine:
         """For whoever reads of a failure."""
         if self._leader is None or self._nspawn is None or self._nspawn.poll() is not None:
             return self._said()
-        return self.run("systemctl --failed --no-pager; journalctl -b --no-pager | tail -n 60", check=False)
+        return self.run("systemctl --failed --no-legend; journalctl -b -q -u 'freshet*' --no-pager | tail -n 40; tail -n 10 /var/log/redis/redis-server.log", check=False)
 
     def _said(self):
         self.console.flush()
