@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <iterator>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -21,6 +22,10 @@ namespace {
 constexpr milliseconds kFirstWait{100};
 constexpr milliseconds kLongestWait{2000};
 constexpr milliseconds kGlance{20};  // how often a wait looks whether it shall stop
+// So many changes wait for the index at most, in memory.
+constexpr std::size_t kMostHeld = 5000;
+
+using Clock = std::chrono::steady_clock;
 
 struct ReasonRow {
   std::string_view prefix;  // of Error::reason; the first row that fits
@@ -44,6 +49,11 @@ RecorderReason reason_of(const Error& error) {
 
 std::int64_t unix_now() { return wall_now().time_since_epoch().count(); }
 
+void wait_until(Clock::time_point until, const std::atomic<bool>& stop) {
+  for (auto now = Clock::now(); !stop.load() && now < until; now = Clock::now())
+    std::this_thread::sleep_for(std::min<Clock::duration>(kGlance, until - now));
+}
+
 }  // namespace
 
 struct Recorder::State {
@@ -58,8 +68,10 @@ struct Recorder::State {
   Result<void> turn(const std::atomic<bool>& stop);
   Result<void> open_files();
   Result<void> open_database();
-  Result<void> apply(Batch& batch);
-  Result<void> write_index(const Batch& batch);
+  Result<void> apply(Batch batch);
+  bool index_is_due() const { return Clock::now() >= indexed + kIndexPause; }
+  Result<void> finish_held();
+  Result<void> write_index();
   Result<void> erase(const std::atomic<bool>& stop);
   Result<void> push();
   Result<void> settle(const Batch& batch, const redis::Pipeline& then = {});
@@ -73,7 +85,9 @@ struct Recorder::State {
   Eraser eraser;
   Pusher pusher;
   bool joined = false;
-  bool compared = false;  // with each other, Redis, database and index, since they were opened
+  bool compared = false;        // with each other, Redis, database and index, since they were opened
+  Batch held;                   // in the database, and not yet in the index and acknowledged
+  Clock::time_point indexed{};  // when the index was last committed
   std::unique_ptr<store::Database> database;
   std::unique_ptr<store::SearchIndex> index;
 };
@@ -93,10 +107,10 @@ int Recorder::run(const std::atomic<bool>& stop) {
       continue;
     }
     state_->failed(outcome.error());
-    const auto until = std::chrono::steady_clock::now() + wait;
-    while (!stop.load() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(kGlance);
+    wait_until(Clock::now() + wait, stop);
     wait = std::min(2 * wait, kLongestWait);
   }
+  if (!state_->held.empty()) (void)state_->finish_held();  // else when it starts again
   return 0;
 }
 
@@ -111,15 +125,21 @@ Result<void> Recorder::State::turn(const std::atomic<bool>& stop) {
   }
   if (auto ok = open_files(); !ok) return ok;
   const bool busy = pusher.waiting() > 0 || eraser.wants_a_read();
-  const auto wait = busy ? Stream::Wait::kNot : Stream::Wait::kForEntries;
-  auto batch = stream.done() ? stream.read(wait) : stream.claim();
-  if (!batch) return tl::unexpected(batch.error());
-  eraser.add(std::exchange(batch->erasures, {}));
-  pusher.add(std::exchange(batch->fanouts, {}));
-  if (!batch->empty()) {
-    if (auto ok = apply(*batch); !ok) return ok;
+  const bool full = held.changes.size() >= kMostHeld;
+  if (full || (!busy && stream.drained())) wait_until(indexed + kIndexPause, stop);
+  if (!full) {
+    const auto wait = busy || !held.empty() ? Stream::Wait::kNot : Stream::Wait::kForEntries;
+    auto batch = stream.done() ? stream.read(wait) : stream.claim();
+    if (!batch) return tl::unexpected(batch.error());
+    eraser.add(std::exchange(batch->erasures, {}));
+    pusher.add(std::exchange(batch->fanouts, {}));
+    if (!batch->empty()) {
+      if (auto ok = apply(*std::move(batch)); !ok) return ok;
+    }
   }
-  if (auto ok = settle(*batch); !ok) return ok;
+  if (index_is_due()) {
+    if (auto ok = finish_held(); !ok) return ok;
+  }
   if (pusher.waiting() > 0) {
     if (auto ok = push(); !ok) return ok;
   }
@@ -127,7 +147,7 @@ Result<void> Recorder::State::turn(const std::atomic<bool>& stop) {
   if (eraser.waiting() > 0) {
     if (auto ok = erase(stop); !ok) return ok;
   }
-  return stream.done() && !compared ? compare() : Result<void>();
+  return stream.done() && !compared && held.empty() ? compare() : Result<void>();
 }
 
 Result<void> Recorder::State::open_files() {
@@ -152,27 +172,44 @@ Result<void> Recorder::State::open_database() {
   return {};
 }
 
-Result<void> Recorder::State::apply(Batch& batch) {
+Result<void> Recorder::State::apply(Batch batch) {
   if (auto ok = stream.look_up(batch); !ok) return ok;
   if (auto ok = write_batch(*database, batch); !ok) return ok;
-  if (auto ok = write_index(batch); !ok) {
-    index->rollback();
-    return ok;
-  }
-  // Looked at last: what was written into a file that is gone shall not be acknowledged.
-  if (database->replaced())
-    return fail(ErrorCode::kUnavailable, "database_absent", {}, "deleted or replaced while it was open");
-  report.last_commit.store(unix_now());
-  report.items.store(database->count());
+  const auto append = [](auto& to, auto& from) {
+    to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+  };
+  append(held.entries, batch.entries);
+  append(held.changes, batch.changes);
+  held.malformed += batch.malformed;
   return {};
 }
 
-Result<void> Recorder::State::write_index(const Batch& batch) {
-  for (const Change& each : batch.changes) {
+// Brings the index up to the database, and acknowledges; with nothing held it only looks how far behind we
+// are.
+Result<void> Recorder::State::finish_held() {
+  if (!held.empty()) {
+    if (auto ok = write_index(); !ok) {
+      index->rollback();
+      return ok;
+    }
+    // Looked at last: what was written into a file that is gone shall not be acknowledged.
+    if (database->replaced())
+      return fail(ErrorCode::kUnavailable, "database_absent", {}, "deleted or replaced while it was open");
+    report.last_commit.store(unix_now());
+    report.items.store(database->count());
+  }
+  const Batch done = std::exchange(held, {});
+  return settle(done);
+}
+
+Result<void> Recorder::State::write_index() {
+  for (const Change& each : held.changes) {
     auto ok = each.kind == Change::Kind::kPut ? index->put(each.item) : index->remove(each.item.id);
     if (!ok) return ok;
   }
-  return index->commit();
+  auto committed = index->commit();
+  indexed = Clock::now();
+  return committed;
 }
 
 // Jobs that are due. Their entries go last, and the stream up to them with it.
@@ -182,6 +219,7 @@ Result<void> Recorder::State::erase(const std::atomic<bool>& stop) {
   if (done->empty()) return {};
   if (database->replaced())
     return fail(ErrorCode::kUnavailable, "database_absent", {}, "deleted or replaced while it was open");
+  if (auto ok = finish_held(); !ok) return ok;  // what mentions the reader leaves the stream with the job
   Batch batch;
   for (const Erasure& each : *done) batch.entries.push_back(each.entry);
   if (auto ok = settle(batch, eraser.result_of(*done)); !ok) return ok;
@@ -210,7 +248,8 @@ Result<void> Recorder::State::settle(const Batch& batch, const redis::Pipeline& 
   report.lag_entries.store(backlog->entries);
   report.lag_age_ms.store(backlog->oldest_ms);
   // Pending although ours are done: another consumer was given them.
-  if (backlog->pending > eraser.waiting() + pusher.waiting() && stream.done()) stream.restart();
+  const std::size_t ours = held.entries.size() + eraser.waiting() + pusher.waiting();
+  if (backlog->pending > ours && stream.done()) stream.restart();
   return {};
 }
 
@@ -243,6 +282,8 @@ Result<void> Recorder::State::compare() {
 void Recorder::State::failed(const Error& error) {
   const RecorderReason reason = reason_of(error);
   stream.restart();
+  // What is held is in the database: a Redis that lost the entries meanwhile gives them no second time.
+  if (reason != RecorderReason::kRedisAway) held = {};
   // What failed may have failed for good on this connection, these descriptors.
   if (reason == RecorderReason::kRedisAway)
     joined = false;

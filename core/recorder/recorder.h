@@ -2,9 +2,10 @@
 // (core/store/item_store.h, reader_entries.h), and writes SQLite and the search index. The only writer of
 // both. It also forgets readers (eraser.h), and pushes what authors publish (fanout.h).
 //
-// A batch is one transaction: SQLite commits, then the index, then the entries are acknowledged and the
-// stream is cut behind the last one acknowledged. Killed anywhere in between, the entries are still pending
-// for the group and are done again, in their order, before new ones; doing them twice changes nothing.
+// SQLite commits each batch, then the index those of a quarter of a second together (kIndexPause), then their
+// entries are acknowledged and the stream is cut behind the last one acknowledged. Killed anywhere in
+// between, the entries are still pending for the group and are done again, in their order, before new ones;
+// doing them twice changes nothing.
 #pragma once
 
 #include <atomic>
@@ -13,9 +14,15 @@
 #include "core/async/redis_url.h"
 #include "core/base/recorder_report.h"
 #include "core/base/settings.h"
+#include "core/base/time.h"
 #include "core/recorder/eraser.h"
 
 namespace freshet::recorder {
+
+// From a commit of the index to the first change of the next. Xapian's readers survive one commit: what it
+// replaced is overwritten by the one after it. So a search that began with the newest commit may take this
+// long and never fails for a writer (core/store/recall_source.h).
+inline constexpr milliseconds kIndexPause{250};
 
 // Blocking; makes its own connections and opens its own files, in run(): make and run it after the fork.
 class Recorder {

@@ -38,6 +38,7 @@ class Stream {
     drained_ = false;
   }
   bool done() const { return claimed_; }
+  bool drained() const { return drained_; }  // the last read() found nothing
   // What no consumer was given yet. kForEntries: waits for kBlock, and returns as soon as there is one.
   enum class Wait : std::uint8_t { kForEntries, kNot };
   Result<Batch> read(Wait how = Wait::kForEntries);
@@ -70,7 +71,7 @@ class Stream {
   std::string cursor_ = kStart;
   bool claimed_ = false;
   std::string read_up_to_ = kStart;
-  bool drained_ = false;  // the last read() found nothing
+  bool drained_ = false;
   std::string held_;
 };
 

@@ -14,7 +14,7 @@ namespace freshet::store {
 class SearchSource {
  public:
   virtual ~SearchSource() = default;
-  // At most 0.2 s (remote 0.5 s) behind the last commit, and the same until the next call. Throws
+  // As of the last commit (remote: at most 0.1 s older), and the same until the next call. Throws
   // Xapian::Error or std::exception; then discard().
   virtual Xapian::Database& current() = 0;
   // Forgets the handle; the next current() opens anew.

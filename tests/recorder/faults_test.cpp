@@ -284,6 +284,23 @@ TEST_CASE_METHOD(Faults, "after FLUSHALL the recorder joins again and records wh
   check_all();
 }
 
+TEST_CASE_METHOD(Faults, "what was written before Redis was flushed is searched as well as kept",
+                 "[recorder]") {
+  settings.recorder.batch = 50;
+  run();
+  for (int round = 0; round < 5; ++round) {
+    const auto done = shared->report.entries.load();
+    for (int i = 0; i < 4; ++i) put_some("Round " + std::to_string(round), 300);
+    REQUIRE(comes([&] { return shared->report.entries.load() > done; }));
+    server.flush();
+  }
+  put(item("after", "After"));
+  REQUIRE(settles());
+  std::int64_t shown = 0;
+  for (const auto& [id, each] : recorded()) shown += each.hidden ? 0 : 1;
+  CHECK(static_cast<std::int64_t>(Xapian::Database(settings.search.index).get_doccount()) == shown);
+}
+
 TEST_CASE_METHOD(OnDurableRedis, "a Redis that is killed is waited for", "[recorder]") {
   run();
   put_some("Before");

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "core/base/json.h"
+#include "core/store/index_folder.h"
 #include "tests/recorder/fixture.h"
 #include "tests/support/shared_files.h"
 
@@ -203,6 +204,28 @@ TEST_CASE_METHOD(Fixture, "every batch size gives the same", "[recorder]") {
     stop();
     check_all();
   }
+}
+
+TEST_CASE_METHOD(Fixture, "the index is committed a quarter of a second after the last time at the earliest",
+                 "[recorder]") {
+  run();
+  put(item("first", "First"));
+  REQUIRE(settles());
+  const auto commits = [&] {  // the newest week's; all items are of one
+    const store::IndexFolder index(settings.search.index);
+    return Xapian::Database(index.path_of(index.partitions()->back())).get_revision();
+  };
+  const auto before = commits();
+  const auto began = std::chrono::steady_clock::now();
+  constexpr int kCommits = 8;
+  for (int i = 0; commits() < before + kCommits; ++i) {
+    put(item("i" + std::to_string(i % 20), "Version " + std::to_string(i)));
+    REQUIRE(std::chrono::steady_clock::now() < began + std::chrono::minutes(1));
+  }
+  // The first of them can come at once.
+  CHECK(std::chrono::steady_clock::now() - began >= (kCommits - 1) * recorder::kIndexPause);
+  REQUIRE(settles());
+  check_all();
 }
 
 TEST_CASE_METHOD(Fixture, "a batch as large as can be set is acknowledged as a whole", "[recorder]") {
