@@ -3,14 +3,36 @@
 #include <algorithm>
 #include <array>
 
+#include "core/store/fields.h"
+
 namespace freshet {
 
+bool Sampler::claim(std::atomic<std::int64_t>& claimed_ms, std::int64_t interval_ms, milliseconds now) {
+  std::int64_t claimed = claimed_ms.load();
+  if (claimed != 0 && now.count() < claimed + interval_ms) return false;
+  return claimed_ms.compare_exchange_strong(claimed, now.count());
+}
+
 void Sampler::tick(milliseconds now) {
-  std::int64_t claimed = sample_.claimed_ms.load();
-  if (taking_ || !redis_.ready() || (claimed != 0 && now.count() < claimed + kSampleIntervalMs)) return;
-  if (!sample_.claimed_ms.compare_exchange_strong(claimed, now.count())) return;
-  taking_ = true;
-  spawn(take(), [this](std::exception_ptr) { taking_ = false; });
+  if (!redis_.ready()) return;
+  if (!looking_ && claim(sample_.loss_claimed_ms, kLossIntervalMs, now)) {
+    looking_ = true;
+    spawn(look_for_loss(), [this](std::exception_ptr) { looking_ = false; });
+  }
+  if (!taking_ && claim(sample_.claimed_ms, kSampleIntervalMs, now)) {
+    taking_ = true;
+    spawn(take(), [this](std::exception_ptr) { taking_ = false; });
+  }
+}
+
+// A Redis that does not answer says nothing of what it has.
+Task<void> Sampler::look_for_loss() {
+  redis::Pipeline note;
+  note.add("GET", keys_.lost());
+  const auto replies = co_await redis_.run(note);
+  if (!replies || replies->front().is_error()) co_return;
+  const auto at_ms = store::parse_or_zero<std::int64_t>(replies->front().string().value_or(""));
+  sample_.lost_since.store(at_ms / 1000);
 }
 
 Task<void> Sampler::take() {

@@ -11,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/base/time.h"
 #include "core/recorder/fanout.h"
+#include "core/recorder/group.h"
 #include "core/recorder/stream.h"
 #include "core/recorder/write_batch.h"
 #include "core/store/database.h"
@@ -66,6 +67,8 @@ struct Recorder::State {
         pusher(settings, endpoint) {}
 
   Result<void> turn(const std::atomic<bool>& stop);
+  Result<void> join();
+  Result<void> make_group();
   Result<void> open_files();
   Result<void> open_database();
   Result<void> apply(Batch batch);
@@ -85,6 +88,7 @@ struct Recorder::State {
   Eraser eraser;
   Pusher pusher;
   bool joined = false;
+  bool lost = false;            // when it joined: Redis had lost its data
   bool compared = false;        // with each other, Redis, database and index, since they were opened
   Batch held;                   // in the database, and not yet in the index and acknowledged
   Clock::time_point indexed{};  // when the index was last committed
@@ -119,9 +123,7 @@ int Recorder::run(const std::atomic<bool>& stop) {
 // After a failure everything that is pending comes again before anything new.
 Result<void> Recorder::State::turn(const std::atomic<bool>& stop) {
   if (!joined) {
-    if (auto ok = stream.join(); !ok) return ok;
-    joined = true;
-    compared = false;
+    if (auto ok = join(); !ok) return ok;
   }
   if (auto ok = open_files(); !ok) return ok;
   const bool busy = pusher.waiting() > 0 || eraser.wants_a_read();
@@ -148,6 +150,33 @@ Result<void> Recorder::State::turn(const std::atomic<bool>& stop) {
     if (auto ok = erase(stop); !ok) return ok;
   }
   return stream.done() && !compared && held.empty() ? compare() : Result<void>();
+}
+
+Result<void> Recorder::State::join() {
+  const auto there = has_group(stream.redis(), stream.keys());
+  if (!there) return tl::unexpected(there.error());
+  if (!*there) {
+    if (auto ok = make_group(); !ok) return ok;
+  }
+  const auto loss = noted_loss(stream.redis(), stream.keys());
+  if (!loss) return tl::unexpected(loss.error());
+  lost = !loss->empty();
+  if (lost) log::error("redis_lost", {{"at_ms", *loss}, {"cure", "freshetctl rebuild-redis"}});
+  stream.restart();
+  joined = true;
+  compared = false;
+  return {};
+}
+
+// Only the database knows whether there was one before.
+Result<void> Recorder::State::make_group() {
+  if (!database) {
+    if (auto ok = open_database(); !ok) return ok;
+  }
+  const auto recorded = database->last_entry();
+  if (!recorded) return tl::unexpected(recorded.error());
+  return recorded->empty() ? recorder::make_group(stream.redis(), stream.keys())
+                           : make_lost_group(stream.redis(), stream.keys());
 }
 
 Result<void> Recorder::State::open_files() {
@@ -269,10 +298,10 @@ Result<void> Recorder::State::compare() {
   if (!last) return tl::unexpected(last.error());
   const auto generated = stream.last_generated();
   if (!generated) return tl::unexpected(generated.error());
-  if (below(*generated, *last))
+  if (!lost && below(*generated, *last))
     log::warning(
         "redis_lost_items",
-        {{"recorded_up_to", *last}, {"stream_at", *generated}, {"cure", "freshetctl rebuild-redis"}});
+        {{"recorded_up_to", *last}, {"stream_at", *generated}, {"cure", "freshetctl rebuild-redis --force"}});
   compared = true;
   return {};
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/recorder/blocking.h"
+#include "core/recorder/group.h"
 #include "core/store/fields.h"
 #include "core/store/item_store.h"
 #include "core/store/script_words.h"
@@ -15,7 +16,6 @@ using redis::Pipeline;
 using redis::Reply;
 using store::text_at;
 
-constexpr std::string_view kGroup = "recorder";
 // Fixed: a recorder that starts again is the consumer that it was.
 constexpr std::string_view kConsumer = "recorder";
 
@@ -44,17 +44,6 @@ Result<Reply> Stream::call(const Pipeline& command) {
     if (reply.is_error()) return tl::unexpected(redis::classify(reply.error()));
   }
   return std::move(replies->front());
-}
-
-Result<void> Stream::join() {
-  Pipeline command;
-  command.add("XGROUP", "CREATE", keys_.stream(), kGroup, "0", "MKSTREAM");
-  const auto reply = redis_.call(command);
-  if (!reply) return tl::unexpected(reply.error());
-  const std::string_view error = reply->front().error();
-  if (!error.empty() && !error.starts_with("BUSYGROUP")) return tl::unexpected(redis::classify(error));
-  restart();
-  return {};
 }
 
 Result<Batch> Stream::claim() {

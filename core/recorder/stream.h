@@ -22,13 +22,14 @@ struct Backlog {
 };
 
 // Errors of every call: Redis' own; kUnavailable "redis_no_group" when stream or group are gone (FLUSHALL,
-// another Redis): join() again.
+// another Redis): to be made (group.h), then restart().
 class Stream {
  public:
   Stream(const Settings& settings, redis::Endpoint endpoint);
 
-  // Creates stream and group where they are absent; all that is in the stream then is new to the group.
-  Result<void> join();
+  redis::SyncRedis& redis() { return redis_; }
+  const store::Keys& keys() const { return keys_; }
+
   // The next of what any consumer was given and did not acknowledge, taken over in order of the entries,
   // which is the order of the writes; from the lowest after restart(). Nothing more: done() is true.
   Result<Batch> claim();

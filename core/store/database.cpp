@@ -22,6 +22,7 @@ enum Statement : std::size_t {
   kDropTags,
   kTags,
   kAll,
+  kIds,
   kSetMeta,
   kGetMeta,
   kMetaOf,
@@ -38,6 +39,7 @@ constexpr std::array<std::string_view, kStatements> kSql{
     "DELETE FROM item_tags WHERE item = ?1",
     "SELECT tag FROM item_tags WHERE item = ?1 ORDER BY place",
     "SELECT key, id, title, text, author, url, published_at, update_time, hidden FROM items ORDER BY id",
+    "SELECT id FROM items ORDER BY id",
     "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
     "SELECT value FROM meta WHERE name = ?1",
     "SELECT name, value FROM meta WHERE name >= ?1 AND name < ?2"};
@@ -260,6 +262,19 @@ Result<void> Database::for_each_item(const std::function<Result<void>(const feed
   }
   s.queries[kAll].done();
   if (own) rollback();  // nothing was written
+  return outcome;
+}
+
+Result<void> Database::for_each_id(const std::function<Result<void>(std::string_view)>& each) {
+  Query& ids = state_->queries[kIds];
+  Result<void> outcome;
+  while (outcome) {
+    const auto more = ids.step();
+    if (!more) outcome = tl::unexpected(more.error());
+    if (!more || !*more) break;
+    outcome = each(ids.text(0));
+  }
+  ids.done();
   return outcome;
 }
 

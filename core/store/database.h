@@ -60,6 +60,8 @@ class Database {
   // Every item, hidden ones too, ordered by id, as of the call: writers are not held up. Stops at the first
   // error that `each` returns, and returns it.
   Result<void> for_each_item(const std::function<Result<void>(const feed::Item&)>& each);
+  // Likewise every id, without the rest of the item.
+  Result<void> for_each_id(const std::function<Result<void>(std::string_view)>& each);
   std::int64_t count() const;          // items, as of open() or this object's last commit()
   Result<std::int64_t> count_shown();  // those that are not hidden; O(items)
 

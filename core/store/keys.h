@@ -57,6 +57,7 @@ inline constexpr std::array kKeyPatterns{
     KeyPattern{"hot:hidden", "zset", true},
     KeyPattern{"hot:newest", "zset", true},
     KeyPattern{"hot:epoch", "string", true},
+    KeyPattern{"hot:lost", "string", true},
     KeyPattern{"hot:current:index", "zset", true},
     KeyPattern{"hot:current:*", "zset", false},
     KeyPattern{"tag:*", "set", true},
@@ -134,6 +135,10 @@ class Keys {
     return of_all(":newest");
   }  // ZSET of the 1,000 newest items that were put and are shown, by date
   std::string epoch() const { return of_all(":epoch"); }  // String, and the channel it is published on
+  std::string lost() const {
+    return of_all(":lost");
+  }  // String, unix ms: Redis lost its items then, and
+     // nobody has brought them back (recorder/group.h)
   std::string current_index() const { return of_all(":current:index"); }  // ZSET hour → best total
   std::string current(std::int64_t hour) const;               // ZSET; views.counter_ttl since its last view
   std::string tag(std::string_view tag) const;                // Set of item ids

@@ -58,6 +58,7 @@ inline constexpr std::array kKeyOwners{
     KeyOwner{"hot:hidden", About::kNobody},
     KeyOwner{"hot:newest", About::kNobody},
     KeyOwner{"hot:epoch", About::kNobody},
+    KeyOwner{"hot:lost", About::kNobody},
     KeyOwner{"hot:current:index", About::kNobody},
     KeyOwner{"hot:current:*", About::kNobody},
     KeyOwner{"tag:*", About::kNobody},

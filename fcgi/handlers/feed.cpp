@@ -97,7 +97,8 @@ json::Writer begin_data(std::string& out) {
   return writer;
 }
 
-// A degraded page leaves the client's cursor as it was: asking again with it gives the page that was missed.
+// A page that nothing could be taken for leaves the client's cursor as it was: asking again with it gives the
+// page that was missed.
 Response render(const feed::FeedPage& page, const FeedBody& body, http::PageTokens& pages) {
   std::string out;
   json::Writer writer = begin_data(out);
@@ -156,8 +157,9 @@ Task<Result<Response>> post_feed(Call& call) {
     co_return render(*fresh);
   }
   parsed->request.request = std::move(*name);
-  const auto page = co_await services.feed.page(parsed->request);
+  auto page = co_await services.feed.page(parsed->request);
   if (!page) co_return tl::unexpected(page.error());
+  page->degraded |= services.redis_lost();
   co_return render(*page, *parsed, services.pages);
 }
 

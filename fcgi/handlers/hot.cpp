@@ -149,6 +149,7 @@ Task<Result<Response>> get_hot(Call& call) {
     response.headers = "Cache-Control: no-store\r\nFreshet-Degraded: true\r\n";
   } else if (wanted->at) {
     response.headers = "Cache-Control: no-store\r\n";
+    if (services.redis_lost()) response.headers += "Freshet-Degraded: true\r\n";
   } else {
     const ListSettings& list = services.settings.list;
     const std::string etag = served->list->etag(wanted->limit);
@@ -157,6 +158,8 @@ Task<Result<Response>> get_hot(Call& call) {
     response.headers.append(", stale-while-revalidate=")
         .append(seconds_text(list.stale_while_revalidate))
         .append("\r\n");
+    // It is what Redis has, and may be cached as ever: a loss can last until somebody comes.
+    if (services.redis_lost()) response.headers += "Freshet-Degraded: true\r\n";
     if (matches(call.request.if_none_match, etag)) {
       response.status = 304;
       co_return response;

@@ -108,8 +108,9 @@ Task<Result<Response>> get_recommendations(Call& call) {
   const feed::RecommendRequest request{
       who->reader, static_cast<std::size_t>(*limit), *exclude,
       ration(call, services.settings.limits.recommendations, "recommendations", who->reader.view())};
-  const auto page = co_await services.recommendations.page(request);
+  auto page = co_await services.recommendations.page(request);
   if (!page) co_return tl::unexpected(page.error());
+  page->degraded |= services.redis_lost();
   write_log(who->reader, *page);
   co_return render(*page);
 }

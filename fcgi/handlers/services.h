@@ -48,6 +48,8 @@ struct Services {
   http::Signatures* signatures = nullptr;      // none: the internal server asks nobody to sign
 
   bool is_bot(std::string_view agent) { return settings.bots.enabled && bots.is_bot(agent); }
+  // Redis lost its items and nobody has brought them back: lists are degraded. Known within two seconds.
+  bool redis_lost() const { return board.sample().lost_since.load(std::memory_order_relaxed) != 0; }
   void count(Refusal reason) {
     slot.refused[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
   }

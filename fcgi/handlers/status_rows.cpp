@@ -138,7 +138,8 @@ Rows our_rows(Scoreboard& board, const Totals& totals) {
             {"hot list hits", number(totals.list_hits)},
             {"hot list misses", number(totals.list_misses)}};
   append(rows, redis_rows(totals));
-  append(rows, {{"background queued", number(totals.background_queued)},
+  append(rows, {{"redis lost since", board.sample().lost_since.load(kRelaxed)},
+                {"background queued", number(totals.background_queued)},
                 {"background age ms", number(totals.background_age_ms)},
                 {"background done", number(totals.background_done)},
                 {"background dropped", number(totals.background_dropped)},

@@ -185,6 +185,7 @@ constexpr std::array kMetrics{
     Metric{"freshet_redis_round_trip_duration_seconds", kHistogram, "", "From a pipeline's sending until its last reply was read.", "FreshetRedisSlow", [](Samples& samples, const View& view) { samples.add(view.totals.redis_latency, {}); }},
     Metric{"freshet_redis_errors", kCounter, "class", "Pipelines that failed, and error replies, by class.", "FreshetRedisErrors", redis_errors},
     Metric{"freshet_redis_reconnects", kCounter, "", "Connections made anew.", "", total<&Totals::redis_reconnects>},
+    Metric{"freshet_redis_lost_time_seconds", kGauge, "", "When Redis was found to have lost its items, in unix time; 0: it has them.", "FreshetRedisLost", [](Samples& samples, const View& view) { samples.add(number(view.board.sample().lost_since.load(kRelaxed))); }},
 
     Metric{"freshet_background_queue_commands", kGauge, "", "Commands that wait to be written behind the reply.", "", total<&Totals::background_queued>},
     Metric{"freshet_background_age_seconds", kGauge, "", "Age of the oldest command that is queued or spooled.", "FreshetSpoolOld", [](Samples& samples, const View& view) { samples.add(number(view.totals.background_age_ms) / 1e3); }},

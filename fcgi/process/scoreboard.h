@@ -42,6 +42,7 @@ struct CompanionSlot {
 
 // What only Redis knows, asked by one worker for all every kSampleInterval (fcgi/sampler.h).
 inline constexpr std::int64_t kSampleIntervalMs = 10'000;
+inline constexpr std::int64_t kLossIntervalMs = 1'000;
 struct StoreNumbers {
   std::int64_t taken_at = 0;  // unix seconds; 0: never yet
   std::int64_t hot_rank = 0, hot_score = 0, hot_published = 0, hot_hidden = 0, hot_newest = 0;  // members
@@ -51,8 +52,10 @@ struct StoreNumbers {
   std::array<char, 16> seen_filter{};  // as in seen.filter
 };
 struct StoreSample {
-  std::atomic<std::int64_t> claimed_ms{0};  // CLOCK_MONOTONIC: somebody asks, or asked then
-  Shared<StoreNumbers> numbers;             // written by whoever claimed it
+  std::atomic<std::int64_t> claimed_ms{0};       // CLOCK_MONOTONIC: somebody asks, or asked then
+  Shared<StoreNumbers> numbers;                  // written by whoever claimed it
+  std::atomic<std::int64_t> loss_claimed_ms{0};  // likewise, every kLossIntervalMs
+  std::atomic<std::int64_t> lost_since{0};       // unix seconds: Redis lost its items; 0: it has them
 };
 
 struct HistogramTotals {

@@ -25,6 +25,7 @@ class Checker {
       : redis_(redis),
         settings_(settings),
         keys_(settings.redis.key_prefix, settings.redis.hash_tags),
+        findings_(findings),
         key_check_(redis, settings, keys_, findings, sums_),
         member_check_(redis, settings, keys_, findings, options.sweep),
         timeline_check_(redis, settings, keys_, findings),
@@ -69,6 +70,7 @@ class Checker {
     if (auto ok = timeline_check_.look_at(ours); !ok) return ok;
     for (const NamedKey& each : ours) {
       Result<void> ok;
+      if (each.key == keys_.lost()) findings_.add(kinds::kLost, each.key);
       if (const auto hour = after(each.plain, "hot:current:"); hour && *hour != "index") {
         ok = member_check_.bucket(each.key, *hour);
       } else if (after(each.plain, "tag:")) {
@@ -83,6 +85,7 @@ class Checker {
   const Settings& settings_;
   const store::Keys keys_;
   Sums sums_;
+  Findings& findings_;
   KeyCheck key_check_;
   MemberCheck member_check_;
   TimelineCheck timeline_check_;

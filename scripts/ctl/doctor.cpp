@@ -53,6 +53,17 @@ std::string cure_of(const Error& error) {
          "(group redis)";
 }
 
+void look_at_items(redis::SyncRedis& redis, const Settings& settings, Diagnoses& out) {
+  constexpr std::string_view kCheck = "redis.items";
+  if (!settings.recorder.enabled)
+    return out.not_looked(kCheck, "the recorder runs on another host (recorder.enabled)");
+  const auto database = store::Database::open(settings.recorder.database, store::Database::Mode::kRead);
+  if (!database) return out.not_looked(kCheck, database.error().detail);  // files.database tells more
+  const auto facts = ask_items(redis, **database, settings);
+  if (!facts) return out.not_looked(kCheck, facts.error().detail);
+  judge_items(*facts, out);
+}
+
 void look_at_redis(const Target& target, const Settings& settings, Diagnoses& out) {
   const auto endpoint = redis_endpoint(target, settings);
   if (!endpoint) return out.error("redis", endpoint.error().detail, cure_of(endpoint.error()));
@@ -65,6 +76,7 @@ void look_at_redis(const Target& target, const Settings& settings, Diagnoses& ou
   }
   out.ok("redis", endpoint->unix_path.empty() ? settings.redis.url : endpoint->unix_path);
   judge_redis(*facts, settings, out);
+  look_at_items(redis, settings, out);
 }
 
 // As the service logs in, whoever asks the rest.

@@ -12,6 +12,7 @@
 
 #include "core/async/sync_redis.h"
 #include "core/base/settings.h"
+#include "core/store/database.h"
 #include "scripts/ctl/diagnoses.h"
 #include "scripts/ctl/target.h"
 
@@ -47,6 +48,16 @@ void judge_redis(const RedisFacts& facts, const Settings& settings, Diagnoses& o
 // The parts of these two that are of the stream and who reads it; 1 RTT.
 Result<void> ask_recorder(redis::SyncRedis& redis, const Settings& settings, RedisFacts& facts);
 void judge_recorder(const RedisFacts& facts, const Settings& settings, Diagnoses& out);
+
+// Whether Redis has what the database has.
+struct ItemFacts {
+  std::int64_t items = 0;       // of the database
+  std::int64_t missing = 0;     // of these, in Redis neither known nor just deleted
+  std::int64_t lost_since = 0;  // unix seconds: the recorder noted a loss; 0: none
+};
+// O(items). Errors: those of both.
+Result<ItemFacts> ask_items(redis::SyncRedis& redis, store::Database& database, const Settings& settings);
+void judge_items(const ItemFacts& facts, Diagnoses& out);
 
 // What the service's account may there.
 struct AccountFacts {

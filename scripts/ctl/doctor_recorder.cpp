@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/recorder/group.h"
 #include "core/store/fields.h"
 #include "core/store/keys.h"
 #include "scripts/ctl/doctor.h"
@@ -13,7 +14,6 @@ namespace {
 
 using redis::Reply;
 
-constexpr std::string_view kGroup = "recorder";
 constexpr milliseconds kRecorderSilent{10'000};  // it asks again every 0.3 s
 constexpr milliseconds kLag{60'000};
 
@@ -90,7 +90,9 @@ Result<void> ask_recorder(redis::SyncRedis& redis, const Settings& settings, Red
   const std::string stream = store::Keys(settings.redis.key_prefix, settings.redis.hash_tags).stream();
   redis::Pipeline command;
   command.add("XLEN", stream).add("XRANGE", stream, "-", "+", "COUNT", 1).add("TIME");
-  command.add("XINFO", "GROUPS", stream).add("XINFO", "CONSUMERS", stream, kGroup).add("CLIENT", "LIST");
+  command.add("XINFO", "GROUPS", stream)
+      .add("XINFO", "CONSUMERS", stream, recorder::kGroup)
+      .add("CLIENT", "LIST");
   const auto replies = redis.call(command);
   if (!replies) return tl::unexpected(replies.error());
   if (const auto length = (*replies)[0].integer()) facts.stream_length = *length;
@@ -110,6 +112,48 @@ Result<void> ask_recorder(redis::SyncRedis& redis, const Settings& settings, Red
 void judge_recorder(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {
   judge_stream(facts, settings, out);
   judge_alive(facts, out);
+}
+
+Result<ItemFacts> ask_items(redis::SyncRedis& redis, store::Database& database, const Settings& settings) {
+  constexpr std::size_t kBatch = 500;
+  const store::Keys keys(settings.redis.key_prefix, settings.redis.hash_tags);
+  ItemFacts facts;
+  const auto loss = recorder::noted_loss(redis, keys);
+  if (!loss) return tl::unexpected(loss.error());
+  facts.lost_since = store::parse_or_zero<std::int64_t>(*loss) / 1000;
+  redis::Pipeline look;
+  const auto count_missing = [&]() -> Result<void> {
+    if (look.empty()) return {};
+    const auto replies = redis.call_all(look);
+    if (!replies) return tl::unexpected(replies.error());
+    for (std::size_t i = 0; i < replies->size(); i += 2)
+      facts.missing += (*replies)[i].integer() == 0 && (*replies)[i + 1].is_nil() ? 1 : 0;
+    look.clear();
+    return {};
+  };
+  auto read = database.for_each_id([&](std::string_view id) {
+    ++facts.items;
+    look.add("HEXISTS", keys.item(id), "published_at").add("ZSCORE", keys.hidden(), id);
+    return look.size() < 2 * kBatch ? Result<void>() : count_missing();
+  });
+  if (read) read = count_missing();
+  if (!read) return tl::unexpected(read.error());
+  return facts;
+}
+
+void judge_items(const ItemFacts& facts, Diagnoses& out) {
+  constexpr std::string_view kCheck = "redis.items";
+  const std::string what = fmt::format("{} of the database's {} items are not in Redis",
+                                       grouped(facts.missing), grouped(facts.items));
+  if (facts.lost_since != 0)
+    return out.error(kCheck,
+                     fmt::format("Redis lost its data before {}; {}",
+                                 to_rfc3339(UnixSeconds{seconds{facts.lost_since}}), what),
+                     "freshetctl rebuild-redis; lists say that they are degraded until then");
+  if (facts.missing == 0)
+    return out.ok(kCheck, fmt::format("all {} items of the database are in Redis", grouped(facts.items)));
+  out.error(kCheck, what,
+            facts.missing == facts.items ? "freshetctl rebuild-redis" : "freshetctl rebuild-redis --force");
 }
 
 }  // namespace freshet::ctl

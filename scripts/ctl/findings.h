@@ -38,6 +38,8 @@ inline constexpr Kind kBound{"bound", Level::kViolation,
 inline constexpr Kind kHiddenListed{"hidden_listed", Level::kViolation, "a hidden item in a rank"};
 inline constexpr Kind kBadTimeline{"bad_timeline", Level::kViolation,
                                    "scores and marks of a timeline that contradict each other"};
+inline constexpr Kind kLost{"lost", Level::kViolation,
+                            "Redis lost its data, and freshetctl rebuild-redis did not run since"};
 inline constexpr Kind kSum{"sum", Level::kViolation, "a sum that is not what was accepted"};
 inline constexpr Kind kUvAbovePv{"uv_above_pv", Level::kOdd, "more visitors than page views"};
 // With hash tags a crash can leave it; the same request again mends it.

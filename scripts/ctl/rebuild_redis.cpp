@@ -5,13 +5,13 @@
 #include <chrono>
 #include <vector>
 
+#include "core/recorder/group.h"
 #include "core/store/item_store.h"
 #include "core/store/scripts.h"
 #include "scripts/ctl/key_names.h"
 #include "scripts/ctl/owner.h"
 #include "scripts/ctl/progress.h"
 #include "scripts/ctl/redis_walk.h"
-#include "scripts/ctl/restore_readers.h"
 
 namespace freshet::ctl {
 namespace {
@@ -100,18 +100,48 @@ class Refill {
   std::int64_t read_ = 0, written_ = 0;
 };
 
+// The loss that was noted, "" when there is none. What the recorder has not noticed yet is noted here: a
+// rebuild that is interrupted shall not hide it.
+Result<std::string> loss_of(redis::SyncRedis& redis, store::Database& database, const store::Keys& keys) {
+  const auto group = recorder::has_group(redis, keys);
+  if (!group) return tl::unexpected(group.error());
+  if (!*group) {
+    const auto recorded = database.last_entry();
+    if (!recorded) return tl::unexpected(recorded.error());
+    const auto made =
+        recorded->empty() ? recorder::make_group(redis, keys) : recorder::make_lost_group(redis, keys);
+    if (!made) return tl::unexpected(made.error());
+  }
+  return recorder::noted_loss(redis, keys);
+}
+
+Result<void> end_loss(redis::SyncRedis& redis, const std::string& loss, const store::Keys& keys) {
+  const auto now = recorder::noted_loss(redis, keys);
+  if (!now) return tl::unexpected(now.error());
+  if (*now != loss)
+    return fail(ErrorCode::kConflict, "lost_again", {},
+                "Redis lost its items again meanwhile: call this once more");
+  return recorder::forget_loss(redis, keys);
+}
+
 }  // namespace
 
-Result<std::int64_t> rebuild_redis(redis::SyncRedis& redis, store::Database& database,
+Result<RedisRebuilt> rebuild_redis(redis::SyncRedis& redis, store::Database& database,
                                    const Settings& settings, const RebuildRedisOptions& options) {
-  if (!options.force) {
+  const store::Keys keys(settings.redis.key_prefix, settings.redis.hash_tags);
+  const auto loss = loss_of(redis, database, keys);
+  if (!loss) return tl::unexpected(loss.error());
+  if (!options.force && loss->empty()) {
     if (auto empty = expect_no_items(redis, settings.redis); !empty) return tl::unexpected(empty.error());
   }
   Refill refill(redis, settings, options, database.count());
   auto read = database.for_each_item([&](const feed::Item& item) { return refill.add(item); });
   if (read) read = refill.flush();
   if (!read) return tl::unexpected(read.error());
-  return refill.written();
+  const auto readers = restore_readers(redis, database, settings, wall_now());
+  if (!readers) return tl::unexpected(readers.error());
+  if (auto ok = end_loss(redis, *loss, keys); !ok) return tl::unexpected(ok.error());
+  return RedisRebuilt{refill.written(), *readers};
 }
 
 Result<int> run_rebuild_redis(const RebuildRedisOptions& options, const Target& target) {
@@ -124,14 +154,13 @@ Result<int> run_rebuild_redis(const RebuildRedisOptions& options, const Target& 
   if (!database) return tl::unexpected(database.error());
   redis::SyncRedis redis(*endpoint, kRedisTimeout, store::kAllScripts);
   const auto began = ProgressLine::Clock::now();
-  const auto written = rebuild_redis(redis, **database, *settings, options);
-  if (!written) return tl::unexpected(written.error());
-  const auto readers = restore_readers(redis, **database, *settings, wall_now());
-  if (!readers) return tl::unexpected(readers.error());
-  fmt::print("wrote {} items to Redis in {}\n", grouped(*written),
+  const auto rebuilt = rebuild_redis(redis, **database, *settings, options);
+  if (!rebuilt) return tl::unexpected(rebuilt.error());
+  const RestoredReaders& readers = rebuilt->readers;
+  fmt::print("wrote {} items to Redis in {}\n", grouped(rebuilt->items),
              in_words(ProgressLine::Clock::now() - began));
-  fmt::print("and of readers {} interactions, {} dismissals, {} follows\n", grouped(readers->interactions),
-             grouped(readers->dismissals), grouped(readers->follows));
+  fmt::print("and of readers {} interactions, {} dismissals, {} follows\n", grouped(readers.interactions),
+             grouped(readers.dismissals), grouped(readers.follows));
   return 0;
 }
 

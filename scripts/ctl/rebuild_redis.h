@@ -1,10 +1,12 @@
 // freshetctl rebuild-redis: a Redis that lost its items gets them back from the database: their hashes, tags
 // and places in the ranks; and readers what they did and do not want (restore_readers.h). Not through the
-// stream: the database has them already. Counters are lost with Redis.
+// stream: the database has them already. Counters are lost with Redis. Then a loss that was noted
+// (core/recorder/group.h) is over.
 #pragma once
 
 #include "core/async/sync_redis.h"
 #include "core/store/database.h"
+#include "scripts/ctl/restore_readers.h"
 #include "scripts/ctl/target.h"
 
 namespace freshet::ctl {
@@ -14,10 +16,14 @@ struct RebuildRedisOptions {
   bool quiet = false;
 };
 
-// How many items were written. Unless forced, an item that Redis has (again) is left alone, and so is one
-// that was deleted meanwhile: writes go on. Errors: kConflict "has_items" (Redis has some and nothing was
-// forced); Redis' and the database's.
-Result<std::int64_t> rebuild_redis(redis::SyncRedis& redis, store::Database& database,
+struct RedisRebuilt {
+  std::int64_t items = 0;  // written
+  RestoredReaders readers;
+};
+// Unless forced, an item that Redis has (again) is left alone, and so is one that was deleted meanwhile:
+// writes go on. Errors: kConflict "has_items" (Redis has some, no loss was noted and nothing was forced),
+// "lost_again" (meanwhile); Redis' and the database's.
+Result<RedisRebuilt> rebuild_redis(redis::SyncRedis& redis, store::Database& database,
                                    const Settings& settings, const RebuildRedisOptions& options);
 
 // Run by root it works as the database's owner.

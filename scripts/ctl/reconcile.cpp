@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/recorder/group.h"
 #include "core/recorder/stream.h"
 #include "core/recorder/write_batch.h"
 #include "core/store/fields.h"
@@ -42,9 +43,9 @@ class Reconciler {
         items_(redis, settings, keys_, store::RedisItemStore::Tell::kNobody) {}
 
   Result<Reconciled> run() {
-    for (const auto step :
-         {&Reconciler::stream, &Reconciler::items_of_database, &Reconciler::items_of_redis,
-          &Reconciler::hidden, &Reconciler::readers, &Reconciler::follows, &Reconciler::rank}) {
+    for (const auto step : {&Reconciler::stream, &Reconciler::items_of_database, &Reconciler::items_of_redis,
+                            &Reconciler::hidden, &Reconciler::readers, &Reconciler::follows,
+                            &Reconciler::rank, &Reconciler::loss}) {
       if (auto ok = (this->*step)(); !ok) return tl::unexpected(ok.error());
     }
     return done_;
@@ -55,7 +56,7 @@ class Reconciler {
   // id is not below what was recorded.
   Result<void> stream() {
     recorder::Stream stream(settings_, endpoint_);
-    if (auto ok = stream.join(); !ok) return ok;
+    if (auto ok = recorder::make_group(redis_, keys_); !ok) return ok;
     auto given = stream.last_generated();
     if (!given) return tl::unexpected(given.error());
     const auto recorded = database_.last_entry();
@@ -194,6 +195,9 @@ class Reconciler {
     const auto rebuilt = wait(store::rebuild_rank(redis_, settings_, keys_));
     return rebuilt ? Result<void>() : tl::unexpected(rebuilt.error());
   }
+
+  // A backup may have been made of a Redis that had lost its items: it has them now.
+  Result<void> loss() { return recorder::forget_loss(redis_, keys_); }
 
   Result<void> send(const Pipeline& pipeline) {
     const auto replies = ask(redis_, pipeline);

@@ -21,7 +21,8 @@ struct Named {
 constexpr std::array kUnits{
     Named{"start since", Unit::kSeconds},         Named{"memory peak", Unit::kBytes},
     Named{"model trained at", Unit::kMoment},     Named{"recorder waiting since", Unit::kMoment},
-    Named{"recorder last commit", Unit::kMoment}, Named{"sampled at", Unit::kMoment}};
+    Named{"recorder last commit", Unit::kMoment}, Named{"sampled at", Unit::kMoment},
+    Named{"redis lost since", Unit::kMoment}};
 constexpr std::array kEndings{Named{" ms", Unit::kMilliseconds}, Named{" us", Unit::kMicroseconds},
                               Named{" bytes", Unit::kBytes}};
 

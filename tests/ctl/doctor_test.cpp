@@ -165,6 +165,24 @@ TEST_CASE("a Redis that could not write its file is an error", "[doctor]") {
   }
 }
 
+TEST_CASE("items that Redis has lost are an error, whoever noticed it", "[doctor]") {
+  const auto judged_items = [](const ItemFacts& facts) {
+    Diagnoses out;
+    judge_items(facts, out);
+    return out.all().front();
+  };
+  CHECK(judged_items({10, 0, 0}).grade == Grade::kOk);
+  CHECK(judged_items({0, 0, 0}).grade == Grade::kOk);
+  const std::string rebuild = "freshetctl rebuild-redis";
+  for (const auto& [facts, cure] :
+       {std::pair(ItemFacts{10, 10, 0}, rebuild), std::pair(ItemFacts{10, 1, 0}, rebuild + " --force"),
+        std::pair(ItemFacts{10, 9, 1700000000}, rebuild + "; lists"),
+        std::pair(ItemFacts{10, 0, 1700000000}, rebuild + "; lists")}) {
+    CHECK(judged_items(facts).grade == Grade::kError);
+    CHECK(judged_items(facts).cure.starts_with(cure));
+  }
+}
+
 TEST_CASE("a Redis before 6.2 is an error, and later ones are none", "[doctor]") {
   for (const auto& [version, grade] : {std::pair("6.0.16", Grade::kError), std::pair("5.0.14", Grade::kError),
                                        std::pair("6.2.0", Grade::kOk), std::pair("10.1", Grade::kOk)}) {

@@ -268,7 +268,7 @@ TEST_CASE_METHOD(Erasing, "a job waits for what left a spool just before it was 
   auto database = store::Database::open(settings.recorder.database, store::Database::Mode::kWrite);
   REQUIRE(database);
   recorder::Stream stream(settings, server.endpoint());
-  REQUIRE(stream.join());
+  REQUIRE(recorder::make_group(stream.redis(), stream.keys()));
   recorder::Eraser eraser(settings, server.endpoint(), hashes, settle);
   const std::atomic<bool> go_on{false};
   ask(kReader, "j");

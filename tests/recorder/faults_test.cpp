@@ -301,6 +301,63 @@ TEST_CASE_METHOD(Faults, "what was written before Redis was flushed is searched 
   CHECK(static_cast<std::int64_t>(Xapian::Database(settings.search.index).get_doccount()) == shown);
 }
 
+TEST_CASE_METHOD(Faults, "a Redis that lost what the database has is noted, once, whoever comes first",
+                 "[recorder]") {
+  const bool tags = GENERATE(false, true);
+  settings.redis.hash_tags = tags;
+  open();
+  run();
+  put_some("Before");
+  REQUIRE(settles());
+  CHECK(noted_loss().empty());  // a new Redis and a new database
+  SECTION("it is flushed, and written to at once") {
+    server.flush();
+    put_some("After");
+    REQUIRE(comes([&] { return !noted_loss().empty(); }));
+  }
+  SECTION("it is flushed while no recorder runs") {
+    stop();
+    server.flush();
+    put_some("After");
+    run();
+    REQUIRE(comes([&] { return !noted_loss().empty(); }));
+  }
+  SECTION("a crash came between the note and the group") {
+    stop();
+    server.flush();
+    command("SET", keys().lost(), "1");
+    run();
+    REQUIRE(comes([&] { return noted_loss().size() > 1; }));
+  }
+  REQUIRE(settles());
+  const std::string noted = noted_loss();
+  stop();
+  run();  // it stays until somebody mends it
+  put(item("later", "Later"));
+  REQUIRE(settles());
+  CHECK(noted_loss() == noted);
+}
+
+TEST_CASE_METHOD(Faults, "a database that knows of nothing recorded finds no loss", "[recorder]") {
+  put_some("Before");
+  SECTION("Redis is new") { command("DEL", keys().stream()), model.clear(); }
+  SECTION("Redis has a stream without a group") {}
+  SECTION("Redis has a stream and a group, of a database that was deleted") {
+    run();
+    REQUIRE(settles());
+    stop();
+    for (const char* const suffix : {"", "-wal", "-shm"})
+      std::filesystem::remove(settings.recorder.database + suffix);
+    std::filesystem::remove_all(settings.search.index);
+    model.clear();
+  }
+  run();
+  put(item("x", "After"));
+  REQUIRE(settles());
+  CHECK(noted_loss().empty());
+  check_all();
+}
+
 TEST_CASE_METHOD(OnDurableRedis, "a Redis that is killed is waited for", "[recorder]") {
   run();
   put_some("Before");
@@ -309,6 +366,7 @@ TEST_CASE_METHOD(OnDurableRedis, "a Redis that is killed is waited for", "[recor
   put_some("After");
   REQUIRE(settles());
   check_all();
+  CHECK(noted_loss().empty());
 }
 
 TEST_CASE_METHOD(OnDurableRedis, "what is in hand when Redis is killed is recorded when it is back",

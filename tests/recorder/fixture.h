@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "core/async/sync_redis.h"
+#include "core/recorder/group.h"
 #include "core/recorder/recorder.h"
 #include "core/store/database.h"
 #include "core/store/fields.h"
@@ -151,6 +152,7 @@ struct Fixture {
     if (child != 0) waitpid(child, nullptr, 0);
     child = 0;
   }
+  std::string noted_loss() { return recorder::noted_loss(redis, keys()).value(); }
   bool waits_for(RecorderReason reason) {
     return comes([&] {
       return shared->report.state.load() == RecorderState::kWaiting && shared->report.reason.load() == reason;

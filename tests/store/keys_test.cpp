@@ -91,6 +91,7 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
       {k.published(), "published"},
       {k.hidden(), "hidden"},
       {k.epoch(), "epoch"},
+      {k.lost(), "lost"},
       {k.current_index(), "index"},
       {k.current(493000), "current 493000"},
       {k.current(0), "current 0"},
