@@ -58,6 +58,17 @@ Picked picked_of(const Suggestions& suggestions, const Selection& selection,
   return page;
 }
 
+// What a page shows of an item without Redis.
+SharedCard card_from(const Facts& facts) {
+  auto card = std::make_shared<ItemCard>();
+  card->known = true;
+  card->title = std::string(facts.title);
+  card->author = std::string(facts.author);
+  card->tags.assign(facts.tags.begin(), facts.tags.end());
+  card->update_time = facts.published.time_since_epoch().count();
+  return card;
+}
+
 }  // namespace
 
 Recommendations::Recommendations(ReaderStore& readers, Recommender& recommender, ItemStore& items,
@@ -148,15 +159,8 @@ RecommendPage Recommendations::degraded(const RecommendRequest& request) {
   const auto picked = selection.pick(request.limit, [](const Choice&) { return true; });
   for (const std::size_t each : picked) {
     const Choice& choice = selection.choices()[each];
-    const Facts facts = suggestions->facts(choice.suggestion->index);
-    auto card = std::make_shared<ItemCard>();
-    card->known = true;
-    card->title = std::string(facts.title);
-    card->author = std::string(facts.author);
-    card->tags.assign(facts.tags.begin(), facts.tags.end());
-    card->update_time = facts.published.time_since_epoch().count();
-    page.items.push_back(
-        {ItemId::trusted(std::string(choice.suggestion->id)), std::move(card), choice.score(), {}});
+    page.items.push_back({ItemId::trusted(std::string(choice.suggestion->id)),
+                          card_from(suggestions->facts(choice.suggestion->index)), choice.score(), {}});
     if (choice.suggestion->points <= 0) page.items.back().reason.kind = Reason::Kind::kNew;
   }
   return page;
@@ -172,6 +176,10 @@ Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, std::size
   for (const SimilarItem& each : *found) ids.push_back(each.item);
   // Asked for anew: a hidden item leaves at once, and this has no reader whose state would tell.
   auto cards = co_await items_.cards(ids);
+  if (!cards && is_away(cards.error())) {
+    add_from_last_copy(*found, limit, page);
+    co_return page;
+  }
   if (!cards) co_return tl::unexpected(cards.error());
   if (cards->front().hidden || (!cards->front().known && found->empty()))
     co_return fail(ErrorCode::kNotFound, "unknown_item", "id");
@@ -182,6 +190,18 @@ Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, std::size
         {ids[i], std::make_shared<const ItemCard>(std::move(card)), (*found)[i - 1].score, {}});
   }
   co_return page;
+}
+
+void Recommendations::add_from_last_copy(const std::vector<SimilarItem>& found, std::size_t limit,
+                                         SimilarPage& page) {
+  page.degraded = true;
+  const auto suggestions = recommender_.suggest_stale({}, clock_());
+  if (!suggestions) return;  // nothing is known of any item
+  for (const SimilarItem& each : found) {
+    if (page.items.size() == limit) return;
+    if (const auto index = suggestions->find(each.item))
+      page.items.push_back({each.item, card_from(suggestions->facts(*index)), each.score, {}});
+  }
 }
 
 Task<Result<std::vector<SimilarItem>>> Recommendations::related(const ItemId& item, std::size_t most,

@@ -62,6 +62,7 @@ struct RecommendPage {
 struct SimilarPage {
   std::vector<Recommendation> items;  // reasons are not set
   std::string model;                  // or "search"
+  bool degraded = false;              // Redis is away: titles of the last copy, and hidden items may be there
 };
 
 // What explain() tells of a reader's moment. `page` is what was served then.
@@ -84,8 +85,8 @@ class Recommendations {
   // 1 RTT when the titles are known; one more when some are not, and for each time that a title turned out to
   // be hidden. Redis away: the last of what was trending, unfiltered, degraded. Errors: kInternal only.
   Task<Result<RecommendPage>> page(const RecommendRequest& request);
-  // What is like an item: by the model, and for an item newer than it by the search index. 1 RTT. Errors:
-  // kNotFound "unknown_item"; Redis' own.
+  // What is like an item: by the model, and for an item newer than it by the search index. 1 RTT. Redis away:
+  // as the last copy of what is trending knows them, degraded. Errors: kNotFound "unknown_item"; kInternal.
   Task<Result<SimilarPage>> similar(const ItemId& item, std::size_t limit);
   // A page with everything behind it; as page(), but Redis' errors are errors.
   Task<Result<std::unique_ptr<Explained>>> explain(const RecommendRequest& request);
@@ -100,6 +101,7 @@ class Recommendations {
 
  private:
   RecommendPage degraded(const RecommendRequest& request);
+  void add_from_last_copy(const std::vector<SimilarItem>& found, std::size_t limit, SimilarPage& page);
   Task<Result<std::vector<SimilarItem>>> related(const ItemId& item, std::size_t most, std::string& model);
   void know_epoch(const std::string& epoch);
 

@@ -126,8 +126,12 @@ Task<Result<Response>> get_similar(Call& call) {
   json::Writer writer(out);
   writer.begin_object();
   write_items(writer, page->items, false);
-  writer.key("model").string(page->model).end_object();
-  co_return private_json(std::move(out));
+  writer.key("model").string(page->model);
+  if (page->degraded) writer.key("degraded").boolean(true);
+  writer.end_object();
+  Response response = private_json(std::move(out));
+  if (page->degraded) response.headers += "Freshet-Degraded: true\r\n";
+  co_return response;
 }
 
 }  // namespace freshet::handlers

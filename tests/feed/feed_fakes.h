@@ -47,9 +47,11 @@ class FakeItems final : public FakeItemStore {
  public:
   std::set<ItemId> hidden, unknown;
   int reads = 0;
+  bool away = false;
 
   Task<Result<std::vector<feed::ItemCard>>> cards(const std::vector<ItemId>& ids) override {
     ++reads;
+    if (away) co_return fail(ErrorCode::kUnavailable, "redis_away");
     co_return all(ids);
   }
   std::vector<feed::ItemCard> all(const std::vector<ItemId>& ids) const {

@@ -181,3 +181,23 @@ TEST_CASE_METHOD(Site, "items like another come from the model, and of a newer i
   items.hidden = {item(1)};
   CHECK(now(recommendations.similar(item(1), 5)).error().reason == "unknown_item");
 }
+
+TEST_CASE_METHOD(Site, "without Redis similar items are those that are known of the last copy, degraded",
+                 "[recommend][similar]") {
+  offer({{"i2", 1, 1, "ann", {"t"}, kNow}, {"i4", 1, 1, "", {}, kNow}});
+  recommender.like["i1"] = {{item(2), 3}, {item(3), 2}, {item(4), 1}};
+  items.away = true;
+  const auto known = now(recommendations.similar(item(1), 5));
+  REQUIRE(known);
+  CHECK(known->degraded);
+  REQUIRE(known->items.size() == 2);
+  CHECK(known->items[0].id == item(2));
+  CHECK(known->items[0].card->author == "ann");
+  CHECK(known->items[1].id == item(4));
+  CHECK(now(recommendations.similar(item(1), 1))->items.size() == 1);
+  recommender.next = nullptr;  // there has never been a copy
+  const auto nothing = now(recommendations.similar(item(1), 5));
+  REQUIRE(nothing);
+  CHECK(nothing->degraded);
+  CHECK(nothing->items.empty());
+}
