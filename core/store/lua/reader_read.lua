@@ -6,11 +6,12 @@
 --   they dismissed and has not run out}; everything newest first.
 --@include ration
 local call = redis.call
-local views = tonumber(ARGV[1]) - 1
+--@include distinct_views
+local views = tonumber(ARGV[1])
 local since = tonumber(call('TIME')[1]) - tonumber(ARGV[4])
 return {
-  call('LRANGE', KEYS[1], 0, views),
-  call('LRANGE', KEYS[2], 0, views),
+  distinct_views(KEYS[1], views),
+  distinct_views(KEYS[2], views),
   call('HGETALL', KEYS[3]),
   call('ZREVRANGE', KEYS[4], 0, tonumber(ARGV[2]) - 1, 'WITHSCORES'),
   call('ZREVRANGEBYSCORE', KEYS[5], '+inf', string.format('(%.0f', since), 'WITHSCORES', 'LIMIT', 0, ARGV[3]),

@@ -4,9 +4,9 @@
 -- ARGV 1 t (topic) or r (reply)  2 most items  then the bucket's
 -- Returns {item, unix s, …}; the time is '0' when none is known (a list that something else has written).
 --@include ration
-local items = redis.call('LRANGE', KEYS[1], 0, tonumber(ARGV[2]) - 1)
+--@include distinct_views
 local out = {}
-for i, item in ipairs(items) do
+for i, item in ipairs(distinct_views(KEYS[1], tonumber(ARGV[2]))) do
   out[2 * i - 1] = item
   out[2 * i] = redis.call('HGET', KEYS[2], ARGV[1] .. ':' .. item) or '0'
 end
