@@ -22,6 +22,7 @@ struct View {
   ReaderId reader;
   ItemId item;
   ViewKind kind = ViewKind::kTopic;
+  EventId event = {};  // as of ReaderEvent
   Ration ration = {};
 };
 

@@ -64,11 +64,14 @@ void RedisReaderStore::append_view(Pipeline& out, const feed::View& view, Time a
   const bool look = reject_unknown_ && !keys_.hash_tags();
   out.script(scripts::kReaderView, (look ? 3U : 2U) + ration_keys(view.ration), 5 + kRationArgs)
       .arg(keys_.views_of(view.kind, view.reader.view()))
-      .arg(keys_.views_at(view.reader.view()));
+      .arg(keys_.views_at(view.reader.view()))
+      .arg(keys_.reader_events(view.reader.view()));
   if (look) out.arg(keys_.item(view.item.view()));
   append_ration_key(out, keys_, view.ration);
   out.arg(view.item.view()).arg(letter_of(view.kind)).arg(history_.size).arg(history_.ttl.count());
   optional_time(out, at);
+  // A page may send one id with its view and with what its reader did.
+  out.arg(view.event.empty() ? std::string() : "view:" + view.event.str());
   append_ration(out, view.ration);
 }
 

@@ -33,7 +33,9 @@ Result<feed::View> parse_history(json::Value body) {
   if (!item) return tl::unexpected(item.error());
   const auto kind = view_kind(word(body["kind"]));
   if (!kind) return tl::unexpected(kind.error());
-  return feed::View{std::move(*reader), std::move(*item), *kind};
+  auto event = json::optional_id<EventId>(body, "eventId");
+  if (!event) return tl::unexpected(event.error());
+  return feed::View{std::move(*reader), std::move(*item), *kind, std::move(*event)};
 }
 
 Result<feed::ReaderEvent> parse_interaction(json::Value body, UnixSeconds now) {

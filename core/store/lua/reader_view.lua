@@ -1,8 +1,10 @@
 -- A reader looked at an item: it becomes the newest of their history, which stays distinct and capped, with its time beside it.
 --
--- KEYS 1 user:views:topic:{reader} or user:views:reply:{reader}  2 user:views:at:{reader}  [3 item:{item}: it must have been put]  then the bucket's (parts/ration.lua)
--- ARGV 1 item  2 t (topic) or r (reply)  3 most items  4 TTL s  5 time of the view or '' (now): then it takes its place by time  then the bucket's
--- Returns 1; 0 when the history has nothing new to learn from it.
+-- KEYS 1 user:views:topic:{reader} or user:views:reply:{reader}  2 user:views:at:{reader}  3 user:events:{reader}  [4 item:{item}: it must have been put]
+--      then the bucket's (parts/ration.lua)
+-- ARGV 1 item  2 t (topic) or r (reply)  3 most items  4 TTL s  5 time of the view or '' (now): then it takes its place by time  6 event id or ''
+--      then the bucket's
+-- Returns 1; 0 when the history has nothing new to learn from it, or the event was applied before.
 -- Error, before the first write: UNKNOWN_ITEM.
 --@include ration
 local call = redis.call
@@ -11,7 +13,8 @@ local clock = tonumber(call('TIME')[1])
 local late = tonumber(ARGV[5])
 local at = math.min(late or clock, clock)
 local field = letter .. ':' .. item
-if KEYS[3] and call('HEXISTS', KEYS[3], 'published_at') == 0 then return redis.error_reply('UNKNOWN_ITEM no such item') end
+local events, event, item_key, stream, stream_max = KEYS[3], ARGV[6], KEYS[4], nil, nil
+--@include reader_event
 if late then  -- not before what is known, before the history was cleared (see reader_clear.lua), or too old
   local known = call('HMGET', times, field, letter)
   if at <= math.max(tonumber(known[1]) or -1, tonumber(known[2]) or -1, clock - ttl) then return 0 end
