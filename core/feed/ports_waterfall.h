@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,11 @@ class WaterfallStore {
   // 1 RTT for every 500 readers, over the connection for bulk; atomic for each timeline. After an error some
   // were served, and the same push again serves the rest.
   virtual Task<Result<Pushed>> push(const Push& push) = 0;
+  // What remember_reply() was given for this event and channel within the last 24 hours; nullopt: nothing.
+  virtual Task<Result<std::optional<std::string>>> reply_to(const std::string& channel,
+                                                            const EventId& event) = 0;
+  virtual Task<Result<void>> remember_reply(const std::string& channel, const EventId& event,
+                                            const std::string& reply) = 0;
   virtual Task<Result<bool>> remove(const std::string& channel, const ReaderId& reader,
                                     const ItemId& item) = 0;
 };

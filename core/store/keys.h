@@ -81,6 +81,7 @@ inline constexpr std::array kKeyPatterns{
     KeyPattern{"follow:pull:*", "zset", true},
     KeyPattern{"follow:pulled", "zset", true},
     KeyPattern{"job:*", "hash", false},
+    KeyPattern{"job:*:*", "string", false},
     KeyPattern{"bf:global:*:*", "string", false},
     KeyPattern{"bf:global:*", "MBbloom--", false},
     KeyPattern{"limit:*:*", "string", false},
@@ -221,6 +222,9 @@ class Keys {
   std::string job(std::string_view id) const {
     return prefix_ + "job:" + std::string(id);
   }  // Hash: state, done, total, failed; kJobTtl
+  std::string push_event(std::string_view channel, std::string_view event) const {
+    return prefix_ + "job:" + std::string(channel) + ":" + std::string(event);
+  }  // String, the reply to the push of this id; kEventTtl
 
   // --- The seen-filter: one filter a UTC day ("20260306"), cut into shards; gone eight days after it began.
   // With hash tags the shard stands in braces: all days of a shard share a slot.

@@ -82,6 +82,7 @@ inline constexpr std::array kKeyOwners{
     KeyOwner{"follow:pull:*", About::kNobody},
     KeyOwner{"follow:pulled", About::kNobody},
     KeyOwner{"job:*", About::kNobody},
+    KeyOwner{"job:*:*", About::kNobody},
     KeyOwner{"bf:global:*:*", About::kNobody},  // fingerprints; the epoch makes them unreadable
     KeyOwner{"bf:global:*", About::kNobody},
     KeyOwner{"limit:*:*", About::kReader, 2},

@@ -181,6 +181,26 @@ Task<Result<feed::Pushed>> RedisWaterfallStore::push(const feed::Push& push) {
   co_return out;
 }
 
+Task<Result<std::optional<std::string>>> RedisWaterfallStore::reply_to(const std::string& channel,
+                                                                       const EventId& event) {
+  Pipeline command;
+  command.add("GET", keys_.push_event(channel, event.view()));
+  const auto reply = co_await redis::run_one(redis_, command);
+  if (!reply) co_return tl::unexpected(reply.error());
+  std::optional<std::string> out;
+  if (!reply->is_nil()) out = std::string(reply->string().value_or(""));
+  co_return out;
+}
+
+Task<Result<void>> RedisWaterfallStore::remember_reply(const std::string& channel, const EventId& event,
+                                                       const std::string& said) {
+  Pipeline command;
+  command.add("SET", keys_.push_event(channel, event.view()), said, "EX", kEventTtl.count());
+  const auto reply = co_await redis::run_one(redis_, command);
+  if (!reply) co_return tl::unexpected(reply.error());
+  co_return Result<void>();
+}
+
 Task<Result<bool>> RedisWaterfallStore::remove(const std::string& channel, const ReaderId& reader,
                                                const ItemId& item) {
   Pipeline command;

@@ -41,6 +41,10 @@ class RedisWaterfallStore final : public feed::WaterfallStore {
   // Items that come again count as duplicates. Of more than waterfall.max_items different ones the last are
   // pushed, and the others count as nothing.
   Task<Result<feed::Pushed>> push(const feed::Push& push) override;
+  Task<Result<std::optional<std::string>>> reply_to(const std::string& channel,
+                                                    const EventId& event) override;
+  Task<Result<void>> remember_reply(const std::string& channel, const EventId& event,
+                                    const std::string& reply) override;
   // False when it was not there.
   Task<Result<bool>> remove(const std::string& channel, const ReaderId& reader, const ItemId& item) override;
 

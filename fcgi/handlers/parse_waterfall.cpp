@@ -85,8 +85,11 @@ Result<PushBody> parse_push(std::string& text) {
   if (!body) return tl::unexpected(body.error());
   auto items = ids_of<ItemId>(*body, "items", kMaxItems);
   if (!items) return tl::unexpected(items.error());
+  auto event = json::optional_id<EventId>(*body, "eventId");
+  if (!event) return tl::unexpected(event.error());
   PushBody parsed;
   parsed.items = std::move(*items);
+  parsed.event = std::move(*event);
   if (is_absent((*body)["customers"]) == is_absent((*body)["followersOf"]))
     return fail(ErrorCode::kInvalid, "bad_list", "customers", "either customers or followersOf");
   if (!is_absent((*body)["followersOf"])) {

@@ -25,9 +25,11 @@ struct PushBody {
   std::vector<ItemId> items;
   std::vector<ReaderId> readers;
   AuthorId author;
+  EventId event;  // empty: not idempotent
 };
-// {items: 1..100 ids, customers: 1..10,000 ids} or {items, followersOf: author}. An id that is none is
-// "bad_id", with its place in the detail; a reader or item may come twice. Changes `text`. O(bytes).
+// {items: 1..100 ids, customers: 1..10,000 ids, eventId?} or {items, followersOf: author, eventId?}. An id
+// that is none is "bad_id", with its place in the detail; a reader or item may come twice. Changes `text`.
+// O(bytes).
 Result<PushBody> parse_push(std::string& text);
 
 struct Follow {

@@ -62,14 +62,40 @@ Response render(feed::Published&& published) {
   return private_json(std::move(out), 202);
 }
 
+// Outboxes and follows know one channel: elsewhere an unfollow would take nothing out of a timeline.
+std::string why_not_here(const Settings& settings) {
+  const std::string& follows = settings.waterfall.follow_channel;
+  if (follows.empty()) return "no channel is of follows here (waterfall.follow_channel); name the customers";
+  return "only in the channel \"" + follows +
+         "\" (waterfall.follow_channel), to which follows belong; in another one name the customers";
+}
+
 Task<Result<Response>> publish(Call& call, const PushBody& body) {
   Services& services = call.services;
   if (call.match.parameters[0] != services.settings.waterfall.follow_channel)
-    co_return fail(ErrorCode::kInvalid, "bad_parameter", "followersOf", "only in waterfall.follow_channel");
+    co_return fail(ErrorCode::kInvalid, "bad_parameter", "followersOf", why_not_here(services.settings));
   auto published = co_await feed::publish_items(services.waterfall, services.items, services.follows,
                                                 body.author, body.items);
   if (!published) co_return tl::unexpected(published.error());
   co_return render(std::move(*published));
+}
+
+Task<Result<Response>> push(Call& call, PushBody& body) {
+  using Clock = std::chrono::steady_clock;
+  Services& services = call.services;
+  const feed::Push push{call.match.parameters[0], std::move(body.items), std::move(body.readers)};
+  const auto deadline = Clock::now() + services.settings.gateway.bulk_budget;
+  const std::function<bool()> time_left = [deadline] { return Clock::now() < deadline; };
+  const auto outcome = co_await feed::push_items(services.waterfall, services.items, push, time_left);
+  if (!outcome) co_return tl::unexpected(outcome.error());
+  co_return render(*outcome);
+}
+
+// A reply as it is remembered: its status, then its body.
+std::string remembered(const Response& response) { return std::to_string(response.status) + response.body; }
+Response again(const std::string& said) {
+  constexpr std::size_t kDigits = 3;
+  return private_json(said.substr(kDigits), said.starts_with("202") ? 202 : 200);
 }
 
 }  // namespace
@@ -92,22 +118,25 @@ Task<Result<Response>> get_waterfall(Call& call) {
 }
 
 Task<Result<Response>> post_waterfall(Call& call) {
-  using Clock = std::chrono::steady_clock;
   Services& services = call.services;
-  const auto known = check_channel(call.match.parameters[0], services.settings.waterfall);
+  const std::string& channel = call.match.parameters[0];
+  const auto known = check_channel(channel, services.settings.waterfall);
   if (!known) co_return tl::unexpected(known.error());
   auto body = parse_push(call.request.body);
   if (!body) co_return tl::unexpected(body.error());
-  if (!body->author.empty()) {
-    auto published = co_await publish(call, *body);
-    co_return published;
+  const EventId event = body->event;
+  if (!event.empty()) {
+    const auto said = co_await services.waterfall.reply_to(channel, event);
+    if (!said) co_return tl::unexpected(said.error());
+    if (*said) co_return again(**said);
   }
-  const feed::Push push{call.match.parameters[0], std::move(body->items), std::move(body->readers)};
-  const auto deadline = Clock::now() + services.settings.gateway.bulk_budget;
-  const std::function<bool()> time_left = [deadline] { return Clock::now() < deadline; };
-  const auto outcome = co_await feed::push_items(services.waterfall, services.items, push, time_left);
-  if (!outcome) co_return tl::unexpected(outcome.error());
-  co_return render(*outcome);
+  auto answering = body->author.empty() ? push(call, *body) : publish(call, *body);
+  auto answered = co_await answering;
+  if (!answered || event.empty()) co_return answered;
+  // A worker that dies before this has pushed, and the same push again finds the items in their places.
+  const auto kept = co_await services.waterfall.remember_reply(channel, event, remembered(*answered));
+  if (!kept) co_return tl::unexpected(kept.error());
+  co_return answered;
 }
 
 Task<Result<Response>> delete_waterfall(Call& call) {

@@ -118,6 +118,45 @@ def test_pushing_again_keeps_the_place_and_counts_as_a_duplicate(service, name):
     assert ids(read(client, "discover", third)) == [b, a]
 
 
+def test_a_push_that_is_repeated_under_its_event_id_gives_the_same_reply_and_brings_nothing_back(service, name):
+    a, b, reader, event = name("a"), name("b"), name("r"), name("e")
+    internal = service.internal()
+    hidden = name("h")
+    service.put(hidden, hidden=True)
+    body = {"items": [a, b, hidden], "customers": [reader], "eventId": event}
+    first = internal.post("/api/waterfall/discover", body)
+    assert first.status == 200 and first.json()["pushed"] == 2, first
+    assert internal.delete(f"/api/waterfall/discover/{b}", query={"customerId": reader}).json() == {"removed": 1}
+    again = internal.post("/api/waterfall/discover", body)
+    assert (again.status, again.body) == (first.status, first.body)
+    assert timeline(service, "discover", reader) == [a]
+    assert 86000 < service.redis("TTL", f"job:discover:{event}") <= 86400
+    # Another channel, and another id, are another push.
+    assert internal.post("/api/waterfall/follow", body).json()["pushed"] == 2
+    assert internal.post("/api/waterfall/discover", body | {"eventId": name("e")}).json()["pushed"] == 1
+    assert timeline(service, "discover", reader) == [b, a]
+
+
+def test_what_an_author_publishes_under_an_event_id_is_published_once(service, name):
+    internal, reader, author, item, event = service.internal(), name("r"), name("a"), name("i"), name("e")
+    assert internal.put("/api/follows", {"follower": reader, "author": author}).status == 200
+    body = {"items": [item], "followersOf": author, "eventId": event}
+    first = internal.post("/api/waterfall/follow", body)
+    assert first.status == 202, first
+    wait_until(lambda: timeline(service, "follow", reader) == [item], "the job")
+    internal.delete(f"/api/waterfall/follow/{item}", query={"customerId": reader})
+    again = internal.post("/api/waterfall/follow", body)
+    assert (again.status, again.body) == (202, first.body) and timeline(service, "follow", reader) == []
+
+
+def test_followers_of_an_author_are_of_one_channel_and_the_error_says_which_and_why(service):
+    reply = service.internal().post("/api/waterfall/discover", {"items": ["i"], "followersOf": "a"})
+    assert_problem(reply, 400, "bad_parameter", "followersOf")
+    assert '"follow"' in reply.json()["detail"] and "waterfall.follow_channel" in reply.json()["detail"]
+    described = service.public().get("/openapi.json").json()["components"]["schemas"]["Push"]["description"]
+    assert "waterfall.follow_channel (follow)" in described and "since" in described
+
+
 def test_hidden_and_deleted_items_are_not_pushed_and_named_each(service, name):
     shown, hidden, deleted, reader = name("s"), name("h"), name("d"), name("r")
     service.put(hidden, hidden=True)

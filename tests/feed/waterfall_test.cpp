@@ -41,6 +41,12 @@ class FakeWaterfall final : public feed::WaterfallStore {
     const auto all = static_cast<std::int64_t>(push.items.size() * push.readers.size());
     co_return feed::Pushed{all - 1, 1};
   }
+  Task<Result<std::optional<std::string>>> reply_to(const std::string&, const EventId&) override {
+    co_return std::optional<std::string>();
+  }
+  Task<Result<void>> remember_reply(const std::string&, const EventId&, const std::string&) override {
+    co_return Result<void>();
+  }
   Task<Result<bool>> remove(const std::string&, const ReaderId&, const ItemId&) override { co_return true; }
 };
 

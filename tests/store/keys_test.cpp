@@ -77,6 +77,7 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
       {k.pull_outbox(a), "pull outbox " + a},
       {k.pulled(), "pulled"},
       {k.job(a), "job " + a},
+      {k.push_event(a, b), "push event " + pair},
       {k.limit("track", a), "limit " + a},
       {k.limit_of_item("track", a, b), "limit of " + pair},
       {k.newest(), "newest"},
