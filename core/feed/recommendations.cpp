@@ -160,7 +160,9 @@ RecommendPage Recommendations::degraded(const RecommendRequest& request) {
   for (const std::size_t each : picked) {
     const Choice& choice = selection.choices()[each];
     page.items.push_back({ItemId::trusted(std::string(choice.suggestion->id)),
-                          card_from(suggestions->facts(choice.suggestion->index)), choice.score(), {}});
+                          card_from(suggestions->facts(choice.suggestion->index)),
+                          choice.score(),
+                          {}});
     if (choice.suggestion->points <= 0) page.items.back().reason.kind = Reason::Kind::kNew;
   }
   return page;

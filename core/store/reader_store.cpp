@@ -62,7 +62,7 @@ Task<Result<void>> RedisReaderStore::apply(const Pipeline& commands) {
 
 void RedisReaderStore::append_view(Pipeline& out, const feed::View& view, Time at) const {
   const bool look = reject_unknown_ && !keys_.hash_tags();
-  out.script(scripts::kReaderView, (look ? 3U : 2U) + ration_keys(view.ration), 5 + kRationArgs)
+  out.script(scripts::kReaderView, (look ? 4U : 3U) + ration_keys(view.ration), 6 + kRationArgs)
       .arg(keys_.views_of(view.kind, view.reader.view()))
       .arg(keys_.views_at(view.reader.view()))
       .arg(keys_.reader_events(view.reader.view()));

@@ -11,7 +11,7 @@ TESTS = [
     (r"core/store/lua/(engaged|(parts/)?feed_\w+)\.lua", ["test_feed_store$", "e2e_feed$"]),
     (r"core/store/lua/seen_\w+\.lua", ["test_seen$", "e2e_feed$"]),
     (r"core/store/lua/user_erase\.lua", ["test_recorder", "e2e_privacy$"]),
-    (r"core/store/lua/(parts/)?reader_\w+\.lua", ["test_readers$", "e2e_(readers|privacy|backup)$"]),
+    (r"core/store/lua/((parts/)?reader_\w+|parts/distinct_views)\.lua", ["test_readers$", "e2e_(readers|privacy|backup)$"]),
     (r"core/store/lua/(wf_\w+|parts/timeline\w*)\.lua", ["test_waterfall_(store|law)$|test_follows$", "e2e_(waterfall|fill)$"]),
     (r"core/store/lua/(follow_\w+|fanout_chunk)\.lua", ["test_follows$|test_recorder", "e2e_fanout$"]),
     (r"core/store/lua/stream_ack\.lua", ["test_recorder"]),
