@@ -372,7 +372,7 @@ def test_a_model_file_overwritten_in_place_kills_nobody_and_the_model_before_is_
         assert not load.errors, load.errors[:3]
 
     middle = len(good) // 2
-    with Load(lambda: Client(site.internal_port, AGENT), ask, threads=3) as load:
+    with Load(lambda: Client(site.host, site.internal_port, AGENT), ask, threads=3) as load:
         for broken in (os.urandom(len(good)), b"\xff" * len(good), good[:middle] + bytes([good[middle] ^ 1]) + good[middle + 1:], good[:middle], b""):
             before = site.log().count('kept="the one before"')
             overwrite(broken)
@@ -386,7 +386,7 @@ def test_a_model_file_overwritten_in_place_kills_nobody_and_the_model_before_is_
     site.renew()
     assert len(site.workers()) == len(workers)
     copied = site.log().count("event=model_copied")
-    with Load(lambda: Client(site.internal_port, AGENT), ask, threads=3) as load:
+    with Load(lambda: Client(site.host, site.internal_port, AGENT), ask, threads=3) as load:
         goes_on(load)
         overwrite(good)
         wait_until(lambda: site.log().count("event=model_copied") > copied, "the file to be copied")
