@@ -158,6 +158,8 @@ TEST_CASE_METHOD(Fixture, "a new item is found once it is committed, by a search
   write(settings,
         {item("b", "whale"), item("c", "whale", kNow - 200 * kDay)});  // the latter in a new partition
   CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 3);
+  write(settings, {item("d", "whale")});  // the partitions stay as they are
+  CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 4);
 }
 
 // What the recorder's pause between commits rests on (recorder::kIndexPause): two commits are one too many.
