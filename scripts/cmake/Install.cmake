@@ -25,7 +25,8 @@ install(DIRECTORY nginx/html DESTINATION ${CMAKE_INSTALL_DATADIR}/freshet COMPON
         FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
 
 freshet_install(/lib/systemd/system systemd/freshet.service systemd/freshet.socket systemd/freshet-train.service
-                systemd/freshet-train.timer systemd/freshet-fill.service systemd/freshet-fill.timer)
+                systemd/freshet-train.timer systemd/freshet-fill.service systemd/freshet-fill.timer
+                systemd/freshet-check.service systemd/freshet-check.timer)
 install(FILES systemd/freshet.sysusers DESTINATION /usr/lib/sysusers.d RENAME freshet.conf COMPONENT freshet)
 
 # freshet_compressed(SOURCE DESTINATION COMPONENT): NAME.gz, the same bytes at every build.

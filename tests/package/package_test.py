@@ -101,11 +101,11 @@ class Package(unittest.TestCase):
         os.symlink("/lib/systemd/system/freshet.socket", wants + "/freshet.socket")
         self.dpkg(host, "--install", self.deb)
         self.assertEqual(host.read("etc/freshet/freshet.toml"), "pm.max_children = 3\n")
-        restart = "try-restart freshet.service freshet-train.timer freshet-fill.timer"
+        restart = "try-restart freshet.service freshet-train.timer freshet-fill.timer freshet-check.timer"
         self.assertEqual(host.asked_systemctl(), ["daemon-reload", restart])
 
         self.dpkg(host, "--remove", "freshet")
-        stop = "stop freshet-train.timer freshet-fill.timer freshet.service freshet.socket"
+        stop = "stop freshet-train.timer freshet-fill.timer freshet-check.timer freshet.service freshet.socket"
         self.assertEqual(host.asked_systemctl(), [stop, "daemon-reload"])
         left = host.paths() - before
         self.assertLessEqual(CONFFILES | {"/var/lib/freshet/freshet.db", "/etc/freshet/conf.d/own.toml"}, left)

@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
 # verify wants the programs to exist; the machine that tests may not have them installed.
-for unit in freshet.service freshet.socket freshet-train.service freshet-train.timer freshet-fill.service freshet-fill.timer; do
+for unit in freshet.service freshet.socket freshet-train.service freshet-train.timer freshet-fill.service freshet-fill.timer freshet-check.service freshet-check.timer; do
   sed 's,/usr/sbin/freshetd,/bin/true,;s,/usr/bin/freshetctl,/bin/true,' "$units/$unit" >"$work/$unit"
 done
 verify() {
@@ -28,13 +28,13 @@ secure() { systemd-analyze security --offline=true --no-pager --threshold="$1" "
 # DevicePolicy=closed leaves a clock readable.
 needed='RootDirectory=/RootImage=|SupplementaryGroups=|RestrictAddressFamilies=~AF_UNIX|DeviceAllow='
 open() { sed -n 's/^✗ \([^ ]*\) .*/\1/p' "$work/report" | grep -vxE "$needed" || true; }
-for unit in freshet.service freshet-train.service freshet-fill.service; do
+for unit in freshet.service freshet-train.service freshet-fill.service freshet-check.service; do
   secure 5 "$unit" || fail "exposure of $unit over 0.5: $(grep -v '✓' "$work/report")"
   [ -z "$(open)" ] || fail "$unit leaves open: $(open)"
   tail -n 1 "$work/report"
 done
 
-for unit in freshet freshet-fill; do
+for unit in freshet freshet-fill freshet-check; do
   mkdir "$work/$unit.service.d"
   cp "$units/redis-tcp.conf" "$work/$unit.service.d/"
   said=$(verify)
