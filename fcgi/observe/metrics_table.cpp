@@ -176,7 +176,7 @@ constexpr std::array kMetrics{
     Metric{"freshet_requests_refused", kCounter, "reason", "Requests refused or not counted, by reason.", "", refused},
     Metric{"freshet_writes_queued", kCounter, "", "Writes answered 202: they wait for Redis.", "", total<&Totals::queued_writes>},
     Metric{"freshet_loop_turn_seconds", kHistogram, "", "Turns of the workers' loops: a connection that becomes ready waits for the one under way, to be accepted or read.", "FreshetLoopLag", [](Samples& samples, const View& view) { samples.add(view.totals.turns, {}); }},
-    Metric{"freshet_hot_list_reads", kCounter, "result", "Hot lists from the worker's snapshot (hit), or not (miss).", "", list_reads},
+    Metric{"freshet_hot_list_reads", kCounter, "result", "Hot lists from the worker's snapshot (hit), or not (miss).", "FreshetHotListMisses", list_reads},
 
     Metric{"freshet_redis_ready_workers", kGauge, "", "Workers whose connection to Redis is ready.", "FreshetRedisAway", total<&Totals::redis_ready>},
     Metric{"freshet_redis_breaker_workers", kGauge, "state", "Workers by the state of their breaker.", "", breakers},
@@ -194,7 +194,8 @@ constexpr std::array kMetrics{
     Metric{"freshet_spool_max_bytes", kGauge, "", "Bytes that one worker's spool file may have.", "FreshetSpoolFills", [](Samples& samples, const View& view) { samples.add(static_cast<double>(view.settings.spool.max_bytes)); }},
 
     Metric{"freshet_store_sample_time_seconds", kGauge, "", "When what follows here of Redis' keys was read, in unix time.", "FreshetSampleOld", sampled<&StoreNumbers::taken_at>},
-    Metric{"freshet_hot_members", kGauge, "key", "Members of the keys hot:rank, hot:score, hot:published, hot:hidden, hot:newest.", "", hot_members},
+    Metric{"freshet_hot_members", kGauge, "key", "Members of the keys hot:rank, hot:score, hot:published, hot:hidden, hot:newest.", "FreshetHotScoreFull", hot_members},
+    Metric{"freshet_hot_max_members", kGauge, "", "list.max_members: of hot:rank and hot:score the lowest leave beyond it.", "FreshetHotScoreFull", [](Samples& samples, const View& view) { samples.add(number(view.settings.list.max_members)); }},
     Metric{"freshet_recorder_stream_entries", kGauge, "", "Entries of the recorder's stream.", "FreshetStreamFills", sampled<&StoreNumbers::stream_entries>},
     Metric{"freshet_recorder_stream_max_entries", kGauge, "", "stream.max_len: beyond it writes of items are answered 503.", "FreshetStreamFills", [](Samples& samples, const View& view) { samples.add(number(view.settings.recorder.stream_max_len)); }},
     Metric{"freshet_seen_filter_bytes", kGauge, "", "Memory of the seen-filter, all days together.", "", sampled<&StoreNumbers::seen_bytes>},
