@@ -166,6 +166,7 @@ constexpr std::array kDirectives{
 
     Directive{"history.size", "topics a reader looked at last that are kept, and as many replies", at<&S::history, &History::size>, {1, 128}},
     Directive{"history.ttl", "they are forgotten so long after the last view", at<&S::history, &History::ttl>, {60, 365 * kDay}},
+    Directive{"history.from_track", "a known reader's track and views are topics viewed, too", at<&S::history, &History::from_track>},
 
     Directive{"interactions.post_weight", "what a post says of the reader's interest", at<&S::interactions, &Interactions::post_weight>, {0, 1000}},
     Directive{"interactions.reply_weight", "a reply", at<&S::interactions, &Interactions::reply_weight>, {0, 1000}},

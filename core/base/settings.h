@@ -205,6 +205,7 @@ struct FeedSettings {
 struct HistorySettings {
   int size = 10;           // distinct topics (and as many replies) kept of a reader, 1..128
   seconds ttl{7 * 86400};  // since the last view
+  bool from_track = false;  // what a known reader reports to track and views is a topic viewed, too
 };
 
 // Seed 000: what a reader did with an item, and what each kind is worth as a sign of interest. A weight of a

@@ -88,6 +88,10 @@ class ReaderStore {
 
   virtual Task<Result<ReaderState>> read(const Asker& asker) = 0;
 
+  // Behind the reply, no waiting: viewed() a moment later, in its place by time; once for an event. Lost when
+  // neither the queue nor the spool has room.
+  virtual void viewed_behind(const View& view) = 0;
+
   // When Redis is away: kept where it survives this process and applied, once, when Redis answers again.
   // No round trip. Errors: kUnavailable "spool_full".
   virtual Result<void> viewed_later(const View& view) = 0;

@@ -218,12 +218,18 @@ Task<Result<feed::ReaderState>> RedisReaderStore::read(const feed::Asker& asker)
 
 // --- later
 
-Result<void> RedisReaderStore::viewed_later(const feed::View& view) {
+Pipeline RedisReaderStore::later_command(const feed::View& view) const {
   feed::View kept = view;
   kept.ration = {};  // it was accepted
   Pipeline out;
   append_view(out, kept, wall_now());
-  return deferred_.spool(std::move(out));
+  return out;
+}
+
+void RedisReaderStore::viewed_behind(const feed::View& view) { deferred_.post(later_command(view)); }
+
+Result<void> RedisReaderStore::viewed_later(const feed::View& view) {
+  return deferred_.spool(later_command(view));
 }
 
 Result<void> RedisReaderStore::clear_views_later(const ReaderId& reader, feed::ViewKind kind) {

@@ -47,6 +47,7 @@ class RedisReaderStore final : public feed::ReaderStore {
 
   // What is applied later carries the time it has now, and never replaces what is of a later time. It was
   // acknowledged, so stream.max_len does not stop it; the spool's size bounds how much of it there is.
+  void viewed_behind(const feed::View& view) override;
   Result<void> viewed_later(const feed::View& view) override;
   Result<void> interact_later(const feed::ReaderEvent& event) override;
   Result<void> dismiss_later(const feed::Dismissal& dismissal) override;
@@ -76,6 +77,7 @@ class RedisReaderStore final : public feed::ReaderStore {
   Task<Result<void>> apply(const redis::Pipeline& commands);
 
   void append_view(redis::Pipeline& out, const feed::View& view, Time at) const;
+  redis::Pipeline later_command(const feed::View& view) const;
   void append_views(redis::Pipeline& out, const feed::Asker& asker, feed::ViewKind kind) const;
   void append_clear(redis::Pipeline& out, const feed::Asker& asker, feed::ViewKind kind, Time until,
                     const std::vector<feed::Viewed>& only) const;

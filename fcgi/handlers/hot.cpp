@@ -44,6 +44,17 @@ bool matches(std::string_view if_none_match, std::string_view etag) {
          (!if_none_match.empty() && if_none_match.find(etag) != std::string_view::npos);
 }
 
+// A page view that is the history's view as well (history.from_track). A report that is repeated under its
+// event id moves nothing.
+void view_for_history(Services& services, const ReaderId& reader, const ItemId& item, const EventId& event) {
+  if (!services.settings.history.from_track || reader.empty()) return;
+  services.readers.viewed_behind({reader, item, feed::ViewKind::kTopic, event});
+}
+
+// How long nginx keeps a list, whatever clients may do: a hidden item must be gone within two seconds, and
+// nginx counts whole ones.
+constexpr std::string_view kForNginx = "\r\nX-Accel-Expires: 1\r\n";
+
 std::string seconds_text(milliseconds span) {
   return std::to_string(std::max<std::int64_t>(1, std::chrono::ceil<seconds>(span).count()));
 }
@@ -92,6 +103,7 @@ Task<Result<Response>> post_track(Call& call) {
   if (!counted) co_return tl::unexpected(counted.error());
   if (!who->reader.empty() && track->event.dwell_ms >= services.settings.feed.interest_dwell.count())
     services.feed_store.engaged(who->reader, track->event.item);
+  view_for_history(services, who->reader, track->event.item, track->event.event);
   if (counted->queued) co_return queued_reply(services);
   std::string out;
   json::Writer writer(out);
@@ -119,6 +131,7 @@ Task<Result<Response>> post_views(Call& call) {
   view->ration = ration(call, services.settings.limits.views, "views", who->counted_as.view());
   const auto counted = co_await feed::view(services.hot, *view);
   if (!counted) co_return tl::unexpected(counted.error());
+  view_for_history(services, who->reader, view->item, view->event);
   if (counted->queued) co_return queued_reply(services);
   const feed::ViewOutcome& outcome = counted->outcome;
   if (outcome.dedup) co_return private_json("{\"ok\":true,\"dedup\":true}");
@@ -157,7 +170,7 @@ Task<Result<Response>> get_hot(Call& call) {
     response.headers.append("\r\nCache-Control: public, max-age=").append(seconds_text(list.snapshot));
     response.headers.append(", stale-while-revalidate=")
         .append(seconds_text(list.stale_while_revalidate))
-        .append("\r\n");
+        .append(kForNginx);
     // It is what Redis has, and may be cached as ever: a loss can last until somebody comes.
     if (services.redis_lost()) response.headers += "Freshet-Degraded: true\r\n";
     if (matches(call.request.if_none_match, etag)) {

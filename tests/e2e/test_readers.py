@@ -95,6 +95,36 @@ def test_histories_of_topics_and_replies_are_cleared_apart_and_merged_at_login(s
     assert_problem(client.post("/api/history/merge", {"from": guest, "to": user}), 404)  # nobody merges others' from outside
 
 
+def test_a_view_repeated_under_its_event_id_changes_no_order(service, name):
+    client, reader, event = service.public(), name("r"), name("e")
+    first = look_at(client, reader, "a", eventId=event)
+    look_at(client, reader, "b")
+    again = look_at(client, reader, "a", eventId=event)
+    assert (again.status, again.body) == (first.status, first.body) and history(client, reader) == ["b", "a"]
+    assert_problem(look_at(client, reader, "a", eventId="no:id"), 400, "bad_id", "eventId")
+
+
+def test_page_views_are_the_historys_when_it_is_told_so(service, instance, name):
+    reader, event = name("r"), name("e")
+    service.public().track(name("t"), 0, userId=reader)
+    own = instance("--no-limits", history__from_track="true", **PATIENT)
+    client = own.public()
+    topics = [name("t") for _ in range(3)]
+    client.track(topics[0], 0, userId=reader, eventId=event)
+    wait_until(lambda: history(client, reader) == topics[:1], "the first")
+    client.track(topics[1], 0, userId=reader)
+    wait_until(lambda: history(client, reader) == topics[1::-1], "the second")
+    client.track(topics[0], 0, userId=reader, eventId=event)  # told again
+    client.track(topics[2], 0)  # of nobody who is known
+    assert own.public(agent=CRAWLER).track(topics[2], 0, userId=reader)["counted"] is False
+    own.kill_redis()
+    wait_until(lambda: client.post("/api/track", {"articleId": topics[2], "userId": reader, "dwellMs": 0}).status == 202, "a queued report")
+    back_again(own)
+    wait_until(lambda: topics[2] in history(client, reader), "what was queued")
+    assert history(client, reader) == [topics[2], topics[1], topics[0]]
+    assert history(service.public(), reader) == []  # as shipped
+
+
 def test_a_crawlers_views_are_answered_and_not_kept(service, name):
     reader = name("r")
     assert look_at(service.public(agent=CRAWLER), reader, "t").json() == {"ok": True, "counted": False}

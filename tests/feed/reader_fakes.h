@@ -32,6 +32,7 @@ class FakeReaderStore final : public feed::ReaderStore {
   Task<Result<void>> undo_dismissal(const feed::Asker&, const ItemId&) override { co_return next(); }
   Task<Result<feed::ReaderState>> read(const feed::Asker&) override { co_return feed::ReaderState(); }
 
+  void viewed_behind(const feed::View&) override {}
   Result<void> viewed_later(const feed::View& view) override { return later(view.item); }
   Result<void> interact_later(const feed::ReaderEvent& event) override { return later(event.item); }
   Result<void> dismiss_later(const feed::Dismissal& dismissal) override { return later(dismissal.item); }

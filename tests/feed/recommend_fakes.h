@@ -107,6 +107,7 @@ class FakeReaders final : public feed::ReaderStore {
   }
   Task<Result<void>> dismiss(const feed::Dismissal&) override { co_return unused(); }
   Task<Result<void>> undo_dismissal(const feed::Asker&, const ItemId&) override { co_return unused(); }
+  void viewed_behind(const feed::View&) override {}
   Result<void> viewed_later(const feed::View&) override { return unused(); }
   Result<void> interact_later(const feed::ReaderEvent&) override { return unused(); }
   Result<void> dismiss_later(const feed::Dismissal&) override { return unused(); }

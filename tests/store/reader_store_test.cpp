@@ -25,6 +25,50 @@ TEST_CASE("reloading one topic ten times leaves the others in the history", "[re
   CHECK(site.command("TYPE", site.keys().views_of(ViewKind::kTopic, "reader")).string().value() == "list");
 }
 
+TEST_CASE("a view that is repeated under its event id changes nothing for a day", "[readers]") {
+  const bool tags = GENERATE(false, true);
+  CAPTURE(tags);
+  Readers site(tags);
+  auto first = Readers::view_of("a");
+  first.event = EventId::trusted("e");
+  REQUIRE(wait(site.store().viewed(first)));
+  site.look_at("b");
+  REQUIRE(wait(site.store().viewed(first)));
+  site.store().viewed_behind(first);
+  REQUIRE(site.store().viewed_later(first));
+  CHECK(site.history() == Names{"b", "a"});
+  // The same id is free for what the reader does, and for others; and here, too, a day later.
+  CHECK(site.interact(Readers::event("c", Interaction::kLike, UnixSeconds::max(), "e")));
+  CHECK(site.read().done.size() == 1);
+  auto others = first;
+  others.reader = ReaderId::trusted("other");
+  REQUIRE(wait(site.store().viewed(others)));
+  CHECK(site.history("other") == Names{"a"});
+  site.command("ZADD", site.keys().reader_events("reader"), (site.now() - seconds{86401}).time_since_epoch().count(),
+               "view:e");
+  REQUIRE(wait(site.store().viewed(first)));
+  CHECK(site.history() == Names{"a", "b"});
+}
+
+TEST_CASE("a view behind the reply takes its place by time", "[readers]") {
+  Readers site;
+  site.look_at("a");
+  site.store().viewed_behind(Readers::view_of("b"));
+  CHECK(site.history() == Names{"b", "a"});
+}
+
+TEST_CASE("a history that another program wrote shows each item once, and is as long as it can be", "[readers]") {
+  Readers site;
+  site.settings.history.size = 3;
+  site.renew();
+  const auto list = site.keys().views_of(ViewKind::kTopic, "reader");
+  site.command("RPUSH", list, "a", "a", "b", "a", "b", "c", "d");
+  CHECK(site.history() == Names{"a", "b", "c"});
+  CHECK(ids_of(site.read().topics) == Names{"a", "b", "c"});
+  site.look_at("b");
+  CHECK(site.history() == Names{"b", "a"});  // cut to three, of which two are the same
+}
+
 TEST_CASE("replies have a history of their own, and both expire with the hash of their times", "[readers]") {
   Readers site;
   site.look_at("a");
