@@ -213,6 +213,27 @@ def test_a_deleted_item_leaves_every_list_at_once(service, column, query):
     assert shows_at_once(service, tag, query, (items[0], items[2]))
 
 
+def test_a_deleted_item_leaves_every_public_list_within_two_seconds_idle_or_busy(service, column):
+    tag, items = column
+    client = service.public()
+    wait_until(lambda: shows(service, tag, {}) == {tuple(items)}, "all three")
+
+    def public(limit):
+        return [each["id"] for each in client.get("/api/hot", query={"tag": tag, "limit": limit}).json()]
+
+    idle = range(4, 44)  # as many lists of nginx' cache, filled at different moments
+    for limit in idle:
+        assert items[0] in public(limit)
+        busy = items[0] in public(100)
+    assert busy and service.internal().delete(f"/api/items/{items[0]}").status == 200
+    deleted = time.monotonic()
+    while items[0] in public(100):
+        pass
+    assert time.monotonic() - deleted < 2.0
+    wait_until(lambda: time.monotonic() > deleted + 2.0, "two seconds")
+    assert [limit for limit in idle if items[0] in public(limit)] == []
+
+
 def test_a_new_date_moves_the_item(service, column):
     tag, items = column
     query = {"model": "engagement"}

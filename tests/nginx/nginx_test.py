@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import threading
+import time
 import unittest
 
 from instance import AGENT, Nginx, Sessions, auth_edits, wait_until
@@ -183,10 +184,34 @@ class Behaviour(Case):
             ("/api/hot?a=1", {}), ("/api/hot?a=2", {}), ("/api/hot?a=1&a=2", {}), ("/api/hot?a=1", {"Origin": "https://o"}))]
         self.assertEqual(len(set(serials)), 4)
 
-    def test_an_outdated_list_is_served_while_a_new_one_is_fetched(self):
-        first = self.nginx.ask("/api/hot?stale").json()["serial"]
-        wait_until(lambda: self.nginx.ask("/api/hot?stale").json()["serial"] != first, "a newer list")
-        self.assertIn('"cache":"STALE"', self._public_log("STALE"))
+    def test_no_list_is_older_than_two_seconds_busy_or_idle(self):
+        born, oldest = {}, 0.0
+
+        def ask_busy():
+            began = time.monotonic()
+            serial = self.nginx.ask("/api/hot?busy").json()["serial"]
+            born.setdefault(serial, time.monotonic())
+            return began - born[serial]
+
+        idle = self.nginx.ask("/api/hot?idle").json()["serial"]
+        since = time.monotonic()
+        while len(born) < 5:
+            oldest = max(oldest, ask_busy())
+            time.sleep(0.02)  # an address may ask a hundred times a second
+        self.assertLess(oldest, 2.0)
+        self.assertGreater(oldest, 0.5)  # it is a cache
+        wait_until(lambda: time.monotonic() > since + 2.0, "the list to be old")
+        self.assertNotEqual(self.nginx.ask("/api/hot?idle").json()["serial"], idle)
+        self.assertIn('"cache":"EXPIRED"', self._public_log("EXPIRED"))
+
+    def test_the_old_list_is_served_when_no_worker_gives_a_new_one(self):
+        first = self.nginx.ask("/api/hot?answers-once")
+
+        def old_one_was_served():
+            self.assertEqual(self.nginx.ask("/api/hot?answers-once").body, first.body)
+            return '"cache":"STALE"' in self.nginx.log("freshet-public.log")
+
+        wait_until(old_one_was_served, "an old list")
 
     def test_the_hot_list_is_not_cached_on_the_internal_server(self):
         serials = {self.nginx.ask("/api/hot", internal=True).json()["serial"] for _ in range(3)}

@@ -1,9 +1,9 @@
 """A FastCGI responder that answers with what it was asked, for the tests of the nginx configuration.
 
 The reply's JSON holds the parameters, the body's length and a serial number. Words in the query change the behaviour:
-die-once closes the connection at the first request, die-six at each of the first six, hang never answers, big adds
-2 KiB, huge 16 MiB, head a header of 7 KiB; a hot list may be kept a second, with cached a minute. It runs in a thread of
-its own.
+die-once closes the connection at the first request, die-six at each of the first six, answers-once at all but the
+first, hang never answers, big adds 2 KiB, huge 16 MiB, head a header of 7 KiB; a hot list may be kept a second, with
+cached a minute. It runs in a thread of its own.
 """
 
 import asyncio
@@ -22,6 +22,7 @@ class Responder:
         self.requests = []  # the parameters of every request, in order of arrival
         self.connections = 0  # open now
         self._died = collections.Counter()
+        self._answered = set()
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -78,6 +79,9 @@ class Responder:
         if self._died[uri] < (1 if "die-once" in uri else 6 if "die-six" in uri else 0):
             self._died[uri] += 1
             return False
+        if "answers-once" in uri and uri in self._answered:
+            return False
+        self._answered.add(uri)
         if "hang" in uri:
             await reader.read()
             return False
@@ -88,7 +92,8 @@ class Responder:
 def _reply(number, facts, uri):
     head = "Content-Type: application/json\r\nX-Request-Id: the-worker's-own\r\n"
     if uri.startswith("/api/hot"):
-        head += f'Cache-Control: public, max-age={60 if "cached" in uri else 1}, stale-while-revalidate=60\r\nETag: "one"\r\nSet-Cookie: visitor=1\r\n'
+        head += ('Cache-Control: public, max-age=1, stale-while-revalidate=60\r\nETag: "one"\r\nSet-Cookie: visitor=1\r\n'
+                 f'X-Accel-Expires: {60 if "cached" in uri else 1}\r\n')
     if "head" in uri:
         head += f"X-Long: {'x' * 7168}\r\n"
     body = json.dumps(facts) + " " * (2048 if "big" in uri else 16 << 20 if "huge" in uri else 0)
