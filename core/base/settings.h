@@ -203,8 +203,8 @@ struct FeedSettings {
 
 // Seed 000: what a reader looked at lately.
 struct HistorySettings {
-  int size = 10;           // distinct topics (and as many replies) kept of a reader, 1..128
-  seconds ttl{7 * 86400};  // since the last view
+  int size = 10;            // distinct topics (and as many replies) kept of a reader, 1..128
+  seconds ttl{7 * 86400};   // since the last view
   bool from_track = false;  // what a known reader reports to track and views is a topic viewed, too
 };
 

@@ -90,7 +90,7 @@ Task<Result<ServedList>> HotLists::get(const ListQuery& query, Clock::time_point
     const auto found = snapshots_.find(query);
     if (found == snapshots_.end()) break;
     Snapshot& snapshot = found->second;
-    const bool fresh = snapshot.refreshing || now - snapshot.taken < settings_.list.snapshot;
+    const bool fresh = snapshot.refreshing || now < snapshot.until;
     if (snapshot.list && snapshot.usable && fresh) {
       ++counters_.hits;
       co_return ServedList{snapshot.list, false};
@@ -118,7 +118,7 @@ Task<Result<ServedList>> HotLists::refresh(const ListQuery& query, Clock::time_p
   auto cached = co_await hot_.cached_list(query);
   if (!cached) co_return fall_back(query, cached.error());
   if (cached->state != CachedList::State::kBuild && !cached->json.empty()) {
-    co_return ServedList{keep(query, std::move(cached->json), now, generation), false};
+    co_return ServedList{keep(query, std::move(cached->json), now, cached->due, generation), false};
   }
   auto built = co_await build(query, wall_now());
   if (!built) co_return fall_back(query, built.error());
@@ -128,7 +128,7 @@ Task<Result<ServedList>> HotLists::refresh(const ListQuery& query, Clock::time_p
     cached->json = *built;
     hot_.store_list(query, *cached);
   }
-  co_return ServedList{keep(query, std::move(*built), now, generation), false};
+  co_return ServedList{keep(query, std::move(*built), now, cached->due, generation), false};
 }
 
 Result<ServedList> HotLists::fall_back(const ListQuery& query, const Error& error) const {
@@ -140,11 +140,12 @@ Result<ServedList> HotLists::fall_back(const ListQuery& query, const Error& erro
 }
 
 std::shared_ptr<const HotList> HotLists::keep(const ListQuery& query, std::string json, Clock::time_point now,
-                                              std::uint64_t generation) {
+                                              std::optional<milliseconds> due, std::uint64_t generation) {
   auto list = std::make_shared<const HotList>(std::move(json));
   Snapshot& snapshot = snapshots_[query];
   snapshot.list = list;
   snapshot.taken = now;
+  snapshot.until = now + std::min(settings_.list.snapshot, due.value_or(settings_.list.snapshot));
   snapshot.usable = generation == generation_;
   return list;
 }
@@ -162,7 +163,7 @@ void HotLists::make_room() {
 void HotLists::drop(bool lost) {
   if (!lost) ++generation_;
   for (auto& [query, snapshot] : snapshots_) {
-    snapshot.taken = {};
+    snapshot.taken = snapshot.until = {};
     if (!lost) snapshot.usable = false;
   }
 }

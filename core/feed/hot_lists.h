@@ -81,7 +81,8 @@ class HotLists {
   struct Snapshot {
     std::shared_ptr<const HotList> list;
     Clock::time_point taken;
-    bool usable = true;  // false: may show a hidden item; only for when Redis is away
+    Clock::time_point until;  // fresh before it
+    bool usable = true;       // false: may show a hidden item; only for when Redis is away
     bool refreshing = false;
     std::vector<Event<int>*> waiting;  // requests that found nothing to serve while somebody was refreshing
   };
@@ -92,7 +93,7 @@ class HotLists {
   Task<Result<std::vector<ScoredItem>>> walk(const ListQuery& query);
   Task<Result<std::vector<ScoredItem>>> current(const ListQuery& query, UnixSeconds now);
   std::shared_ptr<const HotList> keep(const ListQuery& query, std::string json, Clock::time_point now,
-                                      std::uint64_t generation);
+                                      std::optional<milliseconds> due, std::uint64_t generation);
   Result<ServedList> fall_back(const ListQuery& query, const Error& error) const;
   void make_room();
 

@@ -20,7 +20,7 @@ Task<Result<void>> mark_eligible(ItemStore& items, const TagName& tag,
   if (!cards) co_return tl::unexpected(cards.error());
   for (std::size_t i = 0; i < members.size(); ++i) {
     const auto& tags = (*cards)[i].tags;
-    members[i].eligible = std::find(tags.begin(), tags.end(), tag.str()) != tags.end();
+    members[i].eligible &= std::find(tags.begin(), tags.end(), tag.str()) != tags.end();
   }
   co_return Result<void>();
 }
@@ -43,7 +43,8 @@ Task<Result<std::vector<ScoredItem>>> HotLists::current(const ListQuery& query, 
     if (!heads) co_return tl::unexpected(heads.error());
     std::vector<rank::CurrentMember> members;
     members.reserve(heads->size());
-    for (const BucketMember& head : *heads) members.push_back({head.item, head.total, head.published, true});
+    for (const BucketMember& head : *heads)
+      members.push_back({head.item, head.total, head.published, head.published <= now});
     const auto marked = co_await mark_eligible(items_, query.tag, members);
     if (!marked) co_return tl::unexpected(marked.error());
     top.take(*read, members);

@@ -78,12 +78,15 @@ struct ScoredItem {
   double score = 0;  // engagement: the rank key z (score at `t` is 2^(z − t/half_life)); views: as served
 };
 
+inline constexpr UnixSeconds kNever = UnixSeconds::max();
+
 struct ItemCard {  // what a list shows of an item; empty fields when the store does not know it
   std::string title, url, author;
   std::vector<std::string> tags;
   std::int64_t update_time = 0;  // unix seconds; of publication when it was never updated
-  bool hidden = false;           // or deleted
   bool known = false;
+  UnixSeconds shown_from;  // its date, which may be ahead; kNever: hidden or deleted
+  bool dark(UnixSeconds now) const { return shown_from > now; }  // not to be shown to anybody
 };
 
 // The list as Redis has it for everybody.
@@ -94,6 +97,8 @@ struct CachedList {
   std::string json;  // empty when there is none (or it shows an item that has been hidden since)
   std::int64_t built_ms = 0;
   std::string epoch;  // hand back to store_list()
+  // In how long an item comes to its date, and a list of now is outdated; nullopt: nobody knows of one.
+  std::optional<milliseconds> due = std::nullopt;
 };
 
 struct ItemStats {

@@ -27,7 +27,7 @@ struct Interest {  // an item that the reader engaged with; its tags and terms a
 struct RecallQuery {
   std::string text;                 // what the reader typed; when empty …
   std::vector<Interest> interests;  // … what they like; when that is empty too: the newest first
-  UnixSeconds now;                  // ages are counted to here; later dates count as now
+  UnixSeconds now;                  // ages are counted to here; what is dated later is left out
   std::size_t size = 500;
 };
 
@@ -45,10 +45,10 @@ struct Recalled {
 class Recall {
  public:
   virtual ~Recall() = default;
-  // The `size` best of all items that are not hidden: exactly what scoring every one of them would give. With
-  // a text only items that match it; else every item, those without a match behind the others, newest first.
-  // No Redis. Blocks a thread of a pool, never the caller. Errors: kUnavailable "index_away",
-  // kInvalid "bad_query" (member "query").
+  // The `size` best of all items that are not hidden or dated ahead: exactly what scoring every one of them
+  // would give. With a text only items that match it; else every item, those without a match behind the
+  // others, newest first. No Redis. Blocks a thread of a pool, never the caller. Errors: kUnavailable
+  // "index_away", kInvalid "bad_query" (member "query").
   virtual Task<Result<Recalled>> search(RecallQuery query) = 0;
 };
 

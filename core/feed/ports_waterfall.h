@@ -43,7 +43,7 @@ struct Placed {
 };
 
 struct WaterfallPage {
-  std::vector<Placed> items;  // newest first; none is hidden or deleted
+  std::vector<Placed> items;  // newest first; none is hidden, deleted or dated ahead
   // The highest and the lowest score of the page; of an empty one the cursor that came, of an empty first 0.
   std::int64_t drop = 0, up = 0;
   bool has_more = false;  // there is more in this direction (kFirst: older); exact

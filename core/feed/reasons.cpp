@@ -25,7 +25,7 @@ ReasonMaker::ReasonMaker(const Suggestions& suggestions, const ReaderState& stat
 
 Reason ReasonMaker::reason(const Suggestion& suggestion, const std::optional<Because>& because,
                            const ItemCard* named) const {
-  if (!because || because->share < kLeastShare || named == nullptr || !named->known || named->hidden)
+  if (!because || because->share < kLeastShare || named == nullptr || !named->known || named->dark(now_))
     return of_facts(suggestion);
   return {Reason::Kind::kLike, because->item, named->title, because->kind, {}};
 }

@@ -133,7 +133,7 @@ Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Explained& 
     for (std::size_t i = 0; i < picked.size(); ++i) {
       const Choice& choice = selection.choices()[picked[i]];
       const SharedCard& card = (*cards)[i];
-      if (card->hidden || (!card->known && !none_known)) {
+      if (card->dark(explained.at) || (!card->known && !none_known)) {
         unwanted.insert(page.wanted[i].str());
       } else if (out.size() < limit) {
         const ItemCard* named = page.because[i] ? (*cards)[page.named[i]].get() : nullptr;
@@ -183,11 +183,12 @@ Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, std::size
     co_return page;
   }
   if (!cards) co_return tl::unexpected(cards.error());
-  if (cards->front().hidden || (!cards->front().known && found->empty()))
+  const UnixSeconds now = clock_();
+  if (cards->front().dark(now) || (!cards->front().known && found->empty()))
     co_return fail(ErrorCode::kNotFound, "unknown_item", "id");
   for (std::size_t i = 1; i < ids.size() && page.items.size() < limit; ++i) {
     ItemCard& card = (*cards)[i];
-    if (!card.known || card.hidden) continue;
+    if (!card.known || card.dark(now)) continue;
     page.items.push_back(
         {ids[i], std::make_shared<const ItemCard>(std::move(card)), (*found)[i - 1].score, {}});
   }
@@ -197,12 +198,14 @@ Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, std::size
 void Recommendations::add_from_last_copy(const std::vector<SimilarItem>& found, std::size_t limit,
                                          SimilarPage& page) {
   page.degraded = true;
-  const auto suggestions = recommender_.suggest_stale({}, clock_());
+  const UnixSeconds now = clock_();
+  const auto suggestions = recommender_.suggest_stale({}, now);
   if (!suggestions) return;  // nothing is known of any item
   for (const SimilarItem& each : found) {
-    if (page.items.size() == limit) return;
-    if (const auto index = suggestions->find(each.item))
-      page.items.push_back({each.item, card_from(suggestions->facts(*index)), each.score, {}});
+    const auto index = suggestions->find(each.item);
+    if (!index || page.items.size() == limit) continue;
+    const Facts facts = suggestions->facts(*index);
+    if (facts.published <= now) page.items.push_back({each.item, card_from(facts), each.score, {}});
   }
 }
 

@@ -73,15 +73,16 @@ std::vector<ItemId> ids_of(const std::vector<FeedItem>& items) {
   return out;
 }
 
-// Without what was seen elsewhere meanwhile, what is hidden, and what is not there any more.
-std::vector<FeedItem> showable(const std::vector<FeedItem>& items, const std::vector<bool>& repeated) {
+// Without what was seen elsewhere meanwhile, what is hidden or dated ahead, and what is not there any more.
+std::vector<FeedItem> showable(const std::vector<FeedItem>& items, const std::vector<bool>& repeated,
+                               UnixSeconds now) {
   // Redis lost its items (they come back by freshetctl rebuild-redis): ids are better than nothing.
   const bool none_known =
       std::none_of(items.begin(), items.end(), [](const FeedItem& item) { return item.card->known; });
   std::vector<FeedItem> out;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const ItemCard& card = *items[i].card;
-    if (!repeated[i] && !card.hidden && (card.known || none_known)) out.push_back(items[i]);
+    if (!repeated[i] && !card.dark(now) && (card.known || none_known)) out.push_back(items[i]);
   }
   return out;
 }
@@ -255,7 +256,7 @@ Task<Result<FeedPage>> SmartFeed::serve(const FeedRequest& request, Page page, b
     Result<std::vector<bool>> repeated(std::vector<bool>(page.items.size()));
     if (recheck && !page.replay) repeated = co_await store_.seen(request.reader, seen, page.items);
     if (!repeated) co_return tl::unexpected(repeated.error());
-    out.items = showable(*items, *repeated);
+    out.items = showable(*items, *repeated, clock_());
     const bool whole = out.items.size() == page.items.size();
     if (whole || page.replay || refills == kMostRefills) break;
     if (!page.buffered && wanted.request.empty()) break;  // nothing to fill up with, nothing to correct
@@ -303,7 +304,8 @@ Task<Result<std::vector<FeedItem>>> SmartFeed::with_cards(const std::vector<Item
 Task<Result<std::vector<ItemId>>> SmartFeed::known_of(const std::vector<ItemId>& hot) {
   auto items = co_await with_cards(hot);
   if (!items) co_return tl::unexpected(items.error());
-  std::erase_if(*items, [](const FeedItem& item) { return !item.card->known || item.card->hidden; });
+  const UnixSeconds now = clock_();
+  std::erase_if(*items, [&](const FeedItem& item) { return !item.card->known || item.card->dark(now); });
   co_return ids_of(*items);
 }
 

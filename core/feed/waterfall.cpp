@@ -35,7 +35,7 @@ Task<Result<SortedOut>> sort_out(WaterfallStore& store, ItemStore& items, const 
   const auto cards = co_await items.cards(bad);
   if (!cards) co_return tl::unexpected(cards.error());
   for (std::size_t i = 0; i < bad.size(); ++i) {
-    const bool unknown = !(*cards)[i].known && !(*cards)[i].hidden;
+    const bool unknown = !(*cards)[i].known && (*cards)[i].shown_from != kNever;
     out.refused.push_back({std::move(bad[i]), unknown ? "unknown_item" : "hidden_item"});
   }
   co_return out;

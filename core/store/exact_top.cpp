@@ -49,6 +49,11 @@ feed::Recalled ExactTop::search() {
   if (database_.get_doccount() == 0) return {{}, true};
   oldest_ = bound(database_.get_value_lower_bound(kPublishedSlot));
   newest_ = bound(database_.get_value_upper_bound(kPublishedSlot));
+  if (newest_ > now_) {  // what is dated ahead is left out
+    end_ = now_ + 1;
+    newest_ = now_;
+    if (oldest_ > now_) return {{}, true};
+  }
   if (!query_.terms.empty()) collect_scored();
   // A match whose score is 0 is no better than an item without one: it stands where its date says.
   std::erase_if(hits_, [](const Hit& each) { return each.score == 0; });
@@ -68,8 +73,8 @@ bool ExactTop::rest_is_below(std::int64_t before) const {
 }
 
 void ExactTop::collect_scored() {
-  Range range;
-  range.from = std::min(now_, newest_) - first_width();
+  Range range{0, end_};
+  range.from = newest_ - first_width();
   for (;;) {
     range.from = std::max(oldest_, aligned(range));
     search_range(range);
@@ -87,7 +92,7 @@ std::int64_t ExactTop::aligned(const Range& range) const {
 }
 
 std::int64_t ExactTop::first_width() const {
-  const double span = static_cast<double>(std::max<std::int64_t>(std::min(newest_, now_) - oldest_, 1));
+  const double span = static_cast<double>(std::max<std::int64_t>(newest_ - oldest_, 1));
   const double width = kFirstItems * static_cast<double>(wanted_) * span / database_.get_doccount();
   const std::int64_t slope = decay_.below(0.5).count();
   return width < static_cast<double>(slope) ? static_cast<std::int64_t>(width) + 1 : slope;

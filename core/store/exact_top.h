@@ -67,10 +67,11 @@ class ExactTop {
   MatchQuery query_;
   const rank::GaussDecay& decay_;
   std::int64_t now_;
-  std::size_t size_, wanted_;  // one more is looked for: is there more?
-  std::int64_t oldest_ = 0, newest_ = 0;
-  double highest_weight_ = 0;  // that the terms can give any item
-  double nth_score_ = 0;       // of hits_ when they are full
+  std::size_t size_, wanted_;                                    // one more is looked for: is there more?
+  std::int64_t oldest_ = 0, newest_ = 0;                         // of what is not dated ahead
+  std::int64_t end_ = std::numeric_limits<std::int64_t>::max();  // before which that lies
+  double highest_weight_ = 0;                                    // that the terms can give any item
+  double nth_score_ = 0;                                         // of hits_ when they are full
   std::vector<Hit> hits_;
 };
 

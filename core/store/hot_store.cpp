@@ -212,16 +212,17 @@ Result<void> RedisHotStore::view_later(const feed::ViewEvent& event) {
 
 Task<Result<feed::CachedList>> RedisHotStore::cached_list(const feed::ListQuery& query) {
   Pipeline command;
-  command.script(scripts::kListRead, 4, 2)
+  command.script(scripts::kListRead, 5, 2)
       .arg(keys_.list(query))
       .arg(keys_.list_meta(query))
       .arg(keys_.list_lock(query))
       .arg(keys_.epoch())
+      .arg(keys_.hidden())
       .arg(list_.slice.count())
       .arg(kListLockTtl.count());
   auto reply = co_await redis::run_one(redis_, command);
   if (!reply) co_return tl::unexpected(reply.error());
-  if (reply->size() != 4) co_return tl::unexpected(malformed("list_read"));
+  if (reply->size() != 5) co_return tl::unexpected(malformed("list_read"));
   feed::CachedList out;
   const std::string_view state = text_at(*reply, 0);
   using State = feed::CachedList::State;
@@ -229,6 +230,7 @@ Task<Result<feed::CachedList>> RedisHotStore::cached_list(const feed::ListQuery&
   out.json = std::string(text_at(*reply, 1));
   out.built_ms = parse_or_zero<std::int64_t>(text_at(*reply, 2));
   out.epoch = std::string(text_at(*reply, 3));
+  if (const auto due = parse<std::int64_t>(text_at(*reply, 4))) out.due = milliseconds(*due);
   co_return out;
 }
 

@@ -275,8 +275,9 @@ void append_card(Pipeline& out, const Keys& keys, const ItemId& id) {
 
 feed::ItemCard card_of(const redis::Reply& fields) {
   feed::ItemCard card;
-  card.hidden = text_at(fields, 6) == "1";
   card.known = fields.size() > 0 && !fields[0].is_nil();
+  if (card.known) card.shown_from = UnixSeconds{seconds{whole(text_at(fields, 0))}};
+  if (text_at(fields, 6) == "1") card.shown_from = feed::kNever;
   if (!card.known) return card;
   card.title = std::string(text_at(fields, 1));
   card.url = std::string(text_at(fields, 2));

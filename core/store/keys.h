@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -95,6 +96,9 @@ inline constexpr std::array kKeyPatterns{
     KeyPattern{"hot:list:lock:*:*:*:*", "string", false},
 };
 
+// Whether a score of hot:hidden is that of an item which is only dated ahead.
+inline bool is_embargo(double until) { return until != std::floor(until); }
+
 class Keys {
  public:
   // `prefix` comes before every name (redis.key_prefix; without braces when hash_tags).
@@ -131,10 +135,13 @@ class Keys {
   std::string rank_lock() const { return of_all(":rank:lock"); }  // String; kRebuildLockTtl
   std::string score() const { return of_all(":score"); }          // ZSET, mode = accumulate
   std::string published() const { return of_all(":published"); }  // ZSET of publish times
-  std::string hidden() const { return of_all(":hidden"); }        // ZSET of hidden and just deleted items
+  // ZSET of what must not be shown → unix s at which that ends: +inf of a hidden item; of a deleted one when
+  // it is forgotten; of one that is dated ahead half a second before its date (of all times whole seconds are
+  // compared), and it alone stands in ranks, hot:published, hot:newest and tags as well.
+  std::string hidden() const { return of_all(":hidden"); }
   std::string newest() const {
     return of_all(":newest");
-  }  // ZSET of the 1,000 newest items that were put and are shown, by date
+  }  // ZSET by date: the 1,000 newest items that were put and are not hidden, and all that are dated ahead
   std::string epoch() const { return of_all(":epoch"); }  // String, and the channel it is published on
   std::string lost() const {
     return of_all(":lost");

@@ -47,6 +47,7 @@ std::shared_ptr<const feed::Suggestions> MappedRecommender::suggest_stale(
   std::vector<feed::Suggestion> all;
   all.reserve(ranked.size());
   for (const model::Ranked& each : ranked) {
+    if (each.age_hours == 0 && catalogue_->published(each.item) > now) continue;  // dated ahead
     all.push_back({each.item, catalogue_->id(each.item), each.score, each.trend, each.affinity, each.cf,
                    each.content, each.points, each.age_hours, source_of(each.source), each.discovery});
   }

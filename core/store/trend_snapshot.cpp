@@ -39,7 +39,11 @@ Task<Result<std::vector<model::LiveItem>>> TrendReader::read(std::shared_ptr<con
   if (!ids) co_return tl::unexpected(ids.error());
   auto learnt = co_await learn(*ids, model.get());
   if (!learnt) co_return tl::unexpected(learnt.error());
-  std::erase_if(*ids, [this](const std::string& id) { return known_.at(id).hidden; });
+  const UnixSeconds now = wall_now();
+  std::erase_if(*ids, [&](const std::string& id) {
+    const Known& known = known_.at(id);
+    return known.hidden || known.item.published > now;
+  });
   const bool none_put =
       std::none_of(ids->begin(), ids->end(), [this](const std::string& id) { return known_.at(id).put; });
   if (!none_put) std::erase_if(*ids, [this](const std::string& id) { return !known_.at(id).put; });
@@ -61,7 +65,8 @@ Task<Result<std::vector<std::string>>> TrendReader::heads() {
   command.add("GET", keys_.epoch())
       .add("ZREVRANGE", keys_.score(), 0, settings_.trend - 1)
       .add("ZREVRANGE", keys_.rank(), 0, settings_.trend - 1)
-      .add("ZREVRANGE", keys_.newest(), 0, settings_.newest - 1);
+      .add("ZREVRANGEBYSCORE", keys_.newest(), wall_now().time_since_epoch().count(), "-inf", "LIMIT", 0,
+           settings_.newest);
   const auto replies = co_await redis_.run(command);
   if (!replies) co_return tl::unexpected(replies.error());
   const std::string epoch(replies->front().string().value_or(""));

@@ -20,11 +20,11 @@ class TrendReader {
   // `redis` must outlive this.
   TrendReader(redis::Redis& redis, const Settings& settings, Keys keys);
 
-  // The heads of hot:score, hot:rank and hot:newest, each item once, without those that are hidden or were
-  // never put (unless none was: a site that only counts). Points are those of the views (seed 003), else page
-  // views. Titles, tags and content are kept for recommend.card_ttl or until hot:epoch moves; items that
-  // `model` does not have come with their content. One call at a time. 2 RTT and one more for every 125
-  // items. Errors: Redis' own.
+  // The heads of hot:score, hot:rank and hot:newest, each item once, without those that are hidden, dated
+  // ahead or were never put (unless none was: a site that only counts). Points are those of the views (seed
+  // 003), else page views. Titles, tags and content are kept for recommend.card_ttl or until hot:epoch moves;
+  // items that `model` does not have come with their content. One call at a time. 2 RTT and one more for
+  // every 125 items. Errors: Redis' own.
   Task<Result<std::vector<model::LiveItem>>> read(std::shared_ptr<const model::Model> model);
 
  private:

@@ -14,8 +14,9 @@
 // of 500. A push serves fifty readers a script (with hash tags one): 5 to 7 µs of Redis' time a reader for
 // one item.
 //
-// What counts as hidden is what the item's own hash says. A deleted item leaves the timeline when a page
-// first comes across it. With items.unknown = reject what was never put, or whose hash is gone, is not shown.
+// What counts as hidden is what the item's own hash says, a date ahead included. A deleted item leaves the
+// timeline when a page first comes across it. With items.unknown = reject what was never put, or whose hash
+// is gone, is not shown.
 #pragma once
 
 #include <cstdint>

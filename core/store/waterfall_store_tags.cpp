@@ -133,7 +133,7 @@ Task<Result<void>> RedisWaterfallStore::look_at(const feed::PageQuery& query, Ne
   for (std::size_t i = 0; i < nearby.items.size(); ++i) {
     feed::Placed& each = nearby.items[i];
     each.card = card_of((*replies)[2 + 2 * i]);
-    const bool shown = !each.card.hidden && (each.card.known || !known_only_);
+    const bool shown = !each.card.dark(UnixSeconds{seconds{nearby.now}}) && (each.card.known || !known_only_);
     if (shown && looked.shown.size() == static_cast<std::size_t>(query.limit)) {
       looked.more = true;
       break;

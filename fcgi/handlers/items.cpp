@@ -25,11 +25,12 @@ struct Batch {
 Batch parse_lines(std::string_view body) {
   Batch batch;
   json::Document document;
+  const UnixSeconds now = wall_now();
   Lines lines(body);
   while (auto line = lines.next()) {
     const auto root = read_object(document, line->text);
     auto id = root.and_then([](json::Value object) { return json::required_id<ItemId>(object, "id"); });
-    auto item = id.and_then([&](const ItemId& known) { return parse_item(*root, known); });
+    auto item = id.and_then([&](const ItemId& known) { return parse_item(*root, known, now); });
     if (item) {
       batch.items.push_back(std::move(*item));
     } else {
@@ -63,7 +64,7 @@ Task<Result<Response>> put_item(Call& call) {
   json::Document document;
   const auto body = read_object(document, call.request.body);
   if (!body) co_return tl::unexpected(body.error());
-  const auto item = parse_item(*body, *id);
+  const auto item = parse_item(*body, *id, wall_now());
   if (!item) co_return tl::unexpected(item.error());
   const auto written = co_await call.services.items.put(*item);
   if (!written) co_return tl::unexpected(written.error());

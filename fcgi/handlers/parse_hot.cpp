@@ -163,7 +163,7 @@ Result<std::vector<ItemId>> parse_ids(const http::Target& target) {
   }
 }
 
-Result<feed::Item> parse_item(json::Value body, const ItemId& id) {
+Result<feed::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds now) {
   feed::Item item;
   item.id = id;
   auto title = json::required_string(body, "title", kMaxTitleBytes);
@@ -193,7 +193,7 @@ Result<feed::Item> parse_item(json::Value body, const ItemId& id) {
   item.url = std::move(*url).value_or("");
   item.author = std::move(*author).value_or("");
   item.published_at = *published;
-  item.update_time = *updated;
+  if (*updated) item.update_time = std::min(**updated, now);
   item.hidden = *hidden;
   return item;
 }

@@ -38,7 +38,7 @@ Result<HotRequest> parse_hot(const http::Target& target, UnixSeconds now);
 // ?ids=a,b: 1..100 ids.
 Result<std::vector<ItemId>> parse_ids(const http::Target& target);
 
-// The body of PUT /api/items/{id}, or a line of POST /api/items.
-Result<feed::Item> parse_item(json::Value body, const ItemId& id);
+// The body of PUT /api/items/{id}, or a line of POST /api/items. An update_time ahead of now counts as now.
+Result<feed::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds now);
 
 }  // namespace freshet::handlers

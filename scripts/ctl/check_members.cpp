@@ -182,20 +182,23 @@ Result<void> MemberCheck::hidden_and_listed(const std::vector<std::string>& foun
   if (!is_hidden) return tl::unexpected(is_hidden.error());
   for (std::size_t i = 0; i < found.size(); ++i) {
     const bool shown = !(*in_rank)[2 * i].is_nil() || !(*in_rank)[2 * i + 1].is_nil();
-    if (shown && !(*is_hidden)[i].is_nil()) findings_.add(kinds::kHiddenListed, keys_.hidden(), found[i]);
+    const auto until = store::parse<double>((*is_hidden)[i].string().value_or(""));
+    if (shown && until && !store::is_embargo(*until))
+      findings_.add(kinds::kHiddenListed, keys_.hidden(), found[i]);
   }
   return {};
 }
 
-// A deleted item is remembered until its score in hot:hidden.
+// A deleted item is remembered until its score in hot:hidden, and an embargo an hour beyond it.
 Result<void> MemberCheck::forget_hidden() {
   Pipeline clock;
   clock.add("TIME");
   auto replies = ask(redis_, clock);
   if (!replies) return tl::unexpected(replies.error());
-  const std::string now(text_at(replies->front(), 0));
+  const std::string over =
+      std::to_string(store::parse_or_zero<std::int64_t>(text_at(replies->front(), 0)) - 3600);
   Pipeline old;
-  old.add("ZRANGEBYSCORE", keys_.hidden(), "-inf", now);
+  old.add("ZRANGEBYSCORE", keys_.hidden(), "-inf", over);
   if (replies = ask(redis_, old); !replies) return tl::unexpected(replies.error());
   Pipeline sweep;
   for (std::size_t i = 0; i < replies->front().size(); ++i) {
@@ -203,7 +206,7 @@ Result<void> MemberCheck::forget_hidden() {
     if (sweep_) findings_.swept(kinds::kOldHidden);
   }
   if (!sweep_ || replies->front().size() == 0) return {};
-  sweep.add("ZREMRANGEBYSCORE", keys_.hidden(), "-inf", now);
+  sweep.add("ZREMRANGEBYSCORE", keys_.hidden(), "-inf", over);
   if (replies = ask(redis_, sweep); !replies) return tl::unexpected(replies.error());
   return {};
 }

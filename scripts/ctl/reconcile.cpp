@@ -146,7 +146,16 @@ class Reconciler {
   }
 
   Result<void> hidden() {
-    return walk(redis_, "ZSCAN", keys_.hidden(), [&](const std::vector<std::string>& found) {
+    return walk(redis_, "ZSCAN", keys_.hidden(), [&](std::vector<std::string> found) -> Result<void> {
+      Pipeline look;
+      for (const std::string& each : found) look.add("ZSCORE", keys_.hidden(), each);
+      const auto until = ask(redis_, look);
+      if (!until) return tl::unexpected(until.error());
+      std::size_t at = 0;  // what is only dated ahead keeps its places
+      std::erase_if(found, [&](const std::string&) {
+        return store::is_embargo(store::parse_or_zero<double>((*until)[at++].string().value_or("")));
+      });
+      if (found.empty()) return {};
       Pipeline out;
       for (const std::string& key : {keys_.score(), keys_.newest()}) {
         out.command(2 + found.size()).arg("ZREM").arg(key);

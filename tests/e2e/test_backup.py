@@ -137,6 +137,9 @@ def test_a_service_from_a_backup_knows_everything(instance, folder, name):
     for reader in readers:
         use(service, reader, items)
         wait_recorded(service, reader, len(items))
+    scheduled = name("i")  # in its places already, and shown to nobody
+    service.put(scheduled, published_at=int(time.time()) + 86400)
+    assert service.public().view(scheduled, "f").status == 200
     settled(service)
     backup = os.path.join(folder, "backup")
     before = content(service)
@@ -157,7 +160,7 @@ def test_a_service_from_a_backup_knows_everything(instance, folder, name):
     assert told(other, readers, items) == said
     other.check()
     assert Recorded(other).titles() == Recorded(service).titles()
-    wait_until(lambda: Recorded(other).indexed() == set(items), "the index")
+    wait_until(lambda: Recorded(other).indexed() == {*items, scheduled}, "the index")
     # And it goes on: a recorder that reads the stream, counters that count.
     other.put("late")
     wait_until(lambda: "late" in Recorded(other).titles(), "the recorder", 60)

@@ -116,7 +116,7 @@ def test_page_views_are_the_historys_when_it_is_told_so(service, instance, name)
     wait_until(lambda: history(client, reader) == topics[1::-1], "the second")
     client.track(topics[0], 0, userId=reader, eventId=event)  # told again
     client.track(topics[2], 0)  # of nobody who is known
-    assert own.public(agent=CRAWLER).track(topics[2], 0, userId=reader)["counted"] is False
+    assert own.public(agent=CRAWLER).track(topics[2], 0, userId=reader).json()["counted"] is False
     own.kill_redis()
     wait_until(lambda: client.post("/api/track", {"articleId": topics[2], "userId": reader, "dwellMs": 0}).status == 202, "a queued report")
     back_again(own)

@@ -1,6 +1,7 @@
 // Fakes of the ports: they answer what the test says and count what they were asked.
 #pragma once
 
+#include <algorithm>
 #include <coroutine>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ class FakeHotStore final : public feed::HotStore {
   bool spool_full = false;
   feed::CachedList cached;  // what Redis has
   std::vector<feed::ScoredItem> rank;
+  std::vector<feed::BucketMember> members;  // of mode = current
   int cached_reads = 0, pages = 0, stored = 0, spooled = 0;
   std::vector<std::coroutine_handle<>> held;  // callers of cached_list() while `hold`
   bool hold = false;
@@ -48,10 +50,19 @@ class FakeHotStore final : public feed::HotStore {
     ++pages;
     co_return feed::RankPage{rank, -1};
   }
-  Task<Result<std::vector<feed::Bucket>>> buckets() override { co_return std::vector<feed::Bucket>(); }
-  Task<Result<std::vector<feed::BucketMember>>> bucket_heads(const std::vector<std::int64_t>&, std::int64_t,
-                                                             std::int64_t) override {
-    co_return std::vector<feed::BucketMember>();
+  // Each member is its hour's only one.
+  Task<Result<std::vector<feed::Bucket>>> buckets() override {
+    std::vector<feed::Bucket> out;
+    for (const feed::BucketMember& each : members) out.push_back({hour_of(each), each.total});
+    co_return out;
+  }
+  Task<Result<std::vector<feed::BucketMember>>> bucket_heads(const std::vector<std::int64_t>& hours,
+                                                             std::int64_t offset, std::int64_t) override {
+    std::vector<feed::BucketMember> out;
+    for (const feed::BucketMember& each : members) {
+      if (offset == 0 && std::count(hours.begin(), hours.end(), hour_of(each)) > 0) out.push_back(each);
+    }
+    co_return out;
   }
   Task<Result<std::vector<feed::ItemStats>>> stats(const std::vector<ItemId>& items) override {
     co_return std::vector<feed::ItemStats>(items.size());
@@ -68,6 +79,9 @@ class FakeHotStore final : public feed::HotStore {
     void await_suspend(std::coroutine_handle<> caller) { store.held.push_back(caller); }
     void await_resume() const noexcept {}
   };
+  static std::int64_t hour_of(const feed::BucketMember& member) {
+    return member.published.time_since_epoch().count() / 3600;
+  }
   Result<void> later() {
     if (spool_full) return fail(ErrorCode::kUnavailable, "spool_full");
     ++spooled;

@@ -46,6 +46,7 @@ class FakeRecall final : public feed::Recall {
 class FakeItems final : public FakeItemStore {
  public:
   std::set<ItemId> hidden, unknown;
+  std::map<ItemId, UnixSeconds> dates;
   int reads = 0;
   bool away = false;
 
@@ -59,7 +60,8 @@ class FakeItems final : public FakeItemStore {
     for (const ItemId& id : ids) {
       feed::ItemCard card;
       card.title = "title of " + id.str();
-      card.hidden = hidden.contains(id);
+      if (const auto date = dates.find(id); date != dates.end()) card.shown_from = date->second;
+      if (hidden.contains(id)) card.shown_from = feed::kNever;
       card.known = !unknown.contains(id);
       out.push_back(card);
     }

@@ -68,6 +68,34 @@ TEST_CASE("While its snapshot is fresh a worker asks nobody", "[lists]") {
   CHECK(f.hot.cached_reads == 2);
 }
 
+TEST_CASE("A snapshot is fresh no longer than until an item comes to its date", "[lists]") {
+  Fixture f;
+  f.redis_has(kTwo);
+  f.hot.cached.due = milliseconds(400);
+  f.get();
+  f.get(milliseconds(399));
+  CHECK(f.hot.cached_reads == 1);
+  f.hot.cached.due = milliseconds(5000);
+  f.get(milliseconds(400));
+  CHECK(f.hot.cached_reads == 2);
+  f.get(milliseconds(1399));
+  CHECK(f.hot.cached_reads == 2);
+  f.get(milliseconds(1400));
+  CHECK(f.hot.cached_reads == 3);
+}
+
+TEST_CASE("The current list is without what is dated ahead", "[lists]") {
+  Fixture f;
+  f.hot.cached = {CachedList::State::kBuild, "", 0, "1"};
+  f.hot.members = {{ItemId::trusted("ahead"), 9, wall_now() + seconds{3600}},
+                   {ItemId::trusted("now"), 3, wall_now() - seconds{1}}};
+  const feed::ListQuery query{feed::Model::kViews, feed::ViewsMode::kCurrent, {}, {}};
+  const auto served = now(f.lists.get(query, f.start));
+  REQUIRE(served);
+  CHECK(served->list->size() == 1);
+  CHECK(served->list->first(1).find("\"now\"") != std::string::npos);
+}
+
 TEST_CASE("The process that holds the lock builds the list and shares it; others do not store theirs",
           "[lists]") {
   Fixture f;

@@ -17,7 +17,9 @@ struct Site {
   FakeItems items;
   FakeRecall recall;
   Settings settings;
-  feed::Recommendations recommendations{readers, recommender, items, recall, settings, [] { return kNow; }};
+  UnixSeconds clock = kNow;
+  feed::Recommendations recommendations{readers, recommender, items,
+                                        recall,  settings,    [this] { return clock; }};
 
   explicit Site(int count = 30) {
     std::vector<FakeCandidate> all;
@@ -86,6 +88,22 @@ TEST_CASE_METHOD(Site, "hidden, deleted and unknown items are replaced by the ne
   for (int i = 25; i < 29; ++i) items.hidden.insert(item(i));
   readers.state.items_epoch = "3";
   CHECK(ids(page()) == std::vector<std::string>{"i29"});
+}
+
+TEST_CASE_METHOD(Site,
+                 "what is dated ahead is neither recommended nor like anything nor a reason before its date",
+                 "[recommend]") {
+  items.dates = {{item(0), kNow + seconds{1}}, {item(2), kNow}};
+  CHECK(ids(page(3)) == std::vector<std::string>{"i1", "i2", "i3"});
+  recommender.like["i1"] = {{item(0), 3}, {item(2), 2}};
+  CHECK(now(recommendations.similar(item(1), 5))->items.size() == 1);
+  recommender.like["i0"] = {{item(2), 2}};
+  CHECK(now(recommendations.similar(item(0), 5)).error().reason == "unknown_item");
+  recommender.next->speaks[1] = {item(0), rank::Interaction::kLike, 1};
+  CHECK(page(1).items.front().reason.kind != feed::Reason::Kind::kLike);
+  clock = kNow + seconds{1};  // with the cards that are known
+  CHECK(ids(page(3)) == std::vector<std::string>{"i0", "i1", "i2"});
+  CHECK(page(2).items[1].reason.kind == feed::Reason::Kind::kLike);
 }
 
 TEST_CASE_METHOD(Site, "a title that was known is asked for anew as soon as the items' epoch moves",

@@ -228,6 +228,14 @@ TEST_CASE("hot articles that were never put, or are hidden, are neither shown no
   CHECK(ids(site.refresh(10)) == range(0, 3));
 }
 
+TEST_CASE("an item that is dated ahead is on no page, from the rank or from the buffer", "[feed]") {
+  Site site(3);
+  site.store.hot = {item(41)};
+  site.items.dates = {{item(41), UnixSeconds::max() - seconds{1}},
+                      {item(1), UnixSeconds::max() - seconds{1}}};
+  CHECK(ids(site.refresh(10)) == std::vector<ItemId>{item(0), item(2)});
+}
+
 TEST_CASE("lost impressions are sent again with their own day", "[feed]") {
   Site site;
   site.store.unacknowledged = {{{1, 1, {item(50)}}, UnixSeconds(seconds(86400 * 20000 + 5))}};

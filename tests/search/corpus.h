@@ -125,8 +125,9 @@ class RandomItems {
   std::size_t made_ = 0;
 };
 
-// Every item that `query` may return, by score, date and id, each descending: the plain definition. Reads the
-// weight of every match of the whole database, without ranges, cutoffs or partitions' order.
+// Every item that `query` may return, without what is dated ahead, by score, date and id, each descending:
+// the plain definition. Reads the weight of every match of the whole database, without ranges, cutoffs or
+// partitions' order.
 inline std::vector<feed::Candidate> by_scoring_everything(const Xapian::Database& database,
                                                           const Xapian::Query& terms, bool matches_only,
                                                           const rank::GaussDecay& decay, UnixSeconds now) {
@@ -136,7 +137,8 @@ inline std::vector<feed::Candidate> by_scoring_everything(const Xapian::Database
     const std::string key = database.get_document(document).get_value(store::kOrderSlot);
     const store::OrderKey read = store::read_order_key(key);
     const seconds age = std::max(seconds{0}, now - read.published);
-    all.push_back({ItemId::trusted(std::string(read.item)), weight * decay.at(age), read.published});
+    if (read.published <= now)
+      all.push_back({ItemId::trusted(std::string(read.item)), weight * decay.at(age), read.published});
   };
   if (!terms.empty()) {
     Xapian::Enquire enquire(database);

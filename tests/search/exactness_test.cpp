@@ -152,16 +152,22 @@ TEST_CASE("equal scores stand by date, equal dates by id, both descending", "[se
   }
 }
 
-TEST_CASE("a date in the future is no advantage over now", "[search]") {
+TEST_CASE("what is dated ahead is found from its date on, by words, by interests and as the newest",
+          "[search]") {
   const TemporaryFolder folder;
   Settings settings;
   settings.search.index = folder / "index";
-  write(settings, {item("future", "sun", kNow + 400 * kDay), item("now", "sun", kNow),
-                   item("best", "sun sun", kNow), item("old", "sun", kNow - 5 * kDay)});
+  const UnixSeconds date = kNow + 400 * kDay;
+  write(settings, {item("future", "sun", date), item("now", "sun", kNow), item("best", "sun sun", kNow),
+                   item("old", "sun", kNow - 5 * kDay)});
   store::BlockingRecall recall(settings);
-  const feed::Recalled recalled = found(recall, {"sun", {}, kNow, 10});
-  REQUIRE(recalled.candidates.size() == 4);
-  CHECK(recalled.candidates[0].item.str() == "best");
-  CHECK(recalled.candidates[1].item.str() == "future");
-  CHECK(recalled.candidates[1].score == recalled.candidates[2].score);
+  using Ids = std::vector<std::string>;
+  CHECK(ids(found(recall, {"sun", {}, kNow, 10})) == Ids{"best", "now", "old"});
+  CHECK(ids(found(recall, {"", {}, kNow, 10})) == Ids{"now", "best", "old"});
+  CHECK(ids(found(recall, {"", {{ItemId::trusted("best")}}, kNow, 10})).size() == 3);
+  CHECK(found(recall, {"sun", {}, kNow, 10}).exhausted);
+  CHECK(ids(found(recall, {"sun", {}, date - seconds{1}, 10})).size() == 3);
+  CHECK(ids(found(recall, {"sun", {}, date, 10})).size() == 4);
+  CHECK(ids(found(recall, {"", {}, date, 10})).front() == "future");
+  CHECK(found(recall, {"sun", {}, kNow - 6 * kDay, 10}).candidates.empty());
 }

@@ -2,6 +2,7 @@
 #include "core/store/feed_store.h"
 
 #include <catch2/catch.hpp>
+#include <thread>
 
 #include "core/async/sync_redis.h"
 #include "core/store/item_store.h"
@@ -86,11 +87,11 @@ struct Site {
     REQUIRE(value);
     return *value;
   }
-  void hide(int number, bool hidden = true) {
+  void hide(int number, bool hidden = true, UnixSeconds published = UnixSeconds{seconds{1700000000}}) {
     feed::Item item;
     item.id = ItemId::trusted("i" + std::to_string(number));
     item.title = "t";
-    item.published_at = UnixSeconds{seconds{1700000000}};
+    item.published_at = published;
     item.hidden = hidden;
     REQUIRE(redis::wait(items.put(item)));
   }
@@ -176,6 +177,16 @@ TEST_CASE("hidden items are skipped and the page is filled from behind them", "[
         std::vector<ItemId>{range(0, 1)[0], range(2, 3)[0], range(3, 4)[0]});
   CHECK(site.take(4).page.items ==
         std::vector<ItemId>{range(4, 5)[0], range(5, 6)[0], range(6, 7)[0], range(8, 9)[0]});
+}
+
+TEST_CASE("an item that was dated ahead meanwhile is skipped until its date", "[feed]") {
+  Site site;
+  const UnixSeconds date = wall_now() + seconds{2};
+  for (const int number : {1, 7}) site.hide(number, false, date);
+  CHECK(site.swap({}, range(0, 12), false, 3).items ==
+        std::vector<ItemId>{range(0, 1)[0], range(2, 3)[0], range(3, 4)[0]});
+  while (wall_now() < date) std::this_thread::sleep_for(milliseconds{5});
+  CHECK(site.take(4).page.items == range(4, 8));
 }
 
 TEST_CASE("the same request within a minute gives the same page, and leaves the buffer alone", "[feed]") {

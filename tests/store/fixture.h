@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/async/sync_redis.h"
@@ -142,6 +143,9 @@ struct Fixture {
     return value ? std::optional(*value) : std::nullopt;
   }
   UnixSeconds now() { return UnixSeconds{seconds{store::whole(store::text_at(command("TIME"), 0))}}; }
+  void wait_for(UnixSeconds second) {
+    while (now() < second) std::this_thread::sleep_for(milliseconds{5});
+  }
   std::vector<std::string> all_keys() {
     const auto reply = command("KEYS", "*");
     std::vector<std::string> out;

@@ -81,6 +81,30 @@ TEST_CASE_METHOD(ListFixture, "a list whose building began before an item was hi
   CHECK(cached().state == State::kBuild);
 }
 
+TEST_CASE_METHOD(ListFixture, "a list is good until an item comes to its date, and says when that is",
+                 "[lists]") {
+  CHECK_FALSE(cached().due);
+  command("DEL", keys().list_lock({}));
+  const auto date = now() + seconds{2};
+  put(item("ahead", date));
+  put(item("later", date + seconds{3600}));
+  auto built = cached();
+  REQUIRE(built.due);
+  CHECK(*built.due > milliseconds{0});
+  CHECK(*built.due <= milliseconds{2000});
+  built.json = "[]";
+  hot->store_list({}, built);
+  CHECK(cached().state == State::kFresh);
+  wait_for(date);
+  const auto after = cached();
+  CHECK(after.state == State::kBuild);
+  CHECK(after.json.empty());
+  CHECK(*after.due > milliseconds{3590'000});
+  built.json = "[1]";
+  hot->store_list({}, built);  // by who began before
+  CHECK(cached().json.empty());
+}
+
 TEST_CASE_METHOD(ListFixture, "a builder that comes too late neither stores nor frees another's lock",
                  "[lists]") {
   auto slow = cached();

@@ -44,8 +44,8 @@ TEST_CASE("a view that is repeated under its event id changes nothing for a day"
   others.reader = ReaderId::trusted("other");
   REQUIRE(wait(site.store().viewed(others)));
   CHECK(site.history("other") == Names{"a"});
-  site.command("ZADD", site.keys().reader_events("reader"), (site.now() - seconds{86401}).time_since_epoch().count(),
-               "view:e");
+  site.command("ZADD", site.keys().reader_events("reader"),
+               (site.now() - seconds{86401}).time_since_epoch().count(), "view:e");
   REQUIRE(wait(site.store().viewed(first)));
   CHECK(site.history() == Names{"a", "b"});
 }
@@ -57,7 +57,8 @@ TEST_CASE("a view behind the reply takes its place by time", "[readers]") {
   CHECK(site.history() == Names{"b", "a"});
 }
 
-TEST_CASE("a history that another program wrote shows each item once, and is as long as it can be", "[readers]") {
+TEST_CASE("a history that another program wrote shows each item once, and is as long as it can be",
+          "[readers]") {
   Readers site;
   site.settings.history.size = 3;
   site.renew();

@@ -247,3 +247,26 @@ TEST_CASE_METHOD(Site, "while Redis is away the last copy serves, and without on
   REQUIRE_FALSE(none);
   CHECK(none.error().code == ErrorCode::kUnavailable);
 }
+
+TEST_CASE_METHOD(Site, "an item that is dated ahead is suggested from its date on, known to the model or not",
+                 "[recommender]") {
+  hash_tags = GENERATE(false, true);
+  restart();
+  const auto date = now() + seconds{2};
+  put(item("a", now() - seconds{60}));
+  put(item("ahead", date));
+  put(item("read", date));
+  view(seen("read", "f"));
+  track(report("read", "v", 1000));
+  CHECK(ids(*suggest()) == std::vector<std::string>{"a"});
+  wait_for(date);
+  CHECK(ids(*suggest()).size() == 3);
+}
+
+TEST_CASE_METHOD(Site, "what the model knows to be dated ahead is not suggested", "[recommender]") {
+  REQUIRE(model::write_model(two_tastes(now() + seconds{3600}), path));
+  REQUIRE(served->open(path));
+  CHECK(ids(*suggest({did("roses0")})).empty());
+  put_both_tastes();  // the item store has the last word
+  CHECK_FALSE(ids(*suggest({did("roses0")})).empty());
+}

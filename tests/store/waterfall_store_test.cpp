@@ -209,6 +209,22 @@ TEST_CASE("hidden items are skipped, the page is refilled, and what is shown aga
   CHECK(site.first(1).items.front().card.title == "Title of 12");
 }
 
+TEST_CASE("an item that is dated ahead can be pushed, and stands in its place from its date on",
+          "[waterfall]") {
+  Waterfall site(any_mode());
+  const UnixSeconds date = site.now() + seconds{2};
+  for (const char* each : {"2", "4"}) site.put(site.item(each, date));
+  CHECK(*wait(site.store().pushable({ItemId::trusted("2")})) == std::vector<bool>{true});
+  site.push(count(1, 4));
+  const auto first = site.first();
+  CHECK(ids_of(first) == Ids{"3", "1"});
+  const auto down = site.down(first.drop);
+  CHECK((down.items.empty() && down.newer == 0 && !down.has_more && down.drop == first.drop));
+  site.wait_for(date);
+  CHECK(ids_of(site.down(first.drop)) == Ids{"4"});
+  CHECK(ids_of(site.first()) == count(4, 1));
+}
+
 TEST_CASE("deleted items are skipped and leave the timeline when they are met", "[waterfall]") {
   Waterfall site(any_mode());
   for (const auto& each : count(1, 12)) site.put(site.item(each, UnixSeconds{seconds{1700000000}}));

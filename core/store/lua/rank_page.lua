@@ -1,4 +1,4 @@
--- A page of a rank, highest first, filtered by publish time and tag. Walks down the rank; where the filter keeps few (≤ 1,000 in the
+-- A page of a rank, highest first, without what is dated ahead, filtered by publish time and tag. Walks down the rank; where the filter keeps few (≤ 1,000 in the
 -- tag or the window) it lists those instead, so that a rare tag does not walk a million members.
 --
 -- KEYS 1 hot:rank or hot:score  2 hot:published  [3 tag:{tag}]
@@ -7,8 +7,11 @@
 local offset, count, window, most = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local rank, published, tag = KEYS[1], KEYS[2], KEYS[3]
 local few = 1000
+local now = tonumber(redis.call('TIME')[1])
 local from
-if window > 0 then from = tonumber(redis.call('TIME')[1]) - window end
+if window > 0 then from = now - window end
+local ahead = {}
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', published, '(' .. now, '+inf')) do ahead[id] = true end
 
 local function dated(ids)
   if not from or #ids == 0 then return nil end
@@ -18,8 +21,8 @@ local function tagged(ids)
   if not tag or #ids == 0 then return nil end
   return redis.call('SMISMEMBER', tag, unpack(ids))
 end
-local function kept(i, dates, tags)
-  return (not dates or (dates[i] and tonumber(dates[i]) >= from)) and (not tags or tags[i] == 1)
+local function kept(i, id, dates, tags)
+  return not ahead[id] and (not dates or (dates[i] and tonumber(dates[i]) >= from)) and (not tags or tags[i] == 1)
 end
 
 local candidates
@@ -35,7 +38,7 @@ if candidates then
   local scores = redis.call('ZMSCORE', rank, unpack(candidates))
   local all = {}
   for i, id in ipairs(candidates) do
-    if scores[i] and kept(i, dates, tags) then all[#all + 1] = {tonumber(scores[i]), id, scores[i]} end
+    if scores[i] and kept(i, id, dates, tags) then all[#all + 1] = {tonumber(scores[i]), id, scores[i]} end
   end
   table.sort(all, function(a, b)
     if a[1] ~= b[1] then return a[1] > b[1] end
@@ -57,7 +60,7 @@ while found < count and at < last do
   local dates, tags = dated(ids), tagged(ids)
   for i, id in ipairs(ids) do
     at = at + 1
-    if kept(i, dates, tags) then
+    if kept(i, id, dates, tags) then
       found = found + 1
       out[#out + 1] = id
       out[#out + 1] = page[2 * i]

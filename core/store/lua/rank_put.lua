@@ -6,7 +6,8 @@
 local id, z, date, half = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local floor, max = tonumber(ARGV[5]), tonumber(ARGV[6])
 local rank, published = KEYS[1], KEYS[2]
-if redis.call('ZSCORE', KEYS[3], id) then return 0 end
+local dark_until = tonumber(redis.call('ZSCORE', KEYS[3], id) or nil)
+if dark_until and dark_until == math.floor(dark_until) then return 0 end  -- not one that is only dated ahead
 local clock = tonumber(redis.call('TIME')[1])
 --@include rank_put
 return 1

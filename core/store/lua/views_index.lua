@@ -7,7 +7,8 @@
 -- Returns 1 when written.
 local id, total, hour, date = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local max = -tonumber(ARGV[8]) - 1
-if redis.call('ZSCORE', KEYS[4], id) then return 0 end
+local dark_until = tonumber(redis.call('ZSCORE', KEYS[4], id) or nil)
+if dark_until and dark_until == math.floor(dark_until) then return 0 end  -- not one that is only dated ahead
 local known = tonumber(redis.call('ZSCORE', KEYS[3], id) or nil)
 if not known or ARGV[5] == '1' then
   if redis.call('ZADD', KEYS[3], date, id) == 1 then redis.call('ZREMRANGEBYRANK', KEYS[3], 0, max) end

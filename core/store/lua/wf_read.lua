@@ -14,6 +14,7 @@
 local limit, ttl, most, known_only = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]), ARGV[8] == '1'
 local existed = redis.call('EXPIRE', key, ttl)
 local now = clock_ms()
+local second = math.floor(now / 1000)
 
 local function newest_first(a, b)
   if a[2] ~= b[2] then return a[2] > b[2] end
@@ -55,7 +56,7 @@ repeat
     local id = batch[i]
     local card =
       redis.call('HMGET', ARGV[9] .. id, 'published_at', 'title', 'url', 'author', 'tags', 'update_time', 'hidden', 'deleted')
-    local dark = card[7] == '1' or (known_only and not card[1])
+    local dark = card[7] == '1' or (known_only and not card[1]) or (card[1] and tonumber(card[1]) > second)
     if not dark and shown == limit then
       more = 1
       break
@@ -71,7 +72,7 @@ repeat
   from, count = '(' .. (batch[#batch] or cursor), 100
 until all or more == 1
 
-if redis.call('ZADD', KEYS[2], whole(math.floor(now / 1000)), ARGV[6]) == 1 then
+if redis.call('ZADD', KEYS[2], second, ARGV[6]) == 1 then
   redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -tonumber(ARGV[7]) - 1)
 end
 out[1], out[2], out[3], out[4], out[5], out[6] = existed, cut, newer, newer_or_at, looked_at, more

@@ -22,11 +22,11 @@ if (redis.call('ZCOUNT', pending, '-inf', -1) + 1) * 100 > most then  -- a page 
 end
 
 local items = {}
--- Of `ids` those that are not hidden. What is in a buffer has not been handed out.
+-- Of `ids` those that are not hidden now. What is in a buffer has not been handed out.
 local function admit(ids)
-  local dark = hidden and redis.call('ZMSCORE', hidden, unpack(ids)) or {}
+  local dark, second = hidden and redis.call('ZMSCORE', hidden, unpack(ids)) or {}, tonumber(clock[1])
   for i, id in ipairs(ids) do
-    if not dark[i] then items[#items + 1] = id end
+    if not dark[i] or tonumber(dark[i]) <= second then items[#items + 1] = id end
   end
 end
 local function pop_page()
