@@ -1,5 +1,6 @@
 """What the README tells a newcomer to type works, and what is shipped is accepted by the programs that read it."""
 
+import json
 import os
 import re
 import subprocess
@@ -45,6 +46,7 @@ def test_every_curl_line_of_the_readme_answers_as_it_says(instance):
         assert done.returncode == 0, (said, done.stderr)
         assert expected, f"the README shows no reply to {said}"
         assert re.match(pattern(" ".join(expected)), done.stdout, re.S), (said, expected, done.stdout)
+        assert "publishedAt" not in said or json.loads(done.stdout)["scoreInc"] < 0.1, "the date counts"
         if " -X PUT " in said:  # who types the next line is slower than the search index
             wait_until(lambda: service.status()["recorder items"] >= 1, "the recorder")
     assert len(commands) >= 10
