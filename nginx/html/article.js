@@ -1,11 +1,10 @@
 // A stand-in for an article of a site: carries freshet.js for the article named in ?id= and shows what it counts.
-"use strict";
+import { aboutItem, asked } from "/page.js";
 
-const query = new URLSearchParams(location.search);
-const article = query.get("id") || "demo";
+const article = asked.get("id") || "demo";
 const conf = { article };
-if (query.has("user")) conf.user = query.get("user");
-for (const name of ["first", "every"]) if (query.has(name)) conf[name] = Number(query.get(name));
+if (asked.has("user")) conf.user = asked.get("user");
+for (const name of ["first", "every"]) if (asked.has(name)) conf[name] = Number(asked.get(name));
 
 const title = document.getElementById("title");
 title.textContent = article;

@@ -1,65 +1,39 @@
 // A feed as a site's page would show it: the first page by refresh, the next ones while scrolling, and every ten
 // seconds a peek at what is new. A request whose reply was lost is sent again with the same page token, and gives the
-// same items.
-"use strict";
+// same items. What is shown and the token stay in the history's entry, so a reload or a way back shows the same place.
+import { aboutItem, articleUrl, attribute, callAgain, element, newReader, pause, readerName, say } from "/page.js";
 
 const kLimit = 10;
 const kPeekMs = 10000;
-const kRetryMs = 1000;
 const kPauseMs = 5000;  // after a page without items: the service is not up to date
-const kAttempts = 5;
 
 const list = document.getElementById("feed");
-const state = document.getElementById("state");
 const end = document.getElementById("end");
 const more = document.getElementById("more");
 const refreshButton = document.getElementById("refresh");
 const queryInput = document.getElementById("query");
 
-let agent = new URLSearchParams(location.search).get("agent") || localStorage.freshetAgent || newAgent();
+let agent = readerName();
 let page = null;  // the token last received
 let query = "";
+let shown = [];  // the items, as they stand
 let busy = false;
-
-function newAgent() {
-  return "reader-" + Math.random().toString(36).slice(2, 10);
-}
-
-function pause(ms) {
-  return new Promise((done) => setTimeout(done, ms));
-}
 
 async function ask(action) {
   const body = { action, limit: kLimit, agent_id: agent };
   if (query) body.query = query;
   if (page) body.page = page;
   else body.eventId = Math.random().toString(36).slice(2);
-  const request = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
-  for (let attempt = 1; ; attempt++) {
-    try {
-      const reply = await fetch("/api/feed", request);
-      if (reply.ok) return (await reply.json()).data;
-      const problem = await reply.json();
-      if (reply.status < 500 || attempt === kAttempts) throw Object.assign(new Error(problem.msg), { final: true });
-    } catch (error) {
-      if (error.final || attempt === kAttempts) throw error;
-    }
-    await pause(kRetryMs);
-  }
+  return (await callAgain("POST", "/api/feed", body)).data;
 }
 
 function row(item) {
-  const element = document.createElement("li");
-  element.dataset.id = item.id;
-  const link = document.createElement("a");
-  link.href = "/article.html?" + new URLSearchParams({ id: item.id, user: agent });
-  link.textContent = item.title || item.id;
-  const about = document.createElement("span");
-  about.className = "about";
-  const when = item.update_time ? new Date(item.update_time * 1000).toLocaleString() : "";
-  about.textContent = [item.author, when, (item.tags || []).join(", ")].filter(Boolean).join(" · ");
-  element.append(link, about);
-  return element;
+  const made = document.createElement("li");
+  made.dataset.id = item.id;
+  const link = element("a", item.title || item.id);
+  link.href = articleUrl(item.id, agent);
+  made.append(link, element("span", aboutItem(item), "about"));
+  return made;
 }
 
 const bottom = new IntersectionObserver((entries) => {
@@ -72,6 +46,22 @@ function lookAgain() {
   bottom.observe(more);
 }
 
+function endText() {
+  if (shown.length > 0) return "You have seen all there is. New items come here when you refresh.";
+  return query ? `Nothing you have not seen matches “${query}”.` : "You have seen everything. New items appear when you refresh.";
+}
+
+function place(items, exhausted, hasMore) {
+  end.textContent = exhausted ? endText() : "";
+  end.hidden = !exhausted;
+  more.hidden = !hasMore;
+  attribute(items);
+}
+
+function keepPlace() {
+  history.replaceState({ agent, page, query, shown, exhausted: !end.hidden, hasMore: !more.hidden }, "");
+}
+
 // Adds a page; a refresh goes on top of what is there, as new items do.
 async function show(action) {
   if (busy) return;
@@ -81,15 +71,16 @@ async function show(action) {
     const data = await ask(action);
     page = data.page;
     const rows = data.items.map(row);
+    shown = action === "refresh" ? [...data.items, ...shown] : [...shown, ...data.items];
     if (action === "refresh") list.prepend(...rows);
     else list.append(...rows);
-    end.hidden = !data.exhausted;
-    more.hidden = !data.has_more;
+    place(data.items, data.exhausted, data.has_more);
+    keepPlace();
     if (rows.length > 0) nextMs = 0;
     refreshButton.textContent = "Refresh";
-    state.textContent = data.degraded ? "The service is not up to date; try again." : `${list.children.length} items shown.`;
+    say(data.degraded ? "The service is not up to date; try again." : shown.length ? `${shown.length} items shown.` : "");
   } catch (error) {
-    state.textContent = `Not loaded: ${error.message}.`;
+    say(`Not loaded: ${error.message}.`);
   } finally {
     busy = false;
     setTimeout(lookAgain, nextMs);
@@ -98,8 +89,19 @@ async function show(action) {
 
 function startOver() {
   list.replaceChildren();
+  shown = [];
   page = null;
   return show("refresh");
+}
+
+// The browser scrolls back by itself, as the rows are there before the page's load event.
+function goOn(kept) {
+  ({ page, query, shown } = kept);
+  queryInput.value = query;
+  list.replaceChildren(...shown.map(row));
+  place(shown, kept.exhausted, kept.hasMore);
+  say(`${shown.length} items shown.`);
+  lookAgain();
 }
 
 document.getElementById("search").addEventListener("submit", (event) => {
@@ -110,7 +112,7 @@ document.getElementById("search").addEventListener("submit", (event) => {
   return startOver();
 });
 document.getElementById("other").addEventListener("click", () => {
-  agent = localStorage.freshetAgent = newAgent();
+  agent = localStorage.freshetAgent = newReader();
   return startOver();
 });
 more.addEventListener("click", () => show("load_more"));
@@ -125,5 +127,6 @@ async function peek() {
 }
 
 localStorage.freshetAgent = agent;
-startOver();
+if (history.state?.agent === agent && history.state.shown.length) goOn(history.state);
+else startOver();
 peek();

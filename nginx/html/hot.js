@@ -1,18 +1,22 @@
 // The two hot lists, asked for every two seconds while the page is visible. A row that changed its place slides there
 // and shows by how much.
-"use strict";
+import { articleUrl, attribute, element, pause, read, replaceRows, say, unreachable } from "/page.js";
 
 const kEveryMs = 2000;
 const kLimit = 20;
+const kStaleMs = 6000;  // a list as old as this is not the service's
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 const lists = [...document.querySelectorAll("ol.hot")];
-const state = document.getElementById("state");
+const updated = document.getElementById("updated");
+
+let leastLagMs = Infinity;  // how far this clock is ahead of the service's, at most
 
 function makeRow(id) {
   const row = document.createElement("li");
   row.dataset.id = id;
-  row.innerHTML = '<span class="rank"></span><a></a><span class="score"></span><span class="move"></span>';
-  row.querySelector("a").href = "/article.html?id=" + encodeURIComponent(id);
+  const link = element("a");
+  link.href = articleUrl(id);
+  row.append(element("span", "", "rank"), link, element("span", "", "score"), element("span", "", "move"));
   return row;
 }
 
@@ -39,35 +43,41 @@ function render(list, items) {
     showMove(row, placeBefore.get(item.id), place, first);
     return row;
   });
-  list.replaceChildren(...next);
+  replaceRows(list, next);
   for (const row of next) {
     const way = topBefore.get(row.dataset.id) - row.getBoundingClientRect().top;
     if (way && !still.matches) row.animate([{ transform: `translateY(${way}px)` }, { transform: "none" }], { duration: 500, easing: "ease-out" });
   }
+  attribute(items);
 }
 
+// When the list was sent, in ms: the browser may have kept it (stale-while-revalidate).
 async function refresh(list) {
-  const reply = await fetch(`/api/hot?model=${list.dataset.model}&limit=${kLimit}`);
-  if (!reply.ok) throw new Error(`the service answered ${reply.status}`);
-  const items = await reply.json();
+  const reply = await fetch(`/api/hot?model=${list.dataset.model}&limit=${kLimit}`).catch(unreachable);
+  const items = await read(reply);
   render(list, items);
-  return items.length;
+  const sentMs = Date.parse(reply.headers.get("Date")) - 1000 * (reply.headers.get("Age") || 0);
+  return { count: items.length, sentMs, degraded: reply.headers.has("Freshet-Degraded") };
 }
 
 async function refreshAll() {
   try {
-    const counts = await Promise.all(lists.map(refresh));
-    state.textContent = counts.some((count) => count > 0)
-      ? `Updated at ${new Date().toLocaleTimeString()}.` : "Nothing has been read yet: open an article or replay some traffic.";
+    const replies = await Promise.all(lists.map(refresh));
+    const sentMs = Math.min(...replies.map((reply) => reply.sentMs));
+    const lagMs = Date.now() - sentMs;
+    leastLagMs = Math.min(leastLagMs, lagMs);
+    updated.textContent = `Updated at ${new Date(sentMs).toLocaleTimeString()}.`;
+    say(lagMs - leastLagMs > kStaleMs || replies.some((reply) => reply.degraded) ? "Not up to date: these are the last known lists."
+      : replies.some((reply) => reply.count > 0) ? "" : "Nothing has been read yet: open an article or replay some traffic.");
   } catch (error) {
-    state.textContent = `Not up to date: ${error.message}.`;
+    say(`Not up to date: ${error.message}.`);
   }
 }
 
 async function run() {
   for (;;) {
     if (document.visibilityState === "visible") await refreshAll();
-    await new Promise((done) => setTimeout(done, kEveryMs));
+    await pause(kEveryMs);
   }
 }
 

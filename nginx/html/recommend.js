@@ -1,41 +1,20 @@
 // Recommendations as a site's page would show them, each with its reason. Opening an item records the view; the very
 // next request leaves it out.
-"use strict";
+import { aboutItem, articleUrl, attribute, button, call, element, newReader, readerName, replaceRows, say } from "/page.js";
 
 const kLimit = 10;
 const kUndoMs = 8000;
 
 const list = document.getElementById("items");
-const history = document.getElementById("history");
-const state = document.getElementById("state");
+const history_ = document.getElementById("history");
 const excluded = document.getElementById("excluded");
 
-let user = new URLSearchParams(location.search).get("user") || localStorage.freshetAgent || newUser();
+let user = readerName();
 const titles = new Map();  // of what has been on this page
-
-function newUser() {
-  return "reader-" + Math.random().toString(36).slice(2, 10);
-}
-
-async function call(method, path, body) {
-  const request = { method, keepalive: true };
-  if (body) Object.assign(request, { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
-  const reply = await fetch(path, request);
-  const answer = await reply.json();
-  if (!reply.ok) throw new Error(answer.msg);
-  return answer;
-}
-
-function element(tag, text, className) {
-  const made = document.createElement(tag);
-  made.textContent = text;
-  if (className) made.className = className;
-  return made;
-}
 
 function link(id) {
   const made = element("a", titles.get(id) || id);
-  made.href = "/article.html?" + new URLSearchParams({ id, user });
+  made.href = articleUrl(id, user);
   made.target = "_blank";
   made.addEventListener("click", () => looked(id));
   return made;
@@ -46,11 +25,8 @@ function row(item) {
   const made = document.createElement("li");
   made.dataset.id = item.id;
   made.dataset.reason = item.reason.kind;
-  const no = element("button", "Not interested");
-  no.type = "button";
-  no.addEventListener("click", () => dismiss(item.id, made));
-  const tags = (item.tags || []).join(", ");
-  made.append(link(item.id), element("span", item.reason.text, "reason"), element("span", tags, "about"), no);
+  const no = button("Not interested", `Not interested in ${titles.get(item.id)}`, () => dismiss(item.id, made));
+  made.append(link(item.id), element("span", item.reason.text, "reason"), element("span", aboutItem(item), "about"), no);
   return made;
 }
 
@@ -59,25 +35,25 @@ async function looked(id) {
   return show();
 }
 
-async function dismiss(id, element_) {
-  const what = { userId: user, topicId: id, kind: "not_interested" };
+async function dismiss(id, made) {
   try {
-    await call("POST", "/api/feedback", what);
+    await call("POST", "/api/feedback", { userId: user, topicId: id, kind: "not_interested" });
   } catch (error) {
     return report(error);
   }
-  const undo = element("button", "Undo");
-  undo.type = "button";
-  undo.addEventListener("click", async () => {
+  const title = titles.get(id);
+  const undo = button("Undo", `Undo: not interested in ${title}`, async () => {
     await call("DELETE", "/api/feedback?" + new URLSearchParams({ userId: user, topicId: id })).catch(report);
     return show();
   });
-  element_.replaceChildren(element("span", "You will not see it for a while. ", "about"), undo);
-  setTimeout(() => element_.isConnected && show(), kUndoMs);
+  const focused = made.contains(document.activeElement);
+  made.replaceChildren(element("span", `“${title}” is not recommended for a while. `, "about"), undo);
+  if (focused) undo.focus();
+  setTimeout(() => made.isConnected && show(), kUndoMs);
 }
 
 function report(error) {
-  state.textContent = `Not done: ${error.message}.`;
+  say(`Not done: ${error.message}.`);
 }
 
 async function show() {
@@ -85,19 +61,21 @@ async function show() {
     const who = new URLSearchParams({ userId: user });
     const [page, seen] = await Promise.all([
       call("GET", `/api/recommendations?limit=${kLimit}&${who}`), call("GET", "/api/history?" + who)]);
-    list.replaceChildren(...page.items.map(row));
-    history.replaceChildren(...seen.items.map((id) => {
+    replaceRows(list, page.items.map(row));
+    replaceRows(history_, seen.items.map((id) => {
       const made = document.createElement("li");
       made.dataset.id = id;
       made.append(link(id));
       return made;
     }));
+    attribute(page.items);
     const out = page.excluded;
     excluded.textContent = `Left out: ${out.viewed} viewed, ${out.interacted} interacted with, ${out.not_interested} dismissed. ` +
       `Model: ${page.model}.`;
-    state.textContent = page.degraded ? "The service is not up to date; this is what was trending." : "";
+    say(page.degraded ? "The service is not up to date; this is what was trending."
+      : page.items.length ? "" : "There is nothing to recommend yet.");
   } catch (error) {
-    state.textContent = `Not loaded: ${error.message}.`;
+    say(`Not loaded: ${error.message}.`);
   }
 }
 
@@ -106,7 +84,7 @@ document.getElementById("clear").addEventListener("click", async () => {
   return show();
 });
 document.getElementById("other").addEventListener("click", () => {
-  user = localStorage.freshetAgent = newUser();
+  user = localStorage.freshetAgent = newReader();
   return show();
 });
 

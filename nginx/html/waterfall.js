@@ -1,70 +1,50 @@
 // A channel as a site's page would show it. The page keeps two scores, `drop` of the newest item and `up` of the oldest,
 // and changes only the one it asked about: pulling down asks for what is newer than `drop`, scrolling for what is older
 // than `up`. So nothing comes twice and no gap opens, whatever is pushed meanwhile. Every few seconds it asks how many
-// wait, without taking them.
-"use strict";
+// wait, without taking them. What is shown and the scores stay in the history's entry, so a reload shows the same place.
+import { aboutItem, articleUrl, asked, attribute, button, call, callAgain, element, pause, readerName, say, zone } from "/page.js";
 
 const kLimit = 10;
 const kPollMs = 3000;
-const kRetryMs = 1000;
-const kAttempts = 5;
 const kPullPixels = 70;
 
 const list = document.getElementById("timeline");
-const state = document.getElementById("state");
 const end = document.getElementById("end");
 const more = document.getElementById("more");
 const pullButton = document.getElementById("pull");
 
-const asked = new URLSearchParams(location.search);
 const channel = asked.get("channel") || "discover";
-const reader = asked.get("user") || localStorage.freshetAgent || "reader-" + Math.random().toString(36).slice(2, 10);
+const reader = readerName();
 
 const rows = new Map();  // id → row
 let drop = 0;
 let up = 0;
 let begun = false;  // the first page has come
+let shown = [];     // the items, as they stand
 let busy = false;
 
-function pause(ms) {
-  return new Promise((done) => setTimeout(done, ms));
-}
-
 // A page of the timeline. Asking again with the same score gives the same answer, so what was lost is asked again.
-async function ask(direction, score, limit) {
+function ask(direction, score, limit) {
   const query = new URLSearchParams({ customerId: reader, direction, score, limit });
-  const url = `/api/waterfall/${encodeURIComponent(channel)}?${query}`;
-  for (let attempt = 1; ; attempt++) {
-    try {
-      const reply = await fetch(url);
-      const answer = await reply.json();
-      if (reply.ok) return answer;
-      throw Object.assign(new Error(answer.msg), { final: reply.status < 500 });
-    } catch (error) {
-      if (error.final || attempt === kAttempts) throw error;
-    }
-    await pause(kRetryMs);
-  }
+  return callAgain("GET", `/api/waterfall/${encodeURIComponent(channel)}?${query}`);
 }
 
 function row(item) {
-  const element = document.createElement("li");
-  element.dataset.id = item.id;
-  const link = document.createElement("a");
-  link.href = "/article.html?" + new URLSearchParams({ id: item.id, user: reader });
-  link.textContent = item.title || item.id;
-  const about = document.createElement("span");
-  about.className = "about";
-  const when = new Date(item.score).toLocaleString();
-  about.textContent = [item.author, `came ${when}`, (item.tags || []).join(", ")].filter(Boolean).join(" · ");
-  element.append(link, about);
+  const made = document.createElement("li");
+  made.dataset.id = item.id;
+  const link = element("a", item.title || item.id);
+  link.href = articleUrl(item.id, reader);
+  const reason = channel === "follow" && item.author ? `You follow ${item.author}` : "Pushed to you";
+  made.append(link, element("span", `${reason} at ${new Date(item.score).toLocaleString()}`, "reason"),
+    element("span", aboutItem(item), "about"));
   rows.get(item.id)?.remove();  // it was taken out and pushed anew
-  rows.set(item.id, element);
-  return element;
+  rows.set(item.id, made);
+  return made;
 }
 
 function showWaiting(count) {
   pullButton.textContent = count > 0 ? `${count} new` : "Nothing new";
+  pullButton.hidden = count === 0 && shown.length === 0;
   pullButton.classList.toggle("waiting", count > 0);
 }
 
@@ -78,10 +58,30 @@ function lookAgain() {
   bottom.observe(more);
 }
 
+function endText() {
+  if (shown.length > 0) return "There is nothing older.";
+  if (channel !== "follow") return `Nothing has been pushed to ${reader} yet. New items appear here by themselves.`;
+  return "Items of the authors you follow appear here.";
+}
+
+function showEnd(hasMore) {
+  more.hidden = !hasMore;
+  end.hidden = hasMore;
+  end.textContent = hasMore ? "" : endText();
+  if (!hasMore && shown.length === 0 && reader !== "me") {
+    const sample = element("a", "See the sample's reader");
+    sample.href = "?" + new URLSearchParams({ channel, user: "me" });
+    end.append(" ", sample);
+  }
+}
+
 function place(direction, page) {
-  const shown = page.items.map(row);
-  if (direction === "down") list.prepend(...shown);
-  else list.append(...shown);
+  const there = new Set(page.items.map((item) => item.id));
+  const others = shown.filter((item) => !there.has(item.id));
+  shown = direction === "down" ? [...page.items, ...others] : [...others, ...page.items];
+  const made = page.items.map(row);
+  if (direction === "down") list.prepend(...made);
+  else list.append(...made);
   if (direction !== "up") {
     drop = page.drop;
     begun = true;
@@ -89,9 +89,12 @@ function place(direction, page) {
   }
   if (direction !== "down") {
     up = page.up;
-    more.hidden = !page.has_more;
-    end.hidden = page.has_more;
+    showEnd(page.has_more);
+  } else if (!end.hidden) {
+    showEnd(false);
   }
+  attribute(page.items);
+  history.replaceState({ reader, channel, drop, up, shown, hasMore: !more.hidden }, "");
 }
 
 async function take(direction) {
@@ -104,11 +107,12 @@ async function take(direction) {
     if (direction === "first" && page.degraded) throw new Error("the service is not up to date");
     place(direction, page);
     if (direction === "down") scrollTo({ top: 0, behavior: "smooth" });
-    state.textContent = page.degraded ? "The service is not up to date; try again."
-      : page.trimmed ? `${rows.size} items shown; others were so many that the oldest are gone.` : `${rows.size} items shown.`;
+    say(page.degraded ? "The service is not up to date; try again."
+      : page.trimmed ? `${rows.size} items shown. Older ones were dropped to make room.`
+      : rows.size ? `${rows.size} items shown.` : "");
     if (page.degraded) nextMs = kPollMs;
   } catch (error) {
-    state.textContent = `Not loaded: ${error.message}.`;
+    say(`Not loaded: ${error.message}.`);
     nextMs = kPollMs;
     if (direction === "first" && !error.final) setTimeout(() => take("first"), kPollMs);
   } finally {
@@ -149,8 +153,65 @@ addEventListener("touchend", (event) => {
   touched = null;
 });
 
+// --- Follows: read by the reader, written by the site's back end, so from a page of the internal server ------------------
+
+const follows = document.getElementById("follows");
+const followForm = document.getElementById("follow");
+const authorInput = document.getElementById("author");
+
+async function changeFollow(method, author) {
+  try {
+    if (method === "PUT") await call("PUT", "/api/follows", { follower: reader, author });
+    else await call("DELETE", "/api/follows?" + new URLSearchParams({ follower: reader, author }));
+    say(method === "PUT" ? `You follow ${author}.` : `You no longer follow ${author}.`);
+  } catch (error) {
+    say(`Not done: ${error.message}.`);
+  }
+  await showFollows();
+}
+
+async function showFollows() {
+  const { items } = await call("GET", "/api/follows?" + new URLSearchParams({ follower: reader })).catch(() => ({ items: [] }));
+  follows.replaceChildren(items.length ? "You follow " : "You follow nobody yet. ");
+  for (const author of items) {
+    follows.append(element("strong", author), " ");
+    if (zone === "internal") follows.append(button("Unfollow", `Unfollow ${author}`, () => changeFollow("DELETE", author)), " ");
+  }
+  if (zone !== "internal") follows.append("A site's back end records follows; this page does it when the internal server serves it.");
+  follows.hidden = false;
+}
+
+followForm.addEventListener("submit", (event) => {
+  event.preventDefault();
+  const author = authorInput.value.trim();
+  authorInput.value = "";
+  if (author) changeFollow("PUT", author);
+});
+
+// --- Start -------------------------------------------------------------------------------------------------------------
+
+function goOn(kept) {
+  ({ drop, up, shown } = kept);
+  list.replaceChildren(...shown.map(row));
+  begun = true;
+  showWaiting(0);
+  showEnd(kept.hasMore);
+  attribute(shown);
+  say(`${shown.length} items shown.`);
+  lookAgain();
+}
+
 localStorage.freshetAgent = reader;
-document.getElementById("title").textContent = `Channel ${channel}`;
+const name = channel[0].toUpperCase() + channel.slice(1);
+document.title = name;
+document.getElementById("title").textContent = name;
 document.getElementById("reader").textContent = reader;
-take("first");
+document.querySelector(`nav a[href="/waterfall.html${channel === "discover" ? "" : "?channel=follow"}"]`).setAttribute("aria-current", "page");
+if (channel === "follow") {
+  followForm.hidden = zone !== "internal";
+  showFollows();
+}
+const kept = history.state;
+if (kept?.reader === reader && kept.channel === channel && kept.shown.length) goOn(kept);
+else take("first");
 poll();

@@ -15,8 +15,8 @@ endfunction()
 freshet_install(/etc/freshet systemd/freshet.toml)
 install(DIRECTORY DESTINATION /etc/freshet/conf.d COMPONENT freshet)
 # An administrator edits these (limits, auth_request, trusted proxies): configuration, so in /etc.
-set(snippets freshet-auth.conf freshet-http.conf freshet-internal.conf freshet-locations.conf freshet-params.conf freshet-problem.conf
-    freshet-public.conf)
+set(snippets freshet-auth.conf freshet-http.conf freshet-internal.conf freshet-locations.conf freshet-pages.conf freshet-params.conf
+    freshet-problem.conf freshet-public.conf)
 list(TRANSFORM snippets PREPEND nginx/ OUTPUT_VARIABLE snippet_sources)
 freshet_install(/etc/nginx/freshet ${snippet_sources})
 freshet_install(${examples} nginx/freshet-alerts.yml nginx/freshet-dashboard.json nginx/nginx.conf systemd/redis-acl.conf systemd/redis-tcp.conf)

@@ -52,23 +52,32 @@ export async function startFreshet() {
   await run(kRun, ["--detach", "--no-sample", "--state", state, "--address", host, "--port", kPort, "--internal-port",
     kInternalPort].map(String));
   const base = `http://${host}:${kPort}`;
+  const internal = `http://${host}:${kInternalPort}`;
   return {
     base,
+    internal,
     async stats(article) {
-      return (await fetch(`http://${host}:${kInternalPort}/api/articles/${encodeURIComponent(article)}/stats`)).json();
+      return (await fetch(`${internal}/api/articles/${encodeURIComponent(article)}/stats`)).json();
     },
     async put(item, members) {
       // A busy machine's Redis may take longer than its 50 ms; a PUT can be repeated.
       const reply = await eventually(`the item ${item}`, () =>
-        fetch(`http://${host}:${kInternalPort}/api/items/${encodeURIComponent(item)}`, {
+        fetch(`${internal}/api/items/${encodeURIComponent(item)}`, {
           method: "PUT", headers: { "Content-Type": "application/json" }, body: JSON.stringify(members),
         }), (answer) => answer.status !== 503);
       if (!reply.ok) throw new Error(`the item was answered ${reply.status}: ${await reply.text()}`);
     },
+    async publish(author, items) {
+      const reply = await eventually("the publication", () =>
+        fetch(`${internal}/api/waterfall/follow`, {
+          method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ items, followersOf: author }),
+        }), (answer) => answer.status !== 503);
+      if (!reply.ok) throw new Error(`the publication was answered ${reply.status}: ${await reply.text()}`);
+    },
     async push(channel, items, reader) {
       // Pushing again changes nothing.
       const reply = await eventually("the push", () =>
-        fetch(`http://${host}:${kInternalPort}/api/waterfall/${channel}`, {
+        fetch(`${internal}/api/waterfall/${channel}`, {
           method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ items, customers: [reader] }),
         }), (answer) => answer.status !== 503);
       if (!reply.ok) throw new Error(`the push was answered ${reply.status}: ${await reply.text()}`);
@@ -96,10 +105,11 @@ export async function startFreshet() {
 
 // A window whose tabs hide each other, as a person's do. Playwright keeps every page "visible" by focus emulation and has
 // no switch for it, so it is taken back by its own protocol session; the version is fixed by the lock file.
-export async function openWindow() {
+export async function openWindow(options = {}) {
   const profile = await mkdtemp(join(tmpdir(), "freshet-chromium-"));
-  const context = await chromium.launchPersistentContext(profile, { executablePath: kChromium, headless: true, args: kFlags });
+  const context = await chromium.launchPersistentContext(profile, { executablePath: kChromium, headless: true, args: kFlags, ...options });
   return {
+    context,
     async tab() {
       const page = await context.newPage();
       const session = page._connection.toImpl(page).delegate._mainFrameSession._client;

@@ -285,6 +285,21 @@ class Behaviour(Case):
         for nothing in ("/nothing", "/nothing.html", "/api/nothing.js"):
             self.assert_problem(self.nginx.ask(nothing), 404)
 
+    def test_a_missing_page_is_a_page_for_whoever_asks_for_one(self):
+        page = self.nginx.ask("/nothing", headers={"Accept": "text/html,*/*;q=0.8"})
+        self.assertEqual((page.status, page.headers["Content-Type"]), (404, "text/html"))
+        self.assertIn("default-src 'none'", page.headers["Content-Security-Policy"])
+        self.assert_problem(self.nginx.ask("/api/nothing", headers={"Accept": "text/html"}), 404)
+
+    def test_the_internal_server_has_the_same_pages_and_says_that_it_is_the_internal_one(self):
+        for path in ("/", "/hot.js", "/404.html"):
+            page, there = self.nginx.ask(path), self.nginx.ask(path, internal=True)
+            self.assertEqual((there.status, there.body), (200, page.body))
+            self.assertEqual(there.headers["Content-Security-Policy"], page.headers["Content-Security-Policy"])
+        self.assertIn(b'"public"', self.nginx.ask("/zone.js").body)
+        self.assertIn(b'"internal"', self.nginx.ask("/zone.js", internal=True).body)
+        self.assertEqual(self.nginx.ask("/zone.js", internal=True).headers["Content-Type"], "application/javascript")
+
     def test_the_page_script_is_at_most_two_kibibytes(self):
         self.assertLessEqual(len(self.nginx.ask("/freshet.js").body), 2048)
 

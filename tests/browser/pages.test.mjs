@@ -1,0 +1,206 @@
+// The pages for everybody: without a mouse, without colours, without a network, without anything to show.
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { after, before, test } from "node:test";
+import { eventually, openWindow, startFreshet } from "./instance.mjs";
+
+const kAxe = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
+const kPages = readdirSync(new URL("../../nginx/html", import.meta.url)).filter((name) => name.endsWith(".html"));
+const kCount = 14;
+
+let freshet;
+let browser;
+
+before(async () => {
+  freshet = await startFreshet();
+  browser = await openWindow();
+  const now = Math.floor(Date.now() / 1000);
+  for (let i = 0; i < kCount; ++i) {
+    await freshet.put(`item-${i}`, { title: `About ${i}`, author: `author-${i}`, tags: ["news"], url: `https://example.org/${i}`,
+      published_at: now - 60 - 60 * i });
+  }
+  await freshet.track({ articleId: "item-0", userId: "somebody", dwellMs: 60000, sessionId: "s" });
+  let inARow = 0;  // each of two workers sees what is new in its own time
+  await eventually("the items in the index", () => freshet.feed({ action: "peek", limit: 50, agent_id: "probe" }),
+    (data) => (inARow = data.new === kCount ? inARow + 1 : 0) >= 10);
+});
+
+after(async () => {
+  await browser?.close();
+  await freshet?.stop();
+});
+
+const ids = (page, list) => page.$$eval(`${list} > li[data-id]`, (rows) => rows.map((row) => row.dataset.id));
+const becomes = (page, selector, pattern) => page.waitForFunction(([where, source]) =>
+  new RegExp(source).test(document.querySelector(where).textContent), [selector, pattern.source], { polling: 50 });
+
+for (const colorScheme of ["light", "dark"]) {
+  test(`axe finds nothing serious on any page, ${colorScheme}`, async () => {
+    const page = await browser.tab();
+    await page.emulateMedia({ colorScheme });
+    for (const base of [freshet.base, freshet.internal]) {
+      for (const name of kPages) {
+        await page.goto(`${base}/${name}?user=axe&id=item-0`);
+        await page.waitForFunction(() => !/Loading/.test(document.getElementById("state")?.textContent || ""));
+        await page.evaluate(kAxe);
+        const found = await page.evaluate(async () => (await globalThis.axe.run()).violations
+          .filter(({ impact }) => impact === "serious" || impact === "critical")
+          .map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target.join(" ")).join(", ")}`));
+        assert.deepEqual(found, [], `${base}/${name}`);
+      }
+    }
+    await page.close();
+  });
+}
+
+test("a missing page is a page for a person and a problem document for a program", async () => {
+  const page = await browser.tab();
+  const reply = await page.goto(freshet.base + "/nothing");
+  assert.equal(reply.status(), 404);
+  assert.equal(await page.title(), "Not found");
+  assert.match(reply.headers()["content-security-policy"], /default-src 'none'/);
+  const plain = await fetch(freshet.base + "/nothing");
+  assert.deepEqual([plain.status, (await plain.json()).code], [404, "not_found"]);
+  await page.close();
+});
+
+test("the hot page says from when its lists are while the network is away, and that they are old", async () => {
+  const page = await browser.tab();
+  await page.goto(freshet.base + "/");
+  await becomes(page, "#updated", /Updated at \d/);
+  const cutAt = await page.evaluate(() => Date.now());
+  const session = await page.context().newCDPSession(page);
+  await session.send("Network.enable");
+  await session.send("Network.emulateNetworkConditions", { offline: true, latency: 0, downloadThroughput: -1, uploadThroughput: -1 });
+  await becomes(page, "#state", /Not up to date/);
+  const [said, latest] = await page.evaluate((cut) => {
+    const seconds = (text) => text.match(/\d+/g).slice(0, 3).reduce((sum, part) => sum * 60 + Number(part), 0);
+    return [seconds(document.getElementById("updated").textContent), seconds(new Date(cut).toLocaleTimeString())];
+  }, cutAt);
+  assert.ok(said <= latest + 1, `${said} > ${latest}`);
+  await session.send("Network.emulateNetworkConditions", { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: -1 });
+  await becomes(page, "#state", /^$/);
+  await page.close();
+});
+
+test("an error page of a proxy is named by its status, on every page", async () => {
+  const page = await browser.tab();
+  await page.route("**/api/**", (route) => route.fulfill({ status: 502, contentType: "text/html", body: "<html>Bad Gateway</html>" }));
+  for (const name of ["", "feed.html", "recommend.html", "waterfall.html"]) {
+    await page.goto(`${freshet.base}/${name}`);
+    await becomes(page, "#state", /the service answered 502/);
+  }
+  await page.close();
+});
+
+test("a search without a match says so", async () => {
+  const page = await browser.tab();
+  await page.goto(freshet.base + "/feed.html?agent=searcher");
+  await eventually("the first page", () => ids(page, "#feed"), (rows) => rows.length >= 10);
+  await page.fill("#query", "xylophone");
+  await page.press("#query", "Enter");
+  await becomes(page, "#end", /Nothing you have not seen matches “xylophone”/);
+  assert.doesNotMatch(await page.textContent("main"), /seen all/);
+  await page.close();
+});
+
+test("recommendations keep the focus, and every button has a name of its own", async () => {
+  const page = await browser.tab();
+  const focused = () => page.evaluate(() => {
+    const at = document.activeElement;
+    return [at.closest("li")?.dataset.id, at.textContent];
+  });
+  await page.goto(freshet.base + "/recommend.html?user=keyboard");
+  const shown = await eventually("recommendations", () => ids(page, "#items"), (rows) => rows.length === 10);
+  const names = await page.$$eval("button", (all) => all.map((each) => each.getAttribute("aria-label") || each.textContent));
+  assert.equal(new Set(names).size, names.length, names.join(", "));
+
+  await page.focus(`#items li[data-id="${shown[2]}"] button`);
+  await page.keyboard.press("Enter");
+  await eventually("the focus on Undo", focused, ([id, text]) => id === shown[2] && text === "Undo");
+  await page.keyboard.press("Enter");
+  await eventually("the item back, with the focus", focused, ([id, text]) => id === shown[2] && text === "Not interested");
+
+  await page.focus(`#items li[data-id="${shown[1]}"] a`);
+  const [article] = await Promise.all([page.waitForEvent("popup"), page.keyboard.press("Enter")]);
+  await article.close();
+  await eventually("the page without it", () => ids(page, "#items"), (rows) => rows.length === 10 && !rows.includes(shown[1]));
+  const [id] = await focused();
+  assert.equal((await ids(page, "#items")).indexOf(id), 1, "the row that took its place");
+  await page.close();
+});
+
+test("the hot page announces nothing while all is well", async () => {
+  const page = await browser.tab();
+  await page.addInitScript(() => {
+    globalThis.updates = 0;
+    globalThis.announced = [];
+    addEventListener("DOMContentLoaded", () => {
+      const watch = (id, act) => new MutationObserver(act).observe(document.getElementById(id), { childList: true, characterData: true, subtree: true });
+      watch("updated", () => ++globalThis.updates);
+      watch("state", () => globalThis.announced.push(document.getElementById("state").textContent));
+    });
+  });
+  await page.goto(freshet.base + "/");
+  await page.waitForFunction(() => globalThis.updates >= 4, null, { polling: 50 });
+  assert.deepEqual(await page.evaluate(() => globalThis.announced), [""]);
+  await page.close();
+});
+
+test("an empty timeline says that it is empty, and where there is one that is not", async () => {
+  const page = await browser.tab();
+  await page.goto(freshet.base + "/waterfall.html?user=nobody-yet");
+  await becomes(page, "#end", /Nothing has been pushed to nobody-yet yet/);
+  assert.equal(await page.isVisible("#pull"), false);
+  assert.equal(await page.getAttribute("#end a", "href"), "?channel=discover&user=me");
+  await page.goto(freshet.base + "/");
+  assert.equal(await page.$$eval('nav a[href="/waterfall.html?user=me"]', (links) => links.length), 1);
+  await freshet.push("discover", ["item-3"], "nobody-yet");
+  await page.goto(freshet.base + "/waterfall.html?user=nobody-yet");
+  await becomes(page, "#end", /There is nothing older/);
+  await page.close();
+});
+
+test("an author is followed and unfollowed on the internal server's page, and published items come with the reason", async () => {
+  const page = await browser.tab();
+  await page.goto(freshet.internal + "/waterfall.html?channel=follow&user=fan");
+  await becomes(page, "#follows", /You follow nobody yet/);
+  await page.fill("#author", "author-5");
+  await page.press("#author", "Enter");
+  await becomes(page, "#follows", /You follow author-5/);
+  await freshet.publish("author-5", ["item-5"]);
+  await becomes(page, "#pull", /1 new/);
+  await page.click("#pull");
+  await becomes(page, "#timeline", /You follow author-5/);
+  await page.click("#follows button");
+  await becomes(page, "#follows", /You follow nobody yet/);
+
+  await page.goto(freshet.base + "/waterfall.html?channel=follow&user=fan");
+  await becomes(page, "#follows", /internal server/);
+  assert.equal(await page.isVisible("#follow"), false);
+  assert.deepEqual(page.troubles, []);
+  await page.close();
+});
+
+test("a reload shows the same place of a feed and of a timeline, and asks for nothing again", async () => {
+  await freshet.push("discover", Array.from({ length: kCount }, (_, i) => `item-${i}`), "reloader");
+  const page = await browser.tab();
+  const asked = [];
+  page.on("request", (request) => /"refresh"|direction=first/.test(request.url() + request.postData()) && asked.push(request.url()));
+  for (const [address, list] of [["/feed.html?agent=reloader", "#feed"], ["/waterfall.html?user=reloader", "#timeline"]]) {
+    await page.goto(freshet.base + address);
+    const shown = await eventually("everything", async () => {
+      await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+      return ids(page, list);
+    }, (rows) => rows.length === kCount);
+    await page.waitForSelector("#end:not([hidden])");
+    assert.equal(asked.length, 1);
+    await page.reload();
+    assert.deepEqual(await eventually("the rows again", () => ids(page, list), (rows) => rows.length > 0), shown);
+    await becomes(page, "#end", /nothing older|seen all/);
+    assert.equal(asked.length, 1, asked.join(" "));
+    asked.length = 0;
+  }
+  assert.deepEqual(page.troubles, []);
+  await page.close();
+});
