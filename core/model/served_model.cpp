@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/base/log.h"
+#include "core/model/model_copy.h"
 
 namespace freshet::model {
 
@@ -23,15 +24,15 @@ bool ServedModel::take(const ModelShelf& shelf) {
 }
 
 bool ServedModel::open(const std::filesystem::path& path) {
-  auto opened = Model::open(path);
-  if (opened) {
-    model_ = std::move(*opened);
+  auto copy = copy_model(path);
+  if (copy) {
+    model_ = std::move(copy->model);
     return true;
   }
-  if (opened.error().code != ErrorCode::kNotFound)
+  if (copy.error().code != ErrorCode::kNotFound)
     log::warning("model_refused", {{"path", path.string()},
-                                   {"why", std::string(opened.error().reason)},
-                                   {"detail", opened.error().detail},
+                                   {"why", std::string(copy.error().reason)},
+                                   {"detail", copy.error().detail},
                                    {"kept", model_ ? "the one before" : "none"}});
   return false;
 }

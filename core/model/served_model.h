@@ -18,8 +18,8 @@ class ServedModel {
   // Maps what was left on the shelf since the last call. True when another model is now current. One
   // recvmsg(2), or a few.
   bool take(const ModelShelf& shelf);
-  // Maps the file itself, for a program that has no keeper. False: it is refused, which is logged, or absent,
-  // and changes nothing. O(bytes).
+  // Maps a copy of its own (model_copy.h), for a program that has no keeper. False: the file is refused,
+  // which is logged, or absent, and changes nothing. O(bytes).
   bool open(const std::filesystem::path& path);
 
  private:

@@ -8,7 +8,7 @@
 
 #include <set>
 
-#include "core/model/model.h"
+#include "core/model/model_copy.h"
 #include "core/store/database.h"
 #include "core/store/index_folder.h"
 #include "scripts/ctl/doctor.h"
@@ -156,21 +156,22 @@ void look_at_model(const Settings& settings, const Account& service, UnixSeconds
   constexpr std::string_view kCheck = "files.model";
   const std::string& path = settings.recommend.model;
   const std::string train = "freshetctl train, and systemctl enable --now freshet-train.timer";
-  const auto model = model::Model::open(path);
-  if (!model && model.error().reason == "model_absent")
+  const auto copy = model::copy_model(path);
+  if (!copy && copy.error().reason == "model_absent")
     return out.warn(kCheck, path + " is not there: recommendations come from what is trending alone", train);
-  if (!model)
-    return out.error(kCheck, fmt::format("{}: {}: {}", path, model.error().reason, model.error().detail),
+  if (!copy && copy.error().reason == "model_no_room") return out.not_looked(kCheck, copy.error().detail);
+  if (!copy)
+    return out.error(kCheck, fmt::format("{}: {}: {}", path, copy.error().reason, copy.error().detail),
                      "freshetctl train");
   if (!may(service, path, R_OK))
     return out.error(kCheck, fmt::format("{} is not readable for {}", path, service.name),
                      fmt::format("chown {} {}", service.name, path));
-  const auto age = now - (*model)->trained_at();
+  const auto age = now - copy->model->trained_at();
   if (age > kModelOld)
     return out.warn(kCheck, fmt::format("{} was trained {} days ago", path, age / seconds(86400)),
                     "systemctl status freshet-train.timer freshet-train.service");
   out.ok(kCheck,
-         fmt::format("{} items in {}, trained {} h ago", (*model)->items(), path, age / seconds(3600)));
+         fmt::format("{} items in {}, trained {} h ago", copy->model->items(), path, age / seconds(3600)));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/model/model_copy.h"
 #include "core/model/train.h"
 #include "core/store/training_source.h"
 #include "scripts/ctl/owner.h"
@@ -34,11 +35,11 @@ Result<int> run_train(const TrainOptions& options, const Target& target) {
   }
   if (!trained) return tl::unexpected(trained.error());
   if (auto ok = model::write_model(*trained, file); !ok) return tl::unexpected(ok.error());
-  const auto written = model::Model::open(file);
+  const auto written = model::copy_model(file);
   if (!written) return tl::unexpected(written.error());
   fmt::print("{}: {} of {} items, {} interactions, {:.1f} MB, in {}\n", file, trained->algorithm,
-             grouped((*written)->items()), grouped(static_cast<std::int64_t>(data->events.size())),
-             static_cast<double>((*written)->bytes()) / 1e6, in_words(spent()));
+             grouped(written->model->items()), grouped(static_cast<std::int64_t>(data->events.size())),
+             static_cast<double>(written->model->bytes()) / 1e6, in_words(spent()));
   fmt::print("validation: {}\n", trained->report);
   return 0;
 }

@@ -106,6 +106,14 @@ TEST_CASE_METHOD(Site, "a file that is overwritten in place changes nothing of w
   CHECK(Site::all_of(*served.current()) == before);
 }
 
+TEST_CASE_METHOD(Site, "without a keeper, too, what was opened stays as it was", "[model]") {
+  REQUIRE(served.open(path));
+  const std::string before = Site::all_of(*served.current());
+  overwrite("");
+  CHECK_FALSE(served.open(path));
+  CHECK(Site::all_of(*served.current()) == before);
+}
+
 TEST_CASE_METHOD(Site, "what is mapped is a file without a name beside the original", "[model]") {
   REQUIRE(look());
   const std::string maps = mapped();
