@@ -120,8 +120,9 @@ Task<Result<Response>> get_similar(Call& call) {
   if (!id) co_return tl::unexpected(id.error());
   const auto limit = http::integer_parameter(call.target, "limit", kDefaultLimit, 1, kMaxLimit);
   if (!limit) co_return tl::unexpected(limit.error());
-  const auto page = co_await call.services.recommendations.similar(*id, static_cast<std::size_t>(*limit));
+  auto page = co_await call.services.recommendations.similar(*id, static_cast<std::size_t>(*limit));
   if (!page) co_return tl::unexpected(page.error());
+  page->degraded |= call.services.redis_lost();
   std::string out;
   json::Writer writer(out);
   writer.begin_object();

@@ -112,8 +112,9 @@ Task<Result<Response>> get_waterfall(Call& call) {
   if (!reader) co_return tl::unexpected(reader.error());
   query->reader = std::move(*reader);
   query->ration = ration(call, call.services.settings.limits.waterfall, "waterfall", query->reader.view());
-  const auto served = co_await feed::read_page(call.services.waterfall, *query);
+  auto served = co_await feed::read_page(call.services.waterfall, *query);
   if (!served) co_return tl::unexpected(served.error());
+  served->degraded |= call.services.redis_lost();
   co_return render(*served);
 }
 

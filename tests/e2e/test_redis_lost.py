@@ -27,7 +27,8 @@ def lists(service, name):
     """The replies of all lists."""
     reader, internal, public = name("r"), service.internal(), service.public()
     return [internal.get("/api/hot"), internal.get("/api/hot", query={"model": "engagement", "at": int(time.time()) + 60}),
-            internal.get(f"/api/recommendations?userId={reader}"), public.post("/api/feed", {"action": "refresh", "agent_id": reader})]
+            internal.get(f"/api/recommendations?userId={reader}"),
+            public.get("/api/waterfall/discover", query={"customerId": reader}), public.post("/api/feed", {"action": "refresh", "agent_id": reader})]
 
 
 def degraded(replies):
