@@ -436,6 +436,24 @@ def test_without_redis_the_trend_is_served_unfiltered_and_degraded(lone, name):
     wait_until(lambda: items[0] not in reader.ids(5), "the exclusion to be back")
 
 
+def test_without_redis_what_is_like_an_item_comes_from_the_last_copy_and_is_degraded(taught, name):
+    site, garden, _ = taught
+    recommended(site, name, garden)
+
+    def ask():
+        reply = site.public().get(f"/api/items/{garden[0]}/similar?limit=7")
+        assert reply.status == 200 and {item["id"] for item in reply.json()["items"]} == set(garden[1:]), reply
+        assert reply.headers["Freshet-Degraded"] == ("true" if "degraded" in reply.json() else None)
+        return reply.json()
+
+    assert "degraded" not in ask()
+    site.kill_redis()
+    wait_until(lambda: ask().get("degraded"), "a degraded reply")
+    assert all(item["title"].startswith("Roses") for item in ask()["items"])
+    site.restart_redis()
+    wait_until(lambda: "degraded" not in ask(), "Redis to be back")
+
+
 def test_a_hanging_redis_delays_a_reply_no_longer_than_its_deadline(instance, name):
     site = instance("--no-limits")
     items = [name("i") for _ in range(5)]
