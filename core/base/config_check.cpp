@@ -80,7 +80,13 @@ bool has_repeat(std::vector<std::string> names) {
   return std::ranges::adjacent_find(names) != names.end();
 }
 
-bool file_missing(const std::string& path) { return !path.empty() && access(path.c_str(), R_OK) != 0; }
+// Nothing is said of credentials where their folder is shut: systemd 252 shuts it to the commands of
+// ExecReload.
+bool file_missing(const std::string& path) {
+  if (path.empty() || access(path.c_str(), R_OK) == 0) return false;
+  const char* credentials = std::getenv("CREDENTIALS_DIRECTORY");
+  return !credentials || !path.starts_with(credentials) || access(credentials, X_OK) == 0;
+}
 
 bool has_user(const std::string& name) { return name.empty() || getpwnam(name.c_str()); }
 bool has_group(const std::string& name) { return name.empty() || getgrnam(name.c_str()); }

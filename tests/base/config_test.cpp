@@ -339,6 +339,19 @@ TEST_CASE("a secret may lie in the folder secrets, of which a service of systemd
   CHECK(with_own->settings.identity.salt_file == own);
 }
 
+TEST_CASE("a credential that is not there is told of, unless nobody may look", "[config]") {
+  const Folder folder;
+  const std::string path = folder.write("freshet.toml", "identity.salt_file = \"salt\"");
+  const auto warned = [&](const std::string& credentials) {
+    setenv("CREDENTIALS_DIRECTORY", credentials.c_str(), 1);
+    const auto warnings = load_config(path)->warnings;
+    unsetenv("CREDENTIALS_DIRECTORY");
+    return std::ranges::any_of(warnings, [](const auto& each) { return contains(each, "cannot be read"); });
+  };
+  CHECK(warned(fs::path(path).parent_path().string()));
+  CHECK_FALSE(warned("/nonexistent"));
+}
+
 TEST_CASE("every secret is looked for among the credentials, and lists of clients beside the configuration",
           "[config]") {
   const Folder folder;
