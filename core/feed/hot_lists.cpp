@@ -75,6 +75,7 @@ std::string render(const std::vector<ShownItem>& items) {
         for (const std::string& tag : shown.card.tags) writer.string(tag);
         writer.end_array();
       }
+      writer.key("published_at").integer(shown.card.shown_from.time_since_epoch().count());
     }
     writer.end_object();
   }

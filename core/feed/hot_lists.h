@@ -54,7 +54,8 @@ struct ShownItem {
   double score = 0;
   ItemCard card;
 };
-// [{"id","score","title"?,"url"?,"author"?,"tags"?}, …], one element a line.
+// [{"id","score","title"?,"url"?,"author"?,"tags"?,"published_at"?}, …], one element a line. The date, not
+// the age: an age would make another list of it every second, and another ETag.
 std::string render(const std::vector<ShownItem>& items);
 
 class HotLists {

@@ -14,6 +14,9 @@ EngagementTerms engagement_terms(const ItemStats& stats, const EngagementSetting
   terms.avg_dwell_ms = rank::plain_mean_dwell(counts);
   terms.age_seconds = static_cast<double>(age.count());
   terms.base = rank::base_score(counts, settings);
+  terms.from_pv = settings.pv_weight * static_cast<double>(stats.pv);
+  terms.from_uv = settings.uv_weight * static_cast<double>(stats.uv);
+  terms.from_dwell = std::max(0.0, terms.base - terms.from_pv - terms.from_uv);
   terms.decay = rank::decay(age, settings.half_life);
   terms.score = terms.base * terms.decay;
   return terms;

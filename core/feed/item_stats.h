@@ -12,7 +12,8 @@ namespace freshet::feed {
 struct EngagementTerms {
   double avg_dwell_ms = 0;
   double age_seconds = 0;
-  double base = 0;
+  double base = 0;  // from_pv + from_uv + from_dwell, points
+  double from_pv = 0, from_uv = 0, from_dwell = 0;
   double decay = 0;
   double score = 0;  // base · decay
 };

@@ -67,7 +67,9 @@ void write_stats(json::Writer& writer, const feed::ItemStats& stats, const Setti
   writer.key("count").integer(stats.dwell_count).end_object();
   writer.key("first_ts").integer(stats.first.time_since_epoch().count());
   writer.key("age_seconds").number(terms.age_seconds).key("decay").number(terms.decay);
-  writer.key("base").number(terms.base).key("score").number(terms.score).key("rank");
+  writer.key("base").number(terms.base).key("terms").begin_object().key("pv").number(terms.from_pv);
+  writer.key("uv").number(terms.from_uv).key("dwell").number(terms.from_dwell).end_object();
+  writer.key("score").number(terms.score).key("rank");
   stats.rank ? writer.integer(*stats.rank) : writer.null();
   const auto views = feed::views_terms(stats, settings.views);
   writer.key("views").begin_object().key("pv").integer(stats.views_pv).key("total").number(stats.views_total);

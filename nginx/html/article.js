@@ -1,5 +1,5 @@
 // A stand-in for an article of a site: carries freshet.js for the article named in ?id= and shows what it counts.
-import { aboutItem, asked } from "/page.js";
+import { aboutItem, articleUrl, asked, call, element, siteLink, zone } from "/page.js";
 
 const article = asked.get("id") || "demo";
 const conf = { article };
@@ -24,10 +24,43 @@ setInterval(() => {
   document.getElementById("seconds").textContent = Math.floor(visibleMs / 1000);
 }, 200);
 
+function describe(item) {
+  document.title = title.textContent = item.title;
+  const about = document.getElementById("about");
+  about.textContent = aboutItem(item);
+  const site = siteLink(item);
+  if (site) about.append(" · ", site);
+  const text = document.getElementById("text");
+  text.textContent = item.text || "";
+  text.hidden = !item.text;
+}
+
+async function showSimilar() {
+  const { items } = await call("GET", `/api/items/${encodeURIComponent(article)}/similar?limit=5`);
+  document.getElementById("similar-items").replaceChildren(...items.map((item) => {
+    const row = element("li");
+    const link = element("a", item.title || item.id);
+    link.href = articleUrl(item.id, asked.get("user"));
+    row.append(link, element("span", aboutItem(item), "about"));
+    return row;
+  }));
+  document.getElementById("similar").hidden = items.length === 0;
+}
+
+// Of the public server's, the hot lists alone tell what an article is; the internal server tells all of it.
+let known = false;
+function meet(item) {
+  if (known || !item.title) return;
+  known = true;
+  describe(item);
+  showSimilar().catch(() => {});
+}
+if (zone === "internal") call("GET", "/api/items/" + encodeURIComponent(article)).then(meet, () => {});
+
 async function place(model) {
-  const items = await (await fetch(`/api/hot?model=${model}&limit=100`)).json();
+  const items = await call("GET", `/api/hot?model=${model}&limit=100`);
   const index = items.findIndex((item) => item.id === article);
-  if (index >= 0 && items[index].title) document.title = title.textContent = items[index].title;
+  if (index >= 0) meet(items[index]);
   return index < 0 ? null : `${index + 1} by ${model}`;
 }
 

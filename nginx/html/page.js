@@ -102,6 +102,15 @@ export function aboutItem(item, now = Date.now()) {
     .filter(Boolean).join(" · ");
 }
 
+// A link to where the item was published; null without an address of the web.
+export function siteLink(item) {
+  if (!/^https?:\/\//.test(item.url || "")) return null;
+  const link = element("a", new URL(item.url).hostname.replace(/^www\./, ""));
+  link.href = item.url;
+  link.rel = "noreferrer";
+  return link;
+}
+
 // The sample's licence asks for it.
 export function attribute(items) {
   const footer = document.getElementById("attribution");

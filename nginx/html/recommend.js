@@ -1,6 +1,6 @@
 // Recommendations as a site's page would show them, each with its reason. Opening an item records the view; the very
 // next request leaves it out.
-import { aboutItem, articleUrl, attribute, button, call, element, newReader, readerName, replaceRows, say } from "/page.js";
+import { aboutItem, articleUrl, asked, attribute, button, call, element, newReader, readerName, replaceRows, say } from "/page.js";
 
 const kLimit = 10;
 const kUndoMs = 8000;
@@ -10,6 +10,7 @@ const history_ = document.getElementById("history");
 const excluded = document.getElementById("excluded");
 
 let user = readerName();
+let beside = asked.get("beside") || "";  // another reader, whose recommendations stand beside
 const titles = new Map();  // of what has been on this page
 
 function link(id) {
@@ -56,12 +57,38 @@ function report(error) {
   say(`Not done: ${error.message}.`);
 }
 
+function recommended(reader) {
+  return call("GET", `/api/recommendations?limit=${kLimit}&${new URLSearchParams({ userId: reader })}`);
+}
+
+// Marks the rows that `others` do not have.
+function markOnly(rows, others, reader) {
+  const there = new Set(others.map((item) => item.id));
+  for (const made of rows) if (!there.has(made.dataset.id)) made.children[0].after(element("span", `only for ${reader}`, "only"));
+  return rows;
+}
+
+function otherRow(item) {
+  const made = document.createElement("li");
+  made.dataset.id = item.id;
+  const link = element("a", item.title || item.id);
+  link.href = articleUrl(item.id, beside);
+  made.append(link, element("span", item.reason.text, "reason"), element("span", aboutItem(item), "about"));
+  return made;
+}
+
 async function show() {
   try {
-    const who = new URLSearchParams({ userId: user });
-    const [page, seen] = await Promise.all([
-      call("GET", `/api/recommendations?limit=${kLimit}&${who}`), call("GET", "/api/history?" + who)]);
-    replaceRows(list, page.items.map(row));
+    const [page, seen, other] = await Promise.all([
+      recommended(user), call("GET", "/api/history?" + new URLSearchParams({ userId: user })), beside ? recommended(beside) : null]);
+    const mine = page.items.map(row);
+    replaceRows(list, other ? markOnly(mine, other.items, "you") : mine);
+    document.getElementById("beside").hidden = !other;
+    if (other) {
+      document.getElementById("beside-title").textContent = `For ${beside}`;
+      document.getElementById("beside-hint").textContent = `You are ${user}.`;
+      replaceRows(document.getElementById("beside-items"), markOnly(other.items.map(otherRow), page.items, beside));
+    }
     replaceRows(history_, seen.items.map((id) => {
       const made = document.createElement("li");
       made.dataset.id = id;
@@ -79,6 +106,14 @@ async function show() {
   }
 }
 
+document.getElementById("compare").addEventListener("submit", (event) => {
+  event.preventDefault();
+  beside = document.getElementById("name").value.trim();
+  if (beside) asked.set("beside", beside);
+  else asked.delete("beside");
+  history.replaceState(null, "", "?" + asked);
+  return show();
+});
 document.getElementById("clear").addEventListener("click", async () => {
   await call("DELETE", "/api/history?" + new URLSearchParams({ userId: user })).catch(report);
   return show();
@@ -89,4 +124,5 @@ document.getElementById("other").addEventListener("click", () => {
 });
 
 localStorage.freshetAgent = user;
+document.getElementById("name").value = beside;
 show();

@@ -147,6 +147,58 @@ test("the hot page announces nothing while all is well", async () => {
   await page.close();
 });
 
+test("a row of the internal server's hot page says why it stands there, in terms that add up to its points", async () => {
+  const page = await browser.tab();
+  await page.goto(freshet.internal + "/");
+  const row = 'ol[data-model="engagement"] li[data-id="item-0"]';
+  await page.waitForSelector(row);
+  assert.match(await page.textContent(row + " .about"), /by author-0 · \d+ minutes? ago · example\.org/);
+  await page.focus(row + " .toggle");
+  await page.keyboard.press("Enter");
+  await becomes(page, row + " .why", /points$/);
+  assert.equal(await page.getAttribute(row + " .toggle", "aria-expanded"), "true");
+  const stats = await freshet.stats("item-0");
+  const said = await page.$$eval(row + " .legend li", (lines) => lines.map((line) => parseFloat(line.textContent)));
+  for (const [i, term] of ["pv", "uv", "dwell"].entries())
+    assert.ok(Math.abs(said[i] - stats.terms[term]) <= 5e-4 * stats.terms[term], `${said} of ${JSON.stringify(stats.terms)}`);
+  const widths = await page.$$eval(row + " .bar span", (parts) => parts.map((part) => part.getBoundingClientRect().width));
+  const sum = widths.reduce((all, width) => all + width);
+  assert.ok(Math.abs((sum - widths[3]) / sum - stats.decay) < 0.01, `${widths} of ${stats.decay}`);
+  // It stays open, and the focus where it is, while the list goes on.
+  const before = await page.textContent("#updated");
+  await page.waitForFunction((text) => document.getElementById("updated").textContent !== text, before, { polling: 50 });
+  assert.equal(await page.evaluate(() => document.activeElement.className), "toggle");
+  assert.equal(await page.isVisible(row + " .why"), true);
+  await page.keyboard.press("Enter");
+  assert.equal(await page.isVisible(row + " .why"), false);
+
+  await page.goto(freshet.base + "/");
+  await page.waitForSelector(row);
+  assert.equal(await page.$$eval(".toggle", (all) => all.length), 0);
+  assert.deepEqual(page.troubles, []);
+  await page.close();
+});
+
+test("two readers stand side by side, and what only one of them sees is marked", async () => {
+  const page = await browser.tab();
+  await page.goto(freshet.base + "/recommend.html?user=left");
+  const [seen] = await eventually("recommendations", () => ids(page, "#items"), (rows) => rows.length === 10);
+  await Promise.all([page.waitForEvent("popup"), page.click("#items li:first-child a")]);
+  await eventually("the page without it", () => ids(page, "#items"), (rows) => rows.length === 10 && !rows.includes(seen));
+  await page.fill("#name", "right");
+  await page.press("#name", "Enter");
+  await eventually("the other reader's", () => ids(page, "#beside-items"), (rows) => rows.length === 10);
+  const marked = (list) => page.$$eval(`${list} .only`, (marks) => marks.map((mark) => mark.closest("li").dataset.id));
+  const [mine, theirs] = [await ids(page, "#items"), await ids(page, "#beside-items")];
+  assert.deepEqual(await marked("#items"), mine.filter((id) => !theirs.includes(id)));
+  assert.deepEqual(await marked("#beside-items"), theirs.filter((id) => !mine.includes(id)));
+  assert.ok((await marked("#beside-items")).includes(seen));
+  await page.reload();
+  await eventually("the comparison again", () => ids(page, "#beside-items"), (rows) => rows.length === 10);
+  assert.deepEqual(page.troubles, []);
+  await page.close();
+});
+
 test("an empty timeline says that it is empty, and where there is one that is not", async () => {
   const page = await browser.tab();
   await page.goto(freshet.base + "/waterfall.html?user=nobody-yet");
@@ -202,5 +254,16 @@ test("a reload shows the same place of a feed and of a timeline, and asks for no
     asked.length = 0;
   }
   assert.deepEqual(page.troubles, []);
+  await page.close();
+});
+
+test("an article's page on the internal server has its text and its source", async () => {
+  const page = await browser.tab();
+  await freshet.put("essay", { title: "An essay", author: "ann", text: "Once upon a time", url: "https://example.org/essay", tags: ["news"],
+    published_at: Math.floor(Date.now() / 1000) - 3600 });
+  await page.goto(freshet.internal + "/article.html?id=essay");
+  await becomes(page, "#text", /^Once upon a time$/);
+  assert.equal(await page.getAttribute("#about a", "href"), "https://example.org/essay");
+  assert.equal(await page.title(), "An essay");
   await page.close();
 });

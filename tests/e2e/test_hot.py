@@ -197,6 +197,9 @@ def test_the_terms_of_stats_give_the_served_score(service, name):
     assert stats["first_ts"] == now - 5 * HOUR_S
     assert stats["avg_dwell_ms"] == pytest.approx(1234 * 3, rel=1e-15)
     assert stats["base"] == pytest.approx(engagement(stats["pv"], stats["uv"], stats["avg_dwell_ms"]), rel=1e-12)
+    terms = stats["terms"]
+    assert (terms["pv"], terms["uv"]) == (stats["pv"], 3 * stats["uv"])
+    assert sum(terms.values()) == pytest.approx(stats["base"], rel=1e-12)
     assert stats["decay"] == pytest.approx(2 ** (-stats["age_seconds"] / HALF_LIFE_S), rel=1e-12)
     assert stats["score"] == pytest.approx(stats["base"] * stats["decay"], rel=1e-12)
     assert isinstance(stats["rank"], int) and stats["rank"] >= 1

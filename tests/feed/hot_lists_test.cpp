@@ -49,6 +49,7 @@ TEST_CASE("What is rendered is JSON and cut between elements, whatever a title h
   feed::ItemCard card;
   card.known = true;
   card.title = "a \"title\",\nwith ]},\n{ everything";
+  card.shown_from = UnixSeconds{seconds{1700000000}};
   const std::string json = feed::render({{ItemId::trusted("x"), 1.5, card}, {ItemId::trusted("y"), 0.1, {}}});
   const feed::HotList list(json);
   CHECK(list.size() == 2);
@@ -56,6 +57,8 @@ TEST_CASE("What is rendered is JSON and cut between elements, whatever a title h
   json::Document document;
   REQUIRE(document.parse(first));
   CHECK(document.root().elements()[0]["title"].text() == card.title);
+  CHECK(first.find("\"published_at\":1700000000}") != std::string::npos);
+  CHECK(json.find("published_at", first.size()) == std::string::npos);  // nobody knows when y was published
 }
 
 TEST_CASE("While its snapshot is fresh a worker asks nobody", "[lists]") {

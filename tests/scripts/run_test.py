@@ -106,6 +106,32 @@ class Run(unittest.TestCase):
         page = json.loads(self.get(waiting)[1])
         self.assertEqual(([item["id"] for item in page["items"]], page["newer"]), (["demo"], 0))
 
+    def test_the_sample_comes_again_with_new_days_and_new_readers(self):
+        status, said = run("--detach", *self.arguments())
+        self.assertEqual(status, 0, said)
+        command = [os.path.join(ROOT, "scripts/sample/play"), "1", f"http://{self.host}:{self.internal_port}", self.state, "1"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        hot = "/api/hot?model=engagement&limit=100"
+        self.assertEqual(len(json.loads(self.get(hot)[1])), 100)
+        before = {item["id"] for item in json.loads(self.get(hot)[1])}
+        self.assertFalse([each for each in before if "-" in each])
+        command[1] = "2"
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as play:
+            try:
+                wait_until(lambda: "1-2" in self.get(hot)[1], "the first question of the second round")
+                wait_until(lambda: self.status_of_item("1") == 404, "the first round's to be deleted")
+                self.assertEqual((self.status_of_item("1-2"), self.status_of_item("4129")), (200, 200))
+                with open(f"/proc/{play.pid}/task/{play.pid}/children", encoding="ascii") as file:
+                    children = [int(each) for each in file.read().split()]
+                self.assertTrue(children)
+            finally:
+                play.terminate()
+        wait_until(lambda: not any(map(alive, children)), "what it started to end")
+
+    def status_of_item(self, item):
+        return self.status_at(self.host, f"/api/items/{item}")
+
     def test_ctrl_c_stops_what_it_started_and_nothing_else(self):
         with subprocess.Popen(["sleep", "300"]) as bystander:
             with subprocess.Popen([RUN, *map(str, self.arguments())], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
