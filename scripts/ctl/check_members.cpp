@@ -22,6 +22,10 @@ namespace {
 constexpr std::string_view kSweep =
     "for i = 2, #KEYS do if redis.call('EXISTS', KEYS[i]) == 1 then return 0 end end "
     "return redis.call(ARGV[1], KEYS[1], ARGV[2])";
+// KEYS 1 hot:current:{hour}  2 hot:current:index  ARGV 1 hour. At one moment: both move together.
+constexpr std::string_view kBestAndBound =
+    "local best = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES') "
+    "return {best[2] or '', redis.call('ZSCORE', KEYS[2], ARGV[1]) or ''}";
 // KEYS 1 hot:rank:next  2 hot:rank:lock
 constexpr std::string_view kSweepRebuild =
     "if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end return redis.call('UNLINK', KEYS[1])";
@@ -30,12 +34,11 @@ constexpr std::string_view kSweepRebuild =
 
 Result<void> MemberCheck::bucket(const std::string& key, std::string_view hour) {
   Pipeline pipeline;
-  // The index is read last: it only rises, and rises together with the bucket.
-  pipeline.add("ZREVRANGE", key, 0, 0, "WITHSCORES").add("ZSCORE", keys_.current_index(), hour);
+  pipeline.add("EVAL", kBestAndBound, 2, key, keys_.current_index(), hour);
   auto replies = ask(redis_, pipeline);
   if (!replies) return tl::unexpected(replies.error());
-  const auto best = store::parse<double>(text_at(replies->front(), 1));
-  const auto bound = store::parse<double>((*replies)[1].string().value_or(""));
+  const auto best = store::parse<double>(text_at(replies->front(), 0));
+  const auto bound = store::parse<double>(text_at(replies->front(), 1));
   if (best && (!bound || *bound < *best)) {
     findings_.add(
         kinds::kBound, key,

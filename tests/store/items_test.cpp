@@ -151,6 +151,32 @@ TEMPLATE_TEST_CASE_METHOD_SIG(Placed,
   CHECK(f.command("SCARD", f.keys().tag("news")).integer().value_or(9) == 0);
 }
 
+TEMPLATE_TEST_CASE_METHOD_SIG(Placed,
+                              "an hour whose last item is deleted, hidden or re-dated leaves the index",
+                              "[items]", ((bool kTags), kTags), false, true) {
+  auto& f = *this;
+  const auto hours = [&] {
+    return static_cast<int>(f.command("ZCARD", f.keys().current_index()).integer().value_or(-1));
+  };
+  const auto date = f.now() - seconds{40 * 86400};
+  for (const char* id : {"a", "b"}) {
+    f.put(f.news(id, date));
+    f.read_and_view(id, "v");
+  }
+  REQUIRE(hours() == 1);
+  f.remove("a");
+  CHECK(hours() == 1);
+  f.put(f.news("b", date - seconds{7200}));
+  CHECK(hours() == 1);
+  CHECK(f.current_ids() == std::vector<std::string>{"b"});
+  f.put(f.news("b", date, true));
+  CHECK(hours() == 0);
+  f.put(f.news("b", date));
+  CHECK(hours() == 1);
+  f.remove("b");
+  CHECK(hours() == 0);
+}
+
 TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "an unknown item that was counted can be removed from every list",
                               "[items]", ((bool kTags), kTags), false, true) {
   auto& f = *this;

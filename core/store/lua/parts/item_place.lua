@@ -30,6 +30,10 @@ else
   redis.call('ZREMRANGEBYRANK', newest, 0, -1001 - redis.call('ZCOUNT', newest, '(' .. clock, '+inf'))
   for _, each in ipairs({rank, score_key, published}) do redis.call('ZREMRANGEBYRANK', each, 0, -max - 1) end
 end
+-- An hour that nothing is left of is none of the index.
+for _, bucket in ipairs({old_bucket, new_bucket}) do
+  if redis.call('EXISTS', bucket) == 0 then redis.call('ZREM', index, string.match(bucket, '%-?%d+$')) end
+end
 for i = gone[1], gone[2] do redis.call('SREM', KEYS[i], id) end
 for i = tags[1], tags[2] do redis.call('SADD', KEYS[i], id) end
 -- Lists that show it, or showed it a moment ago, are wrong now.
