@@ -1,0 +1,264 @@
+<?php
+// A client of Freshet in one file; PHP 8.1 or later with curl.
+//
+// What may be repeated is repeated by itself: reads, PUT and DELETE, and every event, which carries an id of its own.
+
+declare(strict_types=1);
+
+namespace Freshet;
+
+final class FreshetException extends \RuntimeException
+{
+    /** $status: 0 without a reply. $problem and $member: code and member of the problem document. */
+    public function __construct(
+        string $message,
+        public readonly int $status = 0,
+        public readonly string $problem = 'unreachable',
+        public readonly ?string $member = null,
+        public readonly float $retryAfterS = 0.0,
+    ) {
+        parent::__construct($message, $status);
+    }
+
+    /** Whether the same request may succeed later. */
+    public function temporary(): bool
+    {
+        return $this->status === 0 || $this->status === 429 || $this->status >= 502;
+    }
+}
+
+final class Freshet
+{
+    private ?\CurlHandle $curl = null;
+
+    /**
+     * @param array{0: string, 1: string}|null $key     [kid, secret] for the internal server, where it asks for signatures
+     * @param array<string, string>            $headers with every request
+     */
+    public function __construct(
+        private string $base = 'http://127.0.0.1:8080',
+        private ?array $key = null,
+        private array $headers = [],
+        private int $attempts = 4,
+        private int $timeoutMs = 4000,
+        private int $firstPauseMs = 250,
+    ) {
+        $this->base = rtrim($base, '/');
+    }
+
+    // Events
+
+    public function track(string|int $article, array $report = []): array
+    {
+        return $this->event('/api/track', ['articleId' => $article] + $report);
+    }
+
+    public function view(string|int $article, string $fingerprint, array $report = []): array
+    {
+        return $this->event('/api/views', ['articleId' => $article, 'fingerprint' => $fingerprint] + $report);
+    }
+
+    public function look(string|int $user, string|int $topic, string $kind = 'topic'): array
+    {
+        return $this->event('/api/history', ['userId' => $user, 'topicId' => $topic, 'kind' => $kind]);
+    }
+
+    public function dismiss(string|int $user, string|int $topic, array $more = []): array
+    {
+        $body = ['userId' => $user, 'topicId' => $topic, 'kind' => 'not_interested'] + $more;
+        return $this->request('POST', '/api/feedback', body: $body, repeatable: true);
+    }
+
+    public function undismiss(string|int $user, string|int $topic): array
+    {
+        return $this->request('DELETE', '/api/feedback', ['userId' => $user, 'topicId' => $topic]);
+    }
+
+    // Lists
+
+    public function hot(array $query = []): array
+    {
+        return $this->request('GET', '/api/hot', $query);
+    }
+
+    public function recommendations(string|int $user, array $query = []): array
+    {
+        return $this->request('GET', '/api/recommendations', ['userId' => $user] + $query);
+    }
+
+    public function similar(string|int $item, array $query = []): array
+    {
+        return $this->request('GET', '/api/items/' . rawurlencode((string) $item) . '/similar', $query);
+    }
+
+    public function history(string|int $user, array $query = []): array
+    {
+        return $this->request('GET', '/api/history', ['userId' => $user] + $query);
+    }
+
+    /** The reply's data; its `page` belongs into the next call: "load_more", or "refresh" again. */
+    public function feed(string|int $user, string $action = 'refresh', ?string $page = null, array $more = []): array
+    {
+        $body = ['action' => $action, 'agent_id' => $user] + $more;
+        $body += $page !== null ? ['page' => $page] : ['eventId' => bin2hex(random_bytes(16))];
+        return $this->request('POST', '/api/feed', body: $body, repeatable: true)['data'];
+    }
+
+    /** Keep `drop` of what is newest and `up` of what is oldest: the score of the next "down" and "up". */
+    public function timeline(string $channel, string|int $user, string $direction = 'first', int $score = 0, array $query = []): array
+    {
+        $query += ['customerId' => $user, 'direction' => $direction, 'score' => $score];
+        return $this->request('GET', '/api/waterfall/' . rawurlencode($channel), $query);
+    }
+
+    // The internal server's
+
+    public function stats(string|int $article): array
+    {
+        return $this->request('GET', '/api/articles/' . rawurlencode((string) $article) . '/stats');
+    }
+
+    public function getItem(string|int $item): array
+    {
+        return $this->request('GET', '/api/items/' . rawurlencode((string) $item));
+    }
+
+    public function putItem(string|int $item, array $members): array
+    {
+        return $this->request('PUT', '/api/items/' . rawurlencode((string) $item), body: $members);
+    }
+
+    public function deleteItem(string|int $item): array
+    {
+        return $this->request('DELETE', '/api/items/' . rawurlencode((string) $item));
+    }
+
+    /** @param list<array> $items */
+    public function putItems(array $items): array
+    {
+        return $this->lines('/api/items', $items);
+    }
+
+    /** @param list<array> $events */
+    public function interact(array $events): array
+    {
+        return $this->lines('/api/interactions', array_map(fn ($each) => $each + ['eventId' => bin2hex(random_bytes(16))], $events));
+    }
+
+    public function push(string $channel, array $items, array $customers): array
+    {
+        return $this->event('/api/waterfall/' . rawurlencode($channel), ['items' => $items, 'customers' => $customers]);
+    }
+
+    public function publish(string $channel, array $items, string|int $author): array
+    {
+        return $this->event('/api/waterfall/' . rawurlencode($channel), ['items' => $items, 'followersOf' => $author]);
+    }
+
+    public function follow(string|int $user, string|int $author): array
+    {
+        return $this->request('PUT', '/api/follows', body: ['follower' => $user, 'author' => $author]);
+    }
+
+    public function unfollow(string|int $user, string|int $author): array
+    {
+        return $this->request('DELETE', '/api/follows', ['follower' => $user, 'author' => $author]);
+    }
+
+    // Requests
+
+    /** The value of Authorization for a key of the internal server (identity.internal_keys). */
+    public static function sign(string $kid, string $secret, string $method, string $target, string $body, ?int $seconds = null): string
+    {
+        $seconds ??= time();
+        $said = "v1\n$method\n$target\n$seconds\n" . hash('sha256', $body);
+        return "Freshet-HMAC-SHA256 kid=$kid, ts=$seconds, sig=" . hash_hmac('sha256', $said, $secret);
+    }
+
+    /** $body: an array for JSON, or a text of $type. What is repeatable is sent again while that may help. */
+    public function request(
+        string $method,
+        string $path,
+        array $query = [],
+        array|string|null $body = null,
+        ?bool $repeatable = null,
+        string $type = 'application/json',
+    ): array {
+        $repeatable ??= $method !== 'POST';
+        $query = array_filter($query, fn ($value) => $value !== null);
+        $target = $path . ($query ? '?' . http_build_query($query) : '');
+        $text = is_array($body) ? json_encode($body, JSON_THROW_ON_ERROR | JSON_UNESCAPED_UNICODE) : (string) $body;
+        for ($attempt = 1; ; $attempt++) {
+            try {
+                return $this->once($method, $target, $text, $type);
+            } catch (FreshetException $error) {
+                if (!$error->temporary() || !$repeatable || $attempt >= $this->attempts) {
+                    throw $error;
+                }
+                $pauseMs = $this->firstPauseMs * 2 ** ($attempt - 1) * random_int(50, 150) / 100;
+                usleep((int) (1000 * max(1000 * $error->retryAfterS, $pauseMs)));
+            }
+        }
+    }
+
+    private function once(string $method, string $target, string $text, string $type): array
+    {
+        $headers = array_map(fn ($name, $value) => "$name: $value", array_keys($this->headers), $this->headers);
+        $headers[] = 'Expect:';
+        if ($text !== '') {
+            $headers[] = "Content-Type: $type";
+        }
+        if ($this->key !== null) {
+            $path = (string) parse_url($this->base, PHP_URL_PATH);
+            $headers[] = 'Authorization: ' . self::sign($this->key[0], $this->key[1], $method, $path . $target, $text);
+        }
+        $retryAfter = 0.0;
+        $this->curl ??= curl_init();
+        curl_reset($this->curl);
+        curl_setopt_array($this->curl, [
+            CURLOPT_URL => $this->base . $target,
+            CURLOPT_CUSTOMREQUEST => $method,
+            CURLOPT_HTTPHEADER => $headers,
+            CURLOPT_RETURNTRANSFER => true,
+            CURLOPT_TIMEOUT_MS => $this->timeoutMs,
+            CURLOPT_NOSIGNAL => true,
+            CURLOPT_HEADERFUNCTION => function ($curl, string $line) use (&$retryAfter): int {
+                if (stripos($line, 'Retry-After:') === 0) {
+                    $retryAfter = (float) trim(substr($line, 12));
+                }
+                return strlen($line);
+            },
+        ]);
+        if ($text !== '') {
+            curl_setopt($this->curl, CURLOPT_POSTFIELDS, $text);
+        }
+        $reply = curl_exec($this->curl);
+        if ($reply === false) {
+            throw new FreshetException('the service cannot be reached: ' . curl_error($this->curl));
+        }
+        $status = curl_getinfo($this->curl, CURLINFO_RESPONSE_CODE);
+        $answer = json_decode((string) $reply, true);
+        if ($status >= 200 && $status < 300) {
+            return is_array($answer) ? $answer : [];
+        }
+        $problem = is_array($answer) ? $answer : [];
+        throw new FreshetException(
+            $problem['msg'] ?? "the service answered $status",
+            $status,
+            $problem['code'] ?? 'error',
+            $problem['member'] ?? null,
+            $retryAfter,
+        );
+    }
+
+    private function event(string $path, array $body): array
+    {
+        return $this->request('POST', $path, body: $body + ['eventId' => bin2hex(random_bytes(16))], repeatable: true);
+    }
+
+    private function lines(string $path, array $objects): array
+    {
+        $lines = implode("\n", array_map(fn ($each) => json_encode($each, JSON_THROW_ON_ERROR | JSON_UNESCAPED_UNICODE), $objects));
+        return $this->request('POST', $path, body: $lines, repeatable: true, type: 'application/x-ndjson');
+    }
+}

@@ -1,0 +1,56 @@
+<?php
+// php scenario.php PUBLIC INTERNAL KID SECRET STUB NAME: what the client gave, as JSON; the same in every language.
+require __DIR__ . '/../../../scripts/clients/php/Freshet.php';
+
+use Freshet\Freshet;
+use Freshet\FreshetException;
+
+[, $base, $internal, $kid, $secret, $stub, $name] = $argv;
+$site = new Freshet($base);
+$backend = new Freshet($internal, [$kid, $secret]);
+$items = array_map(fn ($i) => "$name-$i", [1, 2, 3, 4]);
+$ids = fn ($page) => array_column($page['items'], 'id');
+$error = function (callable $call) {
+    try {
+        return $call();
+    } catch (FreshetException $problem) {
+        return $problem;
+    }
+};
+$out = [];
+
+$now = time();
+$out['put'] = $backend->putItem($items[0], ['title' => 'Über ééé', 'tags' => ['news'], 'published_at' => $now - 60]);
+$lines = array_map(fn ($id) => ['id' => $id, 'title' => $id, 'published_at' => $now - 60], array_slice($items, 1));
+$out['lines'] = $backend->putItems($lines)['accepted'];
+$out['title'] = $backend->getItem($items[0])['title'];
+$out['pv'] = $site->track($items[0], ['userId' => $name, 'sessionId' => 's', 'dwellMs' => 1000])['pv'];
+$out['stats'] = $backend->stats($items[0])['pv'];
+$out['pushed'] = $backend->push('discover', array_slice($items, 0, 3), [$name])['pushed'];
+$first = $site->timeline('discover', $name, query: ['limit' => 2]);
+$out['first'] = $ids($first);
+$out['older'] = $ids($site->timeline('discover', $name, 'up', $first['up'], ['limit' => 2]));
+$backend->push('discover', [$items[3]], [$name]);
+$out['newer'] = $ids($site->timeline('discover', $name, 'down', $first['drop'], ['limit' => 2]));
+$out['look'] = $site->look($name, $items[0])['ok'];
+$out['history'] = $site->history($name)['items'];
+$site->dismiss($name, $items[1]);
+$out['dismissed'] = $site->recommendations($name)['excluded']['not_interested'];
+$site->undismiss($name, $items[1]);
+$out['undismissed'] = $site->recommendations($name)['excluded']['not_interested'];
+$backend->follow($name, 'ann@x/y');
+$out['follows'] = $site->request('GET', '/api/follows', ['follower' => $name])['items'];
+$page = $site->feed($name, more: ['limit' => 2]);
+$out['feed'] = count($page['items']);
+$out['page'] = gettype($page['page']);
+$out['more'] = count($site->feed($name, 'load_more', $page['page'], ['limit' => 2])['items']);
+$wrong = $error(fn () => $site->request('POST', '/api/track', body: ['dwellMs' => 1]));
+$out['wrong'] = [$wrong->status, $wrong->problem, $wrong->member];
+$out['refused'] = $error(fn () => (new Freshet($internal, [$kid, $secret . 'x']))->getItem($items[0]))->status;
+
+$flaky = new Freshet($stub, firstPauseMs: 1);
+$out['again'] = $flaky->track('a')['pv'];
+$html = $error(fn () => $flaky->request('GET', '/html'));
+$out['page502'] = [$html->status, $html->getMessage()];
+$out['once'] = $error(fn () => $flaky->request('POST', '/once', body: ['x' => 1]))->status;
+echo json_encode($out, JSON_UNESCAPED_UNICODE), "\n";

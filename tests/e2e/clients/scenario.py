@@ -1,0 +1,61 @@
+"""scenario.py PUBLIC INTERNAL KID SECRET STUB NAME: what the client gave, as JSON; the same in every language."""
+
+import json
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../scripts/clients/python"))
+from freshet import Freshet, FreshetError  # noqa: E402
+
+base, internal, kid, secret, stub, name = sys.argv[1:]
+site, backend = Freshet(base), Freshet(internal, key=(kid, secret))
+items = [f"{name}-{i}" for i in (1, 2, 3, 4)]
+out = {}
+
+
+def ids(page):
+    return [item["id"] for item in page["items"]]
+
+
+def error(call):
+    try:
+        return call()
+    except FreshetError as problem:
+        return problem
+
+
+now = int(time.time())
+out["put"] = backend.put_item(items[0], title="Über ééé", tags=["news"], published_at=now - 60)
+out["lines"] = backend.put_items([{"id": each, "title": each, "published_at": now - 60} for each in items[1:]])["accepted"]
+out["title"] = backend.get_item(items[0])["title"]
+out["pv"] = site.track(items[0], userId=name, sessionId="s", dwellMs=1000)["pv"]
+out["stats"] = backend.stats(items[0])["pv"]
+out["pushed"] = backend.push("discover", items[:3], [name])["pushed"]
+first = site.timeline("discover", name, limit=2)
+out["first"] = ids(first)
+out["older"] = ids(site.timeline("discover", name, "up", first["up"], limit=2))
+backend.push("discover", [items[3]], [name])
+out["newer"] = ids(site.timeline("discover", name, "down", first["drop"], limit=2))
+out["look"] = site.look(name, items[0])["ok"]
+out["history"] = site.history(name)["items"]
+site.dismiss(name, items[1])
+out["dismissed"] = site.recommendations(name)["excluded"]["not_interested"]
+site.undismiss(name, items[1])
+out["undismissed"] = site.recommendations(name)["excluded"]["not_interested"]
+backend.follow(name, "ann@x/y")
+out["follows"] = site.request("GET", "/api/follows", query={"follower": name})["items"]
+page = site.feed(name, limit=2)
+out["feed"] = len(page["items"])
+out["page"] = "string" if isinstance(page["page"], str) else None
+out["more"] = len(site.feed(name, "load_more", page["page"], limit=2)["items"])
+wrong = error(lambda: site.request("POST", "/api/track", {"dwellMs": 1}))
+out["wrong"] = [wrong.status, wrong.code, wrong.member]
+out["refused"] = error(lambda: Freshet(internal, key=(kid, secret + "x")).get_item(items[0])).status
+
+flaky = Freshet(stub, first_pause_s=0.001)
+out["again"] = flaky.track("a")["pv"]
+html = error(lambda: flaky.request("GET", "/html"))
+out["page502"] = [html.status, str(html)]
+out["once"] = error(lambda: flaky.request("POST", "/once", {})).status
+print(json.dumps(out))
