@@ -10,26 +10,28 @@ local few = 1000
 local now = tonumber(redis.call('TIME')[1])
 local from
 if window > 0 then from = now - window end
-local ahead = {}
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', published, '(' .. now, '+inf')) do ahead[id] = true end
+local some_ahead = redis.call('ZCOUNT', published, '(' .. now, '+inf') > 0
 
 local function dated(ids)
-  if not from or #ids == 0 then return nil end
+  if not (from or some_ahead) or #ids == 0 then return nil end
   return redis.call('ZMSCORE', published, unpack(ids))
 end
 local function tagged(ids)
   if not tag or #ids == 0 then return nil end
   return redis.call('SMISMEMBER', tag, unpack(ids))
 end
-local function kept(i, id, dates, tags)
-  return not ahead[id] and (not dates or (dates[i] and tonumber(dates[i]) >= from)) and (not tags or tags[i] == 1)
+local function kept(i, dates, tags)
+  if tags and tags[i] ~= 1 then return false end
+  local date = dates and tonumber(dates[i] or nil)
+  if not date then return not from end
+  return date <= now and date >= (from or date)
 end
 
 local candidates
 if tag and redis.call('SCARD', tag) <= few then
   candidates = redis.call('SMEMBERS', tag)
-elseif from and redis.call('ZCOUNT', published, from, '+inf') <= few then
-  candidates = redis.call('ZRANGEBYSCORE', published, from, '+inf')
+elseif from and redis.call('ZCOUNT', published, from, now) <= few then
+  candidates = redis.call('ZRANGEBYSCORE', published, from, now)
 end
 local out = {'-1'}
 if candidates then
@@ -38,7 +40,7 @@ if candidates then
   local scores = redis.call('ZMSCORE', rank, unpack(candidates))
   local all = {}
   for i, id in ipairs(candidates) do
-    if scores[i] and kept(i, id, dates, tags) then all[#all + 1] = {tonumber(scores[i]), id, scores[i]} end
+    if scores[i] and kept(i, dates, tags) then all[#all + 1] = {tonumber(scores[i]), id, scores[i]} end
   end
   table.sort(all, function(a, b)
     if a[1] ~= b[1] then return a[1] > b[1] end
@@ -53,14 +55,14 @@ if candidates then
 end
 local at, found, last = offset, 0, offset + most
 while found < count and at < last do
-  local chunk = math.min(last - at, (from or tag) and math.max(count, 200) or count)
+  local chunk = math.min(last - at, (from or tag or some_ahead) and math.max(count, 200) or count)
   local page = redis.call('ZREVRANGE', rank, at, at + chunk - 1, 'WITHSCORES')
   local ids = {}
   for i = 1, #page, 2 do ids[#ids + 1] = page[i] end
   local dates, tags = dated(ids), tagged(ids)
   for i, id in ipairs(ids) do
     at = at + 1
-    if kept(i, id, dates, tags) then
+    if kept(i, dates, tags) then
       found = found + 1
       out[#out + 1] = id
       out[#out + 1] = page[2 * i]
