@@ -48,6 +48,44 @@ TEST_CASE("Each of PHP-FPM's keys has the number it is named after", "[status]")
   CHECK(page.find(R"("requests":77,)") != std::string::npos);
 }
 
+TEST_CASE("What is counted of Redis and of the recorder has the number it is named after", "[status]") {
+  Scoreboard board(8);
+  fill_with_distinct(board);
+  WorkerSlot& slot = board.slots()[0];
+  slot.redis_commands = 2001;
+  slot.redis_round_trips = 2002;
+  slot.redis_errors = 2003;
+  slot.redis_reconnects = 2004;
+  RecorderReport& report = board.recorder_report();
+  report.entries = 3001;
+  report.malformed = 3002;
+  report.items = 3003;
+  report.last_commit = 3004;
+  report.lag_entries = 3005;
+  report.lag_age_ms = 3006;
+  board.sample().numbers.store({.taken_at = 4001,
+                                .hot_rank = 4002,
+                                .hot_published = 4003,
+                                .hot_hidden = 4004,
+                                .stream_entries = 4005,
+                                .seen_bytes = 4006,
+                                .seen_impressions_today = 4007,
+                                .seen_fill_today = 0.25,
+                                .seen_false_positive_rate = 0.125,
+                                .seen_filter = {"blocks"}});
+  const std::string page = page_of(board, StatusForm::kJson);
+  CAPTURE(page);
+  for (
+      const char* const part :
+      {R"("redis commands":2001,"redis round trips":2002,"redis errors":2003,"redis reconnects":2004,)",
+       R"("recorder entries":3001,"recorder malformed":3002,"recorder items":3003,"recorder last commit":3004,)"
+       R"("recorder lag entries":3005,"recorder lag age ms":3006)",
+       R"("sampled at":4001,"hot rank":4002,"hot published":4003,"hot hidden":4004,"stream entries":4005,)"
+       R"("seen filter":"blocks","seen bytes":4006,"seen false positive rate":0.125,)"
+       R"("seen impressions today":4007,"seen fill today":0.25)"})
+    CHECK(page.find(part) != std::string::npos);
+}
+
 TEST_CASE("Each of PHP-FPM's families has the number it is named after", "[status]") {
   Scoreboard board(8);
   fill_with_distinct(board);
