@@ -9,6 +9,7 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/support/bytes_of.h"
 #include "tests/support/unix_socket.h"
 
 using namespace freshet;
@@ -199,9 +200,7 @@ namespace {
 
 // Whether any byte sequence `text` is left in the file.
 bool file_holds(const std::filesystem::path& path, const std::string& text) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string all{std::istreambuf_iterator<char>(file), {}};
-  return all.find(text) != std::string::npos;
+  return bytes_of(path).find(text) != std::string::npos;
 }
 
 }  // namespace

@@ -313,7 +313,7 @@ TEST_CASE("A peer that never reads its three megabytes is dropped at its deadlin
 }
 
 TEST_CASE("A reply larger than the socket's buffer reaches a peer that reads", "[gateway]") {
-  Fixture fixture;
+  Fixture fixture({.write_timeout = milliseconds(60000)});
   auto client = fixture.client();
   for (int i = 0; i < 3; ++i) CHECK(ask(client, get("/big")).size() == 3'000'000);
 }

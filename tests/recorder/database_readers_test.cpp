@@ -1,13 +1,13 @@
 // What readers did, in SQLite: kept once, carried over from older files, and forgotten to the last byte.
 #include "core/store/database_readers.h"
 
-#include <fstream>
 #include <iterator>
 #include <random>
 
 #include "core/store/training_source.h"
 #include "tests/recorder/fixture.h"
 #include "tests/recorder/sqlite_shell.h"
+#include "tests/support/bytes_of.h"
 
 using namespace freshet;
 using namespace freshet::test;
@@ -175,9 +175,7 @@ struct Readers {
   }
   bool files_hold(const std::string& bytes) const {
     for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
-      std::ifstream file(entry.path(), std::ios::binary);
-      const std::string all{std::istreambuf_iterator<char>(file), {}};
-      if (all.find(bytes) != std::string::npos) return true;
+      if (bytes_of(entry.path()).find(bytes) != std::string::npos) return true;
     }
     return false;
   }

@@ -1,5 +1,4 @@
 // What readers did is recorded, and forgotten on demand: no key, row, stream entry or spool file names them.
-#include <fstream>
 #include <iterator>
 
 #include "core/async/spool.h"
@@ -7,6 +6,7 @@
 #include "core/store/personal_keys.h"
 #include "tests/recorder/fixture.h"
 #include "tests/recorder/sqlite_shell.h"
+#include "tests/support/bytes_of.h"
 #include "tests/support/long_form.h"
 
 using namespace freshet;
@@ -106,8 +106,7 @@ struct Erasing : Fixture {
   bool files_mention(const std::string& name) const {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
       if (!entry.is_regular_file()) continue;
-      std::ifstream file(entry.path(), std::ios::binary);
-      const std::string all{std::istreambuf_iterator<char>(file), {}};
+      const std::string all = bytes_of(entry.path());
       // Not as the beginning of the other reader's.
       for (std::size_t at = all.find(name); at != all.npos; at = all.find(name, at + 1)) {
         if (all.compare(at, kOther.size(), kOther) != 0) return true;

@@ -36,9 +36,15 @@ namespace freshet::test {
 
 using redis::wait;
 
-// Waits until `condition` holds; false when it does not within a minute.
+#ifdef __SANITIZE_THREAD__
+constexpr std::chrono::seconds kPatience{600};
+#else
+constexpr std::chrono::seconds kPatience{60};
+#endif
+
+// Waits until `condition` holds; false when it does not within kPatience.
 inline bool comes(const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (std::chrono::steady_clock::now() < deadline) {
     if (condition()) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));

@@ -1,0 +1,22 @@
+// A file's content in one read: a stream's iterators take a second for a megabyte where memory is watched.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <system_error>
+
+namespace freshet::test {
+
+// Empty when it is not there.
+inline std::string bytes_of(const std::filesystem::path& path) {
+  std::error_code absent;
+  const auto size = std::filesystem::file_size(path, absent);
+  std::string all(absent ? 0 : size, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(all.data(), static_cast<std::streamsize>(all.size()));
+  all.resize(static_cast<std::size_t>(file.gcount()));
+  return all;
+}
+
+}  // namespace freshet::test
