@@ -1,5 +1,6 @@
 # freshet_test(NAME name LABEL unit|redis|e2e|browser [TIMEOUT s] [LONG s] SOURCES a.cpp … LIBS target …)
-# A Catch2 executable, registered with ctest under its label. The Catch2 main is compiled once (tests/main.cpp).
+# A Catch2 executable, registered with ctest under its label and the label `cpp`. The Catch2 main is compiled once
+# (tests/main.cpp). The target `unit_tests` builds those of the label unit.
 # LONG: how long its cases tagged [long] may take in the long form, which only `scripts/test --long` runs.
 function(freshet_test)
   cmake_parse_arguments(T "" "NAME;LABEL;TIMEOUT;LONG" "SOURCES;LIBS" ${ARGN})
@@ -10,7 +11,10 @@ function(freshet_test)
   target_link_libraries(${T_NAME} PRIVATE freshet_catch_main freshet_options ${T_LIBS})
   freshet_use_precompiled(freshet_test_headers ${T_NAME})
   add_test(NAME ${T_NAME} COMMAND ${T_NAME})
-  set_tests_properties(${T_NAME} PROPERTIES LABELS ${T_LABEL} TIMEOUT ${T_TIMEOUT})
+  set_tests_properties(${T_NAME} PROPERTIES LABELS "${T_LABEL};cpp" TIMEOUT ${T_TIMEOUT})
+  if(T_LABEL STREQUAL "unit")
+    add_dependencies(unit_tests ${T_NAME})
+  endif()
   if(T_LONG)
     add_test(NAME ${T_NAME}_long CONFIGURATIONS long COMMAND ${T_NAME} "[long]")
     set_tests_properties(${T_NAME}_long PROPERTIES LABELS ${T_LABEL} TIMEOUT ${T_LONG} ENVIRONMENT FRESHET_LONG=1)
