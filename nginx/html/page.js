@@ -13,6 +13,15 @@ export function readerName() {
   return asked.get("user") || asked.get("agent") || localStorage.freshetAgent || newReader();
 }
 
+// The dashboard asks what only the internal server tells.
+if (zone === "internal") {
+  const link = document.createElement("a");
+  link.href = "/dashboard";
+  link.textContent = "Dashboard";
+  if (location.pathname.startsWith("/dashboard")) link.setAttribute("aria-current", "page");
+  document.querySelector("nav").append(link);
+}
+
 export function pause(ms) {
   return new Promise((done) => setTimeout(done, ms));
 }

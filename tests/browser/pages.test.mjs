@@ -257,6 +257,40 @@ test("a reload shows the same place of a feed and of a timeline, and asks for no
   await page.close();
 });
 
+test("the dashboard goes on while all workers are stuck, and keeps what it has seen over a reload", async () => {
+  const page = await browser.tab();
+  await page.goto(freshet.internal + "/dashboard");
+  await page.waitForSelector("#charts li");
+  const figure = () => page.$eval("#charts li:first-child .figures strong", (shown) => parseFloat(shown.textContent) || 0);
+  await eventually("requests a second", async () => {
+    await freshet.track({ articleId: "counted", userId: "u", dwellMs: 1, sessionId: "s" });
+    return figure();
+  }, (perSecond) => perSecond > 0);
+  const { processes } = await (await fetch(freshet.internal + "/status?json&full")).json();
+  assert.equal(await page.$$eval("#workers tr", (rows) => rows.length), 1 + processes.length);
+  const again = async () => {
+    const said = await page.textContent("#updated");
+    await page.waitForFunction((before) => document.getElementById("updated").textContent !== before, said, { polling: 50 });
+  };
+  for (const { pid } of processes) process.kill(pid, "SIGSTOP");
+  try {
+    for (let i = 0; i < 3; ++i) await again();
+    assert.doesNotMatch(await page.textContent("#state"), /Not up to date/);
+  } finally {
+    for (const { pid } of processes) process.kill(pid, "SIGCONT");
+  }
+  const points = () => page.$eval("#charts polyline", (line) => line.getAttribute("points").split(" ").length);
+  const seen = await points();
+  assert.ok(seen >= 4, String(seen));
+  await page.reload();
+  await page.waitForSelector("#charts li");
+  assert.ok(await points() >= seen);
+
+  await page.goto(freshet.base + "/dashboard.html");
+  await becomes(page, "#state", /The internal server has this page/);
+  await page.close();
+});
+
 test("an article's page on the internal server has its text and its source", async () => {
   const page = await browser.tab();
   await freshet.put("essay", { title: "An essay", author: "ann", text: "Once upon a time", url: "https://example.org/essay", tags: ["news"],

@@ -296,6 +296,8 @@ class Behaviour(Case):
             page, there = self.nginx.ask(path), self.nginx.ask(path, internal=True)
             self.assertEqual((there.status, there.body), (200, page.body))
             self.assertEqual(there.headers["Content-Security-Policy"], page.headers["Content-Security-Policy"])
+        self.assertEqual(self.nginx.ask("/dashboard", internal=True).body, self.nginx.ask("/dashboard.html", internal=True).body)
+        self.assert_problem(self.nginx.ask("/dashboard"), 404)
         self.assertIn(b'"public"', self.nginx.ask("/zone.js").body)
         self.assertIn(b'"internal"', self.nginx.ask("/zone.js", internal=True).body)
         self.assertEqual(self.nginx.ask("/zone.js", internal=True).headers["Content-Type"], "application/javascript")
