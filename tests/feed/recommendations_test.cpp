@@ -202,8 +202,10 @@ TEST_CASE_METHOD(Site, "items like another come from the model, and of a newer i
 
 TEST_CASE_METHOD(Site, "without Redis similar items are those that are known of the last copy, degraded",
                  "[recommend][similar]") {
-  offer({{"i2", 1, 1, "ann", {"t"}, kNow}, {"i4", 1, 1, "", {}, kNow}});
-  recommender.like["i1"] = {{item(2), 3}, {item(3), 2}, {item(4), 1}};
+  offer({{"i2", 1, 1, "ann", {"t"}, kNow},
+         {"i4", 1, 1, "", {}, kNow},
+         {"i5", 1, 1, "", {}, kNow + seconds{1}}});
+  recommender.like["i1"] = {{item(5), 4}, {item(2), 3}, {item(3), 2}, {item(4), 1}};
   items.away = true;
   const auto known = now(recommendations.similar(item(1), 5));
   REQUIRE(known);

@@ -263,6 +263,14 @@ TEST_CASE_METHOD(Site, "an item that is dated ahead is suggested from its date o
   CHECK(ids(*suggest()).size() == 3);
 }
 
+TEST_CASE_METHOD(Site, "items that are dated ahead take no place of the newest", "[recommender]") {
+  settings.recommend.newest = 2;
+  restart();
+  put(item("a", now() - seconds{60}));
+  for (const char* const each : {"b", "c", "d"}) put(item(each, now() + seconds{3600}));
+  CHECK(ids(*suggest()) == std::vector<std::string>{"a"});
+}
+
 TEST_CASE_METHOD(Site, "what the model knows to be dated ahead is not suggested", "[recommender]") {
   REQUIRE(model::write_model(two_tastes(now() + seconds{3600}), path));
   REQUIRE(served->open(path));
