@@ -104,7 +104,7 @@ def test_the_sites_own_back_end_asks_for_any_reader(with_sessions, name):
 
 @pytest.fixture(scope="module")
 def with_tokens():
-    service = Instance("--no-limits", identity__mode='"token"', **PATIENT)
+    service = Instance("--no-limits", identity__mode='"token"', history__from_track="true", **PATIENT)
     paths = secret_files(service)
     service.configure(identity__token_keys=table(paths))
     service.paths = paths
@@ -125,6 +125,13 @@ def test_a_signed_token_names_its_reader_as_bearer_or_cookie(with_tokens, name):
     assert history(public, bearer(token("k2", reader))).json()["items"] == [item]
     assert history(public, {"Cookie": "freshet_token=" + token("k1", reader)}).json()["items"] == [item]
     assert history(public, bearer(token("k1", reader)), userId="somebody").json()["items"] == [item]
+
+
+def test_a_view_that_names_no_reader_is_the_tokens_and_the_historys(with_tokens, name):
+    public, item, who = with_tokens.public(), name("a"), bearer(token("k1", name("r")))
+    view = {"articleId": item, "fingerprint": "f", "publishedAt": int(time.time())}
+    assert public.post("/api/views", view, headers=who).status == 200
+    wait_until(lambda: history(public, who).json()["items"] == [item], "the view in the history")
 
 
 def test_a_token_that_is_expired_forged_or_anothers_is_401(with_tokens):

@@ -114,6 +114,8 @@ def test_page_views_are_the_historys_when_it_is_told_so(service, instance, name)
     wait_until(lambda: history(client, reader) == topics[:1], "the first")
     client.track(topics[1], 0, userId=reader)
     wait_until(lambda: history(client, reader) == topics[1::-1], "the second")
+    second = int(own.redis("TIME")[0])
+    wait_until(lambda: int(own.redis("TIME")[0]) > second, "a later second")
     client.track(topics[0], 0, userId=reader, eventId=event)  # told again
     client.track(topics[2], 0)  # of nobody who is known
     assert own.public(agent=CRAWLER).track(topics[2], 0, userId=reader).json()["counted"] is False
