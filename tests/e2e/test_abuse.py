@@ -27,6 +27,28 @@ def strict():
         started.stop()
 
 
+@pytest.fixture
+def instance(instance):
+    started = []
+
+    def start(*options, **directives):
+        started.append(instance(*options, **directives))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.check()
+
+
+@pytest.fixture(autouse=True)
+def checked(request):
+    """Whatever was tried, what it left in Redis is as it should be."""
+    shared = [request.getfixturevalue(each) for each in ("service", "strict") if each in request.fixturenames]
+    yield
+    for each in shared:
+        each.check()
+
+
 def refused(service, reason):
     return service.status()["refused"][reason]
 
@@ -169,6 +191,15 @@ def test_the_cookie_is_secure_where_the_site_is_https(service):
             direct.send(request(method="POST", uri="/api/visitor", zone="public", FRESHET_SITE=site))
             head = direct.socket.recv(65536)
             assert b"Set-Cookie: freshet_visitor=" in head and (b"; Secure" in head) == secure, head
+
+
+def test_a_session_that_many_visitors_share_leaves_no_key_without_an_end(service, name):
+    """What a visitor adds is remembered, and where another's session had the page view it was kept for ever."""
+    article, session = name("a"), name("s")
+    for number in range(20):
+        reply = service.public(agent=f"{AGENT} {name('agent')}").track(article, 1000 * (number % 3), sessionId=session)
+        assert reply.status == 200
+    assert service.stats(article)["pv"] == 1 and service.stats(article)["uv"] == 20
 
 
 # --- dwell

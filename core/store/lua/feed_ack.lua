@@ -5,8 +5,8 @@
 -- Returns 1, or 0 when it is not pending any more.
 if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 0 end
 local clock = redis.call('TIME')
-if ARGV[1] ~= ARGV[2] then redis.call('ZREM', KEYS[1], ARGV[1]) end
 if ARGV[2] ~= '' then
   redis.call('ZADD', KEYS[1], string.format('%.0f', tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)), ARGV[2])
 end
+if ARGV[1] ~= ARGV[2] then redis.call('ZREM', KEYS[1], ARGV[1]) end  -- last: with its last member a key loses its TTL
 return 1

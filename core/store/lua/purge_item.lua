@@ -25,7 +25,10 @@ if left > 0 then
   local pv, cnt = redis.call('INCRBY', KEYS[2], 0 - less_pv), redis.call('INCRBY', KEYS[5], 0 - less_pv)
   local sum = redis.call('INCRBY', KEYS[4], 0 - math.min(less_dwell, tonumber(redis.call('GET', KEYS[4]) or 0)))
   local uv_less = (tonumber(item[2]) or 0) + less_uv
-  if less_uv ~= 0 then redis.call('HSET', KEYS[7], 'uv_less', uv_less) end
+  if less_uv ~= 0 then
+    redis.call('HSET', KEYS[7], 'uv_less', uv_less)
+    if not item[1] and redis.call('TTL', KEYS[7]) == -1 then redis.call('PEXPIRE', KEYS[7], redis.call('PTTL', KEYS[2])) end
+  end
   local uv = math.max(0, redis.call('PFCOUNT', KEYS[3]) - uv_less)
   local now = tonumber(redis.call('TIME')[1])
   local first = math.min(tonumber(item[3] or ARGV[2]) or now, now)
