@@ -35,7 +35,7 @@ function row(item) {
   const link = element("a", item.title || item.id);
   link.href = articleUrl(item.id, reader);
   const reason = channel === "follow" && item.author ? `You follow ${item.author}` : "Pushed to you";
-  made.append(link, element("span", `${reason} at ${new Date(item.score).toLocaleString()}`, "reason"),
+  made.append(link, element("span", `${reason} · came ${new Date(item.score).toLocaleString()}`, "reason"),
     element("span", aboutItem(item), "about"));
   rows.get(item.id)?.remove();  // it was taken out and pushed anew
   rows.set(item.id, made);
@@ -181,9 +181,16 @@ async function showFollows() {
   follows.hidden = false;
 }
 
+// Authors of what is hot, to choose from.
+async function suggestAuthors() {
+  const items = await call("GET", "/api/hot?model=engagement&limit=50");
+  const names = new Set(items.map((item) => item.author).filter(Boolean));
+  document.getElementById("authors").replaceChildren(...[...names].map((author) => Object.assign(element("option"), { value: author })));
+}
+
 followForm.addEventListener("submit", (event) => {
   event.preventDefault();
-  const author = authorInput.value.trim();
+  const author = authorInput.value.trim().replace(/[\s:{}]+/g, "_");  // an id has none of these
   authorInput.value = "";
   if (author) changeFollow("PUT", author);
 });
@@ -210,6 +217,7 @@ document.querySelector(`nav a[href="/waterfall.html${channel === "discover" ? ""
 if (channel === "follow") {
   followForm.hidden = zone !== "internal";
   showFollows();
+  if (zone === "internal") suggestAuthors().catch(() => {});
 }
 const kept = history.state;
 if (kept?.reader === reader && kept.channel === channel && kept.shown.length) goOn(kept);

@@ -116,6 +116,10 @@ class Run(unittest.TestCase):
         self.assertEqual(len(json.loads(self.get(hot)[1])), 100)
         before = {item["id"] for item in json.loads(self.get(hot)[1])}
         self.assertFalse([each for each in before if "-" in each])
+        follow = urllib.request.Request(f"http://{self.host}:{self.internal_port}/api/follows", method="PUT",
+                                        data=b'{"follower": "fan", "author": "ahelwer"}', headers={"Content-Type": "application/json"})
+        self.assertEqual(urllib.request.urlopen(follow, timeout=5).status, 200)
+        self.assertIn('"4129"', self.get("/api/waterfall/follow?customerId=fan")[1])
         command[1] = "2"
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as play:
             try:
