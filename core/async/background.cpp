@@ -37,8 +37,7 @@ struct BackgroundWriter::Portion {
 
 BackgroundWriter::BackgroundWriter(EventLoop& loop, LinkOptions link, std::span<const Script> scripts,
                                    BackgroundOptions options)
-    : loop_(loop),
-      connection_(loop, std::move(link), scripts),
+    : connection_(loop, std::move(link), scripts),
       scripts_(scripts),
       options_(std::move(options)),
       scan_timer_(loop),
@@ -158,11 +157,9 @@ Task<void> BackgroundWriter::pump() {
   while (going_on && connection_.ready()) {
     if (!queue_.empty()) {
       going_on = co_await send_queue();
-    } else if (!may_replay()) {
-      going_on = false;
-    } else if (spool_ && !spool_->empty()) {
+    } else if (may_replay() && spool_ && !spool_->empty()) {
       going_on = co_await replay(*spool_);
-    } else if (orphan_) {
+    } else if (may_replay() && orphan_) {
       going_on = co_await replay(*orphan_);
       retire_orphan();
     } else {

@@ -91,7 +91,6 @@ class BackgroundWriter final : public Deferred {
   void schedule_scan();
   void finish_drain();
 
-  EventLoop& loop_;
   RedisConnection connection_;
   std::span<const Script> scripts_;
   BackgroundOptions options_;

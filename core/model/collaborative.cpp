@@ -23,6 +23,7 @@ constexpr std::size_t kLongestColumn = 4;
 
 std::vector<std::vector<float>> beta_scales(const Interactions& interactions) {
   std::vector<std::vector<float>> scales;
+  scales.reserve(kBetas.size());
   for (const float beta : kBetas) scales.push_back(rp3_scale(interactions, beta));
   return scales;
 }

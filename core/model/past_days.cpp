@@ -93,6 +93,7 @@ std::vector<LiveItem> PastDays::live(std::size_t trend, std::size_t newest) cons
   std::sort(rest, items.end(), by_newness);
   items.resize(std::min(items.size(), trend + newest));
   std::vector<LiveItem> out;
+  out.reserve(items.size());
   for (const std::uint32_t item : items) out.push_back(as_live(item));
   return out;
 }

@@ -60,7 +60,7 @@ struct RankingSettings {
 
 class Ranking {  // scratch memory, reused; one thread
  public:
-  explicit Ranking(RankingSettings settings) : settings_(std::move(settings)) {}
+  explicit Ranking(const RankingSettings& settings) : settings_(settings) {}
   // All candidates, best first (ties: newer, then by id; a discovery before what it displaced). `profile`
   // newest first; what is beyond settings.profile is left out. An empty profile: the trend, without
   // discoveries. `all`: every item of the catalogue is a candidate (evaluation; when nothing is live, too).

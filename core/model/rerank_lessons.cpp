@@ -50,7 +50,7 @@ bool is_better(const rank::Reranker& reranker, std::span<const rank::Choice> cho
 
 }  // namespace
 
-RerankLessons::RerankLessons(RankingSettings settings) : ranking_(by_formula(std::move(settings))) {}
+RerankLessons::RerankLessons(const RankingSettings& settings) : ranking_(by_formula(settings)) {}
 
 void RerankLessons::begin_day(UnixSeconds day) { days_.push_back({day, {}}); }
 

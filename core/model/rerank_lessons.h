@@ -21,7 +21,7 @@ struct Lesson {
 
 class RerankLessons {
  public:
-  explicit RerankLessons(RankingSettings settings);
+  explicit RerankLessons(const RankingSettings& settings);
 
   // The lessons that follow are of the day that begins at `day`. Ascending.
   void begin_day(UnixSeconds day);

@@ -61,7 +61,7 @@ Result<bool> Pusher::step() {
 Result<bool> Pusher::advance() {
   if (waterfall_.follow_channel.empty()) return fail(ErrorCode::kInternal, "no_follow_channel");
   if (!progress_) {
-    const auto over = begin();
+    auto over = begin();
     if (!over || *over) return over;
   }
   const auto followers = next_followers();
@@ -79,7 +79,8 @@ Result<bool> Pusher::begin() {
   if (!found) return tl::unexpected(found.error());
   const redis::Reply& was = found->front();
   if (is_over(text_at(was, 0))) return true;
-  Progress& progress = progress_.emplace();
+  progress_ = Progress();
+  Progress& progress = *progress_;
   if (!text_at(was, 1).empty()) progress.cursor = text_at(was, 1);
   progress.done = store::parse_or_zero<std::int64_t>(text_at(was, 2));
   progress.total = store::parse<std::int64_t>(text_at(was, 3)).value_or((*found)[1].integer().value_or(0));

@@ -96,7 +96,7 @@ struct Recorder::State {
   std::unique_ptr<store::SearchIndex> index;
 };
 
-Recorder::Recorder(const Settings& settings, redis::Endpoint endpoint, RecorderReport& report,
+Recorder::Recorder(const Settings& settings, const redis::Endpoint& endpoint, RecorderReport& report,
                    store::ReaderHashes hashes, milliseconds settle)
     : state_(std::make_unique<State>(settings, endpoint, report, std::move(hashes), settle)) {}
 Recorder::~Recorder() = default;

@@ -28,7 +28,7 @@ inline constexpr milliseconds kIndexPause{250};
 class Recorder {
  public:
   // `report` must outlive this. `settle`: how long an erasure waits for what is under way.
-  Recorder(const Settings& settings, redis::Endpoint endpoint, RecorderReport& report,
+  Recorder(const Settings& settings, const redis::Endpoint& endpoint, RecorderReport& report,
            store::ReaderHashes hashes = {}, milliseconds settle = kSettle);
   ~Recorder();
 
