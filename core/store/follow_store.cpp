@@ -221,6 +221,7 @@ Task<Result<void>> RedisFollowStore::publish_with_tags(const AuthorId& author,
   if (length->front().integer().value_or(0) >= stream_max_) co_return tl::unexpected(stream_full());
 
   std::vector<std::string_view> ids;
+  ids.reserve(items.size());
   for (const ItemId& each : items) ids.push_back(each.view());
   const std::string readers = keys_.readers_of(author.view());
   Pipeline publishing;

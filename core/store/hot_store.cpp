@@ -370,7 +370,7 @@ Task<Result<std::vector<feed::ItemStats>>> RedisHotStore::stats(const std::vecto
       read_rank(at[1], at[2], one.rank_key, one.rank);
       read_rank(at[3], at[4], one.views_score, one.views_rank);
     }
-    out.push_back(std::move(one));
+    out.push_back(one);
   }
   co_return out;
 }

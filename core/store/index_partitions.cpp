@@ -13,7 +13,7 @@ std::uint64_t IndexPartitions::Open::documents() const {
   return writer ? writer->get_doccount() : reader.get_doccount();
 }
 
-IndexPartitions::IndexPartitions(IndexFolder folder, std::vector<Partition> partitions)
+IndexPartitions::IndexPartitions(IndexFolder folder, const std::vector<Partition>& partitions)
     : folder_(std::move(folder)) {
   for (const Partition& each : partitions) {
     open_.push_back({each, Xapian::Database(folder_.path_of(each)), std::nullopt});

@@ -26,7 +26,7 @@ inline constexpr std::size_t kYoungestKept = 4;  // are never merged
 class IndexPartitions {
  public:
   // What is written goes to `folder`; `partitions` are those to go on with.
-  IndexPartitions(IndexFolder folder, std::vector<Partition> partitions);
+  IndexPartitions(IndexFolder folder, const std::vector<Partition>& partitions);
   ~IndexPartitions() { discard(); }
   IndexPartitions(const IndexPartitions&) = delete;
   IndexPartitions& operator=(const IndexPartitions&) = delete;
