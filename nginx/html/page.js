@@ -14,11 +14,11 @@ export function readerName() {
 }
 
 // The dashboard asks what only the internal server tells.
-if (zone === "internal") {
+for (const [path, text] of zone === "internal" ? [["/dashboard", "Dashboard"], ["/docs", "API"]] : [["/docs.html", "API"]]) {
   const link = document.createElement("a");
-  link.href = "/dashboard";
-  link.textContent = "Dashboard";
-  if (location.pathname.startsWith("/dashboard")) link.setAttribute("aria-current", "page");
+  link.href = path;
+  link.textContent = text;
+  if (location.pathname.startsWith(path)) link.setAttribute("aria-current", "page");
   document.querySelector("nav").append(link);
 }
 

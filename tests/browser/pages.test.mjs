@@ -42,6 +42,7 @@ for (const colorScheme of ["light", "dark"]) {
       for (const name of kPages) {
         await page.goto(`${base}/${name}?user=axe&id=item-0`);
         await page.waitForFunction(() => !/Loading/.test(document.getElementById("state")?.textContent || ""));
+        await page.$$eval("details", (all) => all.forEach((each, index) => (each.open = index < 3)));
         await page.evaluate(kAxe);
         const found = await page.evaluate(async () => (await globalThis.axe.run()).violations
           .filter(({ impact }) => impact === "serious" || impact === "critical")
@@ -294,6 +295,26 @@ test("the dashboard goes on while all workers are stuck, and keeps what it has s
 
   await page.goto(freshet.base + "/dashboard.html");
   await becomes(page, "#state", /The internal server has this page/);
+  await page.close();
+});
+
+test("the interface's page has every operation of the document, and finds those with a word", async () => {
+  const page = await browser.tab();
+  for (const address of [freshet.internal + "/docs", freshet.base + "/docs.html"]) {
+    await page.goto(address + "#track");
+    await becomes(page, "#state", /^$/);
+    const { paths } = await (await fetch(freshet.base + "/openapi.json")).json();
+    const operations = Object.values(paths).flatMap((item) => Object.values(item)).map(({ operationId }) => operationId).filter(Boolean);
+    const shown = await page.$$eval("details", (all) => all.map(({ id }) => id));
+    assert.deepEqual(shown.toSorted(), operations.toSorted());
+    assert.equal(await page.$eval("#track", (made) => made.open), true);
+    assert.match(await page.textContent("#track"), /articleId.*dwellMs/s);
+    assert.equal(/undefined|\[object Object/.test(await page.textContent("main")), false);
+    await page.fill("#filter", "not_interested");
+    await page.waitForFunction(() => document.querySelectorAll("details:not([hidden])").length < 5);
+    assert.equal(await page.isVisible("#dismiss"), true);
+  }
+  assert.deepEqual(page.troubles, []);
   await page.close();
 });
 
