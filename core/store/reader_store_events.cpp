@@ -123,6 +123,7 @@ Task<Result<std::vector<Result<void>>>> RedisReaderStore::interact(
 Task<Result<std::vector<Result<void>>>> RedisReaderStore::interact_with_tags(
     const std::vector<feed::ReaderEvent>& events) {
   std::vector<Asked> asked;
+  asked.reserve(events.size());
   for (const feed::ReaderEvent& each : events) asked.push_back({&each.reader, &each.item, &each.event});
   const feed::Ration none;
   const auto looked = co_await look(asked, none);

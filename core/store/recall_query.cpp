@@ -88,6 +88,7 @@ Xapian::Query InterestTerms::query(const Xapian::Database& database,
     std::string name;
   };
   std::vector<Term> terms;
+  terms.reserve(weights.size());
   for (auto& [name, weight] : weights) terms.push_back({weight * idf(database, name), weight, name});
   const std::size_t kept = std::min(terms.size(), kTerms);
   std::partial_sort(
@@ -95,6 +96,7 @@ Xapian::Query InterestTerms::query(const Xapian::Database& database,
       [](const Term& a, const Term& b) { return a.worth != b.worth ? a.worth > b.worth : a.name < b.name; });
   terms.resize(kept);
   std::vector<Xapian::Query> scaled;
+  scaled.reserve(terms.size());
   for (const Term& each : terms) {
     scaled.emplace_back(Xapian::Query::OP_SCALE_WEIGHT, Xapian::Query(each.name), each.weight);
   }
