@@ -110,23 +110,25 @@ async function showWhy(row, model) {
 
 // --- The lists -----------------------------------------------------------------------------------------------------------
 
-// Notes the places, and returns those of a minute ago at most; null when these are the first.
+// Notes the places, and returns those of the last minute, oldest first, without these.
 function follow(list, items) {
   const now = performance.now();
   const trail = trails.get(list);
-  const before = trail.find((each) => each.at >= now - kArrowMs) || null;
-  if (items.length === 0) return null;
+  const before = trail.filter((each) => each.at >= now - kArrowMs).map(({ places }) => places);
+  if (items.length === 0) return before;
   trail.push({ at: now, places: new Map(items.map((item, place) => [item.id, place])) });
   while (trail[0].at < now - kTrailMs) trail.shift();
-  return before?.places || null;
+  return before;
 }
 
-// before and after: places from 0; before is undefined for a row that was not there.
-function showMove(row, before, after) {
+// How far the row moved within the minute, or since it came; places from 0.
+function showMove(row, before, place) {
   const move = row.querySelector(".move");
-  const up = before - after;
-  move.className = "move " + (up === 0 ? "" : before === undefined ? "new" : up > 0 ? "up" : "down");
-  move.textContent = up === 0 ? "" : before === undefined ? "new" : (up > 0 ? "▲" : "▼") + Math.abs(up);
+  const was = before.find((places) => places.has(row.dataset.id))?.get(row.dataset.id) ?? place;
+  const came = before.length > 0 && !before[0].has(row.dataset.id);
+  const up = was - place;
+  move.className = "move " + (up > 0 ? "up" : up < 0 ? "down" : came ? "new" : "");
+  move.textContent = up ? (up > 0 ? "▲" : "▼") + Math.abs(up) : came ? "new" : "";
 }
 
 function drawTrail(row, trail) {
@@ -157,7 +159,7 @@ function render(list, items) {
     row.querySelector(".score").textContent = `${item.score.toPrecision(4)} points`;
     row.style.setProperty("--share", best > 0 ? item.score / best : 0);
     if (!row.contains(document.activeElement)) describe(row, item);
-    showMove(row, before ? before.get(item.id) : place, place);
+    showMove(row, before, place);
     drawTrail(row, trails.get(list));
     if (row.querySelector(".why:not([hidden])")) showWhy(row, model);
     return row;
