@@ -240,7 +240,7 @@ constexpr std::array kDirectives{
     Directive{"clients.deny_file", "file with addresses, networks and agents that are answered 403; empty: none", at<&S::clients, &Clients::deny_file>},
     Directive{"clients.allow_file", "file with those that are never denied, limited or taken for crawlers; empty: none", at<&S::clients, &Clients::allow_file>},
 
-    Directive{"bots.enabled", "crawlers are answered and not counted", at<&S::bots, &BotSettings::enabled>},
+    Directive{"bots.enabled", "on the public server crawlers are answered and not counted", at<&S::bots, &BotSettings::enabled>},
     Directive{"bots.allow", "patterns (RE2) of agents that count although they are on the list", at<&S::bots, &BotSettings::allow>},
 
     Directive{"spool.path", "folder of what waits while Redis is away", at<&S::spool, &SpoolSettings::path>},

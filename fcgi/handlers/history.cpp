@@ -58,14 +58,14 @@ Task<Result<Response>> post_history(Call& call) {
   if (!body) co_return tl::unexpected(body.error());
   auto view = parse_history(*body);
   if (!view) co_return tl::unexpected(view.error());
-  auto reader = whose(call, view->reader);
-  if (!reader) co_return tl::unexpected(reader.error());
-  view->reader = std::move(*reader);
-  view->ration = cost(call, view->reader);
   if (call.is_bot()) {
     services.count(Refusal::kBot);
     co_return private_json("{\"ok\":true,\"counted\":false}");
   }
+  auto reader = whose(call, view->reader);
+  if (!reader) co_return tl::unexpected(reader.error());
+  view->reader = std::move(*reader);
+  view->ration = cost(call, view->reader);
   const auto recorded = co_await feed::record_view(services.readers, *view);
   if (!recorded) co_return tl::unexpected(recorded.error());
   if (recorded->queued) co_return queued_reply(services);

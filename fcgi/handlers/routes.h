@@ -18,7 +18,10 @@ struct Call {
   const http::Match& match;
   bool exempt = false;  // clients.allow_file: not limited, and no crawler
 
-  bool is_bot() const { return !exempt && services.is_bot(request.user_agent); }
+  // Crawlers come through the public server; the internal one's callers are the site's own.
+  bool is_bot() const {
+    return request.zone == Zone::kPublic && !exempt && services.is_bot(request.user_agent);
+  }
 };
 
 // Parse → use-case → render. An error becomes a problem document.

@@ -239,6 +239,28 @@ def test_curl_counts_because_this_instance_allows_it(service, name):
         assert "counted" not in reply.json() and reply.json()["pv"] == number
 
 
+OUR_CALLERS = ("python-requests/2.31", "Go-http-client/1.1", "axios/1.6.2", "okhttp/4.12.0", "WordPress/6.4; https://example.org", "curl/7.88.1", CRAWLER)
+
+
+def test_no_caller_of_the_internal_server_is_taken_for_a_crawler(instance, name):
+    service = instance("--no-limits", bots__allow="[]", **PATIENT)
+    article, reader, topic = name("a"), name("r"), name("t")
+    for number, agent in enumerate(OUR_CALLERS, 1):
+        ours = service.internal(agent=agent)
+        assert ours.track(article, 0, userId=f"{reader}{number}").json()["pv"] == number, agent
+        assert "counted" not in ours.view(article, f"f{number}").json(), agent
+        assert ours.post("/api/history", {"userId": reader, "topicId": f"{topic}{number}"}).json() == {"ok": True}, agent
+    assert counts(service, article)[0] == len(OUR_CALLERS)
+    assert len(service.internal().get("/api/history", query={"userId": reader}).json()["items"]) == len(OUR_CALLERS)
+    assert service.status()["refused"]["bot"] == 0
+
+
+def test_a_crawlers_public_history_says_that_it_does_not_count_though_nobody_is_known(instance, name):
+    service = instance("--no-limits", identity__mode='"header"', **PATIENT)
+    said = service.public(agent=CRAWLER).post("/api/history", {"userId": name("r"), "topicId": "t"})
+    assert said.json() == {"ok": True, "counted": False}
+
+
 # --- limits
 
 

@@ -33,11 +33,16 @@ def pattern(said):
     return ".*".join(re.escape(part) for part in said.split("…")) + ("" if said.endswith("…") else r"\s*\Z")
 
 
-def test_every_curl_line_of_the_readme_answers_as_it_says(instance):
+# What differs from the package in an instance of scripts/run, as the package has it.
+PACKAGED = {"identity__mode": '"header"', "bots__allow": "[]"}
+
+
+@pytest.mark.parametrize("directives", [{}, PACKAGED], ids=["run", "packaged"])
+def test_every_curl_line_of_the_readme_answers_as_it_says(instance, directives):
     commands = blocks()
     if not commands:
         pytest.skip("README.md has no curl lines under 'Try it' yet")
-    service = instance(**PATIENT)
+    service = instance(**PATIENT, **directives)
     for line, expected in commands:
         said = line
         line = re.sub(r"\b(?:localhost|127\.0\.0\.1):8080\b", f"{service.host}:{service.port}", line)
