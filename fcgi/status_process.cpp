@@ -8,6 +8,7 @@
 #include "core/base/log.h"
 #include "fcgi/gateway/gateway.h"
 #include "fcgi/handlers/operation.h"
+#include "fcgi/http/internal_guard.h"
 #include "fcgi/http/problem.h"
 #include "fcgi/http/target.h"
 
@@ -65,6 +66,10 @@ class StatusProcess {
         !path.empty() && (path == settings_.pool.status_path || path == settings_.pool.ping_path ||
                           path == "/metrics" || path == "/health/live" || path == "/health/ready");
     if (!known || request.zone != Zone::kInternal) return http::no_such_route();
+    const bool watched = path == settings_.pool.status_path || path == "/metrics";
+    const auto ours = http::check_internal(request, settings_.http.internal_hosts,
+                                           watched ? http::Asked::kPage : http::Asked::kHealth);
+    if (!ours) return http::problem(ours.error());
     if (request.method != Method::kGet && request.method != Method::kHead)
       return http::method_not_allowed("GET, HEAD, OPTIONS");
     if (path == settings_.pool.status_path) return pages_.status(*target);

@@ -66,6 +66,10 @@ bool is_origin(const std::string& origin) {
   return scheme && origin.find('/', origin.find("//") + 2) == std::string::npos && origin.back() != '/';
 }
 
+bool is_host_name(const std::string& name) {
+  return !name.empty() && name.find_first_of("/:[] \t") == std::string::npos;
+}
+
 bool is_access_format(const std::string& format) { return parse_access_format(format).has_value(); }
 
 bool is_channel(const std::string& name) {
@@ -272,6 +276,8 @@ constexpr std::array kChecks{
             return std::ranges::any_of(s.identity.token_key_files, [](const auto& key) { return file_missing(key.second); });
           },
           "names a file that cannot be read"},
+    Check{true, {"http.internal_hosts"}, [](const S& s) { return !std::ranges::all_of(s.http.internal_hosts, is_host_name); },
+          "takes names without scheme and port, as feed.internal"},
     Check{true, {"http.cors_origins"}, [](const S& s) { return !std::ranges::all_of(s.http.cors_origins, is_origin); },
           "takes origins as \"https://www.example.org\", without a path"},
 };

@@ -248,6 +248,7 @@ constexpr std::array kDirectives{
     Directive{"spool.queue_commands", "commands the background writer holds in memory", at<&S::spool, &SpoolSettings::queue_commands>, {1, 1e7}},
 
     Directive{"http.cors_origins", "origins that browsers may call the public routes from", at<&S::http, &HttpSettings::cors_origins>},
+    Directive{"http.internal_hosts", "names that the internal server is asked by, beside its addresses and a unix socket", at<&S::http, &HttpSettings::internal_hosts>},
 };
 // clang-format on
 

@@ -279,6 +279,7 @@ struct FillSettings {
 struct HttpSettings {
   std::vector<std::string>
       cors_origins;  // "https://www.example.org": allowed to call the public routes from a page; empty: none
+  std::vector<std::string> internal_hosts{"localhost"};  // names of the internal server, without port
 };
 
 struct Settings {

@@ -34,9 +34,10 @@ struct Request {
   std::string_view if_none_match;
   std::string_view verified_user;  // FRESHET_USER: what auth_request found (identity.mode = header)
   std::string_view site;           // FRESHET_SITE: scheme://host[:port] that the client asked for
-  std::string_view request_id;     // FRESHET_REQUEST_ID: nginx's $request_id
-  std::string body;                // whole; exactly CONTENT_LENGTH bytes
-  std::size_t body_bytes = 0;      // of the body as it came; a handler may have consumed it
+  std::string_view sec_fetch_site;
+  std::string_view request_id;                     // FRESHET_REQUEST_ID: nginx's $request_id
+  std::string body;                                // whole; exactly CONTENT_LENGTH bytes
+  std::size_t body_bytes = 0;                      // of the body as it came; a handler may have consumed it
   std::chrono::steady_clock::time_point received;  // when its first byte was read
   std::chrono::steady_clock::time_point whole;     // and when its last
   Stage stage;                                     // the application names its route

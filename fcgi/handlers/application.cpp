@@ -9,6 +9,7 @@
 #include "core/base/log.h"
 #include "core/base/time.h"
 #include "fcgi/handlers/hot.h"
+#include "fcgi/http/internal_guard.h"
 #include "fcgi/http/problem.h"
 #include "fcgi/http/signature.h"
 #include "fcgi/http/target.h"
@@ -37,6 +38,13 @@ bool is_type(std::string_view content_type, std::string_view type) {
          strncasecmp(content_type.data(), type.data(), type.size()) == 0;
 }
 
+// application/json, application/x-ndjson and their like: none that a page may send unasked.
+bool is_json(std::string_view type) {
+  type = type.substr(0, type.find(';'));
+  while (type.ends_with(' ')) type.remove_suffix(1);
+  return type.size() >= 4 && is_type(type.substr(type.size() - 4), "json");
+}
+
 constexpr std::string_view kForm = "application/x-www-form-urlencoded";
 
 // True iff the body may come from a page of any site that did not have to ask first (the Fetch standard's
@@ -47,13 +55,13 @@ bool sent_unasked(const Request& request) {
   return request.method == Method::kPost && (is_type(type, kForm) || is_type(type, "multipart/form-data"));
 }
 
-// True iff there is a body and it is said to be something else than JSON. A form's type is curl's default: it
+// True iff there is a body and it is said to be something else than JSON. On the internal server it must be
+// said to be JSON, which no page may send unasked; on the public one no type, or a form's (curl's default),
 // says nothing.
 bool is_no_json(const Request& request) {
-  std::string_view type = request.content_type.substr(0, request.content_type.find(';'));
-  while (type.ends_with(' ')) type.remove_suffix(1);
-  const bool json = type.size() >= 4 && is_type(type.substr(type.size() - 4), "json");
-  return !request.body.empty() && !type.empty() && !json && !is_type(type, kForm);
+  const std::string_view type = request.content_type;
+  if (request.body.empty() || is_json(type)) return false;
+  return request.zone == Zone::kInternal || !(type.empty() || is_type(type, kForm));
 }
 
 // What is counted apart from others with its code.
@@ -89,6 +97,14 @@ seconds retry_after(const Error& error) {
   if (error.code == ErrorCode::kRateLimited)
     std::from_chars(error.detail.data(), error.detail.data() + error.detail.size(), wait);
   return seconds{wait};
+}
+
+// What a request asks of the internal server, for the guard against pages.
+http::Asked asked_of(const http::Match& match, const std::vector<Route>& routes) {
+  if (match.outcome != http::Match::Outcome::kRoute) return http::Asked::kData;
+  const Caller caller = routes[match.route].handler.caller;
+  if (caller == Caller::kProbe) return http::Asked::kHealth;
+  return caller == Caller::kWatcher ? http::Asked::kPage : http::Asked::kData;
 }
 
 bool changes_state(Method method) { return method != Method::kGet && method != Method::kHead; }
@@ -131,6 +147,11 @@ Task<Result<Response>> Application::dispatch(Request& request) {
   if (!target) co_return tl::unexpected(target.error());
   const auto match = router_.match(request.method, target->path(), request.zone);
   if (!match) co_return tl::unexpected(match.error());
+  if (request.zone == Zone::kInternal) {
+    const auto& hosts = services_.settings.http.internal_hosts;
+    const auto ours = http::check_internal(request, hosts, asked_of(*match, routes_));
+    if (!ours) co_return tl::unexpected(ours.error());
+  }
   switch (match->outcome) {
     case http::Match::Outcome::kNotFound:
       services_.count(Refusal::kNotFound);
@@ -168,7 +189,7 @@ Result<void> Application::admit(const Request& request, const Route& route) {
     if (changes_state(request.method) && cors_.is_foreign(request))
       return fail(ErrorCode::kForbidden, "foreign_origin", {},
                   "the Origin is neither this site's own nor one of http.cors_origins");
-  } else if (services_.signatures != nullptr && !services_.signatures->empty() && caller != Caller::kProbe) {
+  } else if (services_.signatures != nullptr && !services_.signatures->empty() && !is_open(caller)) {
     const http::Signed what{http::method_name(request.method), request.uri, request.body};
     if (auto ok = services_.signatures->verify(request.authorization, what, wall_now()); !ok) return ok;
   }
@@ -176,7 +197,10 @@ Result<void> Application::admit(const Request& request, const Route& route) {
   if (request.body.size() > limit)
     return fail(ErrorCode::kTooLarge, "too_large", {},
                 "the body has at most " + std::to_string(limit) + " bytes");
-  if (caller != Caller::kBeacon && (sent_unasked(request) || is_no_json(request)))
+  // On the internal server a beacon is one of its own pages', which the Origin says: no other got here.
+  const bool beacon =
+      caller == Caller::kBeacon && (request.zone == Zone::kPublic || !request.origin.empty());
+  if (!beacon && (sent_unasked(request) || is_no_json(request)))
     return fail(ErrorCode::kInvalid, "bad_content_type", {},
                 "application/json, or application/x-ndjson for lines");
   return {};

@@ -54,7 +54,7 @@ constexpr std::array kRoutes{
     Route{Method::kGet, "/api/users/{id}", Zone::kInternal, 0, {get_user, Caller::kAsked, Budget::kBulk}},
     Route{Method::kDelete, "/api/users/{id}", Zone::kInternal, 0, delete_user},
     Route{Method::kGet, "/api/jobs/{id}", Zone::kInternal, 0, get_job},
-    Route{Method::kGet, "/metrics", Zone::kInternal, 0, {get_metrics, Caller::kProbe, Budget::kNone}},
+    Route{Method::kGet, "/metrics", Zone::kInternal, 0, {get_metrics, Caller::kWatcher, Budget::kNone}},
     Route{Method::kGet, "/health/live", Zone::kInternal, 0, {get_live, Caller::kProbe}},
     Route{Method::kGet, "/health/ready", Zone::kInternal, 0, {get_ready, Caller::kProbe}},
 };
@@ -80,7 +80,7 @@ std::vector<Route> routes(const Settings& settings) {
                    settings.pool.status_path,
                    Zone::kInternal,
                    0,
-                   {get_status, Caller::kProbe, Budget::kNone}});
+                   {get_status, Caller::kWatcher, Budget::kNone}});
   return table;
 }
 

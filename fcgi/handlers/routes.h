@@ -28,9 +28,10 @@ struct Call {
 using Handler = Task<Result<Response>> (*)(Call& call);
 
 // Who may send a POST's body unasked: kBeacon routes are called by navigator.sendBeacon, with text/plain,
-// from any page. kProbe routes need no signature on the internal server:
-// load balancers, supervisors and monitoring ask them.
-enum class Caller : std::uint8_t { kAsked, kBeacon, kProbe };
+// from any page. kProbe and kWatcher routes need no signature on the internal server: load balancers and
+// supervisors ask the former, monitoring and people's browsers the latter.
+enum class Caller : std::uint8_t { kAsked, kBeacon, kProbe, kWatcher };
+constexpr bool is_open(Caller caller) { return caller == Caller::kProbe || caller == Caller::kWatcher; }
 
 struct Endpoint {
   Handler handle;

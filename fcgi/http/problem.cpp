@@ -79,6 +79,7 @@ constexpr std::array kReasons{
     Reason{"unauthorised", "Who is asking could not be established"},
     Reason{"unavailable", "A part of the service is away; nothing was changed"},
     Reason{"unknown_channel", "There is no such channel"},
+    Reason{"unknown_host", "The internal server is not known by that name"},
     Reason{"unknown_item", "There is no such item"},
     Reason{"unknown_job", "There is no such job, or it ended long ago"},
     Reason{"unknown_outcome", "No answer came in time; the change may or may not have happened"},

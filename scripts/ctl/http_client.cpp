@@ -35,6 +35,11 @@ Result<std::string> bracketless(std::string_view host) {
   return std::string(host);
 }
 
+std::string host_line(const std::string& host) {
+  if (host.empty()) return "localhost";
+  return host.find(':') == std::string::npos ? host : "[" + host + "]";
+}
+
 // Beast's view is std's in Boost 1.81 and its own in 1.74.
 boost::beast::string_view beast_view(std::string_view text) { return {text.data(), text.size()}; }
 
@@ -158,7 +163,7 @@ asio::awaitable<Result<HttpReply>> HttpConnection::exchange(const HttpRequest& r
   }
   http::request<http::string_body> message(http::string_to_verb(beast_view(request.method)), request.path, 11,
                                            request.body);
-  message.set(http::field::host, wire.address.host.empty() ? "localhost" : wire.address.host);
+  message.set(http::field::host, host_line(wire.address.host));
   if (!request.user_agent.empty()) message.set(http::field::user_agent, beast_view(request.user_agent));
   if (!request.body.empty()) message.set(http::field::content_type, beast_view(request.content_type));
   if (wire.signatures) {

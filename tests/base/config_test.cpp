@@ -246,6 +246,7 @@ TEST_CASE("what is checked across directives names the line of the one set last"
       Case{"user = \"no-such-user\"", "user names an unknown user"},
       Case{"ping.path = \"/status\"", "ping.path and pm.status_path must differ"},
       Case{"ping.path = \"status\"", "ping.path must begin with /"},
+      Case{"http.internal_hosts = [\"feed.internal:8081\"]", "http.internal_hosts takes names"},
       Case{"http.cors_origins = [\"https://example.org/\"]", "http.cors_origins takes origins"},
       Case{"pm.mode = \"fast\"", "\"fast\" is not one of static|dynamic|ondemand"},
       Case{"pm.mode = \"dynamic\"\npm.max_children = 2\npm.min_spare_servers = 3",

@@ -105,10 +105,14 @@ def test_beacons_are_taken_by_track_and_views_only(service, name):
     assert internal.get(f"/api/items/{item}").status == 404
 
 
-def test_json_by_any_of_its_names_is_taken_and_a_body_without_one_is_json(service, name):
+def test_json_by_any_of_its_names_is_taken_and_a_public_body_without_one_is_json(service, name):
     internal, body = service.internal(), json.dumps({"title": "x", "published_at": 1})
-    for kind in ("", "application/json", "Application/JSON ; charset=utf-8", "application/merge-patch+json", "application/x-www-form-urlencoded"):
+    for kind in ("application/json", "Application/JSON ; charset=utf-8", "application/merge-patch+json", "application/x-ndjson"):
         assert internal.ask("PUT", f"/api/items/{name('i')}", body, headers={"Content-Type": kind}).status == 200, kind
+    for kind in ("", "application/x-www-form-urlencoded"):
+        assert internal.ask("PUT", f"/api/items/{name('i')}", body, headers={"Content-Type": kind}).status == 415, kind
+        viewed = json.dumps({"userId": name("r"), "topicId": "t"})
+        assert service.public().post("/api/history", viewed, headers={"Content-Type": kind}).status == (415 if kind else 200), kind
 
 
 def test_an_item_has_room_for_its_text(service, name):
