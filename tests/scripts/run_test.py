@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -92,6 +93,22 @@ class Run(unittest.TestCase):
             self.assertEqual(run("--stop", "--state", self.state)[0], 0)
             self.assertFalse(any(alive(pid) for pid in pids.values()))
             self.assertFalse(os.path.exists(os.path.join(self.state, "run/redis.sock")))
+
+    def test_nobody_else_reads_what_it_writes(self):
+        before = os.umask(0)  # the worst that a caller can have
+        try:
+            status, said = run("--detach", *self.arguments())
+        finally:
+            os.umask(before)
+        self.assertEqual(status, 0, said)
+        self.assertEqual(self.get("/ping", internal=True)[0], 200)
+        open_to_all = []
+        for folder, folders, files in os.walk(self.state):
+            for name in folders + files:
+                status = os.lstat(os.path.join(folder, name))
+                if not stat.S_ISLNK(status.st_mode) and status.st_mode & 0o007:
+                    open_to_all.append((os.path.join(folder, name), oct(status.st_mode)))
+        self.assertEqual(open_to_all, [])
 
     def test_what_it_says_to_try_puts_one_new_item_on_the_channels_page(self):
         status, said = run("--detach", *self.arguments())
