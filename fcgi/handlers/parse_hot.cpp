@@ -163,6 +163,27 @@ Result<std::vector<ItemId>> parse_ids(const http::Target& target) {
   }
 }
 
+namespace {
+
+// True iff a browser would take `url` for one of another scheme than http and https, as javascript:. Browsers
+// drop control characters and blanks before the scheme, tabs and line ends wherever they are.
+bool has_foreign_scheme(std::string_view url) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  std::string scheme;
+  for (const char c : url) {
+    if (c == '\t' || c == '\n' || c == '\r') continue;
+    if (scheme.empty() && static_cast<unsigned char>(c) <= ' ') continue;
+    if (c == ':') return !scheme.empty() && scheme != "http" && scheme != "https";
+    const bool fits = is_letter(c) || (!scheme.empty() &&
+                                       std::string_view("0123456789+-.").find(c) != std::string_view::npos);
+    if (!fits) return false;
+    scheme += is_letter(c) ? static_cast<char>(c | 0x20) : c;
+  }
+  return false;
+}
+
+}  // namespace
+
 Result<feed::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds now) {
   feed::Item item;
   item.id = id;
@@ -172,6 +193,8 @@ Result<feed::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds no
   if (!text) return tl::unexpected(text.error());
   auto url = json::optional_string(body, "url", kMaxUrlBytes);
   if (!url) return tl::unexpected(url.error());
+  if (*url && has_foreign_scheme(**url))
+    return fail(ErrorCode::kInvalid, "bad_url", "url", "of http or https, or relative");
   auto author = json::optional_string(body, "author", kMaxIdBytes);
   if (!author) return tl::unexpected(author.error());
   const auto tags = json::optional_strings(body, "tags", kMaxTags, kMaxIdBytes);

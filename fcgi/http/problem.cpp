@@ -53,6 +53,7 @@ constexpr std::array kReasons{
     Reason{"bad_target", "The request target is malformed"},
     Reason{"bad_time", "A time is malformed or out of range"},
     Reason{"bad_token", "The token is malformed, forged or of an unknown key"},
+    Reason{"bad_url", "A URL is neither relative nor of http or https"},
     Reason{"bad_user", "The verified user is not a valid id"},
     Reason{"busy", "Too many requests are inside this worker"},
     Reason{"conflict", "The request does not fit the state of things"},

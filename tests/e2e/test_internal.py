@@ -7,6 +7,7 @@ import time
 import pytest
 
 from client import AGENT, assert_problem
+from fastcgi import Connection, request
 
 ORIGIN = "https://evil.example"
 NOW = int(time.time())
@@ -104,3 +105,31 @@ def test_other_names_are_listed(instance):
     assert ask(service, "GET", "/api/hot", Host="feed.internal:8081").status == 200
     assert ask(service, "GET", "/api/hot", Host="localhost").status == 403
     assert_problem(service.internal().get("/api/hot", headers={"Host": "feed.example"}), 403, "unknown_host")
+
+
+@pytest.mark.parametrize("url, good", [
+    ("https://example.org/a?b=javascript:1", True), ("HTTP://example.org", True), ("/a", True), ("//example.org/a", True), ("a b", True), ("", True),
+    ("?a:b", True), ("1:2", True), ("javascript:alert(1)", False), ("JaVaScRiPt:alert(1)", False), (" \x01javascript:alert(1)", False),
+    ("java\nscript:alert(1)", False), ("\tjavascript\r:alert(1)", False), ("data:text/html,x", False), ("vbscript:x", False), ("file:///etc/passwd", False),
+    ("mailto:a@example.org", False), ("x-y+z.1:a", False)])
+def test_an_items_url_is_relative_or_of_the_web(service, name, url, good):
+    item, internal = name("i"), service.internal()
+    members = {"title": "t", "published_at": NOW, "url": url}
+    reply = internal.put(f"/api/items/{item}", members)
+    if good:
+        assert reply.status == 200, reply
+        assert internal.get(f"/api/items/{item}").json().get("url", "") == url
+    else:
+        assert_problem(reply, 400, "bad_url", "url")
+        lines = internal.post("/api/items", json.dumps(members | {"id": item})).json()
+        assert (lines["accepted"], lines["rejected"]) == (0, [{"line": 1, "code": "bad_url"}])
+
+
+def test_a_parameter_with_a_nul_is_refused(service):
+    assert_problem(service.internal().get("/api/recommendations?userId=a%00b"), 400, "bad_target", "userId")
+    for uri, status in (("/api/items/a%00b", (400, 404)), ("/api/hot?tag=%00", (400,))):
+        with Connection(service.socket_path) as direct:
+            assert direct.ask(uri=uri)[0] in status
+    with Connection(service.socket_path) as direct:
+        direct.send(request(uri=b"/ping\0/api/users/a"))
+        assert direct.closed_by_peer(5)
