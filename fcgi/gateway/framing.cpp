@@ -28,6 +28,7 @@ bool PairWalker::feed(std::string_view content, std::size_t limit) {
   while (!content.empty()) {
     if (skip_ > 0) {
       const std::size_t step = std::min(skip_, content.size());
+      if (content.substr(0, step).find('\0') != std::string_view::npos) return false;
       skip_ -= step;
       content.remove_prefix(step);
       continue;

@@ -3,8 +3,9 @@
 //
 // A request is BEGIN_REQUEST (role responder), PARAMS… and an empty PARAMS, STDIN… and an empty STDIN, all
 // with one id ≠ 0; management records (GET_VALUES, id 0) may stand before it. Everything else is refused:
-// another version, role, id or order, an abort, bytes behind the request (nobody pipelines), more than the
-// limits. What passes is decoded by libfcgi (codec.h), which then cannot want more bytes.
+// another version, role, id or order, an abort, a NUL in a parameter, bytes behind the request (nobody
+// pipelines), more than the limits. What passes is decoded by libfcgi (codec.h), which then cannot want more
+// bytes.
 #pragma once
 
 #include <array>
@@ -30,7 +31,8 @@ enum class FrameState : std::uint8_t {
 // would allocate it.
 class PairWalker {
  public:
-  // False when a pair announces more than `limit` bytes. O(bytes of lengths).
+  // False when a pair announces more than `limit` bytes, or has a NUL in its name or value, where libfcgi's
+  // strings would end. O(bytes).
   bool feed(std::string_view content, std::size_t limit);
   // True at the end of a pair: a stream may end here.
   bool complete() const { return have_ == 0 && skip_ == 0; }

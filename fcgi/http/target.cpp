@@ -39,7 +39,11 @@ std::optional<std::string> decode(std::string_view text, bool plus_is_space) {
 
 }  // namespace
 
-std::optional<std::string> percent_decode(std::string_view text) { return decode(text, false); }
+std::optional<std::string> percent_decode(std::string_view text) {
+  auto decoded = decode(text, false);
+  if (decoded && decoded->find('\0') != decoded->npos) return std::nullopt;
+  return decoded;
+}
 
 Result<Target> Target::parse(std::string_view uri) {
   if (!uri.starts_with('/')) return bad_target("the request target does not begin with '/'");
@@ -59,6 +63,9 @@ Result<Target> Target::parse(std::string_view uri) {
     auto name = decode(piece.substr(0, equals), true);
     auto value = decode(equals == std::string_view::npos ? "" : piece.substr(equals + 1), true);
     if (!name || !value) return bad_target("a '%' without two hexadecimal digits");
+    if (name->find('\0') != name->npos || value->find('\0') != value->npos)
+      return fail(ErrorCode::kInvalid, "bad_target", name->substr(0, name->find('\0')),
+                  "a parameter has no NUL");
     target.parameters_.emplace_back(std::move(*name), std::move(*value));
   }
   return target;

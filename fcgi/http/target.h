@@ -18,14 +18,13 @@ namespace freshet::http {
 
 inline constexpr std::size_t kMaxParameters = 32;
 
-// Percent-decodes once: "%2520" becomes "%20". The result may hold any byte, NUL too. nullopt on '%' without
-// two hexadecimal digits.
+// Percent-decodes once: "%2520" becomes "%20". nullopt on '%' without two hexadecimal digits, and on NUL.
 std::optional<std::string> percent_decode(std::string_view text);
 
 class Target {
  public:
-  // Errors: kInvalid, "bad_target" (no leading '/', a bad escape in the query, more than kMaxParameters).
-  // `uri` must outlive this. O(bytes); allocates only when there is a query.
+  // Errors: kInvalid, "bad_target" (no leading '/', a bad escape or a NUL in the query, more than
+  // kMaxParameters). `uri` must outlive this. O(bytes); allocates only when there is a query.
   static Result<Target> parse(std::string_view uri);
 
   // Raw, with its leading '/', without the query.

@@ -70,6 +70,20 @@ TEST_CASE("Padding behind content is skipped; where libfcgi would read it as a h
         FrameState::kBad);
 }
 
+TEST_CASE("A NUL in a parameter's name or value is refused, however it is cut", "[framing]") {
+  using namespace std::string_literals;
+  for (const auto& pair :
+       {name_value("REQUEST_URI", "/a\0b"s), name_value("A\0B"s, "x"), name_value("A", "\0"s)}) {
+    const std::string bytes = begin_request() + stream(kParams, pair) + record(kStdin, {});
+    CHECK(frame(bytes) == FrameState::kBad);
+    Framer framer{FrameLimits{}};
+    FrameState state = FrameState::kMore;
+    for (std::size_t size = 1; size <= bytes.size() && state == FrameState::kMore; ++size)
+      state = framer.advance(std::string_view(bytes).substr(0, size));
+    CHECK(state == FrameState::kBad);
+  }
+}
+
 TEST_CASE("A pair whose length lies is refused before libfcgi could allocate it, however it is cut",
           "[framing]") {
   const std::string huge(
