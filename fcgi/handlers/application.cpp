@@ -198,8 +198,7 @@ Result<void> Application::admit(const Request& request, const Route& route) {
     return fail(ErrorCode::kTooLarge, "too_large", {},
                 "the body has at most " + std::to_string(limit) + " bytes");
   // On the internal server a beacon is one of its own pages', which the Origin says: no other got here.
-  const bool beacon =
-      caller == Caller::kBeacon && (request.zone == Zone::kPublic || !request.origin.empty());
+  const bool beacon = caller == Caller::kBeacon && (request.zone == Zone::kPublic || !request.origin.empty());
   if (!beacon && (sent_unasked(request) || is_no_json(request)))
     return fail(ErrorCode::kInvalid, "bad_content_type", {},
                 "application/json, or application/x-ndjson for lines");
@@ -209,6 +208,7 @@ Result<void> Application::admit(const Request& request, const Route& route) {
 std::size_t Application::body_limit(std::size_t of_route) const {
   const GatewaySettings& gateway = services_.settings.gateway;
   if (of_route == kBulkBody) return gateway.max_bulk_body_bytes;
+  if (of_route != 0 && of_route < kBody) return std::min(of_route, gateway.max_body_bytes);
   return gateway.max_body_bytes;  // a route without a body ignores one
 }
 

@@ -19,10 +19,12 @@ namespace freshet::handlers {
 
 namespace {
 
+constexpr std::size_t kReportBody = 4 * 1024;
+
 constexpr std::array kRoutes{
     //    method           path                          zone             body       handler
-    Route{Method::kPost, "/api/track", Zone::kPublic, kBody, {post_track, Caller::kBeacon}},
-    Route{Method::kPost, "/api/views", Zone::kPublic, kBody, {post_views, Caller::kBeacon}},
+    Route{Method::kPost, "/api/track", Zone::kPublic, kReportBody, {post_track, Caller::kBeacon}},
+    Route{Method::kPost, "/api/views", Zone::kPublic, kReportBody, {post_views, Caller::kBeacon}},
     Route{Method::kPost, "/api/visitor", Zone::kPublic, 0, {post_visitor, Caller::kBeacon}},
     Route{Method::kGet, "/api/hot", Zone::kPublic, 0, get_hot},
     Route{Method::kPost, "/api/feed", Zone::kPublic, kBody, post_feed},

@@ -18,7 +18,8 @@ namespace freshet::http {
 
 inline constexpr std::size_t kMaxParameters = 32;
 
-// Percent-decodes once: "%2520" becomes "%20". nullopt on '%' without two hexadecimal digits, and on NUL.
+// Percent-decodes once: "%2520" becomes "%20". nullopt on '%' without two hexadecimal
+// digits, and on NUL.
 std::optional<std::string> percent_decode(std::string_view text);
 
 class Target {

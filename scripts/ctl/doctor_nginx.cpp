@@ -159,24 +159,36 @@ void judge_keepalive(const std::string& upstream, const Settings& settings, Diag
   out.ok(kCheck, what);
 }
 
-// More requests than the pool's queue holds would be instant 502s.
+// What bounds the clients that send slowly, and no limit that they could use up for everybody.
 void judge_queue(const std::string& dump, const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "nginx.queue";
-  std::int64_t sum = 0;
-  for (const char* const zone : {"freshet_public", "freshet_internal"}) {
-    std::int64_t most = 0;
-    for (const std::string& each : values_of(dump, std::string("limit_conn[ \t]+") + zone))
-      most = std::max(most, store::parse_or_zero<std::int64_t>(each));
-    if (most == 0 && dump.find(std::string("FRESHET_ZONE ") + (zone + 8)) != std::string::npos)
-      return out.warn(kCheck, fmt::format("limit_conn {} is not set: nothing bounds how many wait", zone),
+  const auto is_limited = [&](const std::string& zone) {
+    return !values_of(dump, "limit_conn[ \t]+" + zone).empty();
+  };
+  if (is_limited("freshet_public"))
+    return out.warn(kCheck,
+                    "limit_conn freshet_public is shared by all clients: a few slow ones shut out the others",
+                    "take freshet-locations.conf and freshet-http.conf as this version ships them");
+  struct Needed {
+    std::string_view zone;
+    std::string limit;
+  };
+  for (const auto& [zone, limit] :
+       {Needed{"public", "freshet_bodies"}, Needed{"public", "freshet_body_networks"},
+        Needed{"internal", "freshet_internal"}}) {
+    if (!is_limited(limit) && dump.find("FRESHET_ZONE " + std::string(zone)) != std::string::npos)
+      return out.warn(kCheck, fmt::format("limit_conn {} is not set: nothing bounds how many wait", limit),
                       "as in freshet-locations.conf and freshet-internal.conf");
-    sum += most;
   }
-  const std::string what = fmt::format("nginx lets {} requests in at once, listen.backlog is {}", sum,
-                                       settings.pool.listen_backlog);
-  if (sum > settings.pool.listen_backlog)
+  std::int64_t most = 0;
+  for (const std::string& each : values_of(dump, "limit_conn[ \t]+freshet_internal"))
+    most = std::max(most, store::parse_or_zero<std::int64_t>(each));
+  const std::string what =
+      fmt::format("{} requests may be under way through the internal server, listen.backlog is {}", most,
+                  settings.pool.listen_backlog);
+  if (most > settings.pool.listen_backlog)
     return out.warn(kCheck, what + ": a full queue is an instant 502",
-                    "lower limit_conn freshet_public, or raise listen.backlog and net.core.somaxconn");
+                    "lower limit_conn freshet_internal, or raise listen.backlog and net.core.somaxconn");
   out.ok(kCheck, what);
 }
 

@@ -131,7 +131,8 @@ constexpr const char* kNginx =
     "# configuration file /etc/nginx/freshet/freshet-params.conf:\n"
     "fastcgi_param FRESHET_SITE $scheme://$http_host if_not_empty;\n"
     "# configuration file /etc/nginx/sites-enabled/site:\nserver {\nlocation /api/ {\n"
-    "limit_conn freshet_public 768;\nfastcgi_param FRESHET_SITE $scheme://$http_host;\n"
+    "limit_conn freshet_bodies 16;\nlimit_conn freshet_body_networks 64;\nfastcgi_param FRESHET_SITE "
+    "$scheme://$http_host;\n"
     "fastcgi_param FRESHET_ZONE public;\n} }\n";
 
 std::string with(std::string text, const std::string& from, const std::string& to) {
@@ -549,12 +550,18 @@ TEST_CASE("an nginx that keeps connections for longer than a worker drains is wa
   CHECK(graded("keepalive_time 1h30m;") == Grade::kNotLooked);
 }
 
-TEST_CASE("an nginx that lets in more than the queue holds is warned of", "[doctor]") {
-  CHECK(found(judged_nginx(kNginx), "nginx.queue").what.find("960") != std::string::npos);
-  CHECK(found(judged_nginx(with(kNginx, "public 768", "public 832")), "nginx.queue").grade == Grade::kOk);
-  CHECK(found(judged_nginx(with(kNginx, "public 768", "public 833")), "nginx.queue").grade ==
+TEST_CASE("an nginx that lets in more than the queue holds, or slow clients without end, is warned of",
+          "[doctor]") {
+  CHECK(found(judged_nginx(with(kNginx, "internal 192", "internal 1024")), "nginx.queue").grade ==
+        Grade::kOk);
+  CHECK(found(judged_nginx(with(kNginx, "internal 192", "internal 1025")), "nginx.queue").grade ==
         Grade::kWarning);
-  for (const char* const line : {"limit_conn freshet_public 768;", "limit_conn freshet_internal 192;"})
+  CHECK(found(judged_nginx(with(kNginx, "limit_conn freshet_bodies",
+                                "limit_conn freshet_public 768;\nlimit_conn freshet_bodies")),
+              "nginx.queue")
+            .what.find("shared by all clients") != std::string::npos);
+  for (const char* const line : {"limit_conn freshet_bodies 16;", "limit_conn freshet_body_networks 64;",
+                                 "limit_conn freshet_internal 192;"})
     CHECK(found(judged_nginx(with(kNginx, line, "")), "nginx.queue").what.find("is not set") !=
           std::string::npos);
 }

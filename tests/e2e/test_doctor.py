@@ -181,7 +181,8 @@ def test_a_backup_is_looked_for_where_it_is_said_to_be(site):
 @pytest.mark.parametrize("check, name, pattern, replacement, what", [
     ("site", "freshet-params.conf", r"^fastcgi_param FRESHET_SITE .*\n", "", "does not set FRESHET_SITE"),
     ("keepalive", "freshet-http.conf", r"keepalive_time 5s", "keepalive_time 1h", "keeps a connection for 3605 s"),
-    ("queue", "freshet-locations.conf", r"limit_conn freshet_public 768", "limit_conn freshet_public 5000", "lets 5192 requests in"),
+    ("queue", "freshet-internal.conf", r"limit_conn freshet_internal 192", "limit_conn freshet_internal 5000", "5000 requests may be under way"),
+    ("queue", "freshet-locations.conf", r"^ *limit_conn freshet_bodies .*\n", "", "limit_conn freshet_bodies is not set"),
     ("queue", "freshet-internal.conf", r"^ *limit_conn freshet_internal .*\n", "", "limit_conn freshet_internal is not set"),
 ])
 def test_a_way_from_nginx_that_harms_requests_is_found(site, check, name, pattern, replacement, what):

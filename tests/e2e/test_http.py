@@ -137,19 +137,20 @@ def test_a_missing_member_is_said_to_be_missing(service, path, members, missing)
     assert reply.json()["detail"].startswith("is missing"), reply
 
 
-@pytest.mark.parametrize("path", ["/api/track", "/api/views"])
-def test_a_body_beyond_the_limit_is_413_in_public_and_internal(service, path, name):
-    body = json.dumps({"articleId": name("a"), "dwellMs": 1, "fingerprint": "f", "publishedAt": 1700000000})
+@pytest.mark.parametrize("path, most", [("/api/track", 4096), ("/api/views", 4096), ("/api/feedback", 16384)])
+def test_a_body_beyond_the_limit_is_413_in_public_and_internal(service, path, most, name):
+    body = json.dumps({"articleId": name("a"), "dwellMs": 1, "fingerprint": "f", "publishedAt": 1700000000, "userId": name("r"), "topicId": "t",
+                       "kind": "not_interested"})
     for client in (service.public(), service.internal()):
-        assert client.post(path, body.ljust(16384)).status == 200
-        assert_problem(client.post(path, body.ljust(16385)), 413, "too_large")
+        assert client.post(path, body.ljust(most)).status == 200
+        assert_problem(client.post(path, body.ljust(most + 1)), 413, "too_large")
 
 
 def test_the_worker_too_refuses_a_body_beyond_the_limit_with_the_same_document(service):
     with Connection(service.socket_path) as direct:
-        status, body = direct.ask(method="POST", uri="/api/track", body=b"{}".ljust(16385))
+        status, body = direct.ask(method="POST", uri="/api/track", body=b"{}".ljust(4097))
         assert (status, json.loads(body)["code"]) == (413, "too_large")
-        nginx = service.public().post("/api/track", b"{}".ljust(16385)).json()
+        nginx = service.public().post("/api/track", b"{}".ljust(4097)).json()
         assert set(nginx) <= set(json.loads(body)) | {"member"}
         assert {key: nginx[key] for key in ("status", "code")} == {"status": 413, "code": "too_large"}
 

@@ -122,7 +122,7 @@ def test_an_items_url_is_relative_or_of_the_web(service, name, url, good):
     else:
         assert_problem(reply, 400, "bad_url", "url")
         lines = internal.post("/api/items", json.dumps(members | {"id": item})).json()
-        assert (lines["accepted"], lines["rejected"]) == (0, [{"line": 1, "code": "bad_url"}])
+        assert (lines["accepted"], lines["rejected"]) == (0, [{"line": 1, "code": "bad_url", "member": "url"}])
 
 
 def test_a_parameter_with_a_nul_is_refused(service):

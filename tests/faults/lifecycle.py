@@ -57,10 +57,9 @@ def stopped_under_load(run):
         with load:
             for number in (signal.SIGQUIT, signal.SIGTERM) * run.scale(1, 3):
                 load.wait_for(500)
-                before = cut_off(service)
                 took[number].append(stop(service, number))
-                torn[number] += cut_off(service) - before
                 subprocess.run([os.path.join(ROOT, "scripts/run"), "--stop", "--state", service.state], check=True, capture_output=True, timeout=120)
+                torn[number] += cut_off(service) - sum(torn.values())
                 service.start()
         for number, seconds in took.items():
             run.at_most(f"{signal.Signals(number).name[3:]}: exit after at most", max(seconds), 10, "s")

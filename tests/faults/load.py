@@ -70,15 +70,15 @@ LISTS = ("history", "timeline", "recommendations", "feed", "hot")  # what a page
 
 class Load:
     """only: names of operations. allowed: statuses that a read may have; any other, and a lost reply, is a failure. think_s: between two
-    requests of a connection. While it runs, everything is its thread's; the counts may be looked at."""
+    requests of a connection. source: the address it comes from. While it runs, everything is its thread's; the counts may be looked at."""
 
-    def __init__(self, instance, readers, seed, connections=16, only=None, allowed=(200,), think_s=0.0):
+    def __init__(self, instance, readers, seed, connections=16, only=None, allowed=(200,), think_s=0.0, source=None):
         self.readers, self.dice = readers, random.Random(seed)
         self.accountant, self.published_at = Accountant(), int(time.time())
         self.failures, self.mixups = [], []  # texts, the first of them
         self.failed = self.mixed_up = self.requests = 0
         self._host, self._ports = instance.host, (instance.port, instance.internal_port)
-        self._connections, self._allowed, self._think_s = connections, set(allowed), think_s
+        self._connections, self._allowed, self._think_s, self._source = connections, set(allowed), think_s, source
         self._operations = [each for each in OPERATIONS if only is None or each.name in only]
         self._when, self._seconds = array.array("d"), array.array("f")
         self._what, self._status = array.array("B"), array.array("H")  # index in OPERATIONS; 0: lost. Bit 15: degraded
@@ -149,7 +149,7 @@ class Load:
         weights = [each.weight for each in self._operations]
 
         async def client():
-            pair = [Connection(self._host, port) for port in self._ports]
+            pair = [Connection(self._host, port, source=self._source) for port in self._ports]
             try:
                 while not self._stop.is_set():
                     operation = self.dice.choices(self._operations, weights)[0]

@@ -81,10 +81,11 @@ class Run:
             print(f"  {self.name}: {text}", file=sys.stderr, flush=True)
 
     @contextlib.contextmanager
-    def instance(self, *options, patient=False, check=True, **directives):
-        """An instance without limits by address or visitor. patient: with a Redis deadline that a busy machine keeps. Ends with the
-        invariants, if it is to be checked."""
-        service = Instance("--no-limits", *options, **(NO_LIMITS | (PATIENT if patient else {}) | directives))
+    def instance(self, *options, patient=False, check=True, limits=False, **directives):
+        """An instance, without limits by address or visitor unless said otherwise. patient: with a Redis deadline that a busy machine keeps.
+        Ends with the invariants, if it is to be checked."""
+        free = () if limits else ("--no-limits",)
+        service = Instance(*free, *options, **(({} if limits else NO_LIMITS) | (PATIENT if patient else {}) | directives))
         try:
             service.start()
             yield service

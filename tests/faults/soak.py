@@ -85,7 +85,7 @@ class Trouble:
                 abort((self.service.host, self.service.port), self.dice, self._targets)
 
     def slow_clients(self):
-        with SlowClients((self.service.host, self.service.port), "/api/hot?limit=100", 50, 50, come_s=1.0):
+        with SlowClients((self.service.host, self.service.port), "/api/hot?limit=100", 25, 25, 50, ["127.0.0.1"], come_s=1.0):
             time.sleep(self.dice.uniform(1, 6))
 
     def broken_fastcgi(self):

@@ -29,7 +29,7 @@ class Reply:
 
 def request(method, target, body=b"", media="application/json"):
     """The bytes of a request. target: encoded."""
-    head = f"{method} {target} HTTP/1.1\r\nHost: freshet.test\r\nUser-Agent: {AGENT}\r\n"
+    head = f"{method} {target} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: {AGENT}\r\n"
     if body or method in ("POST", "PUT"):
         head += f"Content-Type: {media}\r\nContent-Length: {len(body)}\r\n"
     return head.encode() + b"\r\n" + body
@@ -38,8 +38,9 @@ def request(method, target, body=b"", media="application/json"):
 class Connection(asyncio.Protocol):
     """One request at a time; connects when it must."""
 
-    def __init__(self, host, port, timeout_s=20.0):
+    def __init__(self, host, port, timeout_s=20.0, source=None):
         self._address, self._timeout_s = (host, port), timeout_s
+        self._source = (source, 0) if source else None
         self._transport = self._waiting = None
         self._got = bytearray()
 
@@ -48,7 +49,7 @@ class Connection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         if self._transport is None or self._transport.is_closing():
             try:
-                await loop.create_connection(lambda: self, *self._address)
+                await loop.create_connection(lambda: self, *self._address, local_addr=self._source)
             except OSError as error:
                 raise Lost(f"not connected: {error}") from None
         self._waiting = loop.create_future()

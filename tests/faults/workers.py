@@ -1,5 +1,7 @@
 """F1 to F3: workers that die."""
 
+import contextlib
+import json
 import os
 import re
 import signal
@@ -10,6 +12,7 @@ from service import birth, wait_until
 from faults.load import GETS
 from faults.scenario import fault, percentile
 
+TRIES = re.compile(r", | : ")  # between the tries of a request
 RESPAWN_MS = 100
 FORKS_A_MINUTE = 20
 
@@ -41,8 +44,16 @@ class Pool:
 
 
 def cut_off(service):
-    """How often nginx saw a worker go with a request in it."""
-    return len(re.findall(r"upstream prematurely closed|(?:recv|readv|writev|send)\(\) failed", service.log("freshet-error")))
+    """How often nginx saw a worker go with a request in it: a try that connected and has no reply. Of what nginx has written down, which is all
+    once it ended, and else what is a second old."""
+    tries = 0
+    for name in ("freshet-public", "freshet-internal"):
+        for line in service.log(name).splitlines():
+            with contextlib.suppress(ValueError, KeyError):  # nginx may be writing the last
+                upstream = json.loads(line)["upstream"]
+                pairs = zip(TRIES.split(upstream["status"]), TRIES.split(upstream["connect"]), strict=True)
+                tries += sum(status == "502" and connect != "-" for status, connect in pairs)
+    return tries
 
 
 def kill_under_load(run, service, load, kills):

@@ -8,7 +8,6 @@ from instance import ROOT
 
 SYSTEM = "/etc/nginx/freshet/"
 TOKEN = re.compile(r"""\s+|\#[^\n]*|(?P<word>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[{};]|(?:[^\s;{}"']|\$\{|(?<=\$)\{)+)""")
-MAX_BACKLOG = 1024  # listen.backlog of freshet.toml
 LARGEST_BOT_LIST = 20
 
 
@@ -77,11 +76,12 @@ class Config(unittest.TestCase):
                 continue  # compared with the Origin, and nothing is made of it
             self.assertNotRegex(" ".join(block.arguments), r"\$(?:\{)?(?:uri|document_uri|http_host|host)\b", block)
 
-    def test_a_block_with_headers_of_its_own_repeats_the_request_id(self):
+    def test_a_block_with_headers_of_its_own_repeats_the_request_id_and_nosniff(self):
         for block in [self.root, *self.blocks]:
             headers = [header.arguments[0] for header in block.own("add_header")]
             if headers:
                 self.assertIn("X-Request-Id", headers, block)
+                self.assertIn("X-Content-Type-Options", headers, block)
                 for header in block.own("add_header"):
                     self.assertEqual(header.arguments[-1], "always", header)
 
@@ -117,10 +117,41 @@ class Config(unittest.TestCase):
     def test_no_address_is_believed_by_default(self):
         self.assertEqual(self.named("set_real_ip_from", "real_ip_header"), [])
 
-    def test_limits_on_requests_under_way_stay_below_the_backlog(self):
-        total = sum(int(limit.arguments[1]) for limit in self.named("limit_conn") if limit.arguments[0] in ("freshet_public", "freshet_internal"))
-        self.assertGreater(total, 0)
-        self.assertLess(total, MAX_BACKLOG)
+    def test_no_limit_of_the_public_server_is_everybodys(self):
+        zones = {block.arguments[1].removeprefix("zone=").split(":")[0]: block.arguments[0] for block in self.named("limit_conn_zone")}
+        public = [limit for limit in self.named("limit_conn") if limit.file != "freshet-internal.conf"]
+        self.assertGreater(len(public), 3)
+        for limit in public:
+            self.assertIn(zones[limit.arguments[0]], ("$freshet_address", "$freshet_body_address", "$freshet_body_network"), limit)
+
+    def test_every_location_of_the_public_server_that_takes_a_body_bounds_those_of_an_address_and_a_network(self):
+        for block in self.named("fastcgi_pass"):
+            if block.file == "freshet-internal.conf" or block.arguments[0] == "freshet_fresh":  # the last resort has been counted
+                continue
+            around = block.outer
+            while not around.own("limit_conn"):
+                around = around.outer
+            limits = {tuple(limit.arguments) for limit in around.own("limit_conn")}
+            self.assertEqual(limits, {("freshet_address", "128"), ("freshet_bodies", "16"), ("freshet_body_networks", "64")}, block)
+
+    def test_there_are_descriptors_for_every_connection_and_its_upstream(self):
+        connections, files = (int(self.named(name)[0].arguments[0]) for name in ("worker_connections", "worker_rlimit_nofile"))
+        self.assertGreaterEqual(connections, 16384)
+        self.assertGreaterEqual(files, 2 * connections)
+
+    def test_no_line_of_the_error_log_names_who_asked_for_what(self):
+        for block in self.named("fastcgi_pass", "proxy_pass"):
+            level = next(around.own("error_log")[0].arguments[1] for around in self._around(block) if around.own("error_log"))
+            self.assertEqual(level, "emerg", block)
+        for server in self.named("server"):
+            if server.inner:
+                self.assertIn(server.own("error_log")[0].arguments[1], ("alert", "emerg"), server)
+
+    @staticmethod
+    def _around(block):
+        while block.outer is not None:
+            block = block.outer
+            yield block
 
     def test_the_bot_prefilter_is_short(self):
         crawlers = next(block for block in self.named("map") if block.arguments[1] == "$freshet_crawler")

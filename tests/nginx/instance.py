@@ -35,7 +35,7 @@ def auth_edits(port):
 
 
 class Sessions:
-    """The site's session check: cookie -> reader. "sid=banned" is answered 403."""
+    """The site's session check: cookie -> reader. "sid=banned" is answered 403, "sid=expired" 401."""
 
     def __init__(self, readers):
         self.bodies, self.user_ids, self.uris = [], [], []  # of what was asked, in order
@@ -49,7 +49,7 @@ class Sessions:
                 sessions.bodies.append(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
                 sessions.user_ids.append(self.headers.get("X-User-Id"))
                 sessions.uris.append(self.headers.get("X-Original-Uri"))
-                self.send_response(403 if "sid=banned" in cookies else 200)
+                self.send_response(403 if "sid=banned" in cookies else 401 if "sid=expired" in cookies else 200)
                 for cookie, reader in readers.items():
                     if cookie in cookies:
                         self.send_header("X-User-Id", reader)

@@ -19,6 +19,7 @@ ALLOWED = {
         "compared with the Origin that came with the same request, never sent back and never a target: whoever forges both is no browser, "
         "and only browsers have cookies to protect",
     ("unanchored_pattern", "$http_user_agent"): "agents are found by a word anywhere in them",
+    ("unanchored_pattern", "$http_accept"): "a list of types, of which one may be a page's",
 }
 
 

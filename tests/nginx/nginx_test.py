@@ -2,6 +2,7 @@
 
 import contextlib
 import gzip
+import http.client
 import json
 import os
 import socket
@@ -9,7 +10,7 @@ import threading
 import time
 import unittest
 
-from instance import AGENT, Nginx, Sessions, auth_edits, wait_until
+from instance import AGENT, Nginx, Reply, Sessions, auth_edits, wait_until
 from responder import Responder
 
 PARAMETERS = {"REQUEST_METHOD", "REQUEST_URI", "CONTENT_TYPE", "CONTENT_LENGTH", "REMOTE_ADDR", "HTTP_USER_AGENT",
@@ -115,11 +116,35 @@ class Behaviour(Case):
             self.assertEqual(reply.headers["Retry-After"], "1")
 
     def test_bodies_over_the_limit_are_413(self):
-        self.assertEqual(self.nginx.ask("/api/track", body="x" * 16384).json()["body"], 16384)
-        for internal in (False, True):
-            reply = self.nginx.ask("/api/track", body="x" * 16385, internal=internal)
+        for path, internal, most in (("/api/feed", False, 16384), ("/api/feed", True, 16384), ("/api/track", False, 4096), ("/api/views", False, 4096)):
+            self.assertEqual(self.nginx.ask(path, body="x" * most, internal=internal).json()["body"], most)
+            reply = self.nginx.ask(path, body="x" * (most + 1), internal=internal)
             self.assert_problem(reply, 413)
             self.assertEqual(reply.headers["Retry-After"], "1")
+
+    def test_every_reply_forbids_to_guess_its_type(self):
+        for path, internal in (("/api/track", False), ("/api/hot?sniff", False), ("/", False), ("/openapi.json", False), ("/nowhere", False),
+                               ("/api/nowhere", False), ("/status", True), ("/openapi.json", True), ("/api/items/7", True)):
+            self.assertEqual(self.nginx.ask(path, internal=internal).headers.get_all("X-Content-Type-Options"), ["nosniff"], path)
+
+    def test_no_log_names_who_asked_for_what_when_it_goes_wrong(self):
+        secret = {"X-Forwarded-For": "198.51.100.7", "Cookie": "secret-reader=1", "Authorization": "secret-reader"}
+        query = "?userId=secret-reader"
+        statuses = []
+        for path, method, body in ((f"/api/feed{query}&hang", "POST", "{}"), (f"/api/feed{query}&die-once=log", "POST", "{}"),
+                                   (f"/api/nowhere{query}", "GET", None), (f"/nowhere{query}", "GET", None), (f"/api/track{query}", "POST", "x" * 5000),
+                                   (f"/api/follows{query}", "PUT", "{}"), (f"/api/hot{query}&die-six=log", "GET", None)):
+            statuses.append(self.nginx.ask(path, method=method, body=body, headers=secret).status)
+        statuses += [self.nginx.ask(f"/api/users/secret-reader{more}", internal=True, headers=secret).status for more in ("", "?hang")]
+        crawler = {"User-Agent": CRAWLER}  # ten a second, which a busy machine can exceed too
+        statuses.append(next((429 for _ in range(1000) if self.nginx.ask(f"/api/track{query}", body="{}", headers=crawler).status == 429), None))
+        self.assertEqual(statuses[:6], [504, 502, 404, 404, 413, 403])
+        self.assertEqual(statuses[-1], 429)
+        wait_until(lambda: '"status":429' in self.nginx.log("freshet-public.log") and "/api/users/-" in self.nginx.log("freshet-internal.log"), "the log")
+        for name in os.listdir(os.path.join(self.nginx.directory, "log")):
+            text = self.nginx.log(name)
+            for told in ("secret-reader", "198.51.100.7", "127.0.0.1", "userId"):
+                self.assertNotIn(told, text, name)
 
     def test_bulk_routes_of_the_internal_server_take_eight_mebibytes(self):
         body = "x" * (8 << 20)
@@ -384,24 +409,80 @@ class Limits(Case):
 
 
 class Crowd(Case):
-    def test_requests_under_way_are_limited_for_all_together_and_apart_for_each_server(self):
-        nginx = Nginx(edits=[("freshet-locations.conf", "limit_conn freshet_public 768", "limit_conn freshet_public 4"),
-                             ("freshet-internal.conf", "limit_conn freshet_internal 192", "limit_conn freshet_internal 4")])
+    """Bodies that do not come, from many addresses: who is beside them is served."""
+
+    def setUp(self):
+        self.nginx = Nginx(edits=[("freshet-internal.conf", "limit_conn freshet_internal 192", "limit_conn freshet_internal 4"),
+                                  ("freshet-params.conf", "client_body_timeout 5s", "client_body_timeout 60s")])
+        self.responder = Responder(self.nginx.socket_path)
+        self.nginx.start()
+        self.held = []
+
+    def tearDown(self):
+        for connection in self.held:
+            connection.close()
+        self.responder.close()
+        self.nginx.stop()
+
+    def _slow_body(self, address, head=b"Content-Length: 999"):
+        """Whether a body that does not come is waited for."""
+        sender = socket.socket()
+        sender.bind((address, 0))
+        sender.connect((self.nginx.host, self.nginx.port))
+        sender.sendall(b"POST /api/track HTTP/1.1\r\nHost: x\r\n" + head + b"\r\n\r\n")
+        self.held.append(sender)
+        sender.settimeout(0.3)
+        try:
+            reply = sender.recv(4096)
+        except TimeoutError:
+            return True
+        self.assertIn(b"429", reply.split(b"\r\n")[0])
+        return False
+
+    def test_bodies_on_their_way_are_limited_by_address_and_network_and_shut_nobody_else_out(self):
+        self.assertEqual([self._slow_body("127.66.0.1") for _ in range(17)], [True] * 16 + [False])
+        self.assertFalse(self._slow_body("127.66.0.1", b"Transfer-Encoding: chunked"))
+        self.assertEqual(sum(self._slow_body(f"127.66.0.{number}") for number in range(2, 7) for _ in range(16)), 48)
+        self.assertEqual(self._from("127.66.0.99").status, 200)  # a read of the same network
+        self.assertEqual(self._from("127.66.0.99", body="{}").status, 429)
+        for neighbour in ("127.66.1.1", "127.67.0.1"):
+            self.assertEqual(self._from(neighbour, body="{}").status, 200)
+
+    def _from(self, address, body=None):
+        connection = http.client.HTTPConnection(self.nginx.host, self.nginx.port, timeout=10, source_address=(address, 0))
+        try:
+            connection.request("POST" if body else "GET", "/api/feed", body)
+            return Reply(connection.getresponse())
+        finally:
+            connection.close()
+
+    def test_bodies_are_counted_by_the_network_of_an_ipv6_address_too(self):
+        nginx = Nginx(edits=[("freshet-public.conf", "#real_ip_header", "real_ip_header"), ("freshet-locations.conf", "freshet_body_networks 64", "freshet_body_networks 1"),
+                             ("freshet-public.conf", "#set_real_ip_from 192.0.2.0/24;", "set_real_ip_from 127.0.0.0/8;")])
         responder = Responder(nginx.socket_path)
         nginx.start()
         held = []
         try:
-            for number, internal in enumerate((False, True), 1):
-                for _ in range(4):
-                    held.append(nginx.connect(internal))
-                    held[-1].sendall(b"GET /api/feed?hang HTTP/1.1\r\nHost: x\r\n\r\n")
-                wait_until(lambda number=number: len(responder.requests) >= 4 * number, "the requests to arrive")
-                self.assert_problem(nginx.ask("/api/feed", internal=internal), 429)
+            for address, others, strangers in (("2001:db8:1:2::3", ("2001:db8:1:ffff::1",), ("2001:db8:2:2::3", "::ffff:203.0.113.1")),
+                                               ("203.0.113.9", ("203.0.113.200", "::ffff:203.0.113.1"), ("203.0.114.9",))):
+                held.append(nginx.connect())
+                held[-1].sendall(f"POST /api/feed HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: {address}\r\nContent-Length: 9\r\n\r\n".encode())
+                ask = lambda other: nginx.ask("/api/feed", body="{}", headers={"X-Forwarded-For": other}).status  # noqa: E731
+                wait_until(lambda ask=ask, others=others: ask(others[0]) == 429, "the slow body to count")
+                self.assertEqual([ask(other) for other in others], [429] * len(others))
+                self.assertEqual([ask(other) for other in strangers], [200] * len(strangers))
         finally:
             for connection in held:
                 connection.close()
             responder.close()
             nginx.stop()
+
+    def test_requests_under_way_through_the_internal_server_are_limited(self):
+        for _ in range(4):
+            self.held.append(self.nginx.connect(internal=True))
+            self.held[-1].sendall(b"GET /api/feed?hang HTTP/1.1\r\nHost: x\r\n\r\n")
+        wait_until(lambda: len(self.responder.requests) >= 4, "the requests to arrive")
+        self.assert_problem(self.nginx.ask("/api/feed", internal=True), 429)
 
 
 class Slow(Case):
@@ -563,12 +644,13 @@ class Identity(Case):
     def _ask_with_session_at(self, port):
         nginx = Nginx(edits=auth_edits(port)).start()
         try:
-            self.assertEqual(nginx.ask("/api/history", timeout=10).status, 500)
+            self.assert_problem(nginx.ask("/api/history", timeout=10), 500)
         finally:
             nginx.stop()
 
     def test_a_session_that_is_refused_refuses_the_request(self):
-        self.assertEqual(self.nginx.ask("/api/history", headers={"Cookie": "sid=banned"}).status, 403)
+        self.assert_problem(self.nginx.ask("/api/history", headers={"Cookie": "sid=banned"}), 403)
+        self.assert_problem(self.nginx.ask("/api/history", headers={"Cookie": "sid=expired"}), 401)
         self.assertEqual(self.responder.requests, [])
 
 
