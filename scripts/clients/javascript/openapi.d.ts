@@ -482,7 +482,7 @@ export interface components {
          * @description The reason of a problem: those of the service, in alphabetical order.
          * @enum {unknown}
          */
-        Code: "bad_action" | "bad_body" | "bad_boolean" | "bad_content_type" | "bad_exclude" | "bad_id" | "bad_item" | "bad_json" | "bad_kind" | "bad_list" | "bad_number" | "bad_page" | "bad_parameter" | "bad_query" | "bad_signature" | "bad_string" | "bad_target" | "bad_time" | "bad_token" | "bad_user" | "busy" | "conflict" | "denied" | "expired_token" | "forbidden" | "foreign_origin" | "hidden_item" | "internal" | "invalid" | "item_busy" | "method_not_allowed" | "no_route" | "not_found" | "origin_not_allowed" | "rate_limited" | "rebuild_running" | "spool_full" | "stale_signature" | "stream_full" | "too_large" | "too_many_follows" | "too_many_pending" | "unauthorised" | "unavailable" | "unknown_channel" | "unknown_item" | "unknown_job" | "unknown_outcome";
+        Code: "bad_action" | "bad_body" | "bad_boolean" | "bad_content_type" | "bad_exclude" | "bad_id" | "bad_item" | "bad_json" | "bad_kind" | "bad_list" | "bad_number" | "bad_page" | "bad_parameter" | "bad_query" | "bad_signature" | "bad_string" | "bad_target" | "bad_time" | "bad_token" | "bad_url" | "bad_user" | "busy" | "conflict" | "denied" | "expired_token" | "forbidden" | "foreign_origin" | "hidden_item" | "internal" | "invalid" | "item_busy" | "method_not_allowed" | "no_route" | "not_found" | "origin_not_allowed" | "rate_limited" | "rebuild_running" | "spool_full" | "stale_signature" | "stream_full" | "too_large" | "too_many_follows" | "too_many_pending" | "unauthorised" | "unavailable" | "unknown_channel" | "unknown_host" | "unknown_item" | "unknown_job" | "unknown_outcome";
         /** @description RFC 9457. `code` is for programs and stable. Replies of nginx itself have the type about:blank. */
         Problem: {
             /** Format: uri-reference */
@@ -1026,15 +1026,6 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description This client is on clients.deny_file */
-        Denied: {
-            headers: {
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": components["schemas"]["Problem"];
-            };
-        };
         /** @description The service failed */
         Failed: {
             headers: {
@@ -1073,7 +1064,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description This client is on clients.deny_file, or a page of another site asks */
+        /** @description This client is on clients.deny_file, a page of another site asks, or the internal server is not known by that Host */
         Refused: {
             headers: {
                 [name: string]: unknown;
@@ -1343,7 +1334,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unsigned"];
-            403: components["responses"]["Denied"];
+            403: components["responses"]["Refused"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
             429: components["responses"]["RateLimited"];
@@ -1381,6 +1372,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unsigned"];
+            403: components["responses"]["Refused"];
             404: components["responses"]["UnknownItem"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
@@ -1421,6 +1413,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unsigned"];
+            403: components["responses"]["Refused"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
             500: components["responses"]["Failed"];
@@ -1501,7 +1494,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthorised"];
-            403: components["responses"]["Denied"];
+            403: components["responses"]["Refused"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
             429: components["responses"]["RateLimited"];
@@ -1640,6 +1633,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unsigned"];
+            403: components["responses"]["Refused"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
             500: components["responses"]["Failed"];
@@ -1688,6 +1682,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unsigned"];
+            403: components["responses"]["Refused"];
             404: components["responses"]["UnknownItem"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
@@ -1835,7 +1830,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthorised"];
-            403: components["responses"]["Denied"];
+            403: components["responses"]["Refused"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
             429: components["responses"]["RateLimited"];
@@ -1876,7 +1871,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unsigned"];
-            403: components["responses"]["Denied"];
+            403: components["responses"]["Refused"];
             404: components["responses"]["UnknownItem"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
@@ -1925,7 +1920,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthorised"];
-            403: components["responses"]["Denied"];
+            403: components["responses"]["Refused"];
             404: components["responses"]["UnknownChannel"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
@@ -1978,6 +1973,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unsigned"];
+            403: components["responses"]["Refused"];
             404: components["responses"]["UnknownChannel"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
@@ -2019,6 +2015,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unsigned"];
+            403: components["responses"]["Refused"];
             404: components["responses"]["UnknownChannel"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
@@ -2058,7 +2055,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthorised"];
-            403: components["responses"]["Denied"];
+            403: components["responses"]["Refused"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
             429: components["responses"]["RateLimited"];
@@ -2103,6 +2100,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unsigned"];
+            403: components["responses"]["Refused"];
             404: components["responses"]["UnknownChannel"];
             409: components["responses"]["TooManyFollows"];
             413: components["responses"]["TooLarge"];
@@ -2148,6 +2146,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unsigned"];
+            403: components["responses"]["Refused"];
             404: components["responses"]["UnknownChannel"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
@@ -2185,6 +2184,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unsigned"];
+            403: components["responses"]["Refused"];
             404: components["responses"]["UnknownItem"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
@@ -2226,6 +2226,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unsigned"];
+            403: components["responses"]["Refused"];
             409: components["responses"]["ItemBusy"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
@@ -2263,6 +2264,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unsigned"];
+            403: components["responses"]["Refused"];
             409: components["responses"]["ItemBusy"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
@@ -2303,6 +2305,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unsigned"];
+            403: components["responses"]["Refused"];
             409: components["responses"]["ItemBusy"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
@@ -2342,6 +2345,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unsigned"];
+            403: components["responses"]["Refused"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
             500: components["responses"]["Failed"];
@@ -2378,6 +2382,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unsigned"];
+            403: components["responses"]["Refused"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
             500: components["responses"]["Failed"];
@@ -2414,6 +2419,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unsigned"];
+            403: components["responses"]["Refused"];
             404: components["responses"]["UnknownJob"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
@@ -2448,6 +2454,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            403: components["responses"]["Refused"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
             500: components["responses"]["Failed"];
@@ -2481,6 +2488,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            403: components["responses"]["Refused"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
             500: components["responses"]["Failed"];
@@ -2514,6 +2522,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            403: components["responses"]["Refused"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
             500: components["responses"]["Failed"];
@@ -2547,6 +2556,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            403: components["responses"]["Refused"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
             500: components["responses"]["Failed"];
@@ -2595,6 +2605,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            403: components["responses"]["Refused"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
             500: components["responses"]["Failed"];
