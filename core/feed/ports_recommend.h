@@ -57,6 +57,12 @@ class Suggestions {
   virtual std::vector<std::optional<Because>> because(std::span<const std::uint32_t> items) const = 0;
 };
 
+// What a reader's recommendations are made from.
+struct Profile {
+  std::vector<Done> events;      // newest first
+  std::vector<ItemId> unwanted;  // dismissed: no candidate's place is spent on them
+};
+
 struct SimilarItem {
   ItemId item;
   double score = 0;  // of the model's relation, > 0; not comparable between items
@@ -65,14 +71,12 @@ struct SimilarItem {
 class Recommender {
  public:
   virtual ~Recommender() = default;
-  // `profile` newest first. No round trip while this worker's copy of what is trending and new is younger
+  // No round trip while this worker's copy of what is trending and new is younger
   // than twice recommend.snapshot (it is renewed in the background); else a few. Errors: Redis' own, when
   // there has never been a copy; later the last one serves.
-  virtual Task<Result<std::shared_ptr<const Suggestions>>> suggest(std::vector<Done> profile,
-                                                                   UnixSeconds now) = 0;
+  virtual Task<Result<std::shared_ptr<const Suggestions>>> suggest(Profile profile, UnixSeconds now) = 0;
   // The same from the last copy, however old; null when there is none. No round trip.
-  virtual std::shared_ptr<const Suggestions> suggest_stale(const std::vector<Done>& profile,
-                                                           UnixSeconds now) = 0;
+  virtual std::shared_ptr<const Suggestions> suggest_stale(const Profile& profile, UnixSeconds now) = 0;
   // The items that the model relates to this one, best first; nullopt when it does not know it. No round
   // trip.
   virtual std::optional<std::vector<SimilarItem>> similar(const ItemId& item, std::size_t most) = 0;

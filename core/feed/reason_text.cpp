@@ -35,6 +35,10 @@ std::string_view reason_name(Reason::Kind kind) {
       return "rising";
     case Reason::Kind::kNew:
       return "new";
+    case Reason::Kind::kMatch:
+      return "match";
+    case Reason::Kind::kMore:
+      return "more";
   }
   return "";
 }
@@ -54,6 +58,10 @@ std::string reason_text(const Reason& reason) {
       return "rising now";
     case Reason::Kind::kNew:
       return "new";
+    case Reason::Kind::kMatch:
+      return "matches what you like";
+    case Reason::Kind::kMore:
+      return "more to read";
   }
   return "";
 }

@@ -8,7 +8,7 @@
 
 namespace freshet::feed {
 
-// "like", "author", "new_in_tag", "rising" or "new": stable, for programs.
+// "like", "author", "new_in_tag", "rising", "new", "match" or "more": stable, for programs.
 std::string_view reason_name(Reason::Kind kind);
 
 // English, for a page that has no words of its own: "like “Title”, which you favourited".

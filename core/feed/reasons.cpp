@@ -26,13 +26,19 @@ ReasonMaker::ReasonMaker(const Suggestions& suggestions, const ReaderState& stat
 Reason ReasonMaker::reason(const Suggestion& suggestion, const std::optional<Because>& because,
                            const ItemCard* named) const {
   if (!because || because->share < kLeastShare || named == nullptr || !named->known || named->dark(now_))
-    return of_facts(suggestion);
+    return of_facts(suggestions_.facts(suggestion.index),
+                    suggestion.points > 0 ? Reason::Kind::kRising : Reason::Kind::kNew);
   return {Reason::Kind::kLike, because->item, named->title, because->kind, {}};
 }
 
-Reason ReasonMaker::of_facts(const Suggestion& suggestion) const {
+Reason ReasonMaker::of_recalled(const Candidate& candidate, const ItemCard& card) const {
+  const Facts facts{card.title, card.author, {card.tags.begin(), card.tags.end()}, candidate.published_at};
+  if (candidate.score > 0) return of_facts(facts, Reason::Kind::kMatch);
+  return of_facts(facts, now_ - facts.published < kNewFor ? Reason::Kind::kNew : Reason::Kind::kMore);
+}
+
+Reason ReasonMaker::of_facts(const Facts& facts, Reason::Kind otherwise) const {
   Reason reason;
-  const Facts facts = suggestions_.facts(suggestion.index);
   if (liked_authors_.contains(facts.author)) {
     reason.kind = Reason::Kind::kByAuthor;
     reason.name = std::string(facts.author);
@@ -45,7 +51,7 @@ Reason ReasonMaker::of_facts(const Suggestion& suggestion) const {
     reason.name = std::string(*tag);
     return reason;
   }
-  reason.kind = suggestion.points > 0 ? Reason::Kind::kRising : Reason::Kind::kNew;
+  reason.kind = otherwise;
   return reason;
 }
 

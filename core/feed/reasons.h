@@ -1,5 +1,6 @@
 // Why an item is recommended, in the reader's own terms: an item they liked, a tag, an author. The first that
-// is true of: like something they did, by an author they liked, new in a tag they liked, rising, new.
+// is true of: like something they did, by an author they liked, new in a tag they liked, rising or new; of
+// what fills a page up instead of these two: in their interests, new, or simply more.
 #pragma once
 
 #include <optional>
@@ -19,9 +20,11 @@ class ReasonMaker {
   // named.
   Reason reason(const Suggestion& suggestion, const std::optional<Because>& because,
                 const ItemCard* named) const;
+  // Of what the search index had.
+  Reason of_recalled(const Candidate& candidate, const ItemCard& card) const;
 
  private:
-  Reason of_facts(const Suggestion& suggestion) const;
+  Reason of_facts(const Facts& facts, Reason::Kind otherwise) const;
 
   const Suggestions& suggestions_;
   const UnixSeconds now_;

@@ -11,6 +11,9 @@ namespace {
 constexpr int kMostRounds = 4;
 // Titles are asked for a few items beyond the page, for what is hidden among them.
 constexpr std::size_t kSpare = 5;
+// Titles asked for together while a page is filled up. Of so many some can be shown, or Redis has lost its
+// items.
+constexpr std::size_t kFillChunk = 100;
 
 bool is_away(const Error& error) {
   return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kUnknownOutcome;
@@ -18,18 +21,42 @@ bool is_away(const Error& error) {
 
 // What the reader did and saw, newest first, without what they dismissed: of an item that was dismissed
 // nothing more is wanted.
-std::vector<Done> profile_of(const ReaderState& state) {
+Profile profile_of(const ReaderState& state) {
+  Profile out;
   std::unordered_set<std::string_view> dismissed;
-  for (const Viewed& each : state.dismissed) dismissed.insert(each.item.view());
-  std::vector<Done> out;
-  out.reserve(state.done.size() + state.topics.size());
+  for (const Viewed& each : state.dismissed) {
+    dismissed.insert(each.item.view());
+    out.unwanted.push_back(each.item);
+  }
+  std::vector<Done>& events = out.events;
+  events.reserve(state.done.size() + state.topics.size());
   for (const Done& each : state.done) {
-    if (!dismissed.contains(each.item.view())) out.push_back(each);
+    if (!dismissed.contains(each.item.view())) events.push_back(each);
   }
   for (const Viewed& each : state.topics) {
-    if (!dismissed.contains(each.item.view())) out.push_back({each.item, rank::Interaction::kView, each.at});
+    if (!dismissed.contains(each.item.view()))
+      events.push_back({each.item, rank::Interaction::kView, each.at});
   }
-  std::stable_sort(out.begin(), out.end(), [](const Done& a, const Done& b) { return a.at > b.at; });
+  std::stable_sort(events.begin(), events.end(), [](const Done& a, const Done& b) { return a.at > b.at; });
+  return out;
+}
+
+// Whatever is visible, what is like the reader's events first.
+RecallQuery whole_index(const ReaderState& state, UnixSeconds now) {
+  RecallQuery query;
+  query.now = now;
+  for (const Done& each : profile_of(state).events) query.interests.push_back({each.item, 1});
+  return query;
+}
+
+// What is new among those recalled, and may be shown to the reader.
+std::vector<const Candidate*> left_of(const Recalled& recalled, const Selection& selection,
+                                      std::unordered_set<ItemId>& looked_at) {
+  std::vector<const Candidate*> out;
+  for (const Candidate& each : recalled.candidates) {
+    const bool is_new = looked_at.insert(each.item).second;
+    if (is_new && selection.verdict(each.item.view()) == Verdict::kEligible) out.push_back(&each);
+  }
   return out;
 }
 
@@ -98,7 +125,7 @@ Task<Result<std::unique_ptr<Explained>>> Recommendations::explain(const Recommen
     know_epoch(out->state.items_epoch);
   }
   out->at = clock_();
-  std::vector<Done> profile = profile_of(out->state);
+  Profile profile = profile_of(out->state);
   co_await doing(Doing::kRank);
   auto suggestions = co_await recommender_.suggest(std::move(profile), out->at);
   if (!suggestions) co_return tl::unexpected(suggestions.error());
@@ -108,7 +135,52 @@ Task<Result<std::unique_ptr<Explained>>> Recommendations::explain(const Recommen
   auto items = co_await cut(*out, request.limit, out->unshowable);
   if (!items) co_return tl::unexpected(items.error());
   out->page = {std::move(*items), out->selection->excluded(), recommender_.model(), false};
+  if (out->page.items.size() < request.limit) {
+    const auto filled = co_await fill_up(*out, request.limit);
+    if (!filled) co_return tl::unexpected(filled.error());
+  }
   co_return out;
+}
+
+// Every candidate that may be shown is on the page: the index has all that is visible, and is searched deeper
+// and deeper for what is not.
+Task<Result<void>> Recommendations::fill_up(Explained& explained, std::size_t limit) {
+  std::unordered_set<ItemId> looked_at;
+  for (const Choice& each : explained.selection->choices())
+    looked_at.insert(ItemId::trusted(std::string(each.suggestion->id)));
+  RecallQuery query = whole_index(explained.state, explained.at);
+  for (query.size = looked_at.size() + limit;; query.size *= 2) {
+    co_await doing(Doing::kRecall);
+    const auto recalled = co_await recall_.search(query);
+    if (!recalled) co_return Result<void>();  // no index: the page stays as it is
+    co_await doing(Doing::kRank);
+    const auto left = left_of(*recalled, *explained.selection, looked_at);
+    const auto more = co_await append(explained, left, limit);
+    if (!more) co_return tl::unexpected(more.error());
+    if (!*more || recalled->exhausted) co_return Result<void>();
+  }
+}
+
+// False: the page is full, or Redis has lost its items.
+Task<Result<bool>> Recommendations::append(Explained& explained, const std::vector<const Candidate*>& left,
+                                           std::size_t limit) {
+  std::vector<Recommendation>& page = explained.page.items;
+  const ReasonMaker reasons(*explained.suggestions, explained.state, explained.at);
+  for (std::size_t from = 0; from < left.size(); from += kFillChunk) {
+    const std::size_t end = std::min(from + kFillChunk, left.size());
+    std::vector<ItemId> chunk;
+    for (std::size_t i = from; i < end; ++i) chunk.push_back(left[i]->item);
+    const auto cards = co_await cards_of(cards_, items_, chunk);
+    if (!cards) co_return tl::unexpected(cards.error());
+    const std::size_t before = page.size();
+    for (std::size_t i = 0; i < chunk.size() && page.size() < limit; ++i) {
+      const SharedCard& card = (*cards)[i];
+      if (!card->known || card->dark(explained.at)) continue;
+      page.push_back({chunk[i], card, 0, reasons.of_recalled(*left[from + i], *card)});
+    }
+    if (page.size() == limit || (page.size() == before && chunk.size() == kFillChunk)) co_return false;
+  }
+  co_return true;
 }
 
 // Picks until everything picked can be shown: each round leaves out what the one before found hidden. The

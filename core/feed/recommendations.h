@@ -1,5 +1,5 @@
 // Recommendations (seed 000): what a reader should see next, and why. Gather (1 RTT) → score → exclude, cap →
-// cut, fill up with what is left until the page is full.
+// cut, fill up from the search index until the page is full or nothing visible is left.
 //
 // Exclusions are of the moment: what was viewed, done or dismissed before the request is out of its reply, on
 // every worker. Hidden and deleted items are out at once: titles are kept for recommend.card_ttl, but not
@@ -37,7 +37,9 @@ struct Reason {
     kByAuthor,  // by `name`, of whom the reader liked something
     kNewInTag,  // less than a day old, in the tag `name`, of which the reader liked something
     kRising,    // trending
-    kNew        // nobody has opened it yet
+    kNew,       // nobody has opened it yet, or it is less than a day old
+    kMatch,     // in the tags or the words of what the reader did or saw
+    kMore       // nothing else is left
   } kind = Kind::kRising;
   ItemId item;
   std::string title;  // of `item`
@@ -48,7 +50,7 @@ struct Reason {
 struct Recommendation {
   ItemId id;
   SharedCard card;
-  double score = 0;
+  double score = 0;  // 0: the page was filled up with it
   Reason reason;
 };
 
@@ -83,7 +85,9 @@ class Recommendations {
                   const Settings& settings, WallClock clock = wall_now);
 
   // 1 RTT when the titles are known; one more when some are not, and for each time that a title turned out to
-  // be hidden. Redis away: the last of what was trending, unfiltered, degraded. Errors: kInternal only.
+  // be hidden. A reader for whom too few candidates are left costs searches of the index besides, and a trip
+  // for each hundred items that these find; without an index such a page is short. Redis away: the last of
+  // what was trending, unfiltered, degraded. Errors: kInternal only.
   Task<Result<RecommendPage>> page(const RecommendRequest& request);
   // What is like an item: by the model, and for an item newer than it by the search index. 1 RTT. Redis away:
   // as the last copy of what is trending knows them, degraded. Errors: kNotFound "unknown_item"; kInternal.
@@ -100,6 +104,9 @@ class Recommendations {
   void drop_cards() { cards_.clear(); }
 
  private:
+  Task<Result<void>> fill_up(Explained& explained, std::size_t limit);
+  Task<Result<bool>> append(Explained& explained, const std::vector<const Candidate*>& left,
+                            std::size_t limit);
   RecommendPage degraded(const RecommendRequest& request);
   void add_from_last_copy(const std::vector<SimilarItem>& found, std::size_t limit, SimilarPage& page);
   Task<Result<std::vector<SimilarItem>>> related(const ItemId& item, std::size_t most, std::string& model);

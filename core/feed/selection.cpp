@@ -41,21 +41,21 @@ double soft_exclusion(seconds age, seconds half_life) {
 
 Selection::Selection(const Suggestions& suggestions, const ReaderState& state, Exclude exclude,
                      const SelectionSettings& settings, UnixSeconds now)
-    : suggestions_(suggestions), state_(state), settings_(settings) {
-  exclude_by(exclude);
+    : suggestions_(suggestions), state_(state), settings_(settings), exclude_(exclude) {
+  exclude_by();
   const auto all = suggestions.all();
   choices_.reserve(all.size());
   for (const Suggestion& each : all) choices_.push_back({&each, 1, Verdict::kEligible});
-  judge(exclude, now);
+  judge(now);
   lower_the_like_of_dismissed();
   std::stable_sort(choices_.begin(), choices_.end(),
                    [](const Choice& a, const Choice& b) { return a.score() > b.score(); });
 }
 
-void Selection::exclude_by(Exclude exclude) {
+void Selection::exclude_by() {
   for (const Viewed& each : state_.dismissed) dismissed_.insert(each.item.view());
   counts_.not_interested = dismissed_.size();
-  if (exclude == Exclude::kOff) return;
+  if (exclude_ == Exclude::kOff) return;
   for (const Done& each : state_.done) {
     if (each.kind != rank::Interaction::kView) interacted_.insert(each.item.view());
   }
@@ -66,20 +66,21 @@ void Selection::exclude_by(Exclude exclude) {
     }
   }
   counts_.interacted = interacted_.size();
-  if (exclude == Exclude::kHard) counts_.viewed = viewed_.size();
+  if (exclude_ == Exclude::kHard) counts_.viewed = viewed_.size();
 }
 
-void Selection::judge(Exclude exclude, UnixSeconds now) {
+Verdict Selection::verdict(std::string_view id) const {
+  if (dismissed_.contains(id)) return Verdict::kNotInterested;
+  if (interacted_.contains(id)) return Verdict::kInteracted;
+  return exclude_ == Exclude::kHard && viewed_.contains(id) ? Verdict::kViewed : Verdict::kEligible;
+}
+
+void Selection::judge(UnixSeconds now) {
   for (Choice& each : choices_) {
     const std::string_view id = each.suggestion->id;
-    if (dismissed_.contains(id)) {
-      each.verdict = Verdict::kNotInterested;
-    } else if (interacted_.contains(id)) {
-      each.verdict = Verdict::kInteracted;
-    } else if (const auto view = viewed_.find(id); view != viewed_.end()) {
-      if (exclude == Exclude::kHard) each.verdict = Verdict::kViewed;
+    each.verdict = verdict(id);
+    if (const auto view = viewed_.find(id); view != viewed_.end())
       each.factor *= soft_exclusion(now - view->second, settings_.soft_half_life);
-    }
   }
 }
 

@@ -54,19 +54,21 @@ class Selection {
   // Every candidate, best first by score(); equal ones as they were suggested.
   const std::vector<Choice>& choices() const { return choices_; }
   const ExcludedCounts& excluded() const { return counts_; }
+  Verdict verdict(std::string_view id) const;  // of any item
 
   // Indexes into choices() of the `limit` best that are eligible and `showable`: within the caps per author
   // and tag as long as that is possible, then beyond them.
   std::vector<std::size_t> pick(std::size_t limit, const std::function<bool(const Choice&)>& showable) const;
 
  private:
-  void exclude_by(Exclude exclude);
-  void judge(Exclude exclude, UnixSeconds now);
+  void exclude_by();
+  void judge(UnixSeconds now);
   void lower_the_like_of_dismissed();
 
   const Suggestions& suggestions_;
   const ReaderState& state_;
   const SelectionSettings& settings_;
+  const Exclude exclude_;
   std::unordered_set<std::string_view> interacted_, dismissed_;
   std::unordered_map<std::string_view, UnixSeconds> viewed_;
   std::vector<Choice> choices_;

@@ -16,6 +16,7 @@ constexpr double kMostPoints = 1e15;  // beyond this a counter is broken; sums s
 constexpr std::size_t kPage = 20;
 // Nobody looks further; the rest of a long list stays as it is.
 constexpr std::size_t kMostDiscoveries = 16;
+constexpr float kLeastWeight = std::numeric_limits<float>::min();  // in the profile, however long ago
 
 bool before(const Catalogue& catalogue, const Ranked& a, const Ranked& b) {
   if (a.score != b.score) return a.score > b.score;
@@ -39,15 +40,17 @@ RankingSettings RankingSettings::of(const Settings& settings) {
 }
 
 const std::vector<Ranked>& Ranking::rank(const Catalogue& catalogue, std::span<const ProfileEvent> profile,
-                                         UnixSeconds now, bool all) {
+                                         UnixSeconds now, bool all, std::span<const std::uint32_t> unwanted) {
   profile = profile.first(std::min(profile.size(), settings_.profile));
   weigh_profile(catalogue, profile, now);
-  name_candidates(catalogue, all);
+  for (const std::uint32_t each : unwanted) weight_[each] = std::max(weight_[each], kLeastWeight);
+  name_candidates(catalogue, all, unwanted);
   fill_terms(catalogue, now);
   score(catalogue, profile, now);
   std::sort(ranked_.begin(), ranked_.end(),
             [&](const Ranked& a, const Ranked& b) { return before(catalogue, a, b); });
   if (profile.size() >= std::max<std::size_t>(1, settings_.discover_from)) discover(now);
+  for (const std::uint32_t each : unwanted) weight_[each] = 0;
   forget_profile(profile);
   return ranked_;
 }
@@ -61,8 +64,7 @@ void Ranking::weigh_profile(const Catalogue& catalogue, std::span<const ProfileE
     const auto weight = static_cast<float>(rank::interaction_weight(settings_.weights, each.kind) *
                                            rank::recency(each.at, now, settings_.profile_half_life));
     if (weight_[each.item] == 0) items_.push_back({each.item, 0});
-    constexpr float kLeast = std::numeric_limits<float>::min();  // in the profile, however long ago
-    weight_[each.item] = std::max({weight_[each.item], weight, kLeast});
+    weight_[each.item] = std::max({weight_[each.item], weight, kLeastWeight});
   }
   for (ProfileItem& each : items_) each.weight = weight_[each.item];
   if (catalogue.size() > catalogue.model_items()) {  // items newer than the model are compared by content
@@ -84,7 +86,7 @@ void Ranking::forget_profile(std::span<const ProfileEvent> profile) {
   terms_.clear();
 }
 
-void Ranking::name_candidates(const Catalogue& catalogue, bool all) {
+void Ranking::name_candidates(const Catalogue& catalogue, bool all, std::span<const std::uint32_t> unwanted) {
   ranked_.clear();
   named_.assign(catalogue.size(), 0);
   const auto name = [&](std::uint32_t item, Source source) {
@@ -102,6 +104,9 @@ void Ranking::name_candidates(const Catalogue& catalogue, bool all) {
   if (!items_.empty()) {
     std::vector<std::uint32_t> known;
     for (const ProfileItem& each : items_) known.push_back(each.item);
+    for (const std::uint32_t each : unwanted) {
+      if (each < catalogue.model_items()) known.push_back(each);
+    }
     for (const std::uint32_t item : affinity_.top(settings_.affinity_candidates, known))
       name(item, Source::kAffinity);
   }

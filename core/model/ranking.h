@@ -36,7 +36,7 @@ struct Ranked {
   double cf = 0, content = 0;  // what co-interaction (borrowed, too) and content add to it
   double points = 0, age_hours = 0;
   Source source = Source::kTrend;  // the first that named it
-  bool in_profile = false;         // the reader did something with it
+  bool in_profile = false;         // the reader did something with it, or does not want it
   bool discovery = false;          // raised to a place for discoveries; shares its score with the next one
 };
 
@@ -64,18 +64,20 @@ class Ranking {  // scratch memory, reused; one thread
   // All candidates, best first (ties: newer, then by id; a discovery before what it displaced). `profile`
   // newest first; what is beyond settings.profile is left out. An empty profile: the trend, without
   // discoveries. `all`: every item of the catalogue is a candidate (evaluation; when nothing is live, too).
+  // `unwanted`: items that will not be shown, which take no place of affinity's or of a discovery.
   // Valid until the next call. O(profile × neighbours + items + candidates · log candidates).
   //
   // The re-ranker's scores are odds against the best candidate's, in (0, 1]: factors on them mean what they
   // mean on the trend's.
   const std::vector<Ranked>& rank(const Catalogue& catalogue, std::span<const ProfileEvent> profile,
-                                  UnixSeconds now, bool all = false);
+                                  UnixSeconds now, bool all = false,
+                                  std::span<const std::uint32_t> unwanted = {});
   const RankingSettings& settings() const { return settings_; }
 
  private:
   void weigh_profile(const Catalogue& catalogue, std::span<const ProfileEvent> profile, UnixSeconds now);
   void forget_profile(std::span<const ProfileEvent> profile);
-  void name_candidates(const Catalogue& catalogue, bool all);
+  void name_candidates(const Catalogue& catalogue, bool all, std::span<const std::uint32_t> unwanted);
   void fill_terms(const Catalogue& catalogue, UnixSeconds now);
   void score(const Catalogue& catalogue, std::span<const ProfileEvent> profile, UnixSeconds now);
   void find_discoveries();

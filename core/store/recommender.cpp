@@ -29,21 +29,30 @@ MappedRecommender::MappedRecommender(TrendReader& trend, const model::ServedMode
       snapshot_(settings.recommend.snapshot),
       ranking_(model::RankingSettings::of(settings)) {}
 
-Task<Result<std::shared_ptr<const feed::Suggestions>>> MappedRecommender::suggest(
-    std::vector<feed::Done> profile, UnixSeconds now) {
+Task<Result<std::shared_ptr<const feed::Suggestions>>> MappedRecommender::suggest(feed::Profile profile,
+                                                                                  UnixSeconds now) {
   const auto ready = co_await up_to_date();
   if (!ready) co_return tl::unexpected(ready.error());
   co_return suggest_stale(profile, now);
 }
 
-std::shared_ptr<const feed::Suggestions> MappedRecommender::suggest_stale(
-    const std::vector<feed::Done>& profile, UnixSeconds now) {
+std::shared_ptr<const feed::Suggestions> MappedRecommender::suggest_stale(const feed::Profile& profile,
+                                                                          UnixSeconds now) {
   if (!catalogue_) return nullptr;
+  const std::size_t most = ranking_.settings().profile;
   std::vector<model::ProfileEvent> events;
-  for (const feed::Done& each : profile) {
-    if (const auto item = catalogue_->find(each.item.view())) events.push_back({*item, each.kind, each.at});
+  std::vector<std::uint32_t> unwanted;
+  for (const feed::Done& each : profile.events) {
+    const auto item = catalogue_->find(each.item.view());
+    if (item && events.size() < most)
+      events.push_back({*item, each.kind, each.at});
+    else if (item)
+      unwanted.push_back(*item);
   }
-  const auto& ranked = ranking_.rank(*catalogue_, events, now);
+  for (const ItemId& each : profile.unwanted) {
+    if (const auto item = catalogue_->find(each.view())) unwanted.push_back(*item);
+  }
+  const auto& ranked = ranking_.rank(*catalogue_, events, now, false, unwanted);
   std::vector<feed::Suggestion> all;
   all.reserve(ranked.size());
   for (const model::Ranked& each : ranked) {
@@ -51,7 +60,6 @@ std::shared_ptr<const feed::Suggestions> MappedRecommender::suggest_stale(
     all.push_back({each.item, catalogue_->id(each.item), each.score, each.trend, each.affinity, each.cf,
                    each.content, each.points, each.age_hours, source_of(each.source), each.discovery});
   }
-  events.resize(std::min(events.size(), ranking_.settings().profile));
   return std::make_shared<CatalogueSuggestions>(catalogue_, std::move(all), std::move(events),
                                                 ranking_.settings(), now);
 }

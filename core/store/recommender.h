@@ -20,9 +20,9 @@ class MappedRecommender final : public feed::Recommender {
   // All references must outlive this.
   MappedRecommender(TrendReader& trend, const model::ServedModel& model, const Settings& settings);
 
-  Task<Result<std::shared_ptr<const feed::Suggestions>>> suggest(std::vector<feed::Done> profile,
+  Task<Result<std::shared_ptr<const feed::Suggestions>>> suggest(feed::Profile profile,
                                                                  UnixSeconds now) override;
-  std::shared_ptr<const feed::Suggestions> suggest_stale(const std::vector<feed::Done>& profile,
+  std::shared_ptr<const feed::Suggestions> suggest_stale(const feed::Profile& profile,
                                                          UnixSeconds now) override;
   std::optional<std::vector<feed::SimilarItem>> similar(const ItemId& item, std::size_t most) override;
   std::string model() const override;

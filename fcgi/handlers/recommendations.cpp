@@ -48,6 +48,8 @@ void write_reason(json::Writer& writer, const feed::Reason& reason) {
       break;
     case feed::Reason::Kind::kRising:
     case feed::Reason::Kind::kNew:
+    case feed::Reason::Kind::kMatch:
+    case feed::Reason::Kind::kMore:
       break;
   }
   writer.key("text").string(feed::reason_text(reason)).end_object();

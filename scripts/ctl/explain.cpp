@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core/async/sync_redis.h"
 #include "core/feed/reason_text.h"
 #include "core/feed/recommendations.h"
 #include "core/store/item_store.h"
 #include "core/store/reader_store.h"
+#include "core/store/recall.h"
 #include "core/store/recommender.h"
 #include "core/store/scripts.h"
 #include "scripts/ctl/without_worker.h"
@@ -38,6 +40,15 @@ std::string_view name_of(feed::Source source) {
   return "";
 }
 
+class DirectRecall final : public feed::Recall {
+ public:
+  explicit DirectRecall(const Settings& settings) : searcher_(settings) {}
+  Task<Result<feed::Recalled>> search(feed::RecallQuery query) override { co_return searcher_.search(query); }
+
+ private:
+  store::BlockingRecall searcher_;
+};
+
 class Table {
  public:
   explicit Table(const feed::Explained& explained) : explained_(explained) {
@@ -52,6 +63,7 @@ class Table {
     const auto& choices = explained_.selection->choices();
     for (std::size_t i = 0; i < std::min(most, choices.size()); ++i) print_row(choices[i], i);
     if (choices.size() > most) fmt::print("… and {} more (--all)\n", choices.size() - most);
+    print_filled_up();
   }
 
  private:
@@ -61,6 +73,18 @@ class Table {
                each.id, kIdColumn, choice.score(), each.trend, each.affinity, each.cf, each.content,
                each.points, each.age_hours, choice.factor, each.discovery ? "discover" : name_of(each.source),
                verdict(choice, at));
+  }
+
+  // What the search index filled the page up with stands among no choices.
+  void print_filled_up() const {
+    std::unordered_set<std::string_view> chosen;
+    for (const feed::Choice& each : explained_.selection->choices()) chosen.insert(each.suggestion->id);
+    const auto& page = explained_.page.items;
+    for (std::size_t i = 0; i < page.size(); ++i) {
+      if (!chosen.contains(page[i].id.view()))
+        fmt::print("{:<{}} from the index, served as {}: {}\n", page[i].id.view(), kIdColumn, i + 1,
+                   feed::reason_text(page[i].reason));
+    }
   }
 
   std::string verdict(const feed::Choice& choice, std::size_t at) const {
@@ -120,7 +144,7 @@ Result<int> run_explain(const ExplainOptions& options, const Target& target) {
   redis::SyncRedis redis(*endpoint, kRedisTimeout, store::kAllScripts);
   const store::Keys keys(settings->redis.key_prefix, settings->redis.hash_tags);
   NoDeferred deferred;
-  NoRecall recall;
+  DirectRecall recall(*settings);
   store::RedisReaderStore readers(redis, deferred, *settings, keys, [] { return std::string(); });
   store::RedisItemStore items(redis, *settings, keys);
   store::TrendReader trend(redis, *settings, keys);

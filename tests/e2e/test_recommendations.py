@@ -179,6 +179,24 @@ def test_the_very_next_request_leaves_out_what_was_viewed_done_or_dismissed(site
     assert set(reader.ids(100)) == set(items) - out
 
 
+def test_a_page_is_full_until_nothing_visible_is_left(instance, name):
+    site = instance("--no-limits", **PATIENT, recommend__trend="50", recommend__newest="50")
+    items = [name("i") for _ in range(443)]
+    hour_ago = int(time.time()) - 3600
+    put_items(site, {each: {"published_at": hour_ago - number} for number, each in enumerate(items)})
+    reader = Reader(site, name("u"))
+    wait_until(lambda: len(reader.ids(100)) == 100, "the index")
+    for item in items[:200]:
+        reader.dismiss(item)
+    page = reader.ids(100)
+    assert len(set(page)) == 100 and not set(page) & set(items[:200])
+    for item in items[200:400]:
+        reader.do("reply", item)
+    assert set(reader.ids(100)) == set(items[400:])
+    explained = subprocess.run([CTL, "explain", reader.user, "--state", site.state], capture_output=True, text=True, check=False, timeout=60)
+    assert explained.returncode == 0 and f"{items[400]:<24} from the index, served as" in explained.stdout, explained
+
+
 def test_dismissal_can_be_undone_and_viewing_can_be_forgotten(site, name):
     items = [name("i") for _ in range(3)]
     put_items(site, {each: {} for each in items})

@@ -29,6 +29,8 @@ class FakeSeen final : public feed::SeenView {
 class FakeRecall final : public feed::Recall {
  public:
   std::vector<ItemId> index;
+  std::map<ItemId, double> scores;  // of others 1
+  std::map<ItemId, UnixSeconds> published;
   bool away = false;
   std::vector<feed::RecallQuery> asked;
 
@@ -37,7 +39,8 @@ class FakeRecall final : public feed::Recall {
     if (away) co_return fail(ErrorCode::kUnavailable, "index_away");
     feed::Recalled out;
     for (std::size_t i = 0; i < std::min(query.size, index.size()); ++i)
-      out.candidates.push_back({index[i], 1, UnixSeconds()});
+      out.candidates.push_back(
+          {index[i], scores.try_emplace(index[i], 1).first->second, published[index[i]]});
     out.exhausted = index.size() <= query.size;
     co_return out;
   }

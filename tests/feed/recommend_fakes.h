@@ -65,16 +65,16 @@ class FakeRecommender final : public feed::Recommender {
   std::shared_ptr<FakeSuggestions> next;
   bool away = false;
   std::vector<feed::Done> profile;  // as last given
+  std::vector<ItemId> unwanted;     // likewise
   std::map<std::string, std::vector<feed::SimilarItem>> like;
 
-  Task<Result<std::shared_ptr<const feed::Suggestions>>> suggest(std::vector<feed::Done> of,
-                                                                 UnixSeconds) override {
-    profile = std::move(of);
+  Task<Result<std::shared_ptr<const feed::Suggestions>>> suggest(feed::Profile of, UnixSeconds) override {
+    profile = std::move(of.events);
+    unwanted = std::move(of.unwanted);
     if (away) co_return fail(ErrorCode::kUnavailable, "redis_away");
     co_return std::shared_ptr<const feed::Suggestions>(next);
   }
-  std::shared_ptr<const feed::Suggestions> suggest_stale(const std::vector<feed::Done>&,
-                                                         UnixSeconds) override {
+  std::shared_ptr<const feed::Suggestions> suggest_stale(const feed::Profile&, UnixSeconds) override {
     return next;
   }
   std::optional<std::vector<feed::SimilarItem>> similar(const ItemId& item, std::size_t) override {

@@ -1,5 +1,7 @@
 // Recommendations over fakes: what is excluded, hidden, degraded, and why each is there.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <random>
 
 #include "core/feed/reason_text.h"
 #include "tests/feed/recommend_fakes.h"
@@ -71,6 +73,7 @@ TEST_CASE_METHOD(Site,
                         {item(3), rank::Interaction::kPost, kNow - seconds{90}}};
   readers.state.dismissed = {viewed(9), viewed(3)};
   page();
+  CHECK(recommender.unwanted == std::vector<ItemId>{item(9), item(3)});
   REQUIRE(recommender.profile.size() == 2);
   CHECK(recommender.profile[0].item == item(1));
   CHECK(recommender.profile[0].kind == rank::Interaction::kView);
@@ -104,6 +107,85 @@ TEST_CASE_METHOD(Site,
   clock = kNow + seconds{1};  // with the cards that are known
   CHECK(ids(page(3)) == std::vector<std::string>{"i0", "i1", "i2"});
   CHECK(page(2).items[1].reason.kind == feed::Reason::Kind::kLike);
+}
+
+TEST_CASE("a page is full whatever is excluded, until nothing visible is left", "[recommend][fill]") {
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    std::mt19937 random(seed);
+    const auto below = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most)); };
+    const int count = 1 + below(500), candidates = below(count + 1);
+    Site site(candidates);
+    for (int i = 0; i < count; ++i) site.recall.index.push_back(item(i));
+    std::shuffle(site.recall.index.begin(), site.recall.index.end(), random);
+    std::set<ItemId> out;
+    const int most = below(count + 1);
+    for (int i = 0; i < most; ++i) {
+      const ItemId each = item(below(count));
+      out.insert(each);
+      switch (below(5)) {
+        case 0:
+          site.readers.state.dismissed.push_back({each, kNow});
+          break;
+        case 1:
+          site.readers.state.done.push_back({each, rank::Interaction::kReply, kNow});
+          break;
+        case 2:
+          site.readers.state.topics.push_back({each, kNow});
+          break;
+        case 3:
+          site.items.dates.emplace(each, kNow + seconds{1});
+          break;
+        default:
+          site.items.hidden.insert(each);
+      }
+    }
+    const std::size_t left = static_cast<std::size_t>(count) - out.size();
+    const auto limit = static_cast<std::size_t>(1 + below(100));
+    const auto served = Site::ids(site.page(limit));
+    INFO("seed " << seed << ": " << count << " items, " << candidates << " candidates, " << out.size()
+                 << " out, limit " << limit);
+    CHECK(served.size() == std::min(limit, left));
+    const std::set<std::string> distinct(served.begin(), served.end());
+    CHECK(distinct.size() == served.size());
+    for (const ItemId& each : out) CHECK_FALSE(distinct.contains(each.str()));
+  }
+}
+
+TEST_CASE_METHOD(Site, "what fills a page up comes last, without a score, and says what is true of it",
+                 "[recommend][fill][reason]") {
+  offer({{"i0", 9, 1, "ann", {}, kNow}});
+  readers.state.done = {{item(0), rank::Interaction::kLike, kNow}};
+  recall.scores = {{item(3), 0}, {item(4), 0}};
+  for (const int each : {0, 2, 3, 4}) recall.index.push_back(item(each));
+  recall.published[item(3)] = kNow - seconds{3600};
+  const auto served = page(3);
+  REQUIRE(ids(served) == std::vector<std::string>{"i2", "i3", "i4"});
+  CHECK(feed::reason_text(served.items[0].reason) == "matches what you like");
+  CHECK(feed::reason_text(served.items[1].reason) == "new");
+  CHECK(feed::reason_text(served.items[2].reason) == "more to read");
+  CHECK(served.items[0].score == 0);
+  REQUIRE(recall.asked.size() == 1);
+  REQUIRE(recall.asked.front().interests.size() == 1);
+  CHECK(recall.asked.front().interests.front().item == item(0));
+  recall.away = true;
+  CHECK(page(3).items.empty());  // short, and no error
+}
+
+TEST_CASE_METHOD(Site, "a page that is full searches nothing", "[recommend][fill]") {
+  recall.index = {item(50)};
+  CHECK(page(30).items.size() == 30);
+  CHECK(recall.asked.empty());
+  CHECK(page(31).items.size() == 31);
+}
+
+TEST_CASE_METHOD(Site, "when Redis has lost its items the index is not walked to its end",
+                 "[recommend][fill]") {
+  for (int i = 0; i < 5000; ++i) {
+    recall.index.push_back(item(i));
+    if (i >= 30) items.unknown.insert(item(i));
+  }
+  CHECK(page(100).items.size() == 30);
+  CHECK(items.reads == 2);
 }
 
 TEST_CASE_METHOD(Site, "a title that was known is asked for anew as soon as the items' epoch moves",

@@ -250,6 +250,33 @@ TEST_CASE("places for discoveries go to what the reader's history speaks for", "
   CHECK(ids(catalogue, hesitant.rank(catalogue, profile, kNow, true)) == usual);
 }
 
+TEST_CASE("what will not be shown takes no place of affinity's and of no discovery", "[ranking]") {
+  const model::Trained world = random_world(200, 5);
+  const Catalogue catalogue(model::as_model(world), {live(name(150), 1, kNow)});
+  RankingSettings settings;
+  settings.affinity_candidates = 20;
+  settings.discover_every = 6;
+  Ranking ranking(settings);
+  std::vector<std::uint32_t> unwanted;
+  const auto profile = three_events();
+  for (int round = 0; round < 5; ++round) {
+    const auto ranked = ranking.rank(catalogue, profile, kNow, false, unwanted);
+    const auto personal = std::count_if(ranked.begin(), ranked.end(), [](const Ranked& each) {
+      return each.source == model::Source::kAffinity;
+    });
+    CHECK(personal >= 19);  // and one is live
+    for (const Ranked& each : ranked) {
+      const bool out = std::find(unwanted.begin(), unwanted.end(), each.item) != unwanted.end();
+      CHECK((!out || each.item == 150));
+      CHECK_FALSE((out && each.discovery));
+    }
+    for (const Ranked& each : ranked) unwanted.push_back(each.item);
+  }
+  // All is as it was for the next reader.
+  CHECK(ids(catalogue, ranking.rank(catalogue, profile, kNow)) ==
+        ids(catalogue, Ranking(settings).rank(catalogue, profile, kNow)));
+}
+
 TEST_CASE("every candidate is named once, with finite numbers, whatever the catalogue says", "[ranking]") {
   const double hostile[] = {0, 1, 1e18, 1e308, INFINITY, -INFINITY, NAN, -5};
   const UnixSeconds times[] = {UnixSeconds{}, kNow, kNow + seconds{1'000'000'000},

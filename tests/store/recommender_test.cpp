@@ -59,8 +59,9 @@ struct Site : Fixture {
     REQUIRE(model::write_model(two_tastes(now()), path));
     CHECK(served->open(path));
   }
-  std::shared_ptr<const feed::Suggestions> suggest(std::vector<feed::Done> profile = {}) {
-    auto out = wait(recommender->suggest(std::move(profile), now()));
+  std::shared_ptr<const feed::Suggestions> suggest(std::vector<feed::Done> done = {},
+                                                   std::vector<ItemId> unwanted = {}) {
+    auto out = wait(recommender->suggest({std::move(done), std::move(unwanted)}, now()));
     REQUIRE(out);
     return *out;
   }

@@ -690,7 +690,7 @@ export interface components {
         };
         Reason: {
             /** @enum {unknown} */
-            kind: "like" | "author" | "new_in_tag" | "rising" | "new";
+            kind: "like" | "author" | "new_in_tag" | "rising" | "new" | "match" | "more";
             id?: components["schemas"]["IdText"];
             title?: string;
             /** @enum {unknown} */
@@ -707,6 +707,7 @@ export interface components {
             url?: string;
             author?: string;
             tags?: string[];
+            /** @description 0: the page was filled up with it */
             score: number;
             reason: components["schemas"]["Reason"];
         };
