@@ -175,6 +175,7 @@ constexpr std::array kDirectives{
     Directive{"interactions.like_weight", "a like", at<&S::interactions, &Interactions::like_weight>, {0, 1000}},
     Directive{"interactions.view_weight", "a view", at<&S::interactions, &Interactions::view_weight>, {0, 1000}},
     Directive{"interactions.most", "newest interactions of a reader that are kept in Redis", at<&S::interactions, &Interactions::most>, {10, 10000}},
+    Directive{"interactions.max_excluded", "items that stay out of a reader's recommendations for what they did with them", at<&S::interactions, &Interactions::max_excluded>, {10, 1e6}},
     Directive{"interactions.ttl", "they leave Redis so long after the last one", at<&S::interactions, &Interactions::ttl>, {kDay, 3650 * kDay}},
 
     Directive{"feedback.ttl", "an item that a reader dismissed is kept from them so long", at<&S::feedback, &Feedback::ttl>, {3600, 3650 * kDay}},

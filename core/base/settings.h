@@ -3,6 +3,7 @@
 // types or the names.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -218,7 +219,9 @@ struct InteractionSettings {
   double like_weight = 2;
   double view_weight = 1;
   int most = 500;            // kept of a reader in Redis, the newest; all of them are in SQLite
+  int max_excluded = 20000;  // items that stay out of a reader's recommendations, with those beyond `most`
   seconds ttl{180 * 86400};  // since the last one
+  int most_earlier() const { return std::max(0, max_excluded - most); }
 };
 
 // "Not interested".

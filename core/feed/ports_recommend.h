@@ -60,7 +60,8 @@ class Suggestions {
 // What a reader's recommendations are made from.
 struct Profile {
   std::vector<Done> events;      // newest first
-  std::vector<ItemId> unwanted;  // dismissed: no candidate's place is spent on them
+  std::vector<ItemId> unwanted;  // dismissed: affinity names no candidates that will not be shown, …
+  Fingerprints earlier;          // … nor any of these
 };
 
 struct SimilarItem {

@@ -23,6 +23,7 @@ bool is_away(const Error& error) {
 // nothing more is wanted.
 Profile profile_of(const ReaderState& state) {
   Profile out;
+  out.earlier = state.earlier;
   std::unordered_set<std::string_view> dismissed;
   for (const Viewed& each : state.dismissed) {
     dismissed.insert(each.item.view());

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/fingerprint.h"
+
 namespace freshet::feed {
 namespace {
 
@@ -66,12 +68,20 @@ void Selection::exclude_by() {
     }
   }
   counts_.interacted = interacted_.size();
+  if (state_.earlier) {
+    const auto again = std::count_if(interacted_.begin(), interacted_.end(), [&](std::string_view each) {
+      return state_.earlier->contains(fingerprint(each));
+    });
+    counts_.interacted += state_.earlier->size() - static_cast<std::size_t>(again);
+  }
   if (exclude_ == Exclude::kHard) counts_.viewed = viewed_.size();
 }
 
 Verdict Selection::verdict(std::string_view id) const {
   if (dismissed_.contains(id)) return Verdict::kNotInterested;
   if (interacted_.contains(id)) return Verdict::kInteracted;
+  if (exclude_ != Exclude::kOff && state_.earlier && state_.earlier->contains(fingerprint(id)))
+    return Verdict::kInteracted;
   return exclude_ == Exclude::kHard && viewed_.contains(id) ? Verdict::kViewed : Verdict::kEligible;
 }
 

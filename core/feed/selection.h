@@ -69,7 +69,7 @@ class Selection {
   const ReaderState& state_;
   const SelectionSettings& settings_;
   const Exclude exclude_;
-  std::unordered_set<std::string_view> interacted_, dismissed_;
+  std::unordered_set<std::string_view> interacted_, dismissed_;  // without those of state.earlier
   std::unordered_map<std::string_view, UnixSeconds> viewed_;
   std::vector<Choice> choices_;
   ExcludedCounts counts_;

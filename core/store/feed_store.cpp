@@ -312,10 +312,12 @@ void RedisFeedStore::record(const ReaderId& reader, const std::vector<feed::Hand
 
 void RedisFeedStore::engaged(const ReaderId& reader, const ItemId& item) {
   Pipeline out;
-  out.script(scripts::kEngaged, 1, 3)
+  out.script(scripts::kEngaged, 2, 4)
       .arg(keys_.interactions(reader.view()))
+      .arg(keys_.earlier(reader.view()))
       .arg(interaction_member(rank::Interaction::kView, item.view()))
       .arg(interactions_.most)
+      .arg(interactions_.most_earlier())
       .arg(interactions_.ttl.count());
   deferred_.post(std::move(out));  // lost: an interest less
 }

@@ -67,6 +67,7 @@ inline constexpr std::array kKeyPatterns{
     KeyPattern{"feed:pending:*", "zset", false},
     KeyPattern{"feed:page:*:*", "string", false},
     KeyPattern{"user:interactions:*", "zset", false},
+    KeyPattern{"user:earlier:*", "string", false},
     KeyPattern{"user:views:topic:*", "list", false},
     KeyPattern{"user:views:reply:*", "list", false},
     KeyPattern{"user:views:at:*", "hash", false},
@@ -178,6 +179,9 @@ class Keys {
   std::string interactions(std::string_view reader) const {
     return of_item("user:interactions:", reader);
   }  // ZSET: "{letter}:{item}" (rank::kInteractionKinds) → unix s; interactions.ttl since the last
+  std::string earlier(std::string_view reader) const {
+    return of_item("user:earlier:", reader);
+  }  // String: fingerprints of the items of older ones, oldest first (lua/parts/reader_trim.lua); likewise
   std::string not_interested(std::string_view reader) const {
     return of_item("user:not_interested:", reader);
   }  // ZSET: item → unix s; feedback.ttl since the last

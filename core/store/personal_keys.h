@@ -67,6 +67,7 @@ inline constexpr std::array kKeyOwners{
     KeyOwner{"feed:pending:*", About::kReader, 2},
     KeyOwner{"feed:page:*:*", About::kReader, 2},
     KeyOwner{"user:interactions:*", About::kReader, 2},
+    KeyOwner{"user:earlier:*", About::kReader, 2},
     KeyOwner{"user:views:topic:*", About::kReader, 3},
     KeyOwner{"user:views:reply:*", About::kReader, 3},
     KeyOwner{"user:views:at:*", About::kReader, 3},

@@ -4,6 +4,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "core/base/fingerprint.h"
 #include "core/store/reader_replies.h"
 #include "core/store/scripts.h"
 
@@ -191,7 +192,7 @@ Task<Result<feed::ReaderState>> RedisReaderStore::read(const feed::Asker& asker)
   append_ration_key(command, keys_, asker.ration);
   command.arg(history_.size).arg(interactions_.most).arg(feedback_.most).arg(feedback_.ttl.count());
   append_ration(command, asker.ration);
-  command.add("GET", keys_.epoch());
+  command.add("GET", keys_.epoch()).add("GET", keys_.earlier(id));
   const auto replies = co_await redis_.run(command);
   if (!replies) co_return tl::unexpected(replies.error());
   const redis::Reply& found = replies->front();
@@ -213,6 +214,8 @@ Task<Result<feed::ReaderState>> RedisReaderStore::read(const feed::Asker& asker)
   }
   out.dismissed = viewed_of(found[4]);
   out.items_epoch = std::string((*replies)[1].string().value_or(""));
+  if (const auto earlier = (*replies)[2].string(); earlier && !earlier->empty())
+    out.earlier = std::make_shared<const std::unordered_set<std::uint64_t>>(fingerprints_of(*earlier));
   co_return out;
 }
 

@@ -94,13 +94,14 @@ void RedisReaderStore::append_interaction(Pipeline& out, const feed::ReaderEvent
             "at", unix_s(at));
   }
   const bool look = reject_unknown_ && !tags;
-  out.script(scripts::kReaderInteract, 2U + (tags ? 0U : 1U) + (look ? 1U : 0U), 8)
+  out.script(scripts::kReaderInteract, 3U + (tags ? 0U : 1U) + (look ? 1U : 0U), 9)
       .arg(keys_.interactions(reader))
-      .arg(keys_.reader_events(reader));
+      .arg(keys_.reader_events(reader))
+      .arg(keys_.earlier(reader));
   if (!tags) out.arg(keys_.stream());
   if (look) out.arg(keys_.item(item));
   out.arg(reader).arg(item).arg(letter).arg(unix_s(at)).arg(event.event.view());
-  out.arg(interactions_.most).arg(interactions_.ttl.count());
+  out.arg(interactions_.most).arg(interactions_.most_earlier()).arg(interactions_.ttl.count());
   optional_number(out, room);
 }
 

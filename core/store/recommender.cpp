@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/base/fingerprint.h"
 #include "core/store/suggestions.h"
 
 namespace freshet::store {
 namespace {
+
+// Affinity names its candidates anew so often at most, without what the reader did long ago.
+constexpr int kMostRounds = 4;
 
 feed::Source source_of(model::Source source) {
   switch (source) {
@@ -52,10 +56,20 @@ std::shared_ptr<const feed::Suggestions> MappedRecommender::suggest_stale(const 
   for (const ItemId& each : profile.unwanted) {
     if (const auto item = catalogue_->find(each.view())) unwanted.push_back(*item);
   }
-  const auto& ranked = ranking_.rank(*catalogue_, events, now, false, unwanted);
+  const auto* ranked = &ranking_.rank(*catalogue_, events, now, false, unwanted);
+  for (int round = 0; profile.earlier && round < kMostRounds; ++round) {
+    const std::size_t before = unwanted.size();
+    for (const model::Ranked& each : *ranked) {
+      if (each.source == model::Source::kAffinity &&
+          profile.earlier->contains(fingerprint(catalogue_->id(each.item))))
+        unwanted.push_back(each.item);
+    }
+    if (unwanted.size() == before) break;
+    ranked = &ranking_.rank(*catalogue_, events, now, false, unwanted);
+  }
   std::vector<feed::Suggestion> all;
-  all.reserve(ranked.size());
-  for (const model::Ranked& each : ranked) {
+  all.reserve(ranked->size());
+  for (const model::Ranked& each : *ranked) {
     if (each.age_hours == 0 && catalogue_->published(each.item) > now) continue;  // dated ahead
     all.push_back({each.item, catalogue_->id(each.item), each.score, each.trend, each.affinity, each.cf,
                    each.content, each.points, each.age_hours, source_of(each.source), each.discovery});

@@ -165,6 +165,7 @@ Result<void> KeyCheck::feeds(const std::vector<NamedKey>& ours) {
   const std::array caps{Cap{"feed:cache:", "LLEN", depth},
                         Cap{"feed:pending:", "ZCARD", kPendingPages * settings_.feed.max_pending},
                         Cap{"user:interactions:", "ZCARD", settings_.interactions.most},
+                        Cap{"user:earlier:", "STRLEN", 11 * settings_.interactions.most_earlier()},
                         Cap{"user:not_interested:", "ZCARD", settings_.feedback.most},
                         Cap{"user:views:topic:", "LLEN", settings_.history.size},
                         Cap{"user:views:reply:", "LLEN", settings_.history.size}};

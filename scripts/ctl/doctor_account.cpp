@@ -27,7 +27,8 @@ constexpr std::array kNeeded{
     "EXISTS K", "TYPE K", "TTL K", "PTTL K", "DEL K", "UNLINK K", "EXPIRE K 1", "PEXPIRE K 1", "EXPIREAT K 1",
     "RENAME K K",
     // of strings and HyperLogLogs
-    "GET K", "GETEX K", "SET K x", "MGET K", "INCR K", "INCRBY K 1", "STRLEN K", "PFADD K", "PFCOUNT K",
+    "GET K", "GETEX K", "SET K x", "APPEND K x", "MGET K", "INCR K", "INCRBY K 1", "STRLEN K", "PFADD K",
+    "PFCOUNT K",
     // of hashes
     "HGET K x", "HSET K x y", "HDEL K x", "HMGET K x", "HGETALL K", "HKEYS K", "HEXISTS K x", "HINCRBY K x 1",
     "HINCRBYFLOAT K x 1",

@@ -22,8 +22,9 @@ struct Member {
 // Members of one key after the other, oldest first: however many a key has, a script trims them as they come.
 class Restorer {
  public:
-  Restorer(redis::SyncRedis& redis, int most, seconds ttl, UnixSeconds now)
-      : redis_(redis), most_(most), ttl_(ttl), oldest_(now - ttl) {}
+  // `earlier`: as reader_restore.lua has it.
+  Restorer(redis::SyncRedis& redis, int most, std::string earlier, seconds ttl, UnixSeconds now)
+      : redis_(redis), most_(most), earlier_(std::move(earlier)), ttl_(ttl), oldest_(now - ttl) {}
 
   Result<void> add(std::vector<std::string> keys, Member member) {
     if (member.at < oldest_) return {};
@@ -41,9 +42,9 @@ class Restorer {
  private:
   void end_script() {
     if (members_.empty()) return;
-    out_.script(store::scripts::kReaderRestore, keys_.size(), 2 + 3 * members_.size());
+    out_.script(store::scripts::kReaderRestore, keys_.size(), 3 + 3 * members_.size());
     for (const std::string& key : keys_) out_.arg(key);
-    out_.arg(most_).arg(ttl_.count());
+    out_.arg(most_).arg(ttl_.count()).arg(earlier_);
     for (const Member& each : members_)
       out_.arg(each.at.time_since_epoch().count()).arg(each.name).arg(each.reason);
     members_.clear();
@@ -62,6 +63,7 @@ class Restorer {
 
   redis::SyncRedis& redis_;
   const int most_;
+  const std::string earlier_;
   const seconds ttl_;
   const UnixSeconds oldest_;
   std::vector<std::string> keys_;
@@ -115,15 +117,17 @@ class Followings {
 Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, store::Database& database,
                                         const Settings& settings, UnixSeconds now) {
   const store::Keys keys(settings.redis.key_prefix, settings.redis.hash_tags);
-  Restorer events(redis, settings.interactions.most, settings.interactions.ttl, now);
+  Restorer events(redis, settings.interactions.most, std::to_string(settings.interactions.most_earlier()),
+                  settings.interactions.ttl, now);
   auto read = database.readers().for_each_interaction([&](const feed::ReaderEvent& each) {
     const std::string member = std::string(1, rank::kind_of(each.kind).letter) + ":" + each.item.str();
-    return events.add({keys.interactions(each.reader.view())}, {each.at, member, {}});
+    const std::string_view reader = each.reader.view();
+    return events.add({keys.interactions(reader), keys.earlier(reader)}, {each.at, member, {}});
   });
   if (read) read = events.end();
   if (!read) return tl::unexpected(read.error());
 
-  Restorer unwanted(redis, settings.feedback.most, settings.feedback.ttl, now);
+  Restorer unwanted(redis, settings.feedback.most, {}, settings.feedback.ttl, now);
   read = database.readers().for_each_dismissal([&](const feed::DismissedAt& each) {
     const std::string_view reader = each.dismissal.reader.view();
     return unwanted.add({keys.not_interested(reader), keys.not_interested_why(reader)},

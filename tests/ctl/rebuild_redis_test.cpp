@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/base/fingerprint.h"
 #include "core/recorder/group.h"
 #include "core/store/follow_store.h"
 #include "scripts/ctl/doctor.h"
@@ -184,7 +185,9 @@ TEST_CASE("readers get back the newest of what the database has of them, and not
   ask.add("ZSCORE", keys.interactions("many"), "l:i1300").add("ZSCORE", keys.interactions("many"), "l:i1299");
   ask.add("ZRANGE", keys.interactions("few"), 0, -1).add("ZRANGE", keys.not_interested("few"), 0, -1);
   ask.add("HGET", keys.not_interested_why("few"), "old").add("TTL", keys.interactions("few"));
-  ask.add("TTL", keys.not_interested_why("few")).add("EXISTS", keys.stream());
+  ask.add("TTL", keys.not_interested_why("few"))
+      .add("EXISTS", keys.stream())
+      .add("GET", keys.earlier("many"));
   auto replies = *lost.redis.call(ask);
   CHECK(*replies[0].integer() == 700);
   CHECK(replies[1].string() == std::to_string(now - 3000 + 1999));
@@ -198,6 +201,9 @@ TEST_CASE("readers get back the newest of what the database has of them, and not
   CHECK(*replies[7].integer() > 79 * 86400);
   CHECK(*replies[8].integer() > 9 * 86400);
   CHECK(*replies[9].integer() == 0);
+  // What is older stays excluded.
+  const auto earlier = fingerprints_of(replies[10].string().value_or(""));
+  for (int i = 500; i < 1300; ++i) CHECK(earlier.contains(fingerprint("i" + std::to_string(i))));
 
   // What is newer in Redis stays.
   ask.clear();

@@ -3,6 +3,7 @@
 #include <random>
 #include <set>
 
+#include "core/base/fingerprint.h"
 #include "tests/feed/recommend_fakes.h"
 
 using namespace freshet;
@@ -40,6 +41,22 @@ FakeSuggestions crowd() {
 }
 
 }  // namespace
+
+TEST_CASE("what was done long ago stays out by its fingerprint, and counts once", "[recommend]") {
+  const FakeSuggestions all({{"old"}, {"again"}, {"x"}});
+  feed::ReaderState state;
+  state.done = {done("again"), done("lately")};
+  state.earlier = std::make_shared<const std::unordered_set<std::uint64_t>>(
+      std::unordered_set<std::uint64_t>{fingerprint("old"), fingerprint("again"), fingerprint("elsewhere")});
+  const auto with = settings();
+  for (const Exclude exclude : {Exclude::kHard, Exclude::kSoft}) {
+    const feed::Selection selection(all, state, exclude, with, kNow);
+    CHECK(ids(selection) == std::vector<std::string>{"x"});
+    CHECK(selection.excluded().interacted == 4);
+    CHECK(selection.verdict("elsewhere") == Verdict::kInteracted);
+  }
+  CHECK(ids(feed::Selection(all, state, Exclude::kOff, with, kNow)).size() == 3);
+}
 
 TEST_CASE("what was viewed, done or dismissed stays out and is counted by distinct id", "[recommend]") {
   const FakeSuggestions all({{"v"}, {"r"}, {"i"}, {"d"}, {"x"}});

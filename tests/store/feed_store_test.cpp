@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "core/async/sync_redis.h"
+#include "core/base/fingerprint.h"
 #include "core/store/item_store.h"
 #include "core/store/scripts.h"
 #include "tests/store/exact_filter.h"
@@ -284,6 +285,19 @@ TEST_CASE("interests are the newest items engaged with, each once, and run out a
   const auto ttl = site.integer("TTL", key);
   CHECK(ttl > site.settings.interactions.ttl.count() - 60);
   CHECK(ttl <= site.settings.interactions.ttl.count());
+}
+
+TEST_CASE("an interest that pushes out a reply leaves its item excluded", "[feed]") {
+  Site site;
+  site.settings.interactions.most = 1;
+  site.integer("ZADD", site.keys.interactions("r"), 10, "r:replied", 20, "v:read");
+  site.feed().engaged(kReader, ItemId::trusted("now"));
+  CHECK(site.integer("ZCARD", site.keys.interactions("r")) == 1);
+  const auto kept = site.redis.call(redis::Pipeline().add("GET", site.keys.earlier("r")));
+  REQUIRE(kept);
+  CHECK(fingerprints_of(kept->front().string().value_or("")) ==
+        std::unordered_set<std::uint64_t>{fingerprint("replied")});
+  CHECK(site.integer("TTL", site.keys.earlier("r")) == site.integer("TTL", site.keys.interactions("r")));
 }
 
 TEST_CASE("an interest weighs what the strongest thing done with its item weighs, at its newest place",

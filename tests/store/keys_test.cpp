@@ -62,6 +62,7 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
       {k.feed_pending(a), "feed pending " + a},
       {k.feed_page(a, b), "feed page " + pair},
       {k.interactions(a), "interactions " + a},
+      {k.earlier(a), "earlier " + a},
       {k.views_of(feed::ViewKind::kTopic, a), "topics " + a},
       {k.views_of(feed::ViewKind::kReply, a), "replies " + a},
       {k.views_at(a), "views at " + a},

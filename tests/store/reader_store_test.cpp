@@ -2,6 +2,7 @@
 #include <iostream>
 #include <random>
 
+#include "core/base/fingerprint.h"
 #include "core/base/json.h"
 #include "tests/store/reader_fixture.h"
 #include "tests/support/shared_files.h"
@@ -412,7 +413,66 @@ TEST_CASE("a reader with a million interactions stays small", "[readers]") {
         site.settings.interactions.most);
   CHECK(site.command("ZCARD", site.keys().reader_events("reader")).integer().value() == 10000);
   CHECK(site.bytes(site.keys().interactions("reader")) < 100 * 1024);
+  CHECK(state.earlier->size() >= static_cast<std::size_t>(site.settings.interactions.most_earlier()));
+  CHECK(site.bytes(site.keys().earlier("reader")) < 512 * 1024);  // 215 KB, and what APPEND allocates beyond
   CHECK(site.bytes(site.keys().reader_events("reader")) < 2 * 1024 * 1024);
+}
+
+TEST_CASE("what a reader did long ago is still known by its fingerprint, in one round trip", "[readers]") {
+  // Counts what is sent.
+  class Counted final : public redis::Redis {
+   public:
+    explicit Counted(redis::Redis& inner) : inner_(inner) {}
+    Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
+      ++trips;
+      return inner_.run(pipeline);
+    }
+    bool ready() const override { return true; }
+    int trips = 0;
+
+   private:
+    redis::Redis& inner_;
+  };
+  Readers site(GENERATE(false, true));
+  site.settings.interactions.most = 10;
+  site.settings.interactions.max_excluded = 60;
+  site.renew();
+  const std::int64_t start = 1700000000;
+  const auto act = [&](int number, Interaction kind) {
+    REQUIRE(site.interact(
+        site.event("i" + std::to_string(number % 1000), kind, UnixSeconds{seconds{start + number}})));
+  };
+  const auto excluded = [&](int number) {
+    const std::string name = "i" + std::to_string(number);
+    const auto state = site.read();
+    return (state.earlier && state.earlier->contains(fingerprint(name))) ||
+           std::any_of(state.done.begin(), state.done.end(),
+                       [&](auto& each) { return each.item.view() == name; });
+  };
+  act(0, Interaction::kView);
+  for (int i = 1; i < 10; ++i) act(i, Interaction::kPost);
+  CHECK(site.read().earlier == nullptr);
+  for (int i = 10; i < 20; ++i) act(i, Interaction::kReply);
+  CHECK_FALSE(excluded(0));  // a long read is no more than that
+  for (int i = 1; i < 20; ++i) CHECK(excluded(i));
+  CHECK_FALSE(excluded(20));
+  CHECK(site.read().earlier->size() == 9);
+  CHECK(site.ttl(site.keys().earlier("reader")) == site.ttl(site.keys().interactions("reader")));
+  // Going round and round displaces nothing.
+  for (int round = 1; round < 20; ++round) {
+    for (int i = 1; i < 20; ++i) act(1000 * round + i, Interaction::kReply);
+  }
+  for (int i = 20; i < 60; ++i) act(20000 + i, Interaction::kReply);
+  for (int i = 1; i < 60; ++i) CHECK(excluded(i));
+  // The oldest go, one in ten later than they might.
+  for (int i = 60; i < 260; ++i) act(20000 + i, Interaction::kReply);
+  for (int i = 200; i < 260; ++i) CHECK(excluded(i));
+  for (int i = 1; i < 190; ++i) CHECK_FALSE(excluded(i));
+
+  Counted counted(site.redis);
+  store::RedisReaderStore reads(counted, site.later, site.settings, site.keys(), [] { return "e"; });
+  REQUIRE(wait(reads.read(kReader)));
+  CHECK(counted.trips == 1);
 }
 
 TEST_CASE("the memory of a history stays what the header says", "[readers]") {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <random>
 
+#include "core/base/fingerprint.h"
 #include "core/model/train.h"
 #include "core/rank/interaction.h"
 #include "tests/store/fixture.h"
@@ -61,7 +62,7 @@ struct Site : Fixture {
   }
   std::shared_ptr<const feed::Suggestions> suggest(std::vector<feed::Done> done = {},
                                                    std::vector<ItemId> unwanted = {}) {
-    auto out = wait(recommender->suggest({std::move(done), std::move(unwanted)}, now()));
+    auto out = wait(recommender->suggest({std::move(done), std::move(unwanted), nullptr}, now()));
     REQUIRE(out);
     return *out;
   }
@@ -155,6 +156,19 @@ TEST_CASE_METHOD(Site, "a profile brings what its likes like, and says which eve
   CHECK(recommender->model() ==
         std::string(served->current()->algorithm()) + "@" +
             std::to_string(served->current()->trained_at().time_since_epoch().count()));
+}
+
+TEST_CASE_METHOD(Site, "what the reader did long ago takes no candidate's place", "[recommender]") {
+  learn();
+  put(item("other", now()));
+  feed::Profile profile{{did("roses1")}, {id("roses2")}, nullptr};
+  profile.earlier = std::make_shared<const std::unordered_set<std::uint64_t>>(
+      std::unordered_set<std::uint64_t>{fingerprint("roses0"), fingerprint("roses3"), fingerprint("other")});
+  const auto suggested = wait(recommender->suggest(profile, now()));
+  REQUIRE(suggested);
+  auto names = ids(**suggested);
+  std::sort(names.begin(), names.end());
+  CHECK(names == std::vector<std::string>{"other", "roses4", "roses5"});
 }
 
 TEST_CASE_METHOD(Site, "shares of what speaks for an item equal those of adding up every relation",

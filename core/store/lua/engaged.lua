@@ -1,8 +1,11 @@
 -- A reader engaged with an item: a view of it becomes their newest interaction.
 --
--- KEYS 1 user:interactions:{reader}
--- ARGV 1 v:{item}  2 most interactions kept  3 TTL s
-redis.call('ZADD', KEYS[1], redis.call('TIME')[1], ARGV[1])
-redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -tonumber(ARGV[2]) - 1)
-redis.call('EXPIRE', KEYS[1], ARGV[3])
+-- KEYS 1 user:interactions:{reader}  2 user:earlier:{reader}
+-- ARGV 1 v:{item}  2 most interactions kept  3 most of user:earlier  4 TTL s
+local call = redis.call
+local done, earlier, most, most_earlier = KEYS[1], KEYS[2], tonumber(ARGV[2]), tonumber(ARGV[3])
+call('ZADD', done, call('TIME')[1], ARGV[1])
+--@include reader_trim
+call('EXPIRE', done, ARGV[4])
+call('EXPIRE', earlier, ARGV[4])
 return 1
