@@ -7,13 +7,15 @@ namespace {
 
 // An item is "new" in a reason up to this age.
 constexpr seconds kNewFor{86400};
-// An event must give at least this share of an item's affinity to be named for it.
+// An event must give at least this share of an item's affinity to be named for it, unless affinity is why the
+// item is there: then the event that gives most is named.
 constexpr double kLeastShare = 0.1;
 
 }  // namespace
 
-ReasonMaker::ReasonMaker(const Suggestions& suggestions, const ReaderState& state, UnixSeconds now)
-    : suggestions_(suggestions), now_(now) {
+ReasonMaker::ReasonMaker(const Suggestions& suggestions, const ReaderState& state, UnixSeconds now,
+                         double trend)
+    : suggestions_(suggestions), now_(now), trend_(trend) {
   for (const Done& each : state.done) {
     const auto index = suggestions.find(each.item);
     if (!index || each.kind == rank::Interaction::kView) continue;
@@ -25,10 +27,14 @@ ReasonMaker::ReasonMaker(const Suggestions& suggestions, const ReaderState& stat
 
 Reason ReasonMaker::reason(const Suggestion& suggestion, const std::optional<Because>& because,
                            const ItemCard* named) const {
-  if (!because || because->share < kLeastShare || named == nullptr || !named->known || named->dark(now_))
-    return of_facts(suggestions_.facts(suggestion.index),
-                    suggestion.points > 0 ? Reason::Kind::kRising : Reason::Kind::kNew);
-  return {Reason::Kind::kLike, because->item, named->title, because->kind, {}};
+  const bool personal = suggestion.affinity > 0 && (suggestion.source == Source::kAffinity ||
+                                                    suggestion.discovery || suggestion.trend < trend_);
+  const bool nameable = because && named != nullptr && named->known && !named->dark(now_);
+  if (nameable && (personal || because->share >= kLeastShare))
+    return {Reason::Kind::kLike, because->item, named->title, because->kind, {}};
+  Reason::Kind otherwise = suggestion.points > 0 ? Reason::Kind::kRising : Reason::Kind::kNew;
+  if (personal) otherwise = Reason::Kind::kMatch;
+  return of_facts(suggestions_.facts(suggestion.index), otherwise);
 }
 
 Reason ReasonMaker::of_recalled(const Candidate& candidate, const ItemCard& card) const {

@@ -1,6 +1,6 @@
 // Why an item is recommended, in the reader's own terms: an item they liked, a tag, an author. The first that
-// is true of: like something they did, by an author they liked, new in a tag they liked, rising or new; of
-// what fills a page up instead of these two: in their interests, new, or simply more.
+// is true of: like something they did, by an author they liked, new in a tag they liked, in their interests,
+// rising or new; of what fills a page up instead of the last two: new, or simply more.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@ namespace freshet::feed {
 
 class ReasonMaker {
  public:
-  // All arguments must outlive this.
-  ReasonMaker(const Suggestions& suggestions, const ReaderState& state, UnixSeconds now);
+  // All arguments must outlive this. What trends less than `trend` is not where it is for that.
+  ReasonMaker(const Suggestions& suggestions, const ReaderState& state, UnixSeconds now, double trend = 0);
 
   // `because`: what speaks for it; `named`: the card of the item which that names. What is hidden is not
   // named.
@@ -28,6 +28,7 @@ class ReasonMaker {
 
   const Suggestions& suggestions_;
   const UnixSeconds now_;
+  const double trend_;
   std::unordered_set<std::string_view> liked_tags_, liked_authors_;
 };
 

@@ -61,6 +61,18 @@ std::vector<const Candidate*> left_of(const Recalled& recalled, const Selection&
   return out;
 }
 
+// The least trend on a page of what trends most; 0 when there is not so much.
+double trend_of_page(const Selection& selection, std::size_t limit) {
+  std::vector<double> trends;
+  for (const Choice& each : selection.choices()) {
+    if (each.verdict == Verdict::kEligible) trends.push_back(each.suggestion->trend);
+  }
+  if (limit == 0 || trends.size() <= limit) return 0;
+  const auto last = trends.begin() + static_cast<std::ptrdiff_t>(limit - 1);
+  std::nth_element(trends.begin(), last, trends.end(), std::greater<>());
+  return *last;
+}
+
 // What was picked, and the items whose cards are wanted for it.
 struct Picked {
   std::vector<ItemId> wanted;                   // those picked, in order, then those that speak for them
@@ -189,7 +201,8 @@ Task<Result<bool>> Recommendations::append(Explained& explained, const std::vect
 Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Explained& explained, std::size_t limit,
                                                                std::unordered_set<std::string>& unwanted) {
   const Selection& selection = *explained.selection;
-  const ReasonMaker reasons(*explained.suggestions, explained.state, explained.at);
+  const ReasonMaker reasons(*explained.suggestions, explained.state, explained.at,
+                            trend_of_page(selection, limit));
   std::vector<Recommendation> out;
   for (int round = 0; round < kMostRounds; ++round) {
     const std::vector<std::size_t> picked = selection.pick(limit + kSpare, [&](const Choice& each) {

@@ -19,6 +19,8 @@ struct FakeCandidate {
   std::string author;
   std::vector<std::string> tags;
   UnixSeconds published;
+  double trend = 0, affinity = 0;
+  feed::Source source = feed::Source::kTrend;
 };
 
 class FakeSuggestions final : public feed::Suggestions {
@@ -30,6 +32,9 @@ class FakeSuggestions final : public feed::Suggestions {
       one.id = candidates_[i].id;
       one.score = candidates_[i].score;
       one.points = candidates_[i].points;
+      one.trend = candidates_[i].trend;
+      one.affinity = candidates_[i].affinity;
+      one.source = candidates_[i].source;
       all_.push_back(one);
     }
   }

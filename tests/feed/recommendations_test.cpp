@@ -243,6 +243,28 @@ TEST_CASE_METHOD(Site, "each item says why it is there, in the reader's own term
   CHECK(feed::reason_text(reason(4)) == "new");
 }
 
+TEST_CASE_METHOD(Site, "nothing that is there for affinity is said to be rising", "[recommend][reason]") {
+  constexpr auto kTrend = feed::Source::kTrend, kAffinity = feed::Source::kAffinity;
+  offer({{"hot", 9, 5, "", {}, kNow, 7, 0.1, kTrend},
+         {"raised", 8, 5, "", {}, kNow, 2, 0.9, kTrend},
+         {"found", 7, 5, "", {}, kNow, 0.1, 0.8, kAffinity},
+         {"passed over", 1, 5, "", {}, kNow, 6, 0, kTrend},
+         {"too", 1, 5, "", {}, kNow, 5, 0, kTrend}});
+  // Ten even events, of which none gives a tenth.
+  for (const std::uint32_t each : {0U, 1U, 2U})
+    recommender.next->speaks[each] = {ItemId::trusted("liked"), rank::Interaction::kLike, 0.0999};
+  const auto texts = [&] {
+    std::vector<std::string> out;
+    for (const auto& each : page(3).items) out.push_back(feed::reason_text(each.reason));
+    return out;
+  };
+  const std::string like = "like “title of liked”, which you liked";
+  CHECK(texts() == std::vector<std::string>{"rising now", like, like});
+  items.hidden = {ItemId::trusted("liked")};
+  readers.state.items_epoch = "2";
+  CHECK(texts() == std::vector<std::string>{"rising now", "matches what you like", "matches what you like"});
+}
+
 TEST_CASE_METHOD(Site, "a reason never names what has been hidden", "[recommend][reason]") {
   recommender.next->speaks[0] = {ItemId::trusted("secret"), rank::Interaction::kLike, 1};
   CHECK(page().items.front().reason.kind == feed::Reason::Kind::kLike);
