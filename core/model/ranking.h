@@ -53,7 +53,7 @@ struct RankingSettings {
   // 0: none.
   std::size_t discover_every = 6;
   std::size_t discover_among = 10;
-  std::size_t discover_from = 3;  // events of a profile: fewer speak for too little
+  std::size_t discover_from = 1;  // events of a profile
   InteractionSettings weights;
   static RankingSettings of(const Settings& settings);
 };

@@ -250,6 +250,26 @@ TEST_CASE("places for discoveries go to what the reader's history speaks for", "
   CHECK(ids(catalogue, hesitant.rank(catalogue, profile, kNow, true)) == usual);
 }
 
+TEST_CASE("a reader's first interaction brings something of theirs onto the first page", "[ranking]") {
+  const model::Trained world = random_world(200, 5);
+  std::vector<LiveItem> news;  // nothing speaks for them but that they are new
+  for (int i = 0; i < 620; ++i) news.push_back(live("new" + std::to_string(i), 50, kNow - seconds{60} * i));
+  for (const bool learned : {false, true}) {
+    model::Trained judged = world;
+    if (learned) judged.reranker = judging_by(rank::Feature::kTrend, 9);
+    const Catalogue of_site(model::as_model(judged), news);
+    Ranking ranking(RankingSettings{});
+    const auto events = three_events();
+    for (std::size_t known = 0; known <= events.size(); ++known) {
+      const auto ranked = ranking.rank(of_site, std::span(events).first(known), kNow);
+      const auto personal =
+          std::count_if(ranked.begin(), ranked.begin() + 20, [](auto& each) { return each.affinity > 0; });
+      INFO("learned " << learned << ", events " << known);
+      CHECK(personal == (known == 0 ? 0 : 3));
+    }
+  }
+}
+
 TEST_CASE("what will not be shown takes no place of affinity's and of no discovery", "[ranking]") {
   const model::Trained world = random_world(200, 5);
   const Catalogue catalogue(model::as_model(world), {live(name(150), 1, kNow)});
