@@ -34,7 +34,7 @@ void BlockingPool::work_off(std::size_t thread) {
     std::shared_ptr<Job> job = std::move(jobs_.front());
     jobs_.pop_front();
     lock.unlock();
-    job->run(thread);
+    if (Clock::now() < job->expires) job->run(thread);
     hand_back(std::move(job));
   }
 }

@@ -5,6 +5,7 @@
 // worker's are read by its loop. Made after the fork; destroyed before the loop, on its thread.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -32,10 +33,13 @@ class BlockingPool {
   BlockingPool& operator=(const BlockingPool&) = delete;
   ~BlockingPool() { stop(); }
 
+  using Clock = std::chrono::steady_clock;
   // Runs `work(index of the thread)`, which does not throw. A task that is destroyed while it waits does not
-  // stop the work, whose result is dropped.
+  // stop the work, whose result is dropped. What no thread has begun at `expires` fails with kUnavailable
+  // `busy` when its turn comes.
   template <class T>
-  Task<Result<T>> run(std::function<Result<T>(std::size_t)> work);
+  Task<Result<T>> run(std::function<Result<T>(std::size_t)> work,
+                      Clock::time_point expires = Clock::time_point::max());
 
   // Waits for work that has begun; what has not fails with kUnavailable `busy`, on the loop, if it still
   // runs. Later calls fail too.
@@ -47,6 +51,7 @@ class BlockingPool {
     virtual ~Job() = default;
     virtual void run(std::size_t thread) = 0;
     virtual void finish() = 0;  // on the loop's thread
+    Clock::time_point expires;
   };
   template <class T>
   struct Call final : Job {
@@ -75,7 +80,7 @@ class BlockingPool {
 };
 
 template <class T>
-Task<Result<T>> BlockingPool::run(std::function<Result<T>(std::size_t)> work) {
+Task<Result<T>> BlockingPool::run(std::function<Result<T>(std::size_t)> work, Clock::time_point expires) {
   // Lives in this coroutine's frame: forgets the call when the frame is destroyed.
   struct Waiter {
     Event<Result<T>> event;
@@ -86,6 +91,7 @@ Task<Result<T>> BlockingPool::run(std::function<Result<T>(std::size_t)> work) {
   waiter.call = std::make_shared<Call<T>>();
   waiter.call->work = std::move(work);
   waiter.call->busy = busy_;
+  waiter.call->expires = expires;
   waiter.call->waiting = &waiter.event;
   if (!submit(waiter.call)) co_return fail(ErrorCode::kUnavailable, busy_);
   Result<T> result = co_await waiter.event.wait();

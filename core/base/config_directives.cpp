@@ -148,8 +148,8 @@ constexpr std::array kDirectives{
 
     Directive{"recall.size", "candidates a refresh asks for first", at<&S::recall, &Recall::size>, {10, 10000}},
     Directive{"recall.max_depth", "candidates of the last step, each twice the one before", at<&S::recall, &Recall::max_depth>, {10, 1e6}},
-    Directive{"recall.budget", "no further step after this", at<&S::recall, &Recall::budget>, {1, kHourMs}},
-    Directive{"recall.threads", "threads of each worker that search", at<&S::recall, &Recall::threads>, {1, 64}},
+    Directive{"recall.budget", "no further step after this; the processor time of one search", at<&S::recall, &Recall::budget>, {1, kHourMs}},
+    Directive{"recall.threads", "threads of each worker that search for texts, and as many for all else", at<&S::recall, &Recall::threads>, {1, 64}},
     Directive{"recall.decay_offset", "age up to which nothing decays", at<&S::recall, &Recall::decay_offset>, {0, 3650 * kDay}},
     Directive{"recall.decay_scale", "age beyond the offset at which a score has fallen to recall.decay", at<&S::recall, &Recall::decay_scale>, {1, 3650 * kDay}},
     Directive{"recall.decay", "factor at offset + scale", at<&S::recall, &Recall::decay>, {0.001, 0.999}},

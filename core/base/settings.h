@@ -180,8 +180,8 @@ struct SearchSettings {
 struct RecallSettings {
   int size = 500;            // candidates of the first step
   int max_depth = 8000;      // of the last; each step is twice the one before
-  milliseconds budget{100};  // no further step after this
-  int threads = 1;           // of each worker
+  milliseconds budget{100};  // no further step after this; CPU of one search
+  int threads = 1;           // of each worker, for texts, and as many for all else
   seconds decay_offset{3600};
   seconds decay_scale{7 * 86400};
   double decay = 0.5;

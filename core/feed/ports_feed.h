@@ -2,6 +2,7 @@
 // filter and interests. core/store implements these; unit tests fake them.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -24,11 +25,16 @@ struct Interest {  // an item that the reader engaged with; its tags and terms a
   double weight = 1;  // > 0, relative to the others
 };
 
+// What searches have cost, also those that failed. Written by the search's thread before its answer comes.
+using SearchCost = std::shared_ptr<std::chrono::microseconds>;  // of CPU
+
 struct RecallQuery {
   std::string text;                 // what the reader typed; when empty …
   std::vector<Interest> interests;  // … what they like; when that is empty too: the newest first
   UnixSeconds now;                  // ages are counted to here; what is dated later is left out
   std::size_t size = 500;
+  ReaderId reader = {};  // who searches: for one text at a time; empty: anybody
+  SearchCost cost = {};  // null: nobody asks
 };
 
 struct Candidate {
@@ -47,8 +53,10 @@ class Recall {
   virtual ~Recall() = default;
   // The `size` best of all items that are not hidden or dated ahead: exactly what scoring every one of them
   // would give. With a text only items that match it; else every item, those without a match behind the
-  // others, newest first. No Redis. Blocks a thread of a pool, never the caller. Errors: kUnavailable
-  // "index_away", kInvalid "bad_query" (member "query").
+  // others, newest first. A search that has computed for recall.budget ends with what it has found. No Redis.
+  // Blocks a thread of a pool, never the caller. Errors: kUnavailable "index_away", "recall_busy" (too many
+  // wait, or the reader's last text is still searched), "recall_late" (nothing found until then); kInvalid
+  // "bad_query" (member "query").
   virtual Task<Result<Recalled>> search(RecallQuery query) = 0;
 };
 

@@ -49,6 +49,8 @@ PageRequest page_request(const FeedRequest& request) {
 RecallQuery recall_query(const FeedRequest& request, const Opening& opening, UnixSeconds now) {
   RecallQuery query;
   query.text = request.query;
+  query.reader = request.reader;
+  query.cost = request.cost;
   query.now = now;
   if (!query.text.empty()) return query;
   double weight = 1;

@@ -27,6 +27,7 @@ struct FeedRequest {
   std::string query;    // empty: by interests
   std::string request;  // see PageRequest::request
   Ration ration = {};
+  SearchCost cost = {};  // of what it searches; null: nobody asks
 };
 
 struct FeedItem {

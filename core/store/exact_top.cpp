@@ -37,13 +37,14 @@ std::int64_t bound(const std::string& value) {
 }  // namespace
 
 ExactTop::ExactTop(const Xapian::Database& database, MatchQuery query, const rank::GaussDecay& decay,
-                   UnixSeconds now, std::size_t size)
+                   UnixSeconds now, std::size_t size, const SearchDeadline* deadline)
     : database_(database),
       query_(std::move(query)),
       decay_(decay),
       now_(count_of(now)),
       size_(size),
-      wanted_(size + 1) {}
+      wanted_(size + 1),
+      deadline_(deadline) {}
 
 feed::Recalled ExactTop::search() {
   if (database_.get_doccount() == 0) return {{}, true};
@@ -54,11 +55,25 @@ feed::Recalled ExactTop::search() {
     newest_ = now_;
     if (oldest_ > now_) return {{}, true};
   }
-  if (!query_.terms.empty()) collect_scored();
-  // A match whose score is 0 is no better than an item without one: it stands where its date says.
-  std::erase_if(hits_, [](const Hit& each) { return each.score == 0; });
-  if (!full() && !(query_.matches_only && query_.terms.empty())) collect_newest();
-  return best();
+  bool whole = true;
+  try {
+    if (!query_.terms.empty()) collect_scored();
+    // A match whose score is 0 is no better than an item without one: it stands where its date says.
+    std::erase_if(hits_, [](const Hit& each) { return each.score == 0; });
+    if (!full() && !(query_.matches_only && query_.terms.empty())) collect_newest();
+  } catch (const SearchTimeUp&) {
+    if (hits_.empty()) throw;
+    whole = false;
+  }
+  feed::Recalled recalled = best();
+  recalled.exhausted = recalled.exhausted && whole;
+  return recalled;
+}
+
+Xapian::Query ExactTop::within(const Xapian::Query& query, const Range& range) const {
+  const Xapian::Query dated(Xapian::Query::OP_FILTER, query,
+                            published_within(at_second(range.from), at_second(range.before)));
+  return deadline_ != nullptr ? deadline_->guard(dated) : dated;
 }
 
 // The decay of the youngest item published before `before`.
@@ -115,8 +130,7 @@ std::int64_t ExactTop::next_from(const Range& done) const {
 void ExactTop::search_range(const Range& range) {
   const double youngest = decay_before(range.before);
   Xapian::Enquire enquire(database_);
-  enquire.set_query({Xapian::Query::OP_FILTER, query_.terms,
-                     published_within(at_second(range.from), at_second(range.before))});
+  enquire.set_query(within(query_.terms, range));
   enquire.set_sort_by_relevance_then_value(kOrderSlot, true);
   for (std::size_t read = 0, step = kStep * wanted_;; step *= 4) {
     const double cutoff = full() ? nth_score_ * kBelow / youngest : 0;
@@ -165,8 +179,7 @@ void ExactTop::collect_newest() {
   for (range.from = newest_ + 1; !full() && range.from > oldest_; width *= 4) {
     range.before = range.from;
     range.from = std::max(oldest_, range.before - static_cast<std::int64_t>(width) - 1);
-    enquire.set_query(
-        {Xapian::Query::OP_FILTER, items, published_within(at_second(range.from), at_second(range.before))});
+    enquire.set_query(within(items, range));
     const Xapian::MSet found = enquire.get_mset(0, static_cast<Xapian::doccount>(wanted_));
     for (auto each = found.begin(); each != found.end() && !full(); ++each) {
       const std::string key = key_of(each);

@@ -22,6 +22,7 @@
 #include "core/base/time.h"
 #include "core/feed/ports_feed.h"
 #include "core/rank/decay.h"
+#include "core/store/search_deadline.h"
 
 namespace freshet::store {
 
@@ -33,9 +34,11 @@ struct MatchQuery {
 // One search of one database. Throws Xapian::Error.
 class ExactTop {
  public:
+  // `deadline`: null for none; it outlives this.
   ExactTop(const Xapian::Database& database, MatchQuery query, const rank::GaussDecay& decay, UnixSeconds now,
-           std::size_t size);
-  // Call once.
+           std::size_t size, const SearchDeadline* deadline = nullptr);
+  // Call once. When the time is up: what was found until then, of which the ranges that were searched whole
+  // are exact; throws SearchTimeUp when that is nothing.
   feed::Recalled search();
 
  private:
@@ -62,6 +65,8 @@ class ExactTop {
   double decay_before(std::int64_t before) const;
   bool full() const { return hits_.size() >= wanted_; }
   feed::Recalled best();
+  // With items published in the range, and under the deadline.
+  Xapian::Query within(const Xapian::Query& query, const Range& range) const;
 
   const Xapian::Database& database_;
   MatchQuery query_;
@@ -73,6 +78,7 @@ class ExactTop {
   double highest_weight_ = 0;                                    // that the terms can give any item
   double nth_score_ = 0;                                         // of hits_ when they are full
   std::vector<Hit> hits_;
+  const SearchDeadline* deadline_;
 };
 
 }  // namespace freshet::store

@@ -18,6 +18,46 @@ constexpr std::size_t kMaxTermsOfItem = 64;
 // Title words are found anywhere in an item; tags as tags.
 std::string searched(const std::string& term) { return term[0] == kTitlePrefix ? term.substr(1) : term; }
 
+// The query within the bounds above.
+class Bounded {
+ public:
+  Xapian::Query operator()(const Xapian::Query& query) {
+    using Query = Xapian::Query;
+    const Query::op type = query.get_type();
+    const std::size_t parts = query.get_num_subqueries();
+    if (type == Query::LEAF_TERM) return word(query);
+    if (parts == 0) return query;
+    const bool phrase = type == Query::OP_PHRASE || type == Query::OP_NEAR;
+    const std::size_t most = phrase ? std::min(parts, kMaxPhraseWords) : parts;
+    std::vector<Query> kept;
+    for (std::size_t i = 0; i < most; ++i) {
+      Query part = (*this)(query.get_subquery(i));
+      // Without what is wanted there is nothing to leave out, or to prefer.
+      if (part.empty() && i == 0 && (type == Query::OP_AND_NOT || type == Query::OP_AND_MAYBE)) return part;
+      if (!part.empty()) kept.push_back(std::move(part));
+    }
+    if (kept.size() < 2) return kept.empty() ? Query() : kept.front();
+    if (!phrase) return {type, kept.begin(), kept.end()};
+    if (phrases_ == kMaxPhrases) return {Query::OP_AND, kept.begin(), kept.end()};
+    ++phrases_;
+    return {type, kept.begin(), kept.end(), static_cast<Xapian::termcount>(kept.size())};
+  }
+
+ private:
+  // A letter of a script without spaces, which comes with its neighbours as words of two, is half a word.
+  Xapian::Query word(const Xapian::Query& term) {
+    const std::string name = *term.get_terms_begin();
+    const auto first = static_cast<unsigned char>(name.empty() ? 0 : name[0]);
+    const bool one_letter = first >= 0xE0 && name.size() <= (first >= 0xF0 ? 4U : 3U);
+    const std::size_t cost = one_letter ? 1 : 2;
+    if (cost > halves_left_) return {};
+    halves_left_ -= cost;
+    return term;
+  }
+
+  std::size_t halves_left_ = 2 * kMaxQueryWords, phrases_ = 0;
+};
+
 }  // namespace
 
 Result<Xapian::Query> text_query(const std::string& text, const Xapian::Stem& stemmer) {
@@ -31,9 +71,11 @@ Result<Xapian::Query> text_query(const std::string& text, const Xapian::Stem& st
   parser.set_stemming_strategy(Parser::STEM_SOME);
   parser.set_default_op(Xapian::Query::OP_OR);
   try {
-    return parser.parse_query(text, Parser::FLAG_CJK_NGRAM | Parser::FLAG_PHRASE | Parser::FLAG_LOVEHATE);
+    return Bounded()(
+        parser.parse_query(text, Parser::FLAG_CJK_NGRAM | Parser::FLAG_PHRASE | Parser::FLAG_LOVEHATE));
   } catch (const Xapian::QueryParserError&) {
-    return parser.parse_query(text, Parser::FLAG_CJK_NGRAM);  // without operators there is no syntax to break
+    // Without operators there is no syntax to break.
+    return Bounded()(parser.parse_query(text, Parser::FLAG_CJK_NGRAM));
   }
 }
 

@@ -15,9 +15,13 @@ namespace freshet::store {
 
 // Longer texts are refused: each word is a term of the search.
 inline constexpr std::size_t kMaxQueryBytes = 512;
+// What counts of a shorter one: so many words, so many phrases, and so many words of each. A phrase is looked
+// for in every item that has its words, which for frequent ones is most of the index.
+inline constexpr std::size_t kMaxQueryWords = 32, kMaxPhrases = 2, kMaxPhraseWords = 6;
 
 // Words are alternatives; "a phrase", +must and -not mean what they usually mean, all else is plain text.
-// What does not parse is plain text too. Empty when there is no word in it. Errors: kInvalid "bad_query",
+// What does not parse is plain text too. Words joined by a point or a hyphen are a phrase; of a further one
+// all words must be there, in any order. Empty when there is no word in it. Errors: kInvalid "bad_query",
 // member "query": longer than kMaxQueryBytes.
 Result<Xapian::Query> text_query(const std::string& text, const Xapian::Stem& stemmer);
 

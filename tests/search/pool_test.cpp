@@ -83,6 +83,34 @@ TEST_CASE_METHOD(Fixture, "calls beyond the queue fail at once", "[pool]") {
   CHECK(second.get().value() == 2);
 }
 
+TEST_CASE_METHOD(Fixture, "what has waited for too long is not begun", "[pool]") {
+  make(1, 4);
+  std::promise<void> begun;
+  auto first = start(thread, *pool, answers[0], [&](std::size_t) -> Result<int> {
+    begun.set_value();
+    opened.wait();
+    return 1;
+  });
+  begun.get_future().wait();
+  std::atomic<bool> ran{false};
+  thread.on_loop([&] {
+    auto late = pool->run<int>(
+        [&](std::size_t) -> Result<int> {
+          ran = true;
+          return 2;
+        },
+        BlockingPool::Clock::now());
+    spawn(give(std::move(late), answers[1]), [](const std::exception_ptr&) {});
+    return 0;
+  });
+  gate.set_value();
+  CHECK(first.get().value() == 1);
+  const Result<int> second = answers[1].get_future().get();
+  REQUIRE_FALSE(second.has_value());
+  CHECK(second.error().reason == "pool_busy");
+  CHECK_FALSE(ran);
+}
+
 TEST_CASE_METHOD(Fixture, "a stop waits for what has begun and fails what has not", "[pool]") {
   make(1, 4);
   std::promise<void> begun;
@@ -137,6 +165,53 @@ TEST_CASE_METHOD(Fixture, "threads of the pool take no signal", "[pool]") {
                       return sigismember(&blocked, SIGTERM) + sigismember(&blocked, SIGHUP);
                     }).get();
   CHECK(mask.value() == 2);
+}
+
+TEST_CASE("whoever types has one search at a time, and those who do not type never wait for it", "[search]") {
+  const TemporaryFolder folder;
+  Settings settings;
+  settings.search.index = folder / "index";
+  settings.recall.budget = milliseconds(60000);
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += "b filler a ";
+  std::vector<feed::Item> items;
+  for (int i = 0; i < 20000; ++i) {
+    items.push_back(item("i" + std::to_string(i), "whale", kNow - seconds{i * 60}));
+    items.back().text = text;
+  }
+  write(settings, items);
+  LoopThread thread;
+  auto recall =
+      thread.on_loop([&] { return std::make_unique<store::PooledRecall>(settings, thread.loop()); });
+  const auto cost = std::make_shared<std::chrono::microseconds>();
+  const auto ask = [&](const std::string& words, const std::string& reader,
+                       std::promise<Result<feed::Recalled>>& to) {
+    thread.on_loop([&] {
+      spawn(
+          [](Task<Result<feed::Recalled>> task, std::promise<Result<feed::Recalled>>& its) -> Task<void> {
+            auto result = co_await task;
+            its.set_value(std::move(result));
+          }(recall->search({words, {}, kNow, 10, ReaderId::trusted(reader), cost}), to),
+          [](const std::exception_ptr&) {});
+      return 0;
+    });
+    return to.get_future();
+  };
+  std::promise<Result<feed::Recalled>> long_one, again, newest, after;
+  auto slow = ask("\"b a\"", "ann", long_one);
+  const Result<feed::Recalled> second = ask("whale", "ann", again).get();
+  REQUIRE_FALSE(second.has_value());
+  CHECK(second.error().reason == "recall_busy");
+  CHECK(ask("", "ann", newest).get().value().candidates.size() == 10);
+  CHECK(slow.wait_for(std::chrono::seconds(0)) == std::future_status::timeout);  // it still searches
+  const Result<feed::Recalled> found = slow.get();
+  REQUIRE(found.has_value());
+  CHECK(*cost > std::chrono::milliseconds(1));
+  CHECK(ask("whale", "ann", after).get().has_value());
+  thread.on_loop([&] {
+    recall.reset();
+    return 0;
+  });
 }
 
 TEST_CASE("pooled recall finds what was written", "[search]") {

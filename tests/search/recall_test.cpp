@@ -91,6 +91,80 @@ TEST_CASE_METHOD(Fixture, "a text longer than 512 bytes is refused by name", "[s
   CHECK(recall.search({std::string(512, 'x'), {}, kNow, 10}).has_value());
 }
 
+TEST_CASE("of a text so many words count, so many phrases, and so many words of a phrase", "[search]") {
+  const auto parsed = [](const std::string& text) {
+    const auto query = store::text_query(text, Xapian::Stem());
+    REQUIRE(query.has_value());
+    return query->get_description();
+  };
+  std::string words, all;
+  for (std::size_t i = 0; i < 40; ++i) {
+    words += "w" + std::to_string(i) + " ";
+    if (i < store::kMaxQueryWords)
+      all += (i ? " OR w" : "w") + std::to_string(i) + "@" + std::to_string(i + 1);
+  }
+  CHECK(parsed(words) == "Query((" + all + "))");
+  CHECK(parsed("\"a b c d e f g h\"") ==
+        "Query((a@1 PHRASE 6 b@2 PHRASE 6 c@3 PHRASE 6 d@4 PHRASE 6 e@5 PHRASE 6 f@6))");
+  CHECK(parsed("\"a b\" c-d e.f \"g h\"") ==
+        "Query(((a@1 PHRASE 2 b@2) OR (c@3 PHRASE 2 d@4) OR (e@5 AND f@6) OR (g@7 AND h@8)))");
+  CHECK(parsed("+a b -c") == "Query(((a@1 AND_MAYBE b@2) AND_NOT c@3))");
+  // Letters of scripts without spaces are half a word each, and two of them one.
+  std::string letters;
+  for (int i = 0; i < 100; ++i) letters += "\u8bed";
+  const auto query = store::text_query(letters, Xapian::Stem());
+  REQUIRE(query.has_value());
+  CHECK(query->get_length() <= 2 * store::kMaxQueryWords);
+  CHECK(query->get_length() > store::kMaxQueryWords);
+}
+
+TEST_CASE_METHOD(Fixture, "a search that looks for phrases nearly everywhere ends with its budget",
+                 "[search]") {
+  std::vector<feed::Item> items;
+  std::string text;
+  for (int i = 0; i < 300; ++i)
+    text += "b filler a ";  // both words, hundreds of times, and never so side by side
+  for (int i = 0; i < 4000; ++i) {
+    items.push_back(item("i" + std::to_string(i), "title", kNow - seconds{i * 60}));
+    items.back().text = text;
+  }
+  write(settings, items);
+  const auto cost = [&] {
+    store::BlockingRecall recall(settings);
+    const auto began = store::thread_cpu();
+    const auto found = recall.search({"\"b a\"", {}, kNow, 500});
+    if (!found) CHECK(found.error().reason == "recall_late");
+    return std::pair(store::thread_cpu() - began, found.has_value());
+  };
+  settings.recall.budget = milliseconds(60000);
+  const auto [whole, found] = cost();
+  REQUIRE(found);
+  settings.recall.budget = milliseconds(1);
+  const auto [bounded, found_in_time] = cost();
+  INFO(whole.count() << " us without a bound, " << bounded.count() << " with one of 1 ms");
+  CHECK_FALSE(found_in_time);
+  CHECK(bounded < whole / 3);
+}
+
+TEST_CASE_METHOD(Fixture, "what was found before the budget was used up is given, and is not all",
+                 "[search]") {
+  std::vector<feed::Item> items;
+  for (int i = 0; i < 20000; ++i)
+    items.push_back(item("i" + std::to_string(i), "sun", kNow - seconds{i * 600}));
+  write(settings, items);
+  settings.recall.budget = milliseconds(1);
+  store::BlockingRecall recall(settings);
+  // All of them: no range ends the search early, and a millisecond is not enough.
+  const auto part = recall.search({"sun", {}, kNow, 30000});
+  if (part) {
+    CHECK_FALSE(part->exhausted);
+    CHECK(part->candidates.size() < items.size());
+  } else {
+    CHECK(part.error().reason == "recall_late");
+  }
+  CHECK((part || part.error().reason == "recall_late"));
+}
+
 TEST_CASE_METHOD(Fixture, "no naughty string is an error or finds what does not have it", "[search]") {
   const auto list = shared_path("corpora/BLNS/blns.txt");
   if (!list) return;
