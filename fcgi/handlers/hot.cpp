@@ -44,6 +44,15 @@ bool matches(std::string_view if_none_match, std::string_view etag) {
          (!if_none_match.empty() && if_none_match.find(etag) != std::string_view::npos);
 }
 
+// A public client's word on when an article was published counts near now only: it decides for all readers
+// where an article stands that nobody has put. Without one it counts as published now.
+constexpr seconds kBelievedDate{86400};
+void believe_date(const Call& call, std::optional<UnixSeconds>& published_at) {
+  if (call.request.zone != Zone::kPublic || call.exempt || !published_at) return;
+  const auto age = wall_now() - *published_at;
+  if (age > kBelievedDate || age < -kBelievedDate) published_at.reset();
+}
+
 // A page view that is the history's view as well (history.from_track). A report that is repeated under its
 // event id moves nothing.
 void view_for_history(Services& services, const ReaderId& reader, const ItemId& item, const EventId& event) {
@@ -97,6 +106,7 @@ Task<Result<Response>> post_track(Call& call) {
   if (!who) co_return tl::unexpected(who.error());
   track->event.visitor = who->visitor;
   track->event.counted_as = who->counted_as;
+  believe_date(call, track->event.published_at);
   track->event.unproven = call.request.zone == Zone::kPublic && !call.exempt;
   track->event.ration = ration(call, services.settings.limits.track, "track", who->counted_as.view());
   if (track->event.session.empty()) track->event.session = SessionId::trusted(who->visitor.str());
@@ -129,6 +139,7 @@ Task<Result<Response>> post_views(Call& call) {
   const http::Claim nothing;
   const auto who = services.identity.identify(call.request, nothing, wall_now());
   if (!who) co_return tl::unexpected(who.error());
+  believe_date(call, view->published_at);
   view->counted_as = who->counted_as;
   view->ration = ration(call, services.settings.limits.views, "views", who->counted_as.view());
   const auto counted = co_await feed::view(services.hot, *view);

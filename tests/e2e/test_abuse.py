@@ -121,6 +121,24 @@ def test_while_redis_is_away_nobody_is_limited_and_what_comes_is_queued(instance
     wait_until(lambda: service.redis("GET", f"hot:pv:{item}") == "10", "the spool to be replayed")
 
 
+# --- dates
+
+
+def test_a_strangers_date_buries_and_raises_nothing(service, name):
+    """One first report with a date of 0 gave an article a score of 0, which honest events renewed."""
+    public, internal, now = service.public(), service.internal(), int(time.time())
+    for forged in (0, 1, now - 86460, now + 86460, now + 10 ** 9, "1999-12-31T23:59:59Z"):
+        tracked, viewed = name("a"), name("a")
+        assert public.track(tracked, 0, sessionId=name("s"), publishedAt=forged).json()["score"] == pytest.approx(4, rel=1e-3)
+        assert public.track(tracked, 0, sessionId=name("s"), publishedAt=now).json()["score"] > 4
+        assert public.view(viewed, name("f"), forged).json()["scoreInc"] == pytest.approx(3 / 2 ** 1.5, rel=1e-3)
+    article = name("a")
+    assert internal.track(article, 0, sessionId=name("s"), publishedAt=now - 10 * 86400).json()["score"] == pytest.approx(4 / 1024, rel=1e-3)
+    # The site's word counts whenever it comes.
+    service.put(tracked, published_at=now - 86400)
+    assert service.stats(tracked)["score"] == pytest.approx(service.stats(tracked)["base"] / 2, rel=1e-3)
+
+
 # --- origins
 
 

@@ -514,6 +514,7 @@ export interface components {
             userId?: components["schemas"]["MaybeId"];
             sessionId?: components["schemas"]["MaybeId"];
             fingerprint?: components["schemas"]["MaybeId"];
+            /** @description used while the item is unknown; a public client's within 24 hours of now, else it counts as now */
             publishedAt?: components["schemas"]["MaybeTime"];
             eventId?: components["schemas"]["EventId"];
         };
@@ -530,6 +531,7 @@ export interface components {
         };
         View: {
             articleId: components["schemas"]["Id"];
+            /** @description used while the item is unknown; a public client's within 24 hours of now, else it counts as now */
             publishedAt: components["schemas"]["Time"];
             fingerprint: components["schemas"]["Id"];
             eventId?: components["schemas"]["EventId"];
