@@ -30,6 +30,11 @@ struct Error {
   std::string detail;  // for people; served for kInvalid..kTooLarge, only logged for the rest
 };
 
+// A dependency is away or slow, whether or not what was asked of it happened.
+inline bool is_away(const Error& error) {
+  return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kUnknownOutcome;
+}
+
 template <class T>
 using Result = tl::expected<T, Error>;
 

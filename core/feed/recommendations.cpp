@@ -15,10 +15,6 @@ constexpr std::size_t kSpare = 5;
 // items.
 constexpr std::size_t kFillChunk = 100;
 
-bool is_away(const Error& error) {
-  return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kUnknownOutcome;
-}
-
 // What the reader did and saw, newest first, without what they dismissed: of an item that was dismissed
 // nothing more is wanted.
 Profile profile_of(const ReaderState& state) {

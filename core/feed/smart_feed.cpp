@@ -23,10 +23,8 @@ constexpr int kMostRefills = 3;
 // Each interest weighs so much of the one after it in time.
 constexpr double kInterestFade = 0.9;
 
-bool is_away(const Error& error) {
-  if (error.reason == "too_many_pending") return false;
-  return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kUnknownOutcome;
-}
+// A reader with too many pages that are not acknowledged is told so, however well Redis is.
+bool redis_is_away(const Error& error) { return error.reason != "too_many_pending" && is_away(error); }
 
 FeedPage degraded() {
   FeedPage page;
@@ -118,7 +116,7 @@ Task<Result<FeedPage>> SmartFeed::page(const FeedRequest& request) {
     served = co_await load_more(request);
   else
     served = co_await refresh(request);
-  if (!served && is_away(served.error())) co_return degraded();
+  if (!served && redis_is_away(served.error())) co_return degraded();
   co_return served;
 }
 
@@ -147,7 +145,7 @@ Task<Result<FeedPage>> SmartFeed::refresh(const FeedRequest& request) {
   record_lost(request.reader, opening->unacknowledged);
   auto found = co_await unseen(request, *opening);
   if (!found) {
-    if (!is_away(found.error())) co_return tl::unexpected(found.error());
+    if (!redis_is_away(found.error())) co_return tl::unexpected(found.error());
     auto old = co_await from_old_buffer(request);
     co_return old;
   }
@@ -179,10 +177,10 @@ Task<Result<std::optional<std::size_t>>> SmartFeed::peek(const FeedRequest& requ
   PageRequest wanted = page_request(request);
   wanted.request.clear();  // a count is no page
   const auto opening = co_await store_.open(wanted, true);
-  if (!opening && is_away(opening.error())) co_return Count();
+  if (!opening && redis_is_away(opening.error())) co_return Count();
   if (!opening) co_return tl::unexpected(opening.error());
   const auto found = co_await unseen(request, *opening);
-  if (!found && is_away(found.error())) co_return Count();
+  if (!found && redis_is_away(found.error())) co_return Count();
   if (!found) co_return tl::unexpected(found.error());
   const IdSet waiting(opening->buffer.begin(), opening->buffer.end());
   const std::size_t first = std::min(request.limit, found->items.size());

@@ -21,10 +21,6 @@ struct SortedOut {
 };
 
 // Redis did not answer, or would not.
-bool is_away(const Error& error) {
-  return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kUnknownOutcome;
-}
-
 Task<Result<SortedOut>> sort_out(WaterfallStore& store, ItemStore& items, const std::vector<ItemId>& given) {
   const auto good = co_await store.pushable(given);
   if (!good) co_return tl::unexpected(good.error());

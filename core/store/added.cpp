@@ -14,9 +14,8 @@ namespace {
 
 using redis::Pipeline;
 
-constexpr std::size_t kBatch = 100;
-constexpr int kAttempts = 4;
-constexpr std::int64_t kHourSeconds = 3600;
+constexpr std::size_t kItemsAtOnce = 100;
+constexpr int kTries = 4;
 
 // What is remembered of an item: fields "t:{item}", "u:{item}" and so on; "" where there is none.
 // parts/added.lua and view.lua say what they hold.
@@ -52,7 +51,7 @@ class Purge {
 
   // Appends what was taken back to `done`.
   Task<Result<void>> run(std::vector<std::string> ids, std::vector<AddedTo>& done) {
-    for (int attempt = 0; attempt < kAttempts && !ids.empty(); ++attempt) {
+    for (int attempt = 0; attempt < kTries && !ids.empty(); ++attempt) {
       auto busy = co_await subtract(ids, done);
       if (!busy) co_return tl::unexpected(busy.error());
       ids = std::move(*busy);
@@ -162,9 +161,10 @@ Task<Result<std::vector<AddedTo>>> take_back(redis::Redis& redis, const Settings
                                              std::string_view visitor, const std::vector<ItemId>& items) {
   std::vector<AddedTo> done;
   Purge purge(redis, settings, keys, visitor);
-  for (std::size_t from = 0; from < items.size(); from += kBatch) {
+  for (std::size_t from = 0; from < items.size(); from += kItemsAtOnce) {
     std::vector<std::string> ids;
-    for (std::size_t i = from; i < std::min(from + kBatch, items.size()); ++i) ids.push_back(items[i].str());
+    for (std::size_t i = from; i < std::min(from + kItemsAtOnce, items.size()); ++i)
+      ids.push_back(items[i].str());
     auto ok = co_await purge.run(std::move(ids), done);
     if (!ok) co_return tl::unexpected(ok.error());
   }

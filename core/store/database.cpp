@@ -59,8 +59,6 @@ Identity identity_of(const std::string& path) {
   return {status.st_dev, status.st_ino};
 }
 
-std::int64_t unix_s(UnixSeconds at) { return at.time_since_epoch().count(); }
-
 }  // namespace
 
 struct Database::State {

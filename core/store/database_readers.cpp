@@ -68,7 +68,6 @@ ALTER TABLE readers_anew RENAME TO readers;
 CREATE UNIQUE INDEX readers_by_id ON readers (id);
 )sql";
 
-std::int64_t unix_s(UnixSeconds at) { return at.time_since_epoch().count(); }
 UnixSeconds at_second(std::int64_t second) { return UnixSeconds{seconds{second}}; }
 
 // Steps through the rows of `query`; done with it afterwards, whatever happens.

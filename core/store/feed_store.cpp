@@ -28,10 +28,6 @@ Error script_error(const redis::Reply& reply) {
   return redis::classify(reply.error());
 }
 
-Error malformed(std::string_view script) {
-  return {ErrorCode::kInternal, "redis_type", {}, "unexpected reply of " + std::string(script)};
-}
-
 std::vector<ItemId> ids_of(const redis::Reply& array) {
   std::vector<ItemId> out;
   out.reserve(array.size());

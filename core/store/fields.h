@@ -9,7 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "core/async/command.h"
 #include "core/async/reply.h"
+#include "core/base/result.h"
+#include "core/base/time.h"
 
 namespace freshet::store {
 
@@ -47,6 +50,16 @@ inline std::int64_t whole(std::string_view text) {
 // The text of an element, "" for nil or what is none. Valid while the reply lives.
 inline std::string_view text_at(const redis::Reply& reply, std::size_t index) {
   return reply[index].string().value_or(std::string_view());
+}
+
+// An argument that may be left out: unix seconds, or "".
+inline void optional_time(redis::Pipeline& pipeline, const std::optional<UnixSeconds>& at) {
+  at ? pipeline.arg(unix_s(*at)) : pipeline.arg("");
+}
+
+// A script answered what it never answers.
+inline Error malformed(std::string_view script) {
+  return {ErrorCode::kInternal, "redis_type", {}, "unexpected reply of " + std::string(script)};
 }
 
 }  // namespace freshet::store

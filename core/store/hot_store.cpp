@@ -16,25 +16,14 @@ using redis::Pipeline;
 // Members of a rank one script looks at before it gives the turn to others: about a millisecond of Redis.
 constexpr std::int64_t kMostMembersRead = 2000;
 constexpr std::int64_t kDaySeconds = 86400;
-constexpr std::int64_t kHourSeconds = 3600;
 
 // The errors that our scripts answer, before what the server itself may say.
-Error script_error(const redis::Reply& reply) {
+Error counting_error(const redis::Reply& reply) {
   const std::string_view line = reply.error();
   if (auto limited = ration_error(line)) return *limited;
   if (says(line, word::kUnknownItem)) return {ErrorCode::kNotFound, "unknown_item", "articleId", {}};
   if (says(line, word::kInvalid)) return {ErrorCode::kInvalid, "bad_number", {}, std::string(line)};
   return redis::classify(line);
-}
-
-Error malformed(std::string_view script) {
-  return {ErrorCode::kInternal, "redis_type", {}, "unexpected reply of " + std::string(script)};
-}
-
-std::int64_t unix_s(UnixSeconds at) { return at.time_since_epoch().count(); }
-
-void optional_time(Pipeline& pipeline, const std::optional<UnixSeconds>& at) {
-  at ? pipeline.arg(unix_s(*at)) : pipeline.arg("");
 }
 
 }  // namespace
@@ -94,7 +83,7 @@ Task<Result<feed::TrackCounts>> RedisHotStore::track(const feed::TrackEvent& eve
   auto replies = co_await redis_.run(command);
   if (!replies) co_return tl::unexpected(replies.error());
   const redis::Reply& reply = replies->front();
-  if (reply.is_error()) co_return tl::unexpected(script_error(reply));
+  if (reply.is_error()) co_return tl::unexpected(counting_error(reply));
   const auto text = reply.string();
   if (!text) co_return tl::unexpected(text.error());
   const auto parts = words(*text);
@@ -170,7 +159,7 @@ Task<Result<feed::ViewOutcome>> RedisHotStore::view(const feed::ViewEvent& event
     if (reply.is_error()) {
       const std::string_view line = reply.error();
       const auto redis_day = says(line, word::kDay) ? parse<std::int64_t>(after_word(line)) : std::nullopt;
-      if (!redis_day || attempt > 0) co_return tl::unexpected(script_error(reply));
+      if (!redis_day || attempt > 0) co_return tl::unexpected(counting_error(reply));
       day_offset_ += *redis_day - day;
       day = *redis_day;
       continue;

@@ -16,9 +16,6 @@ using redis::Pipeline;
 constexpr std::size_t kBatch = 500;
 // Two writers of one item meet rarely; whoever loses so often is told.
 constexpr int kAttempts = 4;
-constexpr std::int64_t kHourSeconds = 3600;
-
-std::int64_t unix_s(UnixSeconds at) { return at.time_since_epoch().count(); }
 
 std::int64_t hour_of(std::string_view date) { return whole(date) / kHourSeconds; }
 

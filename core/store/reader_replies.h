@@ -13,14 +13,8 @@
 
 namespace freshet::store {
 
-inline std::int64_t unix_s(UnixSeconds at) { return at.time_since_epoch().count(); }
-
 inline UnixSeconds time_at(const redis::Reply& reply, std::size_t index) {
   return UnixSeconds{seconds{whole(text_at(reply, index))}};
-}
-
-inline void optional_time(redis::Pipeline& pipeline, const std::optional<UnixSeconds>& at) {
-  at ? pipeline.arg(unix_s(*at)) : pipeline.arg("");
 }
 
 inline Error unknown_item() { return {ErrorCode::kNotFound, "unknown_item", "topicId", "no such item"}; }

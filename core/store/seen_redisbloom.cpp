@@ -13,7 +13,7 @@ namespace {
 using rank::kSeenDays;
 using std::chrono::days;
 
-constexpr std::size_t kMostAtOnce = 100;  // impressions of one script
+constexpr std::size_t kMostPerScript = 100;  // impressions of one script
 
 // Ids contain no ':', but what is hashed must not depend on that: "5:alice:7".
 std::string impression(const ReaderId& reader, const ItemId& item) {
@@ -89,8 +89,8 @@ Task<Result<std::vector<bool>>> SeenRedisBloom::check(redis::Redis& redis, const
 
 void SeenRedisBloom::append_add(redis::Pipeline& out, const ReaderId& reader,
                                 const std::vector<ItemId>& items, UnixSeconds at) const {
-  for (std::size_t from = 0; from < items.size(); from += kMostAtOnce) {
-    const std::size_t to = std::min(from + kMostAtOnce, items.size());
+  for (std::size_t from = 0; from < items.size(); from += kMostPerScript) {
+    const std::size_t to = std::min(from + kMostPerScript, items.size());
     out.script(scripts::kSeenBloomAdd, 1, 3 + to - from)
         .arg(keys_.seen_day(utc_day(at)))
         .arg(rank::forgotten_at(at).time_since_epoch().count())

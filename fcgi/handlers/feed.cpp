@@ -12,7 +12,6 @@ namespace freshet::handlers {
 
 namespace {
 
-constexpr std::int64_t kMaxLimit = 100;
 constexpr std::int64_t kDefaultLimit = 20;
 constexpr std::size_t kMaxQueryBytes = 512;  // what recall takes
 constexpr std::size_t kMaxPageBytes = 128;

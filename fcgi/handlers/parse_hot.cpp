@@ -1,5 +1,7 @@
 #include "fcgi/handlers/parse_hot.h"
 
+#include "fcgi/handlers/card_json.h"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -8,7 +10,6 @@ namespace freshet::handlers {
 
 namespace {
 
-constexpr std::int64_t kMaxLimit = 100;
 constexpr std::size_t kMaxTags = 32;
 constexpr std::size_t kMaxTitleBytes = 1024;
 constexpr std::size_t kMaxTextBytes = 256 * 1024;

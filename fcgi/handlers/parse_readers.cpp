@@ -4,7 +4,7 @@ namespace freshet::handlers {
 
 namespace {
 
-constexpr seconds kMaxAhead{86400};  // beyond this it is no clock that is a little fast
+constexpr seconds kMaxClockAhead{86400};  // beyond this it is no clock that is a little fast
 constexpr std::size_t kMaxReasonBytes = 200;
 constexpr std::string_view kNotInterested = "not_interested";
 
@@ -49,7 +49,7 @@ Result<feed::ReaderEvent> parse_interaction(json::Value body, UnixSeconds now) {
     return bad_kind("one of post, reply, like, favorite, share", !name);
   const auto at = json::optional_time(body, "at");
   if (!at) return tl::unexpected(at.error());
-  if (*at && **at > now + kMaxAhead)
+  if (*at && **at > now + kMaxClockAhead)
     return fail(ErrorCode::kInvalid, "bad_time", "at", "more than a day ahead");
   auto event = json::optional_id<EventId>(body, "eventId");
   if (!event) return tl::unexpected(event.error());

@@ -22,9 +22,4 @@ Result<feed::ReaderEvent> parse_interaction(json::Value body, UnixSeconds now);
 // {userId?, topicId, kind, reason?, eventId?}; kind is not_interested. The reader as in parse_history().
 Result<feed::Dismissal> parse_dismissal(json::Value body);
 
-// Redis did not answer, or would not: a read is then empty and says so.
-inline bool is_away(const Error& error) {
-  return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kUnknownOutcome;
-}
-
 }  // namespace freshet::handlers

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <array>
 
+#include "fcgi/handlers/card_json.h"
 #include "fcgi/handlers/parse_hot.h"
 
 namespace freshet::handlers {
 
 namespace {
 
-constexpr std::int64_t kMaxLimit = 100;
-constexpr std::int64_t kDefaultLimit = 5;
+constexpr std::int64_t kDefaultPage = 5;
 constexpr std::size_t kMaxItems = 100;
 constexpr std::size_t kMaxCustomers = 10'000;
 // Beyond the largest push, so that one that is too large is told which list is.
@@ -74,7 +74,7 @@ Result<feed::PageQuery> parse_page(const http::Target& target, std::string_view 
   if (*direction != feed::Direction::kFirst && !target.parameter("score"))
     return fail(ErrorCode::kInvalid, "bad_number", "score",
                 "down and up want the score of a page's drop or up");
-  const auto limit = http::integer_parameter(target, "limit", kDefaultLimit, 1, kMaxLimit);
+  const auto limit = http::integer_parameter(target, "limit", kDefaultPage, 1, kMaxLimit);
   if (!limit) return tl::unexpected(limit.error());
   return feed::PageQuery{std::string(channel), {}, *direction, *score, static_cast<int>(*limit)};
 }

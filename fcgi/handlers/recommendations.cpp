@@ -13,7 +13,6 @@ namespace freshet::handlers {
 
 namespace {
 
-constexpr std::int64_t kMaxLimit = 100;
 constexpr std::int64_t kDefaultLimit = 20;
 
 struct ExcludeName {

@@ -8,8 +8,6 @@
 namespace freshet::handlers {
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
-
 std::int64_t number(std::uint64_t value) { return static_cast<std::int64_t>(value); }
 std::int64_t since(UnixSeconds now, std::int64_t then) {
   return std::max<std::int64_t>(0, now.time_since_epoch().count() - then);

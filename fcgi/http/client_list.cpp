@@ -114,13 +114,13 @@ bool lies_in(const Ranges& ranges, std::string_view bytes) {
   return after != ranges.begin() && !(std::prev(after)->last < address);
 }
 
-RE2::Options options() {
-  RE2::Options options;
-  options.set_encoding(RE2::Options::EncodingLatin1);  // an agent may hold any bytes
-  options.set_log_errors(false);
-  options.set_never_capture(true);
-  options.set_max_mem(kMaxMemory);
-  return options;
+RE2::Options agent_options() {
+  RE2::Options agent_options;
+  agent_options.set_encoding(RE2::Options::EncodingLatin1);  // an agent may hold any bytes
+  agent_options.set_log_errors(false);
+  agent_options.set_never_capture(true);
+  agent_options.set_max_mem(kMaxMemory);
+  return agent_options;
 }
 
 }  // namespace
@@ -152,7 +152,7 @@ Result<ClientList> ClientList::parse(std::string_view text, std::string_view nam
     Result<void> read;
     if (line.starts_with(kAgent)) {
       const std::string pattern(trimmed(line.substr(kAgent.size())));
-      const RE2 alone(pattern, options());
+      const RE2 alone(pattern, agent_options());
       if (pattern.empty() || !alone.ok()) read = wrong("no RE2 pattern: " + pattern + " " + alone.error());
       agents.append(agents.empty() ? "(?:" : "|(?:").append(pattern).append(")");
     } else if (line = trimmed(line.substr(0, line.find('#'))); !line.empty()) {
@@ -160,7 +160,7 @@ Result<ClientList> ClientList::parse(std::string_view text, std::string_view nam
     }
     if (!read) return wrong(std::string(name) + ":" + std::to_string(number) + ": " + read.error().detail);
   }
-  if (!agents.empty()) list.agents_ = std::make_unique<RE2>(agents, options());
+  if (!agents.empty()) list.agents_ = std::make_unique<RE2>(agents, agent_options());
   if (list.agents_ && !list.agents_->ok()) return wrong(std::string(name) + ": " + list.agents_->error());
   sort_and_merge(list.v4_);
   sort_and_merge(list.v6_);

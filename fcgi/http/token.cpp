@@ -20,22 +20,22 @@ bool is_plain(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_';
 }
 
-struct Parts {
+struct TokenParts {
   std::string_view kid, uid, exp, hmac;
   std::string_view message;  // what was signed
 };
 
 // A uid may contain dots, the other parts may not: two are taken from each end.
-std::optional<Parts> split(std::string_view token) {
+std::optional<TokenParts> split_token(std::string_view token) {
   if (!token.starts_with(kVersion)) return std::nullopt;
   const std::size_t kid_end = token.find('.', kVersion.size());
   const std::size_t hmac = token.rfind('.');
   if (kid_end == std::string_view::npos || hmac <= kid_end) return std::nullopt;
   const std::size_t exp = token.rfind('.', hmac - 1);
   if (exp <= kid_end) return std::nullopt;
-  return Parts{token.substr(kVersion.size(), kid_end - kVersion.size()),
-               token.substr(kid_end + 1, exp - kid_end - 1), token.substr(exp + 1, hmac - exp - 1),
-               token.substr(hmac + 1), token.substr(0, hmac)};
+  return TokenParts{token.substr(kVersion.size(), kid_end - kVersion.size()),
+                    token.substr(kid_end + 1, exp - kid_end - 1), token.substr(exp + 1, hmac - exp - 1),
+                    token.substr(hmac + 1), token.substr(0, hmac)};
 }
 
 std::optional<UnixSeconds> read_expiry(std::string_view text) {
@@ -74,7 +74,7 @@ Result<TokenKeys> TokenKeys::create(const std::map<std::string, std::string>& se
 }
 
 Result<ReaderId> TokenKeys::verify(std::string_view token, UnixSeconds now) {
-  const auto parts = split(token);
+  const auto parts = split_token(token);
   if (!parts) return bad_token();
   const auto key = keys_.find(parts->kid);
   if (key == keys_.end()) return bad_token();

@@ -11,8 +11,6 @@ namespace freshet::observe {
 namespace {
 
 using View = MetricView;
-constexpr auto kRelaxed = std::memory_order_relaxed;
-
 double number(std::uint64_t value) { return static_cast<double>(value); }
 double number(std::int64_t value) { return static_cast<double>(value); }
 double number(std::uint32_t value) { return static_cast<double>(value); }

@@ -16,8 +16,6 @@ namespace {
 using std::chrono::duration_cast;
 using std::chrono::microseconds;
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
-
 void grow(std::atomic<std::uint64_t>& counter) { counter.store(counter.load(kRelaxed) + 1, kRelaxed); }
 
 std::int64_t in_us(RequestObserver::Clock::time_point at) {

@@ -17,8 +17,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
-
 }  // namespace
 
 Companion::Companion(CompanionSlot& slot, CompanionRole role)

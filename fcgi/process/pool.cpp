@@ -19,8 +19,6 @@ using namespace std::chrono_literals;
 
 constexpr milliseconds kAfterTerm =
     2s;  // QUIT that was not obeyed is followed by TERM, and that by KILL so much later
-constexpr auto kRelaxed = std::memory_order_relaxed;
-
 void log_death(const Death& death) {
   const bool recycled = death.worker.ready && WIFEXITED(death.status) && WEXITSTATUS(death.status) == 0;
   const auto level = death.expected() || recycled ? log::Level::kNotice : log::Level::kWarning;

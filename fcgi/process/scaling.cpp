@@ -16,8 +16,6 @@ constexpr auto kBetweenLooks = 1s;
 // With ondemand the master wakes for connections that workers take anyway; so long it does not listen after
 // each of them, which bounds what that costs to a hundred wakes a second.
 constexpr auto kDeaf = 10ms;
-constexpr auto kRelaxed = std::memory_order_relaxed;
-
 }  // namespace
 
 void Scaling::tick(Generation& generation, SteadyTime now) {

@@ -47,8 +47,6 @@ constexpr std::array kCounters{
     Counter{&WorkerSlot::queued_writes, &Totals::queued_writes},
 };
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
-
 // Only the master writes a dead worker's slot and `retired`, so load and store need not be one step.
 template <class Number>
 void move_into(std::atomic<Number>& from, std::atomic<Number>& to) {

@@ -5,8 +5,6 @@
 namespace freshet {
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
-
 constexpr std::array<std::string_view, static_cast<std::size_t>(Refusal::kCount)> kRefusalNames{
     "bot",        "bad_json",     "bad_member", "too_large",      "not_found",    "method",
     "forbidden",  "unauthorised", "denied",     "foreign_origin", "rate_limited", "over_limit",

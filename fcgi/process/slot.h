@@ -17,6 +17,9 @@
 
 namespace freshet {
 
+// Of each number by itself: readers take what they find, and no number guards another.
+inline constexpr auto kRelaxed = std::memory_order_relaxed;
+
 // Why a request was refused or not counted; each has a row in kRefusalNames (slot.cpp) and a key in /status.
 enum class Refusal : std::uint8_t {
   kBot,

@@ -143,7 +143,7 @@ Run fill_command(CLI::App& app) {
   return [options](const Target& target) { return run_fill(*options, target); };
 }
 
-constexpr std::array kCommands{
+constexpr std::array kContentCommands{
     Command{"import", "Put items into the service, from an NDJSON file", import_command},
     Command{"replay", "Play a log of events through HTTP, or compute a list of the past from it",
             replay_command},
@@ -158,6 +158,6 @@ constexpr std::array kCommands{
 
 }  // namespace
 
-std::span<const Command> content_commands() { return kCommands; }
+std::span<const Command> content_commands() { return kContentCommands; }
 
 }  // namespace freshet::ctl

@@ -150,7 +150,7 @@ Run status_command(CLI::App& app) {
   return [options](const Target& target) { return run_status(*options, target); };
 }
 
-constexpr std::array kCommands{
+constexpr std::array kOperationCommands{
     Command{"status", "What the pool says of itself, and the length of its listen queue", status_command},
     Command{"doctor", "Check a deployment and name the cure of each finding", doctor_command},
     Command{"check", "Verify what must hold in a running instance's Redis", check_command},
@@ -167,6 +167,6 @@ constexpr std::array kCommands{
 
 }  // namespace
 
-std::span<const Command> operation_commands() { return kCommands; }
+std::span<const Command> operation_commands() { return kOperationCommands; }
 
 }  // namespace freshet::ctl

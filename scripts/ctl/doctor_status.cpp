@@ -55,7 +55,7 @@ std::string question() {
          record(kParams, {}) + record(kStdin, {});
 }
 
-Answer ask(const Socket& socket, const sockaddr* address, socklen_t size) {
+Answer ask_health(const Socket& socket, const sockaddr* address, socklen_t size) {
   if (connect(socket.get(), address, size) != 0)
     return errno == EACCES || errno == EPERM                               ? Answer::kForbidden
            : errno == EAGAIN || errno == EINPROGRESS || errno == ETIMEDOUT ? Answer::kSilent
@@ -74,7 +74,7 @@ Answer ask_unix(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-  return ask(Socket(AF_UNIX), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  return ask_health(Socket(AF_UNIX), reinterpret_cast<const sockaddr*>(&address), sizeof address);
 }
 
 // REQUIRES: host:port, as the configuration's check wants it.
@@ -86,7 +86,7 @@ Answer ask_tcp(const std::string& listen) {
   wanted.ai_socktype = SOCK_STREAM;
   if (getaddrinfo(host.c_str(), listen.substr(colon + 1).c_str(), &wanted, &found) != 0)
     return Answer::kNobody;
-  const Answer answer = ask(Socket(found->ai_family), found->ai_addr, found->ai_addrlen);
+  const Answer answer = ask_health(Socket(found->ai_family), found->ai_addr, found->ai_addrlen);
   freeaddrinfo(found);
   return answer;
 }

@@ -17,14 +17,14 @@ namespace freshet::ctl {
 namespace {
 
 constexpr milliseconds kBulkTimeout{35000};  // the service's own budget for a bulk request is 30 s
-constexpr int kTries = 5;
-constexpr milliseconds kFirstPause{250};
+constexpr int kSendTries = 5;
+constexpr milliseconds kSendPause{250};
 constexpr std::int64_t kMostShown = 20;
 
 // An import may be repeated: putting an item twice is putting it once.
 Result<HttpReply> post_patiently(BlockingHttp& http, const HttpRequest& request) {
-  milliseconds pause = kFirstPause;
-  for (int left = kTries - 1;; --left) {
+  milliseconds pause = kSendPause;
+  for (int left = kSendTries - 1;; --left) {
     auto reply = http.exchange(request);
     const bool busy = reply ? reply->status == 429 || reply->status == 503
                             : reply.error().code == ErrorCode::kUnknownOutcome;

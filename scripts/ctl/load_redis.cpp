@@ -11,7 +11,6 @@ namespace freshet::ctl {
 
 using redis::Pipeline;
 using redis::Reply;
-using Kind = DumpRecord::Kind;
 
 namespace {
 
@@ -63,7 +62,7 @@ class Loader {
     }
     if (record.key != last_) ++loaded_.keys;  // a large one has several records
     last_ = record.key;
-    if (record.kind == Kind::kValue)
+    if (record.kind == DumpRecord::Kind::kValue)
       out_.add("RESTORE", record.key, record.expires_ms, record.value, "ABSTTL");
     else
       add_members(record);
@@ -72,7 +71,7 @@ class Loader {
 
   // A piece of a large key.
   void add_members(const DumpRecord& record) {
-    const bool sorted = record.kind == Kind::kSorted;
+    const bool sorted = record.kind == DumpRecord::Kind::kSorted;
     const std::size_t step = sorted ? 2 : 1;
     const std::size_t all = record.members.size() / step * step;
     for (std::size_t from = 0; from < all; from += kMembersAtOnce) {

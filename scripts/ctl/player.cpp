@@ -19,7 +19,7 @@ namespace {
 
 constexpr milliseconds kRequestTimeout{10000};
 constexpr milliseconds kFirstPause{100};
-constexpr milliseconds kLongestPause{2000};
+constexpr milliseconds kMostPause{2000};
 constexpr seconds kPatience{30};  // with a service that has gone away
 constexpr int kTries = 3;         // of a report with an event id
 constexpr Nanoseconds kShownLag = std::chrono::seconds(1);
@@ -99,7 +99,7 @@ asio::awaitable<std::optional<Result<HttpReply>>> Player::send(HttpConnection& h
       co_return reply;
     }
     co_await wait(timer, Clock::now() + pause);
-    pause = std::min(2 * pause, kLongestPause);
+    pause = std::min(2 * pause, kMostPause);
   }
 }
 

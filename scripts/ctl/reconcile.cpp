@@ -24,7 +24,7 @@ using store::text_at;
 
 namespace {
 
-constexpr std::size_t kBatch = 500;
+constexpr std::size_t kIdsAtOnce = 500;
 
 // KEYS 1 2 sorted sets  ARGV 1 a member of the first  2 of the second. Removes it where only the first has
 // its own.
@@ -67,7 +67,7 @@ class Reconciler {
     std::string from = "-";
     for (;;) {
       Pipeline read;
-      read.add("XRANGE", keys_.stream(), from, "+", "COUNT", kBatch);
+      read.add("XRANGE", keys_.stream(), from, "+", "COUNT", kIdsAtOnce);
       const auto replies = ask(redis_, read);
       if (!replies) return tl::unexpected(replies.error());
       const Reply& entries = replies->front();
@@ -89,7 +89,7 @@ class Reconciler {
     auto read = database_.for_each_item([&](const feed::Item& item) -> Result<void> {
       known_.insert(item.id.str());
       batch.push_back(item);
-      if (batch.size() < kBatch) return {};
+      if (batch.size() < kIdsAtOnce) return {};
       auto ok = put_changed(batch);
       batch.clear();
       return ok;

@@ -20,10 +20,10 @@ struct Member {
 };
 
 // Members of one key after the other, oldest first: however many a key has, a script trims them as they come.
-class Restorer {
+class ReaderRestorer {
  public:
   // `earlier`: as reader_restore.lua has it.
-  Restorer(redis::SyncRedis& redis, int most, std::string earlier, seconds ttl, UnixSeconds now)
+  ReaderRestorer(redis::SyncRedis& redis, int most, std::string earlier, seconds ttl, UnixSeconds now)
       : redis_(redis), most_(most), earlier_(std::move(earlier)), ttl_(ttl), oldest_(now - ttl) {}
 
   Result<void> add(std::vector<std::string> keys, Member member) {
@@ -117,8 +117,8 @@ class Followings {
 Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, store::Database& database,
                                         const Settings& settings, UnixSeconds now) {
   const store::Keys keys(settings.redis.key_prefix, settings.redis.hash_tags);
-  Restorer events(redis, settings.interactions.most, std::to_string(settings.interactions.most_earlier()),
-                  settings.interactions.ttl, now);
+  ReaderRestorer events(redis, settings.interactions.most,
+                        std::to_string(settings.interactions.most_earlier()), settings.interactions.ttl, now);
   auto read = database.readers().for_each_interaction([&](const feed::ReaderEvent& each) {
     const std::string member = std::string(1, rank::kind_of(each.kind).letter) + ":" + each.item.str();
     const std::string_view reader = each.reader.view();
@@ -127,7 +127,7 @@ Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, store::Database
   if (read) read = events.end();
   if (!read) return tl::unexpected(read.error());
 
-  Restorer unwanted(redis, settings.feedback.most, {}, settings.feedback.ttl, now);
+  ReaderRestorer unwanted(redis, settings.feedback.most, {}, settings.feedback.ttl, now);
   read = database.readers().for_each_dismissal([&](const feed::DismissedAt& each) {
     const std::string_view reader = each.dismissal.reader.view();
     return unwanted.add({keys.not_interested(reader), keys.not_interested_why(reader)},
