@@ -34,6 +34,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(freshet_options INTERFACE -Wno-mismatched-new-delete -Wno-array-bounds
     -Wno-restrict -Wno-stringop-overflow)
   target_compile_options(freshet_options INTERFACE -fpch-preprocess)  # without it ccache cannot preprocess
+  if(CMAKE_UNITY_BUILD)  # units are included, and GCC takes what is local to one for what a header lets out
+    target_compile_options(freshet_options INTERFACE -Wno-subobject-linkage)
+  endif()
 else()
   set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
 endif()
