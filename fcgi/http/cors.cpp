@@ -9,11 +9,11 @@
 
 namespace freshet::http {
 
-namespace {
-
 bool equal_without_case(std::string_view a, std::string_view b) {
   return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
+
+namespace {
 
 struct Authority {
   std::string_view scheme, host_port;

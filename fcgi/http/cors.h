@@ -11,6 +11,8 @@
 
 namespace freshet::http {
 
+bool equal_without_case(std::string_view a, std::string_view b);  // of ASCII letters
+
 class Cors {
  public:
   explicit Cors(std::vector<std::string> origins) : origins_(std::move(origins)) {}

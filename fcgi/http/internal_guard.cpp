@@ -1,7 +1,6 @@
 #include "fcgi/http/internal_guard.h"
 
 #include <arpa/inet.h>
-#include <strings.h>
 
 #include <algorithm>
 #include <array>
@@ -11,10 +10,6 @@
 
 namespace freshet::http {
 namespace {
-
-bool equal_without_case(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
-}
 
 // The Host without its port; empty when none came. An IPv6 address loses its brackets.
 std::string host_of(std::string_view site) {
