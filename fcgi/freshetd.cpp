@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "core/base/config.h"
+#include "core/base/limit_table.h"
 #include "core/base/log.h"
 #include "fcgi/handlers/routes.h"
 #include "fcgi/model_process.h"
@@ -35,14 +36,26 @@ Result<Configured> configure(const Options& options, const std::string& random_s
   return Configured{std::move(*loaded), std::make_shared<const Prepared>(std::move(*prepared))};
 }
 
-Plan plan(Configured configured, Scoreboard& board, model::ModelShelf& shelf) {
+Plan plan(Configured configured, Scoreboard& board, LimitTable& limits, model::ModelShelf& shelf) {
   const auto prepared = std::move(configured.prepared);
   return {std::move(configured.loaded),
-          [prepared, &shelf](WorkerContext& context) { return run_worker(context, *prepared, shelf); },
+          [prepared, &limits, &shelf](WorkerContext& context) {
+            return run_worker(context, *prepared, limits, shelf);
+          },
           [prepared, &board](const Settings& settings) {
             return run_recorder(settings, *prepared, board.recorder_report());
           },
           [&shelf](const Settings& settings) { return run_model_keeper(settings, shelf); }};
+}
+
+// That of the master before, as it stands; else an empty one.
+LimitTable limit_table(std::size_t bytes, Handover* before) {
+  if (before != nullptr && before->limits.get() >= 0) {
+    auto table = LimitTable::adopt(std::move(before->limits), bytes);
+    if (table) return std::move(*table);
+    log::warning("limits_start_empty", {{"why", table.error().detail}});
+  }
+  return LimitTable(bytes);
 }
 
 int run(const Options& options, Program program) {
@@ -75,6 +88,8 @@ int run(const Options& options, Program program) {
     master.on_started = std::move(*started);
   }
   Scoreboard board(scoreboard_slots(settings));
+  LimitTable limits = limit_table(settings.limits.table_bytes, *handover ? &**handover : nullptr);
+  master.limits_fd = limits.fd();
   model::ModelShelf shelf;
   const auto name_routes = [&board](const Settings& serving) { handlers::name_routes(serving, board); };
   name_routes(settings);
@@ -85,9 +100,9 @@ int run(const Options& options, Program program) {
   const auto load = [&]() -> Result<Plan> {
     auto next = configure(options, random_salt);
     if (!next) return tl::unexpected(next.error());
-    return plan(std::move(*next), board, shelf);
+    return plan(std::move(*next), board, limits, shelf);
   };
-  return run_master(plan(std::move(*first), board, shelf), board, load, master, std::move(*handover));
+  return run_master(plan(std::move(*first), board, limits, shelf), board, load, master, std::move(*handover));
 }
 
 }  // namespace

@@ -174,7 +174,8 @@ class WorkerProcess {
 
 }  // namespace
 
-int run_worker(WorkerContext& context, const Prepared& prepared, const model::ModelShelf& shelf) {
+int run_worker(WorkerContext& context, const Prepared& prepared, LimitTable& limits,
+               const model::ModelShelf& shelf) {
   const auto endpoint = redis_endpoint(context.settings.redis, prepared);
   if (!endpoint) {
     log::error("bad_redis_url", {{"error", endpoint.error().detail}});
@@ -186,7 +187,7 @@ int run_worker(WorkerContext& context, const Prepared& prepared, const model::Mo
     return kExitConfig;
   }
   // Never destroyed: the process ends when run() returns, and coroutines may still hold parts of it.
-  auto* parts = new WorkerParts(context, prepared, *endpoint, std::move(*secrets));
+  auto* parts = new WorkerParts(context, prepared, limits, *endpoint, std::move(*secrets));
   auto* process = new WorkerProcess(context, *parts, shelf);
   return process->run();
 }

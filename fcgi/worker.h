@@ -2,6 +2,7 @@
 // consists of is worker_parts.h.
 #pragma once
 
+#include "core/base/limit_table.h"
 #include "core/model/model_shelf.h"
 #include "fcgi/prepare.h"
 #include "fcgi/process/worker_context.h"
@@ -10,6 +11,7 @@ namespace freshet {
 
 // Runs in the child until it has drained; returns its exit status. The model comes from the shelf, which the
 // keeper fills (model_keeper.h).
-int run_worker(WorkerContext& context, const Prepared& prepared, const model::ModelShelf& shelf);
+int run_worker(WorkerContext& context, const Prepared& prepared, LimitTable& limits,
+               const model::ModelShelf& shelf);
 
 }  // namespace freshet

@@ -63,8 +63,8 @@ Result<WorkerSecrets> worker_secrets(const Settings& settings, const Prepared& p
   return WorkerSecrets{std::move(*identity), std::move(*pages), std::move(*signatures)};
 }
 
-WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, const redis::Endpoint& endpoint,
-                         WorkerSecrets its_secrets)
+WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, LimitTable& limit_table,
+                         const redis::Endpoint& endpoint, WorkerSecrets its_secrets)
     : settings(context.settings),
       slot(context.board.slots()[context.slot]),
       secrets(std::move(its_secrets)),
@@ -95,6 +95,7 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, const
       follows(redis, settings, keys, random_id),
       users_pool(loop, 1, kMostExports, "export_busy"),
       users(bulk, users_pool, settings, keys, reader_hashes(secrets.identity), random_id),
+      limits(limit_table, settings.limits),
       services{settings,
                hot,
                items,
@@ -111,6 +112,7 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, const
                secrets.pages,
                secrets.identity,
                *prepared.bots,
+               limits,
                context.board,
                slot,
                [this] { return redis.ready(); },

@@ -30,6 +30,7 @@
 #include "fcgi/gateway/gateway.h"
 #include "fcgi/handlers/application.h"
 #include "fcgi/http/identity.h"
+#include "fcgi/http/limits.h"
 #include "fcgi/http/page_token.h"
 #include "fcgi/http/signature.h"
 #include "fcgi/observe/request_observer.h"
@@ -48,10 +49,10 @@ struct WorkerSecrets {
 // Errors as of the three create().
 Result<WorkerSecrets> worker_secrets(const Settings& settings, const Prepared& prepared);
 
-// Made in the worker, after the fork; connects and reads nothing yet. `context` and `prepared` outlive it.
+// Made in the worker, after the fork; connects and reads nothing yet. The first three outlive it.
 struct WorkerParts {
-  WorkerParts(WorkerContext& context, const Prepared& prepared, const redis::Endpoint& endpoint,
-              WorkerSecrets secrets);
+  WorkerParts(WorkerContext& context, const Prepared& prepared, LimitTable& limits,
+              const redis::Endpoint& endpoint, WorkerSecrets secrets);
   WorkerParts(const WorkerParts&) = delete;
   WorkerParts& operator=(const WorkerParts&) = delete;
 
@@ -90,6 +91,7 @@ struct WorkerParts {
   BlockingPool users_pool;
   store::RedisUsers users;
 
+  http::Limits limits;
   handlers::Services services;
   handlers::Application application;
   observe::RequestObserver observer;

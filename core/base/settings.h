@@ -87,8 +87,12 @@ struct Bucket {
   int burst = 0;
 };
 
-// Of requests through the public server, each visitor and each endpoint apart.
+// Of requests through the public server, each visitor and each endpoint apart (fcgi/http/limits.h).
 struct LimitSettings {
+  std::size_t table_bytes = 16 * 1024 * 1024;
+  int network_factor = 20;        // of those who are not signed in; 0: networks are not limited
+  Bucket anonymous{2000, 10000};  // of all that is anonymous and makes keys
+  Bucket hot{5, 60};              // GET /api/hot?at=
   Bucket track{10, 200};
   Bucket views{10, 200};
   Bucket history{5, 60};

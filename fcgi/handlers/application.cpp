@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "core/base/log.h"
 #include "core/base/time.h"
@@ -28,7 +27,6 @@ constexpr std::array kRefusals{
     RefusalRow{ErrorCode::kForbidden, Refusal::kForbidden},
     RefusalRow{ErrorCode::kNotFound, Refusal::kNotFound},
     RefusalRow{ErrorCode::kTooLarge, Refusal::kTooLarge},
-    RefusalRow{ErrorCode::kRateLimited, Refusal::kRateLimited},
     RefusalRow{ErrorCode::kUnavailable, Refusal::kRedisAway},
     RefusalRow{ErrorCode::kUnknownOutcome, Refusal::kDeadline},
 };
@@ -91,13 +89,8 @@ void count_refusal(Services& services, const Error& error) {
   if (row != kRefusals.end()) services.count(row->reason);
 }
 
-// How long until a limit has a token again stands in its error (feed/ports_ration.h).
-seconds retry_after(const Error& error) {
-  std::int64_t wait = 1;
-  if (error.code == ErrorCode::kRateLimited)
-    std::from_chars(error.detail.data(), error.detail.data() + error.detail.size(), wait);
-  return seconds{wait};
-}
+// In the order of http::BucketKind.
+constexpr std::array kRefusedBy{Refusal::kRateLimited, Refusal::kNetworkLimited, Refusal::kServiceLimited};
 
 // What a request asks of the internal server, for the guard against pages.
 http::Asked asked_of(const http::Match& match, const std::vector<Route>& routes) {
@@ -119,8 +112,9 @@ Application::Application(Services& services)
 
 Task<void> Application::serve(Request& request, Response& response) {
   std::string escaped;
+  std::optional<http::Allowance> allowance;
   try {
-    auto served = co_await dispatch(request);
+    auto served = co_await dispatch(request, allowance);
     if (served) {
       response = std::move(*served);
     } else {
@@ -135,10 +129,11 @@ Task<void> Application::serve(Request& request, Response& response) {
     log::error("handler_threw", {{"request", std::string(request.request_id)}, {"what", escaped}});
     response = http::problem(Error{ErrorCode::kInternal, "internal", {}, {}});
   }
+  if (allowance) http::add_headers(response, *allowance);
   if (request.zone == Zone::kPublic) cors_.decorate(request, response);
 }
 
-Task<Result<Response>> Application::dispatch(Request& request) {
+Task<Result<Response>> Application::dispatch(Request& request, std::optional<http::Allowance>& allowance) {
   request.stage.enter(Doing::kParse);
   const http::Standing standing = standing_of(request);
   if (standing == http::Standing::kDenied)
@@ -171,9 +166,24 @@ Task<Result<Response>> Application::dispatch(Request& request) {
   if (came_too_late(request, services_.settings.gateway))
     co_return fail(ErrorCode::kUnavailable, "over_budget");
   if (auto admitted = admit(request, route); !admitted) co_return tl::unexpected(admitted.error());
-  Call call{services_, request, *target, *match, standing == http::Standing::kAllowed};
+  const auto verified = services_.identity.verify(request, wall_now());
+  Call call{services_, request, *target, *match, verified, standing == http::Standing::kAllowed};
+  allowance = take(call, route.handler.cost);
+  if (allowance && !allowance->granted) {
+    services_.count(kRefusedBy[static_cast<std::size_t>(allowance->kind)]);
+    co_return http::problem(Error{ErrorCode::kRateLimited, "rate_limited", {}, {}}, allowance->wait);
+  }
   auto answered = co_await route.handler.handle(call);
   co_return answered;
+}
+
+// The one place that takes from buckets. Who cannot be verified has those of nobody in particular.
+std::optional<http::Allowance> Application::take(const Call& call, const http::Cost& cost) {
+  if (call.request.zone != Zone::kPublic || call.exempt) return std::nullopt;
+  if (!cost.with_parameter.empty() && !call.target.parameter(cost.with_parameter)) return std::nullopt;
+  const http::Verified nobody;
+  const http::Payer payer = services_.limits.payer(call.request, call.verified ? *call.verified : nobody);
+  return services_.limits.take(cost, payer, http::monotonic_us());
 }
 
 // The lists are of the internet's clients; who may reach the internal server is the site's own.
@@ -219,7 +229,7 @@ void Application::fail_with(const Request& request, const Error& error, Response
                                   {"reason", std::string(error.reason)},
                                   {"detail", error.detail}});
   }
-  response = http::problem(error, retry_after(error));
+  response = http::problem(error);
 }
 
 void Application::refuse_overload(const Request& request, Response& response) {

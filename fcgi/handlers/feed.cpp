@@ -6,7 +6,6 @@
 #include "fcgi/handlers/card_json.h"
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse_hot.h"
-#include "fcgi/handlers/ration.h"
 
 namespace freshet::handlers {
 
@@ -141,12 +140,11 @@ Task<Result<Response>> post_feed(Call& call) {
   if (!body) co_return tl::unexpected(body.error());
   auto parsed = parse_feed(*body);
   if (!parsed) co_return tl::unexpected(parsed.error());
-  const auto who = services.identity.identify(call.request, {parsed->agent, {}}, wall_now());
+  const auto who = call.who({parsed->agent, {}});
   if (!who) co_return tl::unexpected(who.error());
   if (who->reader.empty())
     co_return fail(ErrorCode::kInvalid, "bad_id", "agent_id", "a feed belongs to a reader who is known");
   parsed->request.reader = who->reader;
-  parsed->request.ration = ration(call, services.settings.limits.feed, "feed", who->reader.view());
   auto name = request_name(*parsed, services.pages);
   if (!name) co_return tl::unexpected(name.error());
 

@@ -6,16 +6,11 @@
 #include "fcgi/handlers/parse_hot.h"
 #include "fcgi/handlers/parse_readers.h"
 #include "fcgi/handlers/queued.h"
-#include "fcgi/handlers/ration.h"
 #include "fcgi/handlers/whose.h"
 
 namespace freshet::handlers {
 
 namespace {
-
-feed::Ration cost(const Call& call, const ReaderId& reader) {
-  return ration(call, call.services.settings.limits.feedback, "feedback", reader.view());
-}
 
 struct Undo {
   ReaderId reader;  // as claimed
@@ -55,7 +50,6 @@ Task<Result<Response>> post_feedback(Call& call) {
   auto reader = whose(call, dismissal->reader);
   if (!reader) co_return tl::unexpected(reader.error());
   dismissal->reader = std::move(*reader);
-  dismissal->ration = cost(call, dismissal->reader);
   const auto recorded = co_await feed::dismiss(call.services.readers, *dismissal);
   if (!recorded) co_return tl::unexpected(recorded.error());
   co_return render(call.services, *recorded);
@@ -67,8 +61,7 @@ Task<Result<Response>> delete_feedback(Call& call) {
   if (!undo) co_return tl::unexpected(undo.error());
   const auto reader = whose(call, undo->reader);
   if (!reader) co_return tl::unexpected(reader.error());
-  const feed::Asker asker(*reader, cost(call, *reader));
-  const auto recorded = co_await feed::undo_dismissal(call.services.readers, asker, undo->item);
+  const auto recorded = co_await feed::undo_dismissal(call.services.readers, *reader, undo->item);
   if (!recorded) co_return tl::unexpected(recorded.error());
   co_return render(call.services, *recorded);
 }

@@ -6,7 +6,6 @@
 #include "fcgi/handlers/parse_hot.h"
 #include "fcgi/handlers/parse_readers.h"
 #include "fcgi/handlers/queued.h"
-#include "fcgi/handlers/ration.h"
 #include "fcgi/handlers/whose.h"
 
 namespace freshet::handlers {
@@ -16,13 +15,9 @@ namespace {
 constexpr std::string_view kOk = "{\"ok\":true}";
 
 struct Which {
-  feed::Asker asker;
+  ReaderId reader;
   feed::ViewKind kind;
 };
-
-feed::Ration cost(const Call& call, const ReaderId& reader) {
-  return ration(call, call.services.settings.limits.history, "history", reader.view());
-}
 
 // ?userId=&kind=
 Result<Which> which_history(const Call& call) {
@@ -32,7 +27,7 @@ Result<Which> which_history(const Call& call) {
   if (!kind) return tl::unexpected(kind.error());
   auto reader = whose(call, *claimed);
   if (!reader) return tl::unexpected(reader.error());
-  return Which{feed::Asker(*reader, cost(call, *reader)), *kind};
+  return Which{std::move(*reader), *kind};
 }
 
 // `views`: null when the store is away.
@@ -65,7 +60,6 @@ Task<Result<Response>> post_history(Call& call) {
   auto reader = whose(call, view->reader);
   if (!reader) co_return tl::unexpected(reader.error());
   view->reader = std::move(*reader);
-  view->ration = cost(call, view->reader);
   const auto recorded = co_await feed::record_view(services.readers, *view);
   if (!recorded) co_return tl::unexpected(recorded.error());
   if (recorded->queued) co_return queued_reply(services);
@@ -75,7 +69,7 @@ Task<Result<Response>> post_history(Call& call) {
 Task<Result<Response>> get_history(Call& call) {
   const auto which = which_history(call);
   if (!which) co_return tl::unexpected(which.error());
-  const auto views = co_await call.services.readers.views(which->asker, which->kind);
+  const auto views = co_await call.services.readers.views(which->reader, which->kind);
   if (views) co_return private_json(render(&*views));
   if (!is_away(views.error())) co_return tl::unexpected(views.error());
   Response response = private_json(render(nullptr));
@@ -86,7 +80,7 @@ Task<Result<Response>> get_history(Call& call) {
 Task<Result<Response>> delete_history(Call& call) {
   const auto which = which_history(call);
   if (!which) co_return tl::unexpected(which.error());
-  const auto cleared = co_await feed::clear_views(call.services.readers, which->asker, which->kind);
+  const auto cleared = co_await feed::clear_views(call.services.readers, which->reader, which->kind);
   if (!cleared) co_return tl::unexpected(cleared.error());
   if (cleared->queued) co_return queued_reply(call.services);
   co_return private_json(std::string(kOk));

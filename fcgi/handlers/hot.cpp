@@ -8,7 +8,6 @@
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse_hot.h"
 #include "fcgi/handlers/queued.h"
-#include "fcgi/handlers/ration.h"
 
 namespace freshet::handlers {
 
@@ -102,13 +101,12 @@ Task<Result<Response>> post_track(Call& call) {
     auto shown = co_await not_counted(call, track->event.item);
     co_return shown;
   }
-  const auto who = services.identity.identify(call.request, {track->user, track->fingerprint}, wall_now());
+  const auto who = call.who({track->user, track->fingerprint});
   if (!who) co_return tl::unexpected(who.error());
   track->event.visitor = who->visitor;
   track->event.counted_as = who->counted_as;
   believe_date(call, track->event.published_at);
   track->event.unproven = call.request.zone == Zone::kPublic && !call.exempt;
-  track->event.ration = ration(call, services.settings.limits.track, "track", who->counted_as.view());
   if (track->event.session.empty()) track->event.session = SessionId::trusted(who->visitor.str());
 
   const auto counted = co_await feed::track(services.hot, track->event);
@@ -137,11 +135,10 @@ Task<Result<Response>> post_views(Call& call) {
     co_return private_json("{\"ok\":true,\"uv\":false,\"scoreInc\":0,\"counted\":false}");
   }
   const http::Claim nothing;
-  const auto who = services.identity.identify(call.request, nothing, wall_now());
+  const auto who = call.who(nothing);
   if (!who) co_return tl::unexpected(who.error());
   believe_date(call, view->published_at);
   view->counted_as = who->counted_as;
-  view->ration = ration(call, services.settings.limits.views, "views", who->counted_as.view());
   const auto counted = co_await feed::view(services.hot, *view);
   if (!counted) co_return tl::unexpected(counted.error());
   view_for_history(services, who->reader, view->item, view->event);

@@ -7,7 +7,6 @@
 #include "core/feed/reason_text.h"
 #include "fcgi/handlers/card_json.h"
 #include "fcgi/handlers/json_reply.h"
-#include "fcgi/handlers/ration.h"
 
 namespace freshet::handlers {
 
@@ -104,11 +103,9 @@ Task<Result<Response>> get_recommendations(Call& call) {
   const auto exclude = exclude_of(call.target);
   if (!exclude) co_return tl::unexpected(exclude.error());
   const http::Claim claim{*claimed, {}};
-  const auto who = services.identity.identify(call.request, claim, wall_now());
+  const auto who = call.who(claim);
   if (!who) co_return tl::unexpected(who.error());
-  const feed::RecommendRequest request{
-      who->reader, static_cast<std::size_t>(*limit), *exclude,
-      ration(call, services.settings.limits.recommendations, "recommendations", who->reader.view())};
+  const feed::RecommendRequest request{who->reader, static_cast<std::size_t>(*limit), *exclude};
   auto page = co_await services.recommendations.page(request);
   if (!page) co_return tl::unexpected(page.error());
   page->degraded |= services.redis_lost();

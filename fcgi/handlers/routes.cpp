@@ -21,32 +21,43 @@ namespace {
 
 constexpr std::size_t kReportBody = 4 * 1024;
 
+// What a request through the public server takes from. A list of what is hot costs nothing while it may come
+// from nginx's cache.
+constexpr http::Cost kTrack{"track", &LimitSettings::track, true};
+constexpr http::Cost kViews{"views", &LimitSettings::views, true};
+constexpr http::Cost kHotAt{"hot", &LimitSettings::hot, false, "at"};
+constexpr http::Cost kFeed{"feed", &LimitSettings::feed, true};
+constexpr http::Cost kHistory{"history", &LimitSettings::history, true};
+constexpr http::Cost kFeedback{"feedback", &LimitSettings::feedback, true};
+constexpr http::Cost kRecommendations{"recommendations", &LimitSettings::recommendations};
+constexpr http::Cost kWaterfall{"waterfall", &LimitSettings::waterfall};
+
 constexpr std::array kRoutes{
     //    method           path                          zone             body       handler
-    Route{Method::kPost, "/api/track", Zone::kPublic, kReportBody, {post_track, Caller::kBeacon}},
-    Route{Method::kPost, "/api/views", Zone::kPublic, kReportBody, {post_views, Caller::kBeacon}},
+    Route{Method::kPost, "/api/track", Zone::kPublic, kReportBody, {post_track, kTrack, Caller::kBeacon}},
+    Route{Method::kPost, "/api/views", Zone::kPublic, kReportBody, {post_views, kViews, Caller::kBeacon}},
     Route{Method::kPost, "/api/visitor", Zone::kPublic, 0, {post_visitor, Caller::kBeacon}},
-    Route{Method::kGet, "/api/hot", Zone::kPublic, 0, get_hot},
-    Route{Method::kPost, "/api/feed", Zone::kPublic, kBody, post_feed},
-    Route{Method::kPost, "/api/history", Zone::kPublic, kBody, post_history},
-    Route{Method::kGet, "/api/history", Zone::kPublic, 0, get_history},
-    Route{Method::kDelete, "/api/history", Zone::kPublic, 0, delete_history},
+    Route{Method::kGet, "/api/hot", Zone::kPublic, 0, {get_hot, kHotAt}},
+    Route{Method::kPost, "/api/feed", Zone::kPublic, kBody, {post_feed, kFeed}},
+    Route{Method::kPost, "/api/history", Zone::kPublic, kBody, {post_history, kHistory}},
+    Route{Method::kGet, "/api/history", Zone::kPublic, 0, {get_history, kHistory}},
+    Route{Method::kDelete, "/api/history", Zone::kPublic, 0, {delete_history, kHistory}},
     Route{Method::kPost,
           "/api/history/merge",
           Zone::kInternal,
           kBody,
           {post_history_merge, Caller::kAsked, Budget::kBulk}},
     Route{Method::kPost, "/api/interactions", Zone::kInternal, kBulkBody, post_interactions},
-    Route{Method::kPost, "/api/feedback", Zone::kPublic, kBody, post_feedback},
-    Route{Method::kDelete, "/api/feedback", Zone::kPublic, kBody, delete_feedback},
-    Route{Method::kGet, "/api/recommendations", Zone::kPublic, 0, get_recommendations},
-    Route{Method::kGet, "/api/items/{id}/similar", Zone::kPublic, 0, get_similar},
-    Route{Method::kGet, "/api/waterfall/{channel}", Zone::kPublic, 0, get_waterfall},
+    Route{Method::kPost, "/api/feedback", Zone::kPublic, kBody, {post_feedback, kFeedback}},
+    Route{Method::kDelete, "/api/feedback", Zone::kPublic, kBody, {delete_feedback, kFeedback}},
+    Route{Method::kGet, "/api/recommendations", Zone::kPublic, 0, {get_recommendations, kRecommendations}},
+    Route{Method::kGet, "/api/items/{id}/similar", Zone::kPublic, 0, {get_similar, kRecommendations}},
+    Route{Method::kGet, "/api/waterfall/{channel}", Zone::kPublic, 0, {get_waterfall, kWaterfall}},
     Route{Method::kPost, "/api/waterfall/{channel}", Zone::kInternal, kBulkBody, post_waterfall},
     Route{Method::kDelete, "/api/waterfall/{channel}/{itemId}", Zone::kInternal, 0, delete_waterfall},
     Route{Method::kPut, "/api/follows", Zone::kInternal, kBody, put_follow},
     Route{Method::kDelete, "/api/follows", Zone::kInternal, kBody, delete_follow},
-    Route{Method::kGet, "/api/follows", Zone::kPublic, 0, get_follows},
+    Route{Method::kGet, "/api/follows", Zone::kPublic, 0, {get_follows, kWaterfall}},
     Route{Method::kGet, "/api/articles/{id}/stats", Zone::kInternal, 0, get_article_stats},
     Route{Method::kGet, "/api/stats", Zone::kInternal, 0, get_stats},
     Route{Method::kPut, "/api/items/{id}", Zone::kInternal, kBulkBody, put_item},

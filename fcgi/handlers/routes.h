@@ -5,6 +5,7 @@
 
 #include "core/async/task.h"
 #include "fcgi/handlers/services.h"
+#include "fcgi/http/limits.h"
 #include "fcgi/http/router.h"
 #include "fcgi/http/target.h"
 
@@ -16,11 +17,17 @@ struct Call {
   Request& request;  // its body may be consumed
   const http::Target& target;
   const http::Match& match;
+  const Result<http::Verified>& verified;
   bool exempt = false;  // clients.allow_file: not limited, and no crawler
 
   // Crawlers come through the public server; the internal one's callers are the site's own.
   bool is_bot() const {
     return request.zone == Zone::kPublic && !exempt && services.is_bot(request.user_agent);
+  }
+  // Errors: as Identity::verify.
+  Result<http::Who> who(const http::Claim& claim) const {
+    if (!verified) return tl::unexpected(verified.error());
+    return services.identity.identify(request, *verified, claim);
   }
 };
 
@@ -37,9 +44,12 @@ struct Endpoint {
   Handler handle;
   Caller caller = Caller::kAsked;
   Budget budget = Budget::kRequest;
+  http::Cost cost = {};
   constexpr Endpoint(Handler handler, Caller from = Caller::kAsked,  // NOLINT: a bare handler is an endpoint
                      Budget within = Budget::kRequest)
       : handle(handler), caller(from), budget(within) {}
+  constexpr Endpoint(Handler handler, const http::Cost& costs, Caller from = Caller::kAsked)
+      : handle(handler), caller(from), cost(costs) {}
 };
 using Route = http::Route<Endpoint>;
 

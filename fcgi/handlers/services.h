@@ -14,6 +14,7 @@
 #include "core/feed/smart_feed.h"
 #include "fcgi/http/bots.h"
 #include "fcgi/http/identity.h"
+#include "fcgi/http/limits.h"
 #include "fcgi/http/page_token.h"
 #include "fcgi/process/scoreboard.h"
 
@@ -41,6 +42,7 @@ struct Services {
   http::PageTokens& pages;
   http::Identity& identity;
   http::BotMatcher& bots;
+  http::Limits& limits;
   Scoreboard& board;
   WorkerSlot& slot;
   std::function<bool()> redis_ready;

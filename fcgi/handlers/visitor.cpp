@@ -9,7 +9,7 @@ namespace freshet::handlers {
 Task<Result<Response>> post_visitor(Call& call) {
   Services& services = call.services;
   const http::Claim nothing;
-  const auto who = services.identity.identify(call.request, nothing, wall_now());
+  const auto who = call.who(nothing);
   if (!who) co_return tl::unexpected(who.error());
   Response response;
   response.status = 204;

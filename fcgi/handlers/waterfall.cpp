@@ -7,7 +7,6 @@
 #include "fcgi/handlers/card_json.h"
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse_waterfall.h"
-#include "fcgi/handlers/ration.h"
 #include "fcgi/handlers/whose.h"
 
 namespace freshet::handlers {
@@ -111,7 +110,6 @@ Task<Result<Response>> get_waterfall(Call& call) {
   auto reader = whose(call, *claimed, "customerId");
   if (!reader) co_return tl::unexpected(reader.error());
   query->reader = std::move(*reader);
-  query->ration = ration(call, call.services.settings.limits.waterfall, "waterfall", query->reader.view());
   auto served = co_await feed::read_page(call.services.waterfall, *query);
   if (!served) co_return tl::unexpected(served.error());
   served->degraded |= call.services.redis_lost();

@@ -9,7 +9,7 @@ namespace freshet::handlers {
 // as Identity::identify, and kInvalid "bad_id" (`member`, the name of the claim) for a request of nobody who
 // is known.
 inline Result<ReaderId> whose(const Call& call, const ReaderId& claimed, std::string_view member = "userId") {
-  auto who = call.services.identity.identify(call.request, {claimed, {}}, wall_now());
+  auto who = call.who({claimed, {}});
   if (!who) return tl::unexpected(who.error());
   if (who->reader.empty())
     return fail(ErrorCode::kInvalid, "bad_id", std::string(member), "this belongs to a reader who is known");

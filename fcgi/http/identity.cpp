@@ -59,6 +59,13 @@ std::string address_class(std::string_view address) {
   return {bytes.data(), 8};
 }
 
+std::string address_network(std::string_view address) {
+  std::string network = address_class(address);
+  if (network.size() == 4) network.resize(3);
+  if (network.size() == 8) network.resize(6);
+  return network;
+}
+
 Result<Identity> Identity::create(IdentityMode mode, std::string_view salt,
                                   const std::map<std::string, std::string>& token_secrets) {
   auto hmac = Hmac::create(salt);
@@ -99,18 +106,29 @@ std::string Identity::epoch_name(const ReaderId& reader) {
   return short_text(salt_.of_fields({"epoch", reader.view()}));
 }
 
+Result<Verified> Identity::verify(const Request& request, UnixSeconds now) {
+  auto reader = verified_reader(request, now);
+  if (!reader) return tl::unexpected(reader.error());
+  if (!reader->empty()) return Verified{std::move(*reader), std::nullopt};
+  return Verified{{}, visitor_of_cookie(request.cookie)};
+}
+
 Result<Who> Identity::identify(const Request& request, const Claim& claim, UnixSeconds now) {
-  Who who;
-  auto verified = verified_reader(request, now);
+  const auto verified = verify(request, now);
   if (!verified) return tl::unexpected(verified.error());
+  return identify(request, *verified, claim);
+}
+
+Who Identity::identify(const Request& request, const Verified& verified, const Claim& claim) {
+  Who who;
   const bool claimed = believes_claims(request.zone) && !claim.reader.empty();
-  who.reader = claimed ? claim.reader : *verified;
+  who.reader = claimed ? claim.reader : verified.reader;
   if (!who.reader.empty()) {
     who.counted_as = who.visitor = visitor_of(who.reader);
     return who;
   }
-  if (auto known = visitor_of_cookie(request.cookie)) {
-    who.counted_as = who.visitor = std::move(*known);
+  if (verified.cookie) {
+    who.counted_as = who.visitor = *verified.cookie;
     return who;
   }
   who.without_cookie = true;

@@ -44,6 +44,12 @@ struct Claim {
   std::string_view fingerprint;  // of the body; any bytes, may be empty
 };
 
+// What of a request is proven.
+struct Verified {
+  ReaderId reader;                  // empty: nobody is signed in
+  std::optional<VisitorId> cookie;  // of a valid visitor cookie
+};
+
 struct Who {
   ReaderId reader;    // empty: anonymous
   VisitorId visitor;  // never empty
@@ -67,7 +73,11 @@ class Identity {
                                  const std::map<std::string, std::string>& token_secrets = {});
 
   // Errors: kUnauthorised: "bad_token", "expired_token", or "bad_user" when what auth_request found is no id.
-  // At most four HMACs.
+  // At most two HMACs.
+  Result<Verified> verify(const Request& request, UnixSeconds now);
+  // At most two more.
+  Who identify(const Request& request, const Verified& verified, const Claim& claim);
+  // Both.
   Result<Who> identify(const Request& request, const Claim& claim, UnixSeconds now);
 
   // True iff ids in body and query count. A handler that must know whose data it shows checks Who::reader
@@ -106,5 +116,7 @@ std::string_view cookie_value(std::string_view header, std::string_view name);
 // What stands for an address: 4 bytes of IPv4 (also of one mapped into IPv6), 8 of IPv6; text that is no
 // address as it is.
 std::string address_class(std::string_view address);
+// What stands for its network: 3 bytes of IPv4, 6 of IPv6; text that is no address as it is.
+std::string address_network(std::string_view address);
 
 }  // namespace freshet::http

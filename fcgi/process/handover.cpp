@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kVariable = "FRESHET_HANDOVER";
 constexpr int kKeepsakeTimeoutMs = 10000;
 
-enum Place : int { kRequests = 3, kChannel, kLease, kStatus };
+enum Place : int { kRequests = 3, kChannel, kLease, kStatus, kLimits };
 constexpr int kAbovePlaces = 16;
 
 tl::unexpected<Error> bad(const char* why) {
@@ -52,15 +52,19 @@ Result<std::optional<Handover>> Handover::receive() {
   std::istringstream in(announced);
   unsetenv(kVariable);
   Handover taken;
-  std::string requests, status;
+  std::string requests, status, limits;
   in >> taken.generation >> taken.workers >> requests >> status;
   if (in.fail()) return bad("not understood");
-  for (const int fd : {kRequests, kChannel, kLease, status == "none" ? kLease : kStatus})
+  in >> limits;
+  const bool with_limits = limits == "limits";
+  for (const int fd :
+       {kRequests, kChannel, kLease, status == "none" ? kLease : kStatus, with_limits ? kLimits : kLease})
     if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) return bad("a descriptor is missing");
   taken.requests.reset(kRequests);
   taken.channel = Channel(Descriptor(kChannel));
   taken.lease.reset(kLease);
   if (status != "none") taken.status.reset(kStatus);
+  if (with_limits) taken.limits.reset(kLimits);
   taken.made_requests = requests == "made";
   taken.made_status = status == "made";
   pollfd waited{kChannel, POLLIN, 0};
@@ -85,7 +89,7 @@ Result<Listeners> Handover::take_listeners(const PoolSettings& pool, bool with_s
 void hand_over_in_child(const Estate& estate, int channel) {
   const Listeners& listeners = *estate.listeners;
   std::array given{listeners.requests.fd(), channel, estate.lease,
-                   listeners.status ? listeners.status->fd() : -1};
+                   listeners.status ? listeners.status->fd() : -1, estate.limits};
   // Out of the way first: the place of one may be taken by another that has yet to move.
   for (int& fd : given)
     if (fd >= 0) fd = fcntl(fd, F_DUPFD_CLOEXEC, kAbovePlaces);
@@ -97,7 +101,8 @@ void hand_over_in_child(const Estate& estate, int channel) {
   }
   const std::string text = std::to_string(estate.generation) + " " + std::to_string(estate.workers) + " " +
                            origin(listeners.requests) + " " +
-                           (listeners.status ? origin(*listeners.status) : "none");
+                           (listeners.status ? origin(*listeners.status) : "none") + " " +
+                           (estate.limits >= 0 ? "limits" : "none");
   setenv(kVariable, text.c_str(), 1);
 }
 

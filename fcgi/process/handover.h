@@ -1,12 +1,11 @@
 // What a master gives to the master of a new binary that is to take its place, and what the two say to each
 // other. The new one is started with the old one's arguments and environment and
 //
-//   descriptors 3 to 5, and 6     the listen socket of requests, the channel, the lease, and the listen
-//   socket
-//                                 of status if there is one
-//   FRESHET_HANDOVER              "<generation> <workers> <requests> <status>": what serves in the old
-//   master, and
-//                                 of each socket where it comes from: systemd, made (by a master), or none
+//   descriptors 3 to 5            the listen socket of requests, the channel, the lease
+//   6, 7                          if there are: the listen socket of status, the table of limits
+//   FRESHET_HANDOVER              "<generation> <workers> <requests> <status> <limits>": what serves in the
+//                                 old master; of each socket where it comes from: systemd, made (by a
+//                                 master), or none; and "limits" or "none"
 //
 // On the channel, a message each:
 //   old → new   K<keepsake>  first: what main() wants to keep over upgrades
@@ -55,6 +54,7 @@ struct Handover {
   std::uint32_t generation = 0;  // that serves in the old master
   std::size_t workers = 0;       // of that
   Descriptor requests, status;
+  Descriptor limits;  // none: the old binary had none
   bool made_requests = false, made_status = false;
   Channel channel{Descriptor()};
   Descriptor lease;
@@ -67,6 +67,7 @@ struct Estate {
   std::size_t workers = 0;
   const Listeners* listeners = nullptr;
   int lease = -1;
+  int limits = -1;  // none
 };
 // In the freshly forked child, before it executes the new binary: puts the descriptors in their places and
 // says so in the environment. Every other one closes at the execution.

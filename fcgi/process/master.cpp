@@ -44,6 +44,7 @@ std::vector<int> Master::own_fds() const {
   return {signals_.fd(),
           lease_.get(),
           held_.get(),
+          options_.limits_fd,
           listeners_.status ? listeners_.status->fd() : -1,
           upgrade_.channel_fd(),
           predecessor_.channel_fd(),

@@ -27,8 +27,8 @@ void Master::grant_wish(SteadyTime now) {
   wish_ = 0;
   announcer_.reloading();
   const Generation& current = reload_.current();
-  upgrade_.begin({current.number, current.wanted(), &listeners_, lease_.get()}, now + options_.ready_timeout,
-                 current.settings.pool.process_control_timeout);
+  upgrade_.begin({current.number, current.wanted(), &listeners_, lease_.get(), options_.limits_fd},
+                 now + options_.ready_timeout, current.settings.pool.process_control_timeout);
 }
 
 void Master::take_outcomes(SteadyTime now) {

@@ -46,6 +46,8 @@ Result<Plan> Reload::load_next() const {
   if (pool.listen != serving.listen) return refused("listen.address", " cannot change without a restart");
   if (rules_.with_status && pool.status_listen != serving.status_listen)
     return refused("pm.status_listen", " cannot change without a restart");
+  if (plan->configuration.settings.limits.table_bytes != current_->settings.limits.table_bytes)
+    return refused("limits.table", " cannot change without a restart");
   if (2 * worker_count(pool) > board_.slots().size())
     return refused("pm.max_children", " cannot grow so far without a restart");
   return plan;

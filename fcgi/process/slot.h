@@ -33,6 +33,8 @@ enum class Refusal : std::uint8_t {
   kDenied,         // by clients.deny_file
   kForeignOrigin,  // a page of another site
   kRateLimited,    // a visitor's token bucket was empty
+  kNetworkLimited,
+  kServiceLimited,
   kOverLimit,
   kRedisAway,
   kSpoolFull,

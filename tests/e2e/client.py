@@ -27,8 +27,8 @@ class Reply:
 
 
 class Client:
-    def __init__(self, host, port, agent=AGENT, timeout=20):
-        self._connection = http.client.HTTPConnection(host, port, timeout=timeout)
+    def __init__(self, host, port, agent=AGENT, timeout=20, source=None):
+        self._connection = http.client.HTTPConnection(host, port, timeout=timeout, source_address=source and (source, 0))
         self._agent = agent
 
     def ask(self, method, path, body=None, headers=None, query=None):

@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from client import AGENT, assert_problem
+from client import AGENT, Load, assert_problem
 from fastcgi import Connection, request
 from service import BUILD, PATIENT, Instance, wait_until
 
 CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 # A token in an hour, three at once: no test waits for one.
-SLOW = {f"limits__{endpoint}_{what}": value for endpoint in ("track", "views", "history", "feedback", "feed", "recommendations", "waterfall")
+SLOW = {f"limits__{endpoint}_{what}": value for endpoint in ("track", "views", "hot", "history", "feedback", "feed", "recommendations", "waterfall")
         for what, value in (("rate", "0.0003"), ("burst", "3"))}
 
 
@@ -70,6 +70,8 @@ def asks(item, reader):
         "feed, more": ("POST", "/api/feed", {"action": "load_more", "agent_id": f"{reader}-2", "limit": 1}),
         "feed, peek": ("POST", "/api/feed", {"action": "peek", "agent_id": f"{reader}-3"}),
         "recommendations": ("GET", f"/api/recommendations?userId={reader}", None),
+        "recommendations, similar": ("GET", f"/api/items/{item}/similar", None),
+        "a list of another time": ("GET", f"/api/hot?model=engagement&at={now + 86400}", None),
         "waterfall": ("GET", f"/api/waterfall/discover?customerId={reader}", None),
         "waterfall, follows": ("GET", f"/api/waterfall/follow?customerId={reader}-2", None),
         "views": ("POST", "/api/views", {"articleId": item, "fingerprint": "f", "publishedAt": now}),
@@ -81,8 +83,8 @@ def test_a_reader_who_asks_too_often_is_told_how_long_to_wait_and_nobody_else_is
     strict.put(item)
     before = refused(strict, "rate_limited")
     for what, (method, path, body) in asks(item, reader).items():
-        # Views are of whoever sends them, whatever the fingerprint: by agent and address.
-        agent = {"User-Agent": f"{AGENT} {reader}"}
+        # Whatever the request claims: by agent and address.
+        agent = {"User-Agent": f"{AGENT} {reader} {what}"}
         for _ in range(3):
             reply = strict.public().ask(method, path, body, headers=agent)
             assert reply.status == 200, (what, reply)
@@ -94,6 +96,86 @@ def test_a_reader_who_asks_too_often_is_told_how_long_to_wait_and_nobody_else_is
     for what, (method, path, body) in others.items():
         assert strict.public().ask(method, path, body, headers={"User-Agent": f"{AGENT} another"}).status == 200, what
     assert refused(strict, "rate_limited") == before + len(others)
+
+
+def limit_of(reply):
+    return tuple(int(reply.headers[f"RateLimit-{what}"]) for what in ("Limit", "Remaining", "Reset"))
+
+
+def test_replies_say_what_is_left_and_lists_that_are_cached_do_not(strict, name):
+    item, agent = name("i"), f"{AGENT} {name('agent')}"
+    strict.put(item)
+    client = strict.public(agent=agent)
+    told = [client.track(item, 1) for _ in range(4)]
+    assert [limit_of(reply)[:2] for reply in told] == [(3, 2), (3, 1), (3, 0), (3, 0)]
+    assert [reply.status for reply in told] == [200, 200, 200, 429]
+    resets = [limit_of(reply)[2] for reply in told]
+    assert 3000 < resets[0] <= 3334 and 9000 < resets[2] <= 10001 and int(told[3].headers["Retry-After"]) <= 3334
+    assert limit_of(client.post("/api/views", {"articleId": item}))[:2] == (3, 2)  # a wrong request costs, too
+    cached = [client.get("/api/hot?model=views"), strict.internal(agent=agent).track(item, 1), client.post("/api/visitor", None)]
+    for reply in cached:
+        assert reply.status in (200, 204) and "RateLimit-Limit" not in reply.headers, reply
+    assert limit_of(client.get(f"/api/hot?model=engagement&at={int(time.time()) + 86400}"))[:2] == (3, 2)
+
+
+def admitted(service, clients, article):
+    """How many of these clients' reports count, and that the others are told so by the workers."""
+    replies = [client.track(article, 1) for client in clients]
+    for reply in replies:
+        assert reply.status == 200 or limit_of(reply)[1] == 0, reply
+    return sum(reply.status == 200 for reply in replies)
+
+
+def test_the_visitors_of_a_network_are_bounded_together_and_another_network_is_not(instance, name):
+    service = instance("--no-limits", **SLOW, limits__network_factor=20, **PATIENT)
+    item = name("i")
+    service.put(item)
+
+    def crowd(network, count):
+        return [service.public(source=f"127.0.{network}.{1 + number % 250}", agent=f"{AGENT} {number // 250}") for number in range(count)]
+
+    assert admitted(service, crowd(1, 300), item) == 60
+    cookie = service.public(source="127.0.1.9").post("/api/visitor", None).headers["Set-Cookie"].split(";")[0]
+    assert_problem(service.public(source="127.0.1.9").post("/api/track", {"articleId": item, "dwellMs": 1}, headers={"Cookie": cookie}), 429)
+    assert refused(service, "network_limited") == 241 and refused(service, "rate_limited") == 0
+    assert admitted(service, crowd(2, 20), item) == 20
+    assert service.stats(item)["pv"] == 80
+
+
+def test_the_service_is_bounded_and_light_networks_are_the_last_to_be_refused(instance, name):
+    bounds = {"limits__track_rate": "0.001", "limits__track_burst": 100, "limits__network_factor": 4,
+              "limits__anonymous_rate": "0.003", "limits__anonymous_burst": 600}
+    service = instance("--no-limits", **bounds, **PATIENT)
+    item = name("i")
+    service.put(item)
+    heavy = [admitted(service, [service.public(source=f"127.0.{network}.{1 + turn}") for turn in range(200)], item) for network in (1, 2, 3)]
+    assert heavy[0] == 200 and heavy[2] < 200 and sum(heavy) < 600
+    assert refused(service, "network_limited") > 0
+    assert admitted(service, [service.public(source="127.0.9.1") for _ in range(5)], item) == 5
+    light = sum(admitted(service, [service.public(source=f"127.0.{network}.1")] * 3, item) for network in range(10, 250))
+    assert light + sum(heavy) + 5 == 600 and refused(service, "service_limited") > 0
+
+
+def test_all_workers_have_one_limit(instance, name):
+    bounds = {"limits__track_rate": "0.001", "limits__track_burst": 100}
+    service = instance("--no-limits", **bounds, pm__max_children=4, pm__mode='"static"', **PATIENT)
+    item = name("i")
+    service.put(item)
+    with Load(service.public, lambda client, _: client.track(item, 1), threads=8) as load:
+        wait_until(lambda: len(load.results) >= 400, "400 replies")
+    assert not load.errors
+    assert sum(reply.status == 200 for reply in load.results) == 100
+    served = service.internal().get("/status?json&full").json()["processes"]
+    assert sum(worker["requests"] > 20 for worker in served) > 1, served
+
+
+def test_a_reload_keeps_the_counts(instance, name):
+    service = instance("--no-limits", **SLOW, **PATIENT)
+    item = name("i")
+    service.put(item)
+    assert admitted(service, [service.public()] * 2, item) == 2
+    service.renew()
+    assert admitted(service, [service.public()] * 9, item) == 1
 
 
 def test_a_refused_report_counts_nothing_and_a_fingerprint_makes_nobody_else(strict, name):
@@ -110,15 +192,16 @@ def test_a_refused_report_counts_nothing_and_a_fingerprint_makes_nobody_else(str
     assert strict.public().post("/api/track", body, headers=agent | {"Cookie": cookie}).status == 200
 
 
-def test_while_redis_is_away_nobody_is_limited_and_what_comes_is_queued(instance, name):
+def test_while_redis_is_away_limits_hold_and_what_they_let_through_is_queued(instance, name):
     service = instance(**SLOW, **PATIENT)
     item = name("i")
     service.put(item)
     service.lose_redis()
-    for number in range(10):
-        assert service.public().track(item, 1, sessionId=f"s{number}").status == 202
+    told = [service.public().track(item, 1, sessionId=f"s{number}") for number in range(10)]
+    assert [reply.status for reply in told] == [202] * 3 + [429] * 7
+    assert [limit_of(reply)[1] for reply in told] == [2, 1] + [0] * 8
     service.restart_redis()
-    wait_until(lambda: service.redis("GET", f"hot:pv:{item}") == "10", "the spool to be replayed")
+    wait_until(lambda: service.redis("GET", f"hot:pv:{item}") == "3", "the spool to be replayed")
 
 
 # --- dates
@@ -225,10 +308,10 @@ def test_a_client_cannot_claim_more_dwell_than_its_session_had_time_for(strict, 
     article, other = name("a"), name("a")
     reply = strict.public().track(article, 180000, sessionId="s", userId=name("r"))
     assert reply.json()["avg_dwell_ms"] == 30000
-    reader = name("r")
-    strict.public().track(other, 5000, sessionId="s", userId=reader)
-    assert strict.public().track(other, 6000, sessionId="s", userId=reader).json()["avg_dwell_ms"] == 6000
-    assert strict.public().track(other, 180000, sessionId="s", userId=reader).json()["avg_dwell_ms"] < 25000
+    reader, client = name("r"), strict.public(agent=f"{AGENT} {name('agent')}")
+    client.track(other, 5000, sessionId="s", userId=reader)
+    assert client.track(other, 6000, sessionId="s", userId=reader).json()["avg_dwell_ms"] == 6000
+    assert client.track(other, 180000, sessionId="s", userId=reader).json()["avg_dwell_ms"] < 25000
     assert strict.internal().track(article, 180000, sessionId="t").json()["avg_dwell_ms"] == (30000 + 180000) / 2
 
 

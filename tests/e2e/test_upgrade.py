@@ -101,6 +101,23 @@ def test_ten_upgrades_to_and_fro_under_load_fail_no_request(upgradable, name):
     service.check()
 
 
+def test_another_binary_keeps_the_counts_of_limits(upgradable, name):
+    service, binary = upgradable
+    service.configure(limits__track_rate="0.0003", limits__track_burst=3)
+    service.renew()
+
+    def track(times):
+        return [service.public().track(name("a"), 1).status for _ in range(times)]
+
+    assert track(2) == [200, 200]
+    for edition in ("two", "one"):
+        binary.install(edition)
+        old = service.upgrade()
+        wait_until(lambda old=old: birth(old) is None, "the old master to go", 30)
+    assert track(3) == [200, 429, 429]
+    assert "limits_start_empty" not in service.log()
+
+
 def test_a_binary_that_cannot_serve_leaves_the_old_one_serving(upgradable, name):
     service, binary = upgradable
     _, work = mixed(service, name)

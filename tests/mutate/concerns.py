@@ -7,7 +7,7 @@ TESTS = [
     (r"core/store/lua/(track|view|views_index|bucket_heads|stats|rank_\w+|list_\w+|rekey|item_\w+|purge_item)\.lua",
      ["test_store_redis$", "test_ctl_redis$|e2e_(hot|hot_lists|purge)$"]),
     (r"core/store/lua/parts/(added|engagement_key|item_place|rank_put)\.lua", ["test_store_redis$", "e2e_(hot_lists|purge)$"]),
-    (r"core/store/lua/(parts/)?ration\w*\.lua", ["test_store_redis$|test_readers$", "e2e_abuse$"]),
+    (r"(core/base/limit_table|fcgi/http/limits)\.(h|cpp)", ["test_base$|test_http$", "e2e_abuse$"]),
     (r"core/store/lua/(engaged|(parts/)?feed_\w+)\.lua", ["test_feed_store$", "e2e_feed$"]),
     (r"core/store/lua/seen_\w+\.lua", ["test_seen$", "e2e_feed$"]),
     (r"core/store/lua/user_erase\.lua", ["test_recorder", "e2e_privacy$"]),

@@ -5,7 +5,8 @@
 //   refuse   says on stderr why it does not like the configuration, status 78, when asked by -t
 //   crash    ends by a signal once it is to serve
 //   deaf     never does anything once it is to serve
-// It writes "keepsake <word>" into the log: the word that it has from the master before it, or "none".
+// It writes "keepsake <word>" into the log: the word that it has from the master before it, or "none"; and
+// "limits <n>": so many masters have taken a token of the table, this one included.
 #include <signal.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include <string>
 
 #include "core/base/config.h"
+#include "core/base/limit_table.h"
 #include "core/base/log.h"
 #include "tests/process/fake_master.h"
 
@@ -25,6 +27,19 @@ std::string behaviour() {
   self.seekg(-16, std::ios::end);
   const std::string end((std::istreambuf_iterator<char>(self)), {});
   return end.substr(end.rfind('\n') + 1);
+}
+
+freshet::LimitTable table_of(std::optional<freshet::Handover>& before) {
+  constexpr std::size_t kBytes = 65536;
+  if (!before || before->limits.get() < 0) return freshet::LimitTable(kBytes);
+  auto adopted = freshet::LimitTable::adopt(std::move(before->limits), kBytes);
+  return adopted ? std::move(*adopted) : freshet::LimitTable(kBytes);
+}
+
+std::int64_t tokens_taken(freshet::LimitTable& table) {
+  const auto rate = freshet::token_rate(0.001, 100);
+  const auto taken = table.take(1, rate, 0);
+  return taken.fill_us / rate.interval_us;
 }
 
 int test(const std::string& folder) {
@@ -46,8 +61,10 @@ int main(int argc, char* argv[]) {
   auto handover = Handover::receive();
   if (!handover) return 98;
   log::notice("keepsake", {{"word", *handover ? (*handover)->keepsake : "none"}});
+  LimitTable limits = table_of(*handover);
+  log::notice("limits", {{"taken", std::to_string(tokens_taken(limits))}});
   testing::FakeMaster fake{folder, std::chrono::milliseconds(std::stoi(argv[2])), this_program(argc, argv),
-                           "salt"};
+                           "salt", limits.fd()};
   fake.program.test = {argv[0], folder, argv[2], "-t"};
   Scoreboard board(64);
   return testing::run_fake_master(fake, board, std::move(*handover));

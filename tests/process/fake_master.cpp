@@ -49,6 +49,7 @@ int run_fake_master(const FakeMaster& fake, Scoreboard& board, std::optional<Han
   };
   options.program = fake.program;
   options.keepsake = fake.keepsake;
+  options.limits_fd = fake.limits_fd;
   return run_master(std::move(*plan), board, load, options, std::move(handover));
 }
 

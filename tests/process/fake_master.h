@@ -16,6 +16,7 @@ struct FakeMaster {
   std::chrono::milliseconds ready_timeout{20000};
   Program program;
   std::string keepsake;
+  int limits_fd = -1;
 };
 
 // Points stderr to the folder's log and NOTIFY_SOCKET to its notify.

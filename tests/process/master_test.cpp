@@ -211,6 +211,14 @@ TEST_CASE("a reload that is given up lets the new workers finish what they had t
   CHECK(eventually([&] { return master.ready(2) && !alive(taken_by); }));
 }
 
+TEST_CASE("another size of the table of limits at a reload is refused", "[process]") {
+  TestMaster master(kTwo);
+  REQUIRE_FALSE(master.notified("READY=1").empty());
+  master.write_config(kTwo + "limits.table = \"1M\"");
+  master.signal(SIGHUP);
+  CHECK(contains(master.notified("READY=1"), "limits.table cannot change without a restart"));
+}
+
 TEST_CASE("another listen address at a reload is refused", "[process]") {
   TestMaster master(kTwo);
   REQUIRE_FALSE(master.notified("READY=1").empty());
