@@ -12,7 +12,6 @@
 #include "core/base/ids.h"
 #include "core/base/result.h"
 #include "core/base/time.h"
-#include "core/feed/ports_ration.h"
 
 namespace freshet::feed {
 
@@ -31,7 +30,6 @@ struct TrackEvent {
   // and the time since.
   bool unproven = false;
   VisitorId counted_as = {};  // under whom it is remembered what this adds; empty: under nobody
-  Ration ration = {};
 };
 
 struct TrackCounts {
@@ -50,7 +48,6 @@ struct ViewEvent {
   std::string fingerprint;                  // an id by the same rules; the dedup and UV key of this seed
   EventId event;
   VisitorId counted_as = {};  // as above
-  Ration ration = {};
 };
 
 struct ViewOutcome {

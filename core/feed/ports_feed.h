@@ -70,7 +70,6 @@ struct PageRequest {
   std::string request;  // an id: action and the page token or event id that came with it
   std::string query;    // digest of the explicit query, empty for none
   std::size_t limit = 20;
-  Ration ration = {};  // taken by open() and take()
 };
 
 // What one step handed out: excluded from later pages from that moment on, pending until it is recorded.

@@ -13,7 +13,6 @@
 #include "core/base/ids.h"
 #include "core/base/result.h"
 #include "core/base/time.h"
-#include "core/feed/ports_ration.h"
 #include "core/rank/interaction.h"
 
 namespace freshet::feed {
@@ -25,7 +24,6 @@ struct View {
   ItemId item;
   ViewKind kind = ViewKind::kTopic;
   EventId event = {};  // as of ReaderEvent
-  Ration ration = {};
 };
 
 struct Viewed {
@@ -47,7 +45,6 @@ struct Dismissal {
   ItemId item;
   std::string reason;  // at most 200 bytes, may be empty
   EventId event;
-  Ration ration = {};
 };
 
 struct Done {  // of ReaderState: the newest time of each item and kind
@@ -73,10 +70,10 @@ class ReaderStore {
   virtual ~ReaderStore() = default;
 
   // The view becomes the reader's newest; an earlier one of the same item moves up. The very next read() on
-  // any worker knows it. Errors of all methods: kRateLimited, Redis' own.
+  // any worker knows it. Errors of all methods: Redis' own.
   virtual Task<Result<void>> viewed(const View& view) = 0;
-  virtual Task<Result<std::vector<Viewed>>> views(const Asker& asker, ViewKind kind) = 0;
-  virtual Task<Result<void>> clear_views(const Asker& asker, ViewKind kind) = 0;
+  virtual Task<Result<std::vector<Viewed>>> views(const ReaderId& reader, ViewKind kind) = 0;
+  virtual Task<Result<void>> clear_views(const ReaderId& reader, ViewKind kind) = 0;
   // Both kinds: `to` has the newest of both histories by time, `from` none. At most 2 RTT with hash tags
   // (`to` is written first: a crash between leaves a duplicate, never a loss). Merging one into itself
   // changes nothing.
@@ -89,9 +86,9 @@ class ReaderStore {
   // Adds or renews the exclusion for feedback.ttl; undo takes it back. Errors also: kUnavailable
   // "stream_full".
   virtual Task<Result<void>> dismiss(const Dismissal& dismissal) = 0;
-  virtual Task<Result<void>> undo_dismissal(const Asker& asker, const ItemId& item) = 0;
+  virtual Task<Result<void>> undo_dismissal(const ReaderId& reader, const ItemId& item) = 0;
 
-  virtual Task<Result<ReaderState>> read(const Asker& asker) = 0;
+  virtual Task<Result<ReaderState>> read(const ReaderId& reader) = 0;
 
   // Behind the reply, no waiting: viewed() a moment later, in its place by time; once for an event. Lost when
   // neither the queue nor the spool has room.

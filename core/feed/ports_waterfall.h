@@ -33,7 +33,6 @@ struct PageQuery {
   Direction direction = Direction::kFirst;
   std::int64_t score = 0;  // the cursor, 0..kScoreEnd-1; kFirst: ignored
   int limit = 5;
-  Ration ration = {};
 };
 
 struct Placed {

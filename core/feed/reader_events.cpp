@@ -25,9 +25,9 @@ Task<Result<Recorded>> record_view(ReaderStore& store, const View& view) {
   co_return settle(done, [&] { return store.viewed_later(view); });
 }
 
-Task<Result<Recorded>> clear_views(ReaderStore& store, const Asker& asker, ViewKind kind) {
-  const auto done = co_await store.clear_views(asker, kind);
-  co_return settle(done, [&] { return store.clear_views_later(asker.reader, kind); });
+Task<Result<Recorded>> clear_views(ReaderStore& store, const ReaderId& reader, ViewKind kind) {
+  const auto done = co_await store.clear_views(reader, kind);
+  co_return settle(done, [&] { return store.clear_views_later(reader, kind); });
 }
 
 Task<Result<Recorded>> dismiss(ReaderStore& store, const Dismissal& dismissal) {
@@ -35,9 +35,9 @@ Task<Result<Recorded>> dismiss(ReaderStore& store, const Dismissal& dismissal) {
   co_return settle(done, [&] { return store.dismiss_later(dismissal); });
 }
 
-Task<Result<Recorded>> undo_dismissal(ReaderStore& store, const Asker& asker, const ItemId& item) {
-  const auto done = co_await store.undo_dismissal(asker, item);
-  co_return settle(done, [&] { return store.undo_dismissal_later(asker.reader, item); });
+Task<Result<Recorded>> undo_dismissal(ReaderStore& store, const ReaderId& reader, const ItemId& item) {
+  const auto done = co_await store.undo_dismissal(reader, item);
+  co_return settle(done, [&] { return store.undo_dismissal_later(reader, item); });
 }
 
 Task<Result<Recorded>> record_interaction(ReaderStore& store, const ReaderEvent& event) {

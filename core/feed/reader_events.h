@@ -16,10 +16,10 @@ struct Recorded {
 // harmless when repeated, since it carries its time or an event id. Errors: as ReaderStore, and kUnavailable
 // "spool_full". 1 RTT.
 Task<Result<Recorded>> record_view(ReaderStore& store, const View& view);
-Task<Result<Recorded>> clear_views(ReaderStore& store, const Asker& asker, ViewKind kind);
+Task<Result<Recorded>> clear_views(ReaderStore& store, const ReaderId& reader, ViewKind kind);
 Task<Result<Recorded>> record_interaction(ReaderStore& store, const ReaderEvent& event);
 Task<Result<Recorded>> dismiss(ReaderStore& store, const Dismissal& dismissal);
-Task<Result<Recorded>> undo_dismissal(ReaderStore& store, const Asker& asker, const ItemId& item);
+Task<Result<Recorded>> undo_dismissal(ReaderStore& store, const ReaderId& reader, const ItemId& item);
 
 // The same for many events, each with an answer of its own, in their order.
 Task<std::vector<Result<Recorded>>> record_interactions(ReaderStore& store,

@@ -127,8 +127,7 @@ Task<Result<RecommendPage>> Recommendations::page(const RecommendRequest& reques
 Task<Result<std::unique_ptr<Explained>>> Recommendations::explain(const RecommendRequest& request) {
   auto out = std::make_unique<Explained>();
   if (!request.reader.empty()) {
-    const Asker asker(request.reader, request.ration);
-    auto state = co_await readers_.read(asker);
+    auto state = co_await readers_.read(request.reader);
     if (!state) co_return tl::unexpected(state.error());
     out->state = std::move(*state);
     know_epoch(out->state.items_epoch);

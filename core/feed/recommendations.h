@@ -27,7 +27,6 @@ struct RecommendRequest {
   ReaderId reader;  // empty: nobody in particular, who gets what is trending
   std::size_t limit = 20;
   Exclude exclude = Exclude::kHard;
-  Ration ration = {};  // of `reader`; nobody in particular costs Redis nothing
 };
 
 // Why an item is there. Names items, tags and authors, never a reader.

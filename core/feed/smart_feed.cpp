@@ -41,7 +41,7 @@ std::string digest(const std::string& query) {
 }
 
 PageRequest page_request(const FeedRequest& request) {
-  return {request.reader, request.request, digest(request.query), request.limit, request.ration};
+  return {request.reader, request.request, digest(request.query), request.limit};
 }
 
 RecallQuery recall_query(const FeedRequest& request, const Opening& opening, UnixSeconds now) {
@@ -125,9 +125,7 @@ Task<Result<FeedPage>> SmartFeed::load_more(const FeedRequest& request) {
   auto taken = co_await store_.take(wanted);
   if (!taken) co_return tl::unexpected(taken.error());
   if (taken->state == Taken::State::kEmpty) {
-    FeedRequest paid = request;
-    paid.ration = {};
-    auto refreshed = co_await refresh(paid);
+    auto refreshed = co_await refresh(request);
     co_return refreshed;
   }
   auto served = co_await serve(request, std::move(taken->page), true, std::move(taken->seen));

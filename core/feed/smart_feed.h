@@ -26,7 +26,6 @@ struct FeedRequest {
   std::size_t limit = 20;
   std::string query;    // empty: by interests
   std::string request;  // see PageRequest::request
-  Ration ration = {};
   SearchCost cost = {};  // of what it searches; null: nobody asks
 };
 

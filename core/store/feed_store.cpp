@@ -4,7 +4,6 @@
 
 #include "core/store/fields.h"
 #include "core/store/item_store.h"
-#include "core/store/ration.h"
 #include "core/store/reader_store.h"
 #include "core/store/script_words.h"
 #include "core/store/scripts.h"
@@ -22,7 +21,6 @@ constexpr std::int64_t kLostAfterMs = 30000;
 constexpr std::int64_t kAcknowledgedForMs = 60000;
 
 Error script_error(const redis::Reply& reply) {
-  if (auto limited = ration_error(reply.error())) return *limited;
   if (says(reply.error(), word::kTooManyPending))
     return {ErrorCode::kUnavailable, "too_many_pending", {}, "impressions wait to be recorded"};
   return redis::classify(reply.error());
@@ -133,15 +131,13 @@ Task<Result<feed::Opening>> RedisFeedStore::open(const feed::PageRequest& reques
   const std::string_view reader = request.reader.view();
   const bool remembered = !request.request.empty();
   Pipeline command;
-  command.script(scripts::kFeedOpen, (remembered ? 5U : 4U) + ration_keys(request.ration), 2 + kRationArgs)
+  command.script(scripts::kFeedOpen, (remembered ? 5U : 4U), 2)
       .arg(keys_.feed_state(reader))
       .arg(keys_.feed_pending(reader))
       .arg(keys_.interactions(reader))
       .arg(keys_.feed_cache(reader));
   if (remembered) command.arg(keys_.feed_page(reader, request.request));
-  append_ration_key(command, keys_, request.ration);
   command.arg(peek ? 1 : 0).arg(kMostInteractions);
-  append_ration(command, request.ration);
   command.add("ZREVRANGE", keys_.rank(), 0, kHotHead - 1);
   const UnixSeconds now = clock_();
   const ReaderId known_as = epochs_.known_as(request.reader);
@@ -262,17 +258,13 @@ Task<Result<feed::Taken>> RedisFeedStore::refill(const feed::PageRequest& reques
 Task<Result<feed::Taken>> RedisFeedStore::take_or_refill(const feed::PageRequest& request,
                                                          const feed::Page* kept) {
   Pipeline command;
-  const feed::Ration ration = kept ? feed::Ration() : request.ration;  // a refill is of the same request
-  command.script(scripts::kFeedTake, page_keys(request) + ration_keys(ration),
-                 9 + (kept ? kept->items.size() : 0) + kRationArgs);
+  command.script(scripts::kFeedTake, page_keys(request), 9 + (kept ? kept->items.size() : 0));
   append_page_keys(command, request);
-  append_ration_key(command, keys_, ration);
   append_page_arguments(command, request, kept ? kept->items.size() : 0);
   command.arg(kept ? kept->generation : 0).arg(kept ? kept->sequence : 0);
   if (kept) {
     for (const ItemId& item : kept->items) command.arg(item.view());
   }
-  append_ration(command, ration);
   const UnixSeconds now = clock_();
   const ReaderId known_as = epochs_.known_as(request.reader);
   epochs_.append_read(command, request.reader);

@@ -4,7 +4,6 @@
 
 #include "core/store/counter_keys.h"
 #include "core/store/fields.h"
-#include "core/store/ration.h"
 #include "core/store/script_words.h"
 #include "core/store/scripts.h"
 
@@ -20,7 +19,6 @@ constexpr std::int64_t kDaySeconds = 86400;
 // The errors that our scripts answer, before what the server itself may say.
 Error counting_error(const redis::Reply& reply) {
   const std::string_view line = reply.error();
-  if (auto limited = ration_error(line)) return *limited;
   if (says(line, word::kUnknownItem)) return {ErrorCode::kNotFound, "unknown_item", "articleId", {}};
   if (says(line, word::kInvalid)) return {ErrorCode::kInvalid, "bad_number", {}, std::string(line)};
   return redis::classify(line);
@@ -49,13 +47,12 @@ Pipeline RedisHotStore::track_command(const feed::TrackEvent& event, std::option
   Pipeline out;
   out.script(scripts::kTrack,
              kCounterKeys + 1U + (has_event ? 1U : 0U) + (keys_.hash_tags() ? 0U : 2U) +
-                 (remembers(event.counted_as) ? 1U : 0U) + ration_keys(event.ration),
-             20 + kRationArgs);
+                 (remembers(event.counted_as) ? 1U : 0U),
+             20);
   append_counter_keys(out, keys_, id).arg(keys_.session(id, event.session.view()));
   if (has_event) out.arg(keys_.track_event(id, event.event.view()));
   if (!keys_.hash_tags()) out.arg(keys_.rank()).arg(keys_.published());
   if (remembers(event.counted_as)) out.arg(keys_.added(event.counted_as.view()));
-  append_ration_key(out, keys_, event.ration, id);
   out.arg(id).arg(event.visitor.view()).arg(event.dwell_ms);
   optional_time(out, event.published_at);
   optional_time(out, at);
@@ -74,7 +71,6 @@ Pipeline RedisHotStore::track_command(const feed::TrackEvent& event, std::option
       .arg(reject_unknown_ ? 1 : 0);
   event.unproven ? out.arg(engagement_.first_dwell_ms) : out.arg("");
   out.arg(remembers(event.counted_as) ? remember_.count() : 0);
-  append_ration(out, event.ration);
   return out;
 }
 
@@ -103,7 +99,6 @@ void RedisHotStore::place_rank(const ItemId& item, std::string_view z, std::stri
 
 Result<void> RedisHotStore::track_later(const feed::TrackEvent& event) {
   feed::TrackEvent kept = event;
-  kept.ration = {};  // it was accepted
   if (kept.event.empty()) kept.event = EventId::trusted(new_event_id_());
   return deferred_.spool(track_command(kept, wall_now()));
 }
@@ -115,10 +110,10 @@ Pipeline RedisHotStore::view_command(const feed::ViewEvent& event, std::int64_t 
   const std::string_view id = event.item.view();
   const bool has_event = !event.event.empty();
   Pipeline out;
-  out.script(scripts::kView,
-             5U + (has_event ? 1U : 0U) + (keys_.hash_tags() ? 0U : 1U) +
-                 (remembers(event.counted_as) ? 1U : 0U) + ration_keys(event.ration),
-             16 + kRationArgs)
+  out.script(
+         scripts::kView,
+         5U + (has_event ? 1U : 0U) + (keys_.hash_tags() ? 0U : 1U) + (remembers(event.counted_as) ? 1U : 0U),
+         16)
       .arg(keys_.dedup(id, event.fingerprint))
       .arg(keys_.uv_day(id, UnixSeconds{seconds{day * kDaySeconds}}))
       .arg(keys_.first_ts(id))
@@ -127,7 +122,6 @@ Pipeline RedisHotStore::view_command(const feed::ViewEvent& event, std::int64_t 
   if (has_event) out.arg(keys_.view_event(id, event.event.view()));
   if (!keys_.hash_tags()) out.arg(keys_.score());
   if (remembers(event.counted_as)) out.arg(keys_.added(event.counted_as.view()));
-  append_ration_key(out, keys_, event.ration, id);
   out.arg(id).arg(event.fingerprint);
   optional_time(out, event.published_at);
   out.arg(day);
@@ -143,7 +137,6 @@ Pipeline RedisHotStore::view_command(const feed::ViewEvent& event, std::int64_t 
       .arg(list_.max_members)
       .arg(reject_unknown_ ? 1 : 0)
       .arg(remembers(event.counted_as) ? remember_.count() : 0);
-  append_ration(out, event.ration);
   return out;
 }
 
@@ -191,7 +184,6 @@ void RedisHotStore::index_view(const ItemId& item, const std::vector<std::string
 
 Result<void> RedisHotStore::view_later(const feed::ViewEvent& event) {
   feed::ViewEvent kept = event;
-  kept.ration = {};
   if (kept.event.empty()) kept.event = EventId::trusted(new_event_id_());
   const UnixSeconds now = wall_now();
   return deferred_.spool(view_command(kept, unix_s(now) / kDaySeconds, now));

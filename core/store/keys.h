@@ -86,8 +86,6 @@ inline constexpr std::array kKeyPatterns{
     KeyPattern{"job:*:*", "string", false},
     KeyPattern{"bf:global:*:*", "string", false},
     KeyPattern{"bf:global:*", "MBbloom--", false},
-    KeyPattern{"limit:*:*", "string", false},
-    KeyPattern{"limit:*:*:*", "string", false},
     KeyPattern{"recorder:stream", "stream", true},
     KeyPattern{"hot:list", "string", false},
     KeyPattern{"hot:list:meta", "hash", false},
@@ -220,15 +218,6 @@ class Keys {
   std::string pulled() const {
     return prefix_ + "follow:pulled";
   }  // ZSET: author → highest score of their follow:pull; those who have one
-
-  // --- What visitors may still ask (feed/ports_ration.h): empty, and gone when the bucket is full
-  std::string limit(std::string_view endpoint, std::string_view who) const {
-    return of_item("limit:" + std::string(endpoint) + ":", who);
-  }  // String
-  // With hash tags, of what is about an item: in the item's slot.
-  std::string limit_of_item(std::string_view endpoint, std::string_view item, std::string_view who) const {
-    return of_item("limit:" + std::string(endpoint) + ":", item, who);
-  }  // String
 
   std::string job(std::string_view id) const {
     return prefix_ + "job:" + std::string(id);

@@ -86,8 +86,6 @@ inline constexpr std::array kKeyOwners{
     KeyOwner{"job:*:*", About::kNobody},
     KeyOwner{"bf:global:*:*", About::kNobody},  // fingerprints; the epoch makes them unreadable
     KeyOwner{"bf:global:*", About::kNobody},
-    KeyOwner{"limit:*:*", About::kReader, 2},
-    KeyOwner{"limit:*:*:*", About::kReader, 3},
     KeyOwner{"recorder:stream", About::kNobody},  // the recorder's own business, see core/recorder/eraser.h
     KeyOwner{"hot:list", About::kNobody},
     KeyOwner{"hot:list:meta", About::kNobody},

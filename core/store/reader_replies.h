@@ -8,7 +8,6 @@
 #include "core/async/reply.h"
 #include "core/base/time.h"
 #include "core/store/fields.h"
-#include "core/store/ration.h"
 #include "core/store/script_words.h"
 
 namespace freshet::store {
@@ -21,7 +20,6 @@ inline Error unknown_item() { return {ErrorCode::kNotFound, "unknown_item", "top
 
 // The errors that reader_*.lua answer, before what the server itself may say.
 inline Error reader_error(const redis::Reply& reply) {
-  if (auto limited = ration_error(reply.error())) return *limited;
   if (says(reply.error(), word::kStreamFull)) return stream_full();
   if (says(reply.error(), word::kUnknownItem)) return unknown_item();
   return redis::classify(reply.error());

@@ -63,24 +63,21 @@ Task<Result<void>> RedisReaderStore::apply(const Pipeline& commands) {
 
 void RedisReaderStore::append_view(Pipeline& out, const feed::View& view, Time at) const {
   const bool look = reject_unknown_ && !keys_.hash_tags();
-  out.script(scripts::kReaderView, (look ? 4U : 3U) + ration_keys(view.ration), 6 + kRationArgs)
+  out.script(scripts::kReaderView, (look ? 4U : 3U), 6)
       .arg(keys_.views_of(view.kind, view.reader.view()))
       .arg(keys_.views_at(view.reader.view()))
       .arg(keys_.reader_events(view.reader.view()));
   if (look) out.arg(keys_.item(view.item.view()));
-  append_ration_key(out, keys_, view.ration);
   out.arg(view.item.view()).arg(letter_of(view.kind)).arg(history_.size).arg(history_.ttl.count());
   optional_time(out, at);
   // A page may send one id with its view and with what its reader did.
   out.arg(view.event.empty() ? std::string() : "view:" + view.event.str());
-  append_ration(out, view.ration);
 }
 
 Task<Result<void>> RedisReaderStore::viewed(const feed::View& view) {
   if (reject_unknown_ && keys_.hash_tags()) {
     const std::vector<Asked> one{Asked{&view.reader, &view.item, nullptr}};
-    const feed::Ration none;  // taken with the view
-    const auto looked = co_await look(one, none);
+    const auto looked = co_await look(one);
     if (!looked) co_return tl::unexpected(looked.error());
     if (looked->verdicts.front() == Verdict::kUnknownItem) co_return tl::unexpected(unknown_item());
   }
@@ -90,40 +87,35 @@ Task<Result<void>> RedisReaderStore::viewed(const feed::View& view) {
   co_return applied;
 }
 
-void RedisReaderStore::append_views(Pipeline& out, const feed::Asker& asker, feed::ViewKind kind) const {
-  out.script(scripts::kReaderViews, 2 + ration_keys(asker.ration), 2 + kRationArgs)
-      .arg(keys_.views_of(kind, asker.reader.view()))
-      .arg(keys_.views_at(asker.reader.view()));
-  append_ration_key(out, keys_, asker.ration);
+void RedisReaderStore::append_views(Pipeline& out, const ReaderId& reader, feed::ViewKind kind) const {
+  out.script(scripts::kReaderViews, 2, 2)
+      .arg(keys_.views_of(kind, reader.view()))
+      .arg(keys_.views_at(reader.view()));
   out.arg(letter_of(kind)).arg(history_.size);
-  append_ration(out, asker.ration);
 }
 
-Task<Result<std::vector<feed::Viewed>>> RedisReaderStore::views(const feed::Asker& asker,
-                                                                feed::ViewKind kind) {
+Task<Result<std::vector<feed::Viewed>>> RedisReaderStore::views(const ReaderId& reader, feed::ViewKind kind) {
   Pipeline command;
-  append_views(command, asker, kind);
-  const auto reply = co_await run_rationed(redis_, command);
+  append_views(command, reader, kind);
+  const auto reply = co_await run_one(redis_, command);
   if (!reply) co_return tl::unexpected(reply.error());
   co_return viewed_of(*reply);
 }
 
-void RedisReaderStore::append_clear(Pipeline& out, const feed::Asker& asker, feed::ViewKind kind, Time until,
+void RedisReaderStore::append_clear(Pipeline& out, const ReaderId& reader, feed::ViewKind kind, Time until,
                                     const std::vector<feed::Viewed>& only) const {
-  out.script(scripts::kReaderClear, 2 + ration_keys(asker.ration), 3 + only.size() + kRationArgs)
-      .arg(keys_.views_of(kind, asker.reader.view()))
-      .arg(keys_.views_at(asker.reader.view()));
-  append_ration_key(out, keys_, asker.ration);
+  out.script(scripts::kReaderClear, 2, 3 + only.size())
+      .arg(keys_.views_of(kind, reader.view()))
+      .arg(keys_.views_at(reader.view()));
   out.arg(letter_of(kind));
   optional_time(out, until);
   out.arg(history_.ttl.count());
   for (const feed::Viewed& each : only) out.arg(each.item.view());
-  append_ration(out, asker.ration);
 }
 
-Task<Result<void>> RedisReaderStore::clear_views(const feed::Asker& asker, feed::ViewKind kind) {
+Task<Result<void>> RedisReaderStore::clear_views(const ReaderId& reader, feed::ViewKind kind) {
   Pipeline command;
-  append_clear(command, asker, kind, std::nullopt, {});
+  append_clear(command, reader, kind, std::nullopt, {});
   auto applied = co_await apply(command);
   co_return applied;
 }
@@ -180,18 +172,16 @@ Task<Result<void>> RedisReaderStore::merge_with_tags(const ReaderId& from, const
 
 // --- all of a reader
 
-Task<Result<feed::ReaderState>> RedisReaderStore::read(const feed::Asker& asker) {
-  const std::string_view id = asker.reader.view();
+Task<Result<feed::ReaderState>> RedisReaderStore::read(const ReaderId& reader) {
+  const std::string_view id = reader.view();
   Pipeline command;
-  command.script(scripts::kReaderRead, 5 + ration_keys(asker.ration), 4 + kRationArgs)
+  command.script(scripts::kReaderRead, 5, 4)
       .arg(keys_.views_of(feed::ViewKind::kTopic, id))
       .arg(keys_.views_of(feed::ViewKind::kReply, id))
       .arg(keys_.views_at(id))
       .arg(keys_.interactions(id))
       .arg(keys_.not_interested(id));
-  append_ration_key(command, keys_, asker.ration);
   command.arg(history_.size).arg(interactions_.most).arg(feedback_.most).arg(feedback_.ttl.count());
-  append_ration(command, asker.ration);
   command.add("GET", keys_.epoch()).add("GET", keys_.earlier(id));
   const auto replies = co_await redis_.run(command);
   if (!replies) co_return tl::unexpected(replies.error());
@@ -222,10 +212,8 @@ Task<Result<feed::ReaderState>> RedisReaderStore::read(const feed::Asker& asker)
 // --- later
 
 Pipeline RedisReaderStore::later_command(const feed::View& view) const {
-  feed::View kept = view;
-  kept.ration = {};  // it was accepted
   Pipeline out;
-  append_view(out, kept, wall_now());
+  append_view(out, view, wall_now());
   return out;
 }
 

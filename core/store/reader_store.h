@@ -33,17 +33,17 @@ class RedisReaderStore final : public feed::ReaderStore {
 
   // With hash tags and items.unknown = reject 2 RTT. Errors also: kNotFound "unknown_item" (reject).
   Task<Result<void>> viewed(const feed::View& view) override;
-  Task<Result<std::vector<feed::Viewed>>> views(const feed::Asker& asker, feed::ViewKind kind) override;
-  Task<Result<void>> clear_views(const feed::Asker& asker, feed::ViewKind kind) override;
+  Task<Result<std::vector<feed::Viewed>>> views(const ReaderId& reader, feed::ViewKind kind) override;
+  Task<Result<void>> clear_views(const ReaderId& reader, feed::ViewKind kind) override;
   Task<Result<void>> merge_views(const ReaderId& from, const ReaderId& to) override;
 
   // Errors of one event: kUnavailable "stream_full", kNotFound "unknown_item" (items.unknown = reject).
   Task<Result<std::vector<Result<void>>>> interact(const std::vector<feed::ReaderEvent>& events) override;
   // With hash tags 2 RTT. Errors as those of an event.
   Task<Result<void>> dismiss(const feed::Dismissal& dismissal) override;
-  Task<Result<void>> undo_dismissal(const feed::Asker& asker, const ItemId& item) override;
+  Task<Result<void>> undo_dismissal(const ReaderId& reader, const ItemId& item) override;
 
-  Task<Result<feed::ReaderState>> read(const feed::Asker& asker) override;
+  Task<Result<feed::ReaderState>> read(const ReaderId& reader) override;
 
   // What is applied later carries the time it has now, and never replaces what is of a later time. It was
   // acknowledged, so stream.max_len does not stop it; the spool's size bounds how much of it there is.
@@ -69,8 +69,8 @@ class RedisReaderStore final : public feed::ReaderStore {
     UnixSeconds now;  // Redis' clock
     std::vector<Verdict> verdicts;
   };
-  // 1 RTT. Takes the ration first: what is written behind it is not in one script.
-  Task<Result<Looked>> look(const std::vector<Asked>& asked, const feed::Ration& ration);
+  // 1 RTT.
+  Task<Result<Looked>> look(const std::vector<Asked>& asked);
   static std::optional<Result<void>> answer(Verdict verdict);  // nullopt: it is to be applied
   Task<Result<std::vector<Result<void>>>> interact_with_tags(const std::vector<feed::ReaderEvent>& events);
   // Runs commands of which the last answers for all. 1 RTT.
@@ -78,15 +78,15 @@ class RedisReaderStore final : public feed::ReaderStore {
 
   void append_view(redis::Pipeline& out, const feed::View& view, Time at) const;
   redis::Pipeline later_command(const feed::View& view) const;
-  void append_views(redis::Pipeline& out, const feed::Asker& asker, feed::ViewKind kind) const;
-  void append_clear(redis::Pipeline& out, const feed::Asker& asker, feed::ViewKind kind, Time until,
+  void append_views(redis::Pipeline& out, const ReaderId& reader, feed::ViewKind kind) const;
+  void append_clear(redis::Pipeline& out, const ReaderId& reader, feed::ViewKind kind, Time until,
                     const std::vector<feed::Viewed>& only) const;
   void append_interaction(redis::Pipeline& out, const feed::ReaderEvent& event, UnixSeconds at,
                           Room room) const;
   // `now`: with hash tags, what the recorder is told when `at` is nullopt.
   void append_dismissal(redis::Pipeline& out, const feed::Dismissal& dismissal, Time at, Room room,
                         UnixSeconds now) const;
-  void append_undo(redis::Pipeline& out, const feed::Asker& asker, const ItemId& item, Time at,
+  void append_undo(redis::Pipeline& out, const ReaderId& reader, const ItemId& item, Time at,
                    Room room) const;
   Task<Result<void>> merge_with_tags(const ReaderId& from, const ReaderId& to);
 

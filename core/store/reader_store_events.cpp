@@ -30,19 +30,13 @@ std::optional<InteractionMember> interaction_member(std::string_view member) {
 
 // --- what the scripts cannot see when keys carry hash tags
 
-Task<Result<RedisReaderStore::Looked>> RedisReaderStore::look(const std::vector<Asked>& asked,
-                                                              const feed::Ration& ration) {
+Task<Result<RedisReaderStore::Looked>> RedisReaderStore::look(const std::vector<Asked>& asked) {
   Pipeline command;
   command.add("TIME").add("XLEN", keys_.stream());
   for (const Asked& each : asked) {
     const bool has_event = each.event && !each.event->empty();
     command.add("ZSCORE", keys_.reader_events(each.reader->view()), has_event ? each.event->view() : "");
     command.add("HEXISTS", keys_.item(each.item->view()), "published_at");
-  }
-  if (ration_keys(ration) > 0) {
-    command.script(scripts::kRationTake, 1, kRationArgs);
-    append_ration_key(command, keys_, ration);
-    append_ration(command, ration);
   }
   const auto replies = co_await redis_.run(command);
   if (!replies) co_return tl::unexpected(replies.error());
@@ -126,8 +120,7 @@ Task<Result<std::vector<Result<void>>>> RedisReaderStore::interact_with_tags(
   std::vector<Asked> asked;
   asked.reserve(events.size());
   for (const feed::ReaderEvent& each : events) asked.push_back({&each.reader, &each.item, &each.event});
-  const feed::Ration none;
-  const auto looked = co_await look(asked, none);
+  const auto looked = co_await look(asked);
   if (!looked) co_return tl::unexpected(looked.error());
   std::vector<Result<void>> answers;
   std::vector<std::size_t> applied;  // which events the pipeline is of, two commands each
@@ -171,79 +164,69 @@ void RedisReaderStore::append_dismissal(Pipeline& out, const feed::Dismissal& di
     if (why) out.arg("reason").arg(dismissal.reason);
   }
   const bool look = reject_unknown_ && !tags;
-  out.script(scripts::kReaderDismiss,
-             3U + (tags ? 0U : 1U) + (look ? 1U : 0U) + ration_keys(dismissal.ration), 8 + kRationArgs)
+  out.script(scripts::kReaderDismiss, 3U + (tags ? 0U : 1U) + (look ? 1U : 0U), 8)
       .arg(keys_.not_interested(reader))
       .arg(keys_.reader_events(reader))
       .arg(keys_.not_interested_why(reader));
   if (!tags) out.arg(keys_.stream());
   if (look) out.arg(keys_.item(item));
-  append_ration_key(out, keys_, dismissal.ration);
   out.arg(reader).arg(item).arg(dismissal.reason);
   optional_time(out, at);
   out.arg(dismissal.event.view()).arg(feedback_.most).arg(feedback_.ttl.count());
   optional_number(out, room);
-  append_ration(out, dismissal.ration);
 }
 
 Task<Result<void>> RedisReaderStore::dismiss(const feed::Dismissal& dismissal) {
   UnixSeconds now;
   if (keys_.hash_tags()) {
     const std::vector<Asked> one{Asked{&dismissal.reader, &dismissal.item, &dismissal.event}};
-    const auto looked = co_await look(one, dismissal.ration);
+    const auto looked = co_await look(one);
     if (!looked) co_return tl::unexpected(looked.error());
     if (auto known = answer(looked->verdicts.front())) co_return *known;
     now = looked->now;
   }
-  feed::Dismissal paid = dismissal;
-  if (keys_.hash_tags()) paid.ration = {};  // taken by look()
   Pipeline command;
-  append_dismissal(command, paid, std::nullopt, stream_max_, now);
+  append_dismissal(command, dismissal, std::nullopt, stream_max_, now);
   auto applied = co_await apply(command);
   co_return applied;
 }
 
 Result<void> RedisReaderStore::dismiss_later(const feed::Dismissal& dismissal) {
   feed::Dismissal kept = dismissal;
-  kept.ration = {};
   if (kept.event.empty()) kept.event = EventId::trusted(new_event_id_());
   Pipeline out;
   append_dismissal(out, kept, wall_now(), std::nullopt, {});
   return deferred_.spool(std::move(out));
 }
 
-void RedisReaderStore::append_undo(Pipeline& out, const feed::Asker& asker, const ItemId& item, Time at,
+void RedisReaderStore::append_undo(Pipeline& out, const ReaderId& reader, const ItemId& item, Time at,
                                    Room room) const {
-  const ReaderId& reader = asker.reader;
   const bool tags = keys_.hash_tags();
   if (tags) {
     out.add("XADD", keys_.stream(), "*", "op", kOpUndismiss, "reader", reader.view(), "item", item.view(),
             "at", unix_s(at.value_or(UnixSeconds())));
   }
-  out.script(scripts::kReaderUndismiss, 3U + (tags ? 0U : 1U) + ration_keys(asker.ration), 4 + kRationArgs)
+  out.script(scripts::kReaderUndismiss, 3U + (tags ? 0U : 1U), 4)
       .arg(keys_.not_interested(reader.view()))
       .arg(keys_.reader_events(reader.view()))
       .arg(keys_.not_interested_why(reader.view()));
   if (!tags) out.arg(keys_.stream());
-  append_ration_key(out, keys_, asker.ration);
   out.arg(reader.view()).arg(item.view());
   optional_time(out, at);
   optional_number(out, room);
-  append_ration(out, asker.ration);
 }
 
-Task<Result<void>> RedisReaderStore::undo_dismissal(const feed::Asker& asker, const ItemId& item) {
+Task<Result<void>> RedisReaderStore::undo_dismissal(const ReaderId& reader, const ItemId& item) {
   Time at;
   if (keys_.hash_tags()) {
-    const std::vector<Asked> one{Asked{&asker.reader, &item, nullptr}};
-    const auto looked = co_await look(one, asker.ration);
+    const std::vector<Asked> one{Asked{&reader, &item, nullptr}};
+    const auto looked = co_await look(one);
     if (!looked) co_return tl::unexpected(looked.error());
     if (looked->verdicts.front() == Verdict::kStreamFull) co_return tl::unexpected(stream_full());
     at = looked->now;
   }
-  const feed::Asker paid = keys_.hash_tags() ? feed::Asker(asker.reader) : asker;  // taken by look()
   Pipeline command;
-  append_undo(command, paid, item, at, stream_max_);
+  append_undo(command, reader, item, at, stream_max_);
   auto applied = co_await apply(command);
   co_return applied;
 }

@@ -18,8 +18,6 @@ inline constexpr std::string_view kDay = "DAY";
 inline constexpr std::string_view kInvalid = "INVALID";
 // The stream has no consumer group: it was flushed. As Redis itself says it.
 inline constexpr std::string_view kNoGroup = "NOGROUP";
-// A token is missing; the seconds until there is one follow.
-inline constexpr std::string_view kRateLimited = "RATE_LIMITED";
 // A status: the item is not as the caller read it. To be read and tried again.
 inline constexpr std::string_view kRetry = "RETRY";
 // stream.max_length entries wait for the recorder.
@@ -31,7 +29,7 @@ inline constexpr std::string_view kTooManyPending = "TOO_MANY_PENDING";
 // No such item, where only known ones are taken.
 inline constexpr std::string_view kUnknownItem = "UNKNOWN_ITEM";
 
-inline constexpr std::array kAll{kDay,        kInvalid,        kNoGroup,        kRateLimited, kRetry,
+inline constexpr std::array kAll{kDay,        kInvalid,        kNoGroup,        kRetry,
                                  kStreamFull, kTooManyFollows, kTooManyPending, kUnknownItem};
 
 }  // namespace word

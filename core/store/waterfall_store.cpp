@@ -8,7 +8,6 @@
 
 #include "core/store/fields.h"
 #include "core/store/item_store.h"
-#include "core/store/ration.h"
 #include "core/store/scripts.h"
 
 namespace freshet::store {
@@ -81,11 +80,10 @@ Task<Result<feed::WaterfallPage>> RedisWaterfallStore::read(const feed::PageQuer
   const std::string_view reader = query.reader.view();
   const bool follows = query.channel == settings_.follow_channel;
   Pipeline command;
-  command.script(scripts::kWfRead, (follows ? 4U : 2U) + ration_keys(query.ration), 10 + kRationArgs)
+  command.script(scripts::kWfRead, (follows ? 4U : 2U), 10)
       .arg(keys_.timeline(query.channel, reader))
       .arg(keys_.active(query.channel));
   if (follows) command.arg(keys_.authors_of(reader)).arg(keys_.pulled());
-  append_ration_key(command, keys_, query.ration);
   command.arg(word_of(query.direction))
       .arg(query.score)
       .arg(query.limit)
@@ -96,8 +94,7 @@ Task<Result<feed::WaterfallPage>> RedisWaterfallStore::read(const feed::PageQuer
       .arg(known_only_ ? 1 : 0)
       .arg(keys_.item({}))
       .arg(keys_.pull_outbox({}));
-  append_ration(command, query.ration);
-  const auto reply = co_await run_rationed(redis_, command);
+  const auto reply = co_await run_one(redis_, command);
   if (!reply) co_return tl::unexpected(reply.error());
   if (reply->size() < kHeadOfRead)
     co_return fail(ErrorCode::kInternal, "redis_type", {}, "unexpected reply of wf_read");

@@ -6,7 +6,6 @@
 
 #include "core/store/fields.h"
 #include "core/store/item_store.h"
-#include "core/store/ration.h"
 #include "core/store/scripts.h"
 #include "core/store/waterfall_store.h"
 
@@ -88,16 +87,12 @@ Task<Result<RedisWaterfallStore::Nearby>> RedisWaterfallStore::scan(const feed::
                                                                     std::size_t count, const Behind& behind) {
   Pipeline command;
   if (!behind.authors.empty()) append_join(command, query, behind);
-  command.script(scripts::kWfScan, 1 + ration_keys(query.ration), 4 + kRationArgs)
-      .arg(keys_.timeline(query.channel, query.reader.view()));
-  append_ration_key(command, keys_, query.ration);
+  command.script(scripts::kWfScan, 1, 4).arg(keys_.timeline(query.channel, query.reader.view()));
   command.arg(word_of(query.direction)).arg(query.score).arg(count).arg(settings_.ttl.count());
-  append_ration(command, query.ration);
   const auto replies = co_await redis_.run(command);
   if (!replies) co_return tl::unexpected(replies.error());
   for (const redis::Reply& each : *replies) {
     if (!each.is_error()) continue;
-    if (const auto limited = ration_error(each.error())) co_return tl::unexpected(*limited);
     co_return tl::unexpected(redis::classify(each.error()));
   }
   const redis::Reply& found = replies->back();
@@ -181,7 +176,6 @@ Task<Result<feed::WaterfallPage>> RedisWaterfallStore::read_with_tags(const feed
     if (!seen) co_return tl::unexpected(seen.error());
     if (query.direction == Direction::kFirst) from.direction = Direction::kUp;
     count = kMostAtOnce;
-    from.ration = {};
     lacking = {};
   }
   co_return page_of(query, std::move(looked));

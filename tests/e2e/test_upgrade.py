@@ -103,7 +103,7 @@ def test_ten_upgrades_to_and_fro_under_load_fail_no_request(upgradable, name):
 
 def test_another_binary_keeps_the_counts_of_limits(upgradable, name):
     service, binary = upgradable
-    service.configure(limits__track_rate="0.0003", limits__track_burst=3)
+    service.configure(pid=f'"{service.state}/run/freshetd.pid"', limits__track_rate="0.0003", limits__track_burst=3)
     service.renew()
 
     def track(times):

@@ -17,10 +17,10 @@ class FakeReaderStore final : public feed::ReaderStore {
   std::vector<std::string> spooled;   // items
 
   Task<Result<void>> viewed(const feed::View&) override { co_return next(); }
-  Task<Result<std::vector<feed::Viewed>>> views(const feed::Asker&, feed::ViewKind) override {
+  Task<Result<std::vector<feed::Viewed>>> views(const ReaderId&, feed::ViewKind) override {
     co_return std::vector<feed::Viewed>();
   }
-  Task<Result<void>> clear_views(const feed::Asker&, feed::ViewKind) override { co_return next(); }
+  Task<Result<void>> clear_views(const ReaderId&, feed::ViewKind) override { co_return next(); }
   Task<Result<void>> merge_views(const ReaderId&, const ReaderId&) override { co_return next(); }
   Task<Result<std::vector<Result<void>>>> interact(const std::vector<feed::ReaderEvent>& events) override {
     if (away) co_return tl::unexpected(*away);
@@ -29,8 +29,8 @@ class FakeReaderStore final : public feed::ReaderStore {
     co_return out;
   }
   Task<Result<void>> dismiss(const feed::Dismissal&) override { co_return next(); }
-  Task<Result<void>> undo_dismissal(const feed::Asker&, const ItemId&) override { co_return next(); }
-  Task<Result<feed::ReaderState>> read(const feed::Asker&) override { co_return feed::ReaderState(); }
+  Task<Result<void>> undo_dismissal(const ReaderId&, const ItemId&) override { co_return next(); }
+  Task<Result<feed::ReaderState>> read(const ReaderId&) override { co_return feed::ReaderState(); }
 
   void viewed_behind(const feed::View&) override {}
   Result<void> viewed_later(const feed::View& view) override { return later(view.item); }

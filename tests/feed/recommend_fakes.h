@@ -96,22 +96,22 @@ class FakeReaders final : public feed::ReaderStore {
   bool away = false;
   int reads = 0;
 
-  Task<Result<feed::ReaderState>> read(const feed::Asker&) override {
+  Task<Result<feed::ReaderState>> read(const ReaderId&) override {
     ++reads;
     if (away) co_return fail(ErrorCode::kUnavailable, "redis_away");
     co_return state;
   }
   Task<Result<void>> viewed(const feed::View&) override { co_return unused(); }
-  Task<Result<std::vector<feed::Viewed>>> views(const feed::Asker&, feed::ViewKind) override {
+  Task<Result<std::vector<feed::Viewed>>> views(const ReaderId&, feed::ViewKind) override {
     co_return tl::unexpected(unused().error());
   }
-  Task<Result<void>> clear_views(const feed::Asker&, feed::ViewKind) override { co_return unused(); }
+  Task<Result<void>> clear_views(const ReaderId&, feed::ViewKind) override { co_return unused(); }
   Task<Result<void>> merge_views(const ReaderId&, const ReaderId&) override { co_return unused(); }
   Task<Result<std::vector<Result<void>>>> interact(const std::vector<feed::ReaderEvent>&) override {
     co_return tl::unexpected(unused().error());
   }
   Task<Result<void>> dismiss(const feed::Dismissal&) override { co_return unused(); }
-  Task<Result<void>> undo_dismissal(const feed::Asker&, const ItemId&) override { co_return unused(); }
+  Task<Result<void>> undo_dismissal(const ReaderId&, const ItemId&) override { co_return unused(); }
   void viewed_behind(const feed::View&) override {}
   Result<void> viewed_later(const feed::View&) override { return unused(); }
   Result<void> interact_later(const feed::ReaderEvent&) override { return unused(); }

@@ -79,8 +79,6 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
       {k.pulled(), "pulled"},
       {k.job(a), "job " + a},
       {k.push_event(a, b), "push event " + pair},
-      {k.limit("track", a), "limit " + a},
-      {k.limit_of_item("track", a, b), "limit of " + pair},
       {k.newest(), "newest"},
       {k.seen_shard(a, b), "seen shard " + pair},
       {k.seen_day(a), "seen day " + a},

@@ -1,10 +1,9 @@
 -- All of a reader's feed that a refresh must know, in one look. Writes nothing.
 --
--- KEYS 1 feed:state:{reader}  2 feed:pending:{reader}  3 user:interactions:{reader}  4 feed:cache:{reader}  5 feed:page:{reader}:{request}, if any  then the bucket's (parts/ration.lua)
--- ARGV 1 1: with the buffer  2 most interactions  then the bucket's
+-- KEYS 1 feed:state:{reader}  2 feed:pending:{reader}  3 user:interactions:{reader}  4 feed:cache:{reader}  5 feed:page:{reader}:{request}, if any
+-- ARGV 1 1: with the buffer  2 most interactions
 -- Returns {'replay', page} when the page was handed out before, else {'open', generation or '0', moves or '0', Redis' clock in ms,
 --   {page, score, …} of what is pending (see feed_head.lua), {letter:item, …} of the newest interactions, {item, …} of the buffer or {}}.
---@include ration
 if KEYS[5] then
   local page = redis.call('GET', KEYS[5])
   if page then return {'replay', page} end

@@ -1,10 +1,9 @@
 -- Forgets a reader's history of one kind: all of it, or what was viewed up to a time, or some items of that. When all was asked to be forgotten,
 -- the field t (topics) or r (replies) says up to when: a view from before that may still wait in a spool.
 --
--- KEYS 1 user:views:topic:{reader} or user:views:reply:{reader}  2 user:views:at:{reader}  then the bucket's (parts/ration.lua)
--- ARGV 1 t (topic) or r (reply)  2 forget views up to this time, '' for now  3 TTL s  4… only these items, if any  then the bucket's
+-- KEYS 1 user:views:topic:{reader} or user:views:reply:{reader}  2 user:views:at:{reader}
+-- ARGV 1 t (topic) or r (reply)  2 forget views up to this time, '' for now  3 TTL s  4… only these items, if any
 -- Returns 1.
---@include ration
 local call = redis.call
 local list, times, letter = KEYS[1], KEYS[2], ARGV[1]
 local clock = tonumber(call('TIME')[1])

@@ -1,11 +1,10 @@
 -- A reader is not interested in an item; the recorder is told. Dismissals that have run out go, and the oldest beyond the cap.
 --
 -- KEYS 1 user:not_interested:{reader}  2 user:events:{reader}  3 user:not_interested:why:{reader}  [4 recorder:stream, unless keys carry hash tags]
---      [5 item:{item}: it must have been put]  then the bucket's (parts/ration.lua)
--- ARGV 1 reader  2 item  3 reason or ''  4 time or '' (now)  5 event id or ''  6 most dismissals  7 TTL s  8 most entries of the stream, '': any  then the bucket's
+--      [5 item:{item}: it must have been put]
+-- ARGV 1 reader  2 item  3 reason or ''  4 time or '' (now)  5 event id or ''  6 most dismissals  7 TTL s  8 most entries of the stream, '': any
 -- Returns 1; 0 when the event was applied before, or the dismissal was undone at a later time than its own.
 -- Errors, before the first write: UNKNOWN_ITEM, STREAM_FULL.
---@include ration
 local call = redis.call
 local item, reason, most, ttl = ARGV[2], ARGV[3], tonumber(ARGV[6]), tonumber(ARGV[7])
 local clock = tonumber(call('TIME')[1])

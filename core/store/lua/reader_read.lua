@@ -1,10 +1,9 @@
 -- All that a recommendation must know of a reader, in one look. Writes nothing.
 --
--- KEYS 1 user:views:topic:{reader}  2 user:views:reply:{reader}  3 user:views:at:{reader}  4 user:interactions:{reader}  5 user:not_interested:{reader}  then the bucket's (parts/ration.lua)
--- ARGV 1 most items of a history  2 most interactions  3 most dismissals  4 their TTL s  then the bucket's
+-- KEYS 1 user:views:topic:{reader}  2 user:views:reply:{reader}  3 user:views:at:{reader}  4 user:interactions:{reader}  5 user:not_interested:{reader}
+-- ARGV 1 most items of a history  2 most interactions  3 most dismissals  4 their TTL s
 -- Returns {{item, …} topics, {item, …} replies, {field, unix s, …} of their times, {letter:item, unix s, …} of what they did, {item, unix s, …} of what
 --   they dismissed and has not run out}; everything newest first.
---@include ration
 local call = redis.call
 --@include distinct_views
 local views = tonumber(ARGV[1])

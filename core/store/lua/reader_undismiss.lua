@@ -1,11 +1,10 @@
 -- Takes back a dismissal, unless it is of a later time than the undoing; the recorder is told. That it was undone is remembered for a day: a
 -- dismissal from before that may still wait in a spool.
 --
--- KEYS 1 user:not_interested:{reader}  2 user:events:{reader}  3 user:not_interested:why:{reader}  [4 recorder:stream, unless keys carry hash tags]  then the bucket's (parts/ration.lua)
--- ARGV 1 reader  2 item  3 time or '' (now)  4 most entries of the stream, '': any  then the bucket's
+-- KEYS 1 user:not_interested:{reader}  2 user:events:{reader}  3 user:not_interested:why:{reader}  [4 recorder:stream, unless keys carry hash tags]
+-- ARGV 1 reader  2 item  3 time or '' (now)  4 most entries of the stream, '': any
 -- Returns 1; 0 when there was a later dismissal.
 -- Error, before the first write: STREAM_FULL.
---@include ration
 local call = redis.call
 local item, events, event, stream, stream_max = ARGV[2], KEYS[2], 'undo:' .. ARGV[2], KEYS[4], tonumber(ARGV[4])
 local clock = tonumber(call('TIME')[1])

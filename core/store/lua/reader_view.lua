@@ -1,12 +1,11 @@
 -- A reader looked at an item: it becomes the newest of their history, which stays distinct and capped, with its time beside it.
 --
 -- KEYS 1 user:views:topic:{reader} or user:views:reply:{reader}  2 user:views:at:{reader}  3 user:events:{reader}  [4 item:{item}: it must have been put]
---      then the bucket's (parts/ration.lua)
+--    
 -- ARGV 1 item  2 t (topic) or r (reply)  3 most items  4 TTL s  5 time of the view or '' (now): then it takes its place by time  6 event id or ''
---      then the bucket's
+--    
 -- Returns 1; 0 when the history has nothing new to learn from it, or the event was applied before.
 -- Error, before the first write: UNKNOWN_ITEM.
---@include ration
 local call = redis.call
 local list, times, item, letter, most, ttl = KEYS[1], KEYS[2], ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local clock = tonumber(call('TIME')[1])

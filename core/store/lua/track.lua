@@ -2,20 +2,19 @@
 --
 -- KEYS 1 hot:pv:{id}  2 hot:uv:hll:{id}  3 hot:dwell:sum:{id}  4 hot:dwell:cnt:{id}  5 hot:first_ts:{id}  6 item:{id}
 --      7 hot:session:{id}:{session}  [8 hot:event:{id}:{event}, when ARGV 6 is 1]
---      then, unless keys carry hash tags: hot:rank  hot:published  [hot:added:{visitor}, when ARGV 20 is not 0]  then the bucket's (parts/ration.lua)
+--      then, unless keys carry hash tags: hot:rank  hot:published  [hot:added:{visitor}, when ARGV 20 is not 0]
 -- ARGV 1 id  2 visitor  3 dwell ms  4 client's publish time or ''  5 time of the event or '' (now)  6 1: has an event key  7 session window s, 0: every
 --      report counts  8 counter TTL s  9 w_pv  10 w_uv  11 w_dwell  12 m of the dwell prior  13 prior ms  14 half-life s  15 dwell cap ms
 --      16 log2 of the floor  17 most members of a rank  18 1: unknown items are refused  19 '' or the most ms that a session's first report can claim
---      20 for how many s it is remembered what this adds  then the bucket's
+--      20 for how many s it is remembered what this adds
 -- Returns 'pv uv mean score', the latter two as %.17g; with hash tags ' z date' follows, for rank_put.lua ('-' when it has no place).
--- Errors: RATE_LIMITED n, UNKNOWN_ITEM, INVALID. All before the first write: Lua has no rollback.
+-- Errors: UNKNOWN_ITEM, INVALID. All before the first write: Lua has no rollback.
 --
 -- A session's key holds 'dwell begin': its greatest dwell, and the ms at which it would have begun if its first report told the truth. A client whose
 -- word needs a proof (ARGV 19) can claim that much at first, later no more than the time since `begin` and 5 s: reports travel at different speeds.
 --
 -- This is the hottest script, so (measured, of 14 µs): numbers go back to Redis as the text they came in, since Redis prints a Lua number with
 -- %.17g (0.2 µs each); `+ 0` reads one in half the time of tonumber and fails, here at the top, on what is none.
---@include ration
 local call, format = redis.call, string.format
 local id, window, half = ARGV[1], ARGV[7], ARGV[14] + 0
 local w_pv, w_uv, w_dwell, m, prior = ARGV[9] + 0, ARGV[10] + 0, ARGV[11] + 0, ARGV[12] + 0, ARGV[13] + 0

@@ -2,15 +2,14 @@
 --
 -- KEYS 1 hot:dedup:{id}:{fingerprint}  2 hot:uv:{id}:{yyyymmdd}  3 hot:first_ts:{id}  4 item:{id}  5 hot:views:{id}
 --      [6 hot:view:event:{id}:{event}, when ARGV 6 is 1]  then, unless keys carry hash tags: hot:score  [hot:added:{visitor}, when ARGV 16 is not 0]
---      then the bucket's (parts/ration.lua)
+--    
 -- ARGV 1 id  2 fingerprint  3 client's publish time or ''  4 days since 1970 of KEYS 2  5 time of the event or '' (now)  6 1: has an event key
 --      7 dedup window s  8 UV TTL s  9 counter TTL s  10 w_pv  11 w_uv  12 base hours  13 gamma  14 most members of a rank
---      15 1: unknown items are refused  16 for how many s it is remembered what this adds  then the bucket's
+--      15 1: unknown items are refused  16 for how many s it is remembered what this adds
 -- Returns 'dedup', or 'uv inc total score date fresh restart shown': uv 1 for the day's first view; what was added; the undecayed sum; the
 -- accumulated score; the publish time; fresh 1 when that was first seen now; restart 1 when the sum began anew on an old member; shown 0
 -- for a hidden item. Numbers as %.17g.
--- Errors, all before the first write: RATE_LIMITED n; DAY n when Redis' UTC day is n and not ARGV 4; UNKNOWN_ITEM; INVALID.
---@include ration
+-- Errors, all before the first write: DAY n when Redis' UTC day is n and not ARGV 4; UNKNOWN_ITEM; INVALID.
 local id = ARGV[1]
 local w_pv, w_uv = tonumber(ARGV[10]), tonumber(ARGV[11])
 local base_hours, gamma, ttl = tonumber(ARGV[12]), tonumber(ARGV[13]), tonumber(ARGV[9])

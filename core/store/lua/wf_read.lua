@@ -2,13 +2,12 @@
 -- The names of items and of authors' outboxes stand in the sets themselves, so this script makes them from their prefixes; with hash tags
 -- wf_join.lua and wf_scan.lua are used instead.
 --
--- KEYS 1 wf:{channel}:{reader}  2 active:{channel}  then, in the channel of follows, 3 follow:authors:{reader}  4 follow:pulled  then the bucket's (parts/ration.lua)
+-- KEYS 1 wf:{channel}:{reader}  2 active:{channel}  then, in the channel of follows, 3 follow:authors:{reader}  4 follow:pulled
 -- ARGV 1 first, down or up  2 cursor  3 limit  4 TTL s of the timeline  5 most items of it  6 reader  7 most active readers  8 1: what was never put is
---      not shown  9 prefix of item:{id}  10 prefix of follow:pull:{author}  then the bucket's
+--      not shown  9 prefix of item:{id}  10 prefix of follow:pull:{author}
 -- Returns {1: the timeline was there, highest score cut off, newer than the cursor, up: those and the cursor's own, looked at, 1: there is
 -- more, {id, score, {the fields of append_card()}}…}, nearest first. What is looked at are the items of the page and the hidden ones before, between and
 -- behind them, up to the next one that is shown.
---@include ration
 --@include timeline
 --@include timeline_look
 local limit, ttl, most, known_only = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]), ARGV[8] == '1'

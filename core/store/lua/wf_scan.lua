@@ -1,10 +1,9 @@
 -- What lies next to a cursor in a timeline, hidden or not: for keys with hash tags, where a page is made in steps.
 --
--- KEYS 1 wf:{channel}:{reader}  then the bucket's (parts/ration.lua)
--- ARGV 1 first, down or up  2 cursor  3 how many  4 TTL s of the timeline  then the bucket's
+-- KEYS 1 wf:{channel}:{reader}
+-- ARGV 1 first, down or up  2 cursor  3 how many  4 TTL s of the timeline
 -- Returns {1: the timeline was there, highest score cut off, newer than the cursor, up: those and the cursor's own, the time in unix s, id, score…},
 -- nearest first.
---@include ration
 --@include timeline
 --@include timeline_look
 local existed = redis.call('EXPIRE', key, ARGV[4])

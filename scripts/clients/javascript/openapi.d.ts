@@ -1057,10 +1057,13 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description Too many requests of an address (nginx) or a visitor (limits.*) */
+        /** @description Too many requests of an address (nginx), or of a visitor, a network or all who are not signed in (limits.*) */
         RateLimited: {
             headers: {
                 "Retry-After": components["headers"]["RetryAfter"];
+                "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                "RateLimit-Reset": components["headers"]["RateLimitReset"];
                 [name: string]: unknown;
             };
             content: {
@@ -1156,6 +1159,12 @@ export interface components {
     headers: {
         /** @description seconds */
         RetryAfter: number;
+        /** @description The burst of the token bucket with the fewest tokens left (limits.*): the visitor's, the network's or the service's. Never on a list that nginx caches, from the internal server, or without a limit */
+        RateLimitLimit: number;
+        /** @description Requests that its tokens are good for now */
+        RateLimitRemaining: number;
+        /** @description Seconds until it is full */
+        RateLimitReset: number;
         /** @description present when the reply is empty or stale because Redis is away, or lacks what Redis has lost */
         FreshetDegraded: "true";
     };
@@ -1180,6 +1189,9 @@ export interface operations {
             /** @description The article's counters */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimitReset"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1189,6 +1201,9 @@ export interface operations {
             /** @description Redis is away; the write waits in the spool */
             202: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimitReset"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1230,6 +1245,9 @@ export interface operations {
             /** @description Counted, or seen lately */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimitReset"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1239,6 +1257,9 @@ export interface operations {
             /** @description Redis is away; the write waits in the spool */
             202: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimitReset"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1311,6 +1332,9 @@ export interface operations {
             /** @description Best first */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimitReset"];
                     /** @description absent with `at` and while Redis is away */
                     ETag?: string;
                     "Freshet-Degraded": components["headers"]["FreshetDegraded"];
@@ -1439,6 +1463,9 @@ export interface operations {
             /** @description A page. Redis away: empty, has_more, degraded, the given page */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimitReset"];
                     "Freshet-Degraded": components["headers"]["FreshetDegraded"];
                     [name: string]: unknown;
                 };
@@ -1480,6 +1507,9 @@ export interface operations {
             /** @description Newest first */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimitReset"];
                     "Freshet-Degraded": components["headers"]["FreshetDegraded"];
                     [name: string]: unknown;
                 };
@@ -1521,6 +1551,9 @@ export interface operations {
             /** @description Remembered */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimitReset"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1530,6 +1563,9 @@ export interface operations {
             /** @description Redis is away; the write waits in the spool */
             202: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimitReset"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1571,6 +1607,9 @@ export interface operations {
             /** @description Forgotten */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimitReset"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1580,6 +1619,9 @@ export interface operations {
             /** @description Redis is away; the write waits in the spool */
             202: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimitReset"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1709,6 +1751,9 @@ export interface operations {
             /** @description Remembered */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimitReset"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1718,6 +1763,9 @@ export interface operations {
             /** @description Redis is away; the write waits in the spool */
             202: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimitReset"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1765,6 +1813,9 @@ export interface operations {
             /** @description Taken back */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimitReset"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1774,6 +1825,9 @@ export interface operations {
             /** @description Redis is away; the write waits in the spool */
             202: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimitReset"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1816,6 +1870,9 @@ export interface operations {
             /** @description Best first */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimitReset"];
                     "Freshet-Degraded": components["headers"]["FreshetDegraded"];
                     [name: string]: unknown;
                 };
@@ -1857,6 +1914,9 @@ export interface operations {
             /** @description Most alike first */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimitReset"];
                     "Freshet-Degraded": components["headers"]["FreshetDegraded"];
                     [name: string]: unknown;
                 };
@@ -1906,6 +1966,9 @@ export interface operations {
             /** @description Newest first; an empty page returns the given score in drop and up */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimitReset"];
                     "Freshet-Degraded": components["headers"]["FreshetDegraded"];
                     [name: string]: unknown;
                 };
@@ -2041,6 +2104,9 @@ export interface operations {
             /** @description Authors */
             200: {
                 headers: {
+                    "RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimitReset"];
                     "Freshet-Degraded": components["headers"]["FreshetDegraded"];
                     [name: string]: unknown;
                 };
