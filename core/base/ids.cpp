@@ -24,6 +24,8 @@ Result<void> check_id(std::string_view text, std::string_view member) {
     if (c.size == 0) return bad_id(member, "an id is valid UTF-8");
     if (utf8::is_control(c.value)) return bad_id(member, "an id has no control characters");
     if (utf8::is_white_space(c.value)) return bad_id(member, "an id has no white space");
+    if (utf8::is_invisible(c.value))
+      return bad_id(member, "an id has no invisible or bidirectional control characters");
     if (c.value == ':' || c.value == '{' || c.value == '}')
       return bad_id(member, "an id has no ':', '{', '}'");
     at += c.size;

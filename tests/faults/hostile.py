@@ -186,10 +186,14 @@ async def ask_all(address, everything, judge):
     await asyncio.gather(*(client() for _ in range(AT_ONCE)))
 
 
+# Bidirectional controls and what has no width.
+INVISIBLE = {chr(c) for c in (0xad, 0x61c, 0x180e, 0xfeff, *range(0x200b, 0x2010), *range(0x202a, 0x202f), *range(0x2060, 0x2070))}
+
+
 def is_id(text):
     """As the interface says it."""
     raw = text.encode("utf-8", "surrogatepass")
-    bad = any(ord(c) < 0x20 or 0x7f <= ord(c) <= 0x9f or c.isspace() or c in ":{}" or 0xd800 <= ord(c) <= 0xdfff for c in text)
+    bad = any(ord(c) < 0x20 or 0x7f <= ord(c) <= 0x9f or c.isspace() or c in ":{}" or c in INVISIBLE or 0xd800 <= ord(c) <= 0xdfff for c in text)
     return 1 <= len(raw) <= 128 and not bad and text not in ("hll", "list")
 
 
