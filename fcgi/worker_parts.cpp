@@ -53,8 +53,8 @@ gateway::GatewayOptions gateway_options(const Settings& settings, WorkerSlot& sl
 }  // namespace
 
 Result<WorkerSecrets> worker_secrets(const Settings& settings, const Prepared& prepared) {
-  auto identity =
-      http::Identity::create(http::identity_mode(settings.identity.mode), prepared.salt, prepared.tokens);
+  auto identity = http::Identity::create(http::identity_mode(settings.identity.mode), prepared.salt,
+                                         prepared.tokens, settings.http.scheme_header != "none");
   if (!identity) return tl::unexpected(identity.error());
   auto signatures = http::Signatures::create(prepared.internal);
   if (!signatures) return tl::unexpected(signatures.error());

@@ -256,6 +256,7 @@ constexpr std::array kDirectives{
 
     Directive{"http.cors_origins", "origins that browsers may call the public routes from", at<&S::http, &HttpSettings::cors_origins>},
     Directive{"http.internal_hosts", "names that the internal server is asked by, beside its addresses and a unix socket", at<&S::http, &HttpSettings::internal_hosts>},
+    Directive{"http.scheme_header", "header in which a proxy before nginx says that a client came over TLS", at<&S::http, &HttpSettings::scheme_header>, {}, Unit::kNone, "none|X-Forwarded-Proto"},
 };
 // clang-format on
 

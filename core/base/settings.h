@@ -15,7 +15,7 @@ namespace freshet {
 
 struct PoolSettings {
   std::string listen = "/run/freshet/freshetd.sock";  // a unix socket's path, or host:port
-  int listen_backlog = 1024;
+  int listen_backlog = 4096;
   std::string listen_owner, listen_group;
   int listen_mode = 0660;
   std::vector<std::string> listen_allowed_clients;  // TCP only
@@ -287,6 +287,7 @@ struct HttpSettings {
   std::vector<std::string>
       cors_origins;  // "https://www.example.org": allowed to call the public routes from a page; empty: none
   std::vector<std::string> internal_hosts{"localhost"};  // names of the internal server, without port
+  std::string scheme_header = "none";                    // in which a TLS-terminating proxy names the scheme
 };
 
 struct Settings {

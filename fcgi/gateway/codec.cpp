@@ -73,6 +73,7 @@ constexpr std::array kParams{
     ParamTarget{"HTTP_AUTHORIZATION", &Request::authorization},
     ParamTarget{"HTTP_IF_NONE_MATCH", &Request::if_none_match},
     ParamTarget{"HTTP_SEC_FETCH_SITE", &Request::sec_fetch_site},
+    ParamTarget{"HTTP_X_FORWARDED_PROTO", &Request::forwarded_proto},
     ParamTarget{"FRESHET_USER", &Request::verified_user},
     ParamTarget{"FRESHET_SITE", &Request::site},
     ParamTarget{"FRESHET_REQUEST_ID", &Request::request_id},

@@ -18,7 +18,7 @@ Task<Result<Response>> post_visitor(Call& call) {
   std::array<unsigned char, 16> random{};
   if (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
     co_return fail(ErrorCode::kInternal, "no_random");
-  const bool secure = call.request.site.starts_with("https://");
+  const bool secure = services.identity.over_tls(call.request);
   response.add_header("Set-Cookie", services.identity.new_visitor(random, secure).set_cookie);
   co_return response;
 }

@@ -1,6 +1,7 @@
 #include "fcgi/http/identity.h"
 
 #include <arpa/inet.h>
+#include <strings.h>
 
 #include <cstring>
 
@@ -8,6 +9,7 @@ namespace freshet::http {
 namespace {
 
 constexpr std::string_view kVisitorCookie = "freshet_visitor";
+constexpr std::string_view kSecureVisitorCookie = "__Host-freshet_visitor";
 constexpr std::string_view kTokenCookie = "freshet_token";
 constexpr std::string_view kBearer = "Bearer ";
 constexpr std::size_t kRandomText = 22;  // 16 bytes as base64url
@@ -67,12 +69,13 @@ std::string address_network(std::string_view address) {
 }
 
 Result<Identity> Identity::create(IdentityMode mode, std::string_view salt,
-                                  const std::map<std::string, std::string>& token_secrets) {
+                                  const std::map<std::string, std::string>& token_secrets,
+                                  bool believes_proxy) {
   auto hmac = Hmac::create(salt);
   if (!hmac) return tl::unexpected(hmac.error());
   auto tokens = TokenKeys::create(token_secrets);
   if (!tokens) return tl::unexpected(tokens.error());
-  return Identity(mode, std::move(*hmac), std::move(*tokens));
+  return Identity(mode, std::move(*hmac), std::move(*tokens), believes_proxy);
 }
 
 Result<ReaderId> Identity::verified_reader(const Request& request, UnixSeconds now) {
@@ -89,8 +92,16 @@ Result<ReaderId> Identity::verified_reader(const Request& request, UnixSeconds n
   return ReaderId();
 }
 
-std::optional<VisitorId> Identity::visitor_of_cookie(std::string_view cookies) {
-  const std::string_view value = cookie_value(cookies, kVisitorCookie);
+bool Identity::over_tls(const Request& request) const {
+  if (request.site.starts_with("https://")) return true;
+  // Of several proxies the first is the client's.
+  const std::string_view first = request.forwarded_proto.substr(0, request.forwarded_proto.find(','));
+  return believes_proxy_ && first.size() == 5 && strncasecmp(first.data(), "https", first.size()) == 0;
+}
+
+std::optional<VisitorId> Identity::visitor_of_cookie(const Request& request) {
+  const std::string_view value =
+      cookie_value(request.cookie, over_tls(request) ? kSecureVisitorCookie : kVisitorCookie);
   if (value.size() != 2 * kRandomText + 1 || value[kRandomText] != '.') return std::nullopt;
   const std::string_view random = value.substr(0, kRandomText);
   const std::string signature = short_text(salt_.of_fields({"cookie", random}));
@@ -110,7 +121,7 @@ Result<Verified> Identity::verify(const Request& request, UnixSeconds now) {
   auto reader = verified_reader(request, now);
   if (!reader) return tl::unexpected(reader.error());
   if (!reader->empty()) return Verified{std::move(*reader), std::nullopt};
-  return Verified{{}, visitor_of_cookie(request.cookie)};
+  return Verified{{}, visitor_of_cookie(request)};
 }
 
 Result<Who> Identity::identify(const Request& request, const Claim& claim, UnixSeconds now) {
@@ -143,7 +154,7 @@ Who Identity::identify(const Request& request, const Verified& verified, const C
 
 VisitorCookie Identity::new_visitor(std::span<const unsigned char, 16> random, bool secure) {
   const std::string text = base64url({reinterpret_cast<const char*>(random.data()), random.size()});
-  VisitorCookie cookie{visitor('c', text), std::string(kVisitorCookie)};
+  VisitorCookie cookie{visitor('c', text), std::string(secure ? kSecureVisitorCookie : kVisitorCookie)};
   cookie.set_cookie.append("=").append(text).append(".").append(
       short_text(salt_.of_fields({"cookie", text})));
   cookie.set_cookie.append("; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax");

@@ -13,7 +13,8 @@
 // visitor, in this order; the first letter keeps the classes apart, so that no user's id can ever be
 // another's visitor:
 //   "u" + HMAC(salt, reader)                               the reader
-//   "c" + the random id inside the cookie that we signed   freshet_visitor
+//   "c" + the random id inside the cookie that we signed   freshet_visitor; over TLS __Host-freshet_visitor,
+//   which no other host of the site can set, and that alone
 //   "a" + HMAC(salt, fingerprint, User-Agent, address)     anybody else; of an IPv6 address the /64, which is
 //   one subscriber
 // Each is 23 characters of [A-Za-z0-9_-]; no raw id or address is stored anywhere by it.
@@ -68,9 +69,10 @@ struct VisitorCookie {
 class Identity {
  public:
   // `salt` signs cookies and hides ids; changing it makes every visitor new. Errors: kInvalid, "weak_key" or
-  // "bad_kid".
+  // "bad_kid". `believes_proxy`: X-Forwarded-Proto says whether the client came over TLS.
   static Result<Identity> create(IdentityMode mode, std::string_view salt,
-                                 const std::map<std::string, std::string>& token_secrets = {});
+                                 const std::map<std::string, std::string>& token_secrets = {},
+                                 bool believes_proxy = false);
 
   // Errors: kUnauthorised: "bad_token", "expired_token", or "bad_user" when what auth_request found is no id.
   // At most two HMACs.
@@ -84,7 +86,10 @@ class Identity {
   // instead.
   bool believes_claims(Zone zone) const { return mode_ == IdentityMode::kOpen || zone == Zone::kInternal; }
 
-  // A new visitor from 16 random bytes; valid for a year. `secure`: the site is served over TLS. The cookie
+  // True iff the client came over TLS, to nginx or to a proxy that is believed.
+  bool over_tls(const Request& request) const;
+
+  // A new visitor from 16 random bytes; valid for a year. `secure`: over_tls(). The cookie
   // does not travel with requests of other sites' pages (SameSite=Lax); those of the same site's other hosts
   // send it. A visitor who counted as "a…" counts as "c…" from the next request: POST /api/visitor sets the
   // cookie where a visit begins, before anything is counted.
@@ -99,15 +104,16 @@ class Identity {
   TokenKeys& tokens() { return tokens_; }
 
  private:
-  Identity(IdentityMode mode, Hmac salt, TokenKeys tokens)
-      : mode_(mode), salt_(std::move(salt)), tokens_(std::move(tokens)) {}
+  Identity(IdentityMode mode, Hmac salt, TokenKeys tokens, bool believes_proxy)
+      : mode_(mode), salt_(std::move(salt)), tokens_(std::move(tokens)), believes_proxy_(believes_proxy) {}
 
   Result<ReaderId> verified_reader(const Request& request, UnixSeconds now);
-  std::optional<VisitorId> visitor_of_cookie(std::string_view cookies);
+  std::optional<VisitorId> visitor_of_cookie(const Request& request);
 
   IdentityMode mode_;
   Hmac salt_;
   TokenKeys tokens_;
+  bool believes_proxy_;
 };
 
 // The value of the cookie of that name in a Cookie header; empty when absent. The first of several.

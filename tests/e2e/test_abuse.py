@@ -286,10 +286,29 @@ def test_a_named_visitor_counts_as_one_whatever_the_agent_says(service, name):
 
 def test_the_cookie_is_secure_where_the_site_is_https(service):
     for site, secure in (("https://hot.example", True), ("http://hot.example", False)):
-        with Connection(service.socket_path) as direct:
-            direct.send(request(method="POST", uri="/api/visitor", zone="public", FRESHET_SITE=site))
-            head = direct.socket.recv(65536)
-            assert b"Set-Cookie: freshet_visitor=" in head and (b"; Secure" in head) == secure, head
+        assert sets_secure_cookie(service, site) == secure
+    assert not sets_secure_cookie(service, "http://hot.example", HTTP_X_FORWARDED_PROTO="https")  # nobody's word is taken as shipped
+
+
+def test_the_cookie_is_secure_behind_a_proxy_that_ends_tls(instance):
+    service = instance("--no-limits", http__scheme_header='"X-Forwarded-Proto"', **PATIENT)
+    for said, secure in (("https", True), ("http", False)):
+        assert sets_secure_cookie(service, "http://hot.example", HTTP_X_FORWARDED_PROTO=said) == secure
+        reply = service.public().post("/api/visitor", None, headers={"X-Forwarded-Proto": said})
+        named = reply.headers["Set-Cookie"]
+        assert named.startswith("__Host-freshet_visitor=" if secure else "freshet_visitor=") and ("Secure" in named) == secure
+        known = {"Cookie": named.split(";")[0], "X-Forwarded-Proto": said}
+        assert "Set-Cookie" not in service.public().post("/api/visitor", None, headers=known).headers
+
+
+def sets_secure_cookie(service, site, **params):
+    """Whether the cookie of a request to `site` is Secure; fails when there is none of the name that belongs to it."""
+    with Connection(service.socket_path) as direct:
+        direct.send(request(method="POST", uri="/api/visitor", zone="public", FRESHET_SITE=site, **params))
+        head = direct.socket.recv(65536)
+    secure = b"; Secure" in head
+    assert (b"Set-Cookie: __Host-freshet_visitor=" if secure else b"Set-Cookie: freshet_visitor=") in head, head
+    return secure
 
 
 def test_a_session_that_many_visitors_share_leaves_no_key_without_an_end(service, name):

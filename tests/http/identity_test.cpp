@@ -211,7 +211,36 @@ TEST_CASE("Set-Cookie lasts a year, is not for scripts, and is Secure on TLS", "
   const std::string secure = header.new_visitor(kRandom, true).set_cookie;
   CHECK(plain.starts_with("freshet_visitor=AQIDBAUGBwgJCgsMDQ4PEA."));
   CHECK(plain.ends_with("; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax"));
+  CHECK(secure.starts_with("__Host-freshet_visitor=AQIDBAUGBwgJCgsMDQ4PEA."));
   CHECK(secure.ends_with("; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax; Secure"));
+  CHECK(secure.find("Domain") == std::string::npos);
+}
+
+TEST_CASE("over TLS the cookie that no other host can set is believed, and no other", "[identity]") {
+  Identity header = identity(IdentityMode::kHeader);
+  const std::string plain = cookie_of(header.new_visitor(kRandom, false));
+  const std::string secure = cookie_of(header.new_visitor(kRandom, true));
+  const auto is_new = [&](const std::string& cookie, std::string_view site) {
+    return who(header, {.cookie = cookie, .site = site}).without_cookie;
+  };
+  CHECK_FALSE(is_new(secure, "https://hot.example"));
+  CHECK(is_new(plain, "https://hot.example"));
+  CHECK_FALSE(is_new(plain, "http://hot.example"));
+  CHECK(is_new(secure, "http://hot.example"));
+  CHECK_FALSE(is_new(plain + "; " + secure, "https://hot.example"));
+}
+
+TEST_CASE("a proxy that ends TLS is believed where it is said to be there", "[identity]") {
+  const Identity trusting = Identity::create(IdentityMode::kHeader, kSalt, {}, true).value();
+  const Identity doubting = Identity::create(IdentityMode::kHeader, kSalt).value();
+  for (const char* said : {"https", "HTTPS", "https,http"}) {
+    const Request request{.site = "http://hot.example", .forwarded_proto = said};
+    CHECK(trusting.over_tls(request));
+    CHECK_FALSE(doubting.over_tls(request));
+  }
+  for (const char* said : {"", "http", "http,https", "httpsx", ","})
+    CHECK_FALSE(trusting.over_tls({.site = "http://hot.example", .forwarded_proto = said}));
+  CHECK(doubting.over_tls({.site = "https://hot.example"}));
 }
 
 TEST_CASE("a cookie is found among others by its whole name", "[identity]") {
