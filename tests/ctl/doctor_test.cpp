@@ -552,9 +552,9 @@ TEST_CASE("an nginx that keeps connections for longer than a worker drains is wa
 
 TEST_CASE("an nginx that lets in more than the queue holds, or slow clients without end, is warned of",
           "[doctor]") {
-  CHECK(found(judged_nginx(with(kNginx, "internal 192", "internal 1024")), "nginx.queue").grade ==
+  CHECK(found(judged_nginx(with(kNginx, "internal 192", "internal 4096")), "nginx.queue").grade ==
         Grade::kOk);
-  CHECK(found(judged_nginx(with(kNginx, "internal 192", "internal 1025")), "nginx.queue").grade ==
+  CHECK(found(judged_nginx(with(kNginx, "internal 192", "internal 4097")), "nginx.queue").grade ==
         Grade::kWarning);
   CHECK(found(judged_nginx(with(kNginx, "limit_conn freshet_bodies",
                                 "limit_conn freshet_public 768;\nlimit_conn freshet_bodies")),

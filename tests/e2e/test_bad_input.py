@@ -13,6 +13,7 @@ from client import assert_problem, segment
 from service import PATIENT, Instance
 
 WHITE_SPACE = set("\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000")
+SEEN_FORMATS = set("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\ufff9\ufffa\ufffb")  # the others are not seen, or turn text around
 ID_MEMBERS = {"/api/track": ["articleId", "userId", "sessionId", "fingerprint", "eventId"],
               "/api/views": ["articleId", "fingerprint", "eventId"]}
 LARGEST_ITEM = 2 << 20  # bytes that nginx takes of a PUT
@@ -24,7 +25,8 @@ def is_id(text):
         raw = text.encode("utf-8")
     except UnicodeEncodeError:
         return False
-    forbidden = any(unicodedata.category(c) == "Cc" or c in WHITE_SPACE or c in ":{}" for c in text)
+    unseen = any(unicodedata.category(c) == "Cf" and ord(c) < 0x10000 and c not in SEEN_FORMATS or c == "\u2065" for c in text)
+    forbidden = unseen or any(unicodedata.category(c) == "Cc" or c in WHITE_SPACE or c in ":{}" for c in text)
     return 1 <= len(raw) <= 128 and not forbidden and text not in ("hll", "list")
 
 

@@ -14,7 +14,7 @@ from instance import AGENT, Nginx, Reply, Sessions, auth_edits, wait_until
 from responder import Responder
 
 PARAMETERS = {"REQUEST_METHOD", "REQUEST_URI", "CONTENT_TYPE", "CONTENT_LENGTH", "REMOTE_ADDR", "HTTP_USER_AGENT",
-              "HTTP_ORIGIN", "HTTP_COOKIE", "HTTP_AUTHORIZATION", "HTTP_IF_NONE_MATCH", "HTTP_SEC_FETCH_SITE", "FRESHET_ZONE", "FRESHET_USER",
+              "HTTP_ORIGIN", "HTTP_COOKIE", "HTTP_AUTHORIZATION", "HTTP_IF_NONE_MATCH", "HTTP_SEC_FETCH_SITE", "HTTP_X_FORWARDED_PROTO", "FRESHET_ZONE", "FRESHET_USER",
               "FRESHET_REQUEST_ID", "FRESHET_SITE", "HTTP_PROXY"}
 PUBLIC = ["/api/track", "/api/views", "/api/visitor", "/api/hot", "/api/feed", "/api/history", "/api/feedback", "/api/recommendations",
           "/api/items/7/similar", "/api/waterfall/news", "/api/follows"]
@@ -49,7 +49,7 @@ class Behaviour(Case):
         cls.nginx.stop()
 
     def test_the_workers_get_the_agreed_parameters_and_no_others(self):
-        headers = {"Cookie": "a=b", "Authorization": "Bearer x", "Origin": "https://o", "If-None-Match": '"x"', "Sec-Fetch-Site": "none", "Proxy": "evil",
+        headers = {"Cookie": "a=b", "Authorization": "Bearer x", "Origin": "https://o", "If-None-Match": '"x"', "Sec-Fetch-Site": "none", "X-Forwarded-Proto": "https", "Proxy": "evil",
                    "Freshet-User": "evil", "Freshet-Zone": "internal", "X-Forwarded-For": "192.0.2.1", "Accept": "*/*"}
         seen = self.nginx.ask("/api/track?q=%2F", body="{}", headers=dict(headers, **{"Content-Type": "text/plain"})).json()
         self.assertEqual(set(seen) - {"body", "serial"}, PARAMETERS - {"HTTP_PROXY", "FRESHET_USER"})
