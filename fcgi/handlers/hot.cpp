@@ -43,6 +43,21 @@ bool matches(std::string_view if_none_match, std::string_view etag) {
          (!if_none_match.empty() && if_none_match.find(etag) != std::string_view::npos);
 }
 
+// An event's id holds for the reader or the signed cookie, else for the session or fingerprint that the
+// report names (not for an address, which a phone changes between a try and its repetition). Whoever guesses
+// the id of an anonymous report could have it taken for repeated.
+constexpr std::size_t kMinAnonymousEvent = 16;
+Result<EventId> scoped(const Call& call, const http::Who& who, std::string_view named, const EventId& event) {
+  if (event.empty()) return event;
+  http::Identity& identity = call.services.identity;
+  if (!who.without_cookie)
+    return EventId::trusted(identity.key_name("event", who.visitor.view(), event.view()));
+  if (call.request.zone == Zone::kPublic && event.view().size() < kMinAnonymousEvent)
+    return fail(ErrorCode::kInvalid, "bad_id", "eventId",
+                "without a reader or cookie it has at least 16 characters");
+  return EventId::trusted(identity.key_name("named event", named, event.view()));
+}
+
 // A public client's word on when an article was published counts near now only: it decides for all readers
 // where an article stands that nobody has put. Without one it counts as published now.
 constexpr seconds kBelievedDate{86400};
@@ -107,7 +122,12 @@ Task<Result<Response>> post_track(Call& call) {
   track->event.counted_as = who->counted_as;
   believe_date(call, track->event.published_at);
   track->event.unproven = call.request.zone == Zone::kPublic && !call.exempt;
-  if (track->event.session.empty()) track->event.session = SessionId::trusted(who->visitor.str());
+  const SessionId& session = track->event.session;
+  auto event = scoped(call, *who, session.empty() ? track->fingerprint : session.view(), track->event.event);
+  if (!event) co_return tl::unexpected(event.error());
+  track->event.event = std::move(*event);
+  track->event.session = SessionId::trusted(
+      session.empty() ? who->visitor.str() : services.identity.key_name("session", {}, session.view()));
 
   const auto counted = co_await feed::track(services.hot, track->event);
   if (!counted) co_return tl::unexpected(counted.error());
@@ -137,6 +157,10 @@ Task<Result<Response>> post_views(Call& call) {
   const http::Claim nothing;
   const auto who = call.who(nothing);
   if (!who) co_return tl::unexpected(who.error());
+  auto event = scoped(call, *who, view->fingerprint, view->event);
+  if (!event) co_return tl::unexpected(event.error());
+  view->event = std::move(*event);
+  view->fingerprint = services.identity.key_name("fingerprint", {}, view->fingerprint);
   believe_date(call, view->published_at);
   view->counted_as = who->counted_as;
   const auto counted = co_await feed::view(services.hot, *view);

@@ -113,6 +113,10 @@ VisitorId Identity::visitor_of(const ReaderId& reader) {
   return visitor('u', short_text(salt_.of_fields({"reader", reader.view()})));
 }
 
+std::string Identity::key_name(std::string_view kind, std::string_view whose, std::string_view id) {
+  return short_text(salt_.of_fields({kind, whose, id}));
+}
+
 std::string Identity::epoch_name(const ReaderId& reader) {
   return short_text(salt_.of_fields({"epoch", reader.view()}));
 }

@@ -97,6 +97,9 @@ class Identity {
 
   // What UV and sessions count as this reader.
   VisitorId visitor_of(const ReaderId& reader);
+  // What a key has of an id that a request names (a session, a fingerprint, an event): an HMAC over `kind`,
+  // whose id it is and the id, so that no key names a reader. 22 characters of [A-Za-z0-9_-].
+  std::string key_name(std::string_view kind, std::string_view whose, std::string_view id);
   // The name under which it is kept how often the reader was erased; not to be told from others without the
   // salt.
   std::string epoch_name(const ReaderId& reader);

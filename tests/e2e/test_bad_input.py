@@ -79,6 +79,8 @@ def test_an_id_in_an_event_counts_or_is_named(instance, strings, name, path, mem
             reply = client.post(path, body)
             if len(body.encode()) > 16384:
                 assert_problem(reply, 413, "too_large")
+            elif is_id(text) and (path, member) == ("/api/views", "eventId") and len(text.encode()) < 16:
+                assert_problem(reply, 400, "bad_id", "eventId")  # an anonymous one can be guessed
             elif is_id(text):
                 assert reply.status == 200, (text, reply)
             else:

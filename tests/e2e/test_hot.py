@@ -12,6 +12,10 @@ HALF_LIFE_S = 86400
 HOUR_S = 3600
 
 
+def keys(service, pattern):
+    return service.redis("KEYS", pattern)
+
+
 def engagement(pv, uv, avg_dwell_ms):
     return pv + 3 * uv + 0.002 * avg_dwell_ms
 
@@ -56,7 +60,7 @@ def test_without_a_session_the_reader_is_the_session(service, name):
 def test_a_session_window_slides_with_every_report(service, name):
     article, client = name("a"), service.public()
     client.track(article, 1000, userId="u", sessionId="s")
-    key = f"hot:session:{article}:s"
+    [key] = keys(service, f"hot:session:{article}:*")
     service.redis("EXPIRE", key, 5)
     client.track(article, 500, userId="u", sessionId="s")
     assert service.redis("TTL", key) > 1790
@@ -81,17 +85,56 @@ def test_dwell_is_cut_at_three_minutes(service, name):
 def test_a_dwell_that_is_no_natural_number_is_refused_and_counts_nothing(service, name, dwell):
     article = name("a")
     assert_problem(service.public().track(article, dwell, userId="u"), 400, "bad_number", "dwellMs")
-    assert service.redis("EXISTS", f"hot:pv:{article}", f"hot:session:{article}:u") == 0
+    assert keys(service, f"*{article}*") == []
 
 
 def test_an_event_id_makes_a_repetition_harmless_and_gives_the_same_reply(service, name):
     article, client = name("a"), service.public()
     first = client.track(article, 1000, userId="u", sessionId="s", eventId="e")
     client.track(article, 9000, userId="v")
-    again = client.track(article, 5000, userId="w", sessionId="t", eventId="e")
+    again = client.track(article, 5000, userId="u", sessionId="t", eventId="e")
     assert (again.status, again.json()) == (200, first.json())
     stats = service.stats(article)
     assert (stats["pv"], stats["uv"], stats["dwell"]["sum_ms"]) == (2, 2, 10000)
+
+
+def test_an_event_id_suppresses_nobody_elses_report(service, name):
+    article, client, cookies, event = name("a"), service.public(), [], name("event-id")
+    for _ in range(2):
+        cookies.append({"Cookie": client.post("/api/visitor", None).headers["Set-Cookie"].split(";")[0]})
+    # By reader, by cookie, by session: each a try and its repetition. The repetition of an anonymous report may come from
+    # another address or agent.
+    elsewhere = service.public(agent="Mozilla/5.0 (X11) Firefox/121.0")
+    for turn, who in enumerate([{"userId": "u"}, {"userId": "w"}, {"sessionId": "s"}, {"sessionId": "t"}]):
+        tries = [each.track(article, 1, eventId=event, **who) for each in (client, elsewhere)]
+        assert [reply.json()["pv"] for reply in tries] == [turn + 1] * 2, who
+    for turn, cookie in enumerate(cookies, 5):
+        body = {"articleId": article, "dwellMs": 1, "eventId": event}
+        tries = [client.post("/api/track", body | {"sessionId": session}, headers=cookie) for session in (f"a{turn}", f"b{turn}")]
+        assert [reply.json()["pv"] for reply in tries] == [turn] * 2
+    for fingerprint in "fg":
+        seen = [each.view(article, fingerprint, eventId=event).json() for each in (client, elsewhere)]
+        assert seen[0] == seen[1] and "scoreInc" in seen[0]
+
+
+def test_an_anonymous_event_id_is_too_long_to_guess(service, name):
+    article, client = name("a"), service.public()
+    for reply in (client.track(article, 1, eventId="e" * 15), client.view(article, "f", eventId="e" * 15)):
+        assert_problem(reply, 400, "bad_id", "eventId")
+    assert keys(service, f"*{article}*") == []
+    assert client.track(article, 1, eventId="e" * 16).status == 200 and client.view(article, "f", eventId="e" * 16).status == 200
+    assert service.internal().track(article, 1, eventId="e").status == 200
+
+
+def test_no_key_or_member_shows_a_session_an_event_or_a_fingerprint(service, name):
+    article, session, event, fingerprint = name("a"), name("session"), name("event-id"), name("fingerprint")
+    service.public().track(article, 1, sessionId=session, eventId=event, fingerprint=fingerprint)
+    service.public().view(article, fingerprint, eventId=event)
+    kept = keys(service, f"*{article}*")
+    assert {key.split(article)[0] for key in kept} >= {"hot:session:", "hot:event:", "hot:dedup:", "hot:view:event:", "hot:uv:"}
+    [day] = keys(service, f"hot:uv:{article}:*")
+    for word in (session, event, fingerprint):
+        assert word not in str(kept) and word not in str(service.redis("SMEMBERS", day))
 
 
 def test_anonymous_readers_differ_by_fingerprint_and_agent(service, name):
@@ -145,7 +188,7 @@ def test_a_view_adds_its_worth_divided_by_age(service, name, hours):
     first = client.view(article, "f", published).json()
     assert first == {"ok": True, "uv": True, "scoreInc": pytest.approx(3 / (hours + 2) ** 1.5, rel=1e-3)}
     assert client.view(article, "f", published).json() == {"ok": True, "dedup": True}
-    service.redis("DEL", f"hot:dedup:{article}:f")  # as after ten minutes
+    service.redis("DEL", *keys(service, f"hot:dedup:{article}:*"))  # as after ten minutes
     again = client.view(article, "f", published).json()
     assert again == {"ok": True, "uv": False, "scoreInc": pytest.approx(1 / (hours + 2) ** 1.5, rel=1e-3)}
     views = service.stats(article)["views"]
@@ -169,9 +212,10 @@ def test_a_forged_date_does_not_raise_what_is_known(service, name):
 
 def test_a_views_event_id_gives_the_same_reply_after_the_window_too(service, name):
     article, client = name("a"), service.public()
-    first = client.view(article, "f", eventId="e").json()
-    service.redis("DEL", f"hot:dedup:{article}:f")
-    assert client.view(article, "f", eventId="e").json() == first
+    event = name("event-id")
+    first = client.view(article, "f", eventId=event).json()
+    service.redis("DEL", *keys(service, f"hot:dedup:{article}:*"))
+    assert client.view(article, "f", eventId=event).json() == first
     assert service.stats(article)["views"]["total"] == 3
 
 

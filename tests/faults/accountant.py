@@ -1,6 +1,8 @@
 """Who counts what was acknowledged (R5): every event has an id, is repeated until a 2xx, and must then be counted exactly once."""
 
+import base64
 import dataclasses
+import hmac
 import time
 
 from service import wait_until
@@ -30,10 +32,17 @@ class Balance:
             (f", {self.in_doubt} in doubt" if self.in_doubt else "")
 
 
-class Accountant:
-    """Not for several threads at once. An event is (kind, article, event id)."""
+def key_name(salt, *fields):
+    """What a key has of an id: fcgi/http/identity.h."""
+    message = b"".join(len(each).to_bytes(8, "little") + each for each in (field.encode() for field in fields))
+    return base64.urlsafe_b64encode(hmac.digest(salt, message, "sha256")[:16]).rstrip(b"=").decode()
 
-    def __init__(self):
+
+class Accountant:
+    """Not for several threads at once. An event is (kind, article, event id); name_of(kind, article, event): what its key has of the id."""
+
+    def __init__(self, name_of=lambda kind, article, event: event):
+        self._name_of = name_of
         self._acknowledged = {kind: {} for kind in KINDS}  # kind → article → {event: when}
         self._doubtful = {kind: {} for kind in KINDS}
         self._numbers, self.repeated = 0, 0
@@ -41,7 +50,7 @@ class Accountant:
     def new(self, kind, article):
         """An event id; from now on it may have been counted."""
         self._numbers += 1
-        event = f"e{self._numbers}"
+        event = f"event-{self._numbers:010}"  # of an anonymous reader it must be long
         self._doubtful[kind].setdefault(article, set()).add(event)
         return event
 
@@ -94,11 +103,10 @@ class Accountant:
         if missing or double:
             out.details.append(f"{kind} {article}: {counted} counted, {len(known)} known, {len(events)} acknowledged")
 
-    @staticmethod
-    def _known(kind, article, events, redis):
+    def _known(self, kind, article, events, redis):
         known = set()
         for at in range(0, len(events), ASK_AT_ONCE):
             chunk = events[at:at + ASK_AT_ONCE]
-            replies = redis("MGET", *(EVENT[kind].format(article, event) for event in chunk))
+            replies = redis("MGET", *(EVENT[kind].format(article, self._name_of(kind, article, event)) for event in chunk))
             known |= {event for event, reply in zip(chunk, replies) if reply is not None}
         return known

@@ -4,12 +4,13 @@ import array
 import asyncio
 import contextlib
 import json
+import os
 import random
 import threading
 import time
 
 from faults import identities
-from faults.accountant import Accountant
+from faults.accountant import Accountant, key_name
 from faults.wire import Connection, Lost, request
 
 AGAIN_S = 0.02             # a client that is told to come back
@@ -68,13 +69,24 @@ GETS = ("history", "timeline", "recommendations", "item", "stats")
 LISTS = ("history", "timeline", "recommendations", "feed", "hot")  # what a page shows: served also while Redis is away (R4)
 
 
+def _names(instance, readers):
+    """Of the events in Redis' keys; of an instance that hashes nothing, as they are."""
+    if not hasattr(instance, "state"):
+        return ()
+    with open(os.path.join(instance.state, "etc/salt"), "rb") as file:
+        salt = file.read().rstrip(b"\r\n")
+    visitors = {reader.article: "u" + key_name(salt, "reader", reader.id) for reader in readers}
+    return (lambda kind, article, event: key_name(salt, "event", visitors[article], event) if kind == "track"
+            else key_name(salt, "named event", f"f{event}", event),)
+
+
 class Load:
     """only: names of operations. allowed: statuses that a read may have; any other, and a lost reply, is a failure. think_s: between two
     requests of a connection. source: the address it comes from. While it runs, everything is its thread's; the counts may be looked at."""
 
     def __init__(self, instance, readers, seed, connections=16, only=None, allowed=(200,), think_s=0.0, source=None):
         self.readers, self.dice = readers, random.Random(seed)
-        self.accountant, self.published_at = Accountant(), int(time.time())
+        self.accountant, self.published_at = Accountant(*_names(instance, readers)), int(time.time())
         self.failures, self.mixups = [], []  # texts, the first of them
         self.failed = self.mixed_up = self.requests = 0
         self._host, self._ports = instance.host, (instance.port, instance.internal_port)
