@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/base/log.h"
 #include "core/store/fields.h"
 
 namespace freshet {
@@ -15,9 +16,9 @@ bool Sampler::claim(std::atomic<std::int64_t>& claimed_ms, std::int64_t interval
 
 void Sampler::tick(milliseconds now) {
   if (!redis_.ready()) return;
-  if (!looking_ && claim(sample_.loss_claimed_ms, kLossIntervalMs, now)) {
+  if (!looking_ && claim(sample_.health_claimed_ms, kHealthIntervalMs, now)) {
     looking_ = true;
-    spawn(look_for_loss(), [this](std::exception_ptr) { looking_ = false; });
+    spawn(look_at_health(now), [this](std::exception_ptr) { looking_ = false; });
   }
   if (!taking_ && claim(sample_.claimed_ms, kSampleIntervalMs, now)) {
     taking_ = true;
@@ -25,14 +26,23 @@ void Sampler::tick(milliseconds now) {
   }
 }
 
-// A Redis that does not answer says nothing of what it has.
-Task<void> Sampler::look_for_loss() {
-  redis::Pipeline note;
-  note.add("GET", keys_.lost());
-  const auto replies = co_await redis_.run(note);
-  if (!replies || replies->front().is_error()) co_return;
-  const auto at_ms = store::parse_or_zero<std::int64_t>(replies->front().string().value_or(""));
-  sample_.lost_since.store(at_ms / 1000);
+// A Redis that does not answer says nothing of what it has; nor does one that does not let us ask.
+Task<void> Sampler::look_at_health(milliseconds now) {
+  redis::Pipeline asked;
+  asked.add("GET", keys_.lost()).add("INFO", "memory");
+  const auto replies = co_await redis_.run(asked);
+  if (!replies) co_return;
+  if (const redis::Reply& lost = replies->front(); !lost.is_error())
+    sample_.lost_since.store(store::parse_or_zero<std::int64_t>(lost.string().value_or("")) / 1000);
+  const redis::MemoryLevel before = sample_.memory.load();
+  const auto level = redis::memory_level((*replies)[1].string().value_or(""), before, now);
+  if (!level) co_return;
+  sample_.memory.store(*level);
+  sample_.full.store(level->full != 0, std::memory_order_relaxed);
+  if (level->full == before.full) co_return;
+  log::write(level->full != 0 ? log::Level::kError : log::Level::kNotice,
+             level->full != 0 ? "redis_full" : "redis_has_room",
+             {{"used", std::to_string(level->used)}, {"maxmemory", std::to_string(level->most)}});
 }
 
 Task<void> Sampler::take() {

@@ -1,6 +1,6 @@
-// What only Redis knows and /metrics shows: sizes of ranks, the stream, the seen-filter; and whether it lost
-// its items, which lists say. One worker, whoever comes first, reads it for all: sizes each kSampleInterval,
-// a loss each kLossInterval.
+// What only Redis knows and /metrics shows: sizes of ranks, the stream, the seen-filter; whether it lost its
+// items, which lists say; and how full it is, which stops public writes. One worker, whoever comes first,
+// reads it for all: sizes each kSampleIntervalMs, the others each kHealthIntervalMs.
 #pragma once
 
 #include "core/async/redis.h"
@@ -16,13 +16,13 @@ class Sampler {
   Sampler(redis::Redis& redis, feed::FeedStore& feed, const store::Keys& keys, StoreSample& sample)
       : redis_(redis), feed_(feed), keys_(keys), sample_(sample) {}
 
-  // Now and then; `now` on CLOCK_MONOTONIC. Asks Redis when it is time and nobody else does: 1 RTT for a
-  // loss, 2 for the sizes, behind all requests.
+  // Now and then; `now` on CLOCK_MONOTONIC. Asks Redis when it is time and nobody else does: 1 RTT for its
+  // health, 2 for the sizes, behind all requests.
   void tick(milliseconds now);
 
  private:
   static bool claim(std::atomic<std::int64_t>& claimed_ms, std::int64_t interval_ms, milliseconds now);
-  Task<void> look_for_loss();
+  Task<void> look_at_health(milliseconds now);
   Task<void> take();
 
   redis::Redis& redis_;

@@ -37,6 +37,8 @@ struct BackgroundOptions {
   std::size_t spool_bytes = 64 << 20;  // of this process' file
   std::size_t queue_commands = 10000;
   milliseconds scan_interval{2000};  // how often spools of dead processes are looked for
+  // Whether spools are to wait although Redis answers: it has no room for them. Empty: never.
+  std::function<bool()> spools_wait = {};
 };
 
 struct BackgroundCounters {
@@ -76,7 +78,10 @@ class BackgroundWriter final : public Deferred {
   Task<bool> send_queue();
   Task<bool> replay(Spool& spool);
   void keep_or_drop(std::string_view command, std::string_view error);
-  bool may_replay() const { return Clock::now() - refused_ >= options_.scan_interval; }
+  bool may_replay() const {
+    if (options_.spools_wait && options_.spools_wait()) return false;
+    return Clock::now() - refused_ >= options_.scan_interval;
+  }
   bool to_spool(const Pipeline& pipeline);
   Result<void> write_spool(const Pipeline& pipeline);
   bool may_end_refusals() const;

@@ -13,8 +13,9 @@ struct Counted {
 
 // An event that was certainly not applied goes to the spool. One whose fate is unknown (sent, no reply) goes
 // there only when it carries an event id, which makes the repetition harmless; otherwise the client is told
-// (kUnknownOutcome). Errors: as HotStore, and kUnavailable "spool_full". 1 RTT.
-Task<Result<Counted<TrackCounts>>> track(HotStore& store, const TrackEvent& event);
-Task<Result<Counted<ViewOutcome>>> view(HotStore& store, const ViewEvent& event);
+// (kUnknownOutcome). `later`: it goes there at once. Errors: as HotStore, and kUnavailable "spool_full". 1
+// RTT.
+Task<Result<Counted<TrackCounts>>> track(HotStore& store, const TrackEvent& event, bool later = false);
+Task<Result<Counted<ViewOutcome>>> view(HotStore& store, const ViewEvent& event, bool later = false);
 
 }  // namespace freshet::feed

@@ -9,6 +9,9 @@ bool may_be_kept_for_later(const Error& error) {
   return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kUnknownOutcome;
 }
 
+// What the store is not asked now.
+Result<void> kept_back() { return fail(ErrorCode::kUnavailable, "redis_full"); }
+
 // The answer for what the store answered with `done`; `later` keeps it for later.
 template <class Later>
 Result<Recorded> settle(const Result<void>& done, Later later) {
@@ -20,23 +23,28 @@ Result<Recorded> settle(const Result<void>& done, Later later) {
 
 }  // namespace
 
-Task<Result<Recorded>> record_view(ReaderStore& store, const View& view) {
-  const auto done = co_await store.viewed(view);
+Task<Result<Recorded>> record_view(ReaderStore& store, const View& view, bool later) {
+  Result<void> done = kept_back();
+  if (!later) done = co_await store.viewed(view);
   co_return settle(done, [&] { return store.viewed_later(view); });
 }
 
-Task<Result<Recorded>> clear_views(ReaderStore& store, const ReaderId& reader, ViewKind kind) {
-  const auto done = co_await store.clear_views(reader, kind);
+Task<Result<Recorded>> clear_views(ReaderStore& store, const ReaderId& reader, ViewKind kind, bool later) {
+  Result<void> done = kept_back();
+  if (!later) done = co_await store.clear_views(reader, kind);
   co_return settle(done, [&] { return store.clear_views_later(reader, kind); });
 }
 
-Task<Result<Recorded>> dismiss(ReaderStore& store, const Dismissal& dismissal) {
-  const auto done = co_await store.dismiss(dismissal);
+Task<Result<Recorded>> dismiss(ReaderStore& store, const Dismissal& dismissal, bool later) {
+  Result<void> done = kept_back();
+  if (!later) done = co_await store.dismiss(dismissal);
   co_return settle(done, [&] { return store.dismiss_later(dismissal); });
 }
 
-Task<Result<Recorded>> undo_dismissal(ReaderStore& store, const ReaderId& reader, const ItemId& item) {
-  const auto done = co_await store.undo_dismissal(reader, item);
+Task<Result<Recorded>> undo_dismissal(ReaderStore& store, const ReaderId& reader, const ItemId& item,
+                                      bool later) {
+  Result<void> done = kept_back();
+  if (!later) done = co_await store.undo_dismissal(reader, item);
   co_return settle(done, [&] { return store.undo_dismissal_later(reader, item); });
 }
 

@@ -50,7 +50,7 @@ Task<Result<Response>> post_feedback(Call& call) {
   auto reader = whose(call, dismissal->reader);
   if (!reader) co_return tl::unexpected(reader.error());
   dismissal->reader = std::move(*reader);
-  const auto recorded = co_await feed::dismiss(call.services.readers, *dismissal);
+  const auto recorded = co_await feed::dismiss(call.services.readers, *dismissal, call.writes_later());
   if (!recorded) co_return tl::unexpected(recorded.error());
   co_return render(call.services, *recorded);
 }
@@ -61,7 +61,8 @@ Task<Result<Response>> delete_feedback(Call& call) {
   if (!undo) co_return tl::unexpected(undo.error());
   const auto reader = whose(call, undo->reader);
   if (!reader) co_return tl::unexpected(reader.error());
-  const auto recorded = co_await feed::undo_dismissal(call.services.readers, *reader, undo->item);
+  const auto recorded =
+      co_await feed::undo_dismissal(call.services.readers, *reader, undo->item, call.writes_later());
   if (!recorded) co_return tl::unexpected(recorded.error());
   co_return render(call.services, *recorded);
 }

@@ -60,7 +60,7 @@ Task<Result<Response>> post_history(Call& call) {
   auto reader = whose(call, view->reader);
   if (!reader) co_return tl::unexpected(reader.error());
   view->reader = std::move(*reader);
-  const auto recorded = co_await feed::record_view(services.readers, *view);
+  const auto recorded = co_await feed::record_view(services.readers, *view, call.writes_later());
   if (!recorded) co_return tl::unexpected(recorded.error());
   if (recorded->queued) co_return queued_reply(services);
   co_return private_json(std::string(kOk));
@@ -80,7 +80,8 @@ Task<Result<Response>> get_history(Call& call) {
 Task<Result<Response>> delete_history(Call& call) {
   const auto which = which_history(call);
   if (!which) co_return tl::unexpected(which.error());
-  const auto cleared = co_await feed::clear_views(call.services.readers, which->reader, which->kind);
+  const auto cleared =
+      co_await feed::clear_views(call.services.readers, which->reader, which->kind, call.writes_later());
   if (!cleared) co_return tl::unexpected(cleared.error());
   if (cleared->queued) co_return queued_reply(call.services);
   co_return private_json(std::string(kOk));

@@ -69,9 +69,12 @@ void believe_date(const Call& call, std::optional<UnixSeconds>& published_at) {
 
 // A page view that is the history's view as well (history.from_track). A report that is repeated under its
 // event id moves nothing.
-void view_for_history(Services& services, const ReaderId& reader, const ItemId& item, const EventId& event) {
+void view_for_history(Call& call, const ReaderId& reader, const ItemId& item, const EventId& event) {
+  Services& services = call.services;
   if (!services.settings.history.from_track || reader.empty()) return;
-  services.readers.viewed_behind({reader, item, feed::ViewKind::kTopic, event});
+  const feed::View view{reader, item, feed::ViewKind::kTopic, event};
+  if (!call.writes_later()) return services.readers.viewed_behind(view);
+  if (auto kept = services.readers.viewed_later(view); !kept) services.count(Refusal::kSpoolFull);
 }
 
 // How long nginx keeps a list, whatever clients may do: a hidden item must be gone within two seconds, and
@@ -129,11 +132,12 @@ Task<Result<Response>> post_track(Call& call) {
   track->event.session = SessionId::trusted(
       session.empty() ? who->visitor.str() : services.identity.key_name("session", {}, session.view()));
 
-  const auto counted = co_await feed::track(services.hot, track->event);
+  const auto counted = co_await feed::track(services.hot, track->event, call.writes_later());
   if (!counted) co_return tl::unexpected(counted.error());
-  if (!who->reader.empty() && track->event.dwell_ms >= services.settings.feed.interest_dwell.count())
+  if (!who->reader.empty() && !call.writes_later() &&
+      track->event.dwell_ms >= services.settings.feed.interest_dwell.count())
     services.feed_store.engaged(who->reader, track->event.item);
-  view_for_history(services, who->reader, track->event.item, track->event.event);
+  view_for_history(call, who->reader, track->event.item, track->event.event);
   if (counted->queued) co_return queued_reply(services);
   std::string out;
   json::Writer writer(out);
@@ -163,9 +167,9 @@ Task<Result<Response>> post_views(Call& call) {
   view->fingerprint = services.identity.key_name("fingerprint", {}, view->fingerprint);
   believe_date(call, view->published_at);
   view->counted_as = who->counted_as;
-  const auto counted = co_await feed::view(services.hot, *view);
+  const auto counted = co_await feed::view(services.hot, *view, call.writes_later());
   if (!counted) co_return tl::unexpected(counted.error());
-  view_for_history(services, who->reader, view->item, view->event);
+  view_for_history(call, who->reader, view->item, view->event);
   if (counted->queued) co_return queued_reply(services);
   const feed::ViewOutcome& outcome = counted->outcome;
   if (outcome.dedup) co_return private_json("{\"ok\":true,\"dedup\":true}");

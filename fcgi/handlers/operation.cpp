@@ -35,7 +35,7 @@ Response OperationPages::metrics() const {
 Response OperationPages::live() const { return text("alive\n"); }
 
 Response OperationPages::ready(bool is_ready) const {
-  if (is_ready) return text("ready\n");
+  if (is_ready) return text(board_.sample().full.load() ? "ready\nwrites:false\n" : "ready\nwrites:true\n");
   return http::problem(Error{ErrorCode::kUnavailable, "redis_away", {}, {}});
 }
 

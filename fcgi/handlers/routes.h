@@ -29,6 +29,8 @@ struct Call {
     if (!verified) return tl::unexpected(verified.error());
     return services.identity.identify(request, *verified, claim);
   }
+  // What it writes goes to the spool: Redis' room is kept for what the site itself sends.
+  bool writes_later() const { return request.zone == Zone::kPublic && services.redis_full(); }
 };
 
 // Parse → use-case → render. An error becomes a problem document.

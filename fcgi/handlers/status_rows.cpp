@@ -70,6 +70,15 @@ Rows sampled_rows(Scoreboard& board) {
           {"seen fill today", numbers.seen_fill_today}};
 }
 
+// How full Redis is, and when that is foreseen: when it will be.
+Rows memory_rows(Scoreboard& board) {
+  const redis::MemoryLevel level = board.sample().memory.load();
+  if (level.at_ms == 0) return {};
+  Rows rows{{"redis used bytes", level.used}, {"redis max bytes", level.most}, {"redis full", level.full}};
+  if (const auto left = redis::hours_left(level)) rows.push_back({"redis full in hours", *left});
+  return rows;
+}
+
 void append(Rows& rows, Rows more) {
   rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
@@ -145,6 +154,7 @@ Rows our_rows(Scoreboard& board, const Totals& totals) {
                 {"spooled bytes", number(totals.spooled_bytes)},
                 {"replayed", number(totals.replayed)},
                 {"model trained at", totals.model_trained_at}});
+  append(rows, memory_rows(board));
   append(rows, recorder_rows(board));
   append(rows, sampled_rows(board));
   return rows;

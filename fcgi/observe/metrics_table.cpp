@@ -38,6 +38,12 @@ void sampled(Samples& samples, const View& view) {
   if (view.store.taken_at != 0) samples.add(static_cast<double>(view.store.*Member));
 }
 
+// Nothing before the first look at Redis.
+void redis_memory(Samples& samples, const View& view, std::int64_t redis::MemoryLevel::*member) {
+  const redis::MemoryLevel level = view.board.sample().memory.load();
+  if (level.at_ms != 0) samples.add(number(level.*member));
+}
+
 std::string route_label(const View& view, std::size_t row) {
   return label("route", row == 0 ? "none" : view.board.route_name(row));
 }
@@ -184,6 +190,11 @@ constexpr std::array kMetrics{
     Metric{"freshet_redis_errors", kCounter, "class", "Pipelines that failed, and error replies, by class.", "FreshetRedisErrors", redis_errors},
     Metric{"freshet_redis_reconnects", kCounter, "", "Connections made anew.", "", total<&Totals::redis_reconnects>},
     Metric{"freshet_redis_lost_time_seconds", kGauge, "", "When Redis was found to have lost its items, in unix time; 0: it has them.", "FreshetRedisLost", [](Samples& samples, const View& view) { samples.add(number(view.board.sample().lost_since.load(kRelaxed))); }},
+    Metric{"freshet_redis_used_memory_bytes", kGauge, "", "used_memory of Redis.", "FreshetRedisFills", [](Samples& samples, const View& view) { redis_memory(samples, view, &redis::MemoryLevel::used); }},
+    Metric{"freshet_redis_max_memory_bytes", kGauge, "", "maxmemory of Redis; 0: it has none.", "FreshetRedisFills", [](Samples& samples, const View& view) { redis_memory(samples, view, &redis::MemoryLevel::most); }},
+    Metric{"freshet_redis_full", kGauge, "", "1: Redis has little room, and what the public writes waits in the spool.", "FreshetRedisFull", [](Samples& samples, const View& view) { redis_memory(samples, view, &redis::MemoryLevel::full); }},
+    Metric{"freshet_redis_full_in_seconds", kGauge, "", "Until that is so, if memory grows on as in the last hour or two; absent while it does not grow.", "FreshetRedisFills",
+           [](Samples& samples, const View& view) { if (const auto left = redis::hours_left(view.board.sample().memory.load())) samples.add(3600 * *left); }},
 
     Metric{"freshet_background_queue_commands", kGauge, "", "Commands that wait to be written behind the reply.", "", total<&Totals::background_queued>},
     Metric{"freshet_background_age_seconds", kGauge, "", "Age of the oldest command that is queued or spooled.", "FreshetSpoolOld", [](Samples& samples, const View& view) { samples.add(number(view.totals.background_age_ms) / 1e3); }},

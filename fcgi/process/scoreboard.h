@@ -14,6 +14,7 @@
 
 #include <sys/types.h>
 
+#include "core/async/memory_level.h"
 #include "core/base/recorder_report.h"
 #include "fcgi/process/slot.h"
 
@@ -40,9 +41,10 @@ struct CompanionSlot {
   std::atomic<std::uint32_t> respawns{0};
 };
 
-// What only Redis knows, asked by one worker for all every kSampleInterval (fcgi/sampler.h).
+// What only Redis knows, asked by one worker for all (fcgi/sampler.h): its sizes every kSampleIntervalMs, how
+// it is, a loss and its memory, every kHealthIntervalMs.
 inline constexpr std::int64_t kSampleIntervalMs = 10'000;
-inline constexpr std::int64_t kLossIntervalMs = 1'000;
+inline constexpr std::int64_t kHealthIntervalMs = 1'000;
 struct StoreNumbers {
   std::int64_t taken_at = 0;  // unix seconds; 0: never yet
   std::int64_t hot_rank = 0, hot_score = 0, hot_published = 0, hot_hidden = 0, hot_newest = 0;  // members
@@ -52,10 +54,12 @@ struct StoreNumbers {
   std::array<char, 16> seen_filter{};  // as in seen.filter
 };
 struct StoreSample {
-  std::atomic<std::int64_t> claimed_ms{0};       // CLOCK_MONOTONIC: somebody asks, or asked then
-  Shared<StoreNumbers> numbers;                  // written by whoever claimed it
-  std::atomic<std::int64_t> loss_claimed_ms{0};  // likewise, every kLossIntervalMs
-  std::atomic<std::int64_t> lost_since{0};       // unix seconds: Redis lost its items; 0: it has them
+  std::atomic<std::int64_t> claimed_ms{0};         // CLOCK_MONOTONIC: somebody asks, or asked then
+  Shared<StoreNumbers> numbers;                    // written by whoever claimed it
+  std::atomic<std::int64_t> health_claimed_ms{0};  // likewise, every kHealthIntervalMs
+  std::atomic<std::int64_t> lost_since{0};         // unix seconds: Redis lost its items; 0: it has them
+  Shared<redis::MemoryLevel> memory;
+  std::atomic<bool> full{false};  // as MemoryLevel::full, for every request
 };
 
 struct HistogramTotals {

@@ -21,8 +21,9 @@ using redis::Pipeline;
 // What the service sends, as systemd/redis-acl.conf allows it; K is a key, C the channel.
 constexpr std::array kNeeded{
     // of the connection, its scripts and the channel
-    "PING", "SELECT 0", "TIME", "ROLE", "DBSIZE", "SCAN 0", "COMMAND INFO get", "SCRIPT LOAD return",
-    "EVALSHA 0000000000000000000000000000000000000000 1 K", "PUBLISH C x", "SUBSCRIBE C",
+    "PING", "SELECT 0", "TIME", "ROLE", "DBSIZE", "SCAN 0", "COMMAND INFO get", "INFO memory",
+    "SCRIPT LOAD return", "EVALSHA 0000000000000000000000000000000000000000 1 K", "PUBLISH C x",
+    "SUBSCRIBE C",
     // of any key
     "EXISTS K", "TYPE K", "TTL K", "PTTL K", "DEL K", "UNLINK K", "EXPIRE K 1", "PEXPIRE K 1", "EXPIREAT K 1",
     "RENAME K K",

@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 
+#include "core/async/memory_level.h"
 #include "core/store/fields.h"
 #include "scripts/ctl/doctor.h"
 #include "scripts/ctl/progress.h"
@@ -19,7 +20,7 @@ constexpr int kPings = 20;
 constexpr std::array kDirectives{"appendonly", "appendfsync", "maxmemory-policy", "maxmemory",
                                  "min-replicas-to-write"};
 constexpr milliseconds kClockWarning{1000}, kClockError{5000};
-constexpr double kMemoryFull = 0.9;
+constexpr double kMemoryFull = 0.8;  // as the alert FreshetRedisFills
 
 std::string_view value(const std::map<std::string, std::string, std::less<>>& from, std::string_view name) {
   const auto found = from.find(name);
@@ -141,9 +142,21 @@ void judge_memory(const RedisFacts& facts, Diagnoses& out) {
   } else {
     out.warn(kCheck, fmt::format("maxmemory-policy {}: keys would go once maxmemory is set", policy), cure);
   }
-  if (most > 0 && static_cast<double>(used) > kMemoryFull * static_cast<double>(most))
-    out.warn("redis.memory", fmt::format("{} of {} bytes are used", grouped(used), grouped(most)),
-             "raise maxmemory, or lower list.max_members and the TTLs");
+  const std::string more = "raise maxmemory, or lower list.max_members and the TTLs";
+  const double share = most > 0 ? static_cast<double>(used) / static_cast<double>(most) : 0;
+  const std::string how = fmt::format("{} of {} bytes are used", grouped(used), grouped(most));
+  if (used == 0)
+    out.not_looked("redis.memory", "INFO is not allowed to this user");
+  else if (most == 0)
+    out.warn("redis.memory",
+             "maxmemory is not set: the public's writes go on until the host has no memory left",
+             "`maxmemory` in redis.conf, and redis-cli CONFIG SET the same");
+  else if (share >= redis::kFull)
+    out.error("redis.memory", how + ": what the public writes waits in the spool", more);
+  else if (share >= kMemoryFull)
+    out.warn("redis.memory", how, more);
+  else
+    out.ok("redis.memory", how);
 }
 
 void judge_latency(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {

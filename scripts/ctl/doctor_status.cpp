@@ -11,6 +11,7 @@
 
 #include <netdb.h>
 
+#include "core/store/fields.h"
 #include "scripts/ctl/doctor.h"
 
 namespace freshet::ctl {
@@ -46,39 +47,43 @@ std::string pair(std::string_view name, std::string_view value) {
   return out.append(name).append(value);
 }
 
-// GET /health/live of the internal zone: the shortest of what the companion answers.
-std::string question() {
+// GET of the internal zone. REQUIRES: a path of less than 128 bytes.
+std::string question(const std::string& path) {
   constexpr char kBegin = 1, kParams = 4, kStdin = 5;
   const std::string params =
-      pair("REQUEST_METHOD", "GET") + pair("REQUEST_URI", "/health/live") + pair("FRESHET_ZONE", "internal");
+      pair("REQUEST_METHOD", "GET") + pair("REQUEST_URI", path) + pair("FRESHET_ZONE", "internal");
   return record(kBegin, std::string_view("\0\1\0\0\0\0\0\0", 8)) + record(kParams, params) +
          record(kParams, {}) + record(kStdin, {});
 }
 
-Answer ask_health(const Socket& socket, const sockaddr* address, socklen_t size) {
+struct Question {
+  std::string path, reply;
+};
+
+Answer ask_health(const Socket& socket, const sockaddr* address, socklen_t size, Question& asked) {
   if (connect(socket.get(), address, size) != 0)
     return errno == EACCES || errno == EPERM                               ? Answer::kForbidden
            : errno == EAGAIN || errno == EINPROGRESS || errno == ETIMEDOUT ? Answer::kSilent
                                                                            : Answer::kNobody;
-  const std::string bytes = question();
+  const std::string bytes = question(asked.path);
   if (send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(bytes.size()))
     return Answer::kSilent;
-  std::string reply;
+  std::string& reply = asked.reply;
   std::array<char, 4096> piece{};
   for (ssize_t got = 0; (got = recv(socket.get(), piece.data(), piece.size(), 0)) > 0;)
     reply.append(piece.data(), static_cast<std::size_t>(got));
   return reply.find("Content-Type:") != std::string::npos ? Answer::kYes : Answer::kSilent;
 }
 
-Answer ask_unix(const std::string& path) {
+Answer ask_unix(const std::string& path, Question& asked) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-  return ask_health(Socket(AF_UNIX), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  return ask_health(Socket(AF_UNIX), reinterpret_cast<const sockaddr*>(&address), sizeof address, asked);
 }
 
 // REQUIRES: host:port, as the configuration's check wants it.
-Answer ask_tcp(const std::string& listen) {
+Answer ask_tcp(const std::string& listen, Question& asked) {
   const std::size_t colon = listen.rfind(':');
   std::string host = listen.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
@@ -86,9 +91,23 @@ Answer ask_tcp(const std::string& listen) {
   wanted.ai_socktype = SOCK_STREAM;
   if (getaddrinfo(host.c_str(), listen.substr(colon + 1).c_str(), &wanted, &found) != 0)
     return Answer::kNobody;
-  const Answer answer = ask_health(Socket(found->ai_family), found->ai_addr, found->ai_addrlen);
+  const Answer answer = ask_health(Socket(found->ai_family), found->ai_addr, found->ai_addrlen, asked);
   freeaddrinfo(found);
   return answer;
+}
+
+// What /status says of Redis' memory: when it will be full at the pace of the last hour or two.
+void judge_forecast(std::string_view status, Diagnoses& out) {
+  constexpr std::string_view kCheck = "redis.forecast", kRow = "\"redis full in hours\":";
+  constexpr double kSoon = 24;  // as the alert FreshetRedisFills
+  const std::size_t row = status.find(kRow);
+  if (row == status.npos) return;
+  const std::string_view number =
+      status.substr(row + kRow.size(), status.find_first_of(",}", row) - row - kRow.size());
+  const double hours = store::parse_or_zero<double>(number);
+  const std::string how = fmt::format("Redis will be full in {:.1f} hours, if it goes on", hours);
+  if (hours >= kSoon) return out.ok(kCheck, how);
+  out.warn(kCheck, how, "raise maxmemory; freshetctl visitors shows who writes most");
 }
 
 }  // namespace
@@ -103,8 +122,11 @@ void look_at_status_socket(const Settings& settings, Diagnoses& out) {
         "/status, /metrics and /health",
         "pm.status_listen = \"/run/freshet/status.sock\" and a restart; freshet-http.conf has its "
         "upstream freshet_status");
-  switch (listen.starts_with('/') ? ask_unix(listen) : ask_tcp(listen)) {
+  const std::string& path = settings.pool.status_path;
+  Question asked{path.empty() || path.size() > 100 ? "/health/live" : path + "?json", {}};
+  switch (listen.starts_with('/') ? ask_unix(listen, asked) : ask_tcp(listen, asked)) {
     case Answer::kYes:
+      judge_forecast(asked.reply, out);
       return out.ok(kCheck, "status and metrics are answered on " + listen);
     case Answer::kForbidden:
       return out.not_looked(kCheck, listen + " is not writable for this user");

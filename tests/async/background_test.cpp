@@ -126,6 +126,26 @@ TEST_CASE("Posted commands reach Redis without anybody waiting for them", "[back
   CHECK(eventually([&] { return memory.keys().size() == 2000; }));
 }
 
+TEST_CASE("A spool waits while it is told to although Redis answers, and what is posted does not",
+          "[background]") {
+  TemporaryDirectory directory;
+  Memory memory;
+  FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return memory.answer(c); });
+  std::atomic<bool> full{true};
+  Writer writer(
+      directory.path(), kScripts,
+      {.spool_directory = {}, .scan_interval = 10ms, .spools_wait = [&full] { return full.load(); }});
+  REQUIRE(writer.with([](BackgroundWriter& each) {
+    Pipeline pipeline;
+    return each.spool(std::move(pipeline.add("SET", "spooled", "1")));
+  }));
+  CHECK(writer.post("posted"));
+  CHECK(eventually([&] { return memory.times("posted") == 1; }));
+  CHECK(memory.times("spooled") == 0);
+  full = false;
+  CHECK(eventually([&] { return memory.times("spooled") == 1; }));
+}
+
 TEST_CASE("While Redis is away commands wait in the spool, and come when it is back", "[background]") {
   TemporaryDirectory directory;
   Memory memory;

@@ -89,8 +89,9 @@ TEST_CASE("each right that is taken from the shipped account is missed by its na
     if (!right.starts_with('+') && !right.starts_with('~')) continue;
     INFO(right);
     if (right.starts_with('+')) {
-      redis.account({"-" + right.substr(1)});
       std::string name = right.substr(1);
+      if (name == "info|memory") name = "info";  // a first argument, which cannot be taken alone
+      redis.account({"-" + name});
       std::ranges::transform(name, name.begin(),
                              [](unsigned char c) { return c == '|' ? ' ' : std::toupper(c); });
       const auto facts = redis.looked();

@@ -44,11 +44,12 @@ Diagnoses judged(const RedisFacts& facts, const Settings& settings = {}) {
 // Everything as it should be.
 RedisFacts good_facts() {
   RedisFacts facts;
-  facts.info = {{"redis_version", "7.0.15"}, {"role", "master"}, {"maxmemory", "0"}, {"used_memory", "1000"}};
+  facts.info = {
+      {"redis_version", "7.0.15"}, {"role", "master"}, {"maxmemory", "10000"}, {"used_memory", "1000"}};
   facts.directives = {{"appendonly", "yes"},
                       {"appendfsync", "everysec"},
                       {"maxmemory-policy", "noeviction"},
-                      {"maxmemory", "0"}};
+                      {"maxmemory", "10000"}};
   facts.ping = milliseconds(1);
   facts.clock_ahead = facts.oldest_entry = milliseconds(0);
   facts.recorder_idle = milliseconds(200);
@@ -153,7 +154,7 @@ TEST_CASE("a Redis as the service needs it is without a finding", "[doctor]") {
   const Diagnoses out = judged(good_facts());
   INFO(out.text());
   CHECK(out.count(Grade::kOk) == static_cast<std::int64_t>(out.all().size()));
-  CHECK(out.all().size() == 7);
+  CHECK(out.all().size() == 8);
 }
 
 TEST_CASE("a Redis that could not write its file is an error", "[doctor]") {
@@ -221,10 +222,22 @@ TEST_CASE("a recorder that is silent or does not keep up is found", "[doctor]") 
 TEST_CASE("eviction is an error only where memory has a bound", "[doctor]") {
   auto facts = good_facts();
   facts.directives["maxmemory-policy"] = "allkeys-lru";
-  CHECK(found(judged(facts), "redis.eviction").grade == Grade::kWarning);
-  facts.info["maxmemory"] = "1050";
   CHECK(found(judged(facts), "redis.eviction").grade == Grade::kError);
-  CHECK(found(judged(facts), "redis.memory").grade == Grade::kWarning);
+  facts.info["maxmemory"] = "0";
+  CHECK(found(judged(facts), "redis.eviction").grade == Grade::kWarning);
+}
+
+TEST_CASE("a Redis that fills up, or has no bound, is told before the public's writes wait", "[doctor]") {
+  auto facts = good_facts();
+  const auto grade_of = [&](const char* most) {
+    facts.info["maxmemory"] = most;
+    return found(judged(facts), "redis.memory").grade;
+  };
+  CHECK(grade_of("1251") == Grade::kOk);
+  CHECK(grade_of("1250") == Grade::kWarning);
+  CHECK(grade_of("1112") == Grade::kWarning);
+  CHECK(grade_of("1111") == Grade::kError);
+  CHECK(grade_of("0") == Grade::kWarning);
 }
 
 TEST_CASE("what Redis does not tell gives no verdict", "[doctor]") {

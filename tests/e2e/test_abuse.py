@@ -222,6 +222,56 @@ def test_a_strangers_date_buries_and_raises_nothing(service, name):
     assert service.stats(tracked)["score"] == pytest.approx(service.stats(tracked)["base"] / 2, rel=1e-3)
 
 
+# --- memory
+
+
+def fill_up(service, share):
+    """Sets maxmemory so that Redis is `share` full."""
+    used = service.redis("MEMORY", "STATS")["total.allocated"]
+    service.redis("CONFIG", "SET", "maxmemory", int(used / share))
+
+
+def test_a_redis_that_strangers_filled_has_room_for_hiding_and_erasing(instance, name):
+    service = instance("--no-limits", spool__max_bytes='"1M"', **PATIENT)
+    item, hidden, reader = name("i"), name("i"), name("r")
+    service.put(item)
+    service.put(hidden)
+    # So much that the buffers of its connections make no difference.
+    service.redis("SETRANGE", "hot:session:strangers:s", 1 << 26, "x")
+    service.redis("EXPIRE", "hot:session:strangers:s", 3600)
+    wait_until(lambda: service.status().get("redis full") == 0, "a first look at Redis' memory")
+    fill_up(service, 0.93)
+    wait_until(lambda: service.status()["redis full"] == 1, "the workers to learn that Redis is full")
+    public, internal = service.public(), service.internal()
+
+    for method, path, body in (("POST", "/api/track", {"articleId": item, "dwellMs": 1, "userId": reader}),
+                               ("POST", "/api/views", {"articleId": item, "fingerprint": name("f"), "publishedAt": int(time.time())}),
+                               ("POST", "/api/history", {"topicId": item, "userId": reader}), ("DELETE", f"/api/history?userId={reader}&kind=reply", None),
+                               ("POST", "/api/feedback", {"topicId": item, "userId": reader, "kind": "not_interested"}),
+                               ("DELETE", f"/api/feedback?userId={reader}&topicId={item}", None)):
+        assert public.ask(method, path, body).status == 202, path
+    assert internal.put(f"/api/items/{hidden}", {"title": "t", "published_at": int(time.time()), "hidden": True}).status == 200
+    assert internal.delete(f"/api/users/{name('r')}").status == 202
+    assert internal.track(item, 1, sessionId=name("s")).status == 200
+    ready = internal.get("/health/ready")
+    assert ready.status == 200 and b"writes:false" in ready.body
+    assert "freshet_redis_full 1\n" in internal.get("/metrics").body.decode()
+    assert public.get("/api/hot").status == 200
+    assert service.stats(item)["pv"] == 1  # what waits is not applied, though Redis answers
+
+    # The spools are small here: then it is an error, and still nothing is written.
+    wait_until(lambda: public.track(name("i"), 1, sessionId=name("s")).status == 503, "the spools to be full", 120)
+    assert_problem(public.track(name("i"), 1), 503, "spool_full")
+    fill_up(service, 0.87)
+    reader_of_none = internal.get(f"/api/articles/{item}/stats").json()["pv"]
+    assert reader_of_none == 1 and service.status()["redis full"] == 1
+    fill_up(service, 0.5)
+    wait_until(lambda: service.status()["redis full"] == 0 and service.stats(item)["pv"] == 2 and service.status()["spooled bytes"] == 0,
+               "the spools to be replayed", 60)
+    assert public.track(item, 1, sessionId=name("s")).status == 200
+    assert b"writes:true" in internal.get("/health/ready").body
+
+
 # --- origins
 
 

@@ -112,7 +112,7 @@ def test_what_was_broken_is_found_with_its_cure(site):
     status, findings = doctor(site)
     assert status == 1
     assert grade(findings, "redis.persistence") == {"error"} and "appendonly yes" in findings["redis.persistence"][0]["cure"]
-    assert grade(findings, "redis.eviction") == {"warning"}
+    assert grade(findings, "redis.eviction") == {"error"}
     [open_to_all] = [each for each in findings["files.secret"] if each["grade"] == "error"]
     assert "chmod 0600" in open_to_all["cure"]
     assert grade(findings, "socket") == {"error"}

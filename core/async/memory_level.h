@@ -1,0 +1,34 @@
+// How full Redis is, and how soon it will be. At kFull of maxmemory public writes stop, so that what the site
+// itself sends (hiding, erasing, items) still has room; below kRoom they go on.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "core/base/time.h"
+
+namespace freshet::redis {
+
+inline constexpr double kFull = 0.90, kRoom = 0.85;
+inline constexpr milliseconds kGrowthSpan{3'600'000}, kShortest{600'000};
+
+struct MemoryLevel {
+  std::int64_t used = 0, most = 0;  // bytes; most 0: there is no maxmemory
+  std::int64_t full = 0;            // 1: public writes wait
+  std::int64_t at_ms = 0;           // when that was seen; 0: never yet
+  // Growth is measured since `then`, which is one to two kGrowthSpan ago, or the first look.
+  struct Look {
+    std::int64_t at_ms = 0, used = 0;
+  };
+  Look then, later;
+};
+
+// What INFO memory says, at `now`, after `before`. nullopt: it says nothing.
+std::optional<MemoryLevel> memory_level(std::string_view info, const MemoryLevel& before, milliseconds now);
+
+// Until kFull is reached if it goes on as since `then`; 0: it is. nullopt: no maxmemory, no growth, or `then`
+// is not kShortest ago.
+std::optional<double> hours_left(const MemoryLevel& level);
+
+}  // namespace freshet::redis
