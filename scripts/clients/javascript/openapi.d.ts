@@ -476,7 +476,7 @@ export interface components {
         Time: string | number;
         /** @description A Time, or null, which is as if absent. */
         MaybeTime: string | number | null;
-        /** @description Names a write for 24 hours: repeated with the same id it changes nothing and gives the same reply. */
+        /** @description Names a write for 24 hours: repeated with the same id it changes nothing and gives the same reply. It holds for the reader or the visitor's cookie; of track and views that have neither, for the session or fingerprint that they name, and has at least 16 characters on the public server. */
         EventId: string | number | null;
         /**
          * @description The reason of a problem: those of the service, in alphabetical order.
@@ -2539,7 +2539,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description ready */
+            /** @description ready: reads are answered. The second line says whether writes of the public are taken (writes:true) or wait, Redis being nearly full (writes:false) */
             200: {
                 headers: {
                     [name: string]: unknown;
