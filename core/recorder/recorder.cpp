@@ -122,10 +122,17 @@ int Recorder::run(const std::atomic<bool>& stop) {
 
 // After a failure everything that is pending comes again before anything new.
 Result<void> Recorder::State::turn(const std::atomic<bool>& stop) {
-  if (!joined) {
+  const bool again = !joined;
+  if (again) {
     if (auto ok = join(); !ok) return ok;
   }
   if (auto ok = open_files(); !ok) return ok;
+  // All that is pending comes again and is written again, in its order: were what is held acknowledged when
+  // only some came, older rows would stay over newer ones.
+  if (again && !held.empty()) {
+    if (auto ok = write_index(); !ok) return ok;
+    held = {};
+  }
   const bool busy = pusher.waiting() > 0 || eraser.wants_a_read();
   const bool full = held.changes.size() >= kMostHeld;
   if (full || (!busy && stream.drained())) wait_until(indexed + kIndexPause, stop);
@@ -217,10 +224,7 @@ Result<void> Recorder::State::apply(Batch batch) {
 // are.
 Result<void> Recorder::State::finish_held() {
   if (!held.empty()) {
-    if (auto ok = write_index(); !ok) {
-      index->rollback();
-      return ok;
-    }
+    if (auto ok = write_index(); !ok) return ok;
     // Looked at last: what was written into a file that is gone shall not be acknowledged.
     if (database->replaced())
       return fail(ErrorCode::kUnavailable, "database_absent", {}, "deleted or replaced while it was open");
@@ -232,13 +236,17 @@ Result<void> Recorder::State::finish_held() {
 }
 
 Result<void> Recorder::State::write_index() {
+  Result<void> written;
   for (const Change& each : held.changes) {
-    auto ok = each.kind == Change::Kind::kPut ? index->put(each.item) : index->remove(each.item.id);
-    if (!ok) return ok;
+    written = each.kind == Change::Kind::kPut ? index->put(each.item) : index->remove(each.item.id);
+    if (!written) break;
   }
-  auto committed = index->commit();
-  indexed = Clock::now();
-  return committed;
+  if (written) {
+    written = index->commit();
+    indexed = Clock::now();
+  }
+  if (!written) index->rollback();
+  return written;
 }
 
 // Jobs that are due. Their entries go last, and the stream up to them with it.

@@ -276,6 +276,7 @@ inline void Fixture::check_database() const {
     INFO("item " << id << ": " << expected.title);
     const auto row = rows.find(id);
     REQUIRE(row != rows.end());
+    INFO("is: " << row->second.title);
     CHECK(same(row->second, expected));
   }
 }
