@@ -24,8 +24,8 @@ struct FeedRequest {
   FeedAction action = FeedAction::kRefresh;
   ReaderId reader;
   std::size_t limit = 20;
-  std::string query;    // empty: by interests
-  std::string request;  // see PageRequest::request
+  std::string query;     // empty: by interests
+  std::string request;   // see PageRequest::request
   SearchCost cost = {};  // of what it searches; null: nobody asks
 };
 

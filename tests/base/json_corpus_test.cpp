@@ -108,8 +108,8 @@ TEST_CASE("naughty strings go through writer and document byte for byte", "[json
 
 TEST_CASE("hostile ids are refused, or kept byte for byte", "[json][corpus]") {
   const std::set<std::string> good{
-      "../../etc/passwd", "%s%n",     "\uFEFFid", "é",   "0",    "1e3", "0x10", "undefined", "*", "[a-z]",
-      "\u200B",           "<script>", "a;b",      "a/b", "a?b=c"};
+      "../../etc/passwd", "%s%n", "é",   "0",    "1e3", "0x10", "undefined", "*", "[a-z]",
+      "<script>",         "a;b",  "a/b", "a?b=c"};
   for (const auto& id : hostile("ids")) {
     INFO(id.substr(0, 60));
     std::string out;

@@ -54,7 +54,7 @@ class Binary(unittest.TestCase):
     def test_every_file_of_ours_is_compiled_so(self):
         with open(os.path.join(os.environ["FRESHET_BUILD_DIR"], "compile_commands.json"), encoding="utf-8") as file:
             commands = [each for each in json.load(file) if not re.match(r"(?:tests|.*/_deps)/", os.path.relpath(each["file"], ROOT))]
-        self.assertGreater(len(commands), 100)
+        self.assertGreater(len(commands), 50)  # of eight files each, mostly
         for flag in FLAGS:
             with self.subTest(flag=flag):
                 self.assertEqual([each["file"] for each in commands if flag not in each["command"].split()], [])

@@ -49,7 +49,7 @@ export interface paths {
         put?: never;
         /**
          * Name an anonymous visitor, once, before the first report
-         * @description Sets the cookie freshet_visitor, signed and not for scripts, for whoever has none and is no reader who is known. Who reports without it is counted by address, agent and fingerprint, and as another visitor once it is set.
+         * @description Sets the cookie freshet_visitor (over TLS __Host-freshet_visitor), signed and not for scripts, for whoever has none and is no reader who is known. Who reports without it is counted by address, agent and fingerprint, and as another visitor once it is set.
          */
         post: operations["visitor"];
         delete?: never;
@@ -466,7 +466,7 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description 1 to 128 bytes of valid UTF-8 without control characters, white space, ':', '{', '}'; not "hll" or "list". 12 and "12" are the same id. */
+        /** @description 1 to 128 bytes of valid UTF-8 without control characters, white space, characters without width, bidirectional controls, ':', '{', '}'; not "hll" or "list". 12 and "12" are the same id. */
         Id: string | number;
         /** @description An Id, or null, which is as if absent. */
         MaybeId: string | number | null;
