@@ -48,7 +48,7 @@ def put_items(service):
 
 @fault("A3", "a reader asks the dearest queries at the rate of the limit", "others 0 x 503, p99 at most 2 x theirs alone")
 def dear_queries(run):
-    with run.instance() as service:
+    with run.instance(patient=True) as service:
         put_items(service)
         others = [Refreshes(service, f"other-{number}", "item" if number == 0 else None) for number in range(3)]
         attackers = [Refreshes(service, "dear", DEAR, pause_s=4 / RATE) for _ in range(4)]
