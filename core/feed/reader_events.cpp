@@ -4,10 +4,7 @@ namespace freshet::feed {
 
 namespace {
 
-bool may_be_kept_for_later(const Error& error) {
-  if (error.reason == "stream_full") return false;
-  return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kUnknownOutcome;
-}
+bool may_be_kept_for_later(const Error& error) { return error.reason != "stream_full" && is_away(error); }
 
 // What the store is not asked now.
 Result<void> kept_back() { return fail(ErrorCode::kUnavailable, "redis_full"); }
