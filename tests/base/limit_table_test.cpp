@@ -1,7 +1,9 @@
 #include "core/base/limit_table.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -154,6 +156,37 @@ TEST_CASE("threads and processes that take at once get a bucket's tokens and not
   REQUIRE(status == 0);
   for (const std::atomic<int>& count : counts->of) CHECK(count == kBurst);
   munmap(counts, sizeof(Counts));
+}
+
+// What a signal's handler needs, which can be given nothing.
+struct Interruption {
+  LimitTable* table = nullptr;
+  TokenRate rate;
+  std::atomic<std::int64_t> times = 0;
+};
+Interruption interruption;
+
+// Threads on two cores meet too seldom within the nanoseconds of a take to prove anything; a timer's signal
+// comes in the middle of one nearly every time, however many cores there are and however busy they are.
+TEST_CASE("no take is lost that comes in the middle of another", "[limits]") {
+  constexpr int kTimes = 2000;
+  LimitTable table(LimitTable::kLeastBytes);
+  interruption.table = &table;
+  interruption.rate = token_rate(1e6, 2e11);
+  struct sigaction before {
+  }, action{};
+  action.sa_handler = [](int) {
+    interruption.table->take(1, interruption.rate, 0);
+    interruption.times.fetch_add(1);
+  };
+  REQUIRE(sigaction(SIGALRM, &action, &before) == 0);
+  const itimerval often{{0, 50}, {0, 50}}, never{};
+  REQUIRE(setitimer(ITIMER_REAL, &often, nullptr) == 0);
+  std::int64_t own = 0;
+  for (; interruption.times.load() < kTimes; ++own) table.take(1, interruption.rate, 0);
+  REQUIRE(setitimer(ITIMER_REAL, &never, nullptr) == 0);
+  REQUIRE(sigaction(SIGALRM, &before, nullptr) == 0);
+  CHECK(table.fill_us(1, 0) == own + interruption.times.load());
 }
 
 TEST_CASE("who adopts a table goes on with its counts", "[limits]") {
