@@ -165,9 +165,12 @@ Taken LimitTable::take(std::uint64_t key, const TokenRate& rate, std::int64_t no
   return taken;
 }
 
-void LimitTable::charge(std::uint64_t key, const TokenRate& rate, std::int64_t now_us, std::int64_t cost_us) {
+std::int64_t LimitTable::charge(std::uint64_t key, const TokenRate& rate, std::int64_t now_us,
+                                std::int64_t cost_us) {
   const std::int64_t most = 2 * rate.capacity_us;
-  change(key, now_us, most, [&](std::int64_t fill) { return std::min(fill + cost_us, most); });
+  std::int64_t filled = 0;
+  change(key, now_us, most, [&](std::int64_t fill) { return filled = std::min(fill + cost_us, most); });
+  return filled;
 }
 
 std::int64_t LimitTable::fill_us(std::uint64_t key, std::int64_t now_us) const {

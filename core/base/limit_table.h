@@ -61,8 +61,8 @@ class LimitTable {
   Taken take(std::uint64_t key, const TokenRate& rate, std::int64_t now_us) {
     return take(key, rate, now_us, rate.interval_us);
   }
-  // Takes it whether it is there or not: the bucket owes at most what it holds when it is full.
-  void charge(std::uint64_t key, const TokenRate& rate, std::int64_t now_us, std::int64_t cost_us);
+  // Takes it whether it is there or not: the bucket owes at most what it holds when it is full. Its fill_us.
+  std::int64_t charge(std::uint64_t key, const TokenRate& rate, std::int64_t now_us, std::int64_t cost_us);
   // Until the bucket is full. Takes nothing.
   std::int64_t fill_us(std::uint64_t key, std::int64_t now_us) const;
 

@@ -144,7 +144,7 @@ Task<Result<std::unique_ptr<Explained>>> Recommendations::explain(const Recommen
   if (!items) co_return tl::unexpected(items.error());
   out->page = {std::move(*items), out->selection->excluded(), recommender_.model(), false};
   if (out->page.items.size() < request.limit) {
-    const auto filled = co_await fill_up(*out, request.limit);
+    const auto filled = co_await fill_up(*out, request);
     if (!filled) co_return tl::unexpected(filled.error());
   }
   co_return out;
@@ -152,11 +152,13 @@ Task<Result<std::unique_ptr<Explained>>> Recommendations::explain(const Recommen
 
 // Every candidate that may be shown is on the page: the index has all that is visible, and is searched deeper
 // and deeper for what is not.
-Task<Result<void>> Recommendations::fill_up(Explained& explained, std::size_t limit) {
+Task<Result<void>> Recommendations::fill_up(Explained& explained, const RecommendRequest& request) {
+  const std::size_t limit = request.limit;
   std::unordered_set<ItemId> looked_at;
   for (const Choice& each : explained.selection->choices())
     looked_at.insert(ItemId::trusted(std::string(each.suggestion->id)));
   RecallQuery query = whole_index(explained.state, explained.at);
+  query.cost = request.cost;
   for (query.size = looked_at.size() + limit;; query.size *= 2) {
     co_await doing(Doing::kRecall);
     const auto recalled = co_await recall_.search(query);
@@ -251,9 +253,9 @@ RecommendPage Recommendations::degraded(const RecommendRequest& request) {
 
 // --- similar items
 
-Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, std::size_t limit) {
+Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, std::size_t limit, SearchCost cost) {
   SimilarPage page;
-  auto found = co_await related(item, limit + kSpare, page.model);
+  auto found = co_await related(item, limit + kSpare, std::move(cost), page.model);
   if (!found) co_return tl::unexpected(found.error());
   std::vector<ItemId> ids(1, item);
   for (const SimilarItem& each : *found) ids.push_back(each.item);
@@ -291,7 +293,7 @@ void Recommendations::add_from_last_copy(const std::vector<SimilarItem>& found, 
 }
 
 Task<Result<std::vector<SimilarItem>>> Recommendations::related(const ItemId& item, std::size_t most,
-                                                                std::string& model) {
+                                                                SearchCost cost, std::string& model) {
   auto known = recommender_.similar(item, most);
   if (known && !known->empty()) {
     model = recommender_.model();
@@ -300,6 +302,7 @@ Task<Result<std::vector<SimilarItem>>> Recommendations::related(const ItemId& it
   model = "search";
   RecallQuery query;
   query.interests.push_back({item, 1});
+  query.cost = std::move(cost);
   query.now = clock_();
   query.size = most + 1;
   co_await doing(Doing::kRecall);

@@ -27,6 +27,7 @@ struct RecommendRequest {
   ReaderId reader;  // empty: nobody in particular, who gets what is trending
   std::size_t limit = 20;
   Exclude exclude = Exclude::kHard;
+  SearchCost cost = {};  // of what it searches; null: nobody asks
 };
 
 // Why an item is there. Names items, tags and authors, never a reader.
@@ -90,7 +91,7 @@ class Recommendations {
   Task<Result<RecommendPage>> page(const RecommendRequest& request);
   // What is like an item: by the model, and for an item newer than it by the search index. 1 RTT. Redis away:
   // as the last copy of what is trending knows them, degraded. Errors: kNotFound "unknown_item"; kInternal.
-  Task<Result<SimilarPage>> similar(const ItemId& item, std::size_t limit);
+  Task<Result<SimilarPage>> similar(const ItemId& item, std::size_t limit, SearchCost cost = {});
   // A page with everything behind it; as page(), but Redis' errors are errors.
   Task<Result<std::unique_ptr<Explained>>> explain(const RecommendRequest& request);
 
@@ -103,12 +104,13 @@ class Recommendations {
   void drop_cards() { cards_.clear(); }
 
  private:
-  Task<Result<void>> fill_up(Explained& explained, std::size_t limit);
+  Task<Result<void>> fill_up(Explained& explained, const RecommendRequest& request);
   Task<Result<bool>> append(Explained& explained, const std::vector<const Candidate*>& left,
                             std::size_t limit);
   RecommendPage degraded(const RecommendRequest& request);
   void add_from_last_copy(const std::vector<SimilarItem>& found, std::size_t limit, SimilarPage& page);
-  Task<Result<std::vector<SimilarItem>>> related(const ItemId& item, std::size_t most, std::string& model);
+  Task<Result<std::vector<SimilarItem>>> related(const ItemId& item, std::size_t most, SearchCost cost,
+                                                 std::string& model);
   void know_epoch(const std::string& epoch);
 
   ReaderStore& readers_;

@@ -174,16 +174,25 @@ Task<Result<Response>> Application::dispatch(Request& request, std::optional<htt
     co_return http::problem(Error{ErrorCode::kRateLimited, "rate_limited", {}, {}}, allowance->wait);
   }
   auto answered = co_await route.handler.handle(call);
+  if (allowance && call.searched) {
+    const http::Payer payer = payer_of(call);
+    allowance =
+        services_.limits.charge(route.handler.cost, payer, *call.searched, allowance, http::monotonic_us());
+  }
   co_return answered;
 }
 
-// The one place that takes from buckets. Who cannot be verified has those of nobody in particular.
+// Who cannot be verified has the buckets of nobody in particular.
+http::Payer Application::payer_of(const Call& call) const {
+  const http::Verified nobody;
+  return services_.limits.payer(call.request, call.verified ? *call.verified : nobody);
+}
+
+// The one place that takes from buckets before a handler runs; dispatch() charges what it cost.
 std::optional<http::Allowance> Application::take(const Call& call, const http::Cost& cost) {
   if (call.request.zone != Zone::kPublic || call.exempt) return std::nullopt;
   if (!cost.with_parameter.empty() && !call.target.parameter(cost.with_parameter)) return std::nullopt;
-  const http::Verified nobody;
-  const http::Payer payer = services_.limits.payer(call.request, call.verified ? *call.verified : nobody);
-  return services_.limits.take(cost, payer, http::monotonic_us());
+  return services_.limits.take(cost, payer_of(call), http::monotonic_us());
 }
 
 // The lists are of the internet's clients; who may reach the internal server is the site's own.

@@ -29,6 +29,7 @@ class Application {
   // `allowance`: what is left to the client, if there is a limit.
   Task<Result<Response>> dispatch(Request& request, std::optional<http::Allowance>& allowance);
   std::optional<http::Allowance> take(const Call& call, const http::Cost& cost);
+  http::Payer payer_of(const Call& call) const;
   void fail_with(const Request& request, const Error& error, Response& response);
   bool last_list(const Request& request, Response& response) const;
   std::size_t body_limit(std::size_t of_route) const;

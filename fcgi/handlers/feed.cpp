@@ -145,6 +145,7 @@ Task<Result<Response>> post_feed(Call& call) {
   if (who->reader.empty())
     co_return fail(ErrorCode::kInvalid, "bad_id", "agent_id", "a feed belongs to a reader who is known");
   parsed->request.reader = who->reader;
+  parsed->request.cost = call.metered();
   auto name = request_name(*parsed, services.pages);
   if (!name) co_return tl::unexpected(name.error());
 

@@ -105,7 +105,8 @@ Task<Result<Response>> get_recommendations(Call& call) {
   const http::Claim claim{*claimed, {}};
   const auto who = call.who(claim);
   if (!who) co_return tl::unexpected(who.error());
-  const feed::RecommendRequest request{who->reader, static_cast<std::size_t>(*limit), *exclude};
+  const feed::RecommendRequest request{who->reader, static_cast<std::size_t>(*limit), *exclude,
+                                       call.metered()};
   auto page = co_await services.recommendations.page(request);
   if (!page) co_return tl::unexpected(page.error());
   page->degraded |= services.redis_lost();
@@ -118,7 +119,8 @@ Task<Result<Response>> get_similar(Call& call) {
   if (!id) co_return tl::unexpected(id.error());
   const auto limit = http::integer_parameter(call.target, "limit", kDefaultLimit, 1, kMaxLimit);
   if (!limit) co_return tl::unexpected(limit.error());
-  auto page = co_await call.services.recommendations.similar(*id, static_cast<std::size_t>(*limit));
+  auto page =
+      co_await call.services.recommendations.similar(*id, static_cast<std::size_t>(*limit), call.metered());
   if (!page) co_return tl::unexpected(page.error());
   page->degraded |= call.services.redis_lost();
   std::string out;

@@ -1,6 +1,8 @@
 // The HTTP interface as a table: one row a route. What a row says is enforced before its handler runs.
 #pragma once
 
+#include <chrono>
+#include <memory>
 #include <vector>
 
 #include "core/async/task.h"
@@ -18,7 +20,8 @@ struct Call {
   const http::Target& target;
   const http::Match& match;
   const Result<http::Verified>& verified;
-  bool exempt = false;  // clients.allow_file: not limited, and no crawler
+  bool exempt = false;             // clients.allow_file: not limited, and no crawler
+  feed::SearchCost searched = {};  // null: it searches nothing
 
   // Crawlers come through the public server; the internal one's callers are the site's own.
   bool is_bot() const {
@@ -28,6 +31,11 @@ struct Call {
   Result<http::Who> who(const http::Claim& claim) const {
     if (!verified) return tl::unexpected(verified.error());
     return services.identity.identify(request, *verified, claim);
+  }
+  // For its searches: what they cost is charged when it is answered.
+  const feed::SearchCost& metered() {
+    if (!searched) searched = std::make_shared<std::chrono::microseconds>();
+    return searched;
   }
   // What it writes goes to the spool: Redis' room is kept for what the site itself sends.
   bool writes_later() const { return request.zone == Zone::kPublic && services.redis_full(); }

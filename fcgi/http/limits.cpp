@@ -23,7 +23,8 @@ Allowance allowance(BucketKind kind, const TokenRate& rate, const Taken& taken) 
                 0,
                 ceil_seconds(taken.fill_us),
                 ceil_seconds(taken.wait_us)};
-  if (taken.granted) out.remaining = (rate.capacity_us - taken.fill_us) / rate.interval_us;
+  if (taken.granted)
+    out.remaining = std::max<std::int64_t>(0, rate.capacity_us - taken.fill_us) / rate.interval_us;
   return out;
 }
 
@@ -99,17 +100,26 @@ std::optional<Allowance> Limits::take(const Cost& cost, const Payer& payer, std:
   return tightest;
 }
 
-void Limits::charge(const Cost& cost, const Payer& payer, double tokens, std::int64_t now_us) {
-  if (cost.endpoint.empty()) return;
+std::optional<Allowance> Limits::charge(const Cost& cost, const Payer& payer,
+                                        std::chrono::microseconds searched,
+                                        const std::optional<Allowance>& before, std::int64_t now_us) {
+  if (cost.endpoint.empty() || searched <= kSearchPerToken) return before;
   const Bucket& bucket = settings_.*cost.bucket;
-  if (bucket.rate <= 0) return;
-  const auto charge = [&](std::uint64_t key, const TokenRate& rate) {
-    table_.charge(key, rate, now_us, std::llround(tokens * static_cast<double>(rate.interval_us)));
+  if (bucket.rate <= 0) return before;
+  const double tokens = static_cast<double>((searched - kSearchPerToken).count()) /
+                        static_cast<double>(kSearchPerToken.count());
+  std::optional<Allowance> tightest = before;
+  const auto charge = [&](BucketKind kind, std::uint64_t key, const TokenRate& rate) {
+    const auto us = std::llround(tokens * static_cast<double>(rate.interval_us));
+    const Allowance one = allowance(kind, rate, {true, 0, table_.charge(key, rate, now_us, us)});
+    if (!tightest || is_tighter(one, *tightest)) tightest = one;
   };
-  charge(hashed(cost.endpoint, payer.visitor), token_rate(bucket.rate, bucket.burst));
+  charge(BucketKind::kVisitor, hashed(cost.endpoint, payer.visitor), token_rate(bucket.rate, bucket.burst));
   const double factor = settings_.network_factor;
   if (!payer.signed_in && factor > 0)
-    charge(hashed(cost.endpoint, payer.network), token_rate(bucket.rate * factor, bucket.burst * factor));
+    charge(BucketKind::kNetwork, hashed(cost.endpoint, payer.network),
+           token_rate(bucket.rate * factor, bucket.burst * factor));
+  return tightest;
 }
 
 }  // namespace freshet::http

@@ -14,6 +14,7 @@
 // An id that a request claims in mode `open` makes nobody signed in: a client can change it at will.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,6 +26,10 @@
 #include "fcgi/http/identity.h"
 
 namespace freshet::http {
+
+// A token pays for so much CPU of a search; who asks for more is charged the rest. At 5 requests a second a
+// visitor has 25 ms of searches a second for good, and 60 times 5 ms at once.
+inline constexpr std::chrono::microseconds kSearchPerToken{5000};
 
 // What a request of a route costs: nothing, or a token of each bucket.
 struct Cost {
@@ -64,9 +69,10 @@ class Limits {
   // None: there is no limit. What one bucket gave before another refused is not given back, so a network
   // that asks on while it is refused stays the heaviest. No I/O, below 1 µs.
   std::optional<Allowance> take(const Cost& cost, const Payer& payer, std::int64_t now_us);
-  // Takes `tokens` from the visitor's and network's buckets when what a request cost is known only
-  // afterwards; either may owe one whole bucket.
-  void charge(const Cost& cost, const Payer& payer, double tokens, std::int64_t now_us);
+  // Takes what a request's searches cost beyond its token from the visitor's and network's buckets, when that
+  // is known; either may owe one whole bucket. The tighter of the two, or `before`, as it is now.
+  std::optional<Allowance> charge(const Cost& cost, const Payer& payer, std::chrono::microseconds searched,
+                                  const std::optional<Allowance>& before, std::int64_t now_us);
 
  private:
   double price(std::int64_t now_us) const;

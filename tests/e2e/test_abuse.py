@@ -8,6 +8,7 @@ import time
 import pytest
 
 from client import AGENT, Load, assert_problem
+from dear import DEAR, put_items
 from fastcgi import Connection, request
 from service import BUILD, PATIENT, Instance, wait_until
 
@@ -154,6 +155,29 @@ def test_the_service_is_bounded_and_light_networks_are_the_last_to_be_refused(in
     assert admitted(service, [service.public(source="127.0.9.1") for _ in range(5)], item) == 5
     light = sum(admitted(service, [service.public(source=f"127.0.{network}.1")] * 3, item) for network in range(10, 250))
     assert light + sum(heavy) + 5 == 600 and refused(service, "service_limited") > 0
+
+
+def test_a_search_that_computes_long_costs_its_reader_more_than_a_token(instance, name):
+    service = instance("--no-limits", limits__feed_rate="0.001", limits__feed_burst=60, limits__network_factor=2, **PATIENT)
+    put_items(service, 3000)
+
+    def search(query, agent):
+        return service.public(agent=f"{AGENT} {agent}").post("/api/feed", {"action": "refresh", "agent_id": name("r"), "limit": 1, "query": query})
+
+    # A worker's first search opens the index, which costs as well.
+    left = [60] + [limit_of(search(query, "dear"))[1] for query in (["nothing"] * 5 + [DEAR])]
+    paid = [before - after for before, after in zip(left, left[1:])]
+    assert min(paid) == 1 and paid[-1] > 1, left
+    assert limit_of(search("nothing", "another"))[1] > left[-1]
+    for _ in range(60):
+        reply = search(DEAR, "dear")
+        if reply.status == 429:
+            break
+    assert_problem(reply, 429, "rate_limited")
+    # What it owes is of two buckets at most: its own, and as much again.
+    assert int(reply.headers["Retry-After"]) <= 61000
+    # The network pays as well: 120 tokens of a crowd, and what they owe.
+    assert any(search(DEAR, f"crowd {number}").status == 429 for number in range(120))
 
 
 def test_all_workers_have_one_limit(instance, name):

@@ -197,13 +197,24 @@ TEST_CASE("a rate of 0 limits nothing, and a route without a cost takes nothing"
 TEST_CASE("what is charged afterwards is owed by the visitor and the network", "[limits]") {
   Fixture fixture;
   const Payer payer = fixture.from("192.0.2.1");
-  fixture.limits.charge(kTrack, payer, 4.5, 0);
+  const auto told = fixture.limits.charge(kTrack, payer, kSearchPerToken * 11 / 2, {}, 0);
+  CHECK(told->limit == 10);
+  CHECK(told->remaining == 5);
   CHECK(fixture.granted(payer, 50) == 5);
-  fixture.limits.charge(kTrack, payer, 1e6, 0);
+  CHECK(fixture.limits.charge(kTrack, payer, seconds{5000}, told, 0)->remaining == 0);
   CHECK(fixture.limits.take(kTrack, payer, 0)->wait == seconds{6});  // owes 10, and 1 more
   CHECK(fixture.granted(fixture.from("192.0.2.2"), 1) == 0);
   CHECK(fixture.granted(fixture.from("192.0.3.2"), 1) == 1);
   CHECK(fixture.granted(fixture.from("192.0.3.2", "UA", reader("X")), 1) == 1);
+}
+
+TEST_CASE("a search that a token pays for is charged no more", "[limits]") {
+  Fixture fixture;
+  const Payer payer = fixture.from("192.0.2.1");
+  const auto before = fixture.limits.take(kFeed, payer, 0);
+  CHECK(fixture.limits.charge(kFeed, payer, kSearchPerToken, before, 0)->remaining == before->remaining);
+  CHECK(fixture.granted(payer, 50, 0, kFeed) == 9);
+  CHECK_FALSE(fixture.limits.charge(Cost{}, payer, seconds{1}, {}, 0));
 }
 
 TEST_CASE("workers that share a table have one limit, and its keys are another's elsewhere", "[limits]") {
