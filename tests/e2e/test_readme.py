@@ -1,7 +1,8 @@
-"""What the README tells a newcomer to type works, and what is shipped is accepted by the programs that read it."""
+"""What the documents tell a newcomer to type works, and what is shipped is accepted by the programs that read it."""
 
 import json
 import os
+import pathlib
 import re
 import subprocess
 
@@ -10,16 +11,18 @@ import pytest
 from service import BUILD, PATIENT, ROOT, wait_until
 
 
-def blocks():
-    """(command, reply lines) of README.md's "Try it": the curl lines of its ```sh blocks; a `#` line is the reply to the line above."""
-    try:
-        with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
-            text = file.read()
-    except FileNotFoundError:
-        return []
-    section = re.search(r"^## Try it\b.*?(?=^## |\Z)", text, re.M | re.S)
+DOCUMENTS = {name: pathlib.Path(ROOT, name).read_text(encoding="utf-8") for name in os.listdir(ROOT) if name.endswith(".md")}
+README = DOCUMENTS["README.md"]
+
+
+def blocks(text):
+    return re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
+
+
+def commands_of(text):
+    """(command, reply lines): the curl lines of the ```sh blocks; a `#` line is the reply to the line above."""
     commands = []
-    for block in re.findall(r"^```sh\n(.*?)^```", section.group(0) if section else "", re.M | re.S):
+    for block in blocks(text):
         for line in re.sub(r"\\\n\s*", " ", block).splitlines():
             if line.startswith("curl "):
                 commands.append((line, []))
@@ -28,8 +31,32 @@ def blocks():
     return commands
 
 
+WITH_CURL = sorted(name for name, text in DOCUMENTS.items() if name != "OPERATIONS.md" and commands_of(text))
+
+
+def test_every_command_of_every_document_is_run_by_a_test():
+    """curl lines here, what installs by tests/package/boot, the two commands by tests/scripts/bare."""
+    for name, text in DOCUMENTS.items():
+        text = re.sub(r"^## Deployment\n.*?(?=^## )", "", text, flags=re.M | re.S) if name == "OPERATIONS.md" else text
+        for line in (line for block in blocks(text) for line in block.splitlines()):
+            assert line.startswith(("curl ", "# ")), (name, line)
+    assert re.findall(r"^    (\./.*)$", README, re.M) == ["./scripts/run", "./scripts/test"]
+    assert WITH_CURL[:1] == ["API.md"] and "README.md" in WITH_CURL
+
+
+def test_the_readme_is_short_and_its_links_lead_somewhere():
+    lines = README.splitlines()
+    assert len(lines) <= 110 and max(map(len, lines)) <= 120
+    linked = re.findall(r"\]\(([^)#]+)\)", README) + re.findall(r'(?:src|srcset)="(?!/)([^"]+)"', README)
+    local = [link for link in linked if not link.startswith("https://")]
+    assert len(local) >= 10
+    assert [link for link in local if not os.path.exists(os.path.join(ROOT, link))] == []
+    shots = [os.path.join(ROOT, link) for link in local if link.endswith(".png")]
+    assert sum(map(os.path.getsize, shots)) <= 400 * 1024
+
+
 def pattern(said):
-    """What the README shows of a reply; … stands for what differs from run to run."""
+    """What a document shows of a reply; … stands for what differs from run to run."""
     return ".*".join(re.escape(part) for part in said.split("…")) + ("" if said.endswith("…") else r"\s*\Z")
 
 
@@ -38,23 +65,20 @@ PACKAGED = {"identity__mode": '"header"', "bots__allow": "[]"}
 
 
 @pytest.mark.parametrize("directives", [{}, PACKAGED], ids=["run", "packaged"])
-def test_every_curl_line_of_the_readme_answers_as_it_says(instance, directives):
-    commands = blocks()
-    if not commands:
-        pytest.skip("README.md has no curl lines under 'Try it' yet")
+@pytest.mark.parametrize("document", WITH_CURL)
+def test_every_curl_line_answers_as_the_document_says(instance, document, directives):
     service = instance(**PATIENT, **directives)
-    for line, expected in commands:
+    for line, expected in commands_of(DOCUMENTS[document]):
         said = line
         line = re.sub(r"\b(?:localhost|127\.0\.0\.1):8080\b", f"{service.host}:{service.port}", line)
         line = re.sub(r"\b(?:localhost|127\.0\.0\.1):8081\b", f"{service.host}:{service.internal_port}", line)
         done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=20, check=False)
         assert done.returncode == 0, (said, done.stderr)
-        assert expected, f"the README shows no reply to {said}"
+        assert expected, f"{document} shows no reply to {said}"
         assert re.match(pattern(" ".join(expected)), done.stdout, re.S), (said, expected, done.stdout)
         assert "publishedAt" not in said or json.loads(done.stdout)["scoreInc"] < 0.1, "the date counts"
         if " -X PUT " in said:  # who types the next line is slower than the search index
             wait_until(lambda: service.status()["recorder items"] >= 1, "the recorder")
-    assert len(commands) >= 10
 
 
 def freshetd(*arguments):

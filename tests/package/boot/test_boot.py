@@ -17,8 +17,8 @@ NOW = int(time.time())
 
 
 def deployment():
-    """The ```sh blocks of the README's section, in their order."""
-    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+    """The ```sh blocks of the section in OPERATIONS.md, in their order."""
+    with open(os.path.join(ROOT, "OPERATIONS.md"), encoding="utf-8") as file:
         section = re.search(r"^## Deployment\n.*?(?=^## )", file.read(), re.M | re.S)[0]
     return re.findall(r"^```sh\n(.*?)^```", section, re.M | re.S)
 
@@ -98,7 +98,7 @@ def install_package(machine, deb):
     machine.run(f"dpkg -i /root/{os.path.basename(deb)}")
 
 
-def test_the_commands_of_the_readme_install_a_service_that_the_doctor_finds_well(machine, deb, session_check):
+def test_the_documented_commands_install_a_service_that_the_doctor_finds_well(machine, deb, session_check):
     build, *steps = deployment()
     assert "cpack -G DEB" in build and len(steps) == 7
     machine.copy_in(deb, "/root/build/release/" + os.path.basename(deb))
