@@ -1,7 +1,7 @@
 // What the pages share: who reads, asking the service, and rows that keep the focus.
-import { zone } from "/zone.js";
+import { demo, zone } from "/zone.js";
 
-export { zone };
+export { demo, zone };
 export const asked = new URLSearchParams(location.search);
 
 export function newReader() {

@@ -65,6 +65,14 @@ test("a missing page is a page for a person and a problem document for a program
   await page.close();
 });
 
+test("a missing page of the internal server is a page, too", async () => {
+  const page = await browser.tab();
+  assert.equal((await page.goto(freshet.internal + "/nothing.html")).status(), 404);
+  assert.equal(await page.title(), "Not found");
+  assert.equal((await (await fetch(freshet.internal + "/nothing.html")).json()).code, "not_found");
+  await page.close();
+});
+
 test("the hot page says from when its lists are while the network is away, and that they are old", async () => {
   const page = await browser.tab();
   await page.goto(freshet.base + "/");
@@ -329,5 +337,38 @@ test("an article's page on the internal server has its text and its source", asy
   await becomes(page, "#text", /^Once upon a time$/);
   assert.equal(await page.getAttribute("#about a", "href"), "https://example.org/essay");
   assert.equal(await page.title(), "An essay");
+  await page.close();
+});
+
+test("the plug of the demonstration stops Redis: lists stay, writes wait and are counted when it is back", async () => {
+  const page = await browser.tab();
+  await page.goto(freshet.internal + "/");
+  await becomes(page, "#plug .badge", /^Redis is there$/);
+  await page.waitForSelector('ol[data-model="engagement"] li');
+  const colour = () => page.$eval("#plug .badge", (badge) => getComputedStyle(badge).backgroundColor);
+  const before = await colour();
+  await page.click("#plug button");
+  let queued = 0;
+  await eventually("writes that wait", async () => {
+    const reply = await fetch(`${freshet.base}/api/track`, { method: "POST", headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ articleId: "unplugged", userId: `u${queued}`, dwellMs: 1000, sessionId: `s${queued}` }) });
+    queued += reply.status === 202;
+    return queued;
+  }, (count) => count >= 20);
+  await becomes(page, "#plug", /Redis is away.*[1-9]\d* writes wait, the lists stay/);
+  assert.notEqual(await colour(), before);
+  await becomes(page, "#state", /the last known lists/);
+  assert.ok((await ids(page, 'ol[data-model="engagement"]')).length > 0);
+  await becomes(page, "#plug", /Redis is there.*all \d+ writes that waited are counted/);
+  const { pv } = await eventually("the count", () => freshet.stats("unplugged"), (stats) => stats.pv >= queued);
+  assert.ok(pv <= queued + 2, `${pv} of ${queued}: some of the first, whose outcome was not known`);
+  await becomes(page, "#state", /^$/);
+
+  await page.goto(freshet.base + "/");
+  await becomes(page, "#updated", /Updated/);
+  assert.equal(await page.isVisible("#plug"), false);
+  assert.equal((await fetch(freshet.base + "/demo/unplug", { method: "POST" })).status, 404);
+  const foreign = await fetch(freshet.internal + "/demo/unplug", { method: "POST", headers: { "Sec-Fetch-Site": "cross-site" } });
+  assert.equal(foreign.status, 403);
   await page.close();
 });

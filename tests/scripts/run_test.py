@@ -79,7 +79,7 @@ class Run(unittest.TestCase):
             self.assertEqual(status, 0, said)
             self.assertIn(f"http://{self.host}:{self.port}/", said)
             pids = self.processes()
-            self.assertEqual(set(pids), {"redis", "freshetd", "nginx"})
+            self.assertEqual(set(pids), {"redis", "freshetd", "nginx", "plug"})
             self.assertIn("Hot now", self.get("/")[1])
             self.assertEqual(self.get("/ping", internal=True)[0], 200)
             for name in ("freshetd.sock", "redis.sock"):
