@@ -20,7 +20,7 @@ set(snippets freshet-auth.conf freshet-http.conf freshet-internal.conf freshet-l
 list(TRANSFORM snippets PREPEND nginx/ OUTPUT_VARIABLE snippet_sources)
 freshet_install(/etc/nginx/freshet ${snippet_sources})
 freshet_install(${examples} nginx/freshet-alerts.yml nginx/freshet-dashboard.json nginx/nginx.conf systemd/redis-acl.conf systemd/redis-tcp.conf)
-freshet_install(${CMAKE_INSTALL_DATADIR}/doc/freshet API.md OPERATIONS.md README.md SECURITY.md)
+freshet_install(${CMAKE_INSTALL_DATADIR}/doc/freshet API.md INTEGRATION.md OPERATIONS.md README.md SECURITY.md)
 install(DIRECTORY nginx/html DESTINATION ${CMAKE_INSTALL_DATADIR}/freshet COMPONENT freshet
         FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
 

@@ -1,0 +1,114 @@
+"""INTEGRATION.md as a site would follow it: its session check behind PHP-FPM, its signed calls in three languages."""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from client import Client
+from service import PATIENT, ROOT, Instance, wait_until
+
+DOCUMENT = pathlib.Path(ROOT, "INTEGRATION.md").read_text(encoding="utf-8")
+SECRET = "0123456789abcdef" * 4
+FPM = """[global]
+error_log = {folder}/php.log
+[site]
+listen = {folder}/php.sock
+listen.mode = 0666
+pm = static
+pm.max_children = 2
+php_admin_value[session.save_path] = {folder}
+"""
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", DOCUMENT, re.M | re.S)
+
+
+class Site:
+    """An instance whose nginx asks the document's session.php; login.php is what a site has."""
+
+    def __init__(self):
+        self.service = Instance(**PATIENT, identity__mode='"header"').start()
+        self.folder = os.path.join(self.service.state, "site")
+        os.mkdir(self.folder, 0o777)
+        os.chmod(self.folder, 0o777)
+        self.write("session.php", blocks("php")[0])
+        self.write("login.php", "<?php session_start(); $_SESSION['user_id'] = $_SERVER['QUERY_STRING'];")
+        self.write("fpm.conf", FPM.format(folder=self.folder))
+        command = ["php-fpm8.2", "--nodaemonize", "--allow-to-run-as-root", "--fpm-config", os.path.join(self.folder, "fpm.conf")]
+        if os.geteuid() == 0:
+            command[:0] = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+        self.php = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_until(lambda: os.path.exists(os.path.join(self.folder, "php.sock")), "PHP-FPM")
+        self.configure_nginx()
+
+    def write(self, name, text):
+        path = pathlib.Path(self.folder, name)
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o644)
+
+    def configure_nginx(self):
+        nginx = pathlib.Path(self.service.state, "etc/nginx")
+        ours = blocks("nginx")[0].replace("/run/php/php8.2-fpm.sock", f"{self.folder}/php.sock").replace("/var/www/", f"{self.folder}/")
+        login = ours.replace("/_freshet_who", "/login.php").replace("  internal;\n", "").replace("/session.php", "/login.php")
+        login = login.replace("  error_page", "  fastcgi_param QUERY_STRING $query_string;\n  error_page")
+        (nginx / "freshet-auth.conf").write_text(ours + login, encoding="utf-8")
+        steps = pathlib.Path(ROOT, "OPERATIONS.md").read_text(encoding="utf-8")
+        edit = re.search(r"^sed -i ('.*') /etc/nginx/freshet/freshet-locations.conf$", steps, re.M)[1]
+        subprocess.run(["bash", "-c", f"sed -i {edit} {nginx}/freshet-locations.conf"], check=True)
+        os.kill(int(pathlib.Path(self.service.state, "run/nginx.pid").read_text(encoding="ascii")), signal.SIGHUP)
+        wait_until(lambda: Client(self.service.host, self.service.port).get("/login.php?nobody").status == 200, "the site's login")
+
+    def stop(self):
+        self.php.terminate()
+        self.php.wait()
+        self.service.stop()
+
+
+@pytest.mark.skipif(not shutil.which("php-fpm8.2"), reason="php-fpm8.2 is not installed; ./scripts/deps test")
+def test_a_reader_is_whom_the_sites_php_session_names_and_nobody_else():
+    site = Site()
+    try:
+        service = site.service
+        service.put("hello", title="Hello")
+        logged_in = service.public().get("/login.php?ann")
+        cookie = {"Cookie": logged_in.headers["Set-Cookie"].split(";")[0]}
+        assert service.public().post("/api/history", {"userId": "eve", "topicId": "hello"}, headers=cookie).status == 200
+        assert service.internal().get("/api/history", query={"userId": "ann"}).json()["items"] == ["hello"]
+        assert service.internal().get("/api/history", query={"userId": "eve"}).json()["items"] == []
+        for headers in ({}, {"X-User-Id": "ann"}, {"Cookie": "PHPSESSID=forged"}):
+            reply = service.public().get("/api/history", query={"userId": "ann"}, headers=headers)
+            assert (reply.status, reply.json()["code"]) == (400, "bad_id"), headers
+    finally:
+        site.stop()
+
+
+def test_the_signed_calls_of_every_language_are_taken_and_no_others(tmp_path):
+    service = Instance(**PATIENT)
+    key = os.path.join(service.state, "etc/key")
+    with open(key, "w", encoding="ascii") as file:
+        file.write(SECRET)
+    os.chmod(key, 0o644)
+    service.configure(identity__internal_keys=f'{{ k1 = "{key}" }}')
+    try:
+        service.start()
+        clients = os.path.join(ROOT, "scripts/clients")
+        for program, suffix, language in (("node", "mjs", "javascript"), ("php", "php", "php"), ("/usr/bin/python3", "py", "python")):
+            folder = tmp_path / language
+            shutil.copytree(os.path.join(clients, language), folder)
+            said = next(block for block in blocks({"javascript": "js"}.get(language, language)) if "FRESHET_SECRET" in block)
+            (folder / f"said.{suffix}").write_text(("<?php\n" if language == "php" else "") + said, encoding="utf-8")
+            environment = os.environ | {"FRESHET": f"http://{service.host}:{service.internal_port}"}
+            for secret, status in ((SECRET, 0), ("wrong" * 8, 1)):
+                done = subprocess.run([program, f"said.{suffix}"], cwd=folder, env=environment | {"FRESHET_SECRET": secret},
+                                      capture_output=True, text=True, timeout=60, check=False)
+                assert (done.returncode != 0) == (status != 0), (language, done.stdout, done.stderr)
+        assert service.internal().get("/api/items/from-php").status == 401
+        wait_until(lambda: service.status()["recorder items"] == 3, "an item of each language")
+    finally:
+        service.stop()
