@@ -4,7 +4,7 @@
 #include <iostream>
 #include <memory>
 
-#include "core/base/config.h"
+#include "core/config/config.h"
 #include "core/base/limit_table.h"
 #include "core/base/log.h"
 #include "fcgi/handlers/routes.h"

@@ -1,7 +1,7 @@
 // The process beside the workers that copies the model for them: it alone reads the file that others write.
 #pragma once
 
-#include "core/base/settings.h"
+#include "core/config/settings.h"
 #include "core/model/model_shelf.h"
 
 namespace freshet {

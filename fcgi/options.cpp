@@ -5,7 +5,7 @@
 #include <array>
 #include <ostream>
 
-#include "core/base/config.h"
+#include "core/config/config.h"
 
 namespace freshet {
 namespace {

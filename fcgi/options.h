@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/base/result.h"
-#include "core/base/settings.h"
+#include "core/config/settings.h"
 
 namespace freshet {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/base/log.h"
-#include "core/store/rebuild.h"
+#include "core/hot/rebuild.h"
 
 namespace freshet {
 

@@ -6,10 +6,10 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "core/async/event_loop.h"
-#include "core/async/redis.h"
+#include "core/redis/redis.h"
 #include "core/async/task.h"
-#include "core/base/settings.h"
-#include "core/store/keys.h"
+#include "core/config/settings.h"
+#include "core/redis/keys.h"
 #include "fcgi/process/scoreboard.h"
 
 namespace freshet {

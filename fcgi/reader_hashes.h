@@ -1,7 +1,7 @@
 // What readers are called under the salt: for the parts of core that know neither salt nor HMAC.
 #pragma once
 
-#include "core/store/personal_keys.h"
+#include "core/readers/personal_keys.h"
 #include "fcgi/http/identity.h"
 
 namespace freshet {

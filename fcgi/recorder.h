@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/base/recorder_report.h"
-#include "core/base/settings.h"
+#include "core/config/settings.h"
 #include "fcgi/prepare.h"
 
 namespace freshet {

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "core/base/log.h"
-#include "core/store/fields.h"
+#include "core/redis/fields.h"
 
 namespace freshet {
 

@@ -3,9 +3,9 @@
 // reads it for all: sizes each kSampleIntervalMs, the others each kHealthIntervalMs.
 #pragma once
 
-#include "core/async/redis.h"
-#include "core/feed/ports_feed.h"
-#include "core/store/keys.h"
+#include "core/redis/redis.h"
+#include "core/feed/ports.h"
+#include "core/redis/keys.h"
 #include "fcgi/process/scoreboard.h"
 
 namespace freshet {

@@ -2,7 +2,7 @@
 // stopped or dead. It has the scoreboard and nothing else: no Redis, no index, no model.
 #pragma once
 
-#include "core/base/settings.h"
+#include "core/config/settings.h"
 #include "fcgi/process/scoreboard.h"
 
 namespace freshet {

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "core/store/scripts.h"
+#include "core/redis/scripts.h"
 #include "fcgi/reader_hashes.h"
 
 namespace freshet {

@@ -4,10 +4,10 @@
 
 #include <chrono>
 
-#include "core/async/background.h"
+#include "core/redis/background.h"
 #include "core/async/event_loop.h"
-#include "core/async/redis_connection.h"
-#include "core/feed/hot_lists.h"
+#include "core/redis/redis_connection.h"
+#include "core/hot/hot_lists.h"
 #include "core/model/served_model.h"
 #include "fcgi/gateway/gateway.h"
 #include "fcgi/observe/request_observer.h"

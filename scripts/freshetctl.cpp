@@ -3,7 +3,7 @@
 #include <exception>
 #include <iostream>
 
-#include "scripts/ctl/command_line.h"
+#include "scripts/ctl/commands/command_line.h"
 
 int main(int argc, char** argv) {
   CLI::App app(

@@ -1,9 +1,10 @@
-// What the use-cases need of storage, in their own words. core/store implements these on Redis; unit tests
-// fake them. Every method says its round trips; each takes and returns plain values. "Item" is an article,
-// topic or post of the site.
+// What the smart feed (seed 002) needs of storage: recall from the search index, and a reader's buffer, seen
+// filter and interests. core/store implements these; unit tests fake them.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,176 +13,173 @@
 #include "core/base/ids.h"
 #include "core/base/result.h"
 #include "core/base/time.h"
+#include "core/hot/ports.h"
 
 namespace freshet::feed {
 
-// --- Engagement (seed 001)
-// ---------------------------------------------------------------------------------------------------
+// --- Recall
+// ----------------------------------------------------------------------------------------------------------------------
 
-struct TrackEvent {
+struct Interest {  // an item that the reader engaged with; its tags and terms are what is looked for
   ItemId item;
-  VisitorId visitor;  // what UV counts
-  SessionId
-      session;  // one PV per session and item in the window; never empty (the visitor when none was given)
-  std::int64_t dwell_ms = 0;                // 0..dwell_cap_ms: already clamped
-  std::optional<UnixSeconds> published_at;  // the client's word, used at first sight of an unknown item only
-  EventId event;                            // empty: not idempotent
-  // The client's word alone: a session's first report can claim hot.first_dwell, later ones what it claimed
-  // and the time since.
-  bool unproven = false;
-  VisitorId counted_as = {};  // under whom it is remembered what this adds; empty: under nobody
+  double weight = 1;  // > 0, relative to the others
 };
 
-struct TrackCounts {
-  std::int64_t pv = 0;
-  std::int64_t uv = 0;
-  double avg_dwell_ms = 0;  // the plain mean of the sessions' dwell
-  double score = 0;         // base × decay at the moment of the event
+// What searches have cost, also those that failed. Written by the search's thread before its answer comes.
+using SearchCost = std::shared_ptr<std::chrono::microseconds>;  // of CPU
+
+struct RecallQuery {
+  std::string text;                 // what the reader typed; when empty …
+  std::vector<Interest> interests;  // … what they like; when that is empty too: the newest first
+  UnixSeconds now;                  // ages are counted to here; what is dated later is left out
+  std::size_t size = 500;
+  ReaderId reader = {};  // who searches: for one text at a time; empty: anybody
+  SearchCost cost = {};  // null: nobody asks
 };
 
-// --- Views (seed 003)
-// --------------------------------------------------------------------------------------------------------
-
-struct ViewEvent {
+struct Candidate {
   ItemId item;
-  std::optional<UnixSeconds> published_at;  // as above
-  std::string fingerprint;                  // an id by the same rules; the dedup and UV key of this seed
-  EventId event;
-  VisitorId counted_as = {};  // as above
-};
-
-struct ViewOutcome {
-  bool dedup = false;        // seen within the window: nothing was counted
-  bool first_today = false;  // the seed's `uv`
-  double score_inc = 0;      // what was added to hot:score
-};
-
-// --- Lists
-// -------------------------------------------------------------------------------------------------------------------
-
-enum class Model { kViews, kEngagement };
-enum class ViewsMode { kAccumulate, kCurrent };
-
-struct ListQuery {
-  Model model = Model::kViews;
-  ViewsMode mode = ViewsMode::kAccumulate;  // model = views only
-  seconds window{0};                        // published within; 0: all
-  TagName tag;                              // empty: all
-  auto operator<=>(const ListQuery&) const = default;
-};
-
-struct ScoredItem {
-  ItemId item;
-  double score = 0;  // engagement: the rank key z (score at `t` is 2^(z − t/half_life)); views: as served
-};
-
-inline constexpr UnixSeconds kNever = UnixSeconds::max();
-
-struct ItemCard {  // what a list shows of an item; empty fields when the store does not know it
-  std::string title, url, author;
-  std::vector<std::string> tags;
-  std::int64_t update_time = 0;  // unix seconds; of publication when it was never updated
-  bool known = false;
-  UnixSeconds shown_from;  // its date, which may be ahead; kNever: hidden or deleted
-  bool dark(UnixSeconds now) const { return shown_from > now; }  // not to be shown to anybody
-};
-
-// The list as Redis has it for everybody.
-struct CachedList {
-  enum class State { kFresh, kStale, kBuild } state = State::kBuild;
-  // kFresh: built in this time slice. kStale: older, and another process is rebuilding. kBuild: this caller
-  // holds the short lock and is to build it; json may hold the old list meanwhile.
-  std::string json;  // empty when there is none (or it shows an item that has been hidden since)
-  std::int64_t built_ms = 0;
-  std::string epoch;  // hand back to store_list()
-  // In how long an item comes to its date, and a list of now is outdated; nullopt: nobody knows of one.
-  std::optional<milliseconds> due = std::nullopt;
-};
-
-struct ItemStats {
-  bool known = false;  // any counter exists
-  std::int64_t pv = 0, uv = 0, dwell_sum_ms = 0, dwell_count = 0;
-  UnixSeconds first;                  // effective publish time
-  UnixSeconds now;                    // Redis' clock when read
-  std::optional<double> rank_key;     // member of hot:rank
-  std::optional<std::int64_t> rank;   // 1 is the hottest
-  std::optional<double> views_score;  // member of hot:score
-  std::optional<std::int64_t> views_rank;
-  std::int64_t views_pv = 0;  // counted views
-  double views_total = 0;     // undecayed sum of increments
-  std::int64_t uv_today = 0;
-};
-
-// A page of the walk down a rank: the members that pass the filters, and where to go on.
-struct RankPage {
-  std::vector<ScoredItem> items;  // highest first
-  std::int64_t next = 0;          // offset for the next call; −1 at the end
-};
-
-struct Bucket {  // of mode = current: the hour of publication and an upper bound of its members' totals
-  std::int64_t hour = 0;
-  double best_total = 0;
-};
-struct BucketMember {
-  ItemId item;
-  double total = 0;
-  UnixSeconds published;
-};
-
-class HotStore {
- public:
-  virtual ~HotStore() = default;
-  // 1 RTT, one atomic script. Errors: kNotFound "unknown_item" (items.unknown = reject), kRateLimited, Redis'
-  // own.
-  virtual Task<Result<TrackCounts>> track(const TrackEvent& event) = 0;
-  // 1 RTT, one atomic script; the index of mode = current follows behind the reply.
-  virtual Task<Result<ViewOutcome>> view(const ViewEvent& event) = 0;
-  // Keeps an event that Redis could not take where it survives this process (the spool); it is applied, once,
-  // when Redis answers again. No round trip. Errors: kUnavailable "spool_full".
-  virtual Result<void> track_later(const TrackEvent& event) = 0;
-  virtual Result<void> view_later(const ViewEvent& event) = 0;
-  // 1 RTT: the cached list and, at most once per slice, the lock to rebuild it.
-  virtual Task<Result<CachedList>> cached_list(const ListQuery& query) = 0;
-  // Behind the reply, no waiting: replaces the cached list and gives the lock back.
-  virtual void store_list(const ListQuery& query, const CachedList& built) = 0;
-  // 1 RTT: up to `count` members of the query's rank from `offset` on, filtered by window and tag inside the
-  // script (which reads a bounded number of members a call).
-  virtual Task<Result<RankPage>> rank_page(const ListQuery& query, std::int64_t offset,
-                                           std::int64_t count) = 0;
-  // 1 RTT: every bucket of mode = current.
-  virtual Task<Result<std::vector<Bucket>>> buckets() = 0;
-  // 1 RTT: the `count` members with the highest totals of each of `hours`, with their publish times.
-  virtual Task<Result<std::vector<BucketMember>>> bucket_heads(const std::vector<std::int64_t>& hours,
-                                                               std::int64_t offset, std::int64_t count) = 0;
-  // 1 RTT. Same order as `items`.
-  virtual Task<Result<std::vector<ItemStats>>> stats(const std::vector<ItemId>& items) = 0;
-};
-
-// --- Items
-// -------------------------------------------------------------------------------------------------------------------
-
-struct Item {
-  ItemId id;
-  std::string title, text, author, url;
-  std::vector<TagName> tags;
+  double score = 0;  // BM25 × decay; 0: nothing of the interests is in it, it is there for being new
   UnixSeconds published_at;
-  std::optional<UnixSeconds> update_time;
-  bool hidden = false;
 };
 
-class ItemStore {
+struct Recalled {
+  std::vector<Candidate> candidates;  // by (score, published_at, item), each descending
+  bool exhausted = false;             // there are no more than these
+};
+
+class Recall {
  public:
-  virtual ~ItemStore() = default;
-  // 2 RTT each (put_many: for every 500 items): what it was, then one atomic script. Writing an item re-keys
-  // its ranks when published_at, hidden or tags changed, and tells every worker to drop its lists when one
-  // could show it wrongly.
-  virtual Task<Result<void>> put(const Item& item) = 0;
-  virtual Task<Result<void>> put_many(const std::vector<Item>& items) = 0;
-  virtual Task<Result<void>> remove(const ItemId& id) = 0;
-  // Errors: kNotFound "unknown_item".
-  virtual Task<Result<Item>> get(const ItemId& id) = 0;
-  // 1 RTT: what lists and pages show of each, in order.
-  virtual Task<Result<std::vector<ItemCard>>> cards(const std::vector<ItemId>& ids) = 0;
+  virtual ~Recall() = default;
+  // The `size` best of all items that are not hidden or dated ahead: exactly what scoring every one of them
+  // would give. With a text only items that match it; else every item, those without a match behind the
+  // others, newest first. A search that has computed for recall.budget ends with what it has found. No Redis.
+  // Blocks a thread of a pool, never the caller. Errors: kUnavailable "index_away", "recall_busy" (too many
+  // wait, or the reader's last text is still searched), "recall_late" (nothing found until then); kInvalid
+  // "bad_query" (member "query").
+  virtual Task<Result<Recalled>> search(RecallQuery query) = 0;
+};
+
+// --- A reader's feed
+// -------------------------------------------------------------------------------------------------------------
+
+// Which page: a page that was handed out once for the same `request` within feed.replay_window is handed out
+// again, with the same items and token. Empty: nothing is remembered.
+struct PageRequest {
+  ReaderId reader;
+  std::string request;  // an id: action and the page token or event id that came with it
+  std::string query;    // digest of the explicit query, empty for none
+  std::size_t limit = 20;
+};
+
+// What one step handed out: excluded from later pages from that moment on, pending until it is recorded.
+struct Handout {
+  std::int64_t generation = 0;
+  std::int64_t moves = 0;  // counts the reader's hand-outs
+  std::vector<ItemId> items;
+};
+
+// A page as it was handed out.
+struct Page {
+  std::vector<ItemId> items;    // of a refill: those that were kept, then the new ones
+  std::int64_t generation = 0;  // of the buffer; grows with every refresh of the reader
+  std::int64_t sequence = 0;    // of the page in that generation, from 1
+  std::int64_t moves = 0;       // of what was handed out last
+  bool buffered = false;        // the buffer holds more
+  bool exhausted = false;       // the buffer is empty and recall had no more
+  bool replay = false;          // handed out before, recorded then
+};
+
+// What is known of the reader's impressions of the last seven days, as read in one round trip.
+class SeenView {
+ public:
+  virtual ~SeenView() = default;
+  virtual bool contains(
+      const ItemId& item) const = 0;  // also true for 1 % of what was not (seen.false_positive_rate)
+};
+
+struct Unacknowledged {
+  Handout handout;
+  UnixSeconds at;
+};
+
+struct Opening {
+  std::optional<Page> replay;   // set: all else is empty
+  std::int64_t generation = 0;  // 0: no buffer
+  std::int64_t moves = 0;
+  std::vector<ItemId> handed_out;              // lately; the filter may not know them yet
+  std::vector<Unacknowledged> unacknowledged;  // of these, long ago: their impressions were lost on the way
+  std::vector<Interest> interests;             // newest first
+  std::vector<ItemId> hot;                     // head of the rank by engagement
+  std::vector<ItemId> buffer;                  // peek only
+  std::shared_ptr<const SeenView> seen;        // null when the filter must be asked by item (redisbloom)
+};
+
+// What take() answers.
+struct Taken {
+  enum class State : std::uint8_t {
+    kPage,
+    kEmpty
+  } state = State::kEmpty;  // kEmpty: no buffer for this query: refresh
+  Page page;
+  std::shared_ptr<const SeenView> seen;
+};
+
+struct Refill {
+  std::int64_t generation = 0;  // as opened, both
+  std::int64_t moves = 0;
+  std::vector<ItemId> candidates;  // unseen, best first: a page and the buffer behind it
+  bool exhausted = false;          // recall had no more
+  std::vector<ItemId> details;     // whose cards are wanted with the reply: likely the page's, not yet known
+};
+
+struct Refilled {
+  Page page;
+  std::vector<ItemCard> details;  // of Refill::details
+};
+
+struct SeenDay {
+  std::string day;                 // "20260306", UTC
+  std::int64_t impressions = 0;    // blocks: estimated
+  std::uint64_t bytes = 0;         // blocks: estimated, of the strings; redisbloom: of the filter
+  double fill = 0;                 // impressions ÷ those the filter was made for
+  double false_positive_rate = 0;  // estimated, of this day alone
+};
+
+// For /status.
+struct SeenStatus {
+  std::string filter;              // as in seen.filter
+  std::vector<SeenDay> days;       // of which there is something, newest first
+  std::uint64_t bytes = 0;         // of all days
+  double false_positive_rate = 0;  // estimated, of all days together
+};
+
+class FeedStore {
+ public:
+  virtual ~FeedStore() = default;
+  // 1 RTT: all that a refresh (or peek) must know. Errors of all methods: Redis' own; kUnavailable
+  // "too_many_pending" when more than feed.max_pending impressions wait for their acknowledgement.
+  virtual Task<Result<Opening>> open(const PageRequest& request, bool peek) = 0;
+  // Which of `items` the reader has seen, in order. 0 RTT with blocks, 1 with redisbloom.
+  virtual Task<Result<std::vector<bool>>> seen(const ReaderId& reader,
+                                               const std::shared_ptr<const SeenView>& view,
+                                               const std::vector<ItemId>& items) = 0;
+  // 1 RTT, atomic: replaces the buffer and hands out its first page. When another refresh of the same query
+  // came first (the generation has changed) its buffer is kept and the page is taken from there.
+  virtual Task<Result<Refilled>> swap(const PageRequest& request, const Refill& refill) = 0;
+  // 1 RTT, atomic: hands out the next page of the buffer, without hidden items.
+  virtual Task<Result<Taken>> take(const PageRequest& request) = 0;
+  // 1 RTT, atomic: fills up a page of which only `kept` can be shown, as far as the buffer goes; what is
+  // remembered of the page is corrected.
+  virtual Task<Result<Taken>> refill(const PageRequest& request, const Page& kept) = 0;
+  // Behind the reply: writes the impressions of `shown` into the filter, then acknowledges what was handed
+  // out. What of it is not in `shown` is forgotten and may come again.
+  virtual void record(const ReaderId& reader, const std::vector<Handout>& handouts,
+                      const std::vector<ItemId>& shown, UnixSeconds at) = 0;
+  // What the filter holds, for /status. 1 RTT.
+  virtual Task<Result<SeenStatus>> seen_status() = 0;
+  // Behind the reply: the reader engaged with the item.
+  virtual void engaged(const ReaderId& reader, const ItemId& item) = 0;
 };
 
 }  // namespace freshet::feed

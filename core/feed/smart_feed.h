@@ -11,10 +11,10 @@
 
 #include <functional>
 
-#include "core/base/settings.h"
-#include "core/feed/card_cache.h"
+#include "core/config/settings.h"
+#include "core/items/card_cache.h"
+#include "core/hot/ports.h"
 #include "core/feed/ports.h"
-#include "core/feed/ports_feed.h"
 
 namespace freshet::feed {
 

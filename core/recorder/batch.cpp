@@ -7,8 +7,8 @@
 #include "core/base/log.h"
 #include "core/base/time.h"
 #include "core/base/utf8.h"
-#include "core/store/fields.h"
-#include "core/store/reader_entries.h"
+#include "core/redis/fields.h"
+#include "core/readers/reader_entries.h"
 
 namespace freshet::recorder {
 namespace {

@@ -5,10 +5,10 @@
 #include <variant>
 #include <vector>
 
-#include "core/async/reply.h"
+#include "core/redis/reply.h"
 #include "core/base/result.h"
-#include "core/store/database_readers.h"
-#include "core/store/item_fields.h"
+#include "core/database/database_readers.h"
+#include "core/items/item_fields.h"
 
 namespace freshet::recorder {
 
@@ -18,7 +18,7 @@ struct Change {
   feed::Item item;  // kPut; else only its id
 };
 
-// --- What readers did (core/store/reader_entries.h)
+// --- What readers did (core/readers/reader_entries.h)
 struct Dismissed {
   feed::Dismissal dismissal;
   UnixSeconds at;

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "core/async/spool.h"
+#include "core/redis/spool.h"
 #include "core/base/log.h"
 #include "core/recorder/blocking.h"
-#include "core/store/scripts.h"
+#include "core/redis/scripts.h"
 
 namespace freshet::recorder {
 namespace {

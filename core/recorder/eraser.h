@@ -1,10 +1,10 @@
-// Forgetting readers: the jobs of op erase (core/store/reader_entries.h).
+// Forgetting readers: the jobs of op erase (core/readers/reader_entries.h).
 //
 // A job's entry stays pending until the job is done, so a recorder that is killed anywhere begins it again;
 // every step may be repeated. A job waits first until nothing can come back: what workers had accepted before
 // the request is in Redis or in a spool file after kSettle, and the spool files of this host must mention the
 // reader no more, and what the stream held by then must be recorded. Then, in this order, go: every key of
-// core/store/personal_keys.h; what the seen-filter knows, by raising the reader's epoch; the rows of the
+// core/readers/personal_keys.h; what the seen-filter knows, by raising the reader's epoch; the rows of the
 // database, its log emptied, where only a salted hash says that there was one; and with the entry's
 // acknowledgement the stream behind it. What the reader does meanwhile may be forgotten or stay.
 //
@@ -16,13 +16,13 @@
 #include <filesystem>
 #include <vector>
 
-#include "core/async/sync_redis.h"
-#include "core/base/settings.h"
+#include "core/redis/sync_redis.h"
+#include "core/config/settings.h"
 #include "core/recorder/batch.h"
 #include "core/recorder/stream.h"
-#include "core/store/database.h"
-#include "core/store/keys.h"
-#include "core/store/personal_keys.h"
+#include "core/database/database.h"
+#include "core/redis/keys.h"
+#include "core/readers/personal_keys.h"
 
 namespace freshet::recorder {
 

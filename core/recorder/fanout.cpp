@@ -6,9 +6,9 @@
 #include "core/base/log.h"
 #include "core/recorder/blocking.h"
 #include "core/recorder/stream.h"
-#include "core/store/fields.h"
-#include "core/store/follow_store.h"
-#include "core/store/scripts.h"
+#include "core/redis/fields.h"
+#include "core/timeline/follow_store.h"
+#include "core/redis/scripts.h"
 
 namespace freshet::recorder {
 namespace {

@@ -1,4 +1,4 @@
-// Pushing what authors publish to their followers: the jobs of op fanout (core/store/reader_entries.h).
+// Pushing what authors publish to their followers: the jobs of op fanout (core/readers/reader_entries.h).
 //
 // Jobs go strictly first in, first out, some followers at a time; between them the recorder goes on with what
 // else stands in the stream. A job walks follow:readers:{author} by score, which is the order of following,
@@ -18,10 +18,10 @@
 #include <string>
 #include <vector>
 
-#include "core/async/sync_redis.h"
-#include "core/base/settings.h"
+#include "core/redis/sync_redis.h"
+#include "core/config/settings.h"
 #include "core/recorder/batch.h"
-#include "core/store/keys.h"
+#include "core/redis/keys.h"
 
 namespace freshet::recorder {
 

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "core/store/fields.h"
+#include "core/redis/fields.h"
 
 namespace freshet::recorder {
 namespace {

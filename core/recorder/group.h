@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/async/sync_redis.h"
-#include "core/store/keys.h"
+#include "core/redis/sync_redis.h"
+#include "core/redis/keys.h"
 
 namespace freshet::recorder {
 

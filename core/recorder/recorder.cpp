@@ -14,8 +14,8 @@
 #include "core/recorder/group.h"
 #include "core/recorder/stream.h"
 #include "core/recorder/write_batch.h"
-#include "core/store/database.h"
-#include "core/store/search_index.h"
+#include "core/database/database.h"
+#include "core/search/search_index.h"
 
 namespace freshet::recorder {
 namespace {

@@ -1,5 +1,5 @@
 // What keeps items and what readers did durable: reads the stream that every write of these leaves
-// (core/store/item_store.h, reader_entries.h), and writes SQLite and the search index. The only writer of
+// (core/items/item_store.h, reader_entries.h), and writes SQLite and the search index. The only writer of
 // both. It also forgets readers (eraser.h), and pushes what authors publish (fanout.h).
 //
 // SQLite commits each batch, then the index those of a quarter of a second together (kIndexPause), then their
@@ -11,9 +11,9 @@
 #include <atomic>
 #include <memory>
 
-#include "core/async/redis_url.h"
+#include "core/redis/redis_url.h"
 #include "core/base/recorder_report.h"
-#include "core/base/settings.h"
+#include "core/config/settings.h"
 #include "core/base/time.h"
 #include "core/recorder/eraser.h"
 
@@ -21,7 +21,7 @@ namespace freshet::recorder {
 
 // From a commit of the index to the first change of the next. Xapian's readers survive one commit: what it
 // replaced is overwritten by the one after it. So a search that began with the newest commit may take this
-// long and never fails for a writer (core/store/recall_source.h).
+// long and never fails for a writer (core/feed/recall_source.h).
 inline constexpr milliseconds kIndexPause{250};
 
 // Blocking; makes its own connections and opens its own files, in run(): make and run it after the fork.

@@ -4,10 +4,10 @@
 
 #include "core/recorder/blocking.h"
 #include "core/recorder/group.h"
-#include "core/store/fields.h"
-#include "core/store/item_store.h"
-#include "core/store/script_words.h"
-#include "core/store/scripts.h"
+#include "core/redis/fields.h"
+#include "core/items/item_store.h"
+#include "core/redis/script_words.h"
+#include "core/redis/scripts.h"
 
 namespace freshet::recorder {
 namespace {

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <string>
 
-#include "core/async/sync_redis.h"
-#include "core/base/settings.h"
+#include "core/redis/sync_redis.h"
+#include "core/config/settings.h"
 #include "core/recorder/batch.h"
-#include "core/store/keys.h"
+#include "core/redis/keys.h"
 
 namespace freshet::recorder {
 

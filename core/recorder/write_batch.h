@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/recorder/batch.h"
-#include "core/store/database.h"
+#include "core/database/database.h"
 
 namespace freshet::recorder {
 

@@ -3,7 +3,7 @@
 
 #include "core/base/ids.h"
 #include "core/base/json.h"
-#include "core/feed/ports.h"
+#include "core/hot/ports.h"
 
 namespace freshet::handlers {
 

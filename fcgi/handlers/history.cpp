@@ -1,7 +1,7 @@
 #include "fcgi/handlers/history.h"
 
 #include "core/base/json.h"
-#include "core/feed/reader_events.h"
+#include "core/readers/reader_events.h"
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse_hot.h"
 #include "fcgi/handlers/parse_readers.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/base/json.h"
-#include "core/feed/counting.h"
-#include "core/feed/item_stats.h"
+#include "core/hot/counting.h"
+#include "core/hot/item_stats.h"
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse_hot.h"
 #include "fcgi/handlers/queued.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/base/json.h"
-#include "core/feed/reader_events.h"
+#include "core/readers/reader_events.h"
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/lines.h"
 #include "fcgi/handlers/parse_hot.h"

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "core/base/json.h"
-#include "core/base/settings.h"
-#include "core/feed/ports.h"
+#include "core/config/settings.h"
+#include "core/hot/ports.h"
 #include "fcgi/http/target.h"
 
 namespace freshet::handlers {

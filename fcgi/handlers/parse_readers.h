@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "core/base/json.h"
-#include "core/feed/ports_readers.h"
+#include "core/readers/ports.h"
 
 namespace freshet::handlers {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/base/json.h"
-#include "core/base/settings.h"
-#include "core/feed/ports_waterfall.h"
+#include "core/config/settings.h"
+#include "core/timeline/ports.h"
 #include "fcgi/gateway/request.h"
 #include "fcgi/http/target.h"
 

@@ -4,7 +4,7 @@
 
 #include "core/base/json.h"
 #include "core/base/log.h"
-#include "core/feed/reason_text.h"
+#include "core/recommend/reason_text.h"
 #include "fcgi/handlers/card_json.h"
 #include "fcgi/handlers/json_reply.h"
 

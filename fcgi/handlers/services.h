@@ -4,13 +4,13 @@
 
 #include <functional>
 
-#include "core/base/settings.h"
-#include "core/feed/hot_lists.h"
-#include "core/feed/ports.h"
-#include "core/feed/ports_readers.h"
-#include "core/feed/ports_users.h"
-#include "core/feed/ports_waterfall.h"
-#include "core/feed/recommendations.h"
+#include "core/config/settings.h"
+#include "core/hot/hot_lists.h"
+#include "core/hot/ports.h"
+#include "core/readers/ports.h"
+#include "core/readers/ports_users.h"
+#include "core/timeline/ports.h"
+#include "core/recommend/recommendations.h"
 #include "core/feed/smart_feed.h"
 #include "fcgi/http/bots.h"
 #include "fcgi/http/identity.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/settings.h"
+#include "core/config/settings.h"
 #include "core/base/time.h"
 #include "fcgi/http/target.h"
 #include "fcgi/process/scoreboard.h"

@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "core/base/settings.h"
+#include "core/config/settings.h"
 #include "core/base/time.h"
 #include "fcgi/process/scoreboard.h"
 

@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "core/base/json.h"
-#include "core/feed/waterfall.h"
+#include "core/timeline/timelines.h"
 #include "fcgi/handlers/card_json.h"
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse_waterfall.h"

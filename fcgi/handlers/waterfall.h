@@ -5,7 +5,7 @@
 
 namespace freshet::handlers {
 
-// Costs of all: core/feed/waterfall.h.
+// Costs of all: core/timeline/timelines.h.
 Task<Result<Response>> get_waterfall(Call& call);
 // {items, customers}: 200 {pushed, duplicates, rejected?:[{item, code}]}, all written before the reply; when
 // no item can be pushed that is 200 too, with 0 pushed and all rejected. {items, followersOf}: 202 {job,

@@ -21,7 +21,7 @@
 #include <string_view>
 
 #include "core/base/limit_table.h"
-#include "core/base/settings.h"
+#include "core/config/settings.h"
 #include "fcgi/gateway/request.h"
 #include "fcgi/http/identity.h"
 

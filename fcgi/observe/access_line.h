@@ -12,7 +12,7 @@
 
 #include <sys/types.h>
 
-#include "core/base/access_format.h"
+#include "core/config/access_format.h"
 #include "fcgi/gateway/request.h"
 
 namespace freshet::observe {

@@ -2,8 +2,8 @@
 #include <array>
 #include <utility>
 
-#include "core/async/breaker.h"
-#include "core/async/errors.h"
+#include "core/redis/breaker.h"
+#include "core/redis/errors.h"
 #include "fcgi/observe/metrics.h"
 #include "fcgi/process/pool.h"
 

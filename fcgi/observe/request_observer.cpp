@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/async/command_name.h"
+#include "core/redis/command_name.h"
 #include "core/base/log.h"
 #include "core/base/log_line.h"
 #include "core/base/time.h"

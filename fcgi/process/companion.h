@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "core/base/settings.h"
+#include "core/config/settings.h"
 #include "fcgi/process/respawn.h"
 #include "fcgi/process/scoreboard.h"
 

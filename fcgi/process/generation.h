@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/base/config.h"
+#include "core/config/config.h"
 #include "fcgi/process/companion.h"
 #include "fcgi/process/respawn.h"
 #include "fcgi/process/spare.h"

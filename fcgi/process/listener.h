@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/base/result.h"
-#include "core/base/settings.h"
+#include "core/config/settings.h"
 
 namespace freshet {
 

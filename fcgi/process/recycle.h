@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/base/settings.h"
+#include "core/config/settings.h"
 #include "fcgi/process/respawn.h"
 
 namespace freshet {

@@ -14,7 +14,7 @@
 
 #include <sys/types.h>
 
-#include "core/async/memory_level.h"
+#include "core/redis/memory_level.h"
 #include "core/base/recorder_report.h"
 #include "fcgi/process/slot.h"
 

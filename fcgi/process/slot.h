@@ -11,7 +11,7 @@
 
 #include <sys/types.h>
 
-#include "core/async/errors.h"
+#include "core/redis/errors.h"
 #include "core/async/stage.h"
 #include "core/base/histogram.h"
 

@@ -8,7 +8,7 @@
 
 #include <cstddef>
 
-#include "core/base/settings.h"
+#include "core/config/settings.h"
 
 namespace freshet {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <functional>
 
-#include "core/base/settings.h"
+#include "core/config/settings.h"
 #include "fcgi/process/scoreboard.h"
 
 namespace freshet {

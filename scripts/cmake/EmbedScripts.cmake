@@ -1,16 +1,16 @@
-# cmake -DDIRECTORY=core/store/lua -DOUTPUT=path/without/extension -P EmbedScripts.cmake
-# Writes every *.lua as a redis::Script with its SHA-1: OUTPUT.h declares them, OUTPUT.cpp has the texts. The header is
+# cmake -DDIRECTORY=core -DOUTPUT=path/without/extension -P EmbedScripts.cmake
+# Writes every DIRECTORY/*/*.lua as a redis::Script with its SHA-1: OUTPUT.h declares them, OUTPUT.cpp has the texts. The header is
 # left alone while the names are the same, so that another text recompiles one file. A line "--@include name" is replaced
-# by parts/name.lua.
-file(GLOB scripts ${DIRECTORY}/*.lua)
+# by the text of parts/name.lua of any folder.
+file(GLOB scripts ${DIRECTORY}/*/*.lua)
 list(SORT scripts)
+file(GLOB parts ${DIRECTORY}/*/parts/*.lua)
 set(declarations "")
 set(definitions "")
 set(names "")
 foreach(script ${scripts})
   get_filename_component(name ${script} NAME_WE)
   file(READ ${script} source)
-  file(GLOB parts ${DIRECTORY}/parts/*.lua)
   foreach(part ${parts})
     get_filename_component(part_name ${part} NAME_WE)
     file(READ ${part} text)
@@ -37,10 +37,10 @@ list(LENGTH names count)
 list(JOIN names ", " all)
 set(opening "namespace freshet::store::scripts {\n\n")
 set(closing "\n}  // namespace freshet::store::scripts\n")
-set(written "// Written by EmbedScripts.cmake from core/store/lua.\n")
-file(WRITE ${OUTPUT}.cpp "${written}#include \"core/store/embedded_scripts.h\"\n\n${opening}${definitions}"
+set(written "// Written by EmbedScripts.cmake from core/*/*.lua.\n")
+file(WRITE ${OUTPUT}.cpp "${written}#include \"core/redis/embedded_scripts.h\"\n\n${opening}${definitions}"
   "constinit const std::array<redis::Script, ${count}> kAll{${all}};\n${closing}")
-set(header "${written}#pragma once\n\n#include <array>\n\n#include \"core/async/command.h\"\n\n${opening}${declarations}")
+set(header "${written}#pragma once\n\n#include <array>\n\n#include \"core/redis/command.h\"\n\n${opening}${declarations}")
 string(APPEND header "extern const std::array<redis::Script, ${count}> kAll;\n${closing}")
 if(EXISTS ${OUTPUT}.h)
   file(READ ${OUTPUT}.h before)

@@ -17,9 +17,9 @@
 #include <string>
 #include <vector>
 
-#include "core/base/config_reference.h"
+#include "core/config/config_reference.h"
 #include "fcgi/observe/metrics.h"
-#include "scripts/ctl/command_line.h"
+#include "scripts/ctl/commands/command_line.h"
 
 namespace freshet {
 namespace {

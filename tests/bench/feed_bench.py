@@ -14,7 +14,7 @@ from procs import BenchError, wait_until
 
 ITEMS, READERS, LIMIT = 100_000, 100_000, 20
 FRESH = 2_000  # buffers hold items of the newest two days, as recall's decay makes them
-SHARD_IMPRESSIONS = 2048  # core/rank/seen_layout.h
+SHARD_IMPRESSIONS = 2048  # core/feed/seen_layout.h
 BUFFERED = 240  # items of each reader's buffer: twelve pages
 TAGS = 200
 IMPORT_LIMIT_S = 600

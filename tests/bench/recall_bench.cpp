@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "core/store/recall.h"
-#include "core/store/search_index.h"
-#include "core/store/search_schema.h"
+#include "core/feed/recall.h"
+#include "core/search/search_index.h"
+#include "core/search/search_schema.h"
 
 using namespace freshet;
 

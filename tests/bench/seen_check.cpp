@@ -12,10 +12,10 @@
 #include <functional>
 #include <optional>
 
-#include "core/async/sync_redis.h"
-#include "core/store/fields.h"
-#include "core/store/scripts.h"
-#include "core/store/seen_filter.h"
+#include "core/redis/sync_redis.h"
+#include "core/redis/fields.h"
+#include "core/redis/scripts.h"
+#include "core/feed/seen_filter.h"
 #include "tests/bench/readers.h"
 #include "tests/support/redis_server.h"
 

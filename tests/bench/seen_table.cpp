@@ -1,9 +1,9 @@
-// The table of core/rank/seen_layout.cpp: false positives over eight full days and bytes an impression, for
+// The table of core/feed/seen_layout.cpp: false positives over eight full days and bytes an impression, for
 // readers of several habits in shards of several loads. Without Redis: cmake --build build/release --target
 // seen_table && build/release/tests/bench/seen_table
 #include <cstdio>
 
-#include "core/rank/seen_layout.h"
+#include "core/feed/seen_layout.h"
 #include "tests/bench/readers.h"
 #include "tests/support/seen_model.h"
 

@@ -22,7 +22,7 @@ TTL_S = 30 * 86400
 LOADED_AT_ONCE = 2_000
 MINIMUM_S = 5  # of the turns that push to many: some tens of requests
 
-# Timelines as wf_push.lua leaves them. ARGV 1 first reader  2 last reader  3 items of each  4 items in all  5 first score  6 TTL s  7 1: with the mark
+# Timelines as timeline_push.lua leaves them. ARGV 1 first reader  2 last reader  3 items of each  4 items in all  5 first score  6 TTL s  7 1: with the mark
 LOAD = """
 for reader = ARGV[1], ARGV[2] do
   local key, members = 'wf:discover:u' .. reader, {}

@@ -1,5 +1,5 @@
 // Backups: whole or none, read back byte by byte, and restored into an empty Redis and folder.
-#include "scripts/ctl/backup.h"
+#include "scripts/ctl/backup/backup.h"
 
 #include <sys/stat.h>
 
@@ -8,19 +8,19 @@
 #include <map>
 #include <thread>
 
-#include "core/store/database.h"
-#include "core/store/database_copy.h"
-#include "core/store/follow_store.h"
-#include "core/store/reader_store.h"
+#include "core/database/database.h"
+#include "core/database/database_copy.h"
+#include "core/timeline/follow_store.h"
+#include "core/readers/reader_store.h"
 #include "fcgi/reader_hashes.h"
-#include "scripts/ctl/backup_folder.h"
-#include "scripts/ctl/check.h"
-#include "scripts/ctl/event_log.h"
-#include "scripts/ctl/redis_dump.h"
-#include "scripts/ctl/restore.h"
-#include "scripts/ctl/save_redis.h"
+#include "scripts/ctl/backup/backup_folder.h"
+#include "scripts/ctl/check/check.h"
+#include "scripts/ctl/replay/event_log.h"
+#include "scripts/ctl/backup/redis_dump.h"
+#include "scripts/ctl/backup/restore.h"
+#include "scripts/ctl/backup/save_redis.h"
 #include "tests/recorder/sqlite_shell.h"
-#include "tests/store/fixture.h"
+#include "tests/support/store_fixture.h"
 #include "tests/support/unix_socket.h"
 
 using namespace freshet;

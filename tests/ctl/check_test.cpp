@@ -1,10 +1,10 @@
-#include "scripts/ctl/check.h"
+#include "scripts/ctl/check/check.h"
 
 #include <catch2/catch.hpp>
 #include <limits>
 
-#include "core/store/follow_store.h"
-#include "tests/store/fixture.h"
+#include "core/timeline/follow_store.h"
+#include "tests/support/store_fixture.h"
 
 using namespace freshet;
 using namespace freshet::ctl;

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "scripts/ctl/doctor.h"
+#include "scripts/ctl/doctor/doctor.h"
 #include "tests/support/redis_server.h"
 
 using namespace freshet;

@@ -1,4 +1,4 @@
-#include "scripts/ctl/doctor.h"
+#include "scripts/ctl/doctor/doctor.h"
 
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -9,9 +9,9 @@
 #include <fstream>
 #include <thread>
 
-#include "core/store/database.h"
-#include "core/store/index_folder.h"
-#include "scripts/ctl/backup_folder.h"
+#include "core/database/database.h"
+#include "core/search/index_folder.h"
+#include "scripts/ctl/backup/backup_folder.h"
 #include "tests/recorder/sqlite_shell.h"
 #include "tests/support/redis_server.h"
 

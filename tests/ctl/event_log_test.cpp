@@ -1,11 +1,11 @@
-#include "scripts/ctl/event_log.h"
+#include "scripts/ctl/replay/event_log.h"
 
 #include <rapidcheck.h>
 
 #include <catch2/catch.hpp>
 #include <variant>
 
-#include "scripts/ctl/csv.h"
+#include "scripts/ctl/replay/csv.h"
 
 using namespace freshet;
 using namespace freshet::ctl;

@@ -1,16 +1,16 @@
 // freshetctl fill against a real Redis: who gets what, in which order, and never again.
-#include "scripts/ctl/fill.h"
+#include "scripts/ctl/commands/fill.h"
 
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <fstream>
 
-#include "core/store/feed_store.h"
-#include "core/store/reader_store.h"
-#include "core/store/waterfall_store.h"
+#include "core/feed/feed_store.h"
+#include "core/readers/reader_store.h"
+#include "core/timeline/timeline_store.h"
 #include "fcgi/http/identity.h"
-#include "scripts/ctl/fill_readers.h"
-#include "tests/store/fixture.h"
+#include "scripts/ctl/commands/fill_readers.h"
+#include "tests/support/store_fixture.h"
 #include "tests/support/unix_socket.h"
 
 using namespace freshet;

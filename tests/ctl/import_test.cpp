@@ -1,4 +1,4 @@
-#include "scripts/ctl/import.h"
+#include "scripts/ctl/replay/import.h"
 
 #include <rapidcheck.h>
 

@@ -1,8 +1,8 @@
-#include "scripts/ctl/key_names.h"
+#include "scripts/ctl/check/key_names.h"
 
 #include <catch2/catch.hpp>
 
-#include "core/store/keys.h"
+#include "core/redis/keys.h"
 
 using namespace freshet;
 using namespace freshet::ctl;

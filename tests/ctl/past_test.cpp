@@ -1,4 +1,4 @@
-#include "scripts/ctl/past.h"
+#include "scripts/ctl/replay/past.h"
 
 #include <rapidcheck.h>
 
@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "scripts/ctl/replay.h"
+#include "scripts/ctl/replay/replay.h"
 
 using namespace freshet;
 using namespace freshet::ctl;

@@ -1,9 +1,9 @@
-#include "scripts/ctl/progress.h"
+#include "scripts/ctl/commands/progress.h"
 
 #include <catch2/catch.hpp>
 
-#include "scripts/ctl/findings.h"
-#include "scripts/ctl/latencies.h"
+#include "scripts/ctl/check/findings.h"
+#include "scripts/ctl/replay/latencies.h"
 
 using namespace freshet::ctl;
 using std::chrono::milliseconds;

@@ -1,13 +1,13 @@
-#include "scripts/ctl/rebuild_redis.h"
+#include "scripts/ctl/backup/rebuild_redis.h"
 
 #include <catch2/catch.hpp>
 
 #include "core/base/fingerprint.h"
 #include "core/recorder/group.h"
-#include "core/store/follow_store.h"
-#include "scripts/ctl/doctor.h"
-#include "scripts/ctl/restore_readers.h"
-#include "tests/store/fixture.h"
+#include "core/timeline/follow_store.h"
+#include "scripts/ctl/doctor/doctor.h"
+#include "scripts/ctl/backup/restore_readers.h"
+#include "tests/support/store_fixture.h"
 #include "tests/support/unix_socket.h"
 
 using namespace freshet;

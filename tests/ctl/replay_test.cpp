@@ -1,8 +1,8 @@
-#include "scripts/ctl/replay.h"
+#include "scripts/ctl/replay/replay.h"
 
 #include <catch2/catch.hpp>
 
-#include "scripts/ctl/http_client.h"
+#include "scripts/ctl/replay/http_client.h"
 
 using namespace freshet;
 using namespace freshet::ctl;

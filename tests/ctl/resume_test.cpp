@@ -1,4 +1,4 @@
-#include "scripts/ctl/resume.h"
+#include "scripts/ctl/replay/resume.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "scripts/ctl/status_text.h"
+#include "scripts/ctl/doctor/status_text.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "scripts/ctl/timing.h"
+#include "scripts/ctl/replay/timing.h"
 
 #include <rapidcheck.h>
 

@@ -1,115 +1,183 @@
-// Fakes of the ports: they answer what the test says and count what they were asked.
+// Fakes of the feed's ports, in memory: a FeedStore that keeps the laws of the scripts, an index that is a
+// list.
 #pragma once
 
 #include <algorithm>
-#include <coroutine>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "core/feed/ports.h"
+#include "tests/hot/fakes.h"
 
 namespace freshet::test {
 
-class FakeHotStore final : public feed::HotStore {
- public:
-  Error error{};  // answered by everything while `failing`
-  bool failing = false;
-  bool spool_full = false;
-  feed::CachedList cached;  // what Redis has
-  std::vector<feed::ScoredItem> rank;
-  std::vector<feed::BucketMember> members;  // of mode = current
-  int cached_reads = 0, pages = 0, stored = 0, spooled = 0;
-  std::vector<std::coroutine_handle<>> held;  // callers of cached_list() while `hold`
-  bool hold = false;
+inline ItemId item(int number) { return ItemId::trusted("i" + std::to_string(number)); }
+inline const ReaderId kReader = ReaderId::trusted("r");
 
-  Task<Result<feed::TrackCounts>> track(const feed::TrackEvent&) override {
-    if (failing) co_return tl::unexpected(error);
-    co_return feed::TrackCounts{1, 1, 0, 4};
-  }
-  Task<Result<feed::ViewOutcome>> view(const feed::ViewEvent&) override {
-    if (failing) co_return tl::unexpected(error);
-    co_return feed::ViewOutcome{};
-  }
-  Result<void> track_later(const feed::TrackEvent&) override { return later(); }
-  Result<void> view_later(const feed::ViewEvent&) override { return later(); }
-  Task<Result<feed::CachedList>> cached_list(const feed::ListQuery&) override {
-    ++cached_reads;
-    if (hold) {
-      Hold wait{*this};
-      co_await wait;
-    }
-    if (failing) co_return tl::unexpected(error);
-    co_return cached;
-  }
-  void store_list(const feed::ListQuery&, const feed::CachedList& built) override {
-    ++stored;
-    cached = built;
-    cached.state = feed::CachedList::State::kFresh;
-  }
-  Task<Result<feed::RankPage>> rank_page(const feed::ListQuery&, std::int64_t, std::int64_t) override {
-    ++pages;
-    co_return feed::RankPage{rank, -1};
-  }
-  // Each member is its hour's only one.
-  Task<Result<std::vector<feed::Bucket>>> buckets() override {
-    std::vector<feed::Bucket> out;
-    for (const feed::BucketMember& each : members) out.push_back({hour_of(each), each.total});
-    co_return out;
-  }
-  Task<Result<std::vector<feed::BucketMember>>> bucket_heads(const std::vector<std::int64_t>& hours,
-                                                             std::int64_t offset, std::int64_t) override {
-    std::vector<feed::BucketMember> out;
-    for (const feed::BucketMember& each : members) {
-      if (offset == 0 && std::count(hours.begin(), hours.end(), hour_of(each)) > 0) out.push_back(each);
-    }
-    co_return out;
-  }
-  Task<Result<std::vector<feed::ItemStats>>> stats(const std::vector<ItemId>& items) override {
-    co_return std::vector<feed::ItemStats>(items.size());
-  }
-  void release() {
-    hold = false;
-    for (auto caller : std::exchange(held, {})) caller.resume();
-  }
+class FakeSeen final : public feed::SeenView {
+ public:
+  explicit FakeSeen(std::set<ItemId> items) : items_(std::move(items)) {}
+  bool contains(const ItemId& id) const override { return items_.contains(id); }
 
  private:
-  struct Hold {
-    FakeHotStore& store;
-    bool await_ready() const noexcept { return false; }
-    void await_suspend(std::coroutine_handle<> caller) { store.held.push_back(caller); }
-    void await_resume() const noexcept {}
-  };
-  static std::int64_t hour_of(const feed::BucketMember& member) {
-    return member.published.time_since_epoch().count() / 3600;
-  }
-  Result<void> later() {
-    if (spool_full) return fail(ErrorCode::kUnavailable, "spool_full");
-    ++spooled;
-    return {};
-  }
+  std::set<ItemId> items_;
 };
 
-class FakeItemStore : public feed::ItemStore {
+// The whole index in the order it is recalled.
+class FakeRecall final : public feed::Recall {
  public:
-  Task<Result<void>> put(const feed::Item&) override { co_return Result<void>(); }
-  Task<Result<void>> put_many(const std::vector<feed::Item>&) override { co_return Result<void>(); }
-  Task<Result<void>> remove(const ItemId&) override { co_return Result<void>(); }
-  Task<Result<feed::Item>> get(const ItemId&) override {
-    co_return fail(ErrorCode::kNotFound, "unknown_item");
-  }
-  Task<Result<std::vector<feed::ItemCard>>> cards(const std::vector<ItemId>& ids) override {
-    co_return std::vector<feed::ItemCard>(ids.size());
+  std::vector<ItemId> index;
+  std::map<ItemId, double> scores;  // of others 1
+  std::map<ItemId, UnixSeconds> published;
+  bool away = false;
+  std::vector<feed::RecallQuery> asked;
+
+  Task<Result<feed::Recalled>> search(feed::RecallQuery query) override {
+    asked.push_back(query);
+    if (away) co_return fail(ErrorCode::kUnavailable, "index_away");
+    feed::Recalled out;
+    for (std::size_t i = 0; i < std::min(query.size, index.size()); ++i)
+      out.candidates.push_back(
+          {index[i], scores.try_emplace(index[i], 1).first->second, published[index[i]]});
+    out.exhausted = index.size() <= query.size;
+    co_return out;
   }
 };
 
-// Runs a task that does not have to wait.
-template <class T>
-T now(Task<T> task) {
-  std::optional<T> result;
-  spawn([](Task<T> inner, std::optional<T>& out) -> Task<void> { out.emplace(co_await inner); }(
-                                                     std::move(task), result),
-        [](std::exception_ptr) {});
-  return std::move(*result);
-}
+class FakeItems final : public FakeItemStore {
+ public:
+  std::set<ItemId> hidden, unknown;
+  std::map<ItemId, UnixSeconds> dates;
+  int reads = 0;
+  bool away = false;
+
+  Task<Result<std::vector<feed::ItemCard>>> cards(const std::vector<ItemId>& ids) override {
+    ++reads;
+    if (away) co_return fail(ErrorCode::kUnavailable, "redis_away");
+    co_return all(ids);
+  }
+  std::vector<feed::ItemCard> all(const std::vector<ItemId>& ids) const {
+    std::vector<feed::ItemCard> out;
+    for (const ItemId& id : ids) {
+      feed::ItemCard card;
+      card.title = "title of " + id.str();
+      if (const auto date = dates.find(id); date != dates.end()) card.shown_from = date->second;
+      if (hidden.contains(id)) card.shown_from = feed::kNever;
+      card.known = !unknown.contains(id);
+      out.push_back(card);
+    }
+    return out;
+  }
+};
+
+class FakeFeedStore final : public feed::FeedStore {
+ public:
+  explicit FakeFeedStore(const FakeItems& items) : items_(items) {}
+  std::vector<ItemId> buffer, hot;
+  std::vector<feed::Interest> interests;
+  std::vector<feed::Unacknowledged> unacknowledged;
+  std::set<ItemId> seen_items, pending, withdrawn;
+  std::vector<ItemId> recorded;
+  std::int64_t generation = 0, sequence = 0;
+  bool done = false, failing = false, full = false;
+  bool by_item = false;  // there is no view: the filter is asked, as redisbloom is
+  int trips = 0;         // round trips
+  std::map<std::string, feed::Page> pages;
+
+  Task<Result<feed::Opening>> open(const feed::PageRequest& request, bool peek) override {
+    ++trips;
+    if (failing) co_return away();
+    feed::Opening out;
+    if (const auto at = pages.find(request.request); at != pages.end()) {
+      out.replay = at->second;
+      out.replay->replay = true;
+      co_return out;
+    }
+    out.generation = generation;
+    out.handed_out.assign(pending.begin(), pending.end());
+    out.unacknowledged = unacknowledged;
+    out.interests = interests;
+    out.hot = hot;
+    if (peek) out.buffer = buffer;
+    out.seen = view();
+    co_return out;
+  }
+  Task<Result<std::vector<bool>>> seen(const ReaderId&, const std::shared_ptr<const feed::SeenView>& view,
+                                       const std::vector<ItemId>& items) override {
+    std::vector<bool> out;
+    if (!view) ++trips;
+    for (const ItemId& id : items) out.push_back(view ? view->contains(id) : seen_items.contains(id));
+    co_return out;
+  }
+  Task<Result<feed::Refilled>> swap(const feed::PageRequest& request, const feed::Refill& refill) override {
+    ++trips;
+    if (failing) co_return away();
+    if (full) co_return fail(ErrorCode::kUnavailable, "too_many_pending");
+    if (refill.generation == generation) {
+      buffer = refill.candidates;
+      done = refill.exhausted;
+      ++generation;
+      sequence = 0;
+    }
+    feed::Refilled out;
+    out.page = pop(request, {});
+    out.details = items_.all(refill.details);
+    co_return out;
+  }
+  Task<Result<feed::Taken>> take(const feed::PageRequest& request) override {
+    ++trips;
+    if (failing) co_return away();
+    feed::Taken out;
+    if (buffer.empty()) co_return out;
+    out.state = feed::Taken::State::kPage;
+    out.page = pop(request, {});
+    out.seen = view();
+    co_return out;
+  }
+  Task<Result<feed::Taken>> refill(const feed::PageRequest& request, const feed::Page& kept) override {
+    ++trips;
+    feed::Taken out;
+    out.state = feed::Taken::State::kPage;
+    out.page = pop(request, kept.items);
+    out.seen = view();
+    co_return out;
+  }
+  Task<Result<feed::SeenStatus>> seen_status() override { co_return feed::SeenStatus(); }
+  void record(const ReaderId&, const std::vector<feed::Handout>& handouts, const std::vector<ItemId>& shown,
+              UnixSeconds) override {
+    recorded.insert(recorded.end(), shown.begin(), shown.end());
+    for (const feed::Handout& each : handouts) {
+      for (const ItemId& id : each.items) {
+        if (std::find(shown.begin(), shown.end(), id) != shown.end()) continue;
+        withdrawn.insert(id);
+        pending.erase(id);
+      }
+    }
+  }
+  void engaged(const ReaderId&, const ItemId&) override {}
+
+ private:
+  std::shared_ptr<const feed::SeenView> view() const {
+    return by_item ? nullptr : std::make_shared<FakeSeen>(seen_items);
+  }
+  static tl::unexpected<Error> away() { return fail(ErrorCode::kUnavailable, "redis_away"); }
+  feed::Page pop(const feed::PageRequest& request, std::vector<ItemId> items) {
+    while (items.size() < request.limit && !buffer.empty()) {
+      if (pending.insert(buffer.front()).second) items.push_back(buffer.front());
+      buffer.erase(buffer.begin());
+    }
+    feed::Page page;
+    page.items = std::move(items);
+    page.generation = generation;
+    page.sequence = page.moves = ++sequence;
+    page.buffered = !buffer.empty();
+    page.exhausted = buffer.empty() && done;
+    if (!request.request.empty()) pages[request.request] = page;
+    return page;
+  }
+  const FakeItems& items_;
+};
 
 }  // namespace freshet::test

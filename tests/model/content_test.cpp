@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/model/content_neighbours.h"
+#include "core/training/content_neighbours.h"
 #include "tests/model/fixture.h"
 #include "tests/support/shared_files.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/model/train.h"
+#include "core/training/train.h"
 #include "tests/support/unix_socket.h"
 
 namespace freshet::test {

@@ -15,7 +15,7 @@
 #include <iterator>
 #include <string>
 
-#include "core/base/config.h"
+#include "core/config/config.h"
 #include "core/base/limit_table.h"
 #include "core/base/log.h"
 #include "tests/process/fake_master.h"

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "core/base/config.h"
+#include "core/config/config.h"
 #include "core/base/log.h"
 #include "tests/process/fake_recorder.h"
 #include "tests/process/fake_status.h"

@@ -10,7 +10,7 @@
 
 #include <string>
 
-#include "core/base/settings.h"
+#include "core/config/settings.h"
 
 namespace freshet::testing {
 

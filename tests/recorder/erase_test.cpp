@@ -1,9 +1,9 @@
 // What readers did is recorded, and forgotten on demand: no key, row, stream entry or spool file names them.
 #include <iterator>
 
-#include "core/async/spool.h"
+#include "core/redis/spool.h"
 #include "core/recorder/eraser.h"
-#include "core/store/personal_keys.h"
+#include "core/readers/personal_keys.h"
 #include "tests/recorder/fixture.h"
 #include "tests/recorder/sqlite_shell.h"
 #include "tests/support/bytes_of.h"
@@ -20,7 +20,7 @@ const std::string kOther = "reader-7-to-forget-not";  // whose name begins likew
 struct Erasing : Fixture {
   Erasing() { std::filesystem::create_directories(settings.spool.path); }
 
-  // Asks as core/store/users.cpp does.
+  // Asks as core/readers/users.cpp does.
   void ask(const std::string& reader, const std::string& job) {
     command("HSET", keys().job(job), "state", "queued");
     command("XADD", keys().stream(), "*", "op", "erase", "reader", reader, "job", job);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/store/follow_store.h"
+#include "core/timeline/follow_store.h"
 #include "tests/recorder/fixture.h"
 
 namespace freshet::test {

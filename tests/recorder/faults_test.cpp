@@ -4,7 +4,7 @@
 #include <csignal>
 #include <fstream>
 
-#include "core/store/search_index.h"
+#include "core/search/search_index.h"
 #include "tests/recorder/fixture.h"
 #include "tests/recorder/sqlite_shell.h"
 

@@ -21,15 +21,15 @@
 #include <thread>
 #include <vector>
 
-#include "core/async/sync_redis.h"
+#include "core/redis/sync_redis.h"
 #include "core/recorder/group.h"
 #include "core/recorder/recorder.h"
-#include "core/store/database.h"
-#include "core/store/fields.h"
-#include "core/store/item_store.h"
-#include "core/store/keys.h"
-#include "core/store/scripts.h"
-#include "core/store/search_schema.h"
+#include "core/database/database.h"
+#include "core/redis/fields.h"
+#include "core/items/item_store.h"
+#include "core/redis/keys.h"
+#include "core/redis/scripts.h"
+#include "core/search/search_schema.h"
 #include "tests/support/redis_server.h"
 
 namespace freshet::test {

@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "core/base/json.h"
-#include "core/store/index_folder.h"
+#include "core/search/index_folder.h"
 #include "tests/recorder/fixture.h"
 #include "tests/support/shared_files.h"
 

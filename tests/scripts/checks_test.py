@@ -30,22 +30,22 @@ class Layers(unittest.TestCase):
         self.assertEqual(status, 0, said)
 
     def test_a_layer_may_not_include_one_above_it(self):
-        self.assert_broken("core/base/a.h", '#include "core/rank/views.h"')
-        self.assert_broken("core/feed/a.h", '#include "core/store/keys.h"')
-        self.assert_broken("core/store/a.h", '#include "core/feed/hot_lists.h"')
+        self.assert_broken("core/base/a.h", '#include "core/hot/views.h"')
+        self.assert_broken("core/feed/a.h", '#include "core/redis/keys.h"')
+        self.assert_broken("core/store/a.h", '#include "core/hot/hot_lists.h"')
         self.assert_broken("core/rank/a.cpp", '#include "core/async/task.h"')
-        self.assert_broken("fcgi/handlers/a.h", '#  include "core/store/keys.h"')
-        self.assert_broken("fcgi/process/a.h", '#include "core/feed/ports.h"')
+        self.assert_broken("fcgi/handlers/a.h", '#  include "core/redis/keys.h"')
+        self.assert_broken("fcgi/process/a.h", '#include "core/hot/ports.h"')
 
     def test_what_the_table_allows_passes(self):
-        self.assert_kept("core/store/a.h", '#include "core/feed/ports.h"')
-        self.assert_kept("fcgi/handlers/a.h", '#include "core/feed/hot_lists.h"')
-        self.assert_kept("fcgi/freshetd.cpp", '#include "core/store/hot_store.h"')
+        self.assert_kept("core/store/a.h", '#include "core/hot/ports.h"')
+        self.assert_kept("fcgi/handlers/a.h", '#include "core/hot/hot_lists.h"')
+        self.assert_kept("fcgi/freshetd.cpp", '#include "core/hot/hot_store.h"')
         self.assert_kept("core/base/json.cpp", "#include <rapidjson/reader.h>")
         self.assert_kept("core/feed/a.h", "#include <vector>")
 
     def test_third_parties_stay_in_their_places(self):
-        self.assert_broken("core/base/config.cpp", "#include <rapidjson/reader.h>")
+        self.assert_broken("core/config/config.cpp", "#include <rapidjson/reader.h>")
         self.assert_broken("fcgi/http/a.cpp", "#include <fcgiapp.h>")
         self.assert_broken("core/feed/a.cpp", "#include <hiredis.h>")
         self.assert_broken("core/feed/a.cpp", "#include <hiredis/async.h>")

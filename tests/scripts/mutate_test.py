@@ -60,9 +60,9 @@ class Draw(unittest.TestCase):
 
     def test_changes_that_tests_once_let_through_are_among_them(self):
         wanted = [("nginx/freshet-locations.conf", r"limit_req zone=freshet_reads .*", ""),
-                  ("core/store/lua/view.lua", r"redis\.call\('EXPIRE', KEYS\[5\], ttl\)", ""),
-                  ("core/store/lua/view.lua", r"if event then redis\.call\('SET', event, 'dedup', 'EX', 86400\) end", ""),
-                  ("core/store/lua/track.lua", r"first = tonumber\(redis.*|first = tonumber\(call\('GET', KEYS\[5\]\) or nil\)", "")]
+                  ("core/hot/view.lua", r"redis\.call\('EXPIRE', KEYS\[5\], ttl\)", ""),
+                  ("core/hot/view.lua", r"if event then redis\.call\('SET', event, 'dedup', 'EX', 86400\) end", ""),
+                  ("core/hot/track.lua", r"first = tonumber\(redis.*|first = tonumber\(call\('GET', KEYS\[5\]\) or nil\)", "")]
         for path, old, new in wanted:
             with self.subTest(path=path, old=old):
                 self.assertTrue(any(one.path == path and re.fullmatch(old, one.old.strip()) and one.new.strip() == new for one in self.all))

@@ -8,8 +8,8 @@
 #include <map>
 #include <set>
 
-#include "core/store/index_folder.h"
-#include "core/store/index_partitions.h"
+#include "core/search/index_folder.h"
+#include "core/search/index_partitions.h"
 #include "tests/search/corpus.h"
 
 using namespace freshet;

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/async/sync_redis.h"
+#include "core/redis/sync_redis.h"
 
 namespace freshet::test {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/rank/seen_layout.h"
+#include "core/feed/seen_layout.h"
 
 namespace freshet::test {
 

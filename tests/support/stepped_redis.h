@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "core/async/sync_redis.h"
+#include "core/redis/sync_redis.h"
 
 namespace freshet::test {
 

@@ -1,0 +1,248 @@
+#include "core/config/config.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "core/config/config_check.h"
+#include "core/config/config_directives.h"
+
+namespace freshet {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Edits that make `b` of `a`; a transposition is one. O(|a|·|b|).
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
+  for (std::size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i)
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t swap = a[i - 1] == b[j - 1] ? 0 : 1;
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + swap});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  return d[a.size()][b.size()];
+}
+
+std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }
+
+// The directive somebody who wrote `name` most likely meant; empty when nothing is near.
+std::string_view nearest_directive(std::string_view name) {
+  std::string_view best;
+  std::size_t least = std::max<std::size_t>(2, name.size() / 4) + 1;
+  for (const auto& row : config::directives()) {
+    std::size_t distance = edit_distance(name, row.name);
+    if (last_part(row.name) == last_part(name)) distance = std::min<std::size_t>(distance, 2);
+    if (distance < least) {
+      least = distance;
+      best = row.name;
+    }
+  }
+  return best;
+}
+
+int read_somaxconn() {
+  int value = 0;
+  std::ifstream("/proc/sys/net/core/somaxconn") >> value;
+  return value;
+}
+
+// Reads files one after the other into one Settings and collects everything that is wrong with them.
+class Reader {
+ public:
+  void read_file(const fs::path& path);
+  void finish(const fs::path& main_file);
+
+  Settings settings;
+  std::vector<std::string> errors, warnings;
+
+ private:
+  struct Place {
+    std::string file;
+    toml::source_index line = 0;
+    std::string text() const { return file + ":" + std::to_string(line); }
+  };
+
+  void read_table(const toml::table& table, const std::string& prefix);
+  void read_value(const std::string& name, const toml::node& node);
+  bool read_map_entry(const std::string& name, const toml::node& node);
+  void unknown(const std::string& name, const Place& place);
+  void resolve_files(const fs::path& folder);
+
+  std::string file_;
+  std::map<std::string, Place, std::less<>> set_;  // directive → where it was set last
+};
+
+void Reader::read_file(const fs::path& path) {
+  file_ = path.string();
+  std::error_code code;
+  std::ifstream in;
+  if (!fs::is_directory(path, code)) in.open(path, std::ios::binary);
+  if (!in.is_open()) {
+    errors.push_back(file_ +
+                     ":1: cannot be read: " + std::strerror(code ? code.value() : (errno ? errno : EISDIR)));
+    return;
+  }
+  std::ostringstream text;
+  text << in.rdbuf();
+  try {
+    read_table(toml::parse(text.view(), file_), "");
+  } catch (const toml::parse_error& error) {
+    errors.push_back(Place{file_, error.source().begin.line}.text() + ": " +
+                     std::string(error.description()));
+  }
+}
+
+// Where a directive that takes a table has its values; null for all others.
+std::map<std::string, std::string>* map_of(const config::Directive& row, Settings& settings) {
+  const auto field = row.field(settings);
+  const auto* const map = std::get_if<std::map<std::string, std::string>*>(&field);
+  return map ? *map : nullptr;
+}
+
+void Reader::read_table(const toml::table& table, const std::string& prefix) {
+  for (const auto& [key, node] : table) {
+    const std::string name = prefix.empty() ? std::string(key.str()) : prefix + "." + std::string(key.str());
+    const auto* row = config::find_directive(name);
+    if (node.is_table() && !(row && row->name == name && map_of(*row, settings)))
+      read_table(*node.as_table(), name);
+    else
+      read_value(name, node);
+  }
+}
+
+// "identity.token_keys.k1" as one quoted key.
+bool Reader::read_map_entry(const std::string& name, const toml::node& node) {
+  if (!node.is_string()) return false;
+  for (const auto& row : config::directives()) {
+    const std::string prefix = std::string(row.name) + ".";
+    auto* const map = map_of(row, settings);
+    if (!map || !name.starts_with(prefix)) continue;
+    (*map)[name.substr(prefix.size())] = node.as_string()->get();
+    return true;
+  }
+  return false;
+}
+
+void Reader::read_value(const std::string& name, const toml::node& node) {
+  const Place place{file_, node.source().begin.line};
+  const auto* row = config::find_directive(name);
+  if (!row) {
+    if (!read_map_entry(name, node)) unknown(name, place);
+    return;
+  }
+  const std::string official(row->name);
+  const auto earlier = set_.find(official);
+  if (earlier != set_.end() && earlier->second.file == file_) {
+    const auto [first, second] = std::minmax(earlier->second.line, place.line);
+    errors.push_back(Place{file_, second}.text() + ": " + official + " is set twice, first in line " +
+                     std::to_string(first));
+    return;
+  }
+  set_[official] = place;
+  if (auto ok = config::assign(*row, node, settings); !ok)
+    errors.push_back(place.text() + ": " + official + " " + ok.error());
+}
+
+void Reader::unknown(const std::string& name, const Place& place) {
+  std::string text = place.text() + ": unknown directive \"" + name + "\"";
+  if (const auto near = nearest_directive(name); !near.empty())
+    text += "; did you mean \"" + std::string(near) + "\"?";
+  errors.push_back(std::move(text));
+}
+
+// A secret that is named without a folder: a credential of that name, or the copy of a file in secrets/ (the
+// units' LoadCredential=secrets:…); without systemd that file, or one beside the configuration.
+fs::path find_secret(const std::string& name, const fs::path& folder) {
+  const char* credentials = std::getenv("CREDENTIALS_DIRECTORY");
+  const fs::path first = credentials ? fs::path(credentials) / name : folder / name;
+  const fs::path second =
+      credentials ? fs::path(credentials) / ("secrets_" + name) : folder / "secrets" / name;
+  std::error_code unreadable;
+  return !fs::exists(first, unreadable) && fs::exists(second, unreadable) ? second : first;
+}
+
+void Reader::resolve_files(const fs::path& folder) {
+  const auto relative = [](const std::string& path) { return !path.empty() && fs::path(path).is_relative(); };
+  const auto resolve = [&](std::string& secret) {
+    if (relative(secret)) secret = find_secret(secret, folder).string();
+  };
+  for (std::string* secret :
+       {&settings.redis.password_file, &settings.redis.sentinel_password_file, &settings.identity.salt_file})
+    resolve(*secret);
+  for (auto* keys : {&settings.identity.token_key_files, &settings.identity.internal_key_files})
+    for (auto& [kid, path] : *keys) resolve(path);
+  for (std::string* list : {&settings.clients.deny_file, &settings.clients.allow_file})
+    if (relative(*list)) *list = (folder / *list).string();
+}
+
+void Reader::finish(const fs::path& main_file) {
+  if (!errors.empty()) return;  // half-read settings would only add errors that are none
+  resolve_files(fs::absolute(main_file).parent_path());
+  for (const auto& finding : config::check_settings(settings, read_somaxconn())) {
+    Place place{main_file.string(), 1};
+    for (const auto name : finding.names)
+      if (const auto found = set_.find(name); found != set_.end()) {
+        const bool later =
+            place.line == 1 || found->second.file != place.file || found->second.line > place.line;
+        if (later) place = found->second;
+      }
+    (finding.is_error ? errors : warnings).push_back(place.text() + ": " + finding.text);
+  }
+}
+
+std::vector<fs::path> files_beside(const fs::path& main_file) {
+  std::vector<fs::path> files;
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(main_file.parent_path() / "conf.d", code))
+    if (entry.path().extension() == ".toml") files.push_back(entry.path());
+  std::ranges::sort(files);
+  return files;
+}
+
+// redis://user:password@host: the password does not belong on a terminal.
+std::string without_password(std::string url) {
+  const auto scheme = url.find("://");
+  const auto at = url.rfind('@');
+  if (scheme == std::string::npos || at == std::string::npos) return url;
+  const auto colon = url.find(':', scheme + 3);
+  if (colon < at) url.replace(colon + 1, at - colon - 1, "***");
+  return url;
+}
+
+}  // namespace
+
+Result<Loaded> load_config(const std::string& path) {
+  Reader reader;
+  reader.read_file(path);
+  for (const auto& file : files_beside(path)) reader.read_file(file);
+  reader.finish(path);
+  if (reader.errors.empty()) return Loaded{std::move(reader.settings), std::move(reader.warnings)};
+  std::string detail;
+  for (const std::string& error : reader.errors) detail += (detail.empty() ? "" : "\n") + error;
+  return fail(ErrorCode::kInvalid, "bad_config", {}, std::move(detail));
+}
+
+std::vector<std::string_view> directive_names() {
+  std::vector<std::string_view> names;
+  for (const auto& row : config::directives()) names.push_back(row.name);
+  return names;
+}
+
+std::string dump_config(const Settings& settings) {
+  Settings shown = settings;
+  shown.redis.url = without_password(shown.redis.url);
+  std::string out;
+  for (const auto& row : config::directives())
+    out += std::string(row.name) + " = " + config::format(row, shown) + "\n";
+  return out;
+}
+
+}  // namespace freshet

@@ -1,0 +1,310 @@
+#include "core/config/config_check.h"
+
+#include <arpa/inet.h>
+#include <grp.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <climits>
+#include <cstdlib>
+
+#include "core/config/access_format.h"
+
+namespace freshet::config {
+namespace {
+
+using S = Settings;
+
+bool is_unix(std::string_view address) { return address.starts_with('/'); }
+
+std::string_view host_of(std::string_view address) { return address.substr(0, address.rfind(':')); }
+
+bool is_listen_address(const std::string& address) {
+  if (is_unix(address)) return address.size() < sizeof(sockaddr_un::sun_path);
+  const auto colon = address.rfind(':');
+  if (colon == std::string::npos || colon == 0) return false;
+  int port = 0;
+  const char* end = address.data() + address.size();
+  const auto [rest, error] = std::from_chars(address.data() + colon + 1, end, port);
+  return error == std::errc() && rest == end && port > 0 && port < 65536;
+}
+
+bool is_ip(const std::string& text) {
+  std::array<unsigned char, sizeof(in6_addr)> bytes{};
+  return inet_pton(AF_INET, text.c_str(), bytes.data()) == 1 ||
+         inet_pton(AF_INET6, text.c_str(), bytes.data()) == 1;
+}
+
+// "192.0.2.1:26379" or "[2001:db8::1]:26379"; no name, which a worker would have to look up on its loop.
+bool is_numeric_address(const std::string& text) {
+  if (!is_listen_address(text) || is_unix(text)) return false;
+  const std::string host(host_of(text));
+  if (host.starts_with('[')) return host.ends_with(']') && is_ip(host.substr(1, host.size() - 2));
+  return host.find(':') == std::string::npos && is_ip(host);
+}
+
+// Of redis.url: a name that has to be looked up at every new connection.
+bool has_host_name(const std::string& url) {
+  constexpr std::string_view kTcp = "redis://";
+  if (!url.starts_with(kTcp)) return false;
+  std::string host = url.substr(std::max(kTcp.size(), url.rfind('@') + 1));
+  host = host.substr(0, host.find('/'));
+  if (host.starts_with('[')) return false;
+  host = host.substr(0, host.find(':'));
+  return host != "localhost" && !is_ip(host);
+}
+
+bool is_uri_path(const std::string& path) { return path.empty() || path.starts_with('/'); }
+
+bool is_origin(const std::string& origin) {
+  const bool scheme = origin.starts_with("https://") || origin.starts_with("http://");
+  return scheme && origin.find('/', origin.find("//") + 2) == std::string::npos && origin.back() != '/';
+}
+
+bool is_host_name(const std::string& name) {
+  return !name.empty() && name.find_first_of("/:[] \t") == std::string::npos;
+}
+
+bool is_access_format(const std::string& format) { return parse_access_format(format).has_value(); }
+
+bool is_channel(const std::string& name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  };
+  return !name.empty() && name.size() <= 32 && std::ranges::all_of(name, allowed);
+}
+
+bool has_repeat(std::vector<std::string> names) {
+  std::ranges::sort(names);
+  return std::ranges::adjacent_find(names) != names.end();
+}
+
+// Nothing is said of credentials where their folder is shut: systemd 252 shuts it to the commands of
+// ExecReload.
+bool file_missing(const std::string& path) {
+  if (path.empty() || access(path.c_str(), R_OK) == 0) return false;
+  const char* credentials = std::getenv("CREDENTIALS_DIRECTORY");
+  return !credentials || !path.starts_with(credentials) || access(credentials, X_OK) == 0;
+}
+
+bool has_user(const std::string& name) { return name.empty() || getpwnam(name.c_str()); }
+bool has_group(const std::string& name) { return name.empty() || getgrnam(name.c_str()); }
+
+bool is_dynamic(const S& s) { return s.pool.pm == "dynamic"; }
+// Their number when it is one a core is known where they start only (spare_limits() cuts there).
+int most_children(const S& s) { return s.pool.max_children == 0 ? INT_MAX : s.pool.max_children; }
+int most_spare(const S& s) {
+  return s.pool.max_spare_servers == 0 ? most_children(s) : s.pool.max_spare_servers;
+}
+
+bool is_folder(const std::string& path) {
+  struct stat status {};
+  return path.starts_with('/') && stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+bool names_relative_file(const S& s) {
+  const std::array files{s.error_log == "stderr" ? std::string() : s.error_log,
+                         s.request_log.slowlog,
+                         s.request_log.access_log,
+                         s.spool.path,
+                         s.recorder.database,
+                         s.search.index,
+                         s.recommend.model};
+  return std::ranges::any_of(files, [](const auto& file) { return !file.empty() && !file.starts_with('/'); });
+}
+
+bool is_variable(const std::string& name) { return !name.empty() && name.find('=') == std::string::npos; }
+bool names_unset_variable(const std::pair<const std::string, std::string>& one) {
+  return one.second.starts_with('$') && !std::getenv(one.second.c_str() + 1);
+}
+
+constexpr int kSpareDescriptors = 64;  // Redis, epoll, timers, log, spool
+
+struct Check {
+  bool is_error;
+  std::array<std::string_view, 2> names;
+  bool (*wrong)(const Settings&);
+  std::string_view text;
+};
+
+// clang-format off
+constexpr std::array kChecks{
+    Check{true, {"listen.address"}, [](const S& s) { return !is_listen_address(s.pool.listen); },
+          "must be an absolute path of at most 107 bytes, or host:port"},
+    Check{true, {"pm.status_listen"},
+          [](const S& s) { return !s.pool.status_listen.empty() && !is_listen_address(s.pool.status_listen); },
+          "must be an absolute path of at most 107 bytes, host:port, or empty"},
+    Check{true, {"pm.status_listen", "listen.address"}, [](const S& s) { return s.pool.status_listen == s.pool.listen; },
+          "must be another address than listen.address"},
+    Check{true, {"listen.owner"}, [](const S& s) { return !has_user(s.pool.listen_owner); }, "names an unknown user"},
+    Check{true, {"listen.group"}, [](const S& s) { return !has_group(s.pool.listen_group); }, "names an unknown group"},
+    Check{true, {"user"}, [](const S& s) { return !has_user(s.pool.user); }, "names an unknown user"},
+    Check{true, {"group"}, [](const S& s) { return !has_group(s.pool.group); }, "names an unknown group"},
+    Check{true, {"listen.allowed_clients"},
+          [](const S& s) { return !std::ranges::all_of(s.pool.listen_allowed_clients, is_ip); }, "takes numeric addresses"},
+    Check{false, {"listen.allowed_clients", "listen.address"},
+          [](const S& s) { return !s.pool.listen_allowed_clients.empty() && is_unix(s.pool.listen); },
+          "has no effect on a unix socket: listen.mode says who may connect"},
+    Check{true, {"pm.status_path"}, [](const S& s) { return !is_uri_path(s.pool.status_path); }, "must begin with /"},
+    Check{true, {"ping.path"}, [](const S& s) { return !is_uri_path(s.pool.ping_path); }, "must begin with /"},
+    Check{true, {"ping.path", "pm.status_path"},
+          [](const S& s) { return !s.pool.ping_path.empty() && s.pool.ping_path == s.pool.status_path; },
+          "and pm.status_path must differ"},
+    Check{true, {"access.format"}, [](const S& s) { return !is_access_format(s.request_log.access_format); },
+          "takes PHP-FPM's letters and %{redis_ms}x, %{round_trips}x, %{route}x, %{request_id}x, %{zone}x: see freshet.toml(5)"},
+    Check{false, {"request_slowlog_timeout", "gateway.request_budget"},
+          [](const S& s) { return s.request_log.slow_timeout.count() != 0 && s.request_log.slow_timeout > s.gateway.bulk_budget; },
+          "is above gateway.bulk_budget too: no request that is answered in time is slow"},
+    Check{true, {"rlimit_files", "pm.max_in_flight"},
+          [](const S& s) { return s.pool.rlimit_files != 0 && s.pool.rlimit_files < s.pool.max_in_flight + kSpareDescriptors; },
+          "must be 0 or at least pm.max_in_flight + 64"},
+    Check{true, {"pm.min_spare_servers", "pm.max_children"},
+          [](const S& s) { return is_dynamic(s) && s.pool.min_spare_servers > most_children(s); },
+          "must not be above pm.max_children"},
+    Check{true, {"pm.max_spare_servers", "pm.max_children"},
+          [](const S& s) { return is_dynamic(s) && s.pool.max_spare_servers > most_children(s); },
+          "must not be above pm.max_children"},
+    Check{true, {"pm.max_spare_servers", "pm.min_spare_servers"},
+          [](const S& s) { return is_dynamic(s) && most_spare(s) < s.pool.min_spare_servers; },
+          "must be 0 or at least pm.min_spare_servers"},
+    Check{true, {"pm.start_servers", "pm.max_spare_servers"},
+          [](const S& s) {
+            return is_dynamic(s) && s.pool.start_servers != 0 &&
+                   (s.pool.start_servers < s.pool.min_spare_servers || s.pool.start_servers > most_spare(s));
+          },
+          "must be 0 or within pm.min_spare_servers and pm.max_spare_servers"},
+    Check{true, {"chdir"}, [](const S& s) { return !s.pool.chdir.empty() && !is_folder(s.pool.chdir); },
+          "must be the absolute path of a folder"},
+    Check{true, {"chdir"}, [](const S& s) { return !s.pool.chdir.empty() && names_relative_file(s); },
+          "needs every file to be named by an absolute path: workers would look for it elsewhere than the master"},
+    Check{true, {"env"},
+          [](const S& s) { return std::ranges::any_of(s.pool.env, [](const auto& one) { return !is_variable(one.first); }); },
+          "takes names without = in them"},
+    Check{false, {"env"}, [](const S& s) { return std::ranges::any_of(s.pool.env, names_unset_variable); },
+          "takes the value of a variable that the master does not have: it will be empty"},
+
+    Check{true, {"redis.timeout", "gateway.request_budget"},
+          [](const S& s) { return s.redis.timeout >= s.gateway.request_budget; },
+          "must be below gateway.request_budget, or a slow Redis could not be answered for in time"},
+    Check{true, {"gateway.request_budget", "request_terminate_timeout"},
+          [](const S& s) {
+            return s.pool.request_terminate_timeout.count() != 0 && s.gateway.request_budget >= s.pool.request_terminate_timeout;
+          },
+          "must be below request_terminate_timeout, which kills the worker"},
+    Check{true, {"gateway.request_budget", "gateway.bulk_budget"},
+          [](const S& s) { return s.gateway.request_budget > s.gateway.bulk_budget; },
+          "must not be above gateway.bulk_budget"},
+    Check{true, {"gateway.max_body_bytes", "gateway.max_bulk_body_bytes"},
+          [](const S& s) { return s.gateway.max_body_bytes > s.gateway.max_bulk_body_bytes; },
+          "must not be above gateway.max_bulk_body_bytes"},
+    Check{true, {"redis.reconnect_min", "redis.reconnect_max"},
+          [](const S& s) { return s.redis.reconnect_min > s.redis.reconnect_max; }, "must not be above redis.reconnect_max"},
+    Check{false, {"redis.url"}, [](const S& s) { return has_host_name(s.redis.url); },
+          "names a host: a worker stands still while it is looked up, at each new connection; better give its address"},
+    Check{true, {"redis.sentinels"},
+          [](const S& s) { return !std::ranges::all_of(s.redis.sentinels, is_numeric_address); },
+          "takes numeric addresses with a port, \"192.0.2.1:26379\""},
+    Check{true, {"redis.sentinel_master", "redis.sentinels"},
+          [](const S& s) { return s.redis.sentinel_master.empty() != s.redis.sentinels.empty(); },
+          "and redis.sentinels need each other"},
+    Check{false, {"redis.sentinel_password_file"}, [](const S& s) { return file_missing(s.redis.sentinel_password_file); },
+          "cannot be read"},
+    Check{true, {"redis.breaker_open", "redis.reconnect_max"},
+          [](const S& s) { return s.redis.breaker_open > s.redis.reconnect_max; }, "must not be above redis.reconnect_max"},
+
+    Check{true, {"hot.pv_weight", "hot.uv_weight"},
+          [](const S& s) { return s.engagement.pv_weight + s.engagement.uv_weight <= 0; },
+          "and hot.uv_weight cannot both be 0: an article without dwell time would have no score"},
+    Check{true, {"hot.dwell_prior", "hot.dwell_cap"},
+          [](const S& s) { return s.engagement.dwell_prior_ms > static_cast<double>(s.engagement.dwell_cap_ms); },
+          "must not be above hot.dwell_cap"},
+    Check{true, {"pv.window", "hot.counter_ttl"},
+          [](const S& s) { return s.engagement.session_window > s.engagement.counter_ttl; },
+          "must not be above hot.counter_ttl"},
+    Check{true, {"views.pv_weight"}, [](const S& s) { return s.views.pv_weight + s.views.uv_weight <= 0; },
+          "and views.uv_weight cannot both be 0"},
+    Check{true, {"views.dedup_window", "views.counter_ttl"},
+          [](const S& s) { return s.views.dedup_window > s.views.counter_ttl; }, "must not be above views.counter_ttl"},
+    Check{false, {"views.gamma"}, [](const S& s) { return s.views.gamma < 1.3 || s.views.gamma > 1.8; },
+          "is outside 1.3..1.8, where the list is neither frozen nor restless"},
+    Check{false, {"views.base"}, [](const S& s) { return s.views.base_hours < 1 || s.views.base_hours > 3; },
+          "is outside 1..3 hours: the first minutes of an article weigh too much or too little"},
+    Check{true, {"list.slice", "list.ttl"}, [](const S& s) { return s.list.slice > s.list.ttl; },
+          "must not be above list.ttl"},
+    Check{true, {"list.snapshot", "list.slice"}, [](const S& s) { return s.list.snapshot > s.list.slice; },
+          "must not be above list.slice"},
+
+    Check{true, {"interactions.post_weight", "interactions.view_weight"},
+          [](const S& s) {
+            return std::min(s.interactions.post_weight, s.interactions.reply_weight) <= s.interactions.view_weight;
+          },
+          "and interactions.reply_weight must be above interactions.view_weight"},
+
+    Check{true, {"waterfall.channels"},
+          [](const S& s) { return !std::ranges::all_of(s.waterfall.channels, is_channel) || has_repeat(s.waterfall.channels); },
+          "takes distinct names of 1 to 32 letters a-z, digits, - and _"},
+    Check{true, {"waterfall.follow_channel", "waterfall.channels"},
+          [](const S& s) {
+            return !s.waterfall.follow_channel.empty() && std::ranges::count(s.waterfall.channels, s.waterfall.follow_channel) == 0;
+          },
+          "must be one of waterfall.channels"},
+    Check{false, {"waterfall.ttl", "hot.counter_ttl"},
+          [](const S& s) { return s.waterfall.ttl > s.engagement.counter_ttl; },
+          "is above hot.counter_ttl: an item that was deleted long ago may show in a timeline, without its title"},
+    Check{false, {"fanout.outbox", "waterfall.max_items"},
+          [](const S& s) { return s.fanout.outbox < s.waterfall.max_items; },
+          "is below waterfall.max_items: unfollowing may leave an author's older items in a timeline"},
+
+    Check{true, {"identity.token_keys", "identity.mode"},
+          [](const S& s) { return s.identity.mode == "token" && s.identity.token_key_files.empty(); },
+          "must name a key when identity.mode is token"},
+    Check{true, {"identity.mode", "listen.address"},
+          [](const S& s) { return s.identity.mode == "open" && is_public_address(s.pool.listen) && !s.identity.open_public; },
+          "open believes whoever can reach listen.address, which is not loopback; identity.open_public = true allows it"},
+    Check{false, {"identity.mode", "listen.address"},
+          [](const S& s) { return s.identity.mode == "open" && (is_public_address(s.pool.listen) || !s.identity.open_public); },
+          "open believes the ids in every request: for loopback and trials only"},
+    Check{false, {"redis.password_file"}, [](const S& s) { return file_missing(s.redis.password_file); }, "cannot be read"},
+    Check{false, {"identity.salt_file"}, [](const S& s) { return file_missing(s.identity.salt_file); }, "cannot be read"},
+    Check{false, {"identity.token_keys"},
+          [](const S& s) {
+            return std::ranges::any_of(s.identity.token_key_files, [](const auto& key) { return file_missing(key.second); });
+          },
+          "names a file that cannot be read"},
+    Check{true, {"http.internal_hosts"}, [](const S& s) { return !std::ranges::all_of(s.http.internal_hosts, is_host_name); },
+          "takes names without scheme and port, as feed.internal"},
+    Check{true, {"http.cors_origins"}, [](const S& s) { return !std::ranges::all_of(s.http.cors_origins, is_origin); },
+          "takes origins as \"https://www.example.org\", without a path"},
+};
+// clang-format on
+
+}  // namespace
+
+bool is_public_address(std::string_view address) {
+  if (is_unix(address)) return false;
+  const std::string_view host = host_of(address);
+  return host != "localhost" && host != "[::1]" && !host.starts_with("127.");
+}
+
+std::vector<Finding> check_settings(const Settings& settings, int somaxconn) {
+  std::vector<Finding> findings;
+  for (const Check& check : kChecks) {
+    if (!check.wrong(settings)) continue;
+    Finding finding{check.is_error, {}, std::string(check.names[0]) + " " + std::string(check.text)};
+    std::ranges::copy_if(check.names, std::back_inserter(finding.names), [](auto n) { return !n.empty(); });
+    findings.push_back(std::move(finding));
+  }
+  if (somaxconn > 0 && settings.pool.listen_backlog > somaxconn)
+    findings.push_back({false,
+                        {"listen.backlog"},
+                        "listen.backlog " + std::to_string(settings.pool.listen_backlog) +
+                            " is cut to net.core.somaxconn = " + std::to_string(somaxconn)});
+  return findings;
+}
+
+}  // namespace freshet::config

@@ -1,0 +1,275 @@
+#include "core/config/config_directives.h"
+
+#include <array>
+
+namespace freshet::config {
+namespace {
+
+// The address of a member, through any number of nested structs: at<&Settings::pool, &PoolSettings::pm>.
+template <auto... Members>
+Field at(Settings& settings) {
+  return &(settings.*....*Members);
+}
+
+using S = Settings;
+using Pool = PoolSettings;
+using Gateway = GatewaySettings;
+using RequestLog = RequestLogSettings;
+using Redis = RedisSettings;
+using Hot = EngagementSettings;
+using Views = ViewsSettings;
+using List = ListSettings;
+using Identity = IdentitySettings;
+using Limits = LimitSettings;
+using Clients = ClientSettings;
+using Recorder = RecorderSettings;
+using Search = SearchSettings;
+using Recall = RecallSettings;
+using Seen = SeenSettings;
+using Feed = FeedSettings;
+using History = HistorySettings;
+using Interactions = InteractionSettings;
+using Feedback = FeedbackSettings;
+using Recommend = RecommendSettings;
+using Train = TrainSettings;
+using Waterfall = WaterfallSettings;
+using Fanout = FanoutSettings;
+using Fill = FillSettings;
+
+constexpr double kDay = 86400;
+constexpr double kHourMs = 3600e3;
+constexpr double kMebi = 1024.0 * 1024.0;
+
+// clang-format off
+constexpr std::array kDirectives{
+    Directive{"pid", "file that holds the master's process id; empty: none", at<&S::pid>},
+    Directive{"error_log", "where log lines go: stderr, or a file", at<&S::error_log>},
+    Directive{"log_level", "the least important line still written", at<&S::log_level>, {}, Unit::kNone, "debug|notice|warning|error"},
+
+    Directive{"listen.address", "unix socket (absolute path) or host:port", at<&S::pool, &Pool::listen>},
+    Directive{"listen.backlog", "connections that may wait to be accepted", at<&S::pool, &Pool::listen_backlog>, {1, 65535}},
+    Directive{"listen.owner", "user that owns the socket file; empty: who started the master", at<&S::pool, &Pool::listen_owner>},
+    Directive{"listen.group", "group of the socket file", at<&S::pool, &Pool::listen_group>},
+    Directive{"listen.mode", "permissions of the socket file", at<&S::pool, &Pool::listen_mode>, {0, 0777}, Unit::kMode},
+    Directive{"listen.allowed_clients", "addresses that may connect (TCP only); empty: all", at<&S::pool, &Pool::listen_allowed_clients>},
+
+    Directive{"user", "user the workers run as, when the master is started as root", at<&S::pool, &Pool::user>},
+    Directive{"group", "group the workers run as; empty: the user's own", at<&S::pool, &Pool::group>},
+    Directive{"rlimit_files", "open files of each worker; 0: as inherited", at<&S::pool, &Pool::rlimit_files>, {0, 1048576}},
+    Directive{"rlimit_core", "core file of a worker, bytes; -1: as inherited", at<&S::pool, &Pool::rlimit_core>, {-1, 1e15}},
+    Directive{"process.priority", "nice value of master and workers; 0: as inherited", at<&S::pool, &Pool::process_priority>, {-19, 20}},
+    Directive{"chdir", "folder the workers work in; empty: stays", at<&S::pool, &Pool::chdir>},
+    Directive{"env", "environment of the workers, name -> value; $NAME takes the master's", at<&S::pool, &Pool::env>},
+    Directive{"catch_workers_output", "stdout and stderr of workers go to error_log", at<&S::pool, &Pool::catch_workers_output>},
+    Directive{"process_control_timeout", "time a worker has to finish after a stop or reload", at<&S::pool, &Pool::process_control_timeout>, {1, 3600}},
+    Directive{"request_terminate_timeout", "a worker whose loop has not turned for so long is killed; 0: never", at<&S::pool, &Pool::request_terminate_timeout>, {0, 3600}},
+    Directive{"emergency_restart_threshold", "so many workers that died by a signal within the interval begin a new generation; 0: off", at<&S::pool, &Pool::emergency_restart_threshold>, {0, 10000}},
+    Directive{"emergency_restart_interval", "see emergency_restart_threshold", at<&S::pool, &Pool::emergency_restart_interval>, {1, kDay}},
+    Directive{"request_slowlog_timeout", "a request that takes longer is logged with what it did; 0: never", at<&S::request_log, &RequestLog::slow_timeout>, {0, kHourMs}},
+    Directive{"slowlog", "file of slow requests; empty: error_log", at<&S::request_log, &RequestLog::slowlog>},
+    Directive{"access.log", "file with a line for each request; empty: none", at<&S::request_log, &RequestLog::access_log>},
+    Directive{"access.format", "what that line says, in PHP-FPM's letters", at<&S::request_log, &RequestLog::access_format>},
+
+    Directive{"pm.mode", "static: all workers at once; dynamic: by how many are idle; ondemand: none until needed", at<&S::pool, &Pool::pm>, {}, Unit::kNone, "static|dynamic|ondemand"},
+    Directive{"pm.max_children", "workers; 0: one a core", at<&S::pool, &Pool::max_children>, {0, 1024}},
+    Directive{"pm.start_servers", "dynamic: workers at the start; 0: halfway between the spare limits", at<&S::pool, &Pool::start_servers>, {0, 1024}},
+    Directive{"pm.min_spare_servers", "dynamic: idle workers kept at least", at<&S::pool, &Pool::min_spare_servers>, {1, 1024}},
+    Directive{"pm.max_spare_servers", "dynamic: idle workers kept at most; 0: pm.max_children", at<&S::pool, &Pool::max_spare_servers>, {0, 1024}},
+    Directive{"pm.process_idle_timeout", "ondemand: an idle worker ends after this", at<&S::pool, &Pool::process_idle_timeout>, {1, kDay}},
+    Directive{"pm.max_in_flight", "requests inside one worker; more are answered 503", at<&S::pool, &Pool::max_in_flight>, {1, 65536}},
+    Directive{"pm.max_requests", "replace a worker after so many requests, +-10 %; 0: never", at<&S::pool, &Pool::max_requests>, {0, 1e9}},
+    Directive{"pm.max_rss", "replace a worker whose resident memory exceeds this, +-10 %; 0: never", at<&S::pool, &Pool::max_rss>, {0, 1e15}, Unit::kBytes},
+    Directive{"pm.status_listen", "unix socket or host:port where status and metrics are answered even when all workers are busy; empty: none", at<&S::pool, &Pool::status_listen>},
+    Directive{"pm.status_path", "URI of the status page; empty: none", at<&S::pool, &Pool::status_path>},
+    Directive{"ping.path", "URI of the ping page; empty: none", at<&S::pool, &Pool::ping_path>},
+    Directive{"ping.response", "what the ping page says", at<&S::pool, &Pool::ping_response>},
+
+    Directive{"gateway.read_timeout", "a request that has begun must be whole after this", at<&S::gateway, &Gateway::read_timeout>, {1, kHourMs}},
+    Directive{"gateway.write_timeout", "a reply must be taken in this time", at<&S::gateway, &Gateway::write_timeout>, {1, kHourMs}},
+    Directive{"gateway.max_params_bytes", "FastCGI parameters of a request", at<&S::gateway, &Gateway::max_params_bytes>, {1024, kMebi}, Unit::kBytes},
+    Directive{"gateway.max_body_bytes", "body of a request", at<&S::gateway, &Gateway::max_body_bytes>, {1024, 64 * kMebi}, Unit::kBytes},
+    Directive{"gateway.max_bulk_body_bytes", "body of a request on a bulk route", at<&S::gateway, &Gateway::max_bulk_body_bytes>, {1024, 256 * kMebi}, Unit::kBytes},
+    Directive{"gateway.request_budget", "of a request that is not a bulk one; then 503, or for a hot list the last copy", at<&S::gateway, &Gateway::request_budget>, {1, kHourMs}},
+    Directive{"gateway.bulk_budget", "for a bulk write, looked at between two batches; then 503", at<&S::gateway, &Gateway::bulk_budget>, {1, kHourMs}},
+
+    Directive{"redis.url", "unix://PATH or redis://[user:password@]host:port[/db]", at<&S::redis, &Redis::url>},
+    Directive{"redis.username", "ACL user; empty: the default user", at<&S::redis, &Redis::username>},
+    Directive{"redis.password_file", "file that holds the password; empty: none", at<&S::redis, &Redis::password_file>},
+    Directive{"redis.db", "database number", at<&S::redis, &Redis::db>, {0, 65535}},
+    Directive{"redis.key_prefix", "put before every key, for a Redis shared with others", at<&S::redis, &Redis::key_prefix>},
+    Directive{"redis.hash_tags", "write ids in braces, so that a script's keys share a Cluster slot", at<&S::redis, &Redis::hash_tags>},
+    Directive{"redis.timeout", "deadline of a command", at<&S::redis, &Redis::timeout>, {1, 60e3}},
+    Directive{"redis.reconnect_min", "first wait before a new connection", at<&S::redis, &Redis::reconnect_min>, {1, 60e3}},
+    Directive{"redis.reconnect_max", "longest wait before a new connection", at<&S::redis, &Redis::reconnect_max>, {1, 600e3}},
+    Directive{"redis.breaker_failures", "failures in a row after which Redis is left alone for a while", at<&S::redis, &Redis::breaker_failures>, {1, 1000}},
+    Directive{"redis.breaker_open", "first such while, doubling up to redis.reconnect_max", at<&S::redis, &Redis::breaker_open>, {1, 600e3}},
+    Directive{"redis.sentinels", "host:port of the sentinels to ask for the master; empty: redis.url says where it is", at<&S::redis, &Redis::sentinels>},
+    Directive{"redis.sentinel_master", "name the sentinels know the master by", at<&S::redis, &Redis::sentinel_master>},
+    Directive{"redis.sentinel_username", "ACL user of the sentinels; empty: the default user", at<&S::redis, &Redis::sentinel_username>},
+    Directive{"redis.sentinel_password_file", "file that holds the sentinels' password; empty: none", at<&S::redis, &Redis::sentinel_password_file>},
+
+    Directive{"hot.pv_weight", "points of a page view", at<&S::engagement, &Hot::pv_weight>, {0, 1e9}},
+    Directive{"hot.uv_weight", "points of a visitor", at<&S::engagement, &Hot::uv_weight>, {0, 1e9}},
+    Directive{"hot.dwell_weight", "points of a millisecond of mean dwell time", at<&S::engagement, &Hot::dwell_weight>, {0, 1e6}},
+    Directive{"hot.dwell_cap", "longest dwell time one report can claim", at<&S::engagement, &Hot::dwell_cap_ms>, {1, 24 * kHourMs}, Unit::kMilliseconds},
+    Directive{"hot.first_dwell", "longest dwell time a session's first report can claim through the public server", at<&S::engagement, &Hot::first_dwell_ms>, {0, 24 * kHourMs}, Unit::kMilliseconds},
+    Directive{"hot.dwell_prior_views", "views that the prior counts for in the mean; 0: plain mean", at<&S::engagement, &Hot::dwell_prior_views>, {0, 1e9}},
+    Directive{"hot.dwell_prior", "dwell time expected of an unknown article", at<&S::engagement, &Hot::dwell_prior_ms>, {0, 24 * kHourMs}, Unit::kMilliseconds},
+    Directive{"hot.half_life", "age at which a score has halved", at<&S::engagement, &Hot::half_life>, {600, 3650 * kDay}},
+    Directive{"hot.counter_ttl", "counters of an article nobody opens live so long", at<&S::engagement, &Hot::counter_ttl>, {3600, 3650 * kDay}},
+    Directive{"pv.window", "one page view a session and article in this time; 0: each report counts", at<&S::engagement, &Hot::session_window>, {0, 30 * kDay}},
+
+    Directive{"views.pv_weight", "points of a view", at<&S::views, &Views::pv_weight>, {0, 1e9}},
+    Directive{"views.uv_weight", "further points of a visitor's first view of the day", at<&S::views, &Views::uv_weight>, {0, 1e9}},
+    Directive{"views.base", "hours added to the age", at<&S::views, &Views::base_hours>, {0.001, 1e4}},
+    Directive{"views.gamma", "exponent of the age", at<&S::views, &Views::gamma>, {0, 10}},
+    Directive{"views.dedup_window", "one view a reader and article in this time", at<&S::views, &Views::dedup_window>, {1, 30 * kDay}},
+    Directive{"views.uv_ttl", "the day's visitors are remembered so long", at<&S::views, &Views::uv_ttl>, {kDay, 90 * kDay}},
+    Directive{"views.counter_ttl", "counters of an article nobody opens live so long", at<&S::views, &Views::counter_ttl>, {3600, 3650 * kDay}},
+
+    Directive{"list.slice", "a list is rebuilt at most once in this time", at<&S::list, &List::slice>, {100, kHourMs}},
+    Directive{"list.ttl", "life of a cached list in Redis", at<&S::list, &List::ttl>, {1, kDay}},
+    Directive{"list.stale_while_revalidate", "caches may serve an old list so much longer", at<&S::list, &List::stale_while_revalidate>, {0, kDay}},
+    Directive{"list.snapshot", "a worker answers from its own copy for so long", at<&S::list, &List::snapshot>, {0, kHourMs}},
+    Directive{"list.max_members", "articles kept in each rank", at<&S::list, &List::max_members>, {100, 1e9}},
+    Directive{"list.floor", "an article whose score fell below leaves the rank", at<&S::list, &List::floor>, {0, 1}},
+
+    Directive{"items.unknown", "events that name items which were never put", at<&S::items_unknown>, {}, Unit::kNone, "accept|reject"},
+
+    Directive{"recorder.enabled", "this host writes SQLite and the search index; on one host of a deployment", at<&S::recorder, &Recorder::enabled>},
+    Directive{"recorder.database", "SQLite file of the recorder", at<&S::recorder, &Recorder::database>},
+    Directive{"recorder.batch", "stream entries the recorder writes in one transaction", at<&S::recorder, &Recorder::batch>, {1, 10000}},
+    Directive{"stream.max_len", "entries that may wait for the recorder; beyond it writes get 503", at<&S::recorder, &Recorder::stream_max_len>, {1000, 1e9}},
+
+    Directive{"search.index", "folder of the search index", at<&S::search, &Search::index>},
+    Directive{"search.shards", "host:port of xapian-tcpsrv servers to search instead of the folder", at<&S::search, &Search::shards>},
+    Directive{"search.stemmer", "language whose word endings are ignored", at<&S::search, &Search::stemmer>, {}, Unit::kNone,
+              "none|arabic|armenian|basque|catalan|danish|dutch|english|finnish|french|german|hungarian|indonesian|irish|italian|lithuanian|nepali|norwegian|portuguese|romanian|russian|spanish|swedish|tamil|turkish"},
+
+    Directive{"recall.size", "candidates a refresh asks for first", at<&S::recall, &Recall::size>, {10, 10000}},
+    Directive{"recall.max_depth", "candidates of the last step, each twice the one before", at<&S::recall, &Recall::max_depth>, {10, 1e6}},
+    Directive{"recall.budget", "no further step after this; the processor time of one search", at<&S::recall, &Recall::budget>, {1, kHourMs}},
+    Directive{"recall.threads", "threads of each worker that search for texts, and as many for all else", at<&S::recall, &Recall::threads>, {1, 64}},
+    Directive{"recall.decay_offset", "age up to which nothing decays", at<&S::recall, &Recall::decay_offset>, {0, 3650 * kDay}},
+    Directive{"recall.decay_scale", "age beyond the offset at which a score has fallen to recall.decay", at<&S::recall, &Recall::decay_scale>, {1, 3650 * kDay}},
+    Directive{"recall.decay", "factor at offset + scale", at<&S::recall, &Recall::decay>, {0.001, 0.999}},
+
+    Directive{"seen.filter", "how impressions are remembered", at<&S::seen, &Seen::filter>, {}, Unit::kNone, "blocks|redisbloom"},
+    Directive{"seen.false_positive_rate", "share of unseen items that may be taken for seen, over all days together", at<&S::seen, &Seen::false_positive_rate>, {1e-6, 0.2}},
+    Directive{"seen.impressions_per_day", "expected impressions of all readers", at<&S::seen, &Seen::impressions_per_day>, {1000, 1e10}},
+
+    Directive{"feed.buffer_ttl", "life of a reader's buffer of candidates", at<&S::feed, &Feed::buffer_ttl>, {10, kDay}},
+    Directive{"feed.replay_window", "a page can be asked for again so long", at<&S::feed, &Feed::replay_window>, {1, 3600}},
+    Directive{"feed.max_pending", "impressions of a reader not yet in the filter; beyond it 503", at<&S::feed, &Feed::max_pending>, {100, 1e6}},
+    Directive{"feed.card_ttl", "a worker keeps titles and links of items so long", at<&S::feed, &Feed::card_ttl>, {0, kHourMs}},
+    Directive{"feed.interest_dwell", "who reads an item so long is interested in its like", at<&S::feed, &Feed::interest_dwell>, {0, kHourMs}},
+
+    Directive{"history.size", "topics a reader looked at last that are kept, and as many replies", at<&S::history, &History::size>, {1, 128}},
+    Directive{"history.ttl", "they are forgotten so long after the last view", at<&S::history, &History::ttl>, {60, 365 * kDay}},
+    Directive{"history.from_track", "a known reader's track and views are topics viewed, too", at<&S::history, &History::from_track>},
+
+    Directive{"interactions.post_weight", "what a post says of the reader's interest", at<&S::interactions, &Interactions::post_weight>, {0, 1000}},
+    Directive{"interactions.reply_weight", "a reply", at<&S::interactions, &Interactions::reply_weight>, {0, 1000}},
+    Directive{"interactions.favorite_weight", "a favourite", at<&S::interactions, &Interactions::favorite_weight>, {0, 1000}},
+    Directive{"interactions.share_weight", "a share", at<&S::interactions, &Interactions::share_weight>, {0, 1000}},
+    Directive{"interactions.like_weight", "a like", at<&S::interactions, &Interactions::like_weight>, {0, 1000}},
+    Directive{"interactions.view_weight", "a view", at<&S::interactions, &Interactions::view_weight>, {0, 1000}},
+    Directive{"interactions.most", "newest interactions of a reader that are kept in Redis", at<&S::interactions, &Interactions::most>, {10, 10000}},
+    Directive{"interactions.max_excluded", "items that stay out of a reader's recommendations for what they did with them", at<&S::interactions, &Interactions::max_excluded>, {10, 1e6}},
+    Directive{"interactions.ttl", "they leave Redis so long after the last one", at<&S::interactions, &Interactions::ttl>, {kDay, 3650 * kDay}},
+
+    Directive{"feedback.ttl", "an item that a reader dismissed is kept from them so long", at<&S::feedback, &Feedback::ttl>, {3600, 3650 * kDay}},
+    Directive{"feedback.most", "newest dismissals of a reader that are kept", at<&S::feedback, &Feedback::most>, {10, 10000}},
+    Directive{"feedback.author_factor", "factor on other items of a dismissed item's author", at<&S::feedback, &Feedback::author_factor>, {0, 1}},
+    Directive{"feedback.tag_factor", "factor on items that share a tag with a dismissed one", at<&S::feedback, &Feedback::tag_factor>, {0, 1}},
+
+    Directive{"recommend.model", "file that freshetctl train writes and workers map", at<&S::recommend, &Recommend::model>},
+    Directive{"recommend.cf_weight", "w of trend x (1 + w x affinity)", at<&S::recommend, &Recommend::cf_weight>, {0, 1000}},
+    Directive{"recommend.rerank", "use the model's learned re-ranker when it has one", at<&S::recommend, &Recommend::rerank>},
+    Directive{"recommend.discover_every", "each so many-th place goes to something the reader would not have met otherwise; 0: none", at<&S::recommend, &Recommend::discover_every>, {0, 100}},
+    Directive{"recommend.profile", "newest events of a reader that count", at<&S::recommend, &Recommend::profile>, {1, 2000}},
+    Directive{"recommend.profile_half_life", "an event is worth half after this", at<&S::recommend, &Recommend::profile_half_life>, {3600, 3650 * kDay}},
+    Directive{"recommend.per_author", "most items of one author in a reply; 0: any number", at<&S::recommend, &Recommend::per_author>, {0, 100}},
+    Directive{"recommend.per_tag", "most items of one tag in a reply; 0: any number", at<&S::recommend, &Recommend::per_tag>, {0, 100}},
+    Directive{"recommend.soft_half_life", "exclude=soft: a viewed item has half of its score back after this", at<&S::recommend, &Recommend::soft_half_life>, {60, 365 * kDay}},
+    Directive{"recommend.snapshot", "a worker's copy of what is trending and new is renewed so often; it is served up to twice as old", at<&S::recommend, &Recommend::snapshot>, {50, kHourMs}},
+    Directive{"recommend.trend", "items of each rank in that copy", at<&S::recommend, &Recommend::trend>, {20, 2000}},
+    Directive{"recommend.newest", "newest items in that copy", at<&S::recommend, &Recommend::newest>, {20, 1000}},
+    Directive{"recommend.card_ttl", "a worker keeps titles and links of recommended items so long", at<&S::recommend, &Recommend::card_ttl>, {0, 3600}},
+
+    Directive{"train.algorithm", "how items are related by who interacted with them; auto: by validation", at<&S::train, &Train::algorithm>, {}, Unit::kNone, "auto|ease|rp3beta"},
+    Directive{"train.neighbours", "related items kept of each item", at<&S::train, &Train::neighbours>, {1, 2000}},
+    Directive{"train.content_neighbours", "items of like content kept of each item", at<&S::train, &Train::content_neighbours>, {1, 500}},
+    Directive{"train.ease_max_items", "EASE is not tried with more items", at<&S::train, &Train::ease_max_items>, {0, 50000}},
+    Directive{"train.max_per_reader", "newest interactions of a reader that count", at<&S::train, &Train::max_per_reader>, {10, 1e6}},
+
+    Directive{"waterfall.channels", "names of the channels, each 1..32 of a-z 0-9 - _", at<&S::waterfall, &Waterfall::channels>},
+    Directive{"waterfall.follow_channel", "the channel that what authors publish goes to; empty: none", at<&S::waterfall, &Waterfall::follow_channel>},
+    Directive{"waterfall.max_items", "newest items of a timeline that are kept", at<&S::waterfall, &Waterfall::max_items>, {10, 10000}},
+    Directive{"waterfall.ttl", "a timeline lives so long after it was created or read", at<&S::waterfall, &Waterfall::ttl>, {60, 3650 * kDay}},
+    Directive{"waterfall.max_follows", "authors a reader can follow", at<&S::waterfall, &Waterfall::max_follows>, {1, 50000}},
+    Directive{"waterfall.backfill", "newest items of an author that a new follower gets", at<&S::waterfall, &Waterfall::backfill>, {0, 500}},
+
+    Directive{"fanout.max_push", "authors with more followers are pulled by their readers instead of pushed", at<&S::fanout, &Fanout::max_push>, {0, 1e8}},
+    Directive{"fanout.outbox", "newest items that are kept of an author", at<&S::fanout, &Fanout::outbox>, {1, 10000}},
+
+    Directive{"fill.active", "freshetctl fill serves readers who opened the channel within this", at<&S::fill, &Fill::active>, {60, 365 * kDay}},
+    Directive{"fill.items", "most items that freshetctl fill pushes to one reader at a time", at<&S::fill, &Fill::items>, {1, 100}},
+
+    Directive{"identity.mode", "how a reader's identity is established", at<&S::identity, &Identity::mode>, {}, Unit::kNone, "header|token|open"},
+    Directive{"identity.open_public", "allow mode open on an address that is not loopback", at<&S::identity, &Identity::open_public>},
+    Directive{"identity.salt_file", "key of anonymous visitors and of the visitor cookie", at<&S::identity, &Identity::salt_file>},
+    Directive{"identity.token_keys", "key id -> file, the keys of identity.mode token", at<&S::identity, &Identity::token_key_files>},
+
+    Directive{"identity.internal_keys", "key id -> file, keys that callers of the internal server sign with; empty: none is asked for", at<&S::identity, &Identity::internal_key_files>},
+
+    Directive{"limits.table", "memory for the token buckets of a host, 8 bytes each; changes at a restart", at<&S::limits, &Limits::table_bytes>, {65536, 1024 * kMebi}, Unit::kBytes},
+    Directive{"limits.network_factor", "so many visitors' requests and bursts a network (IPv4 /24, IPv6 /48) has that are not signed in; 0: any number", at<&S::limits, &Limits::network_factor>, {0, 10000}},
+    Directive{"limits.anonymous_rate", "anonymous requests a second that may make keys, of everybody together; 0: no limit", at<&S::limits, &Limits::anonymous, &Bucket::rate>, {0, 1e6}},
+    Directive{"limits.anonymous_burst", "and so many at once", at<&S::limits, &Limits::anonymous, &Bucket::burst>, {1, 1e6}},
+    Directive{"limits.track_rate", "requests a second of a visitor, POST /api/track; 0: no limit", at<&S::limits, &Limits::track, &Bucket::rate>, {0, 1e6}},
+    Directive{"limits.track_burst", "and so many at once", at<&S::limits, &Limits::track, &Bucket::burst>, {1, 1e6}},
+    Directive{"limits.views_rate", "requests a second of a visitor, POST /api/views; 0: no limit", at<&S::limits, &Limits::views, &Bucket::rate>, {0, 1e6}},
+    Directive{"limits.views_burst", "and so many at once", at<&S::limits, &Limits::views, &Bucket::burst>, {1, 1e6}},
+    Directive{"limits.hot_rate", "requests a second of a visitor, GET /api/hot?at=; 0: no limit", at<&S::limits, &Limits::hot, &Bucket::rate>, {0, 1e6}},
+    Directive{"limits.hot_burst", "and so many at once", at<&S::limits, &Limits::hot, &Bucket::burst>, {1, 1e6}},
+    Directive{"limits.history_rate", "requests a second of a visitor, /api/history; 0: no limit", at<&S::limits, &Limits::history, &Bucket::rate>, {0, 1e6}},
+    Directive{"limits.history_burst", "and so many at once", at<&S::limits, &Limits::history, &Bucket::burst>, {1, 1e6}},
+    Directive{"limits.feedback_rate", "requests a second of a visitor, /api/feedback; 0: no limit", at<&S::limits, &Limits::feedback, &Bucket::rate>, {0, 1e6}},
+    Directive{"limits.feedback_burst", "and so many at once", at<&S::limits, &Limits::feedback, &Bucket::burst>, {1, 1e6}},
+    Directive{"limits.feed_rate", "requests a second of a visitor, POST /api/feed; 0: no limit", at<&S::limits, &Limits::feed, &Bucket::rate>, {0, 1e6}},
+    Directive{"limits.feed_burst", "and so many at once", at<&S::limits, &Limits::feed, &Bucket::burst>, {1, 1e6}},
+    Directive{"limits.recommendations_rate", "requests a second of a visitor, GET /api/recommendations and /api/items/{id}/similar; 0: no limit", at<&S::limits, &Limits::recommendations, &Bucket::rate>, {0, 1e6}},
+    Directive{"limits.recommendations_burst", "and so many at once", at<&S::limits, &Limits::recommendations, &Bucket::burst>, {1, 1e6}},
+    Directive{"limits.waterfall_rate", "requests a second of a visitor, GET /api/waterfall and /api/follows; 0: no limit", at<&S::limits, &Limits::waterfall, &Bucket::rate>, {0, 1e6}},
+    Directive{"limits.waterfall_burst", "and so many at once", at<&S::limits, &Limits::waterfall, &Bucket::burst>, {1, 1e6}},
+    Directive{"limits.remember", "what a visitor added to counters is known so long, for freshetctl purge; 0: not at all", at<&S::limits, &Limits::remember>, {0, 30 * kDay}},
+    Directive{"clients.deny_file", "file with addresses, networks and agents that are answered 403; empty: none", at<&S::clients, &Clients::deny_file>},
+    Directive{"clients.allow_file", "file with those that are never denied, limited or taken for crawlers; empty: none", at<&S::clients, &Clients::allow_file>},
+
+    Directive{"bots.enabled", "on the public server crawlers are answered and not counted", at<&S::bots, &BotSettings::enabled>},
+    Directive{"bots.allow", "patterns (RE2) of agents that count although they are on the list", at<&S::bots, &BotSettings::allow>},
+
+    Directive{"spool.path", "folder of what waits while Redis is away", at<&S::spool, &SpoolSettings::path>},
+    Directive{"spool.max_bytes", "size of each worker's spool file", at<&S::spool, &SpoolSettings::max_bytes>, {65536, 65536 * kMebi}, Unit::kBytes},
+    Directive{"spool.queue_commands", "commands the background writer holds in memory", at<&S::spool, &SpoolSettings::queue_commands>, {1, 1e7}},
+
+    Directive{"http.cors_origins", "origins that browsers may call the public routes from", at<&S::http, &HttpSettings::cors_origins>},
+    Directive{"http.internal_hosts", "names that the internal server is asked by, beside its addresses and a unix socket", at<&S::http, &HttpSettings::internal_hosts>},
+    Directive{"http.scheme_header", "header in which a proxy before nginx says that a client came over TLS", at<&S::http, &HttpSettings::scheme_header>, {}, Unit::kNone, "none|X-Forwarded-Proto"},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const Directive> directives() { return kDirectives; }
+
+const Directive* find_directive(std::string_view name) {
+  if (name == "pm") name = "pm.mode";
+  if (name == "listen") name = "listen.address";
+  for (const Directive& row : kDirectives)
+    if (row.name == name) return &row;
+  return nullptr;
+}
+
+}  // namespace freshet::config

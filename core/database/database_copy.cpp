@@ -1,0 +1,93 @@
+#include "core/database/database_copy.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/database/database_schema.h"
+#include "core/database/sqlite.h"
+
+namespace freshet::store {
+namespace {
+
+tl::unexpected<Error> corrupt(std::string what) {
+  return fail(ErrorCode::kUnavailable, "database_corrupt", {}, std::move(what));
+}
+
+// VACUUM INTO leaves that to us.
+Result<void> sync_file(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool synced = fd >= 0 && fsync(fd) == 0;
+  const int error = errno;
+  if (fd >= 0) close(fd);
+  if (synced) return {};
+  return fail(ErrorCode::kUnavailable, "database_io", {}, path + ": " + std::strerror(error));
+}
+
+// A file name as SQLite's URIs want it. Immutable: no lock, no -wal and no -shm beside the file.
+std::string immutable_uri(const std::string& path) {
+  std::string out = "file:";
+  for (const char c : path) {
+    if (c == '%' || c == '?' || c == '#') {
+      constexpr std::string_view kDigits = "0123456789abcdef";
+      out += '%';
+      out += kDigits[static_cast<unsigned char>(c) >> 4U];
+      out += kDigits[static_cast<unsigned char>(c) & 15U];
+    } else {
+      out += c;
+    }
+  }
+  return out + "?immutable=1";
+}
+
+Result<void> check_integrity(Sqlite& db) {
+  auto check = db.prepare("PRAGMA integrity_check(1)");
+  if (!check) return tl::unexpected(check.error());
+  const auto row = check->step();
+  if (!row) return tl::unexpected(row.error());
+  if (!*row || check->text(0) != "ok") return corrupt(std::string(check->text(0)));
+  return {};
+}
+
+}  // namespace
+
+Result<void> copy_database(const std::string& from, const std::string& to) {
+  auto db = Sqlite::open(from, SQLITE_OPEN_READONLY);
+  if (!db) return tl::unexpected(db.error());
+  // A commit under way holds readers up for a moment only.
+  if (auto ok = db->execute("PRAGMA busy_timeout = 10000"); !ok) return ok;
+  auto copy = db->prepare("VACUUM INTO ?");
+  if (!copy) return tl::unexpected(copy.error());
+  copy->bind(1, std::string_view(to));
+  if (auto ok = copy->run(); !ok) return ok;
+  return sync_file(to);
+}
+
+Result<DatabaseFacts> verify_database(const std::string& path) {
+  auto db = Sqlite::open(immutable_uri(path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
+  if (!db) return tl::unexpected(db.error());
+  const auto version = db->integer("PRAGMA user_version");
+  if (!version) return tl::unexpected(version.error());
+  DatabaseFacts facts{*version, 0};
+  if (auto ok = check_version(*version); !ok) return tl::unexpected(ok.error());
+  if (auto ok = check_integrity(*db); !ok) return tl::unexpected(ok.error());
+  if (facts.schema == 0) return facts;
+  const auto items = db->integer("SELECT count(*) FROM items");
+  if (!items) return corrupt(items.error().detail);
+  facts.items = *items;
+  return facts;
+}
+
+// A connection to a database with a write-ahead log keeps a shared lock as long as it lives, so that the
+// exclusive one can be had only by who is alone.
+bool database_in_use(const std::string& path) {
+  auto db = Sqlite::open(path, SQLITE_OPEN_READWRITE);
+  if (!db) return false;
+  if (!db->execute("PRAGMA busy_timeout = 0; PRAGMA locking_mode = EXCLUSIVE")) return false;
+  const auto looked = db->execute("BEGIN EXCLUSIVE; ROLLBACK");
+  return !looked && looked.error().reason == "database_locked";
+}
+
+}  // namespace freshet::store

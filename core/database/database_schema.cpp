@@ -1,0 +1,115 @@
+#include "core/database/database_schema.h"
+
+#include <array>
+#include <string>
+
+namespace freshet::store {
+namespace {
+
+// Step i leads from version i to i + 1; user_version counts those taken. A new version is a new step: those
+// that are released never change.
+constexpr std::array kMigrations{
+    // 1: items
+    R"sql(
+CREATE TABLE items (
+  key INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  published_at INTEGER NOT NULL,  -- unix seconds, as is update_time
+  update_time INTEGER,
+  hidden INTEGER NOT NULL,
+  title TEXT NOT NULL,
+  author TEXT NOT NULL,
+  url TEXT NOT NULL,
+  text TEXT NOT NULL  -- last: what is long is not read when only the others are
+) STRICT;
+CREATE TABLE item_tags (
+  item INTEGER NOT NULL REFERENCES items (key) ON DELETE CASCADE,
+  place INTEGER NOT NULL,  -- from 0: the order they were given in
+  tag TEXT NOT NULL,
+  PRIMARY KEY (item, place)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX item_tags_by_tag ON item_tags (tag, item);
+CREATE TABLE meta (
+  name TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+)sql",
+    // 2: readers. A reader's id stands in `readers` alone, for database_readers.h
+    // to erase. Items may be unknown, so they are named, not referred to.
+    R"sql(
+CREATE TABLE readers (
+  key INTEGER PRIMARY KEY,
+  id TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX readers_by_id ON readers (id);
+CREATE TABLE interactions (
+  reader INTEGER NOT NULL,  -- readers.key, as in dismissals
+  at INTEGER NOT NULL,      -- unix seconds
+  item TEXT NOT NULL,
+  kind TEXT NOT NULL,  -- a letter of rank::kInteractionKinds
+  PRIMARY KEY (reader, at, item, kind)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE dismissals (
+  reader INTEGER NOT NULL,
+  item TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  reason TEXT NOT NULL,  -- "": none was given
+  PRIMARY KEY (reader, item)
+) STRICT, WITHOUT ROWID;
+)sql",
+    // 3: whom readers follow. What authors publish is not kept.
+    R"sql(
+CREATE TABLE follows (
+  reader INTEGER NOT NULL,  -- readers.key
+  author TEXT NOT NULL,
+  at INTEGER NOT NULL,  -- unix seconds
+  PRIMARY KEY (reader, author)
+) STRICT, WITHOUT ROWID;
+)sql"};
+constexpr auto kVersion = static_cast<std::int64_t>(kMigrations.size());
+
+// The busy timeout is short, since whoever waits for a lock does not see that it shall stop; the recorder
+// tries again anyway. The journal is cut back to its limit after a long reader has let it grow.
+constexpr const char* kSettings = R"sql(
+PRAGMA busy_timeout = 250;
+PRAGMA foreign_keys = ON;
+PRAGMA secure_delete = ON;
+PRAGMA synchronous = FULL;
+PRAGMA journal_size_limit = 67108864;
+)sql";
+
+Result<void> migrate(Sqlite& db, std::int64_t version) {
+  if (version == kVersion) return {};
+  if (auto ok = db.execute("BEGIN IMMEDIATE"); !ok) return ok;
+  for (auto step = static_cast<std::size_t>(version); step < kMigrations.size(); ++step) {
+    if (auto ok = db.execute(kMigrations[step]); !ok) return ok;
+  }
+  if (auto ok = db.execute(("PRAGMA user_version = " + std::to_string(kVersion)).c_str()); !ok) return ok;
+  return db.execute("COMMIT");
+}
+
+}  // namespace
+
+Result<void> check_version(std::int64_t version) {
+  if (version <= kVersion) return {};
+  return fail(ErrorCode::kUnavailable, "database_newer", {},
+              "schema version " + std::to_string(version) +
+                  ", written by a later version of Freshet; this one knows versions up to " +
+                  std::to_string(kVersion));
+}
+
+// WAL stands in the file; a new file gets it before it gets tables.
+Result<void> prepare_file(Sqlite& db, bool may_write) {
+  if (auto ok = db.execute(kSettings); !ok) return ok;
+  const auto version = db.integer("PRAGMA user_version");
+  if (!version) return tl::unexpected(version.error());
+  if (auto ok = check_version(*version); !ok) return ok;
+  if (!may_write) {
+    if (*version == kVersion) return {};
+    return fail(ErrorCode::kUnavailable, "database_absent", {}, "not yet written by this version's recorder");
+  }
+  if (auto ok = db.execute("PRAGMA journal_mode = WAL"); !ok) return ok;
+  return migrate(db, *version);
+}
+
+}  // namespace freshet::store

@@ -1,0 +1,27 @@
+#include "core/feed/decay.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace freshet::rank {
+
+GaussDecay::GaussDecay(seconds offset, seconds scale, double decay)
+    : offset_s_(static_cast<double>(offset.count())),
+      two_sigma_squared_(-static_cast<double>(scale.count()) * static_cast<double>(scale.count()) /
+                         std::log(decay)) {}
+
+double GaussDecay::at(seconds age) const {
+  const double beyond = std::max(0.0, static_cast<double>(age.count()) - offset_s_);
+  return std::exp(-beyond * beyond / two_sigma_squared_);
+}
+
+seconds GaussDecay::below(double factor) const {
+  // Where at() has become 0: exp(−746) is less than half of the least double.
+  constexpr double kZeroFrom = 746.0;
+  const double exponent = factor > 0 ? std::clamp(-std::log(factor), 0.0, kZeroFrom) : kZeroFrom;
+  const double age = offset_s_ + std::sqrt(exponent * two_sigma_squared_);
+  // A second for the rounding up, and one in 10¹² for what log() and sqrt() may be off by.
+  return seconds{static_cast<std::int64_t>(std::ceil(age * (1 + 1e-12))) + 1};
+}
+
+}  // namespace freshet::rank

@@ -1,0 +1,121 @@
+#include "core/feed/recall.h"
+
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "core/base/log.h"
+#include "core/feed/exact_top.h"
+#include "core/search/search_schema.h"
+
+namespace freshet::store {
+namespace {
+
+// Twice for a writer that commits in mid-search, once more for a rebuild that comes then.
+constexpr int kAttempts = 4;
+// Searches that may wait for a thread; each takes some milliseconds.
+constexpr std::size_t kWaitingPerThread = 64;
+// How long: the reader gets what was buffered before, which is better than a page that comes too late.
+constexpr milliseconds kPatience{500};
+
+tl::unexpected<Error> away(const std::string& why) {
+  log::debug("recall_failed", {{"why", why}});
+  return fail(ErrorCode::kUnavailable, "index_away", {}, why);
+}
+
+Xapian::Stem stemmer_or_none(const std::string& name) {
+  auto stemmer = stemmer_named(name);
+  if (stemmer) return *stemmer;
+  log::warning("bad_stemmer", {{"name", name}});
+  return {};
+}
+
+}  // namespace
+
+BlockingRecall::BlockingRecall(const Settings& settings)
+    : stemmer_(stemmer_or_none(settings.search.stemmer)),
+      decay_(settings.recall),
+      source_(search_source(settings.search)),
+      budget_(settings.search.shards.empty() ? settings.recall.budget : milliseconds(0)) {}
+
+Result<feed::Recalled> BlockingRecall::search(const feed::RecallQuery& query) {
+  std::string why;
+  struct Meter {
+    const feed::SearchCost& cost;
+    std::chrono::microseconds began = thread_cpu();
+    ~Meter() {
+      if (cost) *cost += thread_cpu() - began;
+    }
+  } const meter{query.cost};
+  const SearchDeadline deadline(budget_);
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    try {
+      return search_once(query, deadline);
+    } catch (const SearchTimeUp& late) {
+      return fail(ErrorCode::kUnavailable, "recall_late", {}, late.what());
+    } catch (const Xapian::NetworkTimeoutError& error) {
+      why = error.get_description();
+      attempt = kAttempts;  // the caller has waited long enough
+    } catch (const Xapian::Error& error) {
+      why = error.get_description();
+    } catch (const std::exception& error) {
+      why = error.what();
+    }
+    source_->discard();
+  }
+  return away(why);
+}
+
+Result<feed::Recalled> BlockingRecall::search_once(const feed::RecallQuery& query,
+                                                   const SearchDeadline& deadline) {
+  MatchQuery match;
+  if (!query.text.empty()) {
+    auto terms = text_query(query.text, stemmer_);
+    if (!terms) return tl::unexpected(terms.error());
+    match = {*std::move(terms), true};
+  }
+  const Xapian::Database& database = source_->current();
+  if (query.text.empty()) match.terms = interests_.query(database, query.interests);
+  return ExactTop(database, std::move(match), decay_, query.now, query.size,
+                  budget_.count() > 0 ? &deadline : nullptr)
+      .search();
+}
+
+PooledRecall::Lane::Lane(const Settings& settings, EventLoop& loop)
+    : pool(loop, static_cast<std::size_t>(std::max(settings.recall.threads, 1)),
+           kWaitingPerThread * static_cast<std::size_t>(std::max(settings.recall.threads, 1)),
+           "recall_busy") {
+  for (std::size_t i = 0; i < pool.threads(); ++i)
+    searchers.push_back(std::make_unique<BlockingRecall>(settings));
+}
+
+PooledRecall::PooledRecall(const Settings& settings, EventLoop& loop)
+    : liked_(settings, loop), typed_(settings, loop) {}
+
+Task<Result<feed::Recalled>> PooledRecall::search(feed::RecallQuery query) {
+  // Whoever types has one search at a time; forgotten with this coroutine's frame.
+  struct Turn {
+    std::unordered_set<ReaderId>& typing;
+    ReaderId reader;
+    explicit Turn(std::unordered_set<ReaderId>& all) : typing(all) {}
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    ~Turn() {
+      if (!reader.empty()) typing.erase(reader);
+    }
+  };
+  Turn turn(typing_);
+  if (!query.text.empty() && !query.reader.empty()) {
+    if (!typing_.insert(query.reader).second) co_return fail(ErrorCode::kUnavailable, "recall_busy");
+    turn.reader = query.reader;
+  }
+  Lane& lane = query.text.empty() ? liked_ : typed_;
+  std::function<Result<feed::Recalled>(std::size_t)> work =
+      [&lane, query = std::move(query)](std::size_t thread) { return lane.searchers[thread]->search(query); };
+  auto searching = lane.pool.run<feed::Recalled>(std::move(work), BlockingPool::Clock::now() + kPatience);
+  auto found = co_await searching;
+  co_return found;
+}
+
+}  // namespace freshet::store

@@ -1,0 +1,58 @@
+// Recall from the search index: blocking, and as the port that a worker uses.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <unordered_set>
+#include <vector>
+
+#include "core/async/blocking_pool.h"
+#include "core/async/event_loop.h"
+#include "core/base/result.h"
+#include "core/config/settings.h"
+#include "core/feed/ports.h"
+#include "core/feed/decay.h"
+#include "core/feed/recall_query.h"
+#include "core/feed/recall_source.h"
+#include "core/search/search_deadline.h"
+
+namespace freshet::store {
+
+// One thread's searcher. Blocks.
+class BlockingRecall {
+ public:
+  // Opens nothing yet. An unknown stemmer counts as none.
+  explicit BlockingRecall(const Settings& settings);
+  // As feed::Recall::search(). A database that changed or went away under the search is opened again and the
+  // search repeated, a few times.
+  Result<feed::Recalled> search(const feed::RecallQuery& query);
+
+ private:
+  Result<feed::Recalled> search_once(const feed::RecallQuery& query, const SearchDeadline& deadline);
+
+  Xapian::Stem stemmer_;
+  rank::GaussDecay decay_;
+  std::unique_ptr<SearchSource> source_;
+  InterestTerms interests_;
+  std::chrono::microseconds budget_;  // of CPU, 0: a remote shard bounds a search by its socket's timeout
+};
+
+// The port, on threads of the worker: recall.threads for what readers type, and as many for all else, which
+// therefore never waits for a text. A search that has waited for half a second is not begun. Made after the
+// fork; destroyed before the loop.
+class PooledRecall final : public feed::Recall {
+ public:
+  PooledRecall(const Settings& settings, EventLoop& loop);
+  Task<Result<feed::Recalled>> search(feed::RecallQuery query) override;
+
+ private:
+  struct Lane {
+    Lane(const Settings& settings, EventLoop& loop);
+    std::vector<std::unique_ptr<BlockingRecall>> searchers;  // one a thread
+    BlockingPool pool;                                       // destroyed first
+  };
+  std::unordered_set<ReaderId> typing_;  // whose text is searched for
+  Lane liked_, typed_;
+};
+
+}  // namespace freshet::store

@@ -1,0 +1,148 @@
+#include "core/feed/recall_query.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/search/search_schema.h"
+
+namespace freshet::store {
+namespace {
+
+// A tag is a choice of the site's editors and says more than one word of a title.
+constexpr double kTagBoost = 2.0;
+constexpr std::chrono::seconds kRemembered{30};
+constexpr std::size_t kMostRemembered = 20000;  // of each kind
+constexpr std::size_t kMaxTermsOfItem = 64;
+
+// Title words are found anywhere in an item; tags as tags.
+std::string searched(const std::string& term) { return term[0] == kTitlePrefix ? term.substr(1) : term; }
+
+// The query within the bounds above.
+class Bounded {
+ public:
+  Xapian::Query operator()(const Xapian::Query& query) {
+    using Query = Xapian::Query;
+    const Query::op type = query.get_type();
+    const std::size_t parts = query.get_num_subqueries();
+    if (type == Query::LEAF_TERM) return word(query);
+    if (parts == 0) return query;
+    const bool phrase = type == Query::OP_PHRASE || type == Query::OP_NEAR;
+    const std::size_t most = phrase ? std::min(parts, kMaxPhraseWords) : parts;
+    std::vector<Query> kept;
+    for (std::size_t i = 0; i < most; ++i) {
+      Query part = (*this)(query.get_subquery(i));
+      // Without what is wanted there is nothing to leave out, or to prefer.
+      if (part.empty() && i == 0 && (type == Query::OP_AND_NOT || type == Query::OP_AND_MAYBE)) return part;
+      if (!part.empty()) kept.push_back(std::move(part));
+    }
+    if (kept.size() < 2) return kept.empty() ? Query() : kept.front();
+    if (!phrase) return {type, kept.begin(), kept.end()};
+    if (phrases_ == kMaxPhrases) return {Query::OP_AND, kept.begin(), kept.end()};
+    ++phrases_;
+    return {type, kept.begin(), kept.end(), static_cast<Xapian::termcount>(kept.size())};
+  }
+
+ private:
+  // A letter of a script without spaces, which comes with its neighbours as words of two, is half a word.
+  Xapian::Query word(const Xapian::Query& term) {
+    const std::string name = *term.get_terms_begin();
+    const auto first = static_cast<unsigned char>(name.empty() ? 0 : name[0]);
+    const bool one_letter = first >= 0xE0 && name.size() <= (first >= 0xF0 ? 4U : 3U);
+    const std::size_t cost = one_letter ? 1 : 2;
+    if (cost > halves_left_) return {};
+    halves_left_ -= cost;
+    return term;
+  }
+
+  std::size_t halves_left_ = 2 * kMaxQueryWords, phrases_ = 0;
+};
+
+}  // namespace
+
+Result<Xapian::Query> text_query(const std::string& text, const Xapian::Stem& stemmer) {
+  if (text.size() > kMaxQueryBytes) {
+    return fail(ErrorCode::kInvalid, "bad_query", "query",
+                "longer than " + std::to_string(kMaxQueryBytes) + " bytes");
+  }
+  using Parser = Xapian::QueryParser;
+  Parser parser;
+  parser.set_stemmer(stemmer);
+  parser.set_stemming_strategy(Parser::STEM_SOME);
+  parser.set_default_op(Xapian::Query::OP_OR);
+  try {
+    return Bounded()(
+        parser.parse_query(text, Parser::FLAG_CJK_NGRAM | Parser::FLAG_PHRASE | Parser::FLAG_LOVEHATE));
+  } catch (const Xapian::QueryParserError&) {
+    // Without operators there is no syntax to break.
+    return Bounded()(parser.parse_query(text, Parser::FLAG_CJK_NGRAM));
+  }
+}
+
+void InterestTerms::forget() {
+  terms_.clear();
+  idf_.clear();
+}
+
+const std::vector<std::string>& InterestTerms::terms_of(const Xapian::Database& database,
+                                                        const ItemId& item) {
+  const auto [entry, missing] = terms_.try_emplace(item);
+  std::vector<std::string>& terms = entry->second;
+  if (!missing) return terms;
+  const auto found = database.postlist_begin(id_term(item));
+  if (found == database.postlist_end(id_term(item))) return terms;
+  for (const char prefix : {kTagPrefix, kTitlePrefix}) {
+    auto term = database.termlist_begin(*found);
+    for (term.skip_to(std::string(1, prefix)); term != database.termlist_end(*found); ++term) {
+      const std::string name = *term;
+      if (name[0] != prefix || terms.size() == kMaxTermsOfItem) break;
+      terms.push_back(name);
+    }
+  }
+  return terms;
+}
+
+double InterestTerms::idf(const Xapian::Database& database, const std::string& term) {
+  const auto [entry, missing] = idf_.try_emplace(term);
+  if (missing) {
+    const double all = database.get_doccount(), with = database.get_termfreq(term);
+    entry->second = std::log((all + 1) / (with + 0.5));
+  }
+  return entry->second;
+}
+
+Xapian::Query InterestTerms::query(const Xapian::Database& database,
+                                   const std::vector<feed::Interest>& interests) {
+  const Clock::time_point now = Clock::now();
+  if (now >= forget_at_ || terms_.size() > kMostRemembered || idf_.size() > kMostRemembered) {
+    forget();
+    forget_at_ = now + kRemembered;
+  }
+  std::unordered_map<std::string, double> weights;
+  for (std::size_t i = 0; i < std::min(interests.size(), kMaxInterests); ++i) {
+    if (!(interests[i].weight > 0) || !std::isfinite(interests[i].weight)) continue;
+    for (const std::string& term : terms_of(database, interests[i].item)) {
+      weights[searched(term)] += interests[i].weight * (term[0] == kTagPrefix ? kTagBoost : 1.0);
+    }
+  }
+  struct Term {
+    double worth, weight;
+    std::string name;
+  };
+  std::vector<Term> terms;
+  terms.reserve(weights.size());
+  for (auto& [name, weight] : weights) terms.push_back({weight * idf(database, name), weight, name});
+  const std::size_t kept = std::min(terms.size(), kTerms);
+  std::partial_sort(
+      terms.begin(), terms.begin() + static_cast<std::ptrdiff_t>(kept), terms.end(),
+      [](const Term& a, const Term& b) { return a.worth != b.worth ? a.worth > b.worth : a.name < b.name; });
+  terms.resize(kept);
+  std::vector<Xapian::Query> scaled;
+  scaled.reserve(terms.size());
+  for (const Term& each : terms) {
+    scaled.emplace_back(Xapian::Query::OP_SCALE_WEIGHT, Xapian::Query(each.name), each.weight);
+  }
+  return {Xapian::Query::OP_OR, scaled.begin(), scaled.end()};
+}
+
+}  // namespace freshet::store

@@ -1,0 +1,27 @@
+// What recall searches: the local index, or the shards that xapian-tcpsrv serves; either is one
+// Xapian::Database.
+#pragma once
+
+#include <xapian.h>
+
+#include <memory>
+
+#include "core/config/settings.h"
+
+namespace freshet::store {
+
+// One thread's handle. Opens on first use, which is after the fork.
+class SearchSource {
+ public:
+  virtual ~SearchSource() = default;
+  // As of the last commit (remote: at most 0.1 s older), and the same until the next call. Throws
+  // Xapian::Error or std::exception; then discard().
+  virtual Xapian::Database& current() = 0;
+  // Forgets the handle; the next current() opens anew.
+  virtual void discard() = 0;
+};
+
+// The shards of `settings`, or its local index when it names none.
+std::unique_ptr<SearchSource> search_source(const SearchSettings& settings);
+
+}  // namespace freshet::store

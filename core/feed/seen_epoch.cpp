@@ -1,0 +1,31 @@
+#include "core/feed/seen_epoch.h"
+
+#include "core/redis/fields.h"
+
+namespace freshet::store {
+
+std::size_t SeenEpochs::append_read(redis::Pipeline& out, const ReaderId& reader) const {
+  if (!name_) return 0;
+  out.add("GETEX", keys_.seen_epoch(name_(reader)), "EX", kSeenEpochTtl.count());
+  return 1;
+}
+
+Result<void> SeenEpochs::update(const redis::Reply& reply, const ReaderId& reader) {
+  if (reply.is_error()) return tl::unexpected(redis::classify(reply.error()));
+  const auto epoch = parse_or_zero<std::int64_t>(reply.string().value_or(""));
+  if (epoch <= 0) {
+    epochs_.erase(reader);
+    return {};
+  }
+  if (epochs_.size() >= kMost) epochs_.clear();
+  epochs_[reader] = epoch;
+  return {};
+}
+
+ReaderId SeenEpochs::known_as(const ReaderId& reader) const {
+  const auto found = epochs_.find(reader);
+  if (found == epochs_.end()) return reader;
+  return ReaderId::trusted(reader.str() + ":" + std::to_string(found->second));
+}
+
+}  // namespace freshet::store

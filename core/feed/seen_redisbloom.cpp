@@ -1,0 +1,129 @@
+#include "core/feed/seen_redisbloom.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/feed/seen_layout.h"
+#include "core/redis/fields.h"
+#include "core/redis/scripts.h"
+
+namespace freshet::store {
+namespace {
+
+using rank::kSeenDays;
+using std::chrono::days;
+
+constexpr std::size_t kMostPerScript = 100;  // impressions of one script
+
+// Ids contain no ':', but what is hashed must not depend on that: "5:alice:7".
+std::string impression(const ReaderId& reader, const ItemId& item) {
+  return std::to_string(reader.view().size()) + ":" + reader.str() + ":" + item.str();
+}
+
+// BF.INFO: name, value, name, value …
+std::int64_t info(const redis::Reply& reply, std::string_view name) {
+  for (std::size_t i = 0; i + 1 < reply.size(); i += 2) {
+    if (text_at(reply, i) == name) return reply[i + 1].integer().value_or(0);
+  }
+  return 0;
+}
+
+// A filter that is half full of bits has the rate it was made for; one that outgrew its capacity is a chain,
+// each link at most at that rate.
+double rate_of(double fill, double made_for, std::int64_t links) {
+  if (fill > 1) return std::min(1.0, made_for * static_cast<double>(std::max<std::int64_t>(links, 1)));
+  return std::pow(1 - std::exp2(-fill), -std::log2(made_for));
+}
+
+}  // namespace
+
+SeenRedisBloom::SeenRedisBloom(const SeenSettings& settings, Keys keys)
+    : capacity_(settings.impressions_per_day),
+      rate_(rank::daily_rate(settings.false_positive_rate)),
+      keys_(std::move(keys)) {}
+
+Task<Result<void>> SeenRedisBloom::probe(redis::Redis& redis) const {
+  redis::Pipeline command;
+  command.add("COMMAND", "INFO", "BF.INSERT", "BF.MEXISTS", "BF.INFO");
+  const auto reply = co_await redis::run_one(redis, command);
+  if (!reply) co_return tl::unexpected(reply.error());
+  bool all = reply->size() == 3;
+  for (std::size_t i = 0; i < reply->size(); ++i) all = all && (*reply)[i].size() > 0;
+  if (!all) {
+    co_return fail(
+        ErrorCode::kUnavailable, "no_redisbloom", {},
+        "seen.filter = \"redisbloom\", but this Redis has no BF commands: load the RedisBloom module, or "
+        "set seen.filter = \"blocks\", which needs none");
+  }
+  co_return Result<void>();
+}
+
+std::size_t SeenRedisBloom::append_read(redis::Pipeline&, const ReaderId&, UnixSeconds) const { return 0; }
+
+Result<std::shared_ptr<const feed::SeenView>> SeenRedisBloom::view(const redis::Replies&, std::size_t,
+                                                                   const ReaderId&, UnixSeconds) const {
+  return std::shared_ptr<const feed::SeenView>();
+}
+
+Task<Result<std::vector<bool>>> SeenRedisBloom::check(redis::Redis& redis, const ReaderId& reader,
+                                                      const std::shared_ptr<const feed::SeenView>&,
+                                                      const std::vector<ItemId>& items,
+                                                      UnixSeconds now) const {
+  std::vector<bool> out(items.size(), false);
+  if (items.empty()) co_return out;
+  redis::Pipeline command;
+  for (int back = 0; back < kSeenDays; ++back) {
+    command.command(2 + items.size()).arg("BF.MEXISTS").arg(keys_.seen_day(utc_day(now - days(back))));
+    for (const ItemId& item : items) command.arg(impression(reader, item));
+  }
+  const auto replies = co_await redis.run(command);
+  if (!replies) co_return tl::unexpected(replies.error());
+  for (const redis::Reply& day : *replies) {
+    if (day.is_error()) co_return tl::unexpected(redis::classify(day.error()));
+    for (std::size_t i = 0; i < std::min(items.size(), day.size()); ++i) {
+      if (day[i].integer().value_or(0) != 0) out[i] = true;
+    }
+  }
+  co_return out;
+}
+
+void SeenRedisBloom::append_add(redis::Pipeline& out, const ReaderId& reader,
+                                const std::vector<ItemId>& items, UnixSeconds at) const {
+  for (std::size_t from = 0; from < items.size(); from += kMostPerScript) {
+    const std::size_t to = std::min(from + kMostPerScript, items.size());
+    out.script(scripts::kSeenBloomAdd, 1, 3 + to - from)
+        .arg(keys_.seen_day(utc_day(at)))
+        .arg(rank::forgotten_at(at).time_since_epoch().count())
+        .arg(capacity_)
+        .arg(rate_);
+    for (std::size_t i = from; i < to; ++i) out.arg(impression(reader, items[i]));
+  }
+}
+
+Task<Result<SeenStatus>> SeenRedisBloom::status(redis::Redis& redis, UnixSeconds now) const {
+  redis::Pipeline command;
+  for (int back = 0; back < kSeenDays; ++back)
+    command.add("BF.INFO", keys_.seen_day(utc_day(now - days(back))));
+  const auto replies = co_await redis.run(command);
+  if (!replies) co_return tl::unexpected(replies.error());
+  SeenStatus out;
+  out.filter = "redisbloom";
+  double unseen = 1;
+  for (int back = 0; back < kSeenDays; ++back) {
+    const redis::Reply& reply = (*replies)[static_cast<std::size_t>(back)];
+    if (reply.is_error() || reply.size() == 0) continue;  // "not found": nothing was shown that day
+    SeenDay day;
+    day.day = utc_day(now - days(back));
+    day.impressions = info(reply, "Number of items inserted");
+    day.bytes = static_cast<std::uint64_t>(info(reply, "Size"));
+    day.fill = static_cast<double>(day.impressions) / static_cast<double>(capacity_);
+    day.false_positive_rate = rate_of(day.fill, rate_, info(reply, "Number of filters"));
+    out.bytes += day.bytes;
+    unseen *= 1 - day.false_positive_rate;
+    out.days.push_back(std::move(day));
+  }
+  out.false_positive_rate = 1 - unseen;
+  co_return out;
+}
+
+}  // namespace freshet::store

@@ -1,0 +1,178 @@
+#include "core/hot/added.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+
+#include "core/hot/counter_keys.h"
+#include "core/redis/fields.h"
+#include "core/redis/scripts.h"
+
+namespace freshet::store {
+namespace {
+
+using redis::Pipeline;
+
+constexpr std::size_t kItemsAtOnce = 100;
+constexpr int kTries = 4;
+
+// What is remembered of an item: fields "t:{item}", "u:{item}" and so on; "" where there is none.
+// parts/added.lua and view.lua say what they hold.
+struct Fields {
+  static constexpr std::array<char, 4> kLetters{'t', 'u', 'v', 's'};
+  std::array<std::string_view, 4> values;
+
+  void set(char letter, std::string_view value) {
+    for (std::size_t i = 0; i < kLetters.size(); ++i) {
+      if (kLetters[i] == letter) values[i] = value;
+    }
+  }
+  Added added() const {
+    constexpr int kPvShift = 42, kViewsShift = 31;
+    const auto [track, more_uv, views, score] = values;
+    const auto low = [](std::int64_t packed, int shift) { return packed & ((std::int64_t{1} << shift) - 1); };
+    Added out;
+    const auto t = parse_or_zero<std::int64_t>(track), v = parse_or_zero<std::int64_t>(views);
+    out.pv = t >> kPvShift;
+    out.dwell_ms = low(t, kPvShift);
+    out.uv = (out.pv > 0 ? 1 : 0) + parse_or_zero<std::int64_t>(more_uv);
+    out.views = v >> kViewsShift;
+    out.first_views = low(v, kViewsShift);
+    out.views_score = parse_or_zero<double>(score);
+    return out;
+  }
+};
+
+class Purge {
+ public:
+  Purge(redis::Redis& redis, const Settings& settings, const Keys& keys, std::string_view visitor)
+      : redis_(redis), settings_(settings), keys_(keys), visitor_(visitor) {}
+
+  // Appends what was taken back to `done`.
+  Task<Result<void>> run(std::vector<std::string> ids, std::vector<AddedTo>& done) {
+    for (int attempt = 0; attempt < kTries && !ids.empty(); ++attempt) {
+      auto busy = co_await subtract(ids, done);
+      if (!busy) co_return tl::unexpected(busy.error());
+      ids = std::move(*busy);
+    }
+    if (!ids.empty()) co_return fail(ErrorCode::kConflict, "item_busy", {}, ids.front());
+    co_return Result<void>();
+  }
+
+ private:
+  // Those that were changed between the two steps.
+  Task<Result<std::vector<std::string>>> subtract(const std::vector<std::string>& ids,
+                                                  std::vector<AddedTo>& done) {
+    Pipeline look;
+    for (const std::string& id : ids) {
+      look.add("HGET", keys_.item(id), "published_at").add("GET", keys_.first_ts(id));
+      look.command(2 + Fields::kLetters.size()).arg("HMGET").arg(keys_.added(visitor_));
+      for (const char letter : Fields::kLetters) look.arg(std::string(1, letter) + ":" + id);
+    }
+    auto found = co_await redis_.run(look);
+    if (!found) co_return tl::unexpected(found.error());
+    Pipeline command;
+    std::vector<Added> added;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const redis::Reply* at = &(*found)[3 * i];
+      const auto put = at[0].string(), first = at[1].string();
+      Fields fields;
+      for (std::size_t j = 0; j < fields.values.size(); ++j) fields.values[j] = text_at(at[2], j);
+      added.push_back(fields.added());
+      append(command, ids[i], put ? *put : first.value_or(""), fields, added.back());
+    }
+    auto replies = co_await redis_.run(command);
+    if (!replies) co_return tl::unexpected(replies.error());
+    std::vector<std::string> busy;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const redis::Reply& reply = (*replies)[i];
+      if (reply.is_error()) co_return tl::unexpected(redis::classify(reply.error()));
+      if (reply.integer().value_or(0) == 0)
+        busy.push_back(ids[i]);
+      else
+        done.push_back({ItemId::trusted(ids[i]), added[i]});
+    }
+    co_return busy;
+  }
+
+  void append(Pipeline& out, const std::string& id, std::string_view date, const Fields& fields,
+              const Added& added) const {
+    out.script(scripts::kPurgeItem, kCounterKeys + 6, 18).arg(keys_.added(visitor_));
+    append_counter_keys(out, keys_, id)
+        .arg(keys_.views(id))
+        .arg(keys_.score())
+        .arg(keys_.published())
+        .arg(keys_.current(whole(date) / kHourSeconds))
+        .arg(keys_.rank());
+    out.arg(id).arg(date);
+    for (const std::string_view value : fields.values) out.arg(value);
+    const ViewsSettings& views = settings_.views;
+    const double total = views.pv_weight * static_cast<double>(added.views) +
+                         views.uv_weight * static_cast<double>(added.first_views);
+    out.arg(added.pv).arg(added.uv).arg(added.dwell_ms);
+    out.arg(total).arg(added.views_score).arg(added.views);
+    const EngagementSettings& hot = settings_.engagement;
+    out.arg(hot.pv_weight).arg(hot.uv_weight).arg(hot.dwell_weight);
+    out.arg(hot.dwell_prior_views).arg(hot.dwell_prior_ms).arg(hot.half_life.count());
+  }
+
+  redis::Redis& redis_;
+  const Settings& settings_;
+  const Keys& keys_;
+  const std::string_view visitor_;
+};
+
+}  // namespace
+
+Added& Added::operator+=(const Added& other) {
+  pv += other.pv;
+  uv += other.uv;
+  dwell_ms += other.dwell_ms;
+  views += other.views;
+  first_views += other.first_views;
+  views_score += other.views_score;
+  return *this;
+}
+
+std::vector<AddedTo> read_added(const redis::Reply& hash) {
+  std::map<std::string_view, Fields> items;
+  for (std::size_t i = 0; i + 1 < hash.size(); i += 2) {
+    const std::string_view field = text_at(hash, i);
+    if (field.size() > 2 && field[1] == ':') items[field.substr(2)].set(field[0], text_at(hash, i + 1));
+  }
+  std::vector<AddedTo> out;
+  out.reserve(items.size());
+  for (const auto& [id, fields] : items) out.push_back({ItemId::trusted(std::string(id)), fields.added()});
+  std::ranges::stable_sort(out, std::greater(),
+                           [](const AddedTo& each) { return each.added.pv + each.added.views; });
+  return out;
+}
+
+Task<Result<std::vector<AddedTo>>> added_by(redis::Redis& redis, const Keys& keys, std::string_view visitor) {
+  Pipeline command;
+  command.add("HGETALL", keys.added(visitor));
+  auto reply = co_await redis::run_one(redis, command);
+  if (!reply) co_return tl::unexpected(reply.error());
+  co_return read_added(*reply);
+}
+
+Task<Result<std::vector<AddedTo>>> take_back(redis::Redis& redis, const Settings& settings, const Keys& keys,
+                                             std::string_view visitor, const std::vector<ItemId>& items) {
+  std::vector<AddedTo> done;
+  Purge purge(redis, settings, keys, visitor);
+  for (std::size_t from = 0; from < items.size(); from += kItemsAtOnce) {
+    std::vector<std::string> ids;
+    for (std::size_t i = from; i < std::min(from + kItemsAtOnce, items.size()); ++i)
+      ids.push_back(items[i].str());
+    auto ok = co_await purge.run(std::move(ids), done);
+    if (!ok) co_return tl::unexpected(ok.error());
+  }
+  Pipeline tell;
+  tell.add("INCR", keys.epoch()).add("PUBLISH", keys.epoch(), "purge");
+  auto told = co_await redis.run(tell);
+  if (!told) co_return tl::unexpected(told.error());
+  co_return done;
+}
+
+}  // namespace freshet::store

@@ -1,0 +1,111 @@
+#include "core/hot/current_top.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "core/hot/views.h"
+
+namespace freshet::rank {
+namespace {
+
+constexpr std::int64_t kHour = 3600;
+// One read asks so many buckets at once: a round trip costs more than some members too many.
+constexpr std::size_t kBucketsPerRead = 16;
+constexpr std::int64_t kMinHeads = 4;
+constexpr std::int64_t kMaxHeads = 25;
+// pow() may be off by a bit or two; a bound must not be.
+constexpr double kRoundingMargin = 1.0 + 1e-12;
+
+std::int64_t hour_of(UnixSeconds at) {
+  const std::int64_t s = at.time_since_epoch().count();
+  return (s >= 0 ? s : s - (kHour - 1)) / kHour;
+}
+
+bool hotter(const CurrentScore& a, const CurrentScore& b) {
+  return a.score != b.score ? a.score > b.score : a.item > b.item;
+}
+
+}  // namespace
+
+CurrentTop::CurrentTop(const std::vector<BucketBound>& buckets, std::size_t k, UnixSeconds now,
+                       const ViewsSettings& settings, std::optional<UnixSeconds> published_from)
+    : k_(k), now_(now), settings_(settings), published_from_(published_from) {
+  for (const BucketBound& each : buckets) {
+    if (published_from && each.hour < hour_of(*published_from)) continue;
+    buckets_[each.hour].best_unread = each.best_total;
+  }
+}
+
+double CurrentTop::bound(std::int64_t hour, const Bucket& bucket) const {
+  const UnixSeconds youngest{seconds{hour * kHour + kHour - 1}};
+  return view_score(bucket.best_unread, youngest, now_, settings_) * kRoundingMargin;
+}
+
+std::optional<double> CurrentTop::kth_score() const {
+  if (found_.size() < k_) return std::nullopt;
+  std::vector<double> scores;
+  scores.reserve(found_.size());
+  for (const auto& [id, each] : found_) scores.push_back(each.score);
+  const auto kth = scores.begin() + static_cast<std::ptrdiff_t>(k_ - 1);
+  std::nth_element(scores.begin(), kth, scores.end(), std::greater<>());
+  return *kth;
+}
+
+std::optional<CurrentTop::Read> CurrentTop::next_read() const {
+  struct Open {
+    double bound;
+    std::int64_t hour;
+    std::int64_t read;
+  };
+  const std::optional<double> kth = kth_score();
+  std::vector<Open> open;
+  for (const auto& [hour, bucket] : buckets_) {
+    if (!bucket.open) continue;
+    const double highest = bound(hour, bucket);
+    if (!kth || highest >= *kth) open.push_back({highest, hour, bucket.read});
+  }
+  if (open.empty()) return std::nullopt;
+  std::sort(open.begin(), open.end(), [](const Open& a, const Open& b) {
+    return a.bound != b.bound ? a.bound > b.bound : a.hour > b.hour;
+  });
+  Read read;
+  read.offset = open.front().read;
+  read.count = std::clamp(static_cast<std::int64_t>(k_) / 4, kMinHeads, kMaxHeads);
+  for (const Open& each : open) {
+    if (each.read == read.offset && read.hours.size() < kBucketsPerRead) read.hours.push_back(each.hour);
+  }
+  return read;
+}
+
+void CurrentTop::take(const Read& read, const std::vector<CurrentMember>& members) {
+  std::map<std::int64_t, std::int64_t> given;
+  for (const CurrentMember& each : members) {
+    const std::int64_t hour = hour_of(each.published);
+    const auto bucket = buckets_.find(hour);
+    if (bucket == buckets_.end()) continue;
+    // The first member of an answer that reaches this far sets the bound; the least of them is what remains.
+    bucket->second.best_unread =
+        given[hour]++ == 0 ? each.total : std::min(bucket->second.best_unread, each.total);
+    ++members_read_;
+    if (!each.eligible || (published_from_ && each.published < *published_from_)) continue;
+    found_[each.item.str()] = {each.item, view_score(each.total, each.published, now_, settings_),
+                               each.published};
+  }
+  for (const std::int64_t hour : read.hours) {
+    const auto bucket = buckets_.find(hour);
+    if (bucket == buckets_.end()) continue;
+    bucket->second.read += given[hour];
+    bucket->second.open = given[hour] >= read.count;
+  }
+}
+
+std::vector<CurrentScore> CurrentTop::top() const {
+  std::vector<CurrentScore> all;
+  all.reserve(found_.size());
+  for (const auto& [id, each] : found_) all.push_back(each);
+  std::sort(all.begin(), all.end(), hotter);
+  if (all.size() > k_) all.resize(k_);
+  return all;
+}
+
+}  // namespace freshet::rank

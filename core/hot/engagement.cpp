@@ -1,0 +1,48 @@
+#include "core/hot/engagement.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace freshet::rank {
+namespace {
+
+double half_lives(seconds span, seconds half_life) {
+  return static_cast<double>(span.count()) / static_cast<double>(half_life.count());
+}
+
+}  // namespace
+
+double plain_mean_dwell(const EngagementCounts& counts) { return shrunk_mean_dwell(counts, 0.0, 0.0); }
+
+double shrunk_mean_dwell(const EngagementCounts& counts, double prior_views, double prior_ms) {
+  const double weight = static_cast<double>(counts.dwell_count) + prior_views;
+  if (weight <= 0.0) return 0.0;
+  return (static_cast<double>(counts.dwell_sum_ms) + prior_views * prior_ms) / weight;
+}
+
+double base_score(const EngagementCounts& counts, const EngagementSettings& settings) {
+  return settings.pv_weight * static_cast<double>(counts.pv) +
+         settings.uv_weight * static_cast<double>(counts.uv) +
+         settings.dwell_weight *
+             shrunk_mean_dwell(counts, settings.dwell_prior_views, settings.dwell_prior_ms);
+}
+
+double decay(seconds age, seconds half_life) {
+  return std::exp2(-half_lives(std::max(age, seconds{0}), half_life));
+}
+
+double decayed_score(double base, seconds age, seconds half_life) { return base * decay(age, half_life); }
+
+double rank_key(double base, UnixSeconds first, seconds half_life) {
+  return std::log2(base) + half_lives(first.time_since_epoch(), half_life);
+}
+
+double score_at(double key, UnixSeconds now, seconds half_life) {
+  return std::exp2(key - half_lives(now.time_since_epoch(), half_life));
+}
+
+double key_of_score(double score, UnixSeconds now, seconds half_life) {
+  return rank_key(score, now, half_life);
+}
+
+}  // namespace freshet::rank

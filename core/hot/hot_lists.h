@@ -1,0 +1,109 @@
+// Hot lists as readers get them: from this worker's snapshot, else from the list cached in Redis, else built
+// from the ranks.
+//
+// One process rebuilds a list, at most once in a time slice (the store's lock); the others serve what there
+// is. A snapshot is a copy of the list of Redis, never a list of this worker's own, so workers do not
+// disagree for longer than a snapshot lives. When an item is hidden every worker is told (drop()) and no list
+// that may show it is served any more, unless Redis is away.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/config/settings.h"
+#include "core/hot/ports.h"
+
+namespace freshet::feed {
+
+inline constexpr std::size_t kLongestList = 100;  // a list holds so many; a request's limit cuts it
+
+// One list, rendered. Immutable, shared by the replies that are being sent.
+class HotList {
+ public:
+  // `json` is an array with one element a line, as render() writes it.
+  explicit HotList(std::string json);
+  // The first `limit` elements as a JSON array.
+  std::string first(std::size_t limit) const;
+  std::size_t size() const { return ends_.size(); }
+  // Changes whenever the content does. Quoted, with the limit in it: an HTTP entity tag.
+  std::string etag(std::size_t limit) const;
+
+ private:
+  std::string json_;
+  std::vector<std::size_t> ends_;  // one past each element
+  std::uint64_t hash_;
+};
+
+struct ListCounters {
+  std::uint64_t hits = 0;    // answered from the snapshot
+  std::uint64_t misses = 0;  // asked of Redis, or waited for another request that did
+};
+
+struct ServedList {
+  std::shared_ptr<const HotList> list;
+  bool degraded = false;  // Redis is away: the last snapshot, or an empty list
+};
+
+struct ShownItem {
+  ItemId item;
+  double score = 0;
+  ItemCard card;
+};
+// [{"id","score","title"?,"url"?,"author"?,"tags"?,"published_at"?}, …], one element a line. The date, not
+// the age: an age would make another list of it every second, and another ETag.
+std::string render(const std::vector<ShownItem>& items);
+
+class HotLists {
+ public:
+  using Clock = std::chrono::steady_clock;
+  HotLists(HotStore& hot, ItemStore& items, const Settings& settings);
+
+  // No round trip while the snapshot is fresh (list.snapshot), or while another request of this worker
+  // refreshes it; else 1 RTT, and for the one process that rebuilds a few more (the walk down the rank, at
+  // most 100 items' cards).
+  // `query` must live until the task has ended.
+  Task<Result<ServedList>> get(const ListQuery& query, Clock::time_point now);
+  // How an engagement list will stand at `at` if nobody comes. Never cached. At least 2 RTT.
+  Task<Result<ServedList>> at(const ListQuery& query, UnixSeconds at);
+  // The last copy, for a request that has no time left: degraded. Null when there is none, or one that may
+  // show what was hidden meanwhile.
+  std::shared_ptr<const HotList> last_copy(const ListQuery& query) const;
+  const ListCounters& counters() const { return counters_; }
+  // An item was hidden, deleted or re-dated somewhere: `lost` false. Messages may have been missed: `lost`
+  // true.
+  void drop(bool lost);
+
+ private:
+  struct Snapshot {
+    std::shared_ptr<const HotList> list;
+    Clock::time_point taken;
+    Clock::time_point until;  // fresh before it
+    bool usable = true;       // false: may show a hidden item; only for when Redis is away
+    bool refreshing = false;
+    std::vector<Event<int>*> waiting;  // requests that found nothing to serve while somebody was refreshing
+  };
+  class Refreshing;
+
+  Task<Result<ServedList>> refresh(const ListQuery& query, Clock::time_point now);
+  Task<Result<std::string>> build(const ListQuery& query, UnixSeconds at);
+  Task<Result<std::vector<ScoredItem>>> walk(const ListQuery& query);
+  Task<Result<std::vector<ScoredItem>>> current(const ListQuery& query, UnixSeconds now);
+  std::shared_ptr<const HotList> keep(const ListQuery& query, std::string json, Clock::time_point now,
+                                      std::optional<milliseconds> due, std::uint64_t generation);
+  Result<ServedList> fall_back(const ListQuery& query, const Error& error) const;
+  void make_room();
+
+  HotStore& hot_;
+  ItemStore& items_;
+  const Settings& settings_;
+  std::map<ListQuery, Snapshot> snapshots_;
+  ListCounters counters_;
+  std::uint64_t generation_ = 0;  // of drops: what was read before one is not kept as usable
+};
+
+}  // namespace freshet::feed

@@ -1,0 +1,57 @@
+// mode = current: the exact bounded top (core/hot/current_top.h) over the store's buckets.
+
+#include <algorithm>
+
+#include "core/hot/hot_lists.h"
+#include "core/hot/current_top.h"
+
+namespace freshet::feed {
+
+namespace {
+
+// The tag lives in the item store, not in the buckets.
+Task<Result<void>> mark_eligible(ItemStore& items, const TagName& tag,
+                                 std::vector<rank::CurrentMember>& members) {
+  if (tag.empty() || members.empty()) co_return Result<void>();
+  std::vector<ItemId> ids;
+  ids.reserve(members.size());
+  for (const rank::CurrentMember& member : members) ids.push_back(member.item);
+  const auto cards = co_await items.cards(ids);
+  if (!cards) co_return tl::unexpected(cards.error());
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const auto& tags = (*cards)[i].tags;
+    members[i].eligible &= std::find(tags.begin(), tags.end(), tag.str()) != tags.end();
+  }
+  co_return Result<void>();
+}
+
+}  // namespace
+
+Task<Result<std::vector<ScoredItem>>> HotLists::current(const ListQuery& query, UnixSeconds now) {
+  const auto buckets = co_await hot_.buckets();
+  if (!buckets) co_return tl::unexpected(buckets.error());
+  std::vector<rank::BucketBound> bounds;
+  bounds.reserve(buckets->size());
+  for (const Bucket& bucket : *buckets) bounds.push_back({bucket.hour, bucket.best_total});
+  std::optional<UnixSeconds> from;
+  if (query.window.count() > 0) from = now - query.window;
+  rank::CurrentTop top(bounds, kLongestList, now, settings_.views, from);
+  const auto deadline = Clock::now() + settings_.gateway.request_budget;
+  while (const auto read = top.next_read()) {
+    if (Clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, "budget");
+    const auto heads = co_await hot_.bucket_heads(read->hours, read->offset, read->count);
+    if (!heads) co_return tl::unexpected(heads.error());
+    std::vector<rank::CurrentMember> members;
+    members.reserve(heads->size());
+    for (const BucketMember& head : *heads)
+      members.push_back({head.item, head.total, head.published, head.published <= now});
+    const auto marked = co_await mark_eligible(items_, query.tag, members);
+    if (!marked) co_return tl::unexpected(marked.error());
+    top.take(*read, members);
+  }
+  std::vector<ScoredItem> best;
+  for (rank::CurrentScore& found : top.top()) best.push_back({std::move(found.item), found.score});
+  co_return best;
+}
+
+}  // namespace freshet::feed

@@ -1,0 +1,359 @@
+#include "core/hot/hot_store.h"
+
+#include <cmath>
+
+#include "core/hot/counter_keys.h"
+#include "core/redis/fields.h"
+#include "core/redis/script_words.h"
+#include "core/redis/scripts.h"
+
+namespace freshet::store {
+namespace {
+
+using redis::Pipeline;
+
+// Members of a rank one script looks at before it gives the turn to others: about a millisecond of Redis.
+constexpr std::int64_t kMostMembersRead = 2000;
+constexpr std::int64_t kDaySeconds = 86400;
+
+// The errors that our scripts answer, before what the server itself may say.
+Error counting_error(const redis::Reply& reply) {
+  const std::string_view line = reply.error();
+  if (says(line, word::kUnknownItem)) return {ErrorCode::kNotFound, "unknown_item", "articleId", {}};
+  if (says(line, word::kInvalid)) return {ErrorCode::kInvalid, "bad_number", {}, std::string(line)};
+  return redis::classify(line);
+}
+
+}  // namespace
+
+RedisHotStore::RedisHotStore(redis::Redis& redis, redis::Deferred& deferred, const Settings& settings,
+                             Keys keys, NewEventId new_event_id)
+    : redis_(redis),
+      deferred_(deferred),
+      engagement_(settings.engagement),
+      views_(settings.views),
+      list_(settings.list),
+      reject_unknown_(settings.items_unknown == "reject"),
+      remember_(keys.hash_tags() ? seconds(0) : settings.limits.remember),
+      log2_floor_(std::log2(settings.list.floor)),
+      keys_(std::move(keys)),
+      new_event_id_(std::move(new_event_id)) {}
+
+// --- engagement
+
+Pipeline RedisHotStore::track_command(const feed::TrackEvent& event, std::optional<UnixSeconds> at) const {
+  const std::string_view id = event.item.view();
+  const bool has_event = !event.event.empty();
+  Pipeline out;
+  out.script(scripts::kTrack,
+             kCounterKeys + 1U + (has_event ? 1U : 0U) + (keys_.hash_tags() ? 0U : 2U) +
+                 (remembers(event.counted_as) ? 1U : 0U),
+             20);
+  append_counter_keys(out, keys_, id).arg(keys_.session(id, event.session.view()));
+  if (has_event) out.arg(keys_.track_event(id, event.event.view()));
+  if (!keys_.hash_tags()) out.arg(keys_.rank()).arg(keys_.published());
+  if (remembers(event.counted_as)) out.arg(keys_.added(event.counted_as.view()));
+  out.arg(id).arg(event.visitor.view()).arg(event.dwell_ms);
+  optional_time(out, event.published_at);
+  optional_time(out, at);
+  out.arg(has_event ? 1 : 0)
+      .arg(engagement_.session_window.count())
+      .arg(engagement_.counter_ttl.count())
+      .arg(engagement_.pv_weight)
+      .arg(engagement_.uv_weight)
+      .arg(engagement_.dwell_weight)
+      .arg(engagement_.dwell_prior_views)
+      .arg(engagement_.dwell_prior_ms)
+      .arg(engagement_.half_life.count())
+      .arg(engagement_.dwell_cap_ms)
+      .arg(log2_floor_)
+      .arg(list_.max_members)
+      .arg(reject_unknown_ ? 1 : 0);
+  event.unproven ? out.arg(engagement_.first_dwell_ms) : out.arg("");
+  out.arg(remembers(event.counted_as) ? remember_.count() : 0);
+  return out;
+}
+
+Task<Result<feed::TrackCounts>> RedisHotStore::track(const feed::TrackEvent& event) {
+  const Pipeline command = track_command(event, std::nullopt);
+  auto replies = co_await redis_.run(command);
+  if (!replies) co_return tl::unexpected(replies.error());
+  const redis::Reply& reply = replies->front();
+  if (reply.is_error()) co_return tl::unexpected(counting_error(reply));
+  const auto text = reply.string();
+  if (!text) co_return tl::unexpected(text.error());
+  const auto parts = words(*text);
+  if (parts.size() < 4) co_return tl::unexpected(malformed("track"));
+  if (parts.size() == 6 && parts[4] != "-") place_rank(event.item, parts[4], parts[5]);
+  co_return feed::TrackCounts{whole(parts[0]), whole(parts[1]), parse_or_zero<double>(parts[2]),
+                              parse_or_zero<double>(parts[3])};
+}
+
+void RedisHotStore::place_rank(const ItemId& item, std::string_view z, std::string_view date) {
+  Pipeline out;
+  out.script(scripts::kRankPut, 3, 6).arg(keys_.rank()).arg(keys_.published()).arg(keys_.hidden());
+  out.arg(item.view()).arg(z).arg(date);
+  out.arg(engagement_.half_life.count()).arg(log2_floor_).arg(list_.max_members);
+  deferred_.post(std::move(out));  // lost when there is no room at all: the next event of the item writes it
+}
+
+Result<void> RedisHotStore::track_later(const feed::TrackEvent& event) {
+  feed::TrackEvent kept = event;
+  if (kept.event.empty()) kept.event = EventId::trusted(new_event_id_());
+  return deferred_.spool(track_command(kept, wall_now()));
+}
+
+// --- views
+
+Pipeline RedisHotStore::view_command(const feed::ViewEvent& event, std::int64_t day,
+                                     std::optional<UnixSeconds> at) const {
+  const std::string_view id = event.item.view();
+  const bool has_event = !event.event.empty();
+  Pipeline out;
+  out.script(
+         scripts::kView,
+         5U + (has_event ? 1U : 0U) + (keys_.hash_tags() ? 0U : 1U) + (remembers(event.counted_as) ? 1U : 0U),
+         16)
+      .arg(keys_.dedup(id, event.fingerprint))
+      .arg(keys_.uv_day(id, UnixSeconds{seconds{day * kDaySeconds}}))
+      .arg(keys_.first_ts(id))
+      .arg(keys_.item(id))
+      .arg(keys_.views(id));
+  if (has_event) out.arg(keys_.view_event(id, event.event.view()));
+  if (!keys_.hash_tags()) out.arg(keys_.score());
+  if (remembers(event.counted_as)) out.arg(keys_.added(event.counted_as.view()));
+  out.arg(id).arg(event.fingerprint);
+  optional_time(out, event.published_at);
+  out.arg(day);
+  optional_time(out, at);
+  out.arg(has_event ? 1 : 0)
+      .arg(views_.dedup_window.count())
+      .arg(views_.uv_ttl.count())
+      .arg(views_.counter_ttl.count())
+      .arg(views_.pv_weight)
+      .arg(views_.uv_weight)
+      .arg(views_.base_hours)
+      .arg(views_.gamma)
+      .arg(list_.max_members)
+      .arg(reject_unknown_ ? 1 : 0)
+      .arg(remembers(event.counted_as) ? remember_.count() : 0);
+  return out;
+}
+
+std::int64_t RedisHotStore::today() const { return unix_s(wall_now()) / kDaySeconds + day_offset_; }
+
+Task<Result<feed::ViewOutcome>> RedisHotStore::view(const feed::ViewEvent& event) {
+  std::int64_t day = today();
+  for (int attempt = 0;; ++attempt) {
+    const Pipeline command = view_command(event, day, std::nullopt);
+    auto replies = co_await redis_.run(command);
+    if (!replies) co_return tl::unexpected(replies.error());
+    const redis::Reply& reply = replies->front();
+    if (reply.is_error()) {
+      const std::string_view line = reply.error();
+      const auto redis_day = says(line, word::kDay) ? parse<std::int64_t>(after_word(line)) : std::nullopt;
+      if (!redis_day || attempt > 0) co_return tl::unexpected(counting_error(reply));
+      day_offset_ += *redis_day - day;
+      day = *redis_day;
+      continue;
+    }
+    const auto text = reply.string();
+    if (!text) co_return tl::unexpected(text.error());
+    if (*text == "dedup") co_return feed::ViewOutcome{true, false, 0};
+    const auto parts = words(*text);
+    if (parts.size() != 8) co_return tl::unexpected(malformed("view"));
+    if (parts[7] == "1") index_view(event.item, parts);
+    co_return feed::ViewOutcome{false, parts[0] == "1", parse_or_zero<double>(parts[1])};
+  }
+}
+
+// `reply` is that of view.lua: uv inc total score date fresh restart shown.
+void RedisHotStore::index_view(const ItemId& item, const std::vector<std::string_view>& reply) {
+  const std::int64_t hour = whole(reply[4]) / kHourSeconds;
+  Pipeline out;
+  out.script(scripts::kViewsIndex, keys_.hash_tags() ? 5 : 4, 9)
+      .arg(keys_.current(hour))
+      .arg(keys_.current_index())
+      .arg(keys_.published())
+      .arg(keys_.hidden());
+  if (keys_.hash_tags()) out.arg(keys_.score());
+  out.arg(item.view()).arg(reply[2]).arg(hour).arg(reply[4]).arg(reply[5]).arg(reply[6]);
+  out.arg(views_.counter_ttl.count()).arg(list_.max_members).arg(reply[3]);
+  deferred_.post(std::move(out));  // lost when there is no room at all: the next view of the item writes it
+}
+
+Result<void> RedisHotStore::view_later(const feed::ViewEvent& event) {
+  feed::ViewEvent kept = event;
+  if (kept.event.empty()) kept.event = EventId::trusted(new_event_id_());
+  const UnixSeconds now = wall_now();
+  return deferred_.spool(view_command(kept, unix_s(now) / kDaySeconds, now));
+}
+
+// --- lists
+
+Task<Result<feed::CachedList>> RedisHotStore::cached_list(const feed::ListQuery& query) {
+  Pipeline command;
+  command.script(scripts::kListRead, 5, 2)
+      .arg(keys_.list(query))
+      .arg(keys_.list_meta(query))
+      .arg(keys_.list_lock(query))
+      .arg(keys_.epoch())
+      .arg(keys_.hidden())
+      .arg(list_.slice.count())
+      .arg(kListLockTtl.count());
+  auto reply = co_await redis::run_one(redis_, command);
+  if (!reply) co_return tl::unexpected(reply.error());
+  if (reply->size() != 5) co_return tl::unexpected(malformed("list_read"));
+  feed::CachedList out;
+  const std::string_view state = text_at(*reply, 0);
+  using State = feed::CachedList::State;
+  out.state = state == "fresh" ? State::kFresh : state == "stale" ? State::kStale : State::kBuild;
+  out.json = std::string(text_at(*reply, 1));
+  out.built_ms = parse_or_zero<std::int64_t>(text_at(*reply, 2));
+  out.epoch = std::string(text_at(*reply, 3));
+  if (const auto due = parse<std::int64_t>(text_at(*reply, 4))) out.due = milliseconds(*due);
+  co_return out;
+}
+
+void RedisHotStore::store_list(const feed::ListQuery& query, const feed::CachedList& built) {
+  Pipeline out;
+  out.script(scripts::kListStore, 4, 4)
+      .arg(keys_.list(query))
+      .arg(keys_.list_meta(query))
+      .arg(keys_.list_lock(query))
+      .arg(keys_.epoch())
+      .arg(built.json)
+      .arg(built.built_ms)
+      .arg(built.epoch)
+      .arg(list_.ttl.count());
+  deferred_.post(std::move(out));  // lost: the lock runs out and somebody builds again
+}
+
+Task<Result<feed::RankPage>> RedisHotStore::rank_page(const feed::ListQuery& query, std::int64_t offset,
+                                                      std::int64_t count) {
+  const bool has_tag = !query.tag.empty();
+  Pipeline command;
+  command.script(scripts::kRankPage, has_tag ? 3 : 2, 4)
+      .arg(query.model == feed::Model::kEngagement ? keys_.rank() : keys_.score())
+      .arg(keys_.published());
+  if (has_tag) command.arg(keys_.tag(query.tag.view()));
+  command.arg(offset).arg(count).arg(query.window.count()).arg(kMostMembersRead);
+  auto reply = co_await redis::run_one(redis_, command);
+  if (!reply) co_return tl::unexpected(reply.error());
+  if (reply->size() == 0) co_return tl::unexpected(malformed("rank_page"));
+  feed::RankPage page;
+  page.next = parse_or_zero<std::int64_t>(text_at(*reply, 0));
+  for (std::size_t i = 1; i + 1 < reply->size(); i += 2) {
+    page.items.push_back(
+        {ItemId::trusted(std::string(text_at(*reply, i))), parse_or_zero<double>(text_at(*reply, i + 1))});
+  }
+  co_return page;
+}
+
+Task<Result<std::vector<feed::Bucket>>> RedisHotStore::buckets() {
+  Pipeline command;
+  command.add("ZRANGE", keys_.current_index(), 0, -1, "WITHSCORES");
+  auto reply = co_await redis::run_one(redis_, command);
+  if (!reply) co_return tl::unexpected(reply.error());
+  std::vector<feed::Bucket> out;
+  out.reserve(reply->size() / 2);
+  for (std::size_t i = 0; i + 1 < reply->size(); i += 2) {
+    out.push_back(
+        {parse_or_zero<std::int64_t>(text_at(*reply, i)), parse_or_zero<double>(text_at(*reply, i + 1))});
+  }
+  co_return out;
+}
+
+Task<Result<std::vector<feed::BucketMember>>> RedisHotStore::bucket_heads(
+    const std::vector<std::int64_t>& hours, std::int64_t offset, std::int64_t count) {
+  std::vector<feed::BucketMember> out;
+  if (hours.empty()) co_return out;
+  Pipeline command;
+  command.script(scripts::kBucketHeads, 2 + hours.size(), 2 + hours.size())
+      .arg(keys_.current_index())
+      .arg(keys_.published());
+  for (const std::int64_t hour : hours) command.arg(keys_.current(hour));
+  command.arg(offset).arg(count);
+  for (const std::int64_t hour : hours) command.arg(hour);
+  auto reply = co_await redis::run_one(redis_, command);
+  if (!reply) co_return tl::unexpected(reply.error());
+  for (std::size_t i = 0; i + 2 < reply->size(); i += 3) {
+    out.push_back({ItemId::trusted(std::string(text_at(*reply, i))),
+                   parse_or_zero<double>(text_at(*reply, i + 1)),
+                   UnixSeconds{seconds{whole(text_at(*reply, i + 2))}}});
+  }
+  co_return out;
+}
+
+// --- stats
+
+namespace {
+
+// The reply of stats.lua; with hash tags four more replies of the ranks follow it.
+feed::ItemStats read_stats(const redis::Reply& reply) {
+  feed::ItemStats out;
+  out.now = UnixSeconds{seconds{whole(text_at(reply, 0))}};
+  out.known = !text_at(reply, 1).empty() || !text_at(reply, 6).empty();
+  out.pv = whole(text_at(reply, 1));
+  out.uv = whole(text_at(reply, 2));
+  out.dwell_sum_ms = whole(text_at(reply, 3));
+  out.dwell_count = whole(text_at(reply, 4));
+  const auto first = parse<double>(text_at(reply, 5));
+  out.first = first ? UnixSeconds{seconds{static_cast<std::int64_t>(*first)}} : out.now;
+  out.views_pv = whole(text_at(reply, 6));
+  out.views_total = parse_or_zero<double>(text_at(reply, 7));
+  out.uv_today = whole(text_at(reply, 8));
+  const auto rank = [&](std::size_t at) -> std::optional<std::int64_t> {
+    const auto from_zero = parse<std::int64_t>(text_at(reply, at));
+    return from_zero ? std::optional(*from_zero + 1) : std::nullopt;
+  };
+  out.rank_key = parse<double>(text_at(reply, 9));
+  out.rank = rank(10);
+  out.views_score = parse<double>(text_at(reply, 11));
+  out.views_rank = rank(12);
+  return out;
+}
+
+// ZSCORE then ZREVRANK of one rank.
+void read_rank(const redis::Reply& score, const redis::Reply& rank, std::optional<double>& key,
+               std::optional<std::int64_t>& place) {
+  if (const auto value = score.number()) key = *value;
+  if (const auto value = rank.integer()) place = *value + 1;
+}
+
+}  // namespace
+
+Task<Result<std::vector<feed::ItemStats>>> RedisHotStore::stats(const std::vector<ItemId>& items) {
+  std::vector<feed::ItemStats> out;
+  if (items.empty()) co_return out;
+  const UnixSeconds day{seconds{today() * kDaySeconds}};
+  const bool tags = keys_.hash_tags();
+  Pipeline command;
+  for (const ItemId& item : items) {
+    const std::string_view id = item.view();
+    command.script(scripts::kStats, kCounterKeys + (tags ? 2 : 4), 1);
+    append_counter_keys(command, keys_, id).arg(keys_.views(id)).arg(keys_.uv_day(id, day));
+    if (!tags) command.arg(keys_.rank()).arg(keys_.score());
+    command.arg(id);
+    if (!tags) continue;
+    for (const std::string& rank : {keys_.rank(), keys_.score()})
+      command.add("ZSCORE", rank, id).add("ZREVRANK", rank, id);
+  }
+  auto replies = co_await redis_.run(command);
+  if (!replies) co_return tl::unexpected(replies.error());
+  const std::size_t stride = tags ? 5 : 1;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const redis::Reply* at = &(*replies)[i * stride];
+    if (at->is_error()) co_return tl::unexpected(redis::classify(at->error()));
+    if (at->size() != 13) co_return tl::unexpected(malformed("stats"));
+    feed::ItemStats one = read_stats(*at);
+    if (tags) {
+      read_rank(at[1], at[2], one.rank_key, one.rank);
+      read_rank(at[3], at[4], one.views_score, one.views_rank);
+    }
+    out.push_back(one);
+  }
+  co_return out;
+}
+
+}  // namespace freshet::store

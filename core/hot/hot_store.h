@@ -1,0 +1,65 @@
+// feed::HotStore on Redis: counters, ranks and cached lists of hot articles. Each method is one EVALSHA; what
+// the scripts promise stands at the head of core/store/lua/*.lua.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "core/redis/deferred.h"
+#include "core/redis/redis.h"
+#include "core/config/settings.h"
+#include "core/hot/ports.h"
+#include "core/redis/keys.h"
+
+namespace freshet::store {
+
+class RedisHotStore final : public feed::HotStore {
+ public:
+  using NewEventId =
+      std::function<std::string()>;  // an id that nobody else makes: 128 random bits, for instance
+
+  // `redis` and `deferred` must outlive this. With hash tags the ranks are written behind the reply, by
+  // `deferred`.
+  RedisHotStore(redis::Redis& redis, redis::Deferred& deferred, const Settings& settings, Keys keys,
+                NewEventId new_event_id);
+
+  Task<Result<feed::TrackCounts>> track(const feed::TrackEvent& event) override;
+  // A second round trip in the minute around midnight UTC when this host's clock and Redis' disagree about
+  // the day.
+  Task<Result<feed::ViewOutcome>> view(const feed::ViewEvent& event) override;
+  // An event without an id gets one, so that a replay counts once. It counts with the time it has now.
+  Result<void> track_later(const feed::TrackEvent& event) override;
+  Result<void> view_later(const feed::ViewEvent& event) override;
+  Task<Result<feed::CachedList>> cached_list(const feed::ListQuery& query) override;
+  void store_list(const feed::ListQuery& query, const feed::CachedList& built) override;
+  Task<Result<feed::RankPage>> rank_page(const feed::ListQuery& query, std::int64_t offset,
+                                         std::int64_t count) override;
+  Task<Result<std::vector<feed::Bucket>>> buckets() override;
+  Task<Result<std::vector<feed::BucketMember>>> bucket_heads(const std::vector<std::int64_t>& hours,
+                                                             std::int64_t offset,
+                                                             std::int64_t count) override;
+  Task<Result<std::vector<feed::ItemStats>>> stats(const std::vector<ItemId>& items) override;
+
+ private:
+  redis::Pipeline track_command(const feed::TrackEvent& event, std::optional<UnixSeconds> at) const;
+  redis::Pipeline view_command(const feed::ViewEvent& event, std::int64_t day,
+                               std::optional<UnixSeconds> at) const;
+  bool remembers(const VisitorId& visitor) const { return remember_.count() > 0 && !visitor.empty(); }
+  void place_rank(const ItemId& item, std::string_view z, std::string_view date);
+  void index_view(const ItemId& item, const std::vector<std::string_view>& reply);
+  std::int64_t today() const;
+
+  redis::Redis& redis_;
+  redis::Deferred& deferred_;
+  const EngagementSettings engagement_;
+  const ViewsSettings views_;
+  const ListSettings list_;
+  const bool reject_unknown_;
+  const seconds remember_;  // 0: not at all
+  const double log2_floor_;
+  const Keys keys_;
+  const NewEventId new_event_id_;
+  std::int64_t day_offset_ = 0;  // Redis' UTC day minus ours, when they were last found to differ
+};
+
+}  // namespace freshet::store

@@ -1,0 +1,29 @@
+// Why an article stands where it stands: every term of both scores, such that the terms give the served
+// score.
+#pragma once
+
+#include <optional>
+
+#include "core/config/settings.h"
+#include "core/hot/ports.h"
+
+namespace freshet::feed {
+
+struct EngagementTerms {
+  double avg_dwell_ms = 0;
+  double age_seconds = 0;
+  double base = 0;  // from_pv + from_uv + from_dwell, points
+  double from_pv = 0, from_uv = 0, from_dwell = 0;
+  double decay = 0;
+  double score = 0;  // base · decay
+};
+EngagementTerms engagement_terms(const ItemStats& stats, const EngagementSettings& settings);
+
+struct ViewsTerms {
+  double hours = 0;
+  double divisor = 0;  // (hours + base)^gamma
+  double current = 0;  // total / divisor: mode = current
+};
+ViewsTerms views_terms(const ItemStats& stats, const ViewsSettings& settings);
+
+}  // namespace freshet::feed

@@ -1,0 +1,187 @@
+// What the use-cases need of storage, in their own words. core/store implements these on Redis; unit tests
+// fake them. Every method says its round trips; each takes and returns plain values. "Item" is an article,
+// topic or post of the site.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/async/task.h"
+#include "core/base/ids.h"
+#include "core/base/result.h"
+#include "core/base/time.h"
+
+namespace freshet::feed {
+
+// --- Engagement (seed 001)
+// ---------------------------------------------------------------------------------------------------
+
+struct TrackEvent {
+  ItemId item;
+  VisitorId visitor;  // what UV counts
+  SessionId
+      session;  // one PV per session and item in the window; never empty (the visitor when none was given)
+  std::int64_t dwell_ms = 0;                // 0..dwell_cap_ms: already clamped
+  std::optional<UnixSeconds> published_at;  // the client's word, used at first sight of an unknown item only
+  EventId event;                            // empty: not idempotent
+  // The client's word alone: a session's first report can claim hot.first_dwell, later ones what it claimed
+  // and the time since.
+  bool unproven = false;
+  VisitorId counted_as = {};  // under whom it is remembered what this adds; empty: under nobody
+};
+
+struct TrackCounts {
+  std::int64_t pv = 0;
+  std::int64_t uv = 0;
+  double avg_dwell_ms = 0;  // the plain mean of the sessions' dwell
+  double score = 0;         // base × decay at the moment of the event
+};
+
+// --- Views (seed 003)
+// --------------------------------------------------------------------------------------------------------
+
+struct ViewEvent {
+  ItemId item;
+  std::optional<UnixSeconds> published_at;  // as above
+  std::string fingerprint;                  // an id by the same rules; the dedup and UV key of this seed
+  EventId event;
+  VisitorId counted_as = {};  // as above
+};
+
+struct ViewOutcome {
+  bool dedup = false;        // seen within the window: nothing was counted
+  bool first_today = false;  // the seed's `uv`
+  double score_inc = 0;      // what was added to hot:score
+};
+
+// --- Lists
+// -------------------------------------------------------------------------------------------------------------------
+
+enum class Model { kViews, kEngagement };
+enum class ViewsMode { kAccumulate, kCurrent };
+
+struct ListQuery {
+  Model model = Model::kViews;
+  ViewsMode mode = ViewsMode::kAccumulate;  // model = views only
+  seconds window{0};                        // published within; 0: all
+  TagName tag;                              // empty: all
+  auto operator<=>(const ListQuery&) const = default;
+};
+
+struct ScoredItem {
+  ItemId item;
+  double score = 0;  // engagement: the rank key z (score at `t` is 2^(z − t/half_life)); views: as served
+};
+
+inline constexpr UnixSeconds kNever = UnixSeconds::max();
+
+struct ItemCard {  // what a list shows of an item; empty fields when the store does not know it
+  std::string title, url, author;
+  std::vector<std::string> tags;
+  std::int64_t update_time = 0;  // unix seconds; of publication when it was never updated
+  bool known = false;
+  UnixSeconds shown_from;  // its date, which may be ahead; kNever: hidden or deleted
+  bool dark(UnixSeconds now) const { return shown_from > now; }  // not to be shown to anybody
+};
+
+// The list as Redis has it for everybody.
+struct CachedList {
+  enum class State { kFresh, kStale, kBuild } state = State::kBuild;
+  // kFresh: built in this time slice. kStale: older, and another process is rebuilding. kBuild: this caller
+  // holds the short lock and is to build it; json may hold the old list meanwhile.
+  std::string json;  // empty when there is none (or it shows an item that has been hidden since)
+  std::int64_t built_ms = 0;
+  std::string epoch;  // hand back to store_list()
+  // In how long an item comes to its date, and a list of now is outdated; nullopt: nobody knows of one.
+  std::optional<milliseconds> due = std::nullopt;
+};
+
+struct ItemStats {
+  bool known = false;  // any counter exists
+  std::int64_t pv = 0, uv = 0, dwell_sum_ms = 0, dwell_count = 0;
+  UnixSeconds first;                  // effective publish time
+  UnixSeconds now;                    // Redis' clock when read
+  std::optional<double> rank_key;     // member of hot:rank
+  std::optional<std::int64_t> rank;   // 1 is the hottest
+  std::optional<double> views_score;  // member of hot:score
+  std::optional<std::int64_t> views_rank;
+  std::int64_t views_pv = 0;  // counted views
+  double views_total = 0;     // undecayed sum of increments
+  std::int64_t uv_today = 0;
+};
+
+// A page of the walk down a rank: the members that pass the filters, and where to go on.
+struct RankPage {
+  std::vector<ScoredItem> items;  // highest first
+  std::int64_t next = 0;          // offset for the next call; −1 at the end
+};
+
+struct Bucket {  // of mode = current: the hour of publication and an upper bound of its members' totals
+  std::int64_t hour = 0;
+  double best_total = 0;
+};
+struct BucketMember {
+  ItemId item;
+  double total = 0;
+  UnixSeconds published;
+};
+
+class HotStore {
+ public:
+  virtual ~HotStore() = default;
+  // 1 RTT, one atomic script. Errors: kNotFound "unknown_item" (items.unknown = reject), kRateLimited, Redis'
+  // own.
+  virtual Task<Result<TrackCounts>> track(const TrackEvent& event) = 0;
+  // 1 RTT, one atomic script; the index of mode = current follows behind the reply.
+  virtual Task<Result<ViewOutcome>> view(const ViewEvent& event) = 0;
+  // Keeps an event that Redis could not take where it survives this process (the spool); it is applied, once,
+  // when Redis answers again. No round trip. Errors: kUnavailable "spool_full".
+  virtual Result<void> track_later(const TrackEvent& event) = 0;
+  virtual Result<void> view_later(const ViewEvent& event) = 0;
+  // 1 RTT: the cached list and, at most once per slice, the lock to rebuild it.
+  virtual Task<Result<CachedList>> cached_list(const ListQuery& query) = 0;
+  // Behind the reply, no waiting: replaces the cached list and gives the lock back.
+  virtual void store_list(const ListQuery& query, const CachedList& built) = 0;
+  // 1 RTT: up to `count` members of the query's rank from `offset` on, filtered by window and tag inside the
+  // script (which reads a bounded number of members a call).
+  virtual Task<Result<RankPage>> rank_page(const ListQuery& query, std::int64_t offset,
+                                           std::int64_t count) = 0;
+  // 1 RTT: every bucket of mode = current.
+  virtual Task<Result<std::vector<Bucket>>> buckets() = 0;
+  // 1 RTT: the `count` members with the highest totals of each of `hours`, with their publish times.
+  virtual Task<Result<std::vector<BucketMember>>> bucket_heads(const std::vector<std::int64_t>& hours,
+                                                               std::int64_t offset, std::int64_t count) = 0;
+  // 1 RTT. Same order as `items`.
+  virtual Task<Result<std::vector<ItemStats>>> stats(const std::vector<ItemId>& items) = 0;
+};
+
+// --- Items
+// -------------------------------------------------------------------------------------------------------------------
+
+struct Item {
+  ItemId id;
+  std::string title, text, author, url;
+  std::vector<TagName> tags;
+  UnixSeconds published_at;
+  std::optional<UnixSeconds> update_time;
+  bool hidden = false;
+};
+
+class ItemStore {
+ public:
+  virtual ~ItemStore() = default;
+  // 2 RTT each (put_many: for every 500 items): what it was, then one atomic script. Writing an item re-keys
+  // its ranks when published_at, hidden or tags changed, and tells every worker to drop its lists when one
+  // could show it wrongly.
+  virtual Task<Result<void>> put(const Item& item) = 0;
+  virtual Task<Result<void>> put_many(const std::vector<Item>& items) = 0;
+  virtual Task<Result<void>> remove(const ItemId& id) = 0;
+  // Errors: kNotFound "unknown_item".
+  virtual Task<Result<Item>> get(const ItemId& id) = 0;
+  // 1 RTT: what lists and pages show of each, in order.
+  virtual Task<Result<std::vector<ItemCard>>> cards(const std::vector<ItemId>& ids) = 0;
+};
+
+}  // namespace freshet::feed

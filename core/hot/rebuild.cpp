@@ -1,0 +1,182 @@
+#include "core/hot/rebuild.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string>
+#include <vector>
+
+#include "core/hot/counter_keys.h"
+#include "core/redis/fields.h"
+#include "core/redis/scripts.h"
+
+namespace freshet::store {
+namespace {
+
+using redis::Pipeline;
+
+constexpr std::int64_t kScanCount = 500;
+constexpr std::size_t kBatch = 500;
+
+// The parameters as hot:rank:meta holds them: name, value.
+std::vector<std::pair<std::string_view, std::string>> fields_of(const EngagementSettings& settings) {
+  const auto text = [](double value) {
+    std::array<char, 32> out;
+    const auto end = std::to_chars(out.data(), out.data() + out.size(), value).ptr;
+    return std::string(out.data(), end);
+  };
+  return {{"half_life", std::to_string(settings.half_life.count())},
+          {"pv_weight", text(settings.pv_weight)},
+          {"uv_weight", text(settings.uv_weight)},
+          {"dwell_weight", text(settings.dwell_weight)},
+          {"dwell_prior_views", text(settings.dwell_prior_views)},
+          {"dwell_prior_ms", text(settings.dwell_prior_ms)}};
+}
+
+void append_meta(Pipeline& out, const EngagementSettings& settings, const Keys& keys) {
+  const auto fields = fields_of(settings);
+  out.command(2 + 2 * fields.size()).arg("HSET").arg(keys.rank_meta());
+  for (const auto& [name, value] : fields) out.arg(name).arg(value);
+}
+
+void append_rekey(Pipeline& out, const Settings& settings, const Keys& keys, const std::string& id,
+                  const std::string& target) {
+  const EngagementSettings& e = settings.engagement;
+  out.script(scripts::kRekey, kCounterKeys + (keys.hash_tags() ? 0 : 1), 7);
+  append_counter_keys(out, keys, id);
+  if (!keys.hash_tags()) out.arg(target);
+  out.arg(id).arg(e.pv_weight).arg(e.uv_weight).arg(e.dwell_weight);
+  out.arg(e.dwell_prior_views).arg(e.dwell_prior_ms).arg(e.half_life.count());
+}
+
+// Runs and answers the first error, the connection's or the server's.
+Task<Result<redis::Replies>> run_all(redis::Redis& redis, const Pipeline& pipeline) {
+  auto replies = co_await redis.run(pipeline);
+  if (!replies) co_return replies;
+  for (const redis::Reply& each : *replies) {
+    if (each.is_error()) co_return tl::unexpected(redis::classify(each.error()));
+  }
+  co_return replies;
+}
+
+class Rebuild {
+ public:
+  Rebuild(redis::Redis& redis, const Settings& settings, const Keys& keys)
+      : redis_(redis), settings_(settings), keys_(keys) {}
+
+  Task<Result<Rebuilt>> run() {
+    Pipeline begin;
+    begin.add("DEL", keys_.rank_next());
+    if (auto ok = co_await run_all(redis_, begin); !ok) co_return tl::unexpected(ok.error());
+    if (auto first = co_await pass(keys_.rank_next()); !first) co_return first;
+    if (auto ok = co_await swap(); !ok) co_return tl::unexpected(ok.error());
+    co_return co_await pass(keys_.rank());
+  }
+
+ private:
+  // Every item with counters, into `target`.
+  Task<Result<Rebuilt>> pass(std::string target) {
+    Rebuilt done;
+    std::string cursor = "0";
+    do {
+      Pipeline scan;
+      scan.add("SCAN", cursor, "MATCH", keys_.pv_pattern(), "COUNT", kScanCount)
+          .add("EXPIRE", keys_.rank_lock(), kRebuildLockTtl.count());
+      auto replies = co_await run_all(redis_, scan);
+      if (!replies) co_return tl::unexpected(replies.error());
+      const redis::Reply& page = replies->front();
+      cursor = std::string(text_at(page, 0));
+      const redis::Reply names = page[1];
+      std::vector<std::string> ids;
+      for (std::size_t i = 0; i < names.size(); ++i) ids.push_back(keys_.id_of_pv(text_at(names, i)));
+      for (std::size_t from = 0; from < ids.size(); from += kBatch) {
+        const auto to = std::min(from + kBatch, ids.size());
+        auto ranked = co_await rekey(
+            {ids.begin() + static_cast<std::ptrdiff_t>(from), ids.begin() + static_cast<std::ptrdiff_t>(to)},
+            target);
+        if (!ranked) co_return tl::unexpected(ranked.error());
+        done.items += static_cast<std::int64_t>(to - from);
+        done.ranked += *ranked;
+      }
+    } while (cursor != "0");
+    co_return done;
+  }
+
+  Task<Result<std::int64_t>> rekey(std::vector<std::string> ids, const std::string& target) {
+    Pipeline command;
+    for (const std::string& id : ids) append_rekey(command, settings_, keys_, id, target);
+    auto replies = co_await run_all(redis_, command);
+    if (!replies) co_return tl::unexpected(replies.error());
+    std::int64_t ranked = 0;
+    Pipeline place;  // with hash tags the rank is in another slot than the counters
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const std::string_view z = (*replies)[i].string().value_or("-");
+      ranked += z != "-" ? 1 : 0;
+      if (!keys_.hash_tags()) continue;
+      z != "-" ? place.add("ZADD", target, z, ids[i]) : place.add("ZREM", target, ids[i]);
+    }
+    if (!place.empty()) {
+      if (auto ok = co_await run_all(redis_, place); !ok) co_return tl::unexpected(ok.error());
+    }
+    co_return ranked;
+  }
+
+  // The parameters and the rank change places in one transaction.
+  Task<Result<void>> swap() {
+    Pipeline exists;
+    exists.add("EXISTS", keys_.rank_next());
+    auto next = co_await redis::run_one(redis_, exists);
+    if (!next) co_return tl::unexpected(next.error());
+    Pipeline out;
+    out.add("MULTI");
+    if (next->integer().value_or(0) > 0)
+      out.add("RENAME", keys_.rank_next(), keys_.rank());
+    else
+      out.add("DEL", keys_.rank());
+    out.add("ZREMRANGEBYRANK", keys_.rank(), 0, -settings_.list.max_members - 1);
+    append_meta(out, settings_.engagement, keys_);
+    out.add("EXEC");
+    if (auto ok = co_await run_all(redis_, out); !ok) co_return tl::unexpected(ok.error());
+    co_return Result<void>();
+  }
+
+  redis::Redis& redis_;
+  const Settings& settings_;
+  const Keys& keys_;
+};
+
+}  // namespace
+
+Task<Result<bool>> params_match(redis::Redis& redis, const EngagementSettings& settings, const Keys& keys) {
+  const auto wanted = fields_of(settings);
+  Pipeline read;
+  read.command(2 + wanted.size()).arg("HMGET").arg(keys.rank_meta());
+  for (const auto& [name, value] : wanted) read.arg(name);
+  read.add("EXISTS", keys.rank());
+  auto replies = co_await run_all(redis, read);
+  if (!replies) co_return tl::unexpected(replies.error());
+  bool same = true;
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    same = same && text_at(replies->front(), i) == wanted[i].second;
+  if (same) co_return true;
+  if ((*replies)[1].integer().value_or(1) != 0) co_return false;
+  Pipeline write;
+  append_meta(write, settings, keys);
+  if (auto ok = co_await run_all(redis, write); !ok) co_return tl::unexpected(ok.error());
+  co_return true;
+}
+
+Task<Result<Rebuilt>> rebuild_rank(redis::Redis& redis, const Settings& settings, const Keys& keys) {
+  Pipeline lock;
+  lock.add("SET", keys.rank_lock(), 1, "NX", "EX", kRebuildLockTtl.count());
+  auto locked = co_await redis::run_one(redis, lock);
+  if (!locked) co_return tl::unexpected(locked.error());
+  if (locked->is_nil()) co_return fail(ErrorCode::kConflict, "rebuild_running");
+  auto done = co_await Rebuild(redis, settings, keys).run();
+  Pipeline unlock;
+  unlock.add("DEL", keys.rank_lock());
+  if (auto ok = co_await redis::run_one(redis, unlock); !ok && done) co_return tl::unexpected(ok.error());
+  co_return done;
+}
+
+}  // namespace freshet::store

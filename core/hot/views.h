@@ -1,0 +1,26 @@
+// Views (seed 003): an increment of 1 per view and 2 more for the day's first one of a visitor, divided by
+// (hours + 2)^1.5.
+//
+// The seed's code adds increments that were divided when they came (`accumulate`); its formula and its
+// examples divide the whole sum by the age at reading (`current`). Both exist here.
+#pragma once
+
+#include "core/config/settings.h"
+#include "core/base/time.h"
+
+namespace freshet::rank {
+
+// What a view is worth before the division: pv_w + uv_w·is_uv.
+double view_increment(bool first_today, const ViewsSettings& settings);
+
+// Hours since publication, ≥ 0: a date ahead of `now` counts as now.
+double hours_since(UnixSeconds published, UnixSeconds now);
+
+// The divisor: (hours + base)^gamma. Grows with `hours`. REQUIRES: hours ≥ 0.
+double power_law(double hours, const ViewsSettings& settings);
+
+// total / (hours since publication + base)^gamma: one view's part of `accumulate`, or all views' in
+// `current`.
+double view_score(double total, UnixSeconds published, UnixSeconds now, const ViewsSettings& settings);
+
+}  // namespace freshet::rank

@@ -1,0 +1,57 @@
+#include "core/items/item_fields.h"
+
+#include "core/redis/fields.h"
+
+namespace freshet::store {
+namespace {
+
+std::string text_of(UnixSeconds at) { return std::to_string(at.time_since_epoch().count()); }
+
+std::optional<UnixSeconds> time_of(std::string_view text) {
+  const auto value = parse<std::int64_t>(text);
+  if (!value) return std::nullopt;
+  return UnixSeconds{seconds{*value}};
+}
+
+// A tag is an id and has no blanks.
+std::string join_tags(const std::vector<TagName>& tags) {
+  std::string out;
+  for (const TagName& tag : tags) {
+    if (!out.empty()) out += ' ';
+    out += tag.str();
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string_view, std::string>> fields_of(const feed::Item& item) {
+  std::vector<std::pair<std::string_view, std::string>> out{{"title", item.title},
+                                                            {"published_at", text_of(item.published_at)},
+                                                            {"tags", join_tags(item.tags)},
+                                                            {"hidden", item.hidden ? "1" : "0"}};
+  if (!item.text.empty()) out.emplace_back("text", item.text);
+  if (!item.author.empty()) out.emplace_back("author", item.author);
+  if (!item.url.empty()) out.emplace_back("url", item.url);
+  if (item.update_time) out.emplace_back("update_time", text_of(*item.update_time));
+  return out;
+}
+
+std::optional<feed::Item> item_of(const ItemId& id, const ItemValues& values) {
+  const auto [published, title, text, author, url, tags, updated, hidden] = values;
+  const auto date = time_of(published);
+  if (!date) return std::nullopt;
+  feed::Item item;
+  item.id = id;
+  item.published_at = *date;
+  item.title = std::string(title);
+  item.text = std::string(text);
+  item.author = std::string(author);
+  item.url = std::string(url);
+  for (const std::string_view tag : words(tags)) item.tags.push_back(TagName::trusted(std::string(tag)));
+  item.update_time = time_of(updated);
+  item.hidden = hidden == "1";
+  return item;
+}
+
+}  // namespace freshet::store

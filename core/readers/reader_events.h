@@ -1,0 +1,30 @@
+// What readers look at, do and do not want (seed 000), also while Redis is away. Interactions and feedback
+// that the recorder's full stream refuses are not kept: "stream_full" is an answer, not an absence.
+#pragma once
+
+#include <vector>
+
+#include "core/readers/ports.h"
+
+namespace freshet::feed {
+
+struct Recorded {
+  bool queued = false;  // Redis could not take it; it waits in the spool and is applied later
+};
+
+// What was not applied, or whose fate is unknown (sent, no reply), goes to the spool: each of these is
+// harmless when repeated, since it carries its time or an event id. Errors: as ReaderStore, and kUnavailable
+// "spool_full". `later`: it goes there at once. 1 RTT.
+Task<Result<Recorded>> record_view(ReaderStore& store, const View& view, bool later = false);
+Task<Result<Recorded>> clear_views(ReaderStore& store, const ReaderId& reader, ViewKind kind,
+                                   bool later = false);
+Task<Result<Recorded>> record_interaction(ReaderStore& store, const ReaderEvent& event);
+Task<Result<Recorded>> dismiss(ReaderStore& store, const Dismissal& dismissal, bool later = false);
+Task<Result<Recorded>> undo_dismissal(ReaderStore& store, const ReaderId& reader, const ItemId& item,
+                                      bool later = false);
+
+// The same for many events, each with an answer of its own, in their order.
+Task<std::vector<Result<Recorded>>> record_interactions(ReaderStore& store,
+                                                        const std::vector<ReaderEvent>& events);
+
+}  // namespace freshet::feed

@@ -1,0 +1,232 @@
+#include "core/readers/reader_store.h"
+
+#include <array>
+#include <string>
+#include <unordered_map>
+
+#include "core/base/fingerprint.h"
+#include "core/readers/reader_replies.h"
+#include "core/redis/scripts.h"
+
+namespace freshet::store {
+namespace {
+
+using redis::Pipeline;
+
+constexpr std::array kViewKinds{feed::ViewKind::kTopic, feed::ViewKind::kReply};
+
+std::string_view letter_of(feed::ViewKind kind) { return kind == feed::ViewKind::kTopic ? "t" : "r"; }
+
+// Pairs of item and time.
+std::vector<feed::Viewed> viewed_of(const redis::Reply& pairs) {
+  std::vector<feed::Viewed> out;
+  out.reserve(pairs.size() / 2);
+  for (std::size_t i = 0; i + 1 < pairs.size(); i += 2)
+    out.push_back({ItemId::trusted(std::string(text_at(pairs, i))), time_at(pairs, i + 1)});
+  return out;
+}
+
+// A list of items, with their times from the fields "{letter}:{item}" of `times`.
+std::vector<feed::Viewed> viewed_of(const redis::Reply& list, feed::ViewKind kind,
+                                    const std::unordered_map<std::string, UnixSeconds>& times) {
+  std::vector<feed::Viewed> out;
+  out.reserve(list.size());
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::string_view item = text_at(list, i);
+    const auto found = times.find(std::string(letter_of(kind)).append(":").append(item));
+    out.push_back({ItemId::trusted(std::string(item)), found == times.end() ? UnixSeconds() : found->second});
+  }
+  return out;
+}
+
+}  // namespace
+
+RedisReaderStore::RedisReaderStore(redis::Redis& redis, redis::Deferred& deferred, const Settings& settings,
+                                   Keys keys, NewEventId new_event_id)
+    : redis_(redis),
+      deferred_(deferred),
+      history_(settings.history),
+      interactions_(settings.interactions),
+      feedback_(settings.feedback),
+      stream_max_(settings.recorder.stream_max_len),
+      reject_unknown_(settings.items_unknown == "reject"),
+      keys_(std::move(keys)),
+      new_event_id_(std::move(new_event_id)) {}
+
+Task<Result<void>> RedisReaderStore::apply(const Pipeline& commands) {
+  const auto replies = co_await redis_.run(commands);
+  if (!replies) co_return tl::unexpected(replies.error());
+  co_return outcome(replies->back());
+}
+
+// --- history
+
+void RedisReaderStore::append_view(Pipeline& out, const feed::View& view, Time at) const {
+  const bool look = reject_unknown_ && !keys_.hash_tags();
+  out.script(scripts::kReaderView, (look ? 4U : 3U), 6)
+      .arg(keys_.views_of(view.kind, view.reader.view()))
+      .arg(keys_.views_at(view.reader.view()))
+      .arg(keys_.reader_events(view.reader.view()));
+  if (look) out.arg(keys_.item(view.item.view()));
+  out.arg(view.item.view()).arg(letter_of(view.kind)).arg(history_.size).arg(history_.ttl.count());
+  optional_time(out, at);
+  // A page may send one id with its view and with what its reader did.
+  out.arg(view.event.empty() ? std::string() : "view:" + view.event.str());
+}
+
+Task<Result<void>> RedisReaderStore::viewed(const feed::View& view) {
+  if (reject_unknown_ && keys_.hash_tags()) {
+    const std::vector<Asked> one{Asked{&view.reader, &view.item, nullptr}};
+    const auto looked = co_await look(one);
+    if (!looked) co_return tl::unexpected(looked.error());
+    if (looked->verdicts.front() == Verdict::kUnknownItem) co_return tl::unexpected(unknown_item());
+  }
+  Pipeline command;
+  append_view(command, view, std::nullopt);
+  auto applied = co_await apply(command);
+  co_return applied;
+}
+
+void RedisReaderStore::append_views(Pipeline& out, const ReaderId& reader, feed::ViewKind kind) const {
+  out.script(scripts::kReaderViews, 2, 2)
+      .arg(keys_.views_of(kind, reader.view()))
+      .arg(keys_.views_at(reader.view()));
+  out.arg(letter_of(kind)).arg(history_.size);
+}
+
+Task<Result<std::vector<feed::Viewed>>> RedisReaderStore::views(const ReaderId& reader, feed::ViewKind kind) {
+  Pipeline command;
+  append_views(command, reader, kind);
+  const auto reply = co_await run_one(redis_, command);
+  if (!reply) co_return tl::unexpected(reply.error());
+  co_return viewed_of(*reply);
+}
+
+void RedisReaderStore::append_clear(Pipeline& out, const ReaderId& reader, feed::ViewKind kind, Time until,
+                                    const std::vector<feed::Viewed>& only) const {
+  out.script(scripts::kReaderClear, 2, 3 + only.size())
+      .arg(keys_.views_of(kind, reader.view()))
+      .arg(keys_.views_at(reader.view()));
+  out.arg(letter_of(kind));
+  optional_time(out, until);
+  out.arg(history_.ttl.count());
+  for (const feed::Viewed& each : only) out.arg(each.item.view());
+}
+
+Task<Result<void>> RedisReaderStore::clear_views(const ReaderId& reader, feed::ViewKind kind) {
+  Pipeline command;
+  append_clear(command, reader, kind, std::nullopt, {});
+  auto applied = co_await apply(command);
+  co_return applied;
+}
+
+Task<Result<void>> RedisReaderStore::merge_views(const ReaderId& from, const ReaderId& to) {
+  if (from == to) co_return Result<void>();
+  if (keys_.hash_tags()) {
+    auto merged = co_await merge_with_tags(from, to);
+    co_return merged;
+  }
+  Pipeline command;
+  command.script(scripts::kReaderMerge, 6, 2);
+  for (const ReaderId* reader : {&to, &from}) {
+    for (const feed::ViewKind kind : kViewKinds) command.arg(keys_.views_of(kind, reader->view()));
+    command.arg(keys_.views_at(reader->view()));
+  }
+  command.arg(history_.size).arg(history_.ttl.count());
+  auto applied = co_await apply(command);
+  co_return applied;
+}
+
+// What is viewed between the two round trips stays where it was.
+Task<Result<void>> RedisReaderStore::merge_with_tags(const ReaderId& from, const ReaderId& to) {
+  Pipeline reading;
+  for (const feed::ViewKind kind : kViewKinds) {
+    append_views(reading, from, kind);
+  }
+  const auto read = co_await redis_.run(reading);
+  if (!read) co_return tl::unexpected(read.error());
+  std::array<std::vector<feed::Viewed>, kViewKinds.size()> views;
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    if ((*read)[i].is_error()) co_return outcome((*read)[i]);
+    views[i] = viewed_of((*read)[i]);
+  }
+  Pipeline command;
+  command.script(scripts::kReaderMerge, 3, 2 + 3 * (views[0].size() + views[1].size()));
+  for (const feed::ViewKind kind : kViewKinds) command.arg(keys_.views_of(kind, to.view()));
+  command.arg(keys_.views_at(to.view())).arg(history_.size).arg(history_.ttl.count());
+  for (const feed::ViewKind kind : kViewKinds) {
+    for (const feed::Viewed& each : views[static_cast<std::size_t>(kind)])
+      command.arg(letter_of(kind)).arg(each.item.view()).arg(unix_s(each.at));
+  }
+  for (const feed::ViewKind kind : kViewKinds) {
+    const auto& these = views[static_cast<std::size_t>(kind)];
+    if (!these.empty()) append_clear(command, from, kind, these.front().at, these);
+  }
+  const auto replies = co_await redis_.run(command);
+  if (!replies) co_return tl::unexpected(replies.error());
+  for (const redis::Reply& reply : *replies) {
+    if (reply.is_error()) co_return outcome(reply);
+  }
+  co_return Result<void>();
+}
+
+// --- all of a reader
+
+Task<Result<feed::ReaderState>> RedisReaderStore::read(const ReaderId& reader) {
+  const std::string_view id = reader.view();
+  Pipeline command;
+  command.script(scripts::kReaderRead, 5, 4)
+      .arg(keys_.views_of(feed::ViewKind::kTopic, id))
+      .arg(keys_.views_of(feed::ViewKind::kReply, id))
+      .arg(keys_.views_at(id))
+      .arg(keys_.interactions(id))
+      .arg(keys_.not_interested(id));
+  command.arg(history_.size).arg(interactions_.most).arg(feedback_.most).arg(feedback_.ttl.count());
+  command.add("GET", keys_.epoch()).add("GET", keys_.earlier(id));
+  const auto replies = co_await redis_.run(command);
+  if (!replies) co_return tl::unexpected(replies.error());
+  const redis::Reply& found = replies->front();
+  if (found.is_error()) co_return tl::unexpected(reader_error(found));
+  if (found.size() != 5)
+    co_return fail(ErrorCode::kInternal, "redis_type", {}, "unexpected reply of reader_read");
+  std::unordered_map<std::string, UnixSeconds> times;
+  const redis::Reply fields = found[2];
+  for (std::size_t i = 0; i + 1 < fields.size(); i += 2)
+    times.emplace(text_at(fields, i), time_at(fields, i + 1));
+  feed::ReaderState out;
+  out.topics = viewed_of(found[0], feed::ViewKind::kTopic, times);
+  out.replies = viewed_of(found[1], feed::ViewKind::kReply, times);
+  const redis::Reply done = found[3];
+  for (std::size_t i = 0; i + 1 < done.size(); i += 2) {
+    const auto member = interaction_member(text_at(done, i));
+    if (!member) continue;
+    out.done.push_back({ItemId::trusted(std::string(member->item)), member->kind, time_at(done, i + 1)});
+  }
+  out.dismissed = viewed_of(found[4]);
+  out.items_epoch = std::string((*replies)[1].string().value_or(""));
+  if (const auto earlier = (*replies)[2].string(); earlier && !earlier->empty())
+    out.earlier = std::make_shared<const std::unordered_set<std::uint64_t>>(fingerprints_of(*earlier));
+  co_return out;
+}
+
+// --- later
+
+Pipeline RedisReaderStore::later_command(const feed::View& view) const {
+  Pipeline out;
+  append_view(out, view, wall_now());
+  return out;
+}
+
+void RedisReaderStore::viewed_behind(const feed::View& view) { deferred_.post(later_command(view)); }
+
+Result<void> RedisReaderStore::viewed_later(const feed::View& view) {
+  return deferred_.spool(later_command(view));
+}
+
+Result<void> RedisReaderStore::clear_views_later(const ReaderId& reader, feed::ViewKind kind) {
+  Pipeline out;
+  append_clear(out, reader, kind, wall_now(), {});
+  return deferred_.spool(std::move(out));
+}
+
+}  // namespace freshet::store

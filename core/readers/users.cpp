@@ -1,0 +1,208 @@
+#include "core/readers/users.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/database/database.h"
+#include "core/redis/fields.h"
+#include "core/readers/reader_entries.h"
+#include "core/redis/script_words.h"
+#include "core/redis/scripts.h"
+
+namespace freshet::store {
+namespace {
+
+using redis::Pipeline;
+
+Error error_of(const redis::Reply& reply) {
+  if (says(reply.error(), word::kStreamFull)) return stream_full();
+  return redis::classify(reply.error());
+}
+
+// How the whole of a key is read. Strings, and what keeps itself small, have no bound of their own.
+void append_read(Pipeline& out, std::string_view type, const std::string& key) {
+  if (type == "string")
+    out.add("GET", key);
+  else if (type == "hash")
+    out.add("HGETALL", key);
+  else if (type == "list")
+    out.add("LRANGE", key, 0, kMostExportedValues - 1);
+  else
+    out.add("ZRANGE", key, 0, kMostExportedValues - 1, "REV", "WITHSCORES");
+}
+
+struct Rows {
+  std::vector<feed::ReaderEvent> interactions;
+  std::vector<feed::DismissedAt> dismissals;
+  std::vector<feed::Follow> follows;
+};
+
+Result<Rows> read_rows_of(const std::string& path, const ReaderId& reader, std::int64_t from) {
+  auto database = Database::open(path, Database::Mode::kRead);
+  if (!database) return tl::unexpected(database.error());
+  // One more tells whether there are more.
+  auto interactions = (*database)->readers().interactions_of(reader, from, kMostExportedRows + 1);
+  if (!interactions) return tl::unexpected(interactions.error());
+  auto dismissals = (*database)->readers().dismissals_of(reader, kMostExportedRows);
+  if (!dismissals) return tl::unexpected(dismissals.error());
+  auto follows = (*database)->readers().follows_of(reader, kMostExportedRows);
+  if (!follows) return tl::unexpected(follows.error());
+  return Rows{std::move(*interactions), std::move(*dismissals), std::move(*follows)};
+}
+
+// A timeline's own marks say nothing of its reader (lua/parts/timeline.lua).
+bool is_mark(std::string_view member) { return member.starts_with(':'); }
+
+void add_values(const redis::Reply& reply, std::string_view type, std::vector<std::string>& out) {
+  if (const auto text = reply.string()) out.emplace_back(*text);
+  for (std::size_t k = 0; k < reply.size(); ++k) {
+    if (type == "zset" && is_mark(text_at(reply, k))) {
+      ++k;  // and its score
+      continue;
+    }
+    out.emplace_back(text_at(reply, k));
+  }
+}
+
+}  // namespace
+
+RedisUsers::RedisUsers(redis::Redis& redis, BlockingPool& pool, const Settings& settings, Keys keys,
+                       ReaderHashes hashes, std::function<std::string()> new_job_id)
+    : redis_(redis),
+      pool_(pool),
+      recorder_(settings.recorder),
+      keys_(std::move(keys)),
+      hashes_(std::move(hashes)),
+      new_job_id_(std::move(new_job_id)) {}
+
+// --- export
+
+Task<Result<feed::Export>> RedisUsers::gather(const ReaderId& reader, std::int64_t from) {
+  feed::Export out;
+  Names names;
+  add_names(names, reader, hashes_);
+  std::string cursor = "0";
+  do {
+    const auto page = co_await scan_personal(redis_, keys_, names, cursor);
+    if (!page) co_return tl::unexpected(page.error());
+    const auto read = co_await read_keys(page->keys, out);
+    if (!read) co_return tl::unexpected(read.error());
+    const auto asked = co_await read_members(page->sets, names, out);
+    if (!asked) co_return tl::unexpected(asked.error());
+    cursor = page->cursor;
+  } while (cursor != "0" && out.keys.size() < kMostExportedKeys);
+  out.more_keys = cursor != "0";
+  // A walk may come by a key twice.
+  std::sort(out.keys.begin(), out.keys.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  const auto same = [](const feed::StoredKey& a, const feed::StoredKey& b) { return a.name == b.name; };
+  out.keys.erase(std::unique(out.keys.begin(), out.keys.end(), same), out.keys.end());
+  co_await read_rows(reader, from, out);
+  co_return out;
+}
+
+Task<Result<void>> RedisUsers::read_keys(const std::vector<std::string>& keys, feed::Export& out) {
+  if (keys.empty()) co_return Result<void>();
+  Pipeline command;
+  for (const std::string& key : keys) append_read(command, keys_.pattern_of(key)->type, key);
+  const auto replies = co_await redis_.run(command);
+  if (!replies) co_return tl::unexpected(replies.error());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const redis::Reply& reply = (*replies)[i];
+    if (reply.is_error()) co_return tl::unexpected(error_of(reply));
+    feed::StoredKey stored{keys_.plain(keys[i]), std::string(keys_.pattern_of(keys[i])->type), {}};
+    add_values(reply, stored.type, stored.values);
+    if (!stored.values.empty()) out.keys.push_back(std::move(stored));  // else it expired meanwhile
+  }
+  co_return Result<void>();
+}
+
+Task<Result<void>> RedisUsers::read_members(const std::vector<Membership>& sets, const Names& names,
+                                            feed::Export& out) {
+  if (sets.empty()) co_return Result<void>();
+  Pipeline command;
+  for (const Membership& each : sets) {
+    for (const std::string& name : names) command.add(each.sorted ? "ZSCORE" : "SISMEMBER", each.key, name);
+  }
+  const auto replies = co_await redis_.run(command);
+  if (!replies) co_return tl::unexpected(replies.error());
+  auto reply = replies->begin();
+  for (const Membership& each : sets) {
+    feed::StoredKey stored{keys_.plain(each.key), each.sorted ? "zset" : "set", {}};
+    for (const std::string& name : names) {
+      if (reply->is_error()) co_return tl::unexpected(error_of(*reply));
+      if (each.sorted && !reply->is_nil()) {
+        stored.values.push_back(name);
+        stored.values.emplace_back(reply->string().value_or(""));
+      } else if (!each.sorted && reply->integer().value_or(0) == 1) {
+        stored.values.push_back(name);
+      }
+      ++reply;
+    }
+    if (!stored.values.empty()) out.keys.push_back(std::move(stored));
+  }
+  co_return Result<void>();
+}
+
+// What cannot be read is said in the export: the rest of it is worth something without.
+Task<void> RedisUsers::read_rows(const ReaderId& reader, std::int64_t from, feed::Export& out) {
+  if (!recorder_.enabled) {
+    out.no_database = "the recorder runs on another host";
+    co_return;
+  }
+  const std::function<Result<Rows>(std::size_t)> work =
+      [path = recorder_.database, reader, from](std::size_t) { return read_rows_of(path, reader, from); };
+  auto rows = co_await pool_.run<Rows>(work);
+  if (!rows) {
+    out.no_database = std::string(rows.error().reason);
+    co_return;
+  }
+  out.interactions = std::move(rows->interactions);
+  out.dismissals = std::move(rows->dismissals);
+  out.follows = std::move(rows->follows);
+  if (out.interactions.size() > static_cast<std::size_t>(kMostExportedRows)) {
+    out.interactions.pop_back();
+    out.next = from + kMostExportedRows;
+  }
+}
+
+// --- erasure
+
+Task<Result<std::string>> RedisUsers::forget(const ReaderId& reader) {
+  const std::string id = new_job_id_();
+  Pipeline command;
+  if (keys_.hash_tags()) {
+    command.add("XLEN", keys_.stream());
+    const auto length = co_await redis::run_one(redis_, command);
+    if (!length) co_return tl::unexpected(length.error());
+    if (length->integer().value_or(0) >= recorder_.stream_max_len)
+      co_return fail(ErrorCode::kUnavailable, "stream_full", {}, "the recorder does not keep up");
+    command.clear();
+  }
+  command.script(scripts::kUserErase, keys_.hash_tags() ? 1 : 2, 4).arg(keys_.job(id));
+  if (!keys_.hash_tags()) command.arg(keys_.stream());
+  command.arg(reader.view()).arg(id).arg(recorder_.stream_max_len).arg(kJobTtl.count());
+  if (keys_.hash_tags())
+    command.add("XADD", keys_.stream(), "*", "op", kOpErase, "reader", reader.view(), "job", id);
+  const auto replies = co_await redis_.run(command);
+  if (!replies) co_return tl::unexpected(replies.error());
+  for (const redis::Reply& each : *replies) {
+    if (each.is_error()) co_return tl::unexpected(error_of(each));
+  }
+  co_return id;
+}
+
+Task<Result<feed::Job>> RedisUsers::job(const EventId& id) {
+  Pipeline command;
+  command.add("HMGET", keys_.job(id.view()), "state", "done", "total", "failed");
+  const auto reply = co_await redis::run_one(redis_, command);
+  if (!reply) co_return tl::unexpected(reply.error());
+  feed::Job out;
+  out.state = std::string(text_at(*reply, 0));
+  if (out.state.empty()) co_return fail(ErrorCode::kNotFound, "unknown_job", "id");
+  out.done = parse_or_zero<std::int64_t>(text_at(*reply, 1));
+  out.total = parse_or_zero<std::int64_t>(text_at(*reply, 2));
+  out.failed = parse_or_zero<std::int64_t>(text_at(*reply, 3));
+  co_return out;
+}
+
+}  // namespace freshet::store

@@ -1,0 +1,67 @@
+// What can be ranked now: the items of the model and what is live.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/time.h"
+#include "core/model/model.h"
+#include "core/readers/interaction.h"
+
+namespace freshet::model {
+
+// What is known by the second of an item that is trending or new; of one that is in the model, too.
+struct LiveItem {
+  std::string id;
+  std::string title, author;
+  std::vector<std::string> tags;
+  UnixSeconds published;
+  double points = 0;              // undecayed, as mode=current of the hot views counts them (seed 003)
+  std::vector<TermWeight> terms;  // content vector by the model's vocabulary; only when not in the model
+};
+
+// What can be ranked now: the items of the model, then the live ones that it does not have. Immutable; shared
+// by all requests until the next snapshot. `model` may be null: only live items then. Of live items with one
+// id the first counts.
+class Catalogue {
+ public:
+  Catalogue(std::shared_ptr<const Model> model, std::vector<LiveItem> live);
+  Catalogue(const Catalogue&) = delete;  // views into itself
+  Catalogue& operator=(const Catalogue&) = delete;
+
+  std::uint32_t size() const { return model_items() + static_cast<std::uint32_t>(new_.size()); }
+  std::uint32_t model_items() const { return model_items_; }  // indexes below are the model's own
+  std::optional<std::uint32_t> find(std::string_view id) const;
+  std::string_view id(std::uint32_t item) const;
+  std::string_view title(std::uint32_t item) const;  // the live one's when there is one
+  std::string_view author(std::uint32_t item) const;
+  std::vector<std::string_view> tags(std::uint32_t item) const;
+  UnixSeconds published(std::uint32_t item) const;
+  double points(std::uint32_t item) const;  // live, else the model's count; finite, ≥ 0
+  // About how many events the item had within the last day or so: what the model says of its training,
+  // decayed since then; of an item that is newer than the model, its points in units of the model's counts.
+  double recent(std::uint32_t item, UnixSeconds now) const;
+  std::span<const std::uint32_t> live() const { return live_index_; }  // indexes of the live items, distinct
+  const Model* model() const { return model_.get(); }
+  std::span<const TermWeight> terms(std::uint32_t item) const;
+
+ private:
+  const LiveItem* live_of(std::uint32_t item) const;
+
+  std::shared_ptr<const Model> model_;
+  std::uint32_t model_items_ = 0;
+  std::vector<LiveItem> live_;
+  std::vector<std::uint32_t> live_index_;
+  std::vector<std::uint32_t> new_;  // positions in live_, by index − model_items_
+  std::unordered_map<std::string_view, std::uint32_t> by_id_;  // id → index, of live_, views into it
+  std::unordered_map<std::uint32_t, std::uint32_t> live_of_;   // index → position in live_
+  double points_per_event_ = 1;
+};
+
+}  // namespace freshet::model

@@ -1,0 +1,229 @@
+#include "core/recommend/ranking.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "core/recommend/rerank_features.h"
+#include "core/hot/views.h"
+
+namespace freshet::model {
+namespace {
+
+constexpr double kMostPoints = 1e15;  // beyond this a counter is broken; sums stay exact below
+// A discovery is one only when the list would not have shown it on this page anyway.
+constexpr std::size_t kPage = 20;
+// Nobody looks further; the rest of a long list stays as it is.
+constexpr std::size_t kMostDiscoveries = 16;
+constexpr float kLeastWeight = std::numeric_limits<float>::min();  // in the profile, however long ago
+
+bool before(const Catalogue& catalogue, const Ranked& a, const Ranked& b) {
+  if (a.score != b.score) return a.score > b.score;
+  if (a.age_hours != b.age_hours) return a.age_hours < b.age_hours;
+  return catalogue.id(a.item) < catalogue.id(b.item);
+}
+
+}  // namespace
+
+RankingSettings RankingSettings::of(const Settings& settings) {
+  RankingSettings out;
+  out.cf_weight = settings.recommend.cf_weight;
+  out.base_hours = settings.views.base_hours;
+  out.gamma = settings.views.gamma;
+  out.rerank = settings.recommend.rerank;
+  out.discover_every = static_cast<std::size_t>(settings.recommend.discover_every);
+  out.profile = static_cast<std::size_t>(settings.recommend.profile);
+  out.profile_half_life = settings.recommend.profile_half_life;
+  out.weights = settings.interactions;
+  return out;
+}
+
+const std::vector<Ranked>& Ranking::rank(const Catalogue& catalogue, std::span<const ProfileEvent> profile,
+                                         UnixSeconds now, bool all, std::span<const std::uint32_t> unwanted) {
+  profile = profile.first(std::min(profile.size(), settings_.profile));
+  weigh_profile(catalogue, profile, now);
+  for (const std::uint32_t each : unwanted) weight_[each] = std::max(weight_[each], kLeastWeight);
+  name_candidates(catalogue, all, unwanted);
+  fill_terms(catalogue, now);
+  score(catalogue, profile, now);
+  std::sort(ranked_.begin(), ranked_.end(),
+            [&](const Ranked& a, const Ranked& b) { return before(catalogue, a, b); });
+  if (profile.size() >= std::max<std::size_t>(1, settings_.discover_from)) discover(now);
+  for (const std::uint32_t each : unwanted) weight_[each] = 0;
+  forget_profile(profile);
+  return ranked_;
+}
+
+// An item counts once, by the event that says most.
+void Ranking::weigh_profile(const Catalogue& catalogue, std::span<const ProfileEvent> profile,
+                            UnixSeconds now) {
+  if (weight_.size() < catalogue.size()) weight_.resize(catalogue.size(), 0.F);
+  items_.clear();
+  for (const ProfileEvent& each : profile) {
+    const auto weight = static_cast<float>(rank::interaction_weight(settings_.weights, each.kind) *
+                                           rank::recency(each.at, now, settings_.profile_half_life));
+    if (weight_[each.item] == 0) items_.push_back({each.item, 0});
+    weight_[each.item] = std::max({weight_[each.item], weight, kLeastWeight});
+  }
+  for (ProfileItem& each : items_) each.weight = weight_[each.item];
+  if (catalogue.size() > catalogue.model_items()) {  // items newer than the model are compared by content
+    for (const ProfileItem& each : items_) {
+      for (const TermWeight& term : catalogue.terms(each.item)) {
+        if (term.term >= interests_.size()) interests_.resize(term.term + 1, 0.F);
+        if (interests_[term.term] == 0) terms_.push_back(term.term);
+        interests_[term.term] += each.weight * term.weight;
+      }
+    }
+  }
+  std::erase_if(items_, [&](const ProfileItem& each) { return each.item >= catalogue.model_items(); });
+  if (catalogue.model()) affinity_.compute(*catalogue.model(), items_);
+}
+
+void Ranking::forget_profile(std::span<const ProfileEvent> profile) {
+  for (const ProfileEvent& each : profile) weight_[each.item] = 0;
+  for (const std::uint32_t term : terms_) interests_[term] = 0;
+  terms_.clear();
+}
+
+void Ranking::name_candidates(const Catalogue& catalogue, bool all, std::span<const std::uint32_t> unwanted) {
+  ranked_.clear();
+  named_.assign(catalogue.size(), 0);
+  const auto name = [&](std::uint32_t item, Source source) {
+    if (std::exchange(named_[item], std::uint8_t{1}) != 0) return;
+    Ranked candidate;
+    candidate.item = item;
+    candidate.source = source;
+    candidate.in_profile = weight_[item] != 0;
+    ranked_.push_back(candidate);
+  };
+  const auto by_points = [&](std::uint32_t item) {
+    name(item, catalogue.points(item) > 0 ? Source::kTrend : Source::kNewest);
+  };
+  for (const std::uint32_t item : catalogue.live()) by_points(item);
+  if (!items_.empty()) {
+    std::vector<std::uint32_t> known;
+    for (const ProfileItem& each : items_) known.push_back(each.item);
+    for (const std::uint32_t each : unwanted) {
+      if (each < catalogue.model_items()) known.push_back(each);
+    }
+    for (const std::uint32_t item : affinity_.top(settings_.affinity_candidates, known))
+      name(item, Source::kAffinity);
+  }
+  if (all || catalogue.live().empty()) {
+    for (std::uint32_t item = 0; item < catalogue.size(); ++item) by_points(item);
+  }
+}
+
+double Ranking::content_of_new(const Catalogue& catalogue, std::uint32_t item) const {
+  double sum = 0;
+  for (const TermWeight& term : catalogue.terms(item)) {
+    if (term.term < interests_.size()) sum += static_cast<double>(interests_[term.term] * term.weight);
+  }
+  const auto part = static_cast<std::size_t>(Part::kContent);
+  return sum * static_cast<double>(catalogue.model() ? catalogue.model()->mix().part[part] : 0.F);
+}
+
+void Ranking::fill_terms(const Catalogue& catalogue, UnixSeconds now) {
+  const Mix mix = catalogue.model() ? catalogue.model()->mix() : Mix{};
+  double greatest = 0;
+  for (Ranked& each : ranked_) {
+    each.points = std::min(kMostPoints, catalogue.points(each.item));
+    each.age_hours = rank::hours_since(catalogue.published(each.item), now);
+    each.trend = (1 + each.points) / std::pow(each.age_hours + settings_.base_hours, settings_.gamma);
+    if (each.item >= catalogue.model_items()) {
+      each.content = content_of_new(catalogue, each.item);
+    } else if (!items_.empty()) {
+      const auto part = [&](Part which) {
+        return static_cast<double>(mix.part[static_cast<std::size_t>(which)]) *
+               static_cast<double>(affinity_.part(which, each.item));
+      };
+      each.cf = part(Part::kCf) + part(Part::kBorrowed);
+      each.content = part(Part::kContent);
+    }
+    const double sum = each.cf + each.content;
+    each.affinity = std::isfinite(sum) ? std::max(0.0, sum) : 0;
+    if (!each.in_profile) greatest = std::max(greatest, each.affinity);
+  }
+  const double scale = greatest > 0 ? 1 / greatest : 0;
+  for (Ranked& each : ranked_) {
+    each.affinity *= scale;
+    each.cf *= scale;
+    each.content *= scale;
+  }
+}
+
+void Ranking::score(const Catalogue& catalogue, std::span<const ProfileEvent> profile, UnixSeconds now) {
+  for (Ranked& each : ranked_) each.score = each.trend * (1 + settings_.cf_weight * each.affinity);
+  if (!settings_.rerank || profile.empty() || ranked_.empty() || !catalogue.model()) return;
+  const auto reranker = rank::Reranker::of(catalogue.model()->reranker());
+  if (!reranker) return;
+  rerank_features(catalogue, profile, ranked_, now, features_);
+  double most = -std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < ranked_.size(); ++i) {
+    ranked_[i].score = static_cast<double>(reranker->logit(features_[i]));
+    most = std::max(most, ranked_[i].score);
+  }
+  constexpr double kLeastLogOdds = -600;  // exp() of less is 0, and what is 0 has no order
+  for (Ranked& each : ranked_) each.score = std::exp(std::max(kLeastLogOdds, each.score - most));
+}
+
+// The candidates outside the profile with some affinity, greatest first: as many as could be looked at.
+void Ranking::find_discoveries() {
+  discoveries_.clear();
+  std::uint32_t open = 0;
+  for (std::uint32_t i = 0; i < ranked_.size(); ++i) {
+    if (ranked_[i].in_profile) continue;
+    if (ranked_[i].affinity > 0) discoveries_.push_back({i, open});
+    ++open;
+  }
+  const std::size_t most =
+      settings_.discover_among + kMostDiscoveries * (settings_.discover_every + 1) + kPage;
+  const auto end = discoveries_.begin() + static_cast<std::ptrdiff_t>(std::min(most, discoveries_.size()));
+  std::partial_sort(discoveries_.begin(), end, discoveries_.end(), [&](const Place& a, const Place& b) {
+    const double of_a = ranked_[a.position].affinity, of_b = ranked_[b.position].affinity;
+    return of_a != of_b ? of_a > of_b : a.position < b.position;
+  });
+  discoveries_.erase(end, discoveries_.end());
+}
+
+// The position of what is to be raised to the place `open`; nothing when all would come soon anyway.
+std::optional<std::uint32_t> Ranking::discovery_for(std::uint32_t open, std::size_t day) const {
+  std::vector<std::uint32_t> pool;
+  for (const Place& each : discoveries_) {
+    if (each.open >= open + kPage && !ranked_[each.position].discovery) pool.push_back(each.position);
+    if (pool.size() == settings_.discover_among) break;
+  }
+  if (pool.empty()) return std::nullopt;
+  return pool[day % pool.size()];
+}
+
+void Ranking::discover(UnixSeconds now) {
+  if (settings_.discover_every < 2 || settings_.discover_among == 0) return;
+  find_discoveries();
+  if (discoveries_.empty()) return;
+  const auto day =
+      static_cast<std::size_t>(std::max<std::int64_t>(0, now.time_since_epoch() / seconds{86400}));
+  std::vector<Ranked> out;
+  out.reserve(ranked_.size());
+  std::size_t shown = 0, raised = 0;  // places so far; those of them for discoveries
+  std::uint32_t open = 0;             // the place of each by its score alone
+  for (const Ranked& each : ranked_) {
+    if (!each.in_profile) ++open;
+    if (each.discovery) continue;
+    if (!each.in_profile && (shown + 1) % settings_.discover_every == 0 && raised < kMostDiscoveries) {
+      if (const auto chosen = discovery_for(open - 1, day)) {
+        ranked_[*chosen].discovery = true;
+        out.push_back(ranked_[*chosen]);
+        out.back().score = each.score;
+        ++raised;
+        ++shown;
+      }
+    }
+    out.push_back(each);
+    if (!each.in_profile) ++shown;
+  }
+  ranked_.swap(out);
+}
+
+}  // namespace freshet::model

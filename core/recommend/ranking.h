@@ -1,0 +1,105 @@
+// From a reader's profile to ranked items: candidates = trend ∪ item–item ∪ newest, score = trend ·
+// (1 + w · affinity), or the learned re-ranker's odds; some places of the list are for discoveries. Pure: the
+// service, `freshetctl explain` and the evaluation all call this. Exclusions, caps and reasons are the
+// use-case's (core/recommend/recommendations.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/config/settings.h"
+#include "core/base/time.h"
+#include "core/recommend/affinity.h"
+#include "core/recommend/catalogue.h"
+#include "core/model/model.h"
+#include "core/readers/interaction.h"
+#include "core/recommend/rerank.h"
+
+namespace freshet::model {
+
+struct ProfileEvent {
+  std::uint32_t item = 0;  // index in the catalogue
+  rank::Interaction kind = rank::Interaction::kView;
+  UnixSeconds at;
+};
+
+enum class Source : std::uint8_t { kTrend, kAffinity, kNewest };
+
+// A candidate and every term of its score, for explain. All numbers are finite and ≥ 0.
+struct Ranked {
+  std::uint32_t item = 0;
+  double score = 0;
+  double trend = 0;            // (1 + points) / (hours + base)^gamma
+  double affinity = 0;         // as the score uses it: 1 is the greatest of a candidate outside the profile
+  double cf = 0, content = 0;  // what co-interaction (borrowed, too) and content add to it
+  double points = 0, age_hours = 0;
+  Source source = Source::kTrend;  // the first that named it
+  bool in_profile = false;         // the reader did something with it, or does not want it
+  bool discovery = false;          // raised to a place for discoveries; shares its score with the next one
+};
+
+struct RankingSettings {
+  double cf_weight = 2;
+  double base_hours = 2, gamma = 1.5;
+  bool rerank = true;
+  std::size_t profile = 200;
+  seconds profile_half_life{30 * 86400};
+  std::size_t affinity_candidates = 300;  // best by affinity that become candidates
+  // Places for discoveries: of the candidates outside the profile, each `discover_every`-th place goes to one
+  // of the `discover_among` of greatest affinity that would come a page or more later, another one each day
+  // (UTC). What trends is what everybody gets: without such places few other items ever reach anybody (Q8).
+  // 0: none.
+  std::size_t discover_every = 6;
+  std::size_t discover_among = 10;
+  std::size_t discover_from = 1;  // events of a profile
+  InteractionSettings weights;
+  static RankingSettings of(const Settings& settings);
+};
+
+class Ranking {  // scratch memory, reused; one thread
+ public:
+  explicit Ranking(const RankingSettings& settings) : settings_(settings) {}
+  // All candidates, best first (ties: newer, then by id; a discovery before what it displaced). `profile`
+  // newest first; what is beyond settings.profile is left out. An empty profile: the trend, without
+  // discoveries. `all`: every item of the catalogue is a candidate (evaluation; when nothing is live, too).
+  // `unwanted`: items that will not be shown, which take no place of affinity's or of a discovery.
+  // Valid until the next call. O(profile × neighbours + items + candidates · log candidates).
+  //
+  // The re-ranker's scores are odds against the best candidate's, in (0, 1]: factors on them mean what they
+  // mean on the trend's.
+  const std::vector<Ranked>& rank(const Catalogue& catalogue, std::span<const ProfileEvent> profile,
+                                  UnixSeconds now, bool all = false,
+                                  std::span<const std::uint32_t> unwanted = {});
+  const RankingSettings& settings() const { return settings_; }
+
+ private:
+  void weigh_profile(const Catalogue& catalogue, std::span<const ProfileEvent> profile, UnixSeconds now);
+  void forget_profile(std::span<const ProfileEvent> profile);
+  void name_candidates(const Catalogue& catalogue, bool all, std::span<const std::uint32_t> unwanted);
+  void fill_terms(const Catalogue& catalogue, UnixSeconds now);
+  void score(const Catalogue& catalogue, std::span<const ProfileEvent> profile, UnixSeconds now);
+  void find_discoveries();
+  std::optional<std::uint32_t> discovery_for(std::uint32_t open, std::size_t day) const;
+  void discover(UnixSeconds now);
+  double content_of_new(const Catalogue& catalogue, std::uint32_t item) const;
+
+  struct Place {
+    std::uint32_t position = 0;  // in ranked_
+    std::uint32_t open = 0;      // among those outside the profile
+  };
+
+  RankingSettings settings_;
+  Affinity affinity_;
+  std::vector<Ranked> ranked_;
+  std::vector<ProfileItem> items_;    // of the profile, those in the model
+  std::vector<float> weight_;         // by catalogue index; 0 outside the profile
+  std::vector<float> interests_;      // by term: Σ weight · term weight over the profile
+  std::vector<std::uint32_t> terms_;  // where interests_ is not 0
+  std::vector<std::uint8_t> named_;   // by catalogue index: already a candidate
+  std::vector<rank::Features> features_;
+  std::vector<Place> discoveries_;
+};
+
+}  // namespace freshet::model

@@ -1,0 +1,69 @@
+#include "core/recommend/reason_text.h"
+
+namespace freshet::feed {
+namespace {
+
+std::string_view did(rank::Interaction interaction) {
+  switch (interaction) {
+    case rank::Interaction::kView:
+      return "which you read";
+    case rank::Interaction::kLike:
+      return "which you liked";
+    case rank::Interaction::kShare:
+      return "which you shared";
+    case rank::Interaction::kFavorite:
+      return "which you favourited";
+    case rank::Interaction::kReply:
+      return "which you replied to";
+    case rank::Interaction::kPost:
+      return "which you posted in";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string_view reason_name(Reason::Kind kind) {
+  switch (kind) {
+    case Reason::Kind::kLike:
+      return "like";
+    case Reason::Kind::kByAuthor:
+      return "author";
+    case Reason::Kind::kNewInTag:
+      return "new_in_tag";
+    case Reason::Kind::kRising:
+      return "rising";
+    case Reason::Kind::kNew:
+      return "new";
+    case Reason::Kind::kMatch:
+      return "match";
+    case Reason::Kind::kMore:
+      return "more";
+  }
+  return "";
+}
+
+std::string reason_text(const Reason& reason) {
+  switch (reason.kind) {
+    case Reason::Kind::kLike: {
+      std::string text = "like “";
+      text.append(reason.title).append("”, ").append(did(reason.interaction));
+      return text;
+    }
+    case Reason::Kind::kByAuthor:
+      return "by " + reason.name + ", of whom you liked something";
+    case Reason::Kind::kNewInTag:
+      return "new in " + reason.name;
+    case Reason::Kind::kRising:
+      return "rising now";
+    case Reason::Kind::kNew:
+      return "new";
+    case Reason::Kind::kMatch:
+      return "matches what you like";
+    case Reason::Kind::kMore:
+      return "more to read";
+  }
+  return "";
+}
+
+}  // namespace freshet::feed

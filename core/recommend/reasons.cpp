@@ -1,0 +1,64 @@
+#include "core/recommend/reasons.h"
+
+#include <algorithm>
+
+namespace freshet::feed {
+namespace {
+
+// An item is "new" in a reason up to this age.
+constexpr seconds kNewFor{86400};
+// An event must give at least this share of an item's affinity to be named for it, unless affinity is why the
+// item is there: then the event that gives most is named.
+constexpr double kLeastShare = 0.1;
+
+}  // namespace
+
+ReasonMaker::ReasonMaker(const Suggestions& suggestions, const ReaderState& state, UnixSeconds now,
+                         double trend)
+    : suggestions_(suggestions), now_(now), trend_(trend) {
+  for (const Done& each : state.done) {
+    const auto index = suggestions.find(each.item);
+    if (!index || each.kind == rank::Interaction::kView) continue;
+    const Facts facts = suggestions.facts(*index);
+    liked_tags_.insert(facts.tags.begin(), facts.tags.end());
+    if (!facts.author.empty()) liked_authors_.insert(facts.author);
+  }
+}
+
+Reason ReasonMaker::reason(const Suggestion& suggestion, const std::optional<Because>& because,
+                           const ItemCard* named) const {
+  const bool personal = suggestion.affinity > 0 && (suggestion.source == Source::kAffinity ||
+                                                    suggestion.discovery || suggestion.trend < trend_);
+  const bool nameable = because && named != nullptr && named->known && !named->dark(now_);
+  if (nameable && (personal || because->share >= kLeastShare))
+    return {Reason::Kind::kLike, because->item, named->title, because->kind, {}};
+  Reason::Kind otherwise = suggestion.points > 0 ? Reason::Kind::kRising : Reason::Kind::kNew;
+  if (personal) otherwise = Reason::Kind::kMatch;
+  return of_facts(suggestions_.facts(suggestion.index), otherwise);
+}
+
+Reason ReasonMaker::of_recalled(const Candidate& candidate, const ItemCard& card) const {
+  const Facts facts{card.title, card.author, {card.tags.begin(), card.tags.end()}, candidate.published_at};
+  if (candidate.score > 0) return of_facts(facts, Reason::Kind::kMatch);
+  return of_facts(facts, now_ - facts.published < kNewFor ? Reason::Kind::kNew : Reason::Kind::kMore);
+}
+
+Reason ReasonMaker::of_facts(const Facts& facts, Reason::Kind otherwise) const {
+  Reason reason;
+  if (liked_authors_.contains(facts.author)) {
+    reason.kind = Reason::Kind::kByAuthor;
+    reason.name = std::string(facts.author);
+    return reason;
+  }
+  const auto tag = std::find_if(facts.tags.begin(), facts.tags.end(),
+                                [&](std::string_view each) { return liked_tags_.contains(each); });
+  if (tag != facts.tags.end() && now_ - facts.published < kNewFor) {
+    reason.kind = Reason::Kind::kNewInTag;
+    reason.name = std::string(*tag);
+    return reason;
+  }
+  reason.kind = otherwise;
+  return reason;
+}
+
+}  // namespace freshet::feed

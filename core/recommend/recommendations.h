@@ -1,0 +1,126 @@
+// Recommendations (seed 000): what a reader should see next, and why. Gather (1 RTT) → score → exclude, cap →
+// cut, fill up from the search index until the page is full or nothing visible is left.
+//
+// Exclusions are of the moment: what was viewed, done or dismissed before the request is out of its reply, on
+// every worker. Hidden and deleted items are out at once: titles are kept for recommend.card_ttl, but not
+// beyond a change of hot:epoch, which is read with the reader's state.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "core/config/settings.h"
+#include "core/items/card_cache.h"
+#include "core/hot/ports.h"
+#include "core/feed/ports.h"
+#include "core/readers/ports.h"
+#include "core/recommend/ports.h"
+#include "core/recommend/selection.h"
+
+namespace freshet::feed {
+
+struct RecommendRequest {
+  ReaderId reader;  // empty: nobody in particular, who gets what is trending
+  std::size_t limit = 20;
+  Exclude exclude = Exclude::kHard;
+  SearchCost cost = {};  // of what it searches; null: nobody asks
+};
+
+// Why an item is there. Names items, tags and authors, never a reader.
+struct Reason {
+  enum class Kind : std::uint8_t {
+    kLike,      // like `item`, with which the reader did `interaction`
+    kByAuthor,  // by `name`, of whom the reader liked something
+    kNewInTag,  // less than a day old, in the tag `name`, of which the reader liked something
+    kRising,    // trending
+    kNew,       // nobody has opened it yet, or it is less than a day old
+    kMatch,     // in the tags or the words of what the reader did or saw
+    kMore       // nothing else is left
+  } kind = Kind::kRising;
+  ItemId item;
+  std::string title;  // of `item`
+  rank::Interaction interaction = rank::Interaction::kView;
+  std::string name;
+};
+
+struct Recommendation {
+  ItemId id;
+  SharedCard card;
+  double score = 0;  // 0: the page was filled up with it
+  Reason reason;
+};
+
+struct RecommendPage {
+  std::vector<Recommendation> items;
+  ExcludedCounts excluded;
+  std::string model;
+  bool degraded = false;  // without the reader's state: nothing is excluded
+};
+
+struct SimilarPage {
+  std::vector<Recommendation> items;  // reasons are not set
+  std::string model;                  // or "search"
+  bool degraded = false;              // Redis is away: titles of the last copy, and hidden items may be there
+};
+
+// What explain() tells of a reader's moment. `page` is what was served then.
+struct Explained {
+  UnixSeconds at;
+  ReaderState state;
+  std::shared_ptr<const Suggestions> suggestions;
+  std::unique_ptr<Selection> selection;        // over `suggestions` and the state
+  std::unordered_set<std::string> unshowable;  // hidden, deleted or never put
+  RecommendPage page;
+};
+
+class Recommendations {
+ public:
+  using WallClock = std::function<UnixSeconds()>;
+  // All references must outlive this.
+  Recommendations(ReaderStore& readers, Recommender& recommender, ItemStore& items, Recall& recall,
+                  const Settings& settings, WallClock clock = wall_now);
+
+  // 1 RTT when the titles are known; one more when some are not, and for each time that a title turned out to
+  // be hidden. A reader for whom too few candidates are left costs searches of the index besides, and a trip
+  // for each hundred items that these find; without an index such a page is short. Redis away: the last of
+  // what was trending, unfiltered, degraded. Errors: kInternal only.
+  Task<Result<RecommendPage>> page(const RecommendRequest& request);
+  // What is like an item: by the model, and for an item newer than it by the search index. 1 RTT. Redis away:
+  // as the last copy of what is trending knows them, degraded. Errors: kNotFound "unknown_item"; kInternal.
+  Task<Result<SimilarPage>> similar(const ItemId& item, std::size_t limit, SearchCost cost = {});
+  // A page with everything behind it; as page(), but Redis' errors are errors.
+  Task<Result<std::unique_ptr<Explained>>> explain(const RecommendRequest& request);
+
+  // The best of a moment that explain() told of, without `unwanted`, which gains what turned out to be hidden
+  // or no item. 1 RTT, or as page().
+  Task<Result<std::vector<Recommendation>>> cut(const Explained& explained, std::size_t limit,
+                                                std::unordered_set<std::string>& unwanted);
+
+  // An item was hidden or renamed somewhere.
+  void drop_cards() { cards_.clear(); }
+
+ private:
+  Task<Result<void>> fill_up(Explained& explained, const RecommendRequest& request);
+  Task<Result<bool>> append(Explained& explained, const std::vector<const Candidate*>& left,
+                            std::size_t limit);
+  RecommendPage degraded(const RecommendRequest& request);
+  void add_from_last_copy(const std::vector<SimilarItem>& found, std::size_t limit, SimilarPage& page);
+  Task<Result<std::vector<SimilarItem>>> related(const ItemId& item, std::size_t most, SearchCost cost,
+                                                 std::string& model);
+  void know_epoch(const std::string& epoch);
+
+  ReaderStore& readers_;
+  Recommender& recommender_;
+  ItemStore& items_;
+  Recall& recall_;
+  const SelectionSettings selection_;
+  const WallClock clock_;
+  CardCache cards_;
+  std::string epoch_;  // of the cards
+};
+
+}  // namespace freshet::feed

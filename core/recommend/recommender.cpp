@@ -1,0 +1,149 @@
+#include "core/recommend/recommender.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "core/base/fingerprint.h"
+#include "core/recommend/suggestions.h"
+
+namespace freshet::store {
+namespace {
+
+// Affinity names its candidates anew so often at most, without what the reader did long ago.
+constexpr int kMostRounds = 4;
+
+feed::Source source_of(model::Source source) {
+  switch (source) {
+    case model::Source::kTrend:
+      return feed::Source::kTrend;
+    case model::Source::kAffinity:
+      return feed::Source::kAffinity;
+    case model::Source::kNewest:
+      return feed::Source::kNewest;
+  }
+  return feed::Source::kTrend;
+}
+
+}  // namespace
+
+MappedRecommender::MappedRecommender(TrendReader& trend, const model::ServedModel& model,
+                                     const Settings& settings)
+    : trend_(trend),
+      served_(model),
+      snapshot_(settings.recommend.snapshot),
+      ranking_(model::RankingSettings::of(settings)) {}
+
+Task<Result<std::shared_ptr<const feed::Suggestions>>> MappedRecommender::suggest(feed::Profile profile,
+                                                                                  UnixSeconds now) {
+  const auto ready = co_await up_to_date();
+  if (!ready) co_return tl::unexpected(ready.error());
+  co_return suggest_stale(profile, now);
+}
+
+std::shared_ptr<const feed::Suggestions> MappedRecommender::suggest_stale(const feed::Profile& profile,
+                                                                          UnixSeconds now) {
+  if (!catalogue_) return nullptr;
+  const std::size_t most = ranking_.settings().profile;
+  std::vector<model::ProfileEvent> events;
+  std::vector<std::uint32_t> unwanted;
+  for (const feed::Done& each : profile.events) {
+    const auto item = catalogue_->find(each.item.view());
+    if (item && events.size() < most)
+      events.push_back({*item, each.kind, each.at});
+    else if (item)
+      unwanted.push_back(*item);
+  }
+  for (const ItemId& each : profile.unwanted) {
+    if (const auto item = catalogue_->find(each.view())) unwanted.push_back(*item);
+  }
+  const auto* ranked = &ranking_.rank(*catalogue_, events, now, false, unwanted);
+  for (int round = 0; profile.earlier && round < kMostRounds; ++round) {
+    const std::size_t before = unwanted.size();
+    for (const model::Ranked& each : *ranked) {
+      if (each.source == model::Source::kAffinity &&
+          profile.earlier->contains(fingerprint(catalogue_->id(each.item))))
+        unwanted.push_back(each.item);
+    }
+    if (unwanted.size() == before) break;
+    ranked = &ranking_.rank(*catalogue_, events, now, false, unwanted);
+  }
+  std::vector<feed::Suggestion> all;
+  all.reserve(ranked->size());
+  for (const model::Ranked& each : *ranked) {
+    if (each.age_hours == 0 && catalogue_->published(each.item) > now) continue;  // dated ahead
+    all.push_back({each.item, catalogue_->id(each.item), each.score, each.trend, each.affinity, each.cf,
+                   each.content, each.points, each.age_hours, source_of(each.source), each.discovery});
+  }
+  return std::make_shared<CatalogueSuggestions>(catalogue_, std::move(all), std::move(events),
+                                                ranking_.settings(), now);
+}
+
+// --- the copy of what is trending and new
+
+Task<Result<void>> MappedRecommender::up_to_date() {
+  const auto age = Clock::now() - read_at_;
+  const bool other_model = served_.current() != of_model_;
+  if (catalogue_ && age <= snapshot_ && !other_model) co_return Result<void>();
+  if (!renewing_) {
+    renewing_ = true;
+    spawn(renew(), [](std::exception_ptr) {});
+  }
+  if (catalogue_ && age <= 2 * snapshot_) co_return Result<void>();
+  if (renewing_) {
+    Event<int> done;
+    waiting_.push_back(&done);
+    co_await done.wait();
+  }
+  if (catalogue_) co_return Result<void>();
+  co_return tl::unexpected(last_error_);
+}
+
+Task<void> MappedRecommender::renew() {
+  const auto model = served_.current();
+  auto live = co_await trend_.read(model);
+  if (live) {
+    catalogue_ = std::make_shared<const model::Catalogue>(model, std::move(*live));
+    of_model_ = model;
+    read_at_ = Clock::now();
+  } else {
+    last_error_ = live.error();
+  }
+  renewing_ = false;
+  for (Event<int>* each : std::exchange(waiting_, {})) each->fire(0);
+}
+
+// --- similar items, and the model's name
+
+std::optional<std::vector<feed::SimilarItem>> MappedRecommender::similar(const ItemId& item,
+                                                                         std::size_t most) {
+  const auto model = served_.current();
+  if (!model) return std::nullopt;
+  const auto index = model->find(item.view());
+  if (!index) return std::nullopt;
+  std::unordered_map<std::uint32_t, double> scores;
+  const model::Mix mix = model->mix();
+  for (const model::Part part : {model::Part::kCf, model::Part::kContent, model::Part::kBorrowed}) {
+    const float share = mix.part[static_cast<std::size_t>(part)];
+    for (const model::Neighbour& each : model->row(part, *index)) {
+      if (each.item != *index) scores[each.item] += share * each.weight;
+    }
+  }
+  std::vector<std::pair<double, std::uint32_t>> best;
+  for (const auto& [other, score] : scores) {
+    if (score > 0) best.emplace_back(-score, other);
+  }
+  std::sort(best.begin(), best.end());
+  std::vector<feed::SimilarItem> out;
+  for (std::size_t i = 0; i < std::min(most, best.size()); ++i)
+    out.push_back({ItemId::trusted(std::string(model->id(best[i].second))), -best[i].first});
+  return out;
+}
+
+std::string MappedRecommender::model() const {
+  const auto model = served_.current();
+  if (!model) return "none";
+  return std::string(model->algorithm()) + "@" +
+         std::to_string(model->trained_at().time_since_epoch().count());
+}
+
+}  // namespace freshet::store

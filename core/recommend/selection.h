@@ -1,0 +1,82 @@
+// Which candidates a reader gets: exclusions, what lowers a score, and the caps per author and tag. Pure; the
+// service and `freshetctl explain` share it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "core/config/settings.h"
+#include "core/base/time.h"
+#include "core/recommend/ports.h"
+
+namespace freshet::feed {
+
+enum class Exclude : std::uint8_t {
+  kHard,  // what was viewed or interacted with stays out
+  kSoft,  // what was viewed is lowered instead, by the age of the view
+  kOff    // neither; only what the reader dismissed stays out
+};
+
+// Distinct ids in force.
+struct ExcludedCounts {
+  std::size_t interacted = 0, viewed = 0, not_interested = 0;
+};
+
+enum class Verdict : std::uint8_t { kEligible, kInteracted, kViewed, kNotInterested };
+
+struct Choice {
+  const Suggestion* suggestion = nullptr;
+  double factor = 1;  // what lowered it; its score is suggestion->score · factor
+  Verdict verdict = Verdict::kEligible;
+  double score() const { return suggestion->score * factor; }
+};
+
+struct SelectionSettings {
+  FeedbackSettings feedback;
+  seconds soft_half_life{86400};
+  int per_author = 3, per_tag = 8;
+  static SelectionSettings of(const Settings& settings) {
+    return {settings.feedback, settings.recommend.soft_half_life, settings.recommend.per_author,
+            settings.recommend.per_tag};
+  }
+};
+
+class Selection {
+ public:
+  // All arguments must outlive this.
+  Selection(const Suggestions& suggestions, const ReaderState& state, Exclude exclude,
+            const SelectionSettings& settings, UnixSeconds now);
+
+  // Every candidate, best first by score(); equal ones as they were suggested.
+  const std::vector<Choice>& choices() const { return choices_; }
+  const ExcludedCounts& excluded() const { return counts_; }
+  Verdict verdict(std::string_view id) const;  // of any item
+
+  // Indexes into choices() of the `limit` best that are eligible and `showable`: within the caps per author
+  // and tag as long as that is possible, then beyond them.
+  std::vector<std::size_t> pick(std::size_t limit, const std::function<bool(const Choice&)>& showable) const;
+
+ private:
+  void exclude_by();
+  void judge(UnixSeconds now);
+  void lower_the_like_of_dismissed();
+
+  const Suggestions& suggestions_;
+  const ReaderState& state_;
+  const SelectionSettings& settings_;
+  const Exclude exclude_;
+  std::unordered_set<std::string_view> interacted_, dismissed_;  // without those of state.earlier
+  std::unordered_map<std::string_view, UnixSeconds> viewed_;
+  std::vector<Choice> choices_;
+  ExcludedCounts counts_;
+};
+
+// What is left of the score of an item that was viewed so long ago: 0 at once, half of it after the
+// half-life: 1 − 2^(−age/half_life) (seed 000, "time decay" of exclusion).
+double soft_exclusion(seconds age, seconds half_life);
+
+}  // namespace freshet::feed

@@ -1,0 +1,154 @@
+#include "core/recommend/trend_snapshot.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "core/redis/fields.h"
+
+namespace freshet::store {
+namespace {
+
+using redis::Pipeline;
+
+// Commands a round trip: a fraction of a millisecond of Redis' time, since readers' requests wait behind
+// them.
+constexpr std::size_t kChunkItems = 125;
+// Of a longer text the beginning says what it is about.
+constexpr std::size_t kMostText = 16UL * 1024;
+
+UnixSeconds at(std::string_view text) { return UnixSeconds{seconds{whole(text)}}; }
+
+// Whether its content must be known here, since the model has none.
+bool is_new(const model::Model* model, std::string_view id) { return model != nullptr && !model->find(id); }
+
+void add_members(const redis::Reply& reply, std::vector<std::string>& out,
+                 std::unordered_set<std::string>& taken) {
+  for (std::size_t i = 0; i < reply.size(); ++i) {
+    std::string id(text_at(reply, i));
+    if (taken.insert(id).second) out.push_back(std::move(id));
+  }
+}
+
+}  // namespace
+
+TrendReader::TrendReader(redis::Redis& redis, const Settings& settings, Keys keys)
+    : redis_(redis), settings_(settings.recommend), keys_(std::move(keys)) {}
+
+Task<Result<std::vector<model::LiveItem>>> TrendReader::read(std::shared_ptr<const model::Model> model) {
+  auto ids = co_await heads();
+  if (!ids) co_return tl::unexpected(ids.error());
+  auto learnt = co_await learn(*ids, model.get());
+  if (!learnt) co_return tl::unexpected(learnt.error());
+  const UnixSeconds now = wall_now();
+  std::erase_if(*ids, [&](const std::string& id) {
+    const Known& known = known_.at(id);
+    return known.hidden || known.item.published > now;
+  });
+  const bool none_put =
+      std::none_of(ids->begin(), ids->end(), [this](const std::string& id) { return known_.at(id).put; });
+  if (!none_put) std::erase_if(*ids, [this](const std::string& id) { return !known_.at(id).put; });
+  const auto worth = co_await points(*ids);
+  if (!worth) co_return tl::unexpected(worth.error());
+  std::vector<model::LiveItem> out;
+  out.reserve(ids->size());
+  for (std::size_t i = 0; i < ids->size(); ++i) {
+    const Known& known = known_.at((*ids)[i]);
+    out.push_back(known.item);
+    out.back().points = (*worth)[i];
+    if (model && known.with_content) out.back().terms = model::content_vector(*model, known.content);
+  }
+  co_return out;
+}
+
+Task<Result<std::vector<std::string>>> TrendReader::heads() {
+  Pipeline command;
+  command.add("GET", keys_.epoch())
+      .add("ZREVRANGE", keys_.score(), 0, settings_.trend - 1)
+      .add("ZREVRANGE", keys_.rank(), 0, settings_.trend - 1)
+      .add("ZREVRANGEBYSCORE", keys_.newest(), wall_now().time_since_epoch().count(), "-inf", "LIMIT", 0,
+           settings_.newest);
+  const auto replies = co_await redis_.run(command);
+  if (!replies) co_return tl::unexpected(replies.error());
+  const std::string epoch(replies->front().string().value_or(""));
+  if (epoch != epoch_) known_.clear();
+  epoch_ = epoch;
+  std::vector<std::string> ids;
+  std::unordered_set<std::string> taken;
+  for (std::size_t i = 1; i < replies->size(); ++i) {
+    if ((*replies)[i].is_error()) co_return tl::unexpected(redis::classify((*replies)[i].error()));
+    add_members((*replies)[i], ids, taken);
+  }
+  std::erase_if(known_, [&](const auto& each) { return !taken.contains(each.first); });
+  co_return ids;
+}
+
+bool TrendReader::must_learn(const std::string& id, const model::Model* model, Clock::time_point now) const {
+  const auto known = known_.find(id);
+  if (known == known_.end() || now - known->second.read >= settings_.card_ttl) return true;
+  return !known->second.with_content && is_new(model, id);
+}
+
+TrendReader::Known TrendReader::known_of(const std::string& id, const redis::Reply& fields,
+                                         const redis::Reply& first_seen, bool with_content) const {
+  Known known;
+  known.read = Clock::now();
+  known.put = !text_at(fields, 0).empty();
+  known.hidden = text_at(fields, 4) == "1";
+  known.item.id = id;
+  known.item.title = std::string(text_at(fields, 1));
+  known.item.author = std::string(text_at(fields, 2));
+  for (const std::string_view tag : words(text_at(fields, 3))) known.item.tags.emplace_back(tag);
+  known.item.published = at(known.put ? text_at(fields, 0) : first_seen.string().value_or(""));
+  known.with_content = with_content;
+  if (with_content) {
+    const std::string_view text = text_at(fields, 5).substr(0, kMostText);
+    known.content = model::content_terms(known.item.title, text, known.item.tags);
+  }
+  return known;
+}
+
+Task<Result<void>> TrendReader::learn(const std::vector<std::string>& ids, const model::Model* model) {
+  const auto now = Clock::now();
+  std::vector<std::string> unknown;
+  std::copy_if(ids.begin(), ids.end(), std::back_inserter(unknown),
+               [&](const std::string& id) { return must_learn(id, model, now); });
+  for (std::size_t from = 0; from < unknown.size(); from += kChunkItems) {
+    const std::size_t end = std::min(from + kChunkItems, unknown.size());
+    Pipeline command;
+    for (std::size_t i = from; i < end; ++i) {
+      // Without a need for the text a short field stands in its place.
+      const std::string_view text = is_new(model, unknown[i]) ? "text" : "hidden";
+      command.add("HMGET", keys_.item(unknown[i]), "published_at", "title", "author", "tags", "hidden", text);
+      command.add("GET", keys_.first_ts(unknown[i]));
+    }
+    const auto replies = co_await redis_.run(command);
+    if (!replies) co_return tl::unexpected(replies.error());
+    for (std::size_t i = from; i < end; ++i) {
+      const std::size_t reply = 2 * (i - from);
+      known_.insert_or_assign(unknown[i], known_of(unknown[i], (*replies)[reply], (*replies)[reply + 1],
+                                                   is_new(model, unknown[i])));
+    }
+  }
+  co_return Result<void>();
+}
+
+Task<Result<std::vector<double>>> TrendReader::points(const std::vector<std::string>& ids) {
+  std::vector<double> out;
+  out.reserve(ids.size());
+  for (std::size_t from = 0; from < ids.size(); from += kChunkItems) {
+    const std::size_t end = std::min(from + kChunkItems, ids.size());
+    Pipeline command;
+    for (std::size_t i = from; i < end; ++i)
+      command.add("HGET", keys_.views(ids[i]), "total").add("GET", keys_.pv(ids[i]));
+    const auto replies = co_await redis_.run(command);
+    if (!replies) co_return tl::unexpected(replies.error());
+    for (std::size_t i = 0; i < replies->size(); i += 2) {
+      const auto total = parse<double>((*replies)[i].string().value_or(""));
+      const auto pv = parse<double>((*replies)[i + 1].string().value_or(""));
+      out.push_back(std::max({0.0, total.value_or(0), pv.value_or(0)}));
+    }
+  }
+  co_return out;
+}
+
+}  // namespace freshet::store

@@ -1,0 +1,52 @@
+// What is trending and new right now, with what ranking needs of each item: read in the background, a few
+// times a second, by each worker that serves recommendations.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/redis/redis.h"
+#include "core/config/settings.h"
+#include "core/model/content.h"
+#include "core/recommend/ranking.h"
+#include "core/redis/keys.h"
+
+namespace freshet::store {
+
+class TrendReader {
+ public:
+  // `redis` must outlive this.
+  TrendReader(redis::Redis& redis, const Settings& settings, Keys keys);
+
+  // The heads of hot:score, hot:rank and hot:newest, each item once, without those that are hidden, dated
+  // ahead or were never put (unless none was: a site that only counts). Points are those of the views (seed
+  // 003), else page views. Titles, tags and content are kept for recommend.card_ttl or until hot:epoch moves;
+  // items that `model` does not have come with their content. One call at a time. 2 RTT and one more for
+  // every 125 items. Errors: Redis' own.
+  Task<Result<std::vector<model::LiveItem>>> read(std::shared_ptr<const model::Model> model);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Known {
+    model::LiveItem item;                   // without points and terms
+    std::vector<model::TermCount> content;  // when it was read with its text
+    bool put = false, hidden = false, with_content = false;
+    Clock::time_point read;
+  };
+  Task<Result<std::vector<std::string>>> heads();
+  Task<Result<void>> learn(const std::vector<std::string>& ids, const model::Model* model);
+  Task<Result<std::vector<double>>> points(const std::vector<std::string>& ids);
+  Known known_of(const std::string& id, const redis::Reply& fields, const redis::Reply& first_seen,
+                 bool with_content) const;
+  bool must_learn(const std::string& id, const model::Model* model, Clock::time_point now) const;
+
+  redis::Redis& redis_;
+  const RecommendSettings settings_;
+  const Keys keys_;
+  std::unordered_map<std::string, Known> known_;
+  std::string epoch_;
+};
+
+}  // namespace freshet::store

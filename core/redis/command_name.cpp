@@ -1,0 +1,35 @@
+#include "core/redis/command_name.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace freshet::redis {
+namespace {
+
+// Takes "$LENGTH\r\nVALUE\r\n" off `resp`; empty when that is not what stands there.
+std::string_view take_argument(std::string_view& resp) {
+  std::size_t length = 0;
+  const auto line = resp.find("\r\n");
+  if (!resp.starts_with('$') || line == std::string_view::npos) return {};
+  std::from_chars(resp.data() + 1, resp.data() + line, length);
+  const std::string_view value = resp.substr(line + 2, length);
+  resp.remove_prefix(std::min(resp.size(), line + 2 + length + 2));
+  return value;
+}
+
+}  // namespace
+
+std::string command_name(const Pipeline& pipeline, std::span<const Script> scripts) {
+  if (pipeline.empty()) return {};
+  std::string_view resp = pipeline.at(0);
+  resp.remove_prefix(std::min(resp.size(), resp.find("\r\n") + 2));
+  std::string name(take_argument(resp));
+  if (name == "EVALSHA") {
+    const auto script = std::ranges::find(scripts, take_argument(resp), &Script::sha1);
+    if (script != scripts.end()) name = script->name;
+  }
+  if (pipeline.size() > 1) name.append(" +").append(std::to_string(pipeline.size() - 1));
+  return name;
+}
+
+}  // namespace freshet::redis

@@ -1,0 +1,72 @@
+#include "core/redis/errors.h"
+
+#include <algorithm>
+#include <string>
+
+namespace freshet::redis {
+namespace {
+
+constexpr std::array<std::string_view, kErrorClasses> kNames{
+    "away",       "connect", "timeout", "lost",     "oom",        "readonly",
+    "loading",    "busy",    "misconf", "noauth",   "permission", "noreplicas",
+    "masterdown", "clients", "cluster", "noscript", "command"};
+
+using Class = ErrorClass;
+constexpr ErrorCode kAway = ErrorCode::kUnavailable;
+constexpr ErrorCode kOurs = ErrorCode::kInternal;
+
+// clang-format off
+constexpr std::array kErrors{
+    ErrorRow{"OOM",          Class::kMemory,      Cure::kDegrade,   kAway, "redis_oom"},
+    ErrorRow{"READONLY",     Class::kReadOnly,    Cure::kReconnect, kAway, "redis_readonly"},
+    // A replica that became one in the middle of a blocking command.
+    ErrorRow{"UNBLOCKED",    Class::kReadOnly,    Cure::kReconnect, kAway, "redis_readonly"},
+    ErrorRow{"LOADING",      Class::kLoading,     Cure::kDegrade,   kAway, "redis_loading"},
+    ErrorRow{"BUSY",         Class::kBusy,        Cure::kDegrade,   kAway, "redis_busy"},
+    ErrorRow{"UNKILLABLE",   Class::kBusy,        Cure::kDegrade,   kAway, "redis_busy"},
+    ErrorRow{"MISCONF",      Class::kPersistence, Cure::kDegrade,   kAway, "redis_misconf"},
+    ErrorRow{"NOAUTH",       Class::kAuth,        Cure::kReconnect, kAway, "redis_noauth"},
+    ErrorRow{"WRONGPASS",    Class::kAuth,        Cure::kDegrade,   kAway, "redis_noauth"},
+    ErrorRow{"ERR AUTH",     Class::kAuth,        Cure::kDegrade,   kAway, "redis_noauth"},
+    ErrorRow{"DENIED",       Class::kAuth,        Cure::kDegrade,   kAway, "redis_noauth"},
+    ErrorRow{"NOPERM",       Class::kPermission,  Cure::kDegrade,   kAway, "redis_noperm"},
+    ErrorRow{"ERR The user executing the script", Class::kPermission, Cure::kDegrade, kAway, "redis_noperm"},
+    ErrorRow{"NOREPLICAS",   Class::kReplicas,    Cure::kDegrade,   kAway, "redis_noreplicas"},
+    ErrorRow{"MASTERDOWN",   Class::kMasterDown,  Cure::kReconnect, kAway, "redis_masterdown"},
+    ErrorRow{"ERR max number of clients reached", Class::kClients, Cure::kDegrade, kAway, "redis_maxclients"},
+    ErrorRow{"CLUSTERDOWN",  Class::kCluster,     Cure::kDegrade,   kAway, "redis_clusterdown"},
+    ErrorRow{"TRYAGAIN",     Class::kCluster,     Cure::kRetry,     kAway, "redis_tryagain"},
+    ErrorRow{"MOVED",        Class::kCluster,     Cure::kDegrade,   kAway, "redis_moved"},
+    ErrorRow{"ASK",          Class::kCluster,     Cure::kDegrade,   kAway, "redis_moved"},
+    ErrorRow{"CROSSSLOT",    Class::kCommand,     Cure::kFail,      kOurs, "redis_error"},
+    ErrorRow{"NOSCRIPT",     Class::kScript,      Cure::kRetry,     kAway, "redis_noscript"},
+    ErrorRow{"EXECABORT",    Class::kCommand,     Cure::kFailAll,   kOurs, "redis_error"},
+    ErrorRow{"WRONGTYPE",    Class::kCommand,     Cure::kFail,      kOurs, "redis_error"},
+    ErrorRow{"ERR",          Class::kCommand,     Cure::kFail,      kOurs, "redis_error"},
+};
+// clang-format on
+
+// Whether `line` begins with `prefix` and no word is cut.
+bool begins(std::string_view line, std::string_view prefix) {
+  return line.starts_with(prefix) && (line.size() == prefix.size() || line[prefix.size()] == ' ');
+}
+
+}  // namespace
+
+std::string_view error_class_name(ErrorClass error_class) {
+  return kNames[static_cast<std::size_t>(error_class)];
+}
+
+const ErrorRow* find_error(std::string_view error_line) {
+  const auto row =
+      std::ranges::find_if(kErrors, [&](const ErrorRow& each) { return begins(error_line, each.prefix); });
+  return row == kErrors.end() ? nullptr : &*row;
+}
+
+Error classify(std::string_view error_line) {
+  if (const ErrorRow* row = find_error(error_line))
+    return Error{row->code, row->reason, {}, std::string(error_line)};
+  return Error{ErrorCode::kInternal, "redis_error", {}, std::string(error_line)};
+}
+
+}  // namespace freshet::redis

@@ -1,0 +1,126 @@
+#include "core/redis/keys.h"
+
+#include <initializer_list>
+
+namespace freshet::store {
+namespace {
+
+std::string join(std::initializer_list<std::string_view> parts) {
+  std::size_t bytes = 0;
+  for (const auto part : parts) bytes += part.size();
+  std::string out;
+  out.reserve(bytes);
+  for (const auto part : parts) out.append(part);
+  return out;
+}
+
+// "" for the seed's own list, else ":views:current:86400:swift".
+std::string variant(const feed::ListQuery& query) {
+  if (query == feed::ListQuery{}) return {};
+  const bool views = query.model == feed::Model::kViews;
+  const bool current = views && query.mode == feed::ViewsMode::kCurrent;
+  return join({views ? ":views" : ":engagement", current ? ":current:" : ":accumulate:",
+               std::to_string(query.window.count()), ":", query.tag.view()});
+}
+
+// "*" stands for one part between colons: ids contain none.
+bool matches(std::string_view pattern, std::string_view key) {
+  while (true) {
+    const std::size_t p = pattern.find(':'), k = key.find(':');
+    const std::string_view part = pattern.substr(0, p);
+    if (part != "*" && part != key.substr(0, k)) return false;
+    if (p == pattern.npos || k == key.npos) return p == pattern.npos && k == key.npos;
+    pattern.remove_prefix(p + 1);
+    key.remove_prefix(k + 1);
+  }
+}
+
+}  // namespace
+
+std::string Keys::of_item(std::string_view head, std::string_view id) const { return of_item(head, id, {}); }
+
+std::string Keys::of_item(std::string_view head, std::string_view id, std::string_view tail) const {
+  const std::string_view colon = tail.empty() ? "" : ":";
+  if (hash_tags_) return join({prefix_, head, "{", id, "}", colon, tail});
+  return join({prefix_, head, id, colon, tail});
+}
+
+std::string Keys::of_all(std::string_view tail) const {
+  return join({prefix_, hash_tags_ ? "{hot}" : "hot", tail});
+}
+
+std::string Keys::session(std::string_view id, std::string_view session) const {
+  return of_item("hot:session:", id, session);
+}
+std::string Keys::track_event(std::string_view id, std::string_view event) const {
+  return of_item("hot:event:", id, event);
+}
+std::string Keys::view_event(std::string_view id, std::string_view event) const {
+  return of_item("hot:view:event:", id, event);
+}
+std::string Keys::dedup(std::string_view id, std::string_view fingerprint) const {
+  return of_item("hot:dedup:", id, fingerprint);
+}
+std::string Keys::uv_day(std::string_view id, UnixSeconds day) const {
+  return of_item("hot:uv:", id, utc_day(day));
+}
+
+std::string Keys::current(std::int64_t hour) const { return of_all(":current:" + std::to_string(hour)); }
+std::string Keys::tag(std::string_view tag) const {
+  return join({prefix_, hash_tags_ ? "{hot}:tag:" : "tag:", tag});
+}
+std::string Keys::list(const feed::ListQuery& query) const { return of_all(":list" + variant(query)); }
+std::string Keys::list_meta(const feed::ListQuery& query) const {
+  return of_all(":list:meta" + variant(query));
+}
+std::string Keys::list_lock(const feed::ListQuery& query) const {
+  return of_all(":list:lock" + variant(query));
+}
+
+std::string Keys::seen_shard(std::string_view day, std::string_view shard) const {
+  if (hash_tags_) return join({prefix_, "bf:global:", day, ":{", shard, "}"});
+  return join({prefix_, "bf:global:", day, ":", shard});
+}
+std::string Keys::seen_day(std::string_view day) const { return join({prefix_, "bf:global:", day}); }
+
+std::string Keys::pv_pattern() const {
+  std::string out;
+  // A prefix is text, a SCAN pattern a glob.
+  for (const char c : prefix_) {
+    if (std::string_view("*?[]\\^").find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out + "hot:pv:*";
+}
+
+std::string Keys::id_of_pv(std::string_view key) const {
+  key.remove_prefix(prefix_.size() + std::string_view("hot:pv:").size());
+  if (hash_tags_) key = key.substr(1, key.size() - 2);
+  return std::string(key);
+}
+
+std::string Keys::plain(std::string_view key) const {
+  if (!key.starts_with(prefix_)) return {};
+  key.remove_prefix(prefix_.size());
+  constexpr std::string_view kTag = "{hot}:";
+  if (hash_tags_ && key.starts_with("{hot}:tag:")) key.remove_prefix(kTag.size());
+  std::string out;
+  for (const char c : key) {
+    if (!hash_tags_ || (c != '{' && c != '}')) out += c;
+  }
+  return out;
+}
+
+const KeyPattern* Keys::pattern_of(std::string_view key) const {
+  const std::string name = plain(key);
+  // Exact names come before those with a part that varies: hot:current:index is no hour.
+  for (const bool literal : {true, false}) {
+    for (const KeyPattern& each : kKeyPatterns) {
+      if ((each.pattern.find('*') == std::string_view::npos) == literal && matches(each.pattern, name))
+        return &each;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace freshet::store

@@ -1,0 +1,123 @@
+// A worker's asynchronous connection to Redis: `co_await redis.run(pipeline)`.
+//
+// All commands appended in one turn of the loop leave in one write and come back in few reads, so the round
+// trips of many requests share their system calls. Every pipeline has a deadline (one timer over a FIFO: the
+// timeout is the same for all, so the oldest expires first). Any error or deadline destroys the context and
+// fails all that was pending; nothing is ever read from it again, so no reply can reach the wrong request. A
+// new connection is used only after PING answered and the scripts are loaded (and, found by sentinels, after
+// it called itself master).
+//
+// What Redis refuses is looked up in the table of errors.h. A pipeline has at most two tries, and the second
+// holds only the commands that were refused and did nothing; what was sent and got no reply is never repeated
+// here, since nobody here knows whether it may be.
+//
+// A coroutine is resumed only after hiredis has returned, never inside its callbacks.
+#pragma once
+
+#include <coroutine>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/redis/redis.h"
+#include "core/redis/redis_link.h"
+#include "core/async/timer.h"
+#include "core/base/histogram.h"
+
+namespace freshet::redis {
+
+struct ConnectionCounters {
+  std::uint64_t commands = 0;
+  std::uint64_t round_trips = 0;  // pipelines sent
+  std::uint64_t errors = 0;       // pipelines that failed: away, lost, deadline
+  std::uint64_t timeouts = 0;     // contexts destroyed by a deadline
+  std::uint64_t connects = 0;     // hand-shakes completed
+  ErrorCounts
+      by_class;       // pipelines that failed as a whole, connections not made, commands that Redis refused
+  Histogram latency;  // of pipelines that were answered: from run() until the reply was read
+};
+
+class RedisConnection final : public RedisLink, public Redis {
+ public:
+  // `scripts` are loaded at every hand-shake and must outlive this.
+  RedisConnection(EventLoop& loop, LinkOptions options, std::span<const Script> scripts);
+  ~RedisConnection() override;
+  // Fails what is pending and connects no more. For owners that must still be whole when their coroutines
+  // resume.
+  void close();
+
+  Task<Result<Replies>> run(const Pipeline& pipeline) override;
+  bool ready() const override { return ready_; }
+  // Called with true after each hand-shake and with false when the connection is lost.
+  void on_ready_changed(std::function<void(bool)> listener) { listener_ = std::move(listener); }
+  const ConnectionCounters& counters() const { return counters_; }
+  std::size_t in_flight() const { return pending_.size(); }
+
+ private:
+  // One pipeline on its way. Lives in the awaiting coroutine's frame, which is never destroyed before its
+  // replies came.
+  struct Batch {
+    RedisConnection& connection;
+    const Pipeline& pipeline;
+    bool handshake = false;
+    Replies replies{};
+    std::optional<Error> error{};
+    ErrorClass failed_as = ErrorClass::kAway;  // when there is an error
+    std::size_t awaited = 0;
+    std::chrono::steady_clock::time_point sent{};
+    std::chrono::steady_clock::time_point deadline{};
+    std::coroutine_handle<> waiting{};
+    Stage* stage = nullptr;  // of the request that waits
+
+    bool await_ready();
+    template <class Promise>
+    void await_suspend(std::coroutine_handle<Promise> caller) noexcept {
+      waiting = caller;
+      stage = stage_of(caller);
+      if (stage != nullptr) stage->entered_redis(pipeline);
+    }
+    Result<Replies> await_resume();
+  };
+
+  void on_open() override;
+  void on_closed() override;
+  void on_settled() override;
+  void on_not_made() override { counters_.by_class.add(ErrorClass::kConnect); }
+  bool submit(Batch& batch);
+  bool refuse(Batch& batch, std::size_t commands);
+  void take(Batch& batch, void* reply);
+  // Of a reply to run(): the commands that did nothing and may be sent once more, and what must come before.
+  struct Refused {
+    std::vector<std::size_t> commands;
+    bool reconnect = false;
+    bool load_scripts = false;
+  };
+  Refused look_at(const Replies& replies);
+  bool begin_renewal();
+  void finish_renewal();
+  Task<bool> ready_before(std::chrono::steady_clock::time_point limit);
+  Task<void> shake_hands(std::uint64_t generation);
+  void arm_deadline();
+  void check_deadline();
+  void set_ready(bool ready);
+
+  std::span<const Script> scripts_;
+  Timer deadline_timer_;
+  std::deque<Batch*> pending_;     // sent, replies to come: in the order of their deadlines
+  std::vector<Batch*> completed_;  // to be resumed when hiredis has returned
+  std::chrono::steady_clock::time_point settled_at_{};  // when hiredis last returned with replies
+  std::function<void(bool)> listener_;
+  ConnectionCounters counters_;
+  std::uint64_t generation_ = 0;  // of the context: a hand-shake of an older one means nothing
+  std::chrono::steady_clock::time_point renewed_{};      // because of what Redis answered
+  std::vector<std::shared_ptr<Event<bool>>> for_ready_;  // those who wait for the next hand-shake
+  bool ready_ = false;
+  bool renewing_ = false;  // no more is sent; another connection when what is pending has its replies
+  bool timer_armed_ = false;
+};
+
+}  // namespace freshet::redis

@@ -1,0 +1,14 @@
+// The Lua scripts of core/store/lua, embedded at build: kTrack is track.lua, and so on; kAllScripts is what a
+// connection loads when it opens.
+#pragma once
+
+#include <span>
+
+#include "core/redis/command.h"
+#include "core/redis/embedded_scripts.h"
+
+namespace freshet::store {
+
+inline const std::span<const redis::Script> kAllScripts{scripts::kAll};
+
+}  // namespace freshet::store

@@ -1,0 +1,49 @@
+// Where the master is, by its name, from sentinels (https://redis.io/docs/management/sentinel/).
+//
+// They are asked again at every new connection, so a failover is followed when the old master is lost and
+// when it refuses a write. They are also asked every second: when they name another master, each connection
+// to the old one ends at once, with all that waits for its reply, so that nothing is taken for done that the
+// old one does when it comes back from the dead. What is connected to must call itself master (ROLE).
+#pragma once
+
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "core/redis/redis_connection.h"
+#include "core/async/timer.h"
+
+namespace freshet::redis {
+
+// Asks each in turn. Blocks, at most twice `timeout` for each. Errors: kUnavailable, "redis_no_master".
+Result<Endpoint> find_master(const Endpoint& endpoint, milliseconds timeout);
+
+// Of a worker: keeps a connection to each sentinel. Must outlive the links that use it.
+class MasterFinder {
+ public:
+  // `options`: of a connection to a sentinel; its endpoint says which, and who we are.
+  MasterFinder(EventLoop& loop, const LinkOptions& options);
+  void start();  // does nothing without sentinels
+
+  // Where the master is now: what the first sentinel says that answers, beginning with the one that answered
+  // last. 1 RTT each. Errors: kUnavailable, "redis_no_master".
+  Task<Result<Endpoint>> find();
+  // `link` is told when the answer has changed, until forget().
+  void tell(RedisLink& link) { told_.insert(&link); }
+  void forget(RedisLink& link) { told_.erase(&link); }
+
+ private:
+  Task<void> ask_again();
+  void take(const Address& master);
+  void schedule();
+
+  const Endpoint endpoint_;
+  std::vector<std::unique_ptr<RedisConnection>> sentinels_;
+  Timer timer_;
+  std::size_t answered_last_ = 0;
+  Address master_;
+  bool lost_ = false;  // the last question had no answer, and the log says so
+  std::set<RedisLink*> told_;
+};
+
+}  // namespace freshet::redis

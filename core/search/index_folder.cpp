@@ -1,0 +1,167 @@
+#include "core/search/index_folder.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <fstream>
+#include <string_view>
+#include <system_error>
+
+namespace freshet::store {
+namespace {
+
+constexpr std::string_view kStub = "XAPIANDB";
+constexpr std::string_view kLine = "auto ";
+
+[[noreturn]] void fail_with_errno(const std::string& what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+std::string number(UnixSeconds at) { return std::to_string(at.time_since_epoch().count()); }
+
+template <class Number>
+bool take_number(std::string_view& text, Number& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return error == std::errc();
+}
+
+bool take(std::string_view& text, char expected) {
+  if (text.empty() || text.front() != expected) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+std::optional<Partition> parse_folder(std::string_view name) {
+  std::int64_t from = 0, before = 0;
+  std::uint64_t serial = 0;
+  const bool whole = take_number(name, from) && take(name, '-') && take_number(name, before) &&
+                     take(name, '.') && take_number(name, serial) && name.empty();
+  if (!whole) return std::nullopt;
+  return Partition{UnixSeconds{seconds{from}}, UnixSeconds{seconds{before}}, serial};
+}
+
+void write_durably(const std::filesystem::path& file, std::string_view text) {
+  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) fail_with_errno(file);
+  const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const bool synced = written && ::fsync(fd) == 0;
+  const int error = errno;
+  ::close(fd);
+  if (!synced) throw std::system_error(error, std::generic_category(), file);
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) fail_with_errno(folder);
+  ::fsync(fd);
+  ::close(fd);
+}
+
+}  // namespace
+
+UnixSeconds span_start(UnixSeconds at) {
+  const std::int64_t span = kPartitionSpan.count(), second = at.time_since_epoch().count();
+  const std::int64_t index = (second >= 0 ? second : second - (span - 1)) / span;
+  return UnixSeconds{seconds{index * span}};
+}
+
+std::string Partition::folder() const {
+  return number(from) + "-" + number(before) + "." + std::to_string(serial);
+}
+
+std::optional<std::vector<Partition>> IndexFolder::partitions() const {
+  std::ifstream in(path_ / kStub);
+  if (!in) {
+    if (errno == ENOENT) return std::nullopt;
+    fail_with_errno(path_ / kStub);  // an index that cannot be read is not an absent one
+  }
+  std::vector<Partition> found;
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(kLine)) continue;
+    if (const auto partition = parse_folder(std::string_view(line).substr(kLine.size()))) {
+      found.push_back(*partition);
+    }
+  }
+  if (in.bad()) throw std::system_error(EIO, std::generic_category(), path_ / kStub);
+  std::sort(found.begin(), found.end(),
+            [](const Partition& a, const Partition& b) { return a.from < b.from; });
+  return found;
+}
+
+void IndexFolder::publish(const std::vector<Partition>& partitions) const {
+  std::string text = "# Freshet's search index; the partitions by time of publication\n";
+  for (const Partition& each : partitions) text += std::string(kLine) + each.folder() + "\n";
+  const std::filesystem::path draft = path_ / (std::string(kStub) + ".new");
+  write_durably(draft, text);
+  std::filesystem::rename(draft, path_ / kStub);
+  sync_folder(path_);
+}
+
+void IndexFolder::sweep(const std::vector<Partition>& keep) const {
+  std::vector<std::filesystem::path> doomed;
+  for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+    const auto partition = parse_folder(entry.path().filename().string());
+    if (partition && std::find(keep.begin(), keep.end(), *partition) == keep.end()) {
+      doomed.push_back(entry.path());
+    }
+  }
+  for (const auto& folder : doomed) std::filesystem::remove_all(folder);
+}
+
+std::uint64_t IndexFolder::next_serial() const {
+  std::uint64_t highest = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+    const auto partition = parse_folder(entry.path().filename().string());
+    if (partition) highest = std::max(highest, partition->serial);
+  }
+  return highest + 1;
+}
+
+namespace {
+
+// Locks of an open file description, not of the process: two objects of one process exclude each other too.
+struct flock byte_of(IndexLock::Part part, short type) {
+  struct flock range {};
+  range.l_type = type;
+  range.l_whence = SEEK_SET;
+  range.l_start = static_cast<off_t>(part);
+  range.l_len = 1;
+  return range;
+}
+
+}  // namespace
+
+IndexLock::IndexLock(const std::filesystem::path& file)
+    : fd_(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+  if (fd_ < 0) fail_with_errno(file);
+}
+
+IndexLock::~IndexLock() { ::close(fd_); }
+
+bool IndexLock::try_lock(Part part) {
+  struct flock range = byte_of(part, F_WRLCK);
+  return ::fcntl(fd_, F_OFD_SETLK, &range) == 0;
+}
+
+void IndexLock::wait(Part part) {
+  struct flock range = byte_of(part, F_WRLCK);
+  while (::fcntl(fd_, F_OFD_SETLKW, &range) != 0) {
+    if (errno != EINTR) fail_with_errno("lock of the search index");
+  }
+}
+
+void IndexLock::unlock(Part part) {
+  struct flock range = byte_of(part, F_UNLCK);
+  ::fcntl(fd_, F_OFD_SETLK, &range);
+}
+
+bool IndexLock::held_elsewhere(Part part) const {
+  struct flock range = byte_of(part, F_WRLCK);
+  return ::fcntl(fd_, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
+}
+
+}  // namespace freshet::store

@@ -1,0 +1,71 @@
+#include "core/search/search_schema.h"
+
+#include <cstdint>
+
+namespace freshet::store {
+namespace {
+
+constexpr Xapian::termcount kTitleWeight = 3;
+constexpr std::size_t kMaxTermBytes = 245;  // Xapian refuses longer terms
+constexpr std::size_t kTimeBytes = 8;
+constexpr std::uint64_t kSignBit = 1ULL << 63;  // flipped, so that negative times come first
+
+std::string published_value(UnixSeconds at) {
+  return Xapian::sortable_serialise(static_cast<double>(at.time_since_epoch().count()));
+}
+
+void add_exact(Xapian::Document& document, char prefix, const std::string& name) {
+  std::string term = prefix + name;
+  if (!name.empty() && term.size() <= kMaxTermBytes) document.add_term(term);
+}
+
+}  // namespace
+
+Result<Xapian::Stem> stemmer_named(const std::string& name) try {
+  return Xapian::Stem(name);
+} catch (const Xapian::Error& error) {
+  return fail(ErrorCode::kInternal, "bad_stemmer", {}, error.get_msg());
+}
+
+std::string id_term(const ItemId& item) { return "Q" + item.str(); }
+
+Xapian::Document document_of(const feed::Item& item, const Xapian::Stem& stemmer) {
+  Xapian::Document document;
+  Xapian::TermGenerator words;
+  words.set_flags(Xapian::TermGenerator::FLAG_CJK_NGRAM);
+  words.set_stemmer(stemmer);
+  words.set_document(document);
+  words.index_text(item.title, kTitleWeight);
+  words.index_text_without_positions(item.title, 1, std::string(1, kTitlePrefix));
+  words.increase_termpos();  // no phrase reaches from the title into the text
+  words.index_text(item.text);
+  document.add_boolean_term(id_term(item.id));
+  for (const TagName& tag : item.tags) add_exact(document, kTagPrefix, tag.str());
+  add_exact(document, 'A', item.author);
+  document.add_value(kPublishedSlot, published_value(item.published_at));
+  document.add_value(kOrderSlot, order_key(item.published_at, item.id));
+  document.set_data(item.id.str());
+  return document;
+}
+
+std::string order_key(UnixSeconds published, const ItemId& item) {
+  std::uint64_t bits = static_cast<std::uint64_t>(published.time_since_epoch().count()) ^ kSignBit;
+  std::string key(kTimeBytes, '\0');
+  for (std::size_t i = kTimeBytes; i-- > 0; bits >>= 8) key[i] = static_cast<char>(bits & 0xff);
+  return key + item.str();
+}
+
+bool is_order_key(std::string_view key) { return key.size() > kTimeBytes; }
+
+OrderKey read_order_key(std::string_view key) {
+  std::uint64_t bits = 0;
+  for (std::size_t i = 0; i < kTimeBytes; ++i) bits = bits << 8 | static_cast<unsigned char>(key[i]);
+  return {UnixSeconds{seconds{static_cast<std::int64_t>(bits ^ kSignBit)}}, key.substr(kTimeBytes)};
+}
+
+Xapian::Query published_within(UnixSeconds from, UnixSeconds before) {
+  return {Xapian::Query::OP_VALUE_RANGE, kPublishedSlot, published_value(from),
+          published_value(before - seconds{1})};
+}
+
+}  // namespace freshet::store

@@ -1,0 +1,87 @@
+#include "core/timeline/channel_fill.h"
+
+#include <algorithm>
+
+namespace freshet::feed {
+namespace {
+
+// So often at most what was chosen may turn out to stand in the timeline already.
+constexpr int kMostRounds = 8;
+
+std::vector<ItemId> eligible_of(const Selection& selection) {
+  std::vector<ItemId> out;
+  for (const Choice& each : selection.choices()) {
+    if (each.verdict == Verdict::kEligible) out.push_back(ItemId::trusted(std::string(each.suggestion->id)));
+  }
+  return out;
+}
+
+}  // namespace
+
+ChannelFill::ChannelFill(Recommendations& recommendations, FeedStore& seen, WaterfallStore& timelines,
+                         WallClock clock)
+    : recommendations_(recommendations), seen_(seen), timelines_(timelines), clock_(std::move(clock)) {}
+
+Task<Result<std::vector<ItemId>>> ChannelFill::choose(const ReaderId& reader, std::size_t limit) {
+  const RecommendRequest request{reader, 0, Exclude::kHard};
+  const auto explained = co_await recommendations_.explain(request);
+  if (!explained) co_return tl::unexpected(explained.error());
+  auto unwanted = co_await shown(reader, *(*explained)->selection);
+  if (!unwanted) co_return tl::unexpected(unwanted.error());
+  const auto best = co_await recommendations_.cut(**explained, limit, *unwanted);
+  if (!best) co_return tl::unexpected(best.error());
+  std::vector<ItemId> out;
+  for (const Recommendation& each : *best) out.push_back(each.id);
+  const bool all_known =
+      std::all_of(best->begin(), best->end(), [](const Recommendation& each) { return each.card->known; });
+  if (all_known) co_return out;
+  // Recommended by ids alone, since none has an item: never put, or deleted.
+  const auto pushable = co_await timelines_.pushable(out);
+  if (!pushable) co_return tl::unexpected(pushable.error());
+  std::vector<ItemId> allowed;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if ((*pushable)[i]) allowed.push_back(std::move(out[i]));
+  }
+  co_return allowed;
+}
+
+Task<Result<Pushed>> ChannelFill::fill(const std::string& channel, const ReaderId& reader,
+                                       std::size_t limit) {
+  Pushed sum;
+  for (int round = 0; round < kMostRounds; ++round) {
+    const auto chosen = co_await choose(reader, limit);
+    if (!chosen) co_return tl::unexpected(chosen.error());
+    if (chosen->empty()) break;
+    Push push{channel, {chosen->rbegin(), chosen->rend()}, {}};  // the last becomes the newest
+    push.readers.push_back(reader);
+    const auto pushed = co_await timelines_.push(push);
+    if (!pushed) co_return tl::unexpected(pushed.error());
+    const std::vector<Handout> none;
+    seen_.record(reader, none, *chosen, clock_());
+    sum.pushed += pushed->pushed;
+    sum.duplicates += pushed->duplicates;
+    if (pushed->pushed > 0) break;
+  }
+  co_return sum;
+}
+
+// Of what is eligible, what the filter takes for seen; and what the feed has handed out, which the filter may
+// not know yet.
+Task<Result<std::unordered_set<std::string>>> ChannelFill::shown(const ReaderId& reader,
+                                                                 const Selection& selection) {
+  PageRequest who;
+  who.reader = reader;
+  const auto opening = co_await seen_.open(who, false);
+  if (!opening) co_return tl::unexpected(opening.error());
+  const std::vector<ItemId> eligible = eligible_of(selection);
+  const auto seen = co_await seen_.seen(reader, opening->seen, eligible);
+  if (!seen) co_return tl::unexpected(seen.error());
+  std::unordered_set<std::string> out;
+  for (const ItemId& each : opening->handed_out) out.insert(each.str());
+  for (std::size_t i = 0; i < eligible.size(); ++i) {
+    if ((*seen)[i]) out.insert(eligible[i].str());
+  }
+  co_return out;
+}
+
+}  // namespace freshet::feed

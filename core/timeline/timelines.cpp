@@ -1,0 +1,94 @@
+#include "core/timeline/timelines.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace freshet::feed {
+
+namespace {
+
+// Items times readers of one round trip, which Redis carries out without a look at anybody else's request.
+// Measured on a busy host, a push of 100 items to 10,000 readers, what a page took meanwhile (half of them /
+// 99 %) and how many timed out:
+//    500    5 / 18 ms   0 of 4,800        2,000   17 / 43 ms   46 of 2,000
+//    500 readers, whatever the items   12 / 48 ms   hundreds
+// The push itself takes 7.5 s instead of 6.9.
+constexpr std::size_t kMostPlaces = 500;
+
+struct SortedOut {
+  std::vector<ItemId> pushable;
+  std::vector<RefusedItem> refused;
+};
+
+// Redis did not answer, or would not.
+Task<Result<SortedOut>> sort_out(WaterfallStore& store, ItemStore& items, const std::vector<ItemId>& given) {
+  const auto good = co_await store.pushable(given);
+  if (!good) co_return tl::unexpected(good.error());
+  SortedOut out;
+  std::vector<ItemId> bad;
+  for (std::size_t i = 0; i < given.size(); ++i) ((*good)[i] ? out.pushable : bad).push_back(given[i]);
+  if (bad.empty()) co_return out;
+  const auto cards = co_await items.cards(bad);
+  if (!cards) co_return tl::unexpected(cards.error());
+  for (std::size_t i = 0; i < bad.size(); ++i) {
+    const bool unknown = !(*cards)[i].known && (*cards)[i].shown_from != kNever;
+    out.refused.push_back({std::move(bad[i]), unknown ? "unknown_item" : "hidden_item"});
+  }
+  co_return out;
+}
+
+}  // namespace
+
+Task<Result<ServedPage>> read_page(WaterfallStore& store, const PageQuery& query) {
+  auto page = co_await store.read(query);
+  if (page) co_return ServedPage{std::move(*page), false};
+  if (!is_away(page.error())) co_return tl::unexpected(page.error());
+  ServedPage empty;
+  empty.degraded = true;
+  empty.page.has_more = true;
+  if (query.direction != Direction::kFirst) empty.page.drop = empty.page.up = query.score;
+  co_return empty;
+}
+
+Task<Result<PushOutcome>> push_items(WaterfallStore& store, ItemStore& items, const Push& push,
+                                     const std::function<bool()>& time_left) {
+  auto sorted = co_await sort_out(store, items, push.items);
+  if (!sorted) co_return tl::unexpected(sorted.error());
+  PushOutcome out;
+  out.refused = std::move(sorted->refused);
+  if (sorted->pushable.empty()) co_return out;
+  std::optional<Error> failed;
+  Push slice{push.channel, std::move(sorted->pushable), {}};
+  const std::size_t size = std::max<std::size_t>(1, kMostPlaces / slice.items.size());
+  for (std::size_t from = 0; from < push.readers.size(); from += size) {
+    if (!time_left()) co_return fail(ErrorCode::kUnavailable, "budget");
+    const auto begin = push.readers.begin() + static_cast<std::ptrdiff_t>(from);
+    const std::size_t count = std::min(size, push.readers.size() - from);
+    slice.readers.assign(begin, begin + static_cast<std::ptrdiff_t>(count));
+    const auto pushed = co_await store.push(slice);
+    if (!pushed && is_away(pushed.error())) co_return tl::unexpected(pushed.error());
+    if (!pushed) {
+      failed = pushed.error();  // of one timeline; those of the other slices are served all the same
+      continue;
+    }
+    out.counts.pushed += pushed->pushed;
+    out.counts.duplicates += pushed->duplicates;
+  }
+  if (failed) co_return tl::unexpected(*failed);
+  co_return out;
+}
+
+Task<Result<Published>> publish_items(WaterfallStore& store, ItemStore& items, FollowStore& follows,
+                                      const AuthorId& author, const std::vector<ItemId>& published) {
+  auto sorted = co_await sort_out(store, items, published);
+  if (!sorted) co_return tl::unexpected(sorted.error());
+  Published out;
+  out.refused = std::move(sorted->refused);
+  if (sorted->pushable.empty()) co_return out;
+  auto job = co_await follows.publish(author, sorted->pushable);
+  if (!job) co_return tl::unexpected(job.error());
+  out.job = std::move(*job);
+  co_return out;
+}
+
+}  // namespace freshet::feed

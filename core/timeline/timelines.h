@@ -1,0 +1,47 @@
+// Timelines (seed 004) as their clients meet them: pages also while Redis is away, and pushes of which some
+// items cannot be pushed.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/timeline/ports.h"
+
+namespace freshet::feed {
+
+struct ServedPage {
+  WaterfallPage page;
+  bool degraded = false;
+};
+// A page. While Redis is away an empty one that leaves the client where it is: the cursor that came, and
+// has_more. Cost and other errors as WaterfallStore::read().
+Task<Result<ServedPage>> read_page(WaterfallStore& store, const PageQuery& query);
+
+struct RefusedItem {
+  ItemId item;
+  std::string_view code;  // "hidden_item": hidden or deleted; "unknown_item": with items.unknown = reject
+};
+
+// An item that cannot be pushed is refused by name, and the others are pushed; none need be left.
+struct PushOutcome {
+  Pushed counts;
+  std::vector<RefusedItem> refused;  // in their order
+};
+// 1 RTT for the items, 1 for every 500 items times readers, one more when an item is refused. `time_left` is
+// asked before each of them. Errors: kUnavailable "budget"; the stores'. After an error some readers were
+// served; the same push again serves the rest. A timeline that cannot be written stands in the way of no
+// other.
+Task<Result<PushOutcome>> push_items(WaterfallStore& store, ItemStore& items, const Push& push,
+                                     const std::function<bool()>& time_left);
+
+struct Published {
+  std::string job;  // empty: none of the items could be published, and nothing was
+  std::vector<RefusedItem> refused;
+};
+// 2 RTT, 3 when an item is refused. Errors: the stores'.
+Task<Result<Published>> publish_items(WaterfallStore& store, ItemStore& items, FollowStore& follows,
+                                      const AuthorId& author, const std::vector<ItemId>& published);
+
+}  // namespace freshet::feed

@@ -1,0 +1,99 @@
+#include "core/training/columns.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/parallel.h"
+
+namespace freshet::model {
+
+Column ColumnSum::take(std::size_t most) {
+  Column column;
+  column.reserve(touched_.size());
+  for (const std::uint32_t item : touched_) {
+    if (sums_[item] != 0) column.push_back({item, sums_[item]});
+    sums_[item] = 0;
+    added_[item] = 0;
+  }
+  touched_.clear();
+  keep_most(column, most);
+  return column;
+}
+
+Columns each_column(std::size_t items, const std::function<Column(std::uint32_t, ColumnSum&)>& make) {
+  Columns columns(items);
+  const std::size_t piece = items / 32 + 1;
+  in_pieces(items, piece, [&](std::size_t begin, std::size_t end) {
+    ColumnSum sum(items);
+    for (std::size_t item = begin; item < end; ++item) {
+      columns[item] = make(static_cast<std::uint32_t>(item), sum);
+    }
+  });
+  return columns;
+}
+
+void keep_most(Column& column, std::size_t most) {
+  if (column.size() <= most) return;
+  std::nth_element(column.begin(), column.begin() + static_cast<std::ptrdiff_t>(most), column.end(),
+                   [](const Neighbour& a, const Neighbour& b) {
+                     const float left = std::abs(a.weight);
+                     const float right = std::abs(b.weight);
+                     return left != right ? left > right : a.item < b.item;
+                   });
+  column.resize(most);
+}
+
+void keep_most(Columns& columns, std::size_t most) {
+  std::vector<float> weights;
+  for (const Column& column : columns) {
+    for (const Neighbour& neighbour : column) weights.push_back(std::abs(neighbour.weight));
+  }
+  if (weights.size() <= most) return;
+  if (most == 0) return columns.assign(columns.size(), {});
+  const auto last = weights.begin() + static_cast<std::ptrdiff_t>(most) - 1;
+  std::nth_element(weights.begin(), last, weights.end(), std::greater<>());
+  const float least = *last;
+  auto as_light = static_cast<std::size_t>(std::count(weights.begin(), last + 1, least));  // that are kept
+  for (Column& column : columns) {
+    std::erase_if(column, [&](const Neighbour& neighbour) {
+      const float weight = std::abs(neighbour.weight);
+      if (weight != least) return weight < least;
+      if (as_light == 0) return true;
+      --as_light;
+      return false;
+    });
+  }
+}
+
+void scale(Columns& columns, std::span<const float> factors) {
+  for (std::size_t item = 0; item < columns.size(); ++item) {
+    for (Neighbour& neighbour : columns[item]) neighbour.weight *= factors[item];
+  }
+}
+
+Trained::Rows rows_of(const Columns& columns, bool heaviest_first) {
+  Trained::Rows rows;
+  rows.starts.assign(columns.size() + 1, 0);
+  for (const Column& column : columns) {
+    for (const Neighbour& neighbour : column) ++rows.starts[neighbour.item + 1];
+  }
+  for (std::size_t i = 0; i < columns.size(); ++i) rows.starts[i + 1] += rows.starts[i];
+  rows.neighbours.resize(rows.starts.back());
+  std::vector<std::uint64_t> next(rows.starts.begin(), rows.starts.end() - 1);
+  for (std::size_t j = 0; j < columns.size(); ++j) {
+    for (const Neighbour& neighbour : columns[j]) {
+      rows.neighbours[next[neighbour.item]++] = {static_cast<std::uint32_t>(j), neighbour.weight};
+    }
+  }
+  if (!heaviest_first) return rows;
+  in_pieces(columns.size(), columns.size() / 16 + 1, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row) {
+      std::stable_sort(rows.neighbours.begin() + static_cast<std::ptrdiff_t>(rows.starts[row]),
+                       rows.neighbours.begin() + static_cast<std::ptrdiff_t>(rows.starts[row + 1]),
+                       [](const Neighbour& a, const Neighbour& b) { return a.weight > b.weight; });
+    }
+  });
+  return rows;
+}
+
+}  // namespace freshet::model

@@ -1,0 +1,51 @@
+// Learns the re-ranker from the events alone: on some of the last days, at a few moments of each, what would
+// have been known then (a model trained on the events before the day, what was trending and new, the readers'
+// profiles) against what readers took for the first time after it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/training/past_days.h"
+#include "core/recommend/ranking.h"
+#include "core/training/rerank_lessons.h"
+#include "core/training/training_data.h"
+
+namespace freshet::model {
+
+// Trains on the events of `past` only, without a re-ranker and without another choice of algorithm; null: it
+// could not. Called once for each day that is learned from, with ever more events.
+using Relate = std::function<std::shared_ptr<const Model>(const TrainingData& past)>;
+
+struct LessonSettings {
+  int days = 28;                    // learned from, at most, evenly spread …
+  int within = 84;                  // … over so many last ones
+  double most_events = 4e6;         // Σ over the days of events before them: fewer days of a larger site
+  std::size_t most_lessons = 3000;  // evenly from the days, of each day's readers evenly
+  std::size_t trend = 300, newest = 200;  // live items of a lesson, as the service has them
+  seconds every{6 * 3600};                // moments of a day; the first is its beginning
+};
+
+// Parameters for Trained::reranker; empty when history is too short or too uneventful (RerankLessons::learn).
+// Deterministic. Time: that of `relate` for each day, and about two seconds.
+std::vector<float> learn_rerank(const TrainingData& data, const RankingSettings& ranking,
+                                const Relate& relate, const LessonSettings& settings = {});
+
+// --- the steps, which the evaluation shares
+
+inline constexpr std::uint32_t kNowhere = ~0U;
+// By index into the data: the catalogue's index, or kNowhere.
+std::vector<std::uint32_t> indexes_in(const Catalogue& catalogue, const TrainingData& data);
+// What readers of whom something is known touch for the first time from past.known().now on and before
+// `until`, among the items that exist now. By reader; each item once.
+std::map<std::uint32_t, std::vector<std::uint32_t>> first_touches(const PastDays& past, UnixSeconds until);
+// The lessons of the day that begins at past.known().now, of at most about `most` readers' moments: at its
+// beginning with what is taken on that day, and every `every` later with what is taken before the next
+// moment. `past` goes on to the last of them.
+void add_lessons(RerankLessons& lessons, PastDays& past, const std::shared_ptr<const Model>& model,
+                 const LessonSettings& settings, std::size_t most);
+
+}  // namespace freshet::model

@@ -1,0 +1,223 @@
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <span>
+
+#include "core/model/model_layout.h"
+#include "core/training/train.h"
+
+namespace freshet::model {
+namespace {
+
+using layout::RowSection;
+using layout::Section;
+
+// The file's bytes, section after section.
+class Image {
+ public:
+  Image() : bytes_(sizeof(layout::Header)) {}
+
+  template <class T>
+  void add(std::size_t section, std::span<const T> values) {
+    bytes_.resize((bytes_.size() + layout::kAlignment - 1) / layout::kAlignment * layout::kAlignment);
+    header.sections[section] = {bytes_.size(), values.size_bytes()};
+    const auto* const from = reinterpret_cast<const char*>(values.data());
+    bytes_.insert(bytes_.end(), from, from + values.size_bytes());
+  }
+  template <class T>
+  void add(Section section, const std::vector<T>& values) {
+    add(index_of(section), std::span<const T>(values));
+  }
+  std::span<const char> finish() {
+    header.file_bytes = bytes_.size();
+    std::memcpy(bytes_.data(), &header, sizeof(header));
+    header.checksum =
+        XXH3_64bits(bytes_.data() + layout::kChecksumFrom, bytes_.size() - layout::kChecksumFrom);
+    std::memcpy(bytes_.data(), &header, sizeof(header));
+    return bytes_;
+  }
+
+  layout::Header header;
+
+ private:
+  std::vector<char> bytes_;
+};
+
+// Texts one after the other; equal ones next to each other are not sought out.
+class Texts {
+ public:
+  layout::Text put(std::string_view text) {
+    const layout::Text where{static_cast<std::uint32_t>(bytes_.size()),
+                             static_cast<std::uint32_t>(text.size())};
+    bytes_.insert(bytes_.end(), text.begin(), text.end());
+    return where;
+  }
+  // Offsets are 32 bits wide.
+  bool fits() const { return bytes_.size() <= std::numeric_limits<std::uint32_t>::max(); }
+  const std::vector<char>& bytes() const { return bytes_; }
+
+ private:
+  std::vector<char> bytes_;
+};
+
+Result<void> add_items(const Trained& trained, Image& image) {
+  Texts texts;
+  std::vector<layout::Item> items;
+  std::vector<layout::Text> tags;
+  for (std::size_t i = 0; i < trained.items.size(); ++i) {
+    const TrainingItem& from = trained.items[i];
+    layout::Item item;
+    item.id = texts.put(from.id);
+    item.title = texts.put(from.title);
+    item.author = texts.put(from.author);
+    item.first_tag = static_cast<std::uint32_t>(tags.size());
+    item.tags = static_cast<std::uint32_t>(from.tags.size());
+    for (const std::string& tag : from.tags) tags.push_back(texts.put(tag));
+    item.published = std::clamp<std::int64_t>(from.published.time_since_epoch().count(), 0, kMaxUnixSeconds);
+    item.count = trained.counts[i];
+    item.decayed_count = trained.decayed_counts[i];
+    items.push_back(item);
+  }
+  if (!texts.fits()) {
+    return fail(ErrorCode::kInvalid, "model_too_large", {}, "ids, titles, authors and tags exceed 4 GiB");
+  }
+  image.add(Section::kItems, items);
+  image.add(Section::kTags, tags);
+  image.add(Section::kText, texts.bytes());
+  return {};
+}
+
+void add_terms(const Trained& trained, Image& image) {
+  std::vector<std::uint64_t> starts{0};
+  std::vector<TermWeight> terms;
+  for (const auto& vector : trained.terms) {
+    terms.insert(terms.end(), vector.begin(), vector.end());
+    starts.push_back(terms.size());
+  }
+  image.add(Section::kTermStarts, starts);
+  image.add(Section::kTerms, terms);
+  image.add(Section::kVocabulary, trained.vocabulary);
+  image.add(Section::kIdf, trained.idf);
+}
+
+template <class Column>
+void add_columns(const Trained::Rows& rows, std::size_t section, Image& image) {
+  std::vector<Column> columns;
+  columns.reserve(rows.neighbours.size());
+  for (const Neighbour& neighbour : rows.neighbours) columns.push_back(static_cast<Column>(neighbour.item));
+  image.add(section, std::span<const Column>(columns));
+}
+
+void add_rows(const Trained::Rows& rows, std::size_t items, Part part, Image& image) {
+  std::vector<float> scales(items, 0);
+  std::vector<std::int16_t> weights(rows.neighbours.size());
+  for (std::size_t row = 0; row < items; ++row) {
+    float most = 0;
+    for (std::uint64_t at = rows.starts[row]; at < rows.starts[row + 1]; ++at) {
+      most = std::max(most, std::abs(rows.neighbours[at].weight));
+    }
+    scales[row] = most / layout::kWeightSteps;
+    if (!(scales[row] > 0)) continue;
+    for (std::uint64_t at = rows.starts[row]; at < rows.starts[row + 1]; ++at) {
+      weights[at] = static_cast<std::int16_t>(std::lround(rows.neighbours[at].weight / scales[row]));
+    }
+  }
+  image.add(index_of(part, RowSection::kStarts), std::span<const std::uint64_t>(rows.starts));
+  image.add(index_of(part, RowSection::kScales), std::span<const float>(scales));
+  if (items <= layout::kNarrowItems) {
+    add_columns<std::uint16_t>(rows, index_of(part, RowSection::kColumns), image);
+  } else {
+    add_columns<std::uint32_t>(rows, index_of(part, RowSection::kColumns), image);
+  }
+  image.add(index_of(part, RowSection::kWeights), std::span<const std::int16_t>(weights));
+}
+
+// --- the file
+
+tl::unexpected<Error> system_error(const std::filesystem::path& path) {
+  const int error = errno;
+  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+  return fail(ErrorCode::kUnavailable, full ? "disk_full" : "model_io", {},
+              path.string() + ": " + std::strerror(error));
+}
+
+// What a writer that was killed left: files of the name that nobody holds the lock of.
+void remove_leftovers(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const std::string begin = path.filename().string() + ".";
+  for (const auto& entry : std::filesystem::directory_iterator(path.parent_path(), ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(begin) || !name.ends_with(".new")) continue;
+    const int fd = open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) continue;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) unlink(entry.path().c_str());
+    close(fd);
+  }
+}
+
+bool write_all(int fd, std::span<const char> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+bool sync_folder(const std::filesystem::path& folder) {
+  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool good = fsync(fd) == 0;
+  close(fd);
+  return good;
+}
+
+Result<void> replace(const std::filesystem::path& path, std::span<const char> bytes) {
+  const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  const auto whole = folder / path.filename();
+  remove_leftovers(whole);
+  const std::filesystem::path beside = whole.string() + "." + std::to_string(getpid()) + ".new";
+  unlink(beside.c_str());
+  const int fd = open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (fd < 0) return system_error(beside);
+  const bool written = flock(fd, LOCK_EX | LOCK_NB) == 0 && write_all(fd, bytes) && fsync(fd) == 0 &&
+                       rename(beside.c_str(), whole.c_str()) == 0;
+  if (!written) {
+    auto error = system_error(beside);
+    unlink(beside.c_str());
+    close(fd);
+    return error;
+  }
+  close(fd);
+  if (!sync_folder(folder)) return system_error(folder);
+  return {};
+}
+
+}  // namespace
+
+Result<void> write_model(const Trained& trained, const std::filesystem::path& path) {
+  Image image;
+  image.header.trained_at = trained.trained_at.time_since_epoch().count();
+  image.header.items = static_cast<std::uint32_t>(trained.items.size());
+  image.header.terms = static_cast<std::uint32_t>(trained.vocabulary.size());
+  std::copy(std::begin(trained.mix.part), std::end(trained.mix.part), image.header.mix.begin());
+  trained.algorithm.copy(image.header.algorithm.data(), image.header.algorithm.size() - 1);
+  if (auto added = add_items(trained, image); !added) return added;
+  add_terms(trained, image);
+  image.add(Section::kReranker, trained.reranker);
+  for (std::size_t p = 0; p < kParts; ++p) {
+    add_rows(trained.parts[p], trained.items.size(), static_cast<Part>(p), image);
+  }
+  return replace(path, image.finish());
+}
+
+}  // namespace freshet::model

@@ -1,0 +1,101 @@
+#include "core/training/past_days.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/hot/views.h"
+
+namespace freshet::model {
+namespace {
+
+constexpr UnixSeconds kNever{seconds{kMaxUnixSeconds}};
+
+}  // namespace
+
+PastDays::PastDays(const TrainingData& data)
+    : events_(data.events), first_seen_(data.items.size(), kNever), points_(data.items.size(), 0) {
+  std::stable_sort(events_.begin(), events_.end(),
+                   [](const TrainingEvent& a, const TrainingEvent& b) { return a.at < b.at; });
+  std::uint32_t readers = 0;
+  for (std::size_t item = 0; item < data.items.size(); ++item) {
+    if (data.items[item].published > UnixSeconds{}) first_seen_[item] = data.items[item].published;
+  }
+  for (const TrainingEvent& each : events_) {
+    first_seen_[each.item] = std::min(first_seen_[each.item], each.at);
+    readers = std::max(readers, each.reader + 1);
+  }
+  readers_.resize(readers);
+  hidden_.reserve(data.items.size());
+  known_.items.reserve(data.items.size());
+  for (const TrainingItem& each : data.items) {
+    hidden_.push_back(each.hidden);
+    known_.items.push_back({each.id, each.title, {}, each.author, each.tags, each.published, true});
+  }
+}
+
+void PastDays::advance(UnixSeconds to) {
+  for (; next_ < events_.size() && events_[next_].at < to; ++next_) {
+    const TrainingEvent& each = events_[next_];
+    if (day_of(each.at) != today_at_) {
+      today_at_ = day_of(each.at);
+      today_.clear();
+    }
+    known_.events.push_back(each);
+    readers_[each.reader].push_back(each);
+    touches_.insert(pair(each.reader, each.item));
+    points_[each.item] += rank::view_increment(today_.insert(pair(each.reader, each.item)).second, {});
+  }
+  known_.now = to;
+  for (std::size_t item = 0; item < hidden_.size(); ++item)
+    known_.items[item].hidden = !exists(static_cast<std::uint32_t>(item));
+}
+
+std::span<const TrainingEvent> PastDays::until(UnixSeconds to) const {
+  const auto from = events_.begin() + static_cast<std::ptrdiff_t>(next_);
+  const auto end = std::lower_bound(from, events_.end(), to,
+                                    [](const TrainingEvent& each, UnixSeconds at) { return each.at < at; });
+  return {from, end};
+}
+
+LiveItem PastDays::as_live(std::uint32_t item) const {
+  const TrainingItem& each = known_.items[item];
+  return {each.id, each.title, each.author, each.tags, first_seen_[item], points_[item], {}};
+}
+
+std::vector<std::uint32_t> PastDays::existing() const {
+  std::vector<std::uint32_t> items;
+  for (std::uint32_t item = 0; item < hidden_.size(); ++item) {
+    if (exists(item)) items.push_back(item);
+  }
+  return items;
+}
+
+std::vector<LiveItem> PastDays::live() const {
+  std::vector<LiveItem> out;
+  for (const std::uint32_t item : existing()) out.push_back(as_live(item));
+  return out;
+}
+
+std::vector<LiveItem> PastDays::live(std::size_t trend, std::size_t newest) const {
+  std::vector<std::uint32_t> items = existing();
+  std::vector<double> scores(hidden_.size(), 0);
+  for (const std::uint32_t item : items)
+    scores[item] = rank::view_score(1 + points_[item], first_seen_[item], known_.now, {});
+  const auto by_trend = [&](std::uint32_t a, std::uint32_t b) {
+    return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
+  };
+  const auto by_newness = [&](std::uint32_t a, std::uint32_t b) {
+    return first_seen_[a] != first_seen_[b] ? first_seen_[a] > first_seen_[b] : a < b;
+  };
+  std::sort(items.begin(), items.end(), by_trend);
+  const auto rest = items.begin() + static_cast<std::ptrdiff_t>(std::min(trend, items.size()));
+  std::sort(rest, items.end(), by_newness);
+  items.resize(std::min(items.size(), trend + newest));
+  std::vector<LiveItem> out;
+  out.reserve(items.size());
+  for (const std::uint32_t item : items) out.push_back(as_live(item));
+  return out;
+}
+
+}  // namespace freshet::model

@@ -1,0 +1,18 @@
+#include "core/training/rank_update.h"
+
+namespace freshet::model {
+
+// Each compilation gives it a name of its own.
+void FRESHET_RANK_UPDATE(float* a, const float* b, const float* c, std::size_t stride) {
+  // As wide as the widest registers; with narrower ones several make one.
+  using Lane = float __attribute__((vector_size(kLane * sizeof(float))));
+  Lane sum[kTileRows];
+  for (std::size_t r = 0; r < kTileRows; ++r) sum[r] = *reinterpret_cast<const Lane*>(a + r * stride);
+  for (std::size_t k = 0; k < kPanel; ++k) {
+    const Lane row = *reinterpret_cast<const Lane*>(c + k * kLane);
+    for (std::size_t r = 0; r < kTileRows; ++r) sum[r] -= row * b[r * kPanel + k];
+  }
+  for (std::size_t r = 0; r < kTileRows; ++r) *reinterpret_cast<Lane*>(a + r * stride) = sum[r];
+}
+
+}  // namespace freshet::model

@@ -1,0 +1,71 @@
+#include "core/training/trained_model.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace freshet::model {
+namespace {
+
+class TrainedModel final : public Model {
+ public:
+  explicit TrainedModel(Trained trained) : trained_(std::move(trained)) {}
+
+  std::uint32_t items() const override { return static_cast<std::uint32_t>(trained_.items.size()); }
+  std::optional<std::uint32_t> find(std::string_view id) const override {
+    const auto at =
+        std::lower_bound(trained_.items.begin(), trained_.items.end(), id,
+                         [](const TrainingItem& item, std::string_view wanted) { return item.id < wanted; });
+    if (at == trained_.items.end() || at->id != id) return std::nullopt;
+    return static_cast<std::uint32_t>(at - trained_.items.begin());
+  }
+  std::string_view id(std::uint32_t item) const override { return trained_.items[item].id; }
+  std::string_view title(std::uint32_t item) const override { return trained_.items[item].title; }
+  std::string_view author(std::uint32_t item) const override { return trained_.items[item].author; }
+  std::vector<std::string_view> tags(std::uint32_t item) const override {
+    return {trained_.items[item].tags.begin(), trained_.items[item].tags.end()};
+  }
+  UnixSeconds published(std::uint32_t item) const override { return trained_.items[item].published; }
+  float count(std::uint32_t item) const override { return trained_.counts[item]; }
+  float decayed_count(std::uint32_t item) const override { return trained_.decayed_counts[item]; }
+  std::span<const TermWeight> terms(std::uint32_t item) const override {
+    return trained_.terms.empty() ? std::span<const TermWeight>{} : trained_.terms[item];
+  }
+
+  using Model::accumulate;
+  void accumulate(Part part, std::uint32_t item, float scale, std::span<float> scores) const override {
+    for (const Neighbour& each : neighbours(part, item)) scores[each.item] += scale * each.weight;
+  }
+  std::vector<Neighbour> row(Part part, std::uint32_t item) const override {
+    const auto all = neighbours(part, item);
+    return {all.begin(), all.end()};
+  }
+  Mix mix() const override { return trained_.mix; }
+  std::optional<TermWeight> idf(std::uint64_t term_hash) const override {
+    const auto& words = trained_.vocabulary;
+    const auto at = std::lower_bound(words.begin(), words.end(), term_hash);
+    if (at == words.end() || *at != term_hash) return std::nullopt;
+    const auto term = static_cast<std::uint32_t>(at - words.begin());
+    return TermWeight{term, trained_.idf[term]};
+  }
+  std::span<const float> reranker() const override { return trained_.reranker; }
+  UnixSeconds trained_at() const override { return trained_.trained_at; }
+  std::string_view algorithm() const override { return trained_.algorithm; }
+  std::uint64_t bytes() const override { return 0; }
+
+ private:
+  std::span<const Neighbour> neighbours(Part part, std::uint32_t item) const {
+    const Trained::Rows& rows = trained_.parts[static_cast<std::size_t>(part)];
+    if (rows.starts.empty()) return {};
+    return std::span(rows.neighbours).subspan(rows.starts[item], rows.starts[item + 1] - rows.starts[item]);
+  }
+
+  const Trained trained_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Model> as_model(Trained trained) {
+  return std::make_shared<const TrainedModel>(std::move(trained));
+}
+
+}  // namespace freshet::model

@@ -1,0 +1,14 @@
+// A model that has just been trained, used without a file: for learning the re-ranker, and for tests.
+#pragma once
+
+#include <memory>
+
+#include "core/model/model.h"
+#include "core/training/train.h"
+
+namespace freshet::model {
+
+// Weights are as trained, not rounded as the file has them; bytes() is 0.
+std::shared_ptr<const Model> as_model(Trained trained);
+
+}  // namespace freshet::model

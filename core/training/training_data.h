@@ -1,0 +1,35 @@
+// What training works on, whatever it was read from (SQLite: core/training/training_source.h; the data sets of
+// the evaluation).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/time.h"
+#include "core/readers/interaction.h"
+
+namespace freshet::model {
+
+struct TrainingItem {
+  std::string id;
+  std::string title, text, author;
+  std::vector<std::string> tags;
+  UnixSeconds published;  // 1970: unknown, the first event counts
+  bool hidden = false;    // left out of the model
+};
+
+struct TrainingEvent {
+  std::uint32_t reader = 0;  // any numbering
+  std::uint32_t item = 0;    // index into items
+  rank::Interaction kind = rank::Interaction::kView;
+  UnixSeconds at;
+};
+
+struct TrainingData {
+  std::vector<TrainingItem> items;  // distinct ids, any order
+  std::vector<TrainingEvent> events;
+  UnixSeconds now;  // when training begins: ages are counted to here
+};
+
+}  // namespace freshet::model

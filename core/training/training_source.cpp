@@ -1,0 +1,123 @@
+#include "core/training/training_source.h"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+
+#include "core/database/database_schema.h"
+#include "core/database/sqlite.h"
+
+namespace freshet::store {
+namespace {
+
+using model::TrainingData;
+using model::TrainingEvent;
+using model::TrainingItem;
+
+constexpr std::string_view kItems =
+    "SELECT key, id, title, text, author, published_at, hidden FROM items ORDER BY id";
+constexpr std::string_view kTags = "SELECT item, tag FROM item_tags ORDER BY item, place";
+constexpr std::string_view kEvents = "SELECT reader, item, kind, at FROM interactions ORDER BY reader, at";
+
+// Runs `sql` to its end; `each` sees every row.
+template <class Each>
+Result<void> for_each_row(Sqlite& db, std::string_view sql, Each each) {
+  auto query = db.prepare(sql);
+  if (!query) return tl::unexpected(query.error());
+  for (;;) {
+    const auto more = query->step();
+    if (!more) return tl::unexpected(more.error());
+    if (!*more) return {};
+    each(*query);
+  }
+}
+
+Result<void> read_items(Sqlite& db, TrainingData& out) {
+  std::unordered_map<std::int64_t, std::size_t> of_key;
+  auto read = for_each_row(db, kItems, [&](const Query& row) {
+    of_key.emplace(row.integer(0), out.items.size());
+    TrainingItem& item = out.items.emplace_back();
+    item.id = row.text(1);
+    item.title = row.text(2);
+    item.text = row.text(3);
+    item.author = row.text(4);
+    item.published = UnixSeconds{seconds{row.integer(5)}};
+    item.hidden = row.integer(6) != 0;
+  });
+  if (!read) return read;
+  return for_each_row(db, kTags, [&](const Query& row) {
+    const auto item = of_key.find(row.integer(0));
+    if (item != of_key.end()) out.items[item->second].tags.emplace_back(row.text(1));
+  });
+}
+
+// The events of the reader who is being read: a ring at the end of all events, full at `most`.
+class Newest {
+ public:
+  Newest(std::vector<TrainingEvent>& events, std::size_t most) : events_(events), most_(most) {}
+  void add(const TrainingEvent& event) {
+    if (count_ < most_)
+      events_.push_back(event);
+    else
+      events_[begin_ + count_ % most_] = event;
+    ++count_;
+  }
+  void end_reader() {
+    if (count_ > most_) {
+      const auto begin = events_.begin() + static_cast<std::ptrdiff_t>(begin_);
+      std::rotate(begin, begin + static_cast<std::ptrdiff_t>(count_ % most_), events_.end());
+    }
+    begin_ = events_.size();
+    count_ = 0;
+  }
+
+ private:
+  std::vector<TrainingEvent>& events_;
+  const std::size_t most_;
+  std::size_t begin_ = 0, count_ = 0;
+};
+
+Result<void> read_events(Sqlite& db, const TrainSettings& settings, TrainingData& out) {
+  std::unordered_map<std::string_view, std::uint32_t> items;
+  items.reserve(out.items.size());
+  for (std::size_t i = 0; i < out.items.size(); ++i)
+    items.emplace(out.items[i].id, static_cast<std::uint32_t>(i));
+  Newest newest(out.events, static_cast<std::size_t>(std::max(settings.max_per_reader, 1)));
+  std::int64_t reader = -1;
+  TrainingEvent event;
+  bool first = true;
+  auto read = for_each_row(db, kEvents, [&](const Query& row) {
+    if (row.integer(0) != reader) {
+      newest.end_reader();
+      reader = row.integer(0);
+      if (!std::exchange(first, false)) ++event.reader;
+    }
+    const auto item = items.find(row.text(1));
+    const auto kind = row.text(2).size() == 1 ? rank::interaction_of_letter(row.text(2)[0]) : std::nullopt;
+    if (item == items.end() || !kind) return;
+    event.item = item->second;
+    event.kind = *kind;
+    event.at = UnixSeconds{seconds{row.integer(3)}};
+    newest.add(event);
+  });
+  newest.end_reader();
+  return read;
+}
+
+}  // namespace
+
+Result<TrainingData> read_training_data(const std::string& database, const TrainSettings& settings,
+                                        UnixSeconds now) {
+  auto db = Sqlite::open(database, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX);
+  if (!db) return tl::unexpected(db.error());
+  if (auto ok = prepare_file(*db, false); !ok) return tl::unexpected(ok.error());
+  // One snapshot for all three; it ends with the connection.
+  if (auto ok = db->execute("BEGIN"); !ok) return tl::unexpected(ok.error());
+  TrainingData out;
+  out.now = now;
+  if (auto ok = read_items(*db, out); !ok) return tl::unexpected(ok.error());
+  if (auto ok = read_events(*db, settings, out); !ok) return tl::unexpected(ok.error());
+  return out;
+}
+
+}  // namespace freshet::store

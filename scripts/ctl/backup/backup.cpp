@@ -1,0 +1,150 @@
+#include "scripts/ctl/backup/backup.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "core/database/database_copy.h"
+#include "core/database/database_schema.h"
+#include "scripts/ctl/backup/backup_folder.h"
+#include "scripts/ctl/commands/progress.h"
+#include "scripts/ctl/backup/save_redis.h"
+
+namespace freshet::ctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+tl::unexpected<Error> in_file(std::string_view name, const Error& error) {
+  const std::string why = error.detail.empty() ? std::string(error.reason) : error.detail;
+  return fail(ErrorCode::kInvalid, "bad_backup", {}, std::string(name) + ": " + why);
+}
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return !path.empty() && fs::is_regular_file(path, ignored);
+}
+
+// The file and what it includes.
+Result<void> copy_config(const std::string& path, NewBackup& into) {
+  const fs::path main(path);
+  const fs::path to(kConfigFolder);
+  if (auto ok = into.copy(path, (to / main.filename()).string()); !ok) return ok;
+  std::error_code absent;
+  for (const auto& each : fs::directory_iterator(main.parent_path() / "conf.d", absent)) {
+    if (each.path().extension() != ".toml") continue;
+    if (auto ok = into.copy(each.path().string(), (to / "conf.d" / each.path().filename()).string()); !ok)
+      return ok;
+  }
+  return {};
+}
+
+void print_facts(const Manifest& manifest) {
+  std::int64_t bytes = 0;
+  for (const BackupFile& each : manifest.files) bytes += each.bytes;
+  fmt::print("{} items, {} keys of Redis {}, {} files, {} bytes, made {} by Freshet {}, schema {}\n",
+             grouped(manifest.items), grouped(manifest.keys), manifest.redis_version, manifest.files.size(),
+             grouped(bytes), to_rfc3339(manifest.began), manifest.version, manifest.schema);
+}
+
+}  // namespace
+
+Result<Manifest> verify_backup(const std::string& folder) {
+  auto manifest = verify_files(folder);
+  if (!manifest) return manifest;
+  if (const auto known = store::check_version(manifest->schema); !known)
+    return fail(ErrorCode::kUnavailable, "database_newer", {},
+                fmt::format("the backup was made by Freshet {}: {}; restore it with that version or a later "
+                            "one",
+                            manifest->version, known.error().detail));
+  const auto database = store::verify_database((fs::path(folder) / kDatabaseName).string());
+  if (!database) return in_file(kDatabaseName, database.error());
+  if (database->schema != manifest->schema)
+    return in_file(kDatabaseName, {ErrorCode::kInvalid, {}, {}, "another schema than the manifest says"});
+  auto dump = DumpReader::open((fs::path(folder) / kRedisName).string());
+  if (!dump) return tl::unexpected(dump.error());
+  DumpRecord record;
+  for (;;) {
+    const auto more = dump->next(record);
+    if (!more) return tl::unexpected(more.error());
+    if (!*more) return manifest;
+  }
+}
+
+namespace {
+
+Result<int> verify(const std::string& folder) {
+  const auto manifest = verify_backup(folder);
+  if (!manifest) return tl::unexpected(manifest.error());
+  print_facts(*manifest);
+  fmt::print("whole and unchanged\n");
+  return 0;
+}
+
+// Redis, then the database: what save_redis.h says of their order. Returns how many strangers' keys it left
+// out.
+Result<std::int64_t> save_state(const BackupOptions& options, const Settings& settings,
+                                const redis::Endpoint& endpoint, const NewBackup& into, Manifest& manifest) {
+  auto dump = DumpWriter::create(into.file(kRedisName));
+  if (!dump) return tl::unexpected(dump.error());
+  redis::SyncRedis redis(endpoint, kRedisTimeout, {});
+  ProgressLine line(stderr, options.quiet);
+  const auto saved = save_redis(redis, settings.redis, *dump, line);
+  if (!saved) return tl::unexpected(at_redis(saved.error(), endpoint));
+  if (auto ok = dump->finish(); !ok) return tl::unexpected(ok.error());
+  manifest.redis_version = saved->version;
+  manifest.keys = saved->keys;
+
+  const std::string copy = into.file(kDatabaseName);
+  if (auto ok = store::copy_database(settings.recorder.database, copy); !ok)
+    return tl::unexpected(ok.error());
+  const auto facts = store::verify_database(copy);
+  if (!facts) return in_file(kDatabaseName, facts.error());
+  manifest.schema = facts->schema;
+  manifest.items = facts->items;
+  return saved->strangers;
+}
+
+Result<void> copy_files(const BackupOptions& options, const Settings& settings, const std::string& config,
+                        NewBackup& into) {
+  if (exists(settings.recommend.model)) {
+    if (auto ok = into.copy(settings.recommend.model, std::string(kModelName)); !ok) return ok;
+  }
+  return options.with_config && !config.empty() ? copy_config(config, into) : Result<void>();
+}
+
+}  // namespace
+
+Result<int> run_backup(const BackupOptions& options, const Target& target) {
+  umask(0077);
+  if (options.verify) return verify(options.folder);
+  const auto settings = settings_of(target);
+  if (!settings) return tl::unexpected(settings.error());
+  const auto endpoint = redis_endpoint(target, *settings);
+  if (!endpoint) return tl::unexpected(endpoint.error());
+  if (!exists(settings->recorder.database))
+    return fail(ErrorCode::kNotFound, "no_database", {},
+                settings->recorder.database + ": not there; the backup is made where the recorder runs");
+  auto backup = NewBackup::create(options.folder);
+  if (!backup) return tl::unexpected(backup.error());
+
+  Manifest manifest;
+  manifest.version = FRESHET_VERSION;
+  manifest.began = wall_now();
+  manifest.key_prefix = settings->redis.key_prefix;
+  manifest.hash_tags = settings->redis.hash_tags;
+  const auto strangers = save_state(options, *settings, *endpoint, *backup, manifest);
+  if (!strangers) return tl::unexpected(strangers.error());
+  if (auto ok = copy_files(options, *settings, config_path(target), *backup); !ok)
+    return tl::unexpected(ok.error());
+  manifest.ended = wall_now();
+  const auto finished = backup->finish(std::move(manifest));
+  if (!finished) return tl::unexpected(finished.error());
+  print_facts(*finished);
+  if (*strangers > 0)
+    fmt::print("left out: {} keys under the prefix that are none of Freshet's\n", grouped(*strangers));
+  return 0;
+}
+
+}  // namespace freshet::ctl

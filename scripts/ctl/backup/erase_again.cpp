@@ -1,0 +1,145 @@
+#include "scripts/ctl/backup/erase_again.h"
+
+#include "core/redis/keys.h"
+#include "scripts/ctl/commands/redis_walk.h"
+
+namespace freshet::ctl {
+namespace {
+
+// The part of a name between colons, counted from 0.
+std::string part_of(std::string name, std::size_t part) {
+  for (; part > 0; --part) {
+    const std::size_t colon = name.find(':');
+    if (colon == name.npos) return {};
+    name.erase(0, colon + 1);
+  }
+  return name.substr(0, name.find(':'));
+}
+
+class Eraser {
+ public:
+  Eraser(redis::SyncRedis& redis, store::Database& database, const Settings& settings,
+         const store::ReaderHashes& hashes, const ToErase& wanted)
+      : redis_(redis),
+        database_(database),
+        keys_(settings.redis.key_prefix, settings.redis.hash_tags),
+        hashes_(hashes),
+        wanted_(wanted) {
+    for (const ReaderId& each : wanted.readers) found_.insert(each.str());
+  }
+
+  Result<std::int64_t> run() {
+    if (!wanted_.hashed.empty() && hashes_.epoch) {
+      if (auto ok = look_in_database(); !ok) return tl::unexpected(ok.error());
+      if (auto ok = look_in_redis(); !ok) return tl::unexpected(ok.error());
+    }
+    if (found_.empty()) return 0;
+    for (const auto step : {&Eraser::erase_keys, &Eraser::erase_rows, &Eraser::raise_epochs}) {
+      if (auto ok = (this->*step)(); !ok) return tl::unexpected(ok.error());
+    }
+    return static_cast<std::int64_t>(found_.size());
+  }
+
+ private:
+  void consider(std::string_view id) {
+    if (id.empty() || !looked_at_.insert(std::string(id)).second) return;
+    if (wanted_.hashed.contains(hashes_.epoch(ReaderId::trusted(std::string(id))))) found_.emplace(id);
+  }
+
+  Result<void> look_in_database() {
+    store::ReaderRows& rows = database_.readers();
+    auto ok = rows.for_each_interaction([&](const feed::ReaderEvent& each) -> Result<void> {
+      consider(each.reader.view());
+      return {};
+    });
+    if (!ok) return ok;
+    ok = rows.for_each_dismissal([&](const feed::DismissedAt& each) -> Result<void> {
+      consider(each.dismissal.reader.view());
+      return {};
+    });
+    if (!ok) return ok;
+    return rows.for_each_follow([&](const feed::Follow& each) -> Result<void> {
+      consider(each.reader.view());
+      return {};
+    });
+  }
+
+  Result<void> look_in_redis() {
+    return walk(redis_, "SCAN", "", [&](const std::vector<std::string>& found) -> Result<void> {
+      for (const std::string& key : found) {
+        const store::KeyPattern* const pattern = keys_.pattern_of(key);
+        const store::KeyOwner* const owner = pattern ? store::owner_of(pattern->pattern) : nullptr;
+        if (owner == nullptr || owner->about == store::About::kNobody) continue;
+        if (owner->about == store::About::kReader) {
+          consider(part_of(keys_.plain(key), owner->part));
+          continue;
+        }
+        const char* const command = pattern->type == "zset" ? "ZSCAN" : "SSCAN";
+        auto ok = walk(redis_, command, key, [&](const std::vector<std::string>& members) -> Result<void> {
+          for (const std::string& each : members) consider(each);
+          return {};
+        });
+        if (!ok) return ok;
+      }
+      return {};
+    });
+  }
+
+  Result<void> erase_keys() {
+    store::Names names;
+    for (const std::string& each : found_) store::add_names(names, ReaderId::trusted(each), hashes_);
+    std::string cursor = "0";
+    do {
+      auto page = redis::wait(store::scan_personal(redis_, keys_, names, cursor));
+      if (!page) return tl::unexpected(page.error());
+      if (auto ok = redis::wait(store::erase_personal(redis_, names, *page)); !ok) return ok;
+      cursor = page->cursor;
+    } while (cursor != "0");
+    return {};
+  }
+
+  Result<void> erase_rows() {
+    std::vector<ReaderId> readers;
+    for (const std::string& each : found_) readers.push_back(ReaderId::trusted(each));
+    if (auto ok = database_.begin(); !ok) return ok;
+    const auto rows = database_.readers().erase(readers);
+    Result<void> ok = rows ? Result<void>() : tl::unexpected(rows.error());
+    for (const ReaderId& each : readers) {
+      if (ok && hashes_.epoch) ok = database_.put_erasure(hashes_.epoch(each), wall_now());
+    }
+    if (ok) ok = database_.commit();
+    if (!ok) {
+      database_.rollback();
+      return ok;
+    }
+    return database_.truncate_log();
+  }
+
+  // What the seen-filter knows of them is found by nobody then.
+  Result<void> raise_epochs() {
+    if (!hashes_.epoch) return {};
+    redis::Pipeline out;
+    for (const std::string& each : found_) {
+      const std::string key = keys_.seen_epoch(hashes_.epoch(ReaderId::trusted(each)));
+      out.add("INCR", key).add("EXPIRE", key, store::kSeenEpochTtl.count());
+    }
+    const auto replies = ask(redis_, out);
+    return replies ? Result<void>() : tl::unexpected(replies.error());
+  }
+
+  redis::SyncRedis& redis_;
+  store::Database& database_;
+  const store::Keys keys_;
+  const store::ReaderHashes& hashes_;
+  const ToErase& wanted_;
+  std::unordered_set<std::string> looked_at_, found_;  // ids
+};
+
+}  // namespace
+
+Result<std::int64_t> erase_again(redis::SyncRedis& redis, store::Database& database, const Settings& settings,
+                                 const store::ReaderHashes& hashes, const ToErase& wanted) {
+  return Eraser(redis, database, settings, hashes, wanted).run();
+}
+
+}  // namespace freshet::ctl

@@ -1,0 +1,113 @@
+#include "scripts/ctl/backup/manifest.h"
+#include "core/base/json.h"
+
+namespace freshet::ctl {
+namespace {
+
+constexpr std::size_t kMostText = 4096;
+constexpr std::int64_t kMostNumber = std::int64_t{1} << 53;
+
+tl::unexpected<Error> bad(const Error& error) {
+  const std::string what = error.member.empty() ? error.detail : error.member + ": " + error.detail;
+  return fail(ErrorCode::kInvalid, "bad_backup", {}, std::string(kManifestName) + ": " + what);
+}
+
+// The first member that is wrong ends the reading; what comes after it is left as it is.
+class Reader {
+ public:
+  explicit Reader(json::Value object) : object_(object) {}
+  void number(const char* name, std::int64_t& out) {
+    keep(json::required_integer(object_, name, 0, kMostNumber), out);
+  }
+  void text(const char* name, std::string& out) {
+    keep(json::required_string(object_, name, kMostText), out);
+  }
+  void flag(const char* name, bool& out) { keep(json::optional_boolean(object_, name, false), out); }
+  void time(const char* name, UnixSeconds& out) {
+    std::optional<UnixSeconds> at;
+    keep(json::optional_time(object_, name), at);
+    out = at.value_or(UnixSeconds{});
+  }
+  const Result<void>& outcome() const { return outcome_; }
+
+ private:
+  template <class T>
+  void keep(Result<T> read, T& out) {
+    if (!outcome_) return;
+    if (read)
+      out = std::move(*read);
+    else
+      outcome_ = tl::unexpected(read.error());
+  }
+  json::Value object_;
+  Result<void> outcome_;
+};
+
+}  // namespace
+
+std::string render(const Manifest& manifest) {
+  std::string out;
+  json::Writer json(out);
+  json.begin_object();
+  json.key("format").integer(manifest.format);
+  json.key("freshet").string(manifest.version);
+  json.key("began").string(to_rfc3339(manifest.began));
+  json.key("ended").string(to_rfc3339(manifest.ended));
+  json.key("schema").integer(manifest.schema);
+  json.key("items").integer(manifest.items);
+  json.key("redis_version").string(manifest.redis_version);
+  json.key("key_prefix").string(manifest.key_prefix);
+  json.key("hash_tags").boolean(manifest.hash_tags);
+  json.key("keys").integer(manifest.keys);
+  json.key("files").begin_array();
+  for (const BackupFile& each : manifest.files) {
+    json.begin_object();
+    json.key("name").string(each.name);
+    json.key("bytes").integer(each.bytes);
+    json.key("sha256").string(each.sha256);
+    json.end_object();
+  }
+  json.end_array();
+  json.end_object();
+  return out + "\n";
+}
+
+Result<Manifest> parse_manifest(std::string text) {
+  json::Document document;
+  if (auto ok = document.parse(text); !ok) return bad(ok.error());
+  const auto root = json::root_object(document);
+  if (!root) return bad(root.error());
+  Manifest out;
+  Reader read(*root);
+  read.number("format", out.format);
+  read.text("freshet", out.version);
+  if (read.outcome() && out.format > kBackupFormat)
+    return bad({ErrorCode::kInvalid, {}, {}, "made by a later version of Freshet, " + out.version});
+  read.time("began", out.began);
+  read.time("ended", out.ended);
+  read.number("schema", out.schema);
+  read.number("items", out.items);
+  read.text("redis_version", out.redis_version);
+  read.text("key_prefix", out.key_prefix);
+  read.flag("hash_tags", out.hash_tags);
+  read.number("keys", out.keys);
+  if (!read.outcome()) return bad(read.outcome().error());
+  for (const json::Value& each : (*root)["files"].elements()) {
+    BackupFile& file = out.files.emplace_back();
+    Reader member(each);
+    member.text("name", file.name);
+    member.number("bytes", file.bytes);
+    member.text("sha256", file.sha256);
+    if (!member.outcome()) return bad(member.outcome().error());
+  }
+  return out;
+}
+
+bool Manifest::has(std::string_view name) const {
+  for (const BackupFile& each : files) {
+    if (each.name == name) return true;
+  }
+  return false;
+}
+
+}  // namespace freshet::ctl

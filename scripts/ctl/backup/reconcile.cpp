@@ -1,0 +1,237 @@
+#include "scripts/ctl/backup/reconcile.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "core/recorder/group.h"
+#include "core/recorder/stream.h"
+#include "core/recorder/write_batch.h"
+#include "core/redis/fields.h"
+#include "core/items/item_store.h"
+#include "core/hot/rebuild.h"
+#include "scripts/ctl/check/key_names.h"
+#include "scripts/ctl/commands/redis_walk.h"
+#include "scripts/ctl/backup/restore_readers.h"
+
+namespace freshet::ctl {
+
+using redis::Pipeline;
+using redis::Reply;
+using redis::wait;
+using store::text_at;
+
+namespace {
+
+constexpr std::size_t kIdsAtOnce = 500;
+
+// KEYS 1 2 sorted sets  ARGV 1 a member of the first  2 of the second. Removes it where only the first has
+// its own.
+constexpr std::string_view kDropHalf =
+    "if redis.call('ZSCORE', KEYS[2], ARGV[2]) then return 0 end return redis.call('ZREM', KEYS[1], ARGV[1])";
+
+class Reconciler {
+ public:
+  Reconciler(redis::SyncRedis& redis, store::Database& database, const Settings& settings,
+             const redis::Endpoint& endpoint)
+      : redis_(redis),
+        database_(database),
+        settings_(settings),
+        endpoint_(endpoint),
+        keys_(settings.redis.key_prefix, settings.redis.hash_tags),
+        items_(redis, settings, keys_, store::RedisItemStore::Tell::kNobody) {}
+
+  Result<Reconciled> run() {
+    for (const auto step : {&Reconciler::stream, &Reconciler::items_of_database, &Reconciler::items_of_redis,
+                            &Reconciler::hidden, &Reconciler::readers, &Reconciler::follows,
+                            &Reconciler::rank, &Reconciler::loss}) {
+      if (auto ok = (this->*step)(); !ok) return tl::unexpected(ok.error());
+    }
+    return done_;
+  }
+
+ private:
+  // What is not yet recorded goes into the database, and jobs alone stay for the recorder. The stream's last
+  // id is not below what was recorded.
+  Result<void> stream() {
+    recorder::Stream stream(settings_, endpoint_);
+    if (auto ok = recorder::make_group(redis_, keys_); !ok) return ok;
+    auto given = stream.last_generated();
+    if (!given) return tl::unexpected(given.error());
+    const auto recorded = database_.last_entry();
+    if (!recorded) return tl::unexpected(recorded.error());
+    if (!recorded->empty() && recorder::below(*given, *recorded)) {
+      if (auto ok = send(Pipeline().add("XSETID", keys_.stream(), *recorded)); !ok) return ok;
+    }
+    std::string from = "-";
+    for (;;) {
+      Pipeline read;
+      read.add("XRANGE", keys_.stream(), from, "+", "COUNT", kIdsAtOnce);
+      const auto replies = ask(redis_, read);
+      if (!replies) return tl::unexpected(replies.error());
+      const Reply& entries = replies->front();
+      if (entries.size() == 0) return {};
+      from = "(" + std::string(text_at(entries[entries.size() - 1], 0));
+      recorder::Batch batch = recorder::read_batch(entries);
+      if (batch.empty()) continue;
+      if (auto ok = stream.look_up(batch); !ok) return ok;
+      if (auto ok = recorder::write_batch(database_, batch); !ok) return ok;
+      Pipeline drop;
+      drop.command(2 + batch.entries.size()).arg("XDEL").arg(keys_.stream());
+      for (const std::string& each : batch.entries) drop.arg(each);
+      if (auto ok = send(drop); !ok) return ok;
+    }
+  }
+
+  Result<void> items_of_database() {
+    std::vector<feed::Item> batch;
+    auto read = database_.for_each_item([&](const feed::Item& item) -> Result<void> {
+      known_.insert(item.id.str());
+      batch.push_back(item);
+      if (batch.size() < kIdsAtOnce) return {};
+      auto ok = put_changed(batch);
+      batch.clear();
+      return ok;
+    });
+    return read ? put_changed(batch) : read;
+  }
+
+  // Those that Redis has otherwise or not at all, or that a set of their tags lacks, which may be of another
+  // moment than the hash.
+  Result<void> put_changed(const std::vector<feed::Item>& some) {
+    Pipeline look;
+    for (const feed::Item& each : some) {
+      store::append_item(look, keys_, each.id);
+      for (const TagName& tag : each.tags) look.add("SMISMEMBER", keys_.tag(tag.view()), each.id.view());
+    }
+    if (look.empty()) return {};
+    const auto replies = ask(redis_, look);
+    if (!replies) return tl::unexpected(replies.error());
+    std::vector<feed::Item> changed;
+    std::size_t at = 0;
+    for (const feed::Item& each : some) {
+      const auto there = store::item_of(each.id, (*replies)[at++]);
+      bool same = there && store::fields_of(*there) == store::fields_of(each);
+      for (std::size_t i = 0; i < each.tags.size(); ++i)
+        same = (*replies)[at++][0].integer().value_or(0) == 1 && same;
+      if (!same) changed.push_back(each);
+    }
+    done_.items_put += static_cast<std::int64_t>(changed.size());
+    return changed.empty() ? Result<void>() : wait(items_.put_many(changed));
+  }
+
+  // Deleted after Redis was saved and before the database was.
+  Result<void> items_of_redis() {
+    return walk(redis_, "SCAN", "", [&](const std::vector<std::string>& found) -> Result<void> {
+      std::vector<std::string> ids;
+      Pipeline look;
+      for (const std::string& key : found) {
+        const auto plain = plain_name(key, settings_.redis.key_prefix, settings_.redis.hash_tags);
+        const auto id = plain ? after(*plain, "item:") : std::nullopt;
+        if (!id || known_.contains(std::string(*id))) continue;
+        ids.emplace_back(*id);
+        look.add("HEXISTS", key, "published_at");
+      }
+      if (ids.empty()) return {};
+      const auto put = ask(redis_, look);
+      if (!put) return tl::unexpected(put.error());
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        if ((*put)[i].integer().value_or(0) == 0) continue;  // only seen, never put
+        ++done_.items_removed;
+        if (auto ok = wait(items_.remove(ItemId::trusted(ids[i]))); !ok) return ok;
+      }
+      return {};
+    });
+  }
+
+  Result<void> hidden() {
+    return walk(redis_, "ZSCAN", keys_.hidden(), [&](std::vector<std::string> found) -> Result<void> {
+      Pipeline look;
+      for (const std::string& each : found) look.add("ZSCORE", keys_.hidden(), each);
+      const auto until = ask(redis_, look);
+      if (!until) return tl::unexpected(until.error());
+      std::size_t at = 0;  // what is only dated ahead keeps its places
+      std::erase_if(found, [&](const std::string&) {
+        return store::is_embargo(store::parse_or_zero<double>((*until)[at++].string().value_or("")));
+      });
+      if (found.empty()) return {};
+      Pipeline out;
+      for (const std::string& key : {keys_.score(), keys_.newest()}) {
+        out.command(2 + found.size()).arg("ZREM").arg(key);
+        for (const std::string& each : found) out.arg(each);
+      }
+      return send(out);
+    });
+  }
+
+  Result<void> readers() {
+    const auto restored = restore_readers(redis_, database_, settings_, wall_now());
+    return restored ? Result<void>() : tl::unexpected(restored.error());
+  }
+
+  Result<void> follows() {
+    return walk(redis_, "SCAN", "", [&](const std::vector<std::string>& found) -> Result<void> {
+      for (const std::string& key : found) {
+        const auto plain = plain_name(key, settings_.redis.key_prefix, settings_.redis.hash_tags);
+        if (!plain) continue;
+        Result<void> ok;
+        if (const auto reader = after(*plain, "follow:authors:")) ok = one_sided(key, *reader, true);
+        if (const auto author = after(*plain, "follow:readers:")) ok = one_sided(key, *author, false);
+        if (!ok) return ok;
+      }
+      return {};
+    });
+  }
+
+  Result<void> one_sided(const std::string& key, std::string_view owner, bool of_reader) {
+    return walk(redis_, "ZSCAN", key, [&](const std::vector<std::string>& members) -> Result<void> {
+      Pipeline drop;
+      for (const std::string& each : members) {
+        if (each.starts_with(':')) continue;
+        const std::string other = of_reader ? keys_.readers_of(each) : keys_.authors_of(each);
+        drop.add("EVAL", kDropHalf, 2, key, other, each, owner);
+      }
+      if (drop.empty()) return {};
+      const auto replies = ask(redis_, drop);
+      if (!replies) return tl::unexpected(replies.error());
+      for (const Reply& each : *replies) done_.half_follows += each.integer().value_or(0);
+      return {};
+    });
+  }
+
+  Result<void> rank() {
+    const auto rebuilt = wait(store::rebuild_rank(redis_, settings_, keys_));
+    return rebuilt ? Result<void>() : tl::unexpected(rebuilt.error());
+  }
+
+  // A backup may have been made of a Redis that had lost its items: it has them now.
+  Result<void> loss() { return recorder::forget_loss(redis_, keys_); }
+
+  Result<void> send(const Pipeline& pipeline) {
+    const auto replies = ask(redis_, pipeline);
+    if (!replies) return tl::unexpected(replies.error());
+    for (const Reply& each : *replies) {
+      if (each.is_error()) return tl::unexpected(redis::classify(each.error()));
+    }
+    return {};
+  }
+
+  redis::SyncRedis& redis_;
+  store::Database& database_;
+  const Settings& settings_;
+  const redis::Endpoint& endpoint_;
+  const store::Keys keys_;
+  store::RedisItemStore items_;
+  std::unordered_set<std::string> known_;  // ids, in the database
+  Reconciled done_;
+};
+
+}  // namespace
+
+Result<Reconciled> reconcile(redis::SyncRedis& redis, store::Database& database, const Settings& settings,
+                             const redis::Endpoint& endpoint) {
+  return Reconciler(redis, database, settings, endpoint).run();
+}
+
+}  // namespace freshet::ctl

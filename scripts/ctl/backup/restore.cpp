@@ -1,0 +1,245 @@
+#include "scripts/ctl/backup/restore.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+#include "core/base/secret.h"
+#include "core/database/database_copy.h"
+#include "core/redis/scripts.h"
+#include "fcgi/reader_hashes.h"
+#include "scripts/ctl/backup/backup.h"
+#include "scripts/ctl/backup/backup_folder.h"
+#include "scripts/ctl/backup/erase_again.h"
+#include "scripts/ctl/replay/event_log.h"
+#include "scripts/ctl/backup/load_redis.h"
+#include "scripts/ctl/backup/reconcile.h"
+#include "scripts/ctl/commands/redis_walk.h"
+#include "scripts/ctl/commands/reindex.h"
+
+namespace freshet::ctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr milliseconds kGlance{100};
+constexpr int kGlances = 10;
+
+// Whether any recorder, on whatever host, is connected: it waits for the stream's entries, or asks for them
+// three times a second. (What the stream itself says of consumers that got nothing differs between versions
+// of Redis.) An account that may not list clients is told nothing.
+Result<bool> recorder_asks(redis::SyncRedis& redis) {
+  redis::Pipeline list;
+  list.add("CLIENT", "LIST", "TYPE", "normal");
+  for (int i = 0; i < kGlances; ++i) {
+    if (i > 0) std::this_thread::sleep_for(kGlance);
+    const auto clients = redis.call(list);
+    if (!clients) return tl::unexpected(clients.error());
+    const std::string_view text = clients->front().string().value_or("");
+    for (const std::string_view command : {" cmd=xreadgroup", " cmd=xautoclaim"}) {
+      if (text.find(command) != text.npos) return true;
+    }
+  }
+  return false;
+}
+
+Result<void> remove_file(const std::string& path) {
+  std::error_code error;
+  fs::remove(path, error);
+  if (!error) return {};
+  return fail(ErrorCode::kUnavailable, "backup_io", {}, path + ": " + error.message());
+}
+
+class Restorer {
+ public:
+  Restorer(const RestoreOptions& options, const Settings& settings, const redis::Endpoint& endpoint)
+      : options_(options),
+        settings_(settings),
+        endpoint_(endpoint),
+        redis_(endpoint, kRedisTimeout, store::kAllScripts),
+        line_(stderr, options.quiet) {}
+
+  Result<void> run() {
+    for (const auto step : {&Restorer::verify, &Restorer::expect_stopped, &Restorer::expect_empty,
+                            &Restorer::prepare_erasures, &Restorer::copy_database, &Restorer::load,
+                            &Restorer::place_database, &Restorer::make_one, &Restorer::copy_model}) {
+      if (auto ok = (this->*step)(); !ok) return ok;
+    }
+    return {};
+  }
+
+  void report() const {
+    fmt::print("restored {} items and {} keys, as of {}; {} keys had expired since\n",
+               grouped(manifest_.items), grouped(loaded_.keys), to_rfc3339(manifest_.began),
+               grouped(loaded_.expired));
+    fmt::print("made one: {} items put, {} removed, {} half follows dropped\n",
+               grouped(reconciled_.items_put), grouped(reconciled_.items_removed),
+               grouped(reconciled_.half_follows));
+    fmt::print("erased again: {} readers{}\n", grouped(erased_),
+               knows_erasures_ ? ""
+                               : "; who was erased after the backup is not known here: erase them anew, or "
+                                 "restore again with --erase");
+  }
+
+ private:
+  const std::string& database() const { return settings_.recorder.database; }
+  std::string temporary() const { return database() + ".restoring"; }
+  std::string in_backup(std::string_view name) const { return (fs::path(options_.folder) / name).string(); }
+
+  Result<void> verify() {
+    auto manifest = verify_backup(options_.folder);
+    if (!manifest) return tl::unexpected(manifest.error());
+    manifest_ = std::move(*manifest);
+    if (manifest_.key_prefix == settings_.redis.key_prefix &&
+        manifest_.hash_tags == settings_.redis.hash_tags)
+      return {};
+    return fail(ErrorCode::kConflict, "other_keys", {},
+                fmt::format("the backup was made with redis.key_prefix = \"{}\" and hash_tags = {}",
+                            manifest_.key_prefix, manifest_.hash_tags));
+  }
+
+  Result<void> expect_stopped() {
+    const auto asks = recorder_asks(redis_);
+    if (!asks) return tl::unexpected(at_redis(asks.error(), endpoint_));
+    if (!*asks && !store::database_in_use(database())) return {};
+    return fail(ErrorCode::kConflict, "service_runs", {}, "the service runs: stop it first");
+  }
+
+  Result<void> expect_empty() {
+    if (options_.replace) return {};
+    std::error_code ignored;
+    if (fs::exists(database(), ignored))
+      return fail(ErrorCode::kConflict, "has_data", {}, database() + " exists; --replace deletes it");
+    const auto keys = has_keys(redis_, settings_.redis);
+    if (!keys) return tl::unexpected(at_redis(keys.error(), endpoint_));
+    if (!*keys) return {};
+    return fail(ErrorCode::kConflict, "has_data", {}, "Redis has keys of Freshet; --replace deletes them");
+  }
+
+  // Who is to be erased is known before the database that says so is replaced.
+  Result<void> prepare_erasures() {
+    if (!options_.erase.empty()) {
+      auto text = read_file(options_.erase);
+      if (!text) return tl::unexpected(text.error());
+      std::istringstream lines(*text);
+      for (std::string each; std::getline(lines, each);) {
+        if (each.empty()) continue;
+        auto id = ReaderId::parse(each, "--erase");
+        if (!id) return tl::unexpected(id.error());
+        erase_.readers.push_back(std::move(*id));
+      }
+    }
+    if (!settings_.identity.salt_file.empty()) {
+      const auto salt = read_secret(settings_.identity.salt_file);
+      if (!salt) return tl::unexpected(salt.error());
+      auto identity = http::Identity::create(http::IdentityMode::kHeader, *salt);
+      if (!identity) return tl::unexpected(identity.error());
+      identity_.emplace(std::move(*identity));
+      hashes_ = reader_hashes(*identity_);
+    }
+    std::error_code ignored;
+    if (!fs::exists(database(), ignored)) return {};
+    auto now = store::Database::open(database(), store::Database::Mode::kRead);
+    if (!now) return {};  // broken, or of another version: report() says that nothing is known
+    return take_erasures(**now);
+  }
+
+  Result<void> take_erasures(store::Database& from) {
+    auto hashed = from.erased_since(manifest_.began);
+    if (!hashed) return tl::unexpected(hashed.error());
+    erase_.hashed.insert(hashed->begin(), hashed->end());
+    knows_erasures_ = hashes_.epoch != nullptr;
+    return {};
+  }
+
+  // Beside its place, and of this version.
+  Result<void> copy_database() {
+    for (const char* const suffix : {"", "-wal", "-shm"}) {
+      if (auto ok = remove_file(temporary() + suffix); !ok) return ok;
+    }
+    if (auto ok = copy_file(in_backup(kDatabaseName), temporary()); !ok) return ok;
+    const auto migrated = store::Database::open(temporary(), store::Database::Mode::kWrite);
+    if (!migrated) return tl::unexpected(migrated.error());
+    return (*migrated)->truncate_log();
+  }
+
+  Result<void> load() {
+    if (options_.replace) {
+      if (const auto removed = remove_keys(redis_, settings_.redis); !removed)
+        return tl::unexpected(at_redis(removed.error(), endpoint_));
+    }
+    auto dump = DumpReader::open(in_backup(kRedisName));
+    if (!dump) return tl::unexpected(dump.error());
+    const auto loaded = load_redis(redis_, *dump, manifest_.keys, line_);
+    if (!loaded) return tl::unexpected(at_redis(loaded.error(), endpoint_));
+    loaded_ = *loaded;
+    return {};
+  }
+
+  // The old log goes first: it would be taken for the new file's.
+  Result<void> place_database() {
+    for (const char* const suffix : {"-wal", "-shm"}) {
+      if (auto ok = remove_file(database() + suffix); !ok) return ok;
+    }
+    std::error_code error;
+    fs::rename(temporary(), database(), error);
+    if (error) return fail(ErrorCode::kUnavailable, "backup_io", {}, database() + ": " + error.message());
+    return {};
+  }
+
+  Result<void> make_one() {
+    auto opened = store::Database::open(database(), store::Database::Mode::kWrite);
+    if (!opened) return tl::unexpected(opened.error());
+    store::Database& restored = **opened;
+    const auto reconciled = reconcile(redis_, restored, settings_, endpoint_);
+    if (!reconciled) return tl::unexpected(reconciled.error());
+    reconciled_ = *reconciled;
+    const bool knew = knows_erasures_;
+    if (auto ok = take_erasures(restored); !ok) return ok;  // those while it was made
+    knows_erasures_ = knew;
+    const auto erased = erase_again(redis_, restored, settings_, hashes_, erase_);
+    if (!erased) return tl::unexpected(erased.error());
+    erased_ = *erased;
+    return {};
+  }
+
+  Result<void> copy_model() {
+    if (!manifest_.has(kModelName)) return {};
+    return copy_file(in_backup(kModelName), settings_.recommend.model);
+  }
+
+  const RestoreOptions& options_;
+  const Settings& settings_;
+  const redis::Endpoint& endpoint_;
+  redis::SyncRedis redis_;
+  ProgressLine line_;
+  Manifest manifest_;
+  std::optional<http::Identity> identity_;
+  store::ReaderHashes hashes_;
+  ToErase erase_;
+  bool knows_erasures_ = false;
+  RedisLoaded loaded_;
+  Reconciled reconciled_;
+  std::int64_t erased_ = 0;
+};
+
+}  // namespace
+
+Result<int> run_restore(const RestoreOptions& options, const Target& target) {
+  umask(0077);
+  const auto settings = settings_of(target);
+  if (!settings) return tl::unexpected(settings.error());
+  const auto endpoint = redis_endpoint(target, *settings);
+  if (!endpoint) return tl::unexpected(endpoint.error());
+  Restorer restorer(options, *settings, *endpoint);
+  if (auto ok = restorer.run(); !ok) return tl::unexpected(ok.error());
+  restorer.report();
+  return run_reindex({options.quiet}, target);
+}
+
+}  // namespace freshet::ctl

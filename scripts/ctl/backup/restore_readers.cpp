@@ -1,0 +1,146 @@
+#include "scripts/ctl/backup/restore_readers.h"
+
+#include <vector>
+
+#include "core/redis/fields.h"
+#include "core/timeline/follow_store.h"
+#include "core/redis/keys.h"
+#include "core/redis/scripts.h"
+#include "scripts/ctl/commands/redis_walk.h"
+
+namespace freshet::ctl {
+namespace {
+
+constexpr std::size_t kMostAtOnce = 500;         // members of one script
+constexpr std::size_t kPipelineBytes = 1 << 18;  // sent together
+
+struct Member {
+  UnixSeconds at;
+  std::string name, reason;
+};
+
+// Members of one key after the other, oldest first: however many a key has, a script trims them as they come.
+class ReaderRestorer {
+ public:
+  // `earlier`: as reader_restore.lua has it.
+  ReaderRestorer(redis::SyncRedis& redis, int most, std::string earlier, seconds ttl, UnixSeconds now)
+      : redis_(redis), most_(most), earlier_(std::move(earlier)), ttl_(ttl), oldest_(now - ttl) {}
+
+  Result<void> add(std::vector<std::string> keys, Member member) {
+    if (member.at < oldest_) return {};
+    if (keys != keys_ || members_.size() == kMostAtOnce) end_script();
+    keys_ = std::move(keys);
+    members_.push_back(std::move(member));
+    return out_.bytes().size() < kPipelineBytes ? Result<void>() : send();
+  }
+  Result<void> end() {
+    end_script();
+    return send();
+  }
+  std::int64_t written() const { return written_; }
+
+ private:
+  void end_script() {
+    if (members_.empty()) return;
+    out_.script(store::scripts::kReaderRestore, keys_.size(), 3 + 3 * members_.size());
+    for (const std::string& key : keys_) out_.arg(key);
+    out_.arg(most_).arg(ttl_.count()).arg(earlier_);
+    for (const Member& each : members_)
+      out_.arg(each.at.time_since_epoch().count()).arg(each.name).arg(each.reason);
+    members_.clear();
+  }
+  Result<void> send() {
+    if (out_.empty()) return {};
+    const auto replies = ask(redis_, out_);
+    if (!replies) return tl::unexpected(replies.error());
+    for (const redis::Reply& each : *replies) {
+      if (each.is_error()) return tl::unexpected(redis::classify(each.error()));
+      written_ += each.integer().value_or(0);
+    }
+    out_.clear();
+    return {};
+  }
+
+  redis::SyncRedis& redis_;
+  const int most_;
+  const std::string earlier_;
+  const seconds ttl_;
+  const UnixSeconds oldest_;
+  std::vector<std::string> keys_;
+  std::vector<Member> members_;
+  redis::Pipeline out_;
+  std::int64_t written_ = 0;
+};
+
+// Follows, some at a time, in both directions.
+class Followings {
+ public:
+  Followings(redis::SyncRedis& redis, const store::Keys& keys) : redis_(redis), keys_(keys) {}
+
+  Result<void> add(const feed::Follow& follow) {
+    follows_.push_back(follow);
+    return follows_.size() < kMostAtOnce ? Result<void>() : write();
+  }
+  // The marks are read first: what an author publishes to be pulled in between is pulled.
+  Result<void> write() {
+    if (follows_.empty()) return {};
+    redis::Pipeline marks, both;
+    for (const feed::Follow& each : follows_) marks.add("ZSCORE", keys_.pull_outbox(each.author.view()), ":");
+    const auto found = ask(redis_, marks);
+    if (!found) return tl::unexpected(found.error());
+    for (std::size_t i = 0; i < follows_.size(); ++i) {
+      const std::string_view reader = follows_[i].reader.view(), author = follows_[i].author.view();
+      const std::int64_t pulled = -store::whole((*found)[i].string().value_or(""));
+      store::append_push(both, keys_.readers_of(author), std::nullopt, std::nullopt, {reader});
+      both.add("ZADD", keys_.authors_of(reader), "NX", pulled, author);
+    }
+    follows_.clear();
+    const auto written = ask(redis_, both);
+    if (!written) return tl::unexpected(written.error());
+    for (const redis::Reply& each : *written) {
+      if (each.is_error()) return tl::unexpected(redis::classify(each.error()));
+      written_ += each.integer().value_or(0);  // of the script an array: 0
+    }
+    return {};
+  }
+  std::int64_t written() const { return written_; }
+
+ private:
+  redis::SyncRedis& redis_;
+  const store::Keys& keys_;
+  std::vector<feed::Follow> follows_;
+  std::int64_t written_ = 0;
+};
+
+}  // namespace
+
+Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, store::Database& database,
+                                        const Settings& settings, UnixSeconds now) {
+  const store::Keys keys(settings.redis.key_prefix, settings.redis.hash_tags);
+  ReaderRestorer events(redis, settings.interactions.most,
+                        std::to_string(settings.interactions.most_earlier()), settings.interactions.ttl, now);
+  auto read = database.readers().for_each_interaction([&](const feed::ReaderEvent& each) {
+    const std::string member = std::string(1, rank::kind_of(each.kind).letter) + ":" + each.item.str();
+    const std::string_view reader = each.reader.view();
+    return events.add({keys.interactions(reader), keys.earlier(reader)}, {each.at, member, {}});
+  });
+  if (read) read = events.end();
+  if (!read) return tl::unexpected(read.error());
+
+  ReaderRestorer unwanted(redis, settings.feedback.most, {}, settings.feedback.ttl, now);
+  read = database.readers().for_each_dismissal([&](const feed::DismissedAt& each) {
+    const std::string_view reader = each.dismissal.reader.view();
+    return unwanted.add({keys.not_interested(reader), keys.not_interested_why(reader)},
+                        {each.at, each.dismissal.item.str(), each.dismissal.reason});
+  });
+  if (read) read = unwanted.end();
+  if (!read) return tl::unexpected(read.error());
+
+  Followings followings(redis, keys);
+  read = database.readers().for_each_follow([&](const feed::Follow& each) { return followings.add(each); });
+  if (read) read = followings.write();
+  if (!read) return tl::unexpected(read.error());
+  return RestoredReaders{events.written(), unwanted.written(), followings.written()};
+}
+
+}  // namespace freshet::ctl

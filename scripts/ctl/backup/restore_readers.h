@@ -1,0 +1,26 @@
+// The part of freshetctl rebuild-redis that gives readers back what they did and do not want, and whom they
+// follow.
+#pragma once
+
+#include "core/redis/sync_redis.h"
+#include "core/config/settings.h"
+#include "core/base/time.h"
+#include "core/database/database.h"
+
+namespace freshet::ctl {
+
+struct RestoredReaders {
+  std::int64_t interactions = 0;  // written, each item and kind at its newest time
+  std::int64_t dismissals = 0;
+  std::int64_t follows = 0;  // likewise
+};
+
+// From the database into Redis, not through the stream: of each reader the newest interactions.most that are
+// within interactions.ttl at `now`, of older ones what keeps their items excluded, and dismissals likewise;
+// and all follows, without a back-fill: what authors publish from now on reaches the reader. What Redis has
+// already is kept where it is newer. O(interactions); memory does not depend on how many there are. Errors:
+// Redis' and the database's.
+Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, store::Database& database,
+                                        const Settings& settings, UnixSeconds now);
+
+}  // namespace freshet::ctl

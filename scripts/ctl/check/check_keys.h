@@ -1,0 +1,46 @@
+// The part of `freshetctl check` that looks at one key after the other: its name, type and TTL, and the
+// counters of items.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/redis/sync_redis.h"
+#include "core/config/settings.h"
+#include "core/redis/keys.h"
+#include "scripts/ctl/check/check.h"
+#include "scripts/ctl/check/findings.h"
+
+namespace freshet::ctl {
+
+struct NamedKey {
+  std::string key;
+  std::string plain;  // without prefix and braces
+};
+
+class KeyCheck {
+ public:
+  // All must outlive this.
+  KeyCheck(redis::SyncRedis& redis, const Settings& settings, const store::Keys& keys, Findings& findings,
+           Sums& sums)
+      : redis_(redis), settings_(settings), keys_(keys), findings_(findings), sums_(sums) {}
+  // At most kPage keys, each given once. 5 RTT.
+  Result<void> look_at(const std::vector<NamedKey>& ours);
+
+ private:
+  Result<void> types_and_ttls(const std::vector<NamedKey>& ours);
+  Result<void> items(const std::vector<NamedKey>& ours);
+  Result<void> counters(const std::vector<NamedKey>& ours);
+  Result<void> feeds(const std::vector<NamedKey>& ours);
+  void item_counters(const std::string& id, std::int64_t uv, const redis::Reply& read);
+  Result<void> views(const std::vector<NamedKey>& ours);
+  void item_views(const std::string& key, const redis::Reply& read);
+
+  redis::SyncRedis& redis_;
+  const Settings& settings_;
+  const store::Keys& keys_;
+  Findings& findings_;
+  Sums& sums_;
+};
+
+}  // namespace freshet::ctl

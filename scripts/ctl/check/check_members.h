@@ -1,0 +1,58 @@
+// The part of `freshetctl check` that looks at sets: ranks, buckets, tags, hidden items; and sweeps what is
+// stale in them.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/redis/sync_redis.h"
+#include "core/config/settings.h"
+#include "core/redis/keys.h"
+#include "scripts/ctl/check/findings.h"
+
+namespace freshet::ctl {
+
+class MemberCheck {
+ public:
+  // All must outlive this. `sweep`: what is stale is removed, each member only if it still is at that moment.
+  MemberCheck(redis::SyncRedis& redis, const Settings& settings, const store::Keys& keys, Findings& findings,
+              bool sweep)
+      : redis_(redis), settings_(settings), keys_(keys), findings_(findings), sweep_(sweep) {}
+
+  // hot:current:{hour}: positive totals, none above the index; members with counters.
+  Result<void> bucket(const std::string& key, std::string_view hour);
+  // tag:{tag}: members with items.
+  Result<void> tag(const std::string& key);
+  // hot:rank, hot:score and hot:published: caps, scores, members with counters.
+  Result<void> ranks();
+  // hot:current:index: hours with buckets.
+  Result<void> index();
+  // hot:hidden: in no rank; nothing that need not be remembered.
+  Result<void> hidden();
+  // hot:rank:next only while a rebuild runs.
+  Result<void> rebuild();
+
+ private:
+  // The keys of which a member needs one.
+  using Witnesses = std::function<std::vector<std::string>(std::string_view)>;
+
+  Result<void> scores(const std::string& key, const char* lowest);
+  Result<void> members(const Kind& kind, const std::string& key, const char* remove,
+                       const Witnesses& witnesses);
+  Result<void> stale_members(const Kind& kind, const std::string& key, const char* remove,
+                             const std::vector<std::string>& stale, const Witnesses& witnesses);
+  Result<void> run_sweep(const Kind& kind, const redis::Pipeline& sweep);
+  Result<void> hottest();
+  Result<void> hidden_and_listed(const std::vector<std::string>& found);
+  Result<void> forget_hidden();
+
+  redis::SyncRedis& redis_;
+  const Settings& settings_;
+  const store::Keys& keys_;
+  Findings& findings_;
+  const bool sweep_;
+};
+
+}  // namespace freshet::ctl

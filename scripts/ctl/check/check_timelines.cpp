@@ -1,0 +1,117 @@
+#include "scripts/ctl/check/check_timelines.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "core/timeline/ports.h"
+#include "core/redis/fields.h"
+#include "scripts/ctl/check/key_names.h"
+#include "scripts/ctl/commands/redis_walk.h"
+
+namespace freshet::ctl {
+
+using redis::Pipeline;
+using redis::Reply;
+using store::text_at;
+
+namespace {
+
+// KEYS 1 a timeline. Returns, '' where there is none: the lowest and the highest score of an id, the two
+// marks, how many members there are, and how many of them have no score that an id may have.
+constexpr std::string_view kLook =
+    "if redis.call('TYPE', KEYS[1]).ok ~= 'zset' then return {} end "
+    "local function edge(command, from, to) "
+    "  return redis.call(command, KEYS[1], from, to, 'WITHSCORES', 'LIMIT', 0, 1)[2] or '' "
+    "end "
+    "return {edge('ZRANGEBYSCORE', '(0', '+inf'), edge('ZREVRANGEBYSCORE', '+inf', '(0'), "
+    "redis.call('ZSCORE', KEYS[1], ':') or '', redis.call('ZSCORE', KEYS[1], '::') or '', "
+    "redis.call('ZCARD', KEYS[1]), redis.call('ZCOUNT', KEYS[1], '-inf', 0)}";
+// KEYS 1 2 sorted sets  ARGV 1 a member of the first  2 of the second. Returns 1 iff only the first has its
+// own.
+constexpr std::string_view kOnlyFirst =
+    "if redis.call('ZSCORE', KEYS[1], ARGV[1]) and not redis.call('ZSCORE', KEYS[2], ARGV[2]) then return 1 "
+    "end "
+    "return 0";
+
+// A mark is the negative of what it says; 0: there is none.
+double said(std::string_view mark) { return -store::parse<double>(mark).value_or(0); }
+
+}  // namespace
+
+Result<void> TimelineCheck::look_at(const std::vector<NamedKey>& ours) {
+  struct Row {
+    std::string_view head;
+    std::optional<std::int64_t> most;
+  };
+  const std::array rows{Row{"wf:", settings_.waterfall.max_items},
+                        Row{"follow:outbox:", settings_.fanout.outbox},
+                        Row{"follow:pull:", settings_.fanout.outbox}, Row{"follow:readers:", std::nullopt}};
+  Pipeline pipeline;
+  std::vector<Asked> asked;
+  for (const NamedKey& each : ours) {
+    for (const Row& row : rows) {
+      if (!each.plain.starts_with(row.head)) continue;
+      pipeline.add("EVAL", kLook, 1, each.key);
+      asked.push_back({each.key, row.most});
+    }
+  }
+  const auto replies = ask(redis_, pipeline);
+  if (!replies) return tl::unexpected(replies.error());
+  for (std::size_t i = 0; i < asked.size(); ++i) judge(asked[i], (*replies)[i]);
+  for (const NamedKey& each : ours) {
+    Result<void> ok;
+    if (const auto reader = after(each.plain, "follow:authors:")) ok = follows(each.key, *reader, true);
+    if (const auto author = after(each.plain, "follow:readers:")) ok = follows(each.key, *author, false);
+    if (!ok) return ok;
+  }
+  return {};
+}
+
+void TimelineCheck::judge(const Asked& asked, const Reply& found) {
+  if (found.size() == 0) return;  // gone, or of another type, which is another finding
+  const std::string_view lowest = text_at(found, 0), highest = text_at(found, 1), last = text_at(found, 2),
+                         cut = text_at(found, 3);
+  const double top = store::parse<double>(highest).value_or(0);
+  const std::int64_t odd = found[5].integer().value_or(0), ids = found[4].integer().value_or(0) - odd;
+  const auto bad = [&](std::string why) { findings_.add(kinds::kBadTimeline, asked.key, why); };
+  if (last.empty() || said(last) < top)
+    bad(fmt::format("highest score {}, and ':' says {}", highest, last.empty() ? "nothing" : last));
+  if (said(last) >= static_cast<double>(feed::kScoreEnd) || top >= static_cast<double>(feed::kScoreEnd))
+    bad(fmt::format("score {} is not below 2^53", highest.empty() ? last : highest));
+  if (!cut.empty() &&
+      (said(cut) <= 0 || (!lowest.empty() && said(cut) >= store::parse_or_zero<double>(lowest))))
+    bad(fmt::format("lowest score {}, and '::' says that {} was cut off", lowest, cut));
+  if (odd != (last.empty() ? 0 : 1) + (cut.empty() ? 0 : 1))
+    bad(fmt::format("{} members without a score above 0", odd));
+  if (asked.most && ids > *asked.most)
+    findings_.add(kinds::kOverCap, asked.key, fmt::format("{} of {}", ids, *asked.most));
+}
+
+// Who is followed knows it, and the other way round.
+Result<void> TimelineCheck::follows(const std::string& key, std::string_view owner, bool of_reader) {
+  return walk(redis_, "ZSCAN", key, [&](const std::vector<std::string>& members) {
+    return one_sided(key, owner, of_reader, members);
+  });
+}
+
+Result<void> TimelineCheck::one_sided(const std::string& key, std::string_view owner, bool of_reader,
+                                      const std::vector<std::string>& members) {
+  Pipeline pipeline;
+  std::vector<std::string> asked;
+  for (const std::string& each : members) {
+    if (each.starts_with(':')) continue;
+    const std::string other = of_reader ? keys_.readers_of(each) : keys_.authors_of(each);
+    pipeline.add("EVAL", kOnlyFirst, 2, key, other, each, owner);
+    asked.push_back(each);
+  }
+  if (asked.empty()) return {};
+  const auto replies = ask(redis_, pipeline);
+  if (!replies) return tl::unexpected(replies.error());
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if ((*replies)[i].integer().value_or(0) == 1) findings_.add(kinds::kHalfFollow, key, asked[i]);
+  }
+  return {};
+}
+
+}  // namespace freshet::ctl

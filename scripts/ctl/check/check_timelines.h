@@ -1,0 +1,44 @@
+// The part of `freshetctl check` that looks at timelines, outboxes and follows (core/store/lua/parts/
+// timeline.lua).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/redis/sync_redis.h"
+#include "core/config/settings.h"
+#include "core/redis/keys.h"
+#include "scripts/ctl/check/check_keys.h"
+#include "scripts/ctl/check/findings.h"
+
+namespace freshet::ctl {
+
+class TimelineCheck {
+ public:
+  // All must outlive this.
+  TimelineCheck(redis::SyncRedis& redis, const Settings& settings, const store::Keys& keys,
+                Findings& findings)
+      : redis_(redis), settings_(settings), keys_(keys), findings_(findings) {}
+  // At most kPage keys. 1 RTT, and 2 for every page of members of each key that says who follows whom.
+  Result<void> look_at(const std::vector<NamedKey>& ours);
+
+ private:
+  struct Asked {
+    std::string key;
+    std::optional<std::int64_t> most;  // ids in it
+  };
+  void judge(const Asked& asked, const redis::Reply& found);
+  Result<void> follows(const std::string& key, std::string_view owner, bool of_reader);
+  Result<void> one_sided(const std::string& key, std::string_view owner, bool of_reader,
+                         const std::vector<std::string>& members);
+
+  redis::SyncRedis& redis_;
+  const Settings& settings_;
+  const store::Keys& keys_;
+  Findings& findings_;
+};
+
+}  // namespace freshet::ctl

@@ -1,0 +1,48 @@
+// freshetctl visitors and freshetctl purge: who adds how much to the counters, and taking it back
+// (core/hot/added.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/redis/sync_redis.h"
+#include "core/hot/added.h"
+#include "scripts/ctl/commands/target.h"
+
+namespace freshet::ctl {
+
+// Visitors by the names that the service counts them under (fcgi/http/identity.h).
+struct VisitorNames {
+  std::vector<std::string> names;    // as `freshetctl visitors` prints them
+  std::vector<std::string> readers;  // ids of the site's users
+  // Who is known by neither a user's id nor a cookie; one needs the other.
+  std::string address, agent;
+};
+// All as names, in this order, each once. Those that are not given as such need identity.salt_file. Errors:
+// kInvalid "bad_id", "bad_secret", "no_salt", "no_agent".
+Result<std::vector<std::string>> resolve(const VisitorNames& visitors, const Settings& settings);
+
+struct VisitorsOptions {
+  VisitorNames visitors;  // what these added to which articles; none: who added the most to all
+  int top = 20;
+};
+struct PurgeOptions {
+  VisitorNames visitors;
+  bool dry_run = false;
+};
+
+struct VisitorTotals {
+  std::string name;
+  std::int64_t items = 0;
+  store::Added added;
+};
+// Those with the most page views and views, the first `top`. A walk over all keys: O(keys), and serving goes
+// on.
+Result<std::vector<VisitorTotals>> top_visitors(redis::SyncRedis& redis, const Settings& settings, int top);
+
+// Errors: Redis'; kInvalid "not_remembered" when limits.remember is 0 or keys carry hash tags.
+Result<int> run_visitors(const VisitorsOptions& options, const Target& target);
+// 0 also when there was nothing to take back. Interrupted, it can be repeated.
+Result<int> run_purge(const PurgeOptions& options, const Target& target);
+
+}  // namespace freshet::ctl

@@ -1,0 +1,163 @@
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "scripts/ctl/commands/commands.h"
+#include "scripts/ctl/evaluate/evaluate.h"
+#include "scripts/ctl/commands/explain.h"
+#include "scripts/ctl/commands/fill.h"
+#include "scripts/ctl/replay/import.h"
+#include "scripts/ctl/replay/replay.h"
+#include "scripts/ctl/commands/train.h"
+
+namespace freshet::ctl {
+namespace {
+
+constexpr int kMostConnections = 1024;
+
+const char* const kTimes = "RFC 3339 or unix seconds, in the log's own time";
+
+Run import_command(CLI::App& app) {
+  auto options = std::make_shared<ImportOptions>();
+  app.add_option("FILE", options->file, "items, one JSON object a line (id, title, published_at, tags, …)")
+      ->required();
+  app.add_flag(
+      "--shift-to-now", options->shift_to_now,
+      "move published_at and update_time so that the log that is replayed next ends when its replay does");
+  app.add_option("--events", options->events, "that log (default: events.ndjson beside FILE)");
+  app.add_option("--speed", options->speed, "the speed it will be replayed at")->capture_default_str();
+  app.add_option("--resume", options->resume,
+                 "where it notes how far it has come, to go on there after an interruption (default: "
+                 "FILE.import)")
+      ->type_name("NOTES");
+  app.add_flag("-q,--quiet", options->quiet, "no progress");
+  return [options](const Target& target) { return run_import(*options, target); };
+}
+
+void replay_over_http(CLI::App& app, ReplayOptions& options) {
+  app.add_option("--speed", options.speed, "seconds of the log played in a second (600 or 600x), or max")
+      ->capture_default_str();
+  app.add_option("--connections", options.connections, "kept connections, each with one request at a time")
+      ->check(CLI::Range(1, kMostConnections))
+      ->capture_default_str();
+  app.add_option("--route", options.route, "what each event is reported to")
+      ->check(CLI::IsMember({"track", "views", "both"}))
+      ->capture_default_str();
+  app.add_flag(
+      "--shift-to-now", options.shift_to_now,
+      "move publish times so that the log ends when the replay does; without, they stay as they were");
+  app.add_flag("--loop", options.loop, "begin again at the end, for ever");
+  app.add_flag("--event-ids", options.event_ids, "send an eventId, and a report again whose reply was lost");
+  app.add_option("--user-agent", options.user_agent, "of events whose log has none")->capture_default_str();
+  app.add_flag("--strict", options.strict, "exit status 1 when any request was not accepted");
+  app.add_flag("-q,--quiet", options.quiet, "no progress");
+}
+
+Run replay_command(CLI::App& app) {
+  auto options = std::make_shared<ReplayOptions>();
+  app.add_option("LOG", options->log,
+                 "an events.ndjson, or a directory with one or with Deskdrop's users_interactions.csv")
+      ->required();
+  app.add_option("--from", options->from, std::string("leave out what came before: ") + kTimes)
+      ->type_name("TIME");
+  app.add_option("--until", options->until, "leave out what came at this time or later")->type_name("TIME");
+  app.add_option("--type", options->types, "only events of this type (VIEW, vote, …); may be repeated");
+  app.add_option("--limit", options->limit, "the first N events; with --at, the length of the list (20)")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  replay_over_http(app, *options);
+  app.add_option("--at", options->at, std::string("send nothing; print the list as it stood then: ") + kTimes)
+      ->type_name("TIME");
+  app.add_option("--model", options->model, "with --at: which list")
+      ->check(CLI::IsMember({"views", "engagement"}))
+      ->capture_default_str();
+  app.add_option("--mode", options->mode, "with --at --model views")
+      ->check(CLI::IsMember({"accumulate", "current"}))
+      ->capture_default_str();
+  app.add_flag("--json", options->json, "with --at: as JSON");
+  app.footer(
+      "Dwell is in milliseconds. Deskdrop has none: an event's dwell is the time to the next event of its "
+      "session, at "
+      "most 180,000 ms, and 0 for the last one.\nA log without sessions gets them: 30 minutes of the log "
+      "without an event "
+      "of a reader end one. The window in which the service counts a\nreader's views of an item once passes "
+      "in "
+      "real time, so at high speeds more of them are dedup.");
+  return [options](const Target& target) { return run_replay(*options, target); };
+}
+
+Run train_command(CLI::App& app) {
+  auto options = std::make_shared<TrainOptions>();
+  app.add_option("--output", options->output, "write here instead of recommend.model")->type_name("FILE");
+  app.add_flag("-q,--quiet", options->quiet, "no progress");
+  app.footer("Serving goes on with the model before until the new one takes its place.");
+  return [options](const Target& target) { return run_train(*options, target); };
+}
+
+Run evaluate_command(CLI::App& app) {
+  auto options = std::make_shared<EvaluateOptions>();
+  std::vector<std::string> names;
+  std::string footer = "Data sets:";
+  for (const DataSet& set : data_sets()) {
+    names.emplace_back(set.name);
+    footer += "\n  " + std::string(set.name) + ": " + std::string(set.help);
+  }
+  app.add_option("DATASET", options->data_set, "which protocol")->required()->check(CLI::IsMember(names));
+  app.add_option("DIR", options->directory, "where its files are")->required();
+  app.add_flag("--json", options->json, "as JSON instead of a table");
+  app.add_flag("-q,--quiet", options->quiet, "no progress");
+  app.footer(footer);
+  return [options](const Target&) { return run_evaluate(*options); };
+}
+
+Run explain_command(CLI::App& app) {
+  auto options = std::make_shared<ExplainOptions>();
+  app.add_option("user", options->user, "the reader")->required()->type_name("USER");
+  app.add_option("--limit", options->limit, "items of a page")->check(CLI::Range(1, 100));
+  app.add_option("--exclude", options->exclude, "hard, soft or off")
+      ->check(CLI::IsMember({"hard", "soft", "off"}));
+  app.add_flag("--all", options->all, "every candidate, not the first hundred");
+  app.footer("Reads Redis and the model as a worker does at this moment, and writes nothing.");
+  return [options](const Target& target) { return run_explain(*options, target); };
+}
+
+Run fill_command(CLI::App& app) {
+  auto options = std::make_shared<FillOptions>();
+  app.add_option("CHANNEL", options->channel, "one of waterfall.channels that is not the follow channel")
+      ->required();
+  app.add_option("--reader", options->readers, "this reader, active or not; may be repeated")
+      ->type_name("ID")
+      ->allow_extra_args(false);
+  app.add_option("--readers", options->readers_file, "those of a file, an id a line")->type_name("FILE");
+  app.add_option("--limit", options->limit, "items to each reader at most, instead of fill.items")
+      ->check(CLI::Range(1, 100));
+  app.add_option("--every", options->every, "again after so many seconds, until SIGTERM")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS");
+  app.add_flag("--dry-run", options->dry_run, "print what each reader would get, and push nothing");
+  app.footer(
+      "Without --reader and --readers it is for those who opened the channel within fill.active and have\n"
+      "seen what they got before. What the seen-filter knows is not pushed, and what is pushed is not shown\n"
+      "by the feed for seven days. An interrupted run can be repeated: nothing is pushed twice.");
+  return [options](const Target& target) { return run_fill(*options, target); };
+}
+
+constexpr std::array kContentCommands{
+    Command{"import", "Put items into the service, from an NDJSON file", import_command},
+    Command{"replay", "Play a log of events through HTTP, or compute a list of the past from it",
+            replay_command},
+    Command{"train", "Make the recommender's model anew from the database", train_command},
+    Command{"evaluate", "Measure the quality of recommendations on public data", evaluate_command},
+    Command{"explain",
+            "Every candidate of a reader's recommendations, its score's terms, and why it was dropped",
+            explain_command},
+    Command{"fill", "Push recommendations into a channel's timelines, for the readers who come for them",
+            fill_command},
+};
+
+}  // namespace
+
+std::span<const Command> content_commands() { return kContentCommands; }
+
+}  // namespace freshet::ctl

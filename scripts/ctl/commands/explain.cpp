@@ -1,0 +1,164 @@
+#include "scripts/ctl/commands/explain.h"
+
+#include <fmt/format.h>
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/redis/sync_redis.h"
+#include "core/recommend/reason_text.h"
+#include "core/recommend/recommendations.h"
+#include "core/items/item_store.h"
+#include "core/readers/reader_store.h"
+#include "core/feed/recall.h"
+#include "core/recommend/recommender.h"
+#include "core/redis/scripts.h"
+#include "scripts/ctl/commands/without_worker.h"
+
+namespace freshet::ctl {
+namespace {
+
+constexpr std::size_t kFirst = 100;  // candidates shown without --all
+constexpr std::size_t kIdColumn = 24;
+
+Result<feed::Exclude> exclude_named(const std::string& name) {
+  if (name == "hard") return feed::Exclude::kHard;
+  if (name == "soft") return feed::Exclude::kSoft;
+  if (name == "off") return feed::Exclude::kOff;
+  return fail(ErrorCode::kInvalid, "bad_exclude", "exclude", "--exclude is hard, soft or off");
+}
+
+std::string_view name_of(feed::Source source) {
+  switch (source) {
+    case feed::Source::kTrend:
+      return "trend";
+    case feed::Source::kAffinity:
+      return "affinity";
+    case feed::Source::kNewest:
+      return "newest";
+  }
+  return "";
+}
+
+class DirectRecall final : public feed::Recall {
+ public:
+  explicit DirectRecall(const Settings& settings) : searcher_(settings) {}
+  Task<Result<feed::Recalled>> search(feed::RecallQuery query) override { co_return searcher_.search(query); }
+
+ private:
+  store::BlockingRecall searcher_;
+};
+
+class Table {
+ public:
+  explicit Table(const feed::Explained& explained) : explained_(explained) {
+    for (std::size_t i = 0; i < explained.page.items.size(); ++i)
+      place_.emplace(explained.page.items[i].id.view(), i);
+  }
+
+  void print(std::size_t most) const {
+    fmt::print("{:<{}} {:>12} {:>10} {:>9} {:>9} {:>9} {:>9} {:>8} {:>6} {:<8} {}\n", "item", kIdColumn,
+               "score", "trend", "affinity", "cf", "content", "points", "age h", "factor", "source",
+               "what became of it");
+    const auto& choices = explained_.selection->choices();
+    for (std::size_t i = 0; i < std::min(most, choices.size()); ++i) print_row(choices[i], i);
+    if (choices.size() > most) fmt::print("… and {} more (--all)\n", choices.size() - most);
+    print_filled_up();
+  }
+
+ private:
+  void print_row(const feed::Choice& choice, std::size_t at) const {
+    const feed::Suggestion& each = *choice.suggestion;
+    fmt::print("{:<{}} {:>12.6g} {:>10.4g} {:>9.4g} {:>9.4g} {:>9.4g} {:>9.4g} {:>8.1f} {:>6.3g} {:<8} {}\n",
+               each.id, kIdColumn, choice.score(), each.trend, each.affinity, each.cf, each.content,
+               each.points, each.age_hours, choice.factor, each.discovery ? "discover" : name_of(each.source),
+               verdict(choice, at));
+  }
+
+  // What the search index filled the page up with stands among no choices.
+  void print_filled_up() const {
+    std::unordered_set<std::string_view> chosen;
+    for (const feed::Choice& each : explained_.selection->choices()) chosen.insert(each.suggestion->id);
+    const auto& page = explained_.page.items;
+    for (std::size_t i = 0; i < page.size(); ++i) {
+      if (!chosen.contains(page[i].id.view()))
+        fmt::print("{:<{}} from the index, served as {}: {}\n", page[i].id.view(), kIdColumn, i + 1,
+                   feed::reason_text(page[i].reason));
+    }
+  }
+
+  std::string verdict(const feed::Choice& choice, std::size_t at) const {
+    switch (choice.verdict) {
+      case feed::Verdict::kInteracted:
+        return "dropped: interacted with";
+      case feed::Verdict::kViewed:
+        return "dropped: viewed lately";
+      case feed::Verdict::kNotInterested:
+        return "dropped: not interested";
+      case feed::Verdict::kEligible:
+        break;
+    }
+    const auto place = place_.find(choice.suggestion->id);
+    if (place != place_.end()) {
+      return fmt::format("served as {}: {}", place->second + 1,
+                         feed::reason_text(explained_.page.items[place->second].reason));
+    }
+    if (explained_.unshowable.contains(std::string(choice.suggestion->id)))
+      return "dropped: hidden or not an item";
+    return at <= last_position() ? "dropped: enough of its author or tag" : "below the page";
+  }
+
+  // Where in the choices the lowest served one stands.
+  std::size_t last_position() const {
+    const auto& choices = explained_.selection->choices();
+    for (std::size_t i = choices.size(); i > 0; --i) {
+      if (place_.contains(choices[i - 1].suggestion->id)) return i - 1;
+    }
+    return 0;
+  }
+
+  const feed::Explained& explained_;
+  std::unordered_map<std::string_view, std::size_t> place_;
+};
+
+void print_reader(const ReaderId& reader, const feed::Explained& explained) {
+  const feed::ReaderState& state = explained.state;
+  const feed::ExcludedCounts& out = explained.page.excluded;
+  fmt::print("reader {}: {} topics and {} replies viewed, {} interactions, {} dismissed\n", reader.view(),
+             state.topics.size(), state.replies.size(), state.done.size(), state.dismissed.size());
+  fmt::print("excluded: {} interacted, {} viewed, {} not interested; model {}\n\n", out.interacted,
+             out.viewed, out.not_interested, explained.page.model);
+}
+
+}  // namespace
+
+Result<int> run_explain(const ExplainOptions& options, const Target& target) {
+  const auto reader = ReaderId::parse(options.user, "user");
+  if (!reader) return tl::unexpected(reader.error());
+  const auto exclude = exclude_named(options.exclude);
+  if (!exclude) return tl::unexpected(exclude.error());
+  const auto settings = settings_of(target);
+  if (!settings) return tl::unexpected(settings.error());
+  const auto endpoint = redis_endpoint(target, *settings);
+  if (!endpoint) return tl::unexpected(endpoint.error());
+  redis::SyncRedis redis(*endpoint, kRedisTimeout, store::kAllScripts);
+  const store::Keys keys(settings->redis.key_prefix, settings->redis.hash_tags);
+  NoDeferred deferred;
+  DirectRecall recall(*settings);
+  store::RedisReaderStore readers(redis, deferred, *settings, keys, [] { return std::string(); });
+  store::RedisItemStore items(redis, *settings, keys);
+  store::TrendReader trend(redis, *settings, keys);
+  model::ServedModel model;
+  model.open(settings->recommend.model);
+  store::MappedRecommender recommender(trend, model, *settings);
+  feed::Recommendations recommendations(readers, recommender, items, recall, *settings);
+
+  const feed::RecommendRequest request{*reader, static_cast<std::size_t>(options.limit), *exclude};
+  const auto explained = redis::wait(recommendations.explain(request));
+  if (!explained) return tl::unexpected(at_redis(explained.error(), *endpoint));
+  print_reader(*reader, **explained);
+  Table(**explained).print(options.all ? SIZE_MAX : kFirst);
+  return 0;
+}
+
+}  // namespace freshet::ctl

@@ -1,0 +1,213 @@
+#include "scripts/ctl/commands/fill.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "core/base/log.h"
+#include "core/base/secret.h"
+#include "core/timeline/channel_fill.h"
+#include "core/feed/feed_store.h"
+#include "core/items/item_store.h"
+#include "core/readers/reader_store.h"
+#include "core/recommend/recommender.h"
+#include "core/redis/scripts.h"
+#include "core/timeline/timeline_store.h"
+#include "fcgi/http/identity.h"
+#include "scripts/ctl/commands/fill_readers.h"
+#include "scripts/ctl/commands/progress.h"
+#include "scripts/ctl/commands/without_worker.h"
+
+namespace freshet::ctl {
+namespace {
+
+constexpr std::string_view kInterrupted = "interrupted";  // reason of an Error, within this file
+
+// SIGTERM and SIGINT, held back so that no reader is left half served.
+class Stop {
+ public:
+  Stop() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGTERM);
+    sigaddset(&signals_, SIGINT);
+  }
+  void hold() { pthread_sigmask(SIG_BLOCK, &signals_, nullptr); }
+  // Whether one came; takes it.
+  bool came(seconds within = seconds{0}) const {
+    timespec limit{};
+    limit.tv_sec = within.count();
+    return sigtimedwait(&signals_, nullptr, &limit) > 0;
+  }
+
+ private:
+  sigset_t signals_{};
+};
+
+Result<void> check_channel(const std::string& channel, const WaterfallSettings& settings) {
+  if (channel == settings.follow_channel) {
+    return fail(ErrorCode::kInvalid, "follow_channel", "channel",
+                channel + " is filled by those who are followed, not by recommendations");
+  }
+  const auto& channels = settings.channels;
+  if (std::find(channels.begin(), channels.end(), channel) != channels.end()) return {};
+  return fail(ErrorCode::kInvalid, "unknown_channel", "channel",
+              fmt::format("no channel {}; waterfall.channels has {}", channel, fmt::join(channels, ", ")));
+}
+
+// Under what name the filter knows readers who were erased. Without identity.salt_file each start of the
+// service has a salt of its own, which nobody else can know: such a reader is then known by the id alone.
+Result<std::shared_ptr<http::Identity>> identity_of(const IdentitySettings& settings) {
+  if (settings.salt_file.empty()) return nullptr;
+  const auto salt = read_secret(settings.salt_file);
+  if (!salt) return tl::unexpected(salt.error());
+  auto identity = http::Identity::create(http::identity_mode(settings.mode), *salt);
+  if (!identity) return tl::unexpected(identity.error());
+  return std::make_shared<http::Identity>(std::move(*identity));
+}
+
+store::SeenEpochs::Name epoch_names(const std::shared_ptr<http::Identity>& identity) {
+  if (!identity) return {};
+  return [identity](const ReaderId& reader) { return identity->epoch_name(reader); };
+}
+
+// Everything that a worker has for this, on one blocking connection.
+struct Parts {
+  Parts(redis::SyncRedis& redis, const Settings& settings, const store::Keys& keys,
+        const std::shared_ptr<http::Identity>& identity)
+      : later(redis),
+        readers(redis, nothing, settings, keys, [] { return std::string(); }),
+        items(redis, settings, keys),
+        trend(redis, settings, keys),
+        recommender(trend, model, settings),
+        recommendations(readers, recommender, items, recall, settings),
+        filter(store::make_seen_filter(settings, keys)),
+        seen(redis, later, *filter, settings, keys, wall_now, epoch_names(identity)),
+        timelines(redis, redis, settings, keys),
+        fill(recommendations, seen, timelines) {
+    model.open(settings.recommend.model);
+  }
+  NoDeferred nothing;
+  NoRecall recall;
+  AtOnce later;
+  store::RedisReaderStore readers;
+  store::RedisItemStore items;
+  store::TrendReader trend;
+  model::ServedModel model;
+  store::MappedRecommender recommender;
+  feed::Recommendations recommendations;
+  std::unique_ptr<store::SeenFilter> filter;
+  store::RedisFeedStore seen;
+  store::RedisWaterfallStore timelines;
+  feed::ChannelFill fill;
+};
+
+class Run {
+ public:
+  Run(const FillOptions& options, const Settings& settings, Parts& parts)
+      : options_(options),
+        limit_(static_cast<std::size_t>(options.limit > 0 ? options.limit : settings.fill.items)),
+        parts_(parts) {}
+
+  Result<void> serve(const ReaderId& reader) {
+    if (stop_.came()) return fail(ErrorCode::kConflict, kInterrupted);
+    if (options_.dry_run) return show(reader);
+    const auto pushed = redis::wait(parts_.fill.fill(options_.channel, reader, limit_));
+    if (!pushed) return tl::unexpected(pushed.error());
+    if (!parts_.later.outcome()) return parts_.later.outcome();
+    count(pushed->pushed, pushed->duplicates);
+    return {};
+  }
+  FillSummary& summary() { return summary_; }
+
+ private:
+  Result<void> show(const ReaderId& reader) {
+    const auto chosen = redis::wait(parts_.fill.choose(reader, limit_));
+    if (!chosen) return tl::unexpected(chosen.error());
+    fmt::print("{}:", reader.view());
+    for (const ItemId& each : *chosen) fmt::print(" {}", each.view());
+    fmt::print("\n");
+    count(static_cast<std::int64_t>(chosen->size()), 0);
+    return {};
+  }
+  void count(std::int64_t pushed, std::int64_t duplicates) {
+    ++(pushed > 0 ? summary_.served : summary_.nothing_new);
+    summary_.pushed += pushed;
+    summary_.duplicates += duplicates;
+  }
+
+  const FillOptions& options_;
+  const std::size_t limit_;
+  Parts& parts_;
+  const Stop stop_;
+  FillSummary summary_;
+};
+
+void print(const FillOptions& options, const FillSummary& summary) {
+  fmt::print("{}: {} readers, {} served, {} skipped, {} with nothing new; {} items {}", options.channel,
+             grouped(summary.readers), grouped(summary.served), grouped(summary.skipped),
+             grouped(summary.nothing_new), grouped(summary.pushed),
+             options.dry_run ? "would be pushed" : "pushed");
+  if (summary.duplicates > 0) fmt::print(", {} were there already", grouped(summary.duplicates));
+  fmt::print("{}\n", summary.interrupted ? "; interrupted" : "");
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+Result<FillSummary> fill_once(const FillOptions& options, const Target& target) {
+  const auto settings = settings_of(target);
+  if (!settings) return tl::unexpected(settings.error());
+  if (auto ok = check_channel(options.channel, settings->waterfall); !ok) return tl::unexpected(ok.error());
+  const auto given = read_readers(options.readers, options.readers_file);
+  if (!given) return tl::unexpected(given.error());
+  const auto identity = identity_of(settings->identity);
+  if (!identity) return tl::unexpected(identity.error());
+  const auto endpoint = redis_endpoint(target, *settings);
+  if (!endpoint) return tl::unexpected(endpoint.error());
+
+  redis::SyncRedis redis(*endpoint, kRedisTimeout, store::kAllScripts);
+  const store::Keys keys(settings->redis.key_prefix, settings->redis.hash_tags);
+  Parts parts(redis, *settings, keys, *identity);
+  Run run(options, *settings, parts);
+  Active active;
+  const auto work = [&]() -> Result<void> {
+    if (auto ok = redis::wait(parts.filter->probe(redis)); !ok) return ok;
+    const auto serve = [&run](const ReaderId& reader) { return run.serve(reader); };
+    if (options.readers.empty() && options.readers_file.empty())
+      return each_active(redis, keys, options.channel, wall_now() - settings->fill.active, active, serve);
+    for (const ReaderId& each : *given) {
+      if (auto ok = serve(each); !ok) return ok;
+    }
+    return {};
+  };
+  const auto worked = work();
+  FillSummary& summary = run.summary();
+  summary.interrupted = !worked && worked.error().reason == kInterrupted;
+  if (!worked && !summary.interrupted) return tl::unexpected(at_redis(worked.error(), *endpoint));
+  summary.skipped = active.skipped;
+  summary.readers = summary.served + summary.nothing_new + summary.skipped;
+  return summary;
+}
+
+Result<int> run_fill(const FillOptions& options, const Target& target) {
+  log::open("stderr", "warning");  // that a model was mapped is no news, every so many seconds
+  Stop stop;
+  stop.hold();
+  auto summary = fill_once(options, target);
+  if (!summary) return tl::unexpected(summary.error());
+  print(options, *summary);
+  if (options.every == 0) return summary->interrupted ? 1 : 0;
+  while (!summary || !summary->interrupted) {
+    if (stop.came(seconds{options.every})) return 0;
+    summary = fill_once(options, target);
+    if (!summary)
+      fmt::print(stderr, "freshetctl fill: {}\n", summary.error().detail);
+    else if (summary->pushed > 0)
+      print(options, *summary);
+  }
+  return 0;
+}
+
+}  // namespace freshet::ctl

@@ -1,0 +1,93 @@
+#include "scripts/ctl/commands/fill_readers.h"
+
+#include <sstream>
+
+#include "core/redis/fields.h"
+#include "scripts/ctl/replay/event_log.h"
+#include "scripts/ctl/commands/redis_walk.h"
+
+namespace freshet::ctl {
+namespace {
+
+constexpr std::int64_t kMsPerSecond = 1000;
+
+// Of some readers: when each was last there, and the score of their timeline's newest item (0: none).
+struct Standing {
+  UnixSeconds last_read;
+  std::int64_t head = 0;
+};
+
+// 1 RTT.
+Result<std::vector<Standing>> standings(redis::SyncRedis& redis, const store::Keys& keys,
+                                        const std::string& channel, const std::vector<std::string>& readers) {
+  redis::Pipeline look;
+  for (const std::string& each : readers) {
+    look.add("ZSCORE", keys.active(channel), each);
+    look.add("ZREVRANGE", keys.timeline(channel, each), 0, 0, "WITHSCORES");
+  }
+  const auto replies = ask(redis, look);
+  if (!replies) return tl::unexpected(replies.error());
+  std::vector<Standing> out;
+  for (std::size_t i = 0; i < readers.size(); ++i) {
+    const redis::Reply& head = (*replies)[2 * i + 1];
+    if (head.is_error()) return tl::unexpected(redis::classify(head.error()));
+    const std::int64_t last = store::whole((*replies)[2 * i].string().value_or("0"));
+    out.push_back({UnixSeconds{seconds{last}}, head.size() == 2 ? store::whole(store::text_at(head, 1)) : 0});
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<ReaderId>> read_readers(const std::vector<std::string>& named, const std::string& file) {
+  std::vector<ReaderId> out;
+  if (!file.empty()) {
+    const auto text = read_file(file);
+    if (!text) return tl::unexpected(text.error());
+    std::istringstream lines(*text);
+    std::string line;
+    for (int number = 1; std::getline(lines, line); ++number) {
+      if (line.ends_with('\r')) line.pop_back();
+      if (line.empty()) continue;
+      auto reader = ReaderId::parse(line, "reader");
+      if (!reader) {
+        return fail(ErrorCode::kInvalid, "bad_id", "readers",
+                    file + ": line " + std::to_string(number) + " is no id");
+      }
+      out.push_back(std::move(*reader));
+    }
+  }
+  for (const std::string& each : named) {
+    auto reader = ReaderId::parse(each, "reader");
+    if (!reader) return fail(ErrorCode::kInvalid, "bad_id", "reader", "--reader " + each + " is no id");
+    out.push_back(std::move(*reader));
+  }
+  return out;
+}
+
+bool is_unread(std::int64_t head, UnixSeconds last_read) {
+  return head > last_read.time_since_epoch().count() * kMsPerSecond;
+}
+
+Result<void> each_active(redis::SyncRedis& redis, const store::Keys& keys, const std::string& channel,
+                         UnixSeconds since, Active& counts,
+                         const std::function<Result<void>(const ReaderId&)>& serve) {
+  const Take take = [&](const std::vector<std::string>& page) -> Result<void> {
+    const auto found = standings(redis, keys, channel, page);
+    if (!found) return tl::unexpected(found.error());
+    for (std::size_t i = 0; i < page.size(); ++i) {
+      const Standing& each = (*found)[i];
+      if (each.last_read < since) continue;
+      ++counts.readers;
+      if (is_unread(each.head, each.last_read)) {
+        ++counts.skipped;
+      } else if (auto ok = serve(ReaderId::trusted(page[i])); !ok) {
+        return ok;
+      }
+    }
+    return {};
+  };
+  return walk(redis, "ZSCAN", keys.active(channel), take);
+}
+
+}  // namespace freshet::ctl

@@ -1,0 +1,53 @@
+#include "scripts/ctl/commands/redis_walk.h"
+
+#include <algorithm>
+
+#include "core/redis/fields.h"
+
+namespace freshet::ctl {
+
+using redis::Pipeline;
+using redis::Replies;
+using redis::Reply;
+using store::text_at;
+
+namespace {
+
+std::vector<std::string> strings(const Reply& array) {
+  std::vector<std::string> out;
+  out.reserve(array.size());
+  for (std::size_t i = 0; i < array.size(); ++i) out.emplace_back(text_at(array, i));
+  return out;
+}
+
+}  // namespace
+
+Result<Replies> ask(redis::SyncRedis& redis, const Pipeline& pipeline) { return redis.call_each(pipeline); }
+
+Result<void> walk(redis::SyncRedis& redis, std::string_view command, const std::string& key,
+                  const Take& take) {
+  const bool pairs = command == "ZSCAN";
+  std::string cursor = "0";
+  do {
+    Pipeline scan;
+    key.empty() ? scan.add(command, cursor, "COUNT", kPage) : scan.add(command, key, cursor, "COUNT", kPage);
+    auto replies = ask(redis, scan);
+    if (!replies) return tl::unexpected(replies.error());
+    if (replies->front().is_error()) return {};
+    cursor = text_at(replies->front(), 0);
+    std::vector<std::string> found = strings(replies->front()[1]);
+    if (pairs) {
+      std::size_t kept = 0;
+      for (std::size_t i = 0; i < found.size(); i += 2) found[kept++].swap(found[i]);
+      found.resize(kept);
+    }
+    for (std::size_t from = 0; from < found.size(); from += kPage) {
+      const auto begin = found.begin() + static_cast<std::ptrdiff_t>(from);
+      const auto end = found.begin() + static_cast<std::ptrdiff_t>(std::min(from + kPage, found.size()));
+      if (auto ok = take({begin, end}); !ok) return ok;
+    }
+  } while (cursor != "0");
+  return {};
+}
+
+}  // namespace freshet::ctl

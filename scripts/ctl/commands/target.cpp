@@ -1,0 +1,101 @@
+#include "scripts/ctl/commands/target.h"
+
+#include <filesystem>
+
+#include "core/config/config.h"
+#include "core/base/secret.h"
+#include "fcgi/http/signature.h"
+#include "scripts/ctl/replay/event_log.h"
+
+namespace freshet::ctl {
+namespace {
+
+std::string in_state(const Target& target, const char* name) {
+  return (std::filesystem::path(target.state) / name).string();
+}
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find_first_of("\r\n")); }
+
+Result<HttpAddress> where_is(const Target& target) {
+  if (!target.base.empty()) return parse_http_url(target.base);
+  if (target.state.empty()) return parse_http_url(kDefaultBase);
+  if (const auto url = read_file(in_state(target, "run/internal.url")))
+    return parse_http_url(first_line(*url));
+  return fail(ErrorCode::kNotFound, "no_instance", {}, "no instance runs in " + target.state);
+}
+
+}  // namespace
+
+std::string config_path(const Target& target) {
+  if (!target.config.empty() || target.state.empty()) return target.config;
+  const std::string path = in_state(target, "etc/freshet.toml");
+  return exists(path) ? path : std::string();
+}
+
+Result<HttpAddress> http_address(const Target& target) {
+  auto address = where_is(target);
+  if (!address || target.key.empty()) return address;
+  const std::size_t colon = target.key.find(':');
+  if (colon == std::string::npos) return fail(ErrorCode::kInvalid, "bad_key", {}, "--key takes KID:FILE");
+  auto key = read_secret(target.key.substr(colon + 1));
+  if (!key) return tl::unexpected(key.error());
+  address->key_id = target.key.substr(0, colon);
+  address->key = std::move(*key);
+  const auto usable = http::Signatures::create({{address->key_id, address->key}});
+  if (!usable) return fail(ErrorCode::kInvalid, usable.error().reason, {}, "--key: " + usable.error().detail);
+  return address;
+}
+
+Result<Settings> settings_of(const Target& target) {
+  const std::string path = config_path(target);
+  if (path.empty()) return Settings();
+  auto loaded = load_config(path);
+  if (!loaded) return tl::unexpected(loaded.error());
+  return std::move(loaded->settings);
+}
+
+Result<redis::Endpoint> service_endpoint(const Target& target, const Settings& settings) {
+  if (!target.redis.empty()) return redis::parse_url(target.redis);
+  if (config_path(target).empty() && !target.state.empty()) {
+    return redis::parse_url("unix://" + in_state(target, "run/redis.sock"));
+  }
+  const auto secret = [](const std::string& file) {
+    return file.empty() ? Result<std::string>("") : read_secret(file);
+  };
+  const auto password = secret(settings.redis.password_file);
+  if (!password) return tl::unexpected(password.error());
+  const auto of_sentinels = secret(settings.redis.sentinel_password_file);
+  if (!of_sentinels) return tl::unexpected(of_sentinels.error());
+  return redis::endpoint_of(settings.redis, *password, *of_sentinels);
+}
+
+Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings) {
+  auto endpoint = service_endpoint(target, settings);
+  std::string account = target.redis_user;
+  // scripts/run gives its own Redis the shipped accounts.
+  if (const std::string file = in_state(target, "etc/redis-operator");
+      account.empty() && target.redis.empty() && !target.state.empty() && exists(file))
+    account = "freshet-operator:" + file;
+  if (!endpoint || account.empty()) return endpoint;
+  const std::size_t colon = account.find(':');
+  if (colon == std::string::npos || colon == 0)
+    return fail(ErrorCode::kInvalid, "bad_redis_user", {}, "--redis-user takes NAME:FILE");
+  auto password = read_secret(account.substr(colon + 1));
+  if (!password) return tl::unexpected(password.error());
+  endpoint->username = account.substr(0, colon);
+  endpoint->password = std::move(*password);
+  return endpoint;
+}
+
+Error at_redis(Error error, const redis::Endpoint& endpoint) {
+  const std::string why = error.detail.empty() ? std::string(error.reason) : error.detail;
+  error.detail = "Redis at " + redis::shown(endpoint) + ": " + why;
+  return error;
+}
+
+}  // namespace freshet::ctl

@@ -1,0 +1,47 @@
+#include "scripts/ctl/commands/train.h"
+
+#include <fmt/format.h>
+
+#include "core/model/model_copy.h"
+#include "core/training/train.h"
+#include "core/training/training_source.h"
+#include "scripts/ctl/commands/owner.h"
+#include "scripts/ctl/commands/progress.h"
+
+namespace freshet::ctl {
+
+Result<int> run_train(const TrainOptions& options, const Target& target) {
+  const auto settings = settings_of(target);
+  if (!settings) return tl::unexpected(settings.error());
+  const std::string& file = options.output.empty() ? settings->recommend.model : options.output;
+  if (auto ok = become_owner_of(settings->recorder.database); !ok) return tl::unexpected(ok.error());
+
+  ProgressLine line(stderr, options.quiet);
+  const auto began = ProgressLine::Clock::now();
+  const auto spent = [&] { return ProgressLine::Clock::now() - began; };
+  line.show({0, 0, spent(), {}}, "  reading " + settings->recorder.database);
+  const auto data = store::read_training_data(settings->recorder.database, settings->train, wall_now());
+  if (!data) return tl::unexpected(data.error());
+  const model::Progress show = [&](std::string_view stage, double done) {
+    constexpr double kSteps = 100;
+    line.show({static_cast<std::int64_t>(done * kSteps), static_cast<std::int64_t>(kSteps), spent(), {}},
+              "  " + std::string(stage));
+  };
+  const auto trained = model::train(*data, settings->train, show, model::RankingSettings::of(*settings));
+  line.clear();
+  if (!trained && trained.error().reason == "no_events") {
+    fmt::print("{}; no model was made\n", trained.error().detail);
+    return 0;
+  }
+  if (!trained) return tl::unexpected(trained.error());
+  if (auto ok = model::write_model(*trained, file); !ok) return tl::unexpected(ok.error());
+  const auto written = model::copy_model(file);
+  if (!written) return tl::unexpected(written.error());
+  fmt::print("{}: {} of {} items, {} interactions, {:.1f} MB, in {}\n", file, trained->algorithm,
+             grouped(written->model->items()), grouped(static_cast<std::int64_t>(data->events.size())),
+             static_cast<double>(written->model->bytes()) / 1e6, in_words(spent()));
+  fmt::print("validation: {}\n", trained->report);
+  return 0;
+}
+
+}  // namespace freshet::ctl

@@ -1,0 +1,170 @@
+// The doctor's look at the service's account of Redis: what it may and need not, and what it needs and may
+// not.
+//
+// Each question is the command itself, queued in a transaction that is never executed: Redis says at once
+// whether the account may send it (NOPERM), of any version and without any right to ask about rights. What
+// was queued is gone with the connection. A refusal stands in ACL LOG.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+#include "core/redis/keys.h"
+#include "scripts/ctl/doctor/doctor.h"
+
+namespace freshet::ctl {
+namespace {
+
+using redis::Pipeline;
+
+// What the service sends, as systemd/redis-acl.conf allows it; K is a key, C the channel.
+constexpr std::array kNeeded{
+    // of the connection, its scripts and the channel
+    "PING", "SELECT 0", "TIME", "ROLE", "DBSIZE", "SCAN 0", "COMMAND INFO get", "INFO memory",
+    "SCRIPT LOAD return", "EVALSHA 0000000000000000000000000000000000000000 1 K", "PUBLISH C x",
+    "SUBSCRIBE C",
+    // of any key
+    "EXISTS K", "TYPE K", "TTL K", "PTTL K", "DEL K", "UNLINK K", "EXPIRE K 1", "PEXPIRE K 1", "EXPIREAT K 1",
+    "RENAME K K",
+    // of strings and HyperLogLogs
+    "GET K", "GETEX K", "SET K x", "APPEND K x", "MGET K", "INCR K", "INCRBY K 1", "STRLEN K", "PFADD K",
+    "PFCOUNT K",
+    // of hashes
+    "HGET K x", "HSET K x y", "HDEL K x", "HMGET K x", "HGETALL K", "HKEYS K", "HEXISTS K x", "HINCRBY K x 1",
+    "HINCRBYFLOAT K x 1",
+    // of lists
+    "LINSERT K BEFORE x y", "LLEN K", "LPOP K", "LPUSH K x", "LRANGE K 0 1", "LREM K 0 x", "LTRIM K 0 1",
+    "RPUSH K x",
+    // of sets
+    "SADD K x", "SCARD K", "SMEMBERS K", "SISMEMBER K x", "SMISMEMBER K x", "SREM K x",
+    // of sorted sets
+    "ZADD K 1 x", "ZCARD K", "ZCOUNT K 0 1", "ZINTER 1 K", "ZMSCORE K x", "ZRANGE K 0 1",
+    "ZRANGEBYSCORE K 0 1", "ZREM K x", "ZREMRANGEBYRANK K 0 1", "ZREMRANGEBYSCORE K 0 1", "ZREVRANGE K 0 1",
+    "ZREVRANGEBYSCORE K 1 0", "ZREVRANK K x", "ZSCAN K 0", "ZSCORE K x",
+    // of the stream
+    "XADD K * x y", "XLEN K", "XRANGE K - +", "XTRIM K MAXLEN 1", "XACK K x 0", "XPENDING K x",
+    "XREADGROUP GROUP x x STREAMS K >", "XAUTOCLAIM K x x 0 0", "XGROUP CREATE K x 0", "XINFO STREAM K",
+    "XINFO GROUPS K"};
+
+// What no service needs. Each is wrong in its arguments, or harmless: it would do nothing if it were
+// executed.
+constexpr std::array kExcessive{"FLUSHALL x x",        "FLUSHDB x x",
+                                "SWAPDB x x",          "REPLICAOF x x",
+                                "KEYS freshet-doctor", "CONFIG SET freshet-doctor x",
+                                "SCRIPT KILL",         "ACL DELUSER freshet-doctor",
+                                "CLIENT KILL x",       "EVAL return 0"};
+constexpr std::string_view kForeignKey = "freshet-doctor:none-of-ours";
+
+void add_line(std::string_view line, const std::string& key, const std::string& channel, Pipeline& to) {
+  std::istringstream words{std::string(line)};
+  std::vector<std::string> parts;
+  for (std::string word; words >> word;) parts.push_back(word == "K" ? key : word == "C" ? channel : word);
+  to.command(parts.size());
+  for (const std::string& each : parts) to.arg(each);
+}
+
+// "ZADD", or "XGROUP CREATE" where commands have parts.
+std::string name_of(std::string_view line) {
+  constexpr std::array kInParts{"COMMAND", "SCRIPT", "XGROUP", "XINFO", "CONFIG", "ACL", "CLIENT"};
+  const std::size_t space = std::min(line.find(' '), line.size());
+  const bool in_parts = std::ranges::count(kInParts, line.substr(0, space)) > 0;
+  return std::string(line.substr(0, in_parts ? std::min(line.find(' ', space + 1), line.size()) : space));
+}
+
+// A key of each pattern as the service would name it.
+std::vector<std::string> our_keys(const Settings& settings) {
+  std::vector<std::string> out;
+  for (const store::KeyPattern& each : store::kKeyPatterns) {
+    std::string key(each.pattern);
+    for (std::size_t at = 0; (at = key.find('*', at)) != std::string::npos;) key.replace(at, 1, "x");
+    out.push_back(settings.redis.key_prefix + key);
+    if (!settings.redis.hash_tags) continue;
+    if (key.starts_with("hot:")) out.push_back(settings.redis.key_prefix + "{hot}" + key.substr(3));
+    if (key.starts_with("tag:")) out.push_back(settings.redis.key_prefix + "{hot}:" + key);
+  }
+  return out;
+}
+
+enum class Verdict : std::uint8_t { kMay, kNotThisCommand, kNotThisKey };
+
+Verdict verdict_of(const redis::Reply& reply) {
+  if (!reply.is_error() || !reply.error().starts_with("NOPERM")) return Verdict::kMay;
+  return reply.error().find(" to run ") != std::string_view::npos ? Verdict::kNotThisCommand
+                                                                  : Verdict::kNotThisKey;
+}
+
+// Whether a transaction can be begun at all: else what follows MULTI would be executed.
+Result<bool> may_queue(redis::SyncRedis& redis) {
+  const auto replies = redis.call(Pipeline().add("MULTI").add("EXEC"));
+  if (!replies) return tl::unexpected(replies.error());
+  return !replies->front().is_error() && !replies->back().is_error();
+}
+
+void read_replies(const redis::Replies& replies, const std::vector<std::string>& keys, AccountFacts& facts) {
+  std::size_t at = 1;  // behind MULTI's
+  for (const char* const line : kNeeded) {
+    if (verdict_of(replies[at++]) == Verdict::kNotThisCommand) facts.missing.push_back(name_of(line));
+  }
+  for (const std::string& key : keys) {
+    if (verdict_of(replies[at++]) == Verdict::kNotThisKey) facts.missing.push_back("the key " + key);
+  }
+  if (verdict_of(replies[at++]) == Verdict::kNotThisKey) facts.missing.emplace_back("the channel hot:epoch");
+  for (const char* const line : kExcessive) {
+    if (verdict_of(replies[at++]) == Verdict::kMay) facts.excessive.push_back(name_of(line));
+  }
+  if (verdict_of(replies[at]) == Verdict::kMay) facts.excessive.emplace_back("keys that are none of ours");
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 8;
+  std::string out;
+  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i) out += (i > 0 ? ", " : "") + names[i];
+  if (names.size() > kMost) out += fmt::format(" and {} more", names.size() - kMost);
+  return out;
+}
+
+}  // namespace
+
+Result<AccountFacts> ask_account(const redis::Endpoint& service, const Settings& settings) {
+  AccountFacts facts;
+  facts.name = service.username.empty() ? "default" : service.username;
+  redis::SyncRedis redis(service, kRedisTimeout, {});
+  const auto queues = may_queue(redis);
+  if (!queues) return tl::unexpected(queues.error());
+  if (!*queues) {
+    facts.missing = {"MULTI", "EXEC"};
+    return facts;
+  }
+  const store::Keys keys(settings.redis.key_prefix, settings.redis.hash_tags);
+  const auto patterns = our_keys(settings);
+  Pipeline questions;
+  questions.add("MULTI");
+  for (const char* const line : kNeeded) add_line(line, keys.stream(), keys.epoch(), questions);
+  for (const std::string& key : patterns) questions.add("EXISTS", key);
+  questions.add("PUBLISH", keys.epoch(), "x");
+  for (const char* const line : kExcessive) add_line(line, {}, {}, questions);
+  questions.add("EXISTS", kForeignKey);
+  const auto replies = redis.call(questions);
+  if (!replies) return tl::unexpected(replies.error());
+  read_replies(*replies, patterns, facts);
+  return facts;
+}
+
+void judge_account(const AccountFacts& facts, Diagnoses& out) {
+  constexpr std::string_view kCheck = "redis.account";
+  if (!facts.missing.empty())
+    out.error(kCheck, fmt::format("the account {} may not: {}", facts.name, joined(facts.missing)),
+              "take the account's line from this version's redis-acl.conf (with redis.key_prefix before each "
+              "pattern), then ACL LOAD or a restart of Redis");
+  if (!facts.excessive.empty())
+    out.warn(kCheck,
+             fmt::format("the account {} may more than the service needs: {}", facts.name,
+                         joined(facts.excessive)),
+             "the account freshet of redis-acl.conf, its name and password in redis.username and "
+             "redis.password_file");
+  if (facts.missing.empty() && facts.excessive.empty())
+    out.ok(kCheck, fmt::format("the account {} may what the service needs, and no more", facts.name));
+}
+
+}  // namespace freshet::ctl

@@ -1,0 +1,255 @@
+// The doctor's look at nginx: what its configuration says of us.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <regex>
+
+#include "core/redis/fields.h"
+#include "scripts/ctl/doctor/doctor.h"
+
+extern char** environ;
+
+namespace freshet::ctl {
+namespace {
+
+constexpr std::int64_t kDefaultConnections = 512;   // nginx' own worker_connections
+constexpr std::int64_t kDefaultDescriptors = 1024;  // what a process gets that asks for nothing
+constexpr std::uint64_t kDefaultBody = 1UL << 20;   // nginx' own client_max_body_size
+
+// The arguments of every such directive, in the order of the dump.
+std::vector<std::string> values_of(const std::string& dump, const std::string& directive) {
+  const std::regex line("(?:^|[\\n;{}])[ \\t]*" + directive + "[ \\t]+([^;\\n]+);");
+  std::vector<std::string> out;
+  for (std::sregex_iterator at(dump.begin(), dump.end(), line), end; at != end; ++at) out.push_back((*at)[1]);
+  return out;
+}
+
+std::int64_t number_of(const std::string& dump, const std::string& directive, std::int64_t fallback) {
+  const auto values = values_of(dump, directive);
+  return values.empty() ? fallback : store::parse<std::int64_t>(values.back()).value_or(fallback);
+}
+
+// "16k", "8m", "1g" or bytes; 0 is without a bound.
+std::uint64_t bytes_of(std::string_view text) {
+  int shift = 0;
+  if (!text.empty()) {
+    const char unit = static_cast<char>(text.back() | 0x20);
+    shift = unit == 'k' ? 10 : unit == 'm' ? 20 : unit == 'g' ? 30 : 0;
+  }
+  if (shift > 0) text.remove_suffix(1);
+  const auto number = store::parse_or_zero<std::uint64_t>(text);
+  return number == 0 ? UINT64_MAX : number << shift;
+}
+
+void judge_connections(const std::string& dump, Diagnoses& out) {
+  constexpr std::string_view kCheck = "nginx.connections";
+  const std::int64_t connections = number_of(dump, "worker_connections", kDefaultConnections);
+  const std::int64_t files = number_of(dump, "worker_rlimit_nofile", kDefaultDescriptors);
+  // A request holds two: the client's and ours.
+  if (files < 2 * connections)
+    return out.warn(kCheck,
+                    fmt::format("worker_connections {} need {} descriptors, a worker has {}", connections,
+                                2 * connections, files),
+                    fmt::format("worker_rlimit_nofile {}; at the top of nginx.conf", 4 * connections));
+  out.ok(kCheck, fmt::format("worker_connections {}, {} descriptors", connections, files));
+}
+
+void judge_bodies(const std::string& dump, const Settings& settings, Diagnoses& out) {
+  constexpr std::string_view kCheck = "nginx.body_size";
+  std::uint64_t largest = 0;
+  for (const std::string& text : values_of(dump, "client_max_body_size"))
+    largest = std::max(largest, bytes_of(text));
+  if (largest == 0) largest = kDefaultBody;
+  const std::size_t wanted = settings.gateway.max_bulk_body_bytes;
+  if (largest < wanted)
+    return out.warn(
+        kCheck,
+        fmt::format("the largest client_max_body_size is {} bytes, gateway.max_bulk_body_bytes is {}",
+                    largest, wanted),
+        fmt::format("client_max_body_size {}; in the internal server's bulk location", wanted));
+  out.ok(kCheck, fmt::format("bulk bodies of {} bytes pass", wanted));
+}
+
+// The directives of the innermost block around `at`, or of the file of the dump it is in, without those of
+// the blocks in it.
+std::string block_around(std::string_view dump, std::size_t at) {
+  constexpr std::string_view kFile = "# configuration file ";
+  std::size_t from = at;
+  for (int depth = 0; from > 0 && depth >= 0 && !dump.substr(from).starts_with(kFile); --from)
+    depth += dump[from - 1] == '}' ? 1 : dump[from - 1] == '{' ? -1 : 0;
+  std::string out;
+  const std::string_view rest = dump.substr(std::min(from + 1, dump.size()));
+  int depth = 0;
+  for (std::size_t i = 0; i < rest.size() && depth >= 0 && !rest.substr(i).starts_with(kFile); ++i) {
+    depth += rest[i] == '{' ? 1 : rest[i] == '}' ? -1 : 0;
+    if (depth == 0) out += rest[i] == '}' ? ';' : rest[i];
+  }
+  return out;
+}
+
+// Whether the files that `block` includes set the parameter, by their names.
+bool included(const std::string& dump, const std::string& block, const std::regex& parameter) {
+  for (const std::string& path : values_of(block, "include")) {
+    const std::size_t head = dump.find("# configuration file " + path + ":");
+    if (head == std::string::npos) continue;
+    const std::size_t end = dump.find("\n# configuration file ", head);
+    const std::string text = dump.substr(head, end == std::string::npos ? end : end - head);
+    if (std::regex_search(text, parameter)) return true;
+  }
+  return false;
+}
+
+// A block with a fastcgi_param of its own has none of those above it, so FRESHET_SITE must stand, or be
+// included, beside each FRESHET_ZONE.
+void judge_site(const std::string& dump, Diagnoses& out) {
+  constexpr std::string_view kCheck = "nginx.site";
+  const std::regex zone("\n[ \t]*fastcgi_param[ \t]+FRESHET_ZONE[ \t]+(\\w+)");
+  const std::regex site("\n[ \t]*fastcgi_param[ \t]+FRESHET_SITE[ \t]");
+  int blocks = 0;
+  for (std::sregex_iterator at(dump.begin(), dump.end(), zone), end; at != end; ++at, ++blocks) {
+    const std::string block = block_around(dump, static_cast<std::size_t>(at->position()) + 1);
+    if (std::regex_search("\n" + block, site) || included(dump, block, site)) continue;
+    return out.error(kCheck,
+                     fmt::format("a block with FRESHET_ZONE {} does not set FRESHET_SITE: what a browser "
+                                 "posts to it is refused (403 origin_not_allowed)",
+                                 (*at)[1].str()),
+                     "include /etc/nginx/freshet/freshet-params.conf; beside that FRESHET_ZONE");
+  }
+  if (blocks > 0) out.ok(kCheck, fmt::format("FRESHET_SITE is set in all {} blocks", blocks));
+}
+
+// The block of the upstream that `server` stands in first; empty: none.
+std::string upstream_of(const std::string& dump, const std::string& server) {
+  const std::size_t at = dump.find("server " + server);
+  return at == std::string::npos ? std::string() : block_around(dump, at);
+}
+
+// "5s", "1h", "75": as nginx reads it; nullopt: of several units.
+std::optional<seconds> span_of(const std::string& text) {
+  if (text.ends_with("ms")) return seconds(1);
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const auto number = store::parse<std::int64_t>(text.substr(0, digits));
+  const std::string_view unit = std::string_view(text).substr(digits);
+  if (!number || unit.size() > 1) return std::nullopt;
+  const int factor = unit == "d" ? 86400 : unit == "h" ? 3600 : unit == "m" ? 60 : 1;
+  return seconds(*number * factor);
+}
+
+// Connections that nginx keeps to the pool must end before a worker that drains does.
+void judge_keepalive(const std::string& upstream, const Settings& settings, Diagnoses& out) {
+  constexpr std::string_view kCheck = "nginx.keepalive";
+  if (values_of(upstream, "keepalive").empty()) return;
+  const auto value = [&](const char* directive, const char* usual) {
+    const auto values = values_of(upstream, directive);
+    return span_of(values.empty() ? usual : values.back());
+  };
+  const auto use = value("keepalive_time", "1h"), idle = value("keepalive_timeout", "60s");
+  if (!use || !idle) return out.not_looked(kCheck, "its times are in several units");
+  const seconds longest = *use + *idle, limit = settings.pool.process_control_timeout;
+  const std::string what =
+      fmt::format("nginx keeps a connection for {} s at most, process_control_timeout is {} s",
+                  longest.count(), limit.count());
+  if (longest >= limit)
+    return out.warn(kCheck, what + ": a reload can end requests",
+                    "keepalive_time 5s; keepalive_timeout 5s; in the upstream freshet (freshet-http.conf)");
+  out.ok(kCheck, what);
+}
+
+// What bounds the clients that send slowly, and no limit that they could use up for everybody.
+void judge_queue(const std::string& dump, const Settings& settings, Diagnoses& out) {
+  constexpr std::string_view kCheck = "nginx.queue";
+  const auto is_limited = [&](const std::string& zone) {
+    return !values_of(dump, "limit_conn[ \t]+" + zone).empty();
+  };
+  if (is_limited("freshet_public"))
+    return out.warn(kCheck,
+                    "limit_conn freshet_public is shared by all clients: a few slow ones shut out the others",
+                    "take freshet-locations.conf and freshet-http.conf as this version ships them");
+  struct Needed {
+    std::string_view zone;
+    std::string limit;
+  };
+  for (const auto& [zone, limit] :
+       {Needed{"public", "freshet_bodies"}, Needed{"public", "freshet_body_networks"},
+        Needed{"internal", "freshet_internal"}}) {
+    if (!is_limited(limit) && dump.find("FRESHET_ZONE " + std::string(zone)) != std::string::npos)
+      return out.warn(kCheck, fmt::format("limit_conn {} is not set: nothing bounds how many wait", limit),
+                      "as in freshet-locations.conf and freshet-internal.conf");
+  }
+  std::int64_t most = 0;
+  for (const std::string& each : values_of(dump, "limit_conn[ \t]+freshet_internal"))
+    most = std::max(most, store::parse_or_zero<std::int64_t>(each));
+  const std::string what =
+      fmt::format("{} requests may be under way through the internal server, listen.backlog is {}", most,
+                  settings.pool.listen_backlog);
+  if (most > settings.pool.listen_backlog)
+    return out.warn(kCheck, what + ": a full queue is an instant 502",
+                    "lower limit_conn freshet_internal, or raise listen.backlog and net.core.somaxconn");
+  out.ok(kCheck, what);
+}
+
+}  // namespace
+
+std::optional<std::string> nginx_user(const std::string& dump) {
+  const auto values = values_of(dump, "user");
+  if (values.empty()) return std::nullopt;
+  return values.front().substr(0, values.front().find_first_of(" \t"));
+}
+
+void judge_nginx(const std::string& dump, const Settings& settings, Diagnoses& out) {
+  constexpr std::string_view kCheck = "nginx.upstream";
+  const std::string& listen = settings.pool.listen;
+  const std::string wanted = listen.starts_with('/') ? "unix:" + listen : listen;
+  if (dump.find("FRESHET_ZONE") == std::string::npos)
+    return out.error(
+        kCheck, "nginx' configuration has no location of Freshet",
+        "include /etc/nginx/freshet/freshet-http.conf in http, freshet-locations.conf in your server");
+  if (dump.find(wanted) == std::string::npos)
+    return out.error(kCheck, fmt::format("nginx passes nothing to {}", wanted),
+                     fmt::format("`server {};` in the upstream freshet (freshet-http.conf)", wanted));
+  out.ok(kCheck, "nginx passes requests to " + wanted);
+  judge_connections(dump, out);
+  judge_bodies(dump, settings, out);
+  judge_site(dump, out);
+  judge_keepalive(upstream_of(dump, wanted), settings, out);
+  judge_queue(dump, settings, out);
+}
+
+Result<std::string> nginx_dump(const std::string& program, const std::string& state) {
+  std::vector<std::string> words{program, "-T", "-q"};
+  if (!state.empty()) {
+    const auto folder = std::filesystem::absolute(state);  // nginx takes -c for relative to -p
+    words.insert(words.end(), {"-p", folder, "-c", folder / "etc/nginx/nginx.conf"});
+  }
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return fail(ErrorCode::kInternal, "pipe");
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  pid_t pid = 0;
+  const int started = posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  std::string dump;
+  std::array<char, 65536> bytes{};
+  for (ssize_t got = 0; started == 0 && (got = read(ends[0], bytes.data(), bytes.size())) > 0;)
+    dump.append(bytes.data(), static_cast<std::size_t>(got));
+  close(ends[0]);
+  if (started != 0) return fail(ErrorCode::kNotFound, "no_nginx", {}, program + " is not there");
+  int status = 0;
+  waitpid(pid, &status, 0);
+  if (status != 0)
+    return fail(ErrorCode::kUnavailable, "nginx_refused", {},
+                program + " -T failed: its configuration is wrong, or only root may read it");
+  return dump;
+}
+
+}  // namespace freshet::ctl

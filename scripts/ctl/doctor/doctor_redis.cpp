@@ -1,0 +1,225 @@
+// The doctor's questions to Redis.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "core/redis/memory_level.h"
+#include "core/redis/fields.h"
+#include "scripts/ctl/doctor/doctor.h"
+#include "scripts/ctl/commands/progress.h"
+
+namespace freshet::ctl {
+namespace {
+
+using redis::Pipeline;
+using redis::Reply;
+
+constexpr int kPings = 20;
+constexpr std::array kDirectives{"appendonly", "appendfsync", "maxmemory-policy", "maxmemory",
+                                 "min-replicas-to-write"};
+constexpr milliseconds kClockWarning{1000}, kClockError{5000};
+constexpr double kMemoryFull = 0.8;  // as the alert FreshetRedisFills
+
+std::string_view value(const std::map<std::string, std::string, std::less<>>& from, std::string_view name) {
+  const auto found = from.find(name);
+  return found == from.end() ? std::string_view() : std::string_view(found->second);
+}
+
+// "name:value" lines; what begins with '#' is a heading.
+void read_info(std::string_view text, RedisFacts& facts) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find("\r\n"), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 2, text.size()));
+    const std::size_t colon = line.find(':');
+    if (colon != std::string_view::npos && !line.starts_with('#'))
+      facts.info.emplace(line.substr(0, colon), line.substr(colon + 1));
+  }
+}
+
+std::int64_t now_ms() {
+  using std::chrono::system_clock;
+  return std::chrono::duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+}
+
+Result<void> time_pings(redis::SyncRedis& redis, RedisFacts& facts) {
+  using Clock = std::chrono::steady_clock;
+  Pipeline ping;
+  ping.add("PING");
+  std::array<Clock::duration, kPings> spans{};
+  for (auto& span : spans) {
+    const auto began = Clock::now();
+    const auto reply = redis.call(ping);
+    if (!reply) return tl::unexpected(reply.error());
+    span = Clock::now() - began;
+  }
+  std::ranges::nth_element(spans, spans.begin() + kPings / 2);
+  facts.ping = std::chrono::ceil<milliseconds>(spans[kPings / 2]);
+  return {};
+}
+
+void judge_version(const RedisFacts& facts, Diagnoses& out) {
+  constexpr std::string_view kCheck = "redis.version";
+  const std::string_view version = value(facts.info, "redis_version");
+  if (version.empty()) return out.not_looked(kCheck, "INFO is not allowed to this user");
+  const auto dot = std::min(version.find('.'), version.size() - 1);
+  const int major = store::parse_or_zero<int>(version.substr(0, dot));
+  const int minor = store::parse_or_zero<int>(version.substr(dot + 1, version.find('.', dot + 1) - dot - 1));
+  if (major > 6 || (major == 6 && minor >= 2)) return out.ok(kCheck, fmt::format("Redis {}", version));
+  out.error(kCheck, fmt::format("Redis {} has no ZMSCORE, ZINTER, XAUTOCLAIM and GETEX", version),
+            "install Redis 6.2 or later");
+}
+
+void judge_role(const RedisFacts& facts, Diagnoses& out) {
+  if (value(facts.info, "role") == "slave")
+    out.error("redis.role", "redis.url leads to a replica, which takes no writes",
+              "name the master in redis.url");
+}
+
+// A failover loses what the old master acknowledged and had not sent to the new one. A master that is cut off
+// goes on acknowledging until it is reached, unless it must have a replica.
+void judge_failover(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {
+  constexpr std::string_view kCheck = "redis.failover";
+  if (settings.redis.sentinels.empty()) return;
+  if (settings.redis.sentinels.size() < 3)
+    out.warn(kCheck, "fewer than three sentinels: when the host of one is lost, no new master can be chosen",
+             "name three or more, on different hosts, in redis.sentinels");
+  const std::string_view least = value(facts.directives, "min-replicas-to-write");
+  if (least.empty()) return out.not_looked(kCheck, "CONFIG GET is not allowed to this user");
+  if (least == "0")
+    return out.warn(
+        kCheck,
+        "min-replicas-to-write is 0: a master that was voted out, or whose replicas are gone, goes on "
+        "acknowledging events that a failover loses",
+        "`min-replicas-to-write 1` and `min-replicas-max-lag 2` in redis.conf of every server");
+  out.ok(kCheck, "a master without a replica takes no writes");
+}
+
+void judge_persistence(const RedisFacts& facts, Diagnoses& out) {
+  constexpr std::string_view kCheck = "redis.persistence";
+  std::string_view appendonly = value(facts.directives, "appendonly");
+  if (appendonly.empty() && !facts.info.empty())
+    appendonly = value(facts.info, "aof_enabled") == "1" ? "yes" : "no";
+  const std::string_view fsync = value(facts.directives, "appendfsync");
+  if (appendonly.empty())
+    return out.not_looked(kCheck, "neither CONFIG GET nor INFO is allowed to this user");
+  if (appendonly != "yes")
+    return out.error(
+        kCheck, "appendonly is off: a crash of Redis loses what was acknowledged",
+        "`appendonly yes` and `appendfsync everysec` in redis.conf; at once: redis-cli CONFIG SET "
+        "appendonly yes");
+  for (const std::string_view outcome : {"aof_last_write_status", "aof_last_bgrewrite_status"}) {
+    if (value(facts.info, outcome) == "err")
+      return out.error(kCheck, fmt::format("{} is err: Redis could not write its file", outcome),
+                       "look at the disk of Redis' `dir` and at its log; writes are refused (MISCONF) until "
+                       "it can");
+  }
+  if (fsync == "no")
+    return out.warn(kCheck, "appendfsync is no: a power cut loses up to half a minute, not one second",
+                    "`appendfsync everysec` in redis.conf");
+  if (fsync == "always")
+    return out.warn(kCheck, "appendfsync is always: every write waits for the disk",
+                    "`appendfsync everysec` in redis.conf, unless a lost second is too much");
+  out.ok(kCheck, fmt::format("append-only file, fsync {}", fsync.empty() ? "not shown" : fsync));
+}
+
+void judge_memory(const RedisFacts& facts, Diagnoses& out) {
+  constexpr std::string_view kCheck = "redis.eviction";
+  std::string_view policy = value(facts.directives, "maxmemory-policy");
+  if (policy.empty()) policy = value(facts.info, "maxmemory_policy");
+  if (policy.empty()) return out.not_looked(kCheck, "neither CONFIG GET nor INFO is allowed to this user");
+  const auto most = store::parse_or_zero<std::int64_t>(value(facts.info, "maxmemory"));
+  const auto used = store::parse_or_zero<std::int64_t>(value(facts.info, "used_memory"));
+  const std::string cure = "`maxmemory-policy noeviction` in redis.conf, and redis-cli CONFIG SET the same";
+  if (policy == "noeviction") {
+    out.ok(kCheck, "maxmemory-policy noeviction");
+  } else if (most > 0) {
+    out.error(kCheck,
+              fmt::format("maxmemory-policy {}: keys go when {} bytes are full", policy, grouped(most)),
+              cure);
+  } else {
+    out.warn(kCheck, fmt::format("maxmemory-policy {}: keys would go once maxmemory is set", policy), cure);
+  }
+  const std::string more = "raise maxmemory, or lower list.max_members and the TTLs";
+  const double share = most > 0 ? static_cast<double>(used) / static_cast<double>(most) : 0;
+  const std::string how = fmt::format("{} of {} bytes are used", grouped(used), grouped(most));
+  if (used == 0)
+    out.not_looked("redis.memory", "INFO is not allowed to this user");
+  else if (most == 0)
+    out.warn("redis.memory",
+             "maxmemory is not set: the public's writes go on until the host has no memory left",
+             "`maxmemory` in redis.conf, and redis-cli CONFIG SET the same");
+  else if (share >= redis::kFull)
+    out.error("redis.memory", how + ": what the public writes waits in the spool", more);
+  else if (share >= kMemoryFull)
+    out.warn("redis.memory", how, more);
+  else
+    out.ok("redis.memory", how);
+}
+
+void judge_latency(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {
+  constexpr std::string_view kCheck = "redis.latency";
+  if (!facts.ping) return;
+  const std::string what = fmt::format("PING takes {} ms (median), redis.timeout is {} ms",
+                                       facts.ping->count(), settings.redis.timeout.count());
+  const std::string cure =
+      "look at redis-cli --latency and SLOWLOG GET, at swapping, and at the network between; raising "
+      "redis.timeout only hides it";
+  if (*facts.ping * 2 > settings.redis.timeout) return out.error(kCheck, what, cure);
+  if (*facts.ping * 10 > settings.redis.timeout) return out.warn(kCheck, what, cure);
+  out.ok(kCheck, what);
+}
+
+void judge_clock(const RedisFacts& facts, Diagnoses& out) {
+  constexpr std::string_view kCheck = "redis.clock";
+  if (!facts.clock_ahead) return;
+  const auto off = std::chrono::abs(*facts.clock_ahead);
+  const std::string what = fmt::format("the clock of Redis' host is {} ms {} ours", off.count(),
+                                       facts.clock_ahead->count() < 0 ? "behind" : "ahead of");
+  const std::string cure = "run an NTP client (systemd-timesyncd, chrony) on both hosts: timedatectl";
+  if (off > kClockError) return out.error(kCheck, what, cure);
+  if (off > kClockWarning) return out.warn(kCheck, what, cure);
+  out.ok(kCheck, what);
+}
+
+}  // namespace
+
+std::optional<std::int64_t> time_ms(const Reply& reply) {
+  if (reply.size() != 2) return std::nullopt;
+  return reply[0].integer().value_or(0) * 1000 + reply[1].integer().value_or(0) / 1000;
+}
+
+Result<RedisFacts> ask_redis(redis::SyncRedis& redis, const Settings& settings) {
+  RedisFacts facts;
+  if (auto ok = time_pings(redis, facts); !ok) return tl::unexpected(ok.error());
+  Pipeline command;
+  command.add("TIME").add("INFO");
+  for (const char* const name : kDirectives) command.add("CONFIG", "GET", name);
+  const std::int64_t before = now_ms();
+  const auto replies = redis.call(command);
+  if (!replies) return tl::unexpected(replies.error());
+  const std::int64_t middle = before + (now_ms() - before) / 2;
+  if (const auto theirs = time_ms((*replies)[0])) facts.clock_ahead = milliseconds(*theirs - middle);
+  if (const auto info = (*replies)[1].string()) read_info(*info, facts);
+  for (std::size_t i = 0; i < kDirectives.size(); ++i) {
+    const Reply& reply = (*replies)[2 + i];
+    if (reply.size() == 2) facts.directives.emplace(kDirectives.at(i), reply[1].string().value_or(""));
+  }
+  if (auto ok = ask_recorder(redis, settings, facts); !ok) return tl::unexpected(ok.error());
+  return facts;
+}
+
+void judge_redis(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {
+  judge_version(facts, out);
+  judge_role(facts, out);
+  judge_failover(facts, settings, out);
+  judge_persistence(facts, out);
+  judge_memory(facts, out);
+  judge_latency(facts, settings, out);
+  judge_clock(facts, out);
+  judge_recorder(facts, settings, out);
+}
+
+}  // namespace freshet::ctl

@@ -1,0 +1,94 @@
+#include "scripts/ctl/doctor/status.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "core/redis/sync_redis.h"
+#include "core/redis/keys.h"
+#include "core/hot/rebuild.h"
+#include "core/redis/scripts.h"
+#include "scripts/ctl/commands/progress.h"
+#include "scripts/ctl/doctor/sock_diag.h"
+#include "scripts/ctl/doctor/status_text.h"
+
+namespace freshet::ctl {
+namespace {
+
+constexpr milliseconds kStatusTimeout{3000};
+
+std::string socket_of(const StatusOptions& options, const Target& target, const Settings& settings) {
+  if (!options.socket.empty()) return options.socket;
+  if (!target.state.empty())
+    return (std::filesystem::absolute(target.state) / "run" / "freshetd.sock").string();
+  return settings.pool.listen;
+}
+
+// The page's object with two members more, null when the kernel does not say.
+std::string with_queue(std::string page, const Result<ListenQueue>& queue) {
+  const auto end = page.rfind('}');
+  if (end == std::string::npos) return page;
+  const std::string waiting = queue ? std::to_string(queue->waiting) : "null";
+  const std::string limit = queue ? std::to_string(queue->limit) : "null";
+  return page.substr(0, end) + ",\"kernel listen queue\":" + waiting +
+         ",\"kernel listen queue len\":" + limit + "}";
+}
+
+}  // namespace
+
+Result<int> run_status(const StatusOptions& options, const Target& target) {
+  auto settings = settings_of(target);
+  if (!settings) return tl::unexpected(settings.error());
+  auto address = http_address(target);
+  if (!address) return tl::unexpected(address.error());
+  BlockingHttp http(*address, kStatusTimeout);
+  const std::string path = settings->pool.status_path + (options.json ? "?json" : "");
+  auto reply = http.exchange({"GET", path, {}, {}, "freshetctl/" FRESHET_VERSION});
+  if (!reply) return tl::unexpected(reply.error());
+  if (reply->status != 200) {
+    return fail(ErrorCode::kUnavailable, "refused", {},
+                fmt::format("{}{} answered {}", address->shown, path, reply->status));
+  }
+  const std::string socket = socket_of(options, target, *settings);
+  const std::string page = options.json ? reply->body + "\n" : status_text(reply->body, wall_now());
+  if (!socket.starts_with('/')) {
+    fmt::print("{}", page);
+    return 0;
+  }
+  const auto queue = listen_queue(socket);
+  if (options.json) {
+    fmt::print("{}\n", with_queue(std::move(reply->body), queue));
+    return 0;
+  }
+  fmt::print("{}", page);
+  // It runs on another host, or we are not allowed to look: the rest is still worth showing.
+  if (!queue) {
+    fmt::print("{:<22}unknown ({})\n", "kernel listen queue:", queue.error().detail);
+  } else {
+    fmt::print("{:<22}{} of {}\n", "kernel listen queue:", queue->waiting, queue->limit);
+  }
+  return 0;
+}
+
+Result<int> run_rebuild_rank(const Target& target) {
+  auto settings = settings_of(target);
+  if (!settings) return tl::unexpected(settings.error());
+  auto endpoint = redis_endpoint(target, *settings);
+  if (!endpoint) return tl::unexpected(endpoint.error());
+  redis::SyncRedis redis(*endpoint, kRedisTimeout, store::kAllScripts);
+  const store::Keys keys(settings->redis.key_prefix, settings->redis.hash_tags);
+  const auto began = std::chrono::steady_clock::now();
+  const auto rebuilt = redis::wait(store::rebuild_rank(redis, *settings, keys));
+  if (!rebuilt) {
+    if (rebuilt.error().reason != "rebuild_running")
+      return tl::unexpected(at_redis(rebuilt.error(), *endpoint));
+    return fail(ErrorCode::kConflict, "rebuild_running", {}, "another rebuild is running");
+  }
+  const EngagementSettings& e = settings->engagement;
+  fmt::print("rebuilt hot:rank in {}: {} items with counters, {} ranked (half-life {} s, weights {} {} {})\n",
+             in_words(std::chrono::steady_clock::now() - began), grouped(rebuilt->items),
+             grouped(rebuilt->ranked), e.half_life.count(), e.pv_weight, e.uv_weight, e.dwell_weight);
+  return 0;
+}
+
+}  // namespace freshet::ctl

@@ -1,0 +1,110 @@
+#include "scripts/ctl/doctor/status_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "core/redis/fields.h"
+
+namespace freshet::ctl {
+namespace {
+
+enum class Unit : std::uint8_t { kSeconds, kMilliseconds, kMicroseconds, kBytes, kMoment };
+
+struct Named {
+  std::string_view name;
+  Unit unit;
+};
+// Of rows whose names do not say it.
+constexpr std::array kUnits{
+    Named{"start since", Unit::kSeconds},         Named{"memory peak", Unit::kBytes},
+    Named{"model trained at", Unit::kMoment},     Named{"recorder waiting since", Unit::kMoment},
+    Named{"recorder last commit", Unit::kMoment}, Named{"sampled at", Unit::kMoment},
+    Named{"redis lost since", Unit::kMoment}};
+constexpr std::array kEndings{Named{" ms", Unit::kMilliseconds}, Named{" us", Unit::kMicroseconds},
+                              Named{" bytes", Unit::kBytes}};
+
+std::optional<Unit> unit_of(std::string_view name) {
+  for (const Named& each : kUnits)
+    if (each.name == name) return each.unit;
+  for (const Named& each : kEndings)
+    if (name.ends_with(each.name)) return each.unit;
+  return std::nullopt;
+}
+
+std::string fine_span(std::chrono::microseconds span) {
+  const double us = static_cast<double>(span.count());
+  if (us < 1000) return fmt::format("{} us", span.count());
+  if (us < 1'000'000) return fmt::format("{:.1f} ms", us / 1000);
+  if (us < 60'000'000) return fmt::format("{:.1f} s", us / 1'000'000);
+  return span_text(std::chrono::duration_cast<seconds>(span));
+}
+
+std::string moment_text(std::int64_t at, UnixSeconds now) {
+  if (at == 0) return "-";
+  const UnixSeconds then{seconds(at)};
+  return fmt::format("{} ({} ago)", to_rfc3339(then), span_text(std::max(seconds(0), now - then)));
+}
+
+std::string value_text(std::int64_t value, Unit unit, UnixSeconds now) {
+  switch (unit) {
+    case Unit::kSeconds:
+      return span_text(seconds(value));
+    case Unit::kMilliseconds:
+      return fine_span(milliseconds(value));
+    case Unit::kMicroseconds:
+      return fine_span(std::chrono::microseconds(value));
+    case Unit::kBytes:
+      return size_text(static_cast<std::uint64_t>(value));
+    case Unit::kMoment:
+      return moment_text(value, now);
+  }
+  return {};
+}
+
+std::string line_text(std::string_view line, UnixSeconds now) {
+  const std::size_t colon = line.find(':');
+  if (colon == std::string_view::npos) return std::string(line);
+  const std::size_t from = std::min(line.find_first_not_of(' ', colon + 1), line.size());
+  const auto unit = unit_of(line.substr(0, colon));
+  const auto value = store::parse<std::int64_t>(line.substr(from));
+  if (!unit || !value || *value < 0) return std::string(line);
+  return std::string(line.substr(0, from)) + value_text(*value, *unit, now);
+}
+
+}  // namespace
+
+std::string span_text(seconds span) {
+  const std::int64_t s = span.count();
+  if (s < 60) return fmt::format("{} s", s);
+  if (s < 3600) return fmt::format("{} min {} s", s / 60, s % 60);
+  if (s < 86400) return fmt::format("{} h {} min", s / 3600, s / 60 % 60);
+  return fmt::format("{} d {} h", s / 86400, s / 3600 % 24);
+}
+
+std::string size_text(std::uint64_t bytes) {
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  constexpr std::array<std::string_view, 4> kNames{"KiB", "MiB", "GiB", "TiB"};
+  double size = static_cast<double>(bytes) / 1024;
+  std::size_t name = 0;
+  for (; size >= 1023.95 && name + 1 < kNames.size(); ++name) size /= 1024;
+  return fmt::format("{:.1f} {}", size, kNames.at(name));
+}
+
+std::string count_text(std::int64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+std::string status_text(std::string_view page, UnixSeconds now) {
+  std::string out;
+  while (!page.empty()) {
+    const std::size_t end = std::min(page.find('\n'), page.size());
+    out.append(line_text(page.substr(0, end), now)).append("\n");
+    page.remove_prefix(std::min(end + 1, page.size()));
+  }
+  return out;
+}
+
+}  // namespace freshet::ctl

@@ -1,0 +1,180 @@
+#include "scripts/ctl/evaluate/evaluate_data.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <stdexcept>
+
+#include "core/recommend/affinity.h"
+#include "core/training/validation.h"
+#include "core/database/database.h"
+#include "core/database/database_readers.h"
+#include "core/training/training_source.h"
+
+namespace freshet::ctl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr UnixSeconds kNow{seconds{1700000000}};
+constexpr std::size_t kServedProfile = 200;
+constexpr int kRowsATransaction = 50000;
+
+std::vector<model::ProfileItem> profile_of(std::span<const std::uint32_t> items, std::size_t most) {
+  std::vector<model::ProfileItem> profile;
+  for (const std::uint32_t item : items.subspan(0, std::min(most, items.size())))
+    profile.push_back({item, 1});
+  return profile;
+}
+
+Result<void> fill(store::Database& database, const model::TrainingData& data, const Stage& stage) {
+  if (auto ok = database.begin(); !ok) return ok;
+  for (const model::TrainingItem& from : data.items) {
+    feed::Item item;
+    item.id = ItemId::trusted(from.id);
+    item.published_at = data.now;
+    for (const std::string& tag : from.tags) item.tags.push_back(TagName::trusted(tag));
+    if (auto ok = database.put_item(item); !ok) return ok;
+  }
+  int rows = 0;
+  for (std::size_t i = 0; i < data.events.size(); ++i) {
+    const model::TrainingEvent& event = data.events[i];
+    feed::ReaderEvent row;
+    row.reader = ReaderId::trusted(std::to_string(event.reader));
+    row.item = ItemId::trusted(data.items[event.item].id);
+    row.kind = event.kind;
+    row.at = event.at;
+    if (auto ok = database.readers().put_interaction(row); !ok) return ok;
+    if (++rows % kRowsATransaction != 0) continue;
+    stage("filling a database", static_cast<double>(i) / static_cast<double>(data.events.size()));
+    if (auto ok = database.commit(); !ok) return ok;
+    if (auto ok = database.begin(); !ok) return ok;
+  }
+  return database.commit();
+}
+
+}  // namespace
+
+Result<std::vector<std::vector<std::uint32_t>>> read_numbers(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  if (!in) return fail(ErrorCode::kNotFound, "no_file", {}, "cannot read " + path.string());
+  std::vector<std::vector<std::uint32_t>> lines;
+  for (std::string line; std::getline(in, line);) {
+    auto& numbers = lines.emplace_back();
+    const char* at = line.data();
+    const char* const end = at + line.size();
+    for (;;) {
+      while (at < end && (*at == ' ' || *at == '\t' || *at == '\r')) ++at;
+      if (at == end) break;
+      std::uint32_t number = 0;
+      const auto [next, error] = std::from_chars(at, end, number);
+      if (error != std::errc{}) {
+        return fail(ErrorCode::kInvalid, "bad_data", {},
+                    fmt::format("{}: line {} is no list of numbers", path.string(), lines.size()));
+      }
+      numbers.push_back(number);
+      at = next;
+    }
+  }
+  return lines;
+}
+
+std::string padded(std::uint32_t number) { return fmt::format("{:06}", number); }
+
+model::TrainingData training_data(std::span<const std::vector<std::uint32_t>> items_of_readers,
+                                  std::uint32_t count) {
+  model::TrainingData data;
+  data.now = kNow;
+  for (std::uint32_t item = 0; item < count; ++item) {
+    data.items.push_back({padded(item), {}, {}, {}, {}, kNow, false});
+  }
+  for (std::uint32_t reader = 0; reader < items_of_readers.size(); ++reader) {
+    for (const std::uint32_t item : items_of_readers[reader]) {
+      data.events.push_back({reader, item, rank::Interaction::kView, kNow});
+    }
+  }
+  return data;
+}
+
+ScratchFolder::ScratchFolder(const std::filesystem::path& below) {
+  std::string pattern = (below / "freshet-evaluate-XXXXXX").string();
+  if (mkdtemp(pattern.data()) == nullptr)
+    throw std::runtime_error("cannot make a folder in " + below.string());
+  path_ = pattern;
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+Result<Trial> trial(const model::TrainingData& data, const TrainSettings& settings, const Stage& stage) {
+  const ScratchFolder folder(std::filesystem::temp_directory_path());
+  const std::string path = (folder.path() / "items.db").string();
+  {
+    auto database = store::Database::open(path, store::Database::Mode::kWrite);
+    if (!database) return tl::unexpected(database.error());
+    if (auto ok = fill(**database, data, stage); !ok) return tl::unexpected(ok.error());
+  }
+  const auto began = Clock::now();
+  const auto read = store::read_training_data(path, settings, data.now);
+  if (!read) return tl::unexpected(read.error());
+  const auto trained = model::train(*read, settings, stage);
+  if (!trained) return tl::unexpected(trained.error());
+  const auto file = folder.path() / "model";
+  if (auto ok = model::write_model(*trained, file); !ok) return tl::unexpected(ok.error());
+  const std::chrono::duration<double> spent = Clock::now() - began;
+  auto mapped = model::Model::open(file);
+  if (!mapped) return tl::unexpected(mapped.error());
+  return Trial{std::move(*mapped), trained->report, spent};
+}
+
+Accuracy accuracy(const model::Model& model, std::span<const std::vector<std::uint32_t>> profiles,
+                  std::span<const std::vector<std::uint32_t>> wanted,
+                  std::span<const std::uint32_t> without) {
+  model::Affinity affinity;
+  Accuracy sum;
+  double readers = 0;
+  for (std::size_t reader = 0; reader < profiles.size(); ++reader) {
+    if (wanted[reader].empty()) continue;
+    readers += 1;
+    std::vector<std::uint32_t> sorted = wanted[reader];
+    std::sort(sorted.begin(), sorted.end());
+    affinity.compute(model, profile_of(profiles[reader], profiles[reader].size()));
+    std::vector<std::uint32_t> out(without.begin(), without.end());
+    out.insert(out.end(), profiles[reader].begin(), profiles[reader].end());
+    const auto list = affinity.top(model::kListed, out);
+    sum.recall += model::recall(list, sorted);
+    sum.ndcg += model::ndcg(list, sorted);
+  }
+  return {sum.recall / std::max(1.0, readers), sum.ndcg / std::max(1.0, readers)};
+}
+
+Times scoring_times(const model::Model& model, std::span<const std::vector<std::uint32_t>> profiles) {
+  model::Affinity affinity;
+  std::vector<double> spent;
+  for (const auto& items : profiles) {
+    if (items.empty()) continue;
+    const auto profile = profile_of(items, kServedProfile);
+    std::array<double, 3> tries{};
+    for (double& one : tries) {
+      const auto began = Clock::now();
+      affinity.compute(model, profile);
+      const auto list = affinity.top(model::kListed, items);
+      one = std::chrono::duration<double, std::micro>(Clock::now() - began).count();
+    }
+    std::sort(tries.begin(), tries.end());
+    spent.push_back(tries[1]);
+  }
+  std::sort(spent.begin(), spent.end());
+  const auto at = [&](std::size_t percent) {
+    return spent.empty() ? 0 : spent[std::min(spent.size() - 1, spent.size() * percent / 100)];
+  };
+  return {at(50), at(99)};
+}
+
+}  // namespace freshet::ctl

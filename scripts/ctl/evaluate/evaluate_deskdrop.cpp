@@ -1,0 +1,406 @@
+// Deskdrop (CI&T's articles, real readers), daily prequential: before each day (UTC) everything is trained on
+// all earlier events, then articles first seen before that day and not yet touched by the reader are ranked.
+// The last 141 of its 352 days, with the day as the clock's midnight; a reader counts on a day when something
+// was known of them before it and when they touch at least one such article; what they touch first on that
+// day is what should have been on top. Relevance is binary, means are over (reader, day).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <set>
+#include <unordered_map>
+
+#include "core/training/learn_rerank.h"
+#include "core/training/train.h"
+#include "scripts/ctl/replay/csv.h"
+#include "scripts/ctl/evaluate/evaluate_data.h"
+#include "scripts/ctl/evaluate/evaluate_sets.h"
+
+namespace freshet::ctl {
+namespace {
+
+using model::Catalogue;
+using model::PastDays;
+using model::ProfileEvent;
+using model::Ranked;
+using model::Ranking;
+using model::RankingSettings;
+
+constexpr int kTestDays = 141;
+constexpr std::size_t kCut = 20;
+constexpr int kLessonDays = 84;            // as LessonSettings::within
+constexpr int kLearnAnew = 7;              // the re-ranker, every so many days
+constexpr std::size_t kMostLessons = 107;  // of a day: 3,000 over 28 days, as LessonSettings has them
+
+constexpr std::size_t kMinuteStride = 3;  // of first touches for Q9
+constexpr std::size_t kCurveStride = 4;   // of readers' moments for the learning curve
+
+struct EventKind {
+  std::string_view name;
+  rank::Interaction kind;
+};
+constexpr std::array kEventKinds{
+    EventKind{"VIEW", rank::Interaction::kView},
+    EventKind{"LIKE", rank::Interaction::kLike},
+    EventKind{"BOOKMARK", rank::Interaction::kFavorite},
+    EventKind{"COMMENT CREATED", rank::Interaction::kReply},
+    EventKind{"FOLLOW", rank::Interaction::kShare},
+};
+
+// --- the data
+
+Result<model::TrainingData> read_events(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return fail(ErrorCode::kNotFound, "no_file", {}, "cannot read " + path.string());
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  CsvReader csv(text);
+  model::TrainingData data;
+  std::unordered_map<std::string, std::uint32_t> items, readers;
+  std::vector<std::string> fields;
+  for (;;) {
+    const auto more = csv.next(fields);
+    if (!more) return tl::unexpected(more.error());
+    if (!*more) break;
+    if (csv.line() == 1) continue;  // names of columns
+    const auto kind = std::find_if(kEventKinds.begin(), kEventKinds.end(), [&](const EventKind& each) {
+      return fields.size() > 3 && each.name == fields[1];
+    });
+    const auto at = fields.empty() ? 0 : std::strtoll(fields[0].c_str(), nullptr, 10);
+    if (kind == kEventKinds.end() || at <= 0 || at > kMaxUnixSeconds) {
+      return fail(ErrorCode::kInvalid, "bad_data", {},
+                  fmt::format("{}: line {} is no event of Deskdrop's", path.string(), csv.line()));
+    }
+    const auto [item, is_new] = items.emplace(fields[2], static_cast<std::uint32_t>(items.size()));
+    if (is_new) data.items.push_back({fields[2], {}, {}, {}, {}, {}, false});
+    const auto reader = readers.emplace(fields[3], static_cast<std::uint32_t>(readers.size())).first->second;
+    data.events.push_back({reader, item->second, kind->kind, UnixSeconds(seconds(at))});
+  }
+  if (data.events.empty()) return fail(ErrorCode::kInvalid, "bad_data", {}, path.string() + ": no events");
+  for (const auto& each : data.events) data.now = std::max(data.now, each.at + seconds{1});
+  return data;
+}
+
+// --- measuring
+
+// Mean NDCG@20 and recall@20, and which items were in somebody's top 20.
+class Score {
+ public:
+  // `top`: at most 20; `taken` ascending.
+  void add(std::span<const std::uint32_t> top, std::span<const std::uint32_t> taken) {
+    double found = 0, best = 0, hits = 0;
+    for (std::size_t place = 0; place < top.size(); ++place) {
+      shown_.insert(top[place]);
+      if (!std::binary_search(taken.begin(), taken.end(), top[place])) continue;
+      found += 1 / std::log2(static_cast<double>(place) + 2);
+      ++hits;
+    }
+    for (std::size_t place = 0; place < std::min(kCut, taken.size()); ++place)
+      best += 1 / std::log2(static_cast<double>(place) + 2);
+    ndcg_ += found / best;
+    recall_ += hits / static_cast<double>(taken.size());
+    ++count_;
+  }
+  double ndcg() const { return ndcg_ / std::max(1.0, count_); }
+  double recall() const { return recall_ / std::max(1.0, count_); }
+  double coverage(std::size_t items) const {
+    return static_cast<double>(shown_.size()) / static_cast<double>(items);
+  }
+  double count() const { return count_; }
+
+ private:
+  double ndcg_ = 0, recall_ = 0, count_ = 0;
+  std::set<std::uint32_t> shown_;
+};
+
+// A reader at a moment: what is known, and what they take next. By index into the data.
+struct Moment {
+  std::uint32_t reader = 0;
+  std::vector<std::uint32_t> taken;  // ascending
+  UnixSeconds now;
+};
+
+// What there is at a moment, with the ways from the data's indexes to the catalogue's and back.
+struct Shelf {
+  Shelf(std::shared_ptr<const model::Model> model, const PastDays& past)
+      : catalogue(std::move(model), past.live()),
+        index(model::indexes_in(catalogue, past.known())),
+        back(catalogue.size(), 0) {
+    for (std::uint32_t item = 0; item < index.size(); ++item) {
+      if (index[item] != model::kNowhere) back[index[item]] = item;
+    }
+  }
+  Catalogue catalogue;
+  std::vector<std::uint32_t> index, back;
+};
+
+std::vector<ProfileEvent> profile_of(const PastDays& past, std::uint32_t reader,
+                                     std::span<const std::uint32_t> index, std::size_t most) {
+  std::vector<ProfileEvent> profile;
+  const auto events = past.of_reader(reader);
+  for (std::size_t i = events.size(); i-- > 0 && profile.size() < most;) {
+    if (index[events[i].item] != model::kNowhere)
+      profile.push_back({index[events[i].item], events[i].kind, events[i].at});
+  }
+  return profile;
+}
+
+// What is served to whom: the ways of ranking under comparison.
+struct Way {
+  std::string name;
+  RankingSettings settings;
+  std::size_t profile = 200;  // newest events of the reader that it knows
+};
+
+RankingSettings formula(double cf_weight) {
+  RankingSettings settings;
+  settings.cf_weight = cf_weight;
+  settings.rerank = false;
+  settings.discover_every = 0;
+  return settings;
+}
+
+RankingSettings reranked(bool discoveries) {
+  RankingSettings settings;
+  if (!discoveries) settings.discover_every = 0;
+  return settings;
+}
+
+class Ways {
+ public:
+  explicit Ways(std::vector<Way> ways) : ways_(std::move(ways)), scores_(ways_.size()) {
+    for (const Way& way : ways_) rankings_.emplace_back(way.settings);
+  }
+
+  void add(const PastDays& past, const Shelf& shelf, const Moment& moment) {
+    for (std::size_t way = 0; way < ways_.size(); ++way) {
+      const auto profile = profile_of(past, moment.reader, shelf.index, ways_[way].profile);
+      std::vector<std::uint32_t> top;
+      for (const Ranked& each : rankings_[way].rank(shelf.catalogue, profile, moment.now, true)) {
+        const std::uint32_t item = shelf.back[each.item];
+        if (past.touched(moment.reader, item)) continue;
+        top.push_back(item);
+        if (top.size() == kCut) break;
+      }
+      scores_[way].add(top, moment.taken);
+    }
+  }
+  const std::vector<Way>& ways() const { return ways_; }
+  const Score& score(std::size_t way) const { return scores_[way]; }
+
+ private:
+  std::vector<Way> ways_;
+  std::vector<Ranking> rankings_;
+  std::vector<Score> scores_;
+};
+
+// The same for orders that are everybody's: by a number of each item.
+struct Everybody {
+  std::string name;
+  double (*value)(const PastDays& past, std::uint32_t item);
+  Score score;
+};
+
+double hours_old(const PastDays& past, std::uint32_t item) {
+  return static_cast<double>((past.known().now - past.published(item)).count()) / 3600;
+}
+
+std::vector<Everybody> for_everybody() {
+  return {
+      {"newest first", [](const PastDays& past, std::uint32_t item) { return -hours_old(past, item); }, {}},
+      {"popularity", [](const PastDays& past, std::uint32_t item) { return past.points(item); }, {}},
+      {"seed 001: base / 2^days",
+       [](const PastDays& past, std::uint32_t item) {
+         return past.points(item) * std::exp2(-hours_old(past, item) / 24);
+       },
+       {}},
+  };
+}
+
+void add_everybody(std::vector<Everybody>& all, const PastDays& past, std::span<const Moment> moments) {
+  for (Everybody& each : all) {
+    auto order = past.existing();
+    std::vector<double> values(past.known().items.size(), 0);
+    for (const std::uint32_t item : order) values[item] = each.value(past, item);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return values[a] > values[b]; });
+    for (const Moment& moment : moments) {
+      std::vector<std::uint32_t> top;
+      for (std::size_t i = 0; i < order.size() && top.size() < kCut; ++i) {
+        if (!past.touched(moment.reader, order[i])) top.push_back(order[i]);
+      }
+      each.score.add(top, moment.taken);
+    }
+  }
+}
+
+// --- the days
+
+class Prequential {
+ public:
+  Prequential(const model::TrainingData& data, const Stage& stage)
+      : data_(data),
+        past_(data),
+        taught_(data),
+        stage_(stage),
+        lessons_(RankingSettings{}),
+        everybody_(for_everybody()) {}
+
+  Result<void> run() {
+    const UnixSeconds test = past_.last() - (kTestDays - 1) * model::kOneDay;
+    const UnixSeconds begin = std::max(past_.first() + model::kOneDay, test - kLessonDays * model::kOneDay);
+    for (UnixSeconds day = begin; day <= past_.last(); day += model::kOneDay) {
+      stage_("daily", static_cast<double>((day - begin).count()) /
+                          static_cast<double>((past_.last() - begin).count() + 1));
+      past_.advance(day);
+      if (auto ok = one_day(day, day >= test); !ok) return ok;
+    }
+    return {};
+  }
+
+  EvaluationReport report() const;
+
+ private:
+  Result<void> one_day(UnixSeconds day, bool test) {
+    const auto readers = model::first_touches(past_, day + model::kOneDay);
+    // Lessons as training takes them: of every third day.
+    const bool teaches = (day.time_since_epoch() / model::kOneDay) % 3 == 0;
+    if (readers.empty() || (!test && !teaches)) return {};
+    if (test && (!learned_at_ || day - *learned_at_ >= kLearnAnew * model::kOneDay)) {
+      lessons_.forget_before(day - kLessonDays * model::kOneDay);
+      reranker_ = lessons_.learn();
+      learned_at_ = day;
+      chosen_.reset();
+    }
+    const TrainSettings settings;
+    auto trained = chosen_ ? model::train_as(past_.known(), settings, *chosen_)
+                           : model::train_relations(past_.known(), settings, [](std::string_view, double) {});
+    if (!trained) return tl::unexpected(trained.error());
+    chosen_ = trained->parameters;
+    if (test) ++algorithms_[trained->algorithm];
+    trained->reranker = reranker_;
+    const auto file = folder_.path() / "model";
+    if (auto ok = model::write_model(*trained, file); !ok) return ok;
+    auto model = model::Model::open(file);
+    if (!model) return tl::unexpected(model.error());
+    if (teaches) {
+      taught_.advance(day);
+      model::add_lessons(lessons_, taught_, *model, {}, kMostLessons);
+    }
+    if (test) judge(*model, readers, day);
+    if (test) judge_by_the_minute(*model, day);
+    return {};
+  }
+
+  // Q9: before each first touch of the day, with counters and profiles as they are then.
+  void judge_by_the_minute(const std::shared_ptr<const model::Model>& model, UnixSeconds day) {
+    const auto today = past_.until(day + model::kOneDay);
+    for (const model::TrainingEvent& each : today) {
+      past_.advance(each.at);
+      if (!past_.exists(each.item) || past_.touched(each.reader, each.item)) continue;
+      if (past_.of_reader(each.reader).empty() || ++minutes_ % kMinuteStride != 0) continue;
+      by_the_minute_.add(past_, Shelf(model, past_), {each.reader, {each.item}, each.at});
+    }
+  }
+
+  void judge(const std::shared_ptr<const model::Model>& model,
+             const std::map<std::uint32_t, std::vector<std::uint32_t>>& readers, UnixSeconds day) {
+    const Shelf shelf(model, past_);
+    std::vector<Moment> moments;
+    for (const auto& [reader, taken] : readers) {
+      moments.push_back({reader, taken, day});
+      std::sort(moments.back().taken.begin(), moments.back().taken.end());
+    }
+    add_everybody(everybody_, past_, moments);
+    for (const Moment& moment : moments) {
+      daily_.add(past_, shelf, moment);
+      const bool known_well = past_.of_reader(moment.reader).size() >= 10;
+      if (known_well && ++well_known_ % kCurveStride == 0) curve_.add(past_, shelf, moment);
+    }
+  }
+
+  const model::TrainingData& data_;
+  PastDays past_, taught_;  // the latter goes on within a day
+  const Stage& stage_;
+  const ScratchFolder folder_{std::filesystem::temp_directory_path()};
+  model::RerankLessons lessons_;
+  std::vector<float> reranker_;
+  std::optional<UnixSeconds> learned_at_;
+  std::size_t well_known_ = 0, minutes_ = 0;
+  std::optional<model::Parameters> chosen_;  // by validation, anew with each re-ranker
+  std::map<std::string, int> algorithms_;
+  std::vector<Everybody> everybody_;
+  Ways daily_{{{"seed 003: (1 + points) / (hours + 2)^1.5", formula(0)},
+               {"trend x (1 + 2 x affinity)", formula(2)},
+               {"trend x (1 + 0.5 x affinity)", formula(0.5)},
+               {"trend x (1 + 0.25 x affinity)", formula(0.25)},
+               {"re-ranker without discoveries", reranked(false)},
+               {"re-ranker (served)", reranked(true)}}};
+  Ways by_the_minute_{{{"seed 003", formula(0)},
+                       {"trend x (1 + 2 x affinity)", formula(2)},
+                       {"trend x (1 + 0.5 x affinity)", formula(0.5)},
+                       {"re-ranker (served)", reranked(true)}}};
+  Ways curve_{{{"0", reranked(true), 0},
+               {"1", reranked(true), 1},
+               {"3", reranked(true), 3},
+               {"5", reranked(true), 5},
+               {"10", reranked(true), 10},
+               {"200", reranked(true), 200}}};
+};
+
+EvaluationReport Prequential::report() const {
+  EvaluationReport report("deskdrop: daily prequential, the last 141 days");
+  const std::size_t items = past_.known().items.size();
+  const auto add = [&](const std::string& name, const Score& score, bool served) {
+    const std::string goal = served ? "Q7" : "";
+    Metric ndcg{goal, "ndcg@20 " + name, score.ndcg(), "", {}, {}};
+    Metric recall{goal, "recall@20 " + name, score.recall(), "", {}, {}};
+    Metric coverage{served ? "Q8" : "", "coverage@20 " + name, score.coverage(items), "", {}, {}};
+    if (served) {
+      ndcg.must = 0.525, ndcg.stretch = 0.55;
+      recall.must = 0.79, recall.stretch = 0.81;
+      coverage.must = 0.40, coverage.stretch = 0.70;
+    }
+    for (const Metric& each : {ndcg, recall, coverage}) report.add(each);
+  };
+  for (const Everybody& each : everybody_) add(each.name, each.score, false);
+  for (std::size_t way = 0; way < daily_.ways().size(); ++way)
+    add(daily_.ways()[way].name, daily_.score(way), way + 1 == daily_.ways().size());
+  for (std::size_t way = 0; way < by_the_minute_.ways().size(); ++way) {
+    report.add({"Q9",
+                "ndcg@20 by the minute " + by_the_minute_.ways()[way].name,
+                by_the_minute_.score(way).ndcg(),
+                "",
+                {},
+                {}});
+  }
+  for (std::size_t way = 0; way < curve_.ways().size(); ++way) {
+    report.add({"",
+                "ndcg@20 knowing a reader's newest " + curve_.ways()[way].name,
+                curve_.score(way).ndcg(),
+                "",
+                {},
+                {}});
+  }
+  std::string chosen;
+  for (const auto& [algorithm, days] : algorithms_) chosen += fmt::format(" {} on {} days", algorithm, days);
+  report.note(
+      fmt::format("{} moments of a reader; {} articles; chosen:{}; re-ranker learned anew every {} days",
+                  daily_.score(0).count(), items, chosen, kLearnAnew));
+  return report;
+}
+
+}  // namespace
+
+Result<EvaluationReport> evaluate_deskdrop(const std::string& directory, const Stage& stage) {
+  stage("reading", 0);
+  const auto data = read_events(std::filesystem::path(directory) / "users_interactions.csv");
+  if (!data) return tl::unexpected(data.error());
+  Prequential days(*data, stage);
+  if (auto ok = days.run(); !ok) return tl::unexpected(ok.error());
+  return days.report();
+}
+
+}  // namespace freshet::ctl

@@ -1,0 +1,213 @@
+#include "scripts/ctl/replay/import.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "core/base/json.h"
+#include "scripts/ctl/replay/event_log.h"
+#include "scripts/ctl/commands/progress.h"
+#include "scripts/ctl/replay/resume.h"
+#include "scripts/ctl/replay/timing.h"
+
+namespace freshet::ctl {
+namespace {
+
+constexpr milliseconds kBulkTimeout{35000};  // the service's own budget for a bulk request is 30 s
+constexpr int kSendTries = 5;
+constexpr milliseconds kSendPause{250};
+constexpr std::int64_t kMostShown = 20;
+
+// An import may be repeated: putting an item twice is putting it once.
+Result<HttpReply> post_patiently(BlockingHttp& http, const HttpRequest& request) {
+  milliseconds pause = kSendPause;
+  for (int left = kSendTries - 1;; --left) {
+    auto reply = http.exchange(request);
+    const bool busy = reply ? reply->status == 429 || reply->status == 503
+                            : reply.error().code == ErrorCode::kUnknownOutcome;
+    if (!busy || left == 0) return reply;
+    std::this_thread::sleep_for(pause);
+    pause *= 2;
+  }
+}
+
+Result<seconds> shift_for(const ImportOptions& options) {
+  namespace fs = std::filesystem;
+  auto speed = parse_speed(options.speed);
+  if (!speed) return tl::unexpected(speed.error());
+  const std::string path = options.events.empty()
+                               ? (fs::path(options.file).parent_path() / "events.ndjson").string()
+                               : options.events;
+  auto log = read_log(path);
+  if (!log) return tl::unexpected(log.error());
+  if (log->events.empty()) return fail(ErrorCode::kInvalid, "empty_log", {}, path + " has no events");
+  return shift_to_now(log->events.front().at, log->events.back().at, wall_now(), *speed);
+}
+
+std::int64_t lines_of(const Chunks& cut) {
+  auto total = static_cast<std::int64_t>(cut.too_long.size());
+  for (const Chunk& each : cut.chunks) total += static_cast<std::int64_t>(each.lines.size());
+  return total;
+}
+
+class Importer {
+ public:
+  // `position`: where an earlier run has come to, or the beginning.
+  Importer(BlockingHttp& http, ResumeFile notes, ImportPosition position, bool quiet)
+      : http_(http),
+        notes_(std::move(notes)),
+        position_(std::move(position)),
+        before_(position_.accepted + position_.rejected),
+        line_(stderr, quiet) {}
+
+  Result<void> send(const Chunk& chunk) {
+    HttpRequest request{"POST", "/api/items", chunk.body, "application/x-ndjson",
+                        "freshetctl/" FRESHET_VERSION};
+    auto reply = post_patiently(http_, request);
+    if (!reply) return tl::unexpected(reply.error());
+    if (reply->status != 200 && reply->status != 207) {
+      return fail(ErrorCode::kUnavailable, "refused", {},
+                  fmt::format("{}/api/items answered {}: {:.300}", http_.address().shown, reply->status,
+                              reply->body));
+    }
+    auto bulk = parse_bulk_reply(std::move(reply->body));
+    if (!bulk) return tl::unexpected(bulk.error());
+    position_.accepted += bulk->accepted;
+    for (const auto& [line, code] : bulk->rejected) {
+      const bool known = line >= 1 && line <= chunk.lines.size();
+      reject(known ? chunk.lines[line - 1] : 0, code);
+    }
+    position_.offset = chunk.end;
+    note();
+    return {};
+  }
+  void reject(std::size_t line, const std::string& code) {
+    ++position_.rejected;
+    if (++shown_ > kMostShown) return;
+    line_.clear();
+    fmt::print(stderr, "line {}: {}\n", line, code);
+  }
+  void show(std::int64_t total) { line_.show({done(), total, Clock::now() - began_, {}, before_}); }
+  int finish() {
+    line_.clear();
+    notes_.remove();
+    if (shown_ > kMostShown) {
+      fmt::print(stderr, "… and {} more rejected lines\n", grouped(shown_ - kMostShown));
+    }
+    const auto took = Clock::now() - began_;
+    const double s = std::max(1e-9, std::chrono::duration<double>(took).count());
+    fmt::print("imported {} items in {} ({}/s), rejected {}{}\n", grouped(position_.accepted), in_words(took),
+               grouped(static_cast<std::int64_t>(static_cast<double>(done() - before_) / s)),
+               grouped(position_.rejected),
+               before_ > 0 ? fmt::format(", {} of them by an earlier run", grouped(before_)) : "");
+    return position_.rejected == 0 ? 0 : 1;
+  }
+  void clear() { line_.clear(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::int64_t done() const { return position_.accepted + position_.rejected; }
+  // A folder that cannot be written is no reason not to import.
+  void note() {
+    if (!noting_) return;
+    const auto noted = notes_.write(position_);
+    if (noted) return;
+    noting_ = false;
+    line_.clear();
+    fmt::print(stderr, "cannot be resumed if it is interrupted ({}); --resume names another file\n",
+               noted.error().detail);
+  }
+
+  BlockingHttp& http_;
+  const ResumeFile notes_;
+  ImportPosition position_;
+  const std::int64_t before_;
+  bool noting_ = true;
+  ProgressLine line_;
+  Clock::time_point began_ = Clock::now();
+  std::int64_t shown_ = 0;  // rejected in this run
+};
+
+}  // namespace
+
+Result<BulkReply> parse_bulk_reply(std::string text) {
+  json::Document document;
+  const json::Limits limits{8, 16 * kMostChunkLines};
+  if (auto ok = document.parse(text, limits); !ok) return tl::unexpected(ok.error());
+  const json::Value root = document.root();
+  auto accepted = json::required_integer(root, "accepted", 0, static_cast<std::int64_t>(kMostChunkLines));
+  if (!accepted) return tl::unexpected(accepted.error());
+  BulkReply reply{*accepted, {}};
+  for (const json::Value& each : root["rejected"].elements()) {
+    auto line = json::required_integer(each, "line", 0, static_cast<std::int64_t>(kMostChunkLines));
+    if (!line) return tl::unexpected(line.error());
+    const json::Value code = each["code"];
+    reply.rejected.emplace_back(static_cast<std::size_t>(*line),
+                                code.is_string() ? std::string(code.text()) : "rejected");
+  }
+  return reply;
+}
+
+namespace {
+
+// Where an earlier run of the same file into the same service was interrupted, else the beginning.
+ImportPosition start_of(const ResumeFile& notes, const FileIdentity& file, const std::string& target,
+                        bool quiet) {
+  const auto noted = notes.read();
+  if (!noted) return {file, target, 0, 0, 0, 0};
+  if (noted->file != file || noted->target != target) {
+    if (!quiet) fmt::print(stderr, "{} is of another file or service: from the beginning\n", notes.path());
+    return {file, target, 0, 0, 0, 0};
+  }
+  if (!quiet) {
+    fmt::print(stderr, "going on after {} items that an earlier run sent\n",
+               grouped(noted->accepted + noted->rejected));
+  }
+  return *noted;
+}
+
+// A moved time and a longer id may add some bytes to a line.
+constexpr std::size_t kRoomForShift = 64 * kMostChunkLines;
+
+}  // namespace
+
+Result<int> run_import(const ImportOptions& options, const Target& target) {
+  auto address = http_address(target);
+  if (!address) return tl::unexpected(address.error());
+  const auto identity = identity_of(options.file);
+  if (!identity) return tl::unexpected(identity.error());
+  auto text = read_file(options.file);
+  if (!text) return tl::unexpected(text.error());
+  Chunks cut =
+      cut_into_chunks(*text, kMostChunkLines, kMostChunkBytes - (options.shift_to_now ? kRoomForShift : 0));
+  const ResumeFile notes(options.resume.empty() ? options.file + ".import" : options.resume);
+  ImportPosition position = start_of(notes, *identity, address->shown, options.quiet);
+  if (options.shift_to_now) {
+    // The rest of an interrupted import is moved as far as its beginning was.
+    auto shift = position.offset > 0 ? Result<seconds>(seconds(position.shift_s)) : shift_for(options);
+    if (!shift) return tl::unexpected(shift.error());
+    if (auto moved = shift_chunks(cut.chunks, *shift); !moved)
+      return fail(moved.error().code, moved.error().reason, {}, options.file + ": " + moved.error().detail);
+    position.shift_s = shift->count();
+  }
+  const std::int64_t total = lines_of(cut);
+  BlockingHttp http(*address, kBulkTimeout);
+  const std::uint64_t done = position.offset;
+  Importer importer(http, notes, std::move(position), options.quiet);
+  if (done == 0)
+    for (const std::size_t line : cut.too_long) importer.reject(line, "too_large");
+  for (const Chunk& each : cut.chunks) {
+    if (each.end <= done) continue;
+    if (auto ok = importer.send(each); !ok) {
+      importer.clear();
+      return tl::unexpected(ok.error());
+    }
+    importer.show(total);
+  }
+  return importer.finish();
+}
+
+}  // namespace freshet::ctl

@@ -1,0 +1,159 @@
+#include "scripts/ctl/replay/replay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "core/base/json.h"
+#include "scripts/ctl/replay/past.h"
+#include "scripts/ctl/replay/player.h"
+#include "scripts/ctl/replay/timing.h"
+
+namespace freshet::ctl {
+namespace {
+
+constexpr std::size_t kListLength = 20;
+constexpr int kInterrupted = 130;
+
+Result<std::optional<UnixSeconds>> time_option(const std::string& text) {
+  if (text.empty()) return std::optional<UnixSeconds>();
+  auto at = parse_time(text, wall_now());
+  if (!at) return fail(ErrorCode::kInvalid, "bad_time", {}, text + " is neither RFC 3339 nor unix seconds");
+  return std::optional<UnixSeconds>(*at);
+}
+
+Result<Selection> selection_of(const ReplayOptions& options) {
+  auto from = time_option(options.from);
+  if (!from) return tl::unexpected(from.error());
+  auto until = time_option(options.until);
+  if (!until) return tl::unexpected(until.error());
+  Selection selection{*from, *until, options.types};
+  if (options.limit > 0 && options.at.empty()) selection.limit = static_cast<std::size_t>(options.limit);
+  return selection;
+}
+
+std::int64_t of(const ReplayTotals& totals, Outcome outcome) {
+  return totals.by_outcome[static_cast<std::size_t>(outcome)];
+}
+
+// "12 (400: 10, 429: 2)"
+std::string by_status(const ReplayTotals& totals, Outcome outcome) {
+  std::string parts;
+  for (const auto& [status, times] : totals.refusals) {
+    if ((outcome == Outcome::kRefused) != (status >= 400 && status < 500)) continue;
+    parts += fmt::format("{}{}: {}", parts.empty() ? " (" : ", ", status, grouped(times));
+  }
+  return grouped(of(totals, outcome)) + (parts.empty() ? "" : parts + ")");
+}
+
+double in_ms(Latencies::Microseconds span) { return span.count() / 1000; }
+
+void print_totals(const Player& player, const std::vector<LogEvent>& log, const ReplayOptions& options) {
+  const ReplayTotals& totals = player.totals();
+  const double s = std::max(1e-9, std::chrono::duration<double>(player.elapsed()).count());
+  fmt::print("replayed {} events in {} ({} requests/s), {} to {} at speed {}", grouped(totals.events),
+             in_words(player.elapsed()),
+             grouped(static_cast<std::int64_t>(static_cast<double>(totals.sent) / s)),
+             to_rfc3339(log.front().at), to_rfc3339(log.back().at), options.speed);
+  if (options.shift_to_now)
+    fmt::print(", moved by {:.1f} days", static_cast<double>(player.shift().count()) / 86400);
+  if (options.loop) fmt::print(", {} whole rounds", totals.rounds);
+  fmt::print("\n  requests   {}: counted {}, dedup {}, bots {}, queued {}\n", grouped(totals.sent),
+             grouped(of(totals, Outcome::kCounted)), grouped(of(totals, Outcome::kDedup)),
+             grouped(of(totals, Outcome::kBot)), grouped(of(totals, Outcome::kQueued)));
+  fmt::print("  refused    4xx {}; others {}; no reply {}; sent again {}\n",
+             by_status(totals, Outcome::kRefused), by_status(totals, Outcome::kFailed), grouped(totals.lost),
+             grouped(totals.resent));
+  fmt::print("  latency    p50 {:.2f} ms, p99 {:.2f} ms, greatest {:.2f} ms\n",
+             in_ms(totals.latencies.percentile(0.5)), in_ms(totals.latencies.percentile(0.99)),
+             in_ms(totals.latencies.greatest()));
+}
+
+int status_of(const Player& player, const ReplayOptions& options) {
+  if (player.interrupted()) return kInterrupted;
+  const ReplayTotals& totals = player.totals();
+  const std::int64_t refused = of(totals, Outcome::kRefused) + of(totals, Outcome::kFailed);
+  if (options.strict && refused + totals.lost > 0) return 1;
+  return totals.sent > refused ? 0 : 1;
+}
+
+using PublishTimes = std::unordered_map<std::string, UnixSeconds>;
+
+Result<int> send_all(const EventLog& log, const PublishTimes& published, const ReplayOptions& options,
+                     const Target& target) {
+  auto address = http_address(target);
+  if (!address) return tl::unexpected(address.error());
+  auto speed = parse_speed(options.speed);
+  if (!speed) return fail(ErrorCode::kInvalid, "bad_speed", {}, "--speed is a number above 0, or max");
+  PlayOptions play;
+  play.speed = *speed;
+  play.connections = options.connections;
+  if (options.route != "views") play.routes.push_back(Route::kTrack);
+  if (options.route != "track") play.routes.push_back(Route::kViews);
+  play.shift_to_now = options.shift_to_now;
+  play.loop = options.loop;
+  play.event_ids = options.event_ids;
+  play.quiet = options.quiet;
+  play.user_agent = options.user_agent;
+  Player player(log.events, published, *address, play);
+  auto played = player.play();
+  if (!played && player.totals().sent == 0) return tl::unexpected(played.error());
+  print_totals(player, log.events, options);
+  if (!played) return tl::unexpected(played.error());
+  return status_of(player, options);
+}
+
+void print_list(const std::vector<Standing>& list, const EventLog& log, bool as_json) {
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_array();
+  int place = 0;
+  if (!as_json) fmt::print("{:>4}  {:>12}  {:>7}  {:>6}  item\n", "", "score", "pv", "uv");
+  for (const Standing& each : list) {
+    const auto item = log.items.find(each.item);
+    const std::string title = item == log.items.end() ? std::string() : item->second.title;
+    if (as_json) {
+      writer.begin_object().key("id").string(each.item).key("score").number(each.score);
+      writer.key("pv").integer(each.pv).key("uv").integer(each.uv);
+      if (!title.empty()) writer.key("title").string(title);
+      writer.end_object();
+    } else {
+      fmt::print("{:>4}  {:>12.6g}  {:>7}  {:>6}  {}  {}\n", ++place, each.score, grouped(each.pv),
+                 grouped(each.uv), each.item, title);
+    }
+  }
+  writer.end_array();
+  if (as_json) fmt::print("{}\n", out);
+}
+
+Result<int> list_at(const EventLog& log, const ReplayOptions& options, const Target& target) {
+  auto at = time_option(options.at);
+  if (!at) return tl::unexpected(at.error());
+  auto settings = settings_of(target);
+  if (!settings) return tl::unexpected(settings.error());
+  const std::size_t limit = options.limit > 0 ? static_cast<std::size_t>(options.limit) : kListLength;
+  const auto mode = options.mode == "current" ? PastMode::kCurrent : PastMode::kAccumulate;
+  print_list(options.model == "views" ? views_at(log, **at, mode, *settings, limit)
+                                      : engagement_at(log, **at, *settings, limit),
+             log, options.json);
+  return 0;
+}
+
+}  // namespace
+
+Result<int> run_replay(const ReplayOptions& options, const Target& target) {
+  auto selection = selection_of(options);
+  if (!selection) return tl::unexpected(selection.error());
+  auto log = read_log(options.log);
+  if (!log) return tl::unexpected(log.error());
+  // Before the selection: an item is as old as the whole log says.
+  const auto published = publish_times(*log);
+  derive_sessions(log->events);
+  log->events = select(std::move(log->events), *selection);
+  if (log->events.empty())
+    return fail(ErrorCode::kInvalid, "empty_log", {}, options.log + " has no such events");
+  return options.at.empty() ? send_all(*log, published, options, target) : list_at(*log, options, target);
+}
+
+}  // namespace freshet::ctl

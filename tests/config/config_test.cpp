@@ -1,0 +1,381 @@
+#include "core/config/config.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+namespace freshet {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder that goes away with the test.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "freshet-config-XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() { fs::remove_all(path_); }
+  std::string write(const fs::path& name, const std::string& text) const {
+    fs::create_directories((path_ / name).parent_path());
+    std::ofstream(path_ / name) << text;
+    return (path_ / name).string();
+  }
+
+ private:
+  fs::path path_;
+};
+
+Result<Loaded> load(const std::string& text) {
+  const Folder folder;
+  return load_config(folder.write("freshet.toml", text));
+}
+
+Settings settings_of(const std::string& text) {
+  auto loaded = load(text);
+  INFO((loaded ? "" : loaded.error().detail));
+  REQUIRE(loaded.has_value());
+  return loaded->settings;
+}
+
+// The errors without their folder: "freshet.toml:3: …", one a line.
+std::string errors_of(const std::string& text) {
+  const auto loaded = load(text);
+  if (loaded) return "none";
+  CHECK(loaded.error().reason == "bad_config");
+  return std::regex_replace(loaded.error().detail, std::regex("/[^\n:]*/"), "");
+}
+
+std::string warnings_of(const std::string& text) {
+  const auto loaded = load(text);
+  REQUIRE(loaded.has_value());
+  std::string all;
+  for (const auto& warning : loaded->warnings) all += warning + "\n";
+  return std::regex_replace(all, std::regex("/[^\n:]*/"), "");
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string shipped_file() {
+  std::ifstream in(FRESHET_SOURCE_DIR "/systemd/freshet.toml");
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// The shipped file with every directive switched on: "#name = value" becomes "name = value"; prose begins
+// with "# ".
+std::string switched_on() { return std::regex_replace(shipped_file(), std::regex("(^|\n)#([a-z])"), "$1$2"); }
+
+TEST_CASE("an empty file gives the defaults of Settings", "[config]") {
+  CHECK(dump_config(settings_of("")) == dump_config(Settings()));
+}
+
+TEST_CASE("every directive is in the shipped file, once", "[config]") {
+  const std::string text = shipped_file();
+  for (const auto name : directive_names()) {
+    const std::regex line("(^|\n)#?" + std::regex_replace(std::string(name), std::regex("\\."), "\\.") +
+                          " = ");
+    CAPTURE(name);
+    CHECK(std::distance(std::sregex_iterator(text.begin(), text.end(), line), std::sregex_iterator()) == 1);
+  }
+}
+
+TEST_CASE("the shipped file says nothing that is no directive, and its values are the defaults", "[config]") {
+  REQUIRE_FALSE(shipped_file().empty());
+  CHECK(dump_config(settings_of(shipped_file())) == dump_config(Settings()));
+  CHECK(dump_config(settings_of(switched_on())) == dump_config(Settings()));
+  const auto lines = [](const std::string& t) { return std::count(t.begin(), t.end(), '\n'); };
+  CHECK(static_cast<std::size_t>(lines(dump_config(Settings()))) == directive_names().size());
+}
+
+TEST_CASE("every directive of the shipped file is explained in the lines above it", "[config]") {
+  std::istringstream lines(shipped_file());
+  std::string line;
+  bool explained = false;
+  while (std::getline(lines, line)) {
+    if (line.empty()) explained = false;
+    if (line.starts_with("# ") && !line.starts_with("# ---")) explained = true;
+    // The two groups of weights are explained by their headings.
+    const bool weight = contains(line, "_weight");
+    if (std::regex_search(line, std::regex("^#[a-z]"))) CHECK((explained || weight));
+  }
+}
+
+TEST_CASE("tables, dotted keys and quoted keys name the same directive", "[config]") {
+  for (const char* text : {"pm.max_children = 3", "[pm]\nmax_children = 3", "pm = { max_children = 3 }",
+                           "\"pm.max_children\" = 3", "pm = \"static\"\n\"pm.max_children\" = 3"}) {
+    CAPTURE(text);
+    CHECK(settings_of(text).pool.max_children == 3);
+  }
+  CHECK(settings_of("listen = \"127.0.0.1:9000\"").pool.listen == "127.0.0.1:9000");
+  CHECK(settings_of("listen.address = \"/tmp/x\"").pool.listen == "/tmp/x");
+}
+
+TEST_CASE("token keys are a table from key id to file", "[config]") {
+  for (const char* text : {"[identity.token_keys]\nk1 = \"/a\"", "identity.token_keys = { k1 = \"/a\" }",
+                           "identity.token_keys.k1 = \"/a\"", "\"identity.token_keys.k1\" = \"/a\""}) {
+    CAPTURE(text);
+    CHECK(settings_of(text).identity.token_key_files == std::map<std::string, std::string>{{"k1", "/a"}});
+  }
+}
+
+TEST_CASE("durations are integers in the documented unit or strings with a suffix", "[config]") {
+  CHECK(settings_of("redis.timeout = 70").redis.timeout == milliseconds(70));
+  CHECK(settings_of("redis.timeout = \"70ms\"").redis.timeout == milliseconds(70));
+  CHECK(settings_of("process_control_timeout = 5").pool.process_control_timeout == seconds(5));
+  CHECK(settings_of("process_control_timeout = \"5000ms\"").pool.process_control_timeout == seconds(5));
+  CHECK(settings_of("hot.half_life = \"24h\"").engagement.half_life == seconds(86400));
+  CHECK(settings_of("hot.counter_ttl = \"7d\"").engagement.counter_ttl == seconds(7 * 86400));
+  CHECK(settings_of("hot.dwell_cap = \"2m\"").engagement.dwell_cap_ms == 120000);
+  CHECK(settings_of("hot.dwell_prior = \"20s\"").engagement.dwell_prior_ms == 20000.0);
+  CHECK(contains(errors_of("process_control_timeout = \"50ms\""), "not a whole number of seconds"));
+  for (const char* bad :
+       {"\"5 s\"", "\"s\"", "\"5\"", "\"1.5s\"", "\"5weeks\"", "\"99999999999999999d\"", "5.0", "true"})
+    CHECK(contains(errors_of(std::string("redis.timeout = ") + bad), "freshet.toml:1: redis.timeout "));
+}
+
+TEST_CASE("sizes take K, M and G, and modes are octal", "[config]") {
+  CHECK(settings_of("gateway.max_body_bytes = \"32K\"").gateway.max_body_bytes == 32768);
+  CHECK(settings_of("spool.max_bytes = \"1G\"").spool.max_bytes == std::size_t{1} << 30);
+  CHECK(settings_of("listen.mode = 0o600").pool.listen_mode == 0600);
+  CHECK(settings_of("listen.mode = \"0666\"").pool.listen_mode == 0666);
+  CHECK(contains(errors_of("listen.mode = 660"), "outside 0..511"));  // decimal by mistake
+  CHECK(contains(errors_of("listen.mode = \"0888\""), "octal"));
+}
+
+TEST_CASE("a directive that takes names and values is written as a table in every way TOML has", "[config]") {
+  for (const char* text :
+       {"env = { A = \"1\", B_C = \"\" }", "[env]\nA = \"1\"\nB_C = \"\"", "env.A = \"1\"\nenv.B_C = \"\""}) {
+    CAPTURE(text);
+    CHECK(settings_of(text).pool.env == std::map<std::string, std::string>{{"A", "1"}, {"B_C", ""}});
+  }
+  CHECK(settings_of("identity.internal_keys = { k1 = \"/k\" }").identity.internal_key_files.contains("k1"));
+  CHECK(contains(errors_of("env.A = 1"), "env must be a table of strings"));
+}
+
+TEST_CASE("errors name file and line, all of them at once", "[config]") {
+  const std::string errors =
+      errors_of("\npm.max_children = -1\n[redis]\ntimeout = \"x\"\n[list]\nfloor = \"no\"\nttl = 0\n");
+  CHECK(contains(errors, "freshet.toml:2: pm.max_children -1 is outside 0..1024"));
+  CHECK(contains(errors,
+                 "freshet.toml:4: redis.timeout \"x\" is not a whole number with a unit of d, h, m, s, ms"));
+  CHECK(contains(errors, "freshet.toml:6: list.floor must be a number"));
+  CHECK(contains(errors, "freshet.toml:7: list.ttl 0 is outside 1..86400"));
+  CHECK(std::count(errors.begin(), errors.end(), '\n') == 3);
+}
+
+TEST_CASE("a file that is no TOML is an error with its line", "[config]") {
+  CHECK(contains(errors_of("user = \"a\"\ngroup ="), "freshet.toml:2: "));
+  CHECK(contains(load_config("/nonexistent/freshet.toml").error().detail,
+                 "/nonexistent/freshet.toml:1: cannot be read: No such"));
+  CHECK(contains(load_config("/tmp").error().detail, "/tmp:1: cannot be read"));
+}
+
+TEST_CASE("an unknown directive comes with the nearest known one", "[config]") {
+  CHECK(contains(errors_of("\npm.max_childern = 2"),
+                 "freshet.toml:2: unknown directive \"pm.max_childern\"; did you mean \"pm.max_children\"?"));
+  CHECK(contains(errors_of("max_children = 2"), "did you mean \"pm.max_children\"?"));
+  CHECK(contains(errors_of("listen_backlog = 2"), "did you mean \"listen.backlog\"?"));
+  CHECK_FALSE(contains(errors_of("completely.something.else = 2"), "did you mean"));
+}
+
+TEST_CASE("a directive set twice in one file is an error, whatever the spelling", "[config]") {
+  CHECK(contains(errors_of("\"pm.max_children\" = 3\n[pm]\nmax_children = 4"),
+                 "freshet.toml:3: pm.max_children is set twice, first in line 1"));
+}
+
+TEST_CASE("files in conf.d are read in name order and the later wins", "[config]") {
+  const Folder folder;
+  const std::string path = folder.write("freshet.toml", "pm.max_children = 1\nlog_level = \"error\"");
+  folder.write("conf.d/20.toml", "pm.max_children = 3");
+  folder.write("conf.d/10.toml", "pm.max_children = 2\nredis.db = 4");
+  folder.write("conf.d/30.toml.off", "pm.max_children = 9");
+  const auto loaded = load_config(path);
+  REQUIRE(loaded.has_value());
+  CHECK(loaded->settings.pool.max_children == 3);
+  CHECK(loaded->settings.redis.db == 4);
+  CHECK(loaded->settings.log_level == "error");
+  folder.write("conf.d/10.toml", "\nredis.dbb = 4");
+  CHECK(contains(load_config(path).error().detail, "conf.d/10.toml:2: unknown directive"));
+}
+
+TEST_CASE("what is checked across directives names the line of the one set last", "[config]") {
+  struct Case {
+    const char* text;
+    const char* error;
+  };
+  const auto [text, error] = GENERATE(
+      Case{"\nredis.timeout = \"200ms\"",
+           "freshet.toml:2: redis.timeout must be below gateway.request_budget"},
+      Case{"redis.timeout = 40\ngateway.request_budget = 40", "freshet.toml:2: redis.timeout must be below"},
+      Case{"gateway.request_budget = \"10s\"",
+           "freshet.toml:1: gateway.request_budget must be below request_terminate_timeout"},
+      Case{"gateway.bulk_budget = \"100ms\"", "must not be above gateway.bulk_budget"},
+      Case{"gateway.max_body_bytes = \"9M\"", "gateway.max_body_bytes must not be above"},
+      Case{"redis.reconnect_min = \"3s\"", "redis.reconnect_min must not be above"},
+      Case{"rlimit_files = 1024", "rlimit_files must be 0 or at least pm.max_in_flight + 64"},
+      Case{"hot.pv_weight = 0\nhot.uv_weight = 0.0",
+           "freshet.toml:2: hot.pv_weight and hot.uv_weight cannot both be 0"},
+      Case{"hot.half_life = 599", "hot.half_life 599 is outside 600.."},
+      Case{"hot.dwell_prior = \"10m\"", "hot.dwell_prior must not be above hot.dwell_cap"},
+      Case{"pv.window = \"20d\"\nhot.counter_ttl = \"10d\"", "freshet.toml:2: pv.window must not be above"},
+      Case{"views.dedup_window = \"20d\"\nviews.counter_ttl = \"10d\"",
+           "views.dedup_window must not be above"},
+      Case{"list.slice = \"2m\"", "list.slice must not be above list.ttl"},
+      Case{"list.slice = 500", "list.snapshot must not be above list.slice"},
+      Case{"identity.mode = \"token\"", "identity.token_keys must name a key"},
+      Case{"identity.mode = \"open\"\nlisten = \"*:9000\"", "which is not loopback"},
+      Case{"listen = \"nowhere\"", "listen.address must be an absolute path"},
+      Case{"listen = \"localhost:70000\"", "listen.address must be an absolute path"},
+      Case{"pm.status_listen = \"status\"", "pm.status_listen must be an absolute path"},
+      Case{"listen = \"/tmp/x\"\npm.status_listen = \"/tmp/x\"",
+           "must be another address than listen.address"},
+      Case{"listen.allowed_clients = [\"example.org\"]", "listen.allowed_clients takes numeric addresses"},
+      Case{"user = \"no-such-user\"", "user names an unknown user"},
+      Case{"ping.path = \"/status\"", "ping.path and pm.status_path must differ"},
+      Case{"ping.path = \"status\"", "ping.path must begin with /"},
+      Case{"http.internal_hosts = [\"feed.internal:8081\"]", "http.internal_hosts takes names"},
+      Case{"http.cors_origins = [\"https://example.org/\"]", "http.cors_origins takes origins"},
+      Case{"pm.mode = \"fast\"", "\"fast\" is not one of static|dynamic|ondemand"},
+      Case{"pm.mode = \"dynamic\"\npm.max_children = 2\npm.min_spare_servers = 3",
+           "freshet.toml:3: pm.min_spare_servers must not be above pm.max_children"},
+      Case{"pm.mode = \"dynamic\"\npm.max_children = 2\npm.max_spare_servers = 3",
+           "freshet.toml:3: pm.max_spare_servers must not be above pm.max_children"},
+      Case{"pm.mode = \"dynamic\"\npm.min_spare_servers = 3\npm.max_spare_servers = 2",
+           "freshet.toml:3: pm.max_spare_servers must be 0 or at least pm.min_spare_servers"},
+      Case{"pm.mode = \"dynamic\"\npm.start_servers = 1\npm.min_spare_servers = 2",
+           "freshet.toml:2: pm.start_servers must be 0 or within"},
+      Case{"pm.mode = \"dynamic\"\npm.max_children = 4\npm.start_servers = 5",
+           "pm.start_servers must be 0 or within"},
+      Case{"chdir = \"/no-such-folder\"", "chdir must be the absolute path of a folder"},
+      Case{"chdir = \"..\"", "chdir must be the absolute path of a folder"},
+      Case{"chdir = \"/\"\nspool.path = \"spool\"",
+           "freshet.toml:1: chdir needs every file to be named by an absolute path"},
+      Case{"env = { \"A=B\" = \"1\" }", "env takes names without ="},
+      Case{"views.gamma = nan", "views.gamma must be finite"},
+      Case{"bots.allow = [1]", "bots.allow must be an array of strings"},
+      Case{"identity.token_keys = { k1 = 1 }", "identity.token_keys must be a table of strings"},
+      Case{"redis.hash_tags = 1", "redis.hash_tags must be true or false"});
+  const std::string errors = errors_of(text);
+  CAPTURE(text, errors);
+  CHECK(contains(errors, error));
+}
+
+TEST_CASE("what runs but was hardly meant is a warning with file and line", "[config]") {
+  CHECK(contains(warnings_of("\nviews.gamma = 1.2"), "freshet.toml:2: views.gamma is outside 1.3..1.8"));
+  CHECK(contains(warnings_of("views.base = 4"), "freshet.toml:1: views.base is outside 1..3"));
+  CHECK(contains(warnings_of("\nenv = { A = \"$FRESHET_NO_SUCH_VARIABLE\" }"),
+                 "freshet.toml:2: env takes the value of a variable that the master does not have"));
+  CHECK(warnings_of("env = { A = \"$PATH\", B = \"5\" }").empty());
+  for (const char* mode : {"static", "dynamic", "ondemand"})
+    CHECK(warnings_of("pm.mode = \"" + std::string(mode) + "\"\npm.max_spare_servers = 2").empty());
+  CHECK(contains(
+      warnings_of("identity.mode = \"open\"\nidentity.open_public = true\nlisten = \"0.0.0.0:9000\""),
+      "freshet.toml:3: identity.mode open believes"));
+  CHECK(contains(warnings_of("identity.salt_file = \"/nonexistent\""), "identity.salt_file cannot be read"));
+  CHECK(contains(warnings_of("listen.allowed_clients = [\"127.0.0.1\"]"), "has no effect on a unix socket"));
+  int somaxconn = 0;
+  std::ifstream("/proc/sys/net/core/somaxconn") >> somaxconn;
+  if (somaxconn > 0 && somaxconn < 65535)
+    CHECK(contains(warnings_of("listen.backlog = 65535"),
+                   "freshet.toml:1: listen.backlog 65535 is cut to net.core.somaxconn"));
+  CHECK_FALSE(contains(warnings_of("views.gamma = 1.4"), "views.gamma"));
+}
+
+TEST_CASE("what -tt prints reads back to the same settings", "[config]") {
+  const char* unusual =
+      "pm.max_children = 7\nredis.key_prefix = \"a\\\"\\\\\\u0001ü\"\nlist.floor = 1e-300\nhot.dwell_prior = "
+      "1.5\n"
+      "bots.allow = [\"^curl/\", \"a,b\"]\nidentity.token_keys = { \"k 1\" = \"/x\" }\nlisten.mode = 0o600\n"
+      "pv.window = 0\nhot.dwell_weight = 0.1\nrequest_terminate_timeout = 90\n";
+  const std::string once = dump_config(settings_of(unusual));
+  CHECK(dump_config(settings_of(once)) == once);
+  CHECK(contains(once, "pm.max_children = 7\n"));
+  CHECK(contains(once, "request_terminate_timeout = \"90s\"\n"));
+  CHECK(contains(once, "hot.half_life = \"1d\"\n"));
+}
+
+TEST_CASE("what -tt prints hides the password in the address of Redis", "[config]") {
+  const std::string dump = dump_config(settings_of("redis.url = \"redis://app:secret@[::1]:6379/0\""));
+  CHECK_FALSE(contains(dump, "secret"));
+  CHECK(contains(dump, "redis://app:***@[::1]:6379/0"));
+}
+
+TEST_CASE("secret files named without a folder are systemd credentials, else beside the configuration",
+          "[config]") {
+  const Folder folder;
+  const std::string path = folder.write("freshet.toml", "redis.password_file = \"redis-password\"");
+  const std::string here = folder.write("redis-password", "x");
+  CHECK(load_config(path)->settings.redis.password_file == here);
+  setenv("CREDENTIALS_DIRECTORY", "/run/credentials/freshet.service", 1);
+  const auto loaded = load_config(path);
+  unsetenv("CREDENTIALS_DIRECTORY");
+  CHECK(loaded->settings.redis.password_file == "/run/credentials/freshet.service/redis-password");
+}
+
+TEST_CASE("a secret may lie in the folder secrets, of which a service of systemd's has copies", "[config]") {
+  const Folder folder;
+  const std::string path = folder.write("freshet.toml", "identity.salt_file = \"salt\"");
+  const std::string kept = folder.write("secrets/salt", "x");
+  CHECK(load_config(path)->settings.identity.salt_file == kept);
+  const std::string copy = folder.write("secrets_salt", "x");  // as LoadCredential=secrets:FOLDER names it
+  setenv("CREDENTIALS_DIRECTORY", fs::path(path).parent_path().c_str(), 1);
+  const auto loaded = load_config(path);
+  const std::string own = folder.write("salt", "x");
+  const auto with_own = load_config(path);
+  unsetenv("CREDENTIALS_DIRECTORY");
+  CHECK(loaded->settings.identity.salt_file == copy);
+  CHECK(with_own->settings.identity.salt_file == own);
+}
+
+TEST_CASE("a credential that is not there is told of, unless nobody may look", "[config]") {
+  const Folder folder;
+  const std::string path = folder.write("freshet.toml", "identity.salt_file = \"salt\"");
+  const auto warned = [&](const std::string& credentials) {
+    setenv("CREDENTIALS_DIRECTORY", credentials.c_str(), 1);
+    const auto warnings = load_config(path)->warnings;
+    unsetenv("CREDENTIALS_DIRECTORY");
+    return std::ranges::any_of(warnings, [](const auto& each) { return contains(each, "cannot be read"); });
+  };
+  CHECK(warned(fs::path(path).parent_path().string()));
+  CHECK_FALSE(warned("/nonexistent"));
+}
+
+TEST_CASE("every secret is looked for among the credentials, and lists of clients beside the configuration",
+          "[config]") {
+  const Folder folder;
+  const std::string list = folder.write("deny", "192.0.2.1");
+  for (const char* secret : {"redis-password", "sentinel-password", "salt", "k1", "i1"})
+    folder.write(secret, "x");
+  const std::string path = folder.write("freshet.toml",
+                                        "redis.sentinel_password_file = \"sentinel-password\"\n"
+                                        "identity.salt_file = \"salt\"\n"
+                                        "identity.token_keys = { k1 = \"k1\" }\n"
+                                        "identity.internal_keys = { i1 = \"i1\" }\n"
+                                        "clients.deny_file = \"deny\"\n");
+  setenv("CREDENTIALS_DIRECTORY", "/run/credentials/freshet.service", 1);
+  const auto loaded = load_config(path);
+  unsetenv("CREDENTIALS_DIRECTORY");
+  REQUIRE(loaded);
+  const std::string base = "/run/credentials/freshet.service/";
+  CHECK(loaded->settings.redis.sentinel_password_file == base + "sentinel-password");
+  CHECK(loaded->settings.identity.salt_file == base + "salt");
+  CHECK(loaded->settings.identity.token_key_files.at("k1") == base + "k1");
+  CHECK(loaded->settings.identity.internal_key_files.at("i1") == base + "i1");
+  CHECK(loaded->settings.clients.deny_file == list);
+}
+
+}  // namespace
+}  // namespace freshet

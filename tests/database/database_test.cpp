@@ -1,0 +1,212 @@
+// The items in SQLite, without a recorder.
+#include "core/database/database.h"
+
+#include <fstream>
+
+#include "tests/recorder/fixture.h"
+#include "tests/recorder/sqlite_shell.h"
+
+using namespace freshet;
+using namespace freshet::test;
+using store::Database;
+
+namespace {
+
+struct File {
+  Folder folder;
+  std::string path = (folder.path() / "items.db").string();
+  std::unique_ptr<Database> open(Database::Mode mode = Database::Mode::kWrite) const {
+    auto out = Database::open(path, mode);
+    INFO((out ? "" : out.error().detail));
+    REQUIRE(out);
+    return std::move(*out);
+  }
+  static void put(Database& database, const feed::Item& item) {
+    REQUIRE(database.begin());
+    REQUIRE(database.put_item(item));
+    REQUIRE(database.commit());
+  }
+  static std::vector<std::string> ids(Database& database) {
+    std::vector<std::string> out;
+    REQUIRE(database.for_each_item([&](const feed::Item& each) {
+      out.push_back(each.id.str());
+      return Result<void>();
+    }));
+    return out;
+  }
+};
+
+feed::Item named(const std::string& id) { return Fixture::item(id, "Title of " + id); }
+
+}  // namespace
+
+TEST_CASE_METHOD(File, "a transaction is there as a whole or not at all", "[database]") {
+  auto writer = open();
+  auto reader = open(Database::Mode::kRead);
+  REQUIRE(writer->begin());
+  REQUIRE(writer->put_item(named("a")));
+  REQUIRE(writer->put_item(named("b")));
+  CHECK(ids(*reader).empty());
+  CHECK(writer->count() == 0);
+  writer->rollback();
+  CHECK(ids(*writer).empty());
+  REQUIRE(writer->begin());
+  REQUIRE(writer->put_item(named("b")));
+  REQUIRE(writer->put_item(named("a")));
+  REQUIRE(writer->commit());
+  CHECK(ids(*reader) == std::vector<std::string>{"a", "b"});
+  CHECK(writer->count() == 2);
+}
+
+TEST_CASE_METHOD(File, "an item written twice is there once, with what it was last", "[database]") {
+  auto database = open();
+  auto item = named("a");
+  item.tags = {TagName::trusted("z"), TagName::trusted("b")};
+  put(*database, item);
+  item.tags = {TagName::trusted("b"), TagName::trusted("c"), TagName::trusted("a")};
+  item.update_time = UnixSeconds{seconds{5}};
+  put(*database, item);
+  CHECK(database->count() == 1);
+  REQUIRE(database->for_each_item([&](const feed::Item& each) {
+    CHECK(same(each, item));
+    return Result<void>();
+  }));
+  SqliteShell shell(path);
+  CHECK(shell.run("SELECT count(*) FROM item_tags") == "3");
+  REQUIRE(database->begin());
+  REQUIRE(database->remove_item(item.id));
+  REQUIRE(database->remove_item(item.id));
+  REQUIRE(database->remove_item(ItemId::trusted("nobody")));
+  REQUIRE(database->commit());
+  CHECK(database->count() == 0);
+  CHECK(shell.run("SELECT count(*) FROM item_tags") == "0");
+}
+
+TEST_CASE_METHOD(File, "hidden items are among all, and not among those shown", "[database]") {
+  auto database = open();
+  auto dark = named("dark");
+  dark.hidden = true;
+  put(*database, dark);
+  put(*database, named("lit"));
+  CHECK(ids(*database).size() == 2);
+  CHECK(database->count_shown().value_or(0) == 1);
+}
+
+TEST_CASE_METHOD(File, "a reader sees one moment and holds up no writer", "[database]") {
+  auto writer = open();
+  for (const char* id : {"a", "b", "c"}) put(*writer, named(id));
+  auto reader = open(Database::Mode::kRead);
+  std::vector<std::string> seen;
+  REQUIRE(reader->for_each_item([&](const feed::Item& each) {
+    if (seen.empty()) put(*writer, named("d"));
+    seen.push_back(each.id.str());
+    return Result<void>();
+  }));
+  CHECK(seen == std::vector<std::string>{"a", "b", "c"});
+  CHECK(ids(*reader).size() == 4);
+}
+
+TEST_CASE_METHOD(File, "reading stops at the first error, and can begin again", "[database]") {
+  auto database = open();
+  for (const char* id : {"a", "b", "c"}) put(*database, named(id));
+  int seen = 0;
+  const auto outcome = database->for_each_item([&](const feed::Item&) -> Result<void> {
+    if (++seen == 2) return fail(ErrorCode::kConflict, "enough");
+    return {};
+  });
+  REQUIRE_FALSE(outcome);
+  CHECK(outcome.error().reason == "enough");
+  CHECK(seen == 2);
+  CHECK(ids(*database).size() == 3);
+  put(*database, named("d"));
+  CHECK(ids(*database).size() == 4);
+}
+
+TEST_CASE_METHOD(File, "the last entry is remembered with what it brought", "[database]") {
+  auto database = open();
+  CHECK(database->last_entry().value_or("?").empty());
+  REQUIRE(database->begin());
+  REQUIRE(database->put_last_entry("5-1"));
+  REQUIRE(database->commit());
+  REQUIRE(database->begin());
+  REQUIRE(database->put_last_entry("6-0"));
+  database->rollback();
+  CHECK(open()->last_entry().value_or("?") == "5-1");
+}
+
+TEST_CASE_METHOD(File, "what is not ours to read is refused, and left as it is", "[database]") {
+  SECTION("no file, for a reader") {
+    CHECK(Database::open(path, Database::Mode::kRead).error().reason == "database_absent");
+    CHECK_FALSE(std::filesystem::exists(path));
+  }
+  SECTION("an empty file, for a reader") {
+    std::ofstream(path).close();
+    CHECK(Database::open(path, Database::Mode::kRead).error().reason == "database_absent");
+  }
+  SECTION("no folder") {
+    CHECK(
+        Database::open((folder.path() / "no" / "items.db").string(), Database::Mode::kWrite).error().reason ==
+        "database_absent");
+  }
+  SECTION("another kind of file") {
+    std::ofstream(path) << std::string(8192, 'x');
+    for (const auto mode : {Database::Mode::kRead, Database::Mode::kWrite})
+      CHECK(Database::open(path, mode).error().reason == "database_corrupt");
+    CHECK(std::filesystem::file_size(path) == 8192);
+  }
+  SECTION("a later version's schema") {
+    open();
+    SqliteShell(path).run("PRAGMA user_version = 1000");
+    for (const auto mode : {Database::Mode::kRead, Database::Mode::kWrite})
+      CHECK(Database::open(path, mode).error().reason == "database_newer");
+    CHECK(SqliteShell(path).run("PRAGMA user_version") == "1000");
+  }
+}
+
+TEST_CASE_METHOD(File, "a file without a schema gets the whole schema at once", "[database]") {
+  std::ofstream(path).close();
+  put(*open(), named("a"));
+  SqliteShell shell(path);
+  CHECK(shell.run("PRAGMA user_version") == "3");
+  CHECK(shell.run("PRAGMA journal_mode") == "wal");
+  CHECK(shell.run("PRAGMA integrity_check") == "ok");
+}
+
+TEST_CASE_METHOD(File, "a deleted or replaced file is noticed", "[database]") {
+  auto database = open();
+  put(*database, named("a"));
+  CHECK_FALSE(database->replaced());
+  SECTION("deleted") { std::filesystem::remove(path); }
+  SECTION("replaced") {
+    SqliteShell(path).run("VACUUM INTO '" + path + ".copy'");
+    std::filesystem::rename(path + ".copy", path);
+  }
+  SECTION("its log deleted") { std::filesystem::remove(path + "-wal"); }
+  CHECK(database->replaced());
+}
+
+TEST_CASE_METHOD(File, "the log of a replaced database is not replayed into the new one", "[database]") {
+  auto database = open();
+  put(*database, named("a"));
+  SqliteShell(path).run("VACUUM INTO '" + path + ".copy'");
+  for (const char* id : {"b", "c", "d"}) put(*database, named(id));
+  std::filesystem::rename(path + ".copy", path);
+  database.reset();
+  CHECK(ids(*open()) == std::vector<std::string>{"a"});
+  CHECK(SqliteShell(path).run("PRAGMA integrity_check") == "ok");
+}
+
+TEST_CASE_METHOD(File, "what is deleted is overwritten in the file", "[database]") {
+  auto database = open();
+  auto item = named("a");
+  item.text = "a-secret-that-must-go";
+  put(*database, item);
+  REQUIRE(database->begin());
+  REQUIRE(database->remove_item(item.id));
+  REQUIRE(database->commit());
+  database.reset();  // folds the log into the file
+  std::ifstream in(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  CHECK(bytes.size() > 4096);
+  CHECK(bytes.find(item.text) == std::string::npos);
+}

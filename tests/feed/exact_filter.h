@@ -1,0 +1,60 @@
+// A seen-filter that is never wrong: a set for each reader and day.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/feed/seen_filter.h"
+
+namespace freshet::test {
+
+class ExactFilter final : public store::SeenFilter {
+ public:
+  Task<Result<void>> probe(redis::Redis&) const override { co_return Result<void>(); }
+  std::size_t append_read(redis::Pipeline& out, const ReaderId& reader, UnixSeconds now) const override {
+    out.command(1 + kDays).arg("SUNION");
+    for (std::size_t back = 0; back < kDays; ++back)
+      out.arg(key(reader, now - seconds{86400} * static_cast<std::int64_t>(back)));
+    return 1;
+  }
+  Result<std::shared_ptr<const feed::SeenView>> view(const redis::Replies& replies, std::size_t first,
+                                                     const ReaderId&, UnixSeconds) const override {
+    std::set<ItemId> items;
+    for (std::size_t i = 0; i < replies[first].size(); ++i)
+      items.insert(ItemId::trusted(std::string(*replies[first][i].string())));
+    return std::make_shared<View>(std::move(items));
+  }
+  Task<Result<std::vector<bool>>> check(redis::Redis&, const ReaderId&,
+                                        const std::shared_ptr<const feed::SeenView>& view,
+                                        const std::vector<ItemId>& items, UnixSeconds) const override {
+    std::vector<bool> out;
+    for (const ItemId& item : items) out.push_back(view->contains(item));
+    co_return out;
+  }
+  void append_add(redis::Pipeline& out, const ReaderId& reader, const std::vector<ItemId>& items,
+                  UnixSeconds at) const override {
+    out.command(2 + items.size()).arg("SADD").arg(key(reader, at));
+    for (const ItemId& item : items) out.arg(item.view());
+  }
+  Task<Result<store::SeenStatus>> status(redis::Redis&, UnixSeconds) const override {
+    co_return store::SeenStatus();
+  }
+
+ private:
+  static constexpr std::size_t kDays = 8;
+  class View final : public feed::SeenView {
+   public:
+    explicit View(std::set<ItemId> items) : items_(std::move(items)) {}
+    bool contains(const ItemId& item) const override { return items_.contains(item); }
+
+   private:
+    std::set<ItemId> items_;
+  };
+  static std::string key(const ReaderId& reader, UnixSeconds at) {
+    return "exact:" + reader.str() + ":" + utc_day(at);
+  }
+};
+
+}  // namespace freshet::test

@@ -1,0 +1,173 @@
+// The law of recall: what it returns is what scoring every item would give.
+#include <rapidcheck.h>
+
+#include <cstdio>
+#include <set>
+#include <unordered_map>
+
+#include "core/feed/exact_top.h"
+#include "tests/search/corpus.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+namespace {
+
+bool near(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(a, b); }
+
+// Empty when `recalled` is the head of `all`. Scores that differ in their last bits only (weights of terms
+// are added in another order in another partition) may stand in either order.
+std::string difference(const feed::Recalled& recalled, const std::vector<feed::Candidate>& all,
+                       std::size_t size) {
+  const auto& got = recalled.candidates;
+  if (got.size() != std::min(size, all.size())) {
+    return std::to_string(got.size()) + " of " + std::to_string(all.size()) + " items, not " +
+           std::to_string(size);
+  }
+  if (recalled.exhausted != (all.size() <= size)) return "exhausted is wrong";
+  std::unordered_map<std::string, const feed::Candidate*> known;
+  for (const feed::Candidate& each : all) known[each.item.str()] = &each;
+  std::set<std::string> once;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const std::string at = "at " + std::to_string(i) + " " + got[i].item.str();
+    const auto entry = known.find(got[i].item.str());
+    if (entry == known.end()) return at + ": must not be there";
+    if (!once.insert(got[i].item.str()).second) return at + ": twice";
+    if (got[i].published_at != entry->second->published_at) return at + ": its date is wrong";
+    if (!near(got[i].score, entry->second->score)) return at + ": its score is wrong";
+    if (!near(got[i].score, all[i].score)) return at + ": " + all[i].item.str() + " is better";
+    const bool tie = got[i].score == all[i].score;
+    if (tie && got[i].score == 0 && got[i].item != all[i].item) return at + ": not the newest";
+  }
+  return {};
+}
+
+RecallSettings random_decay(RandomItems& random) {
+  RecallSettings settings;
+  settings.decay_offset = seconds{static_cast<std::int64_t>(random.below(3) * random.below(200000))};
+  settings.decay_scale = seconds{static_cast<std::int64_t>(1 + random.below(40 * 86400))};
+  settings.decay = 0.05 + 0.9 * static_cast<double>(random.below(1000)) / 1000;
+  return settings;
+}
+
+struct Counts {
+  int searches = 0, cut = 0;
+};
+
+void compare(RandomItems& random, const Xapian::Database& database, const RecallSettings& decay_settings,
+             Counts& counts) {
+  const rank::GaussDecay decay(decay_settings);
+  store::InterestTerms interests;
+  std::vector<feed::Interest> liked;
+  for (std::size_t i = 0; i < 1 + random.below(5); ++i) {
+    liked.push_back({ItemId::trusted("item" + std::to_string(random.below(3000))),
+                     0.1 + static_cast<double>(random.below(10))});
+  }
+  const std::pair<Xapian::Query, bool> queries[] = {
+      {store::text_query(random.words(1 + random.below(13)), Xapian::Stem()).value(), true},
+      {interests.query(database, liked), false},
+      {Xapian::Query(), false}};
+  const UnixSeconds now = kNow - seconds{static_cast<std::int64_t>(random.below(3) * random.below(900000))};
+  for (const auto& [terms, matches_only] : queries) {
+    const auto all = by_scoring_everything(database, terms, matches_only, decay, now);
+    for (const std::size_t size :
+         {std::size_t{1}, 1 + random.below(60), std::size_t{500}, std::size_t{5000}}) {
+      const feed::Recalled recalled =
+          store::ExactTop(database, {terms, matches_only}, decay, now, size).search();
+      const std::string wrong = difference(recalled, all, size);
+      INFO("size " << size << ", query " << terms.get_description() << ": " << wrong);
+      REQUIRE(wrong.empty());
+      ++counts.searches;
+      counts.cut += all.size() > size ? 1 : 0;
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("recall returns what scoring every item gives, whatever the items, the query and the decay",
+          "[search]") {
+  const char* const given = std::getenv("FRESHET_SEED");
+  const std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+  Counts counts;
+  for (std::uint64_t corpus = 0; corpus < 12; ++corpus) {
+    INFO("FRESHET_SEED=" << seed << ", corpus " << corpus);
+    RandomItems random(seed + corpus);
+    const TemporaryFolder folder;
+    Settings settings;
+    settings.search.index = folder / "index";
+    std::vector<feed::Item> items(200 + random.below(3000));
+    for (feed::Item& each : items) each = random.next();
+    write(settings, items);
+    const auto source = store::search_source(settings.search);
+    for (int round = 0; round < 6; ++round) compare(random, source->current(), random_decay(random), counts);
+  }
+  std::printf("FRESHET_SEED=%llu: %d searches agree, %d of them with more items than asked for\n",
+              static_cast<unsigned long long>(seed), counts.searches, counts.cut);
+  CHECK(counts.cut > 100);
+}
+
+TEST_CASE("a strong old item is found behind many weak new ones, and only then", "[search]") {
+  const TemporaryFolder folder;
+  Settings settings;
+  settings.search.index = folder / "index";
+  std::vector<feed::Item> items;
+  for (int i = 0; i < 3000; ++i) {  // 60 days; every one matches one frequent word
+    items.push_back(
+        item("weak" + std::to_string(i), "common filler" + std::to_string(i % 7), kNow - seconds{i * 1728}));
+    items.back().text = "one two three four five six seven eight nine ten";
+  }
+  items.push_back(item("strong", "rare gem jewel", kNow - 12 * kDay));
+  write(settings, items);
+  store::BlockingRecall recall(settings);
+  const auto best = ids(found(recall, {"common rare gem jewel", {}, kNow, 20}));
+  CHECK(std::find(best.begin(), best.end(), "strong") != best.end());
+  const auto later = ids(found(recall, {"common rare gem jewel", {}, kNow + 60 * kDay, 20}));
+  CHECK(later.size() == 20);
+}
+
+TEST_CASE("equal scores stand by date, equal dates by id, both descending", "[search]") {
+  const TemporaryFolder folder;
+  Settings settings;
+  settings.search.index = folder / "index";
+  settings.recall.decay_offset = 10 * kDay;  // nothing decays here: all scores are equal
+  std::vector<feed::Item> items;
+  for (int i = 0; i < 300; ++i) {
+    items.push_back(item("id" + std::to_string(i), "same words", kNow - seconds{(i % 10) * 3600}));
+  }
+  write(settings, items);
+  std::sort(items.begin(), items.end(), [](const feed::Item& a, const feed::Item& b) {
+    return std::tie(a.published_at, a.id) > std::tie(b.published_at, b.id);
+  });
+  store::BlockingRecall recall(settings);
+  for (const std::size_t size : {1U, 7U, 45U, 299U, 300U, 301U}) {
+    for (const std::string text : {"same words", ""}) {
+      const feed::Recalled recalled = found(recall, {text, {}, kNow, size});
+      REQUIRE(recalled.candidates.size() == std::min<std::size_t>(size, 300));
+      CHECK(recalled.exhausted == (size >= 300));
+      for (std::size_t i = 0; i < recalled.candidates.size(); ++i) {
+        REQUIRE(recalled.candidates[i].item == items[i].id);
+      }
+    }
+  }
+}
+
+TEST_CASE("what is dated ahead is found from its date on, by words, by interests and as the newest",
+          "[search]") {
+  const TemporaryFolder folder;
+  Settings settings;
+  settings.search.index = folder / "index";
+  const UnixSeconds date = kNow + 400 * kDay;
+  write(settings, {item("future", "sun", date), item("now", "sun", kNow), item("best", "sun sun", kNow),
+                   item("old", "sun", kNow - 5 * kDay)});
+  store::BlockingRecall recall(settings);
+  using Ids = std::vector<std::string>;
+  CHECK(ids(found(recall, {"sun", {}, kNow, 10})) == Ids{"best", "now", "old"});
+  CHECK(ids(found(recall, {"", {}, kNow, 10})) == Ids{"now", "best", "old"});
+  CHECK(ids(found(recall, {"", {{ItemId::trusted("best")}}, kNow, 10})).size() == 3);
+  CHECK(found(recall, {"sun", {}, kNow, 10}).exhausted);
+  CHECK(ids(found(recall, {"sun", {}, date - seconds{1}, 10})).size() == 3);
+  CHECK(ids(found(recall, {"sun", {}, date, 10})).size() == 4);
+  CHECK(ids(found(recall, {"", {}, date, 10})).front() == "future");
+  CHECK(found(recall, {"sun", {}, kNow - 6 * kDay, 10}).candidates.empty());
+}

@@ -1,0 +1,363 @@
+// Recall as its callers see it: texts, interests, an index that changes under the search.
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <thread>
+
+#include "core/search/index_folder.h"
+#include "core/feed/recall_source.h"
+#include "tests/search/corpus.h"
+#include "tests/support/shared_files.h"
+
+using namespace freshet;
+using namespace freshet::test;
+using Ids = std::vector<std::string>;
+
+namespace {
+
+struct Fixture {
+  TemporaryFolder folder;
+  Settings settings;
+  Fixture() { settings.search.index = folder / "index"; }
+};
+
+// Of partitions, in use or not.
+std::size_t folders(const Settings& settings) {
+  std::size_t count = 0;
+  for (const auto& each : std::filesystem::directory_iterator(settings.search.index)) {
+    count += each.is_directory() ? 1U : 0U;
+  }
+  return count;
+}
+
+// Waits until `done()`; a test that waits in vain for 20 s has failed.
+template <class Condition>
+bool eventually(Condition done) {
+  for (int i = 0; i < 2000; ++i) {
+    if (done()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "Chinese and Japanese titles are found by any two characters of theirs",
+                 "[search]") {
+  write(settings,
+        {item("zh", "北京大学发布新研究"), item("ja", "東京タワーの夜景"), item("en", "Tower of London")});
+  CHECK(finds(settings, "大学") == Ids{"zh"});
+  CHECK(finds(settings, "学发") == Ids{"zh"});
+  CHECK(finds(settings, "東京") == Ids{"ja"});
+  CHECK(finds(settings, "夜景") == Ids{"ja"});
+  CHECK(finds(settings, "タワ") == Ids{"ja"});
+  CHECK(finds(settings, "tower") == Ids{"en"});
+  CHECK(finds(settings, "北夜").empty());
+}
+
+TEST_CASE_METHOD(Fixture, "words are alternatives, and phrases, + and - mean what they usually mean",
+                 "[search]") {
+  write(settings,
+        {item("ab", "red fox"), item("ba", "fox red"), item("a", "red hen"), item("b", "grey fox")});
+  CHECK(finds(settings, "red fox").size() == 4);
+  CHECK(finds(settings, "\"red fox\"") == Ids{"ab"});
+  CHECK(finds(settings, "fox -red") == Ids{"b"});
+  CHECK(finds(settings, "+hen fox") == Ids{"a"});
+  CHECK(finds(settings, "RED hen") == finds(settings, "red hen"));
+}
+
+TEST_CASE_METHOD(Fixture, "what is no syntax is plain text, wildcards and operators included", "[search]") {
+  write(settings, {item("a", "red fox"), item("b", "redder than redder"), item("c", "not or and near")});
+  for (const char* text : {"red AND", "AND red", "(red", "red)", "\"red", "-", "+", "red NEAR/", "red XOR",
+                           "red:", "\"", "-red fox \"", "red ~", "((((red", "red*"}) {
+    store::BlockingRecall recall(settings);
+    INFO(text);
+    CHECK(recall.search({text, {}, kNow, 10}).has_value());
+  }
+  CHECK(finds(settings, "red*") == Ids{"a"});       // no expansion to "redder"
+  CHECK(finds(settings, "red AND c").size() == 2);  // "and" is a word of c
+  CHECK(finds(settings, "!?…").empty());
+}
+
+TEST_CASE_METHOD(Fixture, "a text longer than 512 bytes is refused by name", "[search]") {
+  write(settings, {item("a", "red fox")});
+  store::BlockingRecall recall(settings);
+  const auto refused = recall.search({std::string(513, 'x'), {}, kNow, 10});
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().code == ErrorCode::kInvalid);
+  CHECK(refused.error().reason == "bad_query");
+  CHECK(refused.error().member == "query");
+  CHECK(recall.search({std::string(512, 'x'), {}, kNow, 10}).has_value());
+}
+
+TEST_CASE("of a text so many words count, so many phrases, and so many words of a phrase", "[search]") {
+  const auto parsed = [](const std::string& text) {
+    const auto query = store::text_query(text, Xapian::Stem());
+    REQUIRE(query.has_value());
+    return query->get_description();
+  };
+  std::string words, all;
+  for (std::size_t i = 0; i < 40; ++i) {
+    words += "w" + std::to_string(i) + " ";
+    if (i < store::kMaxQueryWords)
+      all += (i ? " OR w" : "w") + std::to_string(i) + "@" + std::to_string(i + 1);
+  }
+  CHECK(parsed(words) == "Query((" + all + "))");
+  CHECK(parsed("\"a b c d e f g h\"") ==
+        "Query((a@1 PHRASE 6 b@2 PHRASE 6 c@3 PHRASE 6 d@4 PHRASE 6 e@5 PHRASE 6 f@6))");
+  CHECK(parsed("\"a b\" c-d e.f \"g h\"") ==
+        "Query(((a@1 PHRASE 2 b@2) OR (c@3 PHRASE 2 d@4) OR (e@5 AND f@6) OR (g@7 AND h@8)))");
+  CHECK(parsed("+a b -c") == "Query(((a@1 AND_MAYBE b@2) AND_NOT c@3))");
+  // Letters of scripts without spaces are half a word each, and two of them one.
+  std::string letters;
+  for (int i = 0; i < 100; ++i) letters += "\u8bed";
+  const auto query = store::text_query(letters, Xapian::Stem());
+  REQUIRE(query.has_value());
+  CHECK(query->get_length() <= 2 * store::kMaxQueryWords);
+  CHECK(query->get_length() > store::kMaxQueryWords);
+}
+
+TEST_CASE_METHOD(Fixture, "a search that looks for phrases nearly everywhere ends with its budget",
+                 "[search]") {
+  std::vector<feed::Item> items;
+  std::string text;
+  for (int i = 0; i < 300; ++i)
+    text += "b filler a ";  // both words, hundreds of times, and never so side by side
+  for (int i = 0; i < 4000; ++i) {
+    items.push_back(item("i" + std::to_string(i), "title", kNow - seconds{i * 60}));
+    items.back().text = text;
+  }
+  write(settings, items);
+  const auto cost = [&] {
+    store::BlockingRecall recall(settings);
+    const auto began = store::thread_cpu();
+    const auto found = recall.search({"\"b a\"", {}, kNow, 500});
+    if (!found) CHECK(found.error().reason == "recall_late");
+    return std::pair(store::thread_cpu() - began, found.has_value());
+  };
+  settings.recall.budget = milliseconds(60000);
+  const auto [whole, found] = cost();
+  REQUIRE(found);
+  settings.recall.budget = milliseconds(1);
+  const auto [bounded, found_in_time] = cost();
+  INFO(whole.count() << " us without a bound, " << bounded.count() << " with one of 1 ms");
+  CHECK_FALSE(found_in_time);
+  CHECK(bounded < whole / 3);
+}
+
+TEST_CASE_METHOD(Fixture, "what was found before the budget was used up is given, and is not all",
+                 "[search]") {
+  std::vector<feed::Item> items;
+  for (int i = 0; i < 20000; ++i)
+    items.push_back(item("i" + std::to_string(i), "sun", kNow - seconds{i * 600}));
+  write(settings, items);
+  settings.recall.budget = milliseconds(1);
+  store::BlockingRecall recall(settings);
+  // All of them: no range ends the search early, and a millisecond is not enough.
+  const auto part = recall.search({"sun", {}, kNow, 30000});
+  if (part) {
+    CHECK_FALSE(part->exhausted);
+    CHECK(part->candidates.size() < items.size());
+  } else {
+    CHECK(part.error().reason == "recall_late");
+  }
+  CHECK((part || part.error().reason == "recall_late"));
+}
+
+TEST_CASE_METHOD(Fixture, "no naughty string is an error or finds what does not have it", "[search]") {
+  const auto list = shared_path("corpora/BLNS/blns.txt");
+  if (!list) return;
+  write(settings, {item("a", "Quetzalcoatlus")});
+  store::BlockingRecall recall(settings);
+  std::size_t tried = 0;
+  std::string line;
+  std::ifstream lines(*list);
+  while (std::getline(lines, line)) {
+    if (line.empty()) continue;
+    line.resize(std::min(line.size(), store::kMaxQueryBytes));
+    INFO(line);
+    const auto recalled = recall.search({line, {}, kNow, 10});
+    REQUIRE(recalled.has_value());
+    for (const std::string& id : ids(*recalled)) REQUIRE(id == "naughty");  // the line before, at most
+    write(settings, {item("naughty", line)});
+    ++tried;
+  }
+  CHECK(tried > 400);
+}
+
+TEST_CASE_METHOD(Fixture, "interests bring their like first and everything else behind, newest first",
+                 "[search]") {
+  write(settings,
+        {item("liked", "deep sea fishing", kNow - 9 * kDay, {"sea"}),
+         item("tag", "harbour news", kNow - kDay, {"sea"}), item("word", "fishing rods", kNow - 2 * kDay),
+         item("new", "tax law", kNow), item("old", "tax law", kNow - 90 * kDay)});
+  store::BlockingRecall recall(settings);
+  const feed::Recalled recalled = found(recall, {{}, {{ItemId::trusted("liked"), 1.0}}, kNow, 10});
+  CHECK(recalled.exhausted);
+  REQUIRE(recalled.candidates.size() == 5);
+  CHECK(recalled.candidates[3].item.str() == "new");
+  CHECK(recalled.candidates[3].score == 0);
+  CHECK(recalled.candidates[4].item.str() == "old");
+  for (int i = 0; i < 3; ++i) CHECK(recalled.candidates[static_cast<std::size_t>(i)].score > 0);
+}
+
+TEST_CASE_METHOD(Fixture, "without text or interests, or with unknown ones, the newest come first",
+                 "[search]") {
+  write(settings, {item("old", "a", kNow - 9 * kDay), item("new", "b", kNow), item("mid", "c", kNow - kDay)});
+  store::BlockingRecall recall(settings);
+  CHECK(ids(found(recall, {{}, {}, kNow, 2})) == Ids{"new", "mid"});
+  CHECK(ids(found(recall, {{}, {{ItemId::trusted("nobody"), 1.0}}, kNow, 9})) == Ids{"new", "mid", "old"});
+  CHECK_FALSE(found(recall, {{}, {}, kNow, 2}).exhausted);
+  CHECK(found(recall, {{}, {}, kNow, 3}).exhausted);
+}
+
+TEST_CASE_METHOD(Fixture, "an absent index is away, an empty one empty", "[search]") {
+  store::BlockingRecall recall(settings);
+  const auto nothing = recall.search({"whale", {}, kNow, 10});
+  REQUIRE_FALSE(nothing.has_value());
+  CHECK(nothing.error().code == ErrorCode::kUnavailable);
+  CHECK(nothing.error().reason == "index_away");
+  opened(settings);
+  const feed::Recalled recalled = found(recall, {"whale", {}, kNow, 10});
+  CHECK(recalled.candidates.empty());
+  CHECK(recalled.exhausted);
+}
+
+TEST_CASE_METHOD(Fixture, "a new item is found once it is committed, by a searcher that was there before",
+                 "[search]") {
+  write(settings, {item("a", "whale")});
+  store::BlockingRecall recall(settings);
+  CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 1);
+  write(settings,
+        {item("b", "whale"), item("c", "whale", kNow - 200 * kDay)});  // the latter in a new partition
+  CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 3);
+  write(settings, {item("d", "whale")});  // the partitions stay as they are
+  CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 4);
+}
+
+// What the recorder's pause between commits rests on (recorder::kIndexPause): two commits are one too many.
+TEST_CASE_METHOD(Fixture, "a search that began with the newest commit outlives the next", "[search]") {
+  RandomItems random(7);
+  std::vector<feed::Item> items(3000);
+  for (feed::Item& each : items) each = random.next();
+  write(settings, items);
+  const auto read_all = [](Xapian::Database& database) {
+    Xapian::Enquire enquire(database);
+    enquire.set_query(Xapian::Query::MatchAll);
+    const Xapian::MSet all = enquire.get_mset(0, database.get_doccount());
+    std::size_t bytes = 0;
+    for (auto each = all.begin(); each != all.end(); ++each) {
+      const Xapian::Document document = each.get_document();
+      for (auto term = document.termlist_begin(); term != document.termlist_end(); ++term)
+        bytes += (*term).size();
+    }
+    return bytes;
+  };
+  const auto rewrite = [&] {
+    for (feed::Item& each : items) each.title += " again";
+    write(settings, items);
+  };
+  const auto source = store::search_source(settings.search);
+  Xapian::Database& begun = source->current();
+  rewrite();
+  CHECK(read_all(begun) > 0);
+  rewrite();
+  CHECK_THROWS_AS(read_all(begun), Xapian::DatabaseModifiedError);
+  CHECK(read_all(source->current()) > 0);
+}
+
+TEST_CASE_METHOD(Fixture, "searches go on while the writer commits, moves and merges without a pause",
+                 "[search]") {
+  RandomItems random(5);
+  std::vector<feed::Item> items(300);
+  for (feed::Item& each : items) each = random.next();
+  items.push_back(item("constant", "constant"));
+  write(settings, items);
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    auto index = store::SearchIndex::open(settings.search);
+    while (!stop) {
+      for (int i = 0; i < 20; ++i) {
+        feed::Item any = random.next();
+        any.id = ItemId::trusted("item" + std::to_string(random.below(400)));
+        static_cast<void>((*index)->put(any));
+      }
+      static_cast<void>((*index)->commit());
+    }
+  });
+  store::BlockingRecall recall(settings);
+  bool all_found = true;
+  for (int i = 0; i < 1500; ++i) {
+    const auto recalled = recall.search({"constant", {}, kNow, 10});
+    all_found = all_found && recalled && recalled->candidates.size() == 1;
+    all_found = all_found && recall.search({{}, {}, kNow, 100}).has_value();
+  }
+  stop = true;
+  writer.join();
+  CHECK(all_found);
+}
+
+TEST_CASE_METHOD(Fixture, "a match whose values are gone fails its search and no more", "[search]") {
+  write(settings, {item("a", "whale")});
+  store::BlockingRecall recall(settings);
+  CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 1);
+  const store::IndexFolder index(settings.search.index);
+  for (const std::string& key : {std::string(), std::string("short")}) {
+    {
+      Xapian::WritableDatabase partition(index.path_of(index.partitions()->front()), Xapian::DB_OPEN);
+      Xapian::Document torn = partition.get_document(1);
+      torn.add_value(store::kOrderSlot, key);
+      partition.replace_document(1, torn);
+      partition.commit();
+    }
+    for (const std::string text : {"whale", ""}) {
+      CHECK(eventually([&] { return !recall.search({text, {}, kNow, 10}); }));
+      const auto none = recall.search({text, {}, kNow, 10});
+      REQUIRE_FALSE(none);
+      CHECK(none.error().reason == "index_away");
+    }
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "a rebuild is searched around, swaps in at once and lets the writer go on",
+                 "[search]") {
+  const auto index = opened(settings);
+  for (int i = 0; i < 50; ++i) ok(index->put(item("old" + std::to_string(i), "whale", kNow - i * kDay)));
+  ok(index->commit());
+  store::BlockingRecall recall(settings);
+  CHECK(found(recall, {"whale", {}, kNow, 100}).candidates.size() == 50);
+  {
+    auto rebuild = store::IndexRebuild::start(settings.search);
+    REQUIRE(rebuild.has_value());
+    CHECK(store::IndexRebuild::start(settings.search).error().reason == "index_locked");
+    for (int i = 0; i < 20; ++i)
+      ok((*rebuild)->put(item("new" + std::to_string(i), "whale", kNow - i * kDay)));
+    feed::Item hidden = item("hidden", "whale");
+    hidden.hidden = true;
+    ok((*rebuild)->put(hidden));
+    CHECK((*rebuild)->documents() == 20);
+    CHECK(index->put(item("late", "whale")).error().reason == "index_locked");
+    CHECK(found(recall, {"whale", {}, kNow, 100}).candidates.size() == 50);
+    ok((*rebuild)->finish());
+  }
+  CHECK(eventually([&] { return found(recall, {"whale", {}, kNow, 100}).candidates.size() == 20; }));
+  ok(index->put(item("late", "whale")));
+  ok(index->commit());
+  CHECK(index->documents() == 21);
+  CHECK(eventually([&] { return found(recall, {"whale", {}, kNow, 100}).candidates.size() == 21; }));
+  CHECK(folders(settings) == store::IndexFolder(settings.search.index).partitions()->size());
+}
+
+TEST_CASE_METHOD(Fixture, "a rebuild that is given up leaves the old index", "[search]") {
+  write(settings, {item("a", "whale")});
+  {
+    auto rebuild = store::IndexRebuild::start(settings.search);
+    ok((*rebuild)->put(item("b", "whale")));
+    CHECK(folders(settings) == 2);
+  }
+  CHECK(folders(settings) == 1);
+  CHECK(finds(settings, "whale") == Ids{"a"});
+  write(settings, {item("c", "whale")});
+  CHECK(finds(settings, "whale").size() == 2);
+}

@@ -1,0 +1,118 @@
+// A reader who was erased is unknown to the seen-filter at once, everywhere, at no cost to everybody else.
+#include "core/feed/seen_epoch.h"
+
+#include <catch2/catch.hpp>
+
+#include "core/redis/sync_redis.h"
+#include "core/feed/feed_store.h"
+#include "core/redis/scripts.h"
+#include "tests/support/redis_server.h"
+
+using namespace freshet;
+
+namespace {
+
+// Counts round trips.
+class Counting final : public redis::Redis {
+ public:
+  explicit Counting(redis::SyncRedis& inner) : inner_(inner) {}
+  Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
+    ++round_trips;
+    auto replies = co_await inner_.run(pipeline);
+    co_return replies;
+  }
+  bool ready() const override { return true; }
+  int round_trips = 0;
+
+ private:
+  redis::SyncRedis& inner_;
+};
+
+class AtOnce final : public redis::Deferred {
+ public:
+  explicit AtOnce(redis::SyncRedis& inner) : inner_(inner) {}
+  bool post(redis::Pipeline pipeline) override {
+    REQUIRE(inner_.call(pipeline));
+    return true;
+  }
+  Result<void> spool(redis::Pipeline) override { return {}; }
+
+ private:
+  redis::SyncRedis& inner_;
+};
+
+// A worker of a site.
+struct Worker {
+  Worker(const test::RedisServer& server, const Settings& settings, const store::Keys& keys)
+      : connection(server.endpoint(), milliseconds(5000), store::kAllScripts),
+        filter(store::make_seen_filter(settings, keys)),
+        feed(redis, deferred, *filter, settings, keys, wall_now,
+             [](const ReaderId& reader) { return "hash-of-" + reader.str(); }) {
+    REQUIRE(redis::wait(filter->probe(connection)));
+  }
+  redis::SyncRedis connection;
+  Counting redis{connection};
+  AtOnce deferred{connection};
+  std::unique_ptr<store::SeenFilter> filter;
+  store::RedisFeedStore feed;
+
+  // Whether the filter knows that the reader saw the item; and in how many round trips that was read.
+  bool knows(const ReaderId& reader, const ItemId& item, int* round_trips = nullptr) {
+    redis.round_trips = 0;
+    const auto opened = redis::wait(feed.open({reader, {}, {}, 5}, false));
+    REQUIRE(opened);
+    if (round_trips != nullptr) *round_trips = redis.round_trips;
+    const auto seen = redis::wait(feed.seen(reader, opened->seen, {item}));
+    REQUIRE(seen);
+    return seen->front();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the filter forgets an erased reader on every worker and reads everybody else in one round trip",
+          "[seen]") {
+  static test::RedisServer server;
+  server.flush();
+  Settings settings;
+  const bool tags = GENERATE(false, true);
+  settings.redis.hash_tags = tags;
+  const store::Keys keys("", tags);
+  Worker one(server, settings, keys), two(server, settings, keys);
+  const ReaderId reader = ReaderId::trusted("r"), other = ReaderId::trusted("o");
+  const ItemId before = ItemId::trusted("before"), after = ItemId::trusted("after");
+  for (const ReaderId& each : {reader, other}) one.feed.record(each, {}, {before}, wall_now());
+  CHECK(one.knows(reader, before));
+  CHECK(two.knows(reader, before));
+
+  redis::Pipeline erase;
+  erase.add("INCR", keys.seen_epoch("hash-of-r")).add("EXPIRE", keys.seen_epoch("hash-of-r"), 100);
+  REQUIRE(one.connection.call(erase));
+  int round_trips = 0;
+  CHECK(!one.knows(reader, before, &round_trips));
+  CHECK(round_trips == 2);
+  CHECK(!one.knows(reader, before, &round_trips));
+  CHECK(round_trips == 1);
+  CHECK(one.knows(other, before, &round_trips));
+  CHECK(round_trips == 1);
+  // Written under the new number, found under it, also by who learns of it only now.
+  one.feed.record(reader, {}, {after}, wall_now());
+  CHECK(one.knows(reader, after));
+  CHECK(two.knows(reader, after));
+  CHECK(!two.knows(reader, before));
+  // Whoever is used is not forgotten before the filter's days are.
+  redis::Pipeline ask;
+  ask.add("TTL", keys.seen_epoch("hash-of-r")).add("EXISTS", keys.seen_epoch("hash-of-o"));
+  const auto replies = *one.connection.call(ask);
+  CHECK(*replies[0].integer() > 8 * 86400);
+  CHECK(*replies[1].integer() == 0);
+}
+
+TEST_CASE("without a number the filter knows a reader by the very id", "[seen]") {
+  store::SeenEpochs epochs(store::Keys("", false), [](const ReaderId& reader) { return reader.str(); });
+  const ReaderId reader = ReaderId::trusted("r");
+  CHECK(epochs.known_as(reader) == reader);
+  redis::Pipeline none;
+  CHECK(store::SeenEpochs(store::Keys("", false), {}).append_read(none, reader) == 0);
+  CHECK(none.empty());
+}

@@ -1,0 +1,485 @@
+#include "core/feed/seen_filter.h"
+
+#include <cstdlib>
+#include <mutex>
+#include <random>
+
+#include "core/feed/seen_layout.h"
+#include "tests/support/store_fixture.h"
+#include "tests/support/fake_redis.h"
+#include "tests/support/seen_model.h"
+
+using namespace freshet;
+using namespace freshet::test;
+using redis::Pipeline;
+using std::chrono::days;
+
+namespace {
+
+constexpr std::int64_t kDay = 86400;
+
+struct Seen : Fixture {
+  std::unique_ptr<store::SeenFilter> filter;
+  UnixSeconds today = std::chrono::floor<days>(now());  // 00:00:00 UTC
+
+  Seen() { restart(); }
+  // As a worker does that starts with `settings`.
+  void restart() {
+    filter = store::make_seen_filter(settings, keys());
+    REQUIRE(wait(filter->probe(redis)));
+  }
+  // On an empty server: nothing is laid out yet.
+  void begin() {
+    server().flush();
+    restart();
+  }
+  void run(const Pipeline& command) {
+    const auto replies = redis.call(command);
+    REQUIRE(replies);
+    for (const auto& each : *replies) {
+      INFO(each.error());
+      REQUIRE_FALSE(each.is_error());
+    }
+  }
+  void add(const std::string& reader, const std::vector<std::string>& which, UnixSeconds at) {
+    Pipeline command;
+    filter->append_add(command, ReaderId::trusted(reader), ids_of(which), at);
+    run(command);
+  }
+  std::shared_ptr<const feed::SeenView> view(const std::string& reader, UnixSeconds at) {
+    Pipeline command;
+    command.add("PING");
+    const std::size_t expected = filter->append_read(command, ReaderId::trusted(reader), at);
+    REQUIRE(command.size() == expected + 1);
+    const auto replies = redis.call(command);
+    REQUIRE(replies);
+    auto out = filter->view(*replies, 1, ReaderId::trusted(reader), at);
+    REQUIRE(out);
+    return *out;
+  }
+  std::vector<bool> check(const std::string& reader, const std::vector<std::string>& which, UnixSeconds at) {
+    auto out = wait(filter->check(redis, ReaderId::trusted(reader), view(reader, at), ids_of(which), at));
+    REQUIRE(out);
+    return *out;
+  }
+  bool knows(const std::string& reader, const std::string& item, UnixSeconds at) {
+    return check(reader, {item}, at).front();
+  }
+  std::size_t known(const std::string& reader, const std::vector<std::string>& which, UnixSeconds at) {
+    const auto seen = check(reader, which, at);
+    return static_cast<std::size_t>(std::count(seen.begin(), seen.end(), true));
+  }
+  // Keys of filters, without the layouts'.
+  std::vector<std::string> shards() {
+    std::vector<std::string> out;
+    for (std::string& key : all_keys()) {
+      if (key.find("bf:global:") != key.npos && !key.ends_with("layout") && !key.ends_with("layout}"))
+        out.push_back(std::move(key));
+    }
+    return out;
+  }
+  std::int64_t expires_at(const std::string& key) {
+    return command("EXPIRETIME", key).integer().value_or(-9);
+  }
+
+  static std::vector<ItemId> ids_of(const std::vector<std::string>& which) {
+    std::vector<ItemId> out;
+    for (const std::string& each : which) out.push_back(ItemId::trusted(each));
+    return out;
+  }
+  static std::vector<std::string> numbered(const std::string& name, std::size_t count) {
+    std::vector<std::string> out;
+    for (std::size_t i = 0; i < count; ++i) out.push_back(name + std::to_string(i));
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what was shown is known, and little else is", "[seen]") {
+  Seen one;
+  one.hash_tags = GENERATE(false, true);
+  one.begin();
+  const auto shown = Seen::numbered("shown-", 250);
+  one.add("alice", shown, one.today);
+  CHECK(one.known("alice", shown, one.today) == 250);
+  CHECK(one.known("alice", Seen::numbered("other-", 1000), one.today) <= 2);  // 0.06 are expected
+  CHECK(one.known("bob", shown, one.today) <= 1);
+  CHECK(one.check("alice", {}, one.today).empty());
+}
+
+TEST_CASE("an impression is known to the last second of the seventh day after its own, and not after",
+          "[seen]") {
+  Seen one;
+  const auto second = GENERATE(std::int64_t{0}, std::int64_t{kDay / 2}, std::int64_t{kDay - 1});
+  one.add("alice", {"story"}, one.today + seconds{second});
+  for (std::int64_t day = 0; day <= 7; ++day) {
+    CHECK(one.knows("alice", "story", one.today + seconds{std::max(second, day * kDay)}));
+    CHECK(one.knows("alice", "story", one.today + seconds{day * kDay + kDay - 1}));
+  }
+  CHECK_FALSE(one.knows("alice", "story", one.today + seconds{8 * kDay}));
+}
+
+TEST_CASE("a day's keys get their end when they are made, and keep it", "[seen]") {
+  Seen one;
+  one.hash_tags = GENERATE(false, true);
+  one.begin();
+  for (const int back : {0, 3, 7}) {
+    one.begin();
+    const UnixSeconds day = one.today - days(back);
+    one.add("alice", {"a"}, day + seconds{kDay - 1});
+    REQUIRE(one.shards().size() == 1);
+    const std::string key = one.shards().front();
+    CHECK(key.find(utc_day(day)) != key.npos);
+    CHECK(one.expires_at(key) == (day + days(8)).time_since_epoch().count());
+    one.add("alice", {"b"}, day);
+    CHECK(one.expires_at(key) == (day + days(8)).time_since_epoch().count());
+  }
+  for (const std::string& key : one.all_keys()) CHECK(one.ttl(key) > 0);
+}
+
+TEST_CASE("adding to a day that is over does nothing", "[seen]") {
+  Seen one;
+  one.add("alice", {"old"}, one.today - days(7) - seconds{1});
+  CHECK(one.shards().empty());
+  one.add("alice", {"old"}, one.today - days(7));
+  CHECK(one.shards().size() == 1);
+}
+
+TEST_CASE("adding again changes nothing", "[seen]") {
+  Seen one;
+  const auto items = Seen::numbered("item-", 150);
+  one.add("alice", items, one.today);
+  const std::string key = one.shards().front();
+  const std::string before = one.text(one.command("GET", key));
+  one.add("alice", items, one.today);
+  one.add("alice", {"item-7", "item-7", "item-149"}, one.today);
+  CHECK(one.text(one.command("GET", key)) == before);
+  CHECK(one.shards().size() == 1);
+}
+
+TEST_CASE("the script writes, byte by byte, what the model of it does", "[seen]") {
+  Seen one;
+  one.settings.seen.false_positive_rate = GENERATE(0.01, 0.001, 0.000001);
+  one.settings.seen.impressions_per_day = 1000;  // a single shard
+  one.begin();
+  const int width = rank::seen_layout(one.settings.seen).width;
+  SeenModel model(width);
+  std::mt19937 random(7);
+  for (int page = 0; page < 400; ++page) {
+    const std::string who = "reader-" + std::to_string(random() % 5);
+    std::vector<std::string> items;
+    for (std::size_t i = random() % 100; i < 100; ++i)
+      items.push_back("item-" + std::to_string(random() % 20'000));
+    one.add(who, items, one.today);
+    std::vector<std::uint64_t> hashes;
+    for (const ItemId& item : Seen::ids_of(items))
+      hashes.push_back(rank::impression_hash(rank::reader_hash(ReaderId::trusted(who)), item));
+    model.add(rank::seen_entries(hashes, width));
+  }
+  CHECK(model.bytes().size() > 16'320U * static_cast<unsigned>(width));  // more than one table holds
+  CHECK(one.text(one.command("GET", one.shards().front())) == model.bytes());
+}
+
+TEST_CASE(
+    "a reader of 3,000 items a day for eight days loses nothing and is refused one unseen item in a hundred "
+    "at most",
+    "[seen]") {
+  Seen one;
+  one.settings.seen.impressions_per_day = 1000;  // the single shard is shared with others, 2,048 a day
+  one.begin();
+  for (int back = 0; back < 8; ++back) {
+    const UnixSeconds day = one.today - days(back);
+    one.add("heavy", Seen::numbered("shown-" + std::to_string(back) + "-", 3000), day);
+    for (int other = 0; other < 32; ++other)
+      one.add("reader-" + std::to_string(other), Seen::numbered("item-" + std::to_string(back) + "-", 64),
+              day);
+  }
+  for (int back = 0; back < 8; ++back)
+    CHECK(one.known("heavy", Seen::numbered("shown-" + std::to_string(back) + "-", 3000), one.today) == 3000);
+  const std::size_t refused = one.known("heavy", Seen::numbered("new-", 50'000), one.today);
+  INFO(refused << " of 50,000");
+  CHECK(refused <= 500);
+  CHECK(refused > 0);
+}
+
+TEST_CASE("any id that is one is remembered as itself", "[seen]") {
+  Seen one;
+  const std::vector<std::string> names{std::string(128, 'x'),
+                                       "'; DROP TABLE seen; --",
+                                       "\xe6\x96\xb0\xe9\x97\xbb",
+                                       "a*b?[c]",
+                                       "%s%n",
+                                       "\\0",
+                                       std::string("nul\0byte", 8),
+                                       "1",
+                                       "-1",
+                                       "$(id)",
+                                       "\"",
+                                       "\xf0\x9f\x98\x80"};
+  for (const std::string& reader : names) one.add(reader, {"of-" + reader, reader}, one.today);
+  for (const std::string& reader : names) {
+    for (const std::string& other : names)
+      CHECK(one.known(reader, {"of-" + other, other}, one.today) == (reader == other ? 2 : 0));
+  }
+}
+
+TEST_CASE("a pair of reader and item is not another pair with the same letters", "[seen]") {
+  Seen one;
+  one.settings.seen.impressions_per_day = 1000;
+  one.begin();
+  one.add("a", {"b:c"}, one.today);
+  one.add("ab", {"c"}, one.today);
+  CHECK(one.knows("a", "b:c", one.today));
+  CHECK_FALSE(one.knows("a:b", "c", one.today));
+  CHECK_FALSE(one.knows("a", "bc", one.today));
+  CHECK_FALSE(one.knows("b", "a:c", one.today));
+}
+
+TEST_CASE(
+    "a change of settings takes effect with the next day, and days keep the layout they were begun with",
+    "[seen]") {
+  Seen one;
+  one.hash_tags = GENERATE(false, true);
+  one.begin();
+  one.add("alice", {"before"}, one.today);
+  one.add("alice", {"yesterday"}, one.today - days(1));
+  one.settings.seen.impressions_per_day = 10'000'000;
+  one.settings.seen.false_positive_rate = 0.001;
+  one.restart();
+  one.add("alice", {"after"}, one.today);
+  one.add("alice", {"tomorrow"}, one.today + days(1));
+  CHECK(one.known("alice", {"before", "after", "yesterday"}, one.today) == 3);
+  CHECK(one.known("alice", {"before", "after", "yesterday", "tomorrow"}, one.today + days(1)) == 4);
+  std::set<std::string> layouts;
+  for (const int back : {-1, 0, 1})
+    layouts.insert(
+        utc_day(one.today - days(back)) + " " +
+        one.text(one.command("GET", one.keys().seen_shard(utc_day(one.today - days(back)), "layout"))));
+  CHECK(layouts == std::set<std::string>{utc_day(one.today - days(1)) + " 2x489",
+                                         utc_day(one.today) + " 2x489",
+                                         utc_day(one.today + days(1)) + " 3x4883"});
+}
+
+TEST_CASE("every key of the filter is one that keys.h knows", "[seen]") {
+  Seen one;
+  one.hash_tags = GENERATE(false, true);
+  one.settings.redis.key_prefix = "site:";
+  one.begin();
+  one.add("alice", {"a"}, one.today);
+  REQUIRE(one.all_keys().size() == 2);
+  for (const std::string& key : one.all_keys()) {
+    const store::KeyPattern* pattern = one.keys().pattern_of(key);
+    REQUIRE(pattern != nullptr);
+    CHECK(pattern->pattern == "bf:global:*:*");
+    CHECK(one.text(one.command("TYPE", key)) == pattern->type);
+  }
+}
+
+TEST_CASE("the status tells impressions, bytes and rate of each day", "[seen]") {
+  Seen one;
+  one.settings.seen.impressions_per_day = 1000;
+  one.begin();
+  const auto empty = wait(one.filter->status(one.redis, one.today));
+  REQUIRE(empty);
+  CHECK(empty->days.empty());
+  CHECK(empty->bytes == 0);
+  CHECK(empty->false_positive_rate == 0);
+  one.add("alice", Seen::numbered("a", 2048), one.today);
+  one.add("alice", Seen::numbered("b", 1024), one.today - days(2));
+  const auto status = wait(one.filter->status(one.redis, one.today + seconds{kDay - 1}));
+  REQUIRE(status);
+  CHECK(status->filter == "blocks");
+  REQUIRE(status->days.size() == 2);
+  CHECK(status->days[0].day == utc_day(one.today));
+  CHECK(status->days[0].impressions == Approx(2048).margin(5));
+  CHECK(status->days[0].fill == Approx(1.0).margin(0.01));
+  CHECK(status->days[0].bytes == Approx(2 * 2048 + 65).margin(10));
+  CHECK(status->days[0].false_positive_rate == Approx(2048 / 4194304.0).epsilon(0.01));
+  CHECK(status->days[1].fill == Approx(0.5).margin(0.01));
+  CHECK(status->bytes == status->days[0].bytes + status->days[1].bytes);
+  CHECK(status->false_positive_rate == Approx(3072 / 4194304.0).epsilon(0.01));
+}
+
+TEST_CASE("the status of many shards is estimated from some", "[seen]") {
+  Seen one;
+  one.settings.seen.impressions_per_day = 400'000;  // 196 shards
+  one.begin();
+  for (int reader = 0; reader < 2000; ++reader)
+    one.add("reader-" + std::to_string(reader), Seen::numbered("item-", 50), one.today);
+  const auto status = wait(one.filter->status(one.redis, one.today));
+  REQUIRE(status);
+  REQUIRE(status->days.size() == 1);
+  CHECK(status->days[0].impressions == Approx(100'000).epsilon(0.2));
+  CHECK(status->days[0].fill == Approx(0.25).epsilon(0.2));
+}
+
+TEST_CASE("what is no filter is an error or nothing, never a crash", "[seen]") {
+  Seen one;
+  one.add("alice", {"a"}, one.today);
+  const std::string key = one.shards().front();
+  one.command("SET", key, "rubbish");
+  CHECK_FALSE(one.knows("alice", "a", one.today));
+  one.command("DEL", key);
+  one.command("SADD", key, "rubbish");
+  CHECK_FALSE(one.knows("alice", "a", one.today));
+  const ReaderId alice = ReaderId::trusted("alice");
+  CHECK_FALSE(one.filter->view({}, 0, alice, one.today));
+  Pipeline command;
+  command.add("PING")
+      .add("MGET", "a", "b")
+      .add("NO-SUCH-COMMAND")
+      .add("MGET", "1", "2", "3", "4", "5", "6", "7", "8", "9");
+  const auto replies = one.redis.call(command);
+  REQUIRE(replies);
+  for (std::size_t first = 0; first < 5; ++first)
+    CHECK_FALSE(one.filter->view(*replies, first, alice, one.today));
+}
+
+TEST_CASE("a shard takes no more than its limit", "[seen]") {
+  Seen one;
+  one.add("alice", {"a"}, one.today);
+  const std::string key = one.shards().front();
+  const std::string full(static_cast<std::size_t>(rank::kMostShardBytes) + 1, 'x');
+  one.command("SET", key, full);
+  one.add("alice", {"b"}, one.today);
+  CHECK(one.command("STRLEN", key).integer() == static_cast<std::int64_t>(full.size()));
+}
+
+// --- redisbloom
+
+namespace {
+
+// A server that has, or pretends to have, the module.
+struct FakeBloom {
+  std::mutex mutex;
+  std::vector<FakeRedis::Command> commands;
+  std::string probe_reply =
+      "*3\r\n*1\r\n$9\r\nbf.insert\r\n*1\r\n$10\r\nbf.mexists\r\n*1\r\n$7\r\nbf.info\r\n";
+  std::string path = (server().directory() / "fake.sock").string();
+  FakeRedis fake{path, [this](const FakeRedis::Command& command, int) -> std::optional<std::string> {
+                   const std::lock_guard lock(mutex);
+                   commands.push_back(command);
+                   if (command[0] == "COMMAND") return probe_reply;
+                   if (command[0] == "BF.MEXISTS")
+                     return command[1].ends_with("20260304") ? "*2\r\n:0\r\n:1\r\n" : "*2\r\n:0\r\n:0\r\n";
+                   if (command[0] == "EVALSHA") return ":1\r\n";
+                   return "+PONG\r\n";
+                 }};
+  // What was said since the last call.
+  std::vector<FakeRedis::Command> said() {
+    const std::lock_guard lock(mutex);
+    return std::exchange(commands, {});
+  }
+  redis::Endpoint endpoint() const {
+    redis::Endpoint out;
+    out.unix_path = path;
+    return out;
+  }
+};
+
+const UnixSeconds kNoon{seconds{1772798400}};  // 2026-03-06T12:00:00Z
+
+Settings bloom() {
+  Settings out;
+  out.seen.filter = "redisbloom";
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("redisbloom: eight BF.MEXISTS in one pipeline, newest day first, and one script to add", "[seen]") {
+  FakeBloom bloom_server;
+  redis::SyncRedis redis(bloom_server.endpoint(), milliseconds(5000), store::kAllScripts);
+  const auto filter = store::make_seen_filter(bloom(), store::Keys("", false));
+  const auto probed = wait(filter->probe(redis));
+  INFO((probed ? "" : probed.error().detail));
+  REQUIRE(probed);
+  bloom_server.said();
+
+  const ReaderId alice = ReaderId::trusted("alice");
+  Pipeline nothing;
+  CHECK(filter->append_read(nothing, alice, kNoon) == 0);
+  CHECK(nothing.empty());
+  const auto view = filter->view({}, 0, alice, kNoon);
+  REQUIRE(view);
+  CHECK(*view == nullptr);
+  const auto seen = wait(filter->check(redis, alice, *view, Seen::ids_of({"i1", "i2"}), kNoon));
+  REQUIRE(seen);
+  CHECK(*seen == std::vector<bool>{false, true});
+  const auto asked = bloom_server.said();
+  REQUIRE(asked.size() == 8);
+  CHECK(asked[0] == FakeRedis::Command{"BF.MEXISTS", "bf:global:20260306", "5:alice:i1", "5:alice:i2"});
+  CHECK(asked[7] == FakeRedis::Command{"BF.MEXISTS", "bf:global:20260227", "5:alice:i1", "5:alice:i2"});
+
+  Pipeline add;
+  filter->append_add(add, alice, Seen::ids_of({"i1", "i2"}), kNoon);
+  REQUIRE(redis.call(add));
+  const auto added = bloom_server.said();
+  REQUIRE(added.size() == 1);
+  const auto& script = added[0];
+  REQUIRE(script.size() == 9);
+  CHECK(script[3] == "bf:global:20260306");
+  CHECK(script[4] == "1773446400");  // 2026-03-14T00:00:00Z
+  CHECK(script[5] == "1000000");
+  CHECK(std::stod(script[6]) == Approx(0.0012555).epsilon(1e-4));
+  CHECK(script[7] == "5:alice:i1");
+  CHECK(script[8] == "5:alice:i2");
+}
+
+TEST_CASE("redisbloom: a server without the module is a clear error at the start", "[seen]") {
+  Fixture one;
+  const auto filter = store::make_seen_filter(bloom(), store::Keys("", false));
+  const auto probed = wait(filter->probe(one.redis));
+  REQUIRE_FALSE(probed);
+  CHECK(probed.error().reason == "no_redisbloom");
+  CHECK(probed.error().code == ErrorCode::kUnavailable);
+  CHECK(probed.error().detail.find("seen.filter = \"blocks\"") != std::string::npos);
+  const auto blocks = store::make_seen_filter(Settings(), store::Keys("", false));
+  CHECK(wait(blocks->probe(one.redis)));
+}
+
+TEST_CASE("redisbloom: with the real module what was shown is known for seven days", "[seen]") {
+  const char* const module = std::getenv("FRESHET_REDISBLOOM");
+  if (module == nullptr || *module == '\0') {
+    WARN("SKIPPED: FRESHET_REDISBLOOM names no module file (redisbloom.so)");
+    return;
+  }
+  RedisServer with_module({"--loadmodule", module});
+  redis::SyncRedis redis(with_module.endpoint(), milliseconds(5000), store::kAllScripts);
+  const auto filter = store::make_seen_filter(bloom(), store::Keys("", false));
+  REQUIRE(wait(filter->probe(redis)));
+  const ReaderId alice = ReaderId::trusted("alice");
+  const UnixSeconds today = std::chrono::floor<days>(wall_now());
+  const auto shown = Seen::ids_of(Seen::numbered("shown-", 250));
+  Pipeline add;
+  filter->append_add(add, alice, shown, today);
+  filter->append_add(add, alice, shown, today);
+  filter->append_add(add, alice, Seen::ids_of({"old"}), today - days(8));
+  const auto replies = redis.call(add);
+  REQUIRE(replies);
+  for (const auto& each : *replies) {
+    INFO(each.error());
+    CHECK_FALSE(each.is_error());
+  }
+  for (const UnixSeconds at : {today, today + seconds{8 * kDay - 1}}) {
+    const auto seen = wait(filter->check(redis, alice, nullptr, shown, at));
+    REQUIRE(seen);
+    CHECK(*seen == std::vector<bool>(250, true));
+  }
+  const auto gone = wait(filter->check(redis, alice, nullptr, shown, today + seconds{8 * kDay}));
+  REQUIRE(gone);
+  CHECK(*gone == std::vector<bool>(250, false));
+  const auto old = wait(filter->check(redis, alice, nullptr, Seen::ids_of({"old"}), today - days(1)));
+  REQUIRE(old);
+  CHECK_FALSE(old->front());
+  const auto status = wait(filter->status(redis, today));
+  REQUIRE(status);
+  REQUIRE(status->days.size() == 1);
+  CHECK(status->days[0].impressions == 250);
+  Pipeline ttl;
+  ttl.add("EXPIRETIME", "bf:global:" + utc_day(today));
+  const auto expires = redis.call(ttl);
+  REQUIRE(expires);
+  CHECK(expires->front().integer() == (today + days(8)).time_since_epoch().count());
+}

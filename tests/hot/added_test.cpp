@@ -1,0 +1,319 @@
+// What a visitor added, and taking it back.
+#include "core/hot/added.h"
+
+#include <random>
+
+#include "tests/support/store_fixture.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+namespace {
+
+constexpr std::string_view kFraud = "fraud";
+
+struct Purging : Fixture {
+  static feed::TrackEvent report(const std::string& id, const std::string& visitor, std::int64_t dwell_ms,
+                                 const std::string& session = {}) {
+    feed::TrackEvent out = Fixture::report(id, visitor, dwell_ms, session);
+    out.counted_as = out.visitor;
+    return out;
+  }
+  static feed::ViewEvent seen(const std::string& id, const std::string& visitor,
+                              const std::string& fingerprint = {}) {
+    feed::ViewEvent out = Fixture::seen(id, fingerprint.empty() ? visitor : fingerprint);
+    out.counted_as = VisitorId::trusted(visitor);
+    return out;
+  }
+  std::vector<store::AddedTo> added(std::string_view visitor = kFraud) {
+    auto out = wait(store::added_by(redis, keys(), visitor));
+    REQUIRE(out);
+    return *out;
+  }
+  std::vector<store::AddedTo> purge(const std::vector<store::AddedTo>& of) {
+    std::vector<ItemId> ids;
+    for (const store::AddedTo& each : of) ids.push_back(each.item);
+    auto out = wait(store::take_back(redis, settings, keys(), kFraud, ids));
+    INFO((out ? "" : out.error().detail));
+    REQUIRE(out);
+    return *out;
+  }
+  std::vector<store::AddedTo> purge() { return purge(added()); }
+};
+
+// Both as they should be if neither had ever seen the fraud.
+void expect_alike(Purging& f, const std::string& purged, const std::string& clean) {
+  const feed::ItemStats is = f.stats(purged), should_be = f.stats(clean);
+  INFO(purged);
+  CHECK(is.pv == should_be.pv);
+  CHECK(is.uv == should_be.uv);
+  CHECK(is.dwell_sum_ms == should_be.dwell_sum_ms);
+  CHECK(is.dwell_count == should_be.dwell_count);
+  CHECK(is.views_pv == should_be.views_pv);
+  CHECK(is.views_total == Approx(should_be.views_total));
+  CHECK(is.rank_key.has_value() == should_be.rank_key.has_value());
+  if (is.rank_key && should_be.rank_key) CHECK(*is.rank_key == Approx(*should_be.rank_key).margin(1e-9));
+  CHECK(is.views_score.has_value() == should_be.views_score.has_value());
+  // The two were viewed at slightly different ages.
+  if (is.views_score && should_be.views_score)
+    CHECK(*is.views_score == Approx(*should_be.views_score).epsilon(1e-3));
+  CHECK(f.score(f.keys().published(), purged).has_value() ==
+        f.score(f.keys().published(), clean).has_value());
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(Purging, "it is remembered what a visitor added, to each article", "[added]") {
+  track(report("a", "fraud", 1000, "s1"));
+  track(report("a", "fraud", 5000, "s1"));
+  track(report("a", "fraud", 2000, "s1"));  // less than before: it added nothing
+  track(report("a", "fraud", 700, "s2"));
+  track(report("b", "fraud", 0));
+  track(report("a", "somebody", 9000));
+  CHECK(view(seen("b", "fraud")).first_today);
+  CHECK(view(seen("b", "fraud")).dedup);
+  const auto found = added();
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].item.view() == "a");
+  CHECK(found[0].added.pv == 2);
+  CHECK(found[0].added.uv == 1);
+  CHECK(found[0].added.dwell_ms == 5700);
+  CHECK(found[0].added.views == 0);
+  CHECK(found[1].item.view() == "b");
+  CHECK(found[1].added.pv == 1);
+  CHECK(found[1].added.dwell_ms == 0);
+  CHECK(found[1].added.views == 1);
+  CHECK(found[1].added.first_views == 1);
+  CHECK(found[1].added.views_score == Approx(*score(keys().score(), "b")));
+  CHECK(added("somebody").size() == 1);
+  CHECK(added("nobody").empty());
+  CHECK(ttl(keys().added("fraud")) > 86400 - 10);
+}
+
+TEST_CASE_METHOD(Purging, "a purge leaves the counters as if the visitor had never come", "[added]") {
+  const unsigned seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937 dice(seed);
+  const auto below = [&](int bound) { return std::uniform_int_distribution(0, bound - 1)(dice); };
+  const std::vector<std::string> ids{"a", "b", "c", "d"};
+  const UnixSeconds date = wall_now() - seconds{7200};
+  for (const std::string& id : ids) {
+    put(item(id, date));
+    put(item(id + "-clean", date));
+  }
+  for (int i = 0; i < 400; ++i) {
+    const std::string& id = ids[static_cast<std::size_t>(below(4))];
+    // Nobody but the fraud opens "d".
+    const bool fraud = id == "d" || below(3) == 0;
+    const std::string who = fraud ? "fraud" : "visitor" + std::to_string(below(6));
+    const std::string session = who + "-" + std::to_string(below(5));
+    const std::int64_t dwell = below(180000);
+    if (below(2) == 0) {
+      track(report(id, who, dwell, session));
+      if (!fraud) track(report(id + "-clean", who, dwell, session));
+    } else {
+      view(seen(id, who, session));
+      if (!fraud) view(seen(id + "-clean", who, session));
+    }
+  }
+  const auto planned = added();
+  const auto done = purge();
+  REQUIRE(done.size() == planned.size());
+  for (std::size_t i = 0; i < done.size(); ++i) {
+    CHECK(done[i].item == planned[i].item);
+    CHECK(done[i].added.pv == planned[i].added.pv);
+    CHECK(done[i].added.dwell_ms == planned[i].added.dwell_ms);
+    CHECK(done[i].added.views_score == planned[i].added.views_score);
+  }
+  for (const std::string& id : ids) expect_alike(*this, id, id + "-clean");
+  CHECK_FALSE(exists(keys().added("fraud")));
+  CHECK_FALSE(exists(keys().pv("d")));
+  CHECK_FALSE(exists(keys().uv_hll("d")));
+  CHECK_FALSE(exists(keys().views("d")));
+}
+
+TEST_CASE_METHOD(Purging, "a purge that is repeated takes nothing, nor does one of who added nothing",
+                 "[added]") {
+  for (const char* who : {"fraud", "somebody"}) {
+    track(report("a", who, 1000));
+    view(seen("a", who));
+  }
+  const auto planned = added();
+  purge();
+  const feed::ItemStats after = stats("a");
+  CHECK(after.pv == 1);
+  for (const store::AddedTo& each : purge(planned)) CHECK(each.added.pv + each.added.views == 0);
+  CHECK(stats("a").pv == 1);
+  CHECK(stats("a").uv == 1);
+  CHECK(stats("a").views_pv == 1);
+  CHECK(stats("a").dwell_sum_ms == 1000);
+  CHECK(*stats("a").rank_key == *after.rank_key);
+  CHECK(purge({}).empty());
+}
+
+TEST_CASE_METHOD(Purging, "two visitors are purged one after the other", "[added]") {
+  for (const char* who : {"fraud", "another", "x", "y"}) track(report("a", who, 1000));
+  purge();
+  CHECK(stats("a").uv == 3);
+  REQUIRE(wait(store::take_back(redis, settings, keys(), "another", {ItemId::trusted("a")})));
+  CHECK(stats("a").uv == 2);
+  CHECK(stats("a").pv == 2);
+}
+
+TEST_CASE_METHOD(Purging, "what is added after a purge counts, and is remembered anew", "[added]") {
+  track(report("a", "somebody", 1000));
+  track(report("a", "fraud", 1000));
+  purge();
+  const auto again = track(report("a", "fraud", 4000));  // the session goes on: only what is more
+  CHECK(again.pv == 1);
+  CHECK(stats("a").dwell_sum_ms == 1000 + 3000);
+  CHECK(track(report("a", "fraud", 50, "another")).pv == 2);
+  // The HyperLogLog knows the visitor still.
+  CHECK(stats("a").uv == 1);
+  const auto found = added();
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].added.pv == 1);
+  CHECK(found[0].added.uv == 0);
+  CHECK(found[0].added.dwell_ms == 3050);
+}
+
+TEST_CASE_METHOD(Purging, "visitors that were taken back stay so when the item is written or ranked anew",
+                 "[added]") {
+  put(item("a", wall_now() - seconds{3600}));
+  for (const char* who : {"fraud", "x", "y"}) track(report("a", who, 1000));
+  CHECK(stats("a").uv == 3);
+  purge();
+  const double z = *stats("a").rank_key;
+  CHECK(stats("a").uv == 2);
+  put(item("a", wall_now() - seconds{3600}));
+  CHECK(stats("a").uv == 2);
+  CHECK(*stats("a").rank_key == Approx(z).margin(1e-4));
+  REQUIRE(wait(store::rebuild_rank(redis, settings, keys())));
+  CHECK(*stats("a").rank_key == Approx(z).margin(1e-4));
+  CHECK(track(report("a", "z", 1000)).uv == 3);
+  remove("a");
+  put(item("a", wall_now() - seconds{3600}));
+  CHECK(stats("a").uv == 3);
+}
+
+TEST_CASE_METHOD(Purging, "visitors that were taken back are forgotten with the counters", "[added]") {
+  put(item("a", wall_now() - seconds{3600}));
+  track(report("a", "fraud", 1000));
+  track(report("a", "x", 1000));
+  purge();
+  CHECK(text(command("HGET", keys().item("a"), "uv_less")) == "1");
+  for (const auto& key : {keys().pv("a"), keys().uv_hll("a"), keys().dwell_sum("a"), keys().dwell_count("a")})
+    command("DEL", key);
+  CHECK(stats("a").uv == 0);
+  CHECK(track(report("a", "y", 1000)).uv == 1);
+  CHECK(command("HEXISTS", keys().item("a"), "uv_less").integer() == 0);
+  CHECK(track(report("a", "z", 1000)).uv == 2);
+}
+
+TEST_CASE_METHOD(Purging, "a hidden item and one whose counters expired are purged without a place in a rank",
+                 "[added]") {
+  put(item("a", wall_now() - seconds{3600}));
+  for (const char* who : {"fraud", "x"}) {
+    track(report("a", who, 1000));
+    view(seen("a", who));
+    track(report("b", who, 1000));
+    view(seen("b", who));
+  }
+  auto hidden = item("a", wall_now() - seconds{3600});
+  hidden.hidden = true;
+  put(hidden);
+  command("DEL", keys().pv("b"), keys().dwell_sum("b"), keys().dwell_count("b"), keys().uv_hll("b"));
+  CHECK(purge().size() == 2);
+  CHECK(stats("a").pv == 1);
+  CHECK(stats("a").views_pv == 1);
+  CHECK_FALSE(stats("a").rank_key);
+  CHECK_FALSE(stats("a").views_score);
+  CHECK(stats("b").pv == 0);
+  CHECK_FALSE(stats("b").rank_key);
+  CHECK(stats("b").views_pv == 1);
+}
+
+TEST_CASE_METHOD(Purging, "an event that comes twice is remembered once, one that waited in a spool too",
+                 "[added]") {
+  auto event = report("a", "fraud", 1000);
+  event.event = EventId::trusted("e1");
+  track(event);
+  track(event);
+  auto viewed = seen("a", "fraud");
+  viewed.event = EventId::trusted("e2");
+  view(viewed);
+  view(viewed);
+  REQUIRE(hot->track_later(report("b", "fraud", 500)));
+  REQUIRE(hot->view_later(seen("b", "fraud")));
+  later.replay();
+  later.replay();
+  const auto found = added();
+  REQUIRE(found.size() == 2);
+  for (const store::AddedTo& each : found) {
+    CHECK(each.added.pv == 1);
+    CHECK(each.added.views == 1);
+  }
+}
+
+TEST_CASE_METHOD(Purging, "visitors in thousands behind one name are remembered as the estimate counts them",
+                 "[added]") {
+  constexpr int kReal = 3000, kFake = 40000;
+  const auto come = [&](int n, const std::string& prefix, std::string_view counted_as) {
+    for (int i = 0; i < n; ++i) {
+      auto event = report("a", prefix + std::to_string(i), 10);
+      event.counted_as = VisitorId::trusted(std::string(counted_as));
+      REQUIRE(wait(hot->track(event)));
+    }
+  };
+  come(kReal, "r", "honest");
+  come(kFake, "f", kFraud);
+  CHECK(added()[0].added.uv == Approx(kFake).epsilon(0.05));
+  purge();
+  CHECK(stats("a").pv == kReal);
+  CHECK(std::abs(stats("a").uv - kReal) < kFake / 20);  // an error of the estimate of all
+}
+
+TEST_CASE_METHOD(Purging, "nothing is remembered when that is switched off, of nobody, or with hash tags",
+                 "[added]") {
+  const bool off = GENERATE(true, false), tags = GENERATE(true, false);
+  CAPTURE(off, tags);
+  if (off) settings.limits.remember = seconds{0};
+  hash_tags = tags;
+  open();
+  track(report("a", "fraud", 1000));
+  view(seen("a", "fraud"));
+  CHECK(added().empty() == (off || tags));
+  server().flush();
+  track(Fixture::report("a", "fraud", 1000));
+  view(Fixture::seen("a", "fraud"));
+  for (const std::string& key : all_keys()) CHECK(key.find("added") == key.npos);
+}
+
+TEST_CASE_METHOD(Purging, "a rank's place and a bucket follow a purge at once, and lists are made anew",
+                 "[added]") {
+  const UnixSeconds date = wall_now() - seconds{3600};
+  put(item("a", date));
+  put(item("b", date));
+  for (int i = 0; i < 5; ++i) {
+    track(report("a", "fraud", 1000, "s" + std::to_string(i)));
+    view(seen("a", "fraud", "f" + std::to_string(i)));
+  }
+  for (const char* id : {"a", "b"}) {
+    for (const char* who : {"x", "y"}) {
+      track(report(id, who, 1000));
+      view(seen(id, who));
+    }
+  }
+  track(report("b", "z", 1000));
+  view(seen("b", "z"));
+  CHECK(ids(engagement()) == std::vector<std::string>{"a", "b"});
+  CHECK(ids(accumulate()) == std::vector<std::string>{"a", "b"});
+  const auto epoch = text(command("GET", keys().epoch()));
+  purge();
+  CHECK(ids(engagement()) == std::vector<std::string>{"b", "a"});
+  CHECK(ids(accumulate()) == std::vector<std::string>{"b", "a"});
+  const std::string bucket = keys().current(date.time_since_epoch().count() / 3600);
+  CHECK(*score(bucket, "a") == Approx(stats("a").views_total));
+  CHECK(*score(bucket, "b") > *score(bucket, "a"));
+  CHECK(text(command("GET", keys().epoch())) != epoch);
+}

@@ -1,0 +1,48 @@
+#include "core/hot/counting.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/hot/fakes.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+TEST_CASE("An event that Redis takes is counted, not spooled", "[counting]") {
+  FakeHotStore store;
+  const auto counted = now(feed::track(store, {}));
+  REQUIRE(counted);
+  CHECK_FALSE(counted->queued);
+  CHECK(counted->outcome.pv == 1);
+  CHECK(store.spooled == 0);
+}
+
+TEST_CASE("An event that was certainly not applied waits in the spool", "[counting]") {
+  FakeHotStore store;
+  store.failing = true;
+  store.error = Error{ErrorCode::kUnavailable, "redis_away", {}, {}};
+  CHECK(now(feed::track(store, {}))->queued);
+  CHECK(now(feed::view(store, {}))->queued);
+  CHECK(store.spooled == 2);
+  store.spool_full = true;
+  CHECK(now(feed::track(store, {})).error().reason == "spool_full");
+}
+
+TEST_CASE("An event of unknown fate is repeated only when its id makes that harmless", "[counting]") {
+  FakeHotStore store;
+  store.failing = true;
+  store.error = Error{ErrorCode::kUnknownOutcome, "redis_timeout", {}, {}};
+  CHECK(now(feed::track(store, {})).error().code == ErrorCode::kUnknownOutcome);
+  CHECK(store.spooled == 0);
+  feed::TrackEvent event;
+  event.event = EventId::trusted("e1");
+  CHECK(now(feed::track(store, event))->queued);
+  CHECK(store.spooled == 1);
+}
+
+TEST_CASE("An event that is refused for what it is is never spooled", "[counting]") {
+  FakeHotStore store;
+  store.failing = true;
+  store.error = Error{ErrorCode::kNotFound, "unknown_item", {}, {}};
+  CHECK(now(feed::view(store, {})).error().code == ErrorCode::kNotFound);
+  CHECK(store.spooled == 0);
+}

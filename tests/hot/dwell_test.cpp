@@ -1,0 +1,163 @@
+// What a client alone says about dwell: a session can claim no more than it can have lasted.
+#include <rapidcheck.h>
+
+#include "tests/support/store_fixture.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+namespace {
+
+constexpr std::int64_t kFirst = 30'000;
+constexpr std::int64_t kSlack = 5'000;
+constexpr std::int64_t kCap = 180'000;
+
+struct Dwell : Fixture {
+  std::int64_t claim(std::int64_t dwell_ms, const std::string& session = "s", bool unproven = true) {
+    auto one = report("a", "v", dwell_ms, session);
+    one.unproven = unproven;
+    track(one);
+    return stats("a").dwell_sum_ms;
+  }
+  // As if the session's reports so far had come `s` seconds earlier.
+  void let_pass(std::int64_t s, const std::string& session = "s") {
+    const std::string key = keys().session("a", session);
+    const std::string value = text(command("GET", key));
+    const std::size_t blank = value.find(' ');
+    const std::int64_t begin = store::whole(value.substr(blank + 1)) - s * 1000;
+    command("SET", key, value.substr(0, blank + 1) + std::to_string(begin), "KEEPTTL");
+  }
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(Dwell, "a session's first report claims hot.first_dwell at most", "[dwell]") {
+  CHECK(claim(kCap) == kFirst);
+  CHECK(claim(29'000, "s2") == kFirst + 29'000);
+  settings.engagement.first_dwell_ms = 0;
+  open();
+  CHECK(claim(kCap, "s3") == kFirst + 29'000);
+}
+
+TEST_CASE_METHOD(Dwell, "a further report claims the first one's and the time since", "[dwell]") {
+  CHECK(claim(5'000) == 5'000);
+  const std::int64_t at_once = claim(kCap);
+  CHECK(at_once >= 5'000 + kSlack);
+  CHECK(at_once <= 5'000 + kSlack + 2'000);  // Redis' seconds, and a busy host
+  let_pass(60);
+  CHECK(claim(40'000) == 40'000);
+  const std::int64_t then = claim(kCap);
+  CHECK(then >= 65'000 + kSlack);
+  CHECK(then <= 65'000 + kSlack + 5'000);
+  let_pass(200);
+  CHECK(claim(kCap) == kCap);
+}
+
+TEST_CASE_METHOD(Dwell, "the reports of freshet.js are counted as they are", "[dwell]") {
+  std::int64_t shown = 5;
+  CHECK(claim(shown * 1000) == shown * 1000);
+  for (int i = 0; i < 10; ++i) {
+    let_pass(15);
+    shown += 15;
+    CHECK(claim(shown * 1000) == shown * 1000);
+  }
+  CHECK(stats("a").pv == 1);
+}
+
+TEST_CASE_METHOD(Dwell, "what the site's own server says is not cut, and its sessions go on for others",
+                 "[dwell]") {
+  CHECK(claim(kCap, "s", false) == kCap);
+  CHECK(claim(2'000, "s2", false) == kCap + 2'000);
+  const std::int64_t cut = claim(kCap, "s2") - kCap;
+  CHECK(cut >= 2'000 + kSlack);
+  CHECK(cut <= 2'000 + kSlack + 5'000);
+}
+
+TEST_CASE_METHOD(Dwell, "without a window each report is a first one", "[dwell]") {
+  settings.engagement.session_window = seconds{0};
+  open();
+  CHECK(claim(kCap) == kFirst);
+  CHECK(claim(kCap) == 2 * kFirst);
+}
+
+TEST_CASE_METHOD(Dwell, "a report that is repeated is answered as before and claims nothing more",
+                 "[dwell]") {
+  auto one = report("a", "v", kCap, "s");
+  one.unproven = true;
+  one.event = EventId::trusted("e");
+  const auto first = track(one);
+  let_pass(100);
+  const auto again = track(one);
+  CHECK(again.avg_dwell_ms == first.avg_dwell_ms);
+  CHECK(stats("a").dwell_sum_ms == kFirst);
+}
+
+TEST_CASE_METHOD(Dwell, "a session from before its begin was noted goes on", "[dwell]") {
+  claim(10'000, "s", false);
+  command("SET", keys().session("a", "s"), "10000", "KEEPTTL");
+  const std::int64_t cut = claim(kCap);
+  CHECK(cut >= 10'000 + kSlack);
+  CHECK(cut <= 10'000 + kSlack + 5'000);
+}
+
+TEST_CASE_METHOD(Dwell, "a report that waited in a spool counts with the time it had", "[dwell]") {
+  const auto spooled = [&](std::int64_t dwell_ms, std::int64_t s_ago) {
+    auto one = report("a", "v", dwell_ms, "s");
+    one.unproven = true;
+    one.event = EventId::trusted("e" + std::to_string(dwell_ms));
+    REQUIRE(hot->track_later(one));
+    // The time stands in the command; the test makes it an earlier one.
+    redis::Pipeline earlier;
+    const std::string at = std::to_string(now().time_since_epoch().count());
+    const std::string before = std::to_string(now().time_since_epoch().count() - s_ago);
+    std::string bytes(later.spooled.back().bytes());
+    for (const std::int64_t off : {0, 1}) {
+      const std::string own = std::to_string(store::whole(at) - off);
+      if (const std::size_t found = bytes.find("\r\n" + own + "\r\n"); found != bytes.npos)
+        bytes.replace(found + 2, own.size(), before);
+    }
+    earlier.raw(bytes);
+    const auto replies = redis.call(earlier);
+    REQUIRE(replies);
+    REQUIRE_FALSE(replies->front().is_error());
+    return stats("a").dwell_sum_ms;
+  };
+  // In order: 5 s, a minute later 65 s.
+  CHECK(spooled(5'000, 100) == 5'000);
+  CHECK(spooled(65'000, 40) == 65'000);
+  // What comes live meanwhile is cut as by a session that begins; the late ones say how long it was really.
+  server().flush();
+  CHECK(claim(120'000) == kFirst);
+  CHECK(spooled(20'000, 130) == kFirst);
+  CHECK(claim(121'000) == 121'000);
+}
+
+TEST_CASE_METHOD(Dwell,
+                 "no session claims more than its first report may and the time since, whatever is reported",
+                 "[dwell]") {
+  CHECK(rc::check("bounded", [this] {
+    server().flush();
+    open();
+    std::int64_t passed = 0, first = -1, greatest = 0;
+    const auto reports = *rc::gen::inRange(1, 12);
+    for (int i = 0; i < reports; ++i) {
+      const auto dwell = *rc::gen::weightedOneOf<std::int64_t>(
+          {{3, rc::gen::inRange<std::int64_t>(0, 40'000)}, {1, rc::gen::inRange<std::int64_t>(0, kCap + 1)}});
+      const std::int64_t sum = claim(dwell);
+      if (first < 0) {
+        first = std::min(dwell, kFirst);
+        RC_ASSERT(sum == first);
+      }
+      const std::int64_t bound = first + passed + kSlack;
+      RC_ASSERT(sum >= greatest);                        // never lower
+      RC_ASSERT(sum <= std::max(bound + 3'000, first));  // seconds are whole, and the host may be busy
+      if (i > 0)
+        RC_ASSERT(sum >= std::min({dwell, bound - 1'000, kCap}));  // and what can be true is believed
+      greatest = sum;
+      const auto s = *rc::gen::inRange<std::int64_t>(0, 40);
+      let_pass(s);
+      passed += s * 1000;
+    }
+    RC_ASSERT(stats("a").pv == 1);
+  }));
+}

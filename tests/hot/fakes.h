@@ -1,0 +1,115 @@
+// Fakes of the ports: they answer what the test says and count what they were asked.
+#pragma once
+
+#include <algorithm>
+#include <coroutine>
+#include <string>
+#include <vector>
+
+#include "core/hot/ports.h"
+
+namespace freshet::test {
+
+class FakeHotStore final : public feed::HotStore {
+ public:
+  Error error{};  // answered by everything while `failing`
+  bool failing = false;
+  bool spool_full = false;
+  feed::CachedList cached;  // what Redis has
+  std::vector<feed::ScoredItem> rank;
+  std::vector<feed::BucketMember> members;  // of mode = current
+  int cached_reads = 0, pages = 0, stored = 0, spooled = 0;
+  std::vector<std::coroutine_handle<>> held;  // callers of cached_list() while `hold`
+  bool hold = false;
+
+  Task<Result<feed::TrackCounts>> track(const feed::TrackEvent&) override {
+    if (failing) co_return tl::unexpected(error);
+    co_return feed::TrackCounts{1, 1, 0, 4};
+  }
+  Task<Result<feed::ViewOutcome>> view(const feed::ViewEvent&) override {
+    if (failing) co_return tl::unexpected(error);
+    co_return feed::ViewOutcome{};
+  }
+  Result<void> track_later(const feed::TrackEvent&) override { return later(); }
+  Result<void> view_later(const feed::ViewEvent&) override { return later(); }
+  Task<Result<feed::CachedList>> cached_list(const feed::ListQuery&) override {
+    ++cached_reads;
+    if (hold) {
+      Hold wait{*this};
+      co_await wait;
+    }
+    if (failing) co_return tl::unexpected(error);
+    co_return cached;
+  }
+  void store_list(const feed::ListQuery&, const feed::CachedList& built) override {
+    ++stored;
+    cached = built;
+    cached.state = feed::CachedList::State::kFresh;
+  }
+  Task<Result<feed::RankPage>> rank_page(const feed::ListQuery&, std::int64_t, std::int64_t) override {
+    ++pages;
+    co_return feed::RankPage{rank, -1};
+  }
+  // Each member is its hour's only one.
+  Task<Result<std::vector<feed::Bucket>>> buckets() override {
+    std::vector<feed::Bucket> out;
+    for (const feed::BucketMember& each : members) out.push_back({hour_of(each), each.total});
+    co_return out;
+  }
+  Task<Result<std::vector<feed::BucketMember>>> bucket_heads(const std::vector<std::int64_t>& hours,
+                                                             std::int64_t offset, std::int64_t) override {
+    std::vector<feed::BucketMember> out;
+    for (const feed::BucketMember& each : members) {
+      if (offset == 0 && std::count(hours.begin(), hours.end(), hour_of(each)) > 0) out.push_back(each);
+    }
+    co_return out;
+  }
+  Task<Result<std::vector<feed::ItemStats>>> stats(const std::vector<ItemId>& items) override {
+    co_return std::vector<feed::ItemStats>(items.size());
+  }
+  void release() {
+    hold = false;
+    for (auto caller : std::exchange(held, {})) caller.resume();
+  }
+
+ private:
+  struct Hold {
+    FakeHotStore& store;
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> caller) { store.held.push_back(caller); }
+    void await_resume() const noexcept {}
+  };
+  static std::int64_t hour_of(const feed::BucketMember& member) {
+    return member.published.time_since_epoch().count() / 3600;
+  }
+  Result<void> later() {
+    if (spool_full) return fail(ErrorCode::kUnavailable, "spool_full");
+    ++spooled;
+    return {};
+  }
+};
+
+class FakeItemStore : public feed::ItemStore {
+ public:
+  Task<Result<void>> put(const feed::Item&) override { co_return Result<void>(); }
+  Task<Result<void>> put_many(const std::vector<feed::Item>&) override { co_return Result<void>(); }
+  Task<Result<void>> remove(const ItemId&) override { co_return Result<void>(); }
+  Task<Result<feed::Item>> get(const ItemId&) override {
+    co_return fail(ErrorCode::kNotFound, "unknown_item");
+  }
+  Task<Result<std::vector<feed::ItemCard>>> cards(const std::vector<ItemId>& ids) override {
+    co_return std::vector<feed::ItemCard>(ids.size());
+  }
+};
+
+// Runs a task that does not have to wait.
+template <class T>
+T now(Task<T> task) {
+  std::optional<T> result;
+  spawn([](Task<T> inner, std::optional<T>& out) -> Task<void> { out.emplace(co_await inner); }(
+                                                     std::move(task), result),
+        [](std::exception_ptr) {});
+  return std::move(*result);
+}
+
+}  // namespace freshet::test

@@ -1,0 +1,159 @@
+#include "core/hot/hot_lists.h"
+
+#include <catch2/catch.hpp>
+
+#include "core/base/json.h"
+#include "tests/hot/fakes.h"
+
+using namespace freshet;
+using namespace freshet::test;
+using feed::CachedList;
+using feed::HotLists;
+
+namespace {
+
+struct Fixture {
+  FakeHotStore hot;
+  FakeItemStore items;
+  Settings settings;
+  HotLists lists{hot, items, settings};
+  HotLists::Clock::time_point start = HotLists::Clock::now();
+
+  Result<feed::ServedList> get(milliseconds after = milliseconds(0)) {
+    return now(lists.get({}, start + after));
+  }
+  void redis_has(std::string json) { hot.cached = {CachedList::State::kFresh, std::move(json), 0, "1"}; }
+  void redis_is_away() {
+    hot.failing = true;
+    hot.error = Error{ErrorCode::kUnavailable, "redis_away", {}, {}};
+  }
+};
+
+constexpr const char* kTwo = "[{\"id\":\"a\",\"score\":2},\n{\"id\":\"b\",\"score\":1}]";
+
+}  // namespace
+
+TEST_CASE("A list is cut to its limit without being parsed", "[lists]") {
+  const feed::HotList list(kTwo);
+  CHECK(list.size() == 2);
+  CHECK(list.first(1) == "[{\"id\":\"a\",\"score\":2}]");
+  CHECK(list.first(2) == kTwo);
+  CHECK(list.first(100) == kTwo);
+  CHECK(feed::HotList("[]").first(10) == "[]");
+  CHECK(list.etag(1) != list.etag(2));
+  CHECK(list.etag(1) == feed::HotList(kTwo).etag(1));
+  CHECK(list.etag(1) != feed::HotList("[{\"id\":\"a\",\"score\":3},\n{}]").etag(1));
+}
+
+TEST_CASE("What is rendered is JSON and cut between elements, whatever a title holds", "[lists]") {
+  feed::ItemCard card;
+  card.known = true;
+  card.title = "a \"title\",\nwith ]},\n{ everything";
+  card.shown_from = UnixSeconds{seconds{1700000000}};
+  const std::string json = feed::render({{ItemId::trusted("x"), 1.5, card}, {ItemId::trusted("y"), 0.1, {}}});
+  const feed::HotList list(json);
+  CHECK(list.size() == 2);
+  std::string first = list.first(1);
+  json::Document document;
+  REQUIRE(document.parse(first));
+  CHECK(document.root().elements()[0]["title"].text() == card.title);
+  CHECK(list.first(1).find("\"published_at\":1700000000}") != std::string::npos);
+  CHECK(json.find("published_at", first.size()) == std::string::npos);  // nobody knows when y was published
+}
+
+TEST_CASE("While its snapshot is fresh a worker asks nobody", "[lists]") {
+  Fixture f;
+  f.redis_has(kTwo);
+  CHECK(f.get()->list->size() == 2);
+  CHECK(f.get(milliseconds(999))->list->size() == 2);
+  CHECK(f.hot.cached_reads == 1);
+  f.get(milliseconds(1001));
+  CHECK(f.hot.cached_reads == 2);
+}
+
+TEST_CASE("A snapshot is fresh no longer than until an item comes to its date", "[lists]") {
+  Fixture f;
+  f.redis_has(kTwo);
+  f.hot.cached.due = milliseconds(400);
+  f.get();
+  f.get(milliseconds(399));
+  CHECK(f.hot.cached_reads == 1);
+  f.hot.cached.due = milliseconds(5000);
+  f.get(milliseconds(400));
+  CHECK(f.hot.cached_reads == 2);
+  f.get(milliseconds(1399));
+  CHECK(f.hot.cached_reads == 2);
+  f.get(milliseconds(1400));
+  CHECK(f.hot.cached_reads == 3);
+}
+
+TEST_CASE("The current list is without what is dated ahead", "[lists]") {
+  Fixture f;
+  f.hot.cached = {CachedList::State::kBuild, "", 0, "1"};
+  f.hot.members = {{ItemId::trusted("ahead"), 9, wall_now() + seconds{3600}},
+                   {ItemId::trusted("now"), 3, wall_now() - seconds{1}}};
+  const feed::ListQuery query{feed::Model::kViews, feed::ViewsMode::kCurrent, {}, {}};
+  const auto served = now(f.lists.get(query, f.start));
+  REQUIRE(served);
+  CHECK(served->list->size() == 1);
+  CHECK(served->list->first(1).find("\"now\"") != std::string::npos);
+}
+
+TEST_CASE("The process that holds the lock builds the list and shares it; others do not store theirs",
+          "[lists]") {
+  Fixture f;
+  f.hot.rank = {{ItemId::trusted("a"), 3.0}};
+  f.hot.cached = {CachedList::State::kBuild, "", 0, "1"};
+  CHECK(f.get()->list->first(1) == "[{\"id\":\"a\",\"score\":3}]");
+  CHECK(f.hot.stored == 1);
+  Fixture other;
+  other.hot.rank = f.hot.rank;
+  other.hot.cached = {CachedList::State::kStale, "", 0, "1"};
+  CHECK(other.get()->list->size() == 1);
+  CHECK(other.hot.stored == 0);
+}
+
+TEST_CASE("After an item was hidden the old snapshot is not served, unless Redis is away", "[lists]") {
+  Fixture f;
+  f.redis_has(kTwo);
+  f.get();
+  f.redis_has("[{\"id\":\"b\",\"score\":1}]");
+  f.lists.drop(false);
+  CHECK(f.get()->list->first(10) == "[{\"id\":\"b\",\"score\":1}]");
+  f.lists.drop(false);
+  f.redis_is_away();
+  const auto served = f.get();
+  REQUIRE(served);
+  CHECK(served->degraded);
+  CHECK(served->list->size() == 1);
+}
+
+TEST_CASE("Without Redis and without a snapshot the list is empty and says so", "[lists]") {
+  Fixture f;
+  f.redis_is_away();
+  const auto served = f.get();
+  REQUIRE(served);
+  CHECK(served->degraded);
+  CHECK(served->list->first(10) == "[]");
+}
+
+TEST_CASE("Many requests that find nothing to serve share one refresh", "[lists]") {
+  Fixture f;
+  f.redis_has(kTwo);
+  f.hot.hold = true;
+  int served = 0;
+  for (int i = 0; i < 50; ++i) {
+    spawn(
+        [](Fixture& fixture, int& done) -> Task<void> {
+          const feed::ListQuery query;
+          auto reading = fixture.lists.get(query, fixture.start);
+          const auto list = co_await reading;
+          if (list && list->list->size() == 2) ++done;
+        }(f, served),
+        [](std::exception_ptr) {});
+  }
+  CHECK(served == 0);
+  f.hot.release();
+  CHECK(served == 50);
+  CHECK(f.hot.cached_reads == 1);
+}

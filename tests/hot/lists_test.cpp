@@ -1,0 +1,218 @@
+// Cached lists and walks down the ranks.
+#include <algorithm>
+#include <random>
+
+#include "tests/support/store_fixture.h"
+
+using namespace freshet;
+using namespace freshet::test;
+using State = feed::CachedList::State;
+
+namespace {
+
+struct ListFixture : Fixture {
+  ListFixture() {
+    settings.list.slice = std::chrono::hours{1};  // no test begins in one and ends in the next
+    open();
+  }
+  feed::CachedList cached(const feed::ListQuery& query = {}) {
+    auto out = wait(hot->cached_list(query));
+    REQUIRE(out);
+    return *out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(ListFixture, "one process builds, the others wait with what there is", "[lists]") {
+  auto mine = cached();
+  CHECK(mine.state == State::kBuild);
+  CHECK(mine.json.empty());
+  CHECK(cached().state == State::kStale);
+  mine.json = "[1]";
+  hot->store_list({}, mine);
+  CHECK(cached().state == State::kFresh);
+  CHECK(cached().json == "[1]");
+  CHECK(text(command("GET", "hot:list")) == "[1]");
+  CHECK(ttl("hot:list") > 55);
+}
+
+TEST_CASE_METHOD(ListFixture, "in the next slice one process rebuilds and the others serve the old list",
+                 "[lists]") {
+  settings.list.slice = milliseconds{1};
+  open();
+  auto first = cached();
+  first.json = "[1]";
+  hot->store_list({}, first);
+  auto second = cached();
+  while (second.state == State::kFresh) second = cached();  // the same millisecond
+  CHECK(second.state == State::kBuild);
+  CHECK(second.json == "[1]");
+  const auto other = cached();
+  CHECK(other.state == State::kStale);
+  CHECK(other.json == "[1]");
+}
+
+TEST_CASE_METHOD(ListFixture, "a list built before an item was hidden is never served", "[lists]") {
+  put(item("a", now()));
+  track(report("a", "v", 0));
+  auto built = cached();
+  built.json = "[\"a\"]";
+  hot->store_list({}, built);
+  REQUIRE(cached().state == State::kFresh);
+  auto hidden = item("a", now());
+  hidden.hidden = true;
+  put(hidden);
+  const auto after = cached();
+  CHECK(after.state == State::kBuild);
+  CHECK(after.json.empty());
+}
+
+TEST_CASE_METHOD(ListFixture, "a list whose building began before an item was hidden is not stored",
+                 "[lists]") {
+  put(item("a", now()));
+  auto built = cached();
+  auto hidden = item("a", now());
+  hidden.hidden = true;
+  put(hidden);
+  built.json = "[\"a\"]";
+  hot->store_list({}, built);
+  CHECK_FALSE(exists("hot:list"));
+  CHECK(cached().state == State::kBuild);
+}
+
+TEST_CASE_METHOD(ListFixture, "a list is good until an item comes to its date, and says when that is",
+                 "[lists]") {
+  CHECK_FALSE(cached().due);
+  command("DEL", keys().list_lock({}));
+  const auto date = now() + seconds{2};
+  put(item("ahead", date));
+  put(item("later", date + seconds{3600}));
+  auto built = cached();
+  REQUIRE(built.due);
+  CHECK(*built.due > milliseconds{0});
+  CHECK(*built.due <= milliseconds{2000});
+  built.json = "[]";
+  hot->store_list({}, built);
+  CHECK(cached().state == State::kFresh);
+  wait_for(date);
+  const auto after = cached();
+  CHECK(after.state == State::kBuild);
+  CHECK(after.json.empty());
+  CHECK(*after.due > milliseconds{3590'000});
+  built.json = "[1]";
+  hot->store_list({}, built);  // by who began before
+  CHECK(cached().json.empty());
+}
+
+TEST_CASE_METHOD(ListFixture, "a builder that comes too late neither stores nor frees another's lock",
+                 "[lists]") {
+  auto slow = cached();
+  command("DEL", keys().list_lock({}));  // its lock ran out
+  auto quick = cached();
+  while (quick.built_ms == slow.built_ms) {
+    command("DEL", keys().list_lock({}));
+    quick = cached();
+  }
+  REQUIRE(quick.state == State::kBuild);
+  slow.json = "[\"slow\"]";
+  quick.json = "[\"quick\"]";
+  hot->store_list({}, slow);
+  CHECK(exists(keys().list_lock({})));
+  hot->store_list({}, quick);
+  hot->store_list({}, slow);
+  CHECK(cached().json == "[\"quick\"]");
+}
+
+TEST_CASE_METHOD(ListFixture, "the lock of a builder that died runs out", "[lists]") {
+  cached();
+  const auto left = command("PTTL", keys().list_lock({})).integer().value_or(0);
+  CHECK(left > 0);
+  CHECK(left <= 1000);
+}
+
+TEST_CASE_METHOD(ListFixture, "each query has a list of its own", "[lists]") {
+  std::set<std::string> names;
+  std::vector<feed::ListQuery> queries{{}, engagement()};
+  auto current = accumulate();
+  current.mode = feed::ViewsMode::kCurrent;
+  queries.push_back(current);
+  queries.push_back(accumulate(seconds{86400}));
+  queries.push_back(accumulate(seconds{0}, "news"));
+  queries.push_back(engagement(seconds{86400}, "news"));
+  for (const auto& query : queries) {
+    CHECK(cached(query).state == State::kBuild);
+    names.insert(keys().list(query));
+  }
+  CHECK(names.size() == queries.size());
+}
+
+TEST_CASE_METHOD(ListFixture, "pages of a rank follow each other without gap or repetition", "[lists]") {
+  for (int i = 0; i < 57; ++i) command("ZADD", keys().score(), i, "a" + std::to_string(i));
+  for (const std::int64_t size : {1, 7, 57, 58, 100}) {
+    const auto all = walk(accumulate(), size);
+    REQUIRE(all.size() == 57);
+    for (std::size_t i = 0; i < all.size(); ++i) CHECK(all[i].score == static_cast<double>(56 - i));
+  }
+}
+
+TEST_CASE_METHOD(ListFixture, "windows and tags keep exactly what brute force keeps, few or many",
+                 "[lists]") {
+  std::mt19937 random(3);
+  const auto today = now();
+  struct Article {
+    std::string id;
+    double score;
+    std::int64_t age;
+    bool tagged;
+  };
+  for (const int n : {30, 3000}) {  // listed from the smaller set, and walked
+    server().flush();
+    std::vector<Article> articles;
+    redis::Pipeline fill;
+    for (int i = 0; i < n; ++i) {
+      Article a{"a" + std::to_string(i), std::uniform_real_distribution<>(0, 100)(random),
+                std::uniform_int_distribution<std::int64_t>(10, 200000)(random), random() % 2 == 0};
+      if (i % 4 == 0) a.age = -60 - a.age;  // dated ahead
+      fill.add("ZADD", keys().rank(), a.score, a.id);
+      fill.add("ZADD", keys().published(), (today - seconds{a.age}).time_since_epoch().count(), a.id);
+      if (a.tagged) fill.add("SADD", keys().tag("t"), a.id);
+      articles.push_back(a);
+    }
+    REQUIRE(redis.call(fill));
+    std::sort(articles.begin(), articles.end(),
+              [](const auto& a, const auto& b) { return a.score > b.score; });
+    for (const std::int64_t window : {0, 86400}) {
+      for (const bool tag : {false, true}) {
+        std::vector<std::string> want;
+        for (const auto& a : articles) {
+          if (a.age < 0 || (window > 0 && std::abs(a.age - window) < 60)) continue;  // ahead, or on the edge
+          if ((window == 0 || a.age < window) && (!tag || a.tagged)) want.push_back(a.id);
+        }
+        std::vector<std::string> got;
+        for (const auto& each : walk(engagement(seconds{window}, tag ? "t" : ""), 100)) {
+          const auto age = std::find_if(articles.begin(), articles.end(), [&](const auto& a) {
+                             return a.id == each.item.str();
+                           })->age;
+          if (window == 0 || std::abs(age - window) >= 60) got.push_back(each.item.str());
+        }
+        CHECK(got == want);
+      }
+    }
+  }
+}
+
+TEST_CASE_METHOD(ListFixture, "a page reads a bounded number of members however rare the tag", "[lists]") {
+  redis::Pipeline fill;
+  for (int i = 0; i < 5000; ++i) fill.add("ZADD", keys().rank(), i, "a" + std::to_string(i));
+  for (int i = 0; i < 1500; ++i) fill.add("SADD", keys().tag("t"), "a" + std::to_string(i));
+  REQUIRE(redis.call(fill));
+  const auto page = wait(hot->rank_page(engagement(seconds{0}, "t"), 0, 100));
+  REQUIRE(page);
+  CHECK(page->items.empty());
+  CHECK(page->next == 2000);
+  const auto small = wait(hot->rank_page(engagement(seconds{0}, "t"), 3400, 10));
+  REQUIRE(small);
+  CHECK(small->items.size() == 10);
+  CHECK(walk(engagement(seconds{0}, "t")).size() == 1500);
+}

@@ -1,0 +1,123 @@
+// hot:rank anew from the counters.
+#include "core/hot/engagement.h"
+#include "tests/support/store_fixture.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+namespace {
+
+template <bool kTags>
+struct RebuildFixture : Fixture {
+  RebuildFixture() {
+    hash_tags = kTags;
+    open();
+  }
+  std::map<std::string, double> ranks() {
+    std::map<std::string, double> out;
+    for (const auto& each : walk(engagement())) out[each.item.str()] = each.score;
+    return out;
+  }
+  void traffic(int articles) {
+    for (int i = 0; i < articles; ++i) {
+      auto event = report("a" + std::to_string(i), "v", i * 100);
+      event.published_at = now() - seconds{i * 1000};
+      track(event);
+    }
+  }
+  store::Rebuilt rebuild() {
+    auto out = wait(store::rebuild_rank(redis, settings, keys()));
+    REQUIRE(out);
+    return *out;
+  }
+  bool match() { return *wait(store::params_match(redis, settings.engagement, keys())); }
+};
+
+}  // namespace
+
+#define BOTH_SLOTS "[rebuild]", ((bool kTags), kTags), false, true
+
+TEMPLATE_TEST_CASE_METHOD_SIG(RebuildFixture, "a rebuilt rank is the one that counting made", BOTH_SLOTS) {
+  auto& f = *this;
+  f.traffic(40);
+  const auto before = f.ranks();
+  REQUIRE(before.size() == 40);
+  f.command("DEL", f.keys().rank());
+  const auto done = f.rebuild();
+  CHECK(done.items == 40);
+  CHECK(done.ranked == 40);
+  CHECK(f.ranks() == before);
+  f.rebuild();
+  CHECK(f.ranks() == before);
+  CHECK_FALSE(f.exists(f.keys().rank_next()));
+  CHECK_FALSE(f.exists(f.keys().rank_lock()));
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(RebuildFixture,
+                              "another half-life is noticed, and rebuilding makes the rank its own",
+                              BOTH_SLOTS) {
+  auto& f = *this;
+  CHECK(f.match());  // an empty rank takes the parameters
+  f.traffic(20);
+  CHECK(f.match());
+  f.settings.engagement.half_life = seconds{7200};
+  f.settings.engagement.dwell_weight = 0.01;
+  f.open();
+  CHECK_FALSE(f.match());
+  f.rebuild();
+  CHECK(f.match());
+  for (const auto& [id, key] : f.ranks()) {
+    const auto terms = f.stats(id);
+    const double base =
+        rank::base_score({terms.pv, terms.uv, terms.dwell_sum_ms, terms.dwell_count}, f.settings.engagement);
+    CHECK(key == Approx(rank::rank_key(base, terms.first, seconds{7200})).epsilon(1e-14));
+  }
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(RebuildFixture,
+                              "hidden items and items without counters are not in a rebuilt rank",
+                              BOTH_SLOTS) {
+  auto& f = *this;
+  f.traffic(3);
+  auto hidden = f.item("a1", f.now());
+  hidden.hidden = true;
+  f.put(hidden);
+  f.command("ZADD", f.keys().rank(), 99999, "ghost");
+  const auto done = f.rebuild();
+  CHECK(done.items == 3);
+  CHECK(done.ranked == 2);
+  CHECK(f.ranks().size() == 2);
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(RebuildFixture, "two rebuilds do not run at once", BOTH_SLOTS) {
+  auto& f = *this;
+  f.command("SET", f.keys().rank_lock(), 1, "EX", 60);
+  const auto refused = wait(store::rebuild_rank(f.redis, f.settings, f.keys()));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().reason == "rebuild_running");
+}
+
+TEST_CASE_METHOD(Fixture, "a prefix with glob characters finds its own items only", "[rebuild]") {
+  settings.redis.key_prefix = "site[1]*:";
+  open();
+  track(report("a", "v", 0));
+  settings.redis.key_prefix = "site1x:";
+  open();
+  track(report("b", "v", 0));
+  settings.redis.key_prefix = "site[1]*:";
+  open();
+  const auto done = wait(store::rebuild_rank(redis, settings, keys()));
+  REQUIRE(done);
+  CHECK(done->items == 1);
+  CHECK(ids(engagement()) == std::vector<std::string>{"a"});
+}
+
+TEST_CASE_METHOD(Fixture, "thousands of items are rebuilt in batches", "[rebuild]") {
+  redis::Pipeline fill;
+  for (int i = 0; i < 3000; ++i) fill.add("SET", keys().pv("n" + std::to_string(i)), i + 1);
+  REQUIRE(redis.call(fill));
+  const auto done = wait(store::rebuild_rank(redis, settings, keys()));
+  REQUIRE(done);
+  CHECK(done->ranked >= 3000);
+  CHECK(command("ZCARD", keys().rank()).integer().value_or(0) == 3000);
+}

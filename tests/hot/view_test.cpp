@@ -1,0 +1,219 @@
+// Seed 003 as stored: window dedup, the day's first view, accumulated and current scores.
+#include "core/hot/current_top.h"
+#include "core/hot/views.h"
+#include "tests/support/store_fixture.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+TEST_CASE_METHOD(Fixture, "the first view of the day counts three and the next fingerprint's too", "[view]") {
+  auto event = seen("a", "f1");
+  event.published_at = now();
+  const auto first = view(event);
+  CHECK_FALSE(first.dedup);
+  CHECK(first.first_today);
+  CHECK(first.score_inc == Approx(3 / std::pow(2.0, 1.5)).epsilon(1e-3));
+  CHECK(view(seen("a", "f2")).first_today);
+  CHECK(stats("a").views_total == 6);
+  CHECK(stats("a").views_pv == 2);
+  CHECK(stats("a").uv_today == 2);
+}
+
+TEST_CASE_METHOD(Fixture, "a second view within the window is dedup and changes nothing", "[view]") {
+  view(seen("a", "f"));
+  const auto before = stats("a");
+  const auto again = view(seen("a", "f"));
+  CHECK(again.dedup);
+  CHECK(stats("a").views_total == before.views_total);
+  CHECK(stats("a").views_score == before.views_score);
+}
+
+TEST_CASE_METHOD(Fixture, "after the window the same fingerprint counts one, not three, on the same day",
+                 "[view]") {
+  view(seen("a", "f"));
+  command("DEL", keys().dedup("a", "f"));
+  const auto again = view(seen("a", "f"));
+  CHECK_FALSE(again.dedup);
+  CHECK_FALSE(again.first_today);
+  CHECK(stats("a").views_total == 4);
+}
+
+TEST_CASE_METHOD(Fixture, "dedup lives ten minutes and the day's visitors three days from its first",
+                 "[view]") {
+  view(seen("a", "f"));
+  CHECK(ttl(keys().dedup("a", "f")) > 590);
+  CHECK(ttl(keys().dedup("a", "f")) <= 600);
+  const auto day = keys().uv_day("a", now());
+  CHECK(ttl(day) > 259190);
+  command("EXPIRE", day, 1000);
+  view(seen("a", "g"));
+  CHECK(ttl(day) <= 1000);
+}
+
+TEST_CASE_METHOD(Fixture, "an article's views live thirty days from the last one, renewed once a day",
+                 "[view]") {
+  view(seen("a", "f"));
+  const std::vector<std::string> kept{keys().views("a"), keys().first_ts("a")};
+  for (const auto& key : kept) CHECK(ttl(key) > 2591990);
+  for (const auto& key : kept) command("EXPIRE", key, 1000);
+  command("HSET", keys().views("a"), "renewed", now().time_since_epoch().count() - 86300);
+  view(seen("a", "g"));
+  for (const auto& key : kept) CHECK(ttl(key) <= 1000);
+  command("HSET", keys().views("a"), "renewed", now().time_since_epoch().count() - 86500);
+  view(seen("a", "h"));
+  for (const auto& key : kept) CHECK(ttl(key) > 2591990);
+}
+
+TEST_CASE_METHOD(Fixture, "the day is Redis' day in UTC: a host whose date is off counts under the right key",
+                 "[view]") {
+  const auto k = keys();
+  redis::Pipeline wrong;
+  const auto day = now().time_since_epoch().count() / 86400 + 1;
+  wrong.script(store::scripts::kView, 6, 17)
+      .arg(k.dedup("a", "f"))
+      .arg(k.uv_day("a", UnixSeconds{seconds{day * 86400}}))
+      .arg(k.first_ts("a"))
+      .arg(k.item("a"))
+      .arg(k.views("a"))
+      .arg(k.score());
+  wrong.arg("a").arg("f").arg("").arg(day).arg("").arg(0).arg(600).arg(259200).arg(2592000);
+  wrong.arg(1).arg(2).arg(2).arg(1.5).arg(1000).arg(0).arg(0).arg(0);
+  const auto replies = redis.call(wrong);
+  REQUIRE(replies);
+  CHECK(replies->front().error() == "DAY " + std::to_string(day - 1));
+  CHECK(all_keys().empty());
+}
+
+TEST_CASE_METHOD(Fixture, "a view's event id answers the first outcome again, not dedup", "[view]") {
+  auto event = seen("a", "f");
+  event.event = EventId::trusted("e");
+  const auto first = view(event);
+  const auto again = view(event);
+  CHECK_FALSE(again.dedup);
+  CHECK(again.score_inc == first.score_inc);
+  CHECK(stats("a").views_pv == 1);
+}
+
+TEST_CASE_METHOD(Fixture, "an event id that was answered dedup stays dedup after the window", "[view]") {
+  view(seen("a", "f"));
+  auto event = seen("a", "f");
+  event.event = EventId::trusted("e");
+  CHECK(view(event).dedup);
+  command("DEL", keys().dedup("a", "f"));
+  CHECK(view(event).dedup);
+  CHECK(stats("a").views_pv == 1);
+  CHECK(ttl(keys().view_event("a", "e")) > 86390);
+}
+
+TEST_CASE_METHOD(Fixture, "one event id used for a report and a view of an article counts both", "[view]") {
+  auto reading = report("a", "v", 1000);
+  auto looking = seen("a", "f");
+  reading.event = looking.event = EventId::trusted("e");
+  CHECK(track(reading).pv == 1);
+  CHECK(view(looking).first_today);
+}
+
+TEST_CASE_METHOD(Fixture, "a view kept for later counts once however often it is replayed", "[view]") {
+  REQUIRE(hot->view_later(seen("a", "f")));
+  later.replay();
+  later.replay();
+  CHECK(stats("a").views_pv == 1);
+}
+
+TEST_CASE_METHOD(Fixture, "a forged publish time of a known item changes nothing", "[view]") {
+  put(item("a", now() - seconds{72 * 3600}));
+  auto event = seen("a", "f");
+  event.published_at = now();
+  CHECK(view(event).score_inc == Approx(3 / std::pow(74.0, 1.5)).epsilon(1e-4));
+}
+
+TEST_CASE_METHOD(Fixture, "a publish time ahead of now counts as now", "[view]") {
+  auto event = seen("a", "f");
+  event.published_at = now() + seconds{86400 * 300};
+  CHECK(view(event).score_inc == Approx(3 / std::pow(2.0, 1.5)).epsilon(1e-3));
+  put(item("b", now() + seconds{86400}));
+  CHECK(view(seen("b", "f")).score_inc == Approx(3 / std::pow(2.0, 1.5)).epsilon(1e-9));
+}
+
+TEST_CASE_METHOD(Fixture, "weights, base and exponent are those that are configured", "[view]") {
+  settings.views.pv_weight = 2;
+  settings.views.uv_weight = 5;
+  settings.views.base_hours = 3;
+  settings.views.gamma = 2;
+  open();
+  put(item("a", now() - seconds{7 * 3600}));
+  CHECK(view(seen("a", "f")).score_inc == Approx(0.07).epsilon(1e-3));
+  command("DEL", keys().dedup("a", "f"));
+  CHECK(view(seen("a", "f")).score_inc == Approx(0.02).epsilon(1e-3));
+  CHECK(stats("a").views_total == 9);
+}
+
+TEST_CASE_METHOD(Fixture, "hot:score is the sum of what each view added", "[view]") {
+  put(item("a", now() - seconds{5 * 3600}));
+  double sum = 0;
+  for (int i = 0; i < 50; ++i) sum += view(seen("a", "f" + std::to_string(i))).score_inc;
+  CHECK(score(keys().score(), "a").value_or(0) == Approx(sum).epsilon(1e-12));
+}
+
+TEST_CASE_METHOD(Fixture, "an accumulated score goes on after the counters expired, as the seed's does",
+                 "[view]") {
+  view(seen("a", "f"));
+  view(seen("a", "h"));
+  const double before = score(keys().score(), "a").value_or(0);
+  command("DEL", keys().views("a"));
+  const double inc = view(seen("a", "g")).score_inc;
+  CHECK(score(keys().score(), "a").value_or(0) == before + inc);
+  CHECK(stats("a").views_total == 3);
+  const auto heads = wait(hot->bucket_heads({now().time_since_epoch().count() / 3600}, 0, 10));
+  REQUIRE(heads);
+  REQUIRE(heads->size() == 1);
+  CHECK(heads->front().total == 3);  // the old total does not hide that the sum began anew
+}
+
+TEST_CASE_METHOD(Fixture, "a view that is indexed late does not undo a later one", "[view]") {
+  later.hold = true;
+  put(item("a", now() - seconds{7200}));
+  view(seen("a", "f1"));
+  InlineDeferred other(redis);
+  store::RedisHotStore second(redis, other, settings, keys(), [] { return "x"; });
+  REQUIRE(wait(second.view(seen("a", "f2"))));
+  later.flush();
+  const auto hour = (now() - seconds{7200}).time_since_epoch().count() / 3600;
+  const auto heads = wait(hot->bucket_heads({hour}, 0, 10));
+  REQUIRE(heads);
+  REQUIRE(heads->size() == 1);
+  CHECK(heads->front().total == 6);
+}
+
+TEST_CASE_METHOD(Fixture, "the index forgets buckets that are gone and bounds that are too high", "[view]") {
+  command("ZADD", keys().current_index(), 50, 1000, 9, 2000);
+  command("ZADD", keys().current(1000), 7, "a");
+  command("ZADD", keys().published(), 1000 * 3600, "a");
+  REQUIRE(wait(hot->bucket_heads({1000, 2000}, 0, 5)));
+  const auto left = wait(hot->buckets());
+  REQUIRE(left);
+  REQUIRE(left->size() == 1);
+  CHECK(left->front().hour == 1000);
+  CHECK(left->front().best_total == 7);
+}
+
+TEST_CASE_METHOD(Fixture, "a bucket's bound is the greatest total in it, not the last", "[view]") {
+  for (const std::string id : {"a", "b"}) put(item(id, now() - seconds{86400}));
+  view(seen("a", "f1"));
+  view(seen("a", "f2"));
+  view(seen("b", "f1"));
+  const auto bounds = wait(hot->buckets());
+  REQUIRE(bounds);
+  REQUIRE(bounds->size() == 1);
+  CHECK(bounds->front().best_total == 6);
+}
+
+TEST_CASE_METHOD(Fixture, "a member left in the bucket of another hour is dropped, not served", "[view]") {
+  command("ZADD", keys().current(1000), 7, "a", 5, "b");
+  command("ZADD", keys().published(), 1000 * 3600, "b", 2000 * 3600, "a");
+  const auto heads = wait(hot->bucket_heads({1000}, 0, 5));
+  REQUIRE(heads);
+  REQUIRE(heads->size() == 1);
+  CHECK(heads->front().item.str() == "b");
+  CHECK_FALSE(score(keys().current(1000), "a"));
+}

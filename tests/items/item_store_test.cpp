@@ -1,0 +1,501 @@
+// Hidden, deleted, re-dated and re-tagged items, with and without hash tags.
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "core/hot/current_top.h"
+#include "tests/support/store_fixture.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+namespace {
+
+struct ItemFixture : Fixture {
+  std::int64_t epoch() { return store::whole(text(command("GET", keys().epoch()))); }
+  std::vector<std::string> current_ids() {
+    std::vector<std::string> out;
+    const auto buckets = wait(hot->buckets());
+    REQUIRE(buckets);
+    for (const auto& bucket : *buckets) {
+      const auto heads = wait(hot->bucket_heads({bucket.hour}, 0, 100));
+      REQUIRE(heads);
+      for (const auto& each : *heads) out.push_back(each.item.str());
+    }
+    return out;
+  }
+  std::vector<std::string> newest_ids() {
+    const auto reply = command("ZREVRANGE", keys().newest(), 0, -1);
+    std::vector<std::string> out;
+    for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(store::text_at(reply, i));
+    return out;
+  }
+  bool listed_anywhere(const std::string& id) {
+    for (const auto& list : {ids(engagement()), ids(accumulate()), current_ids(),
+                             ids(engagement(seconds{86400})), ids(accumulate(seconds{0}, "news"))}) {
+      if (std::find(list.begin(), list.end(), id) != list.end()) return true;
+    }
+    return false;
+  }
+  void read_and_view(const std::string& id, const std::string& who) {
+    track(report(id, who, 1000));
+    view(seen(id, who));
+  }
+  feed::Item news(const std::string& id, UnixSeconds published, bool hidden = false) const {
+    auto out = item(id, published);
+    out.tags = {TagName::trusted("news")};
+    out.hidden = hidden;
+    return out;
+  }
+};
+
+// Each of the following holds with keys in one slot and with keys in two.
+template <bool kTags>
+struct Placed : ItemFixture {
+  Placed() {
+    hash_tags = kTags;
+    open();
+  }
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(ItemFixture, "an item comes back byte for byte", "[items]") {
+  auto one = item("a", now());
+  one.text = std::string("body\r\n\0with NUL", 15);
+  one.author = "作者";
+  one.url = "https://example.org/?a=1&b=2";
+  one.tags = {TagName::trusted("swift"), TagName::trusted("软件")};
+  one.update_time = now() + seconds{60};
+  put(one);
+  const auto got = wait(items->get(one.id));
+  REQUIRE(got);
+  CHECK(got->title == one.title);
+  CHECK(got->text == one.text);
+  CHECK(got->author == one.author);
+  CHECK(got->url == one.url);
+  CHECK(got->tags == one.tags);
+  CHECK(got->published_at == one.published_at);
+  CHECK(got->update_time == one.update_time);
+  CHECK_FALSE(got->hidden);
+  const auto cards = wait(items->cards({ItemId::trusted("nobody"), one.id}));
+  REQUIRE(cards);
+  CHECK_FALSE((*cards)[0].known);
+  CHECK((*cards)[1].title == one.title);
+  CHECK((*cards)[1].tags == std::vector<std::string>{"swift", "软件"});
+}
+
+TEST_CASE_METHOD(ItemFixture, "an item that was never put or was removed is unknown", "[items]") {
+  CHECK(wait(items->get(ItemId::trusted("a"))).error().reason == "unknown_item");
+  put(item("a", now()));
+  remove("a");
+  CHECK(wait(items->get(ItemId::trusted("a"))).error().reason == "unknown_item");
+  CHECK_FALSE(wait(items->cards({ItemId::trusted("a")}))->front().known);
+  CHECK(ttl(keys().item("a")) > 0);
+  put(item("a", now()));
+  CHECK(wait(items->get(ItemId::trusted("a"))));
+  CHECK(ttl(keys().item("a")) == -1);
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "a hidden item leaves every list at once and keeps counting", "[items]",
+                              ((bool kTags), kTags), false, true) {
+  auto& f = *this;
+  f.put(f.news("a", f.now() - seconds{3600}));
+  f.read_and_view("a", "v1");
+  f.read_and_view("b", "v1");
+  REQUIRE(f.listed_anywhere("a"));
+  f.put(f.news("a", f.now() - seconds{3600}, true));
+  CHECK_FALSE(f.listed_anywhere("a"));
+  CHECK_FALSE(f.score(f.keys().published(), "a"));
+  CHECK(f.listed_anywhere("b"));
+  f.read_and_view("a", "v2");
+  CHECK_FALSE(f.listed_anywhere("a"));
+  CHECK(f.stats("a").pv == 2);
+  CHECK(f.stats("a").views_total == 6);
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "an item shown again comes back with all that was counted meanwhile",
+                              "[items]", ((bool kTags), kTags), false, true) {
+  auto& f = *this;
+  const auto date = f.now() - seconds{3600};
+  f.put(f.news("a", date));
+  f.read_and_view("a", "v1");
+  f.put(f.news("a", date, true));
+  f.read_and_view("a", "v2");
+  f.put(f.news("a", date));
+  // The same history without hiding gives the same places.
+  f.put(f.news("b", date));
+  f.read_and_view("b", "v1");
+  f.read_and_view("b", "v2");
+  CHECK(f.score(f.keys().rank(), "a").value_or(0) ==
+        Approx(f.score(f.keys().rank(), "b").value_or(1)).epsilon(1e-12));
+  CHECK(f.score(f.keys().score(), "a").value_or(0) ==
+        Approx(f.score(f.keys().score(), "b").value_or(1)).epsilon(1e-3));
+  const auto heads = wait(f.hot->bucket_heads({date.time_since_epoch().count() / 3600}, 0, 10));
+  REQUIRE(heads);
+  REQUIRE(heads->size() == 2);
+  CHECK((*heads)[0].total == (*heads)[1].total);
+  CHECK(f.ids(accumulate(seconds{0}, "news")).size() == 2);
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(Placed,
+                              "a deleted item leaves every list, and a late report does not bring it back",
+                              "[items]", ((bool kTags), kTags), false, true) {
+  auto& f = *this;
+  f.put(f.news("a", f.now()));
+  f.read_and_view("a", "v1");
+  f.remove("a");
+  CHECK_FALSE(f.listed_anywhere("a"));
+  f.read_and_view("a", "v2");
+  CHECK_FALSE(f.listed_anywhere("a"));
+  CHECK(f.command("SCARD", f.keys().tag("news")).integer().value_or(9) == 0);
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(Placed,
+                              "an hour whose last item is deleted, hidden or re-dated leaves the index",
+                              "[items]", ((bool kTags), kTags), false, true) {
+  auto& f = *this;
+  const auto hours = [&] {
+    return static_cast<int>(f.command("ZCARD", f.keys().current_index()).integer().value_or(-1));
+  };
+  const auto date = f.now() - seconds{40 * 86400};
+  for (const char* id : {"a", "b"}) {
+    f.put(f.news(id, date));
+    f.read_and_view(id, "v");
+  }
+  REQUIRE(hours() == 1);
+  f.remove("a");
+  CHECK(hours() == 1);
+  f.put(f.news("b", date - seconds{7200}));
+  CHECK(hours() == 1);
+  CHECK(f.current_ids() == std::vector<std::string>{"b"});
+  f.put(f.news("b", date, true));
+  CHECK(hours() == 0);
+  f.put(f.news("b", date));
+  CHECK(hours() == 1);
+  f.remove("b");
+  CHECK(hours() == 0);
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "an unknown item that was counted can be removed from every list",
+                              "[items]", ((bool kTags), kTags), false, true) {
+  auto& f = *this;
+  f.read_and_view("a", "v1");
+  f.remove("a");
+  CHECK_FALSE(f.listed_anywhere("a"));
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "a changed publish time re-keys the ranks and moves the bucket",
+                              "[items]", ((bool kTags), kTags), false, true) {
+  auto& f = *this;
+  f.read_and_view("a", "v1");
+  const auto fresh = *f.score(f.keys().rank(), "a");
+  const auto moved = f.now() - seconds{3 * 86400};
+  f.put(f.news("a", moved));
+  CHECK(*f.score(f.keys().rank(), "a") == Approx(fresh - 3).epsilon(1e-7));
+  const auto heads = wait(f.hot->bucket_heads({moved.time_since_epoch().count() / 3600}, 0, 10));
+  REQUIRE(heads);
+  REQUIRE(heads->size() == 1);
+  CHECK(heads->front().published == moved);
+  CHECK(f.current_ids().size() == 1);
+  CHECK(f.ids(engagement(seconds{86400})).empty());
+  CHECK(f.ids(engagement(seconds{7 * 86400})).size() == 1);
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(Placed,
+                              "the newest items stand by date, at most a thousand of those that are shown",
+                              "[items]", ((bool kTags), kTags), false, true) {
+  const auto newest = [&] { return this->newest_ids(); };
+  this->put(this->news("old", this->now() - seconds{500}));
+  this->put(this->news("young", this->now() - seconds{5}));
+  CHECK(newest() == std::vector<std::string>{"young", "old"});
+  this->put(this->news("young", this->now() - seconds{5}, true));
+  CHECK(newest() == std::vector<std::string>{"old"});
+  REQUIRE(wait(this->items->remove(ItemId::trusted("old"))));
+  CHECK(newest().empty());
+
+  this->put(this->news("later", this->now() + seconds{5000}));
+  const auto date = this->now() + seconds{9000};
+  this->put(this->news("later", date));
+  CHECK(this->score(this->keys().newest(), "later") == static_cast<double>(date.time_since_epoch().count()));
+
+  std::vector<feed::Item> many;
+  for (int i = 0; i < 1005; ++i)
+    many.push_back(this->news("n" + std::to_string(i), this->now() - seconds{i + 60}));
+  REQUIRE(wait(this->items->put_many(many)));
+  CHECK(newest().size() == 1001);  // what is dated ahead is one more
+  CHECK(newest().front() == "later");
+  CHECK(newest().back() == "n999");
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "an item leaves the tags it lost and joins those it got", "[items]",
+                              ((bool kTags), kTags), false, true) {
+  auto& f = *this;
+  f.put(f.news("a", f.now()));
+  f.read_and_view("a", "v1");
+  CHECK(f.ids(engagement(seconds{0}, "news")).size() == 1);
+  auto changed = f.item("a", f.now());
+  changed.tags = {TagName::trusted("sport"), TagName::trusted("local")};
+  f.put(changed);
+  CHECK(f.ids(engagement(seconds{0}, "news")).empty());
+  CHECK(f.ids(engagement(seconds{0}, "sport")).size() == 1);
+  CHECK(f.ids(accumulate(seconds{0}, "local")).size() == 1);
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(Placed,
+                              "a view that is indexed after its item was hidden or re-dated changes nothing",
+                              "[items]", ((bool kTags), kTags), false, true) {
+  auto& f = *this;
+  const auto date = f.now() - seconds{3600};
+  f.put(f.news("a", date));
+  f.put(f.news("b", date));
+  f.read_and_view("b", "v0");
+  f.later.hold = true;
+  f.read_and_view("a", "v");
+  f.read_and_view("b", "v");
+  f.put(f.news("a", date, true));
+  f.put(f.news("b", date - seconds{86400}));
+  f.later.flush();
+  CHECK_FALSE(f.score(f.keys().current(date.time_since_epoch().count() / 3600), "b"));
+  CHECK_FALSE(f.listed_anywhere("a"));
+  CHECK(f.current_ids() == std::vector<std::string>{"b"});
+  CHECK(wait(f.hot->bucket_heads({date.time_since_epoch().count() / 3600}, 0, 10))->empty());
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "the epoch moves when a list could be wrong, and only then", "[items]",
+                              ((bool kTags), kTags), false, true) {
+  auto& f = *this;
+  f.put(f.news("a", f.now()));
+  CHECK(f.epoch() == 0);  // in no list yet
+  f.read_and_view("a", "v");
+  auto same = *wait(f.items->get(ItemId::trusted("a")));
+  f.put(same);
+  CHECK(f.epoch() == 0);
+  same.title = "Another title";
+  f.put(same);
+  CHECK(f.epoch() == 1);
+  same.hidden = true;
+  f.put(same);
+  CHECK(f.epoch() == 2);
+  f.put(same);
+  CHECK(f.epoch() == 2);
+  same.hidden = false;
+  f.put(same);
+  CHECK(f.epoch() == 3);
+  f.remove("a");
+  CHECK(f.epoch() == 4);
+}
+
+namespace {
+
+// Does something else once, between the first round trip (what was the item?) and the second (write it).
+class Interrupted final : public redis::Redis {
+ public:
+  Interrupted(redis::Redis& inner, std::function<void()> between)
+      : inner_(inner), between_(std::move(between)) {}
+  Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
+    auto replies = co_await inner_.run(pipeline);
+    if (between_) std::exchange(between_, nullptr)();
+    co_return replies;
+  }
+  bool ready() const override { return true; }
+
+ private:
+  redis::Redis& inner_;
+  std::function<void()> between_;
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(ItemFixture, "an item changed by another writer in between is read again and loses no tag",
+                 "[items]") {
+  auto second = item("a", now() - seconds{86400});
+  second.tags = {TagName::trusted("sport")};
+  Interrupted slow(redis, [&] { put(news("a", now())); });
+  store::RedisItemStore late(slow, settings, keys());
+  REQUIRE(wait(late.put(second)));
+  CHECK(command("SCARD", keys().tag("news")).integer().value_or(9) == 0);
+  CHECK(command("SCARD", keys().tag("sport")).integer().value_or(9) == 1);
+  CHECK(wait(items->get(ItemId::trusted("a")))->published_at == second.published_at);
+  // One entry of each writer, none of the attempt that found the item changed.
+  CHECK(command("XLEN", keys().stream()).integer().value_or(0) == 2);
+}
+
+TEST_CASE_METHOD(ItemFixture, "of an item that comes many times in one call the last is kept", "[items]") {
+  std::vector<feed::Item> many;
+  for (int i = 0; i < 20; ++i) {
+    many.push_back(item("a", now() - seconds{i}));
+    many.back().tags = {TagName::trusted("tag" + std::to_string(i))};
+  }
+  REQUIRE(wait(items->put_many(many)));
+  CHECK(wait(items->get(ItemId::trusted("a")))->tags == many.back().tags);
+  CHECK(command("SCARD", keys().tag("tag19")).integer().value_or(9) == 1);
+  CHECK(command("SCARD", keys().tag("tag18")).integer().value_or(9) == 0);
+}
+
+TEST_CASE_METHOD(ItemFixture, "a thousand and more items are put in one call", "[items]") {
+  std::vector<feed::Item> many;
+  for (int i = 0; i < 1203; ++i) many.push_back(news("n" + std::to_string(i), now()));
+  REQUIRE(wait(items->put_many(many)));
+  CHECK(command("SCARD", keys().tag("news")).integer().value_or(0) == 1203);
+  CHECK(wait(items->get(ItemId::trusted("n1202"))));
+}
+
+// --- The recorder's stream
+
+namespace {
+
+using Entry = std::map<std::string, std::string>;
+
+template <bool kTags>
+struct Streamed : Placed<kTags> {
+  std::vector<Entry> entries() {
+    const auto reply = this->command("XRANGE", this->keys().stream(), "-", "+");
+    std::vector<Entry> out;
+    for (std::size_t i = 0; i < reply.size(); ++i) {
+      const auto entry = reply[i];
+      const auto fields = entry[1];
+      Entry one;
+      for (std::size_t k = 0; k + 1 < fields.size(); k += 2)
+        one.emplace(store::text_at(fields, k), store::text_at(fields, k + 1));
+      out.push_back(std::move(one));
+    }
+    return out;
+  }
+  std::vector<std::string> keys_now() {
+    auto out = this->all_keys();
+    std::sort(out.begin(), out.end());
+    return out;
+  }
+};
+using InOneSlot = Streamed<false>;
+using InTwoSlots = Streamed<true>;
+
+}  // namespace
+
+TEST_CASE_METHOD(InOneSlot, "every write of an item is in the stream, with all that the item has",
+                 "[items][stream]") {
+  auto one = news("a", now());
+  one.text = std::string("body\r\n\0with NUL", 15);
+  one.author = "作者";
+  one.url = "https://example.org/";
+  one.update_time = now() + seconds{60};
+  put(one);
+  put(news("a", now(), true));
+  remove("a");
+  const auto all = entries();
+  REQUIRE(all.size() == 3);
+  const auto date = std::to_string(one.published_at.time_since_epoch().count());
+  CHECK(all[0] == Entry{{"op", "put"},
+                        {"id", "a"},
+                        {"title", one.title},
+                        {"text", one.text},
+                        {"author", one.author},
+                        {"url", one.url},
+                        {"tags", "news"},
+                        {"hidden", "0"},
+                        {"published_at", date},
+                        {"update_time", std::to_string(one.update_time->time_since_epoch().count())}});
+  CHECK(all[1].at("hidden") == "1");
+  CHECK(all[1].count("text") == 0);
+  CHECK(all[2] == Entry{{"op", "delete"}, {"id", "a"}});
+}
+
+TEST_CASE_METHOD(InTwoSlots, "with hash tags the stream names the items that changed", "[items][stream]") {
+  put(news("a", now()));
+  put(news("b", now(), true));
+  remove("a");
+  CHECK(entries() == std::vector<Entry>{{{"op", "changed"}, {"id", "a"}},
+                                        {{"op", "changed"}, {"id", "b"}},
+                                        {{"op", "changed"}, {"id", "a"}}});
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(Streamed, "when the stream is full a write is refused and changes nothing",
+                              "[items][stream]", ((bool kTags), kTags), false, true) {
+  auto& f = *this;
+  f.put(f.news("a", f.now()));
+  f.settings.recorder.stream_max_len = 2;
+  f.open();
+  f.put(f.news("b", f.now()));
+  const auto before = f.keys_now();
+  const auto old = *wait(f.items->get(ItemId::trusted("a")));
+  auto changed = old;
+  changed.title = "Another";
+  changed.tags = {TagName::trusted("sport")};
+  for (const auto& outcome :
+       {wait(f.items->put(changed)), wait(f.items->put_many({changed, f.news("c", f.now())})),
+        wait(f.items->remove(ItemId::trusted("a")))}) {
+    REQUIRE_FALSE(outcome);
+    CHECK(outcome.error().code == ErrorCode::kUnavailable);
+    CHECK(outcome.error().reason == "stream_full");
+  }
+  CHECK(f.keys_now() == before);
+  CHECK(wait(f.items->get(ItemId::trusted("a")))->title == old.title);
+  CHECK(f.entries().size() == 2);
+  // The recorder has caught up.
+  f.command("XTRIM", f.keys().stream(), "MAXLEN", 1);
+  f.put(changed);
+  CHECK(wait(f.items->get(ItemId::trusted("a")))->title == "Another");
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(Streamed, "items that the recorder has already are put without the stream",
+                              "[items][stream]", ((bool kTags), kTags), false, true) {
+  auto& f = *this;
+  f.settings.recorder.stream_max_len = 1;
+  f.command("XADD", f.keys().stream(), "*", "op", "delete", "id", "x");
+  store::RedisItemStore silent(f.redis, f.settings, f.keys(), store::RedisItemStore::Tell::kNobody);
+  REQUIRE(wait(silent.put_many({f.news("a", f.now()), f.news("b", f.now(), true)})));
+  REQUIRE(wait(silent.remove(ItemId::trusted("b"))));
+  CHECK(f.entries().size() == 1);
+  CHECK(wait(f.items->get(ItemId::trusted("a"))));
+}
+
+TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "an item is in no list before its date, and in every one from then on",
+                              "[items]", ((bool kTags), kTags), false, true) {
+  auto& f = *this;
+  const auto lists = [&](const std::string& id) {
+    int in = 0;
+    for (const auto& list : {f.ids(engagement()), f.ids(accumulate()), f.ids(engagement(seconds{86400})),
+                             f.ids(accumulate(seconds{86400})), f.ids(accumulate(seconds{0}, "news"))})
+      in += std::find(list.begin(), list.end(), id) != list.end() ? 1 : 0;
+    return in;
+  };
+  f.put(f.news("shown", f.now() - seconds{60}));
+  f.read_and_view("shown", "v");
+  const auto date = f.now() + seconds{2};
+  f.put(f.news("a", date));
+  f.read_and_view("a", "v");
+  f.put(f.news("a", date));  // again, with what was counted
+  CHECK(lists("a") == 0);
+  CHECK(lists("shown") == 5);
+  CHECK(wait(f.items->cards({ItemId::trusted("a")}))->front().dark(f.now()));
+  f.wait_for(date);
+  CHECK(lists("a") == 5);
+  CHECK_FALSE(wait(f.items->cards({ItemId::trusted("a")}))->front().dark(f.now()));
+}
+
+TEST_CASE_METHOD(ItemFixture,
+                 "whoever has lists hears when an item is dated ahead, and when it is dated back",
+                 "[items]") {
+  put(item("a", now() - seconds{60}));
+  const auto before = epoch();
+  put(item("a", now() + seconds{3600}));
+  CHECK(epoch() == before + 1);
+  put(item("a", now() + seconds{7200}));
+  CHECK(epoch() == before + 1);
+  put(item("a", now()));
+  CHECK(epoch() == before + 2);
+  CHECK_FALSE(score(keys().hidden(), "a"));
+}
+
+TEST_CASE_METHOD(ItemFixture, "items that are dated ahead do not crowd out the newest", "[items]") {
+  for (int i = 0; i < 3; ++i) put(item("now" + std::to_string(i), now()));
+  redis::Pipeline many;
+  for (int i = 0; i < 1200; ++i)
+    many.add("ZADD", keys().newest(), (now() + seconds{3600}).time_since_epoch().count(),
+             "ahead" + std::to_string(i));
+  REQUIRE(redis.call(many));
+  put(item("last", now()));
+  CHECK(score(keys().newest(), "now0"));
+  CHECK(newest_ids().size() == 1204);
+}

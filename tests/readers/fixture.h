@@ -1,0 +1,103 @@
+// The vocabulary of the reader store's tests.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/readers/reader_store.h"
+#include "tests/support/store_fixture.h"
+
+namespace freshet::test {
+
+inline const ReaderId kReader = ReaderId::trusted("reader");
+
+struct Readers : Fixture {
+  std::optional<store::RedisReaderStore> made;
+
+  explicit Readers(bool tags = false) {
+    hash_tags = tags;
+    open();
+    renew();
+  }
+  // Again after `settings` were changed.
+  void renew() {
+    made.emplace(redis, later, settings, keys(), [this] { return "made-" + std::to_string(++events); });
+  }
+  store::RedisReaderStore& store() { return *made; }
+
+  static feed::View view_of(const std::string& item, const std::string& reader = "reader",
+                            feed::ViewKind kind = feed::ViewKind::kTopic) {
+    return {ReaderId::trusted(reader), ItemId::trusted(item), kind};
+  }
+  static feed::ReaderEvent event(const std::string& item, rank::Interaction kind,
+                                 UnixSeconds at = UnixSeconds::max(), const std::string& id = {}) {
+    return {kReader, ItemId::trusted(item), kind, at, EventId::trusted(id)};
+  }
+  void look_at(const std::string& item, const std::string& reader = "reader",
+               feed::ViewKind kind = feed::ViewKind::kTopic) {
+    REQUIRE(wait(store().viewed(view_of(item, reader, kind))));
+  }
+  std::vector<feed::Viewed> views(const std::string& reader = "reader",
+                                  feed::ViewKind kind = feed::ViewKind::kTopic) {
+    auto out = wait(store().views(ReaderId::trusted(reader), kind));
+    REQUIRE(out);
+    return *out;
+  }
+  std::vector<std::string> history(const std::string& reader = "reader",
+                                   feed::ViewKind kind = feed::ViewKind::kTopic) {
+    std::vector<std::string> out;
+    for (const auto& each : views(reader, kind)) out.push_back(each.item.str());
+    return out;
+  }
+  Result<void> interact(const feed::ReaderEvent& one) {
+    auto answers = wait(store().interact({one}));
+    REQUIRE(answers);
+    REQUIRE(answers->size() == 1);
+    return answers->front();
+  }
+  Result<void> dismiss(const std::string& item, const std::string& reason = {}, const std::string& id = {}) {
+    return wait(store().dismiss({kReader, ItemId::trusted(item), reason, EventId::trusted(id)}));
+  }
+  feed::ReaderState read(const ReaderId& reader = kReader) {
+    auto out = wait(store().read(reader));
+    REQUIRE(out);
+    return *out;
+  }
+  // How many views the hash of times knows; what it says of clearing is no view.
+  std::int64_t times(const std::string& reader = "reader") {
+    const auto fields = command("HKEYS", keys().views_at(reader));
+    std::int64_t out = 0;
+    for (std::size_t i = 0; i < fields.size(); ++i)
+      out += store::text_at(fields, i).find(':') == std::string_view::npos ? 0 : 1;
+    return out;
+  }
+  // Each entry as "op=… reader=…", oldest first.
+  std::vector<std::string> told() {
+    const auto entries = command("XRANGE", keys().stream(), "-", "+");
+    std::vector<std::string> out;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const auto fields = entries[i][1];
+      std::string line;
+      for (std::size_t j = 0; j + 1 < fields.size(); j += 2)
+        line.append(line.empty() ? "" : " ")
+            .append(store::text_at(fields, j))
+            .append("=")
+            .append(store::text_at(fields, j + 1));
+      out.push_back(std::move(line));
+    }
+    return out;
+  }
+  std::int64_t bytes(const std::string& key) {
+    return command("MEMORY", "USAGE", key, "SAMPLES", 0).integer().value_or(0);
+  }
+};
+
+inline std::vector<std::string> ids_of(const std::vector<feed::Viewed>& views) {
+  std::vector<std::string> out;
+  for (const auto& each : views) out.push_back(each.item.str());
+  return out;
+}
+
+}  // namespace freshet::test

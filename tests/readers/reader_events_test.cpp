@@ -1,0 +1,93 @@
+#include "core/readers/reader_events.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/readers/fakes.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+namespace {
+
+const ReaderId kReader = ReaderId::trusted("r");
+const ItemId kItem = ItemId::trusted("i");
+const Error kAway{ErrorCode::kUnavailable, "redis_away", {}, {}};
+const Error kUnknown{ErrorCode::kUnknownOutcome, "redis_timeout", {}, {}};
+const Error kFull{ErrorCode::kUnavailable, "stream_full", {}, {}};
+const Error kNoItem{ErrorCode::kNotFound, "unknown_item", "topicId", {}};
+
+std::vector<feed::ReaderEvent> events(int count) {
+  std::vector<feed::ReaderEvent> out;
+  for (int i = 0; i < count; ++i)
+    out.push_back({kReader, ItemId::trusted(std::to_string(i)), rank::Interaction::kLike, {}, {}});
+  return out;
+}
+
+// Everything that can wait, in one list.
+std::vector<Result<feed::Recorded>> each_write(FakeReaderStore& store) {
+  return {now(feed::record_view(store, {kReader, kItem})),
+          now(feed::clear_views(store, kReader, feed::ViewKind::kTopic)),
+          now(feed::record_interaction(store, events(1)[0])),
+          now(feed::dismiss(store, {kReader, kItem, {}, {}})),
+          now(feed::undo_dismissal(store, kReader, kItem))};
+}
+
+}  // namespace
+
+TEST_CASE("what Redis takes of a reader is not spooled", "[reader_events]") {
+  FakeReaderStore store;
+  for (const auto& written : each_write(store)) {
+    REQUIRE(written);
+    CHECK_FALSE(written->queued);
+  }
+  CHECK(store.spooled.empty());
+}
+
+TEST_CASE("what Redis could not take, or perhaps took, waits in the spool until that is full",
+          "[reader_events]") {
+  for (const Error& error : {kAway, kUnknown}) {
+    FakeReaderStore store;
+    store.away = error;
+    for (const auto& written : each_write(store)) {
+      REQUIRE(written);
+      CHECK(written->queued);
+    }
+    CHECK(store.spooled == std::vector<std::string>{"i", "clear", "0", "i", "i"});
+    store.room = 0;
+    for (const auto& written : each_write(store)) CHECK(written.error().reason == "spool_full");
+  }
+}
+
+TEST_CASE("what is refused for what it is, or for a full stream, is not kept for later", "[reader_events]") {
+  for (const Error& error : {kFull, kNoItem}) {
+    FakeReaderStore store;
+    store.answers.assign(5, tl::unexpected(error));
+    for (const auto& written : each_write(store)) CHECK(written.error().reason == error.reason);
+    CHECK(store.spooled.empty());
+  }
+}
+
+TEST_CASE("each of many events has its own answer", "[reader_events]") {
+  FakeReaderStore store;
+  store.answers = {{}, tl::unexpected(kNoItem), tl::unexpected(kAway), tl::unexpected(kFull), {}};
+  const auto answers = now(feed::record_interactions(store, events(5)));
+  REQUIRE(answers.size() == 5);
+  CHECK((answers[0] && !answers[0]->queued));
+  CHECK(answers[1].error().reason == "unknown_item");
+  CHECK((answers[2] && answers[2]->queued));
+  CHECK(answers[3].error().reason == "stream_full");
+  CHECK((answers[4] && !answers[4]->queued));
+  CHECK(store.spooled == std::vector<std::string>{"2"});
+}
+
+TEST_CASE("of many events the spool takes as many as it has room for", "[reader_events]") {
+  FakeReaderStore store;
+  store.away = kAway;
+  store.room = 2;
+  const auto answers = now(feed::record_interactions(store, events(4)));
+  REQUIRE(answers.size() == 4);
+  CHECK((answers[0] && answers[0]->queued));
+  CHECK((answers[1] && answers[1]->queued));
+  CHECK(answers[2].error().reason == "spool_full");
+  CHECK(answers[3].error().reason == "spool_full");
+}

@@ -1,0 +1,543 @@
+// View history, interactions and "not interested" on a real Redis.
+#include <iostream>
+#include <random>
+
+#include "core/base/fingerprint.h"
+#include "core/base/json.h"
+#include "tests/readers/fixture.h"
+#include "tests/support/shared_files.h"
+
+using namespace freshet;
+using namespace freshet::test;
+using feed::ViewKind;
+using rank::Interaction;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("reloading one topic ten times leaves the others in the history", "[readers]") {
+  Readers site;
+  for (const char* item : {"a", "b"}) site.look_at(item);
+  for (int i = 0; i < 10; ++i) site.look_at("a");
+  CHECK(site.history() == Names{"a", "b"});
+  CHECK(site.command("TYPE", site.keys().views_of(ViewKind::kTopic, "reader")).string().value() == "list");
+}
+
+TEST_CASE("a view that is repeated under its event id changes nothing for a day", "[readers]") {
+  const bool tags = GENERATE(false, true);
+  CAPTURE(tags);
+  Readers site(tags);
+  auto first = Readers::view_of("a");
+  first.event = EventId::trusted("e");
+  REQUIRE(wait(site.store().viewed(first)));
+  site.look_at("b");
+  REQUIRE(wait(site.store().viewed(first)));
+  site.store().viewed_behind(first);
+  REQUIRE(site.store().viewed_later(first));
+  CHECK(site.history() == Names{"b", "a"});
+  // The same id is free for what the reader does, and for others; and here, too, a day later.
+  CHECK(site.interact(Readers::event("c", Interaction::kLike, UnixSeconds::max(), "e")));
+  CHECK(site.read().done.size() == 1);
+  auto others = first;
+  others.reader = ReaderId::trusted("other");
+  REQUIRE(wait(site.store().viewed(others)));
+  CHECK(site.history("other") == Names{"a"});
+  site.command("ZADD", site.keys().reader_events("reader"),
+               (site.now() - seconds{86401}).time_since_epoch().count(), "view:e");
+  REQUIRE(wait(site.store().viewed(first)));
+  CHECK(site.history() == Names{"a", "b"});
+}
+
+TEST_CASE("a view behind the reply takes its place by time", "[readers]") {
+  Readers site;
+  site.look_at("a");
+  site.store().viewed_behind(Readers::view_of("b"));
+  CHECK(site.history() == Names{"b", "a"});
+}
+
+TEST_CASE("a history that another program wrote shows each item once, and is as long as it can be",
+          "[readers]") {
+  Readers site;
+  site.settings.history.size = 3;
+  site.renew();
+  const auto list = site.keys().views_of(ViewKind::kTopic, "reader");
+  site.command("RPUSH", list, "a", "a", "b", "a", "b", "c", "d");
+  CHECK(site.history() == Names{"a", "b", "c"});
+  CHECK(ids_of(site.read().topics) == Names{"a", "b", "c"});
+  site.look_at("b");
+  CHECK(site.history() == Names{"b", "a"});  // cut to three, of which two are the same
+}
+
+TEST_CASE("replies have a history of their own, and both expire with the hash of their times", "[readers]") {
+  Readers site;
+  site.look_at("a");
+  site.look_at("b", "reader", ViewKind::kReply);
+  CHECK(site.history() == Names{"a"});
+  CHECK(site.history("reader", ViewKind::kReply) == Names{"b"});
+  for (const auto& key : {site.keys().views_of(ViewKind::kTopic, "reader"),
+                          site.keys().views_of(ViewKind::kReply, "reader"), site.keys().views_at("reader")}) {
+    CHECK(site.ttl(key) > site.settings.history.ttl.count() - 60);
+    CHECK(site.ttl(key) <= site.settings.history.ttl.count());
+  }
+  const auto state = site.read();
+  CHECK(ids_of(state.topics) == Names{"a"});
+  CHECK(ids_of(state.replies) == Names{"b"});
+  CHECK(site.now() - state.topics.front().at <= seconds{30});
+}
+
+TEST_CASE("a time leaves the hash with its item, also when a list has run out before the hash", "[readers]") {
+  Readers site;
+  site.settings.history.size = 2;
+  site.renew();
+  for (const char* item : {"a", "b", "c"}) site.look_at(item);
+  CHECK(site.times() == 2);
+  CHECK_FALSE(site.command("HEXISTS", site.keys().views_at("reader"), "t:a").integer().value());
+  site.look_at("r", "reader", ViewKind::kReply);
+  site.command("DEL", site.keys().views_of(ViewKind::kTopic, "reader"));  // as its TTL does
+  site.look_at("d");
+  CHECK(site.times() == 2);
+  CHECK(site.read().topics.size() == 1);
+}
+
+TEST_CASE("a history is capped, distinct and newest first after any sequence of views, clears and merges",
+          "[readers]") {
+  const auto seed = GENERATE(std::random_device{}(), 7U);
+  CAPTURE(seed);
+  for (const bool tags : {false, true}) {
+    CAPTURE(tags);
+    Readers site(tags);
+    site.settings.history.size = 5;
+    site.renew();
+    std::mt19937 random(seed);
+    const auto pick = [&](unsigned below) { return static_cast<unsigned>(random() % below); };
+    const Names who{"x", "y"};
+    std::map<std::pair<std::string, ViewKind>, std::vector<feed::Viewed>> model;
+    for (int step = 0; step < 300; ++step) {
+      CAPTURE(step);
+      const std::string reader = who[pick(2)], item = "i" + std::to_string(pick(9));
+      const ViewKind kind = pick(2) == 0 ? ViewKind::kTopic : ViewKind::kReply;
+      const unsigned what = pick(20);
+      if (what == 0) {
+        REQUIRE(wait(site.store().clear_views(ReaderId::trusted(reader), kind)));
+        model[{reader, kind}].clear();
+      } else if (what == 1) {
+        const std::string to = who[pick(2)];
+        REQUIRE(wait(site.store().merge_views(ReaderId::trusted(reader), ReaderId::trusted(to))));
+        for (const ViewKind each : {ViewKind::kTopic, ViewKind::kReply}) {
+          if (reader == to) continue;
+          auto& list = model[{to, each}];
+          for (const feed::Viewed& one : std::exchange(model[{reader, each}], {})) {
+            const auto known =
+                std::find_if(list.begin(), list.end(), [&](auto& v) { return v.item == one.item; });
+            known == list.end() ? list.push_back(one) : void(known->at = std::max(known->at, one.at));
+          }
+          std::stable_sort(list.begin(), list.end(), [](auto& a, auto& b) { return a.at > b.at; });
+          if (list.size() > 5) list.resize(5);
+        }
+      } else {
+        site.look_at(item, reader, kind);
+        auto& list = model[{reader, kind}];
+        std::erase_if(list, [&](auto& v) { return v.item.str() == item; });
+        list.insert(list.begin(), {ItemId::trusted(item), site.views(reader, kind).front().at});
+        if (list.size() > 5) list.resize(5);
+      }
+      for (const std::string& each : who) {
+        std::size_t fields = 0;
+        for (const ViewKind of : {ViewKind::kTopic, ViewKind::kReply}) {
+          const auto found = site.views(each, of);
+          const auto& expected = model[{each, of}];
+          REQUIRE(ids_of(found) == ids_of(expected));
+          for (std::size_t i = 0; i < found.size(); ++i) REQUIRE(found[i].at == expected[i].at);
+          fields += found.size();
+        }
+        REQUIRE(site.times(each) == static_cast<std::int64_t>(fields));
+      }
+    }
+  }
+}
+
+TEST_CASE("a merged history runs out when its newest view would have", "[readers]") {
+  for (const bool tags : {false, true}) {
+    Readers site(tags);
+    site.look_at("a", "guest");
+    const auto old = site.now() - site.settings.history.ttl + seconds{1000};
+    site.command("HSET", site.keys().views_at("guest"), "t:a", old.time_since_epoch().count());
+    REQUIRE(wait(site.store().merge_views(ReaderId::trusted("guest"), kReader)));
+    CHECK(site.history() == Names{"a"});
+    CHECK(site.history("guest").empty());
+    for (const auto& key :
+         {site.keys().views_of(ViewKind::kTopic, "reader"), site.keys().views_at("reader")}) {
+      CHECK(site.ttl(key) <= 1000);
+      CHECK(site.ttl(key) > 900);
+    }
+  }
+}
+
+TEST_CASE("a view that waited in the spool takes its place by time, once, and never moves one back",
+          "[readers]") {
+  for (const bool tags : {false, true}) {
+    Readers site(tags);
+    for (const char* item : {"old", "new", "again"}) site.look_at(item);
+    REQUIRE(site.store().viewed_later(site.view_of("late")));
+    REQUIRE(site.store().viewed_later(site.view_of("again")));
+    const std::int64_t now = wall_now().time_since_epoch().count();
+    site.command("HSET", site.keys().views_at("reader"), "t:old", now - 100, "t:new", now + 5, "t:again",
+                 now + 9);
+    for (int i = 0; i < 2; ++i) {
+      site.later.replay();
+      CHECK(site.history() == Names{"again", "new", "late", "old"});
+    }
+    CHECK(site.views()[0].at == UnixSeconds{seconds{now + 9}});
+  }
+}
+
+TEST_CASE("clearing that waited in the spool forgets what was seen before it only", "[readers]") {
+  Readers site;
+  for (const char* item : {"before", "after"}) site.look_at(item);
+  site.look_at("reply", "reader", ViewKind::kReply);
+  REQUIRE(site.store().clear_views_later(kReader, ViewKind::kTopic));
+  site.command("HSET", site.keys().views_at("reader"), "t:after", wall_now().time_since_epoch().count() + 50);
+  site.later.replay();
+  CHECK(site.history() == Names{"after"});
+  CHECK(site.history("reader", ViewKind::kReply) == Names{"reply"});
+  REQUIRE(wait(site.store().clear_views(kReader, ViewKind::kTopic)));
+  CHECK(site.history().empty());
+  CHECK(site.times() == 1);
+}
+
+TEST_CASE("what was seen before the history was cleared does not come back from a spool", "[readers]") {
+  for (const bool waited : {false, true}) {
+    CAPTURE(waited);
+    Readers site;
+    REQUIRE(site.store().viewed_later(site.view_of("seen")));
+    REQUIRE(site.store().viewed_later(site.view_of("answered", "reader", ViewKind::kReply)));
+    if (waited) {  // in the spool of a worker that was replayed first
+      auto earlier = std::exchange(site.later.spooled, {});
+      REQUIRE(site.store().clear_views_later(kReader, ViewKind::kTopic));
+      site.later.replay();
+      site.later.spooled = std::move(earlier);
+    } else {
+      REQUIRE(wait(site.store().clear_views(kReader, ViewKind::kTopic)));
+    }
+    CHECK(site.ttl(site.keys().views_at("reader")) > 0);
+    REQUIRE(wait(site.store().merge_views(ReaderId::trusted("guest"), kReader)));
+    site.later.replay();
+    CHECK(site.history().empty());
+    CHECK(site.history("reader", ViewKind::kReply) == Names{"answered"});
+    site.look_at("seen");
+    CHECK(site.history() == Names{"seen"});
+    CHECK(site.times() == 2);
+  }
+}
+
+TEST_CASE("an interaction keeps its newest time, and the recorder is told of it", "[readers]") {
+  for (const bool tags : {false, true}) {
+    CAPTURE(tags);
+    Readers site(tags);
+    const UnixSeconds t{seconds{1700000000}};
+    REQUIRE(site.interact(site.event("a", Interaction::kLike, t)));
+    REQUIRE(site.interact(site.event("a", Interaction::kLike, t - seconds{50})));
+    REQUIRE(site.interact(site.event("a", Interaction::kPost, t - seconds{50})));
+    REQUIRE(site.interact(site.event("b", Interaction::kShare)));
+    const auto state = site.read();
+    REQUIRE(state.done.size() == 3);
+    CHECK(state.done[0].item.str() == "b");
+    CHECK(state.done[0].at <= site.now());
+    CHECK(site.now() - state.done[0].at <= seconds{30});
+    CHECK((state.done[1].item.str() == "a" && state.done[1].kind == Interaction::kLike));
+    CHECK(state.done[1].at == t);
+    CHECK(state.done[2].at == t - seconds{50});
+    const auto told = site.told();
+    REQUIRE(told.size() == 4);
+    CHECK(told[0] == "op=interaction reader=reader item=a kind=l at=1700000000");
+    const auto ttl = site.ttl(site.keys().interactions("reader"));
+    CHECK(ttl > site.settings.interactions.ttl.count() - 60);
+  }
+}
+
+TEST_CASE("the same event again changes nothing for a day", "[readers]") {
+  for (const bool tags : {false, true}) {
+    CAPTURE(tags);
+    Readers site(tags);
+    const UnixSeconds t{seconds{1700000000}};
+    REQUIRE(site.interact(site.event("a", Interaction::kLike, t, "e1")));
+    REQUIRE(site.interact(site.event("a", Interaction::kLike, t + seconds{9}, "e1")));
+    CHECK(site.read().done[0].at == t);
+    CHECK(site.told().size() == 1);
+    const std::string events = site.keys().reader_events("reader");
+    CHECK(site.ttl(events) > 86400 - 60);
+    const std::int64_t old = site.now().time_since_epoch().count() - 86401;
+    site.command("ZADD", events, old, "e1", old, "e0");
+    REQUIRE(site.interact(site.event("a", Interaction::kLike, t + seconds{9}, "e1")));
+    CHECK(site.read().done[0].at == t + seconds{9});
+    CHECK_FALSE(site.score(events, "e0"));
+    REQUIRE(site.dismiss("a", "", "d1"));
+    REQUIRE(site.dismiss("b", "", "d1"));
+    CHECK(ids_of(site.read().dismissed) == Names{"a"});
+  }
+}
+
+TEST_CASE("a full stream refuses interactions and feedback before anything is written", "[readers]") {
+  for (const bool tags : {false, true}) {
+    CAPTURE(tags);
+    Readers site(tags);
+    site.settings.recorder.stream_max_len = 2;
+    site.renew();
+    const auto answers =
+        wait(site.store().interact({site.event("a", Interaction::kLike), site.event("b", Interaction::kLike),
+                                    site.event("c", Interaction::kLike, UnixSeconds::max(), "e")}));
+    REQUIRE(answers);
+    CHECK(((*answers)[0] && (*answers)[1]));
+    CHECK((*answers)[2].error().reason == "stream_full");
+    CHECK(site.dismiss("d").error().reason == "stream_full");
+    CHECK(wait(site.store().undo_dismissal(kReader, ItemId::trusted("d"))).error().reason == "stream_full");
+    CHECK(site.read().done.size() == 2);
+    CHECK(site.read().dismissed.empty());
+    CHECK_FALSE(site.exists(site.keys().reader_events("reader")));
+    CHECK(site.told().size() == 2);
+    // What was acknowledged while Redis was away is applied all the same.
+    REQUIRE(site.store().interact_later(site.event("c", Interaction::kLike)));
+    site.later.replay();
+    CHECK(site.read().done.size() == 3);
+  }
+}
+
+TEST_CASE("with items.unknown = reject what was never put is refused, alone", "[readers]") {
+  for (const bool tags : {false, true}) {
+    CAPTURE(tags);
+    Readers site(tags);
+    site.settings.items_unknown = "reject";
+    site.renew();
+    site.put(site.item("known", UnixSeconds{seconds{1700000000}}));
+    const std::size_t before = site.told().size();
+    const auto answers = wait(site.store().interact(
+        {site.event("none", Interaction::kLike), site.event("known", Interaction::kLike)}));
+    REQUIRE(answers);
+    CHECK((*answers)[0].error().reason == "unknown_item");
+    CHECK((*answers)[0].error().member == "topicId");
+    CHECK((*answers)[1]);
+    CHECK(site.told().size() == before + 1);
+    CHECK(wait(site.store().viewed(site.view_of("none"))).error().code == ErrorCode::kNotFound);
+    CHECK(site.dismiss("none").error().reason == "unknown_item");
+    site.look_at("known");
+    CHECK(site.dismiss("known"));
+    CHECK(site.history() == Names{"known"});
+    site.remove("known");
+    CHECK_FALSE(site.dismiss("known"));
+  }
+}
+
+TEST_CASE("a dismissal lasts feedback.ttl, is undone, and remembers its reason", "[readers]") {
+  for (const bool tags : {false, true}) {
+    CAPTURE(tags);
+    Readers site(tags);
+    site.settings.feedback.most = 3;
+    site.renew();
+    REQUIRE(site.dismiss("a", "seen it: 100 %"));
+    REQUIRE(site.dismiss("b"));
+    const std::string key = site.keys().not_interested("reader"),
+                      why = site.keys().not_interested_why("reader");
+    CHECK(store::text_at(site.command("HMGET", why, "a"), 0) == "seen it: 100 %");
+    CHECK(site.ttl(key) > site.settings.feedback.ttl.count() - 60);
+    CHECK(site.ttl(why) > site.settings.feedback.ttl.count() - 60);
+    const auto stale = site.now() - site.settings.feedback.ttl - seconds{1};
+    site.command("ZADD", key, stale.time_since_epoch().count(), "a");
+    CHECK(ids_of(site.read().dismissed) == Names{"b"});
+    REQUIRE(site.dismiss("c"));
+    CHECK_FALSE(site.score(key, "a"));
+    CHECK_FALSE(site.exists(why));
+    for (const char* item : {"d", "e"}) REQUIRE(site.dismiss(item, "why"));
+    CHECK(site.read().dismissed.size() == 3);
+    REQUIRE(wait(site.store().undo_dismissal(kReader, ItemId::trusted("e"))));
+    CHECK_FALSE(site.score(key, "e"));
+    CHECK(site.command("HLEN", why).integer().value() == 1);
+    const auto told = site.told();
+    CHECK(told.front().starts_with("op=dismiss reader=reader item=a at="));
+    CHECK(told.front().ends_with(" reason=seen it: 100 %"));
+    CHECK(told.back().starts_with("op=undismiss reader=reader item=e at="));
+  }
+}
+
+TEST_CASE("feedback that waited in the spool is applied once and bows to what came later", "[readers]") {
+  for (const bool tags : {false, true}) {
+    CAPTURE(tags);
+    Readers site(tags);
+    REQUIRE(site.store().dismiss_later({kReader, ItemId::trusted("a"), "", {}}));
+    REQUIRE(site.store().undo_dismissal_later(kReader, ItemId::trusted("b")));
+    const std::string key = site.keys().not_interested("reader");
+    site.command("ZADD", key, wall_now().time_since_epoch().count() + 50, "b");
+    site.later.replay();
+    CHECK(site.read().dismissed.size() == 2);
+    REQUIRE(wait(site.store().undo_dismissal(kReader, ItemId::trusted("a"))));
+    site.later.replay();  // a batch whose reply was lost
+    CHECK(ids_of(site.read().dismissed) == Names{"b"});
+  }
+}
+
+TEST_CASE("a dismissal from before it was undone does not come back from a spool", "[readers]") {
+  for (const bool tags : {false, true}) {
+    CAPTURE(tags);
+    Readers site(tags);
+    REQUIRE(site.store().dismiss_later({kReader, ItemId::trusted("a"), "", {}}));
+    REQUIRE(wait(site.store().undo_dismissal(kReader, ItemId::trusted("a"))));
+    site.later.replay();
+    CHECK(site.read().dismissed.empty());
+    REQUIRE(site.dismiss("a"));
+    CHECK(site.read().dismissed.size() == 1);
+  }
+}
+
+TEST_CASE("a reader with a million interactions stays small", "[readers]") {
+  Readers site;
+  std::vector<feed::ReaderEvent> batch;
+  constexpr int kEvents = 1000000, kBatch = 5000;
+  const std::int64_t start = 1700000000;
+  for (int i = 0; i < kEvents; ++i) {
+    // Every fifth with an event id: more of them in a day than are remembered.
+    batch.push_back(site.event("item" + std::to_string(i), Interaction::kLike,
+                               UnixSeconds{seconds{start + i}}, i % 5 == 0 ? "e" + std::to_string(i) : ""));
+    if (batch.size() < kBatch) continue;
+    const auto answers = wait(site.store().interact(batch));
+    REQUIRE(answers);
+    REQUIRE(std::all_of(answers->begin(), answers->end(), [](auto& one) { return one.has_value(); }));
+    batch.clear();
+    site.command("XTRIM", site.keys().stream(), "MAXLEN", 0);
+  }
+  const auto state = site.read();
+  REQUIRE(state.done.size() == static_cast<std::size_t>(site.settings.interactions.most));
+  CHECK(state.done.front().item.str() == "item" + std::to_string(kEvents - 1));
+  CHECK(site.command("ZCARD", site.keys().interactions("reader")).integer().value() ==
+        site.settings.interactions.most);
+  CHECK(site.command("ZCARD", site.keys().reader_events("reader")).integer().value() == 10000);
+  CHECK(site.bytes(site.keys().interactions("reader")) < 100 * 1024);
+  CHECK(state.earlier->size() >= static_cast<std::size_t>(site.settings.interactions.most_earlier()));
+  CHECK(site.bytes(site.keys().earlier("reader")) < 512 * 1024);  // 215 KB, and what APPEND allocates beyond
+  CHECK(site.bytes(site.keys().reader_events("reader")) < 2 * 1024 * 1024);
+}
+
+TEST_CASE("what a reader did long ago is still known by its fingerprint, in one round trip", "[readers]") {
+  // Counts what is sent.
+  class Counted final : public redis::Redis {
+   public:
+    explicit Counted(redis::Redis& inner) : inner_(inner) {}
+    Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
+      ++trips;
+      return inner_.run(pipeline);
+    }
+    bool ready() const override { return true; }
+    int trips = 0;
+
+   private:
+    redis::Redis& inner_;
+  };
+  Readers site(GENERATE(false, true));
+  site.settings.interactions.most = 10;
+  site.settings.interactions.max_excluded = 60;
+  site.renew();
+  const std::int64_t start = 1700000000;
+  const auto act = [&](int number, Interaction kind) {
+    REQUIRE(site.interact(
+        site.event("i" + std::to_string(number % 1000), kind, UnixSeconds{seconds{start + number}})));
+  };
+  const auto excluded = [&](int number) {
+    const std::string name = "i" + std::to_string(number);
+    const auto state = site.read();
+    return (state.earlier && state.earlier->contains(fingerprint(name))) ||
+           std::any_of(state.done.begin(), state.done.end(),
+                       [&](auto& each) { return each.item.view() == name; });
+  };
+  act(0, Interaction::kView);
+  for (int i = 1; i < 10; ++i) act(i, Interaction::kPost);
+  CHECK(site.read().earlier == nullptr);
+  for (int i = 10; i < 20; ++i) act(i, Interaction::kReply);
+  CHECK_FALSE(excluded(0));  // a long read is no more than that
+  for (int i = 1; i < 20; ++i) CHECK(excluded(i));
+  CHECK_FALSE(excluded(20));
+  CHECK(site.read().earlier->size() == 9);
+  CHECK(site.ttl(site.keys().earlier("reader")) == site.ttl(site.keys().interactions("reader")));
+  // Going round and round displaces nothing.
+  for (int round = 1; round < 20; ++round) {
+    for (int i = 1; i < 20; ++i) act(1000 * round + i, Interaction::kReply);
+  }
+  for (int i = 20; i < 60; ++i) act(20000 + i, Interaction::kReply);
+  for (int i = 1; i < 60; ++i) CHECK(excluded(i));
+  // The oldest go, one in ten later than they might.
+  for (int i = 60; i < 260; ++i) act(20000 + i, Interaction::kReply);
+  for (int i = 200; i < 260; ++i) CHECK(excluded(i));
+  for (int i = 1; i < 190; ++i) CHECK_FALSE(excluded(i));
+
+  Counted counted(site.redis);
+  store::RedisReaderStore reads(counted, site.later, site.settings, site.keys(), [] { return "e"; });
+  REQUIRE(wait(reads.read(kReader)));
+  CHECK(counted.trips == 1);
+}
+
+TEST_CASE("the memory of a history stays what the header says", "[readers]") {
+  for (const int size : {10, 128}) {
+    Readers site;
+    site.settings.history.size = size;
+    site.renew();
+    const auto bytes = [&] {
+      return site.bytes(site.keys().views_of(ViewKind::kTopic, "reader")) +
+             site.bytes(site.keys().views_of(ViewKind::kReply, "reader")) +
+             site.bytes(site.keys().views_at("reader"));
+    };
+    for (int i = 0; i < 3 * size; ++i) site.look_at(std::to_string(10000000 + i));
+    const std::int64_t topics = bytes();
+    for (int i = 0; i < 3 * size; ++i) site.look_at(std::to_string(10000000 + i), "reader", ViewKind::kReply);
+    std::cout << size << " views: " << topics << " bytes of topics, " << bytes() << " with as many replies\n";
+    CHECK(topics < 300 + 60 * size);
+    CHECK(bytes() < 500 + 160 * size);
+  }
+}
+
+TEST_CASE("what a plain list of another program holds is read, without times", "[readers]") {
+  Readers site;
+  site.command("RPUSH", site.keys().views_of(ViewKind::kTopic, "reader"), "7", "8");
+  CHECK(site.history() == Names{"7", "8"});
+  CHECK(site.views().front().at == UnixSeconds());
+  site.look_at("8");
+  CHECK(site.history() == Names{"8", "7"});
+  REQUIRE(wait(site.store().merge_views(kReader, ReaderId::trusted("other"))));
+  CHECK(site.history("other") == Names{"8", "7"});
+}
+
+TEST_CASE("every id of the corpora is kept as it is", "[readers]") {
+  const auto path = shared_path("corpora/BLNS/blns.json");
+  if (!path) return;
+  std::string text = read_file(*path);
+  json::Document document;
+  REQUIRE(document.parse(text));
+  Readers site;
+  site.settings.history.size = 128;
+  site.renew();
+  Names kept;
+  for (const json::Value& each : document.root().elements()) {
+    const auto id = ItemId::parse(each.text(), "id");
+    if (!id || std::find(kept.begin(), kept.end(), id->str()) != kept.end()) continue;
+    kept.push_back(id->str());
+    const ReaderId reader = ReaderId::trusted(id->str());
+    REQUIRE(wait(site.store().viewed({reader, *id, ViewKind::kReply})));
+    const auto answers = wait(site.store().interact(
+        {{reader, *id, Interaction::kReply, UnixSeconds::max(), EventId::trusted(id->str())}}));
+    REQUIRE((answers && answers->front()));
+    REQUIRE(wait(site.store().dismiss({reader, *id, std::string(each.text()), {}})));
+    const auto state = site.read(reader);
+    REQUIRE(ids_of(state.replies) == Names{id->str()});
+    REQUIRE((state.done.size() == 1 && state.done[0].item == *id));
+    REQUIRE(ids_of(state.dismissed) == Names{id->str()});
+  }
+  CHECK(kept.size() > 100);
+}
+
+TEST_CASE("the epoch of items comes with the reader's state", "[readers]") {
+  Readers site;
+  CHECK(site.read().items_epoch.empty());
+  feed::Item item = site.item("a", UnixSeconds{seconds{1700000000}});
+  item.hidden = true;
+  site.put(item);
+  CHECK(site.read().items_epoch == "1");
+}

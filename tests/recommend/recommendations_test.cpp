@@ -1,0 +1,327 @@
+// Recommendations over fakes: what is excluded, hidden, degraded, and why each is there.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "core/recommend/reason_text.h"
+#include "tests/recommend/fakes.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+namespace {
+
+const UnixSeconds kNow{seconds{1'790'000'000}};
+
+struct Site {
+  FakeReaders readers;
+  FakeRecommender recommender;
+  FakeItems items;
+  FakeRecall recall;
+  Settings settings;
+  UnixSeconds clock = kNow;
+  feed::Recommendations recommendations{readers, recommender, items,
+                                        recall,  settings,    [this] { return clock; }};
+
+  explicit Site(int count = 30) {
+    std::vector<FakeCandidate> all;
+    for (int i = 0; i < count; ++i) all.push_back({"i" + std::to_string(i), 100.0 - i, 1, "", {}, kNow});
+    offer(all);
+    readers.state.items_epoch = "1";
+  }
+  void offer(const std::vector<FakeCandidate>& all) {
+    recommender.next = std::make_shared<FakeSuggestions>(all);
+  }
+  feed::RecommendPage page(std::size_t limit = 5, feed::Exclude exclude = feed::Exclude::kHard,
+                           ReaderId reader = kReader) {
+    const feed::RecommendRequest request{reader, limit, exclude};
+    auto served = now(recommendations.page(request));
+    REQUIRE(served);
+    return std::move(*served);
+  }
+  static std::vector<std::string> ids(const feed::RecommendPage& page) {
+    std::vector<std::string> out;
+    for (const auto& each : page.items) out.push_back(each.id.str());
+    return out;
+  }
+};
+
+feed::Viewed viewed(int number) { return {item(number), kNow}; }
+
+}  // namespace
+
+TEST_CASE_METHOD(Site, "a page has the best that the reader has not seen, in one read of their state",
+                 "[recommend]") {
+  readers.state.topics = {viewed(0), viewed(2)};
+  readers.state.done = {{item(3), rank::Interaction::kPost, kNow}};
+  CHECK(ids(page()) == std::vector<std::string>{"i1", "i4", "i5", "i6", "i7"});
+  CHECK(readers.reads == 1);
+  CHECK(items.reads == 1);
+  const auto again = page();
+  CHECK(items.reads == 1);  // titles are known now
+  CHECK(again.excluded.viewed == 2);
+  CHECK(again.excluded.interacted == 1);
+  CHECK(again.model == "fake@1");
+  CHECK_FALSE(again.degraded);
+}
+
+TEST_CASE_METHOD(Site,
+                 "the profile is what the reader did and saw, newest first, without what they dismissed",
+                 "[recommend]") {
+  readers.state.topics = {{item(1), kNow}, {item(9), kNow - seconds{50}}};
+  readers.state.done = {{item(2), rank::Interaction::kLike, kNow - seconds{10}},
+                        {item(3), rank::Interaction::kPost, kNow - seconds{90}}};
+  readers.state.dismissed = {viewed(9), viewed(3)};
+  page();
+  CHECK(recommender.unwanted == std::vector<ItemId>{item(9), item(3)});
+  REQUIRE(recommender.profile.size() == 2);
+  CHECK(recommender.profile[0].item == item(1));
+  CHECK(recommender.profile[0].kind == rank::Interaction::kView);
+  CHECK(recommender.profile[1].item == item(2));
+}
+
+TEST_CASE_METHOD(Site, "hidden, deleted and unknown items are replaced by the next", "[recommend]") {
+  items.hidden = {item(0), item(2)};
+  items.unknown = {item(3)};
+  CHECK(ids(page()) == std::vector<std::string>{"i1", "i4", "i5", "i6", "i7"});
+  for (int i = 0; i < 25; ++i) items.hidden.insert(item(i));
+  readers.state.items_epoch = "2";
+  CHECK(ids(page()) == std::vector<std::string>{"i25", "i26", "i27", "i28", "i29"});
+  // The page is as long as what is left.
+  for (int i = 25; i < 29; ++i) items.hidden.insert(item(i));
+  readers.state.items_epoch = "3";
+  CHECK(ids(page()) == std::vector<std::string>{"i29"});
+}
+
+TEST_CASE_METHOD(Site,
+                 "what is dated ahead is neither recommended nor like anything nor a reason before its date",
+                 "[recommend]") {
+  items.dates = {{item(0), kNow + seconds{1}}, {item(2), kNow}};
+  CHECK(ids(page(3)) == std::vector<std::string>{"i1", "i2", "i3"});
+  recommender.like["i1"] = {{item(0), 3}, {item(2), 2}};
+  CHECK(now(recommendations.similar(item(1), 5))->items.size() == 1);
+  recommender.like["i0"] = {{item(2), 2}};
+  CHECK(now(recommendations.similar(item(0), 5)).error().reason == "unknown_item");
+  recommender.next->speaks[1] = {item(0), rank::Interaction::kLike, 1};
+  CHECK(page(1).items.front().reason.kind != feed::Reason::Kind::kLike);
+  clock = kNow + seconds{1};  // with the cards that are known
+  CHECK(ids(page(3)) == std::vector<std::string>{"i0", "i1", "i2"});
+  CHECK(page(2).items[1].reason.kind == feed::Reason::Kind::kLike);
+}
+
+TEST_CASE("a page is full whatever is excluded, until nothing visible is left", "[recommend][fill]") {
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    std::mt19937 random(seed);
+    const auto below = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most)); };
+    const int count = 1 + below(500), candidates = below(count + 1);
+    Site site(candidates);
+    for (int i = 0; i < count; ++i) site.recall.index.push_back(item(i));
+    std::shuffle(site.recall.index.begin(), site.recall.index.end(), random);
+    std::set<ItemId> out;
+    const int most = below(count + 1);
+    for (int i = 0; i < most; ++i) {
+      const ItemId each = item(below(count));
+      out.insert(each);
+      switch (below(5)) {
+        case 0:
+          site.readers.state.dismissed.push_back({each, kNow});
+          break;
+        case 1:
+          site.readers.state.done.push_back({each, rank::Interaction::kReply, kNow});
+          break;
+        case 2:
+          site.readers.state.topics.push_back({each, kNow});
+          break;
+        case 3:
+          site.items.dates.emplace(each, kNow + seconds{1});
+          break;
+        default:
+          site.items.hidden.insert(each);
+      }
+    }
+    const std::size_t left = static_cast<std::size_t>(count) - out.size();
+    const auto limit = static_cast<std::size_t>(1 + below(100));
+    const auto served = Site::ids(site.page(limit));
+    INFO("seed " << seed << ": " << count << " items, " << candidates << " candidates, " << out.size()
+                 << " out, limit " << limit);
+    CHECK(served.size() == std::min(limit, left));
+    const std::set<std::string> distinct(served.begin(), served.end());
+    CHECK(distinct.size() == served.size());
+    for (const ItemId& each : out) CHECK_FALSE(distinct.contains(each.str()));
+  }
+}
+
+TEST_CASE_METHOD(Site, "what fills a page up comes last, without a score, and says what is true of it",
+                 "[recommend][fill][reason]") {
+  offer({{"i0", 9, 1, "ann", {}, kNow}});
+  readers.state.done = {{item(0), rank::Interaction::kLike, kNow}};
+  recall.scores = {{item(3), 0}, {item(4), 0}};
+  for (const int each : {0, 2, 3, 4}) recall.index.push_back(item(each));
+  recall.published[item(3)] = kNow - seconds{3600};
+  const auto served = page(3);
+  REQUIRE(ids(served) == std::vector<std::string>{"i2", "i3", "i4"});
+  CHECK(feed::reason_text(served.items[0].reason) == "matches what you like");
+  CHECK(feed::reason_text(served.items[1].reason) == "new");
+  CHECK(feed::reason_text(served.items[2].reason) == "more to read");
+  CHECK(served.items[0].score == 0);
+  REQUIRE(recall.asked.size() == 1);
+  REQUIRE(recall.asked.front().interests.size() == 1);
+  CHECK(recall.asked.front().interests.front().item == item(0));
+  recall.away = true;
+  CHECK(page(3).items.empty());  // short, and no error
+}
+
+TEST_CASE_METHOD(Site, "a page that is full searches nothing", "[recommend][fill]") {
+  recall.index = {item(50)};
+  CHECK(page(30).items.size() == 30);
+  CHECK(recall.asked.empty());
+  CHECK(page(31).items.size() == 31);
+}
+
+TEST_CASE_METHOD(Site, "when Redis has lost its items the index is not walked to its end",
+                 "[recommend][fill]") {
+  for (int i = 0; i < 5000; ++i) {
+    recall.index.push_back(item(i));
+    if (i >= 30) items.unknown.insert(item(i));
+  }
+  CHECK(page(100).items.size() == 30);
+  CHECK(items.reads == 2);
+}
+
+TEST_CASE_METHOD(Site, "a title that was known is asked for anew as soon as the items' epoch moves",
+                 "[recommend]") {
+  CHECK(ids(page()).front() == "i0");
+  items.hidden = {item(0)};
+  CHECK(ids(page()).front() == "i0");  // nothing says so yet
+  readers.state.items_epoch = "2";
+  CHECK(ids(page()).front() == "i1");
+}
+
+TEST_CASE_METHOD(Site, "when no item is known to the item store ids are better than nothing", "[recommend]") {
+  for (int i = 0; i < 30; ++i) items.unknown.insert(item(i));
+  CHECK(ids(page(3)) == std::vector<std::string>{"i0", "i1", "i2"});
+}
+
+TEST_CASE_METHOD(Site, "without Redis the last trend is served, unfiltered and degraded", "[recommend]") {
+  readers.state.topics = {viewed(0)};
+  readers.away = true;
+  const auto served = page(3);
+  CHECK(served.degraded);
+  CHECK(ids(served) == std::vector<std::string>{"i0", "i1", "i2"});
+  CHECK(served.excluded.viewed == 0);
+  CHECK(served.items.front().card->title == "i0");
+  CHECK(items.reads == 0);
+  recommender.next = nullptr;
+  CHECK(page(3).items.empty());
+}
+
+TEST_CASE_METHOD(Site, "somebody who is not known gets the trend without a read of any state",
+                 "[recommend]") {
+  CHECK(ids(page(2, feed::Exclude::kHard, ReaderId())) == std::vector<std::string>{"i0", "i1"});
+  CHECK(readers.reads == 0);
+}
+
+TEST_CASE_METHOD(Site, "each item says why it is there, in the reader's own terms", "[recommend][reason]") {
+  offer({{"liked", 0.1, 1, "ann", {"news"}, kNow},
+         {"like", 9, 1, "", {}, kNow},
+         {"author", 8, 1, "ann", {}, kNow - seconds{86400 * 3}},
+         {"tag", 7, 0, "", {"x", "news"}, kNow - seconds{3600}},
+         {"old tag", 6, 3, "", {"news"}, kNow - seconds{86400 * 3}},
+         {"nobody", 5, 0, "", {}, kNow}});
+  recommender.next->speaks[1] = {ItemId::trusted("liked"), rank::Interaction::kFavorite, 0.8};
+  recommender.next->speaks[4] = {ItemId::trusted("liked"), rank::Interaction::kFavorite, 0.01};
+  readers.state.done = {{ItemId::trusted("liked"), rank::Interaction::kFavorite, kNow}};
+  const auto served = page();
+  REQUIRE(served.items.size() == 5);
+  const auto reason = [&](int at) { return served.items[static_cast<std::size_t>(at)].reason; };
+  CHECK(feed::reason_text(reason(0)) == "like “title of liked”, which you favourited");
+  CHECK(reason(0).item == ItemId::trusted("liked"));
+  CHECK(items.reads == 1);  // its title came with the others
+  CHECK(feed::reason_text(reason(1)) == "by ann, of whom you liked something");
+  CHECK(feed::reason_text(reason(2)) == "new in news");
+  CHECK(feed::reason_text(reason(3)) == "rising now");
+  CHECK(feed::reason_text(reason(4)) == "new");
+}
+
+TEST_CASE_METHOD(Site, "nothing that is there for affinity is said to be rising", "[recommend][reason]") {
+  constexpr auto kTrend = feed::Source::kTrend, kAffinity = feed::Source::kAffinity;
+  offer({{"hot", 9, 5, "", {}, kNow, 7, 0.1, kTrend},
+         {"raised", 8, 5, "", {}, kNow, 2, 0.9, kTrend},
+         {"found", 7, 5, "", {}, kNow, 0.1, 0.8, kAffinity},
+         {"passed over", 1, 5, "", {}, kNow, 6, 0, kTrend},
+         {"too", 1, 5, "", {}, kNow, 5, 0, kTrend}});
+  // Ten even events, of which none gives a tenth.
+  for (const std::uint32_t each : {0U, 1U, 2U})
+    recommender.next->speaks[each] = {ItemId::trusted("liked"), rank::Interaction::kLike, 0.0999};
+  const auto texts = [&] {
+    std::vector<std::string> out;
+    for (const auto& each : page(3).items) out.push_back(feed::reason_text(each.reason));
+    return out;
+  };
+  const std::string like = "like “title of liked”, which you liked";
+  CHECK(texts() == std::vector<std::string>{"rising now", like, like});
+  items.hidden = {ItemId::trusted("liked")};
+  readers.state.items_epoch = "2";
+  CHECK(texts() == std::vector<std::string>{"rising now", "matches what you like", "matches what you like"});
+}
+
+TEST_CASE_METHOD(Site, "a reason never names what has been hidden", "[recommend][reason]") {
+  recommender.next->speaks[0] = {ItemId::trusted("secret"), rank::Interaction::kLike, 1};
+  CHECK(page().items.front().reason.kind == feed::Reason::Kind::kLike);
+  items.hidden = {ItemId::trusted("secret")};
+  readers.state.items_epoch = "2";
+  const auto served = page();
+  CHECK(served.items.front().reason.kind == feed::Reason::Kind::kRising);
+  CHECK(served.items.front().reason.title.empty());
+}
+
+TEST_CASE_METHOD(Site, "items like another come from the model, and of a newer item from the index",
+                 "[recommend][similar]") {
+  recommender.like["i1"] = {{item(2), 3}, {item(3), 2}, {item(4), 1}};
+  items.hidden = {item(3)};
+  const auto known = now(recommendations.similar(item(1), 5));
+  REQUIRE(known);
+  REQUIRE(known->items.size() == 2);
+  CHECK(known->items[0].id == item(2));
+  CHECK(known->items[1].id == item(4));
+  CHECK(known->model == "fake@1");
+
+  recall.index = {item(7), item(8)};
+  const auto fresh = now(recommendations.similar(item(7), 5));
+  REQUIRE(fresh);
+  REQUIRE(fresh->items.size() == 1);
+  CHECK(fresh->items[0].id == item(8));
+  CHECK(fresh->model == "search");
+  CHECK(recall.asked.front().interests.front().item == item(7));
+
+  recall.away = true;
+  const auto alone = now(recommendations.similar(item(7), 5));
+  REQUIRE(alone);
+  CHECK(alone->items.empty());
+  items.unknown = {item(7)};
+  CHECK(now(recommendations.similar(item(7), 5)).error().reason == "unknown_item");
+  items.hidden = {item(1)};
+  CHECK(now(recommendations.similar(item(1), 5)).error().reason == "unknown_item");
+}
+
+TEST_CASE_METHOD(Site, "without Redis similar items are those that are known of the last copy, degraded",
+                 "[recommend][similar]") {
+  offer({{"i2", 1, 1, "ann", {"t"}, kNow},
+         {"i4", 1, 1, "", {}, kNow},
+         {"i5", 1, 1, "", {}, kNow + seconds{1}}});
+  recommender.like["i1"] = {{item(5), 4}, {item(2), 3}, {item(3), 2}, {item(4), 1}};
+  items.away = true;
+  const auto known = now(recommendations.similar(item(1), 5));
+  REQUIRE(known);
+  CHECK(known->degraded);
+  REQUIRE(known->items.size() == 2);
+  CHECK(known->items[0].id == item(2));
+  CHECK(known->items[0].card->author == "ann");
+  CHECK(known->items[1].id == item(4));
+  CHECK(now(recommendations.similar(item(1), 1))->items.size() == 1);
+  recommender.next = nullptr;  // there has never been a copy
+  const auto nothing = now(recommendations.similar(item(1), 5));
+  REQUIRE(nothing);
+  CHECK(nothing->degraded);
+  CHECK(nothing->items.empty());
+}

@@ -1,0 +1,171 @@
+// Exclusions, what lowers a score, and the caps.
+#include <catch2/catch.hpp>
+#include <random>
+#include <set>
+
+#include "core/base/fingerprint.h"
+#include "tests/recommend/fakes.h"
+
+using namespace freshet;
+using namespace freshet::test;
+using feed::Exclude;
+using feed::Verdict;
+
+namespace {
+
+const UnixSeconds kNow{seconds{1'790'000'000}};
+
+feed::SelectionSettings settings() { return feed::SelectionSettings::of(Settings{}); }
+feed::Viewed viewed(const std::string& id, seconds ago = seconds{0}) {
+  return {ItemId::trusted(id), kNow - ago};
+}
+feed::Done done(const std::string& id, rank::Interaction kind = rank::Interaction::kLike) {
+  return {ItemId::trusted(id), kind, kNow};
+}
+bool anything(const feed::Choice&) { return true; }
+
+std::vector<std::string> ids(const feed::Selection& selection, std::size_t limit = 100) {
+  std::vector<std::string> out;
+  for (const std::size_t each : selection.pick(limit, anything))
+    out.emplace_back(selection.choices()[each].suggestion->id);
+  return out;
+}
+
+// Five articles of one author and tag, then two of others.
+FakeSuggestions crowd() {
+  std::vector<FakeCandidate> all;
+  for (int i = 0; i < 5; ++i) all.push_back({"a" + std::to_string(i), 10.0 - i, 1, "ann", {"news"}, kNow});
+  all.push_back({"b", 1, 1, "bob", {"sport"}, kNow});
+  all.push_back({"c", 0.5, 1, "", {}, kNow});
+  return FakeSuggestions(all);
+}
+
+}  // namespace
+
+TEST_CASE("what was done long ago stays out by its fingerprint, and counts once", "[recommend]") {
+  const FakeSuggestions all({{"old"}, {"again"}, {"x"}});
+  feed::ReaderState state;
+  state.done = {done("again"), done("lately")};
+  state.earlier = std::make_shared<const std::unordered_set<std::uint64_t>>(
+      std::unordered_set<std::uint64_t>{fingerprint("old"), fingerprint("again"), fingerprint("elsewhere")});
+  const auto with = settings();
+  for (const Exclude exclude : {Exclude::kHard, Exclude::kSoft}) {
+    const feed::Selection selection(all, state, exclude, with, kNow);
+    CHECK(ids(selection) == std::vector<std::string>{"x"});
+    CHECK(selection.excluded().interacted == 4);
+    CHECK(selection.verdict("elsewhere") == Verdict::kInteracted);
+  }
+  CHECK(ids(feed::Selection(all, state, Exclude::kOff, with, kNow)).size() == 3);
+}
+
+TEST_CASE("what was viewed, done or dismissed stays out and is counted by distinct id", "[recommend]") {
+  const FakeSuggestions all({{"v"}, {"r"}, {"i"}, {"d"}, {"x"}});
+  feed::ReaderState state;
+  state.topics = {viewed("v"), viewed("elsewhere")};
+  state.replies = {viewed("r"), viewed("v")};
+  state.done = {done("i"), done("i", rank::Interaction::kPost), done("x", rank::Interaction::kView)};
+  state.dismissed = {viewed("d")};
+  const auto with = settings();
+  const feed::Selection hard(all, state, Exclude::kHard, with, kNow);
+  CHECK(ids(hard) == std::vector<std::string>{"x"});
+  CHECK(hard.excluded().viewed == 3);
+  CHECK(hard.excluded().interacted == 1);
+  CHECK(hard.excluded().not_interested == 1);
+
+  const feed::Selection off(all, state, Exclude::kOff, with, kNow);
+  CHECK(ids(off) == std::vector<std::string>{"v", "r", "i", "x"});
+  CHECK(off.excluded().viewed == 0);
+  CHECK(off.excluded().interacted == 0);
+  CHECK(off.excluded().not_interested == 1);
+}
+
+TEST_CASE("softly excluded items come back with the age of the view", "[recommend]") {
+  CHECK(feed::soft_exclusion(seconds{0}, seconds{86400}) == 0);
+  CHECK(feed::soft_exclusion(seconds{-5}, seconds{86400}) == 0);
+  CHECK(feed::soft_exclusion(seconds{86400}, seconds{86400}) == Approx(0.5));
+  CHECK(feed::soft_exclusion(seconds{2 * 86400}, seconds{86400}) == Approx(0.75));
+
+  const FakeSuggestions all({{"now", 8}, {"yesterday", 8}, {"last week", 8}, {"never", 5}, {"done", 9}});
+  feed::ReaderState state;
+  state.topics = {viewed("now"), viewed("yesterday", seconds{86400}),
+                  viewed("last week", seconds{7 * 86400})};
+  state.done = {done("done")};
+  const auto with = settings();
+  const feed::Selection soft(all, state, Exclude::kSoft, with, kNow);
+  CHECK(ids(soft) == std::vector<std::string>{"last week", "never", "yesterday", "now"});
+  CHECK(soft.excluded().viewed == 0);
+  CHECK(soft.excluded().interacted == 1);
+}
+
+TEST_CASE("a dismissal lowers the author and the tags a little", "[recommend]") {
+  const FakeSuggestions all({{"dismissed", 9, 1, "ann", {"news"}, kNow},
+                             {"same author", 4, 1, "ann", {}, kNow},
+                             {"same tag", 4, 1, "bob", {"x", "news"}, kNow},
+                             {"both", 4, 1, "ann", {"news"}, kNow},
+                             {"other", 3.5, 1, "", {"y"}, kNow}});
+  feed::ReaderState state;
+  state.dismissed = {viewed("dismissed"), viewed("not a candidate")};
+  const auto with = settings();
+  const feed::Selection selection(all, state, Exclude::kHard, with, kNow);
+  CHECK(ids(selection) == std::vector<std::string>{"other", "same tag", "same author", "both"});
+  CHECK(selection.choices()[2].factor == Approx(with.feedback.tag_factor));
+  CHECK(selection.choices()[4].factor == Approx(with.feedback.tag_factor * with.feedback.author_factor));
+}
+
+TEST_CASE("an author and a tag fill only their share of a page while there is anything else", "[recommend]") {
+  const FakeSuggestions all = crowd();
+  const feed::ReaderState nobody;
+  auto with = settings();
+  with.per_author = 2;
+  const feed::Selection selection(all, nobody, Exclude::kHard, with, kNow);
+  CHECK(ids(selection, 4) == std::vector<std::string>{"a0", "a1", "b", "c"});
+  // … and beyond it rather than leave the page short.
+  CHECK(ids(selection, 6) == std::vector<std::string>{"a0", "a1", "b", "c", "a2", "a3"});
+  with.per_author = 0;
+  with.per_tag = 3;
+  const feed::Selection by_tag(all, nobody, Exclude::kHard, with, kNow);
+  CHECK(ids(by_tag, 4) == std::vector<std::string>{"a0", "a1", "a2", "b"});
+  with.per_tag = 0;
+  const feed::Selection free(all, nobody, Exclude::kHard, with, kNow);
+  CHECK(ids(free, 3) == std::vector<std::string>{"a0", "a1", "a2"});
+}
+
+TEST_CASE("no excluded item is ever picked, none twice, and the page is as full as it can be",
+          "[recommend][property]") {
+  const auto seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  const auto below = [&](int n) { return std::uniform_int_distribution<>(0, n - 1)(random); };
+  for (int run = 0; run < 2000; ++run) {
+    std::vector<FakeCandidate> candidates;
+    const int items = below(40);
+    for (int i = 0; i < items; ++i) {
+      candidates.push_back({"i" + std::to_string(i),
+                            double(below(10)),
+                            1,
+                            std::string(1, char('a' + below(3))),
+                            {std::string(1, char('x' + below(3)))},
+                            kNow});
+    }
+    const FakeSuggestions all(candidates);
+    feed::ReaderState state;
+    std::set<std::string> out;
+    const auto some = [&] { return "i" + std::to_string(below(50)); };
+    for (int i = below(10); i > 0; --i) state.topics.push_back(viewed(*out.insert(some()).first));
+    for (int i = below(10); i > 0; --i) state.replies.push_back(viewed(*out.insert(some()).first));
+    for (int i = below(10); i > 0; --i) state.done.push_back(done(*out.insert(some()).first));
+    for (int i = below(10); i > 0; --i) state.dismissed.push_back(viewed(*out.insert(some()).first));
+    auto with = settings();
+    with.per_author = below(4);
+    with.per_tag = below(4);
+    const feed::Selection selection(all, state, Exclude::kHard, with, kNow);
+    const auto limit = static_cast<std::size_t>(1 + below(20));
+    const auto picked = ids(selection, limit);
+    const std::set<std::string> distinct(picked.begin(), picked.end());
+    REQUIRE(distinct.size() == picked.size());
+    std::size_t left = 0;
+    for (const FakeCandidate& each : candidates) left += out.contains(each.id) ? 0U : 1U;
+    REQUIRE(picked.size() == std::min(limit, left));
+    for (const std::string& each : picked) REQUIRE_FALSE(out.contains(each));
+  }
+}

@@ -1,0 +1,214 @@
+// No key lives longer than core/redis/keys.h says, whatever was done in whatever order: after each of many
+// random commands every key in Redis is looked at. FRESHET_SEED repeats a run.
+#include <cstdlib>
+#include <random>
+
+#include "core/hot/added.h"
+#include "core/feed/feed_store.h"
+#include "core/readers/reader_store.h"
+#include "core/feed/seen_blocks.h"
+#include "core/readers/users.h"
+#include "tests/timeline/follow_fixture.h"
+#include "tests/support/long_form.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+namespace {
+
+// Every key that no TTL holds, and those of the site's items: {key, 1 for an item that was put, …}.
+constexpr std::string_view kWithoutTtl = R"(
+local out = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  if redis.call('PTTL', key) == -1 then
+    out[#out + 1] = key
+    out[#out + 1] = redis.call('TYPE', key).ok == 'hash' and redis.call('HEXISTS', key, 'published_at') == 1 and '1' or '0'
+  end
+end
+return out)";
+
+class World : public Followers {
+ public:
+  World(bool tags, std::uint64_t seed) : Followers({tags, ""}), random_(seed) {
+    settings.feed.max_pending = 500;
+    settings.history.size = 3;
+    settings.fanout.max_push = 2;
+    renew();
+    readers.emplace(redis, later, settings, keys(), [this] { return "made-" + std::to_string(++events); });
+    feed.emplace(redis, later, filter, settings, keys(), wall_now,
+                 [](const ReaderId& reader) { return "h" + reader.str(); });
+  }
+
+  // Does something, and says what.
+  std::string step() {
+    const std::string id = "i" + word(12), who = "v" + word(6);
+    const ItemId item_id = ItemId::trusted(id);
+    const ReaderId reader = ReaderId::trusted(who);
+    switch (below(20)) {
+      case 0:
+      case 1:
+      case 2: {
+        // A session is anybody's, and a repeated event too.
+        feed::TrackEvent event = report(id, who, below(5) * 1000, "s" + word(4));
+        event.counted_as = event.visitor;
+        event.unproven = below(2) == 0;
+        if (below(3) == 0) event.event = EventId::trusted("e" + word(5));
+        if (below(4) == 0) {
+          REQUIRE(hot->track_later(event));
+          return "track, spooled";
+        }
+        track(event);
+        return "track " + id + " by " + who;
+      }
+      case 3:
+      case 4: {
+        feed::ViewEvent event = seen(id, "f" + word(6));
+        event.counted_as = VisitorId::trusted(who);
+        if (below(3) == 0) event.event = EventId::trusted("e" + word(5));
+        if (below(4) == 0) {
+          REQUIRE(hot->view_later(event));
+          return "view, spooled";
+        }
+        view(event);
+        return "view " + id + " by " + who;
+      }
+      case 5: {
+        later.replay();
+        if (below(2) == 0) later.spooled.clear();  // else it is replayed again, as after a crash
+        return "replay";
+      }
+      case 6: {
+        auto known = wait(store::added_by(redis, keys(), who));
+        REQUIRE(known);
+        std::vector<ItemId> of;
+        for (const store::AddedTo& each : *known) of.push_back(each.item);
+        REQUIRE(wait(store::take_back(redis, settings, keys(), who, of)));
+        return "purge " + who;
+      }
+      case 7: {
+        feed::Item one = item(id, now() - seconds{below(3) * 3600 - 3600});
+        one.hidden = below(4) == 0;
+        one.tags = {TagName::trusted("t" + word(3))};
+        put(one);
+        return "put " + id;
+      }
+      case 8:
+        remove(id);
+        return "delete " + id;
+      case 9: {
+        const feed::View one{reader, item_id,
+                             below(2) == 0 ? feed::ViewKind::kTopic : feed::ViewKind::kReply};
+        REQUIRE((below(3) == 0 ? readers->viewed_later(one) : wait(readers->viewed(one))));
+        return "look at " + id;
+      }
+      case 10:
+        REQUIRE(wait(readers->clear_views(reader, feed::ViewKind::kTopic)));
+        return "clear";
+      case 11:
+        REQUIRE(wait(readers->merge_views(reader, ReaderId::trusted("v" + word(6)))));
+        return "merge";
+      case 12:
+        REQUIRE(wait(readers->interact(
+            {{reader, item_id, rank::Interaction::kLike, now(), EventId::trusted("e" + word(5))}})));
+        return "like";
+      case 13:
+        if (below(2) == 0) {
+          REQUIRE(wait(readers->undo_dismissal(reader, item_id)));
+          return "undo";
+        }
+        REQUIRE(wait(readers->dismiss({reader, item_id, below(2) == 0 ? "why" : "",
+                                       EventId::trusted(below(2) == 0 ? "" : "d" + word(5))})));
+        return "dismiss";
+      case 14:
+        page_of(reader);
+        return "feed";
+      case 15:
+        feed->engaged(reader, item_id);
+        return "engaged";
+      case 16: {
+        push({id, "i" + word(12)}, {who, "v" + word(6)}, "discover");
+        page(feed::Direction::kFirst, 0, 5, below(2) == 0 ? "discover" : "follow", who);
+        return "push and read";
+      }
+      case 17: {
+        const std::string author = "a" + word(3);
+        REQUIRE((below(4) == 0 ? try_unfollow(author, who) : try_follow(author, who)));
+        publish(author, {id});
+        return "follow and publish";
+      }
+      case 18:
+        command("DEL", keys().item(id));  // no script does, but an operator may
+        return "lose " + id;
+      default: {
+        auto list = wait(hot->cached_list(engagement()));
+        REQUIRE(list);
+        list->json = "[]";
+        hot->store_list(engagement(), *list);
+        return "list";
+      }
+    }
+  }
+
+  void expect_ttls() {
+    const redis::Reply found = command("EVAL", kWithoutTtl, 0);
+    for (std::size_t i = 0; i + 1 < found.size(); i += 2) {
+      const std::string key(store::text_at(found, i));
+      const store::KeyPattern* row = keys().pattern_of(key);
+      INFO(key);
+      REQUIRE(row);
+      REQUIRE(row->permanent);
+      if (row->pattern == "item:*")
+        REQUIRE(store::text_at(found, i + 1) == "1");  // others expire with their counters
+    }
+  }
+
+  std::optional<store::RedisReaderStore> readers;
+  store::SeenBlocks filter{settings.seen, keys()};
+  std::optional<store::RedisFeedStore> feed;
+
+ private:
+  int below(int bound) { return std::uniform_int_distribution(0, bound - 1)(random_); }
+  std::string word(int bound) { return std::to_string(below(bound)); }
+
+  // A refresh or the next page, of which some is shown, all, or nothing.
+  void page_of(const ReaderId& reader) {
+    const feed::PageRequest request{reader, below(2) == 0 ? "r" + word(3) : "", below(3) == 0 ? "q" : "", 3};
+    feed::Page page;
+    const auto taken = wait(feed->take(request));
+    REQUIRE(taken);
+    if (taken->state == feed::Taken::State::kPage) {
+      page = taken->page;
+    } else {
+      const auto opened = wait(feed->open(request, false));
+      REQUIRE(opened);
+      std::vector<ItemId> candidates;
+      for (int i = 0; i < 8; ++i) candidates.push_back(ItemId::trusted("i" + std::to_string(i)));
+      const auto swapped =
+          wait(feed->swap(request, {opened->generation, opened->moves, candidates, below(2) == 0, {}}));
+      REQUIRE(swapped);
+      page = swapped->page;
+    }
+    std::vector<ItemId> shown = page.items;
+    shown.resize(static_cast<std::size_t>(below(static_cast<int>(shown.size()) + 1)), ItemId::trusted("i"));
+    if (below(3) > 0) feed->record(reader, {{page.generation, page.moves, page.items}}, shown, now());
+  }
+
+  std::mt19937_64 random_;
+};
+
+}  // namespace
+
+TEST_CASE("every key that a command makes has its TTL when the command has ended", "[property][ttl]") {
+  const char* const given = std::getenv("FRESHET_SEED");
+  const std::uint64_t first = given ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+  for (int round = 0; round < (given ? 1 : rounds(4, 200)); ++round) {
+    const std::uint64_t seed = first + static_cast<std::uint64_t>(round);
+    const bool tags = seed % 4 == 0;
+    World world(tags, seed);
+    for (int i = 0; i < 1500; ++i) {
+      const std::string what = world.step();
+      INFO("FRESHET_SEED=" << seed << ", command " << i << ": " << what);
+      world.expect_ttls();
+    }
+  }
+}

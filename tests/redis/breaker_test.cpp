@@ -1,0 +1,145 @@
+#include "core/redis/breaker.h"
+
+#include <rapidcheck.h>
+
+#include <catch2/catch.hpp>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "core/redis/errors.h"
+
+using namespace freshet;
+using namespace freshet::redis;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr BreakerOptions kOptions{.failures = 3, .open = 100ms, .first = 50ms, .most = 2000ms};
+
+}  // namespace
+
+TEST_CASE("One slow reply costs no wait and opens nothing", "[breaker]") {
+  Breaker breaker(kOptions);
+  CHECK(breaker.failed(Failure::kSilent, 0) == 0ms);
+  CHECK(breaker.state() == BreakerState::kClosed);
+  breaker.succeeded();
+  CHECK(breaker.failed(Failure::kSilent, 0) == 0ms);
+}
+
+TEST_CASE("As many failures in a row as configured open the breaker, for twice as long each time",
+          "[breaker]") {
+  Breaker breaker(kOptions);
+  breaker.failed(Failure::kSilent, 0);
+  CHECK(breaker.failed(Failure::kSilent, 0) == 50ms);
+  CHECK(breaker.state() == BreakerState::kClosed);
+  for (const milliseconds wait : {100ms, 200ms, 400ms, 800ms, 1600ms, 2000ms, 2000ms}) {
+    CHECK(breaker.failed(Failure::kSilent, 0) == wait);
+    CHECK(breaker.state() == BreakerState::kOpen);
+    CHECK_FALSE(breaker.lets_through(0));
+  }
+}
+
+TEST_CASE("A Redis that answers PING and nothing else is left alone longer and longer", "[breaker]") {
+  Breaker breaker(kOptions);
+  for (int i = 0; i < 2; ++i) breaker.failed(Failure::kSilent, 0);
+  for (const milliseconds wait : {100ms, 200ms, 400ms}) {
+    CHECK(breaker.failed(Failure::kSilent, 0) == wait);
+    breaker.answered();
+    CHECK(breaker.state() == BreakerState::kHalfOpen);
+    CHECK(breaker.lets_through(0));
+    CHECK_FALSE(breaker.lets_through(1));
+  }
+  breaker.succeeded();
+  CHECK(breaker.state() == BreakerState::kClosed);
+  CHECK(breaker.lets_through(1000));
+  CHECK(breaker.failed(Failure::kSilent, 0) == 0ms);
+}
+
+TEST_CASE("What is refused at once is asked again within half a second", "[breaker]") {
+  Breaker breaker(kOptions);
+  for (int i = 0; i < 40; ++i) CHECK(breaker.failed(Failure::kRefused, 0) <= 500ms);
+  CHECK(breaker.failed(Failure::kSilent, 0) == 2000ms);
+}
+
+TEST_CASE("No wait is ever above the longest, nor shorter than three quarters of its length", "[breaker]") {
+  CHECK(rc::check("bounds", [](std::vector<bool> silent) {
+    Breaker plain(kOptions), hasty(kOptions);
+    for (const bool each : silent) {
+      const Failure how = each ? Failure::kSilent : Failure::kRefused;
+      const milliseconds longest = plain.failed(how, 0), shortest = hasty.failed(how, 0.999);
+      RC_ASSERT(longest <= kOptions.most);
+      RC_ASSERT(shortest <= longest);
+      RC_ASSERT(shortest * 4 + 4ms >= longest * 3);
+    }
+  }));
+}
+
+TEST_CASE("Every class of errors has a name of its own", "[errors]") {
+  std::set<std::string_view> names;
+  for (std::size_t i = 0; i < kErrorClasses; ++i) names.insert(error_class_name(static_cast<ErrorClass>(i)));
+  CHECK(names.size() == kErrorClasses);
+  CHECK_FALSE(names.contains(""));
+}
+
+TEST_CASE("Each error line of Redis has its meaning, and its cure", "[errors]") {
+  struct Row {
+    const char* line;
+    ErrorClass error_class;
+    Cure cure;
+    std::string_view reason;
+  };
+  const std::vector<Row> rows{
+      {"OOM command not allowed when used memory > 'maxmemory'.", ErrorClass::kMemory, Cure::kDegrade,
+       "redis_oom"},
+      {"READONLY You can't write against a read only replica.", ErrorClass::kReadOnly, Cure::kReconnect,
+       "redis_readonly"},
+      {"LOADING Redis is loading the dataset in memory", ErrorClass::kLoading, Cure::kDegrade,
+       "redis_loading"},
+      {"BUSY Redis is busy running a script.", ErrorClass::kBusy, Cure::kDegrade, "redis_busy"},
+      {"UNKILLABLE Sorry the script already executed write commands", ErrorClass::kBusy, Cure::kDegrade,
+       "redis_busy"},
+      {"MISCONF Redis is configured to save RDB snapshots", ErrorClass::kPersistence, Cure::kDegrade,
+       "redis_misconf"},
+      {"NOAUTH Authentication required.", ErrorClass::kAuth, Cure::kReconnect, "redis_noauth"},
+      {"WRONGPASS invalid username-password pair", ErrorClass::kAuth, Cure::kDegrade, "redis_noauth"},
+      {"NOPERM this user has no permissions to run the 'get' command", ErrorClass::kPermission,
+       Cure::kDegrade, "redis_noperm"},
+      {"ERR The user executing the script can't run this command or subcommand script: x",
+       ErrorClass::kPermission, Cure::kDegrade, "redis_noperm"},
+      {"MASTERDOWN Link with MASTER is down", ErrorClass::kMasterDown, Cure::kReconnect, "redis_masterdown"},
+      {"NOREPLICAS Not enough good replicas to write.", ErrorClass::kReplicas, Cure::kDegrade,
+       "redis_noreplicas"},
+      {"ERR max number of clients reached", ErrorClass::kClients, Cure::kDegrade, "redis_maxclients"},
+      {"CLUSTERDOWN The cluster is down", ErrorClass::kCluster, Cure::kDegrade, "redis_clusterdown"},
+      {"TRYAGAIN Multiple keys request during rehashing of slot", ErrorClass::kCluster, Cure::kRetry,
+       "redis_tryagain"},
+      {"MOVED 3999 127.0.0.1:6381", ErrorClass::kCluster, Cure::kDegrade, "redis_moved"},
+      {"ASK 3999 127.0.0.1:6381", ErrorClass::kCluster, Cure::kDegrade, "redis_moved"},
+      {"NOSCRIPT No matching script.", ErrorClass::kScript, Cure::kRetry, "redis_noscript"},
+      {"EXECABORT Transaction discarded because of previous errors.", ErrorClass::kCommand, Cure::kFailAll,
+       "redis_error"},
+      {"WRONGTYPE Operation against a key holding the wrong kind of value", ErrorClass::kCommand, Cure::kFail,
+       "redis_error"},
+      {"ERR unknown command", ErrorClass::kCommand, Cure::kFail, "redis_error"}};
+  for (const Row& each : rows) {
+    INFO(each.line);
+    const ErrorRow* row = find_error(each.line);
+    REQUIRE(row != nullptr);
+    CHECK(row->error_class == each.error_class);
+    CHECK(row->cure == each.cure);
+    const Error error = classify(each.line);
+    CHECK(error.reason == each.reason);
+    CHECK(error.detail == each.line);
+    // Whatever is degraded or tried again must not be an error of ours.
+    const bool ours = each.cure == Cure::kFail || each.cure == Cure::kFailAll;
+    CHECK((error.code == ErrorCode::kInternal) == ours);
+  }
+}
+
+TEST_CASE("A word that is none of Redis' own is an answer of our scripts, and counted nowhere", "[errors]") {
+  CHECK(find_error("STREAM_FULL") == nullptr);
+  CHECK(find_error("OOMPH") == nullptr);
+  CHECK(find_error("") == nullptr);
+  CHECK(classify("STREAM_FULL").code == ErrorCode::kInternal);
+}

@@ -1,0 +1,200 @@
+// No two names collide, whatever the ids are.
+#include "core/redis/keys.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <set>
+
+#include "core/base/ids.h"
+
+using namespace freshet;
+using store::Keys;
+
+namespace {
+
+const UnixSeconds kDay{seconds{1772755200}};  // 2026-03-06
+
+// Ids that look like parts of our own names. Those that are no ids by ids.h are left out below.
+const std::vector<std::string> kHostile{"hll",        "list",
+                                        "20260306",   "rank",
+                                        "meta",       "lock",
+                                        "index",      "event",
+                                        "view",       "views",
+                                        "uv",         "pv",
+                                        "sum",        "cnt",
+                                        "hot",        "item",
+                                        "topic",      "reply",
+                                        "at",         "why",
+                                        "newest",     "not_interested",
+                                        "views:at",   "tag",
+                                        "next",       "score",
+                                        "current",    "0",
+                                        "-1",         "493000",
+                                        "dwell",      "first_ts",
+                                        "dedup",      "session",
+                                        "epoch",      "hidden",
+                                        "published",  "*",
+                                        "?",          "[a]",
+                                        "\\",         "软件",
+                                        "a.b",        "a|b",
+                                        "accumulate", "engagement"};
+
+// Every name about one pair of words, with what it is the name of.
+std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std::string& a,
+                                                       const std::string& b) {
+  const std::string pair = a + "\n" + b;
+  std::vector<std::pair<std::string, std::string>> out{
+      {k.pv(a), "pv " + a},
+      {k.uv_hll(a), "hll " + a},
+      {k.dwell_sum(a), "sum " + a},
+      {k.dwell_count(a), "cnt " + a},
+      {k.first_ts(a), "first " + a},
+      {k.views(a), "views " + a},
+      {k.item(a), "item " + a},
+      {k.uv_day(a, kDay), "uv " + a},
+      {k.tag(a), "tag " + a},
+      {k.session(a, b), "session " + pair},
+      {k.track_event(a, b), "event " + pair},
+      {k.view_event(a, b), "view event " + pair},
+      {k.dedup(a, b), "dedup " + pair},
+      {k.feed_cache(a), "feed cache " + a},
+      {k.feed_state(a), "feed state " + a},
+      {k.feed_pending(a), "feed pending " + a},
+      {k.feed_page(a, b), "feed page " + pair},
+      {k.interactions(a), "interactions " + a},
+      {k.earlier(a), "earlier " + a},
+      {k.views_of(feed::ViewKind::kTopic, a), "topics " + a},
+      {k.views_of(feed::ViewKind::kReply, a), "replies " + a},
+      {k.views_at(a), "views at " + a},
+      {k.not_interested(a), "not interested " + a},
+      {k.not_interested_why(a), "not interested why " + a},
+      {k.reader_events(a), "reader events " + a},
+      {k.seen_epoch(a), "seen epoch " + a},
+      {k.timeline(a, b), "timeline " + pair},
+      {k.active(a), "active " + a},
+      {k.authors_of(a), "authors of " + a},
+      {k.readers_of(a), "readers of " + a},
+      {k.outbox(a), "outbox " + a},
+      {k.pull_outbox(a), "pull outbox " + a},
+      {k.pulled(), "pulled"},
+      {k.job(a), "job " + a},
+      {k.push_event(a, b), "push event " + pair},
+      {k.newest(), "newest"},
+      {k.seen_shard(a, b), "seen shard " + pair},
+      {k.seen_day(a), "seen day " + a},
+      {k.stream(), "stream"},
+      {k.rank(), "rank"},
+      {k.rank_next(), "rank next"},
+      {k.rank_meta(), "rank meta"},
+      {k.rank_lock(), "rank lock"},
+      {k.score(), "score"},
+      {k.published(), "published"},
+      {k.hidden(), "hidden"},
+      {k.epoch(), "epoch"},
+      {k.lost(), "lost"},
+      {k.current_index(), "index"},
+      {k.current(493000), "current 493000"},
+      {k.current(0), "current 0"},
+  };
+  for (const auto model : {feed::Model::kViews, feed::Model::kEngagement}) {
+    for (const int window : {0, 86400}) {
+      feed::ListQuery query;
+      query.model = model;
+      query.window = seconds{window};
+      query.tag = TagName::trusted(a);
+      const std::string what = std::to_string(static_cast<int>(model)) + std::to_string(window) + a;
+      out.emplace_back(k.list(query), "list " + what);
+      out.emplace_back(k.list_meta(query), "list meta " + what);
+      out.emplace_back(k.list_lock(query), "list lock " + what);
+    }
+  }
+  out.emplace_back(k.list({}), "list");
+  out.emplace_back(k.added(a), "added " + a);
+  out.emplace_back(k.list_meta({}), "list meta");
+  out.emplace_back(k.list_lock({}), "list lock");
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("no two names collide, pairwise over hostile ids, with and without hash tags", "[keys]") {
+  for (const bool tags : {false, true}) {
+    const Keys keys("p:", tags);
+    std::map<std::string, std::string> meanings;
+    for (const auto& a : kHostile) {
+      if (!check_id(a, "id")) continue;
+      for (const auto& b : kHostile) {
+        if (!check_id(b, "id")) continue;
+        for (const auto& [name, meaning] : names(keys, a, b)) {
+          const auto [at, added] = meanings.emplace(name, meaning);
+          if (!added && at->second != meaning) FAIL_CHECK(name << " is " << at->second << " and " << meaning);
+        }
+      }
+    }
+    CHECK(meanings.size() > 5000);
+  }
+}
+
+TEST_CASE("the article 'hll' would collide with the seed's HyperLogLog names, so it is no id", "[keys]") {
+  const Keys keys("", false);
+  CHECK(keys.uv_hll("20260306") == keys.uv_day("hll", kDay));
+  CHECK_FALSE(check_id("hll", "articleId"));
+  CHECK_FALSE(check_id("list", "articleId"));
+}
+
+TEST_CASE("every name has a row in the table, and every row a name", "[keys]") {
+  const Keys keys("", false);
+  std::set<const store::KeyPattern*> used;
+  for (const auto& [name, meaning] : names(keys, "abc", "def")) {
+    INFO(name);
+    const auto* row = keys.pattern_of(name);
+    REQUIRE(row);
+    used.insert(row);
+  }
+  const Keys tagged("site:", true);
+  for (const auto& [name, meaning] : names(tagged, "abc", "def")) {
+    INFO(name);
+    CHECK(tagged.pattern_of(name));
+    CHECK(keys.pattern_of(name) == nullptr);
+  }
+  CHECK(used.size() == store::kKeyPatterns.size());
+  CHECK(keys.pattern_of("hot:something") == nullptr);
+  CHECK(keys.pattern_of("hot:pv:a:b") == nullptr);
+  CHECK(keys.pattern_of("hot:current:index")->permanent);
+  CHECK_FALSE(keys.pattern_of("hot:current:493000")->permanent);
+}
+
+TEST_CASE("the seeds' names are kept", "[keys]") {
+  const Keys keys("", false);
+  CHECK(keys.pv("7") == "hot:pv:7");
+  CHECK(keys.uv_hll("7") == "hot:uv:hll:7");
+  CHECK(keys.dwell_sum("7") == "hot:dwell:sum:7");
+  CHECK(keys.dwell_count("7") == "hot:dwell:cnt:7");
+  CHECK(keys.first_ts("7") == "hot:first_ts:7");
+  CHECK(keys.rank() == "hot:rank");
+  CHECK(keys.score() == "hot:score");
+  CHECK(keys.uv_day("7", kDay) == "hot:uv:7:20260306");
+  CHECK(keys.dedup("7", "f") == "hot:dedup:7:f");
+  CHECK(keys.list({}) == "hot:list");
+  CHECK(keys.feed_cache("7") == "feed:cache:7");
+  CHECK(keys.seen_day("20260306") == "bf:global:20260306");
+}
+
+TEST_CASE("with hash tags all names of an item share one slot and all others another", "[keys]") {
+  const Keys keys("site:", true);
+  const auto tag = [](const std::string& name) {
+    const auto open = name.find('{');
+    return name.substr(open, name.find('}', open) - open + 1);
+  };
+  for (const auto& name : {keys.pv("abc"), keys.session("abc", "x"), keys.item("abc"), keys.views("abc"),
+                           keys.dedup("abc", "f"), keys.uv_day("abc", kDay), keys.view_event("abc", "e")})
+    CHECK(tag(name) == "{abc}");
+  for (const auto& name : {keys.rank(), keys.rank_meta(), keys.tag("news"), keys.current(3), keys.list({}),
+                           keys.epoch(), keys.hidden()})
+    CHECK(tag(name) == "{hot}");
+  for (const auto& name : {keys.feed_cache("u"), keys.feed_state("u"), keys.feed_pending("u"),
+                           keys.feed_page("u", "r"), keys.interactions("u")})
+    CHECK(tag(name) == "{u}");
+  CHECK(tag(keys.seen_shard("20260306", "7")) == tag(keys.seen_shard("20260307", "7")));
+  CHECK(keys.id_of_pv(keys.pv("abc")) == "abc");
+}

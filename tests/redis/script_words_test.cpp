@@ -1,0 +1,52 @@
+#include "core/redis/script_words.h"
+
+#include <catch2/catch.hpp>
+#include <regex>
+#include <set>
+#include <string>
+
+#include "core/redis/scripts.h"
+
+namespace freshet::store {
+namespace {
+
+// The words that the scripts answer, as errors and as statuses.
+std::set<std::string> answered() {
+  const std::regex said("(?:error_reply\\((?:string\\.format\\()?|return )'([A-Z_]+)[ ']");
+  std::set<std::string> words;
+  for (const redis::Script& script : kAllScripts) {
+    const std::string text(script.source);
+    for (std::sregex_iterator at(text.begin(), text.end(), said), end; at != end; ++at)
+      words.insert((*at)[1].str());
+  }
+  return words;
+}
+
+TEST_CASE("the words that the scripts answer and those that the stores know are the same", "[store]") {
+  CHECK(answered() == std::set<std::string>(word::kAll.begin(), word::kAll.end()));
+}
+
+TEST_CASE("every error of a script begins with a literal word that the test above can see", "[store]") {
+  const std::regex any("error_reply"), seen("error_reply\\((?:string\\.format\\()?'[A-Z_]+ ");
+  const auto count = [](const std::string& text, const std::regex& what) {
+    return std::distance(std::sregex_iterator(text.begin(), text.end(), what), std::sregex_iterator());
+  };
+  for (const redis::Script& script : kAllScripts) {
+    CAPTURE(script.name);
+    const std::string text(script.source);
+    CHECK(count(text, any) == count(text, seen));
+  }
+}
+
+TEST_CASE("a word is the whole first word of a line, and what follows it is apart", "[store]") {
+  CHECK(says("STREAM_FULL the recorder does not keep up", word::kStreamFull));
+  CHECK(says("RETRY", word::kRetry));
+  CHECK_FALSE(says("STREAM_FULLER than full", word::kStreamFull));
+  CHECK_FALSE(says("the STREAM_FULL", word::kStreamFull));
+  CHECK_FALSE(says("", word::kRetry));
+  CHECK(after_word("DAY 20518") == "20518");
+  CHECK(after_word("DAY").empty());
+}
+
+}  // namespace
+}  // namespace freshet::store

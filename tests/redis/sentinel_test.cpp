@@ -1,0 +1,16 @@
+#include "core/redis/sentinel.h"
+
+#include <catch2/catch.hpp>
+#include <chrono>
+
+#include "core/async/event_loop.h"
+
+using namespace freshet;
+using namespace std::chrono_literals;
+
+TEST_CASE("Without sentinels nobody is asked where the master is", "[sentinel]") {
+  EventLoop loop;
+  redis::MasterFinder finder(loop, {});
+  finder.start();
+  CHECK(loop.io().run_one_for(10s) == 0);  // returns at once while nothing is pending
+}

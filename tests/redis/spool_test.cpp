@@ -1,0 +1,288 @@
+#include "core/redis/spool.h"
+
+#include <rapidcheck.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <fstream>
+#include <thread>
+
+#include "tests/support/bytes_of.h"
+#include "tests/support/unix_socket.h"
+
+using namespace freshet;
+using namespace freshet::test;
+using redis::Spool;
+
+namespace {
+
+std::vector<std::string> contents(Spool& spool) {
+  std::vector<std::string> all;
+  std::uint64_t at = spool.begin();
+  while (const auto record = spool.at(at)) {
+    all.emplace_back(record->payload);
+    at = record->next;
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("What was spooled is there for the next process, in order", "[spool]") {
+  TemporaryDirectory directory;
+  const auto path = directory.path() / "a.spool";
+  const pid_t child = fork();
+  if (child == 0) {
+    auto spool = Spool::open(path, 1 << 20);
+    for (int i = 0; i < 1000; ++i) (*spool)->append(Spool::Kind::kCommand, "record " + std::to_string(i));
+    (void)kill(getpid(), SIGKILL);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFSIGNALED(status));
+  auto spool = Spool::open(path, 1 << 20);
+  REQUIRE(spool);
+  const auto all = contents(**spool);
+  REQUIRE(all.size() == 1000);
+  CHECK(all.front() == "record 0");
+  CHECK(all.back() == "record 999");
+}
+
+TEST_CASE("A spool belongs to one process at a time", "[spool]") {
+  TemporaryDirectory directory;
+  const auto path = directory.path() / "a.spool";
+  auto first = Spool::open(path, 1 << 20);
+  REQUIRE(first);
+  const auto second = Spool::open(path, 1 << 20);
+  REQUIRE_FALSE(second);
+  CHECK(second.error().reason == "spool_locked");
+  first->reset();
+  CHECK(Spool::open(path, 1 << 20));
+}
+
+TEST_CASE("A spool that was deleted while it was being opened is not taken", "[spool]") {
+  TemporaryDirectory directory;
+  const auto path = directory.path() / "a.spool";
+  std::atomic<bool> over = false;
+  // As workers do that find an empty one which a dead process left.
+  std::thread others([&] {
+    while (!over) {
+      if (auto spool = Spool::open(path, 4096)) (*spool)->unlink();
+    }
+  });
+  int lost = 0;
+  for (int opened = 0; opened < 3000;) {
+    auto spool = Spool::open(path, 4096);
+    if (!spool) continue;
+    ++opened;
+    lost += std::filesystem::exists(path) ? 0 : 1;
+  }
+  over = true;
+  others.join();
+  CHECK(lost == 0);
+}
+
+TEST_CASE("A full spool refuses and keeps what it has", "[spool]") {
+  TemporaryDirectory directory;
+  auto spool = Spool::open(directory.path() / "a.spool", 10000);
+  REQUIRE(spool);
+  int taken = 0;
+  while ((*spool)->append(Spool::Kind::kCommand, std::string(100, 'x'))) ++taken;
+  CHECK(taken > 50);
+  CHECK(taken <= 100);
+  CHECK(contents(**spool).size() == static_cast<std::size_t>(taken));
+}
+
+TEST_CASE("An emptied spool starts over, so it never fills up by use alone", "[spool]") {
+  TemporaryDirectory directory;
+  auto spool = Spool::open(directory.path() / "a.spool", 10000);
+  REQUIRE(spool);
+  for (int i = 0; i < 1000; ++i) {
+    REQUIRE((*spool)->append(Spool::Kind::kCommand, std::string(100, 'x')));
+    (*spool)->pop_to((*spool)->at((*spool)->begin())->next);
+  }
+  CHECK((*spool)->empty());
+}
+
+TEST_CASE("A torn record ends the file and what stood before it is kept", "[spool]") {
+  TemporaryDirectory directory;
+  const auto path = directory.path() / "a.spool";
+  {
+    auto spool = Spool::open(path, 1 << 20);
+    for (int i = 0; i < 3; ++i) (*spool)->append(Spool::Kind::kCommand, "0123456789abcdef");
+  }
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(4096 + 2 * 32 + 16 + 5);  // inside the third payload
+  file.put('X');
+  file.close();
+  auto spool = Spool::open(path, 1 << 20);
+  REQUIRE(spool);
+  CHECK(contents(**spool).size() == 2);
+  CHECK((*spool)->damaged());
+}
+
+TEST_CASE("A torn record before whole ones is told, and they are kept", "[spool]") {
+  TemporaryDirectory directory;
+  const auto path = directory.path() / "a.spool";
+  {
+    auto spool = Spool::open(path, 1 << 20);
+    for (const char* each : {"first", "second", "third"}) (*spool)->append(Spool::Kind::kCommand, each);
+  }
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(4096 + 24 + 16);  // the second payload
+  file.put('X');
+  file.close();
+  auto spool = Spool::open(path, 1 << 20);
+  REQUIRE(spool);
+  const auto first = (*spool)->at((*spool)->begin());
+  const auto torn = (*spool)->at(first->next);
+  REQUIRE(torn);
+  CHECK(torn->kind == Spool::Kind::kTorn);
+  CHECK((*spool)->damaged());
+  const auto third = (*spool)->at(torn->next);
+  REQUIRE(third);
+  CHECK(third->payload == "third");
+}
+
+TEST_CASE("A spool full of commands has room for a script", "[spool]") {
+  TemporaryDirectory directory;
+  auto spool = Spool::open(directory.path() / "a.spool", 4096);
+  while ((*spool)->append(Spool::Kind::kCommand, "0123456789abcdef")) continue;
+  const auto bytes = (*spool)->bytes();
+  CHECK(bytes <= 4096);
+  CHECK((*spool)->append(Spool::Kind::kScript, std::string(8000, 's')));
+  CHECK_FALSE((*spool)->append(Spool::Kind::kCommand, "x"));
+  CHECK((*spool)->bytes() > bytes + 8000);
+}
+
+TEST_CASE("A file that is not a spool is left alone", "[spool]") {
+  TemporaryDirectory directory;
+  const auto path = directory.path() / "a.spool";
+  std::ofstream(path) << std::string(5000, 'z');
+  const auto spool = Spool::open(path, 1 << 20);
+  REQUIRE_FALSE(spool);
+  CHECK(spool.error().reason == "spool_format");
+  CHECK(std::filesystem::file_size(path) == 5000);
+}
+
+TEST_CASE("Any appends and pops behave as a queue", "[spool]") {
+  REQUIRE(rc::check("queue", [] {
+    TemporaryDirectory directory;
+    const auto path = directory.path() / "a.spool";
+    auto spool = Spool::open(path, 1 << 16);
+    RC_ASSERT(spool.has_value());
+    std::vector<std::string> model;
+    const auto steps = *rc::gen::inRange(1, 60);
+    for (int i = 0; i < steps; ++i) {
+      switch (*rc::gen::inRange(0, 4)) {
+        case 0:
+          if (!model.empty()) {
+            (*spool)->pop_to((*spool)->at((*spool)->begin())->next);
+            model.erase(model.begin());
+          }
+          break;
+        case 1:
+          spool->reset();
+          spool = Spool::open(path, 1 << 16);
+          break;
+        default:
+          const auto text = *rc::gen::arbitrary<std::string>();
+          if ((*spool)->append(Spool::Kind::kCommand, text)) model.push_back(text);
+      }
+      RC_ASSERT(contents(**spool) == model);
+    }
+  }));
+}
+
+namespace {
+
+// Whether any byte sequence `text` is left in the file.
+bool file_holds(const std::filesystem::path& path, const std::string& text) {
+  return bytes_of(path).find(text) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("What is popped is no longer in the file, while others still wait and when none does", "[spool]") {
+  TemporaryDirectory directory;
+  const auto path = directory.path() / "a.spool";
+  auto spool = Spool::open(path, 1 << 20);
+  REQUIRE(spool);
+  for (int i = 0; i < 100; ++i)
+    REQUIRE((*spool)->append(Spool::Kind::kCommand, "reader-" + std::to_string(i) + "!"));
+  for (int i = 0; i < 100; ++i) {
+    const std::string name = "reader-" + std::to_string(i) + "!";
+    REQUIRE(file_holds(path, name));
+    (*spool)->pop_to((*spool)->at((*spool)->begin())->next);
+    REQUIRE(!file_holds(path, name));
+    REQUIRE(file_holds(path, "reader-99!") == (i < 99));
+  }
+  CHECK(std::filesystem::file_size(path) == 4096);
+  REQUIRE((*spool)->append(Spool::Kind::kCommand, "again"));
+  CHECK(contents(**spool) == std::vector<std::string>{"again"});
+}
+
+TEST_CASE("What a process left that was killed while it popped or appended goes when the file is opened",
+          "[spool]") {
+  TemporaryDirectory directory;
+  const auto path = directory.path() / "a.spool";
+  std::uint64_t second = 0, end = 0;
+  {
+    auto spool = Spool::open(path, 1 << 20);
+    for (const char* each : {"popped", "waits", "torn"}) (*spool)->append(Spool::Kind::kCommand, each);
+    second = (*spool)->at((*spool)->begin())->next;
+    end = (*spool)->at(second)->next;
+  }
+  const auto header = [&](int field, std::uint64_t value) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(8 * field);
+    file.write(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  SECTION("begin had moved, the bytes before it were still there; the end had not moved yet") {
+    header(1, second);
+    header(2, end);
+    auto spool = Spool::open(path, 1 << 20);
+    REQUIRE(spool);
+    CHECK(contents(**spool) == std::vector<std::string>{"waits"});
+    CHECK(!(*spool)->damaged());
+    CHECK(!file_holds(path, "popped"));
+    CHECK(!file_holds(path, "torn"));
+  }
+  SECTION("the last was popped and the end stood at the beginning already") {
+    header(1, end);
+    header(2, 4096);
+    auto spool = Spool::open(path, 1 << 20);
+    REQUIRE(spool);
+    CHECK((*spool)->empty());
+    for (const char* each : {"popped", "waits", "torn"}) CHECK(!file_holds(path, each));
+    REQUIRE((*spool)->append(Spool::Kind::kCommand, "new"));
+    CHECK(contents(**spool) == std::vector<std::string>{"new"});
+  }
+}
+
+TEST_CASE("A spool tells whether it mentions a name, also of another process and across its pieces",
+          "[spool]") {
+  TemporaryDirectory directory;
+  const auto path = directory.path() / "a.spool";
+  CHECK(!*Spool::mentions(path, "anna"));
+  auto spool = Spool::open(path, 8 << 20);
+  REQUIRE(spool);
+  const auto add = [&](const std::string& payload) {
+    REQUIRE((*spool)->append(Spool::Kind::kCommand, payload));
+  };
+  add("$27\r\nuser:interactions:annabel\r\n$5\r\nhanna\r\n");
+  CHECK(!*Spool::mentions(path, "anna"));
+  CHECK(*Spool::mentions(path, "annabel"));
+  CHECK(*Spool::mentions(path, "hanna"));
+  const std::string name(128, 'n');
+  add(std::string((1 << 20) - 4096 - static_cast<std::size_t>(GENERATE(0, 60, 128, 190, 200, 300)), 'x') +
+      "\r\n" + name + "\r\n");
+  CHECK(*Spool::mentions(path, name));
+  CHECK(!*Spool::mentions(path, name.substr(1)));
+  add("$10\r\n{anna}:tail\r\n");
+  CHECK(*Spool::mentions(path, "anna"));
+  while (const auto record = (*spool)->at((*spool)->begin())) (*spool)->pop_to(record->next);
+  CHECK(!*Spool::mentions(path, "anna"));
+}

@@ -1,0 +1,192 @@
+// The vocabulary of the store's tests: a private Redis, the stores on it, and a few words to speak to them.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/redis/sync_redis.h"
+#include "core/redis/fields.h"
+#include "core/hot/hot_store.h"
+#include "core/items/item_store.h"
+#include "core/redis/keys.h"
+#include "core/hot/rebuild.h"
+#include "core/redis/scripts.h"
+#include "tests/support/redis_server.h"
+
+namespace freshet::test {
+
+using redis::wait;
+
+// Runs what is posted at once, or holds it back; keeps what is spooled until replay().
+class InlineDeferred final : public redis::Deferred {
+ public:
+  explicit InlineDeferred(redis::SyncRedis& redis) : redis_(redis) {}
+  bool post(redis::Pipeline pipeline) override {
+    held_.push_back(std::move(pipeline));
+    if (!hold) flush();
+    return true;
+  }
+  Result<void> spool(redis::Pipeline pipeline) override {
+    spooled.push_back(std::move(pipeline));
+    return {};
+  }
+  void flush() {
+    for (const auto& each : held_) run(each);
+    held_.clear();
+  }
+  void replay() {
+    for (const auto& each : spooled) run(each);
+  }
+  bool hold = false;
+  std::vector<redis::Pipeline> spooled;
+
+ private:
+  void run(const redis::Pipeline& pipeline) {
+    const auto replies = redis_.call(pipeline);
+    REQUIRE(replies);
+    for (const auto& each : *replies) {
+      INFO(each.error());
+      REQUIRE_FALSE(each.is_error());
+    }
+  }
+  redis::SyncRedis& redis_;
+  std::vector<redis::Pipeline> held_;
+};
+
+// One server for a whole test program; each Fixture begins with an empty database.
+inline RedisServer& server() {
+  static RedisServer one;
+  return one;
+}
+
+struct Fixture {
+  Settings settings;
+  bool hash_tags = false;
+  redis::SyncRedis redis{server().endpoint(), milliseconds(10000), store::kAllScripts};
+  InlineDeferred later{redis};
+  int events = 0;
+  std::unique_ptr<store::RedisHotStore> hot;
+  std::unique_ptr<store::RedisItemStore> items;
+
+  Fixture() {
+    server().flush();
+    open();
+  }
+  // Again after `settings` or `hash_tags` were changed.
+  void open() {
+    hot = std::make_unique<store::RedisHotStore>(redis, later, settings, keys(),
+                                                 [this] { return "made-" + std::to_string(++events); });
+    items = std::make_unique<store::RedisItemStore>(redis, settings, keys());
+  }
+  store::Keys keys() const { return store::Keys(settings.redis.key_prefix, hash_tags); }
+
+  static feed::TrackEvent report(const std::string& id, const std::string& visitor, std::int64_t dwell_ms,
+                                 const std::string& session = {}) {
+    feed::TrackEvent out;
+    out.item = ItemId::trusted(id);
+    out.visitor = VisitorId::trusted(visitor);
+    out.session = SessionId::trusted(session.empty() ? visitor : session);
+    out.dwell_ms = dwell_ms;
+    return out;
+  }
+  static feed::ViewEvent seen(const std::string& id, const std::string& fingerprint) {
+    feed::ViewEvent out;
+    out.item = ItemId::trusted(id);
+    out.fingerprint = fingerprint;
+    return out;
+  }
+  feed::TrackCounts track(const feed::TrackEvent& event) {
+    auto out = wait(hot->track(event));
+    INFO((out ? "" : out.error().detail));
+    REQUIRE(out);
+    return *out;
+  }
+  feed::ViewOutcome view(const feed::ViewEvent& event) {
+    auto out = wait(hot->view(event));
+    INFO((out ? "" : out.error().detail));
+    REQUIRE(out);
+    return *out;
+  }
+  feed::Item item(const std::string& id, UnixSeconds published) const {
+    feed::Item out;
+    out.id = ItemId::trusted(id);
+    out.title = "Title of " + id;
+    out.published_at = published;
+    return out;
+  }
+  void put(const feed::Item& one) {
+    const auto ok = wait(items->put(one));
+    INFO((ok ? "" : ok.error().detail));
+    REQUIRE(ok);
+  }
+  void remove(const std::string& id) { REQUIRE(wait(items->remove(ItemId::trusted(id)))); }
+
+  template <class... Args>
+  redis::Reply command(const Args&... args) {
+    redis::Pipeline one;
+    one.add(args...);
+    auto replies = redis.call(one);
+    REQUIRE(replies);
+    return std::move(replies->front());
+  }
+  std::string text(const redis::Reply& reply) { return std::string(reply.string().value_or("")); }
+  std::int64_t ttl(const std::string& key) { return command("TTL", key).integer().value_or(-9); }
+  bool exists(const std::string& key) { return command("EXISTS", key).integer().value_or(0) == 1; }
+  std::optional<double> score(const std::string& key, const std::string& id) {
+    const auto value = command("ZSCORE", key, id).number();
+    return value ? std::optional(*value) : std::nullopt;
+  }
+  UnixSeconds now() { return UnixSeconds{seconds{store::whole(store::text_at(command("TIME"), 0))}}; }
+  void wait_for(UnixSeconds second) {
+    while (now() < second) std::this_thread::sleep_for(milliseconds{5});
+  }
+  std::vector<std::string> all_keys() {
+    const auto reply = command("KEYS", "*");
+    std::vector<std::string> out;
+    for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(store::text_at(reply, i));
+    return out;
+  }
+  feed::ItemStats stats(const std::string& id) {
+    auto out = wait(hot->stats({ItemId::trusted(id)}));
+    REQUIRE(out);
+    return out->front();
+  }
+  // The whole of a query's rank, page by page.
+  std::vector<feed::ScoredItem> walk(const feed::ListQuery& query, std::int64_t page_size = 100) {
+    std::vector<feed::ScoredItem> out;
+    for (std::int64_t offset = 0; offset >= 0;) {
+      auto page = wait(hot->rank_page(query, offset, page_size));
+      REQUIRE(page);
+      out.insert(out.end(), page->items.begin(), page->items.end());
+      offset = page->next;
+    }
+    return out;
+  }
+  std::vector<std::string> ids(const feed::ListQuery& query) {
+    std::vector<std::string> out;
+    for (const auto& each : walk(query)) out.push_back(each.item.str());
+    return out;
+  }
+};
+
+inline feed::ListQuery engagement(seconds window = seconds{0}, const std::string& tag = {}) {
+  feed::ListQuery out;
+  out.model = feed::Model::kEngagement;
+  out.window = window;
+  out.tag = TagName::trusted(tag);
+  return out;
+}
+inline feed::ListQuery accumulate(seconds window = seconds{0}, const std::string& tag = {}) {
+  feed::ListQuery out;
+  out.window = window;
+  out.tag = TagName::trusted(tag);
+  return out;
+}
+
+}  // namespace freshet::test

@@ -1,0 +1,168 @@
+// The vocabulary of the timelines' tests.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/timeline/follow_store.h"
+#include "core/timeline/timeline_store.h"
+#include "tests/support/store_fixture.h"
+
+namespace freshet::test {
+
+using feed::Direction;
+using Ids = std::vector<std::string>;
+
+// Counts round trips, and looks whether each script keeps to one slot where names carry hash tags.
+class WatchedRedis final : public redis::Redis {
+ public:
+  explicit WatchedRedis(redis::SyncRedis& inner) : inner_(inner) {}
+  std::vector<std::size_t> trips;                                          // commands of each
+  std::function<void(std::size_t trip)> before_trip = [](std::size_t) {};  // from 1
+  Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
+    trips.push_back(pipeline.size());
+    before_trip(trips.size());
+    for (std::size_t i = 0; i < pipeline.size(); ++i) check_slot(pipeline.at(i));
+    co_return inner_.call(pipeline);
+  }
+  bool ready() const override { return true; }
+
+ private:
+  static void check_slot(std::string_view resp) {
+    std::vector<std::string_view> words;  // every other line of RESP is a length
+    for (std::size_t at = resp.find("\r\n"); at != resp.npos && at + 2 < resp.size();) {
+      const std::size_t end = resp.find("\r\n", at + 2), stop = resp.find("\r\n", end + 2);
+      words.push_back(resp.substr(end + 2, stop - end - 2));
+      at = stop;
+    }
+    if (words.front() != "EVALSHA") return;
+    const auto keys = store::parse_or_zero<std::size_t>(words[2]);
+    std::set<std::string_view> tags;
+    for (std::size_t i = 3; i < 3 + keys; ++i) {
+      const std::size_t open = words[i].find('{');
+      if (open != words[i].npos) tags.insert(words[i].substr(open, words[i].find('}') - open));
+    }
+    if (!tags.empty()) CHECK((tags.size() == 1 && keys < 3));
+  }
+  redis::SyncRedis& inner_;
+};
+
+struct Mode {
+  bool tags = false;
+  std::string prefix;
+};
+// A test that calls it runs once in each.
+inline Mode any_mode() {
+  return GENERATE(Mode{false, ""}, Mode{true, ""}, Mode{false, "site:"}, Mode{true, "site:"});
+}
+
+struct Waterfall : Fixture {
+  WatchedRedis watched{redis}, bulk{redis};
+  std::optional<store::RedisWaterfallStore> made;
+  std::optional<store::RedisFollowStore> follows;
+
+  explicit Waterfall(const Mode& mode) {
+    hash_tags = mode.tags;
+    settings.redis.key_prefix = mode.prefix;
+    settings.waterfall.max_items = 50;
+    settings.fanout.max_push = 0;  // everybody who has a follower is pulled
+    renew();
+  }
+  // Again after `settings` were changed.
+  void renew() {
+    open();
+    made.emplace(watched, bulk, settings, keys());
+    follows.emplace(redis, settings, keys(), [this] { return "job" + std::to_string(++events); });
+  }
+  store::RedisWaterfallStore& store() { return *made; }
+  void follow(const std::string& author, const std::string& reader = "reader") {
+    REQUIRE(wait(follows->follow(ReaderId::trusted(reader), AuthorId::trusted(author))));
+  }
+  void publish(const std::string& author, const Ids& ids) {
+    std::vector<ItemId> published;
+    for (const auto& each : ids) published.push_back(ItemId::trusted(each));
+    REQUIRE(wait(follows->publish(AuthorId::trusted(author), published)));
+  }
+  std::string timeline(const std::string& reader = "reader", const std::string& channel = "discover") const {
+    return keys().timeline(channel, reader);
+  }
+
+  Result<feed::Pushed> try_push(const Ids& ids, const Ids& readers = {"reader"},
+                                const std::string& channel = "discover") {
+    feed::Push push{channel, {}, {}};
+    for (const auto& each : ids) push.items.push_back(ItemId::trusted(each));
+    for (const auto& each : readers) push.readers.push_back(ReaderId::trusted(each));
+    return wait(store().push(push));
+  }
+  feed::Pushed push(const Ids& ids, const Ids& readers = {"reader"},
+                    const std::string& channel = "discover") {
+    const auto out = try_push(ids, readers, channel);
+    INFO((out ? "" : out.error().detail));
+    REQUIRE(out);
+    return *out;
+  }
+  bool take_out(const std::string& item) {
+    const auto out = wait(store().remove("discover", ReaderId::trusted("reader"), ItemId::trusted(item)));
+    REQUIRE(out);
+    return *out;
+  }
+  void hide(const std::string& id, bool hidden = true) {
+    feed::Item one = item(id, UnixSeconds{seconds{1700000000}});
+    one.hidden = hidden;
+    put(one);
+  }
+
+  Result<feed::WaterfallPage> try_page(Direction direction, std::int64_t score = 0, int limit = 5,
+                                       const std::string& channel = "discover",
+                                       const std::string& reader = "reader") {
+    return wait(store().read({channel, ReaderId::trusted(reader), direction, score, limit}));
+  }
+  feed::WaterfallPage page(Direction direction, std::int64_t score = 0, int limit = 5,
+                           const std::string& channel = "discover", const std::string& reader = "reader") {
+    auto out = try_page(direction, score, limit, channel, reader);
+    INFO((out ? "" : out.error().detail));
+    REQUIRE(out);
+    return std::move(*out);
+  }
+  feed::WaterfallPage first(int limit = 5) { return page(Direction::kFirst, 0, limit); }
+  feed::WaterfallPage down(std::int64_t score, int limit = 5) { return page(Direction::kDown, score, limit); }
+  feed::WaterfallPage up(std::int64_t score, int limit = 5) { return page(Direction::kUp, score, limit); }
+
+  // The members of a timeline, oldest first, without its marks.
+  std::vector<std::pair<std::string, std::int64_t>> members(const std::string& key) {
+    const auto all = command("ZRANGEBYSCORE", key, "(0", "+inf", "WITHSCORES");
+    std::vector<std::pair<std::string, std::int64_t>> out;
+    for (std::size_t i = 0; i + 1 < all.size(); i += 2)
+      out.emplace_back(store::text_at(all, i), store::whole(store::text_at(all, i + 1)));
+    return out;
+  }
+  Ids in(const std::string& key) {
+    Ids out;
+    for (const auto& [id, score] : members(key)) out.push_back(id);
+    return out;
+  }
+  std::int64_t bytes(const std::string& key) {
+    return command("MEMORY", "USAGE", key, "SAMPLES", 0).integer().value_or(0);
+  }
+};
+
+inline Ids ids_of(const feed::WaterfallPage& page) {
+  Ids out;
+  for (const auto& each : page.items) out.push_back(each.item.str());
+  return out;
+}
+
+// "8", "9", … "12", either way.
+inline Ids count(int from, int to) {
+  Ids out;
+  for (int i = from; i != to; i += from < to ? 1 : -1) out.push_back(std::to_string(i));
+  out.push_back(std::to_string(to));
+  return out;
+}
+
+}  // namespace freshet::test

@@ -1,0 +1,109 @@
+// The vocabulary of the tests of follows and of what authors publish.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/timeline/fixture.h"
+
+namespace freshet::test {
+
+struct Followers : Waterfall {
+  explicit Followers(const Mode& mode) : Waterfall(mode) {
+    settings.fanout.max_push = 100;
+    renew();
+  }
+  // Likewise; what the store of follows asks is watched.
+  void renew() {
+    Waterfall::renew();
+    follows.emplace(watched, settings, keys(), [this] { return "job" + std::to_string(++events); });
+  }
+
+  Result<void> try_follow(const std::string& author, const std::string& reader = "reader") {
+    return wait(follows->follow(ReaderId::trusted(reader), AuthorId::trusted(author)));
+  }
+  Result<void> try_unfollow(const std::string& author, const std::string& reader = "reader") {
+    return wait(follows->unfollow(ReaderId::trusted(reader), AuthorId::trusted(author)));
+  }
+  void unfollow(const std::string& author, const std::string& reader = "reader") {
+    REQUIRE(try_unfollow(author, reader));
+  }
+  static std::vector<ItemId> items_of(const Ids& ids) {
+    std::vector<ItemId> out;
+    for (const auto& each : ids) out.push_back(ItemId::trusted(each));
+    return out;
+  }
+  Result<std::string> try_publish(const std::string& author, const Ids& ids) {
+    return wait(follows->publish(AuthorId::trusted(author), items_of(ids)));
+  }
+  // The job's id.
+  std::string publish(const std::string& author, const Ids& ids) {
+    const auto job = try_publish(author, ids);
+    REQUIRE(job);
+    return *job;
+  }
+  // As to an author with more followers than are pushed to.
+  std::string publish_to_pull(const std::string& author, const Ids& ids) {
+    const int before = std::exchange(settings.fanout.max_push, 0);
+    renew();
+    const std::string job = publish(author, ids);
+    settings.fanout.max_push = before;
+    renew();
+    return job;
+  }
+
+  std::string follow_timeline(const std::string& reader = "reader") const {
+    return timeline(reader, "follow");
+  }
+  Ids shown(const std::string& reader = "reader") { return in(follow_timeline(reader)); }
+  Ids read(const std::string& reader = "reader") {
+    return ids_of(page(Direction::kFirst, 0, 100, "follow", reader));
+  }
+  Ids followed(const std::string& reader = "reader") {
+    const auto authors = wait(follows->authors_of(ReaderId::trusted(reader)));
+    REQUIRE(authors);
+    Ids out;
+    for (const AuthorId& each : *authors) out.push_back(each.str());
+    return out;
+  }
+  Ids readers(const std::string& author) { return in(keys().readers_of(author)); }
+  // Up to which score of what the author is pulled the reader has everything; -1: follows not.
+  std::int64_t has_up_to(const std::string& author, const std::string& reader = "reader") {
+    return static_cast<std::int64_t>(score(keys().authors_of(reader), author).value_or(-1));
+  }
+  std::int64_t pulled_up_to(const std::string& author) {
+    return static_cast<std::int64_t>(score(keys().pulled(), author).value_or(-1));
+  }
+  // "state done/total failed"
+  std::string told_of(const std::string& job) {
+    const auto fields = command("HMGET", keys().job(job), "state", "done", "total", "failed");
+    std::string out(store::text_at(fields, 0));
+    return out.append(" ").append(store::text_at(fields, 1)) + "/" + std::string(store::text_at(fields, 2)) +
+           " " + std::string(store::text_at(fields, 3));
+  }
+  redis::Reply stream() { return command("XRANGE", keys().stream(), "-", "+"); }
+  // Each entry as its values: {"follow", "reader", "author", …}, oldest first.
+  std::vector<Ids> told() {
+    const auto entries = stream();
+    std::vector<Ids> out(entries.size());
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      for (std::size_t j = 1; j < entries[i][1].size(); j += 2)
+        out[i].emplace_back(store::text_at(entries[i][1], j));
+    }
+    return out;
+  }
+  // All that is stored.
+  std::map<std::string, std::string> everything() {
+    std::map<std::string, std::string> out;
+    for (const auto& key : all_keys()) out[key] = text(command("DUMP", key));
+    return out;
+  }
+  void fill_stream() {
+    settings.recorder.stream_max_len = command("XLEN", keys().stream()).integer().value_or(0);
+    renew();
+  }
+};
+
+}  // namespace freshet::test

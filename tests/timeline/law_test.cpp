@@ -1,0 +1,418 @@
+// The law of timelines, as a model: a client that keeps the highest and the lowest score it has, asks for
+// what is newer than the one or older than the other, and changes only the one it asked about, sees every
+// item that stays in its timeline exactly once, in order. What else happens meanwhile, and in which order the
+// round trips of all come, is drawn from a seed.
+//
+// FRESHET_LAW_SEED: only this seed. FRESHET_LAW_RUNS: how many seeds instead.
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "core/redis/fields.h"
+#include "core/timeline/follow_store.h"
+#include "core/redis/scripts.h"
+#include "core/timeline/timeline_store.h"
+#include "tests/support/long_form.h"
+#include "tests/support/redis_server.h"
+#include "tests/support/stepped_redis.h"
+
+using namespace freshet;
+using feed::Direction;
+using test::SteppedRedis;
+
+namespace {
+
+constexpr std::string_view kChannel = "follow";
+constexpr std::size_t kReaders = 2, kClients = 2, kAuthors = 2, kItems = 30;
+
+using Entries = std::map<std::int64_t, std::string>;  // score → item
+
+struct Timeline {
+  ReaderId reader;
+  Entries now, cut;
+  std::map<std::string, int> pulled;  // how often an item joined while a page was made
+  std::int64_t highest_ever = 0;
+  // The highest score that was cut off is between these: what joins and is cut off in one step is not seen,
+  // and what was deleted may have left either way.
+  std::int64_t cut_off() const { return cut.empty() ? 0 : cut.rbegin()->first; }
+  std::int64_t maybe_cut_off = 0;
+};
+
+struct Client {
+  Timeline* timeline = nullptr;
+  bool opened = false, asks_down = false, asks_up = false;
+  std::int64_t drop = 0, up = 0;
+  Entries seen;
+  bool told_trimmed = false;
+};
+
+// REQUIRE, for what is asked millions of times.
+void must(bool holds, const char* law, const std::string& item = {}, std::int64_t score = 0) {
+  if (!holds) FAIL(law << ": " << item << " at " << score);
+}
+
+class Explorer {
+ public:
+  Explorer(redis::SyncRedis& inner, unsigned seed, bool hash_tags)
+      : random_(seed),
+        inner_(inner),
+        keys_("law:" + std::to_string(seed) + ":", hash_tags),
+        exact_(!hash_tags),
+        settings_(draw_settings()) {
+    for (std::size_t i = 0; i < kReaders; ++i) timelines_[i].reader = ReaderId::trusted(name_of_reader(i));
+    for (std::size_t i = 0; i < clients_.size(); ++i) clients_[i].timeline = &timelines_[i % kReaders];
+  }
+
+  void run(int operations) {
+    for (int i = 0; i < operations; ++i) {
+      operate();
+      for (auto steps = draw(4); steps > 0; --steps) step();
+    }
+    finish();
+    for (Client& client : clients_) {
+      drain(client);
+      check_nothing_lost(client);
+    }
+  }
+
+ private:
+  static std::string name_of_reader(std::size_t i) { return "r" + std::to_string(i); }
+  unsigned draw(unsigned below) { return static_cast<unsigned>(random_() % below); }
+  bool chance(unsigned percent) { return draw(100) < percent; }
+  std::string any_item() { return "i" + std::to_string(draw(kItems)); }
+  AuthorId any_author() { return AuthorId::trusted("a" + std::to_string(draw(kAuthors))); }
+  Timeline& any_timeline() { return timelines_[draw(kReaders)]; }
+
+  Settings draw_settings() {
+    Settings out;
+    out.waterfall.max_items = static_cast<int>(3 + draw(10));
+    out.waterfall.backfill = static_cast<int>(draw(6));
+    out.fanout.max_push = chance(80) ? 0 : 100;  // everybody who has followers is pulled, or nobody
+    out.fanout.outbox = 8;
+    return out;
+  }
+
+  void operate() {
+    const auto what = draw(100);
+    if (what < 45) return ask(clients_[draw(static_cast<unsigned>(clients_.size()))]);
+    if (what < 65) return start(push(1 + draw(4)));
+    if (what < 75) return start(publish());
+    if (what < 80) return start(follow());
+    if (what < 82) return start(unfollow());
+    if (what < 88) return start(remove());
+    darken(any_item());
+  }
+  void start(Task<void> task) {
+    ++in_flight_;
+    spawn(std::move(task), [this](std::exception_ptr error) {
+      --in_flight_;
+      if (error && !failed_) failed_ = error;
+    });
+  }
+  bool step() {
+    const bool stepped = turns_.step();
+    if (failed_) std::rethrow_exception(failed_);
+    return stepped;
+  }
+  void finish() {
+    while (step()) {
+    }
+    REQUIRE(in_flight_ == 0);
+  }
+
+  // --- what clients do
+
+  void ask(Client& client) {
+    if (!client.opened) {
+      if (!client.asks_down && !client.asks_up) start(turn(client, Direction::kFirst, 1 + draw(5)));
+      return;
+    }
+    const Direction direction = chance(50) ? Direction::kDown : Direction::kUp;
+    if (!(direction == Direction::kDown ? client.asks_down : client.asks_up))
+      start(turn(client, direction, 1 + draw(5)));
+  }
+
+  Task<void> turn(Client& client, Direction direction, unsigned limit) {
+    const bool first = direction == Direction::kFirst, down = direction == Direction::kDown;
+    const feed::PageQuery query{std::string(kChannel), client.timeline->reader, direction,
+                                down ? client.drop : client.up, static_cast<int>(limit)};
+    if (first || down) client.asks_down = true;
+    if (first || !down) client.asks_up = true;
+    const auto page = co_await store_.read(query);
+    if (first || down) client.asks_down = false;
+    if (first || !down) client.asks_up = false;
+    REQUIRE(page);
+    check_shape(query, *page);
+    if (exact_) check_exactly(query, *page, *client.timeline);
+    for (const feed::Placed& each : page->items) {
+      const bool fresh = client.seen.emplace(each.score, each.item.str()).second;
+      must(fresh, "no item comes twice", each.item.str(), each.score);
+    }
+    if (down) client.told_trimmed |= page->trimmed;
+    if (first || down) client.drop = page->drop;
+    if (first || !down) client.up = page->up;
+    client.opened = true;
+    last_ = page->items.empty() && !page->has_more;
+  }
+
+  // Newest first, all of them beyond the cursor, no more than asked for.
+  static void check_shape(const feed::PageQuery& query, const feed::WaterfallPage& page) {
+    const bool empty = page.items.empty(), down = query.direction == Direction::kDown;
+    must(page.items.size() <= static_cast<std::size_t>(query.limit), "a limit is a limit");
+    for (std::size_t i = 1; i < page.items.size(); ++i)
+      must(page.items[i].score < page.items[i - 1].score, "newest first", page.items[i].item.str());
+    const std::int64_t cursor = query.direction == Direction::kFirst ? 0 : query.score;
+    must(page.drop == (empty ? cursor : page.items.front().score), "drop is the highest");
+    must(page.up == (empty ? cursor : page.items.back().score), "up is the lowest");
+    must(!empty || !page.has_more, "an empty page is the end");
+    if (down) must((page.newer > 0) == page.has_more, "newer ones wait when there is more");
+    if (down) must(empty || page.up > query.score, "all are newer than the cursor");
+    if (query.direction == Direction::kUp)
+      must(empty || page.drop < query.score, "all are older than the cursor");
+  }
+
+  // The page is what the timeline, as it is at this moment, says it must be.
+  void check_exactly(const feed::PageQuery& query, const feed::WaterfallPage& page,
+                     const Timeline& timeline) {
+    std::vector<std::int64_t> shown;  // nearest first
+    for (const auto& [score, item] : timeline.now) {
+      const bool beyond = query.direction == Direction::kFirst ||
+                          (query.direction == Direction::kDown ? score > query.score : score < query.score);
+      if (beyond && !dark_.contains(item)) shown.push_back(score);
+    }
+    if (query.direction != Direction::kDown) std::reverse(shown.begin(), shown.end());
+    const bool more = shown.size() > static_cast<std::size_t>(query.limit);
+    if (more) shown.resize(static_cast<std::size_t>(query.limit));
+    if (query.direction == Direction::kDown) std::reverse(shown.begin(), shown.end());
+    std::vector<std::int64_t> got;
+    for (const auto& each : page.items) {
+      got.push_back(each.score);
+      must(timeline.now.at(each.score) == each.item.str(), "items have their scores");
+    }
+    must(got == shown, "the nearest that are shown");
+    must(page.has_more == more, "has_more is exact");
+    const auto below = [&](std::int64_t edge) {
+      return query.direction == Direction::kDown ? query.score < edge
+                                                 : query.score > 0 && query.score <= edge;
+    };
+    const bool gone = query.score > 0 && timeline.highest_ever == 0;
+    if (query.direction == Direction::kFirst) {
+      must(!page.trimmed, "the first page begins at the head");
+    } else if (gone || below(timeline.cut_off())) {
+      must(page.trimmed, "what was cut off is told");
+    } else if (!below(timeline.maybe_cut_off)) {
+      must(!page.trimmed, "nothing was cut off");
+    }
+    std::int64_t newer = 0, newer_shown = 0;
+    for (auto each = timeline.now.upper_bound(page.drop); each != timeline.now.end(); ++each) {
+      ++newer;
+      newer_shown += dark_.contains(each->second) ? 0 : 1;
+    }
+    must(newer_shown <= page.newer && page.newer <= newer, "newer is the number of newer ones");
+  }
+
+  // --- what the site does
+
+  Task<void> push(unsigned count) {
+    feed::Push push{std::string(kChannel), {}, {}};
+    for (unsigned i = 0; i < count; ++i) push.items.push_back(ItemId::trusted(any_item()));
+    for (const Timeline& each : timelines_) {
+      if (chance(70)) push.readers.push_back(each.reader);
+    }
+    const auto pushed = co_await store_.push(push);
+    REQUIRE(pushed);
+  }
+  Task<void> publish() {
+    const AuthorId author = any_author();
+    std::vector<ItemId> published;
+    for (unsigned left = 1 + draw(3); left > 0; --left) published.push_back(ItemId::trusted(any_item()));
+    for (const ItemId& each : published) ++published_[each.str()];
+    const auto job = co_await follows_.publish(author, published);
+    REQUIRE(job);
+  }
+  Task<void> follow() {
+    const AuthorId author = any_author();
+    const ReaderId reader = any_timeline().reader;
+    const auto followed = co_await follows_.follow(reader, author);
+    REQUIRE(followed);
+  }
+  Task<void> unfollow() {
+    const AuthorId author = any_author();
+    const ReaderId reader = any_timeline().reader;
+    const auto unfollowed = co_await unfollows_.unfollow(reader, author);
+    REQUIRE(unfollowed);
+  }
+  Task<void> remove() {
+    const Timeline& timeline = any_timeline();
+    ItemId item = ItemId::trusted(any_item());
+    if (!timeline.now.empty()) {
+      auto at = timeline.now.begin();
+      std::advance(at, draw(static_cast<unsigned>(timeline.now.size())));
+      item = ItemId::trusted(at->second);
+    }
+    const auto removed = co_await removing_store_.remove(std::string(kChannel), timeline.reader, item);
+    REQUIRE(removed);
+  }
+  // Hides, deletes or shows again, as item_put.lua does.
+  void darken(const std::string& item) {
+    redis::Pipeline command;
+    const std::string key = keys_.item(item);
+    command.add("DEL", key);
+    if (dark_.contains(item)) {
+      dark_.erase(item);
+    } else {
+      dark_.insert(item);
+      was_dark_.insert(item);
+      if (chance(50)) {
+        command.add("HSET", key, "hidden", 1, "deleted", 1);
+        was_deleted_.insert(item);
+      } else {
+        command.add("HSET", key, "published_at", 1, "hidden", 1);
+      }
+    }
+    REQUIRE(inner_.call(command));
+  }
+
+  // --- what timelines do, seen after each round trip
+
+  enum class Cause { kPage, kPush, kRemoval };
+  void observe(Cause cause, const redis::Reply* members) {
+    for (Timeline& timeline : timelines_) {
+      const redis::Reply& pairs = *members++;
+      Entries now;
+      for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
+        const auto score = store::whole(store::text_at(pairs, i + 1));
+        must(now.emplace(score, store::text_at(pairs, i)).second, "scores differ");
+      }
+      change(timeline, std::move(now), cause);
+    }
+  }
+  redis::Pipeline all_members() const {
+    redis::Pipeline out;
+    for (std::size_t i = 0; i < kReaders; ++i)
+      out.add("ZRANGEBYSCORE", keys_.timeline(kChannel, name_of_reader(i)), "(0", "+inf", "WITHSCORES");
+    return out;
+  }
+  void change(Timeline& timeline, Entries now, Cause cause) {
+    const std::int64_t highest = timeline.highest_ever;
+    const auto most = static_cast<std::size_t>(settings_.waterfall.max_items);
+    std::set<std::string> stayed;
+    for (const auto& [score, item] : timeline.now) stayed.insert(item);
+    for (const auto& [score, item] : now) {
+      if (timeline.now.contains(score)) continue;
+      must(score > highest, "what joins joins at the head", item, score);
+      must(score < feed::kScoreEnd, "scores are whole numbers", item, score);
+      must(!stayed.contains(item), "what is there keeps its place", item, score);
+      timeline.highest_ever = std::max(timeline.highest_ever, score);
+      if (cause != Cause::kPage) continue;
+      must(++timeline.pulled[item] <= published_[item], "nothing is pulled twice", item, score);
+    }
+    bool unclear = false;
+    const std::size_t cut_before = timeline.cut.size();
+    for (const auto& [score, item] : timeline.now) {
+      if (now.contains(score) || cause == Cause::kRemoval) continue;
+      if (cause == Cause::kPage && was_deleted_.contains(item)) {
+        unclear = true;
+        continue;
+      }
+      must(now.empty() || score < now.begin()->first, "the oldest are cut off", item, score);
+      timeline.cut.emplace(score, item);
+    }
+    if (cause == Cause::kPush && timeline.cut.size() > cut_before)
+      must(now.size() == most, "no more is cut off than must be");
+    const bool all_new = !now.empty() && now.begin()->first > highest;
+    if (unclear || all_new)
+      timeline.maybe_cut_off = now.empty() ? timeline.highest_ever : now.begin()->first - 1;
+    timeline.maybe_cut_off = std::max(timeline.maybe_cut_off, timeline.cut_off());
+    must(now.size() <= most, "timelines are bounded");
+    timeline.now = std::move(now);
+  }
+
+  // --- the end
+
+  void drain(Client& client) {
+    if (!client.opened) run_now(client, Direction::kFirst);
+    for (const Direction direction : {Direction::kDown, Direction::kUp}) {
+      last_ = false;
+      for (int pages = 0; !last_; ++pages) {
+        REQUIRE(pages < 100);
+        run_now(client, direction);
+      }
+    }
+  }
+  void run_now(Client& client, Direction direction) {
+    start(turn(client, direction, 1 + draw(5)));
+    finish();
+  }
+  void check_nothing_lost(const Client& client) {
+    for (const auto& [score, item] : client.timeline->now) {
+      const auto seen = client.seen.find(score);
+      // What was hidden when the client came by may be shown by now.
+      const bool may_be_missed = was_dark_.contains(item) && seen == client.seen.end();
+      must(may_be_missed || (seen != client.seen.end() && seen->second == item), "what stays is seen", item,
+           score);
+    }
+    for (const auto& [score, item] : client.timeline->cut) {
+      const bool missed = score > client.up && !client.seen.contains(score) && !was_dark_.contains(item);
+      must(!missed || client.told_trimmed, "a gap is told", item, score);
+    }
+  }
+
+  std::mt19937 random_;
+  redis::SyncRedis& inner_;
+  const store::Keys keys_;
+  const bool exact_;  // a page is atomic
+  const Settings settings_;
+  const redis::Pipeline members_ = all_members();
+  test::Turns turns_{random_};
+  SteppedRedis pages_{inner_, turns_, members_, [this](auto* members) { observe(Cause::kPage, members); }};
+  SteppedRedis pushes_{inner_, turns_, members_, [this](auto* members) { observe(Cause::kPush, members); }};
+  SteppedRedis removals_{inner_, turns_, members_,
+                         [this](auto* members) { observe(Cause::kRemoval, members); }};
+  store::RedisWaterfallStore store_{pages_, pushes_, settings_, keys_};
+  store::RedisWaterfallStore removing_store_{removals_, removals_, settings_, keys_};
+  int jobs_ = 0;
+  store::RedisFollowStore follows_{pushes_, settings_, keys_,
+                                   [this] { return "job" + std::to_string(++jobs_); }};
+  store::RedisFollowStore unfollows_{removals_, settings_, keys_, [] { return std::string(); }};
+  std::array<Timeline, kReaders> timelines_;
+  std::array<Client, kReaders * kClients> clients_;
+  std::set<std::string> dark_, was_dark_, was_deleted_;  // items
+  std::map<std::string, int> published_;                 // how often, by anybody
+  int in_flight_ = 0;
+  std::exception_ptr failed_;
+  bool last_ = false;  // the last page was the end of its direction
+};
+
+unsigned number_of(const char* variable, unsigned otherwise) {
+  const char* text = std::getenv(variable);
+  return text ? static_cast<unsigned>(std::strtoul(text, nullptr, 10)) : otherwise;
+}
+
+void explore(bool hash_tags, int runs) {
+  test::RedisServer server;
+  redis::SyncRedis redis(server.endpoint(), milliseconds(10000), store::kAllScripts);
+  // A script that must be loaded first runs behind what watches it.
+  redis::Pipeline load;
+  for (const redis::Script& each : store::kAllScripts) load.add("SCRIPT", "LOAD", each.source);
+  REQUIRE(redis.call(load));
+  const bool one = std::getenv("FRESHET_LAW_SEED") != nullptr;
+  const unsigned begin = number_of("FRESHET_LAW_SEED", std::random_device{}());
+  for (unsigned i = 0; i < (one ? 1 : number_of("FRESHET_LAW_RUNS", static_cast<unsigned>(runs))); ++i) {
+    INFO("FRESHET_LAW_SEED=" << begin + i);
+    Explorer(redis, begin + i, hash_tags).run(30);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a client that follows the rules sees what stays in its timeline once and in order",
+          "[waterfall][law][long]") {
+  explore(false, test::rounds(1000, 20000));
+}
+TEST_CASE("with hash tags too, where a page is made in steps", "[waterfall][law][long]") {
+  explore(true, test::rounds(500, 10000));
+}

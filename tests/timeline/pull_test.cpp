@@ -1,0 +1,158 @@
+// What readers pull from authors who have too many followers to be pushed to.
+#include "tests/timeline/fixture.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+namespace {
+
+struct Follows : Waterfall {
+  using Waterfall::Waterfall;
+  feed::WaterfallPage read(Direction direction = Direction::kFirst, std::int64_t score = 0, int limit = 5) {
+    return page(direction, score, limit, "follow");
+  }
+  Ids timeline_items() { return in(timeline("reader", "follow")); }
+  std::int64_t mark(const std::string& author) {
+    return static_cast<std::int64_t>(score(keys().authors_of("reader"), author).value_or(-1));
+  }
+  std::int64_t published(const std::string& author) {
+    return static_cast<std::int64_t>(score(keys().pulled(), author).value_or(-1));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what pulled authors published joins the head when the channel is opened, in their order",
+          "[waterfall]") {
+  Follows site(any_mode());
+  for (const char* author : {"ann", "bob", "carl"}) site.follow(author);
+  site.publish("ann", {"a1"});
+  site.push({"own"}, {"reader"}, "follow");
+  const auto own = site.members(site.timeline("reader", "follow")).front().second;
+  site.publish("bob", {"b1"});
+  site.publish("ann", {"a2"});
+  // The clock of an outbox is that of its publication; make the order plain.
+  for (const auto& [author, item, score] :
+       {std::tuple("ann", "a1", 1000), {"bob", "b1", 2000}, {"ann", "a2", 3000}})
+    site.command("ZADD", site.keys().pull_outbox(author), "XX", score, item);
+  site.command("ZADD", site.keys().authors_of("reader"), 0, "ann", 0, "bob");
+  const auto page = site.read(Direction::kDown, own);
+  CHECK(ids_of(page) == Ids{"a2", "b1", "a1"});
+  CHECK(page.up > own);
+  CHECK_FALSE(page.trimmed);
+  for (const char* author : {"ann", "bob"}) {
+    CHECK(site.mark(author) == site.published(author));
+    CHECK(site.mark(author) > 0);
+  }
+  CHECK(site.mark("carl") == 0);
+  CHECK(site.ttl(site.timeline("reader", "follow")) > 0);
+}
+
+TEST_CASE("what was pulled is not pulled again when it left the timeline", "[waterfall]") {
+  Follows site(any_mode());
+  site.follow("ann");
+  site.publish("ann", {"a1", "a2"});
+  CHECK(ids_of(site.read()) == Ids{"a2", "a1"});
+  const auto key = site.timeline("reader", "follow");
+  site.command("ZREM", key, "a1");
+  CHECK(ids_of(site.read()) == Ids{"a2"});
+  const auto before = site.members(key);
+  site.publish("ann", {"a3"});
+  CHECK(ids_of(site.read()) == Ids{"a3", "a2"});
+  CHECK(site.members(key).front() == before.front());
+  // Pushed by others before: it keeps its place.
+  site.push({"b1"}, {"reader"}, "follow");
+  site.publish("ann", {"b1", "a4"});
+  CHECK(ids_of(site.read()) == Ids{"a4", "b1", "a3", "a2"});
+  CHECK(site.published("ann") == site.mark("ann"));
+}
+
+TEST_CASE("only the channel of follows pulls, and only from those who are followed", "[waterfall]") {
+  Follows site(any_mode());
+  site.follow("ann", "somebody");
+  site.follow("bob");
+  site.publish("ann", {"a1"});
+  site.publish("bob", {"b1"});
+  CHECK(site.first().items.empty());
+  CHECK(ids_of(site.read()) == Ids{"b1"});
+  site.publish("bob", {"b2"});
+  site.command("ZREM", site.keys().authors_of("reader"), "bob");
+  CHECK(ids_of(site.read()) == Ids{"b1"});
+  CHECK(site.mark("bob") == -1);
+  CHECK(site.mark("ann") == -1);
+}
+
+TEST_CASE("of everything that many authors published the newest join, no more than a timeline holds",
+          "[waterfall]") {
+  Follows site(any_mode());
+  site.settings.waterfall.max_items = 10;
+  site.renew();
+  for (int author = 0; author < 9; ++author) {
+    const std::string name = "author" + std::to_string(author);
+    site.follow(name);
+    redis::Pipeline fill;
+    for (int i = 0; i < 30; ++i)  // item 30·author + i at a score that mixes the authors
+      fill.add("ZADD", site.keys().pull_outbox(name), 1000 + 9 * i + author, std::to_string(9 * i + author));
+    fill.add("ZADD", site.keys().pull_outbox(name), -2000, ":");
+    fill.add("ZADD", site.keys().pulled(), 2000, name);
+    REQUIRE(site.redis.call(fill));
+  }
+  CHECK(ids_of(site.read(Direction::kFirst, 0, 20)) == count(269, 260));
+  CHECK(site.timeline_items() == count(260, 269));
+  CHECK_FALSE(site.score(site.timeline("reader", "follow"), "::"));  // no others came and went
+  for (int author = 0; author < 9; ++author) CHECK(site.mark("author" + std::to_string(author)) == 2000);
+  const auto before = site.members(site.timeline("reader", "follow"));
+  site.read();
+  CHECK(site.members(site.timeline("reader", "follow")) == before);
+}
+
+TEST_CASE("of two pages at once one copies, also when an item has left the timeline between them",
+          "[waterfall]") {
+  // With hash tags the other page is read between any two steps of the first.
+  for (std::size_t step = 1; step <= 5; ++step) {
+    CAPTURE(step);
+    Follows site(Mode{true, ""});
+    site.follow("ann");
+    site.push({"own"}, {"reader"}, "follow");
+    site.publish("ann", {"a1", "a2"});
+    store::RedisWaterfallStore other(site.redis, site.redis, site.settings, site.keys());
+    bool read = false;
+    site.watched.trips.clear();
+    site.watched.before_trip = [&](std::size_t trip) {
+      if (trip != step || read) return;
+      read = true;
+      REQUIRE(wait(other.read({"follow", ReaderId::trusted("reader"), Direction::kFirst, 0, 5})));
+      REQUIRE(wait(other.remove("follow", ReaderId::trusted("reader"), ItemId::trusted("a1"))));
+    };
+    site.read();
+    REQUIRE(read);
+    CHECK(site.timeline_items() == Ids{"own", "a2"});
+    CHECK(site.mark("ann") == site.published("ann"));
+  }
+}
+
+TEST_CASE("an author who is let go while a page is made is not pulled", "[waterfall]") {
+  Follows site(Mode{true, ""});
+  site.follow("ann");
+  site.publish("ann", {"a1"});
+  site.watched.trips.clear();
+  site.watched.before_trip = [&](std::size_t trip) {
+    if (trip == 4)
+      REQUIRE(wait(site.follows->unfollow(ReaderId::trusted("reader"), AuthorId::trusted("ann"))));
+  };
+  CHECK(site.read().items.empty());
+  CHECK(site.mark("ann") == -1);
+}
+
+TEST_CASE("a cursor into a timeline that ran out is told, also when pulling has made a new one",
+          "[waterfall]") {
+  Follows site(any_mode());
+  site.follow("ann");
+  site.publish("ann", {"a1"});
+  const auto cursor = site.read().drop - 1000;  // a timeline lives for a minute at least
+  site.command("DEL", site.timeline("reader", "follow"));
+  site.publish("ann", {"a2"});
+  const auto page = site.read(Direction::kDown, cursor);
+  CHECK(ids_of(page) == Ids{"a2"});
+  CHECK(page.trimmed);
+}

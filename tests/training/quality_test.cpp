@@ -1,0 +1,43 @@
+// The goals of recommendation quality hold, by the command that prints them.
+#include <catch2/catch.hpp>
+
+#include "scripts/ctl/evaluate/evaluate_sets.h"
+#include "tests/support/shared_files.h"
+
+using namespace freshet;
+using namespace freshet::ctl;
+
+namespace {
+
+void expect_reached(std::string_view name, const char* folder) {
+  const auto path = test::shared_path(folder);
+  if (!path) return;
+  for (const DataSet& set : data_sets()) {
+    if (set.name != name) continue;
+    const auto report = set.evaluate(path->string(), [](std::string_view, double) {});
+    REQUIRE(report);
+    int goals = 0;
+    for (const Metric& metric : report->metrics()) {
+      if (!metric.goal.starts_with('Q') || !metric.must) continue;  // times depend on the machine
+      INFO(metric.goal << " " << metric.name << " " << metric.value);
+      CHECK((metric.less_is_better ? metric.value <= *metric.must : metric.value >= *metric.must));
+      ++goals;
+    }
+    CHECK(goals >= 3);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("ML-1M is ranked as well as it must be", "[quality]") { expect_reached("ml1m", "data/ml1m-lcfn"); }
+
+TEST_CASE("citeulike-a is ranked as well as it must be, new items too", "[quality]") {
+  expect_reached("citeulike", "data/citeulike-a");
+}
+
+TEST_CASE("a folder without the data is refused", "[quality]") {
+  for (const DataSet& set : data_sets()) {
+    const auto report = set.evaluate("/nowhere", [](std::string_view, double) {});
+    CHECK_FALSE(report);
+  }
+}

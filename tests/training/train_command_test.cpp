@@ -1,0 +1,78 @@
+#include "scripts/ctl/commands/train.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "core/model/model.h"
+#include "core/database/database.h"
+#include "core/database/database_readers.h"
+#include "tests/support/shared_files.h"
+#include "tests/support/unix_socket.h"
+
+using namespace freshet;
+using namespace freshet::ctl;
+using namespace freshet::test;
+
+namespace {
+
+// A configuration whose database has items and what readers did.
+struct Site {
+  TemporaryDirectory directory;
+  std::filesystem::path model = directory.path() / "freshet.model";
+  Target target;
+  TrainOptions options;
+
+  Site(int readers) {
+    const auto path = [&](const char* name) { return (directory.path() / name).string(); };
+    std::ofstream(path("freshet.toml"))
+        << "recorder.database = \"" << path("f.db") << "\"\nrecommend.model = \"" << model.string() << "\"\n";
+    target.config = path("freshet.toml");
+    options.quiet = true;
+    auto database = store::Database::open(path("f.db"), store::Database::Mode::kWrite);
+    REQUIRE(database);
+    REQUIRE((*database)->begin());
+    for (int i = 0; i < 50; ++i) {
+      feed::Item item;
+      item.id = ItemId::trusted("i" + std::to_string(i));
+      item.title = "title " + std::to_string(i);
+      item.published_at = UnixSeconds{seconds{1700000000}};
+      REQUIRE((*database)->put_item(item));
+    }
+    for (int event = 0; event < readers * 10; ++event) {
+      feed::ReaderEvent one;
+      one.reader = ReaderId::trusted("r" + std::to_string(event % readers));
+      one.item = ItemId::trusted("i" + std::to_string(event * 7 % 50));
+      one.at = UnixSeconds{seconds{1700000000 + event}};
+      REQUIRE((*database)->readers().put_interaction(one));
+    }
+    REQUIRE((*database)->commit());
+  }
+};
+
+}  // namespace
+
+TEST_CASE("train makes the model of the database, and makes it again", "[ctl]") {
+  Site site(60);
+  REQUIRE(run_train(site.options, site.target) == 0);
+  auto model = model::Model::open(site.model);
+  REQUIRE(model);
+  CHECK((*model)->items() == 50);
+  CHECK((*model)->find("i7"));
+  CHECK((*model)->count(*(*model)->find("i0")) > 0);
+  REQUIRE(run_train(site.options, site.target) == 0);
+  site.options.output = (site.directory.path() / "elsewhere").string();
+  REQUIRE(run_train(site.options, site.target) == 0);
+  CHECK(model::Model::open(site.options.output));
+}
+
+TEST_CASE("train leaves the model alone when there is nothing to learn or no database", "[ctl]") {
+  Site site(60);
+  REQUIRE(run_train(site.options, site.target) == 0);
+  const std::string before = read_file(site.model);
+  Site empty(0);
+  empty.options.output = site.model.string();
+  CHECK(run_train(empty.options, empty.target) == 0);  // a new site's timer is no failure
+  std::filesystem::remove(site.directory.path() / "f.db");
+  CHECK_FALSE(run_train(site.options, site.target));
+  CHECK(read_file(site.model) == before);
+}

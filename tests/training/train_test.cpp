@@ -1,0 +1,117 @@
+#include "core/training/train.h"
+
+#include <algorithm>
+
+#include "core/recommend/affinity.h"
+#include "core/training/columns.h"
+#include "core/training/validation.h"
+#include "tests/model/fixture.h"
+#include "tests/support/shared_files.h"
+
+using namespace freshet;
+using namespace freshet::model;
+using namespace freshet::test;
+
+TEST_CASE("the same data gives the same bytes, in whatever order it comes", "[model]") {
+  TemporaryDirectory directory;
+  for (const char* algorithm : {"ease", "rp3beta", "auto"}) {
+    TrainSettings settings;
+    settings.algorithm = algorithm;
+    TrainingData data = world(150, 80, 8);
+    REQUIRE(write_model(trained(data, settings), directory.path() / "a"));
+    REQUIRE(write_model(trained(data, settings), directory.path() / "b"));
+    std::stable_sort(data.events.begin(), data.events.end(),
+                     [](const TrainingEvent& a, const TrainingEvent& b) { return a.item < b.item; });
+    REQUIRE(write_model(trained(data, settings), directory.path() / "c"));
+    const std::string first = read_file(directory.path() / "a");
+    INFO(algorithm);
+    CHECK(first == read_file(directory.path() / "b"));
+    CHECK(first == read_file(directory.path() / "c"));
+  }
+}
+
+TEST_CASE("hidden items are not in the model, nor is what was done with them", "[model]") {
+  TrainingData data = world(60, 40);
+  data.items[7].hidden = true;
+  const Trained made = trained(data);
+  CHECK(made.items.size() == 39);
+  CHECK(std::none_of(made.items.begin(), made.items.end(),
+                     [](const auto& item) { return item.id == "i1007"; }));
+}
+
+TEST_CASE("counts are of all events, decayed ones halve in a day, unknown times are those of first events",
+          "[model]") {
+  TrainingData data = world(60, 40);
+  data.items[0].published = kTrainedAt - seconds(5);
+  data.events = {{0, 0, rank::Interaction::kView, kTrainedAt},
+                 {0, 0, rank::Interaction::kView, kTrainedAt - seconds(86400)},
+                 {1, 1, rank::Interaction::kLike, kTrainedAt - seconds(2 * 86400)},
+                 {1, 0, rank::Interaction::kView, kTrainedAt + seconds(999)}};
+  const Trained made = trained(data);
+  CHECK(made.counts[0] == 3);
+  CHECK(made.decayed_counts[0] == Approx(2.5));
+  CHECK(made.decayed_counts[1] == Approx(0.25));
+  CHECK(made.items[0].published == kTrainedAt - seconds(5));
+  CHECK(made.items[1].published == kTrainedAt - seconds(2 * 86400));
+}
+
+TEST_CASE("nothing is learned from fewer than two items with events", "[model]") {
+  TrainingData data = world(60, 40);
+  for (TrainingEvent& event : data.events) event.item = 3;
+  const auto made = train(data, {}, kSilent);
+  REQUIRE_FALSE(made);
+  CHECK(made.error().reason == "no_events");
+  CHECK_FALSE(train({}, {}, kSilent));
+}
+
+TEST_CASE("readers with tastes are recommended what suits them, new items among it", "[model]") {
+  const TrainingData data = world(300, 100, 20);
+  TemporaryDirectory directory;
+  REQUIRE(write_model(trained(data), directory.path() / "m"));
+  const auto model = opened(directory.path() / "m");
+  Affinity affinity;
+  const std::vector<ProfileItem> profile{{2, 1}, {12, 1}, {27, 1}};  // all of taste 2
+  affinity.compute(*model, profile);
+  const auto top = affinity.top(12, std::vector<std::uint32_t>{2, 12, 27});
+  const auto suits = std::count_if(top.begin(), top.end(), [](auto item) { return item % 5 == 2; });
+  CHECK(suits >= 10);
+  affinity.compute(*model, profile);
+  std::vector<std::uint32_t> known(80);
+  for (std::uint32_t i = 0; i < 80; ++i) known[i] = i;
+  const auto fresh = affinity.top(4, known);
+  REQUIRE(fresh.size() == 4);
+  for (const auto item : fresh) CHECK(item % 5 == 2);
+}
+
+TEST_CASE("a reader with very many events counts with the newest", "[model]") {
+  TrainingData data = world(60, 40);
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    data.events.push_back({77, i, rank::Interaction::kView, kTrainedAt - seconds(1000 * i)});
+  }
+  TrainSettings settings;
+  settings.algorithm = "rp3beta";
+  const Trained all = trained(data, settings);
+  settings.max_per_reader = 12;
+  const Trained newest = trained(data, settings);
+  CHECK(newest.parts[0].neighbours.size() < all.parts[0].neighbours.size());
+}
+
+TEST_CASE("of all columns together the greatest stay, of equals the first", "[model]") {
+  Columns columns{{{0, 1.F}, {1, -5.F}}, {{0, 3.F}, {2, 1.F}}, {{1, 1.F}}};
+  keep_most(columns, 3);
+  REQUIRE(columns[0].size() == 2);
+  REQUIRE(columns[1].size() == 1);
+  CHECK(columns[1][0].weight == 3.F);
+  CHECK(columns[2].empty());
+}
+
+TEST_CASE("ndcg counts places, and forgives what does not fit in the list", "[model]") {
+  const std::vector<std::uint32_t> list{5, 6, 7};
+  CHECK(ndcg(list, std::vector<std::uint32_t>{5}) == Approx(1));
+  CHECK(ndcg(list, std::vector<std::uint32_t>{6}) == Approx(1 / std::log2(3.0)));
+  CHECK(ndcg(list, std::vector<std::uint32_t>{1}) == 0);
+  std::vector<std::uint32_t> many(100);
+  for (std::uint32_t i = 0; i < 100; ++i) many[i] = i;
+  CHECK(ndcg(std::vector<std::uint32_t>(many.begin(), many.begin() + 20), many) == Approx(1));
+  CHECK(recall(list, std::vector<std::uint32_t>{5, 9}) == Approx(0.5));
+}
