@@ -13,7 +13,7 @@
 #include "core/base/ids.h"
 #include "core/base/result.h"
 #include "core/base/time.h"
-#include "core/hot/ports.h"
+#include "core/items/ports.h"
 
 namespace freshet::feed {
 

@@ -13,7 +13,7 @@
 
 #include "core/config/settings.h"
 #include "core/items/card_cache.h"
-#include "core/hot/ports.h"
+#include "core/items/ports.h"
 #include "core/feed/ports.h"
 
 namespace freshet::feed {

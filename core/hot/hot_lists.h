@@ -17,6 +17,7 @@
 
 #include "core/config/settings.h"
 #include "core/hot/ports.h"
+#include "core/items/ports.h"
 
 namespace freshet::feed {
 

@@ -1,6 +1,6 @@
-// What the use-cases need of storage, in their own words. core/store implements these on Redis; unit tests
-// fake them. Every method says its round trips; each takes and returns plain values. "Item" is an article,
-// topic or post of the site.
+// What counting and hot lists need of storage, in their own words: hot_store.h implements it on Redis, unit
+// tests fake it. Every method of a port, in each room, says its round trips, and takes and returns plain
+// values.
 #pragma once
 
 #include <cstdint>
@@ -75,17 +75,6 @@ struct ScoredItem {
   double score = 0;  // engagement: the rank key z (score at `t` is 2^(z − t/half_life)); views: as served
 };
 
-inline constexpr UnixSeconds kNever = UnixSeconds::max();
-
-struct ItemCard {  // what a list shows of an item; empty fields when the store does not know it
-  std::string title, url, author;
-  std::vector<std::string> tags;
-  std::int64_t update_time = 0;  // unix seconds; of publication when it was never updated
-  bool known = false;
-  UnixSeconds shown_from;  // its date, which may be ahead; kNever: hidden or deleted
-  bool dark(UnixSeconds now) const { return shown_from > now; }  // not to be shown to anybody
-};
-
 // The list as Redis has it for everybody.
 struct CachedList {
   enum class State { kFresh, kStale, kBuild } state = State::kBuild;
@@ -155,33 +144,6 @@ class HotStore {
                                                                std::int64_t offset, std::int64_t count) = 0;
   // 1 RTT. Same order as `items`.
   virtual Task<Result<std::vector<ItemStats>>> stats(const std::vector<ItemId>& items) = 0;
-};
-
-// --- Items
-// -------------------------------------------------------------------------------------------------------------------
-
-struct Item {
-  ItemId id;
-  std::string title, text, author, url;
-  std::vector<TagName> tags;
-  UnixSeconds published_at;
-  std::optional<UnixSeconds> update_time;
-  bool hidden = false;
-};
-
-class ItemStore {
- public:
-  virtual ~ItemStore() = default;
-  // 2 RTT each (put_many: for every 500 items): what it was, then one atomic script. Writing an item re-keys
-  // its ranks when published_at, hidden or tags changed, and tells every worker to drop its lists when one
-  // could show it wrongly.
-  virtual Task<Result<void>> put(const Item& item) = 0;
-  virtual Task<Result<void>> put_many(const std::vector<Item>& items) = 0;
-  virtual Task<Result<void>> remove(const ItemId& id) = 0;
-  // Errors: kNotFound "unknown_item".
-  virtual Task<Result<Item>> get(const ItemId& id) = 0;
-  // 1 RTT: what lists and pages show of each, in order.
-  virtual Task<Result<std::vector<ItemCard>>> cards(const std::vector<ItemId>& ids) = 0;
 };
 
 }  // namespace freshet::feed

@@ -11,7 +11,7 @@
 #include "core/async/task.h"
 #include "core/base/result.h"
 #include "core/base/time.h"
-#include "core/hot/ports.h"
+#include "core/items/ports.h"
 
 namespace freshet::feed {
 

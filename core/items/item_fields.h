@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/hot/ports.h"
+#include "core/items/ports.h"
 
 namespace freshet::store {
 

@@ -8,7 +8,7 @@
 
 #include "core/redis/redis.h"
 #include "core/config/settings.h"
-#include "core/hot/ports.h"
+#include "core/items/ports.h"
 #include "core/redis/keys.h"
 
 namespace freshet::store {

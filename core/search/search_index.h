@@ -14,7 +14,7 @@
 #include "core/base/ids.h"
 #include "core/base/result.h"
 #include "core/config/settings.h"
-#include "core/hot/ports.h"
+#include "core/items/ports.h"
 
 namespace freshet::store {
 

@@ -15,7 +15,7 @@
 #include "core/async/task.h"
 #include "core/base/ids.h"
 #include "core/base/result.h"
-#include "core/hot/ports.h"
+#include "core/items/ports.h"
 
 namespace freshet::feed {
 

@@ -3,7 +3,7 @@
 
 #include "core/base/ids.h"
 #include "core/base/json.h"
-#include "core/hot/ports.h"
+#include "core/items/ports.h"
 
 namespace freshet::handlers {
 

@@ -7,6 +7,7 @@
 #include "core/base/json.h"
 #include "core/config/settings.h"
 #include "core/hot/ports.h"
+#include "core/items/ports.h"
 #include "fcgi/http/target.h"
 
 namespace freshet::handlers {

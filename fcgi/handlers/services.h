@@ -7,6 +7,7 @@
 #include "core/config/settings.h"
 #include "core/hot/hot_lists.h"
 #include "core/hot/ports.h"
+#include "core/items/ports.h"
 #include "core/readers/ports.h"
 #include "core/readers/ports_users.h"
 #include "core/timeline/ports.h"

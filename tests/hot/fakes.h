@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/hot/ports.h"
+#include "core/items/ports.h"
 
 namespace freshet::test {
 
