@@ -10,8 +10,7 @@
 namespace freshet {
 
 Task<void> RankKeeper::keep_in_step() {
-  const auto match =
-      co_await store::params_match(sources_.redis, sources_.settings.engagement, sources_.keys);
+  const auto match = co_await hot::params_match(sources_.redis, sources_.settings.engagement, sources_.keys);
   if (!match || *match) co_return;
   const bool rebuilt = co_await rebuild();
   if (!rebuilt) co_return;
@@ -32,7 +31,7 @@ Task<void> RankKeeper::wait_a_second() {
 
 Task<bool> RankKeeper::rebuild() {
   log::notice("rank_rebuild_started");
-  const auto rebuilt = co_await store::rebuild_rank(sources_.bulk, sources_.settings, sources_.keys);
+  const auto rebuilt = co_await hot::rebuild_rank(sources_.bulk, sources_.settings, sources_.keys);
   if (!rebuilt) {
     log::warning("rank_rebuild_failed", {{"error", rebuilt.error().detail}});
     co_return false;

@@ -6,10 +6,10 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "core/async/event_loop.h"
-#include "core/redis/redis.h"
 #include "core/async/task.h"
 #include "core/config/settings.h"
 #include "core/redis/keys.h"
+#include "core/redis/redis.h"
 #include "fcgi/process/scoreboard.h"
 
 namespace freshet {
@@ -22,7 +22,7 @@ class RankKeeper {
     redis::Redis& redis;
     redis::Redis& bulk;
     const Settings& settings;
-    const store::Keys& keys;
+    const redis::Keys& keys;
     Scoreboard& board;
     const WorkerSlot& slot;  // this worker's own
   };

@@ -33,7 +33,7 @@ Task<void> Sampler::look_at_health(milliseconds now) {
   const auto replies = co_await redis_.run(asked);
   if (!replies) co_return;
   if (const redis::Reply& lost = replies->front(); !lost.is_error())
-    sample_.lost_since.store(store::parse_or_zero<std::int64_t>(lost.string().value_or("")) / 1000);
+    sample_.lost_since.store(redis::parse_or_zero<std::int64_t>(lost.string().value_or("")) / 1000);
   const redis::MemoryLevel before = sample_.memory.load();
   const auto level = redis::memory_level((*replies)[1].string().value_or(""), before, now);
   if (!level) co_return;

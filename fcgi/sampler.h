@@ -3,9 +3,9 @@
 // reads it for all: sizes each kSampleIntervalMs, the others each kHealthIntervalMs.
 #pragma once
 
-#include "core/redis/redis.h"
 #include "core/feed/ports.h"
 #include "core/redis/keys.h"
+#include "core/redis/redis.h"
 #include "fcgi/process/scoreboard.h"
 
 namespace freshet {
@@ -13,7 +13,7 @@ namespace freshet {
 class Sampler {
  public:
   // References outlive this.
-  Sampler(redis::Redis& redis, feed::FeedStore& feed, const store::Keys& keys, StoreSample& sample)
+  Sampler(redis::Redis& redis, feed::FeedStore& feed, const redis::Keys& keys, StoreSample& sample)
       : redis_(redis), feed_(feed), keys_(keys), sample_(sample) {}
 
   // Now and then; `now` on CLOCK_MONOTONIC. Asks Redis when it is time and nobody else does: 1 RTT for its
@@ -27,7 +27,7 @@ class Sampler {
 
   redis::Redis& redis_;
   feed::FeedStore& feed_;
-  const store::Keys& keys_;
+  const redis::Keys& keys_;
   StoreSample& sample_;
   bool looking_ = false;
   bool taking_ = false;

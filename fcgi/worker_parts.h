@@ -5,27 +5,27 @@
 #include <memory>
 #include <string_view>
 
-#include "core/redis/background.h"
 #include "core/async/blocking_pool.h"
 #include "core/async/event_loop.h"
+#include "core/feed/feed_store.h"
+#include "core/feed/recall.h"
+#include "core/feed/seen_filter.h"
+#include "core/feed/smart_feed.h"
+#include "core/hot/hot_lists.h"
+#include "core/hot/hot_store.h"
+#include "core/items/item_store.h"
+#include "core/model/served_model.h"
+#include "core/readers/reader_store.h"
+#include "core/readers/users.h"
+#include "core/recommend/recommendations.h"
+#include "core/recommend/recommender.h"
+#include "core/recommend/trend_snapshot.h"
+#include "core/redis/background.h"
+#include "core/redis/keys.h"
 #include "core/redis/redis_connection.h"
 #include "core/redis/redis_subscriber.h"
 #include "core/redis/sentinel.h"
-#include "core/hot/hot_lists.h"
-#include "core/recommend/recommendations.h"
-#include "core/feed/smart_feed.h"
-#include "core/model/served_model.h"
-#include "core/feed/feed_store.h"
 #include "core/timeline/follow_store.h"
-#include "core/hot/hot_store.h"
-#include "core/items/item_store.h"
-#include "core/redis/keys.h"
-#include "core/readers/reader_store.h"
-#include "core/feed/recall.h"
-#include "core/recommend/recommender.h"
-#include "core/feed/seen_filter.h"
-#include "core/recommend/trend_snapshot.h"
-#include "core/readers/users.h"
 #include "core/timeline/timeline_store.h"
 #include "fcgi/gateway/gateway.h"
 #include "fcgi/handlers/application.h"
@@ -60,7 +60,7 @@ struct WorkerParts {
   const Settings& settings;
   WorkerSlot& slot;
   WorkerSecrets secrets;
-  store::Keys keys;
+  redis::Keys keys;
   EventLoop loop;
 
   redis::MasterFinder finder;
@@ -69,27 +69,27 @@ struct WorkerParts {
   redis::BackgroundWriter background;
   redis::RedisSubscriber subscriber;
 
-  store::RedisHotStore hot;
-  store::RedisItemStore items;
-  store::RedisItemStore bulk_items;
-  feed::HotLists lists;
+  hot::RedisHotStore hot;
+  items::RedisItemStore items;
+  items::RedisItemStore bulk_items;
+  hot::HotLists lists;
 
-  std::unique_ptr<store::SeenFilter> seen_filter;
-  store::RedisFeedStore feed_store;
-  store::RedisReaderStore readers;
-  store::RedisReaderStore bulk_readers;
-  store::PooledRecall recall;
+  std::unique_ptr<feed::SeenFilter> seen_filter;
+  feed::RedisFeedStore feed_store;
+  readers::RedisReaderStore readers;
+  readers::RedisReaderStore bulk_readers;
+  feed::PooledRecall recall;
   feed::SmartFeed feed;
 
-  store::TrendReader trend;
+  recommend::TrendReader trend;
   model::ServedModel model;
-  store::MappedRecommender recommender;
-  feed::Recommendations recommendations;
+  recommend::MappedRecommender recommender;
+  recommend::Recommendations recommendations;
 
-  store::RedisWaterfallStore waterfall;
-  store::RedisFollowStore follows;
+  timeline::RedisWaterfallStore waterfall;
+  timeline::RedisFollowStore follows;
   BlockingPool users_pool;
-  store::RedisUsers users;
+  readers::RedisUsers users;
 
   http::Limits limits;
   handlers::Services services;

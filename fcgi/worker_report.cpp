@@ -65,7 +65,7 @@ void WorkerReport::beat() {
   write_redis();
   write_process();
   write_listen_queue();
-  const feed::ListCounters& lists = sources_.lists.counters();
+  const hot::ListCounters& lists = sources_.lists.counters();
   slot_.list_hits.store(lists.hits, kRelaxed);
   slot_.list_misses.store(lists.misses, kRelaxed);
   const auto model = sources_.model.current();

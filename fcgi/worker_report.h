@@ -4,11 +4,11 @@
 
 #include <chrono>
 
-#include "core/redis/background.h"
 #include "core/async/event_loop.h"
-#include "core/redis/redis_connection.h"
 #include "core/hot/hot_lists.h"
 #include "core/model/served_model.h"
+#include "core/redis/background.h"
+#include "core/redis/redis_connection.h"
 #include "fcgi/gateway/gateway.h"
 #include "fcgi/observe/request_observer.h"
 #include "fcgi/process/scoreboard.h"
@@ -22,7 +22,7 @@ class WorkerReport {
     const gateway::Gateway& gateway;
     const redis::RedisConnection& redis;
     const redis::BackgroundWriter& background;
-    const feed::HotLists& lists;
+    const hot::HotLists& lists;
     const model::ServedModel& model;
     observe::RequestObserver& observer;
     int listen_fd;

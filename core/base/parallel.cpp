@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-namespace freshet::model {
+namespace freshet {
 
 void in_pieces(std::size_t count, std::size_t piece,
                const std::function<void(std::size_t, std::size_t)>& each) {
@@ -25,4 +25,4 @@ void in_pieces(std::size_t count, std::size_t piece,
   for (std::thread& thread : threads) thread.join();
 }
 
-}  // namespace freshet::model
+}  // namespace freshet

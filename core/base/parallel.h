@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <functional>
 
-namespace freshet::model {
+namespace freshet {
 
 inline constexpr unsigned kTrainingThreads = 2;
 
@@ -14,4 +14,4 @@ inline constexpr unsigned kTrainingThreads = 2;
 void in_pieces(std::size_t count, std::size_t piece,
                const std::function<void(std::size_t, std::size_t)>& each);
 
-}  // namespace freshet::model
+}  // namespace freshet

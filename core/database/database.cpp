@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "core/database/database_schema.h"
-#include "core/redis/fields.h"
 #include "core/database/sqlite.h"
+#include "core/redis/fields.h"
 
-namespace freshet::store {
+namespace freshet::database {
 namespace {
 
 enum Statement : std::size_t {
@@ -68,8 +68,8 @@ struct Database::State {
   State& operator=(const State&) = delete;
 
   std::string log_path() const { return path + "-wal"; }
-  Result<void> put_tags(std::int64_t key, const feed::Item& item);
-  Result<feed::Item> row();  // of kAll
+  Result<void> put_tags(std::int64_t key, const items::Item& item);
+  Result<items::Item> row();  // of kAll
 
   const std::string path;
   std::optional<Sqlite> db;
@@ -149,7 +149,7 @@ Result<void> Database::truncate_log() {
 
 // --- Writing
 
-Result<void> Database::put_item(const feed::Item& item) {
+Result<void> Database::put_item(const items::Item& item) {
   State& s = *state_;
   Query& find = s.queries[kFind];
   const auto found = find.bind(1, item.id.view()).step();
@@ -171,7 +171,7 @@ Result<void> Database::put_item(const feed::Item& item) {
   return s.put_tags(*found ? old_key : s.db->last_row(), item);
 }
 
-Result<void> Database::State::put_tags(std::int64_t key, const feed::Item& item) {
+Result<void> Database::State::put_tags(std::int64_t key, const items::Item& item) {
   std::int64_t place = 0;
   for (const TagName& tag : item.tags) {
     if (auto ok = queries[kAddTag].bind(1, key).bind(2, place++).bind(3, tag.view()).run(); !ok) return ok;
@@ -204,7 +204,7 @@ Result<std::vector<std::string>> Database::erased_since(UnixSeconds since) {
     const auto more = query.step();
     if (!more) return tl::unexpected(more.error());
     if (!*more) break;
-    if (parse_or_zero<std::int64_t>(query.text(1)) >= unix_s(since))
+    if (redis::parse_or_zero<std::int64_t>(query.text(1)) >= unix_s(since))
       out.emplace_back(query.text(0).substr(kErased.size()));
   }
   query.done();
@@ -220,9 +220,9 @@ Result<std::string> Database::last_entry() {
   return out;
 }
 
-Result<feed::Item> Database::State::row() {
+Result<items::Item> Database::State::row() {
   Query& all = queries[kAll];
-  feed::Item item;
+  items::Item item;
   item.id = ItemId::trusted(std::string(all.text(1)));
   item.title = std::string(all.text(2));
   item.text = std::string(all.text(3));
@@ -243,7 +243,7 @@ Result<feed::Item> Database::State::row() {
   return item;
 }
 
-Result<void> Database::for_each_item(const std::function<Result<void>(const feed::Item&)>& each) {
+Result<void> Database::for_each_item(const std::function<Result<void>(const items::Item&)>& each) {
   State& s = *state_;
   // One snapshot for items and tags.
   const bool own = !s.db->in_transaction();
@@ -288,4 +288,4 @@ bool Database::replaced() const {
   return state_->db->moved() || identity_of(state_->log_path()) != state_->log;
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::database

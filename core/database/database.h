@@ -16,10 +16,10 @@
 #include "core/base/ids.h"
 #include "core/base/result.h"
 #include "core/base/time.h"
-#include "core/items/ports.h"
 #include "core/database/database_readers.h"
+#include "core/items/ports.h"
 
-namespace freshet::store {
+namespace freshet::database {
 
 // Blocking; one thread; not carried over a fork. Errors of every method: kUnavailable "disk_full",
 // "database_readonly", "database_locked" (after waiting a moment), "database_io", "database_corrupt",
@@ -43,7 +43,7 @@ class Database {
   Result<void> truncate_log();
 
   // Adds or replaces, by id. O(log items).
-  Result<void> put_item(const feed::Item& item);
+  Result<void> put_item(const items::Item& item);
   // Removing what is not there is no error.
   Result<void> remove_item(const ItemId& id);
   // The id of the last stream entry whose change is in here; "" at first.
@@ -59,7 +59,7 @@ class Database {
 
   // Every item, hidden ones too, ordered by id, as of the call: writers are not held up. Stops at the first
   // error that `each` returns, and returns it.
-  Result<void> for_each_item(const std::function<Result<void>(const feed::Item&)>& each);
+  Result<void> for_each_item(const std::function<Result<void>(const items::Item&)>& each);
   // Likewise every id, without the rest of the item.
   Result<void> for_each_id(const std::function<Result<void>(std::string_view)>& each);
   std::int64_t count() const;          // items, as of open() or this object's last commit()
@@ -75,4 +75,4 @@ class Database {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace freshet::store
+}  // namespace freshet::database

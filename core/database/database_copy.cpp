@@ -9,7 +9,7 @@
 #include "core/database/database_schema.h"
 #include "core/database/sqlite.h"
 
-namespace freshet::store {
+namespace freshet::database {
 namespace {
 
 tl::unexpected<Error> corrupt(std::string what) {
@@ -90,4 +90,4 @@ bool database_in_use(const std::string& path) {
   return !looked && looked.error().reason == "database_locked";
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::database

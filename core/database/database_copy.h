@@ -7,7 +7,7 @@
 
 #include "core/base/result.h"
 
-namespace freshet::store {
+namespace freshet::database {
 
 // What `from` holds at one moment, also when it is of an older version, as one file at `to`, which must not
 // exist; synced to the disk. Writers are not held up, and what they deleted before is not in the copy, not
@@ -25,4 +25,4 @@ Result<DatabaseFacts> verify_database(const std::string& path);
 // True while another connection has it open, the recorder's for one. False when there is no such file.
 bool database_in_use(const std::string& path);
 
-}  // namespace freshet::store
+}  // namespace freshet::database

@@ -5,7 +5,7 @@
 
 #include "core/database/sqlite.h"
 
-namespace freshet::store {
+namespace freshet::database {
 namespace {
 
 enum Statement : std::size_t {
@@ -84,9 +84,9 @@ Result<void> each_row(Query& query, const std::function<Result<void>(const Query
 }
 
 Result<void> each_event(Query& query, const ReaderRows::EachInteraction& each) {
-  feed::ReaderEvent event;
+  readers::ReaderEvent event;
   return each_row(query, [&](const Query& row) -> Result<void> {
-    const auto kind = row.text(2).size() == 1 ? rank::interaction_of_letter(row.text(2)[0]) : std::nullopt;
+    const auto kind = row.text(2).size() == 1 ? readers::interaction_of_letter(row.text(2)[0]) : std::nullopt;
     if (!kind) return {};  // of a later version
     if (event.reader.view() != row.text(0)) event.reader = ReaderId::trusted(std::string(row.text(0)));
     event.item = ItemId::trusted(std::string(row.text(1)));
@@ -98,7 +98,7 @@ Result<void> each_event(Query& query, const ReaderRows::EachInteraction& each) {
 
 Result<void> each_dismissed(Query& query, const ReaderRows::EachDismissal& each) {
   return each_row(query, [&](const Query& row) {
-    feed::DismissedAt out;
+    readers::DismissedAt out;
     out.dismissal.reader = ReaderId::trusted(std::string(row.text(0)));
     out.dismissal.item = ItemId::trusted(std::string(row.text(1)));
     out.at = at_second(row.integer(2));
@@ -153,10 +153,10 @@ Result<std::int64_t> ReaderRows::State::key_of(const ReaderId& reader, bool add)
   return db.last_row();
 }
 
-Result<void> ReaderRows::put_interaction(const feed::ReaderEvent& event) {
+Result<void> ReaderRows::put_interaction(const readers::ReaderEvent& event) {
   const auto key = state_->key_of(event.reader, true);
   if (!key) return tl::unexpected(key.error());
-  const char letter = rank::kind_of(event.kind).letter;
+  const char letter = readers::kind_of(event.kind).letter;
   Query& add = state_->queries[kAddInteraction];
   add.bind(1, *key)
       .bind(2, unix_s(event.at))
@@ -165,7 +165,7 @@ Result<void> ReaderRows::put_interaction(const feed::ReaderEvent& event) {
   return add.run();
 }
 
-Result<void> ReaderRows::put_dismissal(const feed::Dismissal& dismissal, UnixSeconds at) {
+Result<void> ReaderRows::put_dismissal(const readers::Dismissal& dismissal, UnixSeconds at) {
   const auto key = state_->key_of(dismissal.reader, true);
   if (!key) return tl::unexpected(key.error());
   Query& put = state_->queries[kPutDismissal];
@@ -179,7 +179,7 @@ Result<void> ReaderRows::remove_dismissal(const ReaderId& reader, const ItemId& 
   return state_->queries[kRemoveDismissal].bind(1, *key).bind(2, item.view()).bind(3, unix_s(at)).run();
 }
 
-Result<void> ReaderRows::put_follow(const feed::Follow& follow) {
+Result<void> ReaderRows::put_follow(const readers::Follow& follow) {
   const auto key = state_->key_of(follow.reader, true);
   if (!key) return tl::unexpected(key.error());
   Query& put = state_->queries[kPutFollow];
@@ -225,12 +225,12 @@ Result<void> ReaderRows::for_each_follow(const EachFollow& each) {
   return each_followed(state_->queries[kAllFollows], each);
 }
 
-Result<std::vector<feed::ReaderEvent>> ReaderRows::interactions_of(const ReaderId& reader, std::int64_t from,
-                                                                   std::int64_t most) {
-  std::vector<feed::ReaderEvent> out;
+Result<std::vector<readers::ReaderEvent>> ReaderRows::interactions_of(const ReaderId& reader,
+                                                                      std::int64_t from, std::int64_t most) {
+  std::vector<readers::ReaderEvent> out;
   Query& query = state_->queries[kInteractionsOf];
   query.bind(1, reader.view()).bind(2, most).bind(3, from);
-  auto read = each_event(query, [&](const feed::ReaderEvent& event) {
+  auto read = each_event(query, [&](const readers::ReaderEvent& event) {
     out.push_back(event);
     return Result<void>();
   });
@@ -238,11 +238,12 @@ Result<std::vector<feed::ReaderEvent>> ReaderRows::interactions_of(const ReaderI
   return out;
 }
 
-Result<std::vector<feed::DismissedAt>> ReaderRows::dismissals_of(const ReaderId& reader, std::int64_t most) {
-  std::vector<feed::DismissedAt> out;
+Result<std::vector<readers::DismissedAt>> ReaderRows::dismissals_of(const ReaderId& reader,
+                                                                    std::int64_t most) {
+  std::vector<readers::DismissedAt> out;
   Query& query = state_->queries[kDismissalsOf];
   query.bind(1, reader.view()).bind(2, most);
-  auto read = each_dismissed(query, [&](const feed::DismissedAt& each) {
+  auto read = each_dismissed(query, [&](const readers::DismissedAt& each) {
     out.push_back(each);
     return Result<void>();
   });
@@ -250,11 +251,11 @@ Result<std::vector<feed::DismissedAt>> ReaderRows::dismissals_of(const ReaderId&
   return out;
 }
 
-Result<std::vector<feed::Follow>> ReaderRows::follows_of(const ReaderId& reader, std::int64_t most) {
-  std::vector<feed::Follow> out;
+Result<std::vector<readers::Follow>> ReaderRows::follows_of(const ReaderId& reader, std::int64_t most) {
+  std::vector<readers::Follow> out;
   Query& query = state_->queries[kFollowsOf];
   query.bind(1, reader.view()).bind(2, most);
-  auto read = each_followed(query, [&](const feed::Follow& each) {
+  auto read = each_followed(query, [&](const readers::Follow& each) {
     out.push_back(each);
     return Result<void>();
   });
@@ -266,4 +267,4 @@ Result<std::int64_t> ReaderRows::count_interactions() {
   return state_->db.integer("SELECT count(*) FROM interactions");
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::database

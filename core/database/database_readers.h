@@ -17,7 +17,7 @@
 #include "core/base/result.h"
 #include "core/readers/ports_users.h"
 
-namespace freshet::store {
+namespace freshet::database {
 
 class Sqlite;
 
@@ -30,13 +30,13 @@ class ReaderRows {
   ~ReaderRows();
 
   // Writing the same again changes nothing. O(log rows).
-  Result<void> put_interaction(const feed::ReaderEvent& event);
+  Result<void> put_interaction(const readers::ReaderEvent& event);
   // Adds or replaces, by reader and item. A later one that is there already stays.
-  Result<void> put_dismissal(const feed::Dismissal& dismissal, UnixSeconds at);
+  Result<void> put_dismissal(const readers::Dismissal& dismissal, UnixSeconds at);
   // Unless the dismissal is later than `at`.
   Result<void> remove_dismissal(const ReaderId& reader, const ItemId& item, UnixSeconds at);
   // Adds or replaces, by reader and author.
-  Result<void> put_follow(const feed::Follow& follow);
+  Result<void> put_follow(const readers::Follow& follow);
   Result<void> remove_follow(const ReaderId& reader, const AuthorId& author);
   // Everything about them; unknown ones are no error. Returns the rows removed. After the commit and
   // Database::truncate_log() no byte of the ids is left in the database's files. O(their rows + all readers):
@@ -45,17 +45,17 @@ class ReaderRows {
 
   // Reader by reader; of each, interactions come oldest first. As of the call; stops at the first error that
   // `each` returns, and returns it.
-  using EachInteraction = std::function<Result<void>(const feed::ReaderEvent&)>;
+  using EachInteraction = std::function<Result<void>(const readers::ReaderEvent&)>;
   Result<void> for_each_interaction(const EachInteraction& each);
-  using EachDismissal = std::function<Result<void>(const feed::DismissedAt&)>;
+  using EachDismissal = std::function<Result<void>(const readers::DismissedAt&)>;
   Result<void> for_each_dismissal(const EachDismissal& each);
-  using EachFollow = std::function<Result<void>(const feed::Follow&)>;
+  using EachFollow = std::function<Result<void>(const readers::Follow&)>;
   Result<void> for_each_follow(const EachFollow& each);
   // Of one reader, oldest first: at most `most`, from the number `from` on. O(from + most).
-  Result<std::vector<feed::ReaderEvent>> interactions_of(const ReaderId& reader, std::int64_t from,
-                                                         std::int64_t most);
-  Result<std::vector<feed::DismissedAt>> dismissals_of(const ReaderId& reader, std::int64_t most);
-  Result<std::vector<feed::Follow>> follows_of(const ReaderId& reader, std::int64_t most);
+  Result<std::vector<readers::ReaderEvent>> interactions_of(const ReaderId& reader, std::int64_t from,
+                                                            std::int64_t most);
+  Result<std::vector<readers::DismissedAt>> dismissals_of(const ReaderId& reader, std::int64_t most);
+  Result<std::vector<readers::Follow>> follows_of(const ReaderId& reader, std::int64_t most);
   Result<std::int64_t> count_interactions();  // O(rows)
 
  private:
@@ -64,4 +64,4 @@ class ReaderRows {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace freshet::store
+}  // namespace freshet::database

@@ -3,7 +3,7 @@
 #include <array>
 #include <string>
 
-namespace freshet::store {
+namespace freshet::database {
 namespace {
 
 // Step i leads from version i to i + 1; user_version counts those taken. A new version is a new step: those
@@ -112,4 +112,4 @@ Result<void> prepare_file(Sqlite& db, bool may_write) {
   return migrate(db, *version);
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::database

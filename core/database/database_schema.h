@@ -5,7 +5,7 @@
 
 #include "core/database/sqlite.h"
 
-namespace freshet::store {
+namespace freshet::database {
 
 // Error: kUnavailable "database_newer" when a later version of Freshet wrote it.
 Result<void> check_version(std::int64_t version);
@@ -14,4 +14,4 @@ Result<void> check_version(std::int64_t version);
 // Errors: kUnavailable "database_newer"; "database_absent" when it may only read and the file is older.
 Result<void> prepare_file(Sqlite& db, bool may_write);
 
-}  // namespace freshet::store
+}  // namespace freshet::database

@@ -3,7 +3,7 @@
 #include <array>
 #include <cerrno>
 
-namespace freshet::store {
+namespace freshet::database {
 namespace {
 
 struct CodeRow {
@@ -162,4 +162,4 @@ bool Sqlite::moved() const {
   return sqlite3_file_control(db_.get(), "main", SQLITE_FCNTL_HAS_MOVED, &answer) == SQLITE_OK && answer != 0;
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::database

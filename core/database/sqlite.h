@@ -12,7 +12,7 @@
 
 #include "core/base/result.h"
 
-namespace freshet::store {
+namespace freshet::database {
 
 // The Error of the last call on `db`, which returned `code`; database.h lists the reasons.
 Error sqlite_error(sqlite3* db, int code);
@@ -68,4 +68,4 @@ class Sqlite {
   std::unique_ptr<sqlite3, Closer> db_;
 };
 
-}  // namespace freshet::store
+}  // namespace freshet::database

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace freshet::rank {
+namespace freshet::feed {
 
 GaussDecay::GaussDecay(seconds offset, seconds scale, double decay)
     : offset_s_(static_cast<double>(offset.count())),
@@ -24,4 +24,4 @@ seconds GaussDecay::below(double factor) const {
   return seconds{static_cast<std::int64_t>(std::ceil(age * (1 + 1e-12))) + 1};
 }
 
-}  // namespace freshet::rank
+}  // namespace freshet::feed

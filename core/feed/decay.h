@@ -5,10 +5,10 @@
 // so it is 1 up to `offset`, and `decay` at offset + scale.
 #pragma once
 
-#include "core/config/settings.h"
 #include "core/base/time.h"
+#include "core/config/settings.h"
 
-namespace freshet::rank {
+namespace freshet::feed {
 
 class GaussDecay {
  public:
@@ -30,4 +30,4 @@ class GaussDecay {
   double two_sigma_squared_;  // s²
 };
 
-}  // namespace freshet::rank
+}  // namespace freshet::feed

@@ -9,7 +9,7 @@
 #include "core/search/index_folder.h"
 #include "core/search/search_schema.h"
 
-namespace freshet::store {
+namespace freshet::feed {
 namespace {
 
 // A bound may be off by a bit or two, since Xapian adds the weights of terms in one order here and in another
@@ -26,7 +26,7 @@ UnixSeconds at_second(std::int64_t second) { return UnixSeconds{seconds{second}}
 // Two commits in mid-search can take a match's values away, which Xapian does not always notice.
 std::string key_of(const Xapian::MSetIterator& match) {
   std::string key = match.get_sort_key();
-  if (!is_order_key(key)) throw Xapian::DatabaseModifiedError("a match has no order key");
+  if (!search::is_order_key(key)) throw Xapian::DatabaseModifiedError("a match has no order key");
   return key;
 }
 
@@ -36,8 +36,8 @@ std::int64_t bound(const std::string& value) {
 
 }  // namespace
 
-ExactTop::ExactTop(const Xapian::Database& database, MatchQuery query, const rank::GaussDecay& decay,
-                   UnixSeconds now, std::size_t size, const SearchDeadline* deadline)
+ExactTop::ExactTop(const Xapian::Database& database, MatchQuery query, const GaussDecay& decay,
+                   UnixSeconds now, std::size_t size, const search::SearchDeadline* deadline)
     : database_(database),
       query_(std::move(query)),
       decay_(decay),
@@ -46,10 +46,10 @@ ExactTop::ExactTop(const Xapian::Database& database, MatchQuery query, const ran
       wanted_(size + 1),
       deadline_(deadline) {}
 
-feed::Recalled ExactTop::search() {
+Recalled ExactTop::search() {
   if (database_.get_doccount() == 0) return {{}, true};
-  oldest_ = bound(database_.get_value_lower_bound(kPublishedSlot));
-  newest_ = bound(database_.get_value_upper_bound(kPublishedSlot));
+  oldest_ = bound(database_.get_value_lower_bound(search::kPublishedSlot));
+  newest_ = bound(database_.get_value_upper_bound(search::kPublishedSlot));
   if (newest_ > now_) {  // what is dated ahead is left out
     end_ = now_ + 1;
     newest_ = now_;
@@ -61,18 +61,18 @@ feed::Recalled ExactTop::search() {
     // A match whose score is 0 is no better than an item without one: it stands where its date says.
     std::erase_if(hits_, [](const Hit& each) { return each.score == 0; });
     if (!full() && !(query_.matches_only && query_.terms.empty())) collect_newest();
-  } catch (const SearchTimeUp&) {
+  } catch (const search::SearchTimeUp&) {
     if (hits_.empty()) throw;
     whole = false;
   }
-  feed::Recalled recalled = best();
+  Recalled recalled = best();
   recalled.exhausted = recalled.exhausted && whole;
   return recalled;
 }
 
 Xapian::Query ExactTop::within(const Xapian::Query& query, const Range& range) const {
   const Xapian::Query dated(Xapian::Query::OP_FILTER, query,
-                            published_within(at_second(range.from), at_second(range.before)));
+                            search::published_within(at_second(range.from), at_second(range.before)));
   return deadline_ != nullptr ? deadline_->guard(dated) : dated;
 }
 
@@ -102,7 +102,7 @@ void ExactTop::collect_scored() {
 // partition that lies in a range as a whole is searched without a look at each date, and not again for the
 // next range.
 std::int64_t ExactTop::aligned(const Range& range) const {
-  const std::int64_t start = count_of(span_start(at_second(range.from)));
+  const std::int64_t start = count_of(search::span_start(at_second(range.from)));
   return range.from - start <= std::min(range.before, now_) - range.from ? start : range.from;
 }
 
@@ -131,7 +131,7 @@ void ExactTop::search_range(const Range& range) {
   const double youngest = decay_before(range.before);
   Xapian::Enquire enquire(database_);
   enquire.set_query(within(query_.terms, range));
-  enquire.set_sort_by_relevance_then_value(kOrderSlot, true);
+  enquire.set_sort_by_relevance_then_value(search::kOrderSlot, true);
   for (std::size_t read = 0, step = kStep * wanted_;; step *= 4) {
     const double cutoff = full() ? nth_score_ * kBelow / youngest : 0;
     enquire.set_cutoff(0, cutoff);
@@ -150,9 +150,8 @@ double ExactTop::take(const Xapian::MSet& found) {
   for (auto each = found.begin(); each != found.end(); ++each) {
     last = each.get_weight();
     Hit hit{0, key_of(each)};
-    hit.score =
-        last *
-        decay_.at(seconds{std::max<std::int64_t>(0, now_ - count_of(read_order_key(hit.key).published))});
+    hit.score = last * decay_.at(seconds{std::max<std::int64_t>(
+                           0, now_ - count_of(search::read_order_key(hit.key).published))});
     if (!full() || hit.score >= nth_score_) hits_.push_back(std::move(hit));
   }
   if (full()) {
@@ -171,7 +170,7 @@ void ExactTop::collect_newest() {
   const Xapian::Query items = query_.matches_only ? query_.terms : Xapian::Query::MatchAll;
   Xapian::Enquire enquire(database_);
   enquire.set_weighting_scheme(Xapian::BoolWeight());
-  enquire.set_sort_by_value(kOrderSlot, true);
+  enquire.set_sort_by_value(search::kOrderSlot, true);
   const double per_item =
       static_cast<double>(std::max<std::int64_t>(newest_ - oldest_, 1)) / database_.get_doccount();
   double width = 2 * static_cast<double>(wanted_) * per_item + 1;
@@ -188,19 +187,19 @@ void ExactTop::collect_newest() {
   }
 }
 
-feed::Recalled ExactTop::best() {
-  feed::Recalled recalled;
+Recalled ExactTop::best() {
+  Recalled recalled;
   recalled.exhausted = hits_.size() <= size_;
   std::sort(hits_.begin(), hits_.end(), [](const Hit& a, const Hit& b) { return b < a; });
   if (hits_.size() > size_) hits_.resize(size_);
   // An item that is just moving from one partition to another may be in both.
   std::unordered_set<std::string_view> once;
   for (const Hit& each : hits_) {
-    const OrderKey key = read_order_key(each.key);
+    const search::OrderKey key = search::read_order_key(each.key);
     if (!once.insert(key.item).second) continue;
     recalled.candidates.push_back({ItemId::trusted(std::string(key.item)), each.score, key.published});
   }
   return recalled;
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::feed

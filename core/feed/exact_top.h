@@ -20,11 +20,11 @@
 #include <vector>
 
 #include "core/base/time.h"
-#include "core/feed/ports.h"
 #include "core/feed/decay.h"
+#include "core/feed/ports.h"
 #include "core/search/search_deadline.h"
 
-namespace freshet::store {
+namespace freshet::feed {
 
 struct MatchQuery {
   Xapian::Query terms;        // weighted; may be empty
@@ -35,11 +35,11 @@ struct MatchQuery {
 class ExactTop {
  public:
   // `deadline`: null for none; it outlives this.
-  ExactTop(const Xapian::Database& database, MatchQuery query, const rank::GaussDecay& decay, UnixSeconds now,
-           std::size_t size, const SearchDeadline* deadline = nullptr);
+  ExactTop(const Xapian::Database& database, MatchQuery query, const GaussDecay& decay, UnixSeconds now,
+           std::size_t size, const search::SearchDeadline* deadline = nullptr);
   // Call once. When the time is up: what was found until then, of which the ranges that were searched whole
   // are exact; throws SearchTimeUp when that is nothing.
-  feed::Recalled search();
+  Recalled search();
 
  private:
   struct Hit {
@@ -64,13 +64,13 @@ class ExactTop {
   bool rest_is_below(std::int64_t before) const;
   double decay_before(std::int64_t before) const;
   bool full() const { return hits_.size() >= wanted_; }
-  feed::Recalled best();
+  Recalled best();
   // With items published in the range, and under the deadline.
   Xapian::Query within(const Xapian::Query& query, const Range& range) const;
 
   const Xapian::Database& database_;
   MatchQuery query_;
-  const rank::GaussDecay& decay_;
+  const GaussDecay& decay_;
   std::int64_t now_;
   std::size_t size_, wanted_;                                    // one more is looked for: is there more?
   std::int64_t oldest_ = 0, newest_ = 0;                         // of what is not dated ahead
@@ -78,7 +78,7 @@ class ExactTop {
   double highest_weight_ = 0;                                    // that the terms can give any item
   double nth_score_ = 0;                                         // of hits_ when they are full
   std::vector<Hit> hits_;
-  const SearchDeadline* deadline_;
+  const search::SearchDeadline* deadline_;
 };
 
-}  // namespace freshet::store
+}  // namespace freshet::feed

@@ -1,64 +1,63 @@
-// feed::FeedStore on Redis: a reader's buffer, what was handed out and not yet acknowledged, the seen-filter,
+// FeedStore on Redis: a reader's buffer, what was handed out and not yet acknowledged, the seen-filter,
 // and the newest interactions. One atomic script a method; the filter is read in the same pipeline.
 #pragma once
 
 #include <functional>
 #include <memory>
 
-#include "core/redis/deferred.h"
-#include "core/redis/redis.h"
 #include "core/config/settings.h"
 #include "core/feed/ports.h"
-#include "core/redis/keys.h"
 #include "core/feed/seen_epoch.h"
 #include "core/feed/seen_filter.h"
+#include "core/redis/deferred.h"
+#include "core/redis/keys.h"
+#include "core/redis/redis.h"
 
-namespace freshet::store {
+namespace freshet::feed {
 
 inline constexpr std::size_t kMostInteractions =
     100;                                      // the newest of a reader, among which interests are found
 inline constexpr std::size_t kHotHead = 100;  // offered to a reader without interests
 
-class RedisFeedStore final : public feed::FeedStore {
+class RedisFeedStore final : public FeedStore {
  public:
   using Clock = std::function<UnixSeconds()>;
   // All references must outlive this. `clock` says on which UTC day an impression falls; `epoch_name` as of
   // SeenEpochs.
   RedisFeedStore(redis::Redis& redis, redis::Deferred& deferred, const SeenFilter& filter,
-                 const Settings& settings, Keys keys, Clock clock = wall_now,
+                 const Settings& settings, redis::Keys keys, Clock clock = wall_now,
                  SeenEpochs::Name epoch_name = {});
 
-  Task<Result<feed::Opening>> open(const feed::PageRequest& request, bool peek) override;
-  Task<Result<std::vector<bool>>> seen(const ReaderId& reader,
-                                       const std::shared_ptr<const feed::SeenView>& view,
+  Task<Result<Opening>> open(const PageRequest& request, bool peek) override;
+  Task<Result<std::vector<bool>>> seen(const ReaderId& reader, const std::shared_ptr<const SeenView>& view,
                                        const std::vector<ItemId>& items) override;
-  Task<Result<feed::Refilled>> swap(const feed::PageRequest& request, const feed::Refill& refill) override;
-  Task<Result<feed::Taken>> take(const feed::PageRequest& request) override;
-  Task<Result<feed::Taken>> refill(const feed::PageRequest& request, const feed::Page& kept) override;
-  Task<Result<feed::SeenStatus>> seen_status() override;
-  void record(const ReaderId& reader, const std::vector<feed::Handout>& handouts,
-              const std::vector<ItemId>& shown, UnixSeconds at) override;
+  Task<Result<Refilled>> swap(const PageRequest& request, const Refill& refill) override;
+  Task<Result<Taken>> take(const PageRequest& request) override;
+  Task<Result<Taken>> refill(const PageRequest& request, const Page& kept) override;
+  Task<Result<SeenStatus>> seen_status() override;
+  void record(const ReaderId& reader, const std::vector<Handout>& handouts, const std::vector<ItemId>& shown,
+              UnixSeconds at) override;
   void engaged(const ReaderId& reader, const ItemId& item) override;
 
  private:
   // The filter's view from the epoch's reply `first` and those behind it; `known_as`: whom the filter was
   // asked about. No round trip, 1 when the reader was erased since this process last looked.
-  Task<Result<std::shared_ptr<const feed::SeenView>>> view_of(const redis::Replies& replies,
-                                                              std::size_t first, const ReaderId& reader,
-                                                              const ReaderId& known_as, UnixSeconds now);
-  Task<Result<feed::Taken>> take_or_refill(const feed::PageRequest& request, const feed::Page* kept);
-  std::size_t page_keys(const feed::PageRequest& request) const;
-  void append_page_keys(redis::Pipeline& out, const feed::PageRequest& request) const;
-  void append_page_arguments(redis::Pipeline& out, const feed::PageRequest& request, std::size_t kept) const;
+  Task<Result<std::shared_ptr<const SeenView>>> view_of(const redis::Replies& replies, std::size_t first,
+                                                        const ReaderId& reader, const ReaderId& known_as,
+                                                        UnixSeconds now);
+  Task<Result<Taken>> take_or_refill(const PageRequest& request, const Page* kept);
+  std::size_t page_keys(const PageRequest& request) const;
+  void append_page_keys(redis::Pipeline& out, const PageRequest& request) const;
+  void append_page_arguments(redis::Pipeline& out, const PageRequest& request, std::size_t kept) const;
 
   redis::Redis& redis_;
   redis::Deferred& deferred_;
   const SeenFilter& filter_;
   const FeedSettings feed_;
   const InteractionSettings interactions_;
-  const Keys keys_;
+  const redis::Keys keys_;
   SeenEpochs epochs_;
   const Clock clock_;
 };
 
-}  // namespace freshet::store
+}  // namespace freshet::feed

@@ -135,7 +135,7 @@ struct Refill {
 
 struct Refilled {
   Page page;
-  std::vector<ItemCard> details;  // of Refill::details
+  std::vector<items::ItemCard> details;  // of Refill::details
 };
 
 struct SeenDay {

@@ -9,7 +9,7 @@
 #include "core/feed/exact_top.h"
 #include "core/search/search_schema.h"
 
-namespace freshet::store {
+namespace freshet::feed {
 namespace {
 
 // Twice for a writer that commits in mid-search, once more for a rebuild that comes then.
@@ -25,7 +25,7 @@ tl::unexpected<Error> away(const std::string& why) {
 }
 
 Xapian::Stem stemmer_or_none(const std::string& name) {
-  auto stemmer = stemmer_named(name);
+  auto stemmer = search::stemmer_named(name);
   if (stemmer) return *stemmer;
   log::warning("bad_stemmer", {{"name", name}});
   return {};
@@ -39,20 +39,20 @@ BlockingRecall::BlockingRecall(const Settings& settings)
       source_(search_source(settings.search)),
       budget_(settings.search.shards.empty() ? settings.recall.budget : milliseconds(0)) {}
 
-Result<feed::Recalled> BlockingRecall::search(const feed::RecallQuery& query) {
+Result<Recalled> BlockingRecall::search(const RecallQuery& query) {
   std::string why;
   struct Meter {
-    const feed::SearchCost& cost;
-    std::chrono::microseconds began = thread_cpu();
+    const SearchCost& cost;
+    std::chrono::microseconds began = search::thread_cpu();
     ~Meter() {
-      if (cost) *cost += thread_cpu() - began;
+      if (cost) *cost += search::thread_cpu() - began;
     }
   } const meter{query.cost};
-  const SearchDeadline deadline(budget_);
+  const search::SearchDeadline deadline(budget_);
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     try {
       return search_once(query, deadline);
-    } catch (const SearchTimeUp& late) {
+    } catch (const search::SearchTimeUp& late) {
       return fail(ErrorCode::kUnavailable, "recall_late", {}, late.what());
     } catch (const Xapian::NetworkTimeoutError& error) {
       why = error.get_description();
@@ -67,8 +67,8 @@ Result<feed::Recalled> BlockingRecall::search(const feed::RecallQuery& query) {
   return away(why);
 }
 
-Result<feed::Recalled> BlockingRecall::search_once(const feed::RecallQuery& query,
-                                                   const SearchDeadline& deadline) {
+Result<Recalled> BlockingRecall::search_once(const RecallQuery& query,
+                                             const search::SearchDeadline& deadline) {
   MatchQuery match;
   if (!query.text.empty()) {
     auto terms = text_query(query.text, stemmer_);
@@ -93,7 +93,7 @@ PooledRecall::Lane::Lane(const Settings& settings, EventLoop& loop)
 PooledRecall::PooledRecall(const Settings& settings, EventLoop& loop)
     : liked_(settings, loop), typed_(settings, loop) {}
 
-Task<Result<feed::Recalled>> PooledRecall::search(feed::RecallQuery query) {
+Task<Result<Recalled>> PooledRecall::search(RecallQuery query) {
   // Whoever types has one search at a time; forgotten with this coroutine's frame.
   struct Turn {
     std::unordered_set<ReaderId>& typing;
@@ -111,11 +111,12 @@ Task<Result<feed::Recalled>> PooledRecall::search(feed::RecallQuery query) {
     turn.reader = query.reader;
   }
   Lane& lane = query.text.empty() ? liked_ : typed_;
-  std::function<Result<feed::Recalled>(std::size_t)> work =
-      [&lane, query = std::move(query)](std::size_t thread) { return lane.searchers[thread]->search(query); };
-  auto searching = lane.pool.run<feed::Recalled>(std::move(work), BlockingPool::Clock::now() + kPatience);
+  std::function<Result<Recalled>(std::size_t)> work = [&lane, query = std::move(query)](std::size_t thread) {
+    return lane.searchers[thread]->search(query);
+  };
+  auto searching = lane.pool.run<Recalled>(std::move(work), BlockingPool::Clock::now() + kPatience);
   auto found = co_await searching;
   co_return found;
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::feed

@@ -10,28 +10,28 @@
 #include "core/async/event_loop.h"
 #include "core/base/result.h"
 #include "core/config/settings.h"
-#include "core/feed/ports.h"
 #include "core/feed/decay.h"
+#include "core/feed/ports.h"
 #include "core/feed/recall_query.h"
 #include "core/feed/recall_source.h"
 #include "core/search/search_deadline.h"
 
-namespace freshet::store {
+namespace freshet::feed {
 
 // One thread's searcher. Blocks.
 class BlockingRecall {
  public:
   // Opens nothing yet. An unknown stemmer counts as none.
   explicit BlockingRecall(const Settings& settings);
-  // As feed::Recall::search(). A database that changed or went away under the search is opened again and the
+  // As Recall::search(). A database that changed or went away under the search is opened again and the
   // search repeated, a few times.
-  Result<feed::Recalled> search(const feed::RecallQuery& query);
+  Result<Recalled> search(const RecallQuery& query);
 
  private:
-  Result<feed::Recalled> search_once(const feed::RecallQuery& query, const SearchDeadline& deadline);
+  Result<Recalled> search_once(const RecallQuery& query, const search::SearchDeadline& deadline);
 
   Xapian::Stem stemmer_;
-  rank::GaussDecay decay_;
+  GaussDecay decay_;
   std::unique_ptr<SearchSource> source_;
   InterestTerms interests_;
   std::chrono::microseconds budget_;  // of CPU, 0: a remote shard bounds a search by its socket's timeout
@@ -40,10 +40,10 @@ class BlockingRecall {
 // The port, on threads of the worker: recall.threads for what readers type, and as many for all else, which
 // therefore never waits for a text. A search that has waited for half a second is not begun. Made after the
 // fork; destroyed before the loop.
-class PooledRecall final : public feed::Recall {
+class PooledRecall final : public Recall {
  public:
   PooledRecall(const Settings& settings, EventLoop& loop);
-  Task<Result<feed::Recalled>> search(feed::RecallQuery query) override;
+  Task<Result<Recalled>> search(RecallQuery query) override;
 
  private:
   struct Lane {
@@ -55,4 +55,4 @@ class PooledRecall final : public feed::Recall {
   Lane liked_, typed_;
 };
 
-}  // namespace freshet::store
+}  // namespace freshet::feed

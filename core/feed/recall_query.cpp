@@ -6,7 +6,7 @@
 
 #include "core/search/search_schema.h"
 
-namespace freshet::store {
+namespace freshet::feed {
 namespace {
 
 // A tag is a choice of the site's editors and says more than one word of a title.
@@ -16,7 +16,7 @@ constexpr std::size_t kMostRemembered = 20000;  // of each kind
 constexpr std::size_t kMaxTermsOfItem = 64;
 
 // Title words are found anywhere in an item; tags as tags.
-std::string searched(const std::string& term) { return term[0] == kTitlePrefix ? term.substr(1) : term; }
+std::string searched(const std::string& term) { return term[0] == search::kTitlePrefix ? term.substr(1) : term; }
 
 // The query within the bounds above.
 class Bounded {
@@ -33,7 +33,9 @@ class Bounded {
     for (std::size_t i = 0; i < most; ++i) {
       Query part = (*this)(query.get_subquery(i));
       // Without what is wanted there is nothing to leave out, or to prefer.
-      if (part.empty() && i == 0 && (type == Query::OP_AND_NOT || type == Query::OP_AND_MAYBE)) return part;
+      if (part.empty() && i == 0 &&
+          (type == Query::OP_AND_NOT || type == Query::OP_AND_MAYBE))
+        return part;
       if (!part.empty()) kept.push_back(std::move(part));
     }
     if (kept.size() < 2) return kept.empty() ? Query() : kept.front();
@@ -89,9 +91,9 @@ const std::vector<std::string>& InterestTerms::terms_of(const Xapian::Database& 
   const auto [entry, missing] = terms_.try_emplace(item);
   std::vector<std::string>& terms = entry->second;
   if (!missing) return terms;
-  const auto found = database.postlist_begin(id_term(item));
-  if (found == database.postlist_end(id_term(item))) return terms;
-  for (const char prefix : {kTagPrefix, kTitlePrefix}) {
+  const auto found = database.postlist_begin(search::id_term(item));
+  if (found == database.postlist_end(search::id_term(item))) return terms;
+  for (const char prefix : {search::kTagPrefix, search::kTitlePrefix}) {
     auto term = database.termlist_begin(*found);
     for (term.skip_to(std::string(1, prefix)); term != database.termlist_end(*found); ++term) {
       const std::string name = *term;
@@ -111,8 +113,7 @@ double InterestTerms::idf(const Xapian::Database& database, const std::string& t
   return entry->second;
 }
 
-Xapian::Query InterestTerms::query(const Xapian::Database& database,
-                                   const std::vector<feed::Interest>& interests) {
+Xapian::Query InterestTerms::query(const Xapian::Database& database, const std::vector<Interest>& interests) {
   const Clock::time_point now = Clock::now();
   if (now >= forget_at_ || terms_.size() > kMostRemembered || idf_.size() > kMostRemembered) {
     forget();
@@ -122,7 +123,7 @@ Xapian::Query InterestTerms::query(const Xapian::Database& database,
   for (std::size_t i = 0; i < std::min(interests.size(), kMaxInterests); ++i) {
     if (!(interests[i].weight > 0) || !std::isfinite(interests[i].weight)) continue;
     for (const std::string& term : terms_of(database, interests[i].item)) {
-      weights[searched(term)] += interests[i].weight * (term[0] == kTagPrefix ? kTagBoost : 1.0);
+      weights[searched(term)] += interests[i].weight * (term[0] == search::kTagPrefix ? kTagBoost : 1.0);
     }
   }
   struct Term {
@@ -145,4 +146,4 @@ Xapian::Query InterestTerms::query(const Xapian::Database& database,
   return {Xapian::Query::OP_OR, scaled.begin(), scaled.end()};
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::feed

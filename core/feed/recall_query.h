@@ -11,7 +11,7 @@
 #include "core/base/result.h"
 #include "core/feed/ports.h"
 
-namespace freshet::store {
+namespace freshet::feed {
 
 // Longer texts are refused: each word is a term of the search.
 inline constexpr std::size_t kMaxQueryBytes = 512;
@@ -33,7 +33,7 @@ class InterestTerms {
   static constexpr std::size_t kMaxInterests = 32;  // the first, which are the newest
 
   // Empty when the index knows none of the items. Throws Xapian::Error.
-  Xapian::Query query(const Xapian::Database& database, const std::vector<feed::Interest>& interests);
+  Xapian::Query query(const Xapian::Database& database, const std::vector<Interest>& interests);
   void forget();
 
  private:
@@ -46,4 +46,4 @@ class InterestTerms {
   Clock::time_point forget_at_;
 };
 
-}  // namespace freshet::store
+}  // namespace freshet::feed

@@ -10,7 +10,7 @@
 #include "core/base/time.h"
 #include "core/search/index_folder.h"
 
-namespace freshet::store {
+namespace freshet::feed {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -28,7 +28,7 @@ class LocalIndex final : public SearchSource {
   explicit LocalIndex(const std::string& folder) : folder_(folder) {}
 
   Xapian::Database& current() override {
-    std::vector<Partition> partitions = listed();
+    std::vector<search::Partition> partitions = listed();
     if (database_ && partitions == opened_)
       database_->reopen();
     else
@@ -38,22 +38,23 @@ class LocalIndex final : public SearchSource {
   void discard() override { database_.reset(); }
 
  private:
-  std::vector<Partition> listed() const {
-    std::optional<std::vector<Partition>> partitions = folder_.partitions();
+  std::vector<search::Partition> listed() const {
+    std::optional<std::vector<search::Partition>> partitions = folder_.partitions();
     if (!partitions) throw Xapian::DatabaseNotFoundError("no index in " + folder_.path().string());
     return *std::move(partitions);
   }
-  void open(std::vector<Partition> partitions) {
+  void open(std::vector<search::Partition> partitions) {
     database_.reset();
     Xapian::Database all;
-    for (const Partition& each : partitions) all.add_database(Xapian::Database(folder_.path_of(each)));
+    for (const search::Partition& each : partitions)
+      all.add_database(Xapian::Database(folder_.path_of(each)));
     database_ = all;
     opened_ = std::move(partitions);
   }
 
-  IndexFolder folder_;
+  search::IndexFolder folder_;
   std::optional<Xapian::Database> database_;
-  std::vector<Partition> opened_;
+  std::vector<search::Partition> opened_;
 };
 
 class RemoteShards final : public SearchSource {
@@ -97,4 +98,4 @@ std::unique_ptr<SearchSource> search_source(const SearchSettings& settings) {
   return std::make_unique<RemoteShards>(settings.shards);
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::feed

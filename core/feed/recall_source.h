@@ -8,7 +8,7 @@
 
 #include "core/config/settings.h"
 
-namespace freshet::store {
+namespace freshet::feed {
 
 // One thread's handle. Opens on first use, which is after the fork.
 class SearchSource {
@@ -24,4 +24,4 @@ class SearchSource {
 // The shards of `settings`, or its local index when it names none.
 std::unique_ptr<SearchSource> search_source(const SearchSettings& settings);
 
-}  // namespace freshet::store
+}  // namespace freshet::feed

@@ -6,10 +6,9 @@
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
 
-namespace freshet::store {
+namespace freshet::feed {
 namespace {
 
-using rank::kSeenDays;
 using std::chrono::days;
 using std::chrono::sys_days;
 
@@ -18,48 +17,48 @@ constexpr std::int64_t kSample = 32;      // shards of each day that status() lo
 
 sys_days day_of(UnixSeconds at) { return std::chrono::floor<days>(at); }
 
-class BlocksView final : public feed::SeenView {
+class BlocksView final : public SeenView {
  public:
-  BlocksView(const ReaderId& reader, std::array<rank::SeenShard, kSeenDays> shards)
-      : reader_(rank::reader_hash(reader)), shards_(std::move(shards)) {}
+  BlocksView(const ReaderId& reader, std::array<SeenShard, kSeenDays> shards)
+      : reader_(feed::reader_hash(reader)), shards_(std::move(shards)) {}
   bool contains(const ItemId& item) const override {
-    const std::uint64_t hash = rank::impression_hash(reader_, item);
+    const std::uint64_t hash = feed::impression_hash(reader_, item);
     return std::any_of(shards_.begin(), shards_.end(),
-                       [hash](const rank::SeenShard& day) { return day.contains(hash); });
+                       [hash](const SeenShard& day) { return day.contains(hash); });
   }
 
  private:
   std::uint64_t reader_;
-  std::array<rank::SeenShard, kSeenDays> shards_;
+  std::array<SeenShard, kSeenDays> shards_;
 };
 
 // One day from the lengths of a sample of its shards.
-SeenDay estimate(sys_days day, const rank::SeenLayout& layout, const std::vector<std::int64_t>& lengths) {
+SeenDay estimate(sys_days day, const SeenLayout& layout, const std::vector<std::int64_t>& lengths) {
   double bytes = 0, impressions = 0, hits = 0;
   for (const std::int64_t length : lengths) {
-    const std::int64_t entries = std::max<std::int64_t>(0, (length - 1 - rank::kSeenBuckets) / layout.width);
+    const std::int64_t entries = std::max<std::int64_t>(0, (length - 1 - kSeenBuckets) / layout.width);
     bytes += static_cast<double>(length);
     impressions += static_cast<double>(entries);
-    hits += static_cast<double>(entries) * rank::shard_rate(entries, layout.width);
+    hits += static_cast<double>(entries) * feed::shard_rate(entries, layout.width);
   }
   const double scale = static_cast<double>(layout.shards) / static_cast<double>(lengths.size());
   SeenDay out;
   out.day = utc_day(day);
   out.bytes = static_cast<std::uint64_t>(bytes * scale);
   out.impressions = static_cast<std::int64_t>(impressions * scale);
-  out.fill = impressions / static_cast<double>(lengths.size()) / static_cast<double>(rank::kShardImpressions);
+  out.fill = impressions / static_cast<double>(lengths.size()) / static_cast<double>(kShardImpressions);
   out.false_positive_rate = impressions > 0 ? hits / impressions : 0;
   return out;
 }
 
 }  // namespace
 
-SeenBlocks::SeenBlocks(const SeenSettings& settings, Keys keys)
-    : layout_(rank::seen_layout(settings)), keys_(std::move(keys)) {}
+SeenBlocks::SeenBlocks(const SeenSettings& settings, redis::Keys keys)
+    : layout_(feed::seen_layout(settings)), keys_(std::move(keys)) {}
 
 // --- layouts
 
-rank::SeenLayout SeenBlocks::layout_of(Day day) const {
+SeenLayout SeenBlocks::layout_of(Day day) const {
   const auto found = layouts_.find(day);
   return found == layouts_.end() ? layout_ : found->second;
 }
@@ -68,13 +67,13 @@ std::string SeenBlocks::layout_key(Day day) const { return keys_.seen_shard(utc_
 
 // A day's shards have names like those of any other day with this layout: with hash tags they share a slot.
 std::string SeenBlocks::shard_key(Day day, std::uint64_t reader_hash) const {
-  const rank::SeenLayout layout = layout_of(day);
+  const SeenLayout layout = layout_of(day);
   return keys_.seen_shard(utc_day(day), layout.text() + "." + std::to_string(shard_of(reader_hash, layout)));
 }
 
 void SeenBlocks::append_layout(redis::Pipeline& out, Day day) const {
   out.add("SET", layout_key(day), layout_of(day).text(), "NX", "EXAT",
-          rank::forgotten_at(day).time_since_epoch().count());
+          feed::forgotten_at(day).time_since_epoch().count());
 }
 
 Task<Result<void>> SeenBlocks::probe(redis::Redis& redis) const {
@@ -89,7 +88,7 @@ Task<Result<void>> SeenBlocks::probe(redis::Redis& redis) const {
   }
   for (int back = 0; back < kSeenDays; ++back) {
     const auto text = (*replies)[static_cast<std::size_t>(back) + 1].string();
-    const auto layout = text ? rank::SeenLayout::parse(*text) : std::nullopt;
+    const auto layout = text ? SeenLayout::parse(*text) : std::nullopt;
     if (layout) layouts_[today - days(back)] = *layout;
   }
   co_return Result<void>();
@@ -99,7 +98,7 @@ Task<Result<void>> SeenBlocks::probe(redis::Redis& redis) const {
 
 // One MGET for each run of days with the same layout, newest first: nearly always one.
 std::size_t SeenBlocks::append_read(redis::Pipeline& out, const ReaderId& reader, UnixSeconds now) const {
-  const std::uint64_t hash = rank::reader_hash(reader);
+  const std::uint64_t hash = feed::reader_hash(reader);
   const Day today = day_of(now);
   std::size_t commands = 0;
   for (int from = 0; from < kSeenDays; ++commands) {
@@ -111,10 +110,9 @@ std::size_t SeenBlocks::append_read(redis::Pipeline& out, const ReaderId& reader
   return commands;
 }
 
-Result<std::shared_ptr<const feed::SeenView>> SeenBlocks::view(const redis::Replies& replies,
-                                                               std::size_t first, const ReaderId& reader,
-                                                               UnixSeconds) const {
-  std::array<rank::SeenShard, kSeenDays> shards;
+Result<std::shared_ptr<const SeenView>> SeenBlocks::view(const redis::Replies& replies, std::size_t first,
+                                                         const ReaderId& reader, UnixSeconds) const {
+  std::array<SeenShard, kSeenDays> shards;
   for (std::size_t day = 0; day < shards.size(); ++first) {
     if (first >= replies.size())
       return fail(ErrorCode::kInternal, "redis_type", {}, "seen-filter: replies are missing");
@@ -122,15 +120,15 @@ Result<std::shared_ptr<const feed::SeenView>> SeenBlocks::view(const redis::Repl
     if (reply.is_error()) return tl::unexpected(redis::classify(reply.error()));
     if (reply.size() == 0 || reply.size() > shards.size() - day)
       return fail(ErrorCode::kInternal, "redis_type", {}, "seen-filter: not the reply of MGET");
-    for (std::size_t i = 0; i < reply.size(); ++i) shards[day++] = rank::SeenShard(text_at(reply, i));
+    for (std::size_t i = 0; i < reply.size(); ++i) shards[day++] = SeenShard(redis::text_at(reply, i));
   }
   return std::make_shared<BlocksView>(reader, std::move(shards));
 }
 
 Task<Result<std::vector<bool>>> SeenBlocks::check(redis::Redis& redis, const ReaderId& reader,
-                                                  const std::shared_ptr<const feed::SeenView>& view,
+                                                  const std::shared_ptr<const SeenView>& view,
                                                   const std::vector<ItemId>& items, UnixSeconds now) const {
-  std::shared_ptr<const feed::SeenView> known = view;
+  std::shared_ptr<const SeenView> known = view;
   if (!known) {
     redis::Pipeline command;
     append_read(command, reader, now);
@@ -156,18 +154,18 @@ void SeenBlocks::append_add(redis::Pipeline& out, const ReaderId& reader, const 
     append_layout(out, day);
     layouts_.erase(layouts_.begin(), layouts_.lower_bound(day - days(kSeenDays)));
   }
-  const std::uint64_t reader_hash = rank::reader_hash(reader);
+  const std::uint64_t reader_hash = feed::reader_hash(reader);
   const int width = layout_of(day).width;
   for (std::size_t from = 0; from < items.size(); from += kMostAtOnce) {
     std::vector<std::uint64_t> hashes;
     for (std::size_t i = from; i < std::min(from + kMostAtOnce, items.size()); ++i)
-      hashes.push_back(rank::impression_hash(reader_hash, items[i]));
+      hashes.push_back(feed::impression_hash(reader_hash, items[i]));
     out.script(scripts::kSeenAdd, 1, 4)
         .arg(shard_key(day, reader_hash))
-        .arg(rank::forgotten_at(at).time_since_epoch().count())
+        .arg(feed::forgotten_at(at).time_since_epoch().count())
         .arg(width)
-        .arg(rank::kMostShardBytes)
-        .arg(rank::seen_entries(std::move(hashes), width));
+        .arg(kMostShardBytes)
+        .arg(feed::seen_entries(std::move(hashes), width));
   }
 }
 
@@ -177,7 +175,7 @@ Task<Result<SeenStatus>> SeenBlocks::status(redis::Redis& redis, UnixSeconds now
   const Day today = day_of(now);
   redis::Pipeline command;
   for (int back = 0; back < kSeenDays; ++back) {
-    const rank::SeenLayout layout = layout_of(today - days(back));
+    const SeenLayout layout = layout_of(today - days(back));
     const std::int64_t looked_at = std::min(kSample, layout.shards);
     for (std::int64_t i = 0; i < looked_at; ++i) {
       const std::string shard = layout.text() + "." + std::to_string(i * layout.shards / looked_at);
@@ -191,7 +189,7 @@ Task<Result<SeenStatus>> SeenBlocks::status(redis::Redis& redis, UnixSeconds now
   double unseen = 1;
   auto reply = replies->begin();
   for (int back = 0; back < kSeenDays; ++back) {
-    const rank::SeenLayout layout = layout_of(today - days(back));
+    const SeenLayout layout = layout_of(today - days(back));
     std::vector<std::int64_t> lengths;
     for (std::int64_t i = 0; i < std::min(kSample, layout.shards); ++i, ++reply) {
       const auto length = reply->integer();
@@ -207,4 +205,4 @@ Task<Result<SeenStatus>> SeenBlocks::status(redis::Redis& redis, UnixSeconds now
   co_return out;
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::feed

@@ -2,17 +2,17 @@
 
 #include "core/redis/fields.h"
 
-namespace freshet::store {
+namespace freshet::feed {
 
 std::size_t SeenEpochs::append_read(redis::Pipeline& out, const ReaderId& reader) const {
   if (!name_) return 0;
-  out.add("GETEX", keys_.seen_epoch(name_(reader)), "EX", kSeenEpochTtl.count());
+  out.add("GETEX", keys_.seen_epoch(name_(reader)), "EX", redis::kSeenEpochTtl.count());
   return 1;
 }
 
 Result<void> SeenEpochs::update(const redis::Reply& reply, const ReaderId& reader) {
   if (reply.is_error()) return tl::unexpected(redis::classify(reply.error()));
-  const auto epoch = parse_or_zero<std::int64_t>(reply.string().value_or(""));
+  const auto epoch = redis::parse_or_zero<std::int64_t>(reply.string().value_or(""));
   if (epoch <= 0) {
     epochs_.erase(reader);
     return {};
@@ -28,4 +28,4 @@ ReaderId SeenEpochs::known_as(const ReaderId& reader) const {
   return ReaderId::trusted(reader.str() + ":" + std::to_string(found->second));
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::feed

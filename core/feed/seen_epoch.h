@@ -9,20 +9,20 @@
 #include <string>
 #include <unordered_map>
 
-#include "core/redis/command.h"
-#include "core/redis/reply.h"
 #include "core/base/ids.h"
 #include "core/base/result.h"
+#include "core/redis/command.h"
 #include "core/redis/keys.h"
+#include "core/redis/reply.h"
 
-namespace freshet::store {
+namespace freshet::feed {
 
 // One process' knowledge: of readers with a number, as it was read last. An entry too old costs a round trip.
 class SeenEpochs {
  public:
   // `name`: of the reader in the key's name. Empty: nobody is ever forgotten, and nothing is read.
   using Name = std::function<std::string(const ReaderId&)>;
-  SeenEpochs(Keys keys, Name name) : keys_(std::move(keys)), name_(std::move(name)) {}
+  SeenEpochs(redis::Keys keys, Name name) : keys_(std::move(keys)), name_(std::move(name)) {}
 
   // Appends the command that reads the number and renews its TTL; returns how many replies it takes, 1 or 0.
   std::size_t append_read(redis::Pipeline& out, const ReaderId& reader) const;
@@ -33,9 +33,9 @@ class SeenEpochs {
  private:
   static constexpr std::size_t kMost = 10000;  // readers erased within nine days who are back
 
-  const Keys keys_;
+  const redis::Keys keys_;
   const Name name_;
   std::unordered_map<ReaderId, std::int64_t> epochs_;  // above 0
 };
 
-}  // namespace freshet::store
+}  // namespace freshet::feed

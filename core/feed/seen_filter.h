@@ -17,16 +17,14 @@
 #include <string>
 #include <vector>
 
-#include "core/redis/redis.h"
 #include "core/base/ids.h"
 #include "core/config/settings.h"
 #include "core/feed/ports.h"
 #include "core/redis/keys.h"
+#include "core/redis/redis.h"
 
-namespace freshet::store {
+namespace freshet::feed {
 
-using feed::SeenDay;
-using feed::SeenStatus;
 
 class SeenFilter {
  public:
@@ -38,12 +36,11 @@ class SeenFilter {
   // 1, more when days differ in layout; redisbloom: 0).
   virtual std::size_t append_read(redis::Pipeline& out, const ReaderId& reader, UnixSeconds now) const = 0;
   // The view in `replies` from `first` on; null for redisbloom. `now` as given to append_read().
-  virtual Result<std::shared_ptr<const feed::SeenView>> view(const redis::Replies& replies, std::size_t first,
-                                                             const ReaderId& reader,
-                                                             UnixSeconds now) const = 0;
+  virtual Result<std::shared_ptr<const SeenView>> view(const redis::Replies& replies, std::size_t first,
+                                                       const ReaderId& reader, UnixSeconds now) const = 0;
   // Which of `items` the reader has seen, in order. 0 RTT with a view; without one 1 RTT.
   virtual Task<Result<std::vector<bool>>> check(redis::Redis& redis, const ReaderId& reader,
-                                                const std::shared_ptr<const feed::SeenView>& view,
+                                                const std::shared_ptr<const SeenView>& view,
                                                 const std::vector<ItemId>& items, UnixSeconds now) const = 0;
   // Appends the commands that add impressions handed out at `at`. Repeating them is harmless; when the day of
   // `at` is forgotten by Redis' clock they do nothing.
@@ -54,6 +51,6 @@ class SeenFilter {
 };
 
 // As seen.filter says; the settings are validated.
-std::unique_ptr<SeenFilter> make_seen_filter(const Settings& settings, const Keys& keys);
+std::unique_ptr<SeenFilter> make_seen_filter(const Settings& settings, const redis::Keys& keys);
 
-}  // namespace freshet::store
+}  // namespace freshet::feed

@@ -32,7 +32,7 @@
 // script costs Redis 95 µs for 20 items by BITFIELD, 13 µs by BITOP with a mask, but the mask weighs 1–5 KiB
 // on the wire and in the spool; a page of fingerprints weighs 60 bytes and costs 33 µs. Storing 12 bits in
 // more buckets saves 0.3 bytes and costs 57 µs.
-namespace freshet::rank {
+namespace freshet::feed {
 namespace {
 
 constexpr int kBucketBits = 6;
@@ -186,4 +186,4 @@ bool SeenShard::contains(std::uint64_t impression_hash) const {
   return false;
 }
 
-}  // namespace freshet::rank
+}  // namespace freshet::feed

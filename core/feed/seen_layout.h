@@ -24,10 +24,10 @@
 #include <vector>
 
 #include "core/base/ids.h"
-#include "core/config/settings.h"
 #include "core/base/time.h"
+#include "core/config/settings.h"
 
-namespace freshet::rank {
+namespace freshet::feed {
 
 inline constexpr int kSeenDays = 8;  // today and the seven days before it: seven full days, always
 inline constexpr int kSeenBuckets = 64;
@@ -93,4 +93,4 @@ class SeenShard {
   int width_ = 2;
 };
 
-}  // namespace freshet::rank
+}  // namespace freshet::feed

@@ -7,10 +7,9 @@
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
 
-namespace freshet::store {
+namespace freshet::feed {
 namespace {
 
-using rank::kSeenDays;
 using std::chrono::days;
 
 constexpr std::size_t kMostPerScript = 100;  // impressions of one script
@@ -23,7 +22,7 @@ std::string impression(const ReaderId& reader, const ItemId& item) {
 // BF.INFO: name, value, name, value …
 std::int64_t info(const redis::Reply& reply, std::string_view name) {
   for (std::size_t i = 0; i + 1 < reply.size(); i += 2) {
-    if (text_at(reply, i) == name) return reply[i + 1].integer().value_or(0);
+    if (redis::text_at(reply, i) == name) return reply[i + 1].integer().value_or(0);
   }
   return 0;
 }
@@ -37,9 +36,9 @@ double rate_of(double fill, double made_for, std::int64_t links) {
 
 }  // namespace
 
-SeenRedisBloom::SeenRedisBloom(const SeenSettings& settings, Keys keys)
+SeenRedisBloom::SeenRedisBloom(const SeenSettings& settings, redis::Keys keys)
     : capacity_(settings.impressions_per_day),
-      rate_(rank::daily_rate(settings.false_positive_rate)),
+      rate_(feed::daily_rate(settings.false_positive_rate)),
       keys_(std::move(keys)) {}
 
 Task<Result<void>> SeenRedisBloom::probe(redis::Redis& redis) const {
@@ -60,13 +59,13 @@ Task<Result<void>> SeenRedisBloom::probe(redis::Redis& redis) const {
 
 std::size_t SeenRedisBloom::append_read(redis::Pipeline&, const ReaderId&, UnixSeconds) const { return 0; }
 
-Result<std::shared_ptr<const feed::SeenView>> SeenRedisBloom::view(const redis::Replies&, std::size_t,
-                                                                   const ReaderId&, UnixSeconds) const {
-  return std::shared_ptr<const feed::SeenView>();
+Result<std::shared_ptr<const SeenView>> SeenRedisBloom::view(const redis::Replies&, std::size_t,
+                                                             const ReaderId&, UnixSeconds) const {
+  return std::shared_ptr<const SeenView>();
 }
 
 Task<Result<std::vector<bool>>> SeenRedisBloom::check(redis::Redis& redis, const ReaderId& reader,
-                                                      const std::shared_ptr<const feed::SeenView>&,
+                                                      const std::shared_ptr<const SeenView>&,
                                                       const std::vector<ItemId>& items,
                                                       UnixSeconds now) const {
   std::vector<bool> out(items.size(), false);
@@ -93,7 +92,7 @@ void SeenRedisBloom::append_add(redis::Pipeline& out, const ReaderId& reader,
     const std::size_t to = std::min(from + kMostPerScript, items.size());
     out.script(scripts::kSeenBloomAdd, 1, 3 + to - from)
         .arg(keys_.seen_day(utc_day(at)))
-        .arg(rank::forgotten_at(at).time_since_epoch().count())
+        .arg(feed::forgotten_at(at).time_since_epoch().count())
         .arg(capacity_)
         .arg(rate_);
     for (std::size_t i = from; i < to; ++i) out.arg(impression(reader, items[i]));
@@ -126,4 +125,4 @@ Task<Result<SeenStatus>> SeenRedisBloom::status(redis::Redis& redis, UnixSeconds
   co_return out;
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::feed

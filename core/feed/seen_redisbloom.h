@@ -3,18 +3,18 @@
 
 #include "core/feed/seen_filter.h"
 
-namespace freshet::store {
+namespace freshet::feed {
 
 class SeenRedisBloom final : public SeenFilter {
  public:
-  SeenRedisBloom(const SeenSettings& settings, Keys keys);
+  SeenRedisBloom(const SeenSettings& settings, redis::Keys keys);
 
   Task<Result<void>> probe(redis::Redis& redis) const override;
   std::size_t append_read(redis::Pipeline& out, const ReaderId& reader, UnixSeconds now) const override;
-  Result<std::shared_ptr<const feed::SeenView>> view(const redis::Replies& replies, std::size_t first,
-                                                     const ReaderId& reader, UnixSeconds now) const override;
+  Result<std::shared_ptr<const SeenView>> view(const redis::Replies& replies, std::size_t first,
+                                               const ReaderId& reader, UnixSeconds now) const override;
   Task<Result<std::vector<bool>>> check(redis::Redis& redis, const ReaderId& reader,
-                                        const std::shared_ptr<const feed::SeenView>& view,
+                                        const std::shared_ptr<const SeenView>& view,
                                         const std::vector<ItemId>& items, UnixSeconds now) const override;
   void append_add(redis::Pipeline& out, const ReaderId& reader, const std::vector<ItemId>& items,
                   UnixSeconds at) const override;
@@ -23,7 +23,7 @@ class SeenRedisBloom final : public SeenFilter {
  private:
   const std::int64_t capacity_;  // of a day
   const double rate_;            // of a day
-  const Keys keys_;
+  const redis::Keys keys_;
 };
 
-}  // namespace freshet::store
+}  // namespace freshet::feed

@@ -81,7 +81,7 @@ std::vector<FeedItem> showable(const std::vector<FeedItem>& items, const std::ve
       std::none_of(items.begin(), items.end(), [](const FeedItem& item) { return item.card->known; });
   std::vector<FeedItem> out;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    const ItemCard& card = *items[i].card;
+    const items::ItemCard& card = *items[i].card;
     if (!repeated[i] && !card.dark(now) && (card.known || none_known)) out.push_back(items[i]);
   }
   return out;
@@ -101,7 +101,7 @@ std::vector<ItemId> in_turns(const std::vector<ItemId>& fresh, const std::vector
 
 }  // namespace
 
-SmartFeed::SmartFeed(FeedStore& store, Recall& recall, ItemStore& items, const Settings& settings,
+SmartFeed::SmartFeed(FeedStore& store, Recall& recall, items::ItemStore& items, const Settings& settings,
                      WallClock clock)
     : store_(store),
       recall_(recall),
@@ -283,14 +283,14 @@ std::vector<ItemId> SmartFeed::missing_cards(const std::vector<ItemId>& items, s
   return out;
 }
 
-void SmartFeed::remember(const std::vector<ItemId>& items, std::vector<ItemCard> cards) {
+void SmartFeed::remember(const std::vector<ItemId>& items, std::vector<items::ItemCard> cards) {
   const auto now = Clock::now();
   for (std::size_t i = 0; i < std::min(items.size(), cards.size()); ++i)
-    cards_.put(items[i], std::make_shared<const ItemCard>(std::move(cards[i])), now);
+    cards_.put(items[i], std::make_shared<const items::ItemCard>(std::move(cards[i])), now);
 }
 
 Task<Result<std::vector<FeedItem>>> SmartFeed::with_cards(const std::vector<ItemId>& items) {
-  auto cards = co_await cards_of(cards_, items_, items);
+  auto cards = co_await items::cards_of(cards_, items_, items);
   if (!cards) co_return tl::unexpected(cards.error());
   std::vector<FeedItem> out;
   out.reserve(items.size());

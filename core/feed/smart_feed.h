@@ -12,9 +12,9 @@
 #include <functional>
 
 #include "core/config/settings.h"
+#include "core/feed/ports.h"
 #include "core/items/card_cache.h"
 #include "core/items/ports.h"
-#include "core/feed/ports.h"
 
 namespace freshet::feed {
 
@@ -31,7 +31,7 @@ struct FeedRequest {
 
 struct FeedItem {
   ItemId id;
-  SharedCard card;  // never null
+  items::SharedCard card;  // never null
 };
 
 struct FeedPage {
@@ -45,7 +45,7 @@ class SmartFeed {
  public:
   using WallClock = std::function<UnixSeconds()>;
   // All must outlive this. `clock` says how old items are and on which UTC day an impression falls.
-  SmartFeed(FeedStore& store, Recall& recall, ItemStore& items, const Settings& settings,
+  SmartFeed(FeedStore& store, Recall& recall, items::ItemStore& items, const Settings& settings,
             WallClock clock = wall_now);
 
   // For refresh and load_more. Errors: kUnavailable "too_many_pending"; kInvalid "bad_query".
@@ -75,16 +75,16 @@ class SmartFeed {
   Task<Result<std::vector<ItemId>>> known_of(const std::vector<ItemId>& hot);
   Task<Result<std::vector<FeedItem>>> with_cards(const std::vector<ItemId>& items);
   std::vector<ItemId> missing_cards(const std::vector<ItemId>& items, std::size_t most,
-                                    CardCache::Clock::time_point now) const;
-  void remember(const std::vector<ItemId>& items, std::vector<ItemCard> cards);
+                                    items::CardCache::Clock::time_point now) const;
+  void remember(const std::vector<ItemId>& items, std::vector<items::ItemCard> cards);
   void record_lost(const ReaderId& reader, const std::vector<Unacknowledged>& lost);
 
   FeedStore& store_;
   Recall& recall_;
-  ItemStore& items_;
+  items::ItemStore& items_;
   const RecallSettings settings_;
   const WallClock clock_;
-  CardCache cards_;
+  items::CardCache cards_;
 };
 
 }  // namespace freshet::feed

@@ -9,7 +9,7 @@
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
 
-namespace freshet::store {
+namespace freshet::hot {
 namespace {
 
 using redis::Pipeline;
@@ -33,20 +33,20 @@ struct Fields {
     const auto [track, more_uv, views, score] = values;
     const auto low = [](std::int64_t packed, int shift) { return packed & ((std::int64_t{1} << shift) - 1); };
     Added out;
-    const auto t = parse_or_zero<std::int64_t>(track), v = parse_or_zero<std::int64_t>(views);
+    const auto t = redis::parse_or_zero<std::int64_t>(track), v = redis::parse_or_zero<std::int64_t>(views);
     out.pv = t >> kPvShift;
     out.dwell_ms = low(t, kPvShift);
-    out.uv = (out.pv > 0 ? 1 : 0) + parse_or_zero<std::int64_t>(more_uv);
+    out.uv = (out.pv > 0 ? 1 : 0) + redis::parse_or_zero<std::int64_t>(more_uv);
     out.views = v >> kViewsShift;
     out.first_views = low(v, kViewsShift);
-    out.views_score = parse_or_zero<double>(score);
+    out.views_score = redis::parse_or_zero<double>(score);
     return out;
   }
 };
 
 class Purge {
  public:
-  Purge(redis::Redis& redis, const Settings& settings, const Keys& keys, std::string_view visitor)
+  Purge(redis::Redis& redis, const Settings& settings, const redis::Keys& keys, std::string_view visitor)
       : redis_(redis), settings_(settings), keys_(keys), visitor_(visitor) {}
 
   // Appends what was taken back to `done`.
@@ -78,7 +78,7 @@ class Purge {
       const redis::Reply* at = &(*found)[3 * i];
       const auto put = at[0].string(), first = at[1].string();
       Fields fields;
-      for (std::size_t j = 0; j < fields.values.size(); ++j) fields.values[j] = text_at(at[2], j);
+      for (std::size_t j = 0; j < fields.values.size(); ++j) fields.values[j] = redis::text_at(at[2], j);
       added.push_back(fields.added());
       append(command, ids[i], put ? *put : first.value_or(""), fields, added.back());
     }
@@ -103,7 +103,7 @@ class Purge {
         .arg(keys_.views(id))
         .arg(keys_.score())
         .arg(keys_.published())
-        .arg(keys_.current(whole(date) / kHourSeconds))
+        .arg(keys_.current(redis::whole(date) / kHourSeconds))
         .arg(keys_.rank());
     out.arg(id).arg(date);
     for (const std::string_view value : fields.values) out.arg(value);
@@ -119,7 +119,7 @@ class Purge {
 
   redis::Redis& redis_;
   const Settings& settings_;
-  const Keys& keys_;
+  const redis::Keys& keys_;
   const std::string_view visitor_;
 };
 
@@ -138,8 +138,9 @@ Added& Added::operator+=(const Added& other) {
 std::vector<AddedTo> read_added(const redis::Reply& hash) {
   std::map<std::string_view, Fields> items;
   for (std::size_t i = 0; i + 1 < hash.size(); i += 2) {
-    const std::string_view field = text_at(hash, i);
-    if (field.size() > 2 && field[1] == ':') items[field.substr(2)].set(field[0], text_at(hash, i + 1));
+    const std::string_view field = redis::text_at(hash, i);
+    if (field.size() > 2 && field[1] == ':')
+      items[field.substr(2)].set(field[0], redis::text_at(hash, i + 1));
   }
   std::vector<AddedTo> out;
   out.reserve(items.size());
@@ -149,7 +150,8 @@ std::vector<AddedTo> read_added(const redis::Reply& hash) {
   return out;
 }
 
-Task<Result<std::vector<AddedTo>>> added_by(redis::Redis& redis, const Keys& keys, std::string_view visitor) {
+Task<Result<std::vector<AddedTo>>> added_by(redis::Redis& redis, const redis::Keys& keys,
+                                            std::string_view visitor) {
   Pipeline command;
   command.add("HGETALL", keys.added(visitor));
   auto reply = co_await redis::run_one(redis, command);
@@ -157,8 +159,9 @@ Task<Result<std::vector<AddedTo>>> added_by(redis::Redis& redis, const Keys& key
   co_return read_added(*reply);
 }
 
-Task<Result<std::vector<AddedTo>>> take_back(redis::Redis& redis, const Settings& settings, const Keys& keys,
-                                             std::string_view visitor, const std::vector<ItemId>& items) {
+Task<Result<std::vector<AddedTo>>> take_back(redis::Redis& redis, const Settings& settings,
+                                             const redis::Keys& keys, std::string_view visitor,
+                                             const std::vector<ItemId>& items) {
   std::vector<AddedTo> done;
   Purge purge(redis, settings, keys, visitor);
   for (std::size_t from = 0; from < items.size(); from += kItemsAtOnce) {
@@ -175,4 +178,4 @@ Task<Result<std::vector<AddedTo>>> take_back(redis::Redis& redis, const Settings
   co_return done;
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::hot

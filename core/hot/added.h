@@ -8,12 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include "core/redis/redis.h"
 #include "core/base/ids.h"
 #include "core/config/settings.h"
 #include "core/redis/keys.h"
+#include "core/redis/redis.h"
 
-namespace freshet::store {
+namespace freshet::hot {
 
 struct Added {
   std::int64_t pv = 0, uv = 0, dwell_ms = 0;  // seed 001; uv: as many as the HyperLogLog's estimate rose by
@@ -32,14 +32,16 @@ struct AddedTo {
 std::vector<AddedTo> read_added(const redis::Reply& hash);
 
 // 1 RTT. Empty: nothing is remembered of this visitor.
-Task<Result<std::vector<AddedTo>>> added_by(redis::Redis& redis, const Keys& keys, std::string_view visitor);
+Task<Result<std::vector<AddedTo>>> added_by(redis::Redis& redis, const redis::Keys& keys,
+                                            std::string_view visitor);
 
 // Subtracts what the visitor added to these items and ranks them anew; an item that nobody else opened leaves
 // the ranks. Each item at once or not at all, and only once: after an error the rest can be taken back by the
 // same call. Lists are built anew from the next request on. What was taken back of each. 2 RTT for every 100
 // items, and 1. Errors: Redis'; kConflict "item_busy" when an item, or what is remembered of it, changes
 // again and again between two round trips.
-Task<Result<std::vector<AddedTo>>> take_back(redis::Redis& redis, const Settings& settings, const Keys& keys,
-                                             std::string_view visitor, const std::vector<ItemId>& items);
+Task<Result<std::vector<AddedTo>>> take_back(redis::Redis& redis, const Settings& settings,
+                                             const redis::Keys& keys, std::string_view visitor,
+                                             const std::vector<ItemId>& items);
 
-}  // namespace freshet::store
+}  // namespace freshet::hot

@@ -6,10 +6,11 @@
 #include "core/redis/command.h"
 #include "core/redis/keys.h"
 
-namespace freshet::store {
+namespace freshet::hot {
 
 inline constexpr std::size_t kCounterKeys = 6;
-inline redis::Pipeline& append_counter_keys(redis::Pipeline& out, const Keys& keys, std::string_view id) {
+inline redis::Pipeline& append_counter_keys(redis::Pipeline& out, const redis::Keys& keys,
+                                            std::string_view id) {
   return out.arg(keys.pv(id))
       .arg(keys.uv_hll(id))
       .arg(keys.dwell_sum(id))
@@ -18,4 +19,4 @@ inline redis::Pipeline& append_counter_keys(redis::Pipeline& out, const Keys& ke
       .arg(keys.item(id));
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::hot

@@ -1,6 +1,6 @@
 #include "core/hot/counting.h"
 
-namespace freshet::feed {
+namespace freshet::hot {
 
 namespace {
 
@@ -29,4 +29,4 @@ Task<Result<Counted<ViewOutcome>>> view(HotStore& store, const ViewEvent& event,
   co_return Counted<ViewOutcome>{true, {}};
 }
 
-}  // namespace freshet::feed
+}  // namespace freshet::hot

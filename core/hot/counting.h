@@ -3,7 +3,7 @@
 
 #include "core/hot/ports.h"
 
-namespace freshet::feed {
+namespace freshet::hot {
 
 template <class Outcome>
 struct Counted {
@@ -18,4 +18,4 @@ struct Counted {
 Task<Result<Counted<TrackCounts>>> track(HotStore& store, const TrackEvent& event, bool later = false);
 Task<Result<Counted<ViewOutcome>>> view(HotStore& store, const ViewEvent& event, bool later = false);
 
-}  // namespace freshet::feed
+}  // namespace freshet::hot

@@ -5,7 +5,7 @@
 
 #include "core/hot/views.h"
 
-namespace freshet::rank {
+namespace freshet::hot {
 namespace {
 
 constexpr std::int64_t kHour = 3600;
@@ -108,4 +108,4 @@ std::vector<CurrentScore> CurrentTop::top() const {
   return all;
 }
 
-}  // namespace freshet::rank
+}  // namespace freshet::hot

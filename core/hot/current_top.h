@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "core/base/ids.h"
-#include "core/config/settings.h"
 #include "core/base/time.h"
+#include "core/config/settings.h"
 
-namespace freshet::rank {
+namespace freshet::hot {
 
 struct BucketBound {
   std::int64_t hour = 0;  // floor(publish time / 3600 s)
@@ -82,4 +82,4 @@ class CurrentTop {
   std::size_t members_read_ = 0;
 };
 
-}  // namespace freshet::rank
+}  // namespace freshet::hot

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace freshet::rank {
+namespace freshet::hot {
 namespace {
 
 double half_lives(seconds span, seconds half_life) {
@@ -45,4 +45,4 @@ double key_of_score(double score, UnixSeconds now, seconds half_life) {
   return rank_key(score, now, half_life);
 }
 
-}  // namespace freshet::rank
+}  // namespace freshet::hot

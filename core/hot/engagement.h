@@ -7,10 +7,10 @@
 
 #include <cstdint>
 
-#include "core/config/settings.h"
 #include "core/base/time.h"
+#include "core/config/settings.h"
 
-namespace freshet::rank {
+namespace freshet::hot {
 
 struct EngagementCounts {
   std::int64_t pv = 0;
@@ -47,4 +47,4 @@ double score_at(double key, UnixSeconds now, seconds half_life);
 // The key whose score at `now` is `score`: what to cut a rank at.
 double key_of_score(double score, UnixSeconds now, seconds half_life);
 
-}  // namespace freshet::rank
+}  // namespace freshet::hot

@@ -10,7 +10,7 @@
 #include "core/hot/current_top.h"
 #include "core/hot/engagement.h"
 
-namespace freshet::feed {
+namespace freshet::hot {
 
 namespace {
 
@@ -83,7 +83,7 @@ std::string render(const std::vector<ShownItem>& items) {
   return json;
 }
 
-HotLists::HotLists(HotStore& hot, ItemStore& items, const Settings& settings)
+HotLists::HotLists(HotStore& hot, items::ItemStore& items, const Settings& settings)
     : hot_(hot), items_(items), settings_(settings) {}
 
 Task<Result<ServedList>> HotLists::get(const ListQuery& query, Clock::time_point now) {
@@ -185,7 +185,7 @@ Task<Result<std::string>> HotLists::build(const ListQuery& query, UnixSeconds at
   std::vector<ItemId> ids;
   ids.reserve(scored->size());
   for (const ScoredItem& item : *scored) ids.push_back(item.item);
-  std::vector<ItemCard> cards;
+  std::vector<items::ItemCard> cards;
   if (!ids.empty()) {
     auto loaded = co_await items_.cards(ids);
     if (!loaded) co_return tl::unexpected(loaded.error());
@@ -196,7 +196,7 @@ Task<Result<std::string>> HotLists::build(const ListQuery& query, UnixSeconds at
   for (std::size_t i = 0; i < scored->size(); ++i) {
     const ScoredItem& item = (*scored)[i];
     const double score = query.model == Model::kEngagement
-                             ? rank::score_at(item.score, at, settings_.engagement.half_life)
+                             ? hot::score_at(item.score, at, settings_.engagement.half_life)
                              : item.score;
     // Keys made with another half-life, which a reload has just changed: until the rank is rebuilt, what
     // there was before.
@@ -223,4 +223,4 @@ Task<Result<std::vector<ScoredItem>>> HotLists::walk(const ListQuery& query) {
   co_return best;
 }
 
-}  // namespace freshet::feed
+}  // namespace freshet::hot

@@ -19,7 +19,7 @@
 #include "core/hot/ports.h"
 #include "core/items/ports.h"
 
-namespace freshet::feed {
+namespace freshet::hot {
 
 inline constexpr std::size_t kLongestList = 100;  // a list holds so many; a request's limit cuts it
 
@@ -53,7 +53,7 @@ struct ServedList {
 struct ShownItem {
   ItemId item;
   double score = 0;
-  ItemCard card;
+  items::ItemCard card;
 };
 // [{"id","score","title"?,"url"?,"author"?,"tags"?,"published_at"?}, …], one element a line. The date, not
 // the age: an age would make another list of it every second, and another ETag.
@@ -62,7 +62,7 @@ std::string render(const std::vector<ShownItem>& items);
 class HotLists {
  public:
   using Clock = std::chrono::steady_clock;
-  HotLists(HotStore& hot, ItemStore& items, const Settings& settings);
+  HotLists(HotStore& hot, items::ItemStore& items, const Settings& settings);
 
   // No round trip while the snapshot is fresh (list.snapshot), or while another request of this worker
   // refreshes it; else 1 RTT, and for the one process that rebuilds a few more (the walk down the rank, at
@@ -100,11 +100,11 @@ class HotLists {
   void make_room();
 
   HotStore& hot_;
-  ItemStore& items_;
+  items::ItemStore& items_;
   const Settings& settings_;
   std::map<ListQuery, Snapshot> snapshots_;
   ListCounters counters_;
   std::uint64_t generation_ = 0;  // of drops: what was read before one is not kept as usable
 };
 
-}  // namespace freshet::feed
+}  // namespace freshet::hot

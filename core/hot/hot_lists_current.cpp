@@ -2,20 +2,20 @@
 
 #include <algorithm>
 
-#include "core/hot/hot_lists.h"
 #include "core/hot/current_top.h"
+#include "core/hot/hot_lists.h"
 
-namespace freshet::feed {
+namespace freshet::hot {
 
 namespace {
 
 // The tag lives in the item store, not in the buckets.
-Task<Result<void>> mark_eligible(ItemStore& items, const TagName& tag,
-                                 std::vector<rank::CurrentMember>& members) {
+Task<Result<void>> mark_eligible(items::ItemStore& items, const TagName& tag,
+                                 std::vector<CurrentMember>& members) {
   if (tag.empty() || members.empty()) co_return Result<void>();
   std::vector<ItemId> ids;
   ids.reserve(members.size());
-  for (const rank::CurrentMember& member : members) ids.push_back(member.item);
+  for (const CurrentMember& member : members) ids.push_back(member.item);
   const auto cards = co_await items.cards(ids);
   if (!cards) co_return tl::unexpected(cards.error());
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -30,18 +30,18 @@ Task<Result<void>> mark_eligible(ItemStore& items, const TagName& tag,
 Task<Result<std::vector<ScoredItem>>> HotLists::current(const ListQuery& query, UnixSeconds now) {
   const auto buckets = co_await hot_.buckets();
   if (!buckets) co_return tl::unexpected(buckets.error());
-  std::vector<rank::BucketBound> bounds;
+  std::vector<BucketBound> bounds;
   bounds.reserve(buckets->size());
   for (const Bucket& bucket : *buckets) bounds.push_back({bucket.hour, bucket.best_total});
   std::optional<UnixSeconds> from;
   if (query.window.count() > 0) from = now - query.window;
-  rank::CurrentTop top(bounds, kLongestList, now, settings_.views, from);
+  CurrentTop top(bounds, kLongestList, now, settings_.views, from);
   const auto deadline = Clock::now() + settings_.gateway.request_budget;
   while (const auto read = top.next_read()) {
     if (Clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, "budget");
     const auto heads = co_await hot_.bucket_heads(read->hours, read->offset, read->count);
     if (!heads) co_return tl::unexpected(heads.error());
-    std::vector<rank::CurrentMember> members;
+    std::vector<CurrentMember> members;
     members.reserve(heads->size());
     for (const BucketMember& head : *heads)
       members.push_back({head.item, head.total, head.published, head.published <= now});
@@ -50,8 +50,8 @@ Task<Result<std::vector<ScoredItem>>> HotLists::current(const ListQuery& query, 
     top.take(*read, members);
   }
   std::vector<ScoredItem> best;
-  for (rank::CurrentScore& found : top.top()) best.push_back({std::move(found.item), found.score});
+  for (CurrentScore& found : top.top()) best.push_back({std::move(found.item), found.score});
   co_return best;
 }
 
-}  // namespace freshet::feed
+}  // namespace freshet::hot

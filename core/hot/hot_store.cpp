@@ -7,7 +7,7 @@
 #include "core/redis/script_words.h"
 #include "core/redis/scripts.h"
 
-namespace freshet::store {
+namespace freshet::hot {
 namespace {
 
 using redis::Pipeline;
@@ -19,15 +19,17 @@ constexpr std::int64_t kDaySeconds = 86400;
 // The errors that our scripts answer, before what the server itself may say.
 Error counting_error(const redis::Reply& reply) {
   const std::string_view line = reply.error();
-  if (says(line, word::kUnknownItem)) return {ErrorCode::kNotFound, "unknown_item", "articleId", {}};
-  if (says(line, word::kInvalid)) return {ErrorCode::kInvalid, "bad_number", {}, std::string(line)};
+  if (redis::says(line, redis::word::kUnknownItem))
+    return {ErrorCode::kNotFound, "unknown_item", "articleId", {}};
+  if (redis::says(line, redis::word::kInvalid))
+    return {ErrorCode::kInvalid, "bad_number", {}, std::string(line)};
   return redis::classify(line);
 }
 
 }  // namespace
 
 RedisHotStore::RedisHotStore(redis::Redis& redis, redis::Deferred& deferred, const Settings& settings,
-                             Keys keys, NewEventId new_event_id)
+                             redis::Keys keys, NewEventId new_event_id)
     : redis_(redis),
       deferred_(deferred),
       engagement_(settings.engagement),
@@ -41,7 +43,7 @@ RedisHotStore::RedisHotStore(redis::Redis& redis, redis::Deferred& deferred, con
 
 // --- engagement
 
-Pipeline RedisHotStore::track_command(const feed::TrackEvent& event, std::optional<UnixSeconds> at) const {
+Pipeline RedisHotStore::track_command(const TrackEvent& event, std::optional<UnixSeconds> at) const {
   const std::string_view id = event.item.view();
   const bool has_event = !event.event.empty();
   Pipeline out;
@@ -54,8 +56,8 @@ Pipeline RedisHotStore::track_command(const feed::TrackEvent& event, std::option
   if (!keys_.hash_tags()) out.arg(keys_.rank()).arg(keys_.published());
   if (remembers(event.counted_as)) out.arg(keys_.added(event.counted_as.view()));
   out.arg(id).arg(event.visitor.view()).arg(event.dwell_ms);
-  optional_time(out, event.published_at);
-  optional_time(out, at);
+  redis::optional_time(out, event.published_at);
+  redis::optional_time(out, at);
   out.arg(has_event ? 1 : 0)
       .arg(engagement_.session_window.count())
       .arg(engagement_.counter_ttl.count())
@@ -74,7 +76,7 @@ Pipeline RedisHotStore::track_command(const feed::TrackEvent& event, std::option
   return out;
 }
 
-Task<Result<feed::TrackCounts>> RedisHotStore::track(const feed::TrackEvent& event) {
+Task<Result<TrackCounts>> RedisHotStore::track(const TrackEvent& event) {
   const Pipeline command = track_command(event, std::nullopt);
   auto replies = co_await redis_.run(command);
   if (!replies) co_return tl::unexpected(replies.error());
@@ -82,11 +84,11 @@ Task<Result<feed::TrackCounts>> RedisHotStore::track(const feed::TrackEvent& eve
   if (reply.is_error()) co_return tl::unexpected(counting_error(reply));
   const auto text = reply.string();
   if (!text) co_return tl::unexpected(text.error());
-  const auto parts = words(*text);
-  if (parts.size() < 4) co_return tl::unexpected(malformed("track"));
+  const auto parts = redis::words(*text);
+  if (parts.size() < 4) co_return tl::unexpected(redis::malformed("track"));
   if (parts.size() == 6 && parts[4] != "-") place_rank(event.item, parts[4], parts[5]);
-  co_return feed::TrackCounts{whole(parts[0]), whole(parts[1]), parse_or_zero<double>(parts[2]),
-                              parse_or_zero<double>(parts[3])};
+  co_return TrackCounts{redis::whole(parts[0]), redis::whole(parts[1]), redis::parse_or_zero<double>(parts[2]),
+                        redis::parse_or_zero<double>(parts[3])};
 }
 
 void RedisHotStore::place_rank(const ItemId& item, std::string_view z, std::string_view date) {
@@ -97,15 +99,15 @@ void RedisHotStore::place_rank(const ItemId& item, std::string_view z, std::stri
   deferred_.post(std::move(out));  // lost when there is no room at all: the next event of the item writes it
 }
 
-Result<void> RedisHotStore::track_later(const feed::TrackEvent& event) {
-  feed::TrackEvent kept = event;
+Result<void> RedisHotStore::track_later(const TrackEvent& event) {
+  TrackEvent kept = event;
   if (kept.event.empty()) kept.event = EventId::trusted(new_event_id_());
   return deferred_.spool(track_command(kept, wall_now()));
 }
 
 // --- views
 
-Pipeline RedisHotStore::view_command(const feed::ViewEvent& event, std::int64_t day,
+Pipeline RedisHotStore::view_command(const ViewEvent& event, std::int64_t day,
                                      std::optional<UnixSeconds> at) const {
   const std::string_view id = event.item.view();
   const bool has_event = !event.event.empty();
@@ -123,9 +125,9 @@ Pipeline RedisHotStore::view_command(const feed::ViewEvent& event, std::int64_t 
   if (!keys_.hash_tags()) out.arg(keys_.score());
   if (remembers(event.counted_as)) out.arg(keys_.added(event.counted_as.view()));
   out.arg(id).arg(event.fingerprint);
-  optional_time(out, event.published_at);
+  redis::optional_time(out, event.published_at);
   out.arg(day);
-  optional_time(out, at);
+  redis::optional_time(out, at);
   out.arg(has_event ? 1 : 0)
       .arg(views_.dedup_window.count())
       .arg(views_.uv_ttl.count())
@@ -142,7 +144,7 @@ Pipeline RedisHotStore::view_command(const feed::ViewEvent& event, std::int64_t 
 
 std::int64_t RedisHotStore::today() const { return unix_s(wall_now()) / kDaySeconds + day_offset_; }
 
-Task<Result<feed::ViewOutcome>> RedisHotStore::view(const feed::ViewEvent& event) {
+Task<Result<ViewOutcome>> RedisHotStore::view(const ViewEvent& event) {
   std::int64_t day = today();
   for (int attempt = 0;; ++attempt) {
     const Pipeline command = view_command(event, day, std::nullopt);
@@ -151,7 +153,8 @@ Task<Result<feed::ViewOutcome>> RedisHotStore::view(const feed::ViewEvent& event
     const redis::Reply& reply = replies->front();
     if (reply.is_error()) {
       const std::string_view line = reply.error();
-      const auto redis_day = says(line, word::kDay) ? parse<std::int64_t>(after_word(line)) : std::nullopt;
+      const auto redis_day =
+          redis::says(line, redis::word::kDay) ? redis::parse<std::int64_t>(redis::after_word(line)) : std::nullopt;
       if (!redis_day || attempt > 0) co_return tl::unexpected(counting_error(reply));
       day_offset_ += *redis_day - day;
       day = *redis_day;
@@ -159,17 +162,17 @@ Task<Result<feed::ViewOutcome>> RedisHotStore::view(const feed::ViewEvent& event
     }
     const auto text = reply.string();
     if (!text) co_return tl::unexpected(text.error());
-    if (*text == "dedup") co_return feed::ViewOutcome{true, false, 0};
-    const auto parts = words(*text);
-    if (parts.size() != 8) co_return tl::unexpected(malformed("view"));
+    if (*text == "dedup") co_return ViewOutcome{true, false, 0};
+    const auto parts = redis::words(*text);
+    if (parts.size() != 8) co_return tl::unexpected(redis::malformed("view"));
     if (parts[7] == "1") index_view(event.item, parts);
-    co_return feed::ViewOutcome{false, parts[0] == "1", parse_or_zero<double>(parts[1])};
+    co_return ViewOutcome{false, parts[0] == "1", redis::parse_or_zero<double>(parts[1])};
   }
 }
 
 // `reply` is that of view.lua: uv inc total score date fresh restart shown.
 void RedisHotStore::index_view(const ItemId& item, const std::vector<std::string_view>& reply) {
-  const std::int64_t hour = whole(reply[4]) / kHourSeconds;
+  const std::int64_t hour = redis::whole(reply[4]) / kHourSeconds;
   Pipeline out;
   out.script(scripts::kViewsIndex, keys_.hash_tags() ? 5 : 4, 9)
       .arg(keys_.current(hour))
@@ -182,8 +185,8 @@ void RedisHotStore::index_view(const ItemId& item, const std::vector<std::string
   deferred_.post(std::move(out));  // lost when there is no room at all: the next view of the item writes it
 }
 
-Result<void> RedisHotStore::view_later(const feed::ViewEvent& event) {
-  feed::ViewEvent kept = event;
+Result<void> RedisHotStore::view_later(const ViewEvent& event) {
+  ViewEvent kept = event;
   if (kept.event.empty()) kept.event = EventId::trusted(new_event_id_());
   const UnixSeconds now = wall_now();
   return deferred_.spool(view_command(kept, unix_s(now) / kDaySeconds, now));
@@ -191,7 +194,7 @@ Result<void> RedisHotStore::view_later(const feed::ViewEvent& event) {
 
 // --- lists
 
-Task<Result<feed::CachedList>> RedisHotStore::cached_list(const feed::ListQuery& query) {
+Task<Result<CachedList>> RedisHotStore::cached_list(const ListQuery& query) {
   Pipeline command;
   command.script(scripts::kListRead, 5, 2)
       .arg(keys_.list(query))
@@ -200,22 +203,22 @@ Task<Result<feed::CachedList>> RedisHotStore::cached_list(const feed::ListQuery&
       .arg(keys_.epoch())
       .arg(keys_.hidden())
       .arg(list_.slice.count())
-      .arg(kListLockTtl.count());
+      .arg(redis::kListLockTtl.count());
   auto reply = co_await redis::run_one(redis_, command);
   if (!reply) co_return tl::unexpected(reply.error());
-  if (reply->size() != 5) co_return tl::unexpected(malformed("list_read"));
-  feed::CachedList out;
-  const std::string_view state = text_at(*reply, 0);
-  using State = feed::CachedList::State;
+  if (reply->size() != 5) co_return tl::unexpected(redis::malformed("list_read"));
+  CachedList out;
+  const std::string_view state = redis::text_at(*reply, 0);
+  using State = CachedList::State;
   out.state = state == "fresh" ? State::kFresh : state == "stale" ? State::kStale : State::kBuild;
-  out.json = std::string(text_at(*reply, 1));
-  out.built_ms = parse_or_zero<std::int64_t>(text_at(*reply, 2));
-  out.epoch = std::string(text_at(*reply, 3));
-  if (const auto due = parse<std::int64_t>(text_at(*reply, 4))) out.due = milliseconds(*due);
+  out.json = std::string(redis::text_at(*reply, 1));
+  out.built_ms = redis::parse_or_zero<std::int64_t>(redis::text_at(*reply, 2));
+  out.epoch = std::string(redis::text_at(*reply, 3));
+  if (const auto due = redis::parse<std::int64_t>(redis::text_at(*reply, 4))) out.due = milliseconds(*due);
   co_return out;
 }
 
-void RedisHotStore::store_list(const feed::ListQuery& query, const feed::CachedList& built) {
+void RedisHotStore::store_list(const ListQuery& query, const CachedList& built) {
   Pipeline out;
   out.script(scripts::kListStore, 4, 4)
       .arg(keys_.list(query))
@@ -229,44 +232,44 @@ void RedisHotStore::store_list(const feed::ListQuery& query, const feed::CachedL
   deferred_.post(std::move(out));  // lost: the lock runs out and somebody builds again
 }
 
-Task<Result<feed::RankPage>> RedisHotStore::rank_page(const feed::ListQuery& query, std::int64_t offset,
-                                                      std::int64_t count) {
+Task<Result<RankPage>> RedisHotStore::rank_page(const ListQuery& query, std::int64_t offset,
+                                                std::int64_t count) {
   const bool has_tag = !query.tag.empty();
   Pipeline command;
   command.script(scripts::kRankPage, has_tag ? 3 : 2, 4)
-      .arg(query.model == feed::Model::kEngagement ? keys_.rank() : keys_.score())
+      .arg(query.model == Model::kEngagement ? keys_.rank() : keys_.score())
       .arg(keys_.published());
   if (has_tag) command.arg(keys_.tag(query.tag.view()));
   command.arg(offset).arg(count).arg(query.window.count()).arg(kMostMembersRead);
   auto reply = co_await redis::run_one(redis_, command);
   if (!reply) co_return tl::unexpected(reply.error());
-  if (reply->size() == 0) co_return tl::unexpected(malformed("rank_page"));
-  feed::RankPage page;
-  page.next = parse_or_zero<std::int64_t>(text_at(*reply, 0));
+  if (reply->size() == 0) co_return tl::unexpected(redis::malformed("rank_page"));
+  RankPage page;
+  page.next = redis::parse_or_zero<std::int64_t>(redis::text_at(*reply, 0));
   for (std::size_t i = 1; i + 1 < reply->size(); i += 2) {
-    page.items.push_back(
-        {ItemId::trusted(std::string(text_at(*reply, i))), parse_or_zero<double>(text_at(*reply, i + 1))});
+    page.items.push_back({ItemId::trusted(std::string(redis::text_at(*reply, i))),
+                          redis::parse_or_zero<double>(redis::text_at(*reply, i + 1))});
   }
   co_return page;
 }
 
-Task<Result<std::vector<feed::Bucket>>> RedisHotStore::buckets() {
+Task<Result<std::vector<Bucket>>> RedisHotStore::buckets() {
   Pipeline command;
   command.add("ZRANGE", keys_.current_index(), 0, -1, "WITHSCORES");
   auto reply = co_await redis::run_one(redis_, command);
   if (!reply) co_return tl::unexpected(reply.error());
-  std::vector<feed::Bucket> out;
+  std::vector<Bucket> out;
   out.reserve(reply->size() / 2);
   for (std::size_t i = 0; i + 1 < reply->size(); i += 2) {
-    out.push_back(
-        {parse_or_zero<std::int64_t>(text_at(*reply, i)), parse_or_zero<double>(text_at(*reply, i + 1))});
+    out.push_back({redis::parse_or_zero<std::int64_t>(redis::text_at(*reply, i)),
+                   redis::parse_or_zero<double>(redis::text_at(*reply, i + 1))});
   }
   co_return out;
 }
 
-Task<Result<std::vector<feed::BucketMember>>> RedisHotStore::bucket_heads(
-    const std::vector<std::int64_t>& hours, std::int64_t offset, std::int64_t count) {
-  std::vector<feed::BucketMember> out;
+Task<Result<std::vector<hot::BucketMember>>> RedisHotStore::bucket_heads(const std::vector<std::int64_t>& hours,
+                                                                    std::int64_t offset, std::int64_t count) {
+  std::vector<BucketMember> out;
   if (hours.empty()) co_return out;
   Pipeline command;
   command.script(scripts::kBucketHeads, 2 + hours.size(), 2 + hours.size())
@@ -278,9 +281,9 @@ Task<Result<std::vector<feed::BucketMember>>> RedisHotStore::bucket_heads(
   auto reply = co_await redis::run_one(redis_, command);
   if (!reply) co_return tl::unexpected(reply.error());
   for (std::size_t i = 0; i + 2 < reply->size(); i += 3) {
-    out.push_back({ItemId::trusted(std::string(text_at(*reply, i))),
-                   parse_or_zero<double>(text_at(*reply, i + 1)),
-                   UnixSeconds{seconds{whole(text_at(*reply, i + 2))}}});
+    out.push_back({ItemId::trusted(std::string(redis::text_at(*reply, i))),
+                   redis::parse_or_zero<double>(redis::text_at(*reply, i + 1)),
+                   UnixSeconds{seconds{redis::whole(redis::text_at(*reply, i + 2))}}});
   }
   co_return out;
 }
@@ -290,26 +293,26 @@ Task<Result<std::vector<feed::BucketMember>>> RedisHotStore::bucket_heads(
 namespace {
 
 // The reply of stats.lua; with hash tags four more replies of the ranks follow it.
-feed::ItemStats read_stats(const redis::Reply& reply) {
-  feed::ItemStats out;
-  out.now = UnixSeconds{seconds{whole(text_at(reply, 0))}};
-  out.known = !text_at(reply, 1).empty() || !text_at(reply, 6).empty();
-  out.pv = whole(text_at(reply, 1));
-  out.uv = whole(text_at(reply, 2));
-  out.dwell_sum_ms = whole(text_at(reply, 3));
-  out.dwell_count = whole(text_at(reply, 4));
-  const auto first = parse<double>(text_at(reply, 5));
+ItemStats read_stats(const redis::Reply& reply) {
+  ItemStats out;
+  out.now = UnixSeconds{seconds{redis::whole(redis::text_at(reply, 0))}};
+  out.known = !redis::text_at(reply, 1).empty() || !redis::text_at(reply, 6).empty();
+  out.pv = redis::whole(redis::text_at(reply, 1));
+  out.uv = redis::whole(redis::text_at(reply, 2));
+  out.dwell_sum_ms = redis::whole(redis::text_at(reply, 3));
+  out.dwell_count = redis::whole(redis::text_at(reply, 4));
+  const auto first = redis::parse<double>(redis::text_at(reply, 5));
   out.first = first ? UnixSeconds{seconds{static_cast<std::int64_t>(*first)}} : out.now;
-  out.views_pv = whole(text_at(reply, 6));
-  out.views_total = parse_or_zero<double>(text_at(reply, 7));
-  out.uv_today = whole(text_at(reply, 8));
+  out.views_pv = redis::whole(redis::text_at(reply, 6));
+  out.views_total = redis::parse_or_zero<double>(redis::text_at(reply, 7));
+  out.uv_today = redis::whole(redis::text_at(reply, 8));
   const auto rank = [&](std::size_t at) -> std::optional<std::int64_t> {
-    const auto from_zero = parse<std::int64_t>(text_at(reply, at));
+    const auto from_zero = redis::parse<std::int64_t>(redis::text_at(reply, at));
     return from_zero ? std::optional(*from_zero + 1) : std::nullopt;
   };
-  out.rank_key = parse<double>(text_at(reply, 9));
+  out.rank_key = redis::parse<double>(redis::text_at(reply, 9));
   out.rank = rank(10);
-  out.views_score = parse<double>(text_at(reply, 11));
+  out.views_score = redis::parse<double>(redis::text_at(reply, 11));
   out.views_rank = rank(12);
   return out;
 }
@@ -323,8 +326,8 @@ void read_rank(const redis::Reply& score, const redis::Reply& rank, std::optiona
 
 }  // namespace
 
-Task<Result<std::vector<feed::ItemStats>>> RedisHotStore::stats(const std::vector<ItemId>& items) {
-  std::vector<feed::ItemStats> out;
+Task<Result<std::vector<hot::ItemStats>>> RedisHotStore::stats(const std::vector<ItemId>& items) {
+  std::vector<ItemStats> out;
   if (items.empty()) co_return out;
   const UnixSeconds day{seconds{today() * kDaySeconds}};
   const bool tags = keys_.hash_tags();
@@ -345,8 +348,8 @@ Task<Result<std::vector<feed::ItemStats>>> RedisHotStore::stats(const std::vecto
   for (std::size_t i = 0; i < items.size(); ++i) {
     const redis::Reply* at = &(*replies)[i * stride];
     if (at->is_error()) co_return tl::unexpected(redis::classify(at->error()));
-    if (at->size() != 13) co_return tl::unexpected(malformed("stats"));
-    feed::ItemStats one = read_stats(*at);
+    if (at->size() != 13) co_return tl::unexpected(redis::malformed("stats"));
+    ItemStats one = read_stats(*at);
     if (tags) {
       read_rank(at[1], at[2], one.rank_key, one.rank);
       read_rank(at[3], at[4], one.views_score, one.views_rank);
@@ -356,4 +359,4 @@ Task<Result<std::vector<feed::ItemStats>>> RedisHotStore::stats(const std::vecto
   co_return out;
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::hot

@@ -5,45 +5,42 @@
 #include <functional>
 #include <string>
 
-#include "core/redis/deferred.h"
-#include "core/redis/redis.h"
 #include "core/config/settings.h"
 #include "core/hot/ports.h"
+#include "core/redis/deferred.h"
 #include "core/redis/keys.h"
+#include "core/redis/redis.h"
 
-namespace freshet::store {
+namespace freshet::hot {
 
-class RedisHotStore final : public feed::HotStore {
+class RedisHotStore final : public HotStore {
  public:
   using NewEventId =
       std::function<std::string()>;  // an id that nobody else makes: 128 random bits, for instance
 
   // `redis` and `deferred` must outlive this. With hash tags the ranks are written behind the reply, by
   // `deferred`.
-  RedisHotStore(redis::Redis& redis, redis::Deferred& deferred, const Settings& settings, Keys keys,
+  RedisHotStore(redis::Redis& redis, redis::Deferred& deferred, const Settings& settings, redis::Keys keys,
                 NewEventId new_event_id);
 
-  Task<Result<feed::TrackCounts>> track(const feed::TrackEvent& event) override;
+  Task<Result<TrackCounts>> track(const TrackEvent& event) override;
   // A second round trip in the minute around midnight UTC when this host's clock and Redis' disagree about
   // the day.
-  Task<Result<feed::ViewOutcome>> view(const feed::ViewEvent& event) override;
+  Task<Result<ViewOutcome>> view(const ViewEvent& event) override;
   // An event without an id gets one, so that a replay counts once. It counts with the time it has now.
-  Result<void> track_later(const feed::TrackEvent& event) override;
-  Result<void> view_later(const feed::ViewEvent& event) override;
-  Task<Result<feed::CachedList>> cached_list(const feed::ListQuery& query) override;
-  void store_list(const feed::ListQuery& query, const feed::CachedList& built) override;
-  Task<Result<feed::RankPage>> rank_page(const feed::ListQuery& query, std::int64_t offset,
-                                         std::int64_t count) override;
-  Task<Result<std::vector<feed::Bucket>>> buckets() override;
-  Task<Result<std::vector<feed::BucketMember>>> bucket_heads(const std::vector<std::int64_t>& hours,
-                                                             std::int64_t offset,
-                                                             std::int64_t count) override;
-  Task<Result<std::vector<feed::ItemStats>>> stats(const std::vector<ItemId>& items) override;
+  Result<void> track_later(const TrackEvent& event) override;
+  Result<void> view_later(const ViewEvent& event) override;
+  Task<Result<CachedList>> cached_list(const ListQuery& query) override;
+  void store_list(const ListQuery& query, const CachedList& built) override;
+  Task<Result<RankPage>> rank_page(const ListQuery& query, std::int64_t offset, std::int64_t count) override;
+  Task<Result<std::vector<Bucket>>> buckets() override;
+  Task<Result<std::vector<BucketMember>>> bucket_heads(const std::vector<std::int64_t>& hours,
+                                                       std::int64_t offset, std::int64_t count) override;
+  Task<Result<std::vector<ItemStats>>> stats(const std::vector<ItemId>& items) override;
 
  private:
-  redis::Pipeline track_command(const feed::TrackEvent& event, std::optional<UnixSeconds> at) const;
-  redis::Pipeline view_command(const feed::ViewEvent& event, std::int64_t day,
-                               std::optional<UnixSeconds> at) const;
+  redis::Pipeline track_command(const TrackEvent& event, std::optional<UnixSeconds> at) const;
+  redis::Pipeline view_command(const ViewEvent& event, std::int64_t day, std::optional<UnixSeconds> at) const;
   bool remembers(const VisitorId& visitor) const { return remember_.count() > 0 && !visitor.empty(); }
   void place_rank(const ItemId& item, std::string_view z, std::string_view date);
   void index_view(const ItemId& item, const std::vector<std::string_view>& reply);
@@ -57,9 +54,9 @@ class RedisHotStore final : public feed::HotStore {
   const bool reject_unknown_;
   const seconds remember_;  // 0: not at all
   const double log2_floor_;
-  const Keys keys_;
+  const redis::Keys keys_;
   const NewEventId new_event_id_;
   std::int64_t day_offset_ = 0;  // Redis' UTC day minus ours, when they were last found to differ
 };
 
-}  // namespace freshet::store
+}  // namespace freshet::hot

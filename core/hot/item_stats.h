@@ -7,7 +7,7 @@
 #include "core/config/settings.h"
 #include "core/hot/ports.h"
 
-namespace freshet::feed {
+namespace freshet::hot {
 
 struct EngagementTerms {
   double avg_dwell_ms = 0;
@@ -26,4 +26,4 @@ struct ViewsTerms {
 };
 ViewsTerms views_terms(const ItemStats& stats, const ViewsSettings& settings);
 
-}  // namespace freshet::feed
+}  // namespace freshet::hot

@@ -13,7 +13,7 @@
 #include "core/base/result.h"
 #include "core/base/time.h"
 
-namespace freshet::feed {
+namespace freshet::hot {
 
 // --- Engagement (seed 001)
 // ---------------------------------------------------------------------------------------------------
@@ -146,4 +146,4 @@ class HotStore {
   virtual Task<Result<std::vector<ItemStats>>> stats(const std::vector<ItemId>& items) = 0;
 };
 
-}  // namespace freshet::feed
+}  // namespace freshet::hot

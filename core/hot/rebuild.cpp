@@ -10,7 +10,7 @@
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
 
-namespace freshet::store {
+namespace freshet::hot {
 namespace {
 
 using redis::Pipeline;
@@ -33,13 +33,13 @@ std::vector<std::pair<std::string_view, std::string>> fields_of(const Engagement
           {"dwell_prior_ms", text(settings.dwell_prior_ms)}};
 }
 
-void append_meta(Pipeline& out, const EngagementSettings& settings, const Keys& keys) {
+void append_meta(Pipeline& out, const EngagementSettings& settings, const redis::Keys& keys) {
   const auto fields = fields_of(settings);
   out.command(2 + 2 * fields.size()).arg("HSET").arg(keys.rank_meta());
   for (const auto& [name, value] : fields) out.arg(name).arg(value);
 }
 
-void append_rekey(Pipeline& out, const Settings& settings, const Keys& keys, const std::string& id,
+void append_rekey(Pipeline& out, const Settings& settings, const redis::Keys& keys, const std::string& id,
                   const std::string& target) {
   const EngagementSettings& e = settings.engagement;
   out.script(scripts::kRekey, kCounterKeys + (keys.hash_tags() ? 0 : 1), 7);
@@ -61,7 +61,7 @@ Task<Result<redis::Replies>> run_all(redis::Redis& redis, const Pipeline& pipeli
 
 class Rebuild {
  public:
-  Rebuild(redis::Redis& redis, const Settings& settings, const Keys& keys)
+  Rebuild(redis::Redis& redis, const Settings& settings, const redis::Keys& keys)
       : redis_(redis), settings_(settings), keys_(keys) {}
 
   Task<Result<Rebuilt>> run() {
@@ -81,14 +81,14 @@ class Rebuild {
     do {
       Pipeline scan;
       scan.add("SCAN", cursor, "MATCH", keys_.pv_pattern(), "COUNT", kScanCount)
-          .add("EXPIRE", keys_.rank_lock(), kRebuildLockTtl.count());
+          .add("EXPIRE", keys_.rank_lock(), redis::kRebuildLockTtl.count());
       auto replies = co_await run_all(redis_, scan);
       if (!replies) co_return tl::unexpected(replies.error());
       const redis::Reply& page = replies->front();
-      cursor = std::string(text_at(page, 0));
+      cursor = std::string(redis::text_at(page, 0));
       const redis::Reply names = page[1];
       std::vector<std::string> ids;
-      for (std::size_t i = 0; i < names.size(); ++i) ids.push_back(keys_.id_of_pv(text_at(names, i)));
+      for (std::size_t i = 0; i < names.size(); ++i) ids.push_back(keys_.id_of_pv(redis::text_at(names, i)));
       for (std::size_t from = 0; from < ids.size(); from += kBatch) {
         const auto to = std::min(from + kBatch, ids.size());
         auto ranked = co_await rekey(
@@ -142,12 +142,13 @@ class Rebuild {
 
   redis::Redis& redis_;
   const Settings& settings_;
-  const Keys& keys_;
+  const redis::Keys& keys_;
 };
 
 }  // namespace
 
-Task<Result<bool>> params_match(redis::Redis& redis, const EngagementSettings& settings, const Keys& keys) {
+Task<Result<bool>> params_match(redis::Redis& redis, const EngagementSettings& settings,
+                                const redis::Keys& keys) {
   const auto wanted = fields_of(settings);
   Pipeline read;
   read.command(2 + wanted.size()).arg("HMGET").arg(keys.rank_meta());
@@ -157,7 +158,7 @@ Task<Result<bool>> params_match(redis::Redis& redis, const EngagementSettings& s
   if (!replies) co_return tl::unexpected(replies.error());
   bool same = true;
   for (std::size_t i = 0; i < wanted.size(); ++i)
-    same = same && text_at(replies->front(), i) == wanted[i].second;
+    same = same && redis::text_at(replies->front(), i) == wanted[i].second;
   if (same) co_return true;
   if ((*replies)[1].integer().value_or(1) != 0) co_return false;
   Pipeline write;
@@ -166,9 +167,9 @@ Task<Result<bool>> params_match(redis::Redis& redis, const EngagementSettings& s
   co_return true;
 }
 
-Task<Result<Rebuilt>> rebuild_rank(redis::Redis& redis, const Settings& settings, const Keys& keys) {
+Task<Result<Rebuilt>> rebuild_rank(redis::Redis& redis, const Settings& settings, const redis::Keys& keys) {
   Pipeline lock;
-  lock.add("SET", keys.rank_lock(), 1, "NX", "EX", kRebuildLockTtl.count());
+  lock.add("SET", keys.rank_lock(), 1, "NX", "EX", redis::kRebuildLockTtl.count());
   auto locked = co_await redis::run_one(redis, lock);
   if (!locked) co_return tl::unexpected(locked.error());
   if (locked->is_nil()) co_return fail(ErrorCode::kConflict, "rebuild_running");
@@ -179,4 +180,4 @@ Task<Result<Rebuilt>> rebuild_rank(redis::Redis& redis, const Settings& settings
   co_return done;
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::hot

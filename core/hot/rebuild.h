@@ -4,14 +4,15 @@
 
 #include <cstdint>
 
-#include "core/redis/redis.h"
 #include "core/config/settings.h"
 #include "core/redis/keys.h"
+#include "core/redis/redis.h"
 
-namespace freshet::store {
+namespace freshet::hot {
 
 // True when hot:rank was made with these parameters. An empty rank takes them. 2 RTT.
-Task<Result<bool>> params_match(redis::Redis& redis, const EngagementSettings& settings, const Keys& keys);
+Task<Result<bool>> params_match(redis::Redis& redis, const EngagementSettings& settings,
+                                const redis::Keys& keys);
 
 struct Rebuilt {
   std::int64_t items = 0;   // with counters
@@ -22,6 +23,6 @@ struct Rebuilt {
 // what was counted meanwhile (by a process with the old parameters, too). Serving goes on. May be repeated at
 // any time; a crash in the middle leaves the old or the new rank. One at a time: kConflict "rebuild_running".
 // O(items), in pipelines of ≤ 500 commands.
-Task<Result<Rebuilt>> rebuild_rank(redis::Redis& redis, const Settings& settings, const Keys& keys);
+Task<Result<Rebuilt>> rebuild_rank(redis::Redis& redis, const Settings& settings, const redis::Keys& keys);
 
-}  // namespace freshet::store
+}  // namespace freshet::hot

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace freshet::rank {
+namespace freshet::hot {
 
 double view_increment(bool first_today, const ViewsSettings& settings) {
   return settings.pv_weight + (first_today ? settings.uv_weight : 0.0);
@@ -21,4 +21,4 @@ double view_score(double total, UnixSeconds published, UnixSeconds now, const Vi
   return total / power_law(hours_since(published, now), settings);
 }
 
-}  // namespace freshet::rank
+}  // namespace freshet::hot

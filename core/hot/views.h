@@ -5,10 +5,10 @@
 // examples divide the whole sum by the age at reading (`current`). Both exist here.
 #pragma once
 
-#include "core/config/settings.h"
 #include "core/base/time.h"
+#include "core/config/settings.h"
 
-namespace freshet::rank {
+namespace freshet::hot {
 
 // What a view is worth before the division: pv_w + uv_w·is_uv.
 double view_increment(bool first_today, const ViewsSettings& settings);
@@ -23,4 +23,4 @@ double power_law(double hours, const ViewsSettings& settings);
 // `current`.
 double view_score(double total, UnixSeconds published, UnixSeconds now, const ViewsSettings& settings);
 
-}  // namespace freshet::rank
+}  // namespace freshet::hot

@@ -1,6 +1,6 @@
 #include "core/items/card_cache.h"
 
-namespace freshet::feed {
+namespace freshet::items {
 
 Task<Result<std::vector<SharedCard>>> cards_of(CardCache& cache, ItemStore& store,
                                                const std::vector<ItemId>& items) {
@@ -24,4 +24,4 @@ Task<Result<std::vector<SharedCard>>> cards_of(CardCache& cache, ItemStore& stor
   co_return out;
 }
 
-}  // namespace freshet::feed
+}  // namespace freshet::items

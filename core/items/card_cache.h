@@ -13,7 +13,7 @@
 #include "core/base/time.h"
 #include "core/items/ports.h"
 
-namespace freshet::feed {
+namespace freshet::items {
 
 using SharedCard = std::shared_ptr<const ItemCard>;
 
@@ -57,4 +57,4 @@ class CardCache {
 Task<Result<std::vector<SharedCard>>> cards_of(CardCache& cache, ItemStore& store,
                                                const std::vector<ItemId>& items);
 
-}  // namespace freshet::feed
+}  // namespace freshet::items

@@ -2,13 +2,13 @@
 
 #include "core/redis/fields.h"
 
-namespace freshet::store {
+namespace freshet::items {
 namespace {
 
 std::string text_of(UnixSeconds at) { return std::to_string(at.time_since_epoch().count()); }
 
 std::optional<UnixSeconds> time_of(std::string_view text) {
-  const auto value = parse<std::int64_t>(text);
+  const auto value = redis::parse<std::int64_t>(text);
   if (!value) return std::nullopt;
   return UnixSeconds{seconds{*value}};
 }
@@ -25,7 +25,7 @@ std::string join_tags(const std::vector<TagName>& tags) {
 
 }  // namespace
 
-std::vector<std::pair<std::string_view, std::string>> fields_of(const feed::Item& item) {
+std::vector<std::pair<std::string_view, std::string>> fields_of(const Item& item) {
   std::vector<std::pair<std::string_view, std::string>> out{{"title", item.title},
                                                             {"published_at", text_of(item.published_at)},
                                                             {"tags", join_tags(item.tags)},
@@ -37,21 +37,22 @@ std::vector<std::pair<std::string_view, std::string>> fields_of(const feed::Item
   return out;
 }
 
-std::optional<feed::Item> item_of(const ItemId& id, const ItemValues& values) {
+std::optional<Item> item_of(const ItemId& id, const ItemValues& values) {
   const auto [published, title, text, author, url, tags, updated, hidden] = values;
   const auto date = time_of(published);
   if (!date) return std::nullopt;
-  feed::Item item;
+  Item item;
   item.id = id;
   item.published_at = *date;
   item.title = std::string(title);
   item.text = std::string(text);
   item.author = std::string(author);
   item.url = std::string(url);
-  for (const std::string_view tag : words(tags)) item.tags.push_back(TagName::trusted(std::string(tag)));
+  for (const std::string_view tag : redis::words(tags))
+    item.tags.push_back(TagName::trusted(std::string(tag)));
   item.update_time = time_of(updated);
   item.hidden = hidden == "1";
   return item;
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::items

@@ -18,7 +18,7 @@
 
 #include "core/items/ports.h"
 
-namespace freshet::store {
+namespace freshet::items {
 
 inline constexpr std::string_view kOpPut = "put";
 inline constexpr std::string_view kOpDelete = "delete";
@@ -29,8 +29,8 @@ inline constexpr std::array<std::string_view, 8> kItemFields{
 using ItemValues = std::array<std::string_view, kItemFields.size()>;  // in that order; "" for what is absent
 
 // What is empty is left out, except title and tags.
-std::vector<std::pair<std::string_view, std::string>> fields_of(const feed::Item& item);
+std::vector<std::pair<std::string_view, std::string>> fields_of(const Item& item);
 // nullopt when there is no publish time: the item was never put, or was deleted.
-std::optional<feed::Item> item_of(const ItemId& id, const ItemValues& values);
+std::optional<Item> item_of(const ItemId& id, const ItemValues& values);
 
-}  // namespace freshet::store
+}  // namespace freshet::items

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "core/redis/fields.h"
 #include "core/items/item_fields.h"
+#include "core/redis/fields.h"
 #include "core/redis/script_words.h"
 #include "core/redis/scripts.h"
 
-namespace freshet::store {
+namespace freshet::items {
 namespace {
 
 using redis::Pipeline;
@@ -17,11 +17,11 @@ constexpr std::size_t kBatch = 500;
 // Two writers of one item meet rarely; whoever loses so often is told.
 constexpr int kAttempts = 4;
 
-std::int64_t hour_of(std::string_view date) { return whole(date) / kHourSeconds; }
+std::int64_t hour_of(std::string_view date) { return redis::whole(date) / kHourSeconds; }
 
 Error first_error(const redis::Replies& replies) {
   for (const redis::Reply& each : replies) {
-    if (says(each.error(), word::kStreamFull)) return stream_full();
+    if (redis::says(each.error(), redis::word::kStreamFull)) return redis::stream_full();
     if (each.is_error()) return redis::classify(each.error());
   }
   return {};
@@ -33,20 +33,20 @@ bool any_error(const redis::Replies& replies) {
 
 }  // namespace
 
-RedisItemStore::RedisItemStore(redis::Redis& redis, const Settings& settings, Keys keys, Tell tell)
+RedisItemStore::RedisItemStore(redis::Redis& redis, const Settings& settings, redis::Keys keys, Tell tell)
     : redis_(redis),
       engagement_(settings.engagement),
       list_(settings.list),
       keys_(std::move(keys)),
       stream_max_(tell == Tell::kRecorder ? settings.recorder.stream_max_len : kNoStream) {}
 
-Task<Result<void>> RedisItemStore::put(const feed::Item& item) {
+Task<Result<void>> RedisItemStore::put(const Item& item) {
   std::vector<Change> one;
   one.push_back(Change{&item, false, {}, {}, {}});
   co_return co_await write(std::move(one));
 }
 
-Task<Result<void>> RedisItemStore::put_many(const std::vector<feed::Item>& items) {
+Task<Result<void>> RedisItemStore::put_many(const std::vector<Item>& items) {
   for (std::size_t from = 0; from < items.size(); from += kBatch) {
     const std::size_t end = std::min(from + kBatch, items.size());
     // Of an item that comes more than once only the last: the others would be in its way.
@@ -62,7 +62,7 @@ Task<Result<void>> RedisItemStore::put_many(const std::vector<feed::Item>& items
 }
 
 Task<Result<void>> RedisItemStore::remove(const ItemId& id) {
-  feed::Item item;
+  Item item;
   item.id = id;
   std::vector<Change> one;
   one.push_back(Change{&item, true, {}, {}, {}});
@@ -101,15 +101,15 @@ Task<Result<void>> RedisItemStore::read_old(std::vector<Change>& changes) {
   if (!replies) co_return tl::unexpected(replies.error());
   if (any_error(*replies)) co_return tl::unexpected(first_error(*replies));
   if (ask_stream && replies->back().integer().value_or(0) >= stream_max_)
-    co_return tl::unexpected(stream_full());
+    co_return tl::unexpected(redis::stream_full());
   for (std::size_t i = 0; i < changes.size(); ++i) {
     const redis::Reply& item = (*replies)[2 * i];
     Change& change = changes[i];
-    change.old_tags = std::string(text_at(item, 0));
+    change.old_tags = std::string(redis::text_at(item, 0));
     change.old_date =
-        std::string(item[1].is_nil() ? (*replies)[2 * i + 1].string().value_or("") : text_at(item, 1));
+        std::string(item[1].is_nil() ? (*replies)[2 * i + 1].string().value_or("") : redis::text_at(item, 1));
     change.gone.clear();
-    for (const std::string_view tag : words(change.old_tags)) {
+    for (const std::string_view tag : redis::words(change.old_tags)) {
       const auto& now = change.item->tags;
       const bool kept =
           std::any_of(now.begin(), now.end(), [&](const TagName& t) { return t.view() == tag; });
@@ -127,7 +127,7 @@ Task<Result<std::vector<RedisItemStore::Change>>> RedisItemStore::write_once(std
   if (any_error(*replies)) co_return tl::unexpected(first_error(*replies));
   std::vector<Change> again;
   for (std::size_t i = 0; i < changes.size(); ++i) {
-    if ((*replies)[i].string().value_or("") == word::kRetry)
+    if ((*replies)[i].string().value_or("") == redis::word::kRetry)
       again.push_back(Change{changes[i].item, changes[i].remove, {}, {}, {}});
   }
   co_return again;
@@ -153,7 +153,7 @@ Task<Result<std::vector<RedisItemStore::Change>>> RedisItemStore::write_with_tag
   Pipeline after;
   for (std::size_t i = 0; i < changes.size(); ++i) {
     const redis::Reply& reply = (*placed)[i];
-    if (reply.string().value_or("") == word::kRetry) {
+    if (reply.string().value_or("") == redis::word::kRetry) {
       again.push_back(Change{changes[i].item, changes[i].remove, {}, {}, {}});
       continue;
     }
@@ -188,7 +188,7 @@ void RedisItemStore::append_place_keys(Pipeline& out, const Change& change) cons
 }
 
 void RedisItemStore::append_put(Pipeline& out, const Change& change) const {
-  const feed::Item& item = *change.item;
+  const Item& item = *change.item;
   const std::string_view id = item.id.view();
   const auto fields = fields_of(item);
   const std::size_t more_keys = keys_.hash_tags() ? 0 : 10 + change.gone.size() + item.tags.size();
@@ -220,18 +220,20 @@ void RedisItemStore::append_put(Pipeline& out, const Change& change) const {
 }
 
 void RedisItemStore::append_index(Pipeline& out, const Change& change, const redis::Reply& placed) const {
-  const feed::Item& item = *change.item;
+  const Item& item = *change.item;
   out.script(scripts::kItemIndex, 9 + change.gone.size() + item.tags.size(), 11);
   append_place_keys(out, change);
   out.arg(item.id.view()).arg(change.remove ? 1 : 0).arg(item.hidden ? 1 : 0);
-  out.arg(change.dark() ? "1" : text_at(placed, 0)).arg(text_at(placed, 1)).arg(unix_s(item.published_at));
-  out.arg(text_at(placed, 2)).arg(text_at(placed, 3)).arg(engagement_.counter_ttl.count());
+  out.arg(change.dark() ? "1" : redis::text_at(placed, 0))
+      .arg(redis::text_at(placed, 1))
+      .arg(unix_s(item.published_at));
+  out.arg(redis::text_at(placed, 2)).arg(redis::text_at(placed, 3)).arg(engagement_.counter_ttl.count());
   out.arg(list_.max_members).arg(change.gone.size());
 }
 
 // --- reading
 
-Task<Result<feed::Item>> RedisItemStore::get(const ItemId& id) {
+Task<Result<Item>> RedisItemStore::get(const ItemId& id) {
   Pipeline command;
   append_item(command, keys_, id);
   auto reply = co_await redis::run_one(redis_, command);
@@ -241,19 +243,19 @@ Task<Result<feed::Item>> RedisItemStore::get(const ItemId& id) {
   co_return std::move(*item);
 }
 
-void append_item(Pipeline& out, const Keys& keys, const ItemId& id) {
+void append_item(Pipeline& out, const redis::Keys& keys, const ItemId& id) {
   out.command(2 + kItemFields.size()).arg("HMGET").arg(keys.item(id.view()));
   for (const std::string_view name : kItemFields) out.arg(name);
 }
 
-std::optional<feed::Item> item_of(const ItemId& id, const redis::Reply& fields) {
+std::optional<Item> item_of(const ItemId& id, const redis::Reply& fields) {
   ItemValues values;
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = text_at(fields, i);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = redis::text_at(fields, i);
   return item_of(id, values);
 }
 
-Task<Result<std::vector<feed::ItemCard>>> RedisItemStore::cards(const std::vector<ItemId>& ids) {
-  std::vector<feed::ItemCard> out;
+Task<Result<std::vector<ItemCard>>> RedisItemStore::cards(const std::vector<ItemId>& ids) {
+  std::vector<ItemCard> out;
   if (ids.empty()) co_return out;
   Pipeline command;
   for (const ItemId& id : ids) append_card(command, keys_, id);
@@ -265,24 +267,24 @@ Task<Result<std::vector<feed::ItemCard>>> RedisItemStore::cards(const std::vecto
   co_return out;
 }
 
-void append_card(Pipeline& out, const Keys& keys, const ItemId& id) {
+void append_card(Pipeline& out, const redis::Keys& keys, const ItemId& id) {
   out.add("HMGET", keys.item(id.view()), "published_at", "title", "url", "author", "tags", "update_time",
           "hidden");
 }
 
-feed::ItemCard card_of(const redis::Reply& fields) {
-  feed::ItemCard card;
+ItemCard card_of(const redis::Reply& fields) {
+  ItemCard card;
   card.known = fields.size() > 0 && !fields[0].is_nil();
-  if (card.known) card.shown_from = UnixSeconds{seconds{whole(text_at(fields, 0))}};
-  if (text_at(fields, 6) == "1") card.shown_from = feed::kNever;
+  if (card.known) card.shown_from = UnixSeconds{seconds{redis::whole(redis::text_at(fields, 0))}};
+  if (redis::text_at(fields, 6) == "1") card.shown_from = kNever;
   if (!card.known) return card;
-  card.title = std::string(text_at(fields, 1));
-  card.url = std::string(text_at(fields, 2));
-  card.author = std::string(text_at(fields, 3));
-  for (const std::string_view tag : words(text_at(fields, 4))) card.tags.emplace_back(tag);
-  const std::string_view updated = text_at(fields, 5);
-  card.update_time = whole(updated.empty() ? text_at(fields, 0) : updated);
+  card.title = std::string(redis::text_at(fields, 1));
+  card.url = std::string(redis::text_at(fields, 2));
+  card.author = std::string(redis::text_at(fields, 3));
+  for (const std::string_view tag : redis::words(redis::text_at(fields, 4))) card.tags.emplace_back(tag);
+  const std::string_view updated = redis::text_at(fields, 5);
+  card.update_time = redis::whole(updated.empty() ? redis::text_at(fields, 0) : updated);
   return card;
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::items

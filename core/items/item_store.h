@@ -6,35 +6,36 @@
 
 #include <optional>
 
-#include "core/redis/redis.h"
 #include "core/config/settings.h"
 #include "core/items/ports.h"
 #include "core/redis/keys.h"
+#include "core/redis/redis.h"
 
-namespace freshet::store {
+namespace freshet::items {
 
-class RedisItemStore final : public feed::ItemStore {
+class RedisItemStore final : public ItemStore {
  public:
   enum class Tell : std::uint8_t {
     kRecorder,
     kNobody  // for items that come from where the recorder keeps them
   };
   // `redis` must outlive this.
-  RedisItemStore(redis::Redis& redis, const Settings& settings, Keys keys, Tell tell = Tell::kRecorder);
+  RedisItemStore(redis::Redis& redis, const Settings& settings, redis::Keys keys,
+                 Tell tell = Tell::kRecorder);
 
   // 2 RTT each; with hash tags 3, and one more when an item is hidden or removed. put_many: the same for
   // every 500 items. Errors: kConflict "item_busy" when others keep writing it; kUnavailable "stream_full".
-  Task<Result<void>> put(const feed::Item& item) override;
-  Task<Result<void>> put_many(const std::vector<feed::Item>& items) override;
+  Task<Result<void>> put(const Item& item) override;
+  Task<Result<void>> put_many(const std::vector<Item>& items) override;
   // Removing what is not there is no error. A late event of a removed item counts, but brings it into no list
   // for the TTL of counters.
   Task<Result<void>> remove(const ItemId& id) override;
-  Task<Result<feed::Item>> get(const ItemId& id) override;                                   // 1 RTT
-  Task<Result<std::vector<feed::ItemCard>>> cards(const std::vector<ItemId>& ids) override;  // 1 RTT
+  Task<Result<Item>> get(const ItemId& id) override;                                   // 1 RTT
+  Task<Result<std::vector<ItemCard>>> cards(const std::vector<ItemId>& ids) override;  // 1 RTT
 
  private:
   struct Change {  // an item to write, and what it was
-    const feed::Item* item;
+    const Item* item;
     bool remove;
     std::string old_tags, old_date;
     std::vector<std::string_view> gone;  // tags it leaves; views into old_tags
@@ -52,16 +53,16 @@ class RedisItemStore final : public feed::ItemStore {
   redis::Redis& redis_;
   const EngagementSettings engagement_;
   const ListSettings list_;
-  const Keys keys_;
+  const redis::Keys keys_;
   static constexpr std::int64_t kNoStream = -1;  // item_put.lua knows it too
   const std::int64_t stream_max_;
 };
 
 // One command, and its reply as an item; nullopt when it was never put, or was deleted.
-void append_item(redis::Pipeline& out, const Keys& keys, const ItemId& id);
-std::optional<feed::Item> item_of(const ItemId& id, const redis::Reply& fields);
+void append_item(redis::Pipeline& out, const redis::Keys& keys, const ItemId& id);
+std::optional<Item> item_of(const ItemId& id, const redis::Reply& fields);
 // One command, and its reply as a card: for stores that read cards among other things.
-void append_card(redis::Pipeline& out, const Keys& keys, const ItemId& id);
-feed::ItemCard card_of(const redis::Reply& fields);
+void append_card(redis::Pipeline& out, const redis::Keys& keys, const ItemId& id);
+ItemCard card_of(const redis::Reply& fields);
 
-}  // namespace freshet::store
+}  // namespace freshet::items

@@ -11,7 +11,7 @@
 #include "core/base/result.h"
 #include "core/base/time.h"
 
-namespace freshet::feed {
+namespace freshet::items {
 
 struct Item {
   ItemId id;
@@ -48,4 +48,4 @@ class ItemStore {
   virtual Task<Result<std::vector<ItemCard>>> cards(const std::vector<ItemId>& ids) = 0;
 };
 
-}  // namespace freshet::feed
+}  // namespace freshet::items

@@ -43,7 +43,8 @@ Result<std::unique_ptr<const Mapping>> map(int fd) {
 }
 
 template <class Column, class Each>
-void walk(const RowsView& rows, std::span<const Column> columns, std::uint32_t item, const Each& each) {
+void walk(const RowsView& rows, std::span<const Column> columns, std::uint32_t item,
+          const Each& each) {
   const std::uint64_t end = rows.starts[item + 1];
   const Column* const column = columns.data();
   const std::int16_t* const stored = rows.weights.data();

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace freshet::rank {
+namespace freshet::readers {
 
 std::optional<Interaction> interaction_named(std::string_view name) {
   for (const InteractionKind& each : kInteractionKinds) {
@@ -42,4 +42,4 @@ double recency(UnixSeconds at, UnixSeconds now, seconds half_life) {
   return std::exp2(-age / static_cast<double>(half_life.count()));
 }
 
-}  // namespace freshet::rank
+}  // namespace freshet::readers

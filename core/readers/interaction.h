@@ -6,10 +6,10 @@
 #include <optional>
 #include <string_view>
 
-#include "core/config/settings.h"
 #include "core/base/time.h"
+#include "core/config/settings.h"
 
-namespace freshet::rank {
+namespace freshet::readers {
 
 enum class Interaction : std::uint8_t { kView, kLike, kShare, kFavorite, kReply, kPost };
 
@@ -40,4 +40,4 @@ double interaction_weight(const InteractionSettings& settings, Interaction kind)
 // decay", as engagement.h decays).
 double recency(UnixSeconds at, UnixSeconds now, seconds half_life);
 
-}  // namespace freshet::rank
+}  // namespace freshet::readers

@@ -4,7 +4,7 @@
 
 #include "core/redis/fields.h"
 
-namespace freshet::store {
+namespace freshet::readers {
 namespace {
 
 constexpr int kPageKeys = 1000;  // about half a millisecond of Redis
@@ -39,19 +39,19 @@ void add_names(Names& names, const ReaderId& reader, const ReaderHashes& hashes)
   if (hashes.visitor) names.insert(hashes.visitor(reader));
 }
 
-Task<Result<PersonalPage>> scan_personal(redis::Redis& redis, const Keys& keys, const Names& names,
+Task<Result<PersonalPage>> scan_personal(redis::Redis& redis, const redis::Keys& keys, const Names& names,
                                          std::string_view cursor) {
   redis::Pipeline command;
   command.add("SCAN", cursor, "COUNT", kPageKeys);
   const auto replies = co_await redis.run(command);
   if (auto ok = all_well(replies); !ok) co_return tl::unexpected(ok.error());
   PersonalPage page;
-  page.cursor = std::string(text_at(replies->front(), 0));
+  page.cursor = std::string(redis::text_at(replies->front(), 0));
   const redis::Reply found = replies->front()[1];
   page.looked_at = found.size();
   for (std::size_t i = 0; i < found.size(); ++i) {
-    const std::string_view key = text_at(found, i);
-    const KeyPattern* const pattern = keys.pattern_of(key);
+    const std::string_view key = redis::text_at(found, i);
+    const redis::KeyPattern* const pattern = keys.pattern_of(key);
     const KeyOwner* const owner = pattern != nullptr ? owner_of(pattern->pattern) : nullptr;
     if (owner == nullptr || owner->about == About::kNobody) continue;
     if (owner->about == About::kMembers)
@@ -74,4 +74,4 @@ Task<Result<void>> erase_personal(redis::Redis& redis, const Names& names, const
   co_return all_well(replies);
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::readers

@@ -11,12 +11,12 @@
 #include <unordered_set>
 #include <vector>
 
-#include "core/redis/redis.h"
 #include "core/base/ids.h"
 #include "core/base/result.h"
 #include "core/redis/keys.h"
+#include "core/redis/redis.h"
 
-namespace freshet::store {
+namespace freshet::readers {
 
 // What a reader is called apart from their id, under the salt (identity.salt_file): the visitor that UV and
 // sessions count, and the name of their user:epoch key. Empty functions: nothing is called so.
@@ -113,10 +113,10 @@ struct PersonalPage {
 };
 // One page of a walk over all keys; begins with cursor "0". A key that is there from the walk's beginning to
 // its end is found at least once. 1 RTT.
-Task<Result<PersonalPage>> scan_personal(redis::Redis& redis, const Keys& keys, const Names& names,
+Task<Result<PersonalPage>> scan_personal(redis::Redis& redis, const redis::Keys& keys, const Names& names,
                                          std::string_view cursor);
 
 // Deletes what the page found, and the names in its sets. 1 RTT, none without any.
 Task<Result<void>> erase_personal(redis::Redis& redis, const Names& names, const PersonalPage& page);
 
-}  // namespace freshet::store
+}  // namespace freshet::readers

@@ -15,7 +15,7 @@
 #include "core/base/time.h"
 #include "core/readers/interaction.h"
 
-namespace freshet::feed {
+namespace freshet::readers {
 
 enum class ViewKind : std::uint8_t { kTopic, kReply };
 
@@ -35,7 +35,7 @@ struct Viewed {
 struct ReaderEvent {
   ReaderId reader;
   ItemId item;
-  rank::Interaction kind = rank::Interaction::kLike;
+  Interaction kind = Interaction::kLike;
   UnixSeconds at;  // never later than now by Redis' clock: later ones are clamped
   EventId event;   // empty: not idempotent
 };
@@ -49,7 +49,7 @@ struct Dismissal {
 
 struct Done {  // of ReaderState: the newest time of each item and kind
   ItemId item;
-  rank::Interaction kind = rank::Interaction::kLike;
+  Interaction kind = Interaction::kLike;
   UnixSeconds at;
 };
 
@@ -103,4 +103,4 @@ class ReaderStore {
   virtual Result<void> clear_views_later(const ReaderId& reader, ViewKind kind) = 0;
 };
 
-}  // namespace freshet::feed
+}  // namespace freshet::readers

@@ -9,7 +9,7 @@
 
 #include "core/readers/ports.h"
 
-namespace freshet::feed {
+namespace freshet::readers {
 
 struct DismissedAt {
   Dismissal dismissal;
@@ -60,4 +60,4 @@ class Users {
   virtual Task<Result<Job>> job(const EventId& id) = 0;
 };
 
-}  // namespace freshet::feed
+}  // namespace freshet::readers

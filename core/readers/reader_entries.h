@@ -14,7 +14,7 @@
 
 #include <string_view>
 
-namespace freshet::store {
+namespace freshet::readers {
 
 inline constexpr std::string_view kOpInteraction = "interaction";
 inline constexpr std::string_view kOpDismiss = "dismiss";
@@ -24,4 +24,4 @@ inline constexpr std::string_view kOpUnfollow = "unfollow";
 inline constexpr std::string_view kOpFanout = "fanout";
 inline constexpr std::string_view kOpErase = "erase";
 
-}  // namespace freshet::store
+}  // namespace freshet::readers

@@ -1,6 +1,6 @@
 #include "core/readers/reader_events.h"
 
-namespace freshet::feed {
+namespace freshet::readers {
 
 namespace {
 
@@ -63,4 +63,4 @@ Task<std::vector<Result<Recorded>>> record_interactions(ReaderStore& store,
   co_return answers;
 }
 
-}  // namespace freshet::feed
+}  // namespace freshet::readers

@@ -6,7 +6,7 @@
 
 #include "core/readers/ports.h"
 
-namespace freshet::feed {
+namespace freshet::readers {
 
 struct Recorded {
   bool queued = false;  // Redis could not take it; it waits in the spool and is applied later
@@ -27,4 +27,4 @@ Task<Result<Recorded>> undo_dismissal(ReaderStore& store, const ReaderId& reader
 Task<std::vector<Result<Recorded>>> record_interactions(ReaderStore& store,
                                                         const std::vector<ReaderEvent>& events);
 
-}  // namespace freshet::feed
+}  // namespace freshet::readers

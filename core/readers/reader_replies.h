@@ -4,24 +4,24 @@
 #include <optional>
 #include <string_view>
 
-#include "core/redis/command.h"
-#include "core/redis/reply.h"
 #include "core/base/time.h"
+#include "core/redis/command.h"
 #include "core/redis/fields.h"
+#include "core/redis/reply.h"
 #include "core/redis/script_words.h"
 
-namespace freshet::store {
+namespace freshet::readers {
 
 inline UnixSeconds time_at(const redis::Reply& reply, std::size_t index) {
-  return UnixSeconds{seconds{whole(text_at(reply, index))}};
+  return UnixSeconds{seconds{redis::whole(redis::text_at(reply, index))}};
 }
 
 inline Error unknown_item() { return {ErrorCode::kNotFound, "unknown_item", "topicId", "no such item"}; }
 
 // The errors that reader_*.lua answer, before what the server itself may say.
 inline Error reader_error(const redis::Reply& reply) {
-  if (says(reply.error(), word::kStreamFull)) return stream_full();
-  if (says(reply.error(), word::kUnknownItem)) return unknown_item();
+  if (redis::says(reply.error(), redis::word::kStreamFull)) return redis::stream_full();
+  if (redis::says(reply.error(), redis::word::kUnknownItem)) return unknown_item();
   return redis::classify(reply.error());
 }
 
@@ -30,4 +30,4 @@ inline Result<void> outcome(const redis::Reply& reply) {
   return {};
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::readers

@@ -8,31 +8,31 @@
 #include "core/readers/reader_replies.h"
 #include "core/redis/scripts.h"
 
-namespace freshet::store {
+namespace freshet::readers {
 namespace {
 
 using redis::Pipeline;
 
-constexpr std::array kViewKinds{feed::ViewKind::kTopic, feed::ViewKind::kReply};
+constexpr std::array kViewKinds{ViewKind::kTopic, ViewKind::kReply};
 
-std::string_view letter_of(feed::ViewKind kind) { return kind == feed::ViewKind::kTopic ? "t" : "r"; }
+std::string_view letter_of(ViewKind kind) { return kind == ViewKind::kTopic ? "t" : "r"; }
 
 // Pairs of item and time.
-std::vector<feed::Viewed> viewed_of(const redis::Reply& pairs) {
-  std::vector<feed::Viewed> out;
+std::vector<Viewed> viewed_of(const redis::Reply& pairs) {
+  std::vector<Viewed> out;
   out.reserve(pairs.size() / 2);
   for (std::size_t i = 0; i + 1 < pairs.size(); i += 2)
-    out.push_back({ItemId::trusted(std::string(text_at(pairs, i))), time_at(pairs, i + 1)});
+    out.push_back({ItemId::trusted(std::string(redis::text_at(pairs, i))), time_at(pairs, i + 1)});
   return out;
 }
 
 // A list of items, with their times from the fields "{letter}:{item}" of `times`.
-std::vector<feed::Viewed> viewed_of(const redis::Reply& list, feed::ViewKind kind,
-                                    const std::unordered_map<std::string, UnixSeconds>& times) {
-  std::vector<feed::Viewed> out;
+std::vector<Viewed> viewed_of(const redis::Reply& list, ViewKind kind,
+                              const std::unordered_map<std::string, UnixSeconds>& times) {
+  std::vector<Viewed> out;
   out.reserve(list.size());
   for (std::size_t i = 0; i < list.size(); ++i) {
-    const std::string_view item = text_at(list, i);
+    const std::string_view item = redis::text_at(list, i);
     const auto found = times.find(std::string(letter_of(kind)).append(":").append(item));
     out.push_back({ItemId::trusted(std::string(item)), found == times.end() ? UnixSeconds() : found->second});
   }
@@ -42,7 +42,7 @@ std::vector<feed::Viewed> viewed_of(const redis::Reply& list, feed::ViewKind kin
 }  // namespace
 
 RedisReaderStore::RedisReaderStore(redis::Redis& redis, redis::Deferred& deferred, const Settings& settings,
-                                   Keys keys, NewEventId new_event_id)
+                                   redis::Keys keys, NewEventId new_event_id)
     : redis_(redis),
       deferred_(deferred),
       history_(settings.history),
@@ -61,7 +61,7 @@ Task<Result<void>> RedisReaderStore::apply(const Pipeline& commands) {
 
 // --- history
 
-void RedisReaderStore::append_view(Pipeline& out, const feed::View& view, Time at) const {
+void RedisReaderStore::append_view(Pipeline& out, const View& view, Time at) const {
   const bool look = reject_unknown_ && !keys_.hash_tags();
   out.script(scripts::kReaderView, (look ? 4U : 3U), 6)
       .arg(keys_.views_of(view.kind, view.reader.view()))
@@ -69,12 +69,12 @@ void RedisReaderStore::append_view(Pipeline& out, const feed::View& view, Time a
       .arg(keys_.reader_events(view.reader.view()));
   if (look) out.arg(keys_.item(view.item.view()));
   out.arg(view.item.view()).arg(letter_of(view.kind)).arg(history_.size).arg(history_.ttl.count());
-  optional_time(out, at);
+  redis::optional_time(out, at);
   // A page may send one id with its view and with what its reader did.
   out.arg(view.event.empty() ? std::string() : "view:" + view.event.str());
 }
 
-Task<Result<void>> RedisReaderStore::viewed(const feed::View& view) {
+Task<Result<void>> RedisReaderStore::viewed(const View& view) {
   if (reject_unknown_ && keys_.hash_tags()) {
     const std::vector<Asked> one{Asked{&view.reader, &view.item, nullptr}};
     const auto looked = co_await look(one);
@@ -87,14 +87,14 @@ Task<Result<void>> RedisReaderStore::viewed(const feed::View& view) {
   co_return applied;
 }
 
-void RedisReaderStore::append_views(Pipeline& out, const ReaderId& reader, feed::ViewKind kind) const {
+void RedisReaderStore::append_views(Pipeline& out, const ReaderId& reader, ViewKind kind) const {
   out.script(scripts::kReaderViews, 2, 2)
       .arg(keys_.views_of(kind, reader.view()))
       .arg(keys_.views_at(reader.view()));
   out.arg(letter_of(kind)).arg(history_.size);
 }
 
-Task<Result<std::vector<feed::Viewed>>> RedisReaderStore::views(const ReaderId& reader, feed::ViewKind kind) {
+Task<Result<std::vector<Viewed>>> RedisReaderStore::views(const ReaderId& reader, ViewKind kind) {
   Pipeline command;
   append_views(command, reader, kind);
   const auto reply = co_await run_one(redis_, command);
@@ -102,18 +102,18 @@ Task<Result<std::vector<feed::Viewed>>> RedisReaderStore::views(const ReaderId& 
   co_return viewed_of(*reply);
 }
 
-void RedisReaderStore::append_clear(Pipeline& out, const ReaderId& reader, feed::ViewKind kind, Time until,
-                                    const std::vector<feed::Viewed>& only) const {
+void RedisReaderStore::append_clear(Pipeline& out, const ReaderId& reader, ViewKind kind, Time until,
+                                    const std::vector<Viewed>& only) const {
   out.script(scripts::kReaderClear, 2, 3 + only.size())
       .arg(keys_.views_of(kind, reader.view()))
       .arg(keys_.views_at(reader.view()));
   out.arg(letter_of(kind));
-  optional_time(out, until);
+  redis::optional_time(out, until);
   out.arg(history_.ttl.count());
-  for (const feed::Viewed& each : only) out.arg(each.item.view());
+  for (const Viewed& each : only) out.arg(each.item.view());
 }
 
-Task<Result<void>> RedisReaderStore::clear_views(const ReaderId& reader, feed::ViewKind kind) {
+Task<Result<void>> RedisReaderStore::clear_views(const ReaderId& reader, ViewKind kind) {
   Pipeline command;
   append_clear(command, reader, kind, std::nullopt, {});
   auto applied = co_await apply(command);
@@ -129,7 +129,7 @@ Task<Result<void>> RedisReaderStore::merge_views(const ReaderId& from, const Rea
   Pipeline command;
   command.script(scripts::kReaderMerge, 6, 2);
   for (const ReaderId* reader : {&to, &from}) {
-    for (const feed::ViewKind kind : kViewKinds) command.arg(keys_.views_of(kind, reader->view()));
+    for (const ViewKind kind : kViewKinds) command.arg(keys_.views_of(kind, reader->view()));
     command.arg(keys_.views_at(reader->view()));
   }
   command.arg(history_.size).arg(history_.ttl.count());
@@ -140,25 +140,25 @@ Task<Result<void>> RedisReaderStore::merge_views(const ReaderId& from, const Rea
 // What is viewed between the two round trips stays where it was.
 Task<Result<void>> RedisReaderStore::merge_with_tags(const ReaderId& from, const ReaderId& to) {
   Pipeline reading;
-  for (const feed::ViewKind kind : kViewKinds) {
+  for (const ViewKind kind : kViewKinds) {
     append_views(reading, from, kind);
   }
   const auto read = co_await redis_.run(reading);
   if (!read) co_return tl::unexpected(read.error());
-  std::array<std::vector<feed::Viewed>, kViewKinds.size()> views;
+  std::array<std::vector<Viewed>, kViewKinds.size()> views;
   for (std::size_t i = 0; i < views.size(); ++i) {
     if ((*read)[i].is_error()) co_return outcome((*read)[i]);
     views[i] = viewed_of((*read)[i]);
   }
   Pipeline command;
   command.script(scripts::kReaderMerge, 3, 2 + 3 * (views[0].size() + views[1].size()));
-  for (const feed::ViewKind kind : kViewKinds) command.arg(keys_.views_of(kind, to.view()));
+  for (const ViewKind kind : kViewKinds) command.arg(keys_.views_of(kind, to.view()));
   command.arg(keys_.views_at(to.view())).arg(history_.size).arg(history_.ttl.count());
-  for (const feed::ViewKind kind : kViewKinds) {
-    for (const feed::Viewed& each : views[static_cast<std::size_t>(kind)])
+  for (const ViewKind kind : kViewKinds) {
+    for (const Viewed& each : views[static_cast<std::size_t>(kind)])
       command.arg(letter_of(kind)).arg(each.item.view()).arg(unix_s(each.at));
   }
-  for (const feed::ViewKind kind : kViewKinds) {
+  for (const ViewKind kind : kViewKinds) {
     const auto& these = views[static_cast<std::size_t>(kind)];
     if (!these.empty()) append_clear(command, from, kind, these.front().at, these);
   }
@@ -172,12 +172,12 @@ Task<Result<void>> RedisReaderStore::merge_with_tags(const ReaderId& from, const
 
 // --- all of a reader
 
-Task<Result<feed::ReaderState>> RedisReaderStore::read(const ReaderId& reader) {
+Task<Result<ReaderState>> RedisReaderStore::read(const ReaderId& reader) {
   const std::string_view id = reader.view();
   Pipeline command;
   command.script(scripts::kReaderRead, 5, 4)
-      .arg(keys_.views_of(feed::ViewKind::kTopic, id))
-      .arg(keys_.views_of(feed::ViewKind::kReply, id))
+      .arg(keys_.views_of(ViewKind::kTopic, id))
+      .arg(keys_.views_of(ViewKind::kReply, id))
       .arg(keys_.views_at(id))
       .arg(keys_.interactions(id))
       .arg(keys_.not_interested(id));
@@ -192,13 +192,13 @@ Task<Result<feed::ReaderState>> RedisReaderStore::read(const ReaderId& reader) {
   std::unordered_map<std::string, UnixSeconds> times;
   const redis::Reply fields = found[2];
   for (std::size_t i = 0; i + 1 < fields.size(); i += 2)
-    times.emplace(text_at(fields, i), time_at(fields, i + 1));
-  feed::ReaderState out;
-  out.topics = viewed_of(found[0], feed::ViewKind::kTopic, times);
-  out.replies = viewed_of(found[1], feed::ViewKind::kReply, times);
+    times.emplace(redis::text_at(fields, i), time_at(fields, i + 1));
+  ReaderState out;
+  out.topics = viewed_of(found[0], ViewKind::kTopic, times);
+  out.replies = viewed_of(found[1], ViewKind::kReply, times);
   const redis::Reply done = found[3];
   for (std::size_t i = 0; i + 1 < done.size(); i += 2) {
-    const auto member = interaction_member(text_at(done, i));
+    const auto member = interaction_member(redis::text_at(done, i));
     if (!member) continue;
     out.done.push_back({ItemId::trusted(std::string(member->item)), member->kind, time_at(done, i + 1)});
   }
@@ -211,22 +211,20 @@ Task<Result<feed::ReaderState>> RedisReaderStore::read(const ReaderId& reader) {
 
 // --- later
 
-Pipeline RedisReaderStore::later_command(const feed::View& view) const {
+Pipeline RedisReaderStore::later_command(const View& view) const {
   Pipeline out;
   append_view(out, view, wall_now());
   return out;
 }
 
-void RedisReaderStore::viewed_behind(const feed::View& view) { deferred_.post(later_command(view)); }
+void RedisReaderStore::viewed_behind(const View& view) { deferred_.post(later_command(view)); }
 
-Result<void> RedisReaderStore::viewed_later(const feed::View& view) {
-  return deferred_.spool(later_command(view));
-}
+Result<void> RedisReaderStore::viewed_later(const View& view) { return deferred_.spool(later_command(view)); }
 
-Result<void> RedisReaderStore::clear_views_later(const ReaderId& reader, feed::ViewKind kind) {
+Result<void> RedisReaderStore::clear_views_later(const ReaderId& reader, ViewKind kind) {
   Pipeline out;
   append_clear(out, reader, kind, wall_now(), {});
   return deferred_.spool(std::move(out));
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::readers

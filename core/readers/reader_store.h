@@ -15,44 +15,44 @@
 #include <optional>
 #include <string>
 
-#include "core/redis/deferred.h"
-#include "core/redis/redis.h"
 #include "core/config/settings.h"
 #include "core/readers/ports.h"
+#include "core/redis/deferred.h"
 #include "core/redis/keys.h"
+#include "core/redis/redis.h"
 
-namespace freshet::store {
+namespace freshet::readers {
 
-class RedisReaderStore final : public feed::ReaderStore {
+class RedisReaderStore final : public ReaderStore {
  public:
   using NewEventId = std::function<std::string()>;  // an id that nobody else makes
 
   // `redis` and `deferred` must outlive this.
-  RedisReaderStore(redis::Redis& redis, redis::Deferred& deferred, const Settings& settings, Keys keys,
+  RedisReaderStore(redis::Redis& redis, redis::Deferred& deferred, const Settings& settings, redis::Keys keys,
                    NewEventId new_event_id);
 
   // With hash tags and items.unknown = reject 2 RTT. Errors also: kNotFound "unknown_item" (reject).
-  Task<Result<void>> viewed(const feed::View& view) override;
-  Task<Result<std::vector<feed::Viewed>>> views(const ReaderId& reader, feed::ViewKind kind) override;
-  Task<Result<void>> clear_views(const ReaderId& reader, feed::ViewKind kind) override;
+  Task<Result<void>> viewed(const View& view) override;
+  Task<Result<std::vector<Viewed>>> views(const ReaderId& reader, ViewKind kind) override;
+  Task<Result<void>> clear_views(const ReaderId& reader, ViewKind kind) override;
   Task<Result<void>> merge_views(const ReaderId& from, const ReaderId& to) override;
 
   // Errors of one event: kUnavailable "stream_full", kNotFound "unknown_item" (items.unknown = reject).
-  Task<Result<std::vector<Result<void>>>> interact(const std::vector<feed::ReaderEvent>& events) override;
+  Task<Result<std::vector<Result<void>>>> interact(const std::vector<ReaderEvent>& events) override;
   // With hash tags 2 RTT. Errors as those of an event.
-  Task<Result<void>> dismiss(const feed::Dismissal& dismissal) override;
+  Task<Result<void>> dismiss(const Dismissal& dismissal) override;
   Task<Result<void>> undo_dismissal(const ReaderId& reader, const ItemId& item) override;
 
-  Task<Result<feed::ReaderState>> read(const ReaderId& reader) override;
+  Task<Result<ReaderState>> read(const ReaderId& reader) override;
 
   // What is applied later carries the time it has now, and never replaces what is of a later time. It was
   // acknowledged, so stream.max_len does not stop it; the spool's size bounds how much of it there is.
-  void viewed_behind(const feed::View& view) override;
-  Result<void> viewed_later(const feed::View& view) override;
-  Result<void> interact_later(const feed::ReaderEvent& event) override;
-  Result<void> dismiss_later(const feed::Dismissal& dismissal) override;
+  void viewed_behind(const View& view) override;
+  Result<void> viewed_later(const View& view) override;
+  Result<void> interact_later(const ReaderEvent& event) override;
+  Result<void> dismiss_later(const Dismissal& dismissal) override;
   Result<void> undo_dismissal_later(const ReaderId& reader, const ItemId& item) override;
-  Result<void> clear_views_later(const ReaderId& reader, feed::ViewKind kind) override;
+  Result<void> clear_views_later(const ReaderId& reader, ViewKind kind) override;
 
  private:
   using Time = std::optional<UnixSeconds>;  // nullopt: now, by Redis' clock
@@ -72,19 +72,18 @@ class RedisReaderStore final : public feed::ReaderStore {
   // 1 RTT.
   Task<Result<Looked>> look(const std::vector<Asked>& asked);
   static std::optional<Result<void>> answer(Verdict verdict);  // nullopt: it is to be applied
-  Task<Result<std::vector<Result<void>>>> interact_with_tags(const std::vector<feed::ReaderEvent>& events);
+  Task<Result<std::vector<Result<void>>>> interact_with_tags(const std::vector<ReaderEvent>& events);
   // Runs commands of which the last answers for all. 1 RTT.
   Task<Result<void>> apply(const redis::Pipeline& commands);
 
-  void append_view(redis::Pipeline& out, const feed::View& view, Time at) const;
-  redis::Pipeline later_command(const feed::View& view) const;
-  void append_views(redis::Pipeline& out, const ReaderId& reader, feed::ViewKind kind) const;
-  void append_clear(redis::Pipeline& out, const ReaderId& reader, feed::ViewKind kind, Time until,
-                    const std::vector<feed::Viewed>& only) const;
-  void append_interaction(redis::Pipeline& out, const feed::ReaderEvent& event, UnixSeconds at,
-                          Room room) const;
+  void append_view(redis::Pipeline& out, const View& view, Time at) const;
+  redis::Pipeline later_command(const View& view) const;
+  void append_views(redis::Pipeline& out, const ReaderId& reader, ViewKind kind) const;
+  void append_clear(redis::Pipeline& out, const ReaderId& reader, ViewKind kind, Time until,
+                    const std::vector<Viewed>& only) const;
+  void append_interaction(redis::Pipeline& out, const ReaderEvent& event, UnixSeconds at, Room room) const;
   // `now`: with hash tags, what the recorder is told when `at` is nullopt.
-  void append_dismissal(redis::Pipeline& out, const feed::Dismissal& dismissal, Time at, Room room,
+  void append_dismissal(redis::Pipeline& out, const Dismissal& dismissal, Time at, Room room,
                         UnixSeconds now) const;
   void append_undo(redis::Pipeline& out, const ReaderId& reader, const ItemId& item, Time at,
                    Room room) const;
@@ -97,17 +96,17 @@ class RedisReaderStore final : public feed::ReaderStore {
   const FeedbackSettings feedback_;
   const std::int64_t stream_max_;
   const bool reject_unknown_;
-  const Keys keys_;
+  const redis::Keys keys_;
   const NewEventId new_event_id_;
 };
 
 // The member of user:interactions:{reader}, "{letter}:{item}", as a kind and an item; nullopt when it is
 // none.
 struct InteractionMember {
-  rank::Interaction kind;
+  Interaction kind;
   std::string_view item;  // a view into the member
 };
 std::optional<InteractionMember> interaction_member(std::string_view member);
-std::string interaction_member(rank::Interaction kind, std::string_view item);
+std::string interaction_member(Interaction kind, std::string_view item);
 
-}  // namespace freshet::store
+}  // namespace freshet::readers

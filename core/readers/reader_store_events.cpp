@@ -6,7 +6,7 @@
 #include "core/readers/reader_store.h"
 #include "core/redis/scripts.h"
 
-namespace freshet::store {
+namespace freshet::readers {
 namespace {
 
 using redis::Pipeline;
@@ -17,13 +17,13 @@ void optional_number(Pipeline& pipeline, const std::optional<std::int64_t>& valu
 
 }  // namespace
 
-std::string interaction_member(rank::Interaction kind, std::string_view item) {
-  return std::string(1, rank::kind_of(kind).letter).append(":").append(item);
+std::string interaction_member(Interaction kind, std::string_view item) {
+  return std::string(1, readers::kind_of(kind).letter).append(":").append(item);
 }
 
 std::optional<InteractionMember> interaction_member(std::string_view member) {
   if (member.size() < 3 || member[1] != ':') return std::nullopt;
-  const auto kind = rank::interaction_of_letter(member[0]);
+  const auto kind = readers::interaction_of_letter(member[0]);
   if (!kind) return std::nullopt;
   return InteractionMember{*kind, member.substr(2)};
 }
@@ -48,7 +48,7 @@ Task<Result<RedisReaderStore::Looked>> RedisReaderStore::look(const std::vector<
   for (std::size_t i = 0; i < asked.size(); ++i) {
     const redis::Reply& applied = (*replies)[2 + 2 * i];
     const bool known = (*replies)[3 + 2 * i].integer().value_or(0) == 1;
-    if (!applied.is_nil() && whole(applied.string().value_or("")) > unix_s(out.now - kEventTtl)) {
+    if (!applied.is_nil() && redis::whole(applied.string().value_or("")) > unix_s(out.now - redis::kEventTtl)) {
       out.verdicts.push_back(Verdict::kAppliedBefore);
     } else if (reject_unknown_ && !known) {
       out.verdicts.push_back(Verdict::kUnknownItem);
@@ -70,7 +70,7 @@ std::optional<Result<void>> RedisReaderStore::answer(Verdict verdict) {
     case Verdict::kUnknownItem:
       return Result<void>(tl::unexpected(unknown_item()));
     case Verdict::kStreamFull:
-      return Result<void>(tl::unexpected(stream_full()));
+      return Result<void>(tl::unexpected(redis::stream_full()));
   }
   return std::nullopt;
 }
@@ -78,10 +78,10 @@ std::optional<Result<void>> RedisReaderStore::answer(Verdict verdict) {
 // --- interactions
 
 // With hash tags `at` is the time by Redis' clock, or not later than it.
-void RedisReaderStore::append_interaction(Pipeline& out, const feed::ReaderEvent& event, UnixSeconds at,
+void RedisReaderStore::append_interaction(Pipeline& out, const ReaderEvent& event, UnixSeconds at,
                                           Room room) const {
   const std::string_view reader = event.reader.view(), item = event.item.view();
-  const std::string letter(1, rank::kind_of(event.kind).letter);
+  const std::string letter(1, readers::kind_of(event.kind).letter);
   const bool tags = keys_.hash_tags();
   if (tags) {
     out.add("XADD", keys_.stream(), "*", "op", kOpInteraction, "reader", reader, "item", item, "kind", letter,
@@ -99,8 +99,7 @@ void RedisReaderStore::append_interaction(Pipeline& out, const feed::ReaderEvent
   optional_number(out, room);
 }
 
-Task<Result<std::vector<Result<void>>>> RedisReaderStore::interact(
-    const std::vector<feed::ReaderEvent>& events) {
+Task<Result<std::vector<Result<void>>>> RedisReaderStore::interact(const std::vector<ReaderEvent>& events) {
   std::vector<Result<void>> answers;
   if (events.empty()) co_return answers;
   if (keys_.hash_tags()) {
@@ -108,7 +107,7 @@ Task<Result<std::vector<Result<void>>>> RedisReaderStore::interact(
     co_return told;
   }
   Pipeline command;
-  for (const feed::ReaderEvent& each : events) append_interaction(command, each, each.at, stream_max_);
+  for (const ReaderEvent& each : events) append_interaction(command, each, each.at, stream_max_);
   const auto replies = co_await redis_.run(command);
   if (!replies) co_return tl::unexpected(replies.error());
   for (const redis::Reply& reply : *replies) answers.push_back(outcome(reply));
@@ -116,10 +115,10 @@ Task<Result<std::vector<Result<void>>>> RedisReaderStore::interact(
 }
 
 Task<Result<std::vector<Result<void>>>> RedisReaderStore::interact_with_tags(
-    const std::vector<feed::ReaderEvent>& events) {
+    const std::vector<ReaderEvent>& events) {
   std::vector<Asked> asked;
   asked.reserve(events.size());
-  for (const feed::ReaderEvent& each : events) asked.push_back({&each.reader, &each.item, &each.event});
+  for (const ReaderEvent& each : events) asked.push_back({&each.reader, &each.item, &each.event});
   const auto looked = co_await look(asked);
   if (!looked) co_return tl::unexpected(looked.error());
   std::vector<Result<void>> answers;
@@ -142,8 +141,8 @@ Task<Result<std::vector<Result<void>>>> RedisReaderStore::interact_with_tags(
   co_return answers;
 }
 
-Result<void> RedisReaderStore::interact_later(const feed::ReaderEvent& event) {
-  feed::ReaderEvent kept = event;
+Result<void> RedisReaderStore::interact_later(const ReaderEvent& event) {
+  ReaderEvent kept = event;
   if (kept.event.empty()) kept.event = EventId::trusted(new_event_id_());
   Pipeline out;
   append_interaction(out, kept, std::min(kept.at, wall_now()), std::nullopt);
@@ -152,7 +151,7 @@ Result<void> RedisReaderStore::interact_later(const feed::ReaderEvent& event) {
 
 // --- not interested
 
-void RedisReaderStore::append_dismissal(Pipeline& out, const feed::Dismissal& dismissal, Time at, Room room,
+void RedisReaderStore::append_dismissal(Pipeline& out, const Dismissal& dismissal, Time at, Room room,
                                         UnixSeconds now) const {
   const std::string_view reader = dismissal.reader.view(), item = dismissal.item.view();
   const bool tags = keys_.hash_tags();
@@ -171,12 +170,12 @@ void RedisReaderStore::append_dismissal(Pipeline& out, const feed::Dismissal& di
   if (!tags) out.arg(keys_.stream());
   if (look) out.arg(keys_.item(item));
   out.arg(reader).arg(item).arg(dismissal.reason);
-  optional_time(out, at);
+  redis::optional_time(out, at);
   out.arg(dismissal.event.view()).arg(feedback_.most).arg(feedback_.ttl.count());
   optional_number(out, room);
 }
 
-Task<Result<void>> RedisReaderStore::dismiss(const feed::Dismissal& dismissal) {
+Task<Result<void>> RedisReaderStore::dismiss(const Dismissal& dismissal) {
   UnixSeconds now;
   if (keys_.hash_tags()) {
     const std::vector<Asked> one{Asked{&dismissal.reader, &dismissal.item, &dismissal.event}};
@@ -191,8 +190,8 @@ Task<Result<void>> RedisReaderStore::dismiss(const feed::Dismissal& dismissal) {
   co_return applied;
 }
 
-Result<void> RedisReaderStore::dismiss_later(const feed::Dismissal& dismissal) {
-  feed::Dismissal kept = dismissal;
+Result<void> RedisReaderStore::dismiss_later(const Dismissal& dismissal) {
+  Dismissal kept = dismissal;
   if (kept.event.empty()) kept.event = EventId::trusted(new_event_id_());
   Pipeline out;
   append_dismissal(out, kept, wall_now(), std::nullopt, {});
@@ -212,7 +211,7 @@ void RedisReaderStore::append_undo(Pipeline& out, const ReaderId& reader, const 
       .arg(keys_.not_interested_why(reader.view()));
   if (!tags) out.arg(keys_.stream());
   out.arg(reader.view()).arg(item.view());
-  optional_time(out, at);
+  redis::optional_time(out, at);
   optional_number(out, room);
 }
 
@@ -222,7 +221,7 @@ Task<Result<void>> RedisReaderStore::undo_dismissal(const ReaderId& reader, cons
     const std::vector<Asked> one{Asked{&reader, &item, nullptr}};
     const auto looked = co_await look(one);
     if (!looked) co_return tl::unexpected(looked.error());
-    if (looked->verdicts.front() == Verdict::kStreamFull) co_return tl::unexpected(stream_full());
+    if (looked->verdicts.front() == Verdict::kStreamFull) co_return tl::unexpected(redis::stream_full());
     at = looked->now;
   }
   Pipeline command;
@@ -237,4 +236,4 @@ Result<void> RedisReaderStore::undo_dismissal_later(const ReaderId& reader, cons
   return deferred_.spool(std::move(out));
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::readers

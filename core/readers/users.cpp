@@ -4,18 +4,18 @@
 #include <array>
 
 #include "core/database/database.h"
-#include "core/redis/fields.h"
 #include "core/readers/reader_entries.h"
+#include "core/redis/fields.h"
 #include "core/redis/script_words.h"
 #include "core/redis/scripts.h"
 
-namespace freshet::store {
+namespace freshet::readers {
 namespace {
 
 using redis::Pipeline;
 
 Error error_of(const redis::Reply& reply) {
-  if (says(reply.error(), word::kStreamFull)) return stream_full();
+  if (redis::says(reply.error(), redis::word::kStreamFull)) return redis::stream_full();
   return redis::classify(reply.error());
 }
 
@@ -32,13 +32,13 @@ void append_read(Pipeline& out, std::string_view type, const std::string& key) {
 }
 
 struct Rows {
-  std::vector<feed::ReaderEvent> interactions;
-  std::vector<feed::DismissedAt> dismissals;
-  std::vector<feed::Follow> follows;
+  std::vector<ReaderEvent> interactions;
+  std::vector<DismissedAt> dismissals;
+  std::vector<Follow> follows;
 };
 
 Result<Rows> read_rows_of(const std::string& path, const ReaderId& reader, std::int64_t from) {
-  auto database = Database::open(path, Database::Mode::kRead);
+  auto database = database::Database::open(path, database::Database::Mode::kRead);
   if (!database) return tl::unexpected(database.error());
   // One more tells whether there are more.
   auto interactions = (*database)->readers().interactions_of(reader, from, kMostExportedRows + 1);
@@ -56,17 +56,17 @@ bool is_mark(std::string_view member) { return member.starts_with(':'); }
 void add_values(const redis::Reply& reply, std::string_view type, std::vector<std::string>& out) {
   if (const auto text = reply.string()) out.emplace_back(*text);
   for (std::size_t k = 0; k < reply.size(); ++k) {
-    if (type == "zset" && is_mark(text_at(reply, k))) {
+    if (type == "zset" && is_mark(redis::text_at(reply, k))) {
       ++k;  // and its score
       continue;
     }
-    out.emplace_back(text_at(reply, k));
+    out.emplace_back(redis::text_at(reply, k));
   }
 }
 
 }  // namespace
 
-RedisUsers::RedisUsers(redis::Redis& redis, BlockingPool& pool, const Settings& settings, Keys keys,
+RedisUsers::RedisUsers(redis::Redis& redis, BlockingPool& pool, const Settings& settings, redis::Keys keys,
                        ReaderHashes hashes, std::function<std::string()> new_job_id)
     : redis_(redis),
       pool_(pool),
@@ -77,8 +77,8 @@ RedisUsers::RedisUsers(redis::Redis& redis, BlockingPool& pool, const Settings& 
 
 // --- export
 
-Task<Result<feed::Export>> RedisUsers::gather(const ReaderId& reader, std::int64_t from) {
-  feed::Export out;
+Task<Result<Export>> RedisUsers::gather(const ReaderId& reader, std::int64_t from) {
+  Export out;
   Names names;
   add_names(names, reader, hashes_);
   std::string cursor = "0";
@@ -94,13 +94,13 @@ Task<Result<feed::Export>> RedisUsers::gather(const ReaderId& reader, std::int64
   out.more_keys = cursor != "0";
   // A walk may come by a key twice.
   std::sort(out.keys.begin(), out.keys.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  const auto same = [](const feed::StoredKey& a, const feed::StoredKey& b) { return a.name == b.name; };
+  const auto same = [](const StoredKey& a, const StoredKey& b) { return a.name == b.name; };
   out.keys.erase(std::unique(out.keys.begin(), out.keys.end(), same), out.keys.end());
   co_await read_rows(reader, from, out);
   co_return out;
 }
 
-Task<Result<void>> RedisUsers::read_keys(const std::vector<std::string>& keys, feed::Export& out) {
+Task<Result<void>> RedisUsers::read_keys(const std::vector<std::string>& keys, Export& out) {
   if (keys.empty()) co_return Result<void>();
   Pipeline command;
   for (const std::string& key : keys) append_read(command, keys_.pattern_of(key)->type, key);
@@ -109,7 +109,7 @@ Task<Result<void>> RedisUsers::read_keys(const std::vector<std::string>& keys, f
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const redis::Reply& reply = (*replies)[i];
     if (reply.is_error()) co_return tl::unexpected(error_of(reply));
-    feed::StoredKey stored{keys_.plain(keys[i]), std::string(keys_.pattern_of(keys[i])->type), {}};
+    StoredKey stored{keys_.plain(keys[i]), std::string(keys_.pattern_of(keys[i])->type), {}};
     add_values(reply, stored.type, stored.values);
     if (!stored.values.empty()) out.keys.push_back(std::move(stored));  // else it expired meanwhile
   }
@@ -117,7 +117,7 @@ Task<Result<void>> RedisUsers::read_keys(const std::vector<std::string>& keys, f
 }
 
 Task<Result<void>> RedisUsers::read_members(const std::vector<Membership>& sets, const Names& names,
-                                            feed::Export& out) {
+                                            Export& out) {
   if (sets.empty()) co_return Result<void>();
   Pipeline command;
   for (const Membership& each : sets) {
@@ -127,7 +127,7 @@ Task<Result<void>> RedisUsers::read_members(const std::vector<Membership>& sets,
   if (!replies) co_return tl::unexpected(replies.error());
   auto reply = replies->begin();
   for (const Membership& each : sets) {
-    feed::StoredKey stored{keys_.plain(each.key), each.sorted ? "zset" : "set", {}};
+    StoredKey stored{keys_.plain(each.key), each.sorted ? "zset" : "set", {}};
     for (const std::string& name : names) {
       if (reply->is_error()) co_return tl::unexpected(error_of(*reply));
       if (each.sorted && !reply->is_nil()) {
@@ -144,7 +144,7 @@ Task<Result<void>> RedisUsers::read_members(const std::vector<Membership>& sets,
 }
 
 // What cannot be read is said in the export: the rest of it is worth something without.
-Task<void> RedisUsers::read_rows(const ReaderId& reader, std::int64_t from, feed::Export& out) {
+Task<void> RedisUsers::read_rows(const ReaderId& reader, std::int64_t from, Export& out) {
   if (!recorder_.enabled) {
     out.no_database = "the recorder runs on another host";
     co_return;
@@ -180,7 +180,7 @@ Task<Result<std::string>> RedisUsers::forget(const ReaderId& reader) {
   }
   command.script(scripts::kUserErase, keys_.hash_tags() ? 1 : 2, 4).arg(keys_.job(id));
   if (!keys_.hash_tags()) command.arg(keys_.stream());
-  command.arg(reader.view()).arg(id).arg(recorder_.stream_max_len).arg(kJobTtl.count());
+  command.arg(reader.view()).arg(id).arg(recorder_.stream_max_len).arg(redis::kJobTtl.count());
   if (keys_.hash_tags())
     command.add("XADD", keys_.stream(), "*", "op", kOpErase, "reader", reader.view(), "job", id);
   const auto replies = co_await redis_.run(command);
@@ -191,18 +191,18 @@ Task<Result<std::string>> RedisUsers::forget(const ReaderId& reader) {
   co_return id;
 }
 
-Task<Result<feed::Job>> RedisUsers::job(const EventId& id) {
+Task<Result<Job>> RedisUsers::job(const EventId& id) {
   Pipeline command;
   command.add("HMGET", keys_.job(id.view()), "state", "done", "total", "failed");
   const auto reply = co_await redis::run_one(redis_, command);
   if (!reply) co_return tl::unexpected(reply.error());
-  feed::Job out;
-  out.state = std::string(text_at(*reply, 0));
+  Job out;
+  out.state = std::string(redis::text_at(*reply, 0));
   if (out.state.empty()) co_return fail(ErrorCode::kNotFound, "unknown_job", "id");
-  out.done = parse_or_zero<std::int64_t>(text_at(*reply, 1));
-  out.total = parse_or_zero<std::int64_t>(text_at(*reply, 2));
-  out.failed = parse_or_zero<std::int64_t>(text_at(*reply, 3));
+  out.done = redis::parse_or_zero<std::int64_t>(redis::text_at(*reply, 1));
+  out.total = redis::parse_or_zero<std::int64_t>(redis::text_at(*reply, 2));
+  out.failed = redis::parse_or_zero<std::int64_t>(redis::text_at(*reply, 3));
   co_return out;
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::readers

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace freshet::model {
+namespace freshet::recommend {
 namespace {
 
 // An item of the profile reaches a few hundred others. While that is a good part of the model, clearing and
@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kReachOfAnEntry = 128;
 constexpr std::size_t kAlwaysDense = 32768;
 
-bool in_order(const Neighbour& a, const Neighbour& b) {
+bool in_order(const model::Neighbour& a, const model::Neighbour& b) {
   return a.weight != b.weight ? a.weight > b.weight : a.item < b.item;
 }
 
@@ -36,14 +36,14 @@ class Best {
     std::sort_heap(heap_.begin(), heap_.end(), in_order);
     std::vector<std::uint32_t> items;
     items.reserve(heap_.size());
-    for (const Neighbour& one : heap_) items.push_back(one.item);
+    for (const model::Neighbour& one : heap_) items.push_back(one.item);
     return items;
   }
 
  private:
   std::size_t most_;
   float least_ = 0;
-  std::vector<Neighbour> heap_;
+  std::vector<model::Neighbour> heap_;
 };
 
 }  // namespace
@@ -64,14 +64,14 @@ void Affinity::clear(std::size_t items) {
   touched_.clear();
 }
 
-void Affinity::compute(const Model& model, std::span<const ProfileItem> profile) {
+void Affinity::compute(const model::Model& model, std::span<const ProfileItem> profile) {
   const std::size_t items = model.items();
   clear(items);
   dense_ = items <= kAlwaysDense || items <= profile.size() * kReachOfAnEntry;
-  const Mix mix = model.mix();
-  for (std::size_t p = 0; p < kParts; ++p) {
+  const model::Mix mix = model.mix();
+  for (std::size_t p = 0; p < model::kParts; ++p) {
     if (mix.part[p] == 0) continue;
-    const Part part = static_cast<Part>(p);
+    const model::Part part = static_cast<model::Part>(p);
     for (const ProfileItem& entry : profile) {
       if (dense_) {
         model.accumulate(part, entry.item, entry.weight, parts_[p]);
@@ -82,7 +82,7 @@ void Affinity::compute(const Model& model, std::span<const ProfileItem> profile)
   }
   const auto sum = [&](std::size_t item) {
     float total = 0;
-    for (std::size_t p = 0; p < kParts; ++p) total += mix.part[p] * parts_[p][item];
+    for (std::size_t p = 0; p < model::kParts; ++p) total += mix.part[p] * parts_[p][item];
     return total;
   };
   if (dense_) {
@@ -117,27 +117,4 @@ std::vector<std::uint32_t> Affinity::top(std::size_t most, std::span<const std::
   return items;
 }
 
-Because because(const Model& model, std::span<const ProfileItem> profile, std::uint32_t item) {
-  const Mix mix = model.mix();
-  Because found;
-  float all = 0;
-  float most = 0;
-  for (std::size_t i = 0; i < profile.size(); ++i) {
-    float given = 0;
-    for (std::size_t p = 0; p < kParts; ++p) {
-      if (mix.part[p] == 0) continue;
-      given += mix.part[p] * model.weight(static_cast<Part>(p), profile[i].item, item);
-    }
-    given *= profile[i].weight;
-    if (given <= 0) continue;  // what speaks against it explains nothing
-    all += given;
-    if (given > most) {
-      most = given;
-      found.entry = static_cast<std::int32_t>(i);
-    }
-  }
-  if (found.entry >= 0) found.share = most / all;
-  return found;
-}
-
-}  // namespace freshet::model
+}  // namespace freshet::recommend

@@ -8,7 +8,7 @@
 
 #include "core/model/model.h"
 
-namespace freshet::model {
+namespace freshet::recommend {
 
 struct ProfileItem {
   std::uint32_t item = 0;  // index in the model
@@ -20,11 +20,13 @@ class Affinity {
  public:
   // Computes affinities of every item of `model` for the profile. Indexes below model.items(), distinct or
   // not. O(profile × neighbours), + items while the model is small.
-  void compute(const Model& model, std::span<const ProfileItem> profile);
+  void compute(const model::Model& model, std::span<const ProfileItem> profile);
 
   // After compute(): by model index.
   std::span<const float> total() const { return total_; }
-  float part(Part part, std::uint32_t item) const { return parts_[static_cast<std::size_t>(part)][item]; }
+  float part(model::Part part, std::uint32_t item) const {
+    return parts_[static_cast<std::size_t>(part)][item];
+  }
   // The indexes of the `most` greatest totals > 0, greatest first, ties by index.
   std::vector<std::uint32_t> top(std::size_t most) const;
   // The same leaving out some, in any order.
@@ -36,18 +38,9 @@ class Affinity {
   void reached(const Each& each) const;
 
   std::vector<float> total_;
-  std::vector<float> parts_[kParts];
+  std::vector<float> parts_[model::kParts];
   std::vector<std::uint32_t> touched_;  // when not dense_: what may not be 0
   bool dense_ = true;
 };
 
-// The entry of the profile that speaks most for `item` (its index in `profile`), and what share of the
-// affinity it gives, 0..1 of all that speaks for it; −1 when none does. O(profile × neighbours): for the few
-// items that are shown.
-struct Because {
-  std::int32_t entry = -1;
-  float share = 0;
-};
-Because because(const Model& model, std::span<const ProfileItem> profile, std::uint32_t item);
-
-}  // namespace freshet::model
+}  // namespace freshet::recommend

@@ -5,7 +5,7 @@
 
 #include "core/readers/interaction.h"
 
-namespace freshet::model {
+namespace freshet::recommend {
 namespace {
 
 constexpr seconds kRecentHalfLife{86400};  // of Model::decayed_count()
@@ -14,7 +14,7 @@ double sane(double count) { return std::isfinite(count) && count > 0 ? count : 0
 
 }  // namespace
 
-Catalogue::Catalogue(std::shared_ptr<const Model> model, std::vector<LiveItem> live)
+Catalogue::Catalogue(std::shared_ptr<const model::Model> model, std::vector<LiveItem> live)
     : model_(std::move(model)), model_items_(model_ ? model_->items() : 0), live_(std::move(live)) {
   std::vector<double> ratios;
   for (std::uint32_t position = 0; position < live_.size(); ++position) {
@@ -77,11 +77,11 @@ double Catalogue::points(std::uint32_t item) const {
 
 double Catalogue::recent(std::uint32_t item, UnixSeconds now) const {
   if (item >= model_items_) return points(item) / points_per_event_;
-  return sane(model_->decayed_count(item)) * rank::recency(model_->trained_at(), now, kRecentHalfLife);
+  return sane(model_->decayed_count(item)) * readers::recency(model_->trained_at(), now, kRecentHalfLife);
 }
 
-std::span<const TermWeight> Catalogue::terms(std::uint32_t item) const {
-  return item < model_items_ ? model_->terms(item) : std::span<const TermWeight>(live_of(item)->terms);
+std::span<const model::TermWeight> Catalogue::terms(std::uint32_t item) const {
+  return item < model_items_ ? model_->terms(item) : std::span<const model::TermWeight>(live_of(item)->terms);
 }
 
-}  // namespace freshet::model
+}  // namespace freshet::recommend

@@ -14,7 +14,7 @@
 #include "core/model/model.h"
 #include "core/readers/interaction.h"
 
-namespace freshet::model {
+namespace freshet::recommend {
 
 // What is known by the second of an item that is trending or new; of one that is in the model, too.
 struct LiveItem {
@@ -22,8 +22,9 @@ struct LiveItem {
   std::string title, author;
   std::vector<std::string> tags;
   UnixSeconds published;
-  double points = 0;              // undecayed, as mode=current of the hot views counts them (seed 003)
-  std::vector<TermWeight> terms;  // content vector by the model's vocabulary; only when not in the model
+  double points = 0;  // undecayed, as mode=current of the hot views counts them (seed 003)
+  std::vector<model::TermWeight>
+      terms;  // content vector by the model's vocabulary; only when not in the model
 };
 
 // What can be ranked now: the items of the model, then the live ones that it does not have. Immutable; shared
@@ -31,7 +32,7 @@ struct LiveItem {
 // id the first counts.
 class Catalogue {
  public:
-  Catalogue(std::shared_ptr<const Model> model, std::vector<LiveItem> live);
+  Catalogue(std::shared_ptr<const model::Model> model, std::vector<LiveItem> live);
   Catalogue(const Catalogue&) = delete;  // views into itself
   Catalogue& operator=(const Catalogue&) = delete;
 
@@ -48,13 +49,13 @@ class Catalogue {
   // decayed since then; of an item that is newer than the model, its points in units of the model's counts.
   double recent(std::uint32_t item, UnixSeconds now) const;
   std::span<const std::uint32_t> live() const { return live_index_; }  // indexes of the live items, distinct
-  const Model* model() const { return model_.get(); }
-  std::span<const TermWeight> terms(std::uint32_t item) const;
+  const model::Model* model() const { return model_.get(); }
+  std::span<const model::TermWeight> terms(std::uint32_t item) const;
 
  private:
   const LiveItem* live_of(std::uint32_t item) const;
 
-  std::shared_ptr<const Model> model_;
+  std::shared_ptr<const model::Model> model_;
   std::uint32_t model_items_ = 0;
   std::vector<LiveItem> live_;
   std::vector<std::uint32_t> live_index_;
@@ -64,4 +65,4 @@ class Catalogue {
   double points_per_event_ = 1;
 };
 
-}  // namespace freshet::model
+}  // namespace freshet::recommend

@@ -14,11 +14,9 @@
 #include "core/base/result.h"
 #include "core/base/time.h"
 #include "core/readers/ports.h"
+#include "core/recommend/ranking.h"
 
-namespace freshet::feed {
-
-// Which of the sources named a candidate first.
-enum class Source : std::uint8_t { kTrend, kAffinity, kNewest };
+namespace freshet::recommend {
 
 // A candidate, and every term of its score.
 struct Suggestion {
@@ -42,7 +40,7 @@ struct Facts {
 // The event of a reader that speaks most for an item.
 struct Because {
   ItemId item;
-  rank::Interaction kind = rank::Interaction::kView;
+  readers::Interaction kind = readers::Interaction::kView;
   double share = 0;  // of the item's affinity, 0..1
 };
 
@@ -59,9 +57,9 @@ class Suggestions {
 
 // What a reader's recommendations are made from.
 struct Profile {
-  std::vector<Done> events;      // newest first
-  std::vector<ItemId> unwanted;  // dismissed: affinity names no candidates that will not be shown, …
-  Fingerprints earlier;          // … nor any of these
+  std::vector<readers::Done> events;  // newest first
+  std::vector<ItemId> unwanted;       // dismissed: affinity names no candidates that will not be shown, …
+  readers::Fingerprints earlier;      // … nor any of these
 };
 
 struct SimilarItem {
@@ -85,4 +83,4 @@ class Recommender {
   virtual std::string model() const = 0;
 };
 
-}  // namespace freshet::feed
+}  // namespace freshet::recommend

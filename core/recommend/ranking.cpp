@@ -5,10 +5,10 @@
 #include <limits>
 #include <utility>
 
-#include "core/recommend/rerank_features.h"
 #include "core/hot/views.h"
+#include "core/recommend/rerank_features.h"
 
-namespace freshet::model {
+namespace freshet::recommend {
 namespace {
 
 constexpr double kMostPoints = 1e15;  // beyond this a counter is broken; sums stay exact below
@@ -61,15 +61,15 @@ void Ranking::weigh_profile(const Catalogue& catalogue, std::span<const ProfileE
   if (weight_.size() < catalogue.size()) weight_.resize(catalogue.size(), 0.F);
   items_.clear();
   for (const ProfileEvent& each : profile) {
-    const auto weight = static_cast<float>(rank::interaction_weight(settings_.weights, each.kind) *
-                                           rank::recency(each.at, now, settings_.profile_half_life));
+    const auto weight = static_cast<float>(readers::interaction_weight(settings_.weights, each.kind) *
+                                           readers::recency(each.at, now, settings_.profile_half_life));
     if (weight_[each.item] == 0) items_.push_back({each.item, 0});
     weight_[each.item] = std::max({weight_[each.item], weight, kLeastWeight});
   }
   for (ProfileItem& each : items_) each.weight = weight_[each.item];
   if (catalogue.size() > catalogue.model_items()) {  // items newer than the model are compared by content
     for (const ProfileItem& each : items_) {
-      for (const TermWeight& term : catalogue.terms(each.item)) {
+      for (const model::TermWeight& term : catalogue.terms(each.item)) {
         if (term.term >= interests_.size()) interests_.resize(term.term + 1, 0.F);
         if (interests_[term.term] == 0) terms_.push_back(term.term);
         interests_[term.term] += each.weight * term.weight;
@@ -117,29 +117,29 @@ void Ranking::name_candidates(const Catalogue& catalogue, bool all, std::span<co
 
 double Ranking::content_of_new(const Catalogue& catalogue, std::uint32_t item) const {
   double sum = 0;
-  for (const TermWeight& term : catalogue.terms(item)) {
+  for (const model::TermWeight& term : catalogue.terms(item)) {
     if (term.term < interests_.size()) sum += static_cast<double>(interests_[term.term] * term.weight);
   }
-  const auto part = static_cast<std::size_t>(Part::kContent);
+  const auto part = static_cast<std::size_t>(model::Part::kContent);
   return sum * static_cast<double>(catalogue.model() ? catalogue.model()->mix().part[part] : 0.F);
 }
 
 void Ranking::fill_terms(const Catalogue& catalogue, UnixSeconds now) {
-  const Mix mix = catalogue.model() ? catalogue.model()->mix() : Mix{};
+  const model::Mix mix = catalogue.model() ? catalogue.model()->mix() : model::Mix{};
   double greatest = 0;
   for (Ranked& each : ranked_) {
     each.points = std::min(kMostPoints, catalogue.points(each.item));
-    each.age_hours = rank::hours_since(catalogue.published(each.item), now);
+    each.age_hours = hot::hours_since(catalogue.published(each.item), now);
     each.trend = (1 + each.points) / std::pow(each.age_hours + settings_.base_hours, settings_.gamma);
     if (each.item >= catalogue.model_items()) {
       each.content = content_of_new(catalogue, each.item);
     } else if (!items_.empty()) {
-      const auto part = [&](Part which) {
+      const auto part = [&](model::Part which) {
         return static_cast<double>(mix.part[static_cast<std::size_t>(which)]) *
                static_cast<double>(affinity_.part(which, each.item));
       };
-      each.cf = part(Part::kCf) + part(Part::kBorrowed);
-      each.content = part(Part::kContent);
+      each.cf = part(model::Part::kCf) + part(model::Part::kBorrowed);
+      each.content = part(model::Part::kContent);
     }
     const double sum = each.cf + each.content;
     each.affinity = std::isfinite(sum) ? std::max(0.0, sum) : 0;
@@ -156,7 +156,7 @@ void Ranking::fill_terms(const Catalogue& catalogue, UnixSeconds now) {
 void Ranking::score(const Catalogue& catalogue, std::span<const ProfileEvent> profile, UnixSeconds now) {
   for (Ranked& each : ranked_) each.score = each.trend * (1 + settings_.cf_weight * each.affinity);
   if (!settings_.rerank || profile.empty() || ranked_.empty() || !catalogue.model()) return;
-  const auto reranker = rank::Reranker::of(catalogue.model()->reranker());
+  const auto reranker = Reranker::of(catalogue.model()->reranker());
   if (!reranker) return;
   rerank_features(catalogue, profile, ranked_, now, features_);
   double most = -std::numeric_limits<double>::infinity();
@@ -226,4 +226,4 @@ void Ranking::discover(UnixSeconds now) {
   ranked_.swap(out);
 }
 
-}  // namespace freshet::model
+}  // namespace freshet::recommend

@@ -9,22 +9,23 @@
 #include <span>
 #include <vector>
 
-#include "core/config/settings.h"
 #include "core/base/time.h"
-#include "core/recommend/affinity.h"
-#include "core/recommend/catalogue.h"
+#include "core/config/settings.h"
 #include "core/model/model.h"
 #include "core/readers/interaction.h"
+#include "core/recommend/affinity.h"
+#include "core/recommend/catalogue.h"
 #include "core/recommend/rerank.h"
 
-namespace freshet::model {
+namespace freshet::recommend {
 
 struct ProfileEvent {
   std::uint32_t item = 0;  // index in the catalogue
-  rank::Interaction kind = rank::Interaction::kView;
+  readers::Interaction kind = readers::Interaction::kView;
   UnixSeconds at;
 };
 
+// Which of the sources named a candidate first.
 enum class Source : std::uint8_t { kTrend, kAffinity, kNewest };
 
 // A candidate and every term of its score, for explain. All numbers are finite and ≥ 0.
@@ -98,8 +99,8 @@ class Ranking {  // scratch memory, reused; one thread
   std::vector<float> interests_;      // by term: Σ weight · term weight over the profile
   std::vector<std::uint32_t> terms_;  // where interests_ is not 0
   std::vector<std::uint8_t> named_;   // by catalogue index: already a candidate
-  std::vector<rank::Features> features_;
+  std::vector<Features> features_;
   std::vector<Place> discoveries_;
 };
 
-}  // namespace freshet::model
+}  // namespace freshet::recommend

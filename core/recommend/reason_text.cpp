@@ -1,21 +1,21 @@
 #include "core/recommend/reason_text.h"
 
-namespace freshet::feed {
+namespace freshet::recommend {
 namespace {
 
-std::string_view did(rank::Interaction interaction) {
+std::string_view did(readers::Interaction interaction) {
   switch (interaction) {
-    case rank::Interaction::kView:
+    case readers::Interaction::kView:
       return "which you read";
-    case rank::Interaction::kLike:
+    case readers::Interaction::kLike:
       return "which you liked";
-    case rank::Interaction::kShare:
+    case readers::Interaction::kShare:
       return "which you shared";
-    case rank::Interaction::kFavorite:
+    case readers::Interaction::kFavorite:
       return "which you favourited";
-    case rank::Interaction::kReply:
+    case readers::Interaction::kReply:
       return "which you replied to";
-    case rank::Interaction::kPost:
+    case readers::Interaction::kPost:
       return "which you posted in";
   }
   return "";
@@ -66,4 +66,4 @@ std::string reason_text(const Reason& reason) {
   return "";
 }
 
-}  // namespace freshet::feed
+}  // namespace freshet::recommend

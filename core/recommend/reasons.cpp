@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace freshet::feed {
+namespace freshet::recommend {
 namespace {
 
 // An item is "new" in a reason up to this age.
@@ -13,12 +13,12 @@ constexpr double kLeastShare = 0.1;
 
 }  // namespace
 
-ReasonMaker::ReasonMaker(const Suggestions& suggestions, const ReaderState& state, UnixSeconds now,
+ReasonMaker::ReasonMaker(const Suggestions& suggestions, const readers::ReaderState& state, UnixSeconds now,
                          double trend)
     : suggestions_(suggestions), now_(now), trend_(trend) {
-  for (const Done& each : state.done) {
+  for (const readers::Done& each : state.done) {
     const auto index = suggestions.find(each.item);
-    if (!index || each.kind == rank::Interaction::kView) continue;
+    if (!index || each.kind == readers::Interaction::kView) continue;
     const Facts facts = suggestions.facts(*index);
     liked_tags_.insert(facts.tags.begin(), facts.tags.end());
     if (!facts.author.empty()) liked_authors_.insert(facts.author);
@@ -26,7 +26,7 @@ ReasonMaker::ReasonMaker(const Suggestions& suggestions, const ReaderState& stat
 }
 
 Reason ReasonMaker::reason(const Suggestion& suggestion, const std::optional<Because>& because,
-                           const ItemCard* named) const {
+                           const items::ItemCard* named) const {
   const bool personal = suggestion.affinity > 0 && (suggestion.source == Source::kAffinity ||
                                                     suggestion.discovery || suggestion.trend < trend_);
   const bool nameable = because && named != nullptr && named->known && !named->dark(now_);
@@ -37,7 +37,7 @@ Reason ReasonMaker::reason(const Suggestion& suggestion, const std::optional<Bec
   return of_facts(suggestions_.facts(suggestion.index), otherwise);
 }
 
-Reason ReasonMaker::of_recalled(const Candidate& candidate, const ItemCard& card) const {
+Reason ReasonMaker::of_recalled(const feed::Candidate& candidate, const items::ItemCard& card) const {
   const Facts facts{card.title, card.author, {card.tags.begin(), card.tags.end()}, candidate.published_at};
   if (candidate.score > 0) return of_facts(facts, Reason::Kind::kMatch);
   return of_facts(facts, now_ - facts.published < kNewFor ? Reason::Kind::kNew : Reason::Kind::kMore);
@@ -61,4 +61,4 @@ Reason ReasonMaker::of_facts(const Facts& facts, Reason::Kind otherwise) const {
   return reason;
 }
 
-}  // namespace freshet::feed
+}  // namespace freshet::recommend

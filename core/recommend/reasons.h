@@ -9,19 +9,20 @@
 
 #include "core/recommend/recommendations.h"
 
-namespace freshet::feed {
+namespace freshet::recommend {
 
 class ReasonMaker {
  public:
   // All arguments must outlive this. What trends less than `trend` is not where it is for that.
-  ReasonMaker(const Suggestions& suggestions, const ReaderState& state, UnixSeconds now, double trend = 0);
+  ReasonMaker(const Suggestions& suggestions, const readers::ReaderState& state, UnixSeconds now,
+              double trend = 0);
 
   // `because`: what speaks for it; `named`: the card of the item which that names. What is hidden is not
   // named.
   Reason reason(const Suggestion& suggestion, const std::optional<Because>& because,
-                const ItemCard* named) const;
+                const items::ItemCard* named) const;
   // Of what the search index had.
-  Reason of_recalled(const Candidate& candidate, const ItemCard& card) const;
+  Reason of_recalled(const feed::Candidate& candidate, const items::ItemCard& card) const;
 
  private:
   Reason of_facts(const Facts& facts, Reason::Kind otherwise) const;
@@ -32,4 +33,4 @@ class ReasonMaker {
   std::unordered_set<std::string_view> liked_tags_, liked_authors_;
 };
 
-}  // namespace freshet::feed
+}  // namespace freshet::recommend

@@ -4,11 +4,11 @@
 
 #include "core/recommend/reasons.h"
 
-namespace freshet::feed {
+namespace freshet::recommend {
 namespace {
 
 // Pages are picked anew so often at most when some of their items turn out to be hidden.
-constexpr int kMostRounds = 4;
+constexpr int kPageRounds = 4;
 // Titles are asked for a few items beyond the page, for what is hidden among them.
 constexpr std::size_t kSpare = 5;
 // Titles asked for together while a page is filled up. Of so many some can be shown, or Redis has lost its
@@ -17,40 +17,41 @@ constexpr std::size_t kFillChunk = 100;
 
 // What the reader did and saw, newest first, without what they dismissed: of an item that was dismissed
 // nothing more is wanted.
-Profile profile_of(const ReaderState& state) {
+Profile profile_of(const readers::ReaderState& state) {
   Profile out;
   out.earlier = state.earlier;
   std::unordered_set<std::string_view> dismissed;
-  for (const Viewed& each : state.dismissed) {
+  for (const readers::Viewed& each : state.dismissed) {
     dismissed.insert(each.item.view());
     out.unwanted.push_back(each.item);
   }
-  std::vector<Done>& events = out.events;
+  std::vector<readers::Done>& events = out.events;
   events.reserve(state.done.size() + state.topics.size());
-  for (const Done& each : state.done) {
+  for (const readers::Done& each : state.done) {
     if (!dismissed.contains(each.item.view())) events.push_back(each);
   }
-  for (const Viewed& each : state.topics) {
+  for (const readers::Viewed& each : state.topics) {
     if (!dismissed.contains(each.item.view()))
-      events.push_back({each.item, rank::Interaction::kView, each.at});
+      events.push_back({each.item, readers::Interaction::kView, each.at});
   }
-  std::stable_sort(events.begin(), events.end(), [](const Done& a, const Done& b) { return a.at > b.at; });
+  std::stable_sort(events.begin(), events.end(),
+                   [](const readers::Done& a, const readers::Done& b) { return a.at > b.at; });
   return out;
 }
 
 // Whatever is visible, what is like the reader's events first.
-RecallQuery whole_index(const ReaderState& state, UnixSeconds now) {
-  RecallQuery query;
+feed::RecallQuery whole_index(const readers::ReaderState& state, UnixSeconds now) {
+  feed::RecallQuery query;
   query.now = now;
-  for (const Done& each : profile_of(state).events) query.interests.push_back({each.item, 1});
+  for (const readers::Done& each : profile_of(state).events) query.interests.push_back({each.item, 1});
   return query;
 }
 
 // What is new among those recalled, and may be shown to the reader.
-std::vector<const Candidate*> left_of(const Recalled& recalled, const Selection& selection,
-                                      std::unordered_set<ItemId>& looked_at) {
-  std::vector<const Candidate*> out;
-  for (const Candidate& each : recalled.candidates) {
+std::vector<const feed::Candidate*> left_of(const feed::Recalled& recalled, const Selection& selection,
+                                            std::unordered_set<ItemId>& looked_at) {
+  std::vector<const feed::Candidate*> out;
+  for (const feed::Candidate& each : recalled.candidates) {
     const bool is_new = looked_at.insert(each.item).second;
     if (is_new && selection.verdict(each.item.view()) == Verdict::kEligible) out.push_back(&each);
   }
@@ -95,8 +96,8 @@ Picked picked_of(const Suggestions& suggestions, const Selection& selection,
 }
 
 // What a page shows of an item without Redis.
-SharedCard card_from(const Facts& facts) {
-  auto card = std::make_shared<ItemCard>();
+items::SharedCard card_from(const Facts& facts) {
+  auto card = std::make_shared<items::ItemCard>();
   card->known = true;
   card->title = std::string(facts.title);
   card->author = std::string(facts.author);
@@ -107,8 +108,9 @@ SharedCard card_from(const Facts& facts) {
 
 }  // namespace
 
-Recommendations::Recommendations(ReaderStore& readers, Recommender& recommender, ItemStore& items,
-                                 Recall& recall, const Settings& settings, WallClock clock)
+Recommendations::Recommendations(readers::ReaderStore& readers, Recommender& recommender,
+                                 items::ItemStore& items, feed::Recall& recall, const Settings& settings,
+                                 WallClock clock)
     : readers_(readers),
       recommender_(recommender),
       items_(items),
@@ -157,7 +159,7 @@ Task<Result<void>> Recommendations::fill_up(Explained& explained, const Recommen
   std::unordered_set<ItemId> looked_at;
   for (const Choice& each : explained.selection->choices())
     looked_at.insert(ItemId::trusted(std::string(each.suggestion->id)));
-  RecallQuery query = whole_index(explained.state, explained.at);
+  feed::RecallQuery query = whole_index(explained.state, explained.at);
   query.cost = request.cost;
   for (query.size = looked_at.size() + limit;; query.size *= 2) {
     co_await doing(Doing::kRecall);
@@ -172,7 +174,8 @@ Task<Result<void>> Recommendations::fill_up(Explained& explained, const Recommen
 }
 
 // False: the page is full, or Redis has lost its items.
-Task<Result<bool>> Recommendations::append(Explained& explained, const std::vector<const Candidate*>& left,
+Task<Result<bool>> Recommendations::append(Explained& explained,
+                                           const std::vector<const feed::Candidate*>& left,
                                            std::size_t limit) {
   std::vector<Recommendation>& page = explained.page.items;
   const ReasonMaker reasons(*explained.suggestions, explained.state, explained.at);
@@ -180,11 +183,11 @@ Task<Result<bool>> Recommendations::append(Explained& explained, const std::vect
     const std::size_t end = std::min(from + kFillChunk, left.size());
     std::vector<ItemId> chunk;
     for (std::size_t i = from; i < end; ++i) chunk.push_back(left[i]->item);
-    const auto cards = co_await cards_of(cards_, items_, chunk);
+    const auto cards = co_await items::cards_of(cards_, items_, chunk);
     if (!cards) co_return tl::unexpected(cards.error());
     const std::size_t before = page.size();
     for (std::size_t i = 0; i < chunk.size() && page.size() < limit; ++i) {
-      const SharedCard& card = (*cards)[i];
+      const items::SharedCard& card = (*cards)[i];
       if (!card->known || card->dark(explained.at)) continue;
       page.push_back({chunk[i], card, 0, reasons.of_recalled(*left[from + i], *card)});
     }
@@ -201,25 +204,25 @@ Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Explained& 
   const ReasonMaker reasons(*explained.suggestions, explained.state, explained.at,
                             trend_of_page(selection, limit));
   std::vector<Recommendation> out;
-  for (int round = 0; round < kMostRounds; ++round) {
+  for (int round = 0; round < kPageRounds; ++round) {
     const std::vector<std::size_t> picked = selection.pick(limit + kSpare, [&](const Choice& each) {
       return unwanted.empty() || !unwanted.contains(std::string(each.suggestion->id));
     });
     const Picked page = picked_of(*explained.suggestions, selection, picked);
-    const auto cards = co_await cards_of(cards_, items_, page.wanted);
+    const auto cards = co_await items::cards_of(cards_, items_, page.wanted);
     if (!cards) co_return tl::unexpected(cards.error());
     // Redis lost its items (they come back by freshetctl rebuild-redis): ids are better than nothing.
     const bool none_known =
         std::none_of(cards->begin(), cards->begin() + static_cast<std::ptrdiff_t>(picked.size()),
-                     [](const SharedCard& card) { return card->known; });
+                     [](const items::SharedCard& card) { return card->known; });
     out.clear();
     for (std::size_t i = 0; i < picked.size(); ++i) {
       const Choice& choice = selection.choices()[picked[i]];
-      const SharedCard& card = (*cards)[i];
+      const items::SharedCard& card = (*cards)[i];
       if (card->dark(explained.at) || (!card->known && !none_known)) {
         unwanted.insert(page.wanted[i].str());
       } else if (out.size() < limit) {
-        const ItemCard* named = page.because[i] ? (*cards)[page.named[i]].get() : nullptr;
+        const items::ItemCard* named = page.because[i] ? (*cards)[page.named[i]].get() : nullptr;
         out.push_back({page.wanted[i], card, choice.score(),
                        reasons.reason(*choice.suggestion, page.because[i], named)});
       }
@@ -237,7 +240,7 @@ RecommendPage Recommendations::degraded(const RecommendRequest& request) {
   page.model = recommender_.model();
   const auto suggestions = recommender_.suggest_stale({}, clock_());
   if (!suggestions) return page;  // there has never been anything to show
-  const ReaderState nobody;
+  const readers::ReaderState nobody;
   const Selection selection(*suggestions, nobody, Exclude::kOff, selection_, clock_());
   const auto picked = selection.pick(request.limit, [](const Choice&) { return true; });
   for (const std::size_t each : picked) {
@@ -253,7 +256,7 @@ RecommendPage Recommendations::degraded(const RecommendRequest& request) {
 
 // --- similar items
 
-Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, std::size_t limit, SearchCost cost) {
+Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, std::size_t limit, feed::SearchCost cost) {
   SimilarPage page;
   auto found = co_await related(item, limit + kSpare, std::move(cost), page.model);
   if (!found) co_return tl::unexpected(found.error());
@@ -270,10 +273,10 @@ Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, std::size
   if (cards->front().dark(now) || (!cards->front().known && found->empty()))
     co_return fail(ErrorCode::kNotFound, "unknown_item", "id");
   for (std::size_t i = 1; i < ids.size() && page.items.size() < limit; ++i) {
-    ItemCard& card = (*cards)[i];
+    items::ItemCard& card = (*cards)[i];
     if (!card.known || card.dark(now)) continue;
     page.items.push_back(
-        {ids[i], std::make_shared<const ItemCard>(std::move(card)), (*found)[i - 1].score, {}});
+        {ids[i], std::make_shared<const items::ItemCard>(std::move(card)), (*found)[i - 1].score, {}});
   }
   co_return page;
 }
@@ -293,14 +296,14 @@ void Recommendations::add_from_last_copy(const std::vector<SimilarItem>& found, 
 }
 
 Task<Result<std::vector<SimilarItem>>> Recommendations::related(const ItemId& item, std::size_t most,
-                                                                SearchCost cost, std::string& model) {
+                                                                feed::SearchCost cost, std::string& model) {
   auto known = recommender_.similar(item, most);
   if (known && !known->empty()) {
     model = recommender_.model();
     co_return std::move(*known);
   }
   model = "search";
-  RecallQuery query;
+  feed::RecallQuery query;
   query.interests.push_back({item, 1});
   query.cost = std::move(cost);
   query.now = clock_();
@@ -309,7 +312,7 @@ Task<Result<std::vector<SimilarItem>>> Recommendations::related(const ItemId& it
   const auto recalled = co_await recall_.search(std::move(query));
   std::vector<SimilarItem> out;
   if (!recalled) co_return out;  // no index: nothing is known to be like it
-  for (const Candidate& each : recalled->candidates) {
+  for (const feed::Candidate& each : recalled->candidates) {
     if (each.score > 0 && each.item != item && out.size() < most) out.push_back({each.item, each.score});
   }
   co_return out;
@@ -321,4 +324,4 @@ void Recommendations::know_epoch(const std::string& epoch) {
   epoch_ = epoch;
 }
 
-}  // namespace freshet::feed
+}  // namespace freshet::recommend

@@ -14,20 +14,20 @@
 #include <vector>
 
 #include "core/config/settings.h"
+#include "core/feed/ports.h"
 #include "core/items/card_cache.h"
 #include "core/items/ports.h"
-#include "core/feed/ports.h"
 #include "core/readers/ports.h"
 #include "core/recommend/ports.h"
 #include "core/recommend/selection.h"
 
-namespace freshet::feed {
+namespace freshet::recommend {
 
 struct RecommendRequest {
   ReaderId reader;  // empty: nobody in particular, who gets what is trending
   std::size_t limit = 20;
   Exclude exclude = Exclude::kHard;
-  SearchCost cost = {};  // of what it searches; null: nobody asks
+  feed::SearchCost cost = {};  // of what it searches; null: nobody asks
 };
 
 // Why an item is there. Names items, tags and authors, never a reader.
@@ -43,13 +43,13 @@ struct Reason {
   } kind = Kind::kRising;
   ItemId item;
   std::string title;  // of `item`
-  rank::Interaction interaction = rank::Interaction::kView;
+  readers::Interaction interaction = readers::Interaction::kView;
   std::string name;
 };
 
 struct Recommendation {
   ItemId id;
-  SharedCard card;
+  items::SharedCard card;
   double score = 0;  // 0: the page was filled up with it
   Reason reason;
 };
@@ -70,7 +70,7 @@ struct SimilarPage {
 // What explain() tells of a reader's moment. `page` is what was served then.
 struct Explained {
   UnixSeconds at;
-  ReaderState state;
+  readers::ReaderState state;
   std::shared_ptr<const Suggestions> suggestions;
   std::unique_ptr<Selection> selection;        // over `suggestions` and the state
   std::unordered_set<std::string> unshowable;  // hidden, deleted or never put
@@ -81,8 +81,8 @@ class Recommendations {
  public:
   using WallClock = std::function<UnixSeconds()>;
   // All references must outlive this.
-  Recommendations(ReaderStore& readers, Recommender& recommender, ItemStore& items, Recall& recall,
-                  const Settings& settings, WallClock clock = wall_now);
+  Recommendations(readers::ReaderStore& readers, Recommender& recommender, items::ItemStore& items,
+                  feed::Recall& recall, const Settings& settings, WallClock clock = wall_now);
 
   // 1 RTT when the titles are known; one more when some are not, and for each time that a title turned out to
   // be hidden. A reader for whom too few candidates are left costs searches of the index besides, and a trip
@@ -91,7 +91,7 @@ class Recommendations {
   Task<Result<RecommendPage>> page(const RecommendRequest& request);
   // What is like an item: by the model, and for an item newer than it by the search index. 1 RTT. Redis away:
   // as the last copy of what is trending knows them, degraded. Errors: kNotFound "unknown_item"; kInternal.
-  Task<Result<SimilarPage>> similar(const ItemId& item, std::size_t limit, SearchCost cost = {});
+  Task<Result<SimilarPage>> similar(const ItemId& item, std::size_t limit, feed::SearchCost cost = {});
   // A page with everything behind it; as page(), but Redis' errors are errors.
   Task<Result<std::unique_ptr<Explained>>> explain(const RecommendRequest& request);
 
@@ -105,22 +105,22 @@ class Recommendations {
 
  private:
   Task<Result<void>> fill_up(Explained& explained, const RecommendRequest& request);
-  Task<Result<bool>> append(Explained& explained, const std::vector<const Candidate*>& left,
+  Task<Result<bool>> append(Explained& explained, const std::vector<const feed::Candidate*>& left,
                             std::size_t limit);
   RecommendPage degraded(const RecommendRequest& request);
   void add_from_last_copy(const std::vector<SimilarItem>& found, std::size_t limit, SimilarPage& page);
-  Task<Result<std::vector<SimilarItem>>> related(const ItemId& item, std::size_t most, SearchCost cost,
+  Task<Result<std::vector<SimilarItem>>> related(const ItemId& item, std::size_t most, feed::SearchCost cost,
                                                  std::string& model);
   void know_epoch(const std::string& epoch);
 
-  ReaderStore& readers_;
+  readers::ReaderStore& readers_;
   Recommender& recommender_;
-  ItemStore& items_;
-  Recall& recall_;
+  items::ItemStore& items_;
+  feed::Recall& recall_;
   const SelectionSettings selection_;
   const WallClock clock_;
-  CardCache cards_;
+  items::CardCache cards_;
   std::string epoch_;  // of the cards
 };
 
-}  // namespace freshet::feed
+}  // namespace freshet::recommend

@@ -6,23 +6,11 @@
 #include "core/base/fingerprint.h"
 #include "core/recommend/suggestions.h"
 
-namespace freshet::store {
+namespace freshet::recommend {
 namespace {
 
 // Affinity names its candidates anew so often at most, without what the reader did long ago.
-constexpr int kMostRounds = 4;
-
-feed::Source source_of(model::Source source) {
-  switch (source) {
-    case model::Source::kTrend:
-      return feed::Source::kTrend;
-    case model::Source::kAffinity:
-      return feed::Source::kAffinity;
-    case model::Source::kNewest:
-      return feed::Source::kNewest;
-  }
-  return feed::Source::kTrend;
-}
+constexpr int kRankingRounds = 4;
 
 }  // namespace
 
@@ -31,22 +19,21 @@ MappedRecommender::MappedRecommender(TrendReader& trend, const model::ServedMode
     : trend_(trend),
       served_(model),
       snapshot_(settings.recommend.snapshot),
-      ranking_(model::RankingSettings::of(settings)) {}
+      ranking_(RankingSettings::of(settings)) {}
 
-Task<Result<std::shared_ptr<const feed::Suggestions>>> MappedRecommender::suggest(feed::Profile profile,
-                                                                                  UnixSeconds now) {
+Task<Result<std::shared_ptr<const Suggestions>>> MappedRecommender::suggest(Profile profile,
+                                                                            UnixSeconds now) {
   const auto ready = co_await up_to_date();
   if (!ready) co_return tl::unexpected(ready.error());
   co_return suggest_stale(profile, now);
 }
 
-std::shared_ptr<const feed::Suggestions> MappedRecommender::suggest_stale(const feed::Profile& profile,
-                                                                          UnixSeconds now) {
+std::shared_ptr<const Suggestions> MappedRecommender::suggest_stale(const Profile& profile, UnixSeconds now) {
   if (!catalogue_) return nullptr;
   const std::size_t most = ranking_.settings().profile;
-  std::vector<model::ProfileEvent> events;
+  std::vector<ProfileEvent> events;
   std::vector<std::uint32_t> unwanted;
-  for (const feed::Done& each : profile.events) {
+  for (const readers::Done& each : profile.events) {
     const auto item = catalogue_->find(each.item.view());
     if (item && events.size() < most)
       events.push_back({*item, each.kind, each.at});
@@ -57,22 +44,22 @@ std::shared_ptr<const feed::Suggestions> MappedRecommender::suggest_stale(const 
     if (const auto item = catalogue_->find(each.view())) unwanted.push_back(*item);
   }
   const auto* ranked = &ranking_.rank(*catalogue_, events, now, false, unwanted);
-  for (int round = 0; profile.earlier && round < kMostRounds; ++round) {
+  for (int round = 0; profile.earlier && round < kRankingRounds; ++round) {
     const std::size_t before = unwanted.size();
-    for (const model::Ranked& each : *ranked) {
-      if (each.source == model::Source::kAffinity &&
+    for (const Ranked& each : *ranked) {
+      if (each.source == Source::kAffinity &&
           profile.earlier->contains(fingerprint(catalogue_->id(each.item))))
         unwanted.push_back(each.item);
     }
     if (unwanted.size() == before) break;
     ranked = &ranking_.rank(*catalogue_, events, now, false, unwanted);
   }
-  std::vector<feed::Suggestion> all;
+  std::vector<Suggestion> all;
   all.reserve(ranked->size());
-  for (const model::Ranked& each : *ranked) {
+  for (const Ranked& each : *ranked) {
     if (each.age_hours == 0 && catalogue_->published(each.item) > now) continue;  // dated ahead
     all.push_back({each.item, catalogue_->id(each.item), each.score, each.trend, each.affinity, each.cf,
-                   each.content, each.points, each.age_hours, source_of(each.source), each.discovery});
+                   each.content, each.points, each.age_hours, each.source, each.discovery});
   }
   return std::make_shared<CatalogueSuggestions>(catalogue_, std::move(all), std::move(events),
                                                 ranking_.settings(), now);
@@ -102,7 +89,7 @@ Task<void> MappedRecommender::renew() {
   const auto model = served_.current();
   auto live = co_await trend_.read(model);
   if (live) {
-    catalogue_ = std::make_shared<const model::Catalogue>(model, std::move(*live));
+    catalogue_ = std::make_shared<const Catalogue>(model, std::move(*live));
     of_model_ = model;
     read_at_ = Clock::now();
   } else {
@@ -114,8 +101,7 @@ Task<void> MappedRecommender::renew() {
 
 // --- similar items, and the model's name
 
-std::optional<std::vector<feed::SimilarItem>> MappedRecommender::similar(const ItemId& item,
-                                                                         std::size_t most) {
+std::optional<std::vector<SimilarItem>> MappedRecommender::similar(const ItemId& item, std::size_t most) {
   const auto model = served_.current();
   if (!model) return std::nullopt;
   const auto index = model->find(item.view());
@@ -133,7 +119,7 @@ std::optional<std::vector<feed::SimilarItem>> MappedRecommender::similar(const I
     if (score > 0) best.emplace_back(-score, other);
   }
   std::sort(best.begin(), best.end());
-  std::vector<feed::SimilarItem> out;
+  std::vector<SimilarItem> out;
   for (std::size_t i = 0; i < std::min(most, best.size()); ++i)
     out.push_back({ItemId::trusted(std::string(model->id(best[i].second))), -best[i].first});
   return out;
@@ -146,4 +132,4 @@ std::string MappedRecommender::model() const {
          std::to_string(model->trained_at().time_since_epoch().count());
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::recommend

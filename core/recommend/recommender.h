@@ -8,23 +8,21 @@
 
 #include "core/async/task.h"
 #include "core/config/settings.h"
+#include "core/model/served_model.h"
 #include "core/recommend/ports.h"
 #include "core/recommend/ranking.h"
-#include "core/model/served_model.h"
 #include "core/recommend/trend_snapshot.h"
 
-namespace freshet::store {
+namespace freshet::recommend {
 
-class MappedRecommender final : public feed::Recommender {
+class MappedRecommender final : public Recommender {
  public:
   // All references must outlive this.
   MappedRecommender(TrendReader& trend, const model::ServedModel& model, const Settings& settings);
 
-  Task<Result<std::shared_ptr<const feed::Suggestions>>> suggest(feed::Profile profile,
-                                                                 UnixSeconds now) override;
-  std::shared_ptr<const feed::Suggestions> suggest_stale(const feed::Profile& profile,
-                                                         UnixSeconds now) override;
-  std::optional<std::vector<feed::SimilarItem>> similar(const ItemId& item, std::size_t most) override;
+  Task<Result<std::shared_ptr<const Suggestions>>> suggest(Profile profile, UnixSeconds now) override;
+  std::shared_ptr<const Suggestions> suggest_stale(const Profile& profile, UnixSeconds now) override;
+  std::optional<std::vector<SimilarItem>> similar(const ItemId& item, std::size_t most) override;
   std::string model() const override;
 
  private:
@@ -35,8 +33,8 @@ class MappedRecommender final : public feed::Recommender {
   TrendReader& trend_;
   const model::ServedModel& served_;
   const milliseconds snapshot_;
-  model::Ranking ranking_;
-  std::shared_ptr<const model::Catalogue> catalogue_;
+  Ranking ranking_;
+  std::shared_ptr<const Catalogue> catalogue_;
   std::shared_ptr<const model::Model> of_model_;  // of catalogue_
   Clock::time_point read_at_;
   bool renewing_ = false;
@@ -44,4 +42,4 @@ class MappedRecommender final : public feed::Recommender {
   std::vector<Event<int>*> waiting_;  // for the renewal under way
 };
 
-}  // namespace freshet::store
+}  // namespace freshet::recommend

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace freshet::rank {
+namespace freshet::recommend {
 namespace {
 
 constexpr std::size_t kParameters = 1 + 3 * kFeatures + kHiddenUnits * (kFeatures + 2);
@@ -57,4 +57,4 @@ float Reranker::logit(const Features& features) const {
   return sum;
 }
 
-}  // namespace freshet::rank
+}  // namespace freshet::recommend

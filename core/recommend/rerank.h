@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-namespace freshet::rank {
+namespace freshet::recommend {
 
 // What the numbers are: core/recommend/rerank_features.h makes them, for the service as for learning. Another
 // list is another kRerankVersion.
@@ -73,4 +73,4 @@ class Reranker {
   std::array<Hidden, kHiddenUnits> hidden{};
 };
 
-}  // namespace freshet::rank
+}  // namespace freshet::recommend

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace freshet::model {
+namespace freshet::recommend {
 namespace {
 
 constexpr seconds kDay{86400};
@@ -16,7 +16,7 @@ double hours(seconds span) {
   return std::min(kMostHours, static_cast<double>(std::max<std::int64_t>(0, span.count())) / 3600);
 }
 
-rank::Features& set(rank::Features& features, rank::Feature which, double value) {
+Features& set(Features& features, Feature which, double value) {
   features[static_cast<std::size_t>(which)] = static_cast<float>(value);
   return features;
 }
@@ -30,11 +30,11 @@ class ReaderFacts {
     for (const ProfileEvent& each : profile) {
       const UnixSeconds at = std::min(each.at, now);
       times_.push_back(at);
-      const double recent = rank::recency(at, now, kUsualHalfLife);
+      const double recent = readers::recency(at, now, kUsualHalfLife);
       ages += recent * std::log(hours(at - catalogue.published(each.item)) + 2);
       weight += recent;
-      of_day += rank::recency(at, now, kDay);
-      of_week += rank::recency(at, now, 7 * kDay);
+      of_day += readers::recency(at, now, kDay);
+      of_week += readers::recency(at, now, 7 * kDay);
     }
     std::sort(times_.begin(), times_.end(), std::greater<>());
     std::int64_t day = 0;
@@ -43,7 +43,6 @@ class ReaderFacts {
       if (visits_.empty() || its_day != day) visits_.push_back(at);
       day = its_day;
     }
-    using rank::Feature;
     set(facts_, Feature::kEvents, std::log1p(static_cast<double>(profile.size())));
     set(facts_, Feature::kHoursAway, std::log1p(hours(now - last())));
     set(facts_, Feature::kUsualAge, ages / weight);
@@ -51,7 +50,7 @@ class ReaderFacts {
     set(facts_, Feature::kEventsOfWeek, std::log1p(of_week));
   }
 
-  const rank::Features& facts() const { return facts_; }
+  const Features& facts() const { return facts_; }
   UnixSeconds last() const { return times_.front(); }
   double events_since(UnixSeconds at) const { return later(times_, at); }
   double visits_since(UnixSeconds at) const { return later(visits_, at); }
@@ -63,7 +62,7 @@ class ReaderFacts {
                                times.begin());
   }
 
-  rank::Features facts_{};
+  Features facts_{};
   std::vector<UnixSeconds> times_, visits_;  // descending; of each day the last event
 };
 
@@ -92,8 +91,7 @@ std::vector<double> places_by(std::span<const Ranked> candidates, const Key& key
 }  // namespace
 
 void rerank_features(const Catalogue& catalogue, std::span<const ProfileEvent> profile,
-                     std::span<const Ranked> candidates, UnixSeconds now, std::vector<rank::Features>& out) {
-  using rank::Feature;
+                     std::span<const Ranked> candidates, UnixSeconds now, std::vector<Features>& out) {
   const ReaderFacts reader(catalogue, profile, now);
   const auto by_trend = places_by(candidates, [](const Ranked& each) { return each.trend; });
   const auto by_newness = places_by(candidates, [](const Ranked& each) { return -each.age_hours; });
@@ -114,7 +112,7 @@ void rerank_features(const Catalogue& catalogue, std::span<const ProfileEvent> p
     const Ranked& each = candidates[i];
     const UnixSeconds published = std::min(catalogue.published(each.item), now);
     const double affinity = head.affinity > 0 ? std::min(1.0, each.affinity / head.affinity) : 0;
-    rank::Features& x = out[i];
+    Features& x = out[i];
     set(x, Feature::kTrend, std::log(std::max(kLeastTrend, each.trend) / std::max(kLeastTrend, head.trend)));
     set(x, Feature::kAge, std::log(std::min(kMostHours, each.age_hours) + 2));
     set(x, Feature::kPoints, std::log((1 + each.points) / (1 + head.points)));
@@ -130,4 +128,4 @@ void rerank_features(const Catalogue& catalogue, std::span<const ProfileEvent> p
   }
 }
 
-}  // namespace freshet::model
+}  // namespace freshet::recommend

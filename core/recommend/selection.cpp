@@ -5,7 +5,7 @@
 
 #include "core/base/fingerprint.h"
 
-namespace freshet::feed {
+namespace freshet::recommend {
 namespace {
 
 // Counts authors and tags of what was picked so far.
@@ -41,7 +41,7 @@ double soft_exclusion(seconds age, seconds half_life) {
   return 1 - std::exp2(-halves);
 }
 
-Selection::Selection(const Suggestions& suggestions, const ReaderState& state, Exclude exclude,
+Selection::Selection(const Suggestions& suggestions, const readers::ReaderState& state, Exclude exclude,
                      const SelectionSettings& settings, UnixSeconds now)
     : suggestions_(suggestions), state_(state), settings_(settings), exclude_(exclude) {
   exclude_by();
@@ -55,14 +55,14 @@ Selection::Selection(const Suggestions& suggestions, const ReaderState& state, E
 }
 
 void Selection::exclude_by() {
-  for (const Viewed& each : state_.dismissed) dismissed_.insert(each.item.view());
+  for (const readers::Viewed& each : state_.dismissed) dismissed_.insert(each.item.view());
   counts_.not_interested = dismissed_.size();
   if (exclude_ == Exclude::kOff) return;
-  for (const Done& each : state_.done) {
-    if (each.kind != rank::Interaction::kView) interacted_.insert(each.item.view());
+  for (const readers::Done& each : state_.done) {
+    if (each.kind != readers::Interaction::kView) interacted_.insert(each.item.view());
   }
   for (const auto* views : {&state_.topics, &state_.replies}) {
-    for (const Viewed& each : *views) {
+    for (const readers::Viewed& each : *views) {
       const auto [at, added] = viewed_.emplace(each.item.view(), each.at);
       if (!added) at->second = std::max(at->second, each.at);
     }
@@ -96,7 +96,7 @@ void Selection::judge(UnixSeconds now) {
 
 void Selection::lower_the_like_of_dismissed() {
   std::unordered_set<std::string_view> authors, tags;
-  for (const Viewed& each : state_.dismissed) {
+  for (const readers::Viewed& each : state_.dismissed) {
     const auto index = suggestions_.find(each.item);
     if (!index) continue;
     const Facts facts = suggestions_.facts(*index);
@@ -132,4 +132,4 @@ std::vector<std::size_t> Selection::pick(std::size_t limit,
   return picked;
 }
 
-}  // namespace freshet::feed
+}  // namespace freshet::recommend

@@ -9,11 +9,11 @@
 #include <unordered_set>
 #include <vector>
 
-#include "core/config/settings.h"
 #include "core/base/time.h"
+#include "core/config/settings.h"
 #include "core/recommend/ports.h"
 
-namespace freshet::feed {
+namespace freshet::recommend {
 
 enum class Exclude : std::uint8_t {
   kHard,  // what was viewed or interacted with stays out
@@ -48,7 +48,7 @@ struct SelectionSettings {
 class Selection {
  public:
   // All arguments must outlive this.
-  Selection(const Suggestions& suggestions, const ReaderState& state, Exclude exclude,
+  Selection(const Suggestions& suggestions, const readers::ReaderState& state, Exclude exclude,
             const SelectionSettings& settings, UnixSeconds now);
 
   // Every candidate, best first by score(); equal ones as they were suggested.
@@ -66,7 +66,7 @@ class Selection {
   void lower_the_like_of_dismissed();
 
   const Suggestions& suggestions_;
-  const ReaderState& state_;
+  const readers::ReaderState& state_;
   const SelectionSettings& settings_;
   const Exclude exclude_;
   std::unordered_set<std::string_view> interacted_, dismissed_;  // without those of state.earlier
@@ -79,4 +79,4 @@ class Selection {
 // half-life: 1 − 2^(−age/half_life) (seed 000, "time decay" of exclusion).
 double soft_exclusion(seconds age, seconds half_life);
 
-}  // namespace freshet::feed
+}  // namespace freshet::recommend

@@ -5,9 +5,9 @@
 
 #include "core/model/content.h"
 
-namespace freshet::store {
+namespace freshet::recommend {
 
-std::vector<std::optional<feed::Because>> CatalogueSuggestions::because(
+std::vector<std::optional<Because>> CatalogueSuggestions::because(
     std::span<const std::uint32_t> items) const {
   struct Best {
     double total = 0, most = 0;
@@ -15,9 +15,9 @@ std::vector<std::optional<feed::Because>> CatalogueSuggestions::because(
   };
   std::vector<Best> best(items.size());
   // Events of one item speak together; the first is the newest.
-  std::vector<std::pair<const model::ProfileEvent*, double>> voices;
+  std::vector<std::pair<const ProfileEvent*, double>> voices;
   std::unordered_map<std::uint32_t, std::size_t> voice_of;
-  for (const model::ProfileEvent& each : profile_) {
+  for (const ProfileEvent& each : profile_) {
     const auto [at, added] = voice_of.emplace(each.item, voices.size());
     if (added) voices.emplace_back(&each, 0.0);
     auto& voice = voices[at->second];
@@ -40,21 +40,21 @@ std::vector<std::optional<feed::Because>> CatalogueSuggestions::because(
       }
     }
   }
-  std::vector<std::optional<feed::Because>> out(items.size());
+  std::vector<std::optional<Because>> out(items.size());
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (best[i].total <= 0) continue;
-    const model::ProfileEvent& event = *voices[voice_of.at(best[i].item)].first;
-    out[i] = feed::Because{ItemId::trusted(std::string(catalogue_->id(best[i].item))), event.kind,
-                           best[i].most / best[i].total};
+    const ProfileEvent& event = *voices[voice_of.at(best[i].item)].first;
+    out[i] = Because{ItemId::trusted(std::string(catalogue_->id(best[i].item))), event.kind,
+                     best[i].most / best[i].total};
   }
   return out;
 }
 
-double CatalogueSuggestions::weight(const model::ProfileEvent& event) const {
-  return rank::interaction_weight(weights_, event.kind) * rank::recency(event.at, now_, half_life_);
+double CatalogueSuggestions::weight(const ProfileEvent& event) const {
+  return readers::interaction_weight(weights_, event.kind) * readers::recency(event.at, now_, half_life_);
 }
 
-void CatalogueSuggestions::add_relations(const model::ProfileEvent& event, const Wanted& wanted,
+void CatalogueSuggestions::add_relations(const ProfileEvent& event, const Wanted& wanted,
                                          std::span<double> shares) const {
   const model::Model* model = catalogue_->model();
   if (model == nullptr) return;
@@ -79,4 +79,4 @@ void CatalogueSuggestions::add_relations(const model::ProfileEvent& event, const
   }
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::recommend

@@ -10,14 +10,13 @@
 #include "core/recommend/ports.h"
 #include "core/recommend/ranking.h"
 
-namespace freshet::store {
+namespace freshet::recommend {
 
-class CatalogueSuggestions final : public feed::Suggestions {
+class CatalogueSuggestions final : public Suggestions {
  public:
   // `all` with views into `catalogue`; `profile` as it was ranked with.
-  CatalogueSuggestions(std::shared_ptr<const model::Catalogue> catalogue, std::vector<feed::Suggestion> all,
-                       std::vector<model::ProfileEvent> profile, const model::RankingSettings& settings,
-                       UnixSeconds now)
+  CatalogueSuggestions(std::shared_ptr<const Catalogue> catalogue, std::vector<Suggestion> all,
+                       std::vector<ProfileEvent> profile, const RankingSettings& settings, UnixSeconds now)
       : catalogue_(std::move(catalogue)),
         all_(std::move(all)),
         profile_(std::move(profile)),
@@ -25,15 +24,15 @@ class CatalogueSuggestions final : public feed::Suggestions {
         half_life_(settings.profile_half_life),
         now_(now) {}
 
-  std::span<const feed::Suggestion> all() const override { return all_; }
-  feed::Facts facts(std::uint32_t index) const override {
+  std::span<const Suggestion> all() const override { return all_; }
+  Facts facts(std::uint32_t index) const override {
     return {catalogue_->title(index), catalogue_->author(index), catalogue_->tags(index),
             catalogue_->published(index)};
   }
   std::optional<std::uint32_t> find(const ItemId& item) const override {
     return catalogue_->find(item.view());
   }
-  std::vector<std::optional<feed::Because>> because(std::span<const std::uint32_t> items) const override;
+  std::vector<std::optional<Because>> because(std::span<const std::uint32_t> items) const override;
 
  private:
   // The items asked about, with a filter before them: nearly all neighbours of a row are others.
@@ -45,16 +44,16 @@ class CatalogueSuggestions final : public feed::Suggestions {
     std::span<const std::uint32_t> items;
     std::array<bool, 256> some{};
   };
-  double weight(const model::ProfileEvent& event) const;
+  double weight(const ProfileEvent& event) const;
   // What `event` adds to the affinity of each that is wanted.
-  void add_relations(const model::ProfileEvent& event, const Wanted& wanted, std::span<double> shares) const;
+  void add_relations(const ProfileEvent& event, const Wanted& wanted, std::span<double> shares) const;
 
-  const std::shared_ptr<const model::Catalogue> catalogue_;
-  const std::vector<feed::Suggestion> all_;
-  const std::vector<model::ProfileEvent> profile_;
+  const std::shared_ptr<const Catalogue> catalogue_;
+  const std::vector<Suggestion> all_;
+  const std::vector<ProfileEvent> profile_;
   const InteractionSettings weights_;
   const seconds half_life_;
   const UnixSeconds now_;
 };
 
-}  // namespace freshet::store
+}  // namespace freshet::recommend

@@ -5,7 +5,7 @@
 
 #include "core/redis/fields.h"
 
-namespace freshet::store {
+namespace freshet::recommend {
 namespace {
 
 using redis::Pipeline;
@@ -16,7 +16,7 @@ constexpr std::size_t kChunkItems = 125;
 // Of a longer text the beginning says what it is about.
 constexpr std::size_t kMostText = 16UL * 1024;
 
-UnixSeconds at(std::string_view text) { return UnixSeconds{seconds{whole(text)}}; }
+UnixSeconds at(std::string_view text) { return UnixSeconds{seconds{redis::whole(text)}}; }
 
 // Whether its content must be known here, since the model has none.
 bool is_new(const model::Model* model, std::string_view id) { return model != nullptr && !model->find(id); }
@@ -24,17 +24,17 @@ bool is_new(const model::Model* model, std::string_view id) { return model != nu
 void add_members(const redis::Reply& reply, std::vector<std::string>& out,
                  std::unordered_set<std::string>& taken) {
   for (std::size_t i = 0; i < reply.size(); ++i) {
-    std::string id(text_at(reply, i));
+    std::string id(redis::text_at(reply, i));
     if (taken.insert(id).second) out.push_back(std::move(id));
   }
 }
 
 }  // namespace
 
-TrendReader::TrendReader(redis::Redis& redis, const Settings& settings, Keys keys)
+TrendReader::TrendReader(redis::Redis& redis, const Settings& settings, redis::Keys keys)
     : redis_(redis), settings_(settings.recommend), keys_(std::move(keys)) {}
 
-Task<Result<std::vector<model::LiveItem>>> TrendReader::read(std::shared_ptr<const model::Model> model) {
+Task<Result<std::vector<LiveItem>>> TrendReader::read(std::shared_ptr<const model::Model> model) {
   auto ids = co_await heads();
   if (!ids) co_return tl::unexpected(ids.error());
   auto learnt = co_await learn(*ids, model.get());
@@ -49,7 +49,7 @@ Task<Result<std::vector<model::LiveItem>>> TrendReader::read(std::shared_ptr<con
   if (!none_put) std::erase_if(*ids, [this](const std::string& id) { return !known_.at(id).put; });
   const auto worth = co_await points(*ids);
   if (!worth) co_return tl::unexpected(worth.error());
-  std::vector<model::LiveItem> out;
+  std::vector<LiveItem> out;
   out.reserve(ids->size());
   for (std::size_t i = 0; i < ids->size(); ++i) {
     const Known& known = known_.at((*ids)[i]);
@@ -92,16 +92,17 @@ TrendReader::Known TrendReader::known_of(const std::string& id, const redis::Rep
                                          const redis::Reply& first_seen, bool with_content) const {
   Known known;
   known.read = Clock::now();
-  known.put = !text_at(fields, 0).empty();
-  known.hidden = text_at(fields, 4) == "1";
+  known.put = !redis::text_at(fields, 0).empty();
+  known.hidden = redis::text_at(fields, 4) == "1";
   known.item.id = id;
-  known.item.title = std::string(text_at(fields, 1));
-  known.item.author = std::string(text_at(fields, 2));
-  for (const std::string_view tag : words(text_at(fields, 3))) known.item.tags.emplace_back(tag);
-  known.item.published = at(known.put ? text_at(fields, 0) : first_seen.string().value_or(""));
+  known.item.title = std::string(redis::text_at(fields, 1));
+  known.item.author = std::string(redis::text_at(fields, 2));
+  for (const std::string_view tag : redis::words(redis::text_at(fields, 3)))
+    known.item.tags.emplace_back(tag);
+  known.item.published = at(known.put ? redis::text_at(fields, 0) : first_seen.string().value_or(""));
   known.with_content = with_content;
   if (with_content) {
-    const std::string_view text = text_at(fields, 5).substr(0, kMostText);
+    const std::string_view text = redis::text_at(fields, 5).substr(0, kMostText);
     known.content = model::content_terms(known.item.title, text, known.item.tags);
   }
   return known;
@@ -143,12 +144,12 @@ Task<Result<std::vector<double>>> TrendReader::points(const std::vector<std::str
     const auto replies = co_await redis_.run(command);
     if (!replies) co_return tl::unexpected(replies.error());
     for (std::size_t i = 0; i < replies->size(); i += 2) {
-      const auto total = parse<double>((*replies)[i].string().value_or(""));
-      const auto pv = parse<double>((*replies)[i + 1].string().value_or(""));
+      const auto total = redis::parse<double>((*replies)[i].string().value_or(""));
+      const auto pv = redis::parse<double>((*replies)[i + 1].string().value_or(""));
       out.push_back(std::max({0.0, total.value_or(0), pv.value_or(0)}));
     }
   }
   co_return out;
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::recommend

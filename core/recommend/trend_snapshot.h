@@ -7,30 +7,30 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/redis/redis.h"
 #include "core/config/settings.h"
 #include "core/model/content.h"
 #include "core/recommend/ranking.h"
 #include "core/redis/keys.h"
+#include "core/redis/redis.h"
 
-namespace freshet::store {
+namespace freshet::recommend {
 
 class TrendReader {
  public:
   // `redis` must outlive this.
-  TrendReader(redis::Redis& redis, const Settings& settings, Keys keys);
+  TrendReader(redis::Redis& redis, const Settings& settings, redis::Keys keys);
 
   // The heads of hot:score, hot:rank and hot:newest, each item once, without those that are hidden, dated
   // ahead or were never put (unless none was: a site that only counts). Points are those of the views (seed
   // 003), else page views. Titles, tags and content are kept for recommend.card_ttl or until hot:epoch moves;
   // items that `model` does not have come with their content. One call at a time. 2 RTT and one more for
   // every 125 items. Errors: Redis' own.
-  Task<Result<std::vector<model::LiveItem>>> read(std::shared_ptr<const model::Model> model);
+  Task<Result<std::vector<LiveItem>>> read(std::shared_ptr<const model::Model> model);
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Known {
-    model::LiveItem item;                   // without points and terms
+    LiveItem item;                          // without points and terms
     std::vector<model::TermCount> content;  // when it was read with its text
     bool put = false, hidden = false, with_content = false;
     Clock::time_point read;
@@ -44,9 +44,9 @@ class TrendReader {
 
   redis::Redis& redis_;
   const RecommendSettings settings_;
-  const Keys keys_;
+  const redis::Keys keys_;
   std::unordered_map<std::string, Known> known_;
   std::string epoch_;
 };
 
-}  // namespace freshet::store
+}  // namespace freshet::recommend

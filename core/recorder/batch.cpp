@@ -7,35 +7,35 @@
 #include "core/base/log.h"
 #include "core/base/time.h"
 #include "core/base/utf8.h"
-#include "core/redis/fields.h"
 #include "core/readers/reader_entries.h"
+#include "core/redis/fields.h"
 
 namespace freshet::recorder {
 namespace {
 
-using store::text_at;
+using redis::text_at;
 
 std::string_view value_of(const redis::Reply& fields, std::string_view name) {
   for (std::size_t i = 0; i + 1 < fields.size(); i += 2) {
-    if (text_at(fields, i) == name) return text_at(fields, i + 1);
+    if (redis::text_at(fields, i) == name) return redis::text_at(fields, i + 1);
   }
   return {};
 }
 
 bool is_time(std::string_view text) {
-  const auto value = store::parse<std::int64_t>(text);
+  const auto value = redis::parse<std::int64_t>(text);
   return value && *value >= 0 && *value <= kMaxUnixSeconds;
 }
 
 // What a worker cannot have written.
-Result<void> check_values(const store::ItemValues& values) {
+Result<void> check_values(const items::ItemValues& values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::string_view name = store::kItemFields[i];
+    const std::string_view name = items::kItemFields[i];
     const bool date = name == "published_at" || (name == "update_time" && !values[i].empty());
     if (date && !is_time(values[i])) return fail(ErrorCode::kInvalid, "bad_time", std::string(name));
     if (!utf8::valid(values[i])) return fail(ErrorCode::kInvalid, "bad_utf8", std::string(name));
     if (name != "tags") continue;
-    for (const std::string_view tag : store::words(values[i])) {
+    for (const std::string_view tag : redis::words(values[i])) {
       if (auto ok = check_id(tag, "tags"); !ok) return ok;
     }
   }
@@ -47,15 +47,15 @@ Result<Entry> parse_item_entry(const redis::Reply& fields, std::string_view op) 
   if (!id) return tl::unexpected(id.error());
   Change change;
   change.item.id = *id;
-  if (op == store::kOpDelete) return change;
-  if (op == store::kOpChanged) {
+  if (op == items::kOpDelete) return change;
+  if (op == items::kOpChanged) {
     change.kind = Change::Kind::kLook;
     return change;
   }
-  store::ItemValues values;
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = value_of(fields, store::kItemFields[i]);
+  items::ItemValues values;
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = value_of(fields, items::kItemFields[i]);
   if (auto ok = check_values(values); !ok) return tl::unexpected(ok.error());
-  auto item = store::item_of(*id, values);
+  auto item = items::item_of(*id, values);
   if (!item) return fail(ErrorCode::kInvalid, "bad_time", "published_at");
   change.kind = Change::Kind::kPut;
   change.item = std::move(*item);
@@ -65,16 +65,16 @@ Result<Entry> parse_item_entry(const redis::Reply& fields, std::string_view op) 
 Result<UnixSeconds> time_of(const redis::Reply& fields) {
   const std::string_view text = value_of(fields, "at");
   if (!is_time(text)) return fail(ErrorCode::kInvalid, "bad_time", "at");
-  return UnixSeconds{seconds{store::parse_or_zero<std::int64_t>(text)}};
+  return UnixSeconds{seconds{redis::parse_or_zero<std::int64_t>(text)}};
 }
 
 Result<Entry> parse_interaction(const redis::Reply& fields, const ReaderId& reader, const ItemId& item) {
   const std::string_view letter = value_of(fields, "kind");
-  const auto kind = letter.size() == 1 ? rank::interaction_of_letter(letter[0]) : std::nullopt;
+  const auto kind = letter.size() == 1 ? readers::interaction_of_letter(letter[0]) : std::nullopt;
   if (!kind) return fail(ErrorCode::kInvalid, "bad_kind", "kind");
   const auto at = time_of(fields);
   if (!at) return tl::unexpected(at.error());
-  return ReaderChange(feed::ReaderEvent{reader, item, *kind, *at, {}});
+  return ReaderChange(readers::ReaderEvent{reader, item, *kind, *at, {}});
 }
 
 Result<Entry> parse_dismissal(const redis::Reply& fields, const ReaderId& reader, const ItemId& item) {
@@ -88,10 +88,10 @@ Result<Entry> parse_dismissal(const redis::Reply& fields, const ReaderId& reader
 Result<Entry> parse_follow(const redis::Reply& fields, const ReaderId& reader, std::string_view op) {
   const auto author = AuthorId::parse(value_of(fields, "author"), "author");
   if (!author) return fail(ErrorCode::kInvalid, "bad_id", "author");
-  if (op == store::kOpUnfollow) return ReaderChange(Unfollowed{reader, *author});
+  if (op == readers::kOpUnfollow) return ReaderChange(Unfollowed{reader, *author});
   const auto at = time_of(fields);
   if (!at) return tl::unexpected(at.error());
-  return ReaderChange(feed::Follow{reader, *author, *at});
+  return ReaderChange(readers::Follow{reader, *author, *at});
 }
 
 Result<Entry> parse_fanout(const redis::Reply& fields, std::string_view) {
@@ -99,13 +99,13 @@ Result<Entry> parse_fanout(const redis::Reply& fields, std::string_view) {
   auto author = AuthorId::parse(value_of(fields, "author"), "author");
   if (!author) return fail(ErrorCode::kInvalid, "bad_id", "author");
   out.author = std::move(*author);
-  for (const std::string_view each : store::words(value_of(fields, "items"))) {
+  for (const std::string_view each : redis::words(value_of(fields, "items"))) {
     auto item = ItemId::parse(each, "items");
     if (!item) return fail(ErrorCode::kInvalid, "bad_id", "items");
     out.items.push_back(std::move(*item));
   }
   if (out.items.empty()) return fail(ErrorCode::kInvalid, "bad_id", "items");
-  const auto upto = store::parse<std::int64_t>(value_of(fields, "upto"));
+  const auto upto = redis::parse<std::int64_t>(value_of(fields, "upto"));
   if (!upto || *upto < 0) return fail(ErrorCode::kInvalid, "bad_score", "upto");
   out.upto = *upto;
   const auto job = EventId::parse(value_of(fields, "job"), "job");
@@ -118,16 +118,16 @@ Result<Entry> parse_fanout(const redis::Reply& fields, std::string_view) {
 Result<Entry> parse_reader_entry(const redis::Reply& fields, std::string_view op) {
   const auto reader = ReaderId::parse(value_of(fields, "reader"), "reader");
   if (!reader) return fail(ErrorCode::kInvalid, "bad_id", "reader");
-  if (op == store::kOpErase) {
+  if (op == readers::kOpErase) {
     const auto job = EventId::parse(value_of(fields, "job"), "job");
     if (!job) return fail(ErrorCode::kInvalid, "bad_id", "job");
     return Erasure{{}, *reader, job->str()};
   }
-  if (op == store::kOpFollow || op == store::kOpUnfollow) return parse_follow(fields, *reader, op);
+  if (op == readers::kOpFollow || op == readers::kOpUnfollow) return parse_follow(fields, *reader, op);
   const auto item = ItemId::parse(value_of(fields, "item"), "item");
   if (!item) return fail(ErrorCode::kInvalid, "bad_id", "item");
-  if (op == store::kOpInteraction) return parse_interaction(fields, *reader, *item);
-  if (op == store::kOpDismiss) return parse_dismissal(fields, *reader, *item);
+  if (op == readers::kOpInteraction) return parse_interaction(fields, *reader, *item);
+  if (op == readers::kOpDismiss) return parse_dismissal(fields, *reader, *item);
   const auto at = time_of(fields);
   if (!at) return tl::unexpected(at.error());
   return ReaderChange(Undismissed{*reader, *item, *at});
@@ -139,11 +139,11 @@ struct OpRow {
   Parse parse;
 };
 constexpr std::array kOps{
-    OpRow{store::kOpPut, parse_item_entry},       OpRow{store::kOpDelete, parse_item_entry},
-    OpRow{store::kOpChanged, parse_item_entry},   OpRow{store::kOpInteraction, parse_reader_entry},
-    OpRow{store::kOpDismiss, parse_reader_entry}, OpRow{store::kOpUndismiss, parse_reader_entry},
-    OpRow{store::kOpFollow, parse_reader_entry},  OpRow{store::kOpUnfollow, parse_reader_entry},
-    OpRow{store::kOpErase, parse_reader_entry},   OpRow{store::kOpFanout, parse_fanout},
+    OpRow{items::kOpPut, parse_item_entry},         OpRow{items::kOpDelete, parse_item_entry},
+    OpRow{items::kOpChanged, parse_item_entry},     OpRow{readers::kOpInteraction, parse_reader_entry},
+    OpRow{readers::kOpDismiss, parse_reader_entry}, OpRow{readers::kOpUndismiss, parse_reader_entry},
+    OpRow{readers::kOpFollow, parse_reader_entry},  OpRow{readers::kOpUnfollow, parse_reader_entry},
+    OpRow{readers::kOpErase, parse_reader_entry},   OpRow{readers::kOpFanout, parse_fanout},
 };
 
 // The last of each item stays.
@@ -171,7 +171,7 @@ Batch read_batch(const redis::Reply& entries) {
   Batch batch;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const redis::Reply entry = entries[i];
-    std::string entry_id(text_at(entry, 0));
+    std::string entry_id(redis::text_at(entry, 0));
     if (entry[1].is_array()) {
       auto parsed = parse_entry(entry[1]);
       if (!parsed) {

@@ -5,22 +5,22 @@
 #include <variant>
 #include <vector>
 
-#include "core/redis/reply.h"
 #include "core/base/result.h"
 #include "core/database/database_readers.h"
 #include "core/items/item_fields.h"
+#include "core/redis/reply.h"
 
 namespace freshet::recorder {
 
 struct Change {
   enum class Kind { kPut, kRemove, kLook };  // kLook: the item's hash says which of the two
   Kind kind = Kind::kRemove;
-  feed::Item item;  // kPut; else only its id
+  items::Item item;  // kPut; else only its id
 };
 
 // --- What readers did (core/readers/reader_entries.h)
 struct Dismissed {
-  feed::Dismissal dismissal;
+  readers::Dismissal dismissal;
   UnixSeconds at;
 };
 struct Undismissed {
@@ -32,7 +32,7 @@ struct Unfollowed {
   ReaderId reader;
   AuthorId author;
 };
-using ReaderChange = std::variant<feed::ReaderEvent, Dismissed, Undismissed, feed::Follow, Unfollowed>;
+using ReaderChange = std::variant<readers::ReaderEvent, Dismissed, Undismissed, readers::Follow, Unfollowed>;
 
 // Everything about the reader is to be forgotten, after what stands before it in the stream.
 struct Erasure {

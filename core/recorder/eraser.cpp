@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "core/redis/spool.h"
 #include "core/base/log.h"
 #include "core/recorder/blocking.h"
 #include "core/redis/scripts.h"
+#include "core/redis/spool.h"
 
 namespace freshet::recorder {
 namespace {
@@ -16,9 +16,9 @@ bool has(const std::vector<Erasure>& some, const Erasure& one) {
 
 }  // namespace
 
-Eraser::Eraser(const Settings& settings, redis::Endpoint endpoint, store::ReaderHashes hashes,
+Eraser::Eraser(const Settings& settings, redis::Endpoint endpoint, readers::ReaderHashes hashes,
                milliseconds settle)
-    : redis_(std::move(endpoint), kRedisTimeout, store::kAllScripts),
+    : redis_(std::move(endpoint), kRedisTimeout, redis::kAllScripts),
       keys_(settings.redis.key_prefix, settings.redis.hash_tags),
       hashes_(std::move(hashes)),
       spool_(settings.spool.path),
@@ -69,7 +69,7 @@ bool Eraser::in_spool(Waiting& one) const {
 
 // --- what
 
-Result<std::vector<Erasure>> Eraser::run(store::Database& database, Stream& stream,
+Result<std::vector<Erasure>> Eraser::run(database::Database& database, Stream& stream,
                                          const std::atomic<bool>& stop, Clock::time_point now) {
   std::vector<Erasure> erasures;
   std::vector<ReaderId> readers;
@@ -100,8 +100,8 @@ Result<std::vector<Erasure>> Eraser::run(store::Database& database, Stream& stre
 
 // One walk for all of them. False: it was stopped.
 Result<bool> Eraser::erase_keys(const std::vector<Erasure>& erasures, const std::atomic<bool>& stop) {
-  store::Names names;
-  for (const Erasure& each : erasures) store::add_names(names, each.reader, hashes_);
+  readers::Names names;
+  for (const Erasure& each : erasures) readers::add_names(names, each.reader, hashes_);
   redis::Pipeline size;
   size.add("DBSIZE");
   const auto counted = redis_.call_all(size);
@@ -115,9 +115,9 @@ Result<bool> Eraser::erase_keys(const std::vector<Erasure>& erasures, const std:
     for (const Erasure& each : erasures)
       append_state(progress, each, "running", looked_at, std::max(expected, looked_at));
     if (auto told = redis_.call_all(progress); !told) return tl::unexpected(told.error());
-    auto page = redis::wait(store::scan_personal(redis_, keys_, names, cursor));
+    auto page = redis::wait(readers::scan_personal(redis_, keys_, names, cursor));
     if (!page) return tl::unexpected(page.error());
-    if (auto ok = redis::wait(store::erase_personal(redis_, names, *page)); !ok)
+    if (auto ok = redis::wait(readers::erase_personal(redis_, names, *page)); !ok)
       return tl::unexpected(ok.error());
     looked_at += page->looked_at;
     cursor = page->cursor;
@@ -131,7 +131,7 @@ Result<void> Eraser::raise_epochs(const std::vector<Erasure>& erasures) {
   redis::Pipeline command;
   for (const Erasure& each : erasures) {
     const std::string key = keys_.seen_epoch(hashes_.epoch(each.reader));
-    command.add("INCR", key).add("EXPIRE", key, store::kSeenEpochTtl.count());
+    command.add("INCR", key).add("EXPIRE", key, redis::kSeenEpochTtl.count());
   }
   const auto replies = redis_.call_all(command);
   if (!replies) return tl::unexpected(replies.error());
@@ -139,7 +139,7 @@ Result<void> Eraser::raise_epochs(const std::vector<Erasure>& erasures) {
 }
 
 // For a backup that still has them.
-Result<void> Eraser::note(store::Database& database, const std::vector<ReaderId>& readers) {
+Result<void> Eraser::note(database::Database& database, const std::vector<ReaderId>& readers) {
   if (!hashes_.epoch) return {};
   for (const ReaderId& each : readers) {
     if (auto ok = database.put_erasure(hashes_.epoch(each), wall_now()); !ok) return ok;
@@ -153,7 +153,7 @@ void Eraser::append_state(redis::Pipeline& out, const Erasure& erasure, std::str
                           std::size_t done, std::size_t total) const {
   const std::string key = keys_.job(erasure.job);
   out.add("HSET", key, "state", state, "done", done, "total", total, "failed", state == "failed" ? 1 : 0);
-  out.add("EXPIRE", key, store::kJobTtl.count());
+  out.add("EXPIRE", key, redis::kJobTtl.count());
 }
 
 redis::Pipeline Eraser::result_of(const std::vector<Erasure>& done) const {

@@ -16,13 +16,13 @@
 #include <filesystem>
 #include <vector>
 
-#include "core/redis/sync_redis.h"
 #include "core/config/settings.h"
+#include "core/database/database.h"
+#include "core/readers/personal_keys.h"
 #include "core/recorder/batch.h"
 #include "core/recorder/stream.h"
-#include "core/database/database.h"
 #include "core/redis/keys.h"
-#include "core/readers/personal_keys.h"
+#include "core/redis/sync_redis.h"
 
 namespace freshet::recorder {
 
@@ -36,7 +36,8 @@ inline constexpr seconds kSpoolPatience{600};
 class Eraser {
  public:
   using Clock = std::chrono::steady_clock;
-  Eraser(const Settings& settings, redis::Endpoint endpoint, store::ReaderHashes hashes, milliseconds settle);
+  Eraser(const Settings& settings, redis::Endpoint endpoint, readers::ReaderHashes hashes,
+         milliseconds settle);
 
   // Takes jobs; one that waits already is known by its entry.
   void add(std::vector<Erasure> erasures);
@@ -46,8 +47,8 @@ class Eraser {
   // Does what is due, everything `stream` handed out before being done, and returns it: to be acknowledged
   // together with result_of(), then forgotten by finished(). Stops early, with nothing to acknowledge, when
   // `stop` is true. After an error the same jobs are due again. Errors: those of Redis and of Database.
-  Result<std::vector<Erasure>> run(store::Database& database, Stream& stream, const std::atomic<bool>& stop,
-                                   Clock::time_point now = Clock::now());
+  Result<std::vector<Erasure>> run(database::Database& database, Stream& stream,
+                                   const std::atomic<bool>& stop, Clock::time_point now = Clock::now());
   // Commands that mark the jobs done, or failed.
   redis::Pipeline result_of(const std::vector<Erasure>& done) const;
   void finished(const std::vector<Erasure>& done);
@@ -65,14 +66,14 @@ class Eraser {
   Result<bool> due(Waiting& one, Stream& stream, Clock::time_point now) const;
   bool in_spool(Waiting& one) const;
   Result<bool> erase_keys(const std::vector<Erasure>& erasures, const std::atomic<bool>& stop);
-  Result<void> note(store::Database& database, const std::vector<ReaderId>& readers);
+  Result<void> note(database::Database& database, const std::vector<ReaderId>& readers);
   Result<void> raise_epochs(const std::vector<Erasure>& erasures);
   void append_state(redis::Pipeline& out, const Erasure& erasure, std::string_view state, std::size_t done,
                     std::size_t total) const;
 
   redis::SyncRedis redis_;
-  const store::Keys keys_;
-  const store::ReaderHashes hashes_;
+  const redis::Keys keys_;
+  const readers::ReaderHashes hashes_;
   const std::filesystem::path spool_;
   const milliseconds settle_;
   std::vector<Waiting> waiting_;  // in the order of their entries

@@ -7,14 +7,14 @@
 #include "core/recorder/blocking.h"
 #include "core/recorder/stream.h"
 #include "core/redis/fields.h"
-#include "core/timeline/follow_store.h"
 #include "core/redis/scripts.h"
+#include "core/timeline/follow_store.h"
 
 namespace freshet::recorder {
 namespace {
 
 using redis::Pipeline;
-using store::text_at;
+using redis::text_at;
 
 bool is_over(std::string_view state) { return state == "done" || state == "failed"; }
 
@@ -24,7 +24,7 @@ bool is_final(const Error& error) { return error.code == ErrorCode::kInternal; }
 }  // namespace
 
 Pusher::Pusher(const Settings& settings, redis::Endpoint endpoint)
-    : redis_(std::move(endpoint), kRedisTimeout, store::kAllScripts),
+    : redis_(std::move(endpoint), kRedisTimeout, redis::kAllScripts),
       keys_(settings.redis.key_prefix, settings.redis.hash_tags),
       waterfall_(settings.waterfall) {}
 
@@ -78,13 +78,13 @@ Result<bool> Pusher::begin() {
   const auto found = redis_.call_all(command);
   if (!found) return tl::unexpected(found.error());
   const redis::Reply& was = found->front();
-  if (is_over(text_at(was, 0))) return true;
+  if (is_over(redis::text_at(was, 0))) return true;
   progress_ = Progress();
   Progress& progress = *progress_;
-  if (!text_at(was, 1).empty()) progress.cursor = text_at(was, 1);
-  progress.done = store::parse_or_zero<std::int64_t>(text_at(was, 2));
-  progress.total = store::parse<std::int64_t>(text_at(was, 3)).value_or((*found)[1].integer().value_or(0));
-  progress.failed = store::parse_or_zero<std::int64_t>(text_at(was, 4));
+  if (!redis::text_at(was, 1).empty()) progress.cursor = redis::text_at(was, 1);
+  progress.done = redis::parse_or_zero<std::int64_t>(redis::text_at(was, 2));
+  progress.total = redis::parse<std::int64_t>(redis::text_at(was, 3)).value_or((*found)[1].integer().value_or(0));
+  progress.failed = redis::parse_or_zero<std::int64_t>(redis::text_at(was, 4));
   return false;
 }
 
@@ -98,26 +98,26 @@ Result<std::vector<Pusher::Follower>> Pusher::next_followers() {
   const redis::Reply& pairs = found->front();
   std::vector<Follower> out;
   for (std::size_t i = 0; i + 1 < pairs.size(); i += 2)
-    out.push_back({std::string(text_at(pairs, i)), std::string(text_at(pairs, i + 1))});
+    out.push_back({std::string(redis::text_at(pairs, i)), std::string(redis::text_at(pairs, i + 1))});
   return out;
 }
 
 Result<bool> Pusher::push(const std::vector<Follower>& followers, bool last) {
   const Fanout& job = waiting_.front();
   Pipeline command;
-  command.script(store::scripts::kFanoutChunk, 2 + followers.size(),
+  command.script(scripts::kFanoutChunk, 2 + followers.size(),
                  8 + job.items.size() + 2 * followers.size());
   command.arg(keys_.job(job.job)).arg(keys_.readers_of(job.author.view()));
   for (const Follower& each : followers) command.arg(timeline_of(each));
   command.arg(progress_->cursor).arg(followers.empty() ? progress_->cursor : followers.back().score);
   command.arg(last ? 1 : 0).arg(job.upto).arg(waterfall_.max_items).arg(waterfall_.ttl.count());
-  command.arg(store::kJobTtl.count()).arg(job.items.size());
+  command.arg(redis::kJobTtl.count()).arg(job.items.size());
   for (const ItemId& each : job.items) command.arg(each.view());
   for (const Follower& each : followers) command.arg(each.reader).arg(each.score);
   const auto done = redis_.call_all(command);
   if (!done) return tl::unexpected(done.error());
-  progress_->cursor = text_at(done->front(), 1);
-  return is_over(text_at(done->front(), 0));
+  progress_->cursor = redis::text_at(done->front(), 1);
+  return is_over(redis::text_at(done->front(), 0));
 }
 
 Result<bool> Pusher::push_with_tags(const std::vector<Follower>& followers, bool last) {
@@ -126,7 +126,7 @@ Result<bool> Pusher::push_with_tags(const std::vector<Follower>& followers, bool
   for (const ItemId& each : job.items) items.push_back(each.view());
   Pipeline pushing;
   for (const Follower& each : followers)
-    store::append_push(pushing, timeline_of(each), waterfall_.max_items, waterfall_.ttl, items);
+    timeline::append_push(pushing, timeline_of(each), waterfall_.max_items, waterfall_.ttl, items);
   // Who left after they were looked up: asked when it is done, since leaving cleans the timeline last.
   for (const Follower& each : followers)
     pushing.add("ZSCORE", keys_.readers_of(job.author.view()), each.reader);
@@ -155,7 +155,7 @@ Result<bool> Pusher::push_with_tags(const std::vector<Follower>& followers, bool
   if (last) next.total = next.done + next.failed;  // the others left
   noting.add("HSET", keys_.job(job.job), "state", last ? "done" : "running", "cursor", next.cursor, "done",
              next.done, "total", next.total, "failed", next.failed);
-  noting.add("EXPIRE", keys_.job(job.job), store::kJobTtl.count());
+  noting.add("EXPIRE", keys_.job(job.job), redis::kJobTtl.count());
   const auto noted = redis_.call_all(noting);
   if (!noted) return tl::unexpected(noted.error());
   progress_ = std::move(next);
@@ -168,7 +168,7 @@ Result<bool> Pusher::give_up(const Error& why) {
   log::warning("fanout_failed", {{"job", job.job}, {"why", std::string(why.reason)}, {"detail", why.detail}});
   Pipeline command;
   command.add("HSET", keys_.job(job.job), "state", "failed");
-  command.add("EXPIRE", keys_.job(job.job), store::kJobTtl.count());
+  command.add("EXPIRE", keys_.job(job.job), redis::kJobTtl.count());
   const auto told = redis_.call_all(command);
   if (!told && !is_final(told.error())) return tl::unexpected(told.error());
   return true;

@@ -18,10 +18,10 @@
 #include <string>
 #include <vector>
 
-#include "core/redis/sync_redis.h"
 #include "core/config/settings.h"
 #include "core/recorder/batch.h"
 #include "core/redis/keys.h"
+#include "core/redis/sync_redis.h"
 
 namespace freshet::recorder {
 
@@ -63,7 +63,7 @@ class Pusher {
   std::string timeline_of(const Follower& follower) const;
 
   redis::SyncRedis redis_;
-  const store::Keys keys_;
+  const redis::Keys keys_;
   const WaterfallSettings waterfall_;
   std::vector<Fanout> waiting_;       // in the order of their entries
   std::optional<Progress> progress_;  // of the first; nullopt: to be read

@@ -17,7 +17,7 @@ std::int64_t unix_ms() {
 
 }  // namespace
 
-Result<bool> has_group(redis::SyncRedis& redis, const store::Keys& keys) {
+Result<bool> has_group(redis::SyncRedis& redis, const redis::Keys& keys) {
   const auto replies = redis.call(Pipeline().add("XINFO", "GROUPS", keys.stream()));
   if (!replies) return tl::unexpected(replies.error());
   const Reply& groups = replies->front();
@@ -25,14 +25,14 @@ Result<bool> has_group(redis::SyncRedis& redis, const store::Keys& keys) {
   if (groups.is_error()) return tl::unexpected(redis::classify(groups.error()));
   for (std::size_t i = 0; i < groups.size(); ++i) {
     for (std::size_t field = 0; field + 1 < groups[i].size(); field += 2) {
-      if (store::text_at(groups[i], field) == "name" && store::text_at(groups[i], field + 1) == kGroup)
+      if (redis::text_at(groups[i], field) == "name" && redis::text_at(groups[i], field + 1) == kGroup)
         return true;
     }
   }
   return false;
 }
 
-Result<void> make_group(redis::SyncRedis& redis, const store::Keys& keys) {
+Result<void> make_group(redis::SyncRedis& redis, const redis::Keys& keys) {
   const auto replies = redis.call(Pipeline().add("XGROUP", "CREATE", keys.stream(), kGroup, "0", "MKSTREAM"));
   if (!replies) return tl::unexpected(replies.error());
   const std::string_view error = replies->front().error();
@@ -40,19 +40,19 @@ Result<void> make_group(redis::SyncRedis& redis, const store::Keys& keys) {
   return {};
 }
 
-Result<void> make_lost_group(redis::SyncRedis& redis, const store::Keys& keys) {
+Result<void> make_lost_group(redis::SyncRedis& redis, const redis::Keys& keys) {
   const auto noted = redis.call_all(Pipeline().add("SET", keys.lost(), unix_ms()));
   if (!noted) return tl::unexpected(noted.error());
   return make_group(redis, keys);
 }
 
-Result<std::string> noted_loss(redis::SyncRedis& redis, const store::Keys& keys) {
+Result<std::string> noted_loss(redis::SyncRedis& redis, const redis::Keys& keys) {
   const auto replies = redis.call_all(Pipeline().add("GET", keys.lost()));
   if (!replies) return tl::unexpected(replies.error());
   return std::string(replies->front().string().value_or(""));
 }
 
-Result<void> forget_loss(redis::SyncRedis& redis, const store::Keys& keys) {
+Result<void> forget_loss(redis::SyncRedis& redis, const redis::Keys& keys) {
   const auto replies = redis.call_all(Pipeline().add("DEL", keys.lost()));
   if (!replies) return tl::unexpected(replies.error());
   return {};

@@ -10,11 +10,11 @@
 
 #include "core/base/log.h"
 #include "core/base/time.h"
+#include "core/database/database.h"
 #include "core/recorder/fanout.h"
 #include "core/recorder/group.h"
 #include "core/recorder/stream.h"
 #include "core/recorder/write_batch.h"
-#include "core/database/database.h"
 #include "core/search/search_index.h"
 
 namespace freshet::recorder {
@@ -58,7 +58,7 @@ void wait_until(Clock::time_point until, const std::atomic<bool>& stop) {
 }  // namespace
 
 struct Recorder::State {
-  State(const Settings& s, const redis::Endpoint& endpoint, RecorderReport& r, store::ReaderHashes hashes,
+  State(const Settings& s, const redis::Endpoint& endpoint, RecorderReport& r, readers::ReaderHashes hashes,
         milliseconds settle)
       : settings(s),
         report(r),
@@ -92,12 +92,12 @@ struct Recorder::State {
   bool compared = false;        // with each other, Redis, database and index, since they were opened
   Batch held;                   // in the database, and not yet in the index and acknowledged
   Clock::time_point indexed{};  // when the index was last committed
-  std::unique_ptr<store::Database> database;
-  std::unique_ptr<store::SearchIndex> index;
+  std::unique_ptr<database::Database> database;
+  std::unique_ptr<search::SearchIndex> index;
 };
 
 Recorder::Recorder(const Settings& settings, const redis::Endpoint& endpoint, RecorderReport& report,
-                   store::ReaderHashes hashes, milliseconds settle)
+                   readers::ReaderHashes hashes, milliseconds settle)
     : state_(std::make_unique<State>(settings, endpoint, report, std::move(hashes), settle)) {}
 Recorder::~Recorder() = default;
 
@@ -191,7 +191,7 @@ Result<void> Recorder::State::open_files() {
     if (auto ok = open_database(); !ok) return ok;
   }
   if (!index) {
-    auto opened = store::SearchIndex::open(settings.search);
+    auto opened = search::SearchIndex::open(settings.search);
     if (!opened) return tl::unexpected(opened.error());
     index = std::move(*opened);
     compared = false;
@@ -200,7 +200,7 @@ Result<void> Recorder::State::open_files() {
 }
 
 Result<void> Recorder::State::open_database() {
-  auto opened = store::Database::open(settings.recorder.database, store::Database::Mode::kWrite);
+  auto opened = database::Database::open(settings.recorder.database, database::Database::Mode::kWrite);
   if (!opened) return tl::unexpected(opened.error());
   database = std::move(*opened);
   report.items.store(database->count());

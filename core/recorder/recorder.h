@@ -11,11 +11,11 @@
 #include <atomic>
 #include <memory>
 
-#include "core/redis/redis_url.h"
 #include "core/base/recorder_report.h"
-#include "core/config/settings.h"
 #include "core/base/time.h"
+#include "core/config/settings.h"
 #include "core/recorder/eraser.h"
+#include "core/redis/redis_url.h"
 
 namespace freshet::recorder {
 
@@ -29,7 +29,7 @@ class Recorder {
  public:
   // `report` must outlive this. `settle`: how long an erasure waits for what is under way.
   Recorder(const Settings& settings, const redis::Endpoint& endpoint, RecorderReport& report,
-           store::ReaderHashes hashes = {}, milliseconds settle = kSettle);
+           readers::ReaderHashes hashes = {}, milliseconds settle = kSettle);
   ~Recorder();
 
   // Until `stop` is true, within a second of it (plus the commit in hand). Whatever fails — Redis, the disk,

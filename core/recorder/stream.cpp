@@ -2,10 +2,10 @@
 
 #include <utility>
 
+#include "core/items/item_store.h"
 #include "core/recorder/blocking.h"
 #include "core/recorder/group.h"
 #include "core/redis/fields.h"
-#include "core/items/item_store.h"
 #include "core/redis/script_words.h"
 #include "core/redis/scripts.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 using redis::Pipeline;
 using redis::Reply;
-using store::text_at;
+using redis::text_at;
 
 // Fixed: a recorder that starts again is the consumer that it was.
 constexpr std::string_view kConsumer = "recorder";
@@ -22,8 +22,8 @@ constexpr std::string_view kConsumer = "recorder";
 std::pair<std::uint64_t, std::uint64_t> parts_of(std::string_view entry) {
   const std::size_t dash = std::min(entry.find('-'), entry.size());
   const std::string_view sequence = dash < entry.size() ? entry.substr(dash + 1) : std::string_view();
-  return {store::parse_or_zero<std::uint64_t>(entry.substr(0, dash)),
-          store::parse_or_zero<std::uint64_t>(sequence)};
+  return {redis::parse_or_zero<std::uint64_t>(entry.substr(0, dash)),
+          redis::parse_or_zero<std::uint64_t>(sequence)};
 }
 
 }  // namespace
@@ -31,7 +31,7 @@ std::pair<std::uint64_t, std::uint64_t> parts_of(std::string_view entry) {
 bool below(std::string_view a, std::string_view b) { return parts_of(a) < parts_of(b); }
 
 Stream::Stream(const Settings& settings, redis::Endpoint endpoint)
-    : redis_(std::move(endpoint), kRedisTimeout, store::kAllScripts),
+    : redis_(std::move(endpoint), kRedisTimeout, redis::kAllScripts),
       keys_(settings.redis.key_prefix, settings.redis.hash_tags),
       count_(settings.recorder.batch) {}
 
@@ -39,7 +39,7 @@ Result<Reply> Stream::call(const Pipeline& command) {
   auto replies = redis_.call(command);
   if (!replies) return tl::unexpected(replies.error());
   for (const Reply& reply : *replies) {
-    if (store::says(reply.error(), store::word::kNoGroup))
+    if (redis::says(reply.error(), redis::word::kNoGroup))
       return fail(ErrorCode::kUnavailable, "redis_no_group", {}, std::string(reply.error()));
     if (reply.is_error()) return tl::unexpected(redis::classify(reply.error()));
   }
@@ -51,7 +51,7 @@ Result<Batch> Stream::claim() {
   command.add("XAUTOCLAIM", keys_.stream(), kGroup, kConsumer, 0, cursor_, "COUNT", count_);
   const auto reply = call(command);
   if (!reply) return tl::unexpected(reply.error());
-  cursor_ = std::string(text_at(*reply, 0));
+  cursor_ = std::string(redis::text_at(*reply, 0));
   claimed_ = cursor_ == kStart;
   return read_batch((*reply)[1]);
 }
@@ -67,13 +67,13 @@ Result<Batch> Stream::read(Wait how) {
   drained_ = reply->size() == 0;
   if (drained_) return Batch();
   const Reply& entries = (*reply)[0][1];
-  read_up_to_ = std::string(text_at(entries[entries.size() - 1], 0));
+  read_up_to_ = std::string(redis::text_at(entries[entries.size() - 1], 0));
   return read_batch(entries);
 }
 
 Result<Backlog> Stream::acknowledge(const Batch& batch, const Pipeline& then) {
   Pipeline command;
-  command.script(store::scripts::kStreamAck, 1, 1 + batch.entries.size()).arg(keys_.stream()).arg(kGroup);
+  command.script(scripts::kStreamAck, 1, 1 + batch.entries.size()).arg(keys_.stream()).arg(kGroup);
   for (const std::string& entry : batch.entries) command.arg(entry);
   for (std::size_t i = 0; i < then.size(); ++i) command.raw(then.at(i));
   const auto reply = call(command);
@@ -89,7 +89,7 @@ Result<void> Stream::look_up(Batch& batch) {
   Pipeline command;
   for (const Change& each : batch.changes) {
     if (each.kind != Change::Kind::kLook) continue;
-    store::append_item(command, keys_, each.item.id);
+    items::append_item(command, keys_, each.item.id);
     command.add("HGET", keys_.item(each.item.id.view()), "deleted");
   }
   if (command.empty()) return {};
@@ -99,7 +99,7 @@ Result<void> Stream::look_up(Batch& batch) {
   auto reply = replies->begin();
   for (Change& each : batch.changes) {
     if (each.kind == Change::Kind::kLook) {
-      auto item = store::item_of(each.item.id, *reply++);
+      auto item = items::item_of(each.item.id, *reply++);
       const bool deleted = reply++->string().value_or("") == "1";
       // No item and not deleted: the hash was lost, and that is no reason to lose what we have.
       if (!item && !deleted) continue;
@@ -118,7 +118,7 @@ Result<std::string> Stream::last_generated() {
   const auto reply = call(command);
   if (!reply) return tl::unexpected(reply.error());
   for (std::size_t i = 0; i + 1 < reply->size(); i += 2) {
-    if (text_at(*reply, i) == "last-generated-id") return std::string(text_at(*reply, i + 1));
+    if (redis::text_at(*reply, i) == "last-generated-id") return std::string(redis::text_at(*reply, i + 1));
   }
   return std::string(kStart);
 }

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <string>
 
-#include "core/redis/sync_redis.h"
 #include "core/config/settings.h"
 #include "core/recorder/batch.h"
 #include "core/redis/keys.h"
+#include "core/redis/sync_redis.h"
 
 namespace freshet::recorder {
 
@@ -28,7 +28,7 @@ class Stream {
   Stream(const Settings& settings, redis::Endpoint endpoint);
 
   redis::SyncRedis& redis() { return redis_; }
-  const store::Keys& keys() const { return keys_; }
+  const redis::Keys& keys() const { return keys_; }
 
   // The next of what any consumer was given and did not acknowledge, taken over in order of the entries,
   // which is the order of the writes; from the lowest after restart(). Nothing more: done() is true.
@@ -67,7 +67,7 @@ class Stream {
   Result<redis::Reply> call(const redis::Pipeline& command);
 
   redis::SyncRedis redis_;
-  const store::Keys keys_;
+  const redis::Keys keys_;
   const int count_;
   std::string cursor_ = kStart;
   bool claimed_ = false;

@@ -6,19 +6,19 @@ namespace freshet::recorder {
 namespace {
 
 struct Write {
-  store::ReaderRows& rows;
-  Result<void> operator()(const feed::ReaderEvent& event) const { return rows.put_interaction(event); }
+  database::ReaderRows& rows;
+  Result<void> operator()(const readers::ReaderEvent& event) const { return rows.put_interaction(event); }
   Result<void> operator()(const Dismissed& each) const { return rows.put_dismissal(each.dismissal, each.at); }
   Result<void> operator()(const Undismissed& each) const {
     return rows.remove_dismissal(each.reader, each.item, each.at);
   }
-  Result<void> operator()(const feed::Follow& each) const { return rows.put_follow(each); }
+  Result<void> operator()(const readers::Follow& each) const { return rows.put_follow(each); }
   Result<void> operator()(const Unfollowed& each) const {
     return rows.remove_follow(each.reader, each.author);
   }
 };
 
-Result<void> write_rows(store::Database& database, const Batch& batch) {
+Result<void> write_rows(database::Database& database, const Batch& batch) {
   for (const Change& each : batch.changes) {
     auto ok =
         each.kind == Change::Kind::kPut ? database.put_item(each.item) : database.remove_item(each.item.id);
@@ -32,7 +32,7 @@ Result<void> write_rows(store::Database& database, const Batch& batch) {
 
 }  // namespace
 
-Result<void> write_batch(store::Database& database, const Batch& batch) {
+Result<void> write_batch(database::Database& database, const Batch& batch) {
   if (auto ok = database.begin(); !ok) return ok;
   auto written = write_rows(database, batch);
   if (written) written = database.commit();

@@ -9,12 +9,12 @@
 #include <string_view>
 #include <vector>
 
-#include "core/redis/command.h"
-#include "core/redis/reply.h"
 #include "core/base/result.h"
 #include "core/base/time.h"
+#include "core/redis/command.h"
+#include "core/redis/reply.h"
 
-namespace freshet::store {
+namespace freshet::redis {
 
 // The parts between single blanks: "a b c". Views into `text`.
 inline std::vector<std::string_view> words(std::string_view text) {
@@ -48,12 +48,12 @@ inline std::int64_t whole(std::string_view text) {
 }
 
 // The text of an element, "" for nil or what is none. Valid while the reply lives.
-inline std::string_view text_at(const redis::Reply& reply, std::size_t index) {
+inline std::string_view text_at(const Reply& reply, std::size_t index) {
   return reply[index].string().value_or(std::string_view());
 }
 
 // An argument that may be left out: unix seconds, or "".
-inline void optional_time(redis::Pipeline& pipeline, const std::optional<UnixSeconds>& at) {
+inline void optional_time(Pipeline& pipeline, const std::optional<UnixSeconds>& at) {
   at ? pipeline.arg(unix_s(*at)) : pipeline.arg("");
 }
 
@@ -62,4 +62,4 @@ inline Error malformed(std::string_view script) {
   return {ErrorCode::kInternal, "redis_type", {}, "unexpected reply of " + std::string(script)};
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::redis

@@ -2,7 +2,7 @@
 
 #include <initializer_list>
 
-namespace freshet::store {
+namespace freshet::redis {
 namespace {
 
 std::string join(std::initializer_list<std::string_view> parts) {
@@ -15,10 +15,10 @@ std::string join(std::initializer_list<std::string_view> parts) {
 }
 
 // "" for the seed's own list, else ":views:current:86400:swift".
-std::string variant(const feed::ListQuery& query) {
-  if (query == feed::ListQuery{}) return {};
-  const bool views = query.model == feed::Model::kViews;
-  const bool current = views && query.mode == feed::ViewsMode::kCurrent;
+std::string variant(const hot::ListQuery& query) {
+  if (query == hot::ListQuery{}) return {};
+  const bool views = query.model == hot::Model::kViews;
+  const bool current = views && query.mode == hot::ViewsMode::kCurrent;
   return join({views ? ":views" : ":engagement", current ? ":current:" : ":accumulate:",
                std::to_string(query.window.count()), ":", query.tag.view()});
 }
@@ -69,11 +69,11 @@ std::string Keys::current(std::int64_t hour) const { return of_all(":current:" +
 std::string Keys::tag(std::string_view tag) const {
   return join({prefix_, hash_tags_ ? "{hot}:tag:" : "tag:", tag});
 }
-std::string Keys::list(const feed::ListQuery& query) const { return of_all(":list" + variant(query)); }
-std::string Keys::list_meta(const feed::ListQuery& query) const {
+std::string Keys::list(const hot::ListQuery& query) const { return of_all(":list" + variant(query)); }
+std::string Keys::list_meta(const hot::ListQuery& query) const {
   return of_all(":list:meta" + variant(query));
 }
-std::string Keys::list_lock(const feed::ListQuery& query) const {
+std::string Keys::list_lock(const hot::ListQuery& query) const {
   return of_all(":list:lock" + variant(query));
 }
 
@@ -123,4 +123,4 @@ const KeyPattern* Keys::pattern_of(std::string_view key) const {
   return nullptr;
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::redis

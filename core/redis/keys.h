@@ -17,7 +17,7 @@
 #include "core/hot/ports.h"
 #include "core/readers/ports.h"
 
-namespace freshet::store {
+namespace freshet::redis {
 
 inline constexpr seconds kEventTtl{
     86400};  // how long an event id is remembered; track.lua and view.lua say it too
@@ -147,11 +147,11 @@ class Keys {
   }  // String, unix ms: Redis lost its items then, and
      // nobody has brought them back (recorder/group.h)
   std::string current_index() const { return of_all(":current:index"); }  // ZSET hour → best total
-  std::string current(std::int64_t hour) const;               // ZSET; views.counter_ttl since its last view
-  std::string tag(std::string_view tag) const;                // Set of item ids
-  std::string list(const feed::ListQuery& query) const;       // String JSON; list.ttl
-  std::string list_meta(const feed::ListQuery& query) const;  // Hash; list.ttl
-  std::string list_lock(const feed::ListQuery& query) const;  // String; kListLockTtl
+  std::string current(std::int64_t hour) const;              // ZSET; views.counter_ttl since its last view
+  std::string tag(std::string_view tag) const;               // Set of item ids
+  std::string list(const hot::ListQuery& query) const;       // String JSON; list.ttl
+  std::string list_meta(const hot::ListQuery& query) const;  // Hash; list.ttl
+  std::string list_lock(const hot::ListQuery& query) const;  // String; kListLockTtl
 
   // --- Of one reader's feed (seed 002); all of one slot
   std::string feed_cache(std::string_view reader) const {
@@ -168,8 +168,8 @@ class Keys {
   }  // String: a page as it was handed out; feed.replay_window
 
   // --- Of one reader (seed 000); all of one slot
-  std::string views_of(feed::ViewKind kind, std::string_view reader) const {
-    return of_item(kind == feed::ViewKind::kTopic ? "user:views:topic:" : "user:views:reply:", reader);
+  std::string views_of(readers::ViewKind kind, std::string_view reader) const {
+    return of_item(kind == readers::ViewKind::kTopic ? "user:views:topic:" : "user:views:reply:", reader);
   }  // List of item ids, newest first; history.ttl since the last view
   std::string views_at(std::string_view reader) const {
     return of_item("user:views:at:", reader);
@@ -252,4 +252,4 @@ class Keys {
   bool hash_tags_;
 };
 
-}  // namespace freshet::store
+}  // namespace freshet::redis

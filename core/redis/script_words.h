@@ -8,7 +8,7 @@
 
 #include "core/base/result.h"
 
-namespace freshet::store {
+namespace freshet::redis {
 
 namespace word {
 
@@ -50,4 +50,4 @@ inline Error stream_full() {
   return {ErrorCode::kUnavailable, "stream_full", {}, "the recorder does not keep up"};
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::redis

@@ -1,4 +1,4 @@
-// The Lua scripts of core/store/lua, embedded at build: kTrack is track.lua, and so on; kAllScripts is what a
+// Every room's Lua scripts, embedded at build: kTrack is track.lua, and so on; kAllScripts is what a
 // connection loads when it opens.
 #pragma once
 
@@ -7,8 +7,8 @@
 #include "core/redis/command.h"
 #include "core/redis/embedded_scripts.h"
 
-namespace freshet::store {
+namespace freshet::redis {
 
-inline const std::span<const redis::Script> kAllScripts{scripts::kAll};
+inline const std::span<const Script> kAllScripts{scripts::kAll};
 
-}  // namespace freshet::store
+}  // namespace freshet::redis

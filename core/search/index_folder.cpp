@@ -10,7 +10,7 @@
 #include <string_view>
 #include <system_error>
 
-namespace freshet::store {
+namespace freshet::search {
 namespace {
 
 constexpr std::string_view kStub = "XAPIANDB";
@@ -164,4 +164,4 @@ bool IndexLock::held_elsewhere(Part part) const {
   return ::fcntl(fd_, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::search

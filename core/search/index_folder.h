@@ -14,7 +14,7 @@
 
 #include "core/base/time.h"
 
-namespace freshet::store {
+namespace freshet::search {
 
 // Partitions begin and end at multiples of this, counted from 1970, unless a neighbour leaves less room.
 inline constexpr seconds kPartitionSpan{7 * 86400};
@@ -71,4 +71,4 @@ class IndexLock {
   int fd_;
 };
 
-}  // namespace freshet::store
+}  // namespace freshet::search

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace freshet::store {
+namespace freshet::search {
 
 bool IndexPartitions::Open::contains(const std::string& id_term) const {
   return writer ? writer->term_exists(id_term) : reader.term_exists(id_term);
@@ -112,4 +112,4 @@ std::uint64_t IndexPartitions::documents() const {
   return sum;
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::search

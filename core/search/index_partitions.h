@@ -16,7 +16,7 @@
 
 #include "core/search/index_folder.h"
 
-namespace freshet::store {
+namespace freshet::search {
 
 inline constexpr std::size_t kMaxPartitions = 5;
 inline constexpr std::size_t kYoungestKept = 4;  // are never merged
@@ -59,4 +59,4 @@ class IndexPartitions {
   std::vector<Open> open_;  // oldest first
 };
 
-}  // namespace freshet::store
+}  // namespace freshet::search

@@ -4,7 +4,7 @@
 #include <ctime>
 #include <string>
 
-namespace freshet::store {
+namespace freshet::search {
 namespace {
 
 constexpr unsigned kLooksPerCheck = 64;
@@ -66,4 +66,4 @@ Xapian::Query SearchDeadline::guard(const Xapian::Query& query) const {
   return {Xapian::Query::OP_FILTER, query, Xapian::Query((new ClockSource(*this))->release())};
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::search

@@ -7,7 +7,7 @@
 #include <exception>
 #include <memory>
 
-namespace freshet::store {
+namespace freshet::search {
 
 class SearchTimeUp : public std::exception {
  public:
@@ -31,4 +31,4 @@ class SearchDeadline {
   std::chrono::microseconds end_;
 };
 
-}  // namespace freshet::store
+}  // namespace freshet::search

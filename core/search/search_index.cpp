@@ -11,7 +11,7 @@
 #include "core/search/index_partitions.h"
 #include "core/search/search_schema.h"
 
-namespace freshet::store {
+namespace freshet::search {
 namespace {
 
 using Part = IndexLock::Part;
@@ -124,7 +124,7 @@ Result<std::unique_ptr<SearchIndex>> SearchIndex::open(const SearchSettings& set
   });
 }
 
-Result<void> SearchIndex::put(const feed::Item& item) {
+Result<void> SearchIndex::put(const items::Item& item) {
   if (item.hidden) return remove(item.id);
   return state_->change([&] {
     state_->partitions->put(document_of(item, state_->stemmer), id_term(item.id), item.published_at);
@@ -188,7 +188,7 @@ Result<std::unique_ptr<IndexRebuild>> IndexRebuild::start(const SearchSettings& 
   });
 }
 
-Result<void> IndexRebuild::put(const feed::Item& item) {
+Result<void> IndexRebuild::put(const items::Item& item) {
   if (item.hidden) return {};
   return guarded([&]() -> Result<void> {
     state_->partitions.put(document_of(item, state_->stemmer), id_term(item.id), item.published_at);
@@ -212,4 +212,4 @@ Result<void> IndexRebuild::finish() {
 
 std::uint64_t IndexRebuild::documents() const { return state_->documents; }
 
-}  // namespace freshet::store
+}  // namespace freshet::search

@@ -16,7 +16,7 @@
 #include "core/config/settings.h"
 #include "core/items/ports.h"
 
-namespace freshet::store {
+namespace freshet::search {
 
 // One writer at a time (of all processes). Errors of every method: kUnavailable "index_locked" (another
 // writer, or a rebuild is under way: wait and try again) and "index_io" (disk full, unreadable …). After an
@@ -28,7 +28,7 @@ class SearchIndex {
   ~SearchIndex();
 
   // Adds or replaces; a hidden item is removed. Effective with commit().
-  Result<void> put(const feed::Item& item);
+  Result<void> put(const items::Item& item);
   Result<void> remove(const ItemId& id);
   // Durable and visible to readers when it returns. Without a change since the last: nothing.
   Result<void> commit();
@@ -52,7 +52,7 @@ class IndexRebuild {
   static Result<std::unique_ptr<IndexRebuild>> start(const SearchSettings& settings);
   ~IndexRebuild();
 
-  Result<void> put(const feed::Item& item);  // hidden items are left out
+  Result<void> put(const items::Item& item);  // hidden items are left out
   Result<void> finish();
   std::uint64_t documents() const;  // put so far, without the hidden
 
@@ -62,4 +62,4 @@ class IndexRebuild {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace freshet::store
+}  // namespace freshet::search

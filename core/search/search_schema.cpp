@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace freshet::store {
+namespace freshet::search {
 namespace {
 
 constexpr Xapian::termcount kTitleWeight = 3;
@@ -29,7 +29,7 @@ Result<Xapian::Stem> stemmer_named(const std::string& name) try {
 
 std::string id_term(const ItemId& item) { return "Q" + item.str(); }
 
-Xapian::Document document_of(const feed::Item& item, const Xapian::Stem& stemmer) {
+Xapian::Document document_of(const items::Item& item, const Xapian::Stem& stemmer) {
   Xapian::Document document;
   Xapian::TermGenerator words;
   words.set_flags(Xapian::TermGenerator::FLAG_CJK_NGRAM);
@@ -68,4 +68,4 @@ Xapian::Query published_within(UnixSeconds from, UnixSeconds before) {
           published_value(before - seconds{1})};
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::search

@@ -20,7 +20,7 @@
 #include "core/base/time.h"
 #include "core/items/ports.h"
 
-namespace freshet::store {
+namespace freshet::search {
 
 inline constexpr Xapian::valueno kPublishedSlot = 0;
 inline constexpr Xapian::valueno kOrderSlot = 1;
@@ -32,7 +32,7 @@ Result<Xapian::Stem> stemmer_named(const std::string& name);
 
 std::string id_term(const ItemId& item);
 // The document of `item`, with its id as data.
-Xapian::Document document_of(const feed::Item& item, const Xapian::Stem& stemmer);
+Xapian::Document document_of(const items::Item& item, const Xapian::Stem& stemmer);
 
 // Its bytes order as (published, id) do, so that Xapian breaks ties as recall does, and an MSet brings both
 // along without a read of the document.
@@ -49,4 +49,4 @@ OrderKey read_order_key(std::string_view key);
 // Matches items with from ≤ published < before; has no weight under OP_FILTER.
 Xapian::Query published_within(UnixSeconds from, UnixSeconds before);
 
-}  // namespace freshet::store
+}  // namespace freshet::search

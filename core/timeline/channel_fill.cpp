@@ -2,28 +2,29 @@
 
 #include <algorithm>
 
-namespace freshet::feed {
+namespace freshet::timeline {
 namespace {
 
 // So often at most what was chosen may turn out to stand in the timeline already.
 constexpr int kMostRounds = 8;
 
-std::vector<ItemId> eligible_of(const Selection& selection) {
+std::vector<ItemId> eligible_of(const recommend::Selection& selection) {
   std::vector<ItemId> out;
-  for (const Choice& each : selection.choices()) {
-    if (each.verdict == Verdict::kEligible) out.push_back(ItemId::trusted(std::string(each.suggestion->id)));
+  for (const recommend::Choice& each : selection.choices()) {
+    if (each.verdict == recommend::Verdict::kEligible)
+      out.push_back(ItemId::trusted(std::string(each.suggestion->id)));
   }
   return out;
 }
 
 }  // namespace
 
-ChannelFill::ChannelFill(Recommendations& recommendations, FeedStore& seen, WaterfallStore& timelines,
-                         WallClock clock)
+ChannelFill::ChannelFill(recommend::Recommendations& recommendations, feed::FeedStore& seen,
+                         WaterfallStore& timelines, WallClock clock)
     : recommendations_(recommendations), seen_(seen), timelines_(timelines), clock_(std::move(clock)) {}
 
 Task<Result<std::vector<ItemId>>> ChannelFill::choose(const ReaderId& reader, std::size_t limit) {
-  const RecommendRequest request{reader, 0, Exclude::kHard};
+  const recommend::RecommendRequest request{reader, 0, recommend::Exclude::kHard};
   const auto explained = co_await recommendations_.explain(request);
   if (!explained) co_return tl::unexpected(explained.error());
   auto unwanted = co_await shown(reader, *(*explained)->selection);
@@ -31,9 +32,9 @@ Task<Result<std::vector<ItemId>>> ChannelFill::choose(const ReaderId& reader, st
   const auto best = co_await recommendations_.cut(**explained, limit, *unwanted);
   if (!best) co_return tl::unexpected(best.error());
   std::vector<ItemId> out;
-  for (const Recommendation& each : *best) out.push_back(each.id);
-  const bool all_known =
-      std::all_of(best->begin(), best->end(), [](const Recommendation& each) { return each.card->known; });
+  for (const recommend::Recommendation& each : *best) out.push_back(each.id);
+  const bool all_known = std::all_of(best->begin(), best->end(),
+                                     [](const recommend::Recommendation& each) { return each.card->known; });
   if (all_known) co_return out;
   // Recommended by ids alone, since none has an item: never put, or deleted.
   const auto pushable = co_await timelines_.pushable(out);
@@ -56,7 +57,7 @@ Task<Result<Pushed>> ChannelFill::fill(const std::string& channel, const ReaderI
     push.readers.push_back(reader);
     const auto pushed = co_await timelines_.push(push);
     if (!pushed) co_return tl::unexpected(pushed.error());
-    const std::vector<Handout> none;
+    const std::vector<feed::Handout> none;
     seen_.record(reader, none, *chosen, clock_());
     sum.pushed += pushed->pushed;
     sum.duplicates += pushed->duplicates;
@@ -68,8 +69,8 @@ Task<Result<Pushed>> ChannelFill::fill(const std::string& channel, const ReaderI
 // Of what is eligible, what the filter takes for seen; and what the feed has handed out, which the filter may
 // not know yet.
 Task<Result<std::unordered_set<std::string>>> ChannelFill::shown(const ReaderId& reader,
-                                                                 const Selection& selection) {
-  PageRequest who;
+                                                                 const recommend::Selection& selection) {
+  feed::PageRequest who;
   who.reader = reader;
   const auto opening = co_await seen_.open(who, false);
   if (!opening) co_return tl::unexpected(opening.error());
@@ -84,4 +85,4 @@ Task<Result<std::unordered_set<std::string>>> ChannelFill::shown(const ReaderId&
   co_return out;
 }
 
-}  // namespace freshet::feed
+}  // namespace freshet::timeline

@@ -14,16 +14,16 @@
 #include <vector>
 
 #include "core/feed/ports.h"
-#include "core/timeline/ports.h"
 #include "core/recommend/recommendations.h"
+#include "core/timeline/ports.h"
 
-namespace freshet::feed {
+namespace freshet::timeline {
 
 class ChannelFill {
  public:
   using WallClock = std::function<UnixSeconds()>;
   // All must outlive this.
-  ChannelFill(Recommendations& recommendations, FeedStore& seen, WaterfallStore& timelines,
+  ChannelFill(recommend::Recommendations& recommendations, feed::FeedStore& seen, WaterfallStore& timelines,
               WallClock clock = wall_now);
 
   // The best that the reader has neither seen, done, viewed nor dismissed, best first; writes nothing. 3 RTT
@@ -34,12 +34,13 @@ class ChannelFill {
   Task<Result<Pushed>> fill(const std::string& channel, const ReaderId& reader, std::size_t limit);
 
  private:
-  Task<Result<std::unordered_set<std::string>>> shown(const ReaderId& reader, const Selection& selection);
+  Task<Result<std::unordered_set<std::string>>> shown(const ReaderId& reader,
+                                                      const recommend::Selection& selection);
 
-  Recommendations& recommendations_;
-  FeedStore& seen_;
+  recommend::Recommendations& recommendations_;
+  feed::FeedStore& seen_;
   WaterfallStore& timelines_;
   const WallClock clock_;
 };
 
-}  // namespace freshet::feed
+}  // namespace freshet::timeline

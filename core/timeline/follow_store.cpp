@@ -7,7 +7,7 @@
 #include "core/redis/script_words.h"
 #include "core/redis/scripts.h"
 
-namespace freshet::store {
+namespace freshet::timeline {
 namespace {
 
 using redis::Pipeline;
@@ -17,14 +17,15 @@ Error too_many_follows() {
 }
 
 Error error_of(const redis::Reply& reply) {
-  return says(reply.error(), word::kTooManyFollows) ? too_many_follows() : reader_error(reply);
+  return redis::says(reply.error(), redis::word::kTooManyFollows) ? too_many_follows()
+                                                                  : readers::reader_error(reply);
 }
 
 // What stands in an outbox, as the reply of ZRANGEBYSCORE.
 std::vector<std::string_view> ids_in(const redis::Reply& reply) {
   std::vector<std::string_view> out;
   out.reserve(reply.size());
-  for (std::size_t i = 0; i < reply.size(); ++i) out.push_back(text_at(reply, i));
+  for (std::size_t i = 0; i < reply.size(); ++i) out.push_back(redis::text_at(reply, i));
   return out;
 }
 
@@ -44,7 +45,7 @@ void append_push(Pipeline& out, const std::string& key, std::optional<std::int64
   for (const std::string_view each : ids) out.arg(each);
 }
 
-RedisFollowStore::RedisFollowStore(redis::Redis& redis, const Settings& settings, Keys keys,
+RedisFollowStore::RedisFollowStore(redis::Redis& redis, const Settings& settings, redis::Keys keys,
                                    std::function<std::string()> new_job_id)
     : redis_(redis),
       waterfall_(settings.waterfall),
@@ -103,11 +104,11 @@ Task<Result<void>> RedisFollowStore::follow_with_tags(const ReaderId& reader, co
   if (follows && !(*found)[4].is_nil()) co_return Result<void>();
   if (!follows && (*found)[2].integer().value_or(0) >= waterfall_.max_follows)
     co_return tl::unexpected(too_many_follows());
-  if ((*found)[0].integer().value_or(0) >= stream_max_) co_return tl::unexpected(stream_full());
+  if ((*found)[0].integer().value_or(0) >= stream_max_) co_return tl::unexpected(redis::stream_full());
 
   Pipeline joining;
-  joining.add("XADD", keys_.stream(), "*", "op", kOpFollow, "reader", reader.view(), "author", author.view(),
-              "at", text_at((*found)[1], 0));
+  joining.add("XADD", keys_.stream(), "*", "op", readers::kOpFollow, "reader", reader.view(), "author", author.view(),
+              "at", redis::text_at((*found)[1], 0));
   append_push(joining, keys_.readers_of(author.view()), std::nullopt, std::nullopt, {reader.view()});
   joining.add("ZREVRANGEBYSCORE", keys_.outbox(author.view()), "+inf", "(0", "LIMIT", 0, waterfall_.backfill);
   const auto joined_now = co_await all_of(joining);
@@ -115,7 +116,7 @@ Task<Result<void>> RedisFollowStore::follow_with_tags(const ReaderId& reader, co
 
   auto newest = ids_in((*joined_now)[2]);
   std::reverse(newest.begin(), newest.end());
-  const std::int64_t last_pulled = -whole((*found)[5].string().value_or(""));
+  const std::int64_t last_pulled = -redis::whole((*found)[5].string().value_or(""));
   Pipeline noting;
   if (!newest.empty()) append_push(noting, timeline_of(reader), waterfall_.max_items, waterfall_.ttl, newest);
   noting.add("ZADD", authors, "NX", last_pulled, author.view());
@@ -143,9 +144,9 @@ Task<Result<void>> RedisFollowStore::unfollow_with_tags(const ReaderId& reader, 
   asking.add("XLEN", keys_.stream());
   const auto length = co_await all_of(asking);
   if (!length) co_return tl::unexpected(length.error());
-  if (length->front().integer().value_or(0) >= stream_max_) co_return tl::unexpected(stream_full());
+  if (length->front().integer().value_or(0) >= stream_max_) co_return tl::unexpected(redis::stream_full());
   Pipeline leaving;
-  leaving.add("XADD", keys_.stream(), "*", "op", kOpUnfollow, "reader", reader.view(), "author",
+  leaving.add("XADD", keys_.stream(), "*", "op", readers::kOpUnfollow, "reader", reader.view(), "author",
               author.view());
   leaving.add("ZREM", keys_.readers_of(author.view()), reader.view());
   leaving.add("ZREM", keys_.authors_of(reader.view()), author.view());
@@ -174,7 +175,7 @@ Task<Result<std::vector<AuthorId>>> RedisFollowStore::authors_of(const ReaderId&
   std::vector<AuthorId> out;
   out.reserve(reply->size());
   for (std::size_t i = 0; i < reply->size(); ++i)
-    out.push_back(AuthorId::trusted(std::string(text_at(*reply, i))));
+    out.push_back(AuthorId::trusted(std::string(redis::text_at(*reply, i))));
   std::sort(out.begin(), out.end());
   co_return out;
 }
@@ -184,7 +185,7 @@ Task<Result<std::vector<AuthorId>>> RedisFollowStore::authors_of(const ReaderId&
 void RedisFollowStore::append_job(Pipeline& out, const std::string& job, std::int64_t followers) const {
   out.add("HSET", keys_.job(job), "state", followers > 0 ? "queued" : "done", "done", 0, "total", followers,
           "failed", 0);
-  out.add("EXPIRE", keys_.job(job), kJobTtl.count());
+  out.add("EXPIRE", keys_.job(job), redis::kJobTtl.count());
 }
 
 Task<Result<std::string>> RedisFollowStore::publish(const AuthorId& author,
@@ -204,7 +205,7 @@ Task<Result<std::string>> RedisFollowStore::publish(const AuthorId& author,
       .arg(keys_.job(job))
       .arg(keys_.stream());
   command.arg(author.view()).arg(job).arg(fanout_.outbox).arg(fanout_.max_push).arg(stream_max_);
-  command.arg(kJobTtl.count());
+  command.arg(redis::kJobTtl.count());
   for (const ItemId& each : items) command.arg(each.view());
   const auto done = co_await all_of(command);
   if (!done) co_return tl::unexpected(done.error());
@@ -218,7 +219,7 @@ Task<Result<void>> RedisFollowStore::publish_with_tags(const AuthorId& author,
   asking.add("XLEN", keys_.stream());
   const auto length = co_await all_of(asking);
   if (!length) co_return tl::unexpected(length.error());
-  if (length->front().integer().value_or(0) >= stream_max_) co_return tl::unexpected(stream_full());
+  if (length->front().integer().value_or(0) >= stream_max_) co_return tl::unexpected(redis::stream_full());
 
   std::vector<std::string_view> ids;
   ids.reserve(items.size());
@@ -237,8 +238,8 @@ Task<Result<void>> RedisFollowStore::publish_with_tags(const AuthorId& author,
   Pipeline queueing;
   append_job(queueing, job, followers);
   if (followers > 0) {
-    const std::int64_t upto = -whole((*published)[2].string().value_or(""));
-    queueing.add("XADD", keys_.stream(), "*", "op", kOpFanout, "author", author.view(), "items", joined(ids),
+    const std::int64_t upto = -redis::whole((*published)[2].string().value_or(""));
+    queueing.add("XADD", keys_.stream(), "*", "op", readers::kOpFanout, "author", author.view(), "items", joined(ids),
                  "upto", upto, "job", job);
   }
   const auto queued = co_await all_of(queueing);
@@ -254,11 +255,11 @@ Task<Result<void>> RedisFollowStore::publish_to_pull(const AuthorId& author,
   const auto pushed = co_await all_of(pushing);
   if (!pushed) co_return tl::unexpected(pushed.error());
   Pipeline telling;
-  telling.add("ZADD", keys_.pulled(), "GT", text_at(pushed->front(), 1), author.view());
+  telling.add("ZADD", keys_.pulled(), "GT", redis::text_at(pushed->front(), 1), author.view());
   append_job(telling, job, 0);
   const auto told = co_await all_of(telling);
   if (!told) co_return tl::unexpected(told.error());
   co_return Result<void>();
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::timeline

@@ -18,18 +18,18 @@
 #include <string_view>
 #include <vector>
 
-#include "core/redis/redis.h"
 #include "core/config/settings.h"
-#include "core/timeline/ports.h"
 #include "core/redis/keys.h"
+#include "core/redis/redis.h"
+#include "core/timeline/ports.h"
 
-namespace freshet::store {
+namespace freshet::timeline {
 
-class RedisFollowStore final : public feed::FollowStore {
+class RedisFollowStore final : public FollowStore {
  public:
   // `redis` must outlive this. REQUIRES: waterfall.follow_channel is not empty, save for authors_of() and
   // publish().
-  RedisFollowStore(redis::Redis& redis, const Settings& settings, Keys keys,
+  RedisFollowStore(redis::Redis& redis, const Settings& settings, redis::Keys keys,
                    std::function<std::string()> new_job_id);
 
   Task<Result<void>> follow(const ReaderId& reader, const AuthorId& author) override;  // with hash tags 3 RTT
@@ -55,7 +55,7 @@ class RedisFollowStore final : public feed::FollowStore {
   const WaterfallSettings waterfall_;
   const FanoutSettings fanout_;
   const std::int64_t stream_max_;
-  const Keys keys_;
+  const redis::Keys keys_;
   const std::function<std::string()> new_job_id_;
 };
 
@@ -65,4 +65,4 @@ class RedisFollowStore final : public feed::FollowStore {
 void append_push(redis::Pipeline& out, const std::string& key, std::optional<std::int64_t> most,
                  std::optional<seconds> ttl, const std::vector<std::string_view>& ids);
 
-}  // namespace freshet::store
+}  // namespace freshet::timeline

@@ -17,7 +17,7 @@
 #include "core/base/result.h"
 #include "core/items/ports.h"
 
-namespace freshet::feed {
+namespace freshet::timeline {
 
 inline constexpr std::int64_t kScoreEnd = std::int64_t{1} << 53;  // scores are below it, and above 0
 
@@ -38,7 +38,7 @@ struct PageQuery {
 struct Placed {
   ItemId item;
   std::int64_t score = 0;
-  ItemCard card;
+  items::ItemCard card;
 };
 
 struct WaterfallPage {
@@ -102,4 +102,4 @@ class FollowStore {
   virtual Task<Result<std::string>> publish(const AuthorId& author, const std::vector<ItemId>& items) = 0;
 };
 
-}  // namespace freshet::feed
+}  // namespace freshet::timeline

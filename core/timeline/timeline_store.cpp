@@ -6,14 +6,13 @@
 #include <unordered_set>
 #include <utility>
 
-#include "core/redis/fields.h"
 #include "core/items/item_store.h"
+#include "core/redis/fields.h"
 #include "core/redis/scripts.h"
 
-namespace freshet::store {
+namespace freshet::timeline {
 namespace {
 
-using feed::Direction;
 using redis::Pipeline;
 
 constexpr std::size_t kReadersATrip = 500;   // of a push; bulk commands must not hold up the others
@@ -33,7 +32,7 @@ std::vector<std::string_view> distinct(const std::vector<ItemId>& items) {
 }  // namespace
 
 RedisWaterfallStore::RedisWaterfallStore(redis::Redis& redis, redis::Redis& bulk, const Settings& settings,
-                                         Keys keys)
+                                         redis::Keys keys)
     : redis_(redis),
       bulk_(bulk),
       settings_(settings.waterfall),
@@ -47,8 +46,8 @@ std::string_view RedisWaterfallStore::word_of(Direction direction) {
   return direction == Direction::kDown ? "down" : "up";
 }
 
-feed::WaterfallPage RedisWaterfallStore::page_of(const feed::PageQuery& query, Looked looked) {
-  feed::WaterfallPage page;
+WaterfallPage RedisWaterfallStore::page_of(const PageQuery& query, Looked looked) {
+  WaterfallPage page;
   page.has_more = looked.more;
   page.items = std::move(looked.shown);
   if (query.direction == Direction::kDown) std::reverse(page.items.begin(), page.items.end());
@@ -72,7 +71,7 @@ feed::WaterfallPage RedisWaterfallStore::page_of(const feed::PageQuery& query, L
   return page;
 }
 
-Task<Result<feed::WaterfallPage>> RedisWaterfallStore::read(const feed::PageQuery& query) {
+Task<Result<WaterfallPage>> RedisWaterfallStore::read(const PageQuery& query) {
   if (keys_.hash_tags()) {
     auto page = co_await read_with_tags(query);
     co_return page;
@@ -90,7 +89,7 @@ Task<Result<feed::WaterfallPage>> RedisWaterfallStore::read(const feed::PageQuer
       .arg(settings_.ttl.count())
       .arg(settings_.max_items)
       .arg(reader)
-      .arg(kMostActive)
+      .arg(redis::kMostActive)
       .arg(known_only_ ? 1 : 0)
       .arg(keys_.item({}))
       .arg(keys_.pull_outbox({}));
@@ -112,8 +111,8 @@ Task<Result<feed::WaterfallPage>> RedisWaterfallStore::read(const feed::PageQuer
   looked.shown.reserve(reply->size() - kHeadOfRead);
   for (std::size_t i = kHeadOfRead; i < reply->size(); ++i) {
     const redis::Reply one = (*reply)[i];
-    looked.shown.push_back(
-        {ItemId::trusted(std::string(text_at(one, 0))), whole(text_at(one, 1)), card_of(one[2])});
+    looked.shown.push_back({ItemId::trusted(std::string(redis::text_at(one, 0))),
+                            redis::whole(redis::text_at(one, 1)), items::card_of(one[2])});
   }
   co_return page_of(query, std::move(looked));
 }
@@ -130,14 +129,14 @@ Task<Result<std::vector<bool>>> RedisWaterfallStore::pushable(const std::vector<
   out.reserve(items.size());
   for (const redis::Reply& item : *replies) {
     if (item.is_error()) co_return tl::unexpected(redis::classify(item.error()));
-    const bool known = !known_only_ || !text_at(item, 0).empty();
-    out.push_back(known && text_at(item, 1) != "1");
+    const bool known = !known_only_ || !redis::text_at(item, 0).empty();
+    out.push_back(known && redis::text_at(item, 1) != "1");
   }
   co_return out;
 }
 
 // To some of its readers.
-Pipeline RedisWaterfallStore::commands_of(const feed::Push& push, const std::vector<std::string_view>& items,
+Pipeline RedisWaterfallStore::commands_of(const Push& push, const std::vector<std::string_view>& items,
                                           std::size_t from, std::size_t end) const {
   const std::size_t stride = keys_.hash_tags() ? 1 : kReadersAScript;
   Pipeline out;
@@ -151,12 +150,12 @@ Pipeline RedisWaterfallStore::commands_of(const feed::Push& push, const std::vec
   return out;
 }
 
-Task<Result<feed::Pushed>> RedisWaterfallStore::push(const feed::Push& push) {
+Task<Result<Pushed>> RedisWaterfallStore::push(const Push& push) {
   auto items = distinct(push.items);
   const auto repeated = static_cast<std::int64_t>(push.items.size() - items.size());
   if (items.size() > static_cast<std::size_t>(settings_.max_items))
     items.erase(items.begin(), items.end() - settings_.max_items);
-  feed::Pushed out;
+  Pushed out;
   if (items.empty()) co_return out;
   const auto each = static_cast<std::int64_t>(items.size()) + repeated;
   std::optional<Error> failed;
@@ -171,7 +170,7 @@ Task<Result<feed::Pushed>> RedisWaterfallStore::push(const feed::Push& push) {
       const std::int64_t pushed = reply[0].integer().value_or(0), lost = reply[1].integer().value_or(0);
       out.pushed += pushed;
       out.duplicates -= pushed + lost * each;
-      if (lost > 0) failed = redis::classify(text_at(reply, 2));
+      if (lost > 0) failed = redis::classify(redis::text_at(reply, 2));
     }
   }
   if (failed) co_return tl::unexpected(*failed);
@@ -192,7 +191,7 @@ Task<Result<std::optional<std::string>>> RedisWaterfallStore::reply_to(const std
 Task<Result<void>> RedisWaterfallStore::remember_reply(const std::string& channel, const EventId& event,
                                                        const std::string& said) {
   Pipeline command;
-  command.add("SET", keys_.push_event(channel, event.view()), said, "EX", kEventTtl.count());
+  command.add("SET", keys_.push_event(channel, event.view()), said, "EX", redis::kEventTtl.count());
   const auto reply = co_await redis::run_one(redis_, command);
   if (!reply) co_return tl::unexpected(reply.error());
   co_return Result<void>();
@@ -209,4 +208,4 @@ Task<Result<bool>> RedisWaterfallStore::remove(const std::string& channel, const
   co_return *removed == 1;
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::timeline

@@ -4,14 +4,13 @@
 #include <tuple>
 #include <utility>
 
-#include "core/redis/fields.h"
 #include "core/items/item_store.h"
+#include "core/redis/fields.h"
 #include "core/redis/scripts.h"
 #include "core/timeline/timeline_store.h"
 
-namespace freshet::store {
+namespace freshet::timeline {
 
-using feed::Direction;
 using redis::Pipeline;
 
 namespace {
@@ -32,12 +31,13 @@ Task<Result<RedisWaterfallStore::Behind>> RedisWaterfallStore::behind(const Read
   if (authors->size() == 0) co_return out;
   command.clear();
   command.command(2 + authors->size() / 2).arg("ZMSCORE").arg(keys_.pulled());
-  for (std::size_t i = 0; i < authors->size(); i += 2) command.arg(text_at(*authors, i));
+  for (std::size_t i = 0; i < authors->size(); i += 2) command.arg(redis::text_at(*authors, i));
   const auto last = co_await redis::run_one(redis_, command);
   if (!last) co_return tl::unexpected(last.error());
   for (std::size_t i = 0; i < last->size(); ++i) {
-    Behind::Author author{std::string(text_at(*authors, 2 * i)), whole(text_at(*authors, 2 * i + 1)),
-                          whole(text_at(*last, i))};
+    Behind::Author author{std::string(redis::text_at(*authors, 2 * i)),
+                          redis::whole(redis::text_at(*authors, 2 * i + 1)),
+                          redis::whole(redis::text_at(*last, i))};
     if (author.mark < author.last) out.authors.push_back(std::move(author));
   }
   if (out.authors.empty()) co_return out;
@@ -58,8 +58,8 @@ Task<Result<void>> RedisWaterfallStore::gather(Behind& behind) {
     const redis::Reply& found = (*replies)[i];
     if (found.is_error()) co_return tl::unexpected(redis::classify(found.error()));
     for (std::size_t j = 0; j + 1 < found.size(); j += 2) {
-      const std::int64_t score = whole(text_at(found, j + 1));
-      behind.items.push_back({score, std::string(text_at(found, j)), i});
+      const std::int64_t score = redis::whole(redis::text_at(found, j + 1));
+      behind.items.push_back({score, std::string(redis::text_at(found, j)), i});
       // follow:pulled lies in another slot than the outbox and may be told later.
       behind.authors[i].last = std::max(behind.authors[i].last, score);
     }
@@ -71,8 +71,7 @@ Task<Result<void>> RedisWaterfallStore::gather(Behind& behind) {
   co_return Result<void>();
 }
 
-void RedisWaterfallStore::append_join(Pipeline& out, const feed::PageQuery& query,
-                                      const Behind& behind) const {
+void RedisWaterfallStore::append_join(Pipeline& out, const PageQuery& query, const Behind& behind) const {
   out.script(scripts::kTimelineJoin, 2, 3 + 3 * behind.authors.size() + 2 * behind.items.size())
       .arg(keys_.timeline(query.channel, query.reader.view()))
       .arg(keys_.authors_of(query.reader.view()))
@@ -83,11 +82,12 @@ void RedisWaterfallStore::append_join(Pipeline& out, const feed::PageQuery& quer
   for (const Behind::Item& each : behind.items) out.arg(each.id).arg(each.author + 1);
 }
 
-Task<Result<RedisWaterfallStore::Nearby>> RedisWaterfallStore::scan(const feed::PageQuery& query,
-                                                                    std::size_t count, const Behind& behind) {
+Task<Result<RedisWaterfallStore::Nearby>> RedisWaterfallStore::scan(const PageQuery& query, std::size_t count,
+                                                                    const Behind& behind) {
   Pipeline command;
   if (!behind.authors.empty()) append_join(command, query, behind);
-  command.script(scripts::kTimelineScan, 1, 4).arg(keys_.timeline(query.channel, query.reader.view()));
+  command.script(scripts::kTimelineScan, 1, 4)
+      .arg(keys_.timeline(query.channel, query.reader.view()));
   command.arg(word_of(query.direction)).arg(query.score).arg(count).arg(settings_.ttl.count());
   const auto replies = co_await redis_.run(command);
   if (!replies) co_return tl::unexpected(replies.error());
@@ -101,22 +101,24 @@ Task<Result<RedisWaterfallStore::Nearby>> RedisWaterfallStore::scan(const feed::
   Nearby out;
   out.existed = found[0].integer().value_or(0) == 1;
   if (!behind.authors.empty()) out.existed = replies->front().integer().value_or(0) == 1;
-  out.cut_off = whole(text_at(found, 1));
+  out.cut_off = redis::whole(redis::text_at(found, 1));
   out.newer = found[2].integer().value_or(0);
   out.newer_or_at = found[3].integer().value_or(0);
-  out.now = whole(text_at(found, 4));
+  out.now = redis::whole(redis::text_at(found, 4));
   for (std::size_t i = kHeadOfScan; i + 1 < found.size(); i += 2)
-    out.items.push_back({ItemId::trusted(std::string(text_at(found, i))), whole(text_at(found, i + 1)), {}});
+    out.items.push_back({ItemId::trusted(std::string(redis::text_at(found, i))),
+                         redis::whole(redis::text_at(found, i + 1)),
+                         {}});
   co_return out;
 }
 
-Task<Result<void>> RedisWaterfallStore::look_at(const feed::PageQuery& query, Nearby nearby, Looked& looked) {
+Task<Result<void>> RedisWaterfallStore::look_at(const PageQuery& query, Nearby nearby, Looked& looked) {
   const std::string active = keys_.active(query.channel);
   Pipeline command;
   command.add("ZADD", active, nearby.now, query.reader.view());
-  command.add("ZREMRANGEBYRANK", active, 0, -kMostActive - 1);
-  for (const feed::Placed& each : nearby.items) {
-    append_card(command, keys_, each.item);
+  command.add("ZREMRANGEBYRANK", active, 0, -redis::kMostActive - 1);
+  for (const Placed& each : nearby.items) {
+    items::append_card(command, keys_, each.item);
     command.add("HGET", keys_.item(each.item.view()), "deleted");
   }
   const auto replies = co_await redis_.run(command);
@@ -126,8 +128,8 @@ Task<Result<void>> RedisWaterfallStore::look_at(const feed::PageQuery& query, Ne
   }
   std::vector<ItemId> deleted;
   for (std::size_t i = 0; i < nearby.items.size(); ++i) {
-    feed::Placed& each = nearby.items[i];
-    each.card = card_of((*replies)[2 + 2 * i]);
+    Placed& each = nearby.items[i];
+    each.card = items::card_of((*replies)[2 + 2 * i]);
     const bool shown = !each.card.dark(UnixSeconds{seconds{nearby.now}}) && (each.card.known || !known_only_);
     if (shown && looked.shown.size() == static_cast<std::size_t>(query.limit)) {
       looked.more = true;
@@ -141,7 +143,7 @@ Task<Result<void>> RedisWaterfallStore::look_at(const feed::PageQuery& query, Ne
   co_return dropped;
 }
 
-Task<Result<void>> RedisWaterfallStore::drop(const feed::PageQuery& query, const std::vector<ItemId>& items) {
+Task<Result<void>> RedisWaterfallStore::drop(const PageQuery& query, const std::vector<ItemId>& items) {
   if (items.empty()) co_return Result<void>();
   Pipeline command;
   command.command(2 + items.size()).arg("ZREM").arg(keys_.timeline(query.channel, query.reader.view()));
@@ -151,7 +153,7 @@ Task<Result<void>> RedisWaterfallStore::drop(const feed::PageQuery& query, const
   co_return Result<void>();
 }
 
-Task<Result<feed::WaterfallPage>> RedisWaterfallStore::read_with_tags(const feed::PageQuery& query) {
+Task<Result<WaterfallPage>> RedisWaterfallStore::read_with_tags(const PageQuery& query) {
   Behind lacking;
   if (query.channel == settings_.follow_channel) {
     auto found = co_await behind(query.reader);
@@ -159,7 +161,7 @@ Task<Result<feed::WaterfallPage>> RedisWaterfallStore::read_with_tags(const feed
     lacking = std::move(*found);
   }
   Looked looked;
-  feed::PageQuery from = query;
+  PageQuery from = query;
   std::size_t count = static_cast<std::size_t>(query.limit) + 1 + kSpare;
   for (bool first = true, all = false; !all && !looked.more; first = false) {
     auto nearby = co_await scan(from, count, lacking);
@@ -181,4 +183,4 @@ Task<Result<feed::WaterfallPage>> RedisWaterfallStore::read_with_tags(const feed
   co_return page_of(query, std::move(looked));
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::timeline

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-namespace freshet::feed {
+namespace freshet::timeline {
 
 namespace {
 
@@ -21,7 +21,8 @@ struct SortedOut {
 };
 
 // Redis did not answer, or would not.
-Task<Result<SortedOut>> sort_out(WaterfallStore& store, ItemStore& items, const std::vector<ItemId>& given) {
+Task<Result<SortedOut>> sort_out(WaterfallStore& store, items::ItemStore& items,
+                                 const std::vector<ItemId>& given) {
   const auto good = co_await store.pushable(given);
   if (!good) co_return tl::unexpected(good.error());
   SortedOut out;
@@ -31,7 +32,7 @@ Task<Result<SortedOut>> sort_out(WaterfallStore& store, ItemStore& items, const 
   const auto cards = co_await items.cards(bad);
   if (!cards) co_return tl::unexpected(cards.error());
   for (std::size_t i = 0; i < bad.size(); ++i) {
-    const bool unknown = !(*cards)[i].known && (*cards)[i].shown_from != kNever;
+    const bool unknown = !(*cards)[i].known && (*cards)[i].shown_from != items::kNever;
     out.refused.push_back({std::move(bad[i]), unknown ? "unknown_item" : "hidden_item"});
   }
   co_return out;
@@ -50,7 +51,7 @@ Task<Result<ServedPage>> read_page(WaterfallStore& store, const PageQuery& query
   co_return empty;
 }
 
-Task<Result<PushOutcome>> push_items(WaterfallStore& store, ItemStore& items, const Push& push,
+Task<Result<PushOutcome>> push_items(WaterfallStore& store, items::ItemStore& items, const Push& push,
                                      const std::function<bool()>& time_left) {
   auto sorted = co_await sort_out(store, items, push.items);
   if (!sorted) co_return tl::unexpected(sorted.error());
@@ -78,7 +79,7 @@ Task<Result<PushOutcome>> push_items(WaterfallStore& store, ItemStore& items, co
   co_return out;
 }
 
-Task<Result<Published>> publish_items(WaterfallStore& store, ItemStore& items, FollowStore& follows,
+Task<Result<Published>> publish_items(WaterfallStore& store, items::ItemStore& items, FollowStore& follows,
                                       const AuthorId& author, const std::vector<ItemId>& published) {
   auto sorted = co_await sort_out(store, items, published);
   if (!sorted) co_return tl::unexpected(sorted.error());
@@ -91,4 +92,4 @@ Task<Result<Published>> publish_items(WaterfallStore& store, ItemStore& items, F
   co_return out;
 }
 
-}  // namespace freshet::feed
+}  // namespace freshet::timeline

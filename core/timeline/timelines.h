@@ -9,7 +9,7 @@
 
 #include "core/timeline/ports.h"
 
-namespace freshet::feed {
+namespace freshet::timeline {
 
 struct ServedPage {
   WaterfallPage page;
@@ -33,7 +33,7 @@ struct PushOutcome {
 // asked before each of them. Errors: kUnavailable "budget"; the stores'. After an error some readers were
 // served; the same push again serves the rest. A timeline that cannot be written stands in the way of no
 // other.
-Task<Result<PushOutcome>> push_items(WaterfallStore& store, ItemStore& items, const Push& push,
+Task<Result<PushOutcome>> push_items(WaterfallStore& store, items::ItemStore& items, const Push& push,
                                      const std::function<bool()>& time_left);
 
 struct Published {
@@ -41,7 +41,7 @@ struct Published {
   std::vector<RefusedItem> refused;
 };
 // 2 RTT, 3 when an item is refused. Errors: the stores'.
-Task<Result<Published>> publish_items(WaterfallStore& store, ItemStore& items, FollowStore& follows,
+Task<Result<Published>> publish_items(WaterfallStore& store, items::ItemStore& items, FollowStore& follows,
                                       const AuthorId& author, const std::vector<ItemId>& published);
 
-}  // namespace freshet::feed
+}  // namespace freshet::timeline

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-namespace freshet::model {
+namespace freshet::training {
 namespace {
 
 constexpr std::size_t kFewestCases = 20;  // what fewer readers say is chance
@@ -147,8 +147,8 @@ double try_rp3(const Validation& validation, std::size_t neighbours, Parameters&
 
 }  // namespace
 
-Choice choose(const Validation& validation, const TrainSettings& settings, const Progress& progress) {
-  Choice choice;
+MethodChoice choose(const Validation& validation, const TrainSettings& settings, const Progress& progress) {
+  MethodChoice choice;
   Parameters& chosen = choice.parameters;
   const bool small = touched_items(validation.training) <= static_cast<std::size_t>(settings.ease_max_items);
   const bool may_ease = settings.algorithm == "ease" || (settings.algorithm == "auto" && small);
@@ -188,10 +188,10 @@ Columns fit(const Interactions& interactions, const Parameters& chosen, const Tr
   keep_most(compact, neighbours * part.items.size());
   Columns columns(interactions.items);
   for (std::size_t i = 0; i < compact.size(); ++i) {
-    for (Neighbour& neighbour : compact[i]) neighbour.item = part.items[neighbour.item];
+    for (model::Neighbour& neighbour : compact[i]) neighbour.item = part.items[neighbour.item];
     columns[part.items[i]] = std::move(compact[i]);
   }
   return columns;
 }
 
-}  // namespace freshet::model
+}  // namespace freshet::training

@@ -11,18 +11,18 @@
 #include "core/training/train.h"
 #include "core/training/validation.h"
 
-namespace freshet::model {
+namespace freshet::training {
 
 // What each reached on validation, for people.
-struct Choice {
+struct MethodChoice {
   Parameters parameters;
   std::string report;
 };
 
 // Tries what settings.algorithm allows. With too few readers to judge by: the defaults.
-Choice choose(const Validation& validation, const TrainSettings& settings, const Progress& progress);
+MethodChoice choose(const Validation& validation, const TrainSettings& settings, const Progress& progress);
 
 // The columns of the chosen one: settings.neighbours times the touched items in all.
 Columns fit(const Interactions& interactions, const Parameters& chosen, const TrainSettings& settings);
 
-}  // namespace freshet::model
+}  // namespace freshet::training

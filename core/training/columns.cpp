@@ -5,7 +5,7 @@
 
 #include "core/base/parallel.h"
 
-namespace freshet::model {
+namespace freshet::training {
 
 Column ColumnSum::take(std::size_t most) {
   Column column;
@@ -35,7 +35,7 @@ Columns each_column(std::size_t items, const std::function<Column(std::uint32_t,
 void keep_most(Column& column, std::size_t most) {
   if (column.size() <= most) return;
   std::nth_element(column.begin(), column.begin() + static_cast<std::ptrdiff_t>(most), column.end(),
-                   [](const Neighbour& a, const Neighbour& b) {
+                   [](const model::Neighbour& a, const model::Neighbour& b) {
                      const float left = std::abs(a.weight);
                      const float right = std::abs(b.weight);
                      return left != right ? left > right : a.item < b.item;
@@ -46,7 +46,7 @@ void keep_most(Column& column, std::size_t most) {
 void keep_most(Columns& columns, std::size_t most) {
   std::vector<float> weights;
   for (const Column& column : columns) {
-    for (const Neighbour& neighbour : column) weights.push_back(std::abs(neighbour.weight));
+    for (const model::Neighbour& neighbour : column) weights.push_back(std::abs(neighbour.weight));
   }
   if (weights.size() <= most) return;
   if (most == 0) return columns.assign(columns.size(), {});
@@ -55,7 +55,7 @@ void keep_most(Columns& columns, std::size_t most) {
   const float least = *last;
   auto as_light = static_cast<std::size_t>(std::count(weights.begin(), last + 1, least));  // that are kept
   for (Column& column : columns) {
-    std::erase_if(column, [&](const Neighbour& neighbour) {
+    std::erase_if(column, [&](const model::Neighbour& neighbour) {
       const float weight = std::abs(neighbour.weight);
       if (weight != least) return weight < least;
       if (as_light == 0) return true;
@@ -67,7 +67,7 @@ void keep_most(Columns& columns, std::size_t most) {
 
 void scale(Columns& columns, std::span<const float> factors) {
   for (std::size_t item = 0; item < columns.size(); ++item) {
-    for (Neighbour& neighbour : columns[item]) neighbour.weight *= factors[item];
+    for (model::Neighbour& neighbour : columns[item]) neighbour.weight *= factors[item];
   }
 }
 
@@ -75,25 +75,26 @@ Trained::Rows rows_of(const Columns& columns, bool heaviest_first) {
   Trained::Rows rows;
   rows.starts.assign(columns.size() + 1, 0);
   for (const Column& column : columns) {
-    for (const Neighbour& neighbour : column) ++rows.starts[neighbour.item + 1];
+    for (const model::Neighbour& neighbour : column) ++rows.starts[neighbour.item + 1];
   }
   for (std::size_t i = 0; i < columns.size(); ++i) rows.starts[i + 1] += rows.starts[i];
   rows.neighbours.resize(rows.starts.back());
   std::vector<std::uint64_t> next(rows.starts.begin(), rows.starts.end() - 1);
   for (std::size_t j = 0; j < columns.size(); ++j) {
-    for (const Neighbour& neighbour : columns[j]) {
+    for (const model::Neighbour& neighbour : columns[j]) {
       rows.neighbours[next[neighbour.item]++] = {static_cast<std::uint32_t>(j), neighbour.weight};
     }
   }
   if (!heaviest_first) return rows;
   in_pieces(columns.size(), columns.size() / 16 + 1, [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
-      std::stable_sort(rows.neighbours.begin() + static_cast<std::ptrdiff_t>(rows.starts[row]),
-                       rows.neighbours.begin() + static_cast<std::ptrdiff_t>(rows.starts[row + 1]),
-                       [](const Neighbour& a, const Neighbour& b) { return a.weight > b.weight; });
+      std::stable_sort(
+          rows.neighbours.begin() + static_cast<std::ptrdiff_t>(rows.starts[row]),
+          rows.neighbours.begin() + static_cast<std::ptrdiff_t>(rows.starts[row + 1]),
+          [](const model::Neighbour& a, const model::Neighbour& b) { return a.weight > b.weight; });
     }
   });
   return rows;
 }
 
-}  // namespace freshet::model
+}  // namespace freshet::training

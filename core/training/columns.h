@@ -9,9 +9,9 @@
 
 #include "core/training/train.h"
 
-namespace freshet::model {
+namespace freshet::training {
 
-using Column = std::vector<Neighbour>;
+using Column = std::vector<model::Neighbour>;
 using Columns = std::vector<Column>;
 
 // Adds up one column at a time; reused for the next. One thread.
@@ -55,4 +55,4 @@ void scale(Columns& columns, std::span<const float> factors);
 // By who gives; heaviest first, ties by item, or without that (for validation) by item.
 Trained::Rows rows_of(const Columns& columns, bool heaviest_first = true);
 
-}  // namespace freshet::model
+}  // namespace freshet::training

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace freshet::model {
+namespace freshet::training {
 namespace {
 
 constexpr std::size_t kMostTerms = 100;
@@ -19,7 +19,8 @@ std::vector<std::vector<Holder>> holders_of(const Content& content, const std::v
   std::vector<std::vector<Holder>> holders(content.vocabulary.size());
   for (std::uint32_t item = 0; item < content.terms.size(); ++item) {
     if (only != nullptr && !(*only)[item]) continue;
-    for (const TermWeight& term : content.terms[item]) holders[term.term].push_back({item, term.weight});
+    for (const model::TermWeight& term : content.terms[item])
+      holders[term.term].push_back({item, term.weight});
   }
   for (auto& of_term : holders) {
     if (of_term.size() > kMostHolders) of_term.clear();
@@ -29,7 +30,7 @@ std::vector<std::vector<Holder>> holders_of(const Content& content, const std::v
 
 Column nearest(const Content& content, const std::vector<std::vector<Holder>>& holders, std::uint32_t item,
                std::size_t most, ColumnSum& sum) {
-  for (const TermWeight& term : content.terms[item]) {
+  for (const model::TermWeight& term : content.terms[item]) {
     for (const Holder& holder : holders[term.term]) {
       if (holder.item != item) sum.add(holder.item, term.weight * holder.weight);
     }
@@ -37,21 +38,22 @@ Column nearest(const Content& content, const std::vector<std::vector<Holder>>& h
   return sum.take(most);
 }
 
-void keep_heaviest(std::vector<TermWeight>& vector) {
+void keep_heaviest(std::vector<model::TermWeight>& vector) {
   if (vector.size() <= kMostTerms) return;
-  std::stable_sort(vector.begin(), vector.end(),
-                   [](const TermWeight& a, const TermWeight& b) { return a.weight > b.weight; });
+  std::stable_sort(vector.begin(), vector.end(), [](const model::TermWeight& a, const model::TermWeight& b) {
+    return a.weight > b.weight;
+  });
   vector.resize(kMostTerms);
   std::sort(vector.begin(), vector.end(),
-            [](const TermWeight& a, const TermWeight& b) { return a.term < b.term; });
+            [](const model::TermWeight& a, const model::TermWeight& b) { return a.term < b.term; });
 }
 
 }  // namespace
 
-Content content_of(std::span<const std::vector<TermCount>> items) {
+Content content_of(std::span<const std::vector<model::TermCount>> items) {
   std::vector<std::uint64_t> hashes;
   for (const auto& terms : items) {
-    for (const TermCount& term : terms) hashes.push_back(term.hash);
+    for (const model::TermCount& term : terms) hashes.push_back(term.hash);
   }
   std::sort(hashes.begin(), hashes.end());
   Content content;
@@ -62,15 +64,15 @@ Content content_of(std::span<const std::vector<TermCount>> items) {
     content.idf.push_back(std::log(static_cast<float>(items.size()) / static_cast<float>(to - from)));
   }
   for (const auto& terms : items) {
-    std::vector<TermWeight> vector;
-    for (const TermCount& term : terms) {
+    std::vector<model::TermWeight> vector;
+    for (const model::TermCount& term : terms) {
       const auto known = std::lower_bound(content.vocabulary.begin(), content.vocabulary.end(), term.hash);
       if (known == content.vocabulary.end() || *known != term.hash) continue;
       const auto index = static_cast<std::uint32_t>(known - content.vocabulary.begin());
-      vector.push_back({index, term_weight(term.count, content.idf[index])});
+      vector.push_back({index, model::term_weight(term.count, content.idf[index])});
     }
     keep_heaviest(vector);
-    normalise(vector);
+    model::normalise(vector);
     content.terms.push_back(std::move(vector));
   }
   return content;
@@ -90,9 +92,9 @@ Columns borrowed_columns(const Content& content, const Columns& columns, const s
     if (!borrows[item]) return {};
     const Column lenders = nearest(content, holders, item, kLenders, sum);
     float all = 0;
-    for (const Neighbour& lender : lenders) all += lender.weight;
-    for (const Neighbour& lender : lenders) {
-      for (const Neighbour& lent : columns[lender.item]) {
+    for (const model::Neighbour& lender : lenders) all += lender.weight;
+    for (const model::Neighbour& lender : lenders) {
+      for (const model::Neighbour& lent : columns[lender.item]) {
         if (lent.item != item) sum.add(lent.item, lent.weight * lender.weight / all);
       }
     }
@@ -100,4 +102,4 @@ Columns borrowed_columns(const Content& content, const Columns& columns, const s
   });
 }
 
-}  // namespace freshet::model
+}  // namespace freshet::training

@@ -6,19 +6,19 @@
 #include <span>
 #include <vector>
 
-#include "core/training/columns.h"
 #include "core/model/content.h"
+#include "core/training/columns.h"
 
-namespace freshet::model {
+namespace freshet::training {
 
 struct Content {
-  std::vector<std::uint64_t> vocabulary;       // ascending
-  std::vector<float> idf;                      // ln(items / items with the term)
-  std::vector<std::vector<TermWeight>> terms;  // by item; L2 norm 1, or empty
+  std::vector<std::uint64_t> vocabulary;              // ascending
+  std::vector<float> idf;                             // ln(items / items with the term)
+  std::vector<std::vector<model::TermWeight>> terms;  // by item; L2 norm 1, or empty
 };
 
 // From each item's terms. A term counts when two items or more have it; of an item the 100 heaviest stay.
-Content content_of(std::span<const std::vector<TermCount>> items);
+Content content_of(std::span<const std::vector<model::TermCount>> items);
 
 // Every item's `most` nearest: weight is the cosine. Terms that more than 3,000 items have find nobody (and
 // weigh little). O(Σ over terms of items²).
@@ -31,4 +31,4 @@ inline constexpr std::size_t kLenders = 20;
 Columns borrowed_columns(const Content& content, const Columns& columns, const std::vector<bool>& lends,
                          const std::vector<bool>& borrows, std::size_t neighbours);
 
-}  // namespace freshet::model
+}  // namespace freshet::training

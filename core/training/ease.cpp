@@ -5,7 +5,7 @@
 
 #include "core/base/parallel.h"
 
-namespace freshet::model {
+namespace freshet::training {
 
 std::vector<float> reader_weights(const Interactions& interactions, float exponent) {
   std::size_t with_touches = 0;
@@ -65,4 +65,4 @@ Columns Ease::columns(std::size_t neighbours) const {
   });
 }
 
-}  // namespace freshet::model
+}  // namespace freshet::training

@@ -15,7 +15,7 @@
 #include "core/training/interactions.h"
 #include "core/training/square.h"
 
-namespace freshet::model {
+namespace freshet::training {
 
 struct EaseSettings {
   float lambda = 400;
@@ -47,4 +47,4 @@ class Ease {
   std::vector<float> factors_;
 };
 
-}  // namespace freshet::model
+}  // namespace freshet::training

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace freshet::model {
+namespace freshet::training {
 namespace {
 
 // Places `values[i]` by `keys[i]`; of equal keys in the order given.
@@ -58,4 +58,4 @@ Interactions interactions_of(std::span<const Touch> touches, std::uint32_t reade
   return made;
 }
 
-}  // namespace freshet::model
+}  // namespace freshet::training

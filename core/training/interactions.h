@@ -8,7 +8,7 @@
 
 #include "core/training/train.h"
 
-namespace freshet::model {
+namespace freshet::training {
 
 struct Interactions {
   std::uint32_t readers = 0, items = 0;
@@ -34,4 +34,4 @@ struct Touch {
 // Counting sort; equal touches become one. O(touches + readers + items).
 Interactions interactions_of(std::span<const Touch> touches, std::uint32_t readers, std::uint32_t items);
 
-}  // namespace freshet::model
+}  // namespace freshet::training

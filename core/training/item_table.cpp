@@ -6,7 +6,7 @@
 #include "core/base/parallel.h"
 #include "core/readers/interaction.h"
 
-namespace freshet::model {
+namespace freshet::training {
 namespace {
 
 constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
@@ -77,7 +77,7 @@ void count_events(const TrainingData& data, const std::vector<std::uint32_t>& pl
     if (event.item >= place.size() || place[event.item] == kNone) continue;
     const std::uint32_t item = place[event.item];
     table.counts[item] += 1;
-    decayed[item] += rank::recency(event.at, data.now, kHalfLife);
+    decayed[item] += readers::recency(event.at, data.now, kHalfLife);
     first[item] = std::min(first[item], event.at);
   }
   for (std::size_t i = 0; i < table.items.size(); ++i) {
@@ -102,7 +102,7 @@ ItemTable item_table(const TrainingData& data, const TrainSettings& settings) {
   in_pieces(order.size(), order.size() / 16 + 1, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
       const TrainingItem& from = data.items[order[i]];
-      table.terms[i] = content_terms(from.title, from.text, from.tags);
+      table.terms[i] = model::content_terms(from.title, from.text, from.tags);
     }
   });
   count_events(data, place, table);
@@ -112,4 +112,4 @@ ItemTable item_table(const TrainingData& data, const TrainSettings& settings) {
   return table;
 }
 
-}  // namespace freshet::model
+}  // namespace freshet::training

@@ -8,16 +8,16 @@
 #include "core/training/interactions.h"
 #include "core/training/train.h"
 
-namespace freshet::model {
+namespace freshet::training {
 
 struct ItemTable {
   std::vector<TrainingItem> items;  // shown, by id; text left out, published resolved
   std::vector<float> counts, decayed_counts;
-  std::vector<std::vector<TermCount>> terms;
+  std::vector<std::vector<model::TermCount>> terms;
   Interactions interactions;
 };
 
 // Events of hidden or unknown items are left out; of a reader the newest max_per_reader count.
 ItemTable item_table(const TrainingData& data, const TrainSettings& settings);
 
-}  // namespace freshet::model
+}  // namespace freshet::training

@@ -6,7 +6,7 @@
 #include "core/training/past_days.h"
 #include "core/training/rerank_lessons.h"
 
-namespace freshet::model {
+namespace freshet::training {
 namespace {
 
 // The days to learn from, ascending: evenly spread over the last ones that are over.
@@ -23,15 +23,15 @@ std::vector<UnixSeconds> lesson_days(const TrainingData& data, const PastDays& p
 }
 
 // The lessons of past.known().now.
-void add_moment(RerankLessons& lessons, const PastDays& past, const Catalogue& catalogue, UnixSeconds until,
-                std::size_t most) {
+void add_moment(RerankLessons& lessons, const PastDays& past, const recommend::Catalogue& catalogue,
+                UnixSeconds until, std::size_t most) {
   const auto index = indexes_in(catalogue, past.known());
   const auto readers = first_touches(past, until);
   const std::size_t stride = std::max<std::size_t>(1, (readers.size() + most - 1) / most);
   std::size_t number = 0;
   for (const auto& [reader, items] : readers) {
     if (number++ % stride != 0) continue;
-    std::vector<ProfileEvent> profile;
+    std::vector<recommend::ProfileEvent> profile;
     std::vector<std::uint32_t> touched, taken;
     for (const TrainingEvent& each : past.of_reader(reader)) {
       if (index[each.item] == kNowhere) continue;
@@ -61,14 +61,14 @@ std::map<std::uint32_t, std::vector<std::uint32_t>> first_touches(const PastDays
   return out;
 }
 
-std::vector<std::uint32_t> indexes_in(const Catalogue& catalogue, const TrainingData& data) {
+std::vector<std::uint32_t> indexes_in(const recommend::Catalogue& catalogue, const TrainingData& data) {
   std::vector<std::uint32_t> out;
   out.reserve(data.items.size());
   for (const TrainingItem& each : data.items) out.push_back(catalogue.find(each.id).value_or(kNowhere));
   return out;
 }
 
-void add_lessons(RerankLessons& lessons, PastDays& past, const std::shared_ptr<const Model>& model,
+void add_lessons(RerankLessons& lessons, PastDays& past, const std::shared_ptr<const model::Model>& model,
                  const LessonSettings& settings, std::size_t most) {
   const UnixSeconds day = past.known().now, end = day + kOneDay;
   const auto moments = static_cast<std::size_t>(std::max<std::int64_t>(1, kOneDay / settings.every));
@@ -76,12 +76,12 @@ void add_lessons(RerankLessons& lessons, PastDays& past, const std::shared_ptr<c
   for (UnixSeconds at = day; at < end; at += settings.every) {
     past.advance(at);
     const UnixSeconds until = at == day ? end : std::min(end, at + settings.every);
-    const Catalogue catalogue(model, past.live(settings.trend, settings.newest));
+    const recommend::Catalogue catalogue(model, past.live(settings.trend, settings.newest));
     add_moment(lessons, past, catalogue, until, 1 + most / moments);
   }
 }
 
-std::vector<float> learn_rerank(const TrainingData& data, const RankingSettings& ranking,
+std::vector<float> learn_rerank(const TrainingData& data, const recommend::RankingSettings& ranking,
                                 const Relate& relate, const LessonSettings& settings) {
   if (data.events.empty()) return {};
   PastDays past(data);
@@ -96,4 +96,4 @@ std::vector<float> learn_rerank(const TrainingData& data, const RankingSettings&
   return lessons.learn();
 }
 
-}  // namespace freshet::model
+}  // namespace freshet::training

@@ -9,16 +9,16 @@
 #include <span>
 #include <vector>
 
-#include "core/training/past_days.h"
 #include "core/recommend/ranking.h"
+#include "core/training/past_days.h"
 #include "core/training/rerank_lessons.h"
 #include "core/training/training_data.h"
 
-namespace freshet::model {
+namespace freshet::training {
 
 // Trains on the events of `past` only, without a re-ranker and without another choice of algorithm; null: it
 // could not. Called once for each day that is learned from, with ever more events.
-using Relate = std::function<std::shared_ptr<const Model>(const TrainingData& past)>;
+using Relate = std::function<std::shared_ptr<const model::Model>(const TrainingData& past)>;
 
 struct LessonSettings {
   int days = 28;                    // learned from, at most, evenly spread …
@@ -31,21 +31,21 @@ struct LessonSettings {
 
 // Parameters for Trained::reranker; empty when history is too short or too uneventful (RerankLessons::learn).
 // Deterministic. Time: that of `relate` for each day, and about two seconds.
-std::vector<float> learn_rerank(const TrainingData& data, const RankingSettings& ranking,
+std::vector<float> learn_rerank(const TrainingData& data, const recommend::RankingSettings& ranking,
                                 const Relate& relate, const LessonSettings& settings = {});
 
 // --- the steps, which the evaluation shares
 
 inline constexpr std::uint32_t kNowhere = ~0U;
 // By index into the data: the catalogue's index, or kNowhere.
-std::vector<std::uint32_t> indexes_in(const Catalogue& catalogue, const TrainingData& data);
+std::vector<std::uint32_t> indexes_in(const recommend::Catalogue& catalogue, const TrainingData& data);
 // What readers of whom something is known touch for the first time from past.known().now on and before
 // `until`, among the items that exist now. By reader; each item once.
 std::map<std::uint32_t, std::vector<std::uint32_t>> first_touches(const PastDays& past, UnixSeconds until);
 // The lessons of the day that begins at past.known().now, of at most about `most` readers' moments: at its
 // beginning with what is taken on that day, and every `every` later with what is taken before the next
 // moment. `past` goes on to the last of them.
-void add_lessons(RerankLessons& lessons, PastDays& past, const std::shared_ptr<const Model>& model,
+void add_lessons(RerankLessons& lessons, PastDays& past, const std::shared_ptr<const model::Model>& model,
                  const LessonSettings& settings, std::size_t most);
 
-}  // namespace freshet::model
+}  // namespace freshet::training

@@ -7,7 +7,7 @@
 
 #include "core/base/parallel.h"
 
-namespace freshet::model {
+namespace freshet::training {
 namespace {
 
 // Multiples of what makes a part's 20th best score of a reader as great as the collaborative one. Content
@@ -19,10 +19,10 @@ constexpr std::size_t kOfEachPart = 200;  // candidates of a reader: what no par
 // A reader's scores by part, of the items that can matter.
 struct Candidates {
   std::vector<std::uint32_t> warm, cold, all;
-  std::array<std::vector<float>, kParts> scores;  // by item of `all`
+  std::array<std::vector<float>, model::kParts> scores;  // by item of `all`
 };
 
-using PartRows = std::array<Trained::Rows, kParts>;
+using PartRows = std::array<Trained::Rows, model::kParts>;
 
 class Scorer {
  public:
@@ -36,7 +36,7 @@ class Scorer {
   Candidates of(const Case& one) {
     const auto profile = validation_.training.of_reader(one.reader);
     Candidates found;
-    for (std::size_t p = 0; p < kParts; ++p) {
+    for (std::size_t p = 0; p < model::kParts; ++p) {
       auto& scores = scores_[p];
       std::fill(scores.begin(), scores.end(), 0.F);
       for (const std::uint32_t item : profile) {
@@ -53,7 +53,7 @@ class Scorer {
     found.all.erase(std::unique(found.all.begin(), found.all.end()), found.all.end());
     for (std::uint32_t i = 0; i < found.all.size(); ++i) {
       (validation_.cold[found.all[i]] ? found.cold : found.warm).push_back(i);
-      for (std::size_t p = 0; p < kParts; ++p) found.scores[p].push_back(scores_[p][found.all[i]]);
+      for (std::size_t p = 0; p < model::kParts; ++p) found.scores[p].push_back(scores_[p][found.all[i]]);
     }
     return found;
   }
@@ -62,7 +62,7 @@ class Scorer {
   const Validation& validation_;
   const PartRows& rows_;
   std::vector<std::uint32_t> told_;
-  std::array<std::vector<float>, kParts> scores_;
+  std::array<std::vector<float>, model::kParts> scores_;
 };
 
 // Of a small site the greatest.
@@ -75,13 +75,13 @@ float twentieth(std::vector<float> scores) {
 }
 
 // What to multiply each part by so that lists' ends are equally high.
-std::array<double, kParts> units(const std::vector<Candidates>& cases) {
-  std::array<double, kParts> ends{};
+std::array<double, model::kParts> units(const std::vector<Candidates>& cases) {
+  std::array<double, model::kParts> ends{};
   for (const Candidates& one : cases) {
-    for (std::size_t p = 0; p < kParts; ++p) ends[p] += double{twentieth(one.scores[p])};
+    for (std::size_t p = 0; p < model::kParts; ++p) ends[p] += double{twentieth(one.scores[p])};
   }
-  std::array<double, kParts> made{1, 0, 0};
-  for (std::size_t p = 1; p < kParts; ++p) {
+  std::array<double, model::kParts> made{1, 0, 0};
+  for (std::size_t p = 1; p < model::kParts; ++p) {
     if (ends[p] > 0 && ends[0] > 0) made[p] = ends[0] / ends[p];
   }
   return made;
@@ -99,12 +99,12 @@ std::vector<std::uint32_t> listed(const Candidates& from, std::span<const std::u
   return list;
 }
 
-Gains gains_of(const Case& one, const Candidates& candidates, const Mix& mix) {
+Gains gains_of(const Case& one, const Candidates& candidates, const model::Mix& mix) {
   std::vector<float> totals(candidates.all.size(), 0);
   std::vector<std::uint32_t> everything(candidates.all.size());
   for (std::uint32_t i = 0; i < totals.size(); ++i) {
     everything[i] = i;
-    for (std::size_t p = 0; p < kParts; ++p) totals[i] += mix.part[p] * candidates.scores[p][i];
+    for (std::size_t p = 0; p < model::kParts; ++p) totals[i] += mix.part[p] * candidates.scores[p][i];
   }
   std::vector<std::uint32_t> wanted;
   std::merge(one.warm.begin(), one.warm.end(), one.cold.begin(), one.cold.end(), std::back_inserter(wanted));
@@ -113,7 +113,7 @@ Gains gains_of(const Case& one, const Candidates& candidates, const Mix& mix) {
           ndcg(listed(candidates, everything, totals), wanted)};
 }
 
-Gains mean(const Validation& validation, const std::vector<Candidates>& candidates, const Mix& mix) {
+Gains mean(const Validation& validation, const std::vector<Candidates>& candidates, const model::Mix& mix) {
   std::vector<Gains> gains(candidates.size());
   in_pieces(candidates.size(), 32, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) gains[i] = gains_of(validation.cases[i], candidates[i], mix);
@@ -137,7 +137,7 @@ Gains mean(const Validation& validation, const std::vector<Candidates>& candidat
 
 MixChoice choose_mix(const Validation& validation, const PartColumns& parts) {
   PartRows rows;
-  for (std::size_t p = 0; p < kParts; ++p) rows[p] = rows_of(parts[p], false);
+  for (std::size_t p = 0; p < model::kParts; ++p) rows[p] = rows_of(parts[p], false);
   std::vector<Candidates> candidates(validation.cases.size());
   in_pieces(candidates.size(), 32, [&](std::size_t begin, std::size_t end) {
     Scorer scorer(validation, rows);
@@ -148,7 +148,7 @@ MixChoice choose_mix(const Validation& validation, const PartColumns& parts) {
   Gains best_gains{-1, -1, -1};
   float best_content = 0;
   const auto attempt = [&](float content, float borrowed) {
-    Mix mix;
+    model::Mix mix;
     mix.part[1] = content * static_cast<float>(unit[1]);
     mix.part[2] = borrowed * static_cast<float>(unit[2]);
     const Gains gains = mean(validation, candidates, mix);
@@ -166,4 +166,4 @@ MixChoice choose_mix(const Validation& validation, const PartColumns& parts) {
   return chosen;
 }
 
-}  // namespace freshet::model
+}  // namespace freshet::training

@@ -8,12 +8,12 @@
 #include "core/training/columns.h"
 #include "core/training/validation.h"
 
-namespace freshet::model {
+namespace freshet::training {
 
-using PartColumns = std::array<Columns, kParts>;
+using PartColumns = std::array<Columns, model::kParts>;
 
 struct MixChoice {
-  Mix mix;
+  model::Mix mix;
   std::string report;
 };
 
@@ -21,4 +21,4 @@ struct MixChoice {
 // among warm items, among cold ones, and among all. REQUIRES: cases.
 MixChoice choose_mix(const Validation& validation, const PartColumns& parts);
 
-}  // namespace freshet::model
+}  // namespace freshet::training

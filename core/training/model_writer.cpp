@@ -14,20 +14,20 @@
 #include "core/model/model_layout.h"
 #include "core/training/train.h"
 
-namespace freshet::model {
+namespace freshet::training {
 namespace {
 
-using layout::RowSection;
-using layout::Section;
+using model::layout::RowSection;
+using model::layout::Section;
 
 // The file's bytes, section after section.
 class Image {
  public:
-  Image() : bytes_(sizeof(layout::Header)) {}
+  Image() : bytes_(sizeof(model::layout::Header)) {}
 
   template <class T>
   void add(std::size_t section, std::span<const T> values) {
-    bytes_.resize((bytes_.size() + layout::kAlignment - 1) / layout::kAlignment * layout::kAlignment);
+    bytes_.resize((bytes_.size() + model::layout::kAlignment - 1) / model::layout::kAlignment * model::layout::kAlignment);
     header.sections[section] = {bytes_.size(), values.size_bytes()};
     const auto* const from = reinterpret_cast<const char*>(values.data());
     bytes_.insert(bytes_.end(), from, from + values.size_bytes());
@@ -40,12 +40,12 @@ class Image {
     header.file_bytes = bytes_.size();
     std::memcpy(bytes_.data(), &header, sizeof(header));
     header.checksum =
-        XXH3_64bits(bytes_.data() + layout::kChecksumFrom, bytes_.size() - layout::kChecksumFrom);
+        XXH3_64bits(bytes_.data() + model::layout::kChecksumFrom, bytes_.size() - model::layout::kChecksumFrom);
     std::memcpy(bytes_.data(), &header, sizeof(header));
     return bytes_;
   }
 
-  layout::Header header;
+  model::layout::Header header;
 
  private:
   std::vector<char> bytes_;
@@ -54,8 +54,8 @@ class Image {
 // Texts one after the other; equal ones next to each other are not sought out.
 class Texts {
  public:
-  layout::Text put(std::string_view text) {
-    const layout::Text where{static_cast<std::uint32_t>(bytes_.size()),
+  model::layout::Text put(std::string_view text) {
+    const model::layout::Text where{static_cast<std::uint32_t>(bytes_.size()),
                              static_cast<std::uint32_t>(text.size())};
     bytes_.insert(bytes_.end(), text.begin(), text.end());
     return where;
@@ -70,11 +70,11 @@ class Texts {
 
 Result<void> add_items(const Trained& trained, Image& image) {
   Texts texts;
-  std::vector<layout::Item> items;
-  std::vector<layout::Text> tags;
+  std::vector<model::layout::Item> items;
+  std::vector<model::layout::Text> tags;
   for (std::size_t i = 0; i < trained.items.size(); ++i) {
     const TrainingItem& from = trained.items[i];
-    layout::Item item;
+    model::layout::Item item;
     item.id = texts.put(from.id);
     item.title = texts.put(from.title);
     item.author = texts.put(from.author);
@@ -97,7 +97,7 @@ Result<void> add_items(const Trained& trained, Image& image) {
 
 void add_terms(const Trained& trained, Image& image) {
   std::vector<std::uint64_t> starts{0};
-  std::vector<TermWeight> terms;
+  std::vector<model::TermWeight> terms;
   for (const auto& vector : trained.terms) {
     terms.insert(terms.end(), vector.begin(), vector.end());
     starts.push_back(terms.size());
@@ -112,11 +112,12 @@ template <class Column>
 void add_columns(const Trained::Rows& rows, std::size_t section, Image& image) {
   std::vector<Column> columns;
   columns.reserve(rows.neighbours.size());
-  for (const Neighbour& neighbour : rows.neighbours) columns.push_back(static_cast<Column>(neighbour.item));
+  for (const model::Neighbour& neighbour : rows.neighbours)
+    columns.push_back(static_cast<Column>(neighbour.item));
   image.add(section, std::span<const Column>(columns));
 }
 
-void add_rows(const Trained::Rows& rows, std::size_t items, Part part, Image& image) {
+void add_rows(const Trained::Rows& rows, std::size_t items, model::Part part, Image& image) {
   std::vector<float> scales(items, 0);
   std::vector<std::int16_t> weights(rows.neighbours.size());
   for (std::size_t row = 0; row < items; ++row) {
@@ -124,7 +125,7 @@ void add_rows(const Trained::Rows& rows, std::size_t items, Part part, Image& im
     for (std::uint64_t at = rows.starts[row]; at < rows.starts[row + 1]; ++at) {
       most = std::max(most, std::abs(rows.neighbours[at].weight));
     }
-    scales[row] = most / layout::kWeightSteps;
+    scales[row] = most / model::layout::kWeightSteps;
     if (!(scales[row] > 0)) continue;
     for (std::uint64_t at = rows.starts[row]; at < rows.starts[row + 1]; ++at) {
       weights[at] = static_cast<std::int16_t>(std::lround(rows.neighbours[at].weight / scales[row]));
@@ -132,7 +133,7 @@ void add_rows(const Trained::Rows& rows, std::size_t items, Part part, Image& im
   }
   image.add(index_of(part, RowSection::kStarts), std::span<const std::uint64_t>(rows.starts));
   image.add(index_of(part, RowSection::kScales), std::span<const float>(scales));
-  if (items <= layout::kNarrowItems) {
+  if (items <= model::layout::kNarrowItems) {
     add_columns<std::uint16_t>(rows, index_of(part, RowSection::kColumns), image);
   } else {
     add_columns<std::uint32_t>(rows, index_of(part, RowSection::kColumns), image);
@@ -214,10 +215,10 @@ Result<void> write_model(const Trained& trained, const std::filesystem::path& pa
   if (auto added = add_items(trained, image); !added) return added;
   add_terms(trained, image);
   image.add(Section::kReranker, trained.reranker);
-  for (std::size_t p = 0; p < kParts; ++p) {
-    add_rows(trained.parts[p], trained.items.size(), static_cast<Part>(p), image);
+  for (std::size_t p = 0; p < model::kParts; ++p) {
+    add_rows(trained.parts[p], trained.items.size(), static_cast<model::Part>(p), image);
   }
   return replace(path, image.finish());
 }
 
-}  // namespace freshet::model
+}  // namespace freshet::training

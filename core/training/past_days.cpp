@@ -6,7 +6,7 @@
 
 #include "core/hot/views.h"
 
-namespace freshet::model {
+namespace freshet::training {
 namespace {
 
 constexpr UnixSeconds kNever{seconds{kMaxUnixSeconds}};
@@ -44,7 +44,7 @@ void PastDays::advance(UnixSeconds to) {
     known_.events.push_back(each);
     readers_[each.reader].push_back(each);
     touches_.insert(pair(each.reader, each.item));
-    points_[each.item] += rank::view_increment(today_.insert(pair(each.reader, each.item)).second, {});
+    points_[each.item] += hot::view_increment(today_.insert(pair(each.reader, each.item)).second, {});
   }
   known_.now = to;
   for (std::size_t item = 0; item < hidden_.size(); ++item)
@@ -58,7 +58,7 @@ std::span<const TrainingEvent> PastDays::until(UnixSeconds to) const {
   return {from, end};
 }
 
-LiveItem PastDays::as_live(std::uint32_t item) const {
+recommend::LiveItem PastDays::as_live(std::uint32_t item) const {
   const TrainingItem& each = known_.items[item];
   return {each.id, each.title, each.author, each.tags, first_seen_[item], points_[item], {}};
 }
@@ -71,17 +71,17 @@ std::vector<std::uint32_t> PastDays::existing() const {
   return items;
 }
 
-std::vector<LiveItem> PastDays::live() const {
-  std::vector<LiveItem> out;
+std::vector<recommend::LiveItem> PastDays::live() const {
+  std::vector<recommend::LiveItem> out;
   for (const std::uint32_t item : existing()) out.push_back(as_live(item));
   return out;
 }
 
-std::vector<LiveItem> PastDays::live(std::size_t trend, std::size_t newest) const {
+std::vector<recommend::LiveItem> PastDays::live(std::size_t trend, std::size_t newest) const {
   std::vector<std::uint32_t> items = existing();
   std::vector<double> scores(hidden_.size(), 0);
   for (const std::uint32_t item : items)
-    scores[item] = rank::view_score(1 + points_[item], first_seen_[item], known_.now, {});
+    scores[item] = hot::view_score(1 + points_[item], first_seen_[item], known_.now, {});
   const auto by_trend = [&](std::uint32_t a, std::uint32_t b) {
     return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
   };
@@ -92,10 +92,10 @@ std::vector<LiveItem> PastDays::live(std::size_t trend, std::size_t newest) cons
   const auto rest = items.begin() + static_cast<std::ptrdiff_t>(std::min(trend, items.size()));
   std::sort(rest, items.end(), by_newness);
   items.resize(std::min(items.size(), trend + newest));
-  std::vector<LiveItem> out;
+  std::vector<recommend::LiveItem> out;
   out.reserve(items.size());
   for (const std::uint32_t item : items) out.push_back(as_live(item));
   return out;
 }
 
-}  // namespace freshet::model
+}  // namespace freshet::training

@@ -9,7 +9,7 @@
 #include "core/recommend/ranking.h"
 #include "core/training/training_data.h"
 
-namespace freshet::model {
+namespace freshet::training {
 
 inline constexpr seconds kOneDay{86400};
 constexpr UnixSeconds day_of(UnixSeconds at) { return at - at.time_since_epoch() % kOneDay; }  // UTC
@@ -42,15 +42,15 @@ class PastDays {
 
   // All existing items as live ones, by index; or those `trend` that trend most by seed 003's formula, and
   // the `newest` of the others.
-  std::vector<LiveItem> live() const;
-  std::vector<LiveItem> live(std::size_t trend, std::size_t newest) const;
+  std::vector<recommend::LiveItem> live() const;
+  std::vector<recommend::LiveItem> live(std::size_t trend, std::size_t newest) const;
   std::vector<std::uint32_t> existing() const;
 
  private:
   static std::uint64_t pair(std::uint32_t reader, std::uint32_t item) {
     return (static_cast<std::uint64_t>(reader) << 32) | item;
   }
-  LiveItem as_live(std::uint32_t item) const;
+  recommend::LiveItem as_live(std::uint32_t item) const;
 
   TrainingData known_;
   std::vector<TrainingEvent> events_;  // all, by time
@@ -63,4 +63,4 @@ class PastDays {
   UnixSeconds today_at_;
 };
 
-}  // namespace freshet::model
+}  // namespace freshet::training

@@ -1,6 +1,6 @@
 #include "core/training/rank_update.h"
 
-namespace freshet::model {
+namespace freshet::training {
 
 // Each compilation gives it a name of its own.
 void FRESHET_RANK_UPDATE(float* a, const float* b, const float* c, std::size_t stride) {
@@ -15,4 +15,4 @@ void FRESHET_RANK_UPDATE(float* a, const float* b, const float* c, std::size_t s
   for (std::size_t r = 0; r < kTileRows; ++r) *reinterpret_cast<Lane*>(a + r * stride) = sum[r];
 }
 
-}  // namespace freshet::model
+}  // namespace freshet::training

@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-namespace freshet::model {
+namespace freshet::training {
 
 inline constexpr std::size_t kPanel = 96;    // columns of B, rows of C
 inline constexpr std::size_t kTileRows = 6;  // of A and B; divides kPanel
@@ -18,4 +18,4 @@ using RankUpdate = void (*)(float* a, const float* b, const float* c, std::size_
 
 RankUpdate best_rank_update();
 
-}  // namespace freshet::model
+}  // namespace freshet::training

@@ -1,6 +1,6 @@
 #include "core/training/rank_update.h"
 
-namespace freshet::model {
+namespace freshet::training {
 
 void rank_update_generic(float* a, const float* b, const float* c, std::size_t stride);
 #ifdef FRESHET_X86_64
@@ -16,4 +16,4 @@ RankUpdate best_rank_update() {
   return rank_update_generic;
 }
 
-}  // namespace freshet::model
+}  // namespace freshet::training

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-namespace freshet::rank {
+namespace freshet::training {
 namespace {
 
 // SplitMix64 (Steele, Lea, Flood 2014): standard distributions differ between libraries, this does not.
@@ -27,28 +27,28 @@ class Random {
 };
 
 // What is learned, as one row of numbers: linear, then each hidden unit's weights, bias and out.
-constexpr std::size_t kUnit = kFeatures + 2;
-constexpr std::size_t kLearned = kFeatures + kHiddenUnits * kUnit;
+constexpr std::size_t kUnit = recommend::kFeatures + 2;
+constexpr std::size_t kLearned = recommend::kFeatures + recommend::kHiddenUnits * kUnit;
 using Row = std::array<float, kLearned>;
 
 struct Moments {
-  Features mean{}, scale{};
+  recommend::Features mean{}, scale{};
 };
 
 Moments moments_of(std::span<const Choice> choices) {
-  std::array<double, kFeatures> sum{}, squares{};
+  std::array<double, recommend::kFeatures> sum{}, squares{};
   double count = 0;
   for (const Choice& choice : choices) {
-    for (const Features& x : choice.candidates) {
+    for (const recommend::Features& x : choice.candidates) {
       ++count;
-      for (std::size_t i = 0; i < kFeatures; ++i) {
+      for (std::size_t i = 0; i < recommend::kFeatures; ++i) {
         sum[i] += x[i];
         squares[i] += static_cast<double>(x[i]) * x[i];
       }
     }
   }
   Moments out;
-  for (std::size_t i = 0; i < kFeatures; ++i) {
+  for (std::size_t i = 0; i < recommend::kFeatures; ++i) {
     const double mean = sum[i] / count;
     const double variance = std::max(0.0, squares[i] / count - mean * mean);
     out.mean[i] = static_cast<float>(mean);
@@ -59,37 +59,37 @@ Moments moments_of(std::span<const Choice> choices) {
 }
 
 struct Passed {  // of one candidate through the net
-  Features x{};
-  std::array<float, kHiddenUnits> activation{};
+  recommend::Features x{};
+  std::array<float, recommend::kHiddenUnits> activation{};
   float logit = 0;
 };
 
-Passed pass(const Features& features, const Moments& moments, const Row& row) {
+Passed pass(const recommend::Features& features, const Moments& moments, const Row& row) {
   Passed out;
-  for (std::size_t i = 0; i < kFeatures; ++i) {
+  for (std::size_t i = 0; i < recommend::kFeatures; ++i) {
     out.x[i] =
-        std::clamp((features[i] - moments.mean[i]) * moments.scale[i], -kMostDeviation, kMostDeviation);
+        std::clamp((features[i] - moments.mean[i]) * moments.scale[i], -recommend::kMostDeviation, recommend::kMostDeviation);
     out.logit += row[i] * out.x[i];
   }
-  for (std::size_t k = 0; k < kHiddenUnits; ++k) {
-    const float* const unit = &row[kFeatures + k * kUnit];
-    float in = unit[kFeatures];
-    for (std::size_t i = 0; i < kFeatures; ++i) in += unit[i] * out.x[i];
+  for (std::size_t k = 0; k < recommend::kHiddenUnits; ++k) {
+    const float* const unit = &row[recommend::kFeatures + k * kUnit];
+    float in = unit[recommend::kFeatures];
+    for (std::size_t i = 0; i < recommend::kFeatures; ++i) in += unit[i] * out.x[i];
     out.activation[k] = std::tanh(in);
-    out.logit += unit[kFeatures + 1] * out.activation[k];
+    out.logit += unit[recommend::kFeatures + 1] * out.activation[k];
   }
   return out;
 }
 
 void add_gradient(const Passed& passed, float slope, const Row& row, Row& gradient) {
-  for (std::size_t i = 0; i < kFeatures; ++i) gradient[i] += slope * passed.x[i];
-  for (std::size_t k = 0; k < kHiddenUnits; ++k) {
-    const std::size_t unit = kFeatures + k * kUnit;
+  for (std::size_t i = 0; i < recommend::kFeatures; ++i) gradient[i] += slope * passed.x[i];
+  for (std::size_t k = 0; k < recommend::kHiddenUnits; ++k) {
+    const std::size_t unit = recommend::kFeatures + k * kUnit;
     const float activation = passed.activation[k];
-    gradient[unit + kFeatures + 1] += slope * activation;
-    const float inner = slope * row[unit + kFeatures + 1] * (1 - activation * activation);
-    for (std::size_t i = 0; i < kFeatures; ++i) gradient[unit + i] += inner * passed.x[i];
-    gradient[unit + kFeatures] += inner;
+    gradient[unit + recommend::kFeatures + 1] += slope * activation;
+    const float inner = slope * row[unit + recommend::kFeatures + 1] * (1 - activation * activation);
+    for (std::size_t i = 0; i < recommend::kFeatures; ++i) gradient[unit + i] += inner * passed.x[i];
+    gradient[unit + recommend::kFeatures] += inner;
   }
 }
 
@@ -98,7 +98,7 @@ void add_choice(const Choice& choice, const Moments& moments, const Row& row, fl
   const auto taken = std::accumulate(choice.taken.begin(), choice.taken.end(), 0);
   std::vector<Passed> passed;
   passed.reserve(choice.candidates.size());
-  for (const Features& each : choice.candidates) passed.push_back(pass(each, moments, row));
+  for (const recommend::Features& each : choice.candidates) passed.push_back(pass(each, moments, row));
   float most = passed.front().logit;
   for (const Passed& each : passed) most = std::max(most, each.logit);
   double sum = 0;
@@ -134,18 +134,18 @@ class Adam {
 // Hidden weights begin small and different; everything else at 0.
 Row first_row(Random& random) {
   Row row{};
-  for (std::size_t k = 0; k < kHiddenUnits; ++k) {
-    float* const unit = &row[kFeatures + k * kUnit];
-    for (std::size_t i = 0; i < kFeatures; ++i)
-      unit[i] = random.symmetric() / std::sqrt(static_cast<float>(kFeatures));
-    unit[kFeatures + 1] = random.symmetric() / std::sqrt(static_cast<float>(kHiddenUnits));
+  for (std::size_t k = 0; k < recommend::kHiddenUnits; ++k) {
+    float* const unit = &row[recommend::kFeatures + k * kUnit];
+    for (std::size_t i = 0; i < recommend::kFeatures; ++i)
+      unit[i] = random.symmetric() / std::sqrt(static_cast<float>(recommend::kFeatures));
+    unit[recommend::kFeatures + 1] = random.symmetric() / std::sqrt(static_cast<float>(recommend::kHiddenUnits));
   }
   return row;
 }
 
 }  // namespace
 
-Reranker fit_reranker(std::span<const Choice> choices, const FitSettings& settings) {
+recommend::Reranker fit_reranker(std::span<const Choice> choices, const FitSettings& settings) {
   const Moments moments = moments_of(choices);
   Random random(settings.seed);
   Row row = first_row(random);
@@ -169,17 +169,17 @@ Reranker fit_reranker(std::span<const Choice> choices, const FitSettings& settin
       adam.step(row, gradient, settings.rate * left, settings.decay);
     }
   }
-  Reranker out;
+  recommend::Reranker out;
   out.mean = moments.mean;
   out.scale = moments.scale;
-  std::copy_n(row.begin(), kFeatures, out.linear.begin());
-  for (std::size_t k = 0; k < kHiddenUnits; ++k) {
-    const float* const unit = &row[kFeatures + k * kUnit];
-    std::copy_n(unit, kFeatures, out.hidden[k].weights.begin());
-    out.hidden[k].bias = unit[kFeatures];
-    out.hidden[k].out = unit[kFeatures + 1];
+  std::copy_n(row.begin(), recommend::kFeatures, out.linear.begin());
+  for (std::size_t k = 0; k < recommend::kHiddenUnits; ++k) {
+    const float* const unit = &row[recommend::kFeatures + k * kUnit];
+    std::copy_n(unit, recommend::kFeatures, out.hidden[k].weights.begin());
+    out.hidden[k].bias = unit[recommend::kFeatures];
+    out.hidden[k].out = unit[recommend::kFeatures + 1];
   }
   return out;
 }
 
-}  // namespace freshet::rank
+}  // namespace freshet::training

@@ -8,11 +8,11 @@
 
 #include "core/recommend/rerank.h"
 
-namespace freshet::rank {
+namespace freshet::training {
 
 // The candidates of one reader at one moment, and which of them the reader then took.
 struct Choice {
-  std::vector<Features> candidates;
+  std::vector<recommend::Features> candidates;
   std::vector<std::uint8_t> taken;  // as many; 1 or 0
 };
 
@@ -27,6 +27,6 @@ struct FitSettings {
 
 // REQUIRES: some choice has something taken. Choices without are passed over.
 // O(rounds · candidates · parameters).
-Reranker fit_reranker(std::span<const Choice> choices, const FitSettings& settings = {});
+recommend::Reranker fit_reranker(std::span<const Choice> choices, const FitSettings& settings = {});
 
-}  // namespace freshet::rank
+}  // namespace freshet::training

@@ -6,7 +6,7 @@
 
 #include "core/recommend/rerank_features.h"
 
-namespace freshet::model {
+namespace freshet::training {
 namespace {
 
 constexpr std::size_t kLeastLessons = 300;
@@ -15,7 +15,7 @@ constexpr std::size_t kHead = 300;  // candidates of a lesson; what comes behind
 constexpr std::size_t kStride =
     3;  // of them every third is kept: as good (DECISIONS.md), in a third of the time
 
-RankingSettings by_formula(RankingSettings settings) {
+recommend::RankingSettings by_formula(recommend::RankingSettings settings) {
   settings.rerank = false;
   settings.discover_every = 0;
   return settings;
@@ -23,7 +23,7 @@ RankingSettings by_formula(RankingSettings settings) {
 
 // NDCG of the order that `key` gives, greatest first.
 template <class Key>
-double ndcg(const rank::Choice& choice, const Key& key) {
+double ndcg(const Choice& choice, const Key& key) {
   std::vector<std::size_t> order(choice.candidates.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return key(a) > key(b); });
@@ -37,11 +37,11 @@ double ndcg(const rank::Choice& choice, const Key& key) {
   return found / best;
 }
 
-bool is_better(const rank::Reranker& reranker, std::span<const rank::Choice> choices) {
+bool is_better(const recommend::Reranker& reranker, std::span<const Choice> choices) {
   double learned = 0, formula = 0;
-  for (const rank::Choice& choice : choices) {
+  for (const Choice& choice : choices) {
     std::vector<float> logits;
-    for (const rank::Features& each : choice.candidates) logits.push_back(reranker.logit(each));
+    for (const recommend::Features& each : choice.candidates) logits.push_back(reranker.logit(each));
     learned += ndcg(choice, [&](std::size_t i) { return logits[i]; });
     formula += ndcg(choice, [](std::size_t i) { return -static_cast<double>(i); });
   }
@@ -50,15 +50,15 @@ bool is_better(const rank::Reranker& reranker, std::span<const rank::Choice> cho
 
 }  // namespace
 
-RerankLessons::RerankLessons(const RankingSettings& settings) : ranking_(by_formula(settings)) {}
+RerankLessons::RerankLessons(const recommend::RankingSettings& settings) : ranking_(by_formula(settings)) {}
 
 void RerankLessons::begin_day(UnixSeconds day) { days_.push_back({day, {}}); }
 
-void RerankLessons::add(const Catalogue& catalogue, const Lesson& lesson) {
+void RerankLessons::add(const recommend::Catalogue& catalogue, const Lesson& lesson) {
   const auto& ranked = ranking_.rank(catalogue, lesson.profile, lesson.now);
   const auto profile = lesson.profile.first(std::min(lesson.profile.size(), ranking_.settings().profile));
-  rerank_features(catalogue, profile, ranked, lesson.now, features_);
-  rank::Choice choice;
+  recommend::rerank_features(catalogue, profile, ranked, lesson.now, features_);
+  Choice choice;
   std::size_t place = 0, taken = 0;
   for (std::size_t i = 0; i < ranked.size() && place < kHead; ++i) {
     const std::uint32_t item = ranked[i].item;
@@ -83,7 +83,7 @@ std::size_t RerankLessons::size() const {
 }
 
 std::vector<float> RerankLessons::learn() const {
-  std::vector<rank::Choice> choices;
+  std::vector<Choice> choices;
   std::vector<std::size_t> ends;  // of each day that has lessons
   for (const Day& day : days_) {
     if (day.choices.empty()) continue;
@@ -93,8 +93,8 @@ std::vector<float> RerankLessons::learn() const {
   if (choices.size() < kLeastLessons || ends.size() < kLeastDays) return {};
   const std::span all(choices);
   const std::size_t earlier = ends[ends.size() * 4 / 5 - 1];
-  if (!is_better(rank::fit_reranker(all.first(earlier)), all.subspan(earlier))) return {};
-  return rank::fit_reranker(all).to_floats();
+  if (!is_better(training::fit_reranker(all.first(earlier)), all.subspan(earlier))) return {};
+  return training::fit_reranker(all).to_floats();
 }
 
-}  // namespace freshet::model
+}  // namespace freshet::training

@@ -9,25 +9,25 @@
 #include "core/recommend/ranking.h"
 #include "core/training/rerank_fit.h"
 
-namespace freshet::model {
+namespace freshet::training {
 
 struct Lesson {
-  std::span<const ProfileEvent> profile;   // before the moment, newest first; not empty
-  std::span<const std::uint32_t> touched;  // by catalogue index, ascending: no candidates any more
-  std::span<const std::uint32_t> taken;    // what the reader touched next, for the first time
-  UnixSeconds now;                         // the moment
-  std::uint64_t number = 0;                // any; varies which other candidates are kept
+  std::span<const recommend::ProfileEvent> profile;  // before the moment, newest first; not empty
+  std::span<const std::uint32_t> touched;            // by catalogue index, ascending: no candidates any more
+  std::span<const std::uint32_t> taken;              // what the reader touched next, for the first time
+  UnixSeconds now;                                   // the moment
+  std::uint64_t number = 0;                          // any; varies which other candidates are kept
 };
 
 class RerankLessons {
  public:
-  explicit RerankLessons(const RankingSettings& settings);
+  explicit RerankLessons(const recommend::RankingSettings& settings);
 
   // The lessons that follow are of the day that begins at `day`. Ascending.
   void begin_day(UnixSeconds day);
   // A reader's moment of that day. Passed over when nothing taken is a candidate.
   // Cost of Ranking::rank().
-  void add(const Catalogue& catalogue, const Lesson& lesson);
+  void add(const recommend::Catalogue& catalogue, const Lesson& lesson);
   // Forgets days before this one.
   void forget_before(UnixSeconds day);
   std::size_t size() const;
@@ -40,12 +40,12 @@ class RerankLessons {
  private:
   struct Day {
     UnixSeconds at;
-    std::vector<rank::Choice> choices;  // candidates in the order of trend · (1 + w · affinity)
+    std::vector<Choice> choices;  // candidates in the order of trend · (1 + w · affinity)
   };
 
-  Ranking ranking_;
+  recommend::Ranking ranking_;
   std::deque<Day> days_;
-  std::vector<rank::Features> features_;
+  std::vector<recommend::Features> features_;
 };
 
-}  // namespace freshet::model
+}  // namespace freshet::training

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace freshet::model {
+namespace freshet::training {
 namespace {
 
 std::vector<float> powers(std::span<const float> degrees, float exponent) {
@@ -45,4 +45,4 @@ std::vector<float> rp3_scale(const Interactions& interactions, float beta) {
   return powers(popularity(interactions), -beta);
 }
 
-}  // namespace freshet::model
+}  // namespace freshet::training

@@ -10,7 +10,7 @@
 #include "core/training/columns.h"
 #include "core/training/interactions.h"
 
-namespace freshet::model {
+namespace freshet::training {
 
 struct Rp3Settings {
   float alpha = 0.6F;
@@ -23,4 +23,4 @@ Columns rp3_columns(const Interactions& interactions, float alpha, std::size_t n
 // d_j^−β of every item; 0 without touches. The columns times these are W.
 std::vector<float> rp3_scale(const Interactions& interactions, float beta);
 
-}  // namespace freshet::model
+}  // namespace freshet::training

@@ -10,7 +10,7 @@
 #include "core/base/parallel.h"
 #include "core/training/rank_update.h"
 
-namespace freshet::model {
+namespace freshet::training {
 
 AlignedFloats::AlignedFloats(std::size_t count) : count_(count) {
   const std::size_t bytes = (count * sizeof(float) + 63) / 64 * 64;
@@ -163,4 +163,4 @@ void invert_negated(Square& a) {
   Sweep(a).run();
 }
 
-}  // namespace freshet::model
+}  // namespace freshet::training

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <memory>
 
-namespace freshet::model {
+namespace freshet::training {
 
 // Zeros at first; at a multiple of 64 bytes.
 class AlignedFloats {
@@ -45,4 +45,4 @@ void mirror_lower(Square& a);
 // whatever their number and the instruction set.
 void invert_negated(Square& a);
 
-}  // namespace freshet::model
+}  // namespace freshet::training

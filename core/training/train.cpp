@@ -9,7 +9,7 @@
 #include "core/training/mixing.h"
 #include "core/training/trained_model.h"
 
-namespace freshet::model {
+namespace freshet::training {
 namespace {
 
 std::vector<bool> touched(const Interactions& interactions) {
@@ -63,12 +63,12 @@ Result<Material> material(const TrainingData& data, const TrainSettings& setting
 }
 
 // For a site that is too small to validate on: about what citeulike-a's validation chose.
-constexpr Mix kUnvalidated{{1, 0.3F, 3}};
+constexpr model::Mix kUnvalidated{{1, 0.3F, 3}};
 
-Choice validated(const Material& from, const TrainSettings& settings, const Progress& progress) {
+MethodChoice validated(const Material& from, const TrainSettings& settings, const Progress& progress) {
   const Interactions& all = from.table.interactions;
   const Validation validation = validation_of(all, cold_candidates(all, from.content));
-  Choice choice = choose(validation, settings, progress);
+  MethodChoice choice = choose(validation, settings, progress);
   if (from.content.vocabulary.empty()) return choice;
   if (validation.cases.empty()) {
     choice.parameters.mix = kUnvalidated;
@@ -83,11 +83,11 @@ Choice validated(const Material& from, const TrainSettings& settings, const Prog
   return choice;
 }
 
-Trained fitted(Material from, Choice choice, const TrainSettings& settings, UnixSeconds now) {
+Trained fitted(Material from, MethodChoice choice, const TrainSettings& settings, UnixSeconds now) {
   PartColumns parts{fit(from.table.interactions, choice.parameters, settings), std::move(from.near), {}};
   parts[2] = borrowed(from.content, parts[0], from.table.interactions, settings);
   Trained trained;
-  for (std::size_t p = 0; p < kParts; ++p) trained.parts[p] = rows_of(parts[p]);
+  for (std::size_t p = 0; p < model::kParts; ++p) trained.parts[p] = rows_of(parts[p]);
   trained.items = std::move(from.table.items);
   trained.counts = std::move(from.table.counts);
   trained.decayed_counts = std::move(from.table.decayed_counts);
@@ -105,12 +105,12 @@ Trained fitted(Material from, Choice choice, const TrainSettings& settings, Unix
 }  // namespace
 
 Result<Trained> train(const TrainingData& data, const TrainSettings& settings, const Progress& progress,
-                      const RankingSettings& ranking) {
+                      const recommend::RankingSettings& ranking) {
   auto trained = train_relations(data, settings, progress);
   if (!trained) return trained;
   progress("learning to rank", 0);
   trained->reranker =
-      learn_rerank(data, ranking, [&](const TrainingData& past) -> std::shared_ptr<const Model> {
+      learn_rerank(data, ranking, [&](const TrainingData& past) -> std::shared_ptr<const model::Model> {
         auto earlier = train_as(past, settings, trained->parameters);
         return earlier ? as_model(std::move(*earlier)) : nullptr;
       });
@@ -121,7 +121,7 @@ Result<Trained> train_relations(const TrainingData& data, const TrainSettings& s
                                 const Progress& progress) {
   auto from = material(data, settings, progress);
   if (!from) return tl::unexpected(from.error());
-  Choice choice = validated(*from, settings, progress);
+  MethodChoice choice = validated(*from, settings, progress);
   progress("fitting", 0);
   return fitted(std::move(*from), std::move(choice), settings, data.now);
 }
@@ -132,4 +132,4 @@ Result<Trained> train_as(const TrainingData& data, const TrainSettings& settings
   return fitted(std::move(*from), {chosen, "parameters chosen before"}, settings, data.now);
 }
 
-}  // namespace freshet::model
+}  // namespace freshet::training

@@ -14,7 +14,7 @@
 #include "core/recommend/ranking.h"
 #include "core/training/training_data.h"
 
-namespace freshet::model {
+namespace freshet::training {
 
 // Called with what is being done and how much of it, 0..1.
 using Progress = std::function<void(std::string_view stage, double done)>;
@@ -24,22 +24,22 @@ struct Parameters {
   bool ease = false;  // else RP3beta
   float lambda = 400;
   float alpha = 0.5F, beta = 0.3F;
-  Mix mix;
+  model::Mix mix;
 };
 
 // A model in memory, as it will stand in the file.
 struct Trained {
-  struct Rows {                         // CSR over items
-    std::vector<std::uint64_t> starts;  // items + 1
-    std::vector<Neighbour> neighbours;  // of each row heaviest first
+  struct Rows {                                // CSR over items
+    std::vector<std::uint64_t> starts;         // items + 1
+    std::vector<model::Neighbour> neighbours;  // of each row heaviest first
   };
   std::vector<TrainingItem> items;  // shown ones, by id; `published` resolved
   std::vector<float> counts, decayed_counts;
-  Rows parts[kParts];
-  Mix mix;
-  std::vector<std::uint64_t> vocabulary;       // term hashes, ascending: the index is the term
-  std::vector<float> idf;                      // by term
-  std::vector<std::vector<TermWeight>> terms;  // by item
+  Rows parts[model::kParts];
+  model::Mix mix;
+  std::vector<std::uint64_t> vocabulary;              // term hashes, ascending: the index is the term
+  std::vector<float> idf;                             // by term
+  std::vector<std::vector<model::TermWeight>> terms;  // by item
   std::vector<float> reranker;
   UnixSeconds trained_at;
   std::string algorithm;
@@ -51,7 +51,7 @@ struct Trained {
 // Errors: kInvalid "no_events" when nothing can be learned from (fewer than two items with events).
 // `ranking`: as the service ranks, which the re-ranker learns to do better (learn_rerank.h).
 Result<Trained> train(const TrainingData& data, const TrainSettings& settings, const Progress& progress,
-                      const RankingSettings& ranking = {});
+                      const recommend::RankingSettings& ranking = {});
 // The same without the re-ranker.
 Result<Trained> train_relations(const TrainingData& data, const TrainSettings& settings,
                                 const Progress& progress);
@@ -62,4 +62,4 @@ Result<Trained> train_as(const TrainingData& data, const TrainSettings& settings
 // "model_io", "disk_full".
 Result<void> write_model(const Trained& trained, const std::filesystem::path& path);
 
-}  // namespace freshet::model
+}  // namespace freshet::training

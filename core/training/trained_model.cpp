@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-namespace freshet::model {
+namespace freshet::training {
 namespace {
 
-class TrainedModel final : public Model {
+class TrainedModel final : public model::Model {
  public:
   explicit TrainedModel(Trained trained) : trained_(std::move(trained)) {}
 
@@ -27,25 +27,25 @@ class TrainedModel final : public Model {
   UnixSeconds published(std::uint32_t item) const override { return trained_.items[item].published; }
   float count(std::uint32_t item) const override { return trained_.counts[item]; }
   float decayed_count(std::uint32_t item) const override { return trained_.decayed_counts[item]; }
-  std::span<const TermWeight> terms(std::uint32_t item) const override {
-    return trained_.terms.empty() ? std::span<const TermWeight>{} : trained_.terms[item];
+  std::span<const model::TermWeight> terms(std::uint32_t item) const override {
+    return trained_.terms.empty() ? std::span<const model::TermWeight>{} : trained_.terms[item];
   }
 
-  using Model::accumulate;
-  void accumulate(Part part, std::uint32_t item, float scale, std::span<float> scores) const override {
-    for (const Neighbour& each : neighbours(part, item)) scores[each.item] += scale * each.weight;
+  using model::Model::accumulate;
+  void accumulate(model::Part part, std::uint32_t item, float scale, std::span<float> scores) const override {
+    for (const model::Neighbour& each : neighbours(part, item)) scores[each.item] += scale * each.weight;
   }
-  std::vector<Neighbour> row(Part part, std::uint32_t item) const override {
+  std::vector<model::Neighbour> row(model::Part part, std::uint32_t item) const override {
     const auto all = neighbours(part, item);
     return {all.begin(), all.end()};
   }
-  Mix mix() const override { return trained_.mix; }
-  std::optional<TermWeight> idf(std::uint64_t term_hash) const override {
+  model::Mix mix() const override { return trained_.mix; }
+  std::optional<model::TermWeight> idf(std::uint64_t term_hash) const override {
     const auto& words = trained_.vocabulary;
     const auto at = std::lower_bound(words.begin(), words.end(), term_hash);
     if (at == words.end() || *at != term_hash) return std::nullopt;
     const auto term = static_cast<std::uint32_t>(at - words.begin());
-    return TermWeight{term, trained_.idf[term]};
+    return model::TermWeight{term, trained_.idf[term]};
   }
   std::span<const float> reranker() const override { return trained_.reranker; }
   UnixSeconds trained_at() const override { return trained_.trained_at; }
@@ -53,7 +53,7 @@ class TrainedModel final : public Model {
   std::uint64_t bytes() const override { return 0; }
 
  private:
-  std::span<const Neighbour> neighbours(Part part, std::uint32_t item) const {
+  std::span<const model::Neighbour> neighbours(model::Part part, std::uint32_t item) const {
     const Trained::Rows& rows = trained_.parts[static_cast<std::size_t>(part)];
     if (rows.starts.empty()) return {};
     return std::span(rows.neighbours).subspan(rows.starts[item], rows.starts[item + 1] - rows.starts[item]);
@@ -64,8 +64,8 @@ class TrainedModel final : public Model {
 
 }  // namespace
 
-std::shared_ptr<const Model> as_model(Trained trained) {
+std::shared_ptr<const model::Model> as_model(Trained trained) {
   return std::make_shared<const TrainedModel>(std::move(trained));
 }
 
-}  // namespace freshet::model
+}  // namespace freshet::training

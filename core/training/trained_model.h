@@ -6,9 +6,9 @@
 #include "core/model/model.h"
 #include "core/training/train.h"
 
-namespace freshet::model {
+namespace freshet::training {
 
 // Weights are as trained, not rounded as the file has them; bytes() is 0.
-std::shared_ptr<const Model> as_model(Trained trained);
+std::shared_ptr<const model::Model> as_model(Trained trained);
 
-}  // namespace freshet::model
+}  // namespace freshet::training

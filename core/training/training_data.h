@@ -1,5 +1,5 @@
-// What training works on, whatever it was read from (SQLite: core/training/training_source.h; the data sets of
-// the evaluation).
+// What training works on, whatever it was read from (SQLite: core/training/training_source.h; the data sets
+// of the evaluation).
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include "core/base/time.h"
 #include "core/readers/interaction.h"
 
-namespace freshet::model {
+namespace freshet::training {
 
 struct TrainingItem {
   std::string id;
@@ -22,7 +22,7 @@ struct TrainingItem {
 struct TrainingEvent {
   std::uint32_t reader = 0;  // any numbering
   std::uint32_t item = 0;    // index into items
-  rank::Interaction kind = rank::Interaction::kView;
+  readers::Interaction kind = readers::Interaction::kView;
   UnixSeconds at;
 };
 
@@ -32,4 +32,4 @@ struct TrainingData {
   UnixSeconds now;  // when training begins: ages are counted to here
 };
 
-}  // namespace freshet::model
+}  // namespace freshet::training

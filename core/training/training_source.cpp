@@ -7,12 +7,9 @@
 #include "core/database/database_schema.h"
 #include "core/database/sqlite.h"
 
-namespace freshet::store {
+namespace freshet::training {
 namespace {
 
-using model::TrainingData;
-using model::TrainingEvent;
-using model::TrainingItem;
 
 constexpr std::string_view kItems =
     "SELECT key, id, title, text, author, published_at, hidden FROM items ORDER BY id";
@@ -21,7 +18,7 @@ constexpr std::string_view kEvents = "SELECT reader, item, kind, at FROM interac
 
 // Runs `sql` to its end; `each` sees every row.
 template <class Each>
-Result<void> for_each_row(Sqlite& db, std::string_view sql, Each each) {
+Result<void> for_each_row(database::Sqlite& db, std::string_view sql, Each each) {
   auto query = db.prepare(sql);
   if (!query) return tl::unexpected(query.error());
   for (;;) {
@@ -32,9 +29,9 @@ Result<void> for_each_row(Sqlite& db, std::string_view sql, Each each) {
   }
 }
 
-Result<void> read_items(Sqlite& db, TrainingData& out) {
+Result<void> read_items(database::Sqlite& db, TrainingData& out) {
   std::unordered_map<std::int64_t, std::size_t> of_key;
-  auto read = for_each_row(db, kItems, [&](const Query& row) {
+  auto read = for_each_row(db, kItems, [&](const database::Query& row) {
     of_key.emplace(row.integer(0), out.items.size());
     TrainingItem& item = out.items.emplace_back();
     item.id = row.text(1);
@@ -45,7 +42,7 @@ Result<void> read_items(Sqlite& db, TrainingData& out) {
     item.hidden = row.integer(6) != 0;
   });
   if (!read) return read;
-  return for_each_row(db, kTags, [&](const Query& row) {
+  return for_each_row(db, kTags, [&](const database::Query& row) {
     const auto item = of_key.find(row.integer(0));
     if (item != of_key.end()) out.items[item->second].tags.emplace_back(row.text(1));
   });
@@ -77,7 +74,7 @@ class Newest {
   std::size_t begin_ = 0, count_ = 0;
 };
 
-Result<void> read_events(Sqlite& db, const TrainSettings& settings, TrainingData& out) {
+Result<void> read_events(database::Sqlite& db, const TrainSettings& settings, TrainingData& out) {
   std::unordered_map<std::string_view, std::uint32_t> items;
   items.reserve(out.items.size());
   for (std::size_t i = 0; i < out.items.size(); ++i)
@@ -86,14 +83,14 @@ Result<void> read_events(Sqlite& db, const TrainSettings& settings, TrainingData
   std::int64_t reader = -1;
   TrainingEvent event;
   bool first = true;
-  auto read = for_each_row(db, kEvents, [&](const Query& row) {
+  auto read = for_each_row(db, kEvents, [&](const database::Query& row) {
     if (row.integer(0) != reader) {
       newest.end_reader();
       reader = row.integer(0);
       if (!std::exchange(first, false)) ++event.reader;
     }
     const auto item = items.find(row.text(1));
-    const auto kind = row.text(2).size() == 1 ? rank::interaction_of_letter(row.text(2)[0]) : std::nullopt;
+    const auto kind = row.text(2).size() == 1 ? readers::interaction_of_letter(row.text(2)[0]) : std::nullopt;
     if (item == items.end() || !kind) return;
     event.item = item->second;
     event.kind = *kind;
@@ -108,9 +105,9 @@ Result<void> read_events(Sqlite& db, const TrainSettings& settings, TrainingData
 
 Result<TrainingData> read_training_data(const std::string& database, const TrainSettings& settings,
                                         UnixSeconds now) {
-  auto db = Sqlite::open(database, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX);
+  auto db = database::Sqlite::open(database, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX);
   if (!db) return tl::unexpected(db.error());
-  if (auto ok = prepare_file(*db, false); !ok) return tl::unexpected(ok.error());
+  if (auto ok = database::prepare_file(*db, false); !ok) return tl::unexpected(ok.error());
   // One snapshot for all three; it ends with the connection.
   if (auto ok = db->execute("BEGIN"); !ok) return tl::unexpected(ok.error());
   TrainingData out;
@@ -120,4 +117,4 @@ Result<TrainingData> read_training_data(const std::string& database, const Train
   return out;
 }
 
-}  // namespace freshet::store
+}  // namespace freshet::training

@@ -7,7 +7,7 @@
 
 #include "core/base/parallel.h"
 
-namespace freshet::model {
+namespace freshet::training {
 namespace {
 
 constexpr std::size_t kMostCases = 1500;
@@ -163,4 +163,4 @@ std::vector<double> judge(const Validation& validation, const Score& score,
   return means;
 }
 
-}  // namespace freshet::model
+}  // namespace freshet::training

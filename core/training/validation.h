@@ -10,7 +10,7 @@
 
 #include "core/training/interactions.h"
 
-namespace freshet::model {
+namespace freshet::training {
 
 inline constexpr std::size_t kListed = 20;  // ndcg@20
 
@@ -47,4 +47,4 @@ std::vector<double> judge(const Validation& validation, const Score& score,
 std::vector<std::uint32_t> best(std::span<const std::uint32_t> candidates, std::span<const float> scores,
                                 std::size_t most = kListed);
 
-}  // namespace freshet::model
+}  // namespace freshet::training

@@ -35,7 +35,7 @@ Result<Undo> parse_undo(Call& call, json::Document& document) {
   return Undo{std::move(*reader), std::move(*item)};
 }
 
-Response render(Services& services, const feed::Recorded& recorded) {
+Response render(Services& services, const readers::Recorded& recorded) {
   return recorded.queued ? queued_reply(services) : private_json("{\"ok\":true}");
 }
 
@@ -50,7 +50,7 @@ Task<Result<Response>> post_feedback(Call& call) {
   auto reader = whose(call, dismissal->reader);
   if (!reader) co_return tl::unexpected(reader.error());
   dismissal->reader = std::move(*reader);
-  const auto recorded = co_await feed::dismiss(call.services.readers, *dismissal, call.writes_later());
+  const auto recorded = co_await readers::dismiss(call.services.readers, *dismissal, call.writes_later());
   if (!recorded) co_return tl::unexpected(recorded.error());
   co_return render(call.services, *recorded);
 }
@@ -62,7 +62,7 @@ Task<Result<Response>> delete_feedback(Call& call) {
   const auto reader = whose(call, undo->reader);
   if (!reader) co_return tl::unexpected(reader.error());
   const auto recorded =
-      co_await feed::undo_dismissal(call.services.readers, *reader, undo->item, call.writes_later());
+      co_await readers::undo_dismissal(call.services.readers, *reader, undo->item, call.writes_later());
   if (!recorded) co_return tl::unexpected(recorded.error());
   co_return render(call.services, *recorded);
 }

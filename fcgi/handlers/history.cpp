@@ -16,7 +16,7 @@ constexpr std::string_view kOk = "{\"ok\":true}";
 
 struct Which {
   ReaderId reader;
-  feed::ViewKind kind;
+  readers::ViewKind kind;
 };
 
 // ?userId=&kind=
@@ -31,12 +31,12 @@ Result<Which> which_history(const Call& call) {
 }
 
 // `views`: null when the store is away.
-std::string render(const std::vector<feed::Viewed>* views) {
+std::string render(const std::vector<readers::Viewed>* views) {
   std::string out;
   json::Writer writer(out);
   writer.begin_object().key("items").begin_array();
   if (views) {
-    for (const feed::Viewed& each : *views) writer.string(each.item.view());
+    for (const readers::Viewed& each : *views) writer.string(each.item.view());
   }
   writer.end_array();
   if (!views) writer.key("degraded").boolean(true);
@@ -60,7 +60,7 @@ Task<Result<Response>> post_history(Call& call) {
   auto reader = whose(call, view->reader);
   if (!reader) co_return tl::unexpected(reader.error());
   view->reader = std::move(*reader);
-  const auto recorded = co_await feed::record_view(services.readers, *view, call.writes_later());
+  const auto recorded = co_await readers::record_view(services.readers, *view, call.writes_later());
   if (!recorded) co_return tl::unexpected(recorded.error());
   if (recorded->queued) co_return queued_reply(services);
   co_return private_json(std::string(kOk));
@@ -81,7 +81,7 @@ Task<Result<Response>> delete_history(Call& call) {
   const auto which = which_history(call);
   if (!which) co_return tl::unexpected(which.error());
   const auto cleared =
-      co_await feed::clear_views(call.services.readers, which->reader, which->kind, call.writes_later());
+      co_await readers::clear_views(call.services.readers, which->reader, which->kind, call.writes_later());
   if (!cleared) co_return tl::unexpected(cleared.error());
   if (cleared->queued) co_return queued_reply(call.services);
   co_return private_json(std::string(kOk));

@@ -13,7 +13,7 @@ namespace freshet::handlers {
 
 namespace {
 
-void write_counts(json::Writer& writer, const feed::TrackCounts& counts) {
+void write_counts(json::Writer& writer, const hot::TrackCounts& counts) {
   writer.key("pv").integer(counts.pv).key("uv").integer(counts.uv);
   writer.key("avg_dwell_ms").number(counts.avg_dwell_ms).key("score").number(counts.score);
 }
@@ -23,10 +23,10 @@ Task<Result<Response>> not_counted(Call& call, const ItemId& item) {
   call.services.count(Refusal::kBot);
   const std::vector<ItemId> one(1, item);
   const auto stats = co_await call.services.hot.stats(one);
-  feed::TrackCounts counts;
+  hot::TrackCounts counts;
   if (stats) {  // a crawler is not worth an error
-    const feed::ItemStats& known = stats->front();
-    const auto terms = feed::engagement_terms(known, call.services.settings.engagement);
+    const hot::ItemStats& known = stats->front();
+    const auto terms = hot::engagement_terms(known, call.services.settings.engagement);
     counts = {known.pv, known.uv, terms.avg_dwell_ms, terms.score};
   }
   std::string out;
@@ -72,7 +72,7 @@ void believe_date(const Call& call, std::optional<UnixSeconds>& published_at) {
 void view_for_history(Call& call, const ReaderId& reader, const ItemId& item, const EventId& event) {
   Services& services = call.services;
   if (!services.settings.history.from_track || reader.empty()) return;
-  const feed::View view{reader, item, feed::ViewKind::kTopic, event};
+  const readers::View view{reader, item, readers::ViewKind::kTopic, event};
   if (!call.writes_later()) return services.readers.viewed_behind(view);
   if (auto kept = services.readers.viewed_later(view); !kept) services.count(Refusal::kSpoolFull);
 }
@@ -85,8 +85,8 @@ std::string seconds_text(milliseconds span) {
   return std::to_string(std::max<std::int64_t>(1, std::chrono::ceil<seconds>(span).count()));
 }
 
-void write_stats(json::Writer& writer, const feed::ItemStats& stats, const Settings& settings) {
-  const auto terms = feed::engagement_terms(stats, settings.engagement);
+void write_stats(json::Writer& writer, const hot::ItemStats& stats, const Settings& settings) {
+  const auto terms = hot::engagement_terms(stats, settings.engagement);
   writer.begin_object().key("pv").integer(stats.pv).key("uv").integer(stats.uv);
   writer.key("avg_dwell_ms").number(terms.avg_dwell_ms);
   writer.key("dwell").begin_object().key("sum_ms").integer(stats.dwell_sum_ms);
@@ -97,7 +97,7 @@ void write_stats(json::Writer& writer, const feed::ItemStats& stats, const Setti
   writer.key("uv").number(terms.from_uv).key("dwell").number(terms.from_dwell).end_object();
   writer.key("score").number(terms.score).key("rank");
   stats.rank ? writer.integer(*stats.rank) : writer.null();
-  const auto views = feed::views_terms(stats, settings.views);
+  const auto views = hot::views_terms(stats, settings.views);
   writer.key("views").begin_object().key("pv").integer(stats.views_pv).key("total").number(stats.views_total);
   writer.key("uv_today").integer(stats.uv_today).key("score").number(stats.views_score.value_or(0));
   writer.key("rank");
@@ -132,7 +132,7 @@ Task<Result<Response>> post_track(Call& call) {
   track->event.session = SessionId::trusted(
       session.empty() ? who->visitor.str() : services.identity.key_name("session", {}, session.view()));
 
-  const auto counted = co_await feed::track(services.hot, track->event, call.writes_later());
+  const auto counted = co_await hot::track(services.hot, track->event, call.writes_later());
   if (!counted) co_return tl::unexpected(counted.error());
   if (!who->reader.empty() && !call.writes_later() &&
       track->event.dwell_ms >= services.settings.feed.interest_dwell.count())
@@ -167,11 +167,11 @@ Task<Result<Response>> post_views(Call& call) {
   view->fingerprint = services.identity.key_name("fingerprint", {}, view->fingerprint);
   believe_date(call, view->published_at);
   view->counted_as = who->counted_as;
-  const auto counted = co_await feed::view(services.hot, *view, call.writes_later());
+  const auto counted = co_await hot::view(services.hot, *view, call.writes_later());
   if (!counted) co_return tl::unexpected(counted.error());
   view_for_history(call, who->reader, view->item, view->event);
   if (counted->queued) co_return queued_reply(services);
-  const feed::ViewOutcome& outcome = counted->outcome;
+  const hot::ViewOutcome& outcome = counted->outcome;
   if (outcome.dedup) co_return private_json("{\"ok\":true,\"dedup\":true}");
   std::string out;
   json::Writer(out)
@@ -190,7 +190,7 @@ Task<Result<Response>> get_hot(Call& call) {
   Services& services = call.services;
   const auto wanted = parse_hot(call.target, wall_now());
   if (!wanted) co_return tl::unexpected(wanted.error());
-  feed::HotLists& lists = services.lists;
+  hot::HotLists& lists = services.lists;
   auto reading = wanted->at ? lists.at(wanted->query, *wanted->at)
                             : lists.get(wanted->query, std::chrono::steady_clock::now());
   const auto served = co_await reading;

@@ -19,7 +19,7 @@ constexpr std::size_t kChunk = 500;  // events a pipeline; the time budget is lo
 constexpr std::string_view kLinesType = "application/x-ndjson";
 
 struct Numbered {
-  std::vector<feed::ReaderEvent> events;
+  std::vector<readers::ReaderEvent> events;
   std::vector<std::size_t> lines;  // of each
 };
 
@@ -35,7 +35,7 @@ bool is_lines_type(std::string_view type) {
          strncasecmp(type.data(), kLinesType.data(), kLinesType.size()) == 0;
 }
 
-Result<feed::ReaderEvent> parse_line(std::string& text, UnixSeconds now) {
+Result<readers::ReaderEvent> parse_line(std::string& text, UnixSeconds now) {
   json::Document document;
   return read_object(document, text).and_then([&](json::Value body) { return parse_interaction(body, now); });
 }
@@ -57,7 +57,7 @@ Numbered next_chunk(Lines& lines, UnixSeconds now, std::vector<RejectedLine>& re
   return out;
 }
 
-void add(Batch& batch, const Numbered& chunk, const std::vector<Result<feed::Recorded>>& answers) {
+void add(Batch& batch, const Numbered& chunk, const std::vector<Result<readers::Recorded>>& answers) {
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (answers[i]) {
       ++batch.accepted;
@@ -87,7 +87,7 @@ Task<Result<Response>> post_lines(Call& call) {
     const Numbered chunk = next_chunk(lines, now, batch.rejected);
     if (chunk.events.empty()) break;
     if (std::chrono::steady_clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, "budget");
-    const auto answers = co_await feed::record_interactions(call.services.bulk_readers, chunk.events);
+    const auto answers = co_await readers::record_interactions(call.services.bulk_readers, chunk.events);
     add(batch, chunk, answers);
   }
   co_return render(call.services, batch);
@@ -96,7 +96,7 @@ Task<Result<Response>> post_lines(Call& call) {
 Task<Result<Response>> post_one(Call& call, json::Value body) {
   const auto event = parse_interaction(body, wall_now());
   if (!event) co_return tl::unexpected(event.error());
-  const auto recorded = co_await feed::record_interaction(call.services.readers, *event);
+  const auto recorded = co_await readers::record_interaction(call.services.readers, *event);
   if (!recorded) co_return tl::unexpected(recorded.error());
   Batch batch;
   batch.accepted = 1;

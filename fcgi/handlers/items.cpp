@@ -18,7 +18,7 @@ Response ok() { return private_json("{\"ok\":true}"); }
 constexpr std::size_t kChunk = 500;  // items a pipeline; the time budget is looked at between two
 
 struct Batch {
-  std::vector<feed::Item> items;
+  std::vector<items::Item> items;
   std::vector<RejectedLine> rejected;
 };
 
@@ -40,7 +40,7 @@ Batch parse_lines(std::string_view body) {
   return batch;
 }
 
-std::string render(const feed::Item& item) {
+std::string render(const items::Item& item) {
   std::string out;
   json::Writer writer(out);
   writer.begin_object().key("id").string(item.id.view()).key("title").string(item.title);
@@ -94,7 +94,7 @@ Task<Result<Response>> post_items(Call& call) {
     if (std::chrono::steady_clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, "budget");
     const auto first = batch.items.begin() + static_cast<std::ptrdiff_t>(from);
     const auto count = static_cast<std::ptrdiff_t>(std::min(kChunk, batch.items.size() - from));
-    const std::vector<feed::Item> chunk(first, first + count);
+    const std::vector<items::Item> chunk(first, first + count);
     const auto written = co_await call.services.bulk_items.put_many(chunk);
     if (!written) co_return tl::unexpected(written.error());
   }

@@ -23,10 +23,10 @@ struct Word {
   T value;
 };
 
-constexpr std::array kModels{Word<feed::Model>{"views", feed::Model::kViews},
-                             Word<feed::Model>{"engagement", feed::Model::kEngagement}};
-constexpr std::array kModes{Word<feed::ViewsMode>{"accumulate", feed::ViewsMode::kAccumulate},
-                            Word<feed::ViewsMode>{"current", feed::ViewsMode::kCurrent}};
+constexpr std::array kModels{Word<hot::Model>{"views", hot::Model::kViews},
+                             Word<hot::Model>{"engagement", hot::Model::kEngagement}};
+constexpr std::array kModes{Word<hot::ViewsMode>{"accumulate", hot::ViewsMode::kAccumulate},
+                            Word<hot::ViewsMode>{"current", hot::ViewsMode::kCurrent}};
 constexpr std::array kWindows{Word<seconds>{"all", seconds(0)}, Word<seconds>{"24h", seconds(24 * 3600)},
                               Word<seconds>{"72h", seconds(72 * 3600)},
                               Word<seconds>{"7d", seconds(7 * 86400)}};
@@ -100,8 +100,8 @@ Result<TrackBody> parse_track(json::Value body, std::int64_t dwell_cap_ms) {
   return parsed;
 }
 
-Result<feed::ViewEvent> parse_view(json::Value body) {
-  feed::ViewEvent event;
+Result<hot::ViewEvent> parse_view(json::Value body) {
+  hot::ViewEvent event;
   auto item = json::required_id<ItemId>(body, "articleId");
   if (!item) return tl::unexpected(item.error());
   auto fingerprint = json::required_id<VisitorId>(body, "fingerprint");
@@ -119,13 +119,13 @@ Result<feed::ViewEvent> parse_view(json::Value body) {
 
 Result<HotRequest> parse_hot(const http::Target& target, UnixSeconds now) {
   HotRequest parsed;
-  const auto model = one_of(target, "model", kModels, feed::Model::kViews);
+  const auto model = one_of(target, "model", kModels, hot::Model::kViews);
   if (!model) return tl::unexpected(model.error());
-  const auto mode = one_of(target, "mode", kModes, feed::ViewsMode::kAccumulate);
+  const auto mode = one_of(target, "mode", kModes, hot::ViewsMode::kAccumulate);
   if (!mode) return tl::unexpected(mode.error());
   const auto window = one_of(target, "window", kWindows, seconds(0));
   if (!window) return tl::unexpected(window.error());
-  const bool views = *model == feed::Model::kViews;
+  const bool views = *model == hot::Model::kViews;
   const auto limit = http::integer_parameter(target, "limit", views ? 10 : 20, 1, kMaxLimit);
   if (!limit) return tl::unexpected(limit.error());
   const auto at = at_parameter(target, now);
@@ -185,8 +185,8 @@ bool has_foreign_scheme(std::string_view url) {
 
 }  // namespace
 
-Result<feed::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds now) {
-  feed::Item item;
+Result<items::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds now) {
+  items::Item item;
   item.id = id;
   auto title = json::required_string(body, "title", kMaxTitleBytes);
   if (!title) return tl::unexpected(title.error());

@@ -16,7 +16,7 @@ namespace freshet::handlers {
 Result<json::Value> read_object(json::Document& document, std::string& text);
 
 struct TrackBody {
-  feed::TrackEvent event;   // visitor still to be found; session empty when the body has none
+  hot::TrackEvent event;    // visitor still to be found; session empty when the body has none
   ReaderId user;            // userId, empty when absent
   std::string fingerprint;  // part of an anonymous visitor's fingerprint, empty when absent
 };
@@ -25,10 +25,10 @@ struct TrackBody {
 Result<TrackBody> parse_track(json::Value body, std::int64_t dwell_cap_ms);
 
 // {articleId, publishedAt, fingerprint, eventId?}
-Result<feed::ViewEvent> parse_view(json::Value body);
+Result<hot::ViewEvent> parse_view(json::Value body);
 
 struct HotRequest {
-  feed::ListQuery query;
+  hot::ListQuery query;
   std::size_t limit = 10;
   std::optional<UnixSeconds> at;
 };
@@ -40,6 +40,6 @@ Result<HotRequest> parse_hot(const http::Target& target, UnixSeconds now);
 Result<std::vector<ItemId>> parse_ids(const http::Target& target);
 
 // The body of PUT /api/items/{id}, or a line of POST /api/items. An update_time ahead of now counts as now.
-Result<feed::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds now);
+Result<items::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds now);
 
 }  // namespace freshet::handlers

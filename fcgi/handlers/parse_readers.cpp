@@ -20,13 +20,13 @@ tl::unexpected<Error> bad_kind(std::string allowed, bool missing = false) {
 
 }  // namespace
 
-Result<feed::ViewKind> view_kind(const std::optional<std::string_view>& name) {
-  if (!name || *name == "topic") return feed::ViewKind::kTopic;
-  if (*name == "reply") return feed::ViewKind::kReply;
+Result<readers::ViewKind> view_kind(const std::optional<std::string_view>& name) {
+  if (!name || *name == "topic") return readers::ViewKind::kTopic;
+  if (*name == "reply") return readers::ViewKind::kReply;
   return bad_kind("topic or reply");
 }
 
-Result<feed::View> parse_history(json::Value body) {
+Result<readers::View> parse_history(json::Value body) {
   auto reader = json::optional_id<ReaderId>(body, "userId");
   if (!reader) return tl::unexpected(reader.error());
   auto item = json::required_id<ItemId>(body, "topicId");
@@ -35,17 +35,17 @@ Result<feed::View> parse_history(json::Value body) {
   if (!kind) return tl::unexpected(kind.error());
   auto event = json::optional_id<EventId>(body, "eventId");
   if (!event) return tl::unexpected(event.error());
-  return feed::View{std::move(*reader), std::move(*item), *kind, std::move(*event)};
+  return readers::View{std::move(*reader), std::move(*item), *kind, std::move(*event)};
 }
 
-Result<feed::ReaderEvent> parse_interaction(json::Value body, UnixSeconds now) {
+Result<readers::ReaderEvent> parse_interaction(json::Value body, UnixSeconds now) {
   auto reader = json::required_id<ReaderId>(body, "userId");
   if (!reader) return tl::unexpected(reader.error());
   auto item = json::required_id<ItemId>(body, "topicId");
   if (!item) return tl::unexpected(item.error());
   const auto name = word(body["kind"]);
-  const auto kind = rank::interaction_named(name.value_or(""));
-  if (!kind || *kind == rank::Interaction::kView)
+  const auto kind = readers::interaction_named(name.value_or(""));
+  if (!kind || *kind == readers::Interaction::kView)
     return bad_kind("one of post, reply, like, favorite, share", !name);
   const auto at = json::optional_time(body, "at");
   if (!at) return tl::unexpected(at.error());
@@ -53,11 +53,11 @@ Result<feed::ReaderEvent> parse_interaction(json::Value body, UnixSeconds now) {
     return fail(ErrorCode::kInvalid, "bad_time", "at", "more than a day ahead");
   auto event = json::optional_id<EventId>(body, "eventId");
   if (!event) return tl::unexpected(event.error());
-  return feed::ReaderEvent{std::move(*reader), std::move(*item), *kind, at->value_or(UnixSeconds::max()),
-                           std::move(*event)};
+  return readers::ReaderEvent{std::move(*reader), std::move(*item), *kind, at->value_or(UnixSeconds::max()),
+                              std::move(*event)};
 }
 
-Result<feed::Dismissal> parse_dismissal(json::Value body) {
+Result<readers::Dismissal> parse_dismissal(json::Value body) {
   auto reader = json::optional_id<ReaderId>(body, "userId");
   if (!reader) return tl::unexpected(reader.error());
   auto item = json::required_id<ItemId>(body, "topicId");
@@ -67,8 +67,8 @@ Result<feed::Dismissal> parse_dismissal(json::Value body) {
   if (!reason) return tl::unexpected(reason.error());
   auto event = json::optional_id<EventId>(body, "eventId");
   if (!event) return tl::unexpected(event.error());
-  return feed::Dismissal{std::move(*reader), std::move(*item), std::move(*reason).value_or(""),
-                         std::move(*event)};
+  return readers::Dismissal{std::move(*reader), std::move(*item), std::move(*reason).value_or(""),
+                            std::move(*event)};
 }
 
 }  // namespace freshet::handlers

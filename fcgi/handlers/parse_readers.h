@@ -10,16 +10,16 @@
 namespace freshet::handlers {
 
 // "topic" (also when absent) or "reply". "bad_kind".
-Result<feed::ViewKind> view_kind(const std::optional<std::string_view>& name);
+Result<readers::ViewKind> view_kind(const std::optional<std::string_view>& name);
 
 // {userId?, topicId, kind?}. The reader is what the body claims, empty when it claims none.
-Result<feed::View> parse_history(json::Value body);
+Result<readers::View> parse_history(json::Value body);
 
 // {userId, topicId, kind, at?, eventId?}. Without `at` it happened now; an `at` ahead of now by more than a
 // day is "bad_time", by less it counts as now.
-Result<feed::ReaderEvent> parse_interaction(json::Value body, UnixSeconds now);
+Result<readers::ReaderEvent> parse_interaction(json::Value body, UnixSeconds now);
 
 // {userId?, topicId, kind, reason?, eventId?}; kind is not_interested. The reader as in parse_history().
-Result<feed::Dismissal> parse_dismissal(json::Value body);
+Result<readers::Dismissal> parse_dismissal(json::Value body);
 
 }  // namespace freshet::handlers

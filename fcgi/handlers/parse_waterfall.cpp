@@ -18,15 +18,15 @@ constexpr json::Limits kPushLimits{16, 65'536};
 
 struct DirectionName {
   std::string_view name;
-  feed::Direction direction;
+  timeline::Direction direction;
 };
-constexpr std::array kDirections{DirectionName{"first", feed::Direction::kFirst},
-                                 DirectionName{"down", feed::Direction::kDown},
-                                 DirectionName{"up", feed::Direction::kUp}};
+constexpr std::array kDirections{DirectionName{"first", timeline::Direction::kFirst},
+                                 DirectionName{"down", timeline::Direction::kDown},
+                                 DirectionName{"up", timeline::Direction::kUp}};
 
-Result<feed::Direction> direction_of(const http::Target& target) {
+Result<timeline::Direction> direction_of(const http::Target& target) {
   const auto given = target.parameter("direction");
-  if (!given) return feed::Direction::kFirst;
+  if (!given) return timeline::Direction::kFirst;
   for (const DirectionName& each : kDirections) {
     if (each.name == *given) return each.direction;
   }
@@ -66,17 +66,17 @@ Result<void> check_channel(std::string_view channel, const WaterfallSettings& se
   return fail(ErrorCode::kNotFound, "unknown_channel", "channel", "no channel of this name is configured");
 }
 
-Result<feed::PageQuery> parse_page(const http::Target& target, std::string_view channel) {
+Result<timeline::PageQuery> parse_page(const http::Target& target, std::string_view channel) {
   const auto direction = direction_of(target);
   if (!direction) return tl::unexpected(direction.error());
-  const auto score = http::integer_parameter(target, "score", 0, 0, feed::kScoreEnd - 1);
+  const auto score = http::integer_parameter(target, "score", 0, 0, timeline::kScoreEnd - 1);
   if (!score) return tl::unexpected(score.error());
-  if (*direction != feed::Direction::kFirst && !target.parameter("score"))
+  if (*direction != timeline::Direction::kFirst && !target.parameter("score"))
     return fail(ErrorCode::kInvalid, "bad_number", "score",
                 "down and up want the score of a page's drop or up");
   const auto limit = http::integer_parameter(target, "limit", kDefaultPage, 1, kMaxLimit);
   if (!limit) return tl::unexpected(limit.error());
-  return feed::PageQuery{std::string(channel), {}, *direction, *score, static_cast<int>(*limit)};
+  return timeline::PageQuery{std::string(channel), {}, *direction, *score, static_cast<int>(*limit)};
 }
 
 Result<PushBody> parse_push(std::string& text) {

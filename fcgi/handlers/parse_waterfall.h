@@ -18,7 +18,7 @@ Result<void> check_channel(std::string_view channel, const WaterfallSettings& se
 
 // ?direction=first|down|up&score=&limit=; `score` is required for down and up, and looked at for first too.
 // The reader is still to be found.
-Result<feed::PageQuery> parse_page(const http::Target& target, std::string_view channel);
+Result<timeline::PageQuery> parse_page(const http::Target& target, std::string_view channel);
 
 // To whom items go: to `readers`, or to those who follow `author`; one of them is empty.
 struct PushBody {

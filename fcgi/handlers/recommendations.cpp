@@ -16,46 +16,46 @@ constexpr std::int64_t kDefaultLimit = 20;
 
 struct ExcludeName {
   std::string_view name;
-  feed::Exclude exclude;
+  recommend::Exclude exclude;
 };
-constexpr std::array kExcludes{ExcludeName{"hard", feed::Exclude::kHard},
-                               ExcludeName{"soft", feed::Exclude::kSoft},
-                               ExcludeName{"off", feed::Exclude::kOff}};
+constexpr std::array kExcludes{ExcludeName{"hard", recommend::Exclude::kHard},
+                               ExcludeName{"soft", recommend::Exclude::kSoft},
+                               ExcludeName{"off", recommend::Exclude::kOff}};
 
-Result<feed::Exclude> exclude_of(const http::Target& target) {
+Result<recommend::Exclude> exclude_of(const http::Target& target) {
   const auto given = target.parameter("exclude");
-  if (!given) return feed::Exclude::kHard;
+  if (!given) return recommend::Exclude::kHard;
   for (const ExcludeName& each : kExcludes) {
     if (each.name == *given) return each.exclude;
   }
   return fail(ErrorCode::kInvalid, "bad_exclude", "exclude", "one of hard, soft, off");
 }
 
-void write_reason(json::Writer& writer, const feed::Reason& reason) {
-  writer.key("reason").begin_object().key("kind").string(feed::reason_name(reason.kind));
+void write_reason(json::Writer& writer, const recommend::Reason& reason) {
+  writer.key("reason").begin_object().key("kind").string(recommend::reason_name(reason.kind));
   switch (reason.kind) {
-    case feed::Reason::Kind::kLike:
+    case recommend::Reason::Kind::kLike:
       writer.key("id").string(reason.item.view()).key("title").string(reason.title);
-      writer.key("interaction").string(rank::kind_of(reason.interaction).name);
+      writer.key("interaction").string(readers::kind_of(reason.interaction).name);
       break;
-    case feed::Reason::Kind::kByAuthor:
+    case recommend::Reason::Kind::kByAuthor:
       writer.key("author").string(reason.name);
       break;
-    case feed::Reason::Kind::kNewInTag:
+    case recommend::Reason::Kind::kNewInTag:
       writer.key("tag").string(reason.name);
       break;
-    case feed::Reason::Kind::kRising:
-    case feed::Reason::Kind::kNew:
-    case feed::Reason::Kind::kMatch:
-    case feed::Reason::Kind::kMore:
+    case recommend::Reason::Kind::kRising:
+    case recommend::Reason::Kind::kNew:
+    case recommend::Reason::Kind::kMatch:
+    case recommend::Reason::Kind::kMore:
       break;
   }
-  writer.key("text").string(feed::reason_text(reason)).end_object();
+  writer.key("text").string(recommend::reason_text(reason)).end_object();
 }
 
-void write_items(json::Writer& writer, const std::vector<feed::Recommendation>& items, bool reasons) {
+void write_items(json::Writer& writer, const std::vector<recommend::Recommendation>& items, bool reasons) {
   writer.key("items").begin_array();
-  for (const feed::Recommendation& each : items) {
+  for (const recommend::Recommendation& each : items) {
     writer.begin_object();
     write_card(writer, each.id, *each.card);
     writer.key("score").number(each.score);
@@ -65,7 +65,7 @@ void write_items(json::Writer& writer, const std::vector<feed::Recommendation>& 
   writer.end_array();
 }
 
-Response render(const feed::RecommendPage& page) {
+Response render(const recommend::RecommendPage& page) {
   std::string out;
   json::Writer writer(out);
   writer.begin_object();
@@ -83,7 +83,7 @@ Response render(const feed::RecommendPage& page) {
 }
 
 // The seed's line: who, and what was kept out.
-void write_log(const ReaderId& reader, const feed::RecommendPage& page) {
+void write_log(const ReaderId& reader, const recommend::RecommendPage& page) {
   log::debug("recommended", {{"user", reader.str()},
                              {"items", std::to_string(page.items.size())},
                              {"excluded_interacted", std::to_string(page.excluded.interacted)},
@@ -105,7 +105,7 @@ Task<Result<Response>> get_recommendations(Call& call) {
   const http::Claim claim{*claimed, {}};
   const auto who = call.who(claim);
   if (!who) co_return tl::unexpected(who.error());
-  const feed::RecommendRequest request{who->reader, static_cast<std::size_t>(*limit), *exclude,
+  const recommend::RecommendRequest request{who->reader, static_cast<std::size_t>(*limit), *exclude,
                                        call.metered()};
   auto page = co_await services.recommendations.page(request);
   if (!page) co_return tl::unexpected(page.error());

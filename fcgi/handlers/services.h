@@ -5,14 +5,14 @@
 #include <functional>
 
 #include "core/config/settings.h"
+#include "core/feed/smart_feed.h"
 #include "core/hot/hot_lists.h"
 #include "core/hot/ports.h"
 #include "core/items/ports.h"
 #include "core/readers/ports.h"
 #include "core/readers/ports_users.h"
-#include "core/timeline/ports.h"
 #include "core/recommend/recommendations.h"
-#include "core/feed/smart_feed.h"
+#include "core/timeline/ports.h"
 #include "fcgi/http/bots.h"
 #include "fcgi/http/identity.h"
 #include "fcgi/http/limits.h"
@@ -28,18 +28,18 @@ namespace freshet::handlers {
 
 struct Services {
   const Settings& settings;
-  feed::HotStore& hot;
-  feed::ItemStore& items;
-  feed::ItemStore& bulk_items;  // the same over the bulk connection: for many at once
-  feed::HotLists& lists;
+  hot::HotStore& hot;
+  items::ItemStore& items;
+  items::ItemStore& bulk_items;  // the same over the bulk connection: for many at once
+  hot::HotLists& lists;
   feed::SmartFeed& feed;
   feed::FeedStore& feed_store;
-  feed::ReaderStore& readers;
-  feed::ReaderStore& bulk_readers;  // the same over the bulk connection
-  feed::Recommendations& recommendations;
-  feed::WaterfallStore& waterfall;
-  feed::FollowStore& follows;
-  feed::Users& users;
+  readers::ReaderStore& readers;
+  readers::ReaderStore& bulk_readers;  // the same over the bulk connection
+  recommend::Recommendations& recommendations;
+  timeline::WaterfallStore& waterfall;
+  timeline::FollowStore& follows;
+  readers::Users& users;
   http::PageTokens& pages;
   http::Identity& identity;
   http::BotMatcher& bots;

@@ -7,7 +7,7 @@ namespace freshet::handlers {
 
 namespace {
 
-void write_key(json::Writer& writer, const feed::StoredKey& key) {
+void write_key(json::Writer& writer, const readers::StoredKey& key) {
   writer.begin_object().key("key").string(key.name).key("type").string(key.type).key("value");
   if (key.type == "string") {
     writer.string(key.values.front());
@@ -24,22 +24,22 @@ void write_key(json::Writer& writer, const feed::StoredKey& key) {
   writer.end_object();
 }
 
-void write_rows(json::Writer& writer, const feed::Export& all) {
+void write_rows(json::Writer& writer, const readers::Export& all) {
   writer.begin_object().key("interactions").begin_array();
-  for (const feed::ReaderEvent& each : all.interactions) {
+  for (const readers::ReaderEvent& each : all.interactions) {
     writer.begin_object().key("topicId").string(each.item.view());
-    writer.key("kind").string(rank::kind_of(each.kind).name);
+    writer.key("kind").string(readers::kind_of(each.kind).name);
     writer.key("at").integer(each.at.time_since_epoch().count()).end_object();
   }
   writer.end_array().key("not_interested").begin_array();
-  for (const feed::DismissedAt& each : all.dismissals) {
+  for (const readers::DismissedAt& each : all.dismissals) {
     writer.begin_object().key("topicId").string(each.dismissal.item.view());
     writer.key("at").integer(each.at.time_since_epoch().count());
     if (!each.dismissal.reason.empty()) writer.key("reason").string(each.dismissal.reason);
     writer.end_object();
   }
   writer.end_array().key("follows").begin_array();
-  for (const feed::Follow& each : all.follows) {
+  for (const readers::Follow& each : all.follows) {
     writer.begin_object().key("author").string(each.author.view());
     writer.key("at").integer(each.at.time_since_epoch().count()).end_object();
   }
@@ -48,11 +48,11 @@ void write_rows(json::Writer& writer, const feed::Export& all) {
   writer.end_object();
 }
 
-std::string render(const ReaderId& reader, const feed::Export& all) {
+std::string render(const ReaderId& reader, const readers::Export& all) {
   std::string out;
   json::Writer writer(out);
   writer.begin_object().key("userId").string(reader.view()).key("redis").begin_array();
-  for (const feed::StoredKey& key : all.keys) write_key(writer, key);
+  for (const readers::StoredKey& key : all.keys) write_key(writer, key);
   writer.end_array();
   if (all.more_keys) writer.key("more_keys").boolean(true);
   writer.key("database");

@@ -13,12 +13,12 @@ namespace freshet::handlers {
 
 namespace {
 
-Response render(const feed::ServedPage& served) {
-  const feed::WaterfallPage& page = served.page;
+Response render(const timeline::ServedPage& served) {
+  const timeline::WaterfallPage& page = served.page;
   std::string out;
   json::Writer writer(out);
   writer.begin_object().key("items").begin_array();
-  for (const feed::Placed& each : page.items) {
+  for (const timeline::Placed& each : page.items) {
     writer.begin_object();
     write_card(writer, each.item, each.card);
     writer.key("score").integer(each.score).end_object();
@@ -33,15 +33,15 @@ Response render(const feed::ServedPage& served) {
   return response;
 }
 
-void write_refused(json::Writer& writer, const std::vector<feed::RefusedItem>& refused) {
+void write_refused(json::Writer& writer, const std::vector<timeline::RefusedItem>& refused) {
   if (refused.empty()) return;
   writer.key("rejected").begin_array();
-  for (const feed::RefusedItem& each : refused)
+  for (const timeline::RefusedItem& each : refused)
     writer.begin_object().key("item").string(each.item.view()).key("code").string(each.code).end_object();
   writer.end_array();
 }
 
-Response render(const feed::PushOutcome& outcome) {
+Response render(const timeline::PushOutcome& outcome) {
   std::string out;
   json::Writer writer(out);
   writer.begin_object().key("pushed").integer(outcome.counts.pushed);
@@ -51,8 +51,8 @@ Response render(const feed::PushOutcome& outcome) {
   return private_json(std::move(out));
 }
 
-Response render(feed::Published&& published) {
-  if (published.job.empty()) return render(feed::PushOutcome{{}, std::move(published.refused)});
+Response render(timeline::Published&& published) {
+  if (published.job.empty()) return render(timeline::PushOutcome{{}, std::move(published.refused)});
   std::string out;
   json::Writer writer(out);
   writer.begin_object().key("job").string(published.job);
@@ -73,8 +73,8 @@ Task<Result<Response>> publish(Call& call, const PushBody& body) {
   Services& services = call.services;
   if (call.match.parameters[0] != services.settings.waterfall.follow_channel)
     co_return fail(ErrorCode::kInvalid, "bad_parameter", "followersOf", why_not_here(services.settings));
-  auto published = co_await feed::publish_items(services.waterfall, services.items, services.follows,
-                                                body.author, body.items);
+  auto published = co_await timeline::publish_items(services.waterfall, services.items, services.follows,
+                                                    body.author, body.items);
   if (!published) co_return tl::unexpected(published.error());
   co_return render(std::move(*published));
 }
@@ -82,10 +82,10 @@ Task<Result<Response>> publish(Call& call, const PushBody& body) {
 Task<Result<Response>> push(Call& call, PushBody& body) {
   using Clock = std::chrono::steady_clock;
   Services& services = call.services;
-  const feed::Push push{call.match.parameters[0], std::move(body.items), std::move(body.readers)};
+  const timeline::Push push{call.match.parameters[0], std::move(body.items), std::move(body.readers)};
   const auto deadline = Clock::now() + services.settings.gateway.bulk_budget;
   const std::function<bool()> time_left = [deadline] { return Clock::now() < deadline; };
-  const auto outcome = co_await feed::push_items(services.waterfall, services.items, push, time_left);
+  const auto outcome = co_await timeline::push_items(services.waterfall, services.items, push, time_left);
   if (!outcome) co_return tl::unexpected(outcome.error());
   co_return render(*outcome);
 }
@@ -110,7 +110,7 @@ Task<Result<Response>> get_waterfall(Call& call) {
   auto reader = whose(call, *claimed, "customerId");
   if (!reader) co_return tl::unexpected(reader.error());
   query->reader = std::move(*reader);
-  auto served = co_await feed::read_page(call.services.waterfall, *query);
+  auto served = co_await timeline::read_page(call.services.waterfall, *query);
   if (!served) co_return tl::unexpected(served.error());
   served->degraded |= call.services.redis_lost();
   co_return render(*served);

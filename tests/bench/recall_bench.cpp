@@ -43,8 +43,8 @@ class Corpus {
     for (std::size_t i = 0; i < count; ++i) text += word(skip) + " ";
     return text;
   }
-  feed::Item item(int i) {
-    feed::Item made;
+  items::Item item(int i) {
+    items::Item made;
     made.id = ItemId::trusted("item-" + std::to_string(i));
     made.title = words(8);
     made.text = words(200);
@@ -100,12 +100,12 @@ struct Contender {
 
 void build(const SearchSettings& settings, const std::string& flat_path, int items, int days) {
   Corpus corpus(items, days);
-  auto index = store::SearchIndex::open(settings).value();
+  auto index = search::SearchIndex::open(settings).value();
   Xapian::WritableDatabase flat(flat_path, Xapian::DB_CREATE);
   for (int i = 0; i < items; ++i) {
-    const feed::Item item = corpus.item(i);
+    const items::Item item = corpus.item(i);
     done(index->put(item));
-    flat.add_document(store::document_of(item, Xapian::Stem()));
+    flat.add_document(search::document_of(item, Xapian::Stem()));
     if (i % 2000 == 1999) done(index->commit());
   }
   done(index->commit());
@@ -128,7 +128,7 @@ int main(int argc, char** argv) {
   }
 
   const Xapian::Database flat(folder + "/flat");
-  store::BlockingRecall recall(settings);
+  feed::BlockingRecall recall(settings);
   Corpus queries(items, days);
   Contender contenders[] = {{"flat Xapian, 13 terms", {}},
                             {"recall, the same as text", {}},
@@ -137,7 +137,7 @@ int main(int argc, char** argv) {
   std::size_t found = 0;
   for (int round = 0; round < rounds; ++round) {
     const std::string text = queries.words(kTerms, 20);
-    const Xapian::Query parsed = store::text_query(text, Xapian::Stem()).value();
+    const Xapian::Query parsed = feed::text_query(text, Xapian::Stem()).value();
     const std::vector<feed::Interest> interests = queries.interests();
     contenders[0].ms.push_back(time_ms([&] { found += flat_search(flat, parsed); }));
     contenders[1].ms.push_back(time_ms([&] {

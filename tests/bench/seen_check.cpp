@@ -12,10 +12,10 @@
 #include <functional>
 #include <optional>
 
-#include "core/redis/sync_redis.h"
+#include "core/feed/seen_filter.h"
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
-#include "core/feed/seen_filter.h"
+#include "core/redis/sync_redis.h"
 #include "tests/bench/readers.h"
 #include "tests/support/redis_server.h"
 
@@ -72,7 +72,7 @@ struct Contender {
     const std::size_t at = text.find(std::string(field) + ":");
     return at == text.npos ? 0 : std::strtod(text.c_str() + at + field.size() + 1, nullptr);
   }
-  void connect() { redis.emplace(server.endpoint(), milliseconds(60000), store::kAllScripts); }
+  void connect() { redis.emplace(server.endpoint(), milliseconds(60000), redis::kAllScripts); }
   // On a connection of its own, so that no buffers of a filled one count.
   double memory() {
     connect();
@@ -91,7 +91,7 @@ struct Contender {
 
 // What both filters do.
 void use_filter(Contender& contender, const Settings& settings, UnixSeconds now) {
-  std::shared_ptr<const store::SeenFilter> filter = store::make_seen_filter(settings, store::Keys("", false));
+  std::shared_ptr<const feed::SeenFilter> filter = feed::make_seen_filter(settings, redis::Keys("", false));
   if (const auto ready = redis::wait(filter->probe(*contender.redis)); !ready) give_up(ready.error().detail);
   contender.add = [filter](Pipeline& out, const ReaderId& who, const std::vector<ItemId>& items,
                            UnixSeconds at) { filter->append_add(out, who, items, at); };

@@ -17,12 +17,12 @@ constexpr std::uint64_t kPage = 20;
 
 void show(test::SeenModel& shard, int width, const ReaderId& reader, std::int64_t count,
           std::uint64_t& next_item) {
-  const std::uint64_t hash = rank::reader_hash(reader);
+  const std::uint64_t hash = feed::reader_hash(reader);
   for (auto left = static_cast<std::uint64_t>(count); left > 0; left -= std::min(left, kPage)) {
     std::vector<std::uint64_t> page;
     for (std::uint64_t i = 0; i < std::min(left, kPage); ++i)
-      page.push_back(rank::impression_hash(hash, ItemId::trusted("item-" + std::to_string(next_item++))));
-    shard.add(rank::seen_entries(std::move(page), width));
+      page.push_back(feed::impression_hash(hash, ItemId::trusted("item-" + std::to_string(next_item++))));
+    shard.add(feed::seen_entries(std::move(page), width));
   }
 }
 
@@ -31,16 +31,16 @@ struct Row {
 };
 
 // A reader of `own` impressions a day among others who make `load` times a shard's expected impressions.
-Row measure(const rank::SeenLayout& layout, std::int64_t own, double load) {
+Row measure(const feed::SeenLayout& layout, std::int64_t own, double load) {
   std::mt19937_64 random(2026);
-  std::poisson_distribution<int> readers(load * rank::kShardImpressions / bench::kMeanImpressions);
+  std::poisson_distribution<int> readers(load * feed::kShardImpressions / bench::kMeanImpressions);
   Row row;
   std::uint64_t next_item = 0;
   for (int shard = 0; shard < kShards; ++shard) {
     const ReaderId reader = ReaderId::trusted("reader-" + std::to_string(shard));
-    std::vector<rank::SeenShard> days;
+    std::vector<feed::SeenShard> days;
     double unseen = 1;
-    for (int day = 0; day < rank::kSeenDays; ++day) {
+    for (int day = 0; day < feed::kSeenDays; ++day) {
       test::SeenModel model(layout.width);
       show(model, layout.width, reader, own, next_item);
       for (int other = readers(random); other > 0; --other)
@@ -50,14 +50,14 @@ Row measure(const rank::SeenLayout& layout, std::int64_t own, double load) {
       days.emplace_back(bytes);
       row.impressions += static_cast<double>(days.back().impressions());
       row.bytes += static_cast<double>(bytes.size());
-      unseen *= 1 - rank::shard_rate(days.back().impressions(), layout.width);
+      unseen *= 1 - feed::shard_rate(days.back().impressions(), layout.width);
     }
     row.formula += (1 - unseen) / kShards;
     int hits = 0;
-    const std::uint64_t hash = rank::reader_hash(reader);
+    const std::uint64_t hash = feed::reader_hash(reader);
     for (int probe = 0; probe < kProbes; ++probe) {
       const std::uint64_t print =
-          rank::impression_hash(hash, ItemId::trusted("unseen-" + std::to_string(probe)));
+          feed::impression_hash(hash, ItemId::trusted("unseen-" + std::to_string(probe)));
       hits += std::any_of(days.begin(), days.end(), [print](const auto& day) { return day.contains(print); })
                   ? 1
                   : 0;
@@ -65,7 +65,7 @@ Row measure(const rank::SeenLayout& layout, std::int64_t own, double load) {
     row.measured += static_cast<double>(hits) / kProbes / kShards;
   }
   row.bytes /= row.impressions;
-  row.impressions /= kShards * rank::kSeenDays;
+  row.impressions /= kShards * feed::kSeenDays;
   return row;
 }
 
@@ -73,7 +73,7 @@ Row measure(const rank::SeenLayout& layout, std::int64_t own, double load) {
 
 int main() {
   SeenSettings settings;
-  const rank::SeenLayout layout = rank::seen_layout(settings);
+  const feed::SeenLayout layout = feed::seen_layout(settings);
   std::printf("seen.false_positive_rate = %g, layout %s\n", settings.false_positive_rate,
               layout.text().c_str());
   std::printf("reader's   load of    impressions       P, %%          bytes an\n");

@@ -10,15 +10,15 @@
 
 #include "core/database/database.h"
 #include "core/database/database_copy.h"
-#include "core/timeline/follow_store.h"
 #include "core/readers/reader_store.h"
+#include "core/timeline/follow_store.h"
 #include "fcgi/reader_hashes.h"
 #include "scripts/ctl/backup/backup_folder.h"
-#include "scripts/ctl/check/check.h"
-#include "scripts/ctl/replay/event_log.h"
 #include "scripts/ctl/backup/redis_dump.h"
 #include "scripts/ctl/backup/restore.h"
 #include "scripts/ctl/backup/save_redis.h"
+#include "scripts/ctl/check/check.h"
+#include "scripts/ctl/replay/event_log.h"
 #include "tests/recorder/sqlite_shell.h"
 #include "tests/support/store_fixture.h"
 #include "tests/support/unix_socket.h"
@@ -55,7 +55,7 @@ std::map<std::string, std::string> content(Fixture& of, redis::SyncRedis& redis)
     std::vector<std::string> parts;
     for (std::size_t i = 0; i + step <= reply.size(); i += step) {
       std::string part;
-      for (std::size_t j = i; j < i + step; ++j) part += std::string(store::text_at(reply, j)) + "|";
+      for (std::size_t j = i; j < i + step; ++j) part += std::string(redis::text_at(reply, j)) + "|";
       parts.push_back(part);
     }
     std::sort(parts.begin(), parts.end());
@@ -66,8 +66,8 @@ std::map<std::string, std::string> content(Fixture& of, redis::SyncRedis& redis)
   std::map<std::string, std::string> out;
   const auto found = ask("KEYS", "*");
   for (std::size_t i = 0; i < found.size(); ++i) {
-    const std::string key(store::text_at(found, i));
-    const store::KeyPattern* const pattern = of.keys().pattern_of(key);
+    const std::string key(redis::text_at(found, i));
+    const redis::KeyPattern* const pattern = of.keys().pattern_of(key);
     REQUIRE(pattern != nullptr);
     if (left_out(pattern->pattern) && pattern->pattern != "hot:rank") continue;
     const std::string_view type = pattern->type;
@@ -87,7 +87,7 @@ std::map<std::string, std::string> content(Fixture& of, redis::SyncRedis& redis)
 struct Place : Fixture {
   TemporaryDirectory directory;
   RedisServer own;
-  redis::SyncRedis there{own.endpoint(), milliseconds(10000), store::kAllScripts};
+  redis::SyncRedis there{own.endpoint(), milliseconds(10000), redis::kAllScripts};
   Target target;
 
   explicit Place(bool tags = false) {
@@ -103,8 +103,8 @@ struct Place : Fixture {
                                 at("freshet.model") + "\"\nidentity.salt_file = \"" + at("salt") + "\"\n");
   }
   std::string at(const std::string& name) const { return (directory.path() / name).string(); }
-  std::unique_ptr<store::Database> database() const {
-    auto opened = store::Database::open(settings.recorder.database, store::Database::Mode::kWrite);
+  std::unique_ptr<database::Database> database() const {
+    auto opened = database::Database::open(settings.recorder.database, database::Database::Mode::kWrite);
     REQUIRE(opened);
     return std::move(*opened);
   }
@@ -124,8 +124,8 @@ struct Place : Fixture {
   std::map<std::string, std::string> keys_there() { return content(*this, there); }
 };
 
-feed::Item item_of_site(const std::string& id, const std::string& title) {
-  feed::Item out;
+items::Item item_of_site(const std::string& id, const std::string& title) {
+  items::Item out;
   out.id = ItemId::trusted(id);
   out.title = title;
   out.tags = {TagName::trusted("swift"), TagName::trusted("news")};
@@ -136,17 +136,17 @@ feed::Item item_of_site(const std::string& id, const std::string& title) {
 
 // Everything that a busy site leaves, through the stores: items, counters, what readers did, timelines.
 void use(Place& place) {
-  store::RedisItemStore items(place.there, place.settings, place.keys(),
-                              store::RedisItemStore::Tell::kNobody);
+  items::RedisItemStore items(place.there, place.settings, place.keys(),
+                              items::RedisItemStore::Tell::kNobody);
   InlineDeferred later(place.there);
   int events = 0;
-  store::RedisHotStore hot(place.there, later, place.settings, place.keys(),
-                           [&] { return "made-" + std::to_string(++events); });
+  hot::RedisHotStore hot(place.there, later, place.settings, place.keys(),
+                         [&] { return "made-" + std::to_string(++events); });
   place.settings.fanout.max_push = 100;
-  store::RedisFollowStore follows(place.there, place.settings, place.keys(), [] { return "j"; });
-  place.record([&](store::Database& database) {
+  timeline::RedisFollowStore follows(place.there, place.settings, place.keys(), [] { return "j"; });
+  place.record([&](database::Database& database) {
     for (int i = 0; i < 50; ++i) {
-      const feed::Item item = item_of_site("i" + std::to_string(i), "about " + std::to_string(i));
+      const items::Item item = item_of_site("i" + std::to_string(i), "about " + std::to_string(i));
       REQUIRE(wait(items.put(item)));
       REQUIRE(database.put_item(item));
       for (int reader = 0; reader <= i % 5; ++reader) {
@@ -160,7 +160,7 @@ void use(Place& place) {
       REQUIRE(wait(follows.follow(who, AuthorId::trusted("ann"))));
       REQUIRE(database.readers().put_follow({who, AuthorId::trusted("ann"), wall_now()}));
       REQUIRE(database.readers().put_interaction(
-          {who, ItemId::trusted("i1"), rank::Interaction::kLike, wall_now(), {}}));
+          {who, ItemId::trusted("i1"), readers::Interaction::kLike, wall_now(), {}}));
     }
     REQUIRE(database.put_last_entry("1-1"));
   });
@@ -357,11 +357,11 @@ TEST_CASE("what Redis or the disk holds is deleted only on demand", "[backup]") 
   REQUIRE(from.back_up());
   const std::string before = GENERATE("a key", "a database");
   InlineDeferred later(to.there);
-  store::RedisHotStore hot(to.there, later, to.settings, to.keys(), [] { return "e"; });
+  hot::RedisHotStore hot(to.there, later, to.settings, to.keys(), [] { return "e"; });
   if (before == "a key")
     REQUIRE(wait(hot.track(Fixture::report("other", "r", 1))));
   else
-    to.record([](store::Database& database) { REQUIRE(database.put_item(item_of_site("other", "t"))); });
+    to.record([](database::Database& database) { REQUIRE(database.put_item(item_of_site("other", "t"))); });
   const auto refused = to.restore(from.at("backup"));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "has_data");
@@ -379,7 +379,7 @@ TEST_CASE("a restore refuses while a recorder has the database open or asks the 
   use(from);
   REQUIRE(from.back_up());
   const bool here = GENERATE(true, false);
-  std::unique_ptr<store::Database> held;
+  std::unique_ptr<database::Database> held;
   if (here) {
     held = to.database();
   } else {
@@ -464,12 +464,12 @@ TEST_CASE("a backup of each older schema is restored with everything it had", "[
   Place from, to;
   const int version = GENERATE(0, 1, 2, 3);
   // Today's file, taken back: each step only added tables.
-  from.record([&](store::Database& database) {
+  from.record([&](database::Database& database) {
     if (version >= 1) REQUIRE(database.put_item(item_of_site("old", "An old one")));
     if (version >= 2)
       REQUIRE(database.readers().put_interaction({ReaderId::trusted("ann"),
                                                   ItemId::trusted("old"),
-                                                  rank::Interaction::kLike,
+                                                  readers::Interaction::kLike,
                                                   UnixSeconds{seconds{5}},
                                                   {}}));
     if (version >= 3)
@@ -571,13 +571,13 @@ TEST_CASE("Redis and a database of another moment become one", "[backup]") {
   const bool tags = GENERATE(false, true);
   Place from(tags), to(tags);
   use(from);
-  store::RedisItemStore items(from.there, from.settings, from.keys());
+  items::RedisItemStore items(from.there, from.settings, from.keys());
   // In the stream and not yet recorded: a new item, a new title, a removal.
   REQUIRE(wait(items.put(item_of_site("new", "not yet recorded"))));
   REQUIRE(wait(items.put(item_of_site("i1", "a later title"))));
   REQUIRE(wait(items.remove(ItemId::trusted("i2"))));
   // Recorded after Redis was read: an item that Redis does not have, and one that was deleted meanwhile.
-  from.record([](store::Database& database) {
+  from.record([](database::Database& database) {
     REQUIRE(database.put_item(item_of_site("later", "recorded later")));
     REQUIRE(database.remove_item(ItemId::trusted("i3")));
     REQUIRE(database.readers().remove_follow(ReaderId::trusted("r0"), AuthorId::trusted("ann")));
@@ -588,7 +588,7 @@ TEST_CASE("Redis and a database of another moment become one", "[backup]") {
   REQUIRE(from.there.call(half));
   REQUIRE(from.back_up());
   REQUIRE(to.restore(from.at("backup")));
-  store::RedisItemStore restored(to.there, to.settings, to.keys());
+  items::RedisItemStore restored(to.there, to.settings, to.keys());
   const auto title = [&](const std::string& id) {
     const auto item = wait(restored.get(ItemId::trusted(id)));
     return item ? item->title : std::string(item.error().reason);
@@ -608,7 +608,7 @@ TEST_CASE("Redis and a database of another moment become one", "[backup]") {
   CHECK_FALSE((*replies)[1].is_nil());
   std::string last;
   for (std::size_t i = 0; i + 1 < (*replies)[2].size(); i += 2) {
-    if (store::text_at((*replies)[2], i) == "last-generated-id") last = store::text_at((*replies)[2], i + 1);
+    if (redis::text_at((*replies)[2], i) == "last-generated-id") last = redis::text_at((*replies)[2], i + 1);
   }
   CHECK(last == "99999999999999-7");
   CHECK((*replies)[3].integer() == 0);
@@ -620,13 +620,13 @@ TEST_CASE("who was erased after the backup is erased again by what the replaced 
   use(from);
   auto identity = http::Identity::create(http::IdentityMode::kHeader, kSalt);
   REQUIRE(identity);
-  const store::ReaderHashes hashes = reader_hashes(*identity);
+  const readers::ReaderHashes hashes = reader_hashes(*identity);
   // Two who are in the database, and one whom only a key names.
   redis::Pipeline unwanted;
   unwanted.add("ZADD", from.keys().interactions("onlykey"), 5, "l:i1")
       .add("EXPIRE", from.keys().interactions("onlykey"), 5000);
   REQUIRE(from.there.call(unwanted));
-  from.record([&](store::Database& database) {
+  from.record([&](database::Database& database) {
     REQUIRE(
         database.put_erasure(hashes.epoch(ReaderId::trusted("r3")), wall_now() - seconds(3600)));  // before
   });
@@ -635,7 +635,7 @@ TEST_CASE("who was erased after the backup is erased again by what the replaced 
   if (by_file) {
     write_to(from.at("erased"), "r1\nonlykey\n");
   } else {
-    from.record([&](store::Database& database) {
+    from.record([&](database::Database& database) {
       for (const char* const each : {"r1", "onlykey"})
         REQUIRE(database.put_erasure(hashes.epoch(ReaderId::trusted(each)), wall_now()));
     });

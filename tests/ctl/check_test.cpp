@@ -24,7 +24,7 @@ struct Filled : Fixture {
     settings.redis.key_prefix = prefix;
     open();
     options.quiet = true;
-    feed::Item item;
+    items::Item item;
     item.id = ItemId::trusted("1");
     item.title = "one";
     item.tags = {TagName::trusted("swift")};
@@ -208,7 +208,7 @@ TEST_CASE("timelines and follows are whole, and what contradicts itself in them 
   Filled filled(GENERATE(false, true), "p:");
   const auto keys = filled.keys();
   filled.settings.waterfall.max_items = 3;
-  store::RedisFollowStore follows(filled.redis, filled.settings, keys, [] { return "j"; });
+  timeline::RedisFollowStore follows(filled.redis, filled.settings, keys, [] { return "j"; });
   const ReaderId reader = ReaderId::trusted("r");
   const AuthorId author = AuthorId::trusted("ann");
   REQUIRE(wait(follows.follow(reader, author)));
@@ -224,7 +224,7 @@ TEST_CASE("timelines and follows are whole, and what contradicts itself in them 
     CHECK(filled.command("ZCARD", timeline).integer() == 5);  // with two marks
   }
   SECTION("a score above the mark") {
-    filled.run("ZADD", timeline, "XX", std::to_string(store::whole(top) + 1), "e");
+    filled.run("ZADD", timeline, "XX", std::to_string(redis::whole(top) + 1), "e");
     filled.finds(kinds::kBadTimeline);
   }
   SECTION("no mark") {

@@ -325,7 +325,7 @@ TEST_CASE("a user of Redis who may not look gets no verdict, and no error", "[do
 
 TEST_CASE("files and folders as they should be have no error", "[doctor]") {
   const Installation place;
-  REQUIRE(store::Database::open(place.settings.recorder.database, store::Database::Mode::kWrite));
+  REQUIRE(database::Database::open(place.settings.recorder.database, database::Database::Mode::kWrite));
   const Diagnoses out = place.files();
   INFO(out.text());
   CHECK(found(out, "files.secret").grade == Grade::kOk);
@@ -381,7 +381,7 @@ TEST_CASE("a database of a later version, and one that is none, are errors; an o
   std::ofstream(path) << "this is no database, and long enough to be read as one: " << std::string(4096, 'x');
   CHECK(found(place.files(), "files.database").grade == Grade::kError);
   fs::remove(path);
-  REQUIRE(store::Database::open(path, store::Database::Mode::kWrite));
+  REQUIRE(database::Database::open(path, database::Database::Mode::kWrite));
   REQUIRE(chmod(path.c_str(), 0444) == 0);
   CHECK(found(place.files(), "files.database").what.find("not writable") != std::string::npos);
   REQUIRE(chmod(path.c_str(), 0600) == 0);
@@ -393,7 +393,7 @@ TEST_CASE("a database of a later version, and one that is none, are errors; an o
 
 TEST_CASE("a broken index and a broken model are errors", "[doctor]") {
   const Installation place;
-  const store::IndexFolder index(place.settings.search.index);
+  const search::IndexFolder index(place.settings.search.index);
   index.publish({{UnixSeconds{seconds{0}}, UnixSeconds{seconds{604'800}}, 1}});
   CHECK(found(place.files(), "files.index").grade == Grade::kError);
   std::ofstream(place.settings.recommend.model) << "no model";

@@ -69,7 +69,7 @@ struct Site : Fixture {
   Ids timeline(const std::string& who = "ann") {
     const auto reply = command("ZREVRANGEBYSCORE", keys().timeline("discover", who), "+inf", "(0");
     Ids out;
-    for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(store::text_at(reply, i));
+    for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(redis::text_at(reply, i));
     return out;
   }
   Ids numbered(int from, int to) const {
@@ -78,11 +78,11 @@ struct Site : Fixture {
     return out;
   }
   // What the feed's own store takes these for, as of a time.
-  std::vector<bool> seen_by_feed(const Ids& which, UnixSeconds at, store::SeenEpochs::Name epoch_name = {},
+  std::vector<bool> seen_by_feed(const Ids& which, UnixSeconds at, feed::SeenEpochs::Name epoch_name = {},
                                  const std::string& who = "ann") {
-    const auto filter = store::make_seen_filter(settings, keys());
+    const auto filter = feed::make_seen_filter(settings, keys());
     REQUIRE(wait(filter->probe(redis)));
-    store::RedisFeedStore feed(
+    feed::RedisFeedStore feed(
         redis, later, *filter, settings, keys(), [at] { return at; }, epoch_name);
     feed::PageRequest request;
     request.reader = reader(who);
@@ -136,9 +136,9 @@ TEST_CASE("what the feed has handed out is not filled, known to the filter or st
           "[fill]") {
   Site site(12, GENERATE(false, true));
   const bool recorded = GENERATE(false, true);
-  const auto filter = store::make_seen_filter(site.settings, site.keys());
+  const auto filter = feed::make_seen_filter(site.settings, site.keys());
   REQUIRE(wait(filter->probe(site.redis)));
-  store::RedisFeedStore feed(site.redis, site.later, *filter, site.settings, site.keys());
+  feed::RedisFeedStore feed(site.redis, site.later, *filter, site.settings, site.keys());
   feed::PageRequest request;
   request.reader = reader("ann");
   request.limit = 2;
@@ -185,11 +185,11 @@ TEST_CASE_METHOD(Site, "a reader who was erased is filled under their new name, 
 TEST_CASE_METHOD(Site,
                  "what the reader viewed, did or dismissed is not filled, nor what is hidden or deleted",
                  "[fill]") {
-  store::RedisReaderStore readers(redis, later, settings, keys(), [] { return std::string("e"); });
-  REQUIRE(wait(readers.viewed({reader("ann"), id("i0"), feed::ViewKind::kTopic})));
+  readers::RedisReaderStore readers(redis, later, settings, keys(), [] { return std::string("e"); });
+  REQUIRE(wait(readers.viewed({reader("ann"), id("i0"), readers::ViewKind::kTopic})));
   REQUIRE(wait(readers.dismiss({reader("ann"), id("i2"), "", {}})));
-  REQUIRE(
-      wait(readers.interact({{reader("ann"), id("i4"), rank::Interaction::kLike, UnixSeconds::max(), {}}})));
+  REQUIRE(wait(
+      readers.interact({{reader("ann"), id("i4"), readers::Interaction::kLike, UnixSeconds::max(), {}}})));
   auto gone = item("i6", now() - seconds{3600});
   gone.hidden = true;
   put(gone);
@@ -205,7 +205,7 @@ TEST_CASE(
     "what a crash left pushed and not noted keeps its place, is noted, and costs no place of the others",
     "[fill]") {
   Site site(12, GENERATE(false, true));
-  store::RedisWaterfallStore timelines(site.redis, site.redis, site.settings, site.keys());
+  timeline::RedisWaterfallStore timelines(site.redis, site.redis, site.settings, site.keys());
   REQUIRE(wait(timelines.push({"discover", {id("i2"), id("i1"), id("i0")}, {reader("ann")}})));
   const auto before = site.score(site.keys().timeline("discover", "ann"), "i0");
   site.options.limit = 3;

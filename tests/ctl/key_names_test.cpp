@@ -11,7 +11,7 @@ TEST_CASE("a key gives back the name it was built from, with any prefix, with an
           "[ctl]") {
   for (const bool tags : {false, true}) {
     for (const char* prefix : {"", "site1:"}) {
-      const store::Keys keys(prefix, tags);
+      const redis::Keys keys(prefix, tags);
       const auto plain = [&](const std::string& key) {
         return plain_name(key, prefix, tags).value_or("none");
       };

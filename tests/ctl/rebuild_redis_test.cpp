@@ -5,8 +5,8 @@
 #include "core/base/fingerprint.h"
 #include "core/recorder/group.h"
 #include "core/timeline/follow_store.h"
-#include "scripts/ctl/doctor/doctor.h"
 #include "scripts/ctl/backup/restore_readers.h"
+#include "scripts/ctl/doctor/doctor.h"
 #include "tests/support/store_fixture.h"
 #include "tests/support/unix_socket.h"
 
@@ -19,7 +19,7 @@ namespace {
 // A Redis, and a database with items of its own.
 struct Lost : Fixture {
   TemporaryDirectory directory;
-  std::unique_ptr<store::Database> database;
+  std::unique_ptr<database::Database> database;
   RebuildRedisOptions options;
 
   explicit Lost(bool tags, int count) {
@@ -27,15 +27,16 @@ struct Lost : Fixture {
     settings.redis.hash_tags = tags;
     open();
     options.quiet = true;
-    auto opened = store::Database::open((directory.path() / "d").string(), store::Database::Mode::kWrite);
+    auto opened =
+        database::Database::open((directory.path() / "d").string(), database::Database::Mode::kWrite);
     REQUIRE(opened);
     database = std::move(*opened);
     REQUIRE(database->begin());
     for (int i = 0; i < count; ++i) REQUIRE(database->put_item(item(i, "of the database")));
     REQUIRE(database->commit());
   }
-  static feed::Item item(int number, const std::string& title) {
-    feed::Item made;
+  static items::Item item(int number, const std::string& title) {
+    items::Item made;
     made.id = ItemId::trusted("i" + std::to_string(number));
     made.title = title;
     made.tags = {TagName::trusted("t")};
@@ -66,7 +67,7 @@ TEST_CASE("an empty Redis gets every item of the database, and the recorder hear
   Lost lost(GENERATE(false, true), 1234);
   CHECK(lost.rebuild() == 1234);
   for (const int each : {0, 499, 500, 1233}) CHECK(lost.title(each) == "of the database");
-  CHECK(lost.integer("SCARD", store::Keys("", lost.hash_tags).tag("t")) == 1234);
+  CHECK(lost.integer("SCARD", redis::Keys("", lost.hash_tags).tag("t")) == 1234);
   CHECK(lost.integer("XLEN", "recorder:stream") == 0);
 }
 
@@ -85,7 +86,7 @@ TEST_CASE("a Redis with items is refused unless forced, and then has the databas
 
 TEST_CASE("a loss that was noted is mended beside what was written since, and is over then", "[ctl]") {
   Lost lost(GENERATE(false, true), 3);
-  const store::Keys keys("", lost.hash_tags);
+  const redis::Keys keys("", lost.hash_tags);
   REQUIRE(lost.database->begin());
   REQUIRE(lost.database->put_last_entry("1-1"));
   REQUIRE(lost.database->commit());
@@ -123,9 +124,9 @@ TEST_CASE("counters without an item are no reason to refuse", "[ctl]") {
 
 TEST_CASE("whom readers follow comes back in both directions, with nothing of what was published", "[ctl]") {
   Lost lost(GENERATE(false, true), 1);
-  const store::Keys keys("", lost.hash_tags);
+  const redis::Keys keys("", lost.hash_tags);
   lost.settings.fanout.max_push = 0;
-  store::RedisFollowStore follows(lost.redis, lost.settings, keys, [] { return "j"; });
+  timeline::RedisFollowStore follows(lost.redis, lost.settings, keys, [] { return "j"; });
   const ReaderId here = ReaderId::trusted("here");
   const AuthorId ann = AuthorId::trusted("ann");
   REQUIRE(wait(follows.follow(here, ann)));  // Redis knows this one
@@ -161,16 +162,16 @@ TEST_CASE("readers get back the newest of what the database has of them, and not
   lost.settings.interactions.most = 700;
   const std::int64_t now = wall_now().time_since_epoch().count();
   const auto at = [](std::int64_t second) { return UnixSeconds{seconds{second}}; };
-  store::ReaderRows& rows = lost.database->readers();
+  database::ReaderRows& rows = lost.database->readers();
   const ReaderId many = ReaderId::trusted("many"), few = ReaderId::trusted("few");
   REQUIRE(lost.database->begin());
   for (int i = 0; i < 2000; ++i) {
     const auto item = ItemId::trusted("i" + std::to_string(i % 1500));
-    REQUIRE(rows.put_interaction({many, item, rank::Interaction::kLike, at(now - 3000 + i), {}}));
+    REQUIRE(rows.put_interaction({many, item, readers::Interaction::kLike, at(now - 3000 + i), {}}));
   }
   const auto old = ItemId::trusted("old");
-  REQUIRE(rows.put_interaction({few, old, rank::Interaction::kPost, at(now - 200 * 86400), {}}));
-  REQUIRE(rows.put_interaction({few, old, rank::Interaction::kView, at(now - 100 * 86400), {}}));
+  REQUIRE(rows.put_interaction({few, old, readers::Interaction::kPost, at(now - 200 * 86400), {}}));
+  REQUIRE(rows.put_interaction({few, old, readers::Interaction::kView, at(now - 100 * 86400), {}}));
   REQUIRE(rows.put_dismissal({few, old, "seen", {}}, at(now - 80 * 86400)));
   REQUIRE(rows.put_dismissal({few, ItemId::trusted("older"), "", {}}, at(now - 91 * 86400)));
   REQUIRE(lost.database->commit());
@@ -179,7 +180,7 @@ TEST_CASE("readers get back the newest of what the database has of them, and not
   REQUIRE(restored);
   CHECK(restored->dismissals == 1);
 
-  const store::Keys keys("", lost.hash_tags);
+  const redis::Keys keys("", lost.hash_tags);
   redis::Pipeline ask;
   ask.add("ZCARD", keys.interactions("many")).add("ZSCORE", keys.interactions("many"), "l:i499");
   ask.add("ZSCORE", keys.interactions("many"), "l:i1300").add("ZSCORE", keys.interactions("many"), "l:i1299");

@@ -11,7 +11,7 @@
 
 using namespace freshet;
 using namespace freshet::test;
-using store::Database;
+using database::Database;
 
 namespace {
 
@@ -74,24 +74,25 @@ INSERT INTO interactions VALUES (1, 5, 'old', 'l');
 INSERT INTO dismissals VALUES (1, 'old', 6, 'dull');
 )sql";
 
-feed::Follow followed(const std::string& reader, const std::string& author, std::int64_t at) {
+readers::Follow followed(const std::string& reader, const std::string& author, std::int64_t at) {
   return {ReaderId::trusted(reader), AuthorId::trusted(author), UnixSeconds{seconds{at}}};
 }
 
-feed::ReaderEvent did(const std::string& reader, const std::string& item, std::int64_t at,
-                      rank::Interaction kind = rank::Interaction::kLike) {
+readers::ReaderEvent did(const std::string& reader, const std::string& item, std::int64_t at,
+                         readers::Interaction kind = readers::Interaction::kLike) {
   return {ReaderId::trusted(reader), ItemId::trusted(item), kind, UnixSeconds{seconds{at}}, {}};
 }
 
-feed::Dismissal unwanted(const std::string& reader, const std::string& item, const std::string& reason = "") {
+readers::Dismissal unwanted(const std::string& reader, const std::string& item,
+                            const std::string& reason = "") {
   return {ReaderId::trusted(reader), ItemId::trusted(item), reason, {}};
 }
 
-std::string text_of(const feed::ReaderEvent& event) {
-  return event.reader.str() + " " + event.item.str() + " " + rank::kind_of(event.kind).letter + " " +
+std::string text_of(const readers::ReaderEvent& event) {
+  return event.reader.str() + " " + event.item.str() + " " + readers::kind_of(event.kind).letter + " " +
          std::to_string(event.at.time_since_epoch().count());
 }
-std::string text_of(const feed::DismissedAt& each) {
+std::string text_of(const readers::DismissedAt& each) {
   return each.dismissal.reader.str() + " " + each.dismissal.item.str() + " " +
          std::to_string(each.at.time_since_epoch().count()) + " " + each.dismissal.reason;
 }
@@ -107,13 +108,13 @@ struct Readers {
     REQUIRE(out);
     database = std::move(*out);
   }
-  store::ReaderRows& rows() { return database->readers(); }
+  database::ReaderRows& rows() { return database->readers(); }
   void write(const std::function<void()>& what) {
     REQUIRE(database->begin());
     what();
     REQUIRE(database->commit());
   }
-  void add(const std::vector<feed::ReaderEvent>& events) {
+  void add(const std::vector<readers::ReaderEvent>& events) {
     write([&] {
       for (const auto& each : events) REQUIRE(rows().put_interaction(each));
     });
@@ -121,7 +122,7 @@ struct Readers {
   // "reader item letter at", in the order they come.
   std::vector<std::string> interactions() {
     std::vector<std::string> out;
-    REQUIRE(rows().for_each_interaction([&](const feed::ReaderEvent& each) {
+    REQUIRE(rows().for_each_interaction([&](const readers::ReaderEvent& each) {
       out.push_back(text_of(each));
       return Result<void>();
     }));
@@ -137,7 +138,7 @@ struct Readers {
   }
   std::vector<std::string> dismissals() {
     std::vector<std::string> out;
-    REQUIRE(rows().for_each_dismissal([&](const feed::DismissedAt& each) {
+    REQUIRE(rows().for_each_dismissal([&](const readers::DismissedAt& each) {
       out.push_back(text_of(each));
       return Result<void>();
     }));
@@ -153,7 +154,7 @@ struct Readers {
   // "reader author at", sorted.
   std::vector<std::string> follows() {
     std::vector<std::string> out;
-    REQUIRE(rows().for_each_follow([&](const feed::Follow& each) {
+    REQUIRE(rows().for_each_follow([&](const readers::Follow& each) {
       out.push_back(each.reader.str() + " " + each.author.str() + " " +
                     std::to_string(each.at.time_since_epoch().count()));
       return Result<void>();
@@ -179,10 +180,10 @@ struct Readers {
     }
     return false;
   }
-  model::TrainingData training(int most) {
+  training::TrainingData training(int most) {
     TrainSettings settings;
     settings.max_per_reader = most;
-    auto data = store::read_training_data(path, settings, UnixSeconds{seconds{2000000000}});
+    auto data = training::read_training_data(path, settings, UnixSeconds{seconds{2000000000}});
     INFO((data ? "" : data.error().detail));
     REQUIRE(data);
     return std::move(*data);
@@ -200,7 +201,7 @@ TEST_CASE_METHOD(Readers, "a file of the first version is carried over in place,
   open();
   CHECK(database->count() == 1);
   CHECK(*database->last_entry() == "17-4");
-  REQUIRE(database->for_each_item([&](const feed::Item& each) {
+  REQUIRE(database->for_each_item([&](const items::Item& each) {
     CHECK(each.id.view() == "old");
     CHECK(each.tags.size() == 1);
     return Result<void>();
@@ -254,8 +255,8 @@ TEST_CASE_METHOD(Readers, "an interaction written again is there once; another t
                  "[database]") {
   open();
   for (int again = 0; again < 3; ++again) {
-    add({did("b", "x", 20), did("a", "x", 7), did("b", "x", 10, rank::Interaction::kPost), did("b", "x", 10),
-         did("b", "y", 15)});
+    add({did("b", "x", 20), did("a", "x", 7), did("b", "x", 10, readers::Interaction::kPost),
+         did("b", "x", 10), did("b", "y", 15)});
   }
   CHECK(*rows().count_interactions() == 5);
   CHECK(interactions() ==
@@ -298,7 +299,7 @@ TEST_CASE_METHOD(Readers,
     names.push_back("reader-" + std::to_string(below(1000000000)) + "-" + std::to_string(i));
   // Rows come in no order and others leave in between, so that pages split and merge.
   for (int round = 0; round < 60; ++round) {
-    std::vector<feed::ReaderEvent> events;
+    std::vector<readers::ReaderEvent> events;
     for (int i = 0; i < 400; ++i)
       events.push_back(did(names[static_cast<std::size_t>(below(3000))], "item" + std::to_string(below(5000)),
                            below(1000000000)));
@@ -347,7 +348,7 @@ TEST_CASE_METHOD(Readers, "training gets every item and each reader's newest int
                  "[database]") {
   open();
   write([&] {
-    feed::Item item = Fixture::item("b", "A title", 1700000000);
+    items::Item item = Fixture::item("b", "A title", 1700000000);
     item.tags = {TagName::trusted("z"), TagName::trusted("a")};
     item.text = "text";
     item.author = "ann";
@@ -356,10 +357,10 @@ TEST_CASE_METHOD(Readers, "training gets every item and each reader's newest int
     item.hidden = true;
     REQUIRE(database->put_item(item));
   });
-  std::vector<feed::ReaderEvent> events;
-  for (int i = 0; i < 10; ++i) events.push_back(did("many", "b", 100 + i, rank::Interaction::kView));
+  std::vector<readers::ReaderEvent> events;
+  for (int i = 0; i < 10; ++i) events.push_back(did("many", "b", 100 + i, readers::Interaction::kView));
   events.push_back(did("many", "never put", 1000));
-  events.push_back(did("one", "a", 3, rank::Interaction::kPost));
+  events.push_back(did("one", "a", 3, readers::Interaction::kPost));
   events.push_back(did("nothing known", "never put", 3));
   events.push_back(did("last", "b", 4));
   add(events);
@@ -381,10 +382,10 @@ TEST_CASE_METHOD(Readers, "training gets every item and each reader's newest int
     CHECK(event.at == UnixSeconds{seconds{110 - kept + i}});
     CHECK(event.reader == data.events[0].reader);
     CHECK(event.item == 1);
-    CHECK(event.kind == rank::Interaction::kView);
+    CHECK(event.kind == readers::Interaction::kView);
   }
   const auto& one = data.events[static_cast<std::size_t>(kept)];
-  CHECK(one.kind == rank::Interaction::kPost);
+  CHECK(one.kind == readers::Interaction::kPost);
   CHECK(one.item == 0);
   CHECK(one.reader != data.events[0].reader);
   CHECK(data.events.back().reader != one.reader);
@@ -398,7 +399,7 @@ TEST_CASE_METHOD(Readers, "reading 800,000 interactions for training", "[.measur
     for (int i = 0; i < 20000; ++i)
       REQUIRE(database->put_item(Fixture::item("item-" + std::to_string(i), "Title")));
   });
-  std::vector<feed::ReaderEvent> events;
+  std::vector<readers::ReaderEvent> events;
   for (int i = 0; i < 800000; ++i)
     events.push_back(did("reader-" + std::to_string(below(50000)), "item-" + std::to_string(below(20000)),
                          below(1000000)));

@@ -8,7 +8,7 @@
 
 using namespace freshet;
 using namespace freshet::test;
-using store::Database;
+using database::Database;
 
 namespace {
 
@@ -21,14 +21,14 @@ struct File {
     REQUIRE(out);
     return std::move(*out);
   }
-  static void put(Database& database, const feed::Item& item) {
+  static void put(Database& database, const items::Item& item) {
     REQUIRE(database.begin());
     REQUIRE(database.put_item(item));
     REQUIRE(database.commit());
   }
   static std::vector<std::string> ids(Database& database) {
     std::vector<std::string> out;
-    REQUIRE(database.for_each_item([&](const feed::Item& each) {
+    REQUIRE(database.for_each_item([&](const items::Item& each) {
       out.push_back(each.id.str());
       return Result<void>();
     }));
@@ -36,7 +36,7 @@ struct File {
   }
 };
 
-feed::Item named(const std::string& id) { return Fixture::item(id, "Title of " + id); }
+items::Item named(const std::string& id) { return Fixture::item(id, "Title of " + id); }
 
 }  // namespace
 
@@ -67,7 +67,7 @@ TEST_CASE_METHOD(File, "an item written twice is there once, with what it was la
   item.update_time = UnixSeconds{seconds{5}};
   put(*database, item);
   CHECK(database->count() == 1);
-  REQUIRE(database->for_each_item([&](const feed::Item& each) {
+  REQUIRE(database->for_each_item([&](const items::Item& each) {
     CHECK(same(each, item));
     return Result<void>();
   }));
@@ -97,7 +97,7 @@ TEST_CASE_METHOD(File, "a reader sees one moment and holds up no writer", "[data
   for (const char* id : {"a", "b", "c"}) put(*writer, named(id));
   auto reader = open(Database::Mode::kRead);
   std::vector<std::string> seen;
-  REQUIRE(reader->for_each_item([&](const feed::Item& each) {
+  REQUIRE(reader->for_each_item([&](const items::Item& each) {
     if (seen.empty()) put(*writer, named("d"));
     seen.push_back(each.id.str());
     return Result<void>();
@@ -110,7 +110,7 @@ TEST_CASE_METHOD(File, "reading stops at the first error, and can begin again", 
   auto database = open();
   for (const char* id : {"a", "b", "c"}) put(*database, named(id));
   int seen = 0;
-  const auto outcome = database->for_each_item([&](const feed::Item&) -> Result<void> {
+  const auto outcome = database->for_each_item([&](const items::Item&) -> Result<void> {
     if (++seen == 2) return fail(ErrorCode::kConflict, "enough");
     return {};
   });

@@ -21,7 +21,7 @@ double by_definition(double distance, double offset, double scale, double decay)
 }  // namespace
 
 TEST_CASE("the decay is 1 up to the offset, and the configured value one scale further", "[rank]") {
-  const rank::GaussDecay decay{RecallSettings{}};  // offset 1 h, scale 7 d, decay 0.5
+  const feed::GaussDecay decay{RecallSettings{}};  // offset 1 h, scale 7 d, decay 0.5
   CHECK(decay.at(seconds{0}) == 1.0);
   CHECK(decay.at(seconds{3600}) == 1.0);
   CHECK(decay.at(seconds{3601}) < 1.0);
@@ -32,13 +32,13 @@ TEST_CASE("the decay is 1 up to the offset, and the configured value one scale f
 
 TEST_CASE("the decay gives the values of Elasticsearch's documentation", "[rank]") {
   // "decay: 0.33, scale: 5 days, offset: 0": at ten days 0.33^4.
-  const rank::GaussDecay decay{seconds{0}, 5 * kDay, 0.33};
+  const feed::GaussDecay decay{seconds{0}, 5 * kDay, 0.33};
   CHECK(decay.at(5 * kDay) == Approx(0.33).epsilon(1e-14));
   CHECK(decay.at(10 * kDay) == Approx(0.01185921).epsilon(1e-12));
 }
 
 TEST_CASE("a date in the future counts as now", "[rank]") {
-  const rank::GaussDecay decay{seconds{0}, kDay, 0.5};
+  const feed::GaussDecay decay{seconds{0}, kDay, 0.5};
   const UnixSeconds now{seconds{1770000000}};
   CHECK(decay.of(now + 30 * kDay, now) == 1.0);
   CHECK(decay.of(now - kDay, now) == Approx(0.5));
@@ -50,7 +50,7 @@ TEST_CASE("the decay follows its definition and never rises with age", "[rank]")
     const auto scale = *rc::gen::inRange(1, 10000000);
     const double at_scale = *rc::gen::inRange(1, 999) / 1000.0;
     const auto age = *rc::gen::inRange(0, 100000000);
-    const rank::GaussDecay decay{seconds{offset}, seconds{scale}, at_scale};
+    const feed::GaussDecay decay{seconds{offset}, seconds{scale}, at_scale};
     RC_ASSERT(std::abs(decay.at(seconds{age}) - by_definition(age, offset, scale, at_scale)) <= 1e-12);
     RC_ASSERT(decay.at(seconds{age + 1}) <= decay.at(seconds{age}));
   }));
@@ -62,11 +62,11 @@ TEST_CASE("below() names an age from which on the decay is less, and hardly a la
     const auto scale = *rc::gen::inRange(100, 10000000);
     const double at_scale = *rc::gen::inRange(1, 999) / 1000.0;
     const double factor = std::pow(10.0, -*rc::gen::inRange(0, 300));
-    const rank::GaussDecay decay{seconds{offset}, seconds{scale}, at_scale};
+    const feed::GaussDecay decay{seconds{offset}, seconds{scale}, at_scale};
     const seconds age = decay.below(factor);
     RC_ASSERT(decay.at(age) < factor);
     RC_ASSERT(decay.at(age - seconds{3}) >= factor * (1 - 1e-9));
   }));
-  const rank::GaussDecay decay{RecallSettings{}};
+  const feed::GaussDecay decay{RecallSettings{}};
   CHECK(decay.at(decay.below(0)) == 0.0);
 }

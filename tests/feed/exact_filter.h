@@ -10,7 +10,7 @@
 
 namespace freshet::test {
 
-class ExactFilter final : public store::SeenFilter {
+class ExactFilter final : public feed::SeenFilter {
  public:
   Task<Result<void>> probe(redis::Redis&) const override { co_return Result<void>(); }
   std::size_t append_read(redis::Pipeline& out, const ReaderId& reader, UnixSeconds now) const override {
@@ -38,8 +38,8 @@ class ExactFilter final : public store::SeenFilter {
     out.command(2 + items.size()).arg("SADD").arg(key(reader, at));
     for (const ItemId& item : items) out.arg(item.view());
   }
-  Task<Result<store::SeenStatus>> status(redis::Redis&, UnixSeconds) const override {
-    co_return store::SeenStatus();
+  Task<Result<feed::SeenStatus>> status(redis::Redis&, UnixSeconds) const override {
+    co_return feed::SeenStatus();
   }
 
  private:

@@ -56,15 +56,15 @@ struct Counts {
 
 void compare(RandomItems& random, const Xapian::Database& database, const RecallSettings& decay_settings,
              Counts& counts) {
-  const rank::GaussDecay decay(decay_settings);
-  store::InterestTerms interests;
+  const feed::GaussDecay decay(decay_settings);
+  feed::InterestTerms interests;
   std::vector<feed::Interest> liked;
   for (std::size_t i = 0; i < 1 + random.below(5); ++i) {
     liked.push_back({ItemId::trusted("item" + std::to_string(random.below(3000))),
                      0.1 + static_cast<double>(random.below(10))});
   }
   const std::pair<Xapian::Query, bool> queries[] = {
-      {store::text_query(random.words(1 + random.below(13)), Xapian::Stem()).value(), true},
+      {feed::text_query(random.words(1 + random.below(13)), Xapian::Stem()).value(), true},
       {interests.query(database, liked), false},
       {Xapian::Query(), false}};
   const UnixSeconds now = kNow - seconds{static_cast<std::int64_t>(random.below(3) * random.below(900000))};
@@ -73,7 +73,7 @@ void compare(RandomItems& random, const Xapian::Database& database, const Recall
     for (const std::size_t size :
          {std::size_t{1}, 1 + random.below(60), std::size_t{500}, std::size_t{5000}}) {
       const feed::Recalled recalled =
-          store::ExactTop(database, {terms, matches_only}, decay, now, size).search();
+          feed::ExactTop(database, {terms, matches_only}, decay, now, size).search();
       const std::string wrong = difference(recalled, all, size);
       INFO("size " << size << ", query " << terms.get_description() << ": " << wrong);
       REQUIRE(wrong.empty());
@@ -96,10 +96,10 @@ TEST_CASE("recall returns what scoring every item gives, whatever the items, the
     const TemporaryFolder folder;
     Settings settings;
     settings.search.index = folder / "index";
-    std::vector<feed::Item> items(200 + random.below(3000));
-    for (feed::Item& each : items) each = random.next();
+    std::vector<items::Item> items(200 + random.below(3000));
+    for (items::Item& each : items) each = random.next();
     write(settings, items);
-    const auto source = store::search_source(settings.search);
+    const auto source = feed::search_source(settings.search);
     for (int round = 0; round < 6; ++round) compare(random, source->current(), random_decay(random), counts);
   }
   std::printf("FRESHET_SEED=%llu: %d searches agree, %d of them with more items than asked for\n",
@@ -111,7 +111,7 @@ TEST_CASE("a strong old item is found behind many weak new ones, and only then",
   const TemporaryFolder folder;
   Settings settings;
   settings.search.index = folder / "index";
-  std::vector<feed::Item> items;
+  std::vector<items::Item> items;
   for (int i = 0; i < 3000; ++i) {  // 60 days; every one matches one frequent word
     items.push_back(
         item("weak" + std::to_string(i), "common filler" + std::to_string(i % 7), kNow - seconds{i * 1728}));
@@ -119,7 +119,7 @@ TEST_CASE("a strong old item is found behind many weak new ones, and only then",
   }
   items.push_back(item("strong", "rare gem jewel", kNow - 12 * kDay));
   write(settings, items);
-  store::BlockingRecall recall(settings);
+  feed::BlockingRecall recall(settings);
   const auto best = ids(found(recall, {"common rare gem jewel", {}, kNow, 20}));
   CHECK(std::find(best.begin(), best.end(), "strong") != best.end());
   const auto later = ids(found(recall, {"common rare gem jewel", {}, kNow + 60 * kDay, 20}));
@@ -131,15 +131,15 @@ TEST_CASE("equal scores stand by date, equal dates by id, both descending", "[se
   Settings settings;
   settings.search.index = folder / "index";
   settings.recall.decay_offset = 10 * kDay;  // nothing decays here: all scores are equal
-  std::vector<feed::Item> items;
+  std::vector<items::Item> items;
   for (int i = 0; i < 300; ++i) {
     items.push_back(item("id" + std::to_string(i), "same words", kNow - seconds{(i % 10) * 3600}));
   }
   write(settings, items);
-  std::sort(items.begin(), items.end(), [](const feed::Item& a, const feed::Item& b) {
+  std::sort(items.begin(), items.end(), [](const items::Item& a, const items::Item& b) {
     return std::tie(a.published_at, a.id) > std::tie(b.published_at, b.id);
   });
-  store::BlockingRecall recall(settings);
+  feed::BlockingRecall recall(settings);
   for (const std::size_t size : {1U, 7U, 45U, 299U, 300U, 301U}) {
     for (const std::string text : {"same words", ""}) {
       const feed::Recalled recalled = found(recall, {text, {}, kNow, size});
@@ -160,7 +160,7 @@ TEST_CASE("what is dated ahead is found from its date on, by words, by interests
   const UnixSeconds date = kNow + 400 * kDay;
   write(settings, {item("future", "sun", date), item("now", "sun", kNow), item("best", "sun sun", kNow),
                    item("old", "sun", kNow - 5 * kDay)});
-  store::BlockingRecall recall(settings);
+  feed::BlockingRecall recall(settings);
   using Ids = std::vector<std::string>;
   CHECK(ids(found(recall, {"sun", {}, kNow, 10})) == Ids{"best", "now", "old"});
   CHECK(ids(found(recall, {"", {}, kNow, 10})) == Ids{"now", "best", "old"});

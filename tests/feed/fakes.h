@@ -53,18 +53,18 @@ class FakeItems final : public FakeItemStore {
   int reads = 0;
   bool away = false;
 
-  Task<Result<std::vector<feed::ItemCard>>> cards(const std::vector<ItemId>& ids) override {
+  Task<Result<std::vector<items::ItemCard>>> cards(const std::vector<ItemId>& ids) override {
     ++reads;
     if (away) co_return fail(ErrorCode::kUnavailable, "redis_away");
     co_return all(ids);
   }
-  std::vector<feed::ItemCard> all(const std::vector<ItemId>& ids) const {
-    std::vector<feed::ItemCard> out;
+  std::vector<items::ItemCard> all(const std::vector<ItemId>& ids) const {
+    std::vector<items::ItemCard> out;
     for (const ItemId& id : ids) {
-      feed::ItemCard card;
+      items::ItemCard card;
       card.title = "title of " + id.str();
       if (const auto date = dates.find(id); date != dates.end()) card.shown_from = date->second;
-      if (hidden.contains(id)) card.shown_from = feed::kNever;
+      if (hidden.contains(id)) card.shown_from = items::kNever;
       card.known = !unknown.contains(id);
       out.push_back(card);
     }

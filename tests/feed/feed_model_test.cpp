@@ -7,11 +7,11 @@
 #include <random>
 #include <set>
 
-#include "core/redis/sync_redis.h"
-#include "core/feed/smart_feed.h"
 #include "core/feed/feed_store.h"
+#include "core/feed/smart_feed.h"
 #include "core/items/item_store.h"
 #include "core/redis/scripts.h"
+#include "core/redis/sync_redis.h"
 #include "tests/feed/exact_filter.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/stepped_redis.h"
@@ -121,7 +121,7 @@ class Explorer {
  public:
   Explorer(test::RedisServer& server, unsigned seed, Conditions conditions)
       : random_(seed),
-        inner_(server.endpoint(), milliseconds(5000), store::kAllScripts),
+        inner_(server.endpoint(), milliseconds(5000), redis::kAllScripts),
         keys_("", conditions.hash_tags),
         conditions_(conditions) {
     settings_.recall.size = 20;
@@ -132,7 +132,7 @@ class Explorer {
     if (conditions.exact)
       filter_ = std::make_unique<ExactFilter>();
     else
-      filter_ = store::make_seen_filter(settings_, keys_);
+      filter_ = feed::make_seen_filter(settings_, keys_);
     for (std::size_t i = 0; i < kReaders; ++i)
       readers_[i].id = ReaderId::trusted("reader" + std::to_string(i));
     redis_.trouble = [this] { return draw_trouble(); };
@@ -157,7 +157,7 @@ class Explorer {
   }
   void start_worker() {
     const auto clock = [this] { return now_; };
-    store_ = std::make_unique<store::RedisFeedStore>(redis_, late_, *filter_, settings_, keys_, clock);
+    store_ = std::make_unique<feed::RedisFeedStore>(redis_, late_, *filter_, settings_, keys_, clock);
     feed_ = std::make_unique<feed::SmartFeed>(*store_, index_, items_, settings_, clock);
   }
 
@@ -227,7 +227,7 @@ class Explorer {
   // --- what the site does
 
   void write(const ItemId& id, std::int64_t at, bool hidden) {
-    feed::Item item;
+    items::Item item;
     item.id = id;
     item.title = "title of " + id.str();
     item.published_at = UnixSeconds{seconds{at}};
@@ -329,17 +329,17 @@ class Explorer {
 
   std::mt19937 random_;
   redis::SyncRedis inner_;
-  const store::Keys keys_;
+  const redis::Keys keys_;
   const Conditions conditions_;
   Settings settings_;
-  std::unique_ptr<store::SeenFilter> filter_;
+  std::unique_ptr<feed::SeenFilter> filter_;
   Turns turns_{random_};
   SteppedRedis redis_{inner_, turns_};
   LateWrites late_{inner_};
   ModelIndex index_{turns_};
-  store::RedisItemStore items_{redis_, settings_, keys_};
-  store::RedisItemStore items_now_{inner_, settings_, keys_};
-  std::unique_ptr<store::RedisFeedStore> store_;
+  items::RedisItemStore items_{redis_, settings_, keys_};
+  items::RedisItemStore items_now_{inner_, settings_, keys_};
+  std::unique_ptr<feed::RedisFeedStore> store_;
   std::unique_ptr<feed::SmartFeed> feed_;
   std::array<ModelReader, kReaders> readers_;
   std::map<std::int64_t, ItemId, std::greater<>> dark_;

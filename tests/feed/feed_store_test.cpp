@@ -4,10 +4,10 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "core/redis/sync_redis.h"
 #include "core/base/fingerprint.h"
 #include "core/items/item_store.h"
 #include "core/redis/scripts.h"
+#include "core/redis/sync_redis.h"
 #include "tests/feed/exact_filter.h"
 #include "tests/support/redis_server.h"
 
@@ -45,14 +45,14 @@ struct Site {
   }
   test::RedisServer& server = running();
   Settings settings;
-  store::Keys keys;
-  redis::SyncRedis redis{server.endpoint(), milliseconds(5000), store::kAllScripts};
+  redis::Keys keys;
+  redis::SyncRedis redis{server.endpoint(), milliseconds(5000), redis::kAllScripts};
   AtOnce deferred{redis};
   test::ExactFilter filter;
-  store::RedisItemStore items{redis, settings, keys};
-  std::optional<store::RedisFeedStore> made;
+  items::RedisItemStore items{redis, settings, keys};
+  std::optional<feed::RedisFeedStore> made;
 
-  store::RedisFeedStore& feed() {
+  feed::RedisFeedStore& feed() {
     if (!made) made.emplace(redis, deferred, filter, settings, keys);
     return *made;
   }
@@ -89,7 +89,7 @@ struct Site {
     return *value;
   }
   void hide(int number, bool hidden = true, UnixSeconds published = UnixSeconds{seconds{1700000000}}) {
-    feed::Item item;
+    items::Item item;
     item.id = ItemId::trusted("i" + std::to_string(number));
     item.title = "t";
     item.published_at = published;

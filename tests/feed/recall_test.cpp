@@ -5,8 +5,8 @@
 #include <fstream>
 #include <thread>
 
-#include "core/search/index_folder.h"
 #include "core/feed/recall_source.h"
+#include "core/search/index_folder.h"
 #include "tests/search/corpus.h"
 #include "tests/support/shared_files.h"
 
@@ -71,7 +71,7 @@ TEST_CASE_METHOD(Fixture, "what is no syntax is plain text, wildcards and operat
   write(settings, {item("a", "red fox"), item("b", "redder than redder"), item("c", "not or and near")});
   for (const char* text : {"red AND", "AND red", "(red", "red)", "\"red", "-", "+", "red NEAR/", "red XOR",
                            "red:", "\"", "-red fox \"", "red ~", "((((red", "red*"}) {
-    store::BlockingRecall recall(settings);
+    feed::BlockingRecall recall(settings);
     INFO(text);
     CHECK(recall.search({text, {}, kNow, 10}).has_value());
   }
@@ -82,7 +82,7 @@ TEST_CASE_METHOD(Fixture, "what is no syntax is plain text, wildcards and operat
 
 TEST_CASE_METHOD(Fixture, "a text longer than 512 bytes is refused by name", "[search]") {
   write(settings, {item("a", "red fox")});
-  store::BlockingRecall recall(settings);
+  feed::BlockingRecall recall(settings);
   const auto refused = recall.search({std::string(513, 'x'), {}, kNow, 10});
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().code == ErrorCode::kInvalid);
@@ -93,14 +93,14 @@ TEST_CASE_METHOD(Fixture, "a text longer than 512 bytes is refused by name", "[s
 
 TEST_CASE("of a text so many words count, so many phrases, and so many words of a phrase", "[search]") {
   const auto parsed = [](const std::string& text) {
-    const auto query = store::text_query(text, Xapian::Stem());
+    const auto query = feed::text_query(text, Xapian::Stem());
     REQUIRE(query.has_value());
     return query->get_description();
   };
   std::string words, all;
   for (std::size_t i = 0; i < 40; ++i) {
     words += "w" + std::to_string(i) + " ";
-    if (i < store::kMaxQueryWords)
+    if (i < feed::kMaxQueryWords)
       all += (i ? " OR w" : "w") + std::to_string(i) + "@" + std::to_string(i + 1);
   }
   CHECK(parsed(words) == "Query((" + all + "))");
@@ -112,15 +112,15 @@ TEST_CASE("of a text so many words count, so many phrases, and so many words of 
   // Letters of scripts without spaces are half a word each, and two of them one.
   std::string letters;
   for (int i = 0; i < 100; ++i) letters += "\u8bed";
-  const auto query = store::text_query(letters, Xapian::Stem());
+  const auto query = feed::text_query(letters, Xapian::Stem());
   REQUIRE(query.has_value());
-  CHECK(query->get_length() <= 2 * store::kMaxQueryWords);
-  CHECK(query->get_length() > store::kMaxQueryWords);
+  CHECK(query->get_length() <= 2 * feed::kMaxQueryWords);
+  CHECK(query->get_length() > feed::kMaxQueryWords);
 }
 
 TEST_CASE_METHOD(Fixture, "a search that looks for phrases nearly everywhere ends with its budget",
                  "[search]") {
-  std::vector<feed::Item> items;
+  std::vector<items::Item> items;
   std::string text;
   for (int i = 0; i < 300; ++i)
     text += "b filler a ";  // both words, hundreds of times, and never so side by side
@@ -130,11 +130,11 @@ TEST_CASE_METHOD(Fixture, "a search that looks for phrases nearly everywhere end
   }
   write(settings, items);
   const auto cost = [&] {
-    store::BlockingRecall recall(settings);
-    const auto began = store::thread_cpu();
+    feed::BlockingRecall recall(settings);
+    const auto began = search::thread_cpu();
     const auto found = recall.search({"\"b a\"", {}, kNow, 500});
     if (!found) CHECK(found.error().reason == "recall_late");
-    return std::pair(store::thread_cpu() - began, found.has_value());
+    return std::pair(search::thread_cpu() - began, found.has_value());
   };
   settings.recall.budget = milliseconds(60000);
   const auto [whole, found] = cost();
@@ -148,12 +148,12 @@ TEST_CASE_METHOD(Fixture, "a search that looks for phrases nearly everywhere end
 
 TEST_CASE_METHOD(Fixture, "what was found before the budget was used up is given, and is not all",
                  "[search]") {
-  std::vector<feed::Item> items;
+  std::vector<items::Item> items;
   for (int i = 0; i < 20000; ++i)
     items.push_back(item("i" + std::to_string(i), "sun", kNow - seconds{i * 600}));
   write(settings, items);
   settings.recall.budget = milliseconds(1);
-  store::BlockingRecall recall(settings);
+  feed::BlockingRecall recall(settings);
   // All of them: no range ends the search early, and a millisecond is not enough.
   const auto part = recall.search({"sun", {}, kNow, 30000});
   if (part) {
@@ -169,13 +169,13 @@ TEST_CASE_METHOD(Fixture, "no naughty string is an error or finds what does not 
   const auto list = shared_path("corpora/BLNS/blns.txt");
   if (!list) return;
   write(settings, {item("a", "Quetzalcoatlus")});
-  store::BlockingRecall recall(settings);
+  feed::BlockingRecall recall(settings);
   std::size_t tried = 0;
   std::string line;
   std::ifstream lines(*list);
   while (std::getline(lines, line)) {
     if (line.empty()) continue;
-    line.resize(std::min(line.size(), store::kMaxQueryBytes));
+    line.resize(std::min(line.size(), feed::kMaxQueryBytes));
     INFO(line);
     const auto recalled = recall.search({line, {}, kNow, 10});
     REQUIRE(recalled.has_value());
@@ -192,7 +192,7 @@ TEST_CASE_METHOD(Fixture, "interests bring their like first and everything else 
         {item("liked", "deep sea fishing", kNow - 9 * kDay, {"sea"}),
          item("tag", "harbour news", kNow - kDay, {"sea"}), item("word", "fishing rods", kNow - 2 * kDay),
          item("new", "tax law", kNow), item("old", "tax law", kNow - 90 * kDay)});
-  store::BlockingRecall recall(settings);
+  feed::BlockingRecall recall(settings);
   const feed::Recalled recalled = found(recall, {{}, {{ItemId::trusted("liked"), 1.0}}, kNow, 10});
   CHECK(recalled.exhausted);
   REQUIRE(recalled.candidates.size() == 5);
@@ -205,7 +205,7 @@ TEST_CASE_METHOD(Fixture, "interests bring their like first and everything else 
 TEST_CASE_METHOD(Fixture, "without text or interests, or with unknown ones, the newest come first",
                  "[search]") {
   write(settings, {item("old", "a", kNow - 9 * kDay), item("new", "b", kNow), item("mid", "c", kNow - kDay)});
-  store::BlockingRecall recall(settings);
+  feed::BlockingRecall recall(settings);
   CHECK(ids(found(recall, {{}, {}, kNow, 2})) == Ids{"new", "mid"});
   CHECK(ids(found(recall, {{}, {{ItemId::trusted("nobody"), 1.0}}, kNow, 9})) == Ids{"new", "mid", "old"});
   CHECK_FALSE(found(recall, {{}, {}, kNow, 2}).exhausted);
@@ -213,7 +213,7 @@ TEST_CASE_METHOD(Fixture, "without text or interests, or with unknown ones, the 
 }
 
 TEST_CASE_METHOD(Fixture, "an absent index is away, an empty one empty", "[search]") {
-  store::BlockingRecall recall(settings);
+  feed::BlockingRecall recall(settings);
   const auto nothing = recall.search({"whale", {}, kNow, 10});
   REQUIRE_FALSE(nothing.has_value());
   CHECK(nothing.error().code == ErrorCode::kUnavailable);
@@ -227,7 +227,7 @@ TEST_CASE_METHOD(Fixture, "an absent index is away, an empty one empty", "[searc
 TEST_CASE_METHOD(Fixture, "a new item is found once it is committed, by a searcher that was there before",
                  "[search]") {
   write(settings, {item("a", "whale")});
-  store::BlockingRecall recall(settings);
+  feed::BlockingRecall recall(settings);
   CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 1);
   write(settings,
         {item("b", "whale"), item("c", "whale", kNow - 200 * kDay)});  // the latter in a new partition
@@ -239,8 +239,8 @@ TEST_CASE_METHOD(Fixture, "a new item is found once it is committed, by a search
 // What the recorder's pause between commits rests on (recorder::kIndexPause): two commits are one too many.
 TEST_CASE_METHOD(Fixture, "a search that began with the newest commit outlives the next", "[search]") {
   RandomItems random(7);
-  std::vector<feed::Item> items(3000);
-  for (feed::Item& each : items) each = random.next();
+  std::vector<items::Item> items(3000);
+  for (items::Item& each : items) each = random.next();
   write(settings, items);
   const auto read_all = [](Xapian::Database& database) {
     Xapian::Enquire enquire(database);
@@ -255,10 +255,10 @@ TEST_CASE_METHOD(Fixture, "a search that began with the newest commit outlives t
     return bytes;
   };
   const auto rewrite = [&] {
-    for (feed::Item& each : items) each.title += " again";
+    for (items::Item& each : items) each.title += " again";
     write(settings, items);
   };
-  const auto source = store::search_source(settings.search);
+  const auto source = feed::search_source(settings.search);
   Xapian::Database& begun = source->current();
   rewrite();
   CHECK(read_all(begun) > 0);
@@ -270,23 +270,23 @@ TEST_CASE_METHOD(Fixture, "a search that began with the newest commit outlives t
 TEST_CASE_METHOD(Fixture, "searches go on while the writer commits, moves and merges without a pause",
                  "[search]") {
   RandomItems random(5);
-  std::vector<feed::Item> items(300);
-  for (feed::Item& each : items) each = random.next();
+  std::vector<items::Item> items(300);
+  for (items::Item& each : items) each = random.next();
   items.push_back(item("constant", "constant"));
   write(settings, items);
   std::atomic<bool> stop{false};
   std::thread writer([&] {
-    auto index = store::SearchIndex::open(settings.search);
+    auto index = search::SearchIndex::open(settings.search);
     while (!stop) {
       for (int i = 0; i < 20; ++i) {
-        feed::Item any = random.next();
+        items::Item any = random.next();
         any.id = ItemId::trusted("item" + std::to_string(random.below(400)));
         static_cast<void>((*index)->put(any));
       }
       static_cast<void>((*index)->commit());
     }
   });
-  store::BlockingRecall recall(settings);
+  feed::BlockingRecall recall(settings);
   bool all_found = true;
   for (int i = 0; i < 1500; ++i) {
     const auto recalled = recall.search({"constant", {}, kNow, 10});
@@ -300,14 +300,14 @@ TEST_CASE_METHOD(Fixture, "searches go on while the writer commits, moves and me
 
 TEST_CASE_METHOD(Fixture, "a match whose values are gone fails its search and no more", "[search]") {
   write(settings, {item("a", "whale")});
-  store::BlockingRecall recall(settings);
+  feed::BlockingRecall recall(settings);
   CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 1);
-  const store::IndexFolder index(settings.search.index);
+  const search::IndexFolder index(settings.search.index);
   for (const std::string& key : {std::string(), std::string("short")}) {
     {
       Xapian::WritableDatabase partition(index.path_of(index.partitions()->front()), Xapian::DB_OPEN);
       Xapian::Document torn = partition.get_document(1);
-      torn.add_value(store::kOrderSlot, key);
+      torn.add_value(search::kOrderSlot, key);
       partition.replace_document(1, torn);
       partition.commit();
     }
@@ -325,15 +325,15 @@ TEST_CASE_METHOD(Fixture, "a rebuild is searched around, swaps in at once and le
   const auto index = opened(settings);
   for (int i = 0; i < 50; ++i) ok(index->put(item("old" + std::to_string(i), "whale", kNow - i * kDay)));
   ok(index->commit());
-  store::BlockingRecall recall(settings);
+  feed::BlockingRecall recall(settings);
   CHECK(found(recall, {"whale", {}, kNow, 100}).candidates.size() == 50);
   {
-    auto rebuild = store::IndexRebuild::start(settings.search);
+    auto rebuild = search::IndexRebuild::start(settings.search);
     REQUIRE(rebuild.has_value());
-    CHECK(store::IndexRebuild::start(settings.search).error().reason == "index_locked");
+    CHECK(search::IndexRebuild::start(settings.search).error().reason == "index_locked");
     for (int i = 0; i < 20; ++i)
       ok((*rebuild)->put(item("new" + std::to_string(i), "whale", kNow - i * kDay)));
-    feed::Item hidden = item("hidden", "whale");
+    items::Item hidden = item("hidden", "whale");
     hidden.hidden = true;
     ok((*rebuild)->put(hidden));
     CHECK((*rebuild)->documents() == 20);
@@ -346,13 +346,13 @@ TEST_CASE_METHOD(Fixture, "a rebuild is searched around, swaps in at once and le
   ok(index->commit());
   CHECK(index->documents() == 21);
   CHECK(eventually([&] { return found(recall, {"whale", {}, kNow, 100}).candidates.size() == 21; }));
-  CHECK(folders(settings) == store::IndexFolder(settings.search.index).partitions()->size());
+  CHECK(folders(settings) == search::IndexFolder(settings.search.index).partitions()->size());
 }
 
 TEST_CASE_METHOD(Fixture, "a rebuild that is given up leaves the old index", "[search]") {
   write(settings, {item("a", "whale")});
   {
-    auto rebuild = store::IndexRebuild::start(settings.search);
+    auto rebuild = search::IndexRebuild::start(settings.search);
     ok((*rebuild)->put(item("b", "whale")));
     CHECK(folders(settings) == 2);
   }

@@ -3,9 +3,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "core/redis/sync_redis.h"
 #include "core/feed/feed_store.h"
 #include "core/redis/scripts.h"
+#include "core/redis/sync_redis.h"
 #include "tests/support/redis_server.h"
 
 using namespace freshet;
@@ -43,9 +43,9 @@ class AtOnce final : public redis::Deferred {
 
 // A worker of a site.
 struct Worker {
-  Worker(const test::RedisServer& server, const Settings& settings, const store::Keys& keys)
-      : connection(server.endpoint(), milliseconds(5000), store::kAllScripts),
-        filter(store::make_seen_filter(settings, keys)),
+  Worker(const test::RedisServer& server, const Settings& settings, const redis::Keys& keys)
+      : connection(server.endpoint(), milliseconds(5000), redis::kAllScripts),
+        filter(feed::make_seen_filter(settings, keys)),
         feed(redis, deferred, *filter, settings, keys, wall_now,
              [](const ReaderId& reader) { return "hash-of-" + reader.str(); }) {
     REQUIRE(redis::wait(filter->probe(connection)));
@@ -53,8 +53,8 @@ struct Worker {
   redis::SyncRedis connection;
   Counting redis{connection};
   AtOnce deferred{connection};
-  std::unique_ptr<store::SeenFilter> filter;
-  store::RedisFeedStore feed;
+  std::unique_ptr<feed::SeenFilter> filter;
+  feed::RedisFeedStore feed;
 
   // Whether the filter knows that the reader saw the item; and in how many round trips that was read.
   bool knows(const ReaderId& reader, const ItemId& item, int* round_trips = nullptr) {
@@ -77,7 +77,7 @@ TEST_CASE("the filter forgets an erased reader on every worker and reads everybo
   Settings settings;
   const bool tags = GENERATE(false, true);
   settings.redis.hash_tags = tags;
-  const store::Keys keys("", tags);
+  const redis::Keys keys("", tags);
   Worker one(server, settings, keys), two(server, settings, keys);
   const ReaderId reader = ReaderId::trusted("r"), other = ReaderId::trusted("o");
   const ItemId before = ItemId::trusted("before"), after = ItemId::trusted("after");
@@ -109,10 +109,10 @@ TEST_CASE("the filter forgets an erased reader on every worker and reads everybo
 }
 
 TEST_CASE("without a number the filter knows a reader by the very id", "[seen]") {
-  store::SeenEpochs epochs(store::Keys("", false), [](const ReaderId& reader) { return reader.str(); });
+  feed::SeenEpochs epochs(redis::Keys("", false), [](const ReaderId& reader) { return reader.str(); });
   const ReaderId reader = ReaderId::trusted("r");
   CHECK(epochs.known_as(reader) == reader);
   redis::Pipeline none;
-  CHECK(store::SeenEpochs(store::Keys("", false), {}).append_read(none, reader) == 0);
+  CHECK(feed::SeenEpochs(redis::Keys("", false), {}).append_read(none, reader) == 0);
   CHECK(none.empty());
 }

@@ -5,9 +5,9 @@
 #include <random>
 
 #include "core/feed/seen_layout.h"
-#include "tests/support/store_fixture.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/seen_model.h"
+#include "tests/support/store_fixture.h"
 
 using namespace freshet;
 using namespace freshet::test;
@@ -19,13 +19,13 @@ namespace {
 constexpr std::int64_t kDay = 86400;
 
 struct Seen : Fixture {
-  std::unique_ptr<store::SeenFilter> filter;
+  std::unique_ptr<feed::SeenFilter> filter;
   UnixSeconds today = std::chrono::floor<days>(now());  // 00:00:00 UTC
 
   Seen() { restart(); }
   // As a worker does that starts with `settings`.
   void restart() {
-    filter = store::make_seen_filter(settings, keys());
+    filter = feed::make_seen_filter(settings, keys());
     REQUIRE(wait(filter->probe(redis)));
   }
   // On an empty server: nothing is laid out yet.
@@ -163,7 +163,7 @@ TEST_CASE("the script writes, byte by byte, what the model of it does", "[seen]"
   one.settings.seen.false_positive_rate = GENERATE(0.01, 0.001, 0.000001);
   one.settings.seen.impressions_per_day = 1000;  // a single shard
   one.begin();
-  const int width = rank::seen_layout(one.settings.seen).width;
+  const int width = feed::seen_layout(one.settings.seen).width;
   SeenModel model(width);
   std::mt19937 random(7);
   for (int page = 0; page < 400; ++page) {
@@ -174,8 +174,8 @@ TEST_CASE("the script writes, byte by byte, what the model of it does", "[seen]"
     one.add(who, items, one.today);
     std::vector<std::uint64_t> hashes;
     for (const ItemId& item : Seen::ids_of(items))
-      hashes.push_back(rank::impression_hash(rank::reader_hash(ReaderId::trusted(who)), item));
-    model.add(rank::seen_entries(hashes, width));
+      hashes.push_back(feed::impression_hash(feed::reader_hash(ReaderId::trusted(who)), item));
+    model.add(feed::seen_entries(hashes, width));
   }
   CHECK(model.bytes().size() > 16'320U * static_cast<unsigned>(width));  // more than one table holds
   CHECK(one.text(one.command("GET", one.shards().front())) == model.bytes());
@@ -269,7 +269,7 @@ TEST_CASE("every key of the filter is one that keys.h knows", "[seen]") {
   one.add("alice", {"a"}, one.today);
   REQUIRE(one.all_keys().size() == 2);
   for (const std::string& key : one.all_keys()) {
-    const store::KeyPattern* pattern = one.keys().pattern_of(key);
+    const redis::KeyPattern* pattern = one.keys().pattern_of(key);
     REQUIRE(pattern != nullptr);
     CHECK(pattern->pattern == "bf:global:*:*");
     CHECK(one.text(one.command("TYPE", key)) == pattern->type);
@@ -340,7 +340,7 @@ TEST_CASE("a shard takes no more than its limit", "[seen]") {
   Seen one;
   one.add("alice", {"a"}, one.today);
   const std::string key = one.shards().front();
-  const std::string full(static_cast<std::size_t>(rank::kMostShardBytes) + 1, 'x');
+  const std::string full(static_cast<std::size_t>(feed::kMostShardBytes) + 1, 'x');
   one.command("SET", key, full);
   one.add("alice", {"b"}, one.today);
   CHECK(one.command("STRLEN", key).integer() == static_cast<std::int64_t>(full.size()));
@@ -390,8 +390,8 @@ Settings bloom() {
 
 TEST_CASE("redisbloom: eight BF.MEXISTS in one pipeline, newest day first, and one script to add", "[seen]") {
   FakeBloom bloom_server;
-  redis::SyncRedis redis(bloom_server.endpoint(), milliseconds(5000), store::kAllScripts);
-  const auto filter = store::make_seen_filter(bloom(), store::Keys("", false));
+  redis::SyncRedis redis(bloom_server.endpoint(), milliseconds(5000), redis::kAllScripts);
+  const auto filter = feed::make_seen_filter(bloom(), redis::Keys("", false));
   const auto probed = wait(filter->probe(redis));
   INFO((probed ? "" : probed.error().detail));
   REQUIRE(probed);
@@ -429,13 +429,13 @@ TEST_CASE("redisbloom: eight BF.MEXISTS in one pipeline, newest day first, and o
 
 TEST_CASE("redisbloom: a server without the module is a clear error at the start", "[seen]") {
   Fixture one;
-  const auto filter = store::make_seen_filter(bloom(), store::Keys("", false));
+  const auto filter = feed::make_seen_filter(bloom(), redis::Keys("", false));
   const auto probed = wait(filter->probe(one.redis));
   REQUIRE_FALSE(probed);
   CHECK(probed.error().reason == "no_redisbloom");
   CHECK(probed.error().code == ErrorCode::kUnavailable);
   CHECK(probed.error().detail.find("seen.filter = \"blocks\"") != std::string::npos);
-  const auto blocks = store::make_seen_filter(Settings(), store::Keys("", false));
+  const auto blocks = feed::make_seen_filter(Settings(), redis::Keys("", false));
   CHECK(wait(blocks->probe(one.redis)));
 }
 
@@ -446,8 +446,8 @@ TEST_CASE("redisbloom: with the real module what was shown is known for seven da
     return;
   }
   RedisServer with_module({"--loadmodule", module});
-  redis::SyncRedis redis(with_module.endpoint(), milliseconds(5000), store::kAllScripts);
-  const auto filter = store::make_seen_filter(bloom(), store::Keys("", false));
+  redis::SyncRedis redis(with_module.endpoint(), milliseconds(5000), redis::kAllScripts);
+  const auto filter = feed::make_seen_filter(bloom(), redis::Keys("", false));
   REQUIRE(wait(filter->probe(redis)));
   const ReaderId alice = ReaderId::trusted("alice");
   const UnixSeconds today = std::chrono::floor<days>(wall_now());

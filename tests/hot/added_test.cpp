@@ -13,37 +13,37 @@ namespace {
 constexpr std::string_view kFraud = "fraud";
 
 struct Purging : Fixture {
-  static feed::TrackEvent report(const std::string& id, const std::string& visitor, std::int64_t dwell_ms,
-                                 const std::string& session = {}) {
-    feed::TrackEvent out = Fixture::report(id, visitor, dwell_ms, session);
+  static hot::TrackEvent report(const std::string& id, const std::string& visitor, std::int64_t dwell_ms,
+                                const std::string& session = {}) {
+    hot::TrackEvent out = Fixture::report(id, visitor, dwell_ms, session);
     out.counted_as = out.visitor;
     return out;
   }
-  static feed::ViewEvent seen(const std::string& id, const std::string& visitor,
-                              const std::string& fingerprint = {}) {
-    feed::ViewEvent out = Fixture::seen(id, fingerprint.empty() ? visitor : fingerprint);
+  static hot::ViewEvent seen(const std::string& id, const std::string& visitor,
+                             const std::string& fingerprint = {}) {
+    hot::ViewEvent out = Fixture::seen(id, fingerprint.empty() ? visitor : fingerprint);
     out.counted_as = VisitorId::trusted(visitor);
     return out;
   }
-  std::vector<store::AddedTo> added(std::string_view visitor = kFraud) {
-    auto out = wait(store::added_by(redis, keys(), visitor));
+  std::vector<hot::AddedTo> added(std::string_view visitor = kFraud) {
+    auto out = wait(hot::added_by(redis, keys(), visitor));
     REQUIRE(out);
     return *out;
   }
-  std::vector<store::AddedTo> purge(const std::vector<store::AddedTo>& of) {
+  std::vector<hot::AddedTo> purge(const std::vector<hot::AddedTo>& of) {
     std::vector<ItemId> ids;
-    for (const store::AddedTo& each : of) ids.push_back(each.item);
-    auto out = wait(store::take_back(redis, settings, keys(), kFraud, ids));
+    for (const hot::AddedTo& each : of) ids.push_back(each.item);
+    auto out = wait(hot::take_back(redis, settings, keys(), kFraud, ids));
     INFO((out ? "" : out.error().detail));
     REQUIRE(out);
     return *out;
   }
-  std::vector<store::AddedTo> purge() { return purge(added()); }
+  std::vector<hot::AddedTo> purge() { return purge(added()); }
 };
 
 // Both as they should be if neither had ever seen the fraud.
 void expect_alike(Purging& f, const std::string& purged, const std::string& clean) {
-  const feed::ItemStats is = f.stats(purged), should_be = f.stats(clean);
+  const hot::ItemStats is = f.stats(purged), should_be = f.stats(clean);
   INFO(purged);
   CHECK(is.pv == should_be.pv);
   CHECK(is.uv == should_be.uv);
@@ -140,9 +140,9 @@ TEST_CASE_METHOD(Purging, "a purge that is repeated takes nothing, nor does one 
   }
   const auto planned = added();
   purge();
-  const feed::ItemStats after = stats("a");
+  const hot::ItemStats after = stats("a");
   CHECK(after.pv == 1);
-  for (const store::AddedTo& each : purge(planned)) CHECK(each.added.pv + each.added.views == 0);
+  for (const hot::AddedTo& each : purge(planned)) CHECK(each.added.pv + each.added.views == 0);
   CHECK(stats("a").pv == 1);
   CHECK(stats("a").uv == 1);
   CHECK(stats("a").views_pv == 1);
@@ -155,7 +155,7 @@ TEST_CASE_METHOD(Purging, "two visitors are purged one after the other", "[added
   for (const char* who : {"fraud", "another", "x", "y"}) track(report("a", who, 1000));
   purge();
   CHECK(stats("a").uv == 3);
-  REQUIRE(wait(store::take_back(redis, settings, keys(), "another", {ItemId::trusted("a")})));
+  REQUIRE(wait(hot::take_back(redis, settings, keys(), "another", {ItemId::trusted("a")})));
   CHECK(stats("a").uv == 2);
   CHECK(stats("a").pv == 2);
 }
@@ -188,7 +188,7 @@ TEST_CASE_METHOD(Purging, "visitors that were taken back stay so when the item i
   put(item("a", wall_now() - seconds{3600}));
   CHECK(stats("a").uv == 2);
   CHECK(*stats("a").rank_key == Approx(z).margin(1e-4));
-  REQUIRE(wait(store::rebuild_rank(redis, settings, keys())));
+  REQUIRE(wait(hot::rebuild_rank(redis, settings, keys())));
   CHECK(*stats("a").rank_key == Approx(z).margin(1e-4));
   CHECK(track(report("a", "z", 1000)).uv == 3);
   remove("a");
@@ -249,7 +249,7 @@ TEST_CASE_METHOD(Purging, "an event that comes twice is remembered once, one tha
   later.replay();
   const auto found = added();
   REQUIRE(found.size() == 2);
-  for (const store::AddedTo& each : found) {
+  for (const hot::AddedTo& each : found) {
     CHECK(each.added.pv == 1);
     CHECK(each.added.views == 1);
   }

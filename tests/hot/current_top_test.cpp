@@ -8,7 +8,7 @@
 #include "core/hot/views.h"
 
 using namespace freshet;
-using rank::CurrentMember;
+using hot::CurrentMember;
 
 namespace {
 
@@ -20,7 +20,7 @@ std::int64_t hour_of(UnixSeconds at) { return at.time_since_epoch().count() / 36
 // What Redis holds: each bucket by total, highest first, and a bound that may be too high but never too low.
 struct Shelf {
   std::map<std::int64_t, std::vector<CurrentMember>> buckets;
-  std::vector<rank::BucketBound> bounds;
+  std::vector<hot::BucketBound> bounds;
 
   Shelf(const std::vector<CurrentMember>& all, double slack) {
     for (const auto& each : all) buckets[hour_of(each.published)].push_back(each);
@@ -30,7 +30,7 @@ struct Shelf {
       bounds.push_back({hour, members.front().total * slack});
     }
   }
-  std::vector<CurrentMember> read(const rank::CurrentTop::Read& wanted) const {
+  std::vector<CurrentMember> read(const hot::CurrentTop::Read& wanted) const {
     std::vector<CurrentMember> out;
     for (const std::int64_t hour : wanted.hours) {
       const auto& members = buckets.at(hour);
@@ -41,7 +41,7 @@ struct Shelf {
   }
 };
 
-std::vector<rank::CurrentScore> run(const Shelf& shelf, rank::CurrentTop& merge) {
+std::vector<hot::CurrentScore> run(const Shelf& shelf, hot::CurrentTop& merge) {
   while (const auto wanted = merge.next_read()) merge.take(*wanted, shelf.read(*wanted));
   return merge.top();
 }
@@ -57,12 +57,12 @@ std::vector<CurrentMember> random_members(std::mt19937& random, int n, int max_t
   return all;
 }
 
-std::vector<rank::CurrentScore> brute_force(const std::vector<CurrentMember>& all, std::size_t k,
-                                            std::optional<UnixSeconds> from) {
-  std::vector<rank::CurrentScore> out;
+std::vector<hot::CurrentScore> brute_force(const std::vector<CurrentMember>& all, std::size_t k,
+                                           std::optional<UnixSeconds> from) {
+  std::vector<hot::CurrentScore> out;
   for (const auto& each : all)
     if (each.eligible && (!from || each.published >= *from))
-      out.push_back({each.item, rank::view_score(each.total, each.published, kNow, kSeed), each.published});
+      out.push_back({each.item, hot::view_score(each.total, each.published, kNow, kSeed), each.published});
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
     return a.score != b.score ? a.score > b.score : a.item > b.item;
   });
@@ -84,7 +84,7 @@ TEST_CASE("the bounded merge equals brute force in thousands of random cases", "
     std::optional<UnixSeconds> from;
     if (round % 4 == 1) from = kNow - seconds{std::uniform_int_distribution<std::int64_t>(0, span)(random)};
     const Shelf shelf(all, round % 5 == 0 ? 3.0 : 1.0);
-    rank::CurrentTop merge(shelf.bounds, k, kNow, kSeed, from);
+    hot::CurrentTop merge(shelf.bounds, k, kNow, kSeed, from);
     const auto got = run(shelf, merge);
     const auto want = brute_force(all, k, from);
     REQUIRE(got.size() == want.size());
@@ -103,7 +103,7 @@ TEST_CASE("a top twenty of twenty thousand articles reads a small part of them",
     all.push_back({ItemId::trusted(std::to_string(i)), popularity(random),
                    kNow - seconds{std::uniform_int_distribution<std::int64_t>(0, 30 * 86400)(random)}});
   const Shelf shelf(all, 1.0);
-  rank::CurrentTop merge(shelf.bounds, 20, kNow, kSeed);
+  hot::CurrentTop merge(shelf.bounds, 20, kNow, kSeed);
   const auto got = run(shelf, merge);
   REQUIRE(got.size() == 20);
   CHECK(got.front().item == brute_force(all, 1, std::nullopt).front().item);
@@ -113,12 +113,12 @@ TEST_CASE("a top twenty of twenty thousand articles reads a small part of them",
 TEST_CASE("equal scores come with the greater id first, as ZREVRANGE has them", "[rank]") {
   const std::vector<CurrentMember> all{{ItemId::trusted("a"), 3, kNow}, {ItemId::trusted("b"), 3, kNow}};
   const Shelf shelf(all, 1.0);
-  rank::CurrentTop merge(shelf.bounds, 1, kNow, kSeed);
+  hot::CurrentTop merge(shelf.bounds, 1, kNow, kSeed);
   CHECK(run(shelf, merge).front().item.str() == "b");
 }
 
 TEST_CASE("no buckets make an empty list", "[rank]") {
-  rank::CurrentTop merge({}, 20, kNow, kSeed);
+  hot::CurrentTop merge({}, 20, kNow, kSeed);
   CHECK_FALSE(merge.next_read());
   CHECK(merge.top().empty());
 }

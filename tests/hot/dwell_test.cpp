@@ -24,7 +24,7 @@ struct Dwell : Fixture {
     const std::string key = keys().session("a", session);
     const std::string value = text(command("GET", key));
     const std::size_t blank = value.find(' ');
-    const std::int64_t begin = store::whole(value.substr(blank + 1)) - s * 1000;
+    const std::int64_t begin = redis::whole(value.substr(blank + 1)) - s * 1000;
     command("SET", key, value.substr(0, blank + 1) + std::to_string(begin), "KEEPTTL");
   }
 };
@@ -112,7 +112,7 @@ TEST_CASE_METHOD(Dwell, "a report that waited in a spool counts with the time it
     const std::string before = std::to_string(now().time_since_epoch().count() - s_ago);
     std::string bytes(later.spooled.back().bytes());
     for (const std::int64_t off : {0, 1}) {
-      const std::string own = std::to_string(store::whole(at) - off);
+      const std::string own = std::to_string(redis::whole(at) - off);
       if (const std::size_t found = bytes.find("\r\n" + own + "\r\n"); found != bytes.npos)
         bytes.replace(found + 2, own.size(), before);
     }

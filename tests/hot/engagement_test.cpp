@@ -10,17 +10,17 @@ using namespace freshet;
 namespace {
 
 struct Article {
-  rank::EngagementCounts counts;
+  hot::EngagementCounts counts;
   UnixSeconds first;
 };
 
 const EngagementSettings kSeed;
 
 double score(const Article& a, UnixSeconds now) {
-  return rank::decayed_score(rank::base_score(a.counts, kSeed), now - a.first, kSeed.half_life);
+  return hot::decayed_score(hot::base_score(a.counts, kSeed), now - a.first, kSeed.half_life);
 }
 double key(const Article& a) {
-  return rank::rank_key(rank::base_score(a.counts, kSeed), a.first, kSeed.half_life);
+  return hot::rank_key(hot::base_score(a.counts, kSeed), a.first, kSeed.half_life);
 }
 bool clearly_different(double a, double b) { return std::abs(a - b) > 1e-9 * std::max(a, b); }
 
@@ -43,26 +43,26 @@ struct Arbitrary<Article> {
 
 TEST_CASE("the base score is the seed's weighted sum", "[rank]") {
   // 1·10 + 3·4 + 0.002·(50,000/10): seed 001's formula by hand.
-  CHECK(rank::base_score({10, 4, 50000, 10}, kSeed) == Approx(32.0).epsilon(1e-15));
-  CHECK(rank::base_score({0, 0, 0, 0}, kSeed) == 0.0);
+  CHECK(hot::base_score({10, 4, 50000, 10}, kSeed) == Approx(32.0).epsilon(1e-15));
+  CHECK(hot::base_score({0, 0, 0, 0}, kSeed) == 0.0);
 }
 
 TEST_CASE("a half-life halves the score and two quarter it", "[rank]") {
-  CHECK(rank::decayed_score(100, seconds{86400}, kSeed.half_life) == 50.0);
-  CHECK(rank::decayed_score(100, seconds{172800}, kSeed.half_life) == 25.0);
+  CHECK(hot::decayed_score(100, seconds{86400}, kSeed.half_life) == 50.0);
+  CHECK(hot::decayed_score(100, seconds{172800}, kSeed.half_life) == 25.0);
 }
 
 TEST_CASE("a first-seen time in the future does not multiply the score", "[rank]") {
-  CHECK(rank::decayed_score(100, seconds{-365 * 86400}, kSeed.half_life) == 100.0);
+  CHECK(hot::decayed_score(100, seconds{-365 * 86400}, kSeed.half_life) == 100.0);
 }
 
 TEST_CASE("one long view does not beat ninety readers once dwell is shrunk", "[rank]") {
-  const rank::EngagementCounts one{1, 1, 180000, 1}, ninety{90, 90, 0, 90};
-  CHECK(rank::base_score(one, kSeed) > rank::base_score(ninety, kSeed));  // the seed's: 364 against 360
+  const hot::EngagementCounts one{1, 1, 180000, 1}, ninety{90, 90, 0, 90};
+  CHECK(hot::base_score(one, kSeed) > hot::base_score(ninety, kSeed));  // the seed's: 364 against 360
   EngagementSettings shrunk;
   shrunk.dwell_prior_views = 10;
-  CHECK(rank::base_score(one, shrunk) < rank::base_score(ninety, shrunk));
-  CHECK(rank::shrunk_mean_dwell({0, 0, 180000, 1}, 9, 10000) == Approx(27000.0));
+  CHECK(hot::base_score(one, shrunk) < hot::base_score(ninety, shrunk));
+  CHECK(hot::shrunk_mean_dwell({0, 0, 180000, 1}, 9, 10000) == Approx(27000.0));
 }
 
 TEST_CASE("rank keys order articles as their decayed scores do, at any later moment", "[rank]") {
@@ -77,7 +77,7 @@ TEST_CASE("rank keys order articles as their decayed scores do, at any later mom
 TEST_CASE("a rank key gives back the decayed score within 1e-9", "[rank]") {
   CHECK(rc::check("value", [](const Article& a) {
     const UnixSeconds now = a.first + seconds{*rc::gen::inRange<std::int64_t>(0, 31536000)};
-    const double from_key = rank::score_at(key(a), now, kSeed.half_life);
+    const double from_key = hot::score_at(key(a), now, kSeed.half_life);
     RC_ASSERT(std::abs(from_key - score(a, now)) <= 1e-9 * score(a, now));
     RC_ASSERT(std::isfinite(from_key));
     RC_ASSERT(from_key > 0);
@@ -86,6 +86,6 @@ TEST_CASE("a rank key gives back the decayed score within 1e-9", "[rank]") {
 
 TEST_CASE("the key of a score is where that score would stand now", "[rank]") {
   const UnixSeconds now{seconds{1770000000}};
-  CHECK(rank::score_at(rank::key_of_score(1e-9, now, kSeed.half_life), now, kSeed.half_life) ==
+  CHECK(hot::score_at(hot::key_of_score(1e-9, now, kSeed.half_life), now, kSeed.half_life) ==
         Approx(1e-9).epsilon(1e-9));
 }

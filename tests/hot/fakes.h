@@ -11,29 +11,29 @@
 
 namespace freshet::test {
 
-class FakeHotStore final : public feed::HotStore {
+class FakeHotStore final : public hot::HotStore {
  public:
   Error error{};  // answered by everything while `failing`
   bool failing = false;
   bool spool_full = false;
-  feed::CachedList cached;  // what Redis has
-  std::vector<feed::ScoredItem> rank;
-  std::vector<feed::BucketMember> members;  // of mode = current
+  hot::CachedList cached;  // what Redis has
+  std::vector<hot::ScoredItem> rank;
+  std::vector<hot::BucketMember> members;  // of mode = current
   int cached_reads = 0, pages = 0, stored = 0, spooled = 0;
   std::vector<std::coroutine_handle<>> held;  // callers of cached_list() while `hold`
   bool hold = false;
 
-  Task<Result<feed::TrackCounts>> track(const feed::TrackEvent&) override {
+  Task<Result<hot::TrackCounts>> track(const hot::TrackEvent&) override {
     if (failing) co_return tl::unexpected(error);
-    co_return feed::TrackCounts{1, 1, 0, 4};
+    co_return hot::TrackCounts{1, 1, 0, 4};
   }
-  Task<Result<feed::ViewOutcome>> view(const feed::ViewEvent&) override {
+  Task<Result<hot::ViewOutcome>> view(const hot::ViewEvent&) override {
     if (failing) co_return tl::unexpected(error);
-    co_return feed::ViewOutcome{};
+    co_return hot::ViewOutcome{};
   }
-  Result<void> track_later(const feed::TrackEvent&) override { return later(); }
-  Result<void> view_later(const feed::ViewEvent&) override { return later(); }
-  Task<Result<feed::CachedList>> cached_list(const feed::ListQuery&) override {
+  Result<void> track_later(const hot::TrackEvent&) override { return later(); }
+  Result<void> view_later(const hot::ViewEvent&) override { return later(); }
+  Task<Result<hot::CachedList>> cached_list(const hot::ListQuery&) override {
     ++cached_reads;
     if (hold) {
       Hold wait{*this};
@@ -42,31 +42,31 @@ class FakeHotStore final : public feed::HotStore {
     if (failing) co_return tl::unexpected(error);
     co_return cached;
   }
-  void store_list(const feed::ListQuery&, const feed::CachedList& built) override {
+  void store_list(const hot::ListQuery&, const hot::CachedList& built) override {
     ++stored;
     cached = built;
-    cached.state = feed::CachedList::State::kFresh;
+    cached.state = hot::CachedList::State::kFresh;
   }
-  Task<Result<feed::RankPage>> rank_page(const feed::ListQuery&, std::int64_t, std::int64_t) override {
+  Task<Result<hot::RankPage>> rank_page(const hot::ListQuery&, std::int64_t, std::int64_t) override {
     ++pages;
-    co_return feed::RankPage{rank, -1};
+    co_return hot::RankPage{rank, -1};
   }
   // Each member is its hour's only one.
-  Task<Result<std::vector<feed::Bucket>>> buckets() override {
-    std::vector<feed::Bucket> out;
-    for (const feed::BucketMember& each : members) out.push_back({hour_of(each), each.total});
+  Task<Result<std::vector<hot::Bucket>>> buckets() override {
+    std::vector<hot::Bucket> out;
+    for (const hot::BucketMember& each : members) out.push_back({hour_of(each), each.total});
     co_return out;
   }
-  Task<Result<std::vector<feed::BucketMember>>> bucket_heads(const std::vector<std::int64_t>& hours,
-                                                             std::int64_t offset, std::int64_t) override {
-    std::vector<feed::BucketMember> out;
-    for (const feed::BucketMember& each : members) {
+  Task<Result<std::vector<hot::BucketMember>>> bucket_heads(const std::vector<std::int64_t>& hours,
+                                                            std::int64_t offset, std::int64_t) override {
+    std::vector<hot::BucketMember> out;
+    for (const hot::BucketMember& each : members) {
       if (offset == 0 && std::count(hours.begin(), hours.end(), hour_of(each)) > 0) out.push_back(each);
     }
     co_return out;
   }
-  Task<Result<std::vector<feed::ItemStats>>> stats(const std::vector<ItemId>& items) override {
-    co_return std::vector<feed::ItemStats>(items.size());
+  Task<Result<std::vector<hot::ItemStats>>> stats(const std::vector<ItemId>& items) override {
+    co_return std::vector<hot::ItemStats>(items.size());
   }
   void release() {
     hold = false;
@@ -80,7 +80,7 @@ class FakeHotStore final : public feed::HotStore {
     void await_suspend(std::coroutine_handle<> caller) { store.held.push_back(caller); }
     void await_resume() const noexcept {}
   };
-  static std::int64_t hour_of(const feed::BucketMember& member) {
+  static std::int64_t hour_of(const hot::BucketMember& member) {
     return member.published.time_since_epoch().count() / 3600;
   }
   Result<void> later() {
@@ -90,16 +90,16 @@ class FakeHotStore final : public feed::HotStore {
   }
 };
 
-class FakeItemStore : public feed::ItemStore {
+class FakeItemStore : public items::ItemStore {
  public:
-  Task<Result<void>> put(const feed::Item&) override { co_return Result<void>(); }
-  Task<Result<void>> put_many(const std::vector<feed::Item>&) override { co_return Result<void>(); }
+  Task<Result<void>> put(const items::Item&) override { co_return Result<void>(); }
+  Task<Result<void>> put_many(const std::vector<items::Item>&) override { co_return Result<void>(); }
   Task<Result<void>> remove(const ItemId&) override { co_return Result<void>(); }
-  Task<Result<feed::Item>> get(const ItemId&) override {
+  Task<Result<items::Item>> get(const ItemId&) override {
     co_return fail(ErrorCode::kNotFound, "unknown_item");
   }
-  Task<Result<std::vector<feed::ItemCard>>> cards(const std::vector<ItemId>& ids) override {
-    co_return std::vector<feed::ItemCard>(ids.size());
+  Task<Result<std::vector<items::ItemCard>>> cards(const std::vector<ItemId>& ids) override {
+    co_return std::vector<items::ItemCard>(ids.size());
   }
 };
 

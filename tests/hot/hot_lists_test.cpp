@@ -7,8 +7,8 @@
 
 using namespace freshet;
 using namespace freshet::test;
-using feed::CachedList;
-using feed::HotLists;
+using hot::CachedList;
+using hot::HotLists;
 
 namespace {
 
@@ -19,7 +19,7 @@ struct Fixture {
   HotLists lists{hot, items, settings};
   HotLists::Clock::time_point start = HotLists::Clock::now();
 
-  Result<feed::ServedList> get(milliseconds after = milliseconds(0)) {
+  Result<hot::ServedList> get(milliseconds after = milliseconds(0)) {
     return now(lists.get({}, start + after));
   }
   void redis_has(std::string json) { hot.cached = {CachedList::State::kFresh, std::move(json), 0, "1"}; }
@@ -34,24 +34,24 @@ constexpr const char* kTwo = "[{\"id\":\"a\",\"score\":2},\n{\"id\":\"b\",\"scor
 }  // namespace
 
 TEST_CASE("A list is cut to its limit without being parsed", "[lists]") {
-  const feed::HotList list(kTwo);
+  const hot::HotList list(kTwo);
   CHECK(list.size() == 2);
   CHECK(list.first(1) == "[{\"id\":\"a\",\"score\":2}]");
   CHECK(list.first(2) == kTwo);
   CHECK(list.first(100) == kTwo);
-  CHECK(feed::HotList("[]").first(10) == "[]");
+  CHECK(hot::HotList("[]").first(10) == "[]");
   CHECK(list.etag(1) != list.etag(2));
-  CHECK(list.etag(1) == feed::HotList(kTwo).etag(1));
-  CHECK(list.etag(1) != feed::HotList("[{\"id\":\"a\",\"score\":3},\n{}]").etag(1));
+  CHECK(list.etag(1) == hot::HotList(kTwo).etag(1));
+  CHECK(list.etag(1) != hot::HotList("[{\"id\":\"a\",\"score\":3},\n{}]").etag(1));
 }
 
 TEST_CASE("What is rendered is JSON and cut between elements, whatever a title holds", "[lists]") {
-  feed::ItemCard card;
+  items::ItemCard card;
   card.known = true;
   card.title = "a \"title\",\nwith ]},\n{ everything";
   card.shown_from = UnixSeconds{seconds{1700000000}};
-  const std::string json = feed::render({{ItemId::trusted("x"), 1.5, card}, {ItemId::trusted("y"), 0.1, {}}});
-  const feed::HotList list(json);
+  const std::string json = hot::render({{ItemId::trusted("x"), 1.5, card}, {ItemId::trusted("y"), 0.1, {}}});
+  const hot::HotList list(json);
   CHECK(list.size() == 2);
   std::string first = list.first(1);
   json::Document document;
@@ -92,7 +92,7 @@ TEST_CASE("The current list is without what is dated ahead", "[lists]") {
   f.hot.cached = {CachedList::State::kBuild, "", 0, "1"};
   f.hot.members = {{ItemId::trusted("ahead"), 9, wall_now() + seconds{3600}},
                    {ItemId::trusted("now"), 3, wall_now() - seconds{1}}};
-  const feed::ListQuery query{feed::Model::kViews, feed::ViewsMode::kCurrent, {}, {}};
+  const hot::ListQuery query{hot::Model::kViews, hot::ViewsMode::kCurrent, {}, {}};
   const auto served = now(f.lists.get(query, f.start));
   REQUIRE(served);
   CHECK(served->list->size() == 1);
@@ -145,7 +145,7 @@ TEST_CASE("Many requests that find nothing to serve share one refresh", "[lists]
   for (int i = 0; i < 50; ++i) {
     spawn(
         [](Fixture& fixture, int& done) -> Task<void> {
-          const feed::ListQuery query;
+          const hot::ListQuery query;
           auto reading = fixture.lists.get(query, fixture.start);
           const auto list = co_await reading;
           if (list && list->list->size() == 2) ++done;

@@ -6,7 +6,7 @@
 
 using namespace freshet;
 using namespace freshet::test;
-using State = feed::CachedList::State;
+using State = hot::CachedList::State;
 
 namespace {
 
@@ -15,7 +15,7 @@ struct ListFixture : Fixture {
     settings.list.slice = std::chrono::hours{1};  // no test begins in one and ends in the next
     open();
   }
-  feed::CachedList cached(const feed::ListQuery& query = {}) {
+  hot::CachedList cached(const hot::ListQuery& query = {}) {
     auto out = wait(hot->cached_list(query));
     REQUIRE(out);
     return *out;
@@ -133,9 +133,9 @@ TEST_CASE_METHOD(ListFixture, "the lock of a builder that died runs out", "[list
 
 TEST_CASE_METHOD(ListFixture, "each query has a list of its own", "[lists]") {
   std::set<std::string> names;
-  std::vector<feed::ListQuery> queries{{}, engagement()};
+  std::vector<hot::ListQuery> queries{{}, engagement()};
   auto current = accumulate();
-  current.mode = feed::ViewsMode::kCurrent;
+  current.mode = hot::ViewsMode::kCurrent;
   queries.push_back(current);
   queries.push_back(accumulate(seconds{86400}));
   queries.push_back(accumulate(seconds{0}, "news"));

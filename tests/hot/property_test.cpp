@@ -101,7 +101,7 @@ TEST_CASE(
         const auto& a = world.articles[std::stoul(each.item.str().substr(4))];
         const double truth = world.brute_score(a, at);
         REQUIRE((truth <= above || close(truth, above)));
-        REQUIRE(close(rank::score_at(each.score, at, seconds{86400}), truth));
+        REQUIRE(close(hot::score_at(each.score, at, seconds{86400}), truth));
         above = truth;
       }
     }
@@ -118,10 +118,10 @@ TEST_CASE("the terms that stats shows give the served score within 1e-9", "[prop
       if (world.articles[i].pv == 0) continue;
       const auto s = world.stats(World::name(static_cast<int>(i)));
       const double base =
-          rank::base_score({s.pv, s.uv, s.dwell_sum_ms, s.dwell_count}, world.settings.engagement);
+          hot::base_score({s.pv, s.uv, s.dwell_sum_ms, s.dwell_count}, world.settings.engagement);
       REQUIRE(s.rank_key);
-      REQUIRE(close(rank::decayed_score(base, s.now - s.first, seconds{86400}),
-                    rank::score_at(*s.rank_key, s.now, seconds{86400})));
+      REQUIRE(close(hot::decayed_score(base, s.now - s.first, seconds{86400}),
+                    hot::score_at(*s.rank_key, s.now, seconds{86400})));
       REQUIRE(s.first == world.articles[i].first);
       REQUIRE(s.pv == world.articles[i].pv);
       REQUIRE(s.rank);
@@ -145,21 +145,21 @@ TEST_CASE("mode = current equals brute force over the raw views", "[property]") 
     }
     const auto buckets = wait(world.hot->buckets());
     REQUIRE(buckets);
-    std::vector<rank::BucketBound> bounds;
+    std::vector<hot::BucketBound> bounds;
     for (const auto& each : *buckets) bounds.push_back({each.hour, each.best_total});
     const UnixSeconds now = world.now();
-    rank::CurrentTop merge(bounds, 10, now, world.settings.views);
+    hot::CurrentTop merge(bounds, 10, now, world.settings.views);
     while (const auto read = merge.next_read()) {
       const auto heads = wait(world.hot->bucket_heads(read->hours, read->offset, read->count));
       REQUIRE(heads);
-      std::vector<rank::CurrentMember> members;
+      std::vector<hot::CurrentMember> members;
       for (const auto& each : *heads) members.push_back({each.item, each.total, each.published, true});
       merge.take(*read, members);
     }
     std::vector<std::pair<double, std::string>> want;
     for (const auto& [article, total] : totals)
-      want.emplace_back(rank::view_score(total, world.articles[static_cast<std::size_t>(article)].first, now,
-                                         world.settings.views),
+      want.emplace_back(hot::view_score(total, world.articles[static_cast<std::size_t>(article)].first, now,
+                                        world.settings.views),
                         World::name(article));
     std::sort(want.rbegin(), want.rend());
     const auto got = merge.top();
@@ -209,11 +209,11 @@ TEST_CASE("after random traffic every key is one of ours, of its type, and lives
           auto list = wait(world.hot->cached_list(engagement()));
           REQUIRE(list);
           list->json = "[]";
-          if (list->state == feed::CachedList::State::kBuild) world.hot->store_list(engagement(), *list);
+          if (list->state == hot::CachedList::State::kBuild) world.hot->store_list(engagement(), *list);
         }
       }
     }
-    REQUIRE(wait(store::rebuild_rank(world.redis, world.settings, world.keys())));
+    REQUIRE(wait(hot::rebuild_rank(world.redis, world.settings, world.keys())));
     std::size_t ours = 0;
     for (const auto& key : world.all_keys()) {
       if (!key.starts_with("site:")) continue;  // what the World put before it had a prefix

@@ -25,12 +25,12 @@ struct RebuildFixture : Fixture {
       track(event);
     }
   }
-  store::Rebuilt rebuild() {
-    auto out = wait(store::rebuild_rank(redis, settings, keys()));
+  hot::Rebuilt rebuild() {
+    auto out = wait(hot::rebuild_rank(redis, settings, keys()));
     REQUIRE(out);
     return *out;
   }
-  bool match() { return *wait(store::params_match(redis, settings.engagement, keys())); }
+  bool match() { return *wait(hot::params_match(redis, settings.engagement, keys())); }
 };
 
 }  // namespace
@@ -69,8 +69,8 @@ TEMPLATE_TEST_CASE_METHOD_SIG(RebuildFixture,
   for (const auto& [id, key] : f.ranks()) {
     const auto terms = f.stats(id);
     const double base =
-        rank::base_score({terms.pv, terms.uv, terms.dwell_sum_ms, terms.dwell_count}, f.settings.engagement);
-    CHECK(key == Approx(rank::rank_key(base, terms.first, seconds{7200})).epsilon(1e-14));
+        hot::base_score({terms.pv, terms.uv, terms.dwell_sum_ms, terms.dwell_count}, f.settings.engagement);
+    CHECK(key == Approx(hot::rank_key(base, terms.first, seconds{7200})).epsilon(1e-14));
   }
 }
 
@@ -92,7 +92,7 @@ TEMPLATE_TEST_CASE_METHOD_SIG(RebuildFixture,
 TEMPLATE_TEST_CASE_METHOD_SIG(RebuildFixture, "two rebuilds do not run at once", BOTH_SLOTS) {
   auto& f = *this;
   f.command("SET", f.keys().rank_lock(), 1, "EX", 60);
-  const auto refused = wait(store::rebuild_rank(f.redis, f.settings, f.keys()));
+  const auto refused = wait(hot::rebuild_rank(f.redis, f.settings, f.keys()));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "rebuild_running");
 }
@@ -106,7 +106,7 @@ TEST_CASE_METHOD(Fixture, "a prefix with glob characters finds its own items onl
   track(report("b", "v", 0));
   settings.redis.key_prefix = "site[1]*:";
   open();
-  const auto done = wait(store::rebuild_rank(redis, settings, keys()));
+  const auto done = wait(hot::rebuild_rank(redis, settings, keys()));
   REQUIRE(done);
   CHECK(done->items == 1);
   CHECK(ids(engagement()) == std::vector<std::string>{"a"});
@@ -116,7 +116,7 @@ TEST_CASE_METHOD(Fixture, "thousands of items are rebuilt in batches", "[rebuild
   redis::Pipeline fill;
   for (int i = 0; i < 3000; ++i) fill.add("SET", keys().pv("n" + std::to_string(i)), i + 1);
   REQUIRE(redis.call(fill));
-  const auto done = wait(store::rebuild_rank(redis, settings, keys()));
+  const auto done = wait(hot::rebuild_rank(redis, settings, keys()));
   REQUIRE(done);
   CHECK(done->ranked >= 3000);
   CHECK(command("ZCARD", keys().rank()).integer().value_or(0) == 3000);

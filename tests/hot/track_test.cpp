@@ -15,7 +15,7 @@ redis::Reply raw_track(Fixture& f, const std::string& id, const std::string& dwe
                        const std::string& at = "", const std::string& half_life = "86400") {
   const auto keys = f.keys();
   redis::Pipeline one;
-  one.script(store::scripts::kTrack, 9, 22)
+  one.script(scripts::kTrack, 9, 22)
       .arg(keys.pv(id))
       .arg(keys.uv_hll(id))
       .arg(keys.dwell_sum(id))
@@ -152,7 +152,7 @@ TEST_CASE_METHOD(Fixture,
   raw_track(*this, "old", "0", std::to_string(before.time_since_epoch().count()));
   raw_track(*this, "ahead", "0", std::to_string((now() + seconds{99999}).time_since_epoch().count()));
   CHECK(stats("old").first == before);
-  CHECK(store::whole(text(command("GET", keys().first_ts("ahead")))) <= now().time_since_epoch().count());
+  CHECK(redis::whole(text(command("GET", keys().first_ts("ahead")))) <= now().time_since_epoch().count());
 }
 
 TEST_CASE_METHOD(Fixture, "with items.unknown = reject an unknown item is an error and leaves nothing",
@@ -196,7 +196,7 @@ TEST_CASE_METHOD(Fixture, "a publish time a year ahead does not multiply the sco
   for (const std::string id : {"client", "store"}) {
     const auto terms = stats(id);
     REQUIRE(terms.rank_key);
-    CHECK(rank::score_at(*terms.rank_key, terms.now, settings.engagement.half_life) <= 4.0001);
+    CHECK(hot::score_at(*terms.rank_key, terms.now, settings.engagement.half_life) <= 4.0001);
     CHECK(terms.first <= terms.now);
   }
 }
@@ -295,7 +295,7 @@ TEST_CASE_METHOD(Fixture, "an event replayed from before the article's date does
   const auto long_ago = now() - seconds{10 * 86400};
   const std::string reply =
       text(raw_track(*this, "a", "0", std::to_string(long_ago.time_since_epoch().count())));
-  CHECK(store::whole(reply.substr(reply.rfind(' ') + 1)) <= 8);
+  CHECK(redis::whole(reply.substr(reply.rfind(' ') + 1)) <= 8);
 }
 
 TEST_CASE_METHOD(Fixture,
@@ -304,12 +304,12 @@ TEST_CASE_METHOD(Fixture,
   const auto half_life = settings.engagement.half_life;
   track(report("a", "v", 0));
   put(item("a", now() + seconds{86400}));
-  CHECK(rank::score_at(*stats("a").rank_key, now(), half_life) <= 4.001);
+  CHECK(hot::score_at(*stats("a").rank_key, now(), half_life) <= 4.001);
   const auto last_event = now() - seconds{100};
   command("HSET", keys().item("a"), "early", last_event.time_since_epoch().count());
   CHECK(stats("a").first == last_event);
-  REQUIRE(wait(store::rebuild_rank(redis, settings, keys())));
-  CHECK(*stats("a").rank_key == Approx(rank::rank_key(4, last_event, half_life)).epsilon(1e-14));
+  REQUIRE(wait(hot::rebuild_rank(redis, settings, keys())));
+  CHECK(*stats("a").rank_key == Approx(hot::rank_key(4, last_event, half_life)).epsilon(1e-14));
   // Its date has come: the date counts again.
   const auto date = now() - seconds{50};
   command("HSET", keys().item("a"), "published_at", date.time_since_epoch().count());

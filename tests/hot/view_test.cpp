@@ -69,7 +69,7 @@ TEST_CASE_METHOD(Fixture, "the day is Redis' day in UTC: a host whose date is of
   const auto k = keys();
   redis::Pipeline wrong;
   const auto day = now().time_since_epoch().count() / 86400 + 1;
-  wrong.script(store::scripts::kView, 6, 17)
+  wrong.script(scripts::kView, 6, 17)
       .arg(k.dedup("a", "f"))
       .arg(k.uv_day("a", UnixSeconds{seconds{day * 86400}}))
       .arg(k.first_ts("a"))
@@ -175,7 +175,7 @@ TEST_CASE_METHOD(Fixture, "a view that is indexed late does not undo a later one
   put(item("a", now() - seconds{7200}));
   view(seen("a", "f1"));
   InlineDeferred other(redis);
-  store::RedisHotStore second(redis, other, settings, keys(), [] { return "x"; });
+  hot::RedisHotStore second(redis, other, settings, keys(), [] { return "x"; });
   REQUIRE(wait(second.view(seen("a", "f2"))));
   later.flush();
   const auto hour = (now() - seconds{7200}).time_since_epoch().count() / 3600;

@@ -11,7 +11,7 @@ namespace {
 const ViewsSettings kSeed;
 const UnixSeconds kNow{seconds{1770000000}};
 double example(double views, int hours) {
-  return rank::view_score(views, kNow - seconds{hours * 3600}, kNow, kSeed);
+  return hot::view_score(views, kNow - seconds{hours * 3600}, kNow, kSeed);
 }
 }  // namespace
 
@@ -22,8 +22,8 @@ TEST_CASE("the three examples of seed 003 are 2.2908, 5.4433 and 0.4713", "[rank
 }
 
 TEST_CASE("a view counts one and a day's first one three", "[rank]") {
-  CHECK(rank::view_increment(false, kSeed) == 1.0);
-  CHECK(rank::view_increment(true, kSeed) == 3.0);
+  CHECK(hot::view_increment(false, kSeed) == 1.0);
+  CHECK(hot::view_increment(true, kSeed) == 3.0);
 }
 
 TEST_CASE("weights, base and exponent of the views model are those that are configured", "[rank]") {
@@ -32,14 +32,14 @@ TEST_CASE("weights, base and exponent of the views model are those that are conf
   other.uv_weight = 5;
   other.base_hours = 3;
   other.gamma = 2;
-  CHECK(rank::view_increment(false, other) == 2);
-  CHECK(rank::view_increment(true, other) == 7);
-  CHECK(rank::power_law(7, other) == Approx(100));
-  CHECK(rank::view_score(14, kNow - seconds{7 * 3600}, kNow, other) == Approx(0.14));
+  CHECK(hot::view_increment(false, other) == 2);
+  CHECK(hot::view_increment(true, other) == 7);
+  CHECK(hot::power_law(7, other) == Approx(100));
+  CHECK(hot::view_score(14, kNow - seconds{7 * 3600}, kNow, other) == Approx(0.14));
 }
 
 TEST_CASE("a publish time ahead of now counts as now", "[rank]") {
-  CHECK(rank::view_score(3, kNow + seconds{86400}, kNow, kSeed) == rank::view_score(3, kNow, kNow, kSeed));
+  CHECK(hot::view_score(3, kNow + seconds{86400}, kNow, kSeed) == hot::view_score(3, kNow, kNow, kSeed));
 }
 
 TEST_CASE("view scores are finite, positive and never grow with age", "[rank]") {
@@ -47,8 +47,8 @@ TEST_CASE("view scores are finite, positive and never grow with age", "[rank]") 
     const auto total = static_cast<double>(*rc::gen::inRange(1, 1000000000));
     const auto age = *rc::gen::inRange<std::int64_t>(-1000000, 1000000000);
     const auto older = age + *rc::gen::inRange<std::int64_t>(0, 1000000000);
-    const double young = rank::view_score(total, kNow - seconds{age}, kNow, kSeed);
-    const double old = rank::view_score(total, kNow - seconds{older}, kNow, kSeed);
+    const double young = hot::view_score(total, kNow - seconds{age}, kNow, kSeed);
+    const double old = hot::view_score(total, kNow - seconds{older}, kNow, kSeed);
     RC_ASSERT(std::isfinite(young) && std::isfinite(old));
     RC_ASSERT(old > 0);
     RC_ASSERT(old <= young);

@@ -12,7 +12,7 @@ using namespace freshet::test;
 namespace {
 
 struct ItemFixture : Fixture {
-  std::int64_t epoch() { return store::whole(text(command("GET", keys().epoch()))); }
+  std::int64_t epoch() { return redis::whole(text(command("GET", keys().epoch()))); }
   std::vector<std::string> current_ids() {
     std::vector<std::string> out;
     const auto buckets = wait(hot->buckets());
@@ -27,7 +27,7 @@ struct ItemFixture : Fixture {
   std::vector<std::string> newest_ids() {
     const auto reply = command("ZREVRANGE", keys().newest(), 0, -1);
     std::vector<std::string> out;
-    for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(store::text_at(reply, i));
+    for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(redis::text_at(reply, i));
     return out;
   }
   bool listed_anywhere(const std::string& id) {
@@ -41,7 +41,7 @@ struct ItemFixture : Fixture {
     track(report(id, who, 1000));
     view(seen(id, who));
   }
-  feed::Item news(const std::string& id, UnixSeconds published, bool hidden = false) const {
+  items::Item news(const std::string& id, UnixSeconds published, bool hidden = false) const {
     auto out = item(id, published);
     out.tags = {TagName::trusted("news")};
     out.hidden = hidden;
@@ -219,7 +219,7 @@ TEMPLATE_TEST_CASE_METHOD_SIG(Placed,
   this->put(this->news("later", date));
   CHECK(this->score(this->keys().newest(), "later") == static_cast<double>(date.time_since_epoch().count()));
 
-  std::vector<feed::Item> many;
+  std::vector<items::Item> many;
   for (int i = 0; i < 1005; ++i)
     many.push_back(this->news("n" + std::to_string(i), this->now() - seconds{i + 60}));
   REQUIRE(wait(this->items->put_many(many)));
@@ -312,7 +312,7 @@ TEST_CASE_METHOD(ItemFixture, "an item changed by another writer in between is r
   auto second = item("a", now() - seconds{86400});
   second.tags = {TagName::trusted("sport")};
   Interrupted slow(redis, [&] { put(news("a", now())); });
-  store::RedisItemStore late(slow, settings, keys());
+  items::RedisItemStore late(slow, settings, keys());
   REQUIRE(wait(late.put(second)));
   CHECK(command("SCARD", keys().tag("news")).integer().value_or(9) == 0);
   CHECK(command("SCARD", keys().tag("sport")).integer().value_or(9) == 1);
@@ -322,7 +322,7 @@ TEST_CASE_METHOD(ItemFixture, "an item changed by another writer in between is r
 }
 
 TEST_CASE_METHOD(ItemFixture, "of an item that comes many times in one call the last is kept", "[items]") {
-  std::vector<feed::Item> many;
+  std::vector<items::Item> many;
   for (int i = 0; i < 20; ++i) {
     many.push_back(item("a", now() - seconds{i}));
     many.back().tags = {TagName::trusted("tag" + std::to_string(i))};
@@ -334,7 +334,7 @@ TEST_CASE_METHOD(ItemFixture, "of an item that comes many times in one call the 
 }
 
 TEST_CASE_METHOD(ItemFixture, "a thousand and more items are put in one call", "[items]") {
-  std::vector<feed::Item> many;
+  std::vector<items::Item> many;
   for (int i = 0; i < 1203; ++i) many.push_back(news("n" + std::to_string(i), now()));
   REQUIRE(wait(items->put_many(many)));
   CHECK(command("SCARD", keys().tag("news")).integer().value_or(0) == 1203);
@@ -357,7 +357,7 @@ struct Streamed : Placed<kTags> {
       const auto fields = entry[1];
       Entry one;
       for (std::size_t k = 0; k + 1 < fields.size(); k += 2)
-        one.emplace(store::text_at(fields, k), store::text_at(fields, k + 1));
+        one.emplace(redis::text_at(fields, k), redis::text_at(fields, k + 1));
       out.push_back(std::move(one));
     }
     return out;
@@ -443,7 +443,7 @@ TEMPLATE_TEST_CASE_METHOD_SIG(Streamed, "items that the recorder has already are
   auto& f = *this;
   f.settings.recorder.stream_max_len = 1;
   f.command("XADD", f.keys().stream(), "*", "op", "delete", "id", "x");
-  store::RedisItemStore silent(f.redis, f.settings, f.keys(), store::RedisItemStore::Tell::kNobody);
+  items::RedisItemStore silent(f.redis, f.settings, f.keys(), items::RedisItemStore::Tell::kNobody);
   REQUIRE(wait(silent.put_many({f.news("a", f.now()), f.news("b", f.now(), true)})));
   REQUIRE(wait(silent.remove(ItemId::trusted("b"))));
   CHECK(f.entries().size() == 1);

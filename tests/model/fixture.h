@@ -13,17 +13,17 @@
 namespace freshet::test {
 
 inline const UnixSeconds kTrainedAt{seconds{1700000000}};
-inline const model::Progress kSilent = [](std::string_view, double) {};
+inline const training::Progress kSilent = [](std::string_view, double) {};
 
 // Readers with tastes: items and readers have one of five, and a reader mostly takes items of it. Items say
 // theirs in tags. The last `fresh` items have no events.
-inline model::TrainingData world(std::uint32_t readers, std::uint32_t items, std::uint32_t fresh = 0,
-                                 unsigned seed = 1) {
+inline training::TrainingData world(std::uint32_t readers, std::uint32_t items, std::uint32_t fresh = 0,
+                                    unsigned seed = 1) {
   std::mt19937 random(seed);
-  model::TrainingData data;
+  training::TrainingData data;
   data.now = kTrainedAt;
   for (std::uint32_t i = 0; i < items; ++i) {
-    model::TrainingItem item;
+    training::TrainingItem item;
     item.id = "i" + std::to_string(1000 + i);
     item.title = "title " + std::to_string(i);
     item.author = "author" + std::to_string(i % 7);
@@ -36,14 +36,14 @@ inline model::TrainingData world(std::uint32_t readers, std::uint32_t items, std
       if (random() % 4 != 0) item = item / 5 * 5 + reader % 5;
       if (item >= items - fresh) continue;
       data.events.push_back(
-          {reader, item, rank::Interaction::kView, kTrainedAt - seconds(random() % 1000000)});
+          {reader, item, readers::Interaction::kView, kTrainedAt - seconds(random() % 1000000)});
     }
   }
   return data;
 }
 
-inline model::Trained trained(const model::TrainingData& data, const TrainSettings& settings = {}) {
-  auto made = model::train(data, settings, kSilent);
+inline training::Trained trained(const training::TrainingData& data, const TrainSettings& settings = {}) {
+  auto made = training::train(data, settings, kSilent);
   REQUIRE(made);
   return std::move(*made);
 }

@@ -4,17 +4,17 @@ import re
 
 # files: regular expressions of ctest names, cheap tests first; the next ones are run when all of these pass.
 TESTS = [
-    (r"core/store/lua/(track|view|views_index|bucket_heads|stats|rank_\w+|list_\w+|rekey|item_\w+|purge_item)\.lua",
-     ["test_store_redis$", "test_ctl_redis$|e2e_(hot|hot_lists|purge)$"]),
-    (r"core/store/lua/parts/(added|engagement_key|item_place|rank_put)\.lua", ["test_store_redis$", "e2e_(hot_lists|purge)$"]),
+    (r"core/(hot|items)/(track|view|views_index|bucket_heads|stats|rank_\w+|list_\w+|rekey|item_\w+|purge_item)\.lua",
+     ["test_hot_store$|test_items$", "test_ctl_redis$|e2e_(hot|hot_lists|purge)$"]),
+    (r"core/(hot|items)/parts/(added|engagement_key|item_place|rank_put)\.lua", ["test_hot_store$|test_items$", "e2e_(hot_lists|purge)$"]),
     (r"(core/base/limit_table|fcgi/http/limits)\.(h|cpp)", ["test_base$|test_http$", "e2e_abuse$"]),
-    (r"core/store/lua/(engaged|(parts/)?feed_\w+)\.lua", ["test_feed_store$", "e2e_feed$"]),
-    (r"core/store/lua/seen_\w+\.lua", ["test_seen$", "e2e_feed$"]),
-    (r"core/store/lua/user_erase\.lua", ["test_recorder", "e2e_privacy$"]),
-    (r"core/store/lua/((parts/)?reader_\w+|parts/distinct_views)\.lua", ["test_readers$", "e2e_(readers|privacy|backup)$"]),
-    (r"core/store/lua/(wf_\w+|parts/timeline\w*)\.lua", ["test_waterfall_(store|law)$|test_follows$", "e2e_(waterfall|fill)$"]),
-    (r"core/store/lua/(follow_\w+|fanout_chunk)\.lua", ["test_follows$|test_recorder", "e2e_fanout$"]),
-    (r"core/store/lua/stream_ack\.lua", ["test_recorder"]),
+    (r"core/(readers/engaged|feed/(parts/)?feed_\w+)\.lua", ["test_feed_store$", "e2e_feed$"]),
+    (r"core/feed/seen_\w+\.lua", ["test_seen$", "e2e_feed$"]),
+    (r"core/readers/user_erase\.lua", ["test_recorder", "e2e_privacy$"]),
+    (r"core/(readers/(parts/)?(reader_\w+|distinct_views))\.lua", ["test_readers$", "e2e_(readers|privacy|backup)$"]),
+    (r"core/timeline/(timeline_\w+|parts/timeline\w*)\.lua", ["test_timeline_(store|law)$|test_follows$", "e2e_(waterfall|fill)$"]),
+    (r"core/timeline/(follow_\w+|fanout_chunk)\.lua", ["test_follows$|test_recorder", "e2e_fanout$"]),
+    (r"core/recorder/stream_ack\.lua", ["test_recorder"]),
     (r"fcgi/handlers/(hot|parse_hot)\.cpp", ["e2e_(hot|hot_lists)$", "e2e_(bad_input|abuse|identity|http|openapi|redis_faults)$"]),
     (r"fcgi/handlers/feed\.cpp", ["e2e_feed$", "e2e_(abuse|identity|bad_input|openapi|redis_states)$"]),
     (r"fcgi/handlers/(history|feedback|interactions|parse_readers|lines)\.cpp",
@@ -26,7 +26,7 @@ TESTS = [
     (r"fcgi/handlers/(status|status_rows|operation)\.cpp", ["test_observe$", "e2e_(status|http)$", "e2e_(pool|doctor|openapi)$"]),
     (r"fcgi/handlers/(application|routes|visitor)\.cpp", ["test_openapi$", "e2e_(http|abuse|identity|openapi)$", "e2e_(status|bad_input|redis_faults)$"]),
     (r"nginx/.*\.conf", ["test_nginx_", "e2e_(http|hot_lists|identity|socket|status|faults)$"]),
-    (r"systemd/redis-acl\.conf", ["test_store_redis$", "e2e_(readers|recorder|backup|doctor)$"]),
+    (r"systemd/redis-acl\.conf", ["test_redis_server$", "e2e_(readers|recorder|backup|doctor)$"]),
     (r"systemd/.*", ["test_(systemd|units)$", "hardening_|test_(package|install|documents)$"]),
 ]
 # For files without a row: every test with this label.
@@ -34,7 +34,7 @@ LABELS = {"lua": "redis", "handlers": "e2e", "nginx": "e2e", "systemd": "e2e"}
 
 # The test that fails, within a second, when a text is none of its language; C++ says so when it is compiled.
 ALIVE = {
-    "lua": ("tests/store/test_store_redis", "the SHA-1 that the build computed is the server's"),
+    "lua": ("tests/redis/test_redis_server", "the SHA-1 that the build computed is the server's"),
     "nginx": ("/usr/bin/python3", "tests/nginx/nginx_test.py", "Syntax"),
 }
 

@@ -9,7 +9,7 @@ Mutation = namedtuple("Mutation", "path line how old new")
 
 # kind: which files. The kinds take turns, the longer ones more often.
 KINDS = {
-    "lua": re.compile(r"core/store/lua/(?:parts/)?\w+\.lua"),
+    "lua": re.compile(r"core/\w+/(?:parts/)?\w+\.lua"),
     "handlers": re.compile(r"fcgi/handlers/\w+\.cpp"),
     "nginx": re.compile(r"nginx/[\w-]+\.conf"),
     "systemd": re.compile(r"systemd/(?:[\w-]+\.(?:service|socket|timer)|redis-acl\.conf)"),

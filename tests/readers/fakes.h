@@ -9,35 +9,35 @@
 
 namespace freshet::test {
 
-class FakeReaderStore final : public feed::ReaderStore {
+class FakeReaderStore final : public readers::ReaderStore {
  public:
   std::vector<Result<void>> answers;  // of the next calls or events; when there are no more: done
   std::optional<Error> away;          // answered by everything
   std::size_t room = 100;             // of the spool
   std::vector<std::string> spooled;   // items
 
-  Task<Result<void>> viewed(const feed::View&) override { co_return next(); }
-  Task<Result<std::vector<feed::Viewed>>> views(const ReaderId&, feed::ViewKind) override {
-    co_return std::vector<feed::Viewed>();
+  Task<Result<void>> viewed(const readers::View&) override { co_return next(); }
+  Task<Result<std::vector<readers::Viewed>>> views(const ReaderId&, readers::ViewKind) override {
+    co_return std::vector<readers::Viewed>();
   }
-  Task<Result<void>> clear_views(const ReaderId&, feed::ViewKind) override { co_return next(); }
+  Task<Result<void>> clear_views(const ReaderId&, readers::ViewKind) override { co_return next(); }
   Task<Result<void>> merge_views(const ReaderId&, const ReaderId&) override { co_return next(); }
-  Task<Result<std::vector<Result<void>>>> interact(const std::vector<feed::ReaderEvent>& events) override {
+  Task<Result<std::vector<Result<void>>>> interact(const std::vector<readers::ReaderEvent>& events) override {
     if (away) co_return tl::unexpected(*away);
     std::vector<Result<void>> out;
     for (std::size_t i = 0; i < events.size(); ++i) out.push_back(next());
     co_return out;
   }
-  Task<Result<void>> dismiss(const feed::Dismissal&) override { co_return next(); }
+  Task<Result<void>> dismiss(const readers::Dismissal&) override { co_return next(); }
   Task<Result<void>> undo_dismissal(const ReaderId&, const ItemId&) override { co_return next(); }
-  Task<Result<feed::ReaderState>> read(const ReaderId&) override { co_return feed::ReaderState(); }
+  Task<Result<readers::ReaderState>> read(const ReaderId&) override { co_return readers::ReaderState(); }
 
-  void viewed_behind(const feed::View&) override {}
-  Result<void> viewed_later(const feed::View& view) override { return later(view.item); }
-  Result<void> interact_later(const feed::ReaderEvent& event) override { return later(event.item); }
-  Result<void> dismiss_later(const feed::Dismissal& dismissal) override { return later(dismissal.item); }
+  void viewed_behind(const readers::View&) override {}
+  Result<void> viewed_later(const readers::View& view) override { return later(view.item); }
+  Result<void> interact_later(const readers::ReaderEvent& event) override { return later(event.item); }
+  Result<void> dismiss_later(const readers::Dismissal& dismissal) override { return later(dismissal.item); }
   Result<void> undo_dismissal_later(const ReaderId&, const ItemId& item) override { return later(item); }
-  Result<void> clear_views_later(const ReaderId&, feed::ViewKind) override {
+  Result<void> clear_views_later(const ReaderId&, readers::ViewKind) override {
     return later(ItemId::trusted("clear"));
   }
 

@@ -14,7 +14,7 @@ namespace freshet::test {
 inline const ReaderId kReader = ReaderId::trusted("reader");
 
 struct Readers : Fixture {
-  std::optional<store::RedisReaderStore> made;
+  std::optional<readers::RedisReaderStore> made;
 
   explicit Readers(bool tags = false) {
     hash_tags = tags;
@@ -25,33 +25,33 @@ struct Readers : Fixture {
   void renew() {
     made.emplace(redis, later, settings, keys(), [this] { return "made-" + std::to_string(++events); });
   }
-  store::RedisReaderStore& store() { return *made; }
+  readers::RedisReaderStore& store() { return *made; }
 
-  static feed::View view_of(const std::string& item, const std::string& reader = "reader",
-                            feed::ViewKind kind = feed::ViewKind::kTopic) {
+  static readers::View view_of(const std::string& item, const std::string& reader = "reader",
+                               readers::ViewKind kind = readers::ViewKind::kTopic) {
     return {ReaderId::trusted(reader), ItemId::trusted(item), kind};
   }
-  static feed::ReaderEvent event(const std::string& item, rank::Interaction kind,
-                                 UnixSeconds at = UnixSeconds::max(), const std::string& id = {}) {
+  static readers::ReaderEvent event(const std::string& item, readers::Interaction kind,
+                                    UnixSeconds at = UnixSeconds::max(), const std::string& id = {}) {
     return {kReader, ItemId::trusted(item), kind, at, EventId::trusted(id)};
   }
   void look_at(const std::string& item, const std::string& reader = "reader",
-               feed::ViewKind kind = feed::ViewKind::kTopic) {
+               readers::ViewKind kind = readers::ViewKind::kTopic) {
     REQUIRE(wait(store().viewed(view_of(item, reader, kind))));
   }
-  std::vector<feed::Viewed> views(const std::string& reader = "reader",
-                                  feed::ViewKind kind = feed::ViewKind::kTopic) {
+  std::vector<readers::Viewed> views(const std::string& reader = "reader",
+                                     readers::ViewKind kind = readers::ViewKind::kTopic) {
     auto out = wait(store().views(ReaderId::trusted(reader), kind));
     REQUIRE(out);
     return *out;
   }
   std::vector<std::string> history(const std::string& reader = "reader",
-                                   feed::ViewKind kind = feed::ViewKind::kTopic) {
+                                   readers::ViewKind kind = readers::ViewKind::kTopic) {
     std::vector<std::string> out;
     for (const auto& each : views(reader, kind)) out.push_back(each.item.str());
     return out;
   }
-  Result<void> interact(const feed::ReaderEvent& one) {
+  Result<void> interact(const readers::ReaderEvent& one) {
     auto answers = wait(store().interact({one}));
     REQUIRE(answers);
     REQUIRE(answers->size() == 1);
@@ -60,7 +60,7 @@ struct Readers : Fixture {
   Result<void> dismiss(const std::string& item, const std::string& reason = {}, const std::string& id = {}) {
     return wait(store().dismiss({kReader, ItemId::trusted(item), reason, EventId::trusted(id)}));
   }
-  feed::ReaderState read(const ReaderId& reader = kReader) {
+  readers::ReaderState read(const ReaderId& reader = kReader) {
     auto out = wait(store().read(reader));
     REQUIRE(out);
     return *out;
@@ -70,7 +70,7 @@ struct Readers : Fixture {
     const auto fields = command("HKEYS", keys().views_at(reader));
     std::int64_t out = 0;
     for (std::size_t i = 0; i < fields.size(); ++i)
-      out += store::text_at(fields, i).find(':') == std::string_view::npos ? 0 : 1;
+      out += redis::text_at(fields, i).find(':') == std::string_view::npos ? 0 : 1;
     return out;
   }
   // Each entry as "op=… reader=…", oldest first.
@@ -82,9 +82,9 @@ struct Readers : Fixture {
       std::string line;
       for (std::size_t j = 0; j + 1 < fields.size(); j += 2)
         line.append(line.empty() ? "" : " ")
-            .append(store::text_at(fields, j))
+            .append(redis::text_at(fields, j))
             .append("=")
-            .append(store::text_at(fields, j + 1));
+            .append(redis::text_at(fields, j + 1));
       out.push_back(std::move(line));
     }
     return out;
@@ -94,7 +94,7 @@ struct Readers : Fixture {
   }
 };
 
-inline std::vector<std::string> ids_of(const std::vector<feed::Viewed>& views) {
+inline std::vector<std::string> ids_of(const std::vector<readers::Viewed>& views) {
   std::vector<std::string> out;
   for (const auto& each : views) out.push_back(each.item.str());
   return out;

@@ -9,8 +9,8 @@
 
 using namespace freshet;
 using namespace freshet::test;
-using feed::ViewKind;
-using rank::Interaction;
+using readers::Interaction;
+using readers::ViewKind;
 
 namespace {
 
@@ -114,7 +114,7 @@ TEST_CASE("a history is capped, distinct and newest first after any sequence of 
     std::mt19937 random(seed);
     const auto pick = [&](unsigned below) { return static_cast<unsigned>(random() % below); };
     const Names who{"x", "y"};
-    std::map<std::pair<std::string, ViewKind>, std::vector<feed::Viewed>> model;
+    std::map<std::pair<std::string, ViewKind>, std::vector<readers::Viewed>> model;
     for (int step = 0; step < 300; ++step) {
       CAPTURE(step);
       const std::string reader = who[pick(2)], item = "i" + std::to_string(pick(9));
@@ -129,7 +129,7 @@ TEST_CASE("a history is capped, distinct and newest first after any sequence of 
         for (const ViewKind each : {ViewKind::kTopic, ViewKind::kReply}) {
           if (reader == to) continue;
           auto& list = model[{to, each}];
-          for (const feed::Viewed& one : std::exchange(model[{reader, each}], {})) {
+          for (const readers::Viewed& one : std::exchange(model[{reader, each}], {})) {
             const auto known =
                 std::find_if(list.begin(), list.end(), [&](auto& v) { return v.item == one.item; });
             known == list.end() ? list.push_back(one) : void(known->at = std::max(known->at, one.at));
@@ -340,7 +340,7 @@ TEST_CASE("a dismissal lasts feedback.ttl, is undone, and remembers its reason",
     REQUIRE(site.dismiss("b"));
     const std::string key = site.keys().not_interested("reader"),
                       why = site.keys().not_interested_why("reader");
-    CHECK(store::text_at(site.command("HMGET", why, "a"), 0) == "seen it: 100 %");
+    CHECK(redis::text_at(site.command("HMGET", why, "a"), 0) == "seen it: 100 %");
     CHECK(site.ttl(key) > site.settings.feedback.ttl.count() - 60);
     CHECK(site.ttl(why) > site.settings.feedback.ttl.count() - 60);
     const auto stale = site.now() - site.settings.feedback.ttl - seconds{1};
@@ -392,7 +392,7 @@ TEST_CASE("a dismissal from before it was undone does not come back from a spool
 
 TEST_CASE("a reader with a million interactions stays small", "[readers]") {
   Readers site;
-  std::vector<feed::ReaderEvent> batch;
+  std::vector<readers::ReaderEvent> batch;
   constexpr int kEvents = 1000000, kBatch = 5000;
   const std::int64_t start = 1700000000;
   for (int i = 0; i < kEvents; ++i) {
@@ -470,7 +470,7 @@ TEST_CASE("what a reader did long ago is still known by its fingerprint, in one 
   for (int i = 1; i < 190; ++i) CHECK_FALSE(excluded(i));
 
   Counted counted(site.redis);
-  store::RedisReaderStore reads(counted, site.later, site.settings, site.keys(), [] { return "e"; });
+  readers::RedisReaderStore reads(counted, site.later, site.settings, site.keys(), [] { return "e"; });
   REQUIRE(wait(reads.read(kReader)));
   CHECK(counted.trips == 1);
 }
@@ -536,7 +536,7 @@ TEST_CASE("every id of the corpora is kept as it is", "[readers]") {
 TEST_CASE("the epoch of items comes with the reader's state", "[readers]") {
   Readers site;
   CHECK(site.read().items_epoch.empty());
-  feed::Item item = site.item("a", UnixSeconds{seconds{1700000000}});
+  items::Item item = site.item("a", UnixSeconds{seconds{1700000000}});
   item.hidden = true;
   site.put(item);
   CHECK(site.read().items_epoch == "1");

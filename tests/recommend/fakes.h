@@ -20,14 +20,14 @@ struct FakeCandidate {
   std::vector<std::string> tags;
   UnixSeconds published;
   double trend = 0, affinity = 0;
-  feed::Source source = feed::Source::kTrend;
+  recommend::Source source = recommend::Source::kTrend;
 };
 
-class FakeSuggestions final : public feed::Suggestions {
+class FakeSuggestions final : public recommend::Suggestions {
  public:
   explicit FakeSuggestions(std::vector<FakeCandidate> candidates) : candidates_(std::move(candidates)) {
     for (std::uint32_t i = 0; i < candidates_.size(); ++i) {
-      feed::Suggestion one;
+      recommend::Suggestion one;
       one.index = i;
       one.id = candidates_[i].id;
       one.score = candidates_[i].score;
@@ -38,10 +38,10 @@ class FakeSuggestions final : public feed::Suggestions {
       all_.push_back(one);
     }
   }
-  std::map<std::uint32_t, feed::Because> speaks;  // by index
+  std::map<std::uint32_t, recommend::Because> speaks;  // by index
 
-  std::span<const feed::Suggestion> all() const override { return all_; }
-  feed::Facts facts(std::uint32_t index) const override {
+  std::span<const recommend::Suggestion> all() const override { return all_; }
+  recommend::Facts facts(std::uint32_t index) const override {
     const FakeCandidate& one = candidates_.at(index);
     return {one.id, one.author, {one.tags.begin(), one.tags.end()}, one.published};
   }
@@ -51,8 +51,9 @@ class FakeSuggestions final : public feed::Suggestions {
     }
     return std::nullopt;
   }
-  std::vector<std::optional<feed::Because>> because(std::span<const std::uint32_t> items) const override {
-    std::vector<std::optional<feed::Because>> out;
+  std::vector<std::optional<recommend::Because>> because(
+      std::span<const std::uint32_t> items) const override {
+    std::vector<std::optional<recommend::Because>> out;
     for (const std::uint32_t each : items) {
       const auto at = speaks.find(each);
       out.push_back(at == speaks.end() ? std::nullopt : std::optional(at->second));
@@ -62,27 +63,29 @@ class FakeSuggestions final : public feed::Suggestions {
 
  private:
   std::vector<FakeCandidate> candidates_;
-  std::vector<feed::Suggestion> all_;
+  std::vector<recommend::Suggestion> all_;
 };
 
-class FakeRecommender final : public feed::Recommender {
+class FakeRecommender final : public recommend::Recommender {
  public:
   std::shared_ptr<FakeSuggestions> next;
   bool away = false;
-  std::vector<feed::Done> profile;  // as last given
-  std::vector<ItemId> unwanted;     // likewise
-  std::map<std::string, std::vector<feed::SimilarItem>> like;
+  std::vector<readers::Done> profile;  // as last given
+  std::vector<ItemId> unwanted;        // likewise
+  std::map<std::string, std::vector<recommend::SimilarItem>> like;
 
-  Task<Result<std::shared_ptr<const feed::Suggestions>>> suggest(feed::Profile of, UnixSeconds) override {
+  Task<Result<std::shared_ptr<const recommend::Suggestions>>> suggest(recommend::Profile of,
+                                                                      UnixSeconds) override {
     profile = std::move(of.events);
     unwanted = std::move(of.unwanted);
     if (away) co_return fail(ErrorCode::kUnavailable, "redis_away");
-    co_return std::shared_ptr<const feed::Suggestions>(next);
+    co_return std::shared_ptr<const recommend::Suggestions>(next);
   }
-  std::shared_ptr<const feed::Suggestions> suggest_stale(const feed::Profile&, UnixSeconds) override {
+  std::shared_ptr<const recommend::Suggestions> suggest_stale(const recommend::Profile&,
+                                                              UnixSeconds) override {
     return next;
   }
-  std::optional<std::vector<feed::SimilarItem>> similar(const ItemId& item, std::size_t) override {
+  std::optional<std::vector<recommend::SimilarItem>> similar(const ItemId& item, std::size_t) override {
     const auto at = like.find(item.str());
     return at == like.end() ? std::nullopt : std::optional(at->second);
   }
@@ -90,34 +93,34 @@ class FakeRecommender final : public feed::Recommender {
 };
 
 // Readers of whom only read() is wanted.
-class FakeReaders final : public feed::ReaderStore {
+class FakeReaders final : public readers::ReaderStore {
  public:
-  feed::ReaderState state;
+  readers::ReaderState state;
   bool away = false;
   int reads = 0;
 
-  Task<Result<feed::ReaderState>> read(const ReaderId&) override {
+  Task<Result<readers::ReaderState>> read(const ReaderId&) override {
     ++reads;
     if (away) co_return fail(ErrorCode::kUnavailable, "redis_away");
     co_return state;
   }
-  Task<Result<void>> viewed(const feed::View&) override { co_return unused(); }
-  Task<Result<std::vector<feed::Viewed>>> views(const ReaderId&, feed::ViewKind) override {
+  Task<Result<void>> viewed(const readers::View&) override { co_return unused(); }
+  Task<Result<std::vector<readers::Viewed>>> views(const ReaderId&, readers::ViewKind) override {
     co_return tl::unexpected(unused().error());
   }
-  Task<Result<void>> clear_views(const ReaderId&, feed::ViewKind) override { co_return unused(); }
+  Task<Result<void>> clear_views(const ReaderId&, readers::ViewKind) override { co_return unused(); }
   Task<Result<void>> merge_views(const ReaderId&, const ReaderId&) override { co_return unused(); }
-  Task<Result<std::vector<Result<void>>>> interact(const std::vector<feed::ReaderEvent>&) override {
+  Task<Result<std::vector<Result<void>>>> interact(const std::vector<readers::ReaderEvent>&) override {
     co_return tl::unexpected(unused().error());
   }
-  Task<Result<void>> dismiss(const feed::Dismissal&) override { co_return unused(); }
+  Task<Result<void>> dismiss(const readers::Dismissal&) override { co_return unused(); }
   Task<Result<void>> undo_dismissal(const ReaderId&, const ItemId&) override { co_return unused(); }
-  void viewed_behind(const feed::View&) override {}
-  Result<void> viewed_later(const feed::View&) override { return unused(); }
-  Result<void> interact_later(const feed::ReaderEvent&) override { return unused(); }
-  Result<void> dismiss_later(const feed::Dismissal&) override { return unused(); }
+  void viewed_behind(const readers::View&) override {}
+  Result<void> viewed_later(const readers::View&) override { return unused(); }
+  Result<void> interact_later(const readers::ReaderEvent&) override { return unused(); }
+  Result<void> dismiss_later(const readers::Dismissal&) override { return unused(); }
   Result<void> undo_dismissal_later(const ReaderId&, const ItemId&) override { return unused(); }
-  Result<void> clear_views_later(const ReaderId&, feed::ViewKind) override { return unused(); }
+  Result<void> clear_views_later(const ReaderId&, readers::ViewKind) override { return unused(); }
 
  private:
   static Result<void> unused() { return fail(ErrorCode::kInternal, "not_faked"); }

@@ -8,16 +8,16 @@
 #include <set>
 #include <string>
 
-#include "core/training/trained_model.h"
 #include "core/recommend/rerank.h"
+#include "core/training/trained_model.h"
 
 using namespace freshet;
-using model::Catalogue;
-using model::LiveItem;
-using model::ProfileEvent;
-using model::Ranked;
-using model::Ranking;
-using model::RankingSettings;
+using recommend::Catalogue;
+using recommend::LiveItem;
+using recommend::ProfileEvent;
+using recommend::Ranked;
+using recommend::Ranking;
+using recommend::RankingSettings;
 
 namespace {
 
@@ -27,9 +27,9 @@ constexpr seconds kHour{3600};
 std::string name(std::uint32_t number) { return "i" + std::to_string(1000 + number); }
 
 // A model of `items` with random relations of both kinds; two terms, of which each item has one.
-model::Trained random_world(std::uint32_t items, unsigned seed) {
+training::Trained random_world(std::uint32_t items, unsigned seed) {
   std::mt19937 random(seed);
-  model::Trained out;
+  training::Trained out;
   out.trained_at = kNow - 2 * kHour;
   out.algorithm = "rp3beta";
   out.mix.part[0] = 0.75F;
@@ -68,9 +68,9 @@ RankingSettings by_formula() {
 }
 
 std::vector<ProfileEvent> three_events() {
-  return {{0, rank::Interaction::kLike, kNow - kHour},
-          {1, rank::Interaction::kView, kNow - 2 * kHour},
-          {2, rank::Interaction::kView, kNow - 3 * kHour}};
+  return {{0, readers::Interaction::kLike, kNow - kHour},
+          {1, readers::Interaction::kView, kNow - 2 * kHour},
+          {2, readers::Interaction::kView, kNow - 3 * kHour}};
 }
 
 std::vector<std::string> ids(const Catalogue& catalogue, const std::vector<Ranked>& ranked) {
@@ -80,8 +80,8 @@ std::vector<std::string> ids(const Catalogue& catalogue, const std::vector<Ranke
 }
 
 // A re-ranker of one number.
-std::vector<float> judging_by(rank::Feature feature, float weight) {
-  rank::Reranker reranker;
+std::vector<float> judging_by(recommend::Feature feature, float weight) {
+  recommend::Reranker reranker;
   reranker.scale.fill(0.1F);
   reranker.linear[static_cast<std::size_t>(feature)] = weight;
   return reranker.to_floats();
@@ -91,13 +91,13 @@ std::vector<float> judging_by(rank::Feature feature, float weight) {
 
 TEST_CASE("scores are the formula of their terms, computed independently from the relations", "[ranking]") {
   for (unsigned seed = 1; seed <= 20; ++seed) {
-    const model::Trained world = random_world(40, seed);
-    const Catalogue catalogue(model::as_model(world), {});
+    const training::Trained world = random_world(40, seed);
+    const Catalogue catalogue(training::as_model(world), {});
     std::mt19937 random(seed);
     std::vector<ProfileEvent> profile;
     std::map<std::uint32_t, double> weights;
     for (int i = 0; i < 12; ++i) {
-      const auto kind = static_cast<rank::Interaction>(random() % rank::kInteractionKinds.size());
+      const auto kind = static_cast<readers::Interaction>(random() % readers::kInteractionKinds.size());
       const UnixSeconds at = kNow - seconds(random() % 9'000'000);
       profile.push_back({static_cast<std::uint32_t>(random() % 40), kind, at});
       constexpr double kWorth[] = {1, 2, 3, 3, 4, 5};  // view, like, share, favorite, reply, post
@@ -143,9 +143,9 @@ TEST_CASE("equal scores are ordered by newness, then by id", "[ranking]") {
 }
 
 TEST_CASE("what the re-ranker cannot tell apart is ordered by newness", "[ranking]") {
-  model::Trained world = random_world(10, 1);
-  world.reranker = judging_by(rank::Feature::kAge, 0);
-  const Catalogue catalogue(model::as_model(world), {});
+  training::Trained world = random_world(10, 1);
+  world.reranker = judging_by(recommend::Feature::kAge, 0);
+  const Catalogue catalogue(training::as_model(world), {});
   Ranking ranking(by_formula());
   const auto profile = three_events();
   const auto& ranked = ranking.rank(catalogue, profile, kNow, true);
@@ -154,10 +154,11 @@ TEST_CASE("what the re-ranker cannot tell apart is ordered by newness", "[rankin
 }
 
 TEST_CASE("who has no history gets the pure trend, even of a model with a re-ranker", "[ranking]") {
-  model::Trained world = random_world(10, 1);
-  world.reranker = judging_by(rank::Feature::kAge, 5);  // would prefer the oldest
-  const Catalogue catalogue(model::as_model(world), {live("x", 50, kNow - kHour), live("y", 5, kNow - kHour),
-                                                     live(name(3), 500, kNow - kHour)});
+  training::Trained world = random_world(10, 1);
+  world.reranker = judging_by(recommend::Feature::kAge, 5);  // would prefer the oldest
+  const Catalogue catalogue(
+      training::as_model(world),
+      {live("x", 50, kNow - kHour), live("y", 5, kNow - kHour), live(name(3), 500, kNow - kHour)});
   Ranking ranking({});
   const auto& ranked = ranking.rank(catalogue, {}, kNow);
   CHECK(ids(catalogue, ranked) == std::vector<std::string>{name(3), "x", "y"});
@@ -165,13 +166,13 @@ TEST_CASE("who has no history gets the pure trend, even of a model with a re-ran
 }
 
 TEST_CASE("the model's re-ranker orders for a reader who has a history", "[ranking]") {
-  model::Trained world = random_world(10, 1);
-  world.reranker = judging_by(rank::Feature::kAge, 1);
+  training::Trained world = random_world(10, 1);
+  world.reranker = judging_by(recommend::Feature::kAge, 1);
   const std::vector<ProfileEvent> profile = three_events();
   RankingSettings settings = by_formula();
   for (const bool rerank : {true, false}) {
     settings.rerank = rerank;
-    const Catalogue catalogue(model::as_model(world), {});
+    const Catalogue catalogue(training::as_model(world), {});
     Ranking ranking(settings);
     const auto& ranked = ranking.rank(catalogue, profile, kNow, true);
     CHECK(std::is_sorted(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
@@ -182,23 +183,23 @@ TEST_CASE("the model's re-ranker orders for a reader who has a history", "[ranki
 }
 
 TEST_CASE("parameters of another version are not used", "[ranking]") {
-  model::Trained world = random_world(10, 1);
+  training::Trained world = random_world(10, 1);
   const std::vector<ProfileEvent> profile = three_events();
-  const Catalogue plain(model::as_model(world), {});
+  const Catalogue plain(training::as_model(world), {});
   Ranking ranking(by_formula());
   const auto expected = ids(plain, ranking.rank(plain, profile, kNow, true));
-  world.reranker = judging_by(rank::Feature::kAge, 1);
+  world.reranker = judging_by(recommend::Feature::kAge, 1);
   world.reranker.front() += 1;
-  const Catalogue other(model::as_model(world), {});
+  const Catalogue other(training::as_model(world), {});
   CHECK(ids(other, ranking.rank(other, profile, kNow, true)) == expected);
 }
 
 TEST_CASE("an item newer than the model gets its affinity from its content", "[ranking]") {
-  const model::Trained world = random_world(10, 1);
+  const training::Trained world = random_world(10, 1);
   // The reader liked item 0, which has the first term.
-  const std::vector<ProfileEvent> profile{{0, rank::Interaction::kLike, kNow}};
-  const Catalogue catalogue(model::as_model(world), {live("like", 3, kNow - kHour, {{0, 0.5F}}),
-                                                     live("unlike", 3, kNow - kHour, {{1, 0.5F}})});
+  const std::vector<ProfileEvent> profile{{0, readers::Interaction::kLike, kNow}};
+  const Catalogue catalogue(training::as_model(world), {live("like", 3, kNow - kHour, {{0, 0.5F}}),
+                                                        live("unlike", 3, kNow - kHour, {{1, 0.5F}})});
   Ranking ranking(by_formula());
   std::map<std::string, Ranked> by_id;
   for (const Ranked& each : ranking.rank(catalogue, profile, kNow))
@@ -209,9 +210,9 @@ TEST_CASE("an item newer than the model gets its affinity from its content", "[r
 }
 
 TEST_CASE("places for discoveries go to what the reader's history speaks for", "[ranking]") {
-  model::Trained world = random_world(200, 3);
-  const Catalogue catalogue(model::as_model(world), {});
-  const std::vector<ProfileEvent> profile{{7, rank::Interaction::kLike, kNow - kHour}};
+  training::Trained world = random_world(200, 3);
+  const Catalogue catalogue(training::as_model(world), {});
+  const std::vector<ProfileEvent> profile{{7, readers::Interaction::kLike, kNow - kHour}};
   RankingSettings settings;
   settings.discover_from = 1;
   Ranking plain(by_formula()), ranking(settings);
@@ -251,13 +252,13 @@ TEST_CASE("places for discoveries go to what the reader's history speaks for", "
 }
 
 TEST_CASE("a reader's first interaction brings something of theirs onto the first page", "[ranking]") {
-  const model::Trained world = random_world(200, 5);
+  const training::Trained world = random_world(200, 5);
   std::vector<LiveItem> news;  // nothing speaks for them but that they are new
   for (int i = 0; i < 620; ++i) news.push_back(live("new" + std::to_string(i), 50, kNow - seconds{60} * i));
   for (const bool learned : {false, true}) {
-    model::Trained judged = world;
-    if (learned) judged.reranker = judging_by(rank::Feature::kTrend, 9);
-    const Catalogue of_site(model::as_model(judged), news);
+    training::Trained judged = world;
+    if (learned) judged.reranker = judging_by(recommend::Feature::kTrend, 9);
+    const Catalogue of_site(training::as_model(judged), news);
     Ranking ranking(RankingSettings{});
     const auto events = three_events();
     for (std::size_t known = 0; known <= events.size(); ++known) {
@@ -271,8 +272,8 @@ TEST_CASE("a reader's first interaction brings something of theirs onto the firs
 }
 
 TEST_CASE("what will not be shown takes no place of affinity's and of no discovery", "[ranking]") {
-  const model::Trained world = random_world(200, 5);
-  const Catalogue catalogue(model::as_model(world), {live(name(150), 1, kNow)});
+  const training::Trained world = random_world(200, 5);
+  const Catalogue catalogue(training::as_model(world), {live(name(150), 1, kNow)});
   RankingSettings settings;
   settings.affinity_candidates = 20;
   settings.discover_every = 6;
@@ -282,7 +283,7 @@ TEST_CASE("what will not be shown takes no place of affinity's and of no discove
   for (int round = 0; round < 5; ++round) {
     const auto ranked = ranking.rank(catalogue, profile, kNow, false, unwanted);
     const auto personal = std::count_if(ranked.begin(), ranked.end(), [](const Ranked& each) {
-      return each.source == model::Source::kAffinity;
+      return each.source == recommend::Source::kAffinity;
     });
     CHECK(personal >= 19);  // and one is live
     for (const Ranked& each : ranked) {
@@ -305,18 +306,20 @@ TEST_CASE("every candidate is named once, with finite numbers, whatever the cata
     std::mt19937 random(seed);
     const auto below = [&](std::size_t most) { return static_cast<std::uint32_t>(random() % most); };
     const std::uint32_t items = below(30);
-    model::Trained world = random_world(items, seed);
-    if (below(2) == 0) world.reranker = judging_by(static_cast<rank::Feature>(below(rank::kFeatures)), 9);
+    training::Trained world = random_world(items, seed);
+    if (below(2) == 0)
+      world.reranker = judging_by(static_cast<recommend::Feature>(below(recommend::kFeatures)), 9);
     for (float& count : world.counts) count = static_cast<float>(hostile[below(std::size(hostile))]);
     std::vector<LiveItem> now_live;
     for (unsigned i = below(40); i > 0; --i)
       now_live.push_back(live(name(below(60)), hostile[below(std::size(hostile))],
                               times[below(std::size(times))], {{below(2), 1.F}}));
-    const auto with_model = below(4) != 0 ? model::as_model(world) : nullptr;
+    const auto with_model = below(4) != 0 ? training::as_model(world) : nullptr;
     const Catalogue catalogue(with_model, now_live);
     std::vector<ProfileEvent> profile;
     for (unsigned i = below(300); i > 0 && catalogue.size() > 0; --i)
-      profile.push_back({below(catalogue.size()), rank::Interaction::kView, times[below(std::size(times))]});
+      profile.push_back(
+          {below(catalogue.size()), readers::Interaction::kView, times[below(std::size(times))]});
     RankingSettings settings;
     settings.discover_every = below(4);
     Ranking ranking(settings);

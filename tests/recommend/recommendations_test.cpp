@@ -20,8 +20,8 @@ struct Site {
   FakeRecall recall;
   Settings settings;
   UnixSeconds clock = kNow;
-  feed::Recommendations recommendations{readers, recommender, items,
-                                        recall,  settings,    [this] { return clock; }};
+  recommend::Recommendations recommendations{readers, recommender, items,
+                                             recall,  settings,    [this] { return clock; }};
 
   explicit Site(int count = 30) {
     std::vector<FakeCandidate> all;
@@ -32,28 +32,28 @@ struct Site {
   void offer(const std::vector<FakeCandidate>& all) {
     recommender.next = std::make_shared<FakeSuggestions>(all);
   }
-  feed::RecommendPage page(std::size_t limit = 5, feed::Exclude exclude = feed::Exclude::kHard,
-                           ReaderId reader = kReader) {
-    const feed::RecommendRequest request{reader, limit, exclude};
+  recommend::RecommendPage page(std::size_t limit = 5, recommend::Exclude exclude = recommend::Exclude::kHard,
+                                ReaderId reader = kReader) {
+    const recommend::RecommendRequest request{reader, limit, exclude};
     auto served = now(recommendations.page(request));
     REQUIRE(served);
     return std::move(*served);
   }
-  static std::vector<std::string> ids(const feed::RecommendPage& page) {
+  static std::vector<std::string> ids(const recommend::RecommendPage& page) {
     std::vector<std::string> out;
     for (const auto& each : page.items) out.push_back(each.id.str());
     return out;
   }
 };
 
-feed::Viewed viewed(int number) { return {item(number), kNow}; }
+readers::Viewed viewed(int number) { return {item(number), kNow}; }
 
 }  // namespace
 
 TEST_CASE_METHOD(Site, "a page has the best that the reader has not seen, in one read of their state",
                  "[recommend]") {
   readers.state.topics = {viewed(0), viewed(2)};
-  readers.state.done = {{item(3), rank::Interaction::kPost, kNow}};
+  readers.state.done = {{item(3), readers::Interaction::kPost, kNow}};
   CHECK(ids(page()) == std::vector<std::string>{"i1", "i4", "i5", "i6", "i7"});
   CHECK(readers.reads == 1);
   CHECK(items.reads == 1);
@@ -69,14 +69,14 @@ TEST_CASE_METHOD(Site,
                  "the profile is what the reader did and saw, newest first, without what they dismissed",
                  "[recommend]") {
   readers.state.topics = {{item(1), kNow}, {item(9), kNow - seconds{50}}};
-  readers.state.done = {{item(2), rank::Interaction::kLike, kNow - seconds{10}},
-                        {item(3), rank::Interaction::kPost, kNow - seconds{90}}};
+  readers.state.done = {{item(2), readers::Interaction::kLike, kNow - seconds{10}},
+                        {item(3), readers::Interaction::kPost, kNow - seconds{90}}};
   readers.state.dismissed = {viewed(9), viewed(3)};
   page();
   CHECK(recommender.unwanted == std::vector<ItemId>{item(9), item(3)});
   REQUIRE(recommender.profile.size() == 2);
   CHECK(recommender.profile[0].item == item(1));
-  CHECK(recommender.profile[0].kind == rank::Interaction::kView);
+  CHECK(recommender.profile[0].kind == readers::Interaction::kView);
   CHECK(recommender.profile[1].item == item(2));
 }
 
@@ -102,11 +102,11 @@ TEST_CASE_METHOD(Site,
   CHECK(now(recommendations.similar(item(1), 5))->items.size() == 1);
   recommender.like["i0"] = {{item(2), 2}};
   CHECK(now(recommendations.similar(item(0), 5)).error().reason == "unknown_item");
-  recommender.next->speaks[1] = {item(0), rank::Interaction::kLike, 1};
-  CHECK(page(1).items.front().reason.kind != feed::Reason::Kind::kLike);
+  recommender.next->speaks[1] = {item(0), readers::Interaction::kLike, 1};
+  CHECK(page(1).items.front().reason.kind != recommend::Reason::Kind::kLike);
   clock = kNow + seconds{1};  // with the cards that are known
   CHECK(ids(page(3)) == std::vector<std::string>{"i0", "i1", "i2"});
-  CHECK(page(2).items[1].reason.kind == feed::Reason::Kind::kLike);
+  CHECK(page(2).items[1].reason.kind == recommend::Reason::Kind::kLike);
 }
 
 TEST_CASE("a page is full whatever is excluded, until nothing visible is left", "[recommend][fill]") {
@@ -127,7 +127,7 @@ TEST_CASE("a page is full whatever is excluded, until nothing visible is left", 
           site.readers.state.dismissed.push_back({each, kNow});
           break;
         case 1:
-          site.readers.state.done.push_back({each, rank::Interaction::kReply, kNow});
+          site.readers.state.done.push_back({each, readers::Interaction::kReply, kNow});
           break;
         case 2:
           site.readers.state.topics.push_back({each, kNow});
@@ -154,15 +154,15 @@ TEST_CASE("a page is full whatever is excluded, until nothing visible is left", 
 TEST_CASE_METHOD(Site, "what fills a page up comes last, without a score, and says what is true of it",
                  "[recommend][fill][reason]") {
   offer({{"i0", 9, 1, "ann", {}, kNow}});
-  readers.state.done = {{item(0), rank::Interaction::kLike, kNow}};
+  readers.state.done = {{item(0), readers::Interaction::kLike, kNow}};
   recall.scores = {{item(3), 0}, {item(4), 0}};
   for (const int each : {0, 2, 3, 4}) recall.index.push_back(item(each));
   recall.published[item(3)] = kNow - seconds{3600};
   const auto served = page(3);
   REQUIRE(ids(served) == std::vector<std::string>{"i2", "i3", "i4"});
-  CHECK(feed::reason_text(served.items[0].reason) == "matches what you like");
-  CHECK(feed::reason_text(served.items[1].reason) == "new");
-  CHECK(feed::reason_text(served.items[2].reason) == "more to read");
+  CHECK(recommend::reason_text(served.items[0].reason) == "matches what you like");
+  CHECK(recommend::reason_text(served.items[1].reason) == "new");
+  CHECK(recommend::reason_text(served.items[2].reason) == "more to read");
   CHECK(served.items[0].score == 0);
   REQUIRE(recall.asked.size() == 1);
   REQUIRE(recall.asked.front().interests.size() == 1);
@@ -217,7 +217,7 @@ TEST_CASE_METHOD(Site, "without Redis the last trend is served, unfiltered and d
 
 TEST_CASE_METHOD(Site, "somebody who is not known gets the trend without a read of any state",
                  "[recommend]") {
-  CHECK(ids(page(2, feed::Exclude::kHard, ReaderId())) == std::vector<std::string>{"i0", "i1"});
+  CHECK(ids(page(2, recommend::Exclude::kHard, ReaderId())) == std::vector<std::string>{"i0", "i1"});
   CHECK(readers.reads == 0);
 }
 
@@ -228,23 +228,23 @@ TEST_CASE_METHOD(Site, "each item says why it is there, in the reader's own term
          {"tag", 7, 0, "", {"x", "news"}, kNow - seconds{3600}},
          {"old tag", 6, 3, "", {"news"}, kNow - seconds{86400 * 3}},
          {"nobody", 5, 0, "", {}, kNow}});
-  recommender.next->speaks[1] = {ItemId::trusted("liked"), rank::Interaction::kFavorite, 0.8};
-  recommender.next->speaks[4] = {ItemId::trusted("liked"), rank::Interaction::kFavorite, 0.01};
-  readers.state.done = {{ItemId::trusted("liked"), rank::Interaction::kFavorite, kNow}};
+  recommender.next->speaks[1] = {ItemId::trusted("liked"), readers::Interaction::kFavorite, 0.8};
+  recommender.next->speaks[4] = {ItemId::trusted("liked"), readers::Interaction::kFavorite, 0.01};
+  readers.state.done = {{ItemId::trusted("liked"), readers::Interaction::kFavorite, kNow}};
   const auto served = page();
   REQUIRE(served.items.size() == 5);
   const auto reason = [&](int at) { return served.items[static_cast<std::size_t>(at)].reason; };
-  CHECK(feed::reason_text(reason(0)) == "like “title of liked”, which you favourited");
+  CHECK(recommend::reason_text(reason(0)) == "like “title of liked”, which you favourited");
   CHECK(reason(0).item == ItemId::trusted("liked"));
   CHECK(items.reads == 1);  // its title came with the others
-  CHECK(feed::reason_text(reason(1)) == "by ann, of whom you liked something");
-  CHECK(feed::reason_text(reason(2)) == "new in news");
-  CHECK(feed::reason_text(reason(3)) == "rising now");
-  CHECK(feed::reason_text(reason(4)) == "new");
+  CHECK(recommend::reason_text(reason(1)) == "by ann, of whom you liked something");
+  CHECK(recommend::reason_text(reason(2)) == "new in news");
+  CHECK(recommend::reason_text(reason(3)) == "rising now");
+  CHECK(recommend::reason_text(reason(4)) == "new");
 }
 
 TEST_CASE_METHOD(Site, "nothing that is there for affinity is said to be rising", "[recommend][reason]") {
-  constexpr auto kTrend = feed::Source::kTrend, kAffinity = feed::Source::kAffinity;
+  constexpr auto kTrend = recommend::Source::kTrend, kAffinity = recommend::Source::kAffinity;
   offer({{"hot", 9, 5, "", {}, kNow, 7, 0.1, kTrend},
          {"raised", 8, 5, "", {}, kNow, 2, 0.9, kTrend},
          {"found", 7, 5, "", {}, kNow, 0.1, 0.8, kAffinity},
@@ -252,10 +252,10 @@ TEST_CASE_METHOD(Site, "nothing that is there for affinity is said to be rising"
          {"too", 1, 5, "", {}, kNow, 5, 0, kTrend}});
   // Ten even events, of which none gives a tenth.
   for (const std::uint32_t each : {0U, 1U, 2U})
-    recommender.next->speaks[each] = {ItemId::trusted("liked"), rank::Interaction::kLike, 0.0999};
+    recommender.next->speaks[each] = {ItemId::trusted("liked"), readers::Interaction::kLike, 0.0999};
   const auto texts = [&] {
     std::vector<std::string> out;
-    for (const auto& each : page(3).items) out.push_back(feed::reason_text(each.reason));
+    for (const auto& each : page(3).items) out.push_back(recommend::reason_text(each.reason));
     return out;
   };
   const std::string like = "like “title of liked”, which you liked";
@@ -266,12 +266,12 @@ TEST_CASE_METHOD(Site, "nothing that is there for affinity is said to be rising"
 }
 
 TEST_CASE_METHOD(Site, "a reason never names what has been hidden", "[recommend][reason]") {
-  recommender.next->speaks[0] = {ItemId::trusted("secret"), rank::Interaction::kLike, 1};
-  CHECK(page().items.front().reason.kind == feed::Reason::Kind::kLike);
+  recommender.next->speaks[0] = {ItemId::trusted("secret"), readers::Interaction::kLike, 1};
+  CHECK(page().items.front().reason.kind == recommend::Reason::Kind::kLike);
   items.hidden = {ItemId::trusted("secret")};
   readers.state.items_epoch = "2";
   const auto served = page();
-  CHECK(served.items.front().reason.kind == feed::Reason::Kind::kRising);
+  CHECK(served.items.front().reason.kind == recommend::Reason::Kind::kRising);
   CHECK(served.items.front().reason.title.empty());
 }
 

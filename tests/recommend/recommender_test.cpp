@@ -5,8 +5,8 @@
 #include <random>
 
 #include "core/base/fingerprint.h"
-#include "core/training/train.h"
 #include "core/readers/interaction.h"
+#include "core/training/train.h"
 #include "tests/support/store_fixture.h"
 #include "tests/support/unix_socket.h"
 
@@ -18,8 +18,8 @@ namespace {
 ItemId id(const std::string& text) { return ItemId::trusted(text); }
 
 // Readers who like either roses or chess; half a dozen items of each.
-model::Trained two_tastes(UnixSeconds now) {
-  model::TrainingData data;
+training::Trained two_tastes(UnixSeconds now) {
+  training::TrainingData data;
   data.now = now;
   for (int i = 0; i < 12; ++i) {
     const std::string taste = i < 6 ? "roses" : "chess";
@@ -29,10 +29,10 @@ model::Trained two_tastes(UnixSeconds now) {
   for (std::uint32_t reader = 0; reader < 20; ++reader) {
     for (std::uint32_t i = 0; i < 6; ++i) {
       if ((i + reader) % 3 != 0)
-        data.events.push_back({reader, i + (reader % 2) * 6, rank::Interaction::kLike, now - seconds{60}});
+        data.events.push_back({reader, i + (reader % 2) * 6, readers::Interaction::kLike, now - seconds{60}});
     }
   }
-  auto trained = model::train(data, {}, [](std::string_view, double) {});
+  auto trained = training::train(data, {}, [](std::string_view, double) {});
   REQUIRE(trained);
   return std::move(*trained);
 }
@@ -40,9 +40,9 @@ model::Trained two_tastes(UnixSeconds now) {
 struct Site : Fixture {
   TemporaryDirectory folder;
   std::string path = folder.path() / "freshet.model";
-  std::optional<store::TrendReader> trend;
+  std::optional<recommend::TrendReader> trend;
   std::optional<model::ServedModel> served;
-  std::optional<store::MappedRecommender> recommender;
+  std::optional<recommend::MappedRecommender> recommender;
 
   Site() {
     settings.recommend.snapshot = milliseconds{0};  // each request reads anew
@@ -57,18 +57,18 @@ struct Site : Fixture {
     recommender.emplace(*trend, *served, settings);
   }
   void learn() {
-    REQUIRE(model::write_model(two_tastes(now()), path));
+    REQUIRE(training::write_model(two_tastes(now()), path));
     CHECK(served->open(path));
   }
-  std::shared_ptr<const feed::Suggestions> suggest(std::vector<feed::Done> done = {},
-                                                   std::vector<ItemId> unwanted = {}) {
+  std::shared_ptr<const recommend::Suggestions> suggest(std::vector<readers::Done> done = {},
+                                                        std::vector<ItemId> unwanted = {}) {
     auto out = wait(recommender->suggest({std::move(done), std::move(unwanted), nullptr}, now()));
     REQUIRE(out);
     return *out;
   }
-  std::vector<std::string> ids(const feed::Suggestions& suggestions) {
+  std::vector<std::string> ids(const recommend::Suggestions& suggestions) {
     std::vector<std::string> out;
-    for (const feed::Suggestion& each : suggestions.all()) out.emplace_back(each.id);
+    for (const recommend::Suggestion& each : suggestions.all()) out.emplace_back(each.id);
     return out;
   }
   void put_both_tastes() {
@@ -80,7 +80,7 @@ struct Site : Fixture {
       put(one);
     }
   }
-  feed::Done did(const std::string& what, rank::Interaction kind = rank::Interaction::kLike) {
+  readers::Done did(const std::string& what, readers::Interaction kind = readers::Interaction::kLike) {
     return {id(what), kind, now()};
   }
 };
@@ -97,7 +97,7 @@ TEST_CASE_METHOD(Site, "what is suggested to somebody new is what is trending an
   CHECK(ids(*suggested) == std::vector<std::string>{"b", "c", "a"});
   CHECK(suggested->all()[0].points == 15);  // a view and a first visit of the day: 3 each
   CHECK(suggested->all()[1].points == 1);   // counted by track only
-  CHECK(suggested->all()[2].source == feed::Source::kNewest);
+  CHECK(suggested->all()[2].source == recommend::Source::kNewest);
   CHECK(suggested->facts(suggested->all()[0].index).title == "Title of b");
   CHECK(recommender->model() == "none");
 }
@@ -131,7 +131,7 @@ TEST_CASE_METHOD(Site, "a profile brings what its likes like, and says which eve
                  "[recommender]") {
   put_both_tastes();
   learn();
-  const auto suggested = suggest({did("roses1"), did("roses2", rank::Interaction::kView)});
+  const auto suggested = suggest({did("roses1"), did("roses2", readers::Interaction::kView)});
   REQUIRE(suggested->all().size() == 12);
   std::vector<std::uint32_t> first, last;
   for (std::size_t i = 0; i < 6; ++i) {
@@ -147,11 +147,11 @@ TEST_CASE_METHOD(Site, "a profile brings what its likes like, and says which eve
   }
   // Of two events of one item the stronger is named.
   const auto twice =
-      suggest({did("roses1", rank::Interaction::kView), did("roses1", rank::Interaction::kPost)});
+      suggest({did("roses1", readers::Interaction::kView), did("roses1", readers::Interaction::kPost)});
   const std::vector<std::uint32_t> other{twice->find(id("roses0")).value()};
   const auto why = twice->because(other);
   REQUIRE(why.front());
-  CHECK(why.front()->kind == rank::Interaction::kPost);
+  CHECK(why.front()->kind == readers::Interaction::kPost);
   CHECK(why.front()->share == Approx(1));
   CHECK(recommender->model() ==
         std::string(served->current()->algorithm()) + "@" +
@@ -161,7 +161,7 @@ TEST_CASE_METHOD(Site, "a profile brings what its likes like, and says which eve
 TEST_CASE_METHOD(Site, "what the reader did long ago takes no candidate's place", "[recommender]") {
   learn();
   put(item("other", now()));
-  feed::Profile profile{{did("roses1")}, {id("roses2")}, nullptr};
+  recommend::Profile profile{{did("roses1")}, {id("roses2")}, nullptr};
   profile.earlier = std::make_shared<const std::unordered_set<std::uint64_t>>(
       std::unordered_set<std::uint64_t>{fingerprint("roses0"), fingerprint("roses3"), fingerprint("other")});
   const auto suggested = wait(recommender->suggest(profile, now()));
@@ -177,7 +177,7 @@ TEST_CASE_METHOD(Site, "shares of what speaks for an item equal those of adding 
   learn();
   std::mt19937 random(7);
   for (int run = 0; run < 20; ++run) {
-    std::vector<feed::Done> profile;
+    std::vector<readers::Done> profile;
     for (int i = 0; i < 4; ++i)
       profile.push_back(did((random() % 2 ? "roses" : "chess") + std::to_string(random() % 6)));
     const auto suggested = suggest(profile);
@@ -187,7 +187,7 @@ TEST_CASE_METHOD(Site, "shares of what speaks for an item equal those of adding 
     const model::Model& model = *served->current();
     for (std::size_t i = 0; i < all.size(); ++i) {
       std::map<std::string, double> voices;
-      for (const feed::Done& each : profile) {
+      for (const readers::Done& each : profile) {
         if (each.item.view() == suggested->all()[i].id) continue;
         for (const auto part : {model::Part::kCf, model::Part::kContent, model::Part::kBorrowed}) {
           for (const auto& neighbour : model.row(part, *model.find(each.item.view()))) {
@@ -220,7 +220,7 @@ TEST_CASE_METHOD(Site, "an item newer than the model is compared by its content"
   other.title = "a concert";
   put(other);
   const auto suggested = suggest({did("roses1")});
-  std::map<std::string, feed::Suggestion> by_id;
+  std::map<std::string, recommend::Suggestion> by_id;
   for (const auto& each : suggested->all()) by_id.emplace(each.id, each);
   CHECK(by_id.at("fresh").content > 0);
   CHECK(by_id.at("fresh").score > by_id.at("other").score);
@@ -246,9 +246,9 @@ TEST_CASE_METHOD(Site, "while Redis is away the last copy serves, and without on
                  "[recommender]") {
   CHECK(recommender->suggest_stale({}, now()) == nullptr);
   RedisServer other;
-  redis::SyncRedis lost(other.endpoint(), milliseconds{5000}, store::kAllScripts);
-  store::TrendReader reader(lost, settings, keys());
-  store::MappedRecommender mine(reader, *served, settings);
+  redis::SyncRedis lost(other.endpoint(), milliseconds{5000}, redis::kAllScripts);
+  recommend::TrendReader reader(lost, settings, keys());
+  recommend::MappedRecommender mine(reader, *served, settings);
   redis::Pipeline put_one;
   put_one.add("ZADD", keys().newest(), 1, "a").add("HSET", keys().item("a"), "published_at", 1, "title", "A");
   REQUIRE(lost.call(put_one));
@@ -257,7 +257,7 @@ TEST_CASE_METHOD(Site, "while Redis is away the last copy serves, and without on
   const auto last = wait(mine.suggest({}, now()));
   REQUIRE(last);
   CHECK((*last)->all().size() == 1);
-  store::MappedRecommender fresh(reader, *served, settings);
+  recommend::MappedRecommender fresh(reader, *served, settings);
   const auto none = wait(fresh.suggest({}, now()));
   REQUIRE_FALSE(none);
   CHECK(none.error().code == ErrorCode::kUnavailable);
@@ -287,7 +287,7 @@ TEST_CASE_METHOD(Site, "items that are dated ahead take no place of the newest",
 }
 
 TEST_CASE_METHOD(Site, "what the model knows to be dated ahead is not suggested", "[recommender]") {
-  REQUIRE(model::write_model(two_tastes(now() + seconds{3600}), path));
+  REQUIRE(training::write_model(two_tastes(now() + seconds{3600}), path));
   REQUIRE(served->open(path));
   CHECK(ids(*suggest({did("roses0")})).empty());
   put_both_tastes();  // the item store has the last word

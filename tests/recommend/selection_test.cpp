@@ -8,23 +8,23 @@
 
 using namespace freshet;
 using namespace freshet::test;
-using feed::Exclude;
-using feed::Verdict;
+using recommend::Exclude;
+using recommend::Verdict;
 
 namespace {
 
 const UnixSeconds kNow{seconds{1'790'000'000}};
 
-feed::SelectionSettings settings() { return feed::SelectionSettings::of(Settings{}); }
-feed::Viewed viewed(const std::string& id, seconds ago = seconds{0}) {
+recommend::SelectionSettings settings() { return recommend::SelectionSettings::of(Settings{}); }
+readers::Viewed viewed(const std::string& id, seconds ago = seconds{0}) {
   return {ItemId::trusted(id), kNow - ago};
 }
-feed::Done done(const std::string& id, rank::Interaction kind = rank::Interaction::kLike) {
+readers::Done done(const std::string& id, readers::Interaction kind = readers::Interaction::kLike) {
   return {ItemId::trusted(id), kind, kNow};
 }
-bool anything(const feed::Choice&) { return true; }
+bool anything(const recommend::Choice&) { return true; }
 
-std::vector<std::string> ids(const feed::Selection& selection, std::size_t limit = 100) {
+std::vector<std::string> ids(const recommend::Selection& selection, std::size_t limit = 100) {
   std::vector<std::string> out;
   for (const std::size_t each : selection.pick(limit, anything))
     out.emplace_back(selection.choices()[each].suggestion->id);
@@ -44,35 +44,35 @@ FakeSuggestions crowd() {
 
 TEST_CASE("what was done long ago stays out by its fingerprint, and counts once", "[recommend]") {
   const FakeSuggestions all({{"old"}, {"again"}, {"x"}});
-  feed::ReaderState state;
+  readers::ReaderState state;
   state.done = {done("again"), done("lately")};
   state.earlier = std::make_shared<const std::unordered_set<std::uint64_t>>(
       std::unordered_set<std::uint64_t>{fingerprint("old"), fingerprint("again"), fingerprint("elsewhere")});
   const auto with = settings();
   for (const Exclude exclude : {Exclude::kHard, Exclude::kSoft}) {
-    const feed::Selection selection(all, state, exclude, with, kNow);
+    const recommend::Selection selection(all, state, exclude, with, kNow);
     CHECK(ids(selection) == std::vector<std::string>{"x"});
     CHECK(selection.excluded().interacted == 4);
     CHECK(selection.verdict("elsewhere") == Verdict::kInteracted);
   }
-  CHECK(ids(feed::Selection(all, state, Exclude::kOff, with, kNow)).size() == 3);
+  CHECK(ids(recommend::Selection(all, state, Exclude::kOff, with, kNow)).size() == 3);
 }
 
 TEST_CASE("what was viewed, done or dismissed stays out and is counted by distinct id", "[recommend]") {
   const FakeSuggestions all({{"v"}, {"r"}, {"i"}, {"d"}, {"x"}});
-  feed::ReaderState state;
+  readers::ReaderState state;
   state.topics = {viewed("v"), viewed("elsewhere")};
   state.replies = {viewed("r"), viewed("v")};
-  state.done = {done("i"), done("i", rank::Interaction::kPost), done("x", rank::Interaction::kView)};
+  state.done = {done("i"), done("i", readers::Interaction::kPost), done("x", readers::Interaction::kView)};
   state.dismissed = {viewed("d")};
   const auto with = settings();
-  const feed::Selection hard(all, state, Exclude::kHard, with, kNow);
+  const recommend::Selection hard(all, state, Exclude::kHard, with, kNow);
   CHECK(ids(hard) == std::vector<std::string>{"x"});
   CHECK(hard.excluded().viewed == 3);
   CHECK(hard.excluded().interacted == 1);
   CHECK(hard.excluded().not_interested == 1);
 
-  const feed::Selection off(all, state, Exclude::kOff, with, kNow);
+  const recommend::Selection off(all, state, Exclude::kOff, with, kNow);
   CHECK(ids(off) == std::vector<std::string>{"v", "r", "i", "x"});
   CHECK(off.excluded().viewed == 0);
   CHECK(off.excluded().interacted == 0);
@@ -80,18 +80,18 @@ TEST_CASE("what was viewed, done or dismissed stays out and is counted by distin
 }
 
 TEST_CASE("softly excluded items come back with the age of the view", "[recommend]") {
-  CHECK(feed::soft_exclusion(seconds{0}, seconds{86400}) == 0);
-  CHECK(feed::soft_exclusion(seconds{-5}, seconds{86400}) == 0);
-  CHECK(feed::soft_exclusion(seconds{86400}, seconds{86400}) == Approx(0.5));
-  CHECK(feed::soft_exclusion(seconds{2 * 86400}, seconds{86400}) == Approx(0.75));
+  CHECK(recommend::soft_exclusion(seconds{0}, seconds{86400}) == 0);
+  CHECK(recommend::soft_exclusion(seconds{-5}, seconds{86400}) == 0);
+  CHECK(recommend::soft_exclusion(seconds{86400}, seconds{86400}) == Approx(0.5));
+  CHECK(recommend::soft_exclusion(seconds{2 * 86400}, seconds{86400}) == Approx(0.75));
 
   const FakeSuggestions all({{"now", 8}, {"yesterday", 8}, {"last week", 8}, {"never", 5}, {"done", 9}});
-  feed::ReaderState state;
+  readers::ReaderState state;
   state.topics = {viewed("now"), viewed("yesterday", seconds{86400}),
                   viewed("last week", seconds{7 * 86400})};
   state.done = {done("done")};
   const auto with = settings();
-  const feed::Selection soft(all, state, Exclude::kSoft, with, kNow);
+  const recommend::Selection soft(all, state, Exclude::kSoft, with, kNow);
   CHECK(ids(soft) == std::vector<std::string>{"last week", "never", "yesterday", "now"});
   CHECK(soft.excluded().viewed == 0);
   CHECK(soft.excluded().interacted == 1);
@@ -103,10 +103,10 @@ TEST_CASE("a dismissal lowers the author and the tags a little", "[recommend]") 
                              {"same tag", 4, 1, "bob", {"x", "news"}, kNow},
                              {"both", 4, 1, "ann", {"news"}, kNow},
                              {"other", 3.5, 1, "", {"y"}, kNow}});
-  feed::ReaderState state;
+  readers::ReaderState state;
   state.dismissed = {viewed("dismissed"), viewed("not a candidate")};
   const auto with = settings();
-  const feed::Selection selection(all, state, Exclude::kHard, with, kNow);
+  const recommend::Selection selection(all, state, Exclude::kHard, with, kNow);
   CHECK(ids(selection) == std::vector<std::string>{"other", "same tag", "same author", "both"});
   CHECK(selection.choices()[2].factor == Approx(with.feedback.tag_factor));
   CHECK(selection.choices()[4].factor == Approx(with.feedback.tag_factor * with.feedback.author_factor));
@@ -114,19 +114,19 @@ TEST_CASE("a dismissal lowers the author and the tags a little", "[recommend]") 
 
 TEST_CASE("an author and a tag fill only their share of a page while there is anything else", "[recommend]") {
   const FakeSuggestions all = crowd();
-  const feed::ReaderState nobody;
+  const readers::ReaderState nobody;
   auto with = settings();
   with.per_author = 2;
-  const feed::Selection selection(all, nobody, Exclude::kHard, with, kNow);
+  const recommend::Selection selection(all, nobody, Exclude::kHard, with, kNow);
   CHECK(ids(selection, 4) == std::vector<std::string>{"a0", "a1", "b", "c"});
   // … and beyond it rather than leave the page short.
   CHECK(ids(selection, 6) == std::vector<std::string>{"a0", "a1", "b", "c", "a2", "a3"});
   with.per_author = 0;
   with.per_tag = 3;
-  const feed::Selection by_tag(all, nobody, Exclude::kHard, with, kNow);
+  const recommend::Selection by_tag(all, nobody, Exclude::kHard, with, kNow);
   CHECK(ids(by_tag, 4) == std::vector<std::string>{"a0", "a1", "a2", "b"});
   with.per_tag = 0;
-  const feed::Selection free(all, nobody, Exclude::kHard, with, kNow);
+  const recommend::Selection free(all, nobody, Exclude::kHard, with, kNow);
   CHECK(ids(free, 3) == std::vector<std::string>{"a0", "a1", "a2"});
 }
 
@@ -148,7 +148,7 @@ TEST_CASE("no excluded item is ever picked, none twice, and the page is as full 
                             kNow});
     }
     const FakeSuggestions all(candidates);
-    feed::ReaderState state;
+    readers::ReaderState state;
     std::set<std::string> out;
     const auto some = [&] { return "i" + std::to_string(below(50)); };
     for (int i = below(10); i > 0; --i) state.topics.push_back(viewed(*out.insert(some()).first));
@@ -158,7 +158,7 @@ TEST_CASE("no excluded item is ever picked, none twice, and the page is as full 
     auto with = settings();
     with.per_author = below(4);
     with.per_tag = below(4);
-    const feed::Selection selection(all, state, Exclude::kHard, with, kNow);
+    const recommend::Selection selection(all, state, Exclude::kHard, with, kNow);
     const auto limit = static_cast<std::size_t>(1 + below(20));
     const auto picked = ids(selection, limit);
     const std::set<std::string> distinct(picked.begin(), picked.end());

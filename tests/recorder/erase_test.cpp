@@ -1,9 +1,9 @@
 // What readers did is recorded, and forgotten on demand: no key, row, stream entry or spool file names them.
 #include <iterator>
 
-#include "core/redis/spool.h"
-#include "core/recorder/eraser.h"
 #include "core/readers/personal_keys.h"
+#include "core/recorder/eraser.h"
+#include "core/redis/spool.h"
 #include "tests/recorder/fixture.h"
 #include "tests/recorder/sqlite_shell.h"
 #include "tests/support/bytes_of.h"
@@ -34,17 +34,17 @@ struct Erasing : Fixture {
   void fill(const std::string& reader) {
     const std::string prefix = settings.redis.key_prefix;
     const std::string visitor = hashes.visitor(ReaderId::trusted(reader));
-    for (const store::KeyPattern& pattern : store::kKeyPatterns) {
-      const store::KeyOwner* const owner = store::owner_of(pattern.pattern);
+    for (const redis::KeyPattern& pattern : redis::kKeyPatterns) {
+      const readers::KeyOwner* const owner = readers::owner_of(pattern.pattern);
       REQUIRE(owner != nullptr);
-      if (owner->about == store::About::kNobody) continue;
+      if (owner->about == readers::About::kNobody) continue;
       for (const std::string& name : {reader, visitor}) {
         const std::string key = prefix + filled(pattern.pattern, owner->part, name);
         INFO(key);
         CHECK(keys().pattern_of(key) == &pattern);
-        if (owner->about == store::About::kMembers && pattern.type == "zset")
+        if (owner->about == readers::About::kMembers && pattern.type == "zset")
           command("ZADD", key, "1", name, "2", "somebody");
-        else if (owner->about == store::About::kMembers)
+        else if (owner->about == readers::About::kMembers)
           command("SADD", key, name, "somebody");
         else if (pattern.type == "string")
           command("SET", key, "1");
@@ -59,9 +59,9 @@ struct Erasing : Fixture {
     }
   }
   // Whether the name's key is there, or the name in the key of many.
-  bool holds(const store::KeyPattern& pattern, const store::KeyOwner& owner, const std::string& name) {
+  bool holds(const redis::KeyPattern& pattern, const readers::KeyOwner& owner, const std::string& name) {
     const std::string key = settings.redis.key_prefix + filled(pattern.pattern, owner.part, name);
-    if (owner.about != store::About::kMembers) return command("EXISTS", key).integer() == 1;
+    if (owner.about != readers::About::kMembers) return command("EXISTS", key).integer() == 1;
     return pattern.type == "zset" ? command("ZSCORE", key, name).number().has_value()
                                   : command("SISMEMBER", key, name).integer() == 1;
   }
@@ -126,19 +126,19 @@ struct Erasing : Fixture {
   }
 };
 
-const store::KeyPattern& pattern_of(const store::KeyOwner& owner) {
-  return *std::find_if(store::kKeyPatterns.begin(), store::kKeyPatterns.end(),
-                       [&](const store::KeyPattern& each) { return each.pattern == owner.pattern; });
+const redis::KeyPattern& pattern_of(const readers::KeyOwner& owner) {
+  return *std::find_if(redis::kKeyPatterns.begin(), redis::kKeyPatterns.end(),
+                       [&](const redis::KeyPattern& each) { return each.pattern == owner.pattern; });
 }
 
 }  // namespace
 
 TEST_CASE("every pattern of keys has one row that says whether it is about a reader", "[recorder]") {
-  for (const store::KeyPattern& each : store::kKeyPatterns) {
+  for (const redis::KeyPattern& each : redis::kKeyPatterns) {
     INFO(each.pattern);
-    CHECK(store::owner_of(each.pattern) != nullptr);
+    CHECK(readers::owner_of(each.pattern) != nullptr);
   }
-  CHECK(store::kKeyOwners.size() == store::kKeyPatterns.size());
+  CHECK(readers::kKeyOwners.size() == redis::kKeyPatterns.size());
 }
 
 TEST_CASE_METHOD(Fixture, "what readers did and do not want is recorded in its order, and once",
@@ -213,13 +213,13 @@ TEST_CASE_METHOD(
             .run("SELECT group_concat(id || ' ' || author) FROM follows JOIN readers ON key = reader") ==
         kOther + " ann");
   std::size_t kept = 0;
-  for (const store::KeyOwner& each : store::kKeyOwners) {
-    if (each.about == store::About::kNobody) continue;
+  for (const readers::KeyOwner& each : readers::kKeyOwners) {
+    if (each.about == readers::About::kNobody) continue;
     for (const std::string& name : {kOther, of_other}) kept += holds(pattern_of(each), each, name);
   }
   CHECK(kept == 2U * static_cast<std::size_t>(std::count_if(
-                         store::kKeyOwners.begin(), store::kKeyOwners.end(),
-                         [](const auto& each) { return each.about != store::About::kNobody; })));
+                         readers::kKeyOwners.begin(), readers::kKeyOwners.end(),
+                         [](const auto& each) { return each.about != readers::About::kNobody; })));
   const std::string epoch = keys().seen_epoch(hashes.epoch(ReaderId::trusted(kReader)));
   CHECK(command("GET", epoch).string() == "1");
   CHECK(*command("TTL", epoch).integer() > 8 * 86400);
@@ -264,7 +264,7 @@ TEST_CASE_METHOD(Erasing,
 }
 
 TEST_CASE_METHOD(Erasing, "a job waits for what left a spool just before it was found clean", "[recorder]") {
-  auto database = store::Database::open(settings.recorder.database, store::Database::Mode::kWrite);
+  auto database = database::Database::open(settings.recorder.database, database::Database::Mode::kWrite);
   REQUIRE(database);
   recorder::Stream stream(settings, server.endpoint());
   REQUIRE(recorder::make_group(stream.redis(), stream.keys()));

@@ -15,7 +15,7 @@ namespace freshet::test {
 using Names = std::vector<std::string>;
 
 struct Publishing : Fixture {
-  std::unique_ptr<store::RedisFollowStore> follows;
+  std::unique_ptr<timeline::RedisFollowStore> follows;
   int jobs = 0;
 
   explicit Publishing(bool tags = false, RedisServer& on = shared_server()) : Fixture(on) {
@@ -26,8 +26,8 @@ struct Publishing : Fixture {
   // Again after `settings` were changed.
   void renew() {
     open();
-    follows = std::make_unique<store::RedisFollowStore>(redis, settings, keys(),
-                                                        [this] { return "job" + std::to_string(++jobs); });
+    follows = std::make_unique<timeline::RedisFollowStore>(redis, settings, keys(),
+                                                           [this] { return "job" + std::to_string(++jobs); });
   }
 
   void follow(const std::string& reader, const std::string& author = "ann") {
@@ -44,8 +44,8 @@ struct Publishing : Fixture {
       Names some;
       redis::Pipeline command;
       for (int i = from; i < std::min(count, from + 500); ++i) some.push_back("r" + std::to_string(i));
-      store::append_push(command, keys().readers_of(author), std::nullopt, std::nullopt,
-                         {some.begin(), some.end()});
+      timeline::append_push(command, keys().readers_of(author), std::nullopt, std::nullopt,
+                            {some.begin(), some.end()});
       for (const auto& each : some) command.add("ZADD", keys().authors_of(each), 0, author);
       REQUIRE(redis.call(command));
     }
@@ -63,7 +63,7 @@ struct Publishing : Fixture {
   Names timeline(const std::string& reader) {
     const auto reply = command("ZRANGEBYSCORE", timeline_key(reader), "(0", "+inf");
     Names out;
-    for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(store::text_at(reply, i));
+    for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(redis::text_at(reply, i));
     return out;
   }
   std::string field(const std::string& job, const std::string& name) {

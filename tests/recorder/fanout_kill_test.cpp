@@ -34,7 +34,7 @@ TEST_CASE("a step leaves out who left, or followed anew, since it looked who fol
   f.followers(4);
   const auto job = f.publish({"a"});
   redis::Pipeline step;
-  step.script(store::scripts::kFanoutChunk, 6, 17);
+  step.script(scripts::kFanoutChunk, 6, 17);
   step.arg(f.keys().job(job)).arg(f.keys().readers_of("ann"));
   const Names looked_up{"r0", "r1", "r2", "r3"};
   for (const auto& each : looked_up) step.arg(f.timeline_key(each));
@@ -49,7 +49,7 @@ TEST_CASE("a step leaves out who left, or followed anew, since it looked who fol
   f.command("ZREM", f.timeline_key("r2"), "a");  // read, and taken out
   const auto done = f.redis.call(step);
   REQUIRE(done);
-  REQUIRE(store::text_at(done->front(), 0) == "done");
+  REQUIRE(redis::text_at(done->front(), 0) == "done");
   CHECK(f.having("a", 4) == std::set<int>{0, 3});
   CHECK(f.told(job) == "done 2/2 0");
 }

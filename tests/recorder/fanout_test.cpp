@@ -164,7 +164,7 @@ TEST_CASE("between the steps of a job the recorder goes on with what else stands
   const auto job = f.publish({"a"});
   f.did("somebody", "x", 1);
   const auto entries = f.command("XRANGE", f.keys().stream(), "-", "+");
-  const std::string entry(store::text_at(entries[1], 0));
+  const std::string entry(redis::text_at(entries[1], 0));
   f.run();
   REQUIRE(f.over(job));
   f.command("CONFIG", "SET", "slowlog-log-slower-than", -1);
@@ -174,12 +174,12 @@ TEST_CASE("between the steps of a job the recorder goes on with what else stands
     const auto words = log[i][3];
     const auto has = [&](std::string_view word) {
       for (std::size_t k = 0; k < words.size(); ++k) {
-        if (store::text_at(words, k) == word) return true;
+        if (redis::text_at(words, k) == word) return true;
       }
       return false;
     };
     if (has(f.keys().readers_of("ann")) && has("ZRANGEBYSCORE")) steps.push_back(i);
-    if (has(store::scripts::kStreamAck.sha1) && has(entry)) acknowledged.push_back(i);
+    if (has(scripts::kStreamAck.sha1) && has(entry)) acknowledged.push_back(i);
     if (has("XREADGROUP") && has("BLOCK")) blocked.push_back(i);
   }
   REQUIRE(steps.size() == 11);
@@ -250,10 +250,11 @@ TEST_CASE("follows are recorded in their order, and once", "[recorder]") {
   f.follow("s", "bob");
   f.unfollow("nobody", "ann");
   REQUIRE(f.settles());
-  const auto database = store::Database::open(f.settings.recorder.database, store::Database::Mode::kRead);
+  const auto database =
+      database::Database::open(f.settings.recorder.database, database::Database::Mode::kRead);
   REQUIRE(database);
   Names rows;
-  REQUIRE((*database)->readers().for_each_follow([&](const feed::Follow& each) {
+  REQUIRE((*database)->readers().for_each_follow([&](const readers::Follow& each) {
     rows.push_back(each.reader.str() + " " + each.author.str());
     CHECK(wall_now() - each.at < seconds{60});
     return Result<void>();

@@ -21,7 +21,7 @@ struct Faults : Fixture {
     return SqliteShell(settings.recorder.database).run("PRAGMA integrity_check");
   }
   void put_some(const std::string& what, int count = 30) {
-    std::vector<feed::Item> many;
+    std::vector<items::Item> many;
     for (int i = 0; i < count; ++i) {
       many.push_back(item("i" + std::to_string(i), what + " " + std::to_string(i)));
       many.back().text = std::string(1000, 'x');
@@ -256,13 +256,13 @@ TEST_CASE_METHOD(Faults, "while the index is rebuilt the recorder waits, and the
   put_some("Before");
   REQUIRE(settles());
   {
-    auto rebuild = store::IndexRebuild::start(settings.search);
+    auto rebuild = search::IndexRebuild::start(settings.search);
     REQUIRE(rebuild);
     put(item("meanwhile", "Meanwhile"));
     REQUIRE(waits_for(RecorderReason::kIndexLocked));
-    auto database = store::Database::open(settings.recorder.database, store::Database::Mode::kRead);
+    auto database = database::Database::open(settings.recorder.database, database::Database::Mode::kRead);
     REQUIRE(database);
-    REQUIRE((*database)->for_each_item([&](const feed::Item& each) { return (*rebuild)->put(each); }));
+    REQUIRE((*database)->for_each_item([&](const items::Item& each) { return (*rebuild)->put(each); }));
     REQUIRE((*rebuild)->finish());
   }
   REQUIRE(settles());
@@ -287,7 +287,7 @@ TEST_CASE_METHOD(Faults, "after FLUSHALL the recorder joins again and records wh
 TEST_CASE_METHOD(Faults, "what was written before Redis was flushed is searched as well as kept",
                  "[recorder]") {
   const auto searched = [this](const std::string& id) {
-    return Xapian::Database(settings.search.index).term_exists(store::id_term(ItemId::trusted(id)));
+    return Xapian::Database(settings.search.index).term_exists(search::id_term(ItemId::trusted(id)));
   };
   run();
   // After a commit of the index the next one is a while away: what comes now is kept first.

@@ -21,14 +21,14 @@
 #include <thread>
 #include <vector>
 
-#include "core/redis/sync_redis.h"
+#include "core/database/database.h"
+#include "core/items/item_store.h"
 #include "core/recorder/group.h"
 #include "core/recorder/recorder.h"
-#include "core/database/database.h"
 #include "core/redis/fields.h"
-#include "core/items/item_store.h"
 #include "core/redis/keys.h"
 #include "core/redis/scripts.h"
+#include "core/redis/sync_redis.h"
 #include "core/search/search_schema.h"
 #include "tests/support/redis_server.h"
 
@@ -104,13 +104,13 @@ struct Fixture {
   RedisServer& server;
   Folder folder;
   Settings settings;
-  redis::SyncRedis redis{server.endpoint(), milliseconds(10000), store::kAllScripts};
+  redis::SyncRedis redis{server.endpoint(), milliseconds(10000), redis::kAllScripts};
   SharedMemory shared;
-  std::unique_ptr<store::RedisItemStore> items;
-  std::map<std::string, feed::Item> model;  // what was acknowledged
+  std::unique_ptr<items::RedisItemStore> items;
+  std::map<std::string, items::Item> model;  // what was acknowledged
   std::thread thread;
   pid_t child = 0;
-  store::ReaderHashes hashes{
+  readers::ReaderHashes hashes{
       [](const ReaderId& reader) { return "u" + std::string(reader.view().rbegin(), reader.view().rend()); },
       [](const ReaderId& reader) { return "e" + std::string(reader.view().rbegin(), reader.view().rend()); }};
   milliseconds settle{0};  // of erasures
@@ -126,8 +126,8 @@ struct Fixture {
   }
   ~Fixture() { stop(); }
   // Again after `settings` were changed.
-  void open() { items = std::make_unique<store::RedisItemStore>(redis, settings, keys()); }
-  store::Keys keys() const { return store::Keys(settings.redis.key_prefix, settings.redis.hash_tags); }
+  void open() { items = std::make_unique<items::RedisItemStore>(redis, settings, keys()); }
+  redis::Keys keys() const { return redis::Keys(settings.redis.key_prefix, settings.redis.hash_tags); }
 
   // --- The recorder
 
@@ -171,16 +171,16 @@ struct Fixture {
 
   // --- Items
 
-  static feed::Item item(const std::string& id, const std::string& title,
-                         std::int64_t published = 1700000000) {
-    feed::Item out;
+  static items::Item item(const std::string& id, const std::string& title,
+                          std::int64_t published = 1700000000) {
+    items::Item out;
     out.id = ItemId::trusted(id);
     out.title = title;
     out.published_at = UnixSeconds{seconds{published}};
     return out;
   }
-  void put(const feed::Item& one) { put_many({one}); }
-  void put_many(const std::vector<feed::Item>& many) {
+  void put(const items::Item& one) { put_many({one}); }
+  void put_many(const std::vector<items::Item>& many) {
     const auto ok = wait(items->put_many(many));
     INFO((ok ? "" : ok.error().detail));
     REQUIRE(ok);
@@ -224,11 +224,12 @@ struct Fixture {
   // "reader item letter at" of every interaction that was kept, sorted.
   std::vector<std::string> interactions() const {
     std::vector<std::string> out;
-    const auto database = store::Database::open(settings.recorder.database, store::Database::Mode::kRead);
+    const auto database =
+        database::Database::open(settings.recorder.database, database::Database::Mode::kRead);
     REQUIRE(database);
-    REQUIRE((*database)->readers().for_each_interaction([&](const feed::ReaderEvent& each) {
-      out.push_back(each.reader.str() + " " + each.item.str() + " " + rank::kind_of(each.kind).letter + " " +
-                    std::to_string(each.at.time_since_epoch().count()));
+    REQUIRE((*database)->readers().for_each_interaction([&](const readers::ReaderEvent& each) {
+      out.push_back(each.reader.str() + " " + each.item.str() + " " + readers::kind_of(each.kind).letter +
+                    " " + std::to_string(each.at.time_since_epoch().count()));
       return Result<void>();
     }));
     std::sort(out.begin(), out.end());
@@ -237,13 +238,14 @@ struct Fixture {
 
   // --- What was kept
 
-  std::map<std::string, feed::Item> recorded() const {
-    std::map<std::string, feed::Item> out;
-    const auto database = store::Database::open(settings.recorder.database, store::Database::Mode::kRead);
+  std::map<std::string, items::Item> recorded() const {
+    std::map<std::string, items::Item> out;
+    const auto database =
+        database::Database::open(settings.recorder.database, database::Database::Mode::kRead);
     INFO((database ? "" : database.error().detail));
     REQUIRE(database);
     std::int64_t rows = 0;
-    REQUIRE((*database)->for_each_item([&](const feed::Item& each) {
+    REQUIRE((*database)->for_each_item([&](const items::Item& each) {
       ++rows;
       out[each.id.str()] = each;
       return Result<void>();
@@ -263,7 +265,7 @@ struct Fixture {
   void check_index() const;
 };
 
-inline bool same(const feed::Item& a, const feed::Item& b) {
+inline bool same(const items::Item& a, const items::Item& b) {
   return a.id == b.id && a.title == b.title && a.text == b.text && a.author == b.author && a.url == b.url &&
          a.tags == b.tags && a.published_at == b.published_at && a.update_time == b.update_time &&
          a.hidden == b.hidden;
@@ -282,7 +284,7 @@ inline void Fixture::check_database() const {
 }
 
 inline void Fixture::check_index() const {
-  const auto stemmer = store::stemmer_named(settings.search.stemmer);
+  const auto stemmer = search::stemmer_named(settings.search.stemmer);
   REQUIRE(stemmer);
   const Xapian::Database index(settings.search.index);
   const auto terms = [](const Xapian::Document& document) {
@@ -296,12 +298,12 @@ inline void Fixture::check_index() const {
     if (expected.hidden) continue;
     ++shown;
     INFO("item " << id << ": " << expected.title);
-    const std::string term = store::id_term(expected.id);
+    const std::string term = search::id_term(expected.id);
     REQUIRE(index.get_termfreq(term) == 1);
     const Xapian::Document is = index.get_document(*index.postlist_begin(term));
-    const Xapian::Document wanted = store::document_of(expected, *stemmer);
+    const Xapian::Document wanted = search::document_of(expected, *stemmer);
     CHECK(terms(is) == terms(wanted));
-    CHECK(is.get_value(store::kOrderSlot) == wanted.get_value(store::kOrderSlot));
+    CHECK(is.get_value(search::kOrderSlot) == wanted.get_value(search::kOrderSlot));
   }
   CHECK(index.get_doccount() == shown);
 }

@@ -24,7 +24,7 @@ struct Killed : Fixture {
   std::vector<std::string> done;  // of readers, as interactions() says it
 
   int below(int end) { return std::uniform_int_distribution<int>(0, end - 1)(random); }
-  feed::Item any_item() {
+  items::Item any_item() {
     auto out = item("item-" + std::to_string(below(60)), "Write " + std::to_string(number++),
                     1700000000 + below(3 * 7 * 86400));
     out.hidden = below(6) == 0;
@@ -35,12 +35,12 @@ struct Killed : Fixture {
   void write_some() {
     for (int i = below(8); i > 0; --i) {
       if (below(5) == 0) remove("item-" + std::to_string(below(60)));
-      std::map<std::string, feed::Item> some;
+      std::map<std::string, items::Item> some;
       for (int k = below(60); k > 0; --k) {
         auto one = any_item();
         some[one.id.str()] = std::move(one);
       }
-      std::vector<feed::Item> many;
+      std::vector<items::Item> many;
       for (auto& [id, one] : some) many.push_back(std::move(one));
       put_many(many);
       for (int k = below(20); k > 0; --k) {

@@ -11,7 +11,7 @@ using namespace freshet::test;
 
 namespace {
 
-feed::Item full_item(const std::string& id) {
+items::Item full_item(const std::string& id) {
   auto out = Fixture::item(id, "Spring floods");
   out.text = std::string("body\r\n\0with NUL, 文章", 24);
   out.author = "作者";
@@ -174,7 +174,7 @@ TEST_CASE_METHOD(Fixture, "hostile ids and naughty titles are recorded as they a
     for (const auto value : list.elements()) out.emplace_back(value.text());
     return out;
   };
-  std::vector<feed::Item> many;
+  std::vector<items::Item> many;
   for (const auto& id : strings("corpora/hostile/hostile.json", "ids")) {
     if (ItemId::parse(id, "id")) many.push_back(item(id, "Title of " + id));
   }
@@ -212,7 +212,7 @@ TEST_CASE_METHOD(Fixture, "the index is committed a quarter of a second after th
   put(item("first", "First"));
   REQUIRE(settles());
   const auto commits = [&] {  // the newest week's; all items are of one
-    const store::IndexFolder index(settings.search.index);
+    const search::IndexFolder index(settings.search.index);
     return Xapian::Database(index.path_of(index.partitions()->back())).get_revision();
   };
   const auto before = commits();
@@ -230,7 +230,7 @@ TEST_CASE_METHOD(Fixture, "the index is committed a quarter of a second after th
 
 TEST_CASE_METHOD(Fixture, "a batch as large as can be set is acknowledged as a whole", "[recorder]") {
   settings.recorder.batch = 10000;
-  std::vector<feed::Item> many;
+  std::vector<items::Item> many;
   for (int i = 0; i < 10500; ++i) many.push_back(item("i" + std::to_string(i), "Title"));
   put_many(many);
   run();
@@ -246,7 +246,7 @@ TEST_CASE_METHOD(Fixture, "a recorder that stands idle ends when it is told to",
 }
 
 TEST_CASE_METHOD(Fixture, "a hundred thousand items are recorded", "[recorder]") {
-  std::vector<feed::Item> many;
+  std::vector<items::Item> many;
   const std::string text =
       "The river rose two metres over night; the town closed its lower bridge and moved the market uphill.";
   for (int i = 0; i < 100000; ++i) {

@@ -3,13 +3,13 @@
 #include <cstdlib>
 #include <random>
 
-#include "core/hot/added.h"
 #include "core/feed/feed_store.h"
-#include "core/readers/reader_store.h"
 #include "core/feed/seen_blocks.h"
+#include "core/hot/added.h"
+#include "core/readers/reader_store.h"
 #include "core/readers/users.h"
-#include "tests/timeline/follow_fixture.h"
 #include "tests/support/long_form.h"
+#include "tests/timeline/follow_fixture.h"
 
 using namespace freshet;
 using namespace freshet::test;
@@ -49,7 +49,7 @@ class World : public Followers {
       case 1:
       case 2: {
         // A session is anybody's, and a repeated event too.
-        feed::TrackEvent event = report(id, who, below(5) * 1000, "s" + word(4));
+        hot::TrackEvent event = report(id, who, below(5) * 1000, "s" + word(4));
         event.counted_as = event.visitor;
         event.unproven = below(2) == 0;
         if (below(3) == 0) event.event = EventId::trusted("e" + word(5));
@@ -62,7 +62,7 @@ class World : public Followers {
       }
       case 3:
       case 4: {
-        feed::ViewEvent event = seen(id, "f" + word(6));
+        hot::ViewEvent event = seen(id, "f" + word(6));
         event.counted_as = VisitorId::trusted(who);
         if (below(3) == 0) event.event = EventId::trusted("e" + word(5));
         if (below(4) == 0) {
@@ -78,15 +78,15 @@ class World : public Followers {
         return "replay";
       }
       case 6: {
-        auto known = wait(store::added_by(redis, keys(), who));
+        auto known = wait(hot::added_by(redis, keys(), who));
         REQUIRE(known);
         std::vector<ItemId> of;
-        for (const store::AddedTo& each : *known) of.push_back(each.item);
-        REQUIRE(wait(store::take_back(redis, settings, keys(), who, of)));
+        for (const hot::AddedTo& each : *known) of.push_back(each.item);
+        REQUIRE(wait(hot::take_back(redis, settings, keys(), who, of)));
         return "purge " + who;
       }
       case 7: {
-        feed::Item one = item(id, now() - seconds{below(3) * 3600 - 3600});
+        items::Item one = item(id, now() - seconds{below(3) * 3600 - 3600});
         one.hidden = below(4) == 0;
         one.tags = {TagName::trusted("t" + word(3))};
         put(one);
@@ -96,20 +96,20 @@ class World : public Followers {
         remove(id);
         return "delete " + id;
       case 9: {
-        const feed::View one{reader, item_id,
-                             below(2) == 0 ? feed::ViewKind::kTopic : feed::ViewKind::kReply};
+        const readers::View one{reader, item_id,
+                                below(2) == 0 ? readers::ViewKind::kTopic : readers::ViewKind::kReply};
         REQUIRE((below(3) == 0 ? readers->viewed_later(one) : wait(readers->viewed(one))));
         return "look at " + id;
       }
       case 10:
-        REQUIRE(wait(readers->clear_views(reader, feed::ViewKind::kTopic)));
+        REQUIRE(wait(readers->clear_views(reader, readers::ViewKind::kTopic)));
         return "clear";
       case 11:
         REQUIRE(wait(readers->merge_views(reader, ReaderId::trusted("v" + word(6)))));
         return "merge";
       case 12:
         REQUIRE(wait(readers->interact(
-            {{reader, item_id, rank::Interaction::kLike, now(), EventId::trusted("e" + word(5))}})));
+            {{reader, item_id, readers::Interaction::kLike, now(), EventId::trusted("e" + word(5))}})));
         return "like";
       case 13:
         if (below(2) == 0) {
@@ -127,7 +127,7 @@ class World : public Followers {
         return "engaged";
       case 16: {
         push({id, "i" + word(12)}, {who, "v" + word(6)}, "discover");
-        page(feed::Direction::kFirst, 0, 5, below(2) == 0 ? "discover" : "follow", who);
+        page(timeline::Direction::kFirst, 0, 5, below(2) == 0 ? "discover" : "follow", who);
         return "push and read";
       }
       case 17: {
@@ -152,19 +152,19 @@ class World : public Followers {
   void expect_ttls() {
     const redis::Reply found = command("EVAL", kWithoutTtl, 0);
     for (std::size_t i = 0; i + 1 < found.size(); i += 2) {
-      const std::string key(store::text_at(found, i));
-      const store::KeyPattern* row = keys().pattern_of(key);
+      const std::string key(redis::text_at(found, i));
+      const redis::KeyPattern* row = keys().pattern_of(key);
       INFO(key);
       REQUIRE(row);
       REQUIRE(row->permanent);
       if (row->pattern == "item:*")
-        REQUIRE(store::text_at(found, i + 1) == "1");  // others expire with their counters
+        REQUIRE(redis::text_at(found, i + 1) == "1");  // others expire with their counters
     }
   }
 
-  std::optional<store::RedisReaderStore> readers;
-  store::SeenBlocks filter{settings.seen, keys()};
-  std::optional<store::RedisFeedStore> feed;
+  std::optional<readers::RedisReaderStore> readers;
+  feed::SeenBlocks filter{settings.seen, keys()};
+  std::optional<feed::RedisFeedStore> feed;
 
  private:
   int below(int bound) { return std::uniform_int_distribution(0, bound - 1)(random_); }

@@ -56,7 +56,7 @@ bool covers(const std::string& pattern, const std::string& key) {
 // A key of each pattern, as it is written without and with hash tags.
 std::set<std::string> keys_of_ours() {
   std::set<std::string> out;
-  for (const store::KeyPattern& each : store::kKeyPatterns) {
+  for (const redis::KeyPattern& each : redis::kKeyPatterns) {
     const std::string key = std::regex_replace(std::string(each.pattern), std::regex("\\*"), "x");
     out.insert(key);
     if (key.starts_with("hot:")) out.insert("{hot}" + key.substr(3));

@@ -8,7 +8,7 @@
 #include "core/base/ids.h"
 
 using namespace freshet;
-using store::Keys;
+using redis::Keys;
 
 namespace {
 
@@ -63,8 +63,8 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
       {k.feed_page(a, b), "feed page " + pair},
       {k.interactions(a), "interactions " + a},
       {k.earlier(a), "earlier " + a},
-      {k.views_of(feed::ViewKind::kTopic, a), "topics " + a},
-      {k.views_of(feed::ViewKind::kReply, a), "replies " + a},
+      {k.views_of(readers::ViewKind::kTopic, a), "topics " + a},
+      {k.views_of(readers::ViewKind::kReply, a), "replies " + a},
       {k.views_at(a), "views at " + a},
       {k.not_interested(a), "not interested " + a},
       {k.not_interested_why(a), "not interested why " + a},
@@ -96,9 +96,9 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
       {k.current(493000), "current 493000"},
       {k.current(0), "current 0"},
   };
-  for (const auto model : {feed::Model::kViews, feed::Model::kEngagement}) {
+  for (const auto model : {hot::Model::kViews, hot::Model::kEngagement}) {
     for (const int window : {0, 86400}) {
-      feed::ListQuery query;
+      hot::ListQuery query;
       query.model = model;
       query.window = seconds{window};
       query.tag = TagName::trusted(a);
@@ -144,7 +144,7 @@ TEST_CASE("the article 'hll' would collide with the seed's HyperLogLog names, so
 
 TEST_CASE("every name has a row in the table, and every row a name", "[keys]") {
   const Keys keys("", false);
-  std::set<const store::KeyPattern*> used;
+  std::set<const redis::KeyPattern*> used;
   for (const auto& [name, meaning] : names(keys, "abc", "def")) {
     INFO(name);
     const auto* row = keys.pattern_of(name);
@@ -157,7 +157,7 @@ TEST_CASE("every name has a row in the table, and every row a name", "[keys]") {
     CHECK(tagged.pattern_of(name));
     CHECK(keys.pattern_of(name) == nullptr);
   }
-  CHECK(used.size() == store::kKeyPatterns.size());
+  CHECK(used.size() == redis::kKeyPatterns.size());
   CHECK(keys.pattern_of("hot:something") == nullptr);
   CHECK(keys.pattern_of("hot:pv:a:b") == nullptr);
   CHECK(keys.pattern_of("hot:current:index")->permanent);

@@ -14,7 +14,7 @@ namespace {
 std::set<std::string> answered() {
   const std::regex said("(?:error_reply\\((?:string\\.format\\()?|return )'([A-Z_]+)[ ']");
   std::set<std::string> words;
-  for (const redis::Script& script : kAllScripts) {
+  for (const redis::Script& script : redis::kAllScripts) {
     const std::string text(script.source);
     for (std::sregex_iterator at(text.begin(), text.end(), said), end; at != end; ++at)
       words.insert((*at)[1].str());
@@ -23,7 +23,7 @@ std::set<std::string> answered() {
 }
 
 TEST_CASE("the words that the scripts answer and those that the stores know are the same", "[store]") {
-  CHECK(answered() == std::set<std::string>(word::kAll.begin(), word::kAll.end()));
+  CHECK(answered() == std::set<std::string>(redis::word::kAll.begin(), redis::word::kAll.end()));
 }
 
 TEST_CASE("every error of a script begins with a literal word that the test above can see", "[store]") {
@@ -31,7 +31,7 @@ TEST_CASE("every error of a script begins with a literal word that the test abov
   const auto count = [](const std::string& text, const std::regex& what) {
     return std::distance(std::sregex_iterator(text.begin(), text.end(), what), std::sregex_iterator());
   };
-  for (const redis::Script& script : kAllScripts) {
+  for (const redis::Script& script : redis::kAllScripts) {
     CAPTURE(script.name);
     const std::string text(script.source);
     CHECK(count(text, any) == count(text, seen));
@@ -39,13 +39,13 @@ TEST_CASE("every error of a script begins with a literal word that the test abov
 }
 
 TEST_CASE("a word is the whole first word of a line, and what follows it is apart", "[store]") {
-  CHECK(says("STREAM_FULL the recorder does not keep up", word::kStreamFull));
-  CHECK(says("RETRY", word::kRetry));
-  CHECK_FALSE(says("STREAM_FULLER than full", word::kStreamFull));
-  CHECK_FALSE(says("the STREAM_FULL", word::kStreamFull));
-  CHECK_FALSE(says("", word::kRetry));
-  CHECK(after_word("DAY 20518") == "20518");
-  CHECK(after_word("DAY").empty());
+  CHECK(redis::says("STREAM_FULL the recorder does not keep up", redis::word::kStreamFull));
+  CHECK(redis::says("RETRY", redis::word::kRetry));
+  CHECK_FALSE(redis::says("STREAM_FULLER than full", redis::word::kStreamFull));
+  CHECK_FALSE(redis::says("the STREAM_FULL", redis::word::kStreamFull));
+  CHECK_FALSE(redis::says("", redis::word::kRetry));
+  CHECK(redis::after_word("DAY 20518") == "20518");
+  CHECK(redis::after_word("DAY").empty());
 }
 
 }  // namespace

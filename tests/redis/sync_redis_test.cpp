@@ -23,7 +23,7 @@ TEST_CASE("a script that the server has forgotten is loaded and run once", "[syn
 
 TEST_CASE("the SHA-1 that the build computed is the server's", "[sync]") {
   Fixture f;
-  for (const auto& script : store::kAllScripts) {
+  for (const auto& script : redis::kAllScripts) {
     INFO(script.name);
     CHECK(f.text(f.command("SCRIPT", "LOAD", script.source)) == script.sha1);
   }
@@ -47,10 +47,10 @@ TEST_CASE("after a timeout the late reply does not answer the next command", "[s
 
 TEST_CASE("a server that went away is found again, and counters survive its restart", "[sync]") {
   RedisServer own({"--appendonly", "yes", "--appendfsync", "always"});
-  redis::SyncRedis client(own.endpoint(), milliseconds(5000), store::kAllScripts);
+  redis::SyncRedis client(own.endpoint(), milliseconds(5000), redis::kAllScripts);
   InlineDeferred later(client);
   const Settings settings;
-  store::RedisHotStore hot(client, later, settings, store::Keys("", false), [] { return "e"; });
+  hot::RedisHotStore hot(client, later, settings, redis::Keys("", false), [] { return "e"; });
   REQUIRE(wait(hot.track(Fixture::report("a", "v", 1000))));
   own.kill();
   const auto away = wait(hot.track(Fixture::report("a", "w", 1000)));
@@ -67,10 +67,10 @@ TEST_CASE("a server that went away is found again, and counters survive its rest
 
 TEST_CASE("a server that refuses writes for want of memory refuses a report as a whole", "[sync]") {
   RedisServer own({"--maxmemory", "1", "--maxmemory-policy", "noeviction"});
-  redis::SyncRedis client(own.endpoint(), milliseconds(5000), store::kAllScripts);
+  redis::SyncRedis client(own.endpoint(), milliseconds(5000), redis::kAllScripts);
   InlineDeferred later(client);
   const Settings settings;
-  store::RedisHotStore hot(client, later, settings, store::Keys("", false), [] { return "e"; });
+  hot::RedisHotStore hot(client, later, settings, redis::Keys("", false), [] { return "e"; });
   auto event = Fixture::report("a", "v", 1000);
   event.event = EventId::trusted("e1");
   const auto refused = wait(hot.track(event));

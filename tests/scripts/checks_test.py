@@ -31,14 +31,19 @@ class Layers(unittest.TestCase):
 
     def test_a_layer_may_not_include_one_above_it(self):
         self.assert_broken("core/base/a.h", '#include "core/hot/views.h"')
-        self.assert_broken("core/feed/a.h", '#include "core/redis/keys.h"')
-        self.assert_broken("core/store/a.h", '#include "core/hot/hot_lists.h"')
-        self.assert_broken("core/rank/a.cpp", '#include "core/async/task.h"')
+        self.assert_broken("core/hot/counting.h", '#include "core/redis/keys.h"')
+        self.assert_broken("core/hot/counting.cpp", '#include "core/hot/hot_store.h"')
+        self.assert_broken("core/hot/views.cpp", '#include "core/async/task.h"')
+        self.assert_broken("core/hot/views.cpp", '#include "core/hot/ports.h"')
+        self.assert_broken("core/redis/breaker.h", '#include "core/hot/hot_store.h"')
+        self.assert_broken("fcgi/handlers/a.h", '#include "core/hot/hot_store.h"')
         self.assert_broken("fcgi/handlers/a.h", '#  include "core/redis/keys.h"')
         self.assert_broken("fcgi/process/a.h", '#include "core/hot/ports.h"')
 
     def test_what_the_table_allows_passes(self):
-        self.assert_kept("core/store/a.h", '#include "core/hot/ports.h"')
+        self.assert_kept("core/hot/a_store.h", '#include "core/hot/hot_lists.h"')
+        self.assert_kept("core/hot/a_store.h", '#include "core/redis/keys.h"')
+        self.assert_kept("core/recommend/ranking.h", '#include "core/hot/views.h"')
         self.assert_kept("fcgi/handlers/a.h", '#include "core/hot/hot_lists.h"')
         self.assert_kept("fcgi/freshetd.cpp", '#include "core/hot/hot_store.h"')
         self.assert_kept("core/base/json.cpp", "#include <rapidjson/reader.h>")
@@ -49,7 +54,20 @@ class Layers(unittest.TestCase):
         self.assert_broken("fcgi/http/a.cpp", "#include <fcgiapp.h>")
         self.assert_broken("core/feed/a.cpp", "#include <hiredis.h>")
         self.assert_broken("core/feed/a.cpp", "#include <hiredis/async.h>")
-        self.assert_broken("core/rank/a.cpp", "#include <boost/asio.hpp>")
+        self.assert_broken("core/hot/a.cpp", "#include <boost/asio.hpp>")
+
+    def test_rooms_know_each_other_by_the_list_alone(self):
+        self.assert_broken("core/hot/a_store.h", '#include "core/feed/feed_store.h"')
+        self.assert_broken("core/recommend/ranking.h", '#include "core/readers/ports.h"')  # a rule, and a use-case's port
+
+    def test_a_folder_that_outgrew_its_place_is_named(self):
+        files = {f"core/hot/a{i}.lua": "" for i in range(41)}
+        status, said = check_layers(files)
+        self.assertEqual(status, 1)
+        self.assertIn("core/hot: 41 files", said)
+        rooms = ("base", "config", "async", "redis", "items", "hot")
+        status, said = check_layers({f"core/{room}/a.lua": "x\n" * (30 if room == "hot" else 10) for room in rooms})
+        self.assertIn("core/hot: 30 lines", said)
 
     def test_includes_are_rooted_at_the_repository(self):
         self.assert_broken("core/base/a.cpp", '#include "a.h"')

@@ -68,12 +68,12 @@ class Draw(unittest.TestCase):
                 self.assertTrue(any(one.path == path and re.fullmatch(old, one.old.strip()) and one.new.strip() == new for one in self.all))
 
     def test_comments_and_what_strings_hold_stay(self):
-        for path, line in (("core/store/lua/a.lua", "-- a == 1"), ("fcgi/handlers/a.cpp", "// if (a == 1) b();"), ("nginx/a.conf", "# limit 1;"),
-                           ("systemd/a.service", "#LimitCORE=0"), ("core/store/lua/a.lua", "local a = 'b == 1'"), ("nginx/a.conf", "listen 80;")):
+        for path, line in (("core/hot/a.lua", "-- a == 1"), ("fcgi/handlers/a.cpp", "// if (a == 1) b();"), ("nginx/a.conf", "# limit 1;"),
+                           ("systemd/a.service", "#LimitCORE=0"), ("core/hot/a.lua", "local a = 'b == 1'"), ("nginx/a.conf", "listen 80;")):
             self.assertEqual(draw.mutations(path, line), [], line)
 
     def test_half_a_statement_is_not_deleted(self):
-        for path, text in (("core/store/lua/a.lua", "call('SET', 'a',\n  'b')"), ("fcgi/handlers/a.cpp", "f(1,\n  g(2));"),
+        for path, text in (("core/hot/a.lua", "call('SET', 'a',\n  'b')"), ("fcgi/handlers/a.cpp", "f(1,\n  g(2));"),
                            ("nginx/a.conf", "log_format a\n  'b'\n  'c';")):
             found = [one for _, each in draw.mutations(path, text) for one in each]
             self.assertEqual([one for one in found if one.new == ""], [], text)

@@ -41,9 +41,9 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-inline feed::Item item(const std::string& id, const std::string& title, UnixSeconds published = kNow,
-                       const std::vector<std::string>& tags = {}) {
-  feed::Item made;
+inline items::Item item(const std::string& id, const std::string& title, UnixSeconds published = kNow,
+                        const std::vector<std::string>& tags = {}) {
+  items::Item made;
   made.id = ItemId::trusted(id);
   made.title = title;
   for (const std::string& each : tags) made.tags.push_back(TagName::trusted(each));
@@ -56,20 +56,20 @@ inline void ok(const Result<void>& result) {
   REQUIRE(result.has_value());
 }
 
-inline std::unique_ptr<store::SearchIndex> opened(const Settings& settings) {
-  auto index = store::SearchIndex::open(settings.search);
+inline std::unique_ptr<search::SearchIndex> opened(const Settings& settings) {
+  auto index = search::SearchIndex::open(settings.search);
   INFO((index ? std::string() : index.error().detail));
   REQUIRE(index.has_value());
   return *std::move(index);
 }
 
-inline void write(const Settings& settings, const std::vector<feed::Item>& items) {
+inline void write(const Settings& settings, const std::vector<items::Item>& items) {
   const auto index = opened(settings);
-  for (const feed::Item& each : items) ok(index->put(each));
+  for (const items::Item& each : items) ok(index->put(each));
   ok(index->commit());
 }
 
-inline feed::Recalled found(store::BlockingRecall& recall, const feed::RecallQuery& query) {
+inline feed::Recalled found(feed::BlockingRecall& recall, const feed::RecallQuery& query) {
   auto recalled = recall.search(query);
   INFO((recalled ? std::string() : std::string(recalled.error().reason) + ": " + recalled.error().detail));
   REQUIRE(recalled.has_value());
@@ -84,7 +84,7 @@ inline std::vector<std::string> ids(const feed::Recalled& recalled) {
 
 // Ids of what `text` finds, best first; by a searcher that has seen nothing before.
 inline std::vector<std::string> finds(const Settings& settings, const std::string& text) {
-  store::BlockingRecall recall(settings);
+  feed::BlockingRecall recall(settings);
   return ids(found(recall, {text, {}, kNow, 100}));
 }
 
@@ -112,9 +112,9 @@ class RandomItems {
     if (below(10) == 0) return kNow - kDay * static_cast<std::int64_t>(below(days_));  // many at one instant
     return kNow - seconds{static_cast<std::int64_t>(below(days_ * 86400))};
   }
-  feed::Item next() {
-    feed::Item made = item("item" + std::to_string(made_++), words(1 + below(4)), date(),
-                           {"tag" + std::to_string(below(7))});
+  items::Item next() {
+    items::Item made = item("item" + std::to_string(made_++), words(1 + below(4)), date(),
+                            {"tag" + std::to_string(below(7))});
     if (below(3) > 0) made.text = words(below(longest_));
     return made;
   }
@@ -130,12 +130,12 @@ class RandomItems {
 // partitions' order.
 inline std::vector<feed::Candidate> by_scoring_everything(const Xapian::Database& database,
                                                           const Xapian::Query& terms, bool matches_only,
-                                                          const rank::GaussDecay& decay, UnixSeconds now) {
+                                                          const feed::GaussDecay& decay, UnixSeconds now) {
   std::vector<feed::Candidate> all;
   std::vector<bool> matched(database.get_lastdocid() + 1);
   const auto add = [&](Xapian::docid document, double weight) {
-    const std::string key = database.get_document(document).get_value(store::kOrderSlot);
-    const store::OrderKey read = store::read_order_key(key);
+    const std::string key = database.get_document(document).get_value(search::kOrderSlot);
+    const search::OrderKey read = search::read_order_key(key);
     const seconds age = std::max(seconds{0}, now - read.published);
     if (read.published <= now)
       all.push_back({ItemId::trusted(std::string(read.item)), weight * decay.at(age), read.published});

@@ -21,16 +21,16 @@ struct Fixture {
   TemporaryFolder folder;
   Settings settings;
   Fixture() { settings.search.index = folder / "index"; }
-  std::vector<store::Partition> partitions() const {
-    return store::IndexFolder(settings.search.index).partitions().value();
+  std::vector<search::Partition> partitions() const {
+    return search::IndexFolder(settings.search.index).partitions().value();
   }
   // Id → date of every document, read past recall; fails when an id is there twice.
   std::map<std::string, std::int64_t> contents() const {
     std::map<std::string, std::int64_t> all;
     const Xapian::Database database(settings.search.index);
     for (auto each = database.postlist_begin(""); each != database.postlist_end(""); ++each) {
-      const std::string key = database.get_document(*each).get_value(store::kOrderSlot);
-      const store::OrderKey read = store::read_order_key(key);
+      const std::string key = database.get_document(*each).get_value(search::kOrderSlot);
+      const search::OrderKey read = search::read_order_key(key);
       CHECK(all.emplace(read.item, read.published.time_since_epoch().count()).second);
     }
     return all;
@@ -73,7 +73,7 @@ TEST_CASE_METHOD(Fixture, "an item is found by its words once it is committed, a
 
 TEST_CASE_METHOD(Fixture, "a hidden item leaves the index and comes back when it is shown again",
                  "[search]") {
-  feed::Item whale = item("a", "whale");
+  items::Item whale = item("a", "whale");
   write(settings, {whale, item("b", "whale")});
   whale.hidden = true;
   write(settings, {whale});
@@ -116,7 +116,7 @@ TEST_CASE_METHOD(Fixture, "partitions do not overlap and stay few, however the d
   std::map<std::string, std::int64_t> expected;
   for (int batch = 0; batch < 30; ++batch) {
     for (int i = 0; i < 20; ++i) {
-      feed::Item any = random.next();
+      items::Item any = random.next();
       any.published_at = UnixSeconds{seconds{static_cast<std::int64_t>(random.below(253402300799ULL))}};
       if (random.below(2) == 0) any.published_at = kNow - kDay * static_cast<std::int64_t>(random.below(500));
       ok(index->put(any));
@@ -124,7 +124,7 @@ TEST_CASE_METHOD(Fixture, "partitions do not overlap and stay few, however the d
     }
     ok(index->commit());
     const auto all = partitions();
-    REQUIRE(all.size() <= store::kMaxPartitions);
+    REQUIRE(all.size() <= search::kMaxPartitions);
     for (std::size_t i = 1; i < all.size(); ++i) REQUIRE(all[i - 1].before <= all[i].from);
   }
   CHECK(contents() == expected);
@@ -148,12 +148,12 @@ TEST_CASE_METHOD(Fixture, "rolled back changes are gone, also when the writer go
 
 TEST_CASE_METHOD(Fixture, "there is one writer at a time", "[search]") {
   auto first = opened(settings);
-  const auto second = store::SearchIndex::open(settings.search);
+  const auto second = search::SearchIndex::open(settings.search);
   REQUIRE_FALSE(second.has_value());
   CHECK(second.error().code == ErrorCode::kUnavailable);
   CHECK(second.error().reason == "index_locked");
   first.reset();
-  CHECK(store::SearchIndex::open(settings.search).has_value());
+  CHECK(search::SearchIndex::open(settings.search).has_value());
 }
 
 TEST_CASE_METHOD(Fixture, "a writer killed anywhere leaves an index that the repeated batch makes whole",
@@ -161,16 +161,16 @@ TEST_CASE_METHOD(Fixture, "a writer killed anywhere leaves an index that the rep
   RandomItems random(2);
   write(settings, {item("first", "whale")});
   for (int kill_after_us = 0; kill_after_us < 60000; kill_after_us += 2000) {
-    std::vector<feed::Item> batch;
+    std::vector<items::Item> batch;
     for (int i = 0; i < 40; ++i) {
-      feed::Item any = random.next();
+      items::Item any = random.next();
       any.id = ItemId::trusted("item" + std::to_string(random.below(200)));  // many move
       batch.push_back(any);
     }
     const pid_t child = in_child([&] {
-      auto index = store::SearchIndex::open(settings.search);
+      auto index = search::SearchIndex::open(settings.search);
       for (;;) {
-        for (const feed::Item& each : batch) static_cast<void>((*index)->put(each));
+        for (const items::Item& each : batch) static_cast<void>((*index)->put(each));
         static_cast<void>((*index)->commit());
       }
     });
@@ -179,7 +179,8 @@ TEST_CASE_METHOD(Fixture, "a writer killed anywhere leaves an index that the rep
     CHECK(WIFSIGNALED(status_of(child)));
     write(settings, batch);
     std::map<std::string, std::int64_t> latest;
-    for (const feed::Item& each : batch) latest[each.id.str()] = each.published_at.time_since_epoch().count();
+    for (const items::Item& each : batch)
+      latest[each.id.str()] = each.published_at.time_since_epoch().count();
     const auto all = contents();
     for (const auto& [id, date] : latest) REQUIRE(all.at(id) == date);
   }
@@ -190,7 +191,7 @@ TEST_CASE_METHOD(Fixture, "a full disk is an error, and the same writer goes on 
   write(settings, {item("a", "whale")});
   const pid_t child = in_child([&] {
     ::signal(SIGXFSZ, SIG_IGN);
-    auto index = store::SearchIndex::open(settings.search);
+    auto index = search::SearchIndex::open(settings.search);
     RandomItems random(3);
     rlimit limit{};
     ::getrlimit(RLIMIT_FSIZE, &limit);
@@ -229,5 +230,5 @@ TEST_CASE_METHOD(Fixture, "an index that cannot be read is not replaced by an em
   write(settings, {item("a", "whale")});
   std::filesystem::remove(std::filesystem::path(settings.search.index) / "XAPIANDB");
   std::filesystem::create_directory(std::filesystem::path(settings.search.index) / "XAPIANDB");
-  CHECK_FALSE(store::SearchIndex::open(settings.search).has_value());
+  CHECK_FALSE(search::SearchIndex::open(settings.search).has_value());
 }

@@ -174,15 +174,14 @@ TEST_CASE("whoever types has one search at a time, and those who do not type nev
   settings.recall.budget = milliseconds(60000);
   std::string text;
   for (int i = 0; i < 300; ++i) text += "b filler a ";
-  std::vector<feed::Item> items;
+  std::vector<items::Item> items;
   for (int i = 0; i < 20000; ++i) {
     items.push_back(item("i" + std::to_string(i), "whale", kNow - seconds{i * 60}));
     items.back().text = text;
   }
   write(settings, items);
   LoopThread thread;
-  auto recall =
-      thread.on_loop([&] { return std::make_unique<store::PooledRecall>(settings, thread.loop()); });
+  auto recall = thread.on_loop([&] { return std::make_unique<feed::PooledRecall>(settings, thread.loop()); });
   const auto cost = std::make_shared<std::chrono::microseconds>();
   const auto ask = [&](const std::string& words, const std::string& reader,
                        std::promise<Result<feed::Recalled>>& to) {
@@ -220,8 +219,7 @@ TEST_CASE("pooled recall finds what was written", "[search]") {
   settings.search.index = folder / "index";
   write(settings, {item("a", "whale")});
   LoopThread thread;
-  auto recall =
-      thread.on_loop([&] { return std::make_unique<store::PooledRecall>(settings, thread.loop()); });
+  auto recall = thread.on_loop([&] { return std::make_unique<feed::PooledRecall>(settings, thread.loop()); });
   std::promise<Result<feed::Recalled>> answer;
   thread.on_loop([&] {
     spawn(

@@ -112,14 +112,14 @@ struct Fixture {
 
 TEST_CASE_METHOD(Fixture, "two shard servers give what one local index of the same items gives", "[search]") {
   RandomItems random(11);
-  std::vector<feed::Item> all, half[2];
+  std::vector<items::Item> all, half[2];
   for (int i = 0; i < 2000; ++i) {
     all.push_back(random.next());
     half[random.below(2)].push_back(all.back());
   }
   write(whole, all);
   for (int i = 0; i < 2; ++i) write(halves[i], half[i]), serve(i);
-  store::BlockingRecall local(whole), remote(shards);
+  feed::BlockingRecall local(whole), remote(shards);
   for (int round = 0; round < 15; ++round) {
     feed::RecallQuery query{random.words(1 + random.below(5)), {}, kNow, 1 + random.below(300)};
     if (round % 3 == 1) query.text.clear();
@@ -142,7 +142,7 @@ TEST_CASE_METHOD(Fixture, "a shard that dies is an error, and its return is noti
   write(halves[0], {item("a", "whale")});
   write(halves[1], {item("b", "whale")});
   for (int i = 0; i < 2; ++i) serve(i);
-  store::BlockingRecall recall(shards);
+  feed::BlockingRecall recall(shards);
   CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 2);
   servers[1].reset();
   const auto failed = recall.search({"whale", {}, kNow, 10});
@@ -156,7 +156,7 @@ TEST_CASE_METHOD(Fixture, "a shard that hangs is an error too, not a wait for ev
   write(halves[0], {item("a", "whale")});
   write(halves[1], {item("b", "whale")});
   for (int i = 0; i < 2; ++i) serve(i);
-  store::BlockingRecall recall(shards);
+  feed::BlockingRecall recall(shards);
   servers[1]->signal_all(SIGSTOP);
   CHECK_FALSE(recall.search({"whale", {}, kNow, 10}).has_value());
   servers[1]->signal_all(SIGCONT);
@@ -168,7 +168,7 @@ TEST_CASE_METHOD(Fixture, "items written behind a shard server are found, in old
   write(halves[0], {item("a", "whale")});
   write(halves[1], {item("b", "whale")});
   for (int i = 0; i < 2; ++i) serve(i);
-  store::BlockingRecall recall(shards);
+  feed::BlockingRecall recall(shards);
   CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 2);
   write(halves[1], {item("c", "whale"), item("d", "whale", kNow - 100 * kDay)});
   bool all = false;

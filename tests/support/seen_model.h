@@ -27,7 +27,7 @@ class SeenModel {
       const std::string print(entries.substr(1, step() - 1));
       const auto& had = before[bucket];
       if (std::find(had.begin(), had.end(), print) != had.end()) continue;
-      if (last[bucket].size() < rank::kMostInBucket) {
+      if (last[bucket].size() < feed::kMostInBucket) {
         last[bucket].insert(last[bucket].end() - static_cast<std::ptrdiff_t>(had.size()), print);
       } else {
         left[bucket].push_back(print);
@@ -51,7 +51,7 @@ class SeenModel {
   }
 
  private:
-  using Table = std::array<std::vector<std::string>, rank::kSeenBuckets>;
+  using Table = std::array<std::vector<std::string>, feed::kSeenBuckets>;
   std::size_t step() const { return static_cast<std::size_t>(width_) + 1; }
   int width_;
   std::vector<Table> tables_;

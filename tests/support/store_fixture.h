@@ -10,13 +10,13 @@
 #include <thread>
 #include <vector>
 
-#include "core/redis/sync_redis.h"
-#include "core/redis/fields.h"
 #include "core/hot/hot_store.h"
-#include "core/items/item_store.h"
-#include "core/redis/keys.h"
 #include "core/hot/rebuild.h"
+#include "core/items/item_store.h"
+#include "core/redis/fields.h"
+#include "core/redis/keys.h"
 #include "core/redis/scripts.h"
+#include "core/redis/sync_redis.h"
 #include "tests/support/redis_server.h"
 
 namespace freshet::test {
@@ -68,11 +68,11 @@ inline RedisServer& server() {
 struct Fixture {
   Settings settings;
   bool hash_tags = false;
-  redis::SyncRedis redis{server().endpoint(), milliseconds(10000), store::kAllScripts};
+  redis::SyncRedis redis{server().endpoint(), milliseconds(10000), redis::kAllScripts};
   InlineDeferred later{redis};
   int events = 0;
-  std::unique_ptr<store::RedisHotStore> hot;
-  std::unique_ptr<store::RedisItemStore> items;
+  std::unique_ptr<hot::RedisHotStore> hot;
+  std::unique_ptr<items::RedisItemStore> items;
 
   Fixture() {
     server().flush();
@@ -80,47 +80,47 @@ struct Fixture {
   }
   // Again after `settings` or `hash_tags` were changed.
   void open() {
-    hot = std::make_unique<store::RedisHotStore>(redis, later, settings, keys(),
-                                                 [this] { return "made-" + std::to_string(++events); });
-    items = std::make_unique<store::RedisItemStore>(redis, settings, keys());
+    hot = std::make_unique<hot::RedisHotStore>(redis, later, settings, keys(),
+                                               [this] { return "made-" + std::to_string(++events); });
+    items = std::make_unique<items::RedisItemStore>(redis, settings, keys());
   }
-  store::Keys keys() const { return store::Keys(settings.redis.key_prefix, hash_tags); }
+  redis::Keys keys() const { return redis::Keys(settings.redis.key_prefix, hash_tags); }
 
-  static feed::TrackEvent report(const std::string& id, const std::string& visitor, std::int64_t dwell_ms,
-                                 const std::string& session = {}) {
-    feed::TrackEvent out;
+  static hot::TrackEvent report(const std::string& id, const std::string& visitor, std::int64_t dwell_ms,
+                                const std::string& session = {}) {
+    hot::TrackEvent out;
     out.item = ItemId::trusted(id);
     out.visitor = VisitorId::trusted(visitor);
     out.session = SessionId::trusted(session.empty() ? visitor : session);
     out.dwell_ms = dwell_ms;
     return out;
   }
-  static feed::ViewEvent seen(const std::string& id, const std::string& fingerprint) {
-    feed::ViewEvent out;
+  static hot::ViewEvent seen(const std::string& id, const std::string& fingerprint) {
+    hot::ViewEvent out;
     out.item = ItemId::trusted(id);
     out.fingerprint = fingerprint;
     return out;
   }
-  feed::TrackCounts track(const feed::TrackEvent& event) {
+  hot::TrackCounts track(const hot::TrackEvent& event) {
     auto out = wait(hot->track(event));
     INFO((out ? "" : out.error().detail));
     REQUIRE(out);
     return *out;
   }
-  feed::ViewOutcome view(const feed::ViewEvent& event) {
+  hot::ViewOutcome view(const hot::ViewEvent& event) {
     auto out = wait(hot->view(event));
     INFO((out ? "" : out.error().detail));
     REQUIRE(out);
     return *out;
   }
-  feed::Item item(const std::string& id, UnixSeconds published) const {
-    feed::Item out;
+  items::Item item(const std::string& id, UnixSeconds published) const {
+    items::Item out;
     out.id = ItemId::trusted(id);
     out.title = "Title of " + id;
     out.published_at = published;
     return out;
   }
-  void put(const feed::Item& one) {
+  void put(const items::Item& one) {
     const auto ok = wait(items->put(one));
     INFO((ok ? "" : ok.error().detail));
     REQUIRE(ok);
@@ -142,24 +142,24 @@ struct Fixture {
     const auto value = command("ZSCORE", key, id).number();
     return value ? std::optional(*value) : std::nullopt;
   }
-  UnixSeconds now() { return UnixSeconds{seconds{store::whole(store::text_at(command("TIME"), 0))}}; }
+  UnixSeconds now() { return UnixSeconds{seconds{redis::whole(redis::text_at(command("TIME"), 0))}}; }
   void wait_for(UnixSeconds second) {
     while (now() < second) std::this_thread::sleep_for(milliseconds{5});
   }
   std::vector<std::string> all_keys() {
     const auto reply = command("KEYS", "*");
     std::vector<std::string> out;
-    for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(store::text_at(reply, i));
+    for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(redis::text_at(reply, i));
     return out;
   }
-  feed::ItemStats stats(const std::string& id) {
+  hot::ItemStats stats(const std::string& id) {
     auto out = wait(hot->stats({ItemId::trusted(id)}));
     REQUIRE(out);
     return out->front();
   }
   // The whole of a query's rank, page by page.
-  std::vector<feed::ScoredItem> walk(const feed::ListQuery& query, std::int64_t page_size = 100) {
-    std::vector<feed::ScoredItem> out;
+  std::vector<hot::ScoredItem> walk(const hot::ListQuery& query, std::int64_t page_size = 100) {
+    std::vector<hot::ScoredItem> out;
     for (std::int64_t offset = 0; offset >= 0;) {
       auto page = wait(hot->rank_page(query, offset, page_size));
       REQUIRE(page);
@@ -168,22 +168,22 @@ struct Fixture {
     }
     return out;
   }
-  std::vector<std::string> ids(const feed::ListQuery& query) {
+  std::vector<std::string> ids(const hot::ListQuery& query) {
     std::vector<std::string> out;
     for (const auto& each : walk(query)) out.push_back(each.item.str());
     return out;
   }
 };
 
-inline feed::ListQuery engagement(seconds window = seconds{0}, const std::string& tag = {}) {
-  feed::ListQuery out;
-  out.model = feed::Model::kEngagement;
+inline hot::ListQuery engagement(seconds window = seconds{0}, const std::string& tag = {}) {
+  hot::ListQuery out;
+  out.model = hot::Model::kEngagement;
   out.window = window;
   out.tag = TagName::trusted(tag);
   return out;
 }
-inline feed::ListQuery accumulate(seconds window = seconds{0}, const std::string& tag = {}) {
-  feed::ListQuery out;
+inline hot::ListQuery accumulate(seconds window = seconds{0}, const std::string& tag = {}) {
+  hot::ListQuery out;
   out.window = window;
   out.tag = TagName::trusted(tag);
   return out;

@@ -15,7 +15,7 @@
 
 namespace freshet::test {
 
-using feed::Direction;
+using timeline::Direction;
 using Ids = std::vector<std::string>;
 
 // Counts round trips, and looks whether each script keeps to one slot where names carry hash tags.
@@ -41,7 +41,7 @@ class WatchedRedis final : public redis::Redis {
       at = stop;
     }
     if (words.front() != "EVALSHA") return;
-    const auto keys = store::parse_or_zero<std::size_t>(words[2]);
+    const auto keys = redis::parse_or_zero<std::size_t>(words[2]);
     std::set<std::string_view> tags;
     for (std::size_t i = 3; i < 3 + keys; ++i) {
       const std::size_t open = words[i].find('{');
@@ -63,8 +63,8 @@ inline Mode any_mode() {
 
 struct Waterfall : Fixture {
   WatchedRedis watched{redis}, bulk{redis};
-  std::optional<store::RedisWaterfallStore> made;
-  std::optional<store::RedisFollowStore> follows;
+  std::optional<timeline::RedisWaterfallStore> made;
+  std::optional<timeline::RedisFollowStore> follows;
 
   explicit Waterfall(const Mode& mode) {
     hash_tags = mode.tags;
@@ -79,7 +79,7 @@ struct Waterfall : Fixture {
     made.emplace(watched, bulk, settings, keys());
     follows.emplace(redis, settings, keys(), [this] { return "job" + std::to_string(++events); });
   }
-  store::RedisWaterfallStore& store() { return *made; }
+  timeline::RedisWaterfallStore& store() { return *made; }
   void follow(const std::string& author, const std::string& reader = "reader") {
     REQUIRE(wait(follows->follow(ReaderId::trusted(reader), AuthorId::trusted(author))));
   }
@@ -92,15 +92,15 @@ struct Waterfall : Fixture {
     return keys().timeline(channel, reader);
   }
 
-  Result<feed::Pushed> try_push(const Ids& ids, const Ids& readers = {"reader"},
-                                const std::string& channel = "discover") {
-    feed::Push push{channel, {}, {}};
+  Result<timeline::Pushed> try_push(const Ids& ids, const Ids& readers = {"reader"},
+                                    const std::string& channel = "discover") {
+    timeline::Push push{channel, {}, {}};
     for (const auto& each : ids) push.items.push_back(ItemId::trusted(each));
     for (const auto& each : readers) push.readers.push_back(ReaderId::trusted(each));
     return wait(store().push(push));
   }
-  feed::Pushed push(const Ids& ids, const Ids& readers = {"reader"},
-                    const std::string& channel = "discover") {
+  timeline::Pushed push(const Ids& ids, const Ids& readers = {"reader"},
+                        const std::string& channel = "discover") {
     const auto out = try_push(ids, readers, channel);
     INFO((out ? "" : out.error().detail));
     REQUIRE(out);
@@ -112,33 +112,36 @@ struct Waterfall : Fixture {
     return *out;
   }
   void hide(const std::string& id, bool hidden = true) {
-    feed::Item one = item(id, UnixSeconds{seconds{1700000000}});
+    items::Item one = item(id, UnixSeconds{seconds{1700000000}});
     one.hidden = hidden;
     put(one);
   }
 
-  Result<feed::WaterfallPage> try_page(Direction direction, std::int64_t score = 0, int limit = 5,
-                                       const std::string& channel = "discover",
-                                       const std::string& reader = "reader") {
+  Result<timeline::WaterfallPage> try_page(Direction direction, std::int64_t score = 0, int limit = 5,
+                                           const std::string& channel = "discover",
+                                           const std::string& reader = "reader") {
     return wait(store().read({channel, ReaderId::trusted(reader), direction, score, limit}));
   }
-  feed::WaterfallPage page(Direction direction, std::int64_t score = 0, int limit = 5,
-                           const std::string& channel = "discover", const std::string& reader = "reader") {
+  timeline::WaterfallPage page(Direction direction, std::int64_t score = 0, int limit = 5,
+                               const std::string& channel = "discover",
+                               const std::string& reader = "reader") {
     auto out = try_page(direction, score, limit, channel, reader);
     INFO((out ? "" : out.error().detail));
     REQUIRE(out);
     return std::move(*out);
   }
-  feed::WaterfallPage first(int limit = 5) { return page(Direction::kFirst, 0, limit); }
-  feed::WaterfallPage down(std::int64_t score, int limit = 5) { return page(Direction::kDown, score, limit); }
-  feed::WaterfallPage up(std::int64_t score, int limit = 5) { return page(Direction::kUp, score, limit); }
+  timeline::WaterfallPage first(int limit = 5) { return page(Direction::kFirst, 0, limit); }
+  timeline::WaterfallPage down(std::int64_t score, int limit = 5) {
+    return page(Direction::kDown, score, limit);
+  }
+  timeline::WaterfallPage up(std::int64_t score, int limit = 5) { return page(Direction::kUp, score, limit); }
 
   // The members of a timeline, oldest first, without its marks.
   std::vector<std::pair<std::string, std::int64_t>> members(const std::string& key) {
     const auto all = command("ZRANGEBYSCORE", key, "(0", "+inf", "WITHSCORES");
     std::vector<std::pair<std::string, std::int64_t>> out;
     for (std::size_t i = 0; i + 1 < all.size(); i += 2)
-      out.emplace_back(store::text_at(all, i), store::whole(store::text_at(all, i + 1)));
+      out.emplace_back(redis::text_at(all, i), redis::whole(redis::text_at(all, i + 1)));
     return out;
   }
   Ids in(const std::string& key) {
@@ -151,7 +154,7 @@ struct Waterfall : Fixture {
   }
 };
 
-inline Ids ids_of(const feed::WaterfallPage& page) {
+inline Ids ids_of(const timeline::WaterfallPage& page) {
   Ids out;
   for (const auto& each : page.items) out.push_back(each.item.str());
   return out;

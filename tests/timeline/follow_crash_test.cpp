@@ -3,8 +3,8 @@
 #include <random>
 
 #include "core/recorder/batch.h"
-#include "tests/timeline/follow_fixture.h"
 #include "tests/support/stepped_redis.h"
+#include "tests/timeline/follow_fixture.h"
 
 using namespace freshet;
 using namespace freshet::test;
@@ -34,14 +34,14 @@ class DyingRedis final : public redis::Redis {
 // Does it with a Redis that dies after each number of commands, and once more with one that lives; `check`
 // looks at the outcome. Returns how many commands it takes.
 std::size_t die_everywhere(const std::function<void(Followers&)>& prepare,
-                           const std::function<bool(Followers&, store::RedisFollowStore&)>& act,
+                           const std::function<bool(Followers&, timeline::RedisFollowStore&)>& act,
                            const std::function<void(Followers&)>& check) {
   for (std::size_t commands = 0; commands < 100; ++commands) {
     CAPTURE(commands);
     Followers site(Mode{true, ""});
     prepare(site);
     DyingRedis dying(site.redis, commands);
-    store::RedisFollowStore dies(dying, site.settings, site.keys(), [] { return std::string("dies"); });
+    timeline::RedisFollowStore dies(dying, site.settings, site.keys(), [] { return std::string("dies"); });
     const bool lived = act(site, dies);
     REQUIRE(act(site, *site.follows));
     check(site);
@@ -56,11 +56,11 @@ const AuthorId kAnn = AuthorId::trusted("ann");
 
 // --- requests that go on in turns
 
-Task<void> follow(store::RedisFollowStore& store) {
+Task<void> follow(timeline::RedisFollowStore& store) {
   const auto done = co_await store.follow(kReader, kAnn);
   REQUIRE(done);
 }
-Task<void> publish(store::RedisFollowStore& store, std::vector<ItemId> items) {
+Task<void> publish(timeline::RedisFollowStore& store, std::vector<ItemId> items) {
   const auto job = co_await store.publish(kAnn, items);
   REQUIRE(job);
 }
@@ -70,7 +70,7 @@ void follow_while_published(Followers& site, unsigned seed) {
   Turns turns(random);
   const redis::Pipeline nothing;
   SteppedRedis stepped(site.redis, turns, nothing, [](const redis::Reply*) {});
-  store::RedisFollowStore store(stepped, site.settings, site.keys(), [] { return std::string("job"); });
+  timeline::RedisFollowStore store(stepped, site.settings, site.keys(), [] { return std::string("job"); });
   int running = 2;
   std::exception_ptr failed;
   const auto ended = [&](std::exception_ptr error) {
@@ -108,7 +108,7 @@ TEST_CASE("following is mended by following again, wherever it was cut off", "[f
         site.publish_to_pull("ann", {"a1", "a2"});
         site.push({"own"}, {"reader"}, "follow");
       },
-      [](Followers&, store::RedisFollowStore& store) {
+      [](Followers&, timeline::RedisFollowStore& store) {
         return wait(store.follow(kReader, kAnn)).has_value();
       },
       [](Followers& site) {
@@ -134,7 +134,7 @@ TEST_CASE("unfollowing is mended by unfollowing again, wherever it was cut off",
         site.push({"own", "a3"}, {"reader"}, "follow");
         REQUIRE(site.shown() == Ids{"a1", "a2", "own", "a3"});
       },
-      [](Followers&, store::RedisFollowStore& store) {
+      [](Followers&, timeline::RedisFollowStore& store) {
         return wait(store.unfollow(kReader, kAnn)).has_value();
       },
       [](Followers& site) {
@@ -156,7 +156,7 @@ TEST_CASE("publishing is mended by publishing again, wherever it was cut off", "
         site.renew();
         site.follow("ann");
       },
-      [](Followers&, store::RedisFollowStore& store) {
+      [](Followers&, timeline::RedisFollowStore& store) {
         return wait(store.publish(kAnn, Followers::items_of({"x", "y"}))).has_value();
       },
       [&](Followers& site) {

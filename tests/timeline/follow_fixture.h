@@ -79,9 +79,9 @@ struct Followers : Waterfall {
   // "state done/total failed"
   std::string told_of(const std::string& job) {
     const auto fields = command("HMGET", keys().job(job), "state", "done", "total", "failed");
-    std::string out(store::text_at(fields, 0));
-    return out.append(" ").append(store::text_at(fields, 1)) + "/" + std::string(store::text_at(fields, 2)) +
-           " " + std::string(store::text_at(fields, 3));
+    std::string out(redis::text_at(fields, 0));
+    return out.append(" ").append(redis::text_at(fields, 1)) + "/" + std::string(redis::text_at(fields, 2)) +
+           " " + std::string(redis::text_at(fields, 3));
   }
   redis::Reply stream() { return command("XRANGE", keys().stream(), "-", "+"); }
   // Each entry as its values: {"follow", "reader", "author", …}, oldest first.
@@ -90,7 +90,7 @@ struct Followers : Waterfall {
     std::vector<Ids> out(entries.size());
     for (std::size_t i = 0; i < entries.size(); ++i) {
       for (std::size_t j = 1; j < entries[i][1].size(); j += 2)
-        out[i].emplace_back(store::text_at(entries[i][1], j));
+        out[i].emplace_back(redis::text_at(entries[i][1], j));
     }
     return out;
   }

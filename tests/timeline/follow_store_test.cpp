@@ -19,7 +19,7 @@ TEST_CASE("who follows stands in both lists, and the recorder is told", "[follow
   REQUIRE(entries.size() == 3);
   const auto entry = recorder::parse_entry(entries[2][1]);
   REQUIRE(entry);
-  const auto follow = std::get<feed::Follow>(std::get<recorder::ReaderChange>(*entry));
+  const auto follow = std::get<readers::Follow>(std::get<recorder::ReaderChange>(*entry));
   CHECK((follow.reader.view() == "other" && follow.author.view() == "ann"));
   CHECK(std::chrono::abs(follow.at - site.now()) < seconds{60});
   CHECK_FALSE(site.exists(site.follow_timeline()));  // they have published nothing

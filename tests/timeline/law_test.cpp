@@ -12,16 +12,16 @@
 #include <set>
 
 #include "core/redis/fields.h"
-#include "core/timeline/follow_store.h"
 #include "core/redis/scripts.h"
+#include "core/timeline/follow_store.h"
 #include "core/timeline/timeline_store.h"
 #include "tests/support/long_form.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/stepped_redis.h"
 
 using namespace freshet;
-using feed::Direction;
 using test::SteppedRedis;
+using timeline::Direction;
 
 namespace {
 
@@ -137,8 +137,8 @@ class Explorer {
 
   Task<void> turn(Client& client, Direction direction, unsigned limit) {
     const bool first = direction == Direction::kFirst, down = direction == Direction::kDown;
-    const feed::PageQuery query{std::string(kChannel), client.timeline->reader, direction,
-                                down ? client.drop : client.up, static_cast<int>(limit)};
+    const timeline::PageQuery query{std::string(kChannel), client.timeline->reader, direction,
+                                    down ? client.drop : client.up, static_cast<int>(limit)};
     if (first || down) client.asks_down = true;
     if (first || !down) client.asks_up = true;
     const auto page = co_await store_.read(query);
@@ -147,7 +147,7 @@ class Explorer {
     REQUIRE(page);
     check_shape(query, *page);
     if (exact_) check_exactly(query, *page, *client.timeline);
-    for (const feed::Placed& each : page->items) {
+    for (const timeline::Placed& each : page->items) {
       const bool fresh = client.seen.emplace(each.score, each.item.str()).second;
       must(fresh, "no item comes twice", each.item.str(), each.score);
     }
@@ -159,7 +159,7 @@ class Explorer {
   }
 
   // Newest first, all of them beyond the cursor, no more than asked for.
-  static void check_shape(const feed::PageQuery& query, const feed::WaterfallPage& page) {
+  static void check_shape(const timeline::PageQuery& query, const timeline::WaterfallPage& page) {
     const bool empty = page.items.empty(), down = query.direction == Direction::kDown;
     must(page.items.size() <= static_cast<std::size_t>(query.limit), "a limit is a limit");
     for (std::size_t i = 1; i < page.items.size(); ++i)
@@ -175,7 +175,7 @@ class Explorer {
   }
 
   // The page is what the timeline, as it is at this moment, says it must be.
-  void check_exactly(const feed::PageQuery& query, const feed::WaterfallPage& page,
+  void check_exactly(const timeline::PageQuery& query, const timeline::WaterfallPage& page,
                      const Timeline& timeline) {
     std::vector<std::int64_t> shown;  // nearest first
     for (const auto& [score, item] : timeline.now) {
@@ -217,7 +217,7 @@ class Explorer {
   // --- what the site does
 
   Task<void> push(unsigned count) {
-    feed::Push push{std::string(kChannel), {}, {}};
+    timeline::Push push{std::string(kChannel), {}, {}};
     for (unsigned i = 0; i < count; ++i) push.items.push_back(ItemId::trusted(any_item()));
     for (const Timeline& each : timelines_) {
       if (chance(70)) push.readers.push_back(each.reader);
@@ -284,8 +284,8 @@ class Explorer {
       const redis::Reply& pairs = *members++;
       Entries now;
       for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
-        const auto score = store::whole(store::text_at(pairs, i + 1));
-        must(now.emplace(score, store::text_at(pairs, i)).second, "scores differ");
+        const auto score = redis::whole(redis::text_at(pairs, i + 1));
+        must(now.emplace(score, redis::text_at(pairs, i)).second, "scores differ");
       }
       change(timeline, std::move(now), cause);
     }
@@ -304,7 +304,7 @@ class Explorer {
     for (const auto& [score, item] : now) {
       if (timeline.now.contains(score)) continue;
       must(score > highest, "what joins joins at the head", item, score);
-      must(score < feed::kScoreEnd, "scores are whole numbers", item, score);
+      must(score < timeline::kScoreEnd, "scores are whole numbers", item, score);
       must(!stayed.contains(item), "what is there keeps its place", item, score);
       timeline.highest_ever = std::max(timeline.highest_ever, score);
       if (cause != Cause::kPage) continue;
@@ -363,7 +363,7 @@ class Explorer {
 
   std::mt19937 random_;
   redis::SyncRedis& inner_;
-  const store::Keys keys_;
+  const redis::Keys keys_;
   const bool exact_;  // a page is atomic
   const Settings settings_;
   const redis::Pipeline members_ = all_members();
@@ -372,12 +372,12 @@ class Explorer {
   SteppedRedis pushes_{inner_, turns_, members_, [this](auto* members) { observe(Cause::kPush, members); }};
   SteppedRedis removals_{inner_, turns_, members_,
                          [this](auto* members) { observe(Cause::kRemoval, members); }};
-  store::RedisWaterfallStore store_{pages_, pushes_, settings_, keys_};
-  store::RedisWaterfallStore removing_store_{removals_, removals_, settings_, keys_};
+  timeline::RedisWaterfallStore store_{pages_, pushes_, settings_, keys_};
+  timeline::RedisWaterfallStore removing_store_{removals_, removals_, settings_, keys_};
   int jobs_ = 0;
-  store::RedisFollowStore follows_{pushes_, settings_, keys_,
-                                   [this] { return "job" + std::to_string(++jobs_); }};
-  store::RedisFollowStore unfollows_{removals_, settings_, keys_, [] { return std::string(); }};
+  timeline::RedisFollowStore follows_{pushes_, settings_, keys_,
+                                      [this] { return "job" + std::to_string(++jobs_); }};
+  timeline::RedisFollowStore unfollows_{removals_, settings_, keys_, [] { return std::string(); }};
   std::array<Timeline, kReaders> timelines_;
   std::array<Client, kReaders * kClients> clients_;
   std::set<std::string> dark_, was_dark_, was_deleted_;  // items
@@ -394,10 +394,10 @@ unsigned number_of(const char* variable, unsigned otherwise) {
 
 void explore(bool hash_tags, int runs) {
   test::RedisServer server;
-  redis::SyncRedis redis(server.endpoint(), milliseconds(10000), store::kAllScripts);
+  redis::SyncRedis redis(server.endpoint(), milliseconds(10000), redis::kAllScripts);
   // A script that must be loaded first runs behind what watches it.
   redis::Pipeline load;
-  for (const redis::Script& each : store::kAllScripts) load.add("SCRIPT", "LOAD", each.source);
+  for (const redis::Script& each : redis::kAllScripts) load.add("SCRIPT", "LOAD", each.source);
   REQUIRE(redis.call(load));
   const bool one = std::getenv("FRESHET_LAW_SEED") != nullptr;
   const unsigned begin = number_of("FRESHET_LAW_SEED", std::random_device{}());

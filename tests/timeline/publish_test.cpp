@@ -29,7 +29,7 @@ TEST_CASE("what is published waits in the outbox, and a job for the recorder", "
   const auto job = site.publish("ann", {"x", "a", "m"});
   CHECK(site.in(site.keys().outbox("ann")) == Ids{"x", "a", "m"});
   CHECK(site.told_of(job) == "queued 0/3 0");
-  CHECK(site.ttl(site.keys().job(job)) > store::kJobTtl.count() - 60);
+  CHECK(site.ttl(site.keys().job(job)) > redis::kJobTtl.count() - 60);
   CHECK(site.told().size() == 4);
   const auto fanout = fanout_in(site);
   CHECK(fanout.author.view() == "ann");
@@ -104,7 +104,7 @@ TEST_CASE("beyond so many followers an author is pulled, and the job done at onc
   const auto told = site.told().size();
   const auto job = site.publish("ann", {"p1", "p2"});
   CHECK(site.told_of(job) == "done 0/0 0");
-  CHECK(site.ttl(site.keys().job(job)) > store::kJobTtl.count() - 60);
+  CHECK(site.ttl(site.keys().job(job)) > redis::kJobTtl.count() - 60);
   CHECK(site.told().size() == told);
   const std::string pull = site.keys().pull_outbox("ann");
   CHECK(site.in(pull) == Ids{"p1", "p2"});

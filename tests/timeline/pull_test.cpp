@@ -8,7 +8,8 @@ namespace {
 
 struct Follows : Waterfall {
   using Waterfall::Waterfall;
-  feed::WaterfallPage read(Direction direction = Direction::kFirst, std::int64_t score = 0, int limit = 5) {
+  timeline::WaterfallPage read(Direction direction = Direction::kFirst, std::int64_t score = 0,
+                               int limit = 5) {
     return page(direction, score, limit, "follow");
   }
   Ids timeline_items() { return in(timeline("reader", "follow")); }
@@ -115,7 +116,7 @@ TEST_CASE("of two pages at once one copies, also when an item has left the timel
     site.follow("ann");
     site.push({"own"}, {"reader"}, "follow");
     site.publish("ann", {"a1", "a2"});
-    store::RedisWaterfallStore other(site.redis, site.redis, site.settings, site.keys());
+    timeline::RedisWaterfallStore other(site.redis, site.redis, site.settings, site.keys());
     bool read = false;
     site.watched.trips.clear();
     site.watched.before_trip = [&](std::size_t trip) {

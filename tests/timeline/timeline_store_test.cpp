@@ -47,7 +47,7 @@ TEST_CASE("an empty page returns the cursor it got, an empty first page none", "
   CHECK(ids_of(down) == Ids{"2", "1"});
   CHECK((down.has_more && down.newer == 1));
   const auto newest = site.first().drop;
-  for (const auto score : {newest, newest + 7, feed::kScoreEnd - 1}) {
+  for (const auto score : {newest, newest + 7, timeline::kScoreEnd - 1}) {
     const auto empty = site.down(score);
     CHECK((empty.items.empty() && empty.drop == score && empty.up == score && !empty.has_more));
     CHECK(empty.newer == 0);
@@ -66,7 +66,7 @@ TEST_CASE("a limit is a limit, and there is more exactly when another item would
   for (const int limit : {1, 2, 5, 99, 100}) {
     CAPTURE(limit);
     const auto first = site.first(limit), down = site.down(0, limit),
-               up = site.up(feed::kScoreEnd - 1, limit);
+               up = site.up(timeline::kScoreEnd - 1, limit);
     CHECK(ids_of(first) == count(100, 101 - limit));
     CHECK(ids_of(up) == count(100, 101 - limit));
     CHECK(ids_of(down) == count(limit, 1));
@@ -98,7 +98,7 @@ TEST_CASE("scores are the server's time in ms, and rise whatever happens to the 
   CHECK(site.first().items.empty());
   site.push({"y"});
   CHECK(site.first().drop == ahead + 3);
-  CHECK(site.first().drop < feed::kScoreEnd);
+  CHECK(site.first().drop < timeline::kScoreEnd);
 }
 
 TEST_CASE("an item that is pushed again keeps its place and counts as a duplicate", "[waterfall]") {
@@ -253,7 +253,7 @@ TEST_CASE("a page is found behind any number of hidden items", "[waterfall]") {
   CHECK(site.down(site.down(0, 10).drop, 3).newer == 7);
   CHECK(site.down(0, 10).newer == 10);
   for (const auto& each : count(391, 400)) site.hide(each);
-  const auto up = site.up(feed::kScoreEnd - 1, 10);
+  const auto up = site.up(timeline::kScoreEnd - 1, 10);
   CHECK(ids_of(up) == count(10, 1));
   CHECK_FALSE(up.has_more);
   const auto down = site.down(0, 10);

@@ -16,16 +16,16 @@ const Error kUnknown{ErrorCode::kUnknownOutcome, "redis_timeout", {}, {}};
 const Error kBroken{ErrorCode::kInternal, "redis_reply", {}, {}};
 const auto kAlways = [] { return true; };
 
-class FakeWaterfall final : public feed::WaterfallStore {
+class FakeWaterfall final : public timeline::WaterfallStore {
  public:
   std::optional<Error> error;  // answered by read and push
   std::set<std::string> bad;   // items that cannot be pushed
-  std::vector<feed::Push> pushes;
+  std::vector<timeline::Push> pushes;
   std::string broken = "nobody";  // reader whose timeline cannot be written
 
-  Task<Result<feed::WaterfallPage>> read(const feed::PageQuery&) override {
+  Task<Result<timeline::WaterfallPage>> read(const timeline::PageQuery&) override {
     if (error) co_return tl::unexpected(*error);
-    feed::WaterfallPage page;
+    timeline::WaterfallPage page;
     page.drop = 9, page.up = 7;
     co_return page;
   }
@@ -34,12 +34,12 @@ class FakeWaterfall final : public feed::WaterfallStore {
     for (const ItemId& item : items) out.push_back(!bad.contains(item.str()));
     co_return out;
   }
-  Task<Result<feed::Pushed>> push(const feed::Push& push) override {
+  Task<Result<timeline::Pushed>> push(const timeline::Push& push) override {
     if (error) co_return tl::unexpected(*error);
     pushes.push_back(push);
     if (std::ranges::count(push.readers, ReaderId::trusted(broken)) > 0) co_return tl::unexpected(kBroken);
     const auto all = static_cast<std::int64_t>(push.items.size() * push.readers.size());
-    co_return feed::Pushed{all - 1, 1};
+    co_return timeline::Pushed{all - 1, 1};
   }
   Task<Result<std::optional<std::string>>> reply_to(const std::string&, const EventId&) override {
     co_return std::optional<std::string>();
@@ -50,7 +50,7 @@ class FakeWaterfall final : public feed::WaterfallStore {
   Task<Result<bool>> remove(const std::string&, const ReaderId&, const ItemId&) override { co_return true; }
 };
 
-class FakeFollows final : public feed::FollowStore {
+class FakeFollows final : public timeline::FollowStore {
  public:
   std::vector<ItemId> published;
   Task<Result<void>> follow(const ReaderId&, const AuthorId&) override { co_return Result<void>(); }
@@ -77,13 +77,13 @@ std::vector<ReaderId> readers(int count) {
   return out;
 }
 
-std::vector<std::string> said(const std::vector<feed::RefusedItem>& refused) {
+std::vector<std::string> said(const std::vector<timeline::RefusedItem>& refused) {
   std::vector<std::string> out;
   for (const auto& each : refused) out.push_back(each.item.str() + " " + std::string(each.code));
   return out;
 }
 
-feed::PageQuery asking(feed::Direction direction) {
+timeline::PageQuery asking(timeline::Direction direction) {
   return {"discover", ReaderId::trusted("r"), direction, 42, 5};
 }
 
@@ -93,10 +93,11 @@ TEST_CASE("without Redis a page is empty and leaves the client where it is", "[w
   for (const Error& error : {kAway, kUnknown}) {
     FakeWaterfall store;
     store.error = error;
-    for (const auto direction : {feed::Direction::kFirst, feed::Direction::kDown, feed::Direction::kUp}) {
-      const auto served = now(feed::read_page(store, asking(direction)));
+    for (const auto direction :
+         {timeline::Direction::kFirst, timeline::Direction::kDown, timeline::Direction::kUp}) {
+      const auto served = now(timeline::read_page(store, asking(direction)));
       REQUIRE(served);
-      const std::int64_t cursor = direction == feed::Direction::kFirst ? 0 : 42;
+      const std::int64_t cursor = direction == timeline::Direction::kFirst ? 0 : 42;
       CHECK(served->degraded);
       CHECK((served->page.items.empty() && served->page.has_more && !served->page.trimmed));
       CHECK((served->page.drop == cursor && served->page.up == cursor && served->page.newer == 0));
@@ -106,11 +107,11 @@ TEST_CASE("without Redis a page is empty and leaves the client where it is", "[w
 
 TEST_CASE("a page that Redis has is not degraded, and a fault of ours is no absence", "[waterfall]") {
   FakeWaterfall store;
-  const auto served = now(feed::read_page(store, asking(feed::Direction::kUp)));
+  const auto served = now(timeline::read_page(store, asking(timeline::Direction::kUp)));
   REQUIRE(served);
   CHECK((!served->degraded && served->page.drop == 9 && served->page.up == 7));
   store.error = kBroken;
-  const auto failed = now(feed::read_page(store, asking(feed::Direction::kUp)));
+  const auto failed = now(timeline::read_page(store, asking(timeline::Direction::kUp)));
   REQUIRE_FALSE(failed);
   CHECK(failed.error().reason == "redis_reply");
 }
@@ -121,8 +122,8 @@ TEST_CASE("items that cannot be pushed are named and the others pushed in their 
   store.bad = {"b", "d"};
   items.hidden = {ItemId::trusted("b")};
   items.unknown = {ItemId::trusted("d")};
-  const feed::Push push{"discover", ids<ItemId>({"a", "b", "c", "d"}), readers(2)};
-  const auto outcome = now(feed::push_items(store, items, push, kAlways));
+  const timeline::Push push{"discover", ids<ItemId>({"a", "b", "c", "d"}), readers(2)};
+  const auto outcome = now(timeline::push_items(store, items, push, kAlways));
   REQUIRE(outcome);
   CHECK(said(outcome->refused) == std::vector<std::string>{"b hidden_item", "d unknown_item"});
   REQUIRE(store.pushes.size() == 1);
@@ -136,10 +137,10 @@ TEST_CASE("when no item can be pushed nothing is written, and each is named", "[
   FakeFollows follows;
   store.bad = {"a", "b"};
   const auto some = ids<ItemId>({"a", "b"});
-  const auto outcome = now(feed::push_items(store, items, {"discover", some, readers(2)}, kAlways));
+  const auto outcome = now(timeline::push_items(store, items, {"discover", some, readers(2)}, kAlways));
   REQUIRE(outcome);
   CHECK((outcome->refused.size() == 2 && outcome->counts.pushed == 0 && store.pushes.empty()));
-  const auto published = now(feed::publish_items(store, items, follows, AuthorId::trusted("x"), some));
+  const auto published = now(timeline::publish_items(store, items, follows, AuthorId::trusted("x"), some));
   REQUIRE(published);
   CHECK((published->job.empty() && published->refused.size() == 2 && follows.published.empty()));
 }
@@ -148,10 +149,11 @@ TEST_CASE("many readers are served by five hundreds, each reader once", "[waterf
   FakeWaterfall store;
   FakeItems items;
   const auto all = readers(1201);
-  const auto outcome = now(feed::push_items(store, items, {"discover", ids<ItemId>({"a"}), all}, kAlways));
+  const auto outcome =
+      now(timeline::push_items(store, items, {"discover", ids<ItemId>({"a"}), all}, kAlways));
   REQUIRE(outcome);
   std::vector<ReaderId> served;
-  for (const feed::Push& push : store.pushes) {
+  for (const timeline::Push& push : store.pushes) {
     CHECK(push.readers.size() <= 500);
     served.insert(served.end(), push.readers.begin(), push.readers.end());
   }
@@ -167,9 +169,9 @@ TEST_CASE("many items go to fewer readers at once, so that nobody waits long for
   std::vector<ItemId> hundred;
   for (int i = 0; i < 100; ++i) hundred.push_back(ItemId::trusted("i" + std::to_string(i)));
   const auto all = readers(101);
-  REQUIRE(now(feed::push_items(store, items, {"discover", hundred, all}, kAlways)));
+  REQUIRE(now(timeline::push_items(store, items, {"discover", hundred, all}, kAlways)));
   std::vector<ReaderId> served;
-  for (const feed::Push& push : store.pushes) {
+  for (const timeline::Push& push : store.pushes) {
     CHECK(push.readers.size() * push.items.size() <= 500);
     served.insert(served.end(), push.readers.begin(), push.readers.end());
   }
@@ -182,7 +184,7 @@ TEST_CASE("a push whose time is up ends between two round trips and says so", "[
   int turns = 0;
   const auto once = [&turns] { return turns++ < 1; };
   const auto outcome =
-      now(feed::push_items(store, items, {"discover", ids<ItemId>({"a"}), readers(1000)}, once));
+      now(timeline::push_items(store, items, {"discover", ids<ItemId>({"a"}), readers(1000)}, once));
   REQUIRE_FALSE(outcome);
   CHECK((outcome.error().code == ErrorCode::kUnavailable && outcome.error().reason == "budget"));
   CHECK(store.pushes.size() == 1);
@@ -193,13 +195,13 @@ TEST_CASE("a timeline that cannot be written stands in nobody's way, and its err
   FakeWaterfall store;
   FakeItems items;
   store.broken = "7";
-  const feed::Push push{"discover", ids<ItemId>({"a"}), readers(1500)};
-  const auto outcome = now(feed::push_items(store, items, push, kAlways));
+  const timeline::Push push{"discover", ids<ItemId>({"a"}), readers(1500)};
+  const auto outcome = now(timeline::push_items(store, items, push, kAlways));
   REQUIRE_FALSE(outcome);
   CHECK(outcome.error().reason == "redis_reply");
   CHECK(store.pushes.size() == 3);
   store.error = kAway;
-  const auto away = now(feed::push_items(store, items, push, kAlways));
+  const auto away = now(timeline::push_items(store, items, push, kAlways));
   REQUIRE_FALSE(away);
   CHECK((away.error().reason == "redis_away" && store.pushes.size() == 3));
 }
@@ -210,7 +212,7 @@ TEST_CASE("what an author publishes goes out without the items that cannot be pu
   FakeFollows follows;
   store.bad = {"a"};
   const auto published =
-      now(feed::publish_items(store, items, follows, AuthorId::trusted("x"), ids<ItemId>({"a", "b"})));
+      now(timeline::publish_items(store, items, follows, AuthorId::trusted("x"), ids<ItemId>({"a", "b"})));
   REQUIRE(published);
   CHECK(published->job == "job");
   CHECK(follows.published == ids<ItemId>({"b"}));

@@ -5,9 +5,9 @@
 #include <limits>
 #include <random>
 
+#include "core/training/rerank_fit.h"
 #include "core/training/train.h"
 #include "core/training/trained_model.h"
-#include "core/training/rerank_fit.h"
 
 using namespace freshet;
 
@@ -18,14 +18,14 @@ constexpr seconds kDay{86400};
 
 // Choices of one taken among 30, random numbers but for the rule that makes them be taken.
 template <class Rule>
-std::vector<rank::Choice> planted(int count, const Rule& utility) {
+std::vector<training::Choice> planted(int count, const Rule& utility) {
   std::mt19937 random(5);
-  std::vector<rank::Choice> out(static_cast<std::size_t>(count));
-  for (rank::Choice& choice : out) {
+  std::vector<training::Choice> out(static_cast<std::size_t>(count));
+  for (training::Choice& choice : out) {
     double best = -1e30;
     std::size_t taken = 0;
     for (std::size_t i = 0; i < 30; ++i) {
-      rank::Features x{};
+      recommend::Features x{};
       for (float& one : x) one = static_cast<float>(random() % 2000) / 1000 - 1;
       if (const double value = utility(x); value > best) {
         best = value;
@@ -39,9 +39,9 @@ std::vector<rank::Choice> planted(int count, const Rule& utility) {
   return out;
 }
 
-double hit_rate(const rank::Reranker& reranker, const std::vector<rank::Choice>& choices) {
+double hit_rate(const recommend::Reranker& reranker, const std::vector<training::Choice>& choices) {
   double hits = 0;
-  for (const rank::Choice& choice : choices) {
+  for (const training::Choice& choice : choices) {
     std::size_t best = 0;
     for (std::size_t i = 1; i < choice.candidates.size(); ++i) {
       if (reranker.logit(choice.candidates[i]) > reranker.logit(choice.candidates[best])) best = i;
@@ -54,8 +54,8 @@ double hit_rate(const rank::Reranker& reranker, const std::vector<rank::Choice>&
 // A site of `days` days: 10 new items a day; each of 30 readers takes two of yesterday's items a day, always
 // those that have their own number modulo 5: what has trended for a day is what all readers' last items were
 // not.
-model::TrainingData site(int days) {
-  model::TrainingData data;
+training::TrainingData site(int days) {
+  training::TrainingData data;
   std::mt19937 random(3);
   data.now = kBegin + days * kDay;
   for (int day = 0; day < days; ++day) {
@@ -72,7 +72,7 @@ model::TrainingData site(int days) {
         if (item % 5 != reader % 5) continue;
         const int later = random() % 8 == 0 ? 0 : 1;
         if (day + later >= days) continue;
-        data.events.push_back({reader, item, rank::Interaction::kView,
+        data.events.push_back({reader, item, readers::Interaction::kView,
                                kBegin + (day + later) * kDay + seconds{7200 + random() % 60000}});
       }
     }
@@ -80,87 +80,88 @@ model::TrainingData site(int days) {
   return data;
 }
 
-const model::Relate kTrain = [](const model::TrainingData& past) -> std::shared_ptr<const model::Model> {
+const training::Relate kTrain =
+    [](const training::TrainingData& past) -> std::shared_ptr<const model::Model> {
   TrainSettings settings;
   settings.algorithm = "rp3beta";
-  auto trained = model::train_as(past, settings, {});
-  return trained ? model::as_model(std::move(*trained)) : nullptr;
+  auto trained = training::train_as(past, settings, {});
+  return trained ? training::as_model(std::move(*trained)) : nullptr;
 };
 
 }  // namespace
 
 TEST_CASE("the re-ranker learns what is taken from what was taken", "[rerank]") {
-  const auto linear = [](const rank::Features& x) { return static_cast<double>(2 * x[3] - x[7]); };
+  const auto linear = [](const recommend::Features& x) { return static_cast<double>(2 * x[3] - x[7]); };
   const auto choices = planted(1200, linear);
-  const std::vector<rank::Choice> seen(choices.begin(), choices.begin() + 1000);
-  const std::vector<rank::Choice> unseen(choices.begin() + 1000, choices.end());
-  CHECK(hit_rate(rank::fit_reranker(seen), unseen) > 0.8);
-  CHECK(hit_rate(rank::Reranker{}, unseen) < 0.2);
+  const std::vector<training::Choice> seen(choices.begin(), choices.begin() + 1000);
+  const std::vector<training::Choice> unseen(choices.begin() + 1000, choices.end());
+  CHECK(hit_rate(training::fit_reranker(seen), unseen) > 0.8);
+  CHECK(hit_rate(recommend::Reranker{}, unseen) < 0.2);
 }
 
 TEST_CASE("hidden units learn what is not linear", "[rerank]") {
-  const auto bent = [](const rank::Features& x) { return static_cast<double>(-std::abs(x[2])); };
+  const auto bent = [](const recommend::Features& x) { return static_cast<double>(-std::abs(x[2])); };
   const auto choices = planted(1000, bent);
-  rank::FitSettings settings;
+  training::FitSettings settings;
   settings.rounds = 20;
-  CHECK(hit_rate(rank::fit_reranker(choices, settings), choices) > 0.3);  // by chance .03
+  CHECK(hit_rate(training::fit_reranker(choices, settings), choices) > 0.3);  // by chance .03
 }
 
 TEST_CASE("the same choices make the same re-ranker", "[rerank]") {
-  const auto choices = planted(200, [](const rank::Features& x) { return static_cast<double>(x[0]); });
-  CHECK(rank::fit_reranker(choices).to_floats() == rank::fit_reranker(choices).to_floats());
+  const auto choices = planted(200, [](const recommend::Features& x) { return static_cast<double>(x[0]); });
+  CHECK(training::fit_reranker(choices).to_floats() == training::fit_reranker(choices).to_floats());
 }
 
 TEST_CASE("parameters survive the file; garbage is refused", "[rerank]") {
-  const auto choices = planted(200, [](const rank::Features& x) { return static_cast<double>(x[0]); });
-  const auto parameters = rank::fit_reranker(choices).to_floats();
-  const auto again = rank::Reranker::of(parameters);
+  const auto choices = planted(200, [](const recommend::Features& x) { return static_cast<double>(x[0]); });
+  const auto parameters = training::fit_reranker(choices).to_floats();
+  const auto again = recommend::Reranker::of(parameters);
   REQUIRE(again);
   CHECK(again->to_floats() == parameters);
-  CHECK_FALSE(rank::Reranker::of({}));
+  CHECK_FALSE(recommend::Reranker::of({}));
   const auto broken = [&](std::size_t at, float value) {
     auto other = parameters;
     other[at] = value;
-    return rank::Reranker::of(other).has_value();
+    return recommend::Reranker::of(other).has_value();
   };
-  CHECK_FALSE(broken(0, rank::kRerankVersion + 1));
+  CHECK_FALSE(broken(0, recommend::kRerankVersion + 1));
   CHECK_FALSE(broken(5, std::numeric_limits<float>::quiet_NaN()));
   CHECK_FALSE(broken(9, std::numeric_limits<float>::infinity()));
   CHECK_FALSE(broken(parameters.size() - 1, 1e30F));
   auto longer = parameters;
   longer.push_back(0);
-  CHECK_FALSE(rank::Reranker::of(longer));
+  CHECK_FALSE(recommend::Reranker::of(longer));
 }
 
 TEST_CASE("numbers far from those learned from give finite logits", "[rerank]") {
-  const auto choices = planted(100, [](const rank::Features& x) { return static_cast<double>(x[0]); });
-  const auto reranker = rank::fit_reranker(choices);
-  rank::Features far{};
+  const auto choices = planted(100, [](const recommend::Features& x) { return static_cast<double>(x[0]); });
+  const auto reranker = training::fit_reranker(choices);
+  recommend::Features far{};
   far.fill(1e30F);
   CHECK(std::isfinite(reranker.logit(far)));
 }
 
 TEST_CASE("a re-ranker is learned from a site's past days, always the same", "[rerank]") {
   const auto data = site(40);
-  const auto learned = model::learn_rerank(data, {}, kTrain);
+  const auto learned = training::learn_rerank(data, {}, kTrain);
   REQUIRE_FALSE(learned.empty());
-  CHECK(rank::Reranker::of(learned));
-  CHECK(model::learn_rerank(data, {}, kTrain) == learned);
+  CHECK(recommend::Reranker::of(learned));
+  CHECK(training::learn_rerank(data, {}, kTrain) == learned);
 }
 
 TEST_CASE("without enough history there is no re-ranker", "[rerank]") {
-  CHECK(model::learn_rerank({}, {}, kTrain).empty());
-  CHECK(model::learn_rerank(site(4), {}, kTrain).empty());
+  CHECK(training::learn_rerank({}, {}, kTrain).empty());
+  CHECK(training::learn_rerank(site(4), {}, kTrain).empty());
   // As the data sets without times have it: everything at one moment.
   auto at_once = site(40);
   for (auto& each : at_once.events) each.at = kBegin;
-  CHECK(model::learn_rerank(at_once, {}, kTrain).empty());
+  CHECK(training::learn_rerank(at_once, {}, kTrain).empty());
 }
 
 TEST_CASE("a day's model is trained on nothing that came later", "[rerank]") {
   const auto data = site(30);
   int calls = 0;
-  model::learn_rerank(data, {}, [&](const model::TrainingData& past) {
+  training::learn_rerank(data, {}, [&](const training::TrainingData& past) {
     ++calls;
     std::vector<bool> known(past.items.size());
     for (const auto& each : past.events) {

@@ -3,9 +3,9 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
-#include "core/model/model.h"
 #include "core/database/database.h"
 #include "core/database/database_readers.h"
+#include "core/model/model.h"
 #include "tests/support/shared_files.h"
 #include "tests/support/unix_socket.h"
 
@@ -28,18 +28,18 @@ struct Site {
         << "recorder.database = \"" << path("f.db") << "\"\nrecommend.model = \"" << model.string() << "\"\n";
     target.config = path("freshet.toml");
     options.quiet = true;
-    auto database = store::Database::open(path("f.db"), store::Database::Mode::kWrite);
+    auto database = database::Database::open(path("f.db"), database::Database::Mode::kWrite);
     REQUIRE(database);
     REQUIRE((*database)->begin());
     for (int i = 0; i < 50; ++i) {
-      feed::Item item;
+      items::Item item;
       item.id = ItemId::trusted("i" + std::to_string(i));
       item.title = "title " + std::to_string(i);
       item.published_at = UnixSeconds{seconds{1700000000}};
       REQUIRE((*database)->put_item(item));
     }
     for (int event = 0; event < readers * 10; ++event) {
-      feed::ReaderEvent one;
+      readers::ReaderEvent one;
       one.reader = ReaderId::trusted("r" + std::to_string(event % readers));
       one.item = ItemId::trusted("i" + std::to_string(event * 7 % 50));
       one.at = UnixSeconds{seconds{1700000000 + event}};

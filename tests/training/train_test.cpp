@@ -43,10 +43,10 @@ TEST_CASE("counts are of all events, decayed ones halve in a day, unknown times 
           "[model]") {
   TrainingData data = world(60, 40);
   data.items[0].published = kTrainedAt - seconds(5);
-  data.events = {{0, 0, rank::Interaction::kView, kTrainedAt},
-                 {0, 0, rank::Interaction::kView, kTrainedAt - seconds(86400)},
-                 {1, 1, rank::Interaction::kLike, kTrainedAt - seconds(2 * 86400)},
-                 {1, 0, rank::Interaction::kView, kTrainedAt + seconds(999)}};
+  data.events = {{0, 0, readers::Interaction::kView, kTrainedAt},
+                 {0, 0, readers::Interaction::kView, kTrainedAt - seconds(86400)},
+                 {1, 1, readers::Interaction::kLike, kTrainedAt - seconds(2 * 86400)},
+                 {1, 0, readers::Interaction::kView, kTrainedAt + seconds(999)}};
   const Trained made = trained(data);
   CHECK(made.counts[0] == 3);
   CHECK(made.decayed_counts[0] == Approx(2.5));
@@ -86,7 +86,7 @@ TEST_CASE("readers with tastes are recommended what suits them, new items among 
 TEST_CASE("a reader with very many events counts with the newest", "[model]") {
   TrainingData data = world(60, 40);
   for (std::uint32_t i = 0; i < 40; ++i) {
-    data.events.push_back({77, i, rank::Interaction::kView, kTrainedAt - seconds(1000 * i)});
+    data.events.push_back({77, i, readers::Interaction::kView, kTrainedAt - seconds(1000 * i)});
   }
   TrainSettings settings;
   settings.algorithm = "rp3beta";

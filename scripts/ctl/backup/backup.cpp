@@ -8,8 +8,8 @@
 #include "core/database/database_copy.h"
 #include "core/database/database_schema.h"
 #include "scripts/ctl/backup/backup_folder.h"
-#include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/backup/save_redis.h"
+#include "scripts/ctl/commands/progress.h"
 
 namespace freshet::ctl {
 namespace {
@@ -53,12 +53,12 @@ void print_facts(const Manifest& manifest) {
 Result<Manifest> verify_backup(const std::string& folder) {
   auto manifest = verify_files(folder);
   if (!manifest) return manifest;
-  if (const auto known = store::check_version(manifest->schema); !known)
+  if (const auto known = database::check_version(manifest->schema); !known)
     return fail(ErrorCode::kUnavailable, "database_newer", {},
                 fmt::format("the backup was made by Freshet {}: {}; restore it with that version or a later "
                             "one",
                             manifest->version, known.error().detail));
-  const auto database = store::verify_database((fs::path(folder) / kDatabaseName).string());
+  const auto database = database::verify_database((fs::path(folder) / kDatabaseName).string());
   if (!database) return in_file(kDatabaseName, database.error());
   if (database->schema != manifest->schema)
     return in_file(kDatabaseName, {ErrorCode::kInvalid, {}, {}, "another schema than the manifest says"});
@@ -97,9 +97,9 @@ Result<std::int64_t> save_state(const BackupOptions& options, const Settings& se
   manifest.keys = saved->keys;
 
   const std::string copy = into.file(kDatabaseName);
-  if (auto ok = store::copy_database(settings.recorder.database, copy); !ok)
+  if (auto ok = database::copy_database(settings.recorder.database, copy); !ok)
     return tl::unexpected(ok.error());
-  const auto facts = store::verify_database(copy);
+  const auto facts = database::verify_database(copy);
   if (!facts) return in_file(kDatabaseName, facts.error());
   manifest.schema = facts->schema;
   manifest.items = facts->items;

@@ -18,8 +18,8 @@ std::string part_of(std::string name, std::size_t part) {
 
 class Eraser {
  public:
-  Eraser(redis::SyncRedis& redis, store::Database& database, const Settings& settings,
-         const store::ReaderHashes& hashes, const ToErase& wanted)
+  Eraser(redis::SyncRedis& redis, database::Database& database, const Settings& settings,
+         const readers::ReaderHashes& hashes, const ToErase& wanted)
       : redis_(redis),
         database_(database),
         keys_(settings.redis.key_prefix, settings.redis.hash_tags),
@@ -47,18 +47,18 @@ class Eraser {
   }
 
   Result<void> look_in_database() {
-    store::ReaderRows& rows = database_.readers();
-    auto ok = rows.for_each_interaction([&](const feed::ReaderEvent& each) -> Result<void> {
+    database::ReaderRows& rows = database_.readers();
+    auto ok = rows.for_each_interaction([&](const readers::ReaderEvent& each) -> Result<void> {
       consider(each.reader.view());
       return {};
     });
     if (!ok) return ok;
-    ok = rows.for_each_dismissal([&](const feed::DismissedAt& each) -> Result<void> {
+    ok = rows.for_each_dismissal([&](const readers::DismissedAt& each) -> Result<void> {
       consider(each.dismissal.reader.view());
       return {};
     });
     if (!ok) return ok;
-    return rows.for_each_follow([&](const feed::Follow& each) -> Result<void> {
+    return rows.for_each_follow([&](const readers::Follow& each) -> Result<void> {
       consider(each.reader.view());
       return {};
     });
@@ -67,10 +67,10 @@ class Eraser {
   Result<void> look_in_redis() {
     return walk(redis_, "SCAN", "", [&](const std::vector<std::string>& found) -> Result<void> {
       for (const std::string& key : found) {
-        const store::KeyPattern* const pattern = keys_.pattern_of(key);
-        const store::KeyOwner* const owner = pattern ? store::owner_of(pattern->pattern) : nullptr;
-        if (owner == nullptr || owner->about == store::About::kNobody) continue;
-        if (owner->about == store::About::kReader) {
+        const redis::KeyPattern* const pattern = keys_.pattern_of(key);
+        const readers::KeyOwner* const owner = pattern ? readers::owner_of(pattern->pattern) : nullptr;
+        if (owner == nullptr || owner->about == readers::About::kNobody) continue;
+        if (owner->about == readers::About::kReader) {
           consider(part_of(keys_.plain(key), owner->part));
           continue;
         }
@@ -86,13 +86,13 @@ class Eraser {
   }
 
   Result<void> erase_keys() {
-    store::Names names;
-    for (const std::string& each : found_) store::add_names(names, ReaderId::trusted(each), hashes_);
+    readers::Names names;
+    for (const std::string& each : found_) readers::add_names(names, ReaderId::trusted(each), hashes_);
     std::string cursor = "0";
     do {
-      auto page = redis::wait(store::scan_personal(redis_, keys_, names, cursor));
+      auto page = redis::wait(readers::scan_personal(redis_, keys_, names, cursor));
       if (!page) return tl::unexpected(page.error());
-      if (auto ok = redis::wait(store::erase_personal(redis_, names, *page)); !ok) return ok;
+      if (auto ok = redis::wait(readers::erase_personal(redis_, names, *page)); !ok) return ok;
       cursor = page->cursor;
     } while (cursor != "0");
     return {};
@@ -121,24 +121,25 @@ class Eraser {
     redis::Pipeline out;
     for (const std::string& each : found_) {
       const std::string key = keys_.seen_epoch(hashes_.epoch(ReaderId::trusted(each)));
-      out.add("INCR", key).add("EXPIRE", key, store::kSeenEpochTtl.count());
+      out.add("INCR", key).add("EXPIRE", key, redis::kSeenEpochTtl.count());
     }
     const auto replies = ask(redis_, out);
     return replies ? Result<void>() : tl::unexpected(replies.error());
   }
 
   redis::SyncRedis& redis_;
-  store::Database& database_;
-  const store::Keys keys_;
-  const store::ReaderHashes& hashes_;
+  database::Database& database_;
+  const redis::Keys keys_;
+  const readers::ReaderHashes& hashes_;
   const ToErase& wanted_;
   std::unordered_set<std::string> looked_at_, found_;  // ids
 };
 
 }  // namespace
 
-Result<std::int64_t> erase_again(redis::SyncRedis& redis, store::Database& database, const Settings& settings,
-                                 const store::ReaderHashes& hashes, const ToErase& wanted) {
+Result<std::int64_t> erase_again(redis::SyncRedis& redis, database::Database& database,
+                                 const Settings& settings, const readers::ReaderHashes& hashes,
+                                 const ToErase& wanted) {
   return Eraser(redis, database, settings, hashes, wanted).run();
 }
 

@@ -6,10 +6,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include "core/redis/sync_redis.h"
 #include "core/config/settings.h"
 #include "core/database/database.h"
 #include "core/readers/personal_keys.h"
+#include "core/redis/sync_redis.h"
 
 namespace freshet::ctl {
 
@@ -21,7 +21,8 @@ struct ToErase {
 // Erases them from both, as core/recorder/eraser.h does; a reader known by the hash alone is looked for among
 // all ids that database and keys name. Returns how many readers were found. The recorder must not run.
 // O(keys + readers). Errors: Redis' and the database's.
-Result<std::int64_t> erase_again(redis::SyncRedis& redis, store::Database& database, const Settings& settings,
-                                 const store::ReaderHashes& hashes, const ToErase& wanted);
+Result<std::int64_t> erase_again(redis::SyncRedis& redis, database::Database& database,
+                                 const Settings& settings, const readers::ReaderHashes& hashes,
+                                 const ToErase& wanted);
 
 }  // namespace freshet::ctl

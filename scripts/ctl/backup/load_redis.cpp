@@ -18,7 +18,7 @@ constexpr std::size_t kPipelineBytes = 1 << 18;  // sent together
 constexpr std::size_t kMembersAtOnce = 1000;     // of one command
 
 std::vector<std::string> ours(const std::vector<std::string>& found, const RedisSettings& settings) {
-  const store::Keys keys(settings.key_prefix, settings.hash_tags);
+  const redis::Keys keys(settings.key_prefix, settings.hash_tags);
   std::vector<std::string> out;
   for (const std::string& key : found) {
     if (key.starts_with(settings.key_prefix) && keys.pattern_of(key) != nullptr) out.push_back(key);
@@ -51,7 +51,7 @@ class Loader {
     asked.add("TIME");
     const auto replies = ask(redis_, asked);
     if (!replies) return tl::unexpected(replies.error());
-    now_ms_ = 1000 * store::parse_or_zero<std::int64_t>(store::text_at(replies->front(), 0));
+    now_ms_ = 1000 * redis::parse_or_zero<std::int64_t>(redis::text_at(replies->front(), 0));
     return {};
   }
 

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <vector>
 
-#include "core/recorder/group.h"
 #include "core/items/item_store.h"
+#include "core/recorder/group.h"
 #include "core/redis/scripts.h"
 #include "scripts/ctl/check/key_names.h"
 #include "scripts/ctl/commands/owner.h"
@@ -45,12 +45,12 @@ class Refill {
          std::int64_t total)
       : redis_(redis),
         keys_(settings.redis.key_prefix, settings.redis.hash_tags),
-        items_(redis, settings, keys_, store::RedisItemStore::Tell::kNobody),
+        items_(redis, settings, keys_, items::RedisItemStore::Tell::kNobody),
         force_(options.force),
         total_(total),
         line_(stderr, options.quiet) {}
 
-  Result<void> add(const feed::Item& item) {
+  Result<void> add(const items::Item& item) {
     batch_.push_back(item);
     return batch_.size() < kBatch ? Result<void>() : flush();
   }
@@ -73,14 +73,14 @@ class Refill {
   // What came or went through the service since is newer than the database.
   Result<void> leave_out_known() {
     redis::Pipeline ask;
-    for (const feed::Item& item : batch_) {
+    for (const items::Item& item : batch_) {
       ask.add("HEXISTS", keys_.item(item.id.view()), "published_at");
       ask.add("ZSCORE", keys_.hidden(), item.id.view());
     }
     if (ask.empty()) return {};
     auto replies = redis_.call(ask);
     if (!replies) return tl::unexpected(replies.error());
-    std::vector<feed::Item> unknown;
+    std::vector<items::Item> unknown;
     for (std::size_t i = 0; i < batch_.size(); ++i) {
       const bool known = (*replies)[2 * i].integer() == 1 || !(*replies)[2 * i + 1].is_nil();
       if (!known) unknown.push_back(std::move(batch_[i]));
@@ -90,19 +90,19 @@ class Refill {
   }
 
   redis::SyncRedis& redis_;
-  const store::Keys keys_;
-  store::RedisItemStore items_;
+  const redis::Keys keys_;
+  items::RedisItemStore items_;
   const bool force_;
   const std::int64_t total_;
   ProgressLine line_;
   const ProgressLine::Clock::time_point began_ = ProgressLine::Clock::now();
-  std::vector<feed::Item> batch_;
+  std::vector<items::Item> batch_;
   std::int64_t read_ = 0, written_ = 0;
 };
 
 // The loss that was noted, "" when there is none. What the recorder has not noticed yet is noted here: a
 // rebuild that is interrupted shall not hide it.
-Result<std::string> loss_of(redis::SyncRedis& redis, store::Database& database, const store::Keys& keys) {
+Result<std::string> loss_of(redis::SyncRedis& redis, database::Database& database, const redis::Keys& keys) {
   const auto group = recorder::has_group(redis, keys);
   if (!group) return tl::unexpected(group.error());
   if (!*group) {
@@ -115,7 +115,7 @@ Result<std::string> loss_of(redis::SyncRedis& redis, store::Database& database, 
   return recorder::noted_loss(redis, keys);
 }
 
-Result<void> end_loss(redis::SyncRedis& redis, const std::string& loss, const store::Keys& keys) {
+Result<void> end_loss(redis::SyncRedis& redis, const std::string& loss, const redis::Keys& keys) {
   const auto now = recorder::noted_loss(redis, keys);
   if (!now) return tl::unexpected(now.error());
   if (*now != loss)
@@ -126,16 +126,16 @@ Result<void> end_loss(redis::SyncRedis& redis, const std::string& loss, const st
 
 }  // namespace
 
-Result<RedisRebuilt> rebuild_redis(redis::SyncRedis& redis, store::Database& database,
+Result<RedisRebuilt> rebuild_redis(redis::SyncRedis& redis, database::Database& database,
                                    const Settings& settings, const RebuildRedisOptions& options) {
-  const store::Keys keys(settings.redis.key_prefix, settings.redis.hash_tags);
+  const redis::Keys keys(settings.redis.key_prefix, settings.redis.hash_tags);
   const auto loss = loss_of(redis, database, keys);
   if (!loss) return tl::unexpected(loss.error());
   if (!options.force && loss->empty()) {
     if (auto empty = expect_no_items(redis, settings.redis); !empty) return tl::unexpected(empty.error());
   }
   Refill refill(redis, settings, options, database.count());
-  auto read = database.for_each_item([&](const feed::Item& item) { return refill.add(item); });
+  auto read = database.for_each_item([&](const items::Item& item) { return refill.add(item); });
   if (read) read = refill.flush();
   if (!read) return tl::unexpected(read.error());
   const auto readers = restore_readers(redis, database, settings, wall_now());
@@ -150,9 +150,9 @@ Result<int> run_rebuild_redis(const RebuildRedisOptions& options, const Target& 
   const auto endpoint = redis_endpoint(target, *settings);
   if (!endpoint) return tl::unexpected(endpoint.error());
   if (auto ok = become_owner_of(settings->recorder.database); !ok) return tl::unexpected(ok.error());
-  auto database = store::Database::open(settings->recorder.database, store::Database::Mode::kRead);
+  auto database = database::Database::open(settings->recorder.database, database::Database::Mode::kRead);
   if (!database) return tl::unexpected(database.error());
-  redis::SyncRedis redis(*endpoint, kRedisTimeout, store::kAllScripts);
+  redis::SyncRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
   const auto began = ProgressLine::Clock::now();
   const auto rebuilt = rebuild_redis(redis, **database, *settings, options);
   if (!rebuilt) return tl::unexpected(rebuilt.error());

@@ -4,8 +4,8 @@
 // (core/recorder/group.h) is over.
 #pragma once
 
-#include "core/redis/sync_redis.h"
 #include "core/database/database.h"
+#include "core/redis/sync_redis.h"
 #include "scripts/ctl/backup/restore_readers.h"
 #include "scripts/ctl/commands/target.h"
 
@@ -23,7 +23,7 @@ struct RedisRebuilt {
 // Unless forced, an item that Redis has (again) is left alone, and so is one that was deleted meanwhile:
 // writes go on. Errors: kConflict "has_items" (Redis has some, no loss was noted and nothing was forced),
 // "lost_again" (meanwhile); Redis' and the database's.
-Result<RedisRebuilt> rebuild_redis(redis::SyncRedis& redis, store::Database& database,
+Result<RedisRebuilt> rebuild_redis(redis::SyncRedis& redis, database::Database& database,
                                    const Settings& settings, const RebuildRedisOptions& options);
 
 // Run by root it works as the database's owner.

@@ -5,22 +5,22 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/hot/rebuild.h"
+#include "core/items/item_store.h"
 #include "core/recorder/group.h"
 #include "core/recorder/stream.h"
 #include "core/recorder/write_batch.h"
 #include "core/redis/fields.h"
-#include "core/items/item_store.h"
-#include "core/hot/rebuild.h"
+#include "scripts/ctl/backup/restore_readers.h"
 #include "scripts/ctl/check/key_names.h"
 #include "scripts/ctl/commands/redis_walk.h"
-#include "scripts/ctl/backup/restore_readers.h"
 
 namespace freshet::ctl {
 
 using redis::Pipeline;
 using redis::Reply;
+using redis::text_at;
 using redis::wait;
-using store::text_at;
 
 namespace {
 
@@ -33,14 +33,14 @@ constexpr std::string_view kDropHalf =
 
 class Reconciler {
  public:
-  Reconciler(redis::SyncRedis& redis, store::Database& database, const Settings& settings,
+  Reconciler(redis::SyncRedis& redis, database::Database& database, const Settings& settings,
              const redis::Endpoint& endpoint)
       : redis_(redis),
         database_(database),
         settings_(settings),
         endpoint_(endpoint),
         keys_(settings.redis.key_prefix, settings.redis.hash_tags),
-        items_(redis, settings, keys_, store::RedisItemStore::Tell::kNobody) {}
+        items_(redis, settings, keys_, items::RedisItemStore::Tell::kNobody) {}
 
   Result<Reconciled> run() {
     for (const auto step : {&Reconciler::stream, &Reconciler::items_of_database, &Reconciler::items_of_redis,
@@ -85,8 +85,8 @@ class Reconciler {
   }
 
   Result<void> items_of_database() {
-    std::vector<feed::Item> batch;
-    auto read = database_.for_each_item([&](const feed::Item& item) -> Result<void> {
+    std::vector<items::Item> batch;
+    auto read = database_.for_each_item([&](const items::Item& item) -> Result<void> {
       known_.insert(item.id.str());
       batch.push_back(item);
       if (batch.size() < kIdsAtOnce) return {};
@@ -99,20 +99,20 @@ class Reconciler {
 
   // Those that Redis has otherwise or not at all, or that a set of their tags lacks, which may be of another
   // moment than the hash.
-  Result<void> put_changed(const std::vector<feed::Item>& some) {
+  Result<void> put_changed(const std::vector<items::Item>& some) {
     Pipeline look;
-    for (const feed::Item& each : some) {
-      store::append_item(look, keys_, each.id);
+    for (const items::Item& each : some) {
+      items::append_item(look, keys_, each.id);
       for (const TagName& tag : each.tags) look.add("SMISMEMBER", keys_.tag(tag.view()), each.id.view());
     }
     if (look.empty()) return {};
     const auto replies = ask(redis_, look);
     if (!replies) return tl::unexpected(replies.error());
-    std::vector<feed::Item> changed;
+    std::vector<items::Item> changed;
     std::size_t at = 0;
-    for (const feed::Item& each : some) {
-      const auto there = store::item_of(each.id, (*replies)[at++]);
-      bool same = there && store::fields_of(*there) == store::fields_of(each);
+    for (const items::Item& each : some) {
+      const auto there = items::item_of(each.id, (*replies)[at++]);
+      bool same = there && items::fields_of(*there) == items::fields_of(each);
       for (std::size_t i = 0; i < each.tags.size(); ++i)
         same = (*replies)[at++][0].integer().value_or(0) == 1 && same;
       if (!same) changed.push_back(each);
@@ -153,7 +153,7 @@ class Reconciler {
       if (!until) return tl::unexpected(until.error());
       std::size_t at = 0;  // what is only dated ahead keeps its places
       std::erase_if(found, [&](const std::string&) {
-        return store::is_embargo(store::parse_or_zero<double>((*until)[at++].string().value_or("")));
+        return redis::is_embargo(redis::parse_or_zero<double>((*until)[at++].string().value_or("")));
       });
       if (found.empty()) return {};
       Pipeline out;
@@ -201,7 +201,7 @@ class Reconciler {
   }
 
   Result<void> rank() {
-    const auto rebuilt = wait(store::rebuild_rank(redis_, settings_, keys_));
+    const auto rebuilt = wait(hot::rebuild_rank(redis_, settings_, keys_));
     return rebuilt ? Result<void>() : tl::unexpected(rebuilt.error());
   }
 
@@ -218,18 +218,18 @@ class Reconciler {
   }
 
   redis::SyncRedis& redis_;
-  store::Database& database_;
+  database::Database& database_;
   const Settings& settings_;
   const redis::Endpoint& endpoint_;
-  const store::Keys keys_;
-  store::RedisItemStore items_;
+  const redis::Keys keys_;
+  items::RedisItemStore items_;
   std::unordered_set<std::string> known_;  // ids, in the database
   Reconciled done_;
 };
 
 }  // namespace
 
-Result<Reconciled> reconcile(redis::SyncRedis& redis, store::Database& database, const Settings& settings,
+Result<Reconciled> reconcile(redis::SyncRedis& redis, database::Database& database, const Settings& settings,
                              const redis::Endpoint& endpoint) {
   return Reconciler(redis, database, settings, endpoint).run();
 }

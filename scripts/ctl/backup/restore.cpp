@@ -16,11 +16,11 @@
 #include "scripts/ctl/backup/backup.h"
 #include "scripts/ctl/backup/backup_folder.h"
 #include "scripts/ctl/backup/erase_again.h"
-#include "scripts/ctl/replay/event_log.h"
 #include "scripts/ctl/backup/load_redis.h"
 #include "scripts/ctl/backup/reconcile.h"
 #include "scripts/ctl/commands/redis_walk.h"
 #include "scripts/ctl/commands/reindex.h"
+#include "scripts/ctl/replay/event_log.h"
 
 namespace freshet::ctl {
 namespace {
@@ -61,7 +61,7 @@ class Restorer {
       : options_(options),
         settings_(settings),
         endpoint_(endpoint),
-        redis_(endpoint, kRedisTimeout, store::kAllScripts),
+        redis_(endpoint, kRedisTimeout, redis::kAllScripts),
         line_(stderr, options.quiet) {}
 
   Result<void> run() {
@@ -106,7 +106,7 @@ class Restorer {
   Result<void> expect_stopped() {
     const auto asks = recorder_asks(redis_);
     if (!asks) return tl::unexpected(at_redis(asks.error(), endpoint_));
-    if (!*asks && !store::database_in_use(database())) return {};
+    if (!*asks && !database::database_in_use(database())) return {};
     return fail(ErrorCode::kConflict, "service_runs", {}, "the service runs: stop it first");
   }
 
@@ -144,12 +144,12 @@ class Restorer {
     }
     std::error_code ignored;
     if (!fs::exists(database(), ignored)) return {};
-    auto now = store::Database::open(database(), store::Database::Mode::kRead);
+    auto now = database::Database::open(database(), database::Database::Mode::kRead);
     if (!now) return {};  // broken, or of another version: report() says that nothing is known
     return take_erasures(**now);
   }
 
-  Result<void> take_erasures(store::Database& from) {
+  Result<void> take_erasures(database::Database& from) {
     auto hashed = from.erased_since(manifest_.began);
     if (!hashed) return tl::unexpected(hashed.error());
     erase_.hashed.insert(hashed->begin(), hashed->end());
@@ -163,7 +163,7 @@ class Restorer {
       if (auto ok = remove_file(temporary() + suffix); !ok) return ok;
     }
     if (auto ok = copy_file(in_backup(kDatabaseName), temporary()); !ok) return ok;
-    const auto migrated = store::Database::open(temporary(), store::Database::Mode::kWrite);
+    const auto migrated = database::Database::open(temporary(), database::Database::Mode::kWrite);
     if (!migrated) return tl::unexpected(migrated.error());
     return (*migrated)->truncate_log();
   }
@@ -193,9 +193,9 @@ class Restorer {
   }
 
   Result<void> make_one() {
-    auto opened = store::Database::open(database(), store::Database::Mode::kWrite);
+    auto opened = database::Database::open(database(), database::Database::Mode::kWrite);
     if (!opened) return tl::unexpected(opened.error());
-    store::Database& restored = **opened;
+    database::Database& restored = **opened;
     const auto reconciled = reconcile(redis_, restored, settings_, endpoint_);
     if (!reconciled) return tl::unexpected(reconciled.error());
     reconciled_ = *reconciled;
@@ -220,7 +220,7 @@ class Restorer {
   ProgressLine line_;
   Manifest manifest_;
   std::optional<http::Identity> identity_;
-  store::ReaderHashes hashes_;
+  readers::ReaderHashes hashes_;
   ToErase erase_;
   bool knows_erasures_ = false;
   RedisLoaded loaded_;

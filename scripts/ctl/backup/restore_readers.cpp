@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "core/redis/fields.h"
-#include "core/timeline/follow_store.h"
 #include "core/redis/keys.h"
 #include "core/redis/scripts.h"
+#include "core/timeline/follow_store.h"
 #include "scripts/ctl/commands/redis_walk.h"
 
 namespace freshet::ctl {
@@ -42,7 +42,7 @@ class ReaderRestorer {
  private:
   void end_script() {
     if (members_.empty()) return;
-    out_.script(store::scripts::kReaderRestore, keys_.size(), 3 + 3 * members_.size());
+    out_.script(scripts::kReaderRestore, keys_.size(), 3 + 3 * members_.size());
     for (const std::string& key : keys_) out_.arg(key);
     out_.arg(most_).arg(ttl_.count()).arg(earlier_);
     for (const Member& each : members_)
@@ -75,9 +75,9 @@ class ReaderRestorer {
 // Follows, some at a time, in both directions.
 class Followings {
  public:
-  Followings(redis::SyncRedis& redis, const store::Keys& keys) : redis_(redis), keys_(keys) {}
+  Followings(redis::SyncRedis& redis, const redis::Keys& keys) : redis_(redis), keys_(keys) {}
 
-  Result<void> add(const feed::Follow& follow) {
+  Result<void> add(const readers::Follow& follow) {
     follows_.push_back(follow);
     return follows_.size() < kMostAtOnce ? Result<void>() : write();
   }
@@ -85,13 +85,14 @@ class Followings {
   Result<void> write() {
     if (follows_.empty()) return {};
     redis::Pipeline marks, both;
-    for (const feed::Follow& each : follows_) marks.add("ZSCORE", keys_.pull_outbox(each.author.view()), ":");
+    for (const readers::Follow& each : follows_)
+      marks.add("ZSCORE", keys_.pull_outbox(each.author.view()), ":");
     const auto found = ask(redis_, marks);
     if (!found) return tl::unexpected(found.error());
     for (std::size_t i = 0; i < follows_.size(); ++i) {
       const std::string_view reader = follows_[i].reader.view(), author = follows_[i].author.view();
-      const std::int64_t pulled = -store::whole((*found)[i].string().value_or(""));
-      store::append_push(both, keys_.readers_of(author), std::nullopt, std::nullopt, {reader});
+      const std::int64_t pulled = -redis::whole((*found)[i].string().value_or(""));
+      timeline::append_push(both, keys_.readers_of(author), std::nullopt, std::nullopt, {reader});
       both.add("ZADD", keys_.authors_of(reader), "NX", pulled, author);
     }
     follows_.clear();
@@ -107,20 +108,20 @@ class Followings {
 
  private:
   redis::SyncRedis& redis_;
-  const store::Keys& keys_;
-  std::vector<feed::Follow> follows_;
+  const redis::Keys& keys_;
+  std::vector<readers::Follow> follows_;
   std::int64_t written_ = 0;
 };
 
 }  // namespace
 
-Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, store::Database& database,
+Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, database::Database& database,
                                         const Settings& settings, UnixSeconds now) {
-  const store::Keys keys(settings.redis.key_prefix, settings.redis.hash_tags);
+  const redis::Keys keys(settings.redis.key_prefix, settings.redis.hash_tags);
   ReaderRestorer events(redis, settings.interactions.most,
                         std::to_string(settings.interactions.most_earlier()), settings.interactions.ttl, now);
-  auto read = database.readers().for_each_interaction([&](const feed::ReaderEvent& each) {
-    const std::string member = std::string(1, rank::kind_of(each.kind).letter) + ":" + each.item.str();
+  auto read = database.readers().for_each_interaction([&](const readers::ReaderEvent& each) {
+    const std::string member = std::string(1, readers::kind_of(each.kind).letter) + ":" + each.item.str();
     const std::string_view reader = each.reader.view();
     return events.add({keys.interactions(reader), keys.earlier(reader)}, {each.at, member, {}});
   });
@@ -128,7 +129,7 @@ Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, store::Database
   if (!read) return tl::unexpected(read.error());
 
   ReaderRestorer unwanted(redis, settings.feedback.most, {}, settings.feedback.ttl, now);
-  read = database.readers().for_each_dismissal([&](const feed::DismissedAt& each) {
+  read = database.readers().for_each_dismissal([&](const readers::DismissedAt& each) {
     const std::string_view reader = each.dismissal.reader.view();
     return unwanted.add({keys.not_interested(reader), keys.not_interested_why(reader)},
                         {each.at, each.dismissal.item.str(), each.dismissal.reason});
@@ -137,7 +138,8 @@ Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, store::Database
   if (!read) return tl::unexpected(read.error());
 
   Followings followings(redis, keys);
-  read = database.readers().for_each_follow([&](const feed::Follow& each) { return followings.add(each); });
+  read =
+      database.readers().for_each_follow([&](const readers::Follow& each) { return followings.add(each); });
   if (read) read = followings.write();
   if (!read) return tl::unexpected(read.error());
   return RestoredReaders{events.written(), unwanted.written(), followings.written()};

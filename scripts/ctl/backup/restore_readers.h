@@ -2,10 +2,10 @@
 // follow.
 #pragma once
 
-#include "core/redis/sync_redis.h"
-#include "core/config/settings.h"
 #include "core/base/time.h"
+#include "core/config/settings.h"
 #include "core/database/database.h"
+#include "core/redis/sync_redis.h"
 
 namespace freshet::ctl {
 
@@ -20,7 +20,7 @@ struct RestoredReaders {
 // and all follows, without a back-fill: what authors publish from now on reaches the reader. What Redis has
 // already is kept where it is newer. O(interactions); memory does not depend on how many there are. Errors:
 // Redis' and the database's.
-Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, store::Database& database,
+Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, database::Database& database,
                                         const Settings& settings, UnixSeconds now);
 
 }  // namespace freshet::ctl

@@ -11,14 +11,14 @@
 
 namespace freshet::ctl {
 
+using redis::KeyPattern;
 using redis::Pipeline;
 using redis::Reply;
-using store::KeyPattern;
-using store::text_at;
+using redis::text_at;
 
 namespace {
 
-using Kind = DumpRecord::Kind;
+using RecordKind = DumpRecord::Kind;
 
 constexpr std::size_t kAtOnce = 40;        // keys of one pipeline: a DUMP of 500 members takes Redis 40 us
 constexpr std::int64_t kWhole = 10000;     // members; a larger key is read in pieces
@@ -56,7 +56,7 @@ class Saver {
     }
     // Those with a name of their own, in the table's order but for the stream.
     std::vector<std::string> last;
-    for (const KeyPattern& each : store::kKeyPatterns) {
+    for (const KeyPattern& each : redis::kKeyPatterns) {
       const std::string key = global(each.pattern);
       if (!key.empty() && !left_out(each.pattern) && key != keys_.stream()) last.push_back(key);
     }
@@ -185,8 +185,8 @@ class Saver {
   }
 
   static std::int64_t milliseconds_of(const Reply& time) {
-    return store::parse_or_zero<std::int64_t>(text_at(time, 0)) * 1000 +
-           store::parse_or_zero<std::int64_t>(text_at(time, 1)) / 1000;
+    return redis::parse_or_zero<std::int64_t>(text_at(time, 0)) * 1000 +
+           redis::parse_or_zero<std::int64_t>(text_at(time, 1)) / 1000;
   }
 
   Result<void> add(const std::string& key, std::int64_t now, const Reply& ttl, const Reply& value) {
@@ -212,12 +212,12 @@ class Saver {
     DumpRecord record;
     record.key = key;
     record.expires_ms = left < 0 ? 0 : milliseconds_of(replies->front()) + left;
-    record.kind = keys_.pattern_of(key)->type == "zset" ? Kind::kSorted : Kind::kSet;
+    record.kind = keys_.pattern_of(key)->type == "zset" ? RecordKind::kSorted : RecordKind::kSet;
     ++saved_.keys;
     std::string cursor = "0";
     do {
       Pipeline scan;
-      scan.add(record.kind == Kind::kSorted ? "ZSCAN" : "SSCAN", key, cursor, "COUNT", 1000);
+      scan.add(record.kind == RecordKind::kSorted ? "ZSCAN" : "SSCAN", key, cursor, "COUNT", 1000);
       const auto page = ask(redis_, scan);
       if (!page) return tl::unexpected(page.error());
       if (page->front().is_error()) return refused(page->front().error());
@@ -236,7 +236,7 @@ class Saver {
   }
 
   redis::SyncRedis& redis_;
-  const store::Keys keys_;
+  const redis::Keys keys_;
   const std::string prefix_;
   DumpWriter& dump_;
   ProgressLine& line_;

@@ -83,7 +83,7 @@ class Checker {
 
   redis::SyncRedis& redis_;
   const Settings& settings_;
-  const store::Keys keys_;
+  const redis::Keys keys_;
   Sums sums_;
   Findings& findings_;
   KeyCheck key_check_;

@@ -16,7 +16,7 @@ namespace freshet::ctl {
 
 using redis::Pipeline;
 using redis::Reply;
-using store::text_at;
+using redis::text_at;
 
 namespace {
 
@@ -26,7 +26,7 @@ constexpr std::int64_t kHllSmall = 2;
 constexpr std::int64_t kPendingPages = 4;
 
 bool positive(std::string_view text) {
-  const auto value = store::parse<double>(text);
+  const auto value = redis::parse<double>(text);
   return value && std::isfinite(*value) && *value > 0;
 }
 
@@ -49,7 +49,7 @@ Result<void> KeyCheck::types_and_ttls(const std::vector<NamedKey>& ours) {
     const std::string_view type = (*replies)[2 * i].string().value_or("");
     const std::int64_t ttl_ms = (*replies)[2 * i + 1].integer().value_or(-2);
     if (type == "none" || ttl_ms == -2) continue;  // gone since SCAN named it
-    const store::KeyPattern* pattern = keys_.pattern_of(ours[i].key);
+    const redis::KeyPattern* pattern = keys_.pattern_of(ours[i].key);
     if (!pattern) {
       findings_.add(kinds::kUnknownKey, ours[i].key, type);
       continue;
@@ -102,7 +102,7 @@ Result<void> KeyCheck::counters(const std::vector<NamedKey>& ours) {
   auto replies = ask(redis_, pipeline);
   if (!replies) return tl::unexpected(replies.error());
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    const std::int64_t gone = store::whole((*replies)[3 * i].string().value_or(""));
+    const std::int64_t gone = redis::whole((*replies)[3 * i].string().value_or(""));
     item_counters(ids[i], (*replies)[3 * i + 1].integer().value_or(0) - gone, (*replies)[3 * i + 2]);
   }
   return {};
@@ -110,9 +110,9 @@ Result<void> KeyCheck::counters(const std::vector<NamedKey>& ours) {
 
 void KeyCheck::item_counters(const std::string& id, std::int64_t uv, const Reply& read) {
   if (text_at(read, 0).empty()) return;
-  const auto pv = store::parse<std::int64_t>(text_at(read, 0));
-  const auto count = store::parse<std::int64_t>(text_at(read, 1));
-  const auto sum = store::parse<std::int64_t>(text_at(read, 2));
+  const auto pv = redis::parse<std::int64_t>(text_at(read, 0));
+  const auto count = redis::parse<std::int64_t>(text_at(read, 1));
+  const auto sum = redis::parse<std::int64_t>(text_at(read, 2));
   const std::string key = keys_.pv(id);
   ++sums_.items;
   sums_.pv += pv.value_or(0);
@@ -148,7 +148,7 @@ Result<void> KeyCheck::views(const std::vector<NamedKey>& ours) {
 void KeyCheck::item_views(const std::string& key, const Reply& read) {
   const std::string total(text_at(read, 0)), score(text_at(read, 1)), pv(text_at(read, 2));
   if (read.is_error() || (total.empty() && pv.empty())) return;  // expired meanwhile
-  const auto number = store::parse<std::int64_t>(pv);
+  const auto number = redis::parse<std::int64_t>(pv);
   sums_.views += number.value_or(0);
   if (!number || *number < 1) findings_.add(kinds::kBadCounter, key, "pv " + pv);
   if (!positive(total)) findings_.add(kinds::kBadScore, key, "total " + total);
@@ -157,7 +157,7 @@ void KeyCheck::item_views(const std::string& key, const Reply& read) {
 
 Result<void> KeyCheck::feeds(const std::vector<NamedKey>& ours) {
   const std::int64_t depth =
-      std::max(settings_.recall.max_depth, settings_.recall.size) + std::int64_t{store::kHotHead};
+      std::max(settings_.recall.max_depth, settings_.recall.size) + std::int64_t{feed::kHotHead};
   struct Cap {
     std::string_view head, command;
     std::int64_t most;

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "core/redis/sync_redis.h"
 #include "core/config/settings.h"
 #include "core/redis/keys.h"
+#include "core/redis/sync_redis.h"
 #include "scripts/ctl/check/check.h"
 #include "scripts/ctl/check/findings.h"
 
@@ -21,7 +21,7 @@ struct NamedKey {
 class KeyCheck {
  public:
   // All must outlive this.
-  KeyCheck(redis::SyncRedis& redis, const Settings& settings, const store::Keys& keys, Findings& findings,
+  KeyCheck(redis::SyncRedis& redis, const Settings& settings, const redis::Keys& keys, Findings& findings,
            Sums& sums)
       : redis_(redis), settings_(settings), keys_(keys), findings_(findings), sums_(sums) {}
   // At most kPage keys, each given once. 5 RTT.
@@ -38,7 +38,7 @@ class KeyCheck {
 
   redis::SyncRedis& redis_;
   const Settings& settings_;
-  const store::Keys& keys_;
+  const redis::Keys& keys_;
   Findings& findings_;
   Sums& sums_;
 };

@@ -13,7 +13,7 @@ namespace freshet::ctl {
 
 using redis::Pipeline;
 using redis::Reply;
-using store::text_at;
+using redis::text_at;
 
 namespace {
 
@@ -37,8 +37,8 @@ Result<void> MemberCheck::bucket(const std::string& key, std::string_view hour) 
   pipeline.add("EVAL", kBestAndBound, 2, key, keys_.current_index(), hour);
   auto replies = ask(redis_, pipeline);
   if (!replies) return tl::unexpected(replies.error());
-  const auto best = store::parse<double>(text_at(replies->front(), 0));
-  const auto bound = store::parse<double>(text_at(replies->front(), 1));
+  const auto best = redis::parse<double>(text_at(replies->front(), 0));
+  const auto bound = redis::parse<double>(text_at(replies->front(), 1));
   if (best && (!bound || *bound < *best)) {
     findings_.add(
         kinds::kBound, key,
@@ -149,11 +149,11 @@ Result<void> MemberCheck::hottest() {
       .add("TIME");
   auto replies = ask(redis_, pipeline);
   if (!replies) return tl::unexpected(replies.error());
-  const auto key = store::parse<double>(text_at(replies->front(), 1));
-  const auto half_life = store::parse<std::int64_t>((*replies)[1].string().value_or(""));
-  const UnixSeconds now{seconds{store::parse_or_zero<std::int64_t>(text_at((*replies)[2], 0))}};
+  const auto key = redis::parse<double>(text_at(replies->front(), 1));
+  const auto half_life = redis::parse<std::int64_t>((*replies)[1].string().value_or(""));
+  const UnixSeconds now{seconds{redis::parse_or_zero<std::int64_t>(text_at((*replies)[2], 0))}};
   const seconds life = half_life && *half_life > 0 ? seconds{*half_life} : settings_.engagement.half_life;
-  if (key && !std::isfinite(rank::score_at(*key, now, life))) {
+  if (key && !std::isfinite(hot::score_at(*key, now, life))) {
     findings_.add(kinds::kBadScore, keys_.rank(),
                   fmt::format("{} has {:.17g}", text_at(replies->front(), 0), *key));
   }
@@ -162,7 +162,7 @@ Result<void> MemberCheck::hottest() {
 
 Result<void> MemberCheck::index() {
   return members(kinds::kNoBucket, keys_.current_index(), "ZREM", [&](std::string_view hour) {
-    return std::vector{keys_.current(store::parse_or_zero<std::int64_t>(hour))};
+    return std::vector{keys_.current(redis::parse_or_zero<std::int64_t>(hour))};
   });
 }
 
@@ -185,8 +185,8 @@ Result<void> MemberCheck::hidden_and_listed(const std::vector<std::string>& foun
   if (!is_hidden) return tl::unexpected(is_hidden.error());
   for (std::size_t i = 0; i < found.size(); ++i) {
     const bool shown = !(*in_rank)[2 * i].is_nil() || !(*in_rank)[2 * i + 1].is_nil();
-    const auto until = store::parse<double>((*is_hidden)[i].string().value_or(""));
-    if (shown && until && !store::is_embargo(*until))
+    const auto until = redis::parse<double>((*is_hidden)[i].string().value_or(""));
+    if (shown && until && !redis::is_embargo(*until))
       findings_.add(kinds::kHiddenListed, keys_.hidden(), found[i]);
   }
   return {};
@@ -199,7 +199,7 @@ Result<void> MemberCheck::forget_hidden() {
   auto replies = ask(redis_, clock);
   if (!replies) return tl::unexpected(replies.error());
   const std::string over =
-      std::to_string(store::parse_or_zero<std::int64_t>(text_at(replies->front(), 0)) - 3600);
+      std::to_string(redis::parse_or_zero<std::int64_t>(text_at(replies->front(), 0)) - 3600);
   Pipeline old;
   old.add("ZRANGEBYSCORE", keys_.hidden(), "-inf", over);
   if (replies = ask(redis_, old); !replies) return tl::unexpected(replies.error());

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/redis/sync_redis.h"
 #include "core/config/settings.h"
 #include "core/redis/keys.h"
+#include "core/redis/sync_redis.h"
 #include "scripts/ctl/check/findings.h"
 
 namespace freshet::ctl {
@@ -17,7 +17,7 @@ namespace freshet::ctl {
 class MemberCheck {
  public:
   // All must outlive this. `sweep`: what is stale is removed, each member only if it still is at that moment.
-  MemberCheck(redis::SyncRedis& redis, const Settings& settings, const store::Keys& keys, Findings& findings,
+  MemberCheck(redis::SyncRedis& redis, const Settings& settings, const redis::Keys& keys, Findings& findings,
               bool sweep)
       : redis_(redis), settings_(settings), keys_(keys), findings_(findings), sweep_(sweep) {}
 
@@ -50,7 +50,7 @@ class MemberCheck {
 
   redis::SyncRedis& redis_;
   const Settings& settings_;
-  const store::Keys& keys_;
+  const redis::Keys& keys_;
   Findings& findings_;
   const bool sweep_;
 };

@@ -4,8 +4,8 @@
 
 #include <array>
 
-#include "core/timeline/ports.h"
 #include "core/redis/fields.h"
+#include "core/timeline/ports.h"
 #include "scripts/ctl/check/key_names.h"
 #include "scripts/ctl/commands/redis_walk.h"
 
@@ -13,7 +13,7 @@ namespace freshet::ctl {
 
 using redis::Pipeline;
 using redis::Reply;
-using store::text_at;
+using redis::text_at;
 
 namespace {
 
@@ -35,7 +35,7 @@ constexpr std::string_view kOnlyFirst =
     "return 0";
 
 // A mark is the negative of what it says; 0: there is none.
-double said(std::string_view mark) { return -store::parse<double>(mark).value_or(0); }
+double said(std::string_view mark) { return -redis::parse<double>(mark).value_or(0); }
 
 }  // namespace
 
@@ -72,15 +72,16 @@ void TimelineCheck::judge(const Asked& asked, const Reply& found) {
   if (found.size() == 0) return;  // gone, or of another type, which is another finding
   const std::string_view lowest = text_at(found, 0), highest = text_at(found, 1), last = text_at(found, 2),
                          cut = text_at(found, 3);
-  const double top = store::parse<double>(highest).value_or(0);
+  const double top = redis::parse<double>(highest).value_or(0);
   const std::int64_t odd = found[5].integer().value_or(0), ids = found[4].integer().value_or(0) - odd;
   const auto bad = [&](std::string why) { findings_.add(kinds::kBadTimeline, asked.key, why); };
   if (last.empty() || said(last) < top)
     bad(fmt::format("highest score {}, and ':' says {}", highest, last.empty() ? "nothing" : last));
-  if (said(last) >= static_cast<double>(feed::kScoreEnd) || top >= static_cast<double>(feed::kScoreEnd))
+  if (said(last) >= static_cast<double>(timeline::kScoreEnd) ||
+      top >= static_cast<double>(timeline::kScoreEnd))
     bad(fmt::format("score {} is not below 2^53", highest.empty() ? last : highest));
   if (!cut.empty() &&
-      (said(cut) <= 0 || (!lowest.empty() && said(cut) >= store::parse_or_zero<double>(lowest))))
+      (said(cut) <= 0 || (!lowest.empty() && said(cut) >= redis::parse_or_zero<double>(lowest))))
     bad(fmt::format("lowest score {}, and '::' says that {} was cut off", lowest, cut));
   if (odd != (last.empty() ? 0 : 1) + (cut.empty() ? 0 : 1))
     bad(fmt::format("{} members without a score above 0", odd));

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/redis/sync_redis.h"
 #include "core/config/settings.h"
 #include "core/redis/keys.h"
+#include "core/redis/sync_redis.h"
 #include "scripts/ctl/check/check_keys.h"
 #include "scripts/ctl/check/findings.h"
 
@@ -19,7 +19,7 @@ namespace freshet::ctl {
 class TimelineCheck {
  public:
   // All must outlive this.
-  TimelineCheck(redis::SyncRedis& redis, const Settings& settings, const store::Keys& keys,
+  TimelineCheck(redis::SyncRedis& redis, const Settings& settings, const redis::Keys& keys,
                 Findings& findings)
       : redis_(redis), settings_(settings), keys_(keys), findings_(findings) {}
   // At most kPage keys. 1 RTT, and 2 for every page of members of each key that says who follows whom.
@@ -37,7 +37,7 @@ class TimelineCheck {
 
   redis::SyncRedis& redis_;
   const Settings& settings_;
-  const store::Keys& keys_;
+  const redis::Keys& keys_;
   Findings& findings_;
 };
 

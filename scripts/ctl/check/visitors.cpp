@@ -24,20 +24,20 @@ void print_head(const char* first) {
              "visitors", "reading", "views");
 }
 
-void print_row(std::string_view name, std::int64_t items, const store::Added& added) {
+void print_row(std::string_view name, std::int64_t items, const hot::Added& added) {
   fmt::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}\n", name, kNameWidth, grouped(items),
              grouped(added.pv), grouped(added.uv), spent(added.dwell_ms), grouped(added.views));
 }
 
-store::Added sum(const std::vector<store::AddedTo>& items) {
-  store::Added all;
-  for (const store::AddedTo& each : items) all += each.added;
+hot::Added sum(const std::vector<hot::AddedTo>& items) {
+  hot::Added all;
+  for (const hot::AddedTo& each : items) all += each.added;
   return all;
 }
 
-void print_items(std::string_view visitor, const std::vector<store::AddedTo>& items) {
+void print_items(std::string_view visitor, const std::vector<hot::AddedTo>& items) {
   print_head(fmt::format("{}", visitor).c_str());
-  for (const store::AddedTo& each : items) print_row(each.item.view(), 1, each.added);
+  for (const hot::AddedTo& each : items) print_row(each.item.view(), 1, each.added);
   print_row("together", static_cast<std::int64_t>(items.size()), sum(items));
 }
 
@@ -46,8 +46,8 @@ struct Session {
   Session(Settings of, redis::Endpoint at) : settings(std::move(of)), endpoint(std::move(at)) {}
   const Settings settings;
   const redis::Endpoint endpoint;
-  redis::SyncRedis redis{endpoint, kRedisTimeout, store::kAllScripts};
-  const store::Keys keys{settings.redis.key_prefix, settings.redis.hash_tags};
+  redis::SyncRedis redis{endpoint, kRedisTimeout, redis::kAllScripts};
+  const redis::Keys keys{settings.redis.key_prefix, settings.redis.hash_tags};
 };
 
 Result<std::unique_ptr<Session>> open(const Target& target) {
@@ -128,7 +128,7 @@ Result<std::vector<VisitorTotals>> top_visitors(redis::SyncRedis& redis, const S
     const auto replies = ask(redis, look);
     if (!replies) return tl::unexpected(replies.error());
     for (std::size_t i = 0; i < names.size(); ++i) {
-      const auto items = store::read_added((*replies)[i]);
+      const auto items = hot::read_added((*replies)[i]);
       if (items.empty() || std::ranges::find(best, names[i], &VisitorTotals::name) != best.end()) continue;
       best.push_back({names[i], static_cast<std::int64_t>(items.size()), sum(items)});
     }
@@ -148,7 +148,7 @@ Result<int> run_visitors(const VisitorsOptions& options, const Target& target) {
   if (!names) return tl::unexpected(names.error());
   if (!names->empty()) {
     for (const std::string& name : *names) {
-      const auto items = redis::wait(store::added_by(s.redis, s.keys, name));
+      const auto items = redis::wait(hot::added_by(s.redis, s.keys, name));
       if (!items) return tl::unexpected(at_redis(items.error(), s.endpoint));
       print_items(name, *items);
     }
@@ -169,17 +169,17 @@ Result<int> run_purge(const PurgeOptions& options, const Target& target) {
   if (!names) return tl::unexpected(names.error());
   if (names->empty()) return fail(ErrorCode::kInvalid, "no_visitor", {}, "whose counts? See --help");
   for (const std::string& name : *names) {
-    const auto items = redis::wait(store::added_by(s.redis, s.keys, name));
+    const auto items = redis::wait(hot::added_by(s.redis, s.keys, name));
     if (!items) return tl::unexpected(at_redis(items.error(), s.endpoint));
     if (options.dry_run) {
       print_items(name, *items);
       continue;
     }
     std::vector<ItemId> ids;
-    for (const store::AddedTo& each : *items) ids.push_back(each.item);
-    const auto done = redis::wait(store::take_back(s.redis, s.settings, s.keys, name, ids));
+    for (const hot::AddedTo& each : *items) ids.push_back(each.item);
+    const auto done = redis::wait(hot::take_back(s.redis, s.settings, s.keys, name, ids));
     if (!done) return tl::unexpected(at_redis(done.error(), s.endpoint));
-    const store::Added all = sum(*done);
+    const hot::Added all = sum(*done);
     fmt::print("{}: taken back from {} articles: {} page views, {} visitors, {} of reading, {} views\n", name,
                grouped(static_cast<std::int64_t>(done->size())), grouped(all.pv), grouped(all.uv),
                spent(all.dwell_ms), grouped(all.views));

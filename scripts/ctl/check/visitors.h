@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/redis/sync_redis.h"
 #include "core/hot/added.h"
+#include "core/redis/sync_redis.h"
 #include "scripts/ctl/commands/target.h"
 
 namespace freshet::ctl {
@@ -34,7 +34,7 @@ struct PurgeOptions {
 struct VisitorTotals {
   std::string name;
   std::int64_t items = 0;
-  store::Added added;
+  hot::Added added;
 };
 // Those with the most page views and views, the first `top`. A walk over all keys: O(keys), and serving goes
 // on.

@@ -5,14 +5,14 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "core/redis/sync_redis.h"
-#include "core/recommend/reason_text.h"
-#include "core/recommend/recommendations.h"
+#include "core/feed/recall.h"
 #include "core/items/item_store.h"
 #include "core/readers/reader_store.h"
-#include "core/feed/recall.h"
+#include "core/recommend/reason_text.h"
+#include "core/recommend/recommendations.h"
 #include "core/recommend/recommender.h"
 #include "core/redis/scripts.h"
+#include "core/redis/sync_redis.h"
 #include "scripts/ctl/commands/without_worker.h"
 
 namespace freshet::ctl {
@@ -21,20 +21,20 @@ namespace {
 constexpr std::size_t kFirst = 100;  // candidates shown without --all
 constexpr std::size_t kIdColumn = 24;
 
-Result<feed::Exclude> exclude_named(const std::string& name) {
-  if (name == "hard") return feed::Exclude::kHard;
-  if (name == "soft") return feed::Exclude::kSoft;
-  if (name == "off") return feed::Exclude::kOff;
+Result<recommend::Exclude> exclude_named(const std::string& name) {
+  if (name == "hard") return recommend::Exclude::kHard;
+  if (name == "soft") return recommend::Exclude::kSoft;
+  if (name == "off") return recommend::Exclude::kOff;
   return fail(ErrorCode::kInvalid, "bad_exclude", "exclude", "--exclude is hard, soft or off");
 }
 
-std::string_view name_of(feed::Source source) {
+std::string_view name_of(recommend::Source source) {
   switch (source) {
-    case feed::Source::kTrend:
+    case recommend::Source::kTrend:
       return "trend";
-    case feed::Source::kAffinity:
+    case recommend::Source::kAffinity:
       return "affinity";
-    case feed::Source::kNewest:
+    case recommend::Source::kNewest:
       return "newest";
   }
   return "";
@@ -46,12 +46,12 @@ class DirectRecall final : public feed::Recall {
   Task<Result<feed::Recalled>> search(feed::RecallQuery query) override { co_return searcher_.search(query); }
 
  private:
-  store::BlockingRecall searcher_;
+  feed::BlockingRecall searcher_;
 };
 
 class Table {
  public:
-  explicit Table(const feed::Explained& explained) : explained_(explained) {
+  explicit Table(const recommend::Explained& explained) : explained_(explained) {
     for (std::size_t i = 0; i < explained.page.items.size(); ++i)
       place_.emplace(explained.page.items[i].id.view(), i);
   }
@@ -67,8 +67,8 @@ class Table {
   }
 
  private:
-  void print_row(const feed::Choice& choice, std::size_t at) const {
-    const feed::Suggestion& each = *choice.suggestion;
+  void print_row(const recommend::Choice& choice, std::size_t at) const {
+    const recommend::Suggestion& each = *choice.suggestion;
     fmt::print("{:<{}} {:>12.6g} {:>10.4g} {:>9.4g} {:>9.4g} {:>9.4g} {:>9.4g} {:>8.1f} {:>6.3g} {:<8} {}\n",
                each.id, kIdColumn, choice.score(), each.trend, each.affinity, each.cf, each.content,
                each.points, each.age_hours, choice.factor, each.discovery ? "discover" : name_of(each.source),
@@ -78,30 +78,30 @@ class Table {
   // What the search index filled the page up with stands among no choices.
   void print_filled_up() const {
     std::unordered_set<std::string_view> chosen;
-    for (const feed::Choice& each : explained_.selection->choices()) chosen.insert(each.suggestion->id);
+    for (const recommend::Choice& each : explained_.selection->choices()) chosen.insert(each.suggestion->id);
     const auto& page = explained_.page.items;
     for (std::size_t i = 0; i < page.size(); ++i) {
       if (!chosen.contains(page[i].id.view()))
         fmt::print("{:<{}} from the index, served as {}: {}\n", page[i].id.view(), kIdColumn, i + 1,
-                   feed::reason_text(page[i].reason));
+                   recommend::reason_text(page[i].reason));
     }
   }
 
-  std::string verdict(const feed::Choice& choice, std::size_t at) const {
+  std::string verdict(const recommend::Choice& choice, std::size_t at) const {
     switch (choice.verdict) {
-      case feed::Verdict::kInteracted:
+      case recommend::Verdict::kInteracted:
         return "dropped: interacted with";
-      case feed::Verdict::kViewed:
+      case recommend::Verdict::kViewed:
         return "dropped: viewed lately";
-      case feed::Verdict::kNotInterested:
+      case recommend::Verdict::kNotInterested:
         return "dropped: not interested";
-      case feed::Verdict::kEligible:
+      case recommend::Verdict::kEligible:
         break;
     }
     const auto place = place_.find(choice.suggestion->id);
     if (place != place_.end()) {
       return fmt::format("served as {}: {}", place->second + 1,
-                         feed::reason_text(explained_.page.items[place->second].reason));
+                         recommend::reason_text(explained_.page.items[place->second].reason));
     }
     if (explained_.unshowable.contains(std::string(choice.suggestion->id)))
       return "dropped: hidden or not an item";
@@ -117,13 +117,13 @@ class Table {
     return 0;
   }
 
-  const feed::Explained& explained_;
+  const recommend::Explained& explained_;
   std::unordered_map<std::string_view, std::size_t> place_;
 };
 
-void print_reader(const ReaderId& reader, const feed::Explained& explained) {
-  const feed::ReaderState& state = explained.state;
-  const feed::ExcludedCounts& out = explained.page.excluded;
+void print_reader(const ReaderId& reader, const recommend::Explained& explained) {
+  const readers::ReaderState& state = explained.state;
+  const recommend::ExcludedCounts& out = explained.page.excluded;
   fmt::print("reader {}: {} topics and {} replies viewed, {} interactions, {} dismissed\n", reader.view(),
              state.topics.size(), state.replies.size(), state.done.size(), state.dismissed.size());
   fmt::print("excluded: {} interacted, {} viewed, {} not interested; model {}\n\n", out.interacted,
@@ -141,19 +141,19 @@ Result<int> run_explain(const ExplainOptions& options, const Target& target) {
   if (!settings) return tl::unexpected(settings.error());
   const auto endpoint = redis_endpoint(target, *settings);
   if (!endpoint) return tl::unexpected(endpoint.error());
-  redis::SyncRedis redis(*endpoint, kRedisTimeout, store::kAllScripts);
-  const store::Keys keys(settings->redis.key_prefix, settings->redis.hash_tags);
+  redis::SyncRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
+  const redis::Keys keys(settings->redis.key_prefix, settings->redis.hash_tags);
   NoDeferred deferred;
   DirectRecall recall(*settings);
-  store::RedisReaderStore readers(redis, deferred, *settings, keys, [] { return std::string(); });
-  store::RedisItemStore items(redis, *settings, keys);
-  store::TrendReader trend(redis, *settings, keys);
+  readers::RedisReaderStore readers(redis, deferred, *settings, keys, [] { return std::string(); });
+  items::RedisItemStore items(redis, *settings, keys);
+  recommend::TrendReader trend(redis, *settings, keys);
   model::ServedModel model;
   model.open(settings->recommend.model);
-  store::MappedRecommender recommender(trend, model, *settings);
-  feed::Recommendations recommendations(readers, recommender, items, recall, *settings);
+  recommend::MappedRecommender recommender(trend, model, *settings);
+  recommend::Recommendations recommendations(readers, recommender, items, recall, *settings);
 
-  const feed::RecommendRequest request{*reader, static_cast<std::size_t>(options.limit), *exclude};
+  const recommend::RecommendRequest request{*reader, static_cast<std::size_t>(options.limit), *exclude};
   const auto explained = redis::wait(recommendations.explain(request));
   if (!explained) return tl::unexpected(at_redis(explained.error(), *endpoint));
   print_reader(*reader, **explained);

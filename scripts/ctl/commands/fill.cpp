@@ -8,12 +8,12 @@
 
 #include "core/base/log.h"
 #include "core/base/secret.h"
-#include "core/timeline/channel_fill.h"
 #include "core/feed/feed_store.h"
 #include "core/items/item_store.h"
 #include "core/readers/reader_store.h"
 #include "core/recommend/recommender.h"
 #include "core/redis/scripts.h"
+#include "core/timeline/channel_fill.h"
 #include "core/timeline/timeline_store.h"
 #include "fcgi/http/identity.h"
 #include "scripts/ctl/commands/fill_readers.h"
@@ -58,7 +58,7 @@ Result<void> check_channel(const std::string& channel, const WaterfallSettings& 
 
 // Under what name the filter knows readers who were erased. Without identity.salt_file each start of the
 // service has a salt of its own, which nobody else can know: such a reader is then known by the id alone.
-Result<std::shared_ptr<http::Identity>> identity_of(const IdentitySettings& settings) {
+Result<std::shared_ptr<http::Identity>> shared_identity(const IdentitySettings& settings) {
   if (settings.salt_file.empty()) return nullptr;
   const auto salt = read_secret(settings.salt_file);
   if (!salt) return tl::unexpected(salt.error());
@@ -67,14 +67,14 @@ Result<std::shared_ptr<http::Identity>> identity_of(const IdentitySettings& sett
   return std::make_shared<http::Identity>(std::move(*identity));
 }
 
-store::SeenEpochs::Name epoch_names(const std::shared_ptr<http::Identity>& identity) {
+feed::SeenEpochs::Name epoch_names(const std::shared_ptr<http::Identity>& identity) {
   if (!identity) return {};
   return [identity](const ReaderId& reader) { return identity->epoch_name(reader); };
 }
 
 // Everything that a worker has for this, on one blocking connection.
 struct Parts {
-  Parts(redis::SyncRedis& redis, const Settings& settings, const store::Keys& keys,
+  Parts(redis::SyncRedis& redis, const Settings& settings, const redis::Keys& keys,
         const std::shared_ptr<http::Identity>& identity)
       : later(redis),
         readers(redis, nothing, settings, keys, [] { return std::string(); }),
@@ -82,7 +82,7 @@ struct Parts {
         trend(redis, settings, keys),
         recommender(trend, model, settings),
         recommendations(readers, recommender, items, recall, settings),
-        filter(store::make_seen_filter(settings, keys)),
+        filter(feed::make_seen_filter(settings, keys)),
         seen(redis, later, *filter, settings, keys, wall_now, epoch_names(identity)),
         timelines(redis, redis, settings, keys),
         fill(recommendations, seen, timelines) {
@@ -91,21 +91,21 @@ struct Parts {
   NoDeferred nothing;
   NoRecall recall;
   AtOnce later;
-  store::RedisReaderStore readers;
-  store::RedisItemStore items;
-  store::TrendReader trend;
+  readers::RedisReaderStore readers;
+  items::RedisItemStore items;
+  recommend::TrendReader trend;
   model::ServedModel model;
-  store::MappedRecommender recommender;
-  feed::Recommendations recommendations;
-  std::unique_ptr<store::SeenFilter> filter;
-  store::RedisFeedStore seen;
-  store::RedisWaterfallStore timelines;
-  feed::ChannelFill fill;
+  recommend::MappedRecommender recommender;
+  recommend::Recommendations recommendations;
+  std::unique_ptr<feed::SeenFilter> filter;
+  feed::RedisFeedStore seen;
+  timeline::RedisWaterfallStore timelines;
+  timeline::ChannelFill fill;
 };
 
-class Run {
+class FillRun {
  public:
-  Run(const FillOptions& options, const Settings& settings, Parts& parts)
+  FillRun(const FillOptions& options, const Settings& settings, Parts& parts)
       : options_(options),
         limit_(static_cast<std::size_t>(options.limit > 0 ? options.limit : settings.fill.items)),
         parts_(parts) {}
@@ -162,15 +162,15 @@ Result<FillSummary> fill_once(const FillOptions& options, const Target& target) 
   if (auto ok = check_channel(options.channel, settings->waterfall); !ok) return tl::unexpected(ok.error());
   const auto given = read_readers(options.readers, options.readers_file);
   if (!given) return tl::unexpected(given.error());
-  const auto identity = identity_of(settings->identity);
+  const auto identity = shared_identity(settings->identity);
   if (!identity) return tl::unexpected(identity.error());
   const auto endpoint = redis_endpoint(target, *settings);
   if (!endpoint) return tl::unexpected(endpoint.error());
 
-  redis::SyncRedis redis(*endpoint, kRedisTimeout, store::kAllScripts);
-  const store::Keys keys(settings->redis.key_prefix, settings->redis.hash_tags);
+  redis::SyncRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
+  const redis::Keys keys(settings->redis.key_prefix, settings->redis.hash_tags);
   Parts parts(redis, *settings, keys, *identity);
-  Run run(options, *settings, parts);
+  FillRun run(options, *settings, parts);
   Active active;
   const auto work = [&]() -> Result<void> {
     if (auto ok = redis::wait(parts.filter->probe(redis)); !ok) return ok;

@@ -3,8 +3,8 @@
 #include <sstream>
 
 #include "core/redis/fields.h"
-#include "scripts/ctl/replay/event_log.h"
 #include "scripts/ctl/commands/redis_walk.h"
+#include "scripts/ctl/replay/event_log.h"
 
 namespace freshet::ctl {
 namespace {
@@ -18,7 +18,7 @@ struct Standing {
 };
 
 // 1 RTT.
-Result<std::vector<Standing>> standings(redis::SyncRedis& redis, const store::Keys& keys,
+Result<std::vector<Standing>> standings(redis::SyncRedis& redis, const redis::Keys& keys,
                                         const std::string& channel, const std::vector<std::string>& readers) {
   redis::Pipeline look;
   for (const std::string& each : readers) {
@@ -31,8 +31,8 @@ Result<std::vector<Standing>> standings(redis::SyncRedis& redis, const store::Ke
   for (std::size_t i = 0; i < readers.size(); ++i) {
     const redis::Reply& head = (*replies)[2 * i + 1];
     if (head.is_error()) return tl::unexpected(redis::classify(head.error()));
-    const std::int64_t last = store::whole((*replies)[2 * i].string().value_or("0"));
-    out.push_back({UnixSeconds{seconds{last}}, head.size() == 2 ? store::whole(store::text_at(head, 1)) : 0});
+    const std::int64_t last = redis::whole((*replies)[2 * i].string().value_or("0"));
+    out.push_back({UnixSeconds{seconds{last}}, head.size() == 2 ? redis::whole(redis::text_at(head, 1)) : 0});
   }
   return out;
 }
@@ -69,7 +69,7 @@ bool is_unread(std::int64_t head, UnixSeconds last_read) {
   return head > last_read.time_since_epoch().count() * kMsPerSecond;
 }
 
-Result<void> each_active(redis::SyncRedis& redis, const store::Keys& keys, const std::string& channel,
+Result<void> each_active(redis::SyncRedis& redis, const redis::Keys& keys, const std::string& channel,
                          UnixSeconds since, Active& counts,
                          const std::function<Result<void>(const ReaderId&)>& serve) {
   const Take take = [&](const std::vector<std::string>& page) -> Result<void> {

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "core/redis/sync_redis.h"
 #include "core/base/ids.h"
 #include "core/config/settings.h"
 #include "core/redis/keys.h"
+#include "core/redis/sync_redis.h"
 
 namespace freshet::ctl {
 
@@ -26,7 +26,7 @@ struct Active {
 };
 // Calls `serve` for every active reader without anything unread, in any order, perhaps twice; stops at its
 // first error and returns it. Bounded memory; 2 RTT for every 160 who ever opened the channel.
-Result<void> each_active(redis::SyncRedis& redis, const store::Keys& keys, const std::string& channel,
+Result<void> each_active(redis::SyncRedis& redis, const redis::Keys& keys, const std::string& channel,
                          UnixSeconds since, Active& counts,
                          const std::function<Result<void>(const ReaderId&)>& serve);
 

@@ -9,7 +9,7 @@ namespace freshet::ctl {
 using redis::Pipeline;
 using redis::Replies;
 using redis::Reply;
-using store::text_at;
+using redis::text_at;
 
 namespace {
 

@@ -17,15 +17,15 @@ Result<int> run_reindex(const ReindexOptions& options, const Target& target) {
   const std::string& path = settings->recorder.database;
   if (auto ok = become_owner_of(path); !ok) return tl::unexpected(ok.error());
   // In this order: what the recorder writes from now on it writes into the new index, too.
-  auto rebuild = store::IndexRebuild::start(settings->search);
+  auto rebuild = search::IndexRebuild::start(settings->search);
   if (!rebuild) return tl::unexpected(rebuild.error());
-  auto database = store::Database::open(path, store::Database::Mode::kRead);
+  auto database = database::Database::open(path, database::Database::Mode::kRead);
   if (!database) return tl::unexpected(database.error());
 
   ProgressLine line(stderr, options.quiet);
   const auto began = ProgressLine::Clock::now();
   std::int64_t done = 0;
-  const auto read = (*database)->for_each_item([&](const feed::Item& item) -> Result<void> {
+  const auto read = (*database)->for_each_item([&](const items::Item& item) -> Result<void> {
     if (auto put = (*rebuild)->put(item); !put) return put;
     line.show({++done, (*database)->count(), ProgressLine::Clock::now() - began, {}});
     return {};

@@ -20,21 +20,22 @@ Result<int> run_train(const TrainOptions& options, const Target& target) {
   const auto began = ProgressLine::Clock::now();
   const auto spent = [&] { return ProgressLine::Clock::now() - began; };
   line.show({0, 0, spent(), {}}, "  reading " + settings->recorder.database);
-  const auto data = store::read_training_data(settings->recorder.database, settings->train, wall_now());
+  const auto data = training::read_training_data(settings->recorder.database, settings->train, wall_now());
   if (!data) return tl::unexpected(data.error());
-  const model::Progress show = [&](std::string_view stage, double done) {
+  const training::Progress show = [&](std::string_view stage, double done) {
     constexpr double kSteps = 100;
     line.show({static_cast<std::int64_t>(done * kSteps), static_cast<std::int64_t>(kSteps), spent(), {}},
               "  " + std::string(stage));
   };
-  const auto trained = model::train(*data, settings->train, show, model::RankingSettings::of(*settings));
+  const auto trained =
+      training::train(*data, settings->train, show, recommend::RankingSettings::of(*settings));
   line.clear();
   if (!trained && trained.error().reason == "no_events") {
     fmt::print("{}; no model was made\n", trained.error().detail);
     return 0;
   }
   if (!trained) return tl::unexpected(trained.error());
-  if (auto ok = model::write_model(*trained, file); !ok) return tl::unexpected(ok.error());
+  if (auto ok = training::write_model(*trained, file); !ok) return tl::unexpected(ok.error());
   const auto written = model::copy_model(file);
   if (!written) return tl::unexpected(written.error());
   fmt::print("{}: {} of {} items, {} interactions, {:.1f} MB, in {}\n", file, trained->algorithm,

@@ -57,7 +57,7 @@ void look_at_items(redis::SyncRedis& redis, const Settings& settings, Diagnoses&
   constexpr std::string_view kCheck = "redis.items";
   if (!settings.recorder.enabled)
     return out.not_looked(kCheck, "the recorder runs on another host (recorder.enabled)");
-  const auto database = store::Database::open(settings.recorder.database, store::Database::Mode::kRead);
+  const auto database = database::Database::open(settings.recorder.database, database::Database::Mode::kRead);
   if (!database) return out.not_looked(kCheck, database.error().detail);  // files.database tells more
   const auto facts = ask_items(redis, **database, settings);
   if (!facts) return out.not_looked(kCheck, facts.error().detail);

@@ -10,11 +10,11 @@
 #include <string_view>
 #include <vector>
 
-#include "core/redis/sync_redis.h"
 #include "core/config/settings.h"
 #include "core/database/database.h"
-#include "scripts/ctl/doctor/diagnoses.h"
+#include "core/redis/sync_redis.h"
 #include "scripts/ctl/commands/target.h"
+#include "scripts/ctl/doctor/diagnoses.h"
 
 namespace freshet::ctl {
 
@@ -56,7 +56,7 @@ struct ItemFacts {
   std::int64_t lost_since = 0;  // unix seconds: the recorder noted a loss; 0: none
 };
 // O(items). Errors: those of both.
-Result<ItemFacts> ask_items(redis::SyncRedis& redis, store::Database& database, const Settings& settings);
+Result<ItemFacts> ask_items(redis::SyncRedis& redis, database::Database& database, const Settings& settings);
 void judge_items(const ItemFacts& facts, Diagnoses& out);
 
 // What the service's account may there.

@@ -75,7 +75,7 @@ std::string name_of(std::string_view line) {
 // A key of each pattern as the service would name it.
 std::vector<std::string> our_keys(const Settings& settings) {
   std::vector<std::string> out;
-  for (const store::KeyPattern& each : store::kKeyPatterns) {
+  for (const redis::KeyPattern& each : redis::kKeyPatterns) {
     std::string key(each.pattern);
     for (std::size_t at = 0; (at = key.find('*', at)) != std::string::npos;) key.replace(at, 1, "x");
     out.push_back(settings.redis.key_prefix + key);
@@ -136,7 +136,7 @@ Result<AccountFacts> ask_account(const redis::Endpoint& service, const Settings&
     facts.missing = {"MULTI", "EXEC"};
     return facts;
   }
-  const store::Keys keys(settings.redis.key_prefix, settings.redis.hash_tags);
+  const redis::Keys keys(settings.redis.key_prefix, settings.redis.hash_tags);
   const auto patterns = our_keys(settings);
   Pipeline questions;
   questions.add("MULTI");

@@ -8,11 +8,11 @@
 
 #include <set>
 
-#include "core/model/model_copy.h"
 #include "core/database/database.h"
+#include "core/model/model_copy.h"
 #include "core/search/index_folder.h"
-#include "scripts/ctl/doctor/doctor.h"
 #include "scripts/ctl/commands/progress.h"
+#include "scripts/ctl/doctor/doctor.h"
 #include "scripts/ctl/doctor/sock_diag.h"
 
 namespace freshet::ctl {
@@ -123,7 +123,7 @@ void look_at_database(const Settings& settings, const Account& service, Diagnose
     return out.error(kCheck,
                      fmt::format("{} ({}) is not writable for {}", path, mode_of(*file), service.name),
                      fmt::format("chown {} {}*", service.name, path));
-  const auto opened = store::Database::open(path, store::Database::Mode::kRead);
+  const auto opened = database::Database::open(path, database::Database::Mode::kRead);
   if (opened) return out.ok(kCheck, fmt::format("{} items in {}", grouped((*opened)->count()), path));
   const Error& error = opened.error();
   const std::string what = fmt::format("{}: {}: {}", path, error.reason, error.detail);
@@ -139,9 +139,9 @@ void look_at_index(const Settings& settings, Diagnoses& out) {
   const std::string& path = settings.search.index;
   if (!settings.search.shards.empty()) return out.not_looked(kCheck, "search.shards are on other hosts");
   try {
-    const store::IndexFolder folder(path);
+    const search::IndexFolder folder(path);
     const auto parts = folder.partitions();
-    for (const store::Partition& each : parts.value_or(std::vector<store::Partition>())) {
+    for (const search::Partition& each : parts.value_or(std::vector<search::Partition>())) {
       if (look(folder.path_of(each))) continue;
       return out.error(kCheck, folder.path_of(each) + " is missing from the index", "freshetctl reindex");
     }

@@ -30,7 +30,7 @@ std::vector<std::string> values_of(const std::string& dump, const std::string& d
 
 std::int64_t number_of(const std::string& dump, const std::string& directive, std::int64_t fallback) {
   const auto values = values_of(dump, directive);
-  return values.empty() ? fallback : store::parse<std::int64_t>(values.back()).value_or(fallback);
+  return values.empty() ? fallback : redis::parse<std::int64_t>(values.back()).value_or(fallback);
 }
 
 // "16k", "8m", "1g" or bytes; 0 is without a bound.
@@ -41,7 +41,7 @@ std::uint64_t bytes_of(std::string_view text) {
     shift = unit == 'k' ? 10 : unit == 'm' ? 20 : unit == 'g' ? 30 : 0;
   }
   if (shift > 0) text.remove_suffix(1);
-  const auto number = store::parse_or_zero<std::uint64_t>(text);
+  const auto number = redis::parse_or_zero<std::uint64_t>(text);
   return number == 0 ? UINT64_MAX : number << shift;
 }
 
@@ -132,7 +132,7 @@ std::string upstream_of(const std::string& dump, const std::string& server) {
 std::optional<seconds> span_of(const std::string& text) {
   if (text.ends_with("ms")) return seconds(1);
   const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-  const auto number = store::parse<std::int64_t>(text.substr(0, digits));
+  const auto number = redis::parse<std::int64_t>(text.substr(0, digits));
   const std::string_view unit = std::string_view(text).substr(digits);
   if (!number || unit.size() > 1) return std::nullopt;
   const int factor = unit == "d" ? 86400 : unit == "h" ? 3600 : unit == "m" ? 60 : 1;
@@ -182,7 +182,7 @@ void judge_queue(const std::string& dump, const Settings& settings, Diagnoses& o
   }
   std::int64_t most = 0;
   for (const std::string& each : values_of(dump, "limit_conn[ \t]+freshet_internal"))
-    most = std::max(most, store::parse_or_zero<std::int64_t>(each));
+    most = std::max(most, redis::parse_or_zero<std::int64_t>(each));
   const std::string what =
       fmt::format("{} requests may be under way through the internal server, listen.backlog is {}", most,
                   settings.pool.listen_backlog);

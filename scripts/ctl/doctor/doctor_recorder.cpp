@@ -6,8 +6,8 @@
 #include "core/recorder/group.h"
 #include "core/redis/fields.h"
 #include "core/redis/keys.h"
-#include "scripts/ctl/doctor/doctor.h"
 #include "scripts/ctl/commands/progress.h"
+#include "scripts/ctl/doctor/doctor.h"
 
 namespace freshet::ctl {
 namespace {
@@ -19,7 +19,7 @@ constexpr milliseconds kLag{60'000};
 
 // Milliseconds of an entry's id, "ms-sequence".
 std::int64_t entry_ms(std::string_view id) {
-  return store::parse_or_zero<std::int64_t>(id.substr(0, id.find('-')));
+  return redis::parse_or_zero<std::int64_t>(id.substr(0, id.find('-')));
 }
 
 void note_idle(milliseconds idle, RedisFacts& facts) {
@@ -46,7 +46,7 @@ void read_clients(std::string_view list, RedisFacts& facts) {
     const std::size_t at = line.find(kIdle);
     if (line.find(" cmd=xreadgroup") == std::string_view::npos || at == std::string_view::npos) continue;
     const std::size_t from = at + kIdle.size();
-    const auto idle = store::parse_or_zero<std::int64_t>(line.substr(from, line.find(' ', from) - from));
+    const auto idle = redis::parse_or_zero<std::int64_t>(line.substr(from, line.find(' ', from) - from));
     note_idle(seconds(idle), facts);
   }
 }
@@ -87,7 +87,7 @@ void judge_alive(const RedisFacts& facts, Diagnoses& out) {
 }  // namespace
 
 Result<void> ask_recorder(redis::SyncRedis& redis, const Settings& settings, RedisFacts& facts) {
-  const std::string stream = store::Keys(settings.redis.key_prefix, settings.redis.hash_tags).stream();
+  const std::string stream = redis::Keys(settings.redis.key_prefix, settings.redis.hash_tags).stream();
   redis::Pipeline command;
   command.add("XLEN", stream).add("XRANGE", stream, "-", "+", "COUNT", 1).add("TIME");
   command.add("XINFO", "GROUPS", stream)
@@ -114,13 +114,13 @@ void judge_recorder(const RedisFacts& facts, const Settings& settings, Diagnoses
   judge_alive(facts, out);
 }
 
-Result<ItemFacts> ask_items(redis::SyncRedis& redis, store::Database& database, const Settings& settings) {
+Result<ItemFacts> ask_items(redis::SyncRedis& redis, database::Database& database, const Settings& settings) {
   constexpr std::size_t kBatch = 500;
-  const store::Keys keys(settings.redis.key_prefix, settings.redis.hash_tags);
+  const redis::Keys keys(settings.redis.key_prefix, settings.redis.hash_tags);
   ItemFacts facts;
   const auto loss = recorder::noted_loss(redis, keys);
   if (!loss) return tl::unexpected(loss.error());
-  facts.lost_since = store::parse_or_zero<std::int64_t>(*loss) / 1000;
+  facts.lost_since = redis::parse_or_zero<std::int64_t>(*loss) / 1000;
   redis::Pipeline look;
   const auto count_missing = [&]() -> Result<void> {
     if (look.empty()) return {};

@@ -5,10 +5,10 @@
 #include <array>
 #include <chrono>
 
-#include "core/redis/memory_level.h"
 #include "core/redis/fields.h"
-#include "scripts/ctl/doctor/doctor.h"
+#include "core/redis/memory_level.h"
 #include "scripts/ctl/commands/progress.h"
+#include "scripts/ctl/doctor/doctor.h"
 
 namespace freshet::ctl {
 namespace {
@@ -65,8 +65,8 @@ void judge_version(const RedisFacts& facts, Diagnoses& out) {
   const std::string_view version = value(facts.info, "redis_version");
   if (version.empty()) return out.not_looked(kCheck, "INFO is not allowed to this user");
   const auto dot = std::min(version.find('.'), version.size() - 1);
-  const int major = store::parse_or_zero<int>(version.substr(0, dot));
-  const int minor = store::parse_or_zero<int>(version.substr(dot + 1, version.find('.', dot + 1) - dot - 1));
+  const int major = redis::parse_or_zero<int>(version.substr(0, dot));
+  const int minor = redis::parse_or_zero<int>(version.substr(dot + 1, version.find('.', dot + 1) - dot - 1));
   if (major > 6 || (major == 6 && minor >= 2)) return out.ok(kCheck, fmt::format("Redis {}", version));
   out.error(kCheck, fmt::format("Redis {} has no ZMSCORE, ZINTER, XAUTOCLAIM and GETEX", version),
             "install Redis 6.2 or later");
@@ -130,8 +130,8 @@ void judge_memory(const RedisFacts& facts, Diagnoses& out) {
   std::string_view policy = value(facts.directives, "maxmemory-policy");
   if (policy.empty()) policy = value(facts.info, "maxmemory_policy");
   if (policy.empty()) return out.not_looked(kCheck, "neither CONFIG GET nor INFO is allowed to this user");
-  const auto most = store::parse_or_zero<std::int64_t>(value(facts.info, "maxmemory"));
-  const auto used = store::parse_or_zero<std::int64_t>(value(facts.info, "used_memory"));
+  const auto most = redis::parse_or_zero<std::int64_t>(value(facts.info, "maxmemory"));
+  const auto used = redis::parse_or_zero<std::int64_t>(value(facts.info, "used_memory"));
   const std::string cure = "`maxmemory-policy noeviction` in redis.conf, and redis-cli CONFIG SET the same";
   if (policy == "noeviction") {
     out.ok(kCheck, "maxmemory-policy noeviction");

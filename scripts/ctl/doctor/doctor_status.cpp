@@ -104,7 +104,7 @@ void judge_forecast(std::string_view status, Diagnoses& out) {
   if (row == status.npos) return;
   const std::string_view number =
       status.substr(row + kRow.size(), status.find_first_of(",}", row) - row - kRow.size());
-  const double hours = store::parse_or_zero<double>(number);
+  const double hours = redis::parse_or_zero<double>(number);
   const std::string how = fmt::format("Redis will be full in {:.1f} hours, if it goes on", hours);
   if (hours >= kSoon) return out.ok(kCheck, how);
   out.warn(kCheck, how, "raise maxmemory; freshetctl visitors shows who writes most");

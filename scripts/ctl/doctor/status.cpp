@@ -4,10 +4,10 @@
 
 #include <filesystem>
 
-#include "core/redis/sync_redis.h"
-#include "core/redis/keys.h"
 #include "core/hot/rebuild.h"
+#include "core/redis/keys.h"
 #include "core/redis/scripts.h"
+#include "core/redis/sync_redis.h"
 #include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/doctor/sock_diag.h"
 #include "scripts/ctl/doctor/status_text.h"
@@ -75,10 +75,10 @@ Result<int> run_rebuild_rank(const Target& target) {
   if (!settings) return tl::unexpected(settings.error());
   auto endpoint = redis_endpoint(target, *settings);
   if (!endpoint) return tl::unexpected(endpoint.error());
-  redis::SyncRedis redis(*endpoint, kRedisTimeout, store::kAllScripts);
-  const store::Keys keys(settings->redis.key_prefix, settings->redis.hash_tags);
+  redis::SyncRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
+  const redis::Keys keys(settings->redis.key_prefix, settings->redis.hash_tags);
   const auto began = std::chrono::steady_clock::now();
-  const auto rebuilt = redis::wait(store::rebuild_rank(redis, *settings, keys));
+  const auto rebuilt = redis::wait(hot::rebuild_rank(redis, *settings, keys));
   if (!rebuilt) {
     if (rebuilt.error().reason != "rebuild_running")
       return tl::unexpected(at_redis(rebuilt.error(), *endpoint));

@@ -69,7 +69,7 @@ std::string line_text(std::string_view line, UnixSeconds now) {
   if (colon == std::string_view::npos) return std::string(line);
   const std::size_t from = std::min(line.find_first_not_of(' ', colon + 1), line.size());
   const auto unit = unit_of(line.substr(0, colon));
-  const auto value = store::parse<std::int64_t>(line.substr(from));
+  const auto value = redis::parse<std::int64_t>(line.substr(from));
   if (!unit || !value || *value < 0) return std::string(line);
   return std::string(line.substr(0, from)) + value_text(*value, *unit, now);
 }

@@ -9,7 +9,7 @@
 namespace freshet::ctl {
 namespace {
 
-constexpr int kNeighbours = 300;  // of an item; as many as co-occur would be 370
+constexpr int kCiteulikeNeighbours = 300;  // of an item; as many as co-occur would be 370
 
 using Lists = std::vector<std::vector<std::uint32_t>>;
 
@@ -84,12 +84,12 @@ Result<EvaluationReport> evaluate_citeulike(const std::string& directory, const 
     }
   }
   const Split parts = split(*readers, tags->size());
-  model::TrainingData data = training_data(parts.train, static_cast<std::uint32_t>(tags->size()));
+  training::TrainingData data = training_data(parts.train, static_cast<std::uint32_t>(tags->size()));
   for (std::size_t item = 0; item < tags->size(); ++item) {
     for (const std::uint32_t tag : (*tags)[item]) data.items[item].tags.push_back(std::to_string(tag));
   }
   TrainSettings settings;
-  settings.neighbours = kNeighbours;
+  settings.neighbours = kCiteulikeNeighbours;
   const auto done = trial(data, settings, stage);
   if (!done) return tl::unexpected(done.error());
 

@@ -9,11 +9,11 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "core/recommend/affinity.h"
-#include "core/training/validation.h"
 #include "core/database/database.h"
 #include "core/database/database_readers.h"
+#include "core/recommend/affinity.h"
 #include "core/training/training_source.h"
+#include "core/training/validation.h"
 
 namespace freshet::ctl {
 namespace {
@@ -24,17 +24,17 @@ constexpr UnixSeconds kNow{seconds{1700000000}};
 constexpr std::size_t kServedProfile = 200;
 constexpr int kRowsATransaction = 50000;
 
-std::vector<model::ProfileItem> profile_of(std::span<const std::uint32_t> items, std::size_t most) {
-  std::vector<model::ProfileItem> profile;
+std::vector<recommend::ProfileItem> profile_of(std::span<const std::uint32_t> items, std::size_t most) {
+  std::vector<recommend::ProfileItem> profile;
   for (const std::uint32_t item : items.subspan(0, std::min(most, items.size())))
     profile.push_back({item, 1});
   return profile;
 }
 
-Result<void> fill(store::Database& database, const model::TrainingData& data, const Stage& stage) {
+Result<void> fill(database::Database& database, const training::TrainingData& data, const Stage& stage) {
   if (auto ok = database.begin(); !ok) return ok;
-  for (const model::TrainingItem& from : data.items) {
-    feed::Item item;
+  for (const training::TrainingItem& from : data.items) {
+    items::Item item;
     item.id = ItemId::trusted(from.id);
     item.published_at = data.now;
     for (const std::string& tag : from.tags) item.tags.push_back(TagName::trusted(tag));
@@ -42,8 +42,8 @@ Result<void> fill(store::Database& database, const model::TrainingData& data, co
   }
   int rows = 0;
   for (std::size_t i = 0; i < data.events.size(); ++i) {
-    const model::TrainingEvent& event = data.events[i];
-    feed::ReaderEvent row;
+    const training::TrainingEvent& event = data.events[i];
+    readers::ReaderEvent row;
     row.reader = ReaderId::trusted(std::to_string(event.reader));
     row.item = ItemId::trusted(data.items[event.item].id);
     row.kind = event.kind;
@@ -85,16 +85,16 @@ Result<std::vector<std::vector<std::uint32_t>>> read_numbers(const std::filesyst
 
 std::string padded(std::uint32_t number) { return fmt::format("{:06}", number); }
 
-model::TrainingData training_data(std::span<const std::vector<std::uint32_t>> items_of_readers,
-                                  std::uint32_t count) {
-  model::TrainingData data;
+training::TrainingData training_data(std::span<const std::vector<std::uint32_t>> items_of_readers,
+                                     std::uint32_t count) {
+  training::TrainingData data;
   data.now = kNow;
   for (std::uint32_t item = 0; item < count; ++item) {
     data.items.push_back({padded(item), {}, {}, {}, {}, kNow, false});
   }
   for (std::uint32_t reader = 0; reader < items_of_readers.size(); ++reader) {
     for (const std::uint32_t item : items_of_readers[reader]) {
-      data.events.push_back({reader, item, rank::Interaction::kView, kNow});
+      data.events.push_back({reader, item, readers::Interaction::kView, kNow});
     }
   }
   return data;
@@ -112,21 +112,21 @@ ScratchFolder::~ScratchFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-Result<Trial> trial(const model::TrainingData& data, const TrainSettings& settings, const Stage& stage) {
+Result<Trial> trial(const training::TrainingData& data, const TrainSettings& settings, const Stage& stage) {
   const ScratchFolder folder(std::filesystem::temp_directory_path());
   const std::string path = (folder.path() / "items.db").string();
   {
-    auto database = store::Database::open(path, store::Database::Mode::kWrite);
+    auto database = database::Database::open(path, database::Database::Mode::kWrite);
     if (!database) return tl::unexpected(database.error());
     if (auto ok = fill(**database, data, stage); !ok) return tl::unexpected(ok.error());
   }
   const auto began = Clock::now();
-  const auto read = store::read_training_data(path, settings, data.now);
+  const auto read = training::read_training_data(path, settings, data.now);
   if (!read) return tl::unexpected(read.error());
-  const auto trained = model::train(*read, settings, stage);
+  const auto trained = training::train(*read, settings, stage);
   if (!trained) return tl::unexpected(trained.error());
   const auto file = folder.path() / "model";
-  if (auto ok = model::write_model(*trained, file); !ok) return tl::unexpected(ok.error());
+  if (auto ok = training::write_model(*trained, file); !ok) return tl::unexpected(ok.error());
   const std::chrono::duration<double> spent = Clock::now() - began;
   auto mapped = model::Model::open(file);
   if (!mapped) return tl::unexpected(mapped.error());
@@ -136,7 +136,7 @@ Result<Trial> trial(const model::TrainingData& data, const TrainSettings& settin
 Accuracy accuracy(const model::Model& model, std::span<const std::vector<std::uint32_t>> profiles,
                   std::span<const std::vector<std::uint32_t>> wanted,
                   std::span<const std::uint32_t> without) {
-  model::Affinity affinity;
+  recommend::Affinity affinity;
   Accuracy sum;
   double readers = 0;
   for (std::size_t reader = 0; reader < profiles.size(); ++reader) {
@@ -147,15 +147,15 @@ Accuracy accuracy(const model::Model& model, std::span<const std::vector<std::ui
     affinity.compute(model, profile_of(profiles[reader], profiles[reader].size()));
     std::vector<std::uint32_t> out(without.begin(), without.end());
     out.insert(out.end(), profiles[reader].begin(), profiles[reader].end());
-    const auto list = affinity.top(model::kListed, out);
-    sum.recall += model::recall(list, sorted);
-    sum.ndcg += model::ndcg(list, sorted);
+    const auto list = affinity.top(training::kListed, out);
+    sum.recall += training::recall(list, sorted);
+    sum.ndcg += training::ndcg(list, sorted);
   }
   return {sum.recall / std::max(1.0, readers), sum.ndcg / std::max(1.0, readers)};
 }
 
 Times scoring_times(const model::Model& model, std::span<const std::vector<std::uint32_t>> profiles) {
-  model::Affinity affinity;
+  recommend::Affinity affinity;
   std::vector<double> spent;
   for (const auto& items : profiles) {
     if (items.empty()) continue;
@@ -164,7 +164,7 @@ Times scoring_times(const model::Model& model, std::span<const std::vector<std::
     for (double& one : tries) {
       const auto began = Clock::now();
       affinity.compute(model, profile);
-      const auto list = affinity.top(model::kListed, items);
+      const auto list = affinity.top(training::kListed, items);
       one = std::chrono::duration<double, std::micro>(Clock::now() - began).count();
     }
     std::sort(tries.begin(), tries.end());

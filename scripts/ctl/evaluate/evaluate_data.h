@@ -22,8 +22,8 @@ Result<std::vector<std::vector<std::uint32_t>>> read_numbers(const std::filesyst
 std::string padded(std::uint32_t number);
 
 // Items 0 … count − 1 and an event of each reader with each of its items, at data.now.
-model::TrainingData training_data(std::span<const std::vector<std::uint32_t>> items_of_readers,
-                                  std::uint32_t count);
+training::TrainingData training_data(std::span<const std::vector<std::uint32_t>> items_of_readers,
+                                     std::uint32_t count);
 
 struct Trial {
   std::shared_ptr<const model::Model> model;  // as it was written and mapped
@@ -33,7 +33,7 @@ struct Trial {
 
 // Puts the data into a database as the recorder does, then times reading, training and writing. In a folder
 // of its own under the system's temporary directory, removed when done.
-Result<Trial> trial(const model::TrainingData& data, const TrainSettings& settings, const Stage& stage);
+Result<Trial> trial(const training::TrainingData& data, const TrainSettings& settings, const Stage& stage);
 
 // A folder that is removed with what is in it.
 class ScratchFolder {

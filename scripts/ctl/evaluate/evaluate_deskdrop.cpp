@@ -15,19 +15,19 @@
 
 #include "core/training/learn_rerank.h"
 #include "core/training/train.h"
-#include "scripts/ctl/replay/csv.h"
 #include "scripts/ctl/evaluate/evaluate_data.h"
 #include "scripts/ctl/evaluate/evaluate_sets.h"
+#include "scripts/ctl/replay/csv.h"
 
 namespace freshet::ctl {
 namespace {
 
-using model::Catalogue;
-using model::PastDays;
-using model::ProfileEvent;
-using model::Ranked;
-using model::Ranking;
-using model::RankingSettings;
+using recommend::Catalogue;
+using recommend::ProfileEvent;
+using recommend::Ranked;
+using recommend::Ranking;
+using recommend::RankingSettings;
+using training::PastDays;
 
 constexpr int kTestDays = 141;
 constexpr std::size_t kCut = 20;
@@ -40,24 +40,24 @@ constexpr std::size_t kCurveStride = 4;   // of readers' moments for the learnin
 
 struct EventKind {
   std::string_view name;
-  rank::Interaction kind;
+  readers::Interaction kind;
 };
 constexpr std::array kEventKinds{
-    EventKind{"VIEW", rank::Interaction::kView},
-    EventKind{"LIKE", rank::Interaction::kLike},
-    EventKind{"BOOKMARK", rank::Interaction::kFavorite},
-    EventKind{"COMMENT CREATED", rank::Interaction::kReply},
-    EventKind{"FOLLOW", rank::Interaction::kShare},
+    EventKind{"VIEW", readers::Interaction::kView},
+    EventKind{"LIKE", readers::Interaction::kLike},
+    EventKind{"BOOKMARK", readers::Interaction::kFavorite},
+    EventKind{"COMMENT CREATED", readers::Interaction::kReply},
+    EventKind{"FOLLOW", readers::Interaction::kShare},
 };
 
 // --- the data
 
-Result<model::TrainingData> read_events(const std::filesystem::path& path) {
+Result<training::TrainingData> read_events(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return fail(ErrorCode::kNotFound, "no_file", {}, "cannot read " + path.string());
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   CsvReader csv(text);
-  model::TrainingData data;
+  training::TrainingData data;
   std::unordered_map<std::string, std::uint32_t> items, readers;
   std::vector<std::string> fields;
   for (;;) {
@@ -126,10 +126,10 @@ struct Moment {
 struct Shelf {
   Shelf(std::shared_ptr<const model::Model> model, const PastDays& past)
       : catalogue(std::move(model), past.live()),
-        index(model::indexes_in(catalogue, past.known())),
+        index(training::indexes_in(catalogue, past.known())),
         back(catalogue.size(), 0) {
     for (std::uint32_t item = 0; item < index.size(); ++item) {
-      if (index[item] != model::kNowhere) back[index[item]] = item;
+      if (index[item] != training::kNowhere) back[index[item]] = item;
     }
   }
   Catalogue catalogue;
@@ -141,7 +141,7 @@ std::vector<ProfileEvent> profile_of(const PastDays& past, std::uint32_t reader,
   std::vector<ProfileEvent> profile;
   const auto events = past.of_reader(reader);
   for (std::size_t i = events.size(); i-- > 0 && profile.size() < most;) {
-    if (index[events[i].item] != model::kNowhere)
+    if (index[events[i].item] != training::kNowhere)
       profile.push_back({index[events[i].item], events[i].kind, events[i].at});
   }
   return profile;
@@ -240,7 +240,7 @@ void add_everybody(std::vector<Everybody>& all, const PastDays& past, std::span<
 
 class Prequential {
  public:
-  Prequential(const model::TrainingData& data, const Stage& stage)
+  Prequential(const training::TrainingData& data, const Stage& stage)
       : data_(data),
         past_(data),
         taught_(data),
@@ -249,9 +249,10 @@ class Prequential {
         everybody_(for_everybody()) {}
 
   Result<void> run() {
-    const UnixSeconds test = past_.last() - (kTestDays - 1) * model::kOneDay;
-    const UnixSeconds begin = std::max(past_.first() + model::kOneDay, test - kLessonDays * model::kOneDay);
-    for (UnixSeconds day = begin; day <= past_.last(); day += model::kOneDay) {
+    const UnixSeconds test = past_.last() - (kTestDays - 1) * training::kOneDay;
+    const UnixSeconds begin =
+        std::max(past_.first() + training::kOneDay, test - kLessonDays * training::kOneDay);
+    for (UnixSeconds day = begin; day <= past_.last(); day += training::kOneDay) {
       stage_("daily", static_cast<double>((day - begin).count()) /
                           static_cast<double>((past_.last() - begin).count() + 1));
       past_.advance(day);
@@ -264,30 +265,31 @@ class Prequential {
 
  private:
   Result<void> one_day(UnixSeconds day, bool test) {
-    const auto readers = model::first_touches(past_, day + model::kOneDay);
+    const auto readers = training::first_touches(past_, day + training::kOneDay);
     // Lessons as training takes them: of every third day.
-    const bool teaches = (day.time_since_epoch() / model::kOneDay) % 3 == 0;
+    const bool teaches = (day.time_since_epoch() / training::kOneDay) % 3 == 0;
     if (readers.empty() || (!test && !teaches)) return {};
-    if (test && (!learned_at_ || day - *learned_at_ >= kLearnAnew * model::kOneDay)) {
-      lessons_.forget_before(day - kLessonDays * model::kOneDay);
+    if (test && (!learned_at_ || day - *learned_at_ >= kLearnAnew * training::kOneDay)) {
+      lessons_.forget_before(day - kLessonDays * training::kOneDay);
       reranker_ = lessons_.learn();
       learned_at_ = day;
       chosen_.reset();
     }
     const TrainSettings settings;
-    auto trained = chosen_ ? model::train_as(past_.known(), settings, *chosen_)
-                           : model::train_relations(past_.known(), settings, [](std::string_view, double) {});
+    auto trained = chosen_
+                       ? training::train_as(past_.known(), settings, *chosen_)
+                       : training::train_relations(past_.known(), settings, [](std::string_view, double) {});
     if (!trained) return tl::unexpected(trained.error());
     chosen_ = trained->parameters;
     if (test) ++algorithms_[trained->algorithm];
     trained->reranker = reranker_;
     const auto file = folder_.path() / "model";
-    if (auto ok = model::write_model(*trained, file); !ok) return ok;
+    if (auto ok = training::write_model(*trained, file); !ok) return ok;
     auto model = model::Model::open(file);
     if (!model) return tl::unexpected(model.error());
     if (teaches) {
       taught_.advance(day);
-      model::add_lessons(lessons_, taught_, *model, {}, kMostLessons);
+      training::add_lessons(lessons_, taught_, *model, {}, kMostLessons);
     }
     if (test) judge(*model, readers, day);
     if (test) judge_by_the_minute(*model, day);
@@ -296,8 +298,8 @@ class Prequential {
 
   // Q9: before each first touch of the day, with counters and profiles as they are then.
   void judge_by_the_minute(const std::shared_ptr<const model::Model>& model, UnixSeconds day) {
-    const auto today = past_.until(day + model::kOneDay);
-    for (const model::TrainingEvent& each : today) {
+    const auto today = past_.until(day + training::kOneDay);
+    for (const training::TrainingEvent& each : today) {
       past_.advance(each.at);
       if (!past_.exists(each.item) || past_.touched(each.reader, each.item)) continue;
       if (past_.of_reader(each.reader).empty() || ++minutes_ % kMinuteStride != 0) continue;
@@ -321,15 +323,15 @@ class Prequential {
     }
   }
 
-  const model::TrainingData& data_;
+  const training::TrainingData& data_;
   PastDays past_, taught_;  // the latter goes on within a day
   const Stage& stage_;
   const ScratchFolder folder_{std::filesystem::temp_directory_path()};
-  model::RerankLessons lessons_;
+  training::RerankLessons lessons_;
   std::vector<float> reranker_;
   std::optional<UnixSeconds> learned_at_;
   std::size_t well_known_ = 0, minutes_ = 0;
-  std::optional<model::Parameters> chosen_;  // by validation, anew with each re-ranker
+  std::optional<training::Parameters> chosen_;  // by validation, anew with each re-ranker
   std::map<std::string, int> algorithms_;
   std::vector<Everybody> everybody_;
   Ways daily_{{{"seed 003: (1 + points) / (hours + 2)^1.5", formula(0)},

@@ -8,7 +8,7 @@
 namespace freshet::ctl {
 namespace {
 
-constexpr int kNeighbours = 370;  // of an item: what 5 MB hold
+constexpr int kMl1mNeighbours = 370;  // of an item: what 5 MB hold
 
 using Lists = std::vector<std::vector<std::uint32_t>>;
 
@@ -47,7 +47,7 @@ Result<EvaluationReport> evaluate_ml1m(const std::string& directory, const Stage
   train->resize(readers);
   test->resize(readers);
   TrainSettings settings;
-  settings.neighbours = kNeighbours;
+  settings.neighbours = kMl1mNeighbours;
   const auto done =
       trial(training_data(*train, std::max(items_in(*train), items_in(*test))), settings, stage);
   if (!done) return tl::unexpected(done.error());

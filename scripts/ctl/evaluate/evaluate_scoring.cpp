@@ -20,7 +20,7 @@ std::uint32_t some_item(std::mt19937_64& random, std::uint32_t items) {
   return std::min(items - 1, static_cast<std::uint32_t>(even * even * items));
 }
 
-void add_rows(model::Trained::Rows& rows, std::uint32_t items, std::size_t most, std::mt19937_64& random) {
+void add_rows(training::Trained::Rows& rows, std::uint32_t items, std::size_t most, std::mt19937_64& random) {
   rows.starts.push_back(0);
   for (std::uint32_t item = 0; item < items; ++item) {
     for (std::size_t i = 0; i < most; ++i) {
@@ -30,10 +30,10 @@ void add_rows(model::Trained::Rows& rows, std::uint32_t items, std::size_t most,
   }
 }
 
-model::Trained made_up(std::uint32_t items, const TrainSettings& settings) {
+training::Trained made_up(std::uint32_t items, const TrainSettings& settings) {
   std::mt19937_64 random(items);
-  model::Trained made;
-  const model::TrainingData table = training_data({}, items);
+  training::Trained made;
+  const training::TrainingData table = training_data({}, items);
   made.items = table.items;
   made.trained_at = table.now;
   made.counts.assign(items, 1);
@@ -68,7 +68,7 @@ Result<EvaluationReport> evaluate_scoring(const std::string& directory, const St
     stage(fmt::format("{} items", items), static_cast<double>(i) / kSizes.size());
     const ScratchFolder folder(directory);
     const auto file = folder.path() / "model";
-    if (auto ok = model::write_model(made_up(items, {}), file); !ok) return tl::unexpected(ok.error());
+    if (auto ok = training::write_model(made_up(items, {}), file); !ok) return tl::unexpected(ok.error());
     const auto mapped = model::Model::open(file);
     if (!mapped) return tl::unexpected(mapped.error());
     const Times times = scoring_times(**mapped, readers(items));

@@ -39,7 +39,7 @@ struct Session {
 };
 
 struct Article {
-  rank::EngagementCounts counts;
+  hot::EngagementCounts counts;
   std::unordered_set<std::string_view> visitors;
   std::unordered_map<std::string_view, Session> sessions;
   std::optional<UnixSeconds> first_seen;  // of an item that the log's items do not name
@@ -130,8 +130,8 @@ bool view(Viewed& item, const LogEvent& event, std::optional<UnixSeconds> known,
     item.first_until = event.at + settings.counter_ttl;
   }
   item.date = known ? *known : *item.first_seen;
-  const double worth = rank::view_increment(first_today, settings);
-  item.score += rank::view_score(worth, item.date, event.at, settings);
+  const double worth = hot::view_increment(first_today, settings);
+  item.score += hot::view_score(worth, item.date, event.at, settings);
   item.total += worth;
   if (item.pv++ == 0 || event.at - item.renewed > renewal_pause(settings.counter_ttl)) {
     item.until = event.at + settings.counter_ttl;
@@ -155,11 +155,11 @@ std::vector<Standing> engagement_at(const EventLog& log, UnixSeconds at, const S
     const auto known = known_date(log, event.item);
     if (!known && !article.first_seen) article.first_seen = event.at;
     const UnixSeconds first = known ? std::min(*known, event.at) : *article.first_seen;
-    article.key = rank::rank_key(rank::base_score(article.counts, engagement), first, engagement.half_life);
+    article.key = hot::rank_key(hot::base_score(article.counts, engagement), first, engagement.half_life);
   }
   std::vector<Standing> all;
   for (auto& [id, article] : articles) {
-    const double score = rank::score_at(article.key, at, engagement.half_life);
+    const double score = hot::score_at(article.key, at, engagement.half_life);
     expire(article, at);
     if (std::isfinite(article.key) && score >= settings.list.floor) {
       all.push_back({id, score, article.counts.pv, article.counts.uv});
@@ -188,7 +188,7 @@ std::vector<Standing> views_at(const EventLog& log, UnixSeconds at, PastMode mod
     if (mode == PastMode::kCurrent) {
       const Hour& bucket = buckets[hours(item.date)];
       if (bucket.age != item.bucket_age || at >= bucket.until) continue;
-      standing.score = rank::view_score(item.total, item.date, at, settings.views);
+      standing.score = hot::view_score(item.total, item.date, at, settings.views);
     }
     all.push_back(std::move(standing));
   }
