@@ -4,9 +4,9 @@
 #include <iostream>
 #include <memory>
 
-#include "core/config/config.h"
 #include "core/base/limit_table.h"
 #include "core/base/log.h"
+#include "core/config/config.h"
 #include "fcgi/handlers/routes.h"
 #include "fcgi/model_process.h"
 #include "fcgi/options.h"
@@ -29,10 +29,8 @@ struct Configured {
 };
 
 Result<Configured> configure(const Options& options, const std::string& random_salt) {
-  auto loaded = load_config(options.config);
-  if (!loaded) return tl::unexpected(loaded.error());
-  auto prepared = prepare(loaded->settings, random_salt);
-  if (!prepared) return tl::unexpected(prepared.error());
+  FRESHET_TRY(loaded, load_config(options.config));
+  FRESHET_TRY(prepared, prepare(loaded->settings, random_salt));
   return Configured{std::move(*loaded), std::make_shared<const Prepared>(std::move(*prepared))};
 }
 
@@ -98,8 +96,7 @@ int run(const Options& options, Program program) {
     return run_status(serving, board, listen_fd);
   };
   const auto load = [&]() -> Result<Plan> {
-    auto next = configure(options, random_salt);
-    if (!next) return tl::unexpected(next.error());
+    FRESHET_TRY(next, configure(options, random_salt));
     return plan(std::move(*next), board, limits, shelf);
   };
   return run_master(plan(std::move(*first), board, limits, shelf), board, load, master, std::move(*handover));

@@ -25,8 +25,7 @@ Result<http::ClientLists> read_clients(const ClientSettings& settings) {
   http::ClientLists lists;
   for (const auto& [file, into] :
        {std::pair(&settings.deny_file, &lists.denied), std::pair(&settings.allow_file, &lists.allowed)}) {
-    auto read = http::ClientList::read(*file);
-    if (!read) return tl::unexpected(read.error());
+    FRESHET_TRY(read, http::ClientList::read(*file));
     *into = std::move(*read);
   }
   return lists;
@@ -37,8 +36,7 @@ Result<Prepared> prepare(const Settings& settings, const std::string& random_sal
   prepared.salt = random_salt;
   const auto read_into = [](const std::string& name, std::string& into) -> Result<void> {
     if (name.empty()) return {};
-    auto secret = read_secret(name);
-    if (!secret) return tl::unexpected(secret.error());
+    FRESHET_TRY(secret, read_secret(name));
     into = std::move(*secret);
     return {};
   };
@@ -64,11 +62,9 @@ Result<Prepared> prepare(const Settings& settings, const std::string& random_sal
   if (auto signatures = http::Signatures::create(prepared.internal); !signatures) {
     return tl::unexpected(signatures.error());
   }
-  auto lists = read_clients(settings.clients);
-  if (!lists) return tl::unexpected(lists.error());
+  FRESHET_TRY(lists, read_clients(settings.clients));
   prepared.clients = std::make_shared<const http::ClientLists>(std::move(*lists));
-  auto bots = http::BotMatcher::create(settings.bots.allow);
-  if (!bots) return tl::unexpected(bots.error());
+  FRESHET_TRY(bots, http::BotMatcher::create(settings.bots.allow));
   prepared.bots = std::make_shared<http::BotMatcher>(std::move(*bots));
   return prepared;
 }

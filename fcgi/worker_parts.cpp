@@ -53,13 +53,10 @@ gateway::GatewayOptions gateway_options(const Settings& settings, WorkerSlot& sl
 }  // namespace
 
 Result<WorkerSecrets> worker_secrets(const Settings& settings, const Prepared& prepared) {
-  auto identity = http::Identity::create(http::identity_mode(settings.identity.mode), prepared.salt,
-                                         prepared.tokens, settings.http.scheme_header != "none");
-  if (!identity) return tl::unexpected(identity.error());
-  auto signatures = http::Signatures::create(prepared.internal);
-  if (!signatures) return tl::unexpected(signatures.error());
-  auto pages = http::PageTokens::create(prepared.salt);
-  if (!pages) return tl::unexpected(pages.error());
+  FRESHET_TRY(identity, http::Identity::create(http::identity_mode(settings.identity.mode), prepared.salt,
+                                               prepared.tokens, settings.http.scheme_header != "none"));
+  FRESHET_TRY(signatures, http::Signatures::create(prepared.internal));
+  FRESHET_TRY(pages, http::PageTokens::create(prepared.salt));
   return WorkerSecrets{std::move(*identity), std::move(*pages), std::move(*signatures)};
 }
 

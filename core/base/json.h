@@ -99,8 +99,7 @@ Result<std::string> id_text(Value value, std::string_view member);
 
 template <class IdType>
 Result<IdType> required_id(Value object, std::string_view member) {
-  auto text = id_text(object[member], member);
-  if (!text) return tl::unexpected(text.error());
+  FRESHET_TRY(text, id_text(object[member], member));
   return IdType::parse(*text, member);
 }
 // Absent or null: an empty id.

@@ -95,8 +95,7 @@ Result<std::vector<std::string>> optional_strings(Value object, std::string_view
     return invalid("bad_list", member, "more than " + std::to_string(max_count) + " elements");
   }
   for (const Value element : elements) {
-    auto text = string_of(element, member, max_bytes);
-    if (!text) return tl::unexpected(text.error());
+    FRESHET_TRY(text, string_of(element, member, max_bytes));
     result.push_back(std::move(*text));
   }
   return result;

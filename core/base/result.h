@@ -44,3 +44,13 @@ inline tl::unexpected<Error> fail(ErrorCode code, std::string_view reason, std::
 }
 
 }  // namespace freshet
+
+// FRESHET_TRY(name, expression): declares `name`, the Result of the expression, and returns its error if it
+// has one. Two statements, so it stands in braces, and `name` is used as `*name`. FRESHET_CO_TRY: the same in
+// a coroutine.
+#define FRESHET_TRY(name, ...) \
+  auto name = __VA_ARGS__;     \
+  if (!name) return tl::unexpected(std::move(name).error())
+#define FRESHET_CO_TRY(name, ...) \
+  auto name = __VA_ARGS__;        \
+  if (!name) co_return tl::unexpected(std::move(name).error())

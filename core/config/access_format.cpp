@@ -87,8 +87,7 @@ Result<std::vector<AccessPiece>> parse_access_format(std::string_view format) {
     format.remove_prefix(percent);
     if (format.empty()) break;
     format.remove_prefix(1);
-    auto inside = take_braces(format);
-    if (!inside) return tl::unexpected(inside.error());
+    FRESHET_TRY(inside, take_braces(format));
     if (format.empty()) return wrong("a '%' at the end");
     const char symbol = format.front();
     format.remove_prefix(1);
@@ -97,8 +96,7 @@ Result<std::vector<AccessPiece>> parse_access_format(std::string_view format) {
       append_text("%");
       continue;
     }
-    auto piece = piece_of(symbol, std::move(*inside));
-    if (!piece) return tl::unexpected(piece.error());
+    FRESHET_TRY(piece, piece_of(symbol, std::move(*inside)));
     pieces.push_back(std::move(*piece));
   }
   return pieces;

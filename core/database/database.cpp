@@ -97,8 +97,7 @@ Database::~Database() = default;
 
 Result<std::unique_ptr<Database>> Database::open(const std::string& path, Mode mode) {
   const int flags = mode == Mode::kWrite ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
-  auto db = Sqlite::open(path, flags | SQLITE_OPEN_NOMUTEX);
-  if (!db) return tl::unexpected(db.error());
+  FRESHET_TRY(db, Sqlite::open(path, flags | SQLITE_OPEN_NOMUTEX));
   // Before anything is read: that would make a -shm file with the permissions which the file has now, and
   // with it the database would stay read-only when they are given back.
   if (mode == Mode::kWrite && db->read_only())
@@ -106,15 +105,12 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path, Mode m
   auto state = std::make_unique<State>(path, std::move(*db));
   if (auto ok = prepare_file(*state->db, mode == Mode::kWrite); !ok) return tl::unexpected(ok.error());
   for (std::size_t i = 0; i < kStatements; ++i) {
-    auto query = state->db->prepare(kSql[i]);
-    if (!query) return tl::unexpected(query.error());
+    FRESHET_TRY(query, state->db->prepare(kSql[i]));
     state->queries[i] = std::move(*query);
   }
-  auto readers = ReaderRows::create(*state->db);
-  if (!readers) return tl::unexpected(readers.error());
+  FRESHET_TRY(readers, ReaderRows::create(*state->db));
   state->readers = std::move(*readers);
-  const auto items = state->db->integer("SELECT count(*) FROM items");
-  if (!items) return tl::unexpected(items.error());
+  FRESHET_TRY(items, state->db->integer("SELECT count(*) FROM items"));
   state->items = *items;
   state->log = identity_of(state->log_path());
   return std::unique_ptr<Database>(new Database(std::move(state)));
@@ -141,8 +137,7 @@ void Database::rollback() {
 
 // Its answer is a row: 1 when somebody still reads what the log holds.
 Result<void> Database::truncate_log() {
-  const auto busy = state_->db->integer("PRAGMA wal_checkpoint(TRUNCATE)");
-  if (!busy) return tl::unexpected(busy.error());
+  FRESHET_TRY(busy, state_->db->integer("PRAGMA wal_checkpoint(TRUNCATE)"));
   if (*busy != 0) return fail(ErrorCode::kUnavailable, "database_locked", {}, "somebody reads the log");
   return {};
 }
@@ -152,8 +147,7 @@ Result<void> Database::truncate_log() {
 Result<void> Database::put_item(const items::Item& item) {
   State& s = *state_;
   Query& find = s.queries[kFind];
-  const auto found = find.bind(1, item.id.view()).step();
-  if (!found) return tl::unexpected(found.error());
+  FRESHET_TRY(found, find.bind(1, item.id.view()).step());
   const std::int64_t old_key = *found ? find.integer(0) : 0;
   find.done();
 
@@ -201,8 +195,7 @@ Result<std::vector<std::string>> Database::erased_since(UnixSeconds since) {
   query.bind(1, kErased).bind(2, kErasedEnd);
   std::vector<std::string> out;
   for (;;) {
-    const auto more = query.step();
-    if (!more) return tl::unexpected(more.error());
+    FRESHET_TRY(more, query.step());
     if (!*more) break;
     if (redis::parse_or_zero<std::int64_t>(query.text(1)) >= unix_s(since))
       out.emplace_back(query.text(0).substr(kErased.size()));
@@ -213,8 +206,7 @@ Result<std::vector<std::string>> Database::erased_since(UnixSeconds since) {
 
 Result<std::string> Database::last_entry() {
   Query& query = state_->queries[kGetMeta];
-  const auto found = query.bind(1, kLastEntry).step();
-  if (!found) return tl::unexpected(found.error());
+  FRESHET_TRY(found, query.bind(1, kLastEntry).step());
   std::string out(*found ? query.text(0) : std::string_view());
   query.done();
   return out;
@@ -234,8 +226,7 @@ Result<items::Item> Database::State::row() {
   Query& tags = queries[kTags];
   tags.bind(1, all.integer(0));
   for (;;) {
-    const auto more = tags.step();
-    if (!more) return tl::unexpected(more.error());
+    FRESHET_TRY(more, tags.step());
     if (!*more) break;
     item.tags.push_back(TagName::trusted(std::string(tags.text(0))));
   }

@@ -43,10 +43,8 @@ std::string immutable_uri(const std::string& path) {
 }
 
 Result<void> check_integrity(Sqlite& db) {
-  auto check = db.prepare("PRAGMA integrity_check(1)");
-  if (!check) return tl::unexpected(check.error());
-  const auto row = check->step();
-  if (!row) return tl::unexpected(row.error());
+  FRESHET_TRY(check, db.prepare("PRAGMA integrity_check(1)"));
+  FRESHET_TRY(row, check->step());
   if (!*row || check->text(0) != "ok") return corrupt(std::string(check->text(0)));
   return {};
 }
@@ -54,22 +52,18 @@ Result<void> check_integrity(Sqlite& db) {
 }  // namespace
 
 Result<void> copy_database(const std::string& from, const std::string& to) {
-  auto db = Sqlite::open(from, SQLITE_OPEN_READONLY);
-  if (!db) return tl::unexpected(db.error());
+  FRESHET_TRY(db, Sqlite::open(from, SQLITE_OPEN_READONLY));
   // A commit under way holds readers up for a moment only.
   if (auto ok = db->execute("PRAGMA busy_timeout = 10000"); !ok) return ok;
-  auto copy = db->prepare("VACUUM INTO ?");
-  if (!copy) return tl::unexpected(copy.error());
+  FRESHET_TRY(copy, db->prepare("VACUUM INTO ?"));
   copy->bind(1, std::string_view(to));
   if (auto ok = copy->run(); !ok) return ok;
   return sync_file(to);
 }
 
 Result<DatabaseFacts> verify_database(const std::string& path) {
-  auto db = Sqlite::open(immutable_uri(path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
-  if (!db) return tl::unexpected(db.error());
-  const auto version = db->integer("PRAGMA user_version");
-  if (!version) return tl::unexpected(version.error());
+  FRESHET_TRY(db, Sqlite::open(immutable_uri(path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI));
+  FRESHET_TRY(version, db->integer("PRAGMA user_version"));
   DatabaseFacts facts{*version, 0};
   if (auto ok = check_version(*version); !ok) return tl::unexpected(ok.error());
   if (auto ok = check_integrity(*db); !ok) return tl::unexpected(ok.error());

@@ -133,8 +133,7 @@ ReaderRows::~ReaderRows() = default;
 Result<ReaderRows> ReaderRows::create(Sqlite& db) {
   auto state = std::make_unique<State>(db);
   for (std::size_t i = 0; i < kStatements; ++i) {
-    auto query = db.prepare(kSql[i]);
-    if (!query) return tl::unexpected(query.error());
+    FRESHET_TRY(query, db.prepare(kSql[i]));
     state->queries[i] = std::move(*query);
   }
   return ReaderRows(std::move(state));
@@ -144,8 +143,7 @@ Result<ReaderRows> ReaderRows::create(Sqlite& db) {
 
 Result<std::int64_t> ReaderRows::State::key_of(const ReaderId& reader, bool add) {
   Query& find = queries[kFindReader];
-  const auto found = find.bind(1, reader.view()).step();
-  if (!found) return tl::unexpected(found.error());
+  FRESHET_TRY(found, find.bind(1, reader.view()).step());
   const std::int64_t key = *found ? find.integer(0) : 0;
   find.done();
   if (key != 0 || !add) return key;
@@ -154,8 +152,7 @@ Result<std::int64_t> ReaderRows::State::key_of(const ReaderId& reader, bool add)
 }
 
 Result<void> ReaderRows::put_interaction(const readers::ReaderEvent& event) {
-  const auto key = state_->key_of(event.reader, true);
-  if (!key) return tl::unexpected(key.error());
+  FRESHET_TRY(key, state_->key_of(event.reader, true));
   const char letter = readers::kind_of(event.kind).letter;
   Query& add = state_->queries[kAddInteraction];
   add.bind(1, *key)
@@ -166,29 +163,25 @@ Result<void> ReaderRows::put_interaction(const readers::ReaderEvent& event) {
 }
 
 Result<void> ReaderRows::put_dismissal(const readers::Dismissal& dismissal, UnixSeconds at) {
-  const auto key = state_->key_of(dismissal.reader, true);
-  if (!key) return tl::unexpected(key.error());
+  FRESHET_TRY(key, state_->key_of(dismissal.reader, true));
   Query& put = state_->queries[kPutDismissal];
   put.bind(1, *key).bind(2, dismissal.item.view()).bind(3, unix_s(at)).bind(4, dismissal.reason);
   return put.run();
 }
 
 Result<void> ReaderRows::remove_dismissal(const ReaderId& reader, const ItemId& item, UnixSeconds at) {
-  const auto key = state_->key_of(reader, false);
-  if (!key) return tl::unexpected(key.error());
+  FRESHET_TRY(key, state_->key_of(reader, false));
   return state_->queries[kRemoveDismissal].bind(1, *key).bind(2, item.view()).bind(3, unix_s(at)).run();
 }
 
 Result<void> ReaderRows::put_follow(const readers::Follow& follow) {
-  const auto key = state_->key_of(follow.reader, true);
-  if (!key) return tl::unexpected(key.error());
+  FRESHET_TRY(key, state_->key_of(follow.reader, true));
   Query& put = state_->queries[kPutFollow];
   return put.bind(1, *key).bind(2, follow.author.view()).bind(3, unix_s(follow.at)).run();
 }
 
 Result<void> ReaderRows::remove_follow(const ReaderId& reader, const AuthorId& author) {
-  const auto key = state_->key_of(reader, false);
-  if (!key) return tl::unexpected(key.error());
+  FRESHET_TRY(key, state_->key_of(reader, false));
   return state_->queries[kRemoveFollow].bind(1, *key).bind(2, author.view()).run();
 }
 
@@ -196,8 +189,7 @@ Result<std::int64_t> ReaderRows::erase(const std::vector<ReaderId>& readers) {
   std::int64_t rows = 0;
   bool any = false;
   for (const ReaderId& reader : readers) {
-    const auto key = state_->key_of(reader, false);
-    if (!key) return tl::unexpected(key.error());
+    FRESHET_TRY(key, state_->key_of(reader, false));
     if (*key == 0) continue;
     any = true;
     for (const Statement drop : {kDropInteractions, kDropDismissals, kDropFollows, kDropReader}) {

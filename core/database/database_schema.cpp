@@ -101,8 +101,7 @@ Result<void> check_version(std::int64_t version) {
 // WAL stands in the file; a new file gets it before it gets tables.
 Result<void> prepare_file(Sqlite& db, bool may_write) {
   if (auto ok = db.execute(kSettings); !ok) return ok;
-  const auto version = db.integer("PRAGMA user_version");
-  if (!version) return tl::unexpected(version.error());
+  FRESHET_TRY(version, db.integer("PRAGMA user_version"));
   if (auto ok = check_version(*version); !ok) return ok;
   if (!may_write) {
     if (*version == kVersion) return {};

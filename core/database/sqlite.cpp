@@ -106,8 +106,7 @@ Result<bool> Query::step() {
 
 Result<void> Query::run() {
   for (;;) {
-    const auto row = step();
-    if (!row) return tl::unexpected(row.error());
+    FRESHET_TRY(row, step());
     if (!*row) break;
   }
   done();
@@ -150,10 +149,8 @@ Result<void> Sqlite::execute(const char* sql) {
 }
 
 Result<std::int64_t> Sqlite::integer(const char* sql) {
-  auto query = prepare(sql);
-  if (!query) return tl::unexpected(query.error());
-  const auto row = query->step();
-  if (!row) return tl::unexpected(row.error());
+  FRESHET_TRY(query, prepare(sql));
+  FRESHET_TRY(row, query->step());
   return *row ? query->integer(0) : 0;
 }
 

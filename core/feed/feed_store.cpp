@@ -92,8 +92,7 @@ Result<Taken> taken_of(const redis::Reply& reply) {
   const std::string_view state = redis::text_at(reply, 0);
   Taken taken;
   if (state == "empty") return taken;
-  auto page = page_of(redis::text_at(reply, 1), state == "replay");
-  if (!page) return tl::unexpected(page.error());
+  FRESHET_TRY(page, page_of(redis::text_at(reply, 1), state == "replay"));
   taken.state = Taken::State::kPage;
   taken.page = std::move(*page);
   return taken;
@@ -144,14 +143,12 @@ Task<Result<Opening>> RedisFeedStore::open(const PageRequest& request, bool peek
   const ReaderId known_as = epochs_.known_as(request.reader);
   epochs_.append_read(command, request.reader);
   filter_.append_read(command, known_as, now);
-  const auto replies = co_await redis_.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis_.run(command));
   const redis::Reply& opened = replies->front();
   if (opened.is_error()) co_return tl::unexpected(script_error(opened));
   Opening out;
   if (redis::text_at(opened, 0) == "replay") {
-    auto page = page_of(redis::text_at(opened, 1), true);
-    if (!page) co_return tl::unexpected(page.error());
+    FRESHET_CO_TRY(page, page_of(redis::text_at(opened, 1), true));
     out.replay = std::move(*page);
     co_return out;
   }
@@ -162,8 +159,7 @@ Task<Result<Opening>> RedisFeedStore::open(const PageRequest& request, bool peek
   out.interests = interests_of(opened[5], interactions_);
   out.buffer = ids_of(opened[6]);
   out.hot = ids_of((*replies)[1]);
-  auto view = co_await view_of(*replies, 2, request.reader, known_as, now);
-  if (!view) co_return tl::unexpected(view.error());
+  FRESHET_CO_TRY(view, co_await view_of(*replies, 2, request.reader, known_as, now));
   out.seen = std::move(*view);
   co_return out;
 }
@@ -183,8 +179,7 @@ Task<Result<std::shared_ptr<const SeenView>>> RedisFeedStore::view_of(const redi
   if (now_known_as == known_as) co_return filter_.view(replies, first + epochs, known_as, now);
   again.clear();
   if (filter_.append_read(again, now_known_as, now) == 0) co_return std::shared_ptr<const SeenView>();
-  const auto reread = co_await redis_.run(again);
-  if (!reread) co_return tl::unexpected(reread.error());
+  FRESHET_CO_TRY(reread, co_await redis_.run(again));
   co_return filter_.view(*reread, 0, now_known_as, now);
 }
 
@@ -235,10 +230,8 @@ Task<Result<Refilled>> RedisFeedStore::swap(const PageRequest& request, const Re
   command.arg(refill.exhausted ? 1 : 0).arg(feed_.buffer_ttl.count());
   for (const ItemId& item : refill.candidates) command.arg(item.view());
   for (const ItemId& item : refill.details) items::append_card(command, keys_, item);
-  const auto replies = co_await redis_.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
-  auto taken = taken_of(replies->front());
-  if (!taken) co_return tl::unexpected(taken.error());
+  FRESHET_CO_TRY(replies, co_await redis_.run(command));
+  FRESHET_CO_TRY(taken, taken_of(replies->front()));
   Refilled out;
   out.page = std::move(taken->page);
   for (std::size_t i = 1; i < replies->size(); ++i) out.details.push_back(items::card_of((*replies)[i]));
@@ -268,12 +261,10 @@ Task<Result<Taken>> RedisFeedStore::take_or_refill(const PageRequest& request, c
   const ReaderId known_as = epochs_.known_as(request.reader);
   epochs_.append_read(command, request.reader);
   filter_.append_read(command, known_as, now);
-  const auto replies = co_await redis_.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis_.run(command));
   auto taken = taken_of(replies->front());
   if (!taken || taken->state == Taken::State::kEmpty) co_return taken;
-  auto view = co_await view_of(*replies, 1, request.reader, known_as, now);
-  if (!view) co_return tl::unexpected(view.error());
+  FRESHET_CO_TRY(view, co_await view_of(*replies, 1, request.reader, known_as, now));
   taken->seen = std::move(*view);
   co_return taken;
 }
@@ -290,9 +281,7 @@ void RedisFeedStore::record(const ReaderId& reader, const std::vector<Handout>& 
     for (const ItemId& item : each.items) {
       if (std::find(shown.begin(), shown.end(), item) != shown.end()) kept.items.push_back(item);
     }
-    out.script(scripts::kFeedAck, 1, 2)
-        .arg(keys_.feed_pending(reader.view()))
-        .arg(pending_member(each));
+    out.script(scripts::kFeedAck, 1, 2).arg(keys_.feed_pending(reader.view())).arg(pending_member(each));
     out.arg(kept.items.empty() ? std::string() : pending_member(kept));
   }
   // Lost: the items stay pending, and a later refresh sends them again.

@@ -71,8 +71,7 @@ Result<Recalled> BlockingRecall::search_once(const RecallQuery& query,
                                              const search::SearchDeadline& deadline) {
   MatchQuery match;
   if (!query.text.empty()) {
-    auto terms = text_query(query.text, stemmer_);
-    if (!terms) return tl::unexpected(terms.error());
+    FRESHET_TRY(terms, text_query(query.text, stemmer_));
     match = {*std::move(terms), true};
   }
   const Xapian::Database& database = source_->current();

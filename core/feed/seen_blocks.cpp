@@ -81,8 +81,7 @@ Task<Result<void>> SeenBlocks::probe(redis::Redis& redis) const {
   redis::Pipeline command;
   append_layout(command, today);
   for (int back = 0; back < kSeenDays; ++back) command.add("GET", layout_key(today - days(back)));
-  const auto replies = co_await redis.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis.run(command));
   for (const redis::Reply& reply : *replies) {
     if (reply.is_error()) co_return tl::unexpected(redis::classify(reply.error()));
   }
@@ -132,10 +131,8 @@ Task<Result<std::vector<bool>>> SeenBlocks::check(redis::Redis& redis, const Rea
   if (!known) {
     redis::Pipeline command;
     append_read(command, reader, now);
-    const auto replies = co_await redis.run(command);
-    if (!replies) co_return tl::unexpected(replies.error());
-    auto read = this->view(*replies, 0, reader, now);
-    if (!read) co_return tl::unexpected(read.error());
+    FRESHET_CO_TRY(replies, co_await redis.run(command));
+    FRESHET_CO_TRY(read, this->view(*replies, 0, reader, now));
     known = std::move(*read);
   }
   std::vector<bool> out;
@@ -182,8 +179,7 @@ Task<Result<SeenStatus>> SeenBlocks::status(redis::Redis& redis, UnixSeconds now
       command.add("STRLEN", keys_.seen_shard(utc_day(today - days(back)), shard));
     }
   }
-  const auto replies = co_await redis.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis.run(command));
   SeenStatus out;
   out.filter = "blocks";
   double unseen = 1;
@@ -192,8 +188,7 @@ Task<Result<SeenStatus>> SeenBlocks::status(redis::Redis& redis, UnixSeconds now
     const SeenLayout layout = layout_of(today - days(back));
     std::vector<std::int64_t> lengths;
     for (std::int64_t i = 0; i < std::min(kSample, layout.shards); ++i, ++reply) {
-      const auto length = reply->integer();
-      if (!length) co_return tl::unexpected(length.error());
+      FRESHET_CO_TRY(length, reply->integer());
       lengths.push_back(*length);
     }
     SeenDay day = estimate(today - days(back), layout, lengths);

@@ -44,8 +44,7 @@ SeenRedisBloom::SeenRedisBloom(const SeenSettings& settings, redis::Keys keys)
 Task<Result<void>> SeenRedisBloom::probe(redis::Redis& redis) const {
   redis::Pipeline command;
   command.add("COMMAND", "INFO", "BF.INSERT", "BF.MEXISTS", "BF.INFO");
-  const auto reply = co_await redis::run_one(redis, command);
-  if (!reply) co_return tl::unexpected(reply.error());
+  FRESHET_CO_TRY(reply, co_await redis::run_one(redis, command));
   bool all = reply->size() == 3;
   for (std::size_t i = 0; i < reply->size(); ++i) all = all && (*reply)[i].size() > 0;
   if (!all) {
@@ -75,8 +74,7 @@ Task<Result<std::vector<bool>>> SeenRedisBloom::check(redis::Redis& redis, const
     command.command(2 + items.size()).arg("BF.MEXISTS").arg(keys_.seen_day(utc_day(now - days(back))));
     for (const ItemId& item : items) command.arg(impression(reader, item));
   }
-  const auto replies = co_await redis.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis.run(command));
   for (const redis::Reply& day : *replies) {
     if (day.is_error()) co_return tl::unexpected(redis::classify(day.error()));
     for (std::size_t i = 0; i < std::min(items.size(), day.size()); ++i) {
@@ -103,8 +101,7 @@ Task<Result<SeenStatus>> SeenRedisBloom::status(redis::Redis& redis, UnixSeconds
   redis::Pipeline command;
   for (int back = 0; back < kSeenDays; ++back)
     command.add("BF.INFO", keys_.seen_day(utc_day(now - days(back))));
-  const auto replies = co_await redis.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis.run(command));
   SeenStatus out;
   out.filter = "redisbloom";
   double unseen = 1;

@@ -122,8 +122,7 @@ Task<Result<FeedPage>> SmartFeed::page(const FeedRequest& request) {
 
 Task<Result<FeedPage>> SmartFeed::load_more(const FeedRequest& request) {
   const PageRequest wanted = page_request(request);
-  auto taken = co_await store_.take(wanted);
-  if (!taken) co_return tl::unexpected(taken.error());
+  FRESHET_CO_TRY(taken, co_await store_.take(wanted));
   if (taken->state == Taken::State::kEmpty) {
     auto refreshed = co_await refresh(request);
     co_return refreshed;
@@ -134,8 +133,7 @@ Task<Result<FeedPage>> SmartFeed::load_more(const FeedRequest& request) {
 
 Task<Result<FeedPage>> SmartFeed::refresh(const FeedRequest& request) {
   const PageRequest wanted = page_request(request);
-  const auto opening = co_await store_.open(wanted, false);
-  if (!opening) co_return tl::unexpected(opening.error());
+  FRESHET_CO_TRY(opening, co_await store_.open(wanted, false));
   if (opening->replay) {
     auto replayed = co_await serve(request, *opening->replay, false, nullptr);
     co_return replayed;
@@ -149,8 +147,7 @@ Task<Result<FeedPage>> SmartFeed::refresh(const FeedRequest& request) {
   }
   Refill refill{opening->generation, opening->moves, std::move(found->items), found->exhausted, {}};
   refill.details = missing_cards(refill.candidates, request.limit + kSpareCards, Clock::now());
-  auto refilled = co_await store_.swap(wanted, refill);
-  if (!refilled) co_return tl::unexpected(refilled.error());
+  FRESHET_CO_TRY(refilled, co_await store_.swap(wanted, refill));
   remember(refill.details, std::move(refilled->details));
   auto served = co_await serve(request, std::move(refilled->page), false, nullptr);
   co_return served;
@@ -159,8 +156,7 @@ Task<Result<FeedPage>> SmartFeed::refresh(const FeedRequest& request) {
 // Recall failed: what was buffered before is still good.
 Task<Result<FeedPage>> SmartFeed::from_old_buffer(const FeedRequest& request) {
   const PageRequest wanted = page_request(request);
-  auto taken = co_await store_.take(wanted);
-  if (!taken) co_return tl::unexpected(taken.error());
+  FRESHET_CO_TRY(taken, co_await store_.take(wanted));
   if (taken->state == Taken::State::kEmpty) co_return degraded();
   auto served = co_await serve(request, std::move(taken->page), true, std::move(taken->seen));
   if (served) {
@@ -196,21 +192,18 @@ Task<Result<SmartFeed::Unseen>> SmartFeed::unseen(const FeedRequest& request, co
   const bool cold = query.text.empty() && query.interests.empty();
   std::vector<ItemId> hot;
   if (cold) {
-    auto known = co_await known_of(opening.hot);
-    if (!known) co_return tl::unexpected(known.error());
+    FRESHET_CO_TRY(known, co_await known_of(opening.hot));
     hot = std::move(*known);
   }
   Unseen out;
   const auto most = static_cast<std::size_t>(std::max(settings_.max_depth, settings_.size));
   for (query.size = static_cast<std::size_t>(settings_.size);; query.size = std::min(2 * query.size, most)) {
     co_await doing(Doing::kRecall);
-    const auto recalled = co_await recall_.search(query);
-    if (!recalled) co_return tl::unexpected(recalled.error());
+    FRESHET_CO_TRY(recalled, co_await recall_.search(query));
     co_await doing(Doing::kRank);
     std::vector<ItemId> candidates = ids_of(*recalled);
     if (cold) candidates = in_turns(candidates, hot);
-    auto left = co_await without_seen(request.reader, opening, candidates);
-    if (!left) co_return tl::unexpected(left.error());
+    FRESHET_CO_TRY(left, co_await without_seen(request.reader, opening, candidates));
     out.items = std::move(*left);
     out.exhausted = recalled->exhausted;
     const std::size_t enough =
@@ -226,8 +219,7 @@ Task<Result<std::vector<ItemId>>> SmartFeed::without_seen(const ReaderId& reader
   std::vector<ItemId> out;
   std::copy_if(items.begin(), items.end(), std::back_inserter(out),
                [&](const ItemId& item) { return !handed_out.contains(item); });
-  const auto seen = co_await store_.seen(reader, opening.seen, out);
-  if (!seen) co_return tl::unexpected(seen.error());
+  FRESHET_CO_TRY(seen, co_await store_.seen(reader, opening.seen, out));
   std::size_t kept = 0;
   for (std::size_t i = 0; i < out.size(); ++i) {
     if ((*seen)[i]) continue;
@@ -249,8 +241,7 @@ Task<Result<FeedPage>> SmartFeed::serve(const FeedRequest& request, Page page, b
   for (int refills = 0;; ++refills) {
     const auto added = page.items.begin() + static_cast<std::ptrdiff_t>(kept);
     handouts.push_back({page.generation, page.moves, {added, page.items.end()}});
-    auto items = co_await with_cards(page.items);
-    if (!items) co_return tl::unexpected(items.error());
+    FRESHET_CO_TRY(items, co_await with_cards(page.items));
     Result<std::vector<bool>> repeated(std::vector<bool>(page.items.size()));
     if (recheck && !page.replay) repeated = co_await store_.seen(request.reader, seen, page.items);
     if (!repeated) co_return tl::unexpected(repeated.error());
@@ -260,8 +251,7 @@ Task<Result<FeedPage>> SmartFeed::serve(const FeedRequest& request, Page page, b
     if (!page.buffered && wanted.request.empty()) break;  // nothing to fill up with, nothing to correct
     page.items = ids_of(out.items);
     kept = page.items.size();
-    auto refilled = co_await store_.refill(wanted, page);
-    if (!refilled) co_return tl::unexpected(refilled.error());
+    FRESHET_CO_TRY(refilled, co_await store_.refill(wanted, page));
     page = std::move(refilled->page);
     recheck = true;
     seen = std::move(refilled->seen);
@@ -290,8 +280,7 @@ void SmartFeed::remember(const std::vector<ItemId>& items, std::vector<items::It
 }
 
 Task<Result<std::vector<FeedItem>>> SmartFeed::with_cards(const std::vector<ItemId>& items) {
-  auto cards = co_await items::cards_of(cards_, items_, items);
-  if (!cards) co_return tl::unexpected(cards.error());
+  FRESHET_CO_TRY(cards, co_await items::cards_of(cards_, items_, items));
   std::vector<FeedItem> out;
   out.reserve(items.size());
   for (std::size_t i = 0; i < items.size(); ++i) out.push_back({items[i], std::move((*cards)[i])});
@@ -300,8 +289,7 @@ Task<Result<std::vector<FeedItem>>> SmartFeed::with_cards(const std::vector<Item
 
 // Events may name items that were never put; a page has nothing to show of those.
 Task<Result<std::vector<ItemId>>> SmartFeed::known_of(const std::vector<ItemId>& hot) {
-  auto items = co_await with_cards(hot);
-  if (!items) co_return tl::unexpected(items.error());
+  FRESHET_CO_TRY(items, co_await with_cards(hot));
   const UnixSeconds now = clock_();
   std::erase_if(*items, [&](const FeedItem& item) { return !item.card->known || item.card->dark(now); });
   co_return ids_of(*items);

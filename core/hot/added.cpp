@@ -52,8 +52,7 @@ class Purge {
   // Appends what was taken back to `done`.
   Task<Result<void>> run(std::vector<std::string> ids, std::vector<AddedTo>& done) {
     for (int attempt = 0; attempt < kTries && !ids.empty(); ++attempt) {
-      auto busy = co_await subtract(ids, done);
-      if (!busy) co_return tl::unexpected(busy.error());
+      FRESHET_CO_TRY(busy, co_await subtract(ids, done));
       ids = std::move(*busy);
     }
     if (!ids.empty()) co_return fail(ErrorCode::kConflict, "item_busy", {}, ids.front());
@@ -70,8 +69,7 @@ class Purge {
       look.command(2 + Fields::kLetters.size()).arg("HMGET").arg(keys_.added(visitor_));
       for (const char letter : Fields::kLetters) look.arg(std::string(1, letter) + ":" + id);
     }
-    auto found = co_await redis_.run(look);
-    if (!found) co_return tl::unexpected(found.error());
+    FRESHET_CO_TRY(found, co_await redis_.run(look));
     Pipeline command;
     std::vector<Added> added;
     for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -82,8 +80,7 @@ class Purge {
       added.push_back(fields.added());
       append(command, ids[i], put ? *put : first.value_or(""), fields, added.back());
     }
-    auto replies = co_await redis_.run(command);
-    if (!replies) co_return tl::unexpected(replies.error());
+    FRESHET_CO_TRY(replies, co_await redis_.run(command));
     std::vector<std::string> busy;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const redis::Reply& reply = (*replies)[i];
@@ -154,8 +151,7 @@ Task<Result<std::vector<AddedTo>>> added_by(redis::Redis& redis, const redis::Ke
                                             std::string_view visitor) {
   Pipeline command;
   command.add("HGETALL", keys.added(visitor));
-  auto reply = co_await redis::run_one(redis, command);
-  if (!reply) co_return tl::unexpected(reply.error());
+  FRESHET_CO_TRY(reply, co_await redis::run_one(redis, command));
   co_return read_added(*reply);
 }
 
@@ -168,13 +164,11 @@ Task<Result<std::vector<AddedTo>>> take_back(redis::Redis& redis, const Settings
     std::vector<std::string> ids;
     for (std::size_t i = from; i < std::min(from + kItemsAtOnce, items.size()); ++i)
       ids.push_back(items[i].str());
-    auto ok = co_await purge.run(std::move(ids), done);
-    if (!ok) co_return tl::unexpected(ok.error());
+    FRESHET_CO_TRY(ok, co_await purge.run(std::move(ids), done));
   }
   Pipeline tell;
   tell.add("INCR", keys.epoch()).add("PUBLISH", keys.epoch(), "purge");
-  auto told = co_await redis.run(tell);
-  if (!told) co_return tl::unexpected(told.error());
+  FRESHET_CO_TRY(told, co_await redis.run(tell));
   co_return done;
 }
 

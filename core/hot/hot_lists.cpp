@@ -180,15 +180,13 @@ Task<Result<ServedList>> HotLists::at(const ListQuery& query, UnixSeconds at) {
 Task<Result<std::string>> HotLists::build(const ListQuery& query, UnixSeconds at) {
   const bool is_current = query.model == Model::kViews && query.mode == ViewsMode::kCurrent;
   auto ranking = is_current ? current(query, at) : walk(query);
-  auto scored = co_await ranking;
-  if (!scored) co_return tl::unexpected(scored.error());
+  FRESHET_CO_TRY(scored, co_await ranking);
   std::vector<ItemId> ids;
   ids.reserve(scored->size());
   for (const ScoredItem& item : *scored) ids.push_back(item.item);
   std::vector<items::ItemCard> cards;
   if (!ids.empty()) {
-    auto loaded = co_await items_.cards(ids);
-    if (!loaded) co_return tl::unexpected(loaded.error());
+    FRESHET_CO_TRY(loaded, co_await items_.cards(ids));
     cards = std::move(*loaded);
   }
   std::vector<ShownItem> shown;
@@ -213,8 +211,7 @@ Task<Result<std::vector<ScoredItem>>> HotLists::walk(const ListQuery& query) {
   const auto deadline = Clock::now() + settings_.gateway.request_budget;
   while (offset >= 0 && best.size() < kLongestList) {
     if (Clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, "budget");
-    auto next = co_await hot_.rank_page(query, offset, static_cast<std::int64_t>(kLongestList));
-    if (!next) co_return tl::unexpected(next.error());
+    FRESHET_CO_TRY(next, co_await hot_.rank_page(query, offset, static_cast<std::int64_t>(kLongestList)));
     for (ScoredItem& item : next->items) {
       if (best.size() < kLongestList && seen.insert(item.item.str()).second) best.push_back(std::move(item));
     }

@@ -16,8 +16,7 @@ Task<Result<void>> mark_eligible(items::ItemStore& items, const TagName& tag,
   std::vector<ItemId> ids;
   ids.reserve(members.size());
   for (const CurrentMember& member : members) ids.push_back(member.item);
-  const auto cards = co_await items.cards(ids);
-  if (!cards) co_return tl::unexpected(cards.error());
+  FRESHET_CO_TRY(cards, co_await items.cards(ids));
   for (std::size_t i = 0; i < members.size(); ++i) {
     const auto& tags = (*cards)[i].tags;
     members[i].eligible &= std::find(tags.begin(), tags.end(), tag.str()) != tags.end();
@@ -28,8 +27,7 @@ Task<Result<void>> mark_eligible(items::ItemStore& items, const TagName& tag,
 }  // namespace
 
 Task<Result<std::vector<ScoredItem>>> HotLists::current(const ListQuery& query, UnixSeconds now) {
-  const auto buckets = co_await hot_.buckets();
-  if (!buckets) co_return tl::unexpected(buckets.error());
+  FRESHET_CO_TRY(buckets, co_await hot_.buckets());
   std::vector<BucketBound> bounds;
   bounds.reserve(buckets->size());
   for (const Bucket& bucket : *buckets) bounds.push_back({bucket.hour, bucket.best_total});
@@ -39,14 +37,12 @@ Task<Result<std::vector<ScoredItem>>> HotLists::current(const ListQuery& query, 
   const auto deadline = Clock::now() + settings_.gateway.request_budget;
   while (const auto read = top.next_read()) {
     if (Clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, "budget");
-    const auto heads = co_await hot_.bucket_heads(read->hours, read->offset, read->count);
-    if (!heads) co_return tl::unexpected(heads.error());
+    FRESHET_CO_TRY(heads, co_await hot_.bucket_heads(read->hours, read->offset, read->count));
     std::vector<CurrentMember> members;
     members.reserve(heads->size());
     for (const BucketMember& head : *heads)
       members.push_back({head.item, head.total, head.published, head.published <= now});
-    const auto marked = co_await mark_eligible(items_, query.tag, members);
-    if (!marked) co_return tl::unexpected(marked.error());
+    FRESHET_CO_TRY(marked, co_await mark_eligible(items_, query.tag, members));
     top.take(*read, members);
   }
   std::vector<ScoredItem> best;

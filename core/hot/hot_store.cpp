@@ -78,17 +78,15 @@ Pipeline RedisHotStore::track_command(const TrackEvent& event, std::optional<Uni
 
 Task<Result<TrackCounts>> RedisHotStore::track(const TrackEvent& event) {
   const Pipeline command = track_command(event, std::nullopt);
-  auto replies = co_await redis_.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis_.run(command));
   const redis::Reply& reply = replies->front();
   if (reply.is_error()) co_return tl::unexpected(counting_error(reply));
-  const auto text = reply.string();
-  if (!text) co_return tl::unexpected(text.error());
+  FRESHET_CO_TRY(text, reply.string());
   const auto parts = redis::words(*text);
   if (parts.size() < 4) co_return tl::unexpected(redis::malformed("track"));
   if (parts.size() == 6 && parts[4] != "-") place_rank(event.item, parts[4], parts[5]);
-  co_return TrackCounts{redis::whole(parts[0]), redis::whole(parts[1]), redis::parse_or_zero<double>(parts[2]),
-                        redis::parse_or_zero<double>(parts[3])};
+  co_return TrackCounts{redis::whole(parts[0]), redis::whole(parts[1]),
+                        redis::parse_or_zero<double>(parts[2]), redis::parse_or_zero<double>(parts[3])};
 }
 
 void RedisHotStore::place_rank(const ItemId& item, std::string_view z, std::string_view date) {
@@ -148,20 +146,19 @@ Task<Result<ViewOutcome>> RedisHotStore::view(const ViewEvent& event) {
   std::int64_t day = today();
   for (int attempt = 0;; ++attempt) {
     const Pipeline command = view_command(event, day, std::nullopt);
-    auto replies = co_await redis_.run(command);
-    if (!replies) co_return tl::unexpected(replies.error());
+    FRESHET_CO_TRY(replies, co_await redis_.run(command));
     const redis::Reply& reply = replies->front();
     if (reply.is_error()) {
       const std::string_view line = reply.error();
-      const auto redis_day =
-          redis::says(line, redis::word::kDay) ? redis::parse<std::int64_t>(redis::after_word(line)) : std::nullopt;
+      const auto redis_day = redis::says(line, redis::word::kDay)
+                                 ? redis::parse<std::int64_t>(redis::after_word(line))
+                                 : std::nullopt;
       if (!redis_day || attempt > 0) co_return tl::unexpected(counting_error(reply));
       day_offset_ += *redis_day - day;
       day = *redis_day;
       continue;
     }
-    const auto text = reply.string();
-    if (!text) co_return tl::unexpected(text.error());
+    FRESHET_CO_TRY(text, reply.string());
     if (*text == "dedup") co_return ViewOutcome{true, false, 0};
     const auto parts = redis::words(*text);
     if (parts.size() != 8) co_return tl::unexpected(redis::malformed("view"));
@@ -204,8 +201,7 @@ Task<Result<CachedList>> RedisHotStore::cached_list(const ListQuery& query) {
       .arg(keys_.hidden())
       .arg(list_.slice.count())
       .arg(redis::kListLockTtl.count());
-  auto reply = co_await redis::run_one(redis_, command);
-  if (!reply) co_return tl::unexpected(reply.error());
+  FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
   if (reply->size() != 5) co_return tl::unexpected(redis::malformed("list_read"));
   CachedList out;
   const std::string_view state = redis::text_at(*reply, 0);
@@ -241,8 +237,7 @@ Task<Result<RankPage>> RedisHotStore::rank_page(const ListQuery& query, std::int
       .arg(keys_.published());
   if (has_tag) command.arg(keys_.tag(query.tag.view()));
   command.arg(offset).arg(count).arg(query.window.count()).arg(kMostMembersRead);
-  auto reply = co_await redis::run_one(redis_, command);
-  if (!reply) co_return tl::unexpected(reply.error());
+  FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
   if (reply->size() == 0) co_return tl::unexpected(redis::malformed("rank_page"));
   RankPage page;
   page.next = redis::parse_or_zero<std::int64_t>(redis::text_at(*reply, 0));
@@ -256,8 +251,7 @@ Task<Result<RankPage>> RedisHotStore::rank_page(const ListQuery& query, std::int
 Task<Result<std::vector<Bucket>>> RedisHotStore::buckets() {
   Pipeline command;
   command.add("ZRANGE", keys_.current_index(), 0, -1, "WITHSCORES");
-  auto reply = co_await redis::run_one(redis_, command);
-  if (!reply) co_return tl::unexpected(reply.error());
+  FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
   std::vector<Bucket> out;
   out.reserve(reply->size() / 2);
   for (std::size_t i = 0; i + 1 < reply->size(); i += 2) {
@@ -267,8 +261,8 @@ Task<Result<std::vector<Bucket>>> RedisHotStore::buckets() {
   co_return out;
 }
 
-Task<Result<std::vector<hot::BucketMember>>> RedisHotStore::bucket_heads(const std::vector<std::int64_t>& hours,
-                                                                    std::int64_t offset, std::int64_t count) {
+Task<Result<std::vector<hot::BucketMember>>> RedisHotStore::bucket_heads(
+    const std::vector<std::int64_t>& hours, std::int64_t offset, std::int64_t count) {
   std::vector<BucketMember> out;
   if (hours.empty()) co_return out;
   Pipeline command;
@@ -278,8 +272,7 @@ Task<Result<std::vector<hot::BucketMember>>> RedisHotStore::bucket_heads(const s
   for (const std::int64_t hour : hours) command.arg(keys_.current(hour));
   command.arg(offset).arg(count);
   for (const std::int64_t hour : hours) command.arg(hour);
-  auto reply = co_await redis::run_one(redis_, command);
-  if (!reply) co_return tl::unexpected(reply.error());
+  FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
   for (std::size_t i = 0; i + 2 < reply->size(); i += 3) {
     out.push_back({ItemId::trusted(std::string(redis::text_at(*reply, i))),
                    redis::parse_or_zero<double>(redis::text_at(*reply, i + 1)),
@@ -342,8 +335,7 @@ Task<Result<std::vector<hot::ItemStats>>> RedisHotStore::stats(const std::vector
     for (const std::string& rank : {keys_.rank(), keys_.score()})
       command.add("ZSCORE", rank, id).add("ZREVRANK", rank, id);
   }
-  auto replies = co_await redis_.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis_.run(command));
   const std::size_t stride = tags ? 5 : 1;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const redis::Reply* at = &(*replies)[i * stride];

@@ -82,8 +82,7 @@ class Rebuild {
       Pipeline scan;
       scan.add("SCAN", cursor, "MATCH", keys_.pv_pattern(), "COUNT", kScanCount)
           .add("EXPIRE", keys_.rank_lock(), redis::kRebuildLockTtl.count());
-      auto replies = co_await run_all(redis_, scan);
-      if (!replies) co_return tl::unexpected(replies.error());
+      FRESHET_CO_TRY(replies, co_await run_all(redis_, scan));
       const redis::Reply& page = replies->front();
       cursor = std::string(redis::text_at(page, 0));
       const redis::Reply names = page[1];
@@ -91,10 +90,9 @@ class Rebuild {
       for (std::size_t i = 0; i < names.size(); ++i) ids.push_back(keys_.id_of_pv(redis::text_at(names, i)));
       for (std::size_t from = 0; from < ids.size(); from += kBatch) {
         const auto to = std::min(from + kBatch, ids.size());
-        auto ranked = co_await rekey(
-            {ids.begin() + static_cast<std::ptrdiff_t>(from), ids.begin() + static_cast<std::ptrdiff_t>(to)},
-            target);
-        if (!ranked) co_return tl::unexpected(ranked.error());
+        FRESHET_CO_TRY(ranked, co_await rekey({ids.begin() + static_cast<std::ptrdiff_t>(from),
+                                               ids.begin() + static_cast<std::ptrdiff_t>(to)},
+                                              target));
         done.items += static_cast<std::int64_t>(to - from);
         done.ranked += *ranked;
       }
@@ -105,8 +103,7 @@ class Rebuild {
   Task<Result<std::int64_t>> rekey(std::vector<std::string> ids, const std::string& target) {
     Pipeline command;
     for (const std::string& id : ids) append_rekey(command, settings_, keys_, id, target);
-    auto replies = co_await run_all(redis_, command);
-    if (!replies) co_return tl::unexpected(replies.error());
+    FRESHET_CO_TRY(replies, co_await run_all(redis_, command));
     std::int64_t ranked = 0;
     Pipeline place;  // with hash tags the rank is in another slot than the counters
     for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -125,8 +122,7 @@ class Rebuild {
   Task<Result<void>> swap() {
     Pipeline exists;
     exists.add("EXISTS", keys_.rank_next());
-    auto next = co_await redis::run_one(redis_, exists);
-    if (!next) co_return tl::unexpected(next.error());
+    FRESHET_CO_TRY(next, co_await redis::run_one(redis_, exists));
     Pipeline out;
     out.add("MULTI");
     if (next->integer().value_or(0) > 0)
@@ -154,8 +150,7 @@ Task<Result<bool>> params_match(redis::Redis& redis, const EngagementSettings& s
   read.command(2 + wanted.size()).arg("HMGET").arg(keys.rank_meta());
   for (const auto& [name, value] : wanted) read.arg(name);
   read.add("EXISTS", keys.rank());
-  auto replies = co_await run_all(redis, read);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await run_all(redis, read));
   bool same = true;
   for (std::size_t i = 0; i < wanted.size(); ++i)
     same = same && redis::text_at(replies->front(), i) == wanted[i].second;
@@ -170,8 +165,7 @@ Task<Result<bool>> params_match(redis::Redis& redis, const EngagementSettings& s
 Task<Result<Rebuilt>> rebuild_rank(redis::Redis& redis, const Settings& settings, const redis::Keys& keys) {
   Pipeline lock;
   lock.add("SET", keys.rank_lock(), 1, "NX", "EX", redis::kRebuildLockTtl.count());
-  auto locked = co_await redis::run_one(redis, lock);
-  if (!locked) co_return tl::unexpected(locked.error());
+  FRESHET_CO_TRY(locked, co_await redis::run_one(redis, lock));
   if (locked->is_nil()) co_return fail(ErrorCode::kConflict, "rebuild_running");
   auto done = co_await Rebuild(redis, settings, keys).run();
   Pipeline unlock;

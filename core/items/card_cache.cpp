@@ -13,8 +13,7 @@ Task<Result<std::vector<SharedCard>>> cards_of(CardCache& cache, ItemStore& stor
     if (!out.back()) missing.push_back(item);
   }
   if (missing.empty()) co_return out;
-  auto cards = co_await store.cards(missing);
-  if (!cards) co_return tl::unexpected(cards.error());
+  FRESHET_CO_TRY(cards, co_await store.cards(missing));
   auto next = cards->begin();
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (out[i]) continue;

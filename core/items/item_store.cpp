@@ -97,8 +97,7 @@ Task<Result<void>> RedisItemStore::read_old(std::vector<Change>& changes) {
     command.add("HMGET", keys_.item(id), "tags", "published_at").add("GET", keys_.first_ts(id));
   }
   if (ask_stream) command.add("XLEN", keys_.stream());
-  auto replies = co_await redis_.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis_.run(command));
   if (any_error(*replies)) co_return tl::unexpected(first_error(*replies));
   if (ask_stream && replies->back().integer().value_or(0) >= stream_max_)
     co_return tl::unexpected(redis::stream_full());
@@ -122,8 +121,7 @@ Task<Result<void>> RedisItemStore::read_old(std::vector<Change>& changes) {
 Task<Result<std::vector<RedisItemStore::Change>>> RedisItemStore::write_once(std::vector<Change>& changes) {
   Pipeline command;
   for (const Change& each : changes) append_put(command, each);
-  auto replies = co_await redis_.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis_.run(command));
   if (any_error(*replies)) co_return tl::unexpected(first_error(*replies));
   std::vector<Change> again;
   for (std::size_t i = 0; i < changes.size(); ++i) {
@@ -146,8 +144,7 @@ Task<Result<std::vector<RedisItemStore::Change>>> RedisItemStore::write_with_tag
   if (auto ok = co_await run_all(before); !ok) co_return tl::unexpected(ok.error());
   Pipeline command;
   for (const Change& each : changes) append_put(command, each);
-  auto placed = co_await redis_.run(command);
-  if (!placed) co_return tl::unexpected(placed.error());
+  FRESHET_CO_TRY(placed, co_await redis_.run(command));
   if (any_error(*placed)) co_return tl::unexpected(first_error(*placed));
   std::vector<Change> again;
   Pipeline after;
@@ -167,8 +164,7 @@ Task<Result<std::vector<RedisItemStore::Change>>> RedisItemStore::write_with_tag
 
 Task<Result<void>> RedisItemStore::run_all(const Pipeline& commands) {
   if (commands.empty()) co_return Result<void>();
-  auto replies = co_await redis_.run(commands);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis_.run(commands));
   if (any_error(*replies)) co_return tl::unexpected(first_error(*replies));
   co_return Result<void>();
 }
@@ -236,8 +232,7 @@ void RedisItemStore::append_index(Pipeline& out, const Change& change, const red
 Task<Result<Item>> RedisItemStore::get(const ItemId& id) {
   Pipeline command;
   append_item(command, keys_, id);
-  auto reply = co_await redis::run_one(redis_, command);
-  if (!reply) co_return tl::unexpected(reply.error());
+  FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
   auto item = item_of(id, *reply);
   if (!item) co_return fail(ErrorCode::kNotFound, "unknown_item", "id");
   co_return std::move(*item);
@@ -259,8 +254,7 @@ Task<Result<std::vector<ItemCard>>> RedisItemStore::cards(const std::vector<Item
   if (ids.empty()) co_return out;
   Pipeline command;
   for (const ItemId& id : ids) append_card(command, keys_, id);
-  auto replies = co_await redis_.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis_.run(command));
   if (any_error(*replies)) co_return tl::unexpected(first_error(*replies));
   out.reserve(ids.size());
   for (const redis::Reply& fields : *replies) out.push_back(card_of(fields));

@@ -43,8 +43,7 @@ Result<std::unique_ptr<const Mapping>> map(int fd) {
 }
 
 template <class Column, class Each>
-void walk(const RowsView& rows, std::span<const Column> columns, std::uint32_t item,
-          const Each& each) {
+void walk(const RowsView& rows, std::span<const Column> columns, std::uint32_t item, const Each& each) {
   const std::uint64_t end = rows.starts[item + 1];
   const Column* const column = columns.data();
   const std::int16_t* const stored = rows.weights.data();
@@ -195,24 +194,19 @@ Result<Descriptor> open_file(const std::filesystem::path& path) {
 }
 
 Result<std::shared_ptr<const Model>> Model::open(const std::filesystem::path& path) {
-  const auto file = open_file(path);
-  if (!file) return tl::unexpected(file.error());
+  FRESHET_TRY(file, open_file(path));
   return open(file->get());
 }
 
 Result<std::shared_ptr<const Model>> Model::open(int fd) {
-  auto mapping = map(fd);
-  if (!mapping) return tl::unexpected(mapping.error());
-  const auto view = checked_view((*mapping)->bytes());
-  if (!view) return tl::unexpected(view.error());
+  FRESHET_TRY(mapping, map(fd));
+  FRESHET_TRY(view, checked_view((*mapping)->bytes()));
   return std::make_shared<const MappedModel>(std::move(*mapping), *view);
 }
 
 Result<std::shared_ptr<const Model>> Model::open_again(int fd) {
-  auto mapping = map(fd);
-  if (!mapping) return tl::unexpected(mapping.error());
-  const auto view = view_again((*mapping)->bytes());
-  if (!view) return tl::unexpected(view.error());
+  FRESHET_TRY(mapping, map(fd));
+  FRESHET_TRY(view, view_again((*mapping)->bytes()));
   return std::make_shared<const MappedModel>(std::move(*mapping), *view);
 }
 

@@ -168,8 +168,7 @@ bool good_rows(const RowsView& rows, std::uint32_t items) {
 }  // namespace
 
 Result<ModelView> checked_view(std::span<const std::byte> bytes) {
-  const auto header = check_header(bytes);
-  if (!header) return tl::unexpected(header.error());
+  FRESHET_TRY(header, check_header(bytes));
   const Header& head = **header;
   if (!right_checksum(bytes, head)) return corrupt("wrong checksum");
   if (head.trained_at < 0 || head.trained_at > kMaxUnixSeconds || !finite(head.mix) ||
@@ -188,8 +187,7 @@ Result<ModelView> checked_view(std::span<const std::byte> bytes) {
 }
 
 Result<ModelView> view_again(std::span<const std::byte> bytes) {
-  const auto header = check_header(bytes);
-  if (!header) return tl::unexpected(header.error());
+  FRESHET_TRY(header, check_header(bytes));
   return place(bytes, **header);
 }
 

@@ -74,13 +74,11 @@ FileState file_state(const std::filesystem::path& path) {
 }
 
 Result<ModelCopy> copy_model(const std::filesystem::path& path) {
-  const auto original = open_file(path);
-  if (!original) return tl::unexpected(original.error());
+  FRESHET_TRY(original, open_file(path));
   auto copy = make_unnamed(path);
   if (!copy) return copy;
   if (auto ok = copy_bytes(original->get(), copy->file.get(), path); !ok) return tl::unexpected(ok.error());
-  auto model = Model::open(copy->file.get());
-  if (!model) return tl::unexpected(model.error());
+  FRESHET_TRY(model, Model::open(copy->file.get()));
   copy->model = std::move(*model);
   return copy;
 }

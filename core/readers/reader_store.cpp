@@ -54,8 +54,7 @@ RedisReaderStore::RedisReaderStore(redis::Redis& redis, redis::Deferred& deferre
       new_event_id_(std::move(new_event_id)) {}
 
 Task<Result<void>> RedisReaderStore::apply(const Pipeline& commands) {
-  const auto replies = co_await redis_.run(commands);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis_.run(commands));
   co_return outcome(replies->back());
 }
 
@@ -77,8 +76,7 @@ void RedisReaderStore::append_view(Pipeline& out, const View& view, Time at) con
 Task<Result<void>> RedisReaderStore::viewed(const View& view) {
   if (reject_unknown_ && keys_.hash_tags()) {
     const std::vector<Asked> one{Asked{&view.reader, &view.item, nullptr}};
-    const auto looked = co_await look(one);
-    if (!looked) co_return tl::unexpected(looked.error());
+    FRESHET_CO_TRY(looked, co_await look(one));
     if (looked->verdicts.front() == Verdict::kUnknownItem) co_return tl::unexpected(unknown_item());
   }
   Pipeline command;
@@ -97,8 +95,7 @@ void RedisReaderStore::append_views(Pipeline& out, const ReaderId& reader, ViewK
 Task<Result<std::vector<Viewed>>> RedisReaderStore::views(const ReaderId& reader, ViewKind kind) {
   Pipeline command;
   append_views(command, reader, kind);
-  const auto reply = co_await run_one(redis_, command);
-  if (!reply) co_return tl::unexpected(reply.error());
+  FRESHET_CO_TRY(reply, co_await run_one(redis_, command));
   co_return viewed_of(*reply);
 }
 
@@ -143,8 +140,7 @@ Task<Result<void>> RedisReaderStore::merge_with_tags(const ReaderId& from, const
   for (const ViewKind kind : kViewKinds) {
     append_views(reading, from, kind);
   }
-  const auto read = co_await redis_.run(reading);
-  if (!read) co_return tl::unexpected(read.error());
+  FRESHET_CO_TRY(read, co_await redis_.run(reading));
   std::array<std::vector<Viewed>, kViewKinds.size()> views;
   for (std::size_t i = 0; i < views.size(); ++i) {
     if ((*read)[i].is_error()) co_return outcome((*read)[i]);
@@ -162,8 +158,7 @@ Task<Result<void>> RedisReaderStore::merge_with_tags(const ReaderId& from, const
     const auto& these = views[static_cast<std::size_t>(kind)];
     if (!these.empty()) append_clear(command, from, kind, these.front().at, these);
   }
-  const auto replies = co_await redis_.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis_.run(command));
   for (const redis::Reply& reply : *replies) {
     if (reply.is_error()) co_return outcome(reply);
   }
@@ -183,8 +178,7 @@ Task<Result<ReaderState>> RedisReaderStore::read(const ReaderId& reader) {
       .arg(keys_.not_interested(id));
   command.arg(history_.size).arg(interactions_.most).arg(feedback_.most).arg(feedback_.ttl.count());
   command.add("GET", keys_.epoch()).add("GET", keys_.earlier(id));
-  const auto replies = co_await redis_.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis_.run(command));
   const redis::Reply& found = replies->front();
   if (found.is_error()) co_return tl::unexpected(reader_error(found));
   if (found.size() != 5)

@@ -38,8 +38,7 @@ Task<Result<RedisReaderStore::Looked>> RedisReaderStore::look(const std::vector<
     command.add("ZSCORE", keys_.reader_events(each.reader->view()), has_event ? each.event->view() : "");
     command.add("HEXISTS", keys_.item(each.item->view()), "published_at");
   }
-  const auto replies = co_await redis_.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis_.run(command));
   for (const redis::Reply& reply : *replies) {
     if (reply.is_error()) co_return tl::unexpected(reader_error(reply));
   }
@@ -48,7 +47,8 @@ Task<Result<RedisReaderStore::Looked>> RedisReaderStore::look(const std::vector<
   for (std::size_t i = 0; i < asked.size(); ++i) {
     const redis::Reply& applied = (*replies)[2 + 2 * i];
     const bool known = (*replies)[3 + 2 * i].integer().value_or(0) == 1;
-    if (!applied.is_nil() && redis::whole(applied.string().value_or("")) > unix_s(out.now - redis::kEventTtl)) {
+    if (!applied.is_nil() &&
+        redis::whole(applied.string().value_or("")) > unix_s(out.now - redis::kEventTtl)) {
       out.verdicts.push_back(Verdict::kAppliedBefore);
     } else if (reject_unknown_ && !known) {
       out.verdicts.push_back(Verdict::kUnknownItem);
@@ -108,8 +108,7 @@ Task<Result<std::vector<Result<void>>>> RedisReaderStore::interact(const std::ve
   }
   Pipeline command;
   for (const ReaderEvent& each : events) append_interaction(command, each, each.at, stream_max_);
-  const auto replies = co_await redis_.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis_.run(command));
   for (const redis::Reply& reply : *replies) answers.push_back(outcome(reply));
   co_return answers;
 }
@@ -119,8 +118,7 @@ Task<Result<std::vector<Result<void>>>> RedisReaderStore::interact_with_tags(
   std::vector<Asked> asked;
   asked.reserve(events.size());
   for (const ReaderEvent& each : events) asked.push_back({&each.reader, &each.item, &each.event});
-  const auto looked = co_await look(asked);
-  if (!looked) co_return tl::unexpected(looked.error());
+  FRESHET_CO_TRY(looked, co_await look(asked));
   std::vector<Result<void>> answers;
   std::vector<std::size_t> applied;  // which events the pipeline is of, two commands each
   Pipeline command;
@@ -132,8 +130,7 @@ Task<Result<std::vector<Result<void>>>> RedisReaderStore::interact_with_tags(
     append_interaction(command, events[i], std::min(events[i].at, looked->now), stream_max_);
   }
   if (applied.empty()) co_return answers;
-  const auto replies = co_await redis_.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis_.run(command));
   for (std::size_t i = 0; i < applied.size(); ++i) {
     const redis::Reply& told = (*replies)[2 * i];
     answers[applied[i]] = outcome(told.is_error() ? told : (*replies)[2 * i + 1]);
@@ -179,8 +176,7 @@ Task<Result<void>> RedisReaderStore::dismiss(const Dismissal& dismissal) {
   UnixSeconds now;
   if (keys_.hash_tags()) {
     const std::vector<Asked> one{Asked{&dismissal.reader, &dismissal.item, &dismissal.event}};
-    const auto looked = co_await look(one);
-    if (!looked) co_return tl::unexpected(looked.error());
+    FRESHET_CO_TRY(looked, co_await look(one));
     if (auto known = answer(looked->verdicts.front())) co_return *known;
     now = looked->now;
   }
@@ -219,8 +215,7 @@ Task<Result<void>> RedisReaderStore::undo_dismissal(const ReaderId& reader, cons
   Time at;
   if (keys_.hash_tags()) {
     const std::vector<Asked> one{Asked{&reader, &item, nullptr}};
-    const auto looked = co_await look(one);
-    if (!looked) co_return tl::unexpected(looked.error());
+    FRESHET_CO_TRY(looked, co_await look(one));
     if (looked->verdicts.front() == Verdict::kStreamFull) co_return tl::unexpected(redis::stream_full());
     at = looked->now;
   }

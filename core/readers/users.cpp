@@ -38,15 +38,11 @@ struct Rows {
 };
 
 Result<Rows> read_rows_of(const std::string& path, const ReaderId& reader, std::int64_t from) {
-  auto database = database::Database::open(path, database::Database::Mode::kRead);
-  if (!database) return tl::unexpected(database.error());
+  FRESHET_TRY(database, database::Database::open(path, database::Database::Mode::kRead));
   // One more tells whether there are more.
-  auto interactions = (*database)->readers().interactions_of(reader, from, kMostExportedRows + 1);
-  if (!interactions) return tl::unexpected(interactions.error());
-  auto dismissals = (*database)->readers().dismissals_of(reader, kMostExportedRows);
-  if (!dismissals) return tl::unexpected(dismissals.error());
-  auto follows = (*database)->readers().follows_of(reader, kMostExportedRows);
-  if (!follows) return tl::unexpected(follows.error());
+  FRESHET_TRY(interactions, (*database)->readers().interactions_of(reader, from, kMostExportedRows + 1));
+  FRESHET_TRY(dismissals, (*database)->readers().dismissals_of(reader, kMostExportedRows));
+  FRESHET_TRY(follows, (*database)->readers().follows_of(reader, kMostExportedRows));
   return Rows{std::move(*interactions), std::move(*dismissals), std::move(*follows)};
 }
 
@@ -83,12 +79,9 @@ Task<Result<Export>> RedisUsers::gather(const ReaderId& reader, std::int64_t fro
   add_names(names, reader, hashes_);
   std::string cursor = "0";
   do {
-    const auto page = co_await scan_personal(redis_, keys_, names, cursor);
-    if (!page) co_return tl::unexpected(page.error());
-    const auto read = co_await read_keys(page->keys, out);
-    if (!read) co_return tl::unexpected(read.error());
-    const auto asked = co_await read_members(page->sets, names, out);
-    if (!asked) co_return tl::unexpected(asked.error());
+    FRESHET_CO_TRY(page, co_await scan_personal(redis_, keys_, names, cursor));
+    FRESHET_CO_TRY(read, co_await read_keys(page->keys, out));
+    FRESHET_CO_TRY(asked, co_await read_members(page->sets, names, out));
     cursor = page->cursor;
   } while (cursor != "0" && out.keys.size() < kMostExportedKeys);
   out.more_keys = cursor != "0";
@@ -104,8 +97,7 @@ Task<Result<void>> RedisUsers::read_keys(const std::vector<std::string>& keys, E
   if (keys.empty()) co_return Result<void>();
   Pipeline command;
   for (const std::string& key : keys) append_read(command, keys_.pattern_of(key)->type, key);
-  const auto replies = co_await redis_.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis_.run(command));
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const redis::Reply& reply = (*replies)[i];
     if (reply.is_error()) co_return tl::unexpected(error_of(reply));
@@ -123,8 +115,7 @@ Task<Result<void>> RedisUsers::read_members(const std::vector<Membership>& sets,
   for (const Membership& each : sets) {
     for (const std::string& name : names) command.add(each.sorted ? "ZSCORE" : "SISMEMBER", each.key, name);
   }
-  const auto replies = co_await redis_.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis_.run(command));
   auto reply = replies->begin();
   for (const Membership& each : sets) {
     StoredKey stored{keys_.plain(each.key), each.sorted ? "zset" : "set", {}};
@@ -172,8 +163,7 @@ Task<Result<std::string>> RedisUsers::forget(const ReaderId& reader) {
   Pipeline command;
   if (keys_.hash_tags()) {
     command.add("XLEN", keys_.stream());
-    const auto length = co_await redis::run_one(redis_, command);
-    if (!length) co_return tl::unexpected(length.error());
+    FRESHET_CO_TRY(length, co_await redis::run_one(redis_, command));
     if (length->integer().value_or(0) >= recorder_.stream_max_len)
       co_return fail(ErrorCode::kUnavailable, "stream_full", {}, "the recorder does not keep up");
     command.clear();
@@ -183,8 +173,7 @@ Task<Result<std::string>> RedisUsers::forget(const ReaderId& reader) {
   command.arg(reader.view()).arg(id).arg(recorder_.stream_max_len).arg(redis::kJobTtl.count());
   if (keys_.hash_tags())
     command.add("XADD", keys_.stream(), "*", "op", kOpErase, "reader", reader.view(), "job", id);
-  const auto replies = co_await redis_.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis_.run(command));
   for (const redis::Reply& each : *replies) {
     if (each.is_error()) co_return tl::unexpected(error_of(each));
   }
@@ -194,8 +183,7 @@ Task<Result<std::string>> RedisUsers::forget(const ReaderId& reader) {
 Task<Result<Job>> RedisUsers::job(const EventId& id) {
   Pipeline command;
   command.add("HMGET", keys_.job(id.view()), "state", "done", "total", "failed");
-  const auto reply = co_await redis::run_one(redis_, command);
-  if (!reply) co_return tl::unexpected(reply.error());
+  FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
   Job out;
   out.state = std::string(redis::text_at(*reply, 0));
   if (out.state.empty()) co_return fail(ErrorCode::kNotFound, "unknown_job", "id");

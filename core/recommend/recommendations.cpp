@@ -129,25 +129,21 @@ Task<Result<RecommendPage>> Recommendations::page(const RecommendRequest& reques
 Task<Result<std::unique_ptr<Explained>>> Recommendations::explain(const RecommendRequest& request) {
   auto out = std::make_unique<Explained>();
   if (!request.reader.empty()) {
-    auto state = co_await readers_.read(request.reader);
-    if (!state) co_return tl::unexpected(state.error());
+    FRESHET_CO_TRY(state, co_await readers_.read(request.reader));
     out->state = std::move(*state);
     know_epoch(out->state.items_epoch);
   }
   out->at = clock_();
   Profile profile = profile_of(out->state);
   co_await doing(Doing::kRank);
-  auto suggestions = co_await recommender_.suggest(std::move(profile), out->at);
-  if (!suggestions) co_return tl::unexpected(suggestions.error());
+  FRESHET_CO_TRY(suggestions, co_await recommender_.suggest(std::move(profile), out->at));
   out->suggestions = std::move(*suggestions);
   out->selection =
       std::make_unique<Selection>(*out->suggestions, out->state, request.exclude, selection_, out->at);
-  auto items = co_await cut(*out, request.limit, out->unshowable);
-  if (!items) co_return tl::unexpected(items.error());
+  FRESHET_CO_TRY(items, co_await cut(*out, request.limit, out->unshowable));
   out->page = {std::move(*items), out->selection->excluded(), recommender_.model(), false};
   if (out->page.items.size() < request.limit) {
-    const auto filled = co_await fill_up(*out, request);
-    if (!filled) co_return tl::unexpected(filled.error());
+    FRESHET_CO_TRY(filled, co_await fill_up(*out, request));
   }
   co_return out;
 }
@@ -167,8 +163,7 @@ Task<Result<void>> Recommendations::fill_up(Explained& explained, const Recommen
     if (!recalled) co_return Result<void>();  // no index: the page stays as it is
     co_await doing(Doing::kRank);
     const auto left = left_of(*recalled, *explained.selection, looked_at);
-    const auto more = co_await append(explained, left, limit);
-    if (!more) co_return tl::unexpected(more.error());
+    FRESHET_CO_TRY(more, co_await append(explained, left, limit));
     if (!*more || recalled->exhausted) co_return Result<void>();
   }
 }
@@ -183,8 +178,7 @@ Task<Result<bool>> Recommendations::append(Explained& explained,
     const std::size_t end = std::min(from + kFillChunk, left.size());
     std::vector<ItemId> chunk;
     for (std::size_t i = from; i < end; ++i) chunk.push_back(left[i]->item);
-    const auto cards = co_await items::cards_of(cards_, items_, chunk);
-    if (!cards) co_return tl::unexpected(cards.error());
+    FRESHET_CO_TRY(cards, co_await items::cards_of(cards_, items_, chunk));
     const std::size_t before = page.size();
     for (std::size_t i = 0; i < chunk.size() && page.size() < limit; ++i) {
       const items::SharedCard& card = (*cards)[i];
@@ -209,8 +203,7 @@ Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Explained& 
       return unwanted.empty() || !unwanted.contains(std::string(each.suggestion->id));
     });
     const Picked page = picked_of(*explained.suggestions, selection, picked);
-    const auto cards = co_await items::cards_of(cards_, items_, page.wanted);
-    if (!cards) co_return tl::unexpected(cards.error());
+    FRESHET_CO_TRY(cards, co_await items::cards_of(cards_, items_, page.wanted));
     // Redis lost its items (they come back by freshetctl rebuild-redis): ids are better than nothing.
     const bool none_known =
         std::none_of(cards->begin(), cards->begin() + static_cast<std::ptrdiff_t>(picked.size()),
@@ -256,10 +249,10 @@ RecommendPage Recommendations::degraded(const RecommendRequest& request) {
 
 // --- similar items
 
-Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, std::size_t limit, feed::SearchCost cost) {
+Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, std::size_t limit,
+                                                   feed::SearchCost cost) {
   SimilarPage page;
-  auto found = co_await related(item, limit + kSpare, std::move(cost), page.model);
-  if (!found) co_return tl::unexpected(found.error());
+  FRESHET_CO_TRY(found, co_await related(item, limit + kSpare, std::move(cost), page.model));
   std::vector<ItemId> ids(1, item);
   for (const SimilarItem& each : *found) ids.push_back(each.item);
   // Asked for anew: a hidden item leaves at once, and this has no reader whose state would tell.

@@ -23,8 +23,7 @@ MappedRecommender::MappedRecommender(TrendReader& trend, const model::ServedMode
 
 Task<Result<std::shared_ptr<const Suggestions>>> MappedRecommender::suggest(Profile profile,
                                                                             UnixSeconds now) {
-  const auto ready = co_await up_to_date();
-  if (!ready) co_return tl::unexpected(ready.error());
+  FRESHET_CO_TRY(ready, co_await up_to_date());
   co_return suggest_stale(profile, now);
 }
 

@@ -35,10 +35,8 @@ TrendReader::TrendReader(redis::Redis& redis, const Settings& settings, redis::K
     : redis_(redis), settings_(settings.recommend), keys_(std::move(keys)) {}
 
 Task<Result<std::vector<LiveItem>>> TrendReader::read(std::shared_ptr<const model::Model> model) {
-  auto ids = co_await heads();
-  if (!ids) co_return tl::unexpected(ids.error());
-  auto learnt = co_await learn(*ids, model.get());
-  if (!learnt) co_return tl::unexpected(learnt.error());
+  FRESHET_CO_TRY(ids, co_await heads());
+  FRESHET_CO_TRY(learnt, co_await learn(*ids, model.get()));
   const UnixSeconds now = wall_now();
   std::erase_if(*ids, [&](const std::string& id) {
     const Known& known = known_.at(id);
@@ -47,8 +45,7 @@ Task<Result<std::vector<LiveItem>>> TrendReader::read(std::shared_ptr<const mode
   const bool none_put =
       std::none_of(ids->begin(), ids->end(), [this](const std::string& id) { return known_.at(id).put; });
   if (!none_put) std::erase_if(*ids, [this](const std::string& id) { return !known_.at(id).put; });
-  const auto worth = co_await points(*ids);
-  if (!worth) co_return tl::unexpected(worth.error());
+  FRESHET_CO_TRY(worth, co_await points(*ids));
   std::vector<LiveItem> out;
   out.reserve(ids->size());
   for (std::size_t i = 0; i < ids->size(); ++i) {
@@ -67,8 +64,7 @@ Task<Result<std::vector<std::string>>> TrendReader::heads() {
       .add("ZREVRANGE", keys_.rank(), 0, settings_.trend - 1)
       .add("ZREVRANGEBYSCORE", keys_.newest(), wall_now().time_since_epoch().count(), "-inf", "LIMIT", 0,
            settings_.newest);
-  const auto replies = co_await redis_.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis_.run(command));
   const std::string epoch(replies->front().string().value_or(""));
   if (epoch != epoch_) known_.clear();
   epoch_ = epoch;
@@ -122,8 +118,7 @@ Task<Result<void>> TrendReader::learn(const std::vector<std::string>& ids, const
       command.add("HMGET", keys_.item(unknown[i]), "published_at", "title", "author", "tags", "hidden", text);
       command.add("GET", keys_.first_ts(unknown[i]));
     }
-    const auto replies = co_await redis_.run(command);
-    if (!replies) co_return tl::unexpected(replies.error());
+    FRESHET_CO_TRY(replies, co_await redis_.run(command));
     for (std::size_t i = from; i < end; ++i) {
       const std::size_t reply = 2 * (i - from);
       known_.insert_or_assign(unknown[i], known_of(unknown[i], (*replies)[reply], (*replies)[reply + 1],
@@ -141,8 +136,7 @@ Task<Result<std::vector<double>>> TrendReader::points(const std::vector<std::str
     Pipeline command;
     for (std::size_t i = from; i < end; ++i)
       command.add("HGET", keys_.views(ids[i]), "total").add("GET", keys_.pv(ids[i]));
-    const auto replies = co_await redis_.run(command);
-    if (!replies) co_return tl::unexpected(replies.error());
+    FRESHET_CO_TRY(replies, co_await redis_.run(command));
     for (std::size_t i = 0; i < replies->size(); i += 2) {
       const auto total = redis::parse<double>((*replies)[i].string().value_or(""));
       const auto pv = redis::parse<double>((*replies)[i + 1].string().value_or(""));

@@ -43,8 +43,7 @@ Result<void> check_values(const items::ItemValues& values) {
 }
 
 Result<Entry> parse_item_entry(const redis::Reply& fields, std::string_view op) {
-  const auto id = ItemId::parse(value_of(fields, "id"), "id");
-  if (!id) return tl::unexpected(id.error());
+  FRESHET_TRY(id, ItemId::parse(value_of(fields, "id"), "id"));
   Change change;
   change.item.id = *id;
   if (op == items::kOpDelete) return change;
@@ -72,14 +71,12 @@ Result<Entry> parse_interaction(const redis::Reply& fields, const ReaderId& read
   const std::string_view letter = value_of(fields, "kind");
   const auto kind = letter.size() == 1 ? readers::interaction_of_letter(letter[0]) : std::nullopt;
   if (!kind) return fail(ErrorCode::kInvalid, "bad_kind", "kind");
-  const auto at = time_of(fields);
-  if (!at) return tl::unexpected(at.error());
+  FRESHET_TRY(at, time_of(fields));
   return ReaderChange(readers::ReaderEvent{reader, item, *kind, *at, {}});
 }
 
 Result<Entry> parse_dismissal(const redis::Reply& fields, const ReaderId& reader, const ItemId& item) {
-  const auto at = time_of(fields);
-  if (!at) return tl::unexpected(at.error());
+  FRESHET_TRY(at, time_of(fields));
   const std::string_view reason = value_of(fields, "reason");
   if (!utf8::valid(reason)) return fail(ErrorCode::kInvalid, "bad_utf8", "reason");
   return ReaderChange(Dismissed{{reader, item, std::string(reason), {}}, *at});
@@ -89,8 +86,7 @@ Result<Entry> parse_follow(const redis::Reply& fields, const ReaderId& reader, s
   const auto author = AuthorId::parse(value_of(fields, "author"), "author");
   if (!author) return fail(ErrorCode::kInvalid, "bad_id", "author");
   if (op == readers::kOpUnfollow) return ReaderChange(Unfollowed{reader, *author});
-  const auto at = time_of(fields);
-  if (!at) return tl::unexpected(at.error());
+  FRESHET_TRY(at, time_of(fields));
   return ReaderChange(readers::Follow{reader, *author, *at});
 }
 
@@ -128,8 +124,7 @@ Result<Entry> parse_reader_entry(const redis::Reply& fields, std::string_view op
   if (!item) return fail(ErrorCode::kInvalid, "bad_id", "item");
   if (op == readers::kOpInteraction) return parse_interaction(fields, *reader, *item);
   if (op == readers::kOpDismiss) return parse_dismissal(fields, *reader, *item);
-  const auto at = time_of(fields);
-  if (!at) return tl::unexpected(at.error());
+  FRESHET_TRY(at, time_of(fields));
   return ReaderChange(Undismissed{*reader, *item, *at});
 }
 

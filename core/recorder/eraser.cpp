@@ -40,8 +40,7 @@ Result<bool> Eraser::due(Waiting& one, Stream& stream, Clock::time_point now) co
   one.spool_holds = in_spool(one);
   if (one.spool_holds) return now >= one.since + kSpoolPatience;
   // Asked after the look: what left a spool before it is in the stream now.
-  auto given = stream.last_generated();
-  if (!given) return tl::unexpected(given.error());
+  FRESHET_TRY(given, stream.last_generated());
   one.after = std::move(*given);
   return false;
 }
@@ -74,15 +73,13 @@ Result<std::vector<Erasure>> Eraser::run(database::Database& database, Stream& s
   std::vector<Erasure> erasures;
   std::vector<ReaderId> readers;
   for (Waiting& each : waiting_) {
-    const auto now_due = due(each, stream, now);
-    if (!now_due) return tl::unexpected(now_due.error());
+    FRESHET_TRY(now_due, due(each, stream, now));
     if (!*now_due) continue;
     erasures.push_back(each.erasure);
     readers.push_back(each.erasure.reader);
   }
   if (erasures.empty()) return erasures;
-  const auto walked = erase_keys(erasures, stop);
-  if (!walked) return tl::unexpected(walked.error());
+  FRESHET_TRY(walked, erase_keys(erasures, stop));
   if (!*walked) return std::vector<Erasure>();
   if (auto ok = raise_epochs(erasures); !ok) return tl::unexpected(ok.error());
   if (auto ok = database.begin(); !ok) return tl::unexpected(ok.error());
@@ -104,8 +101,7 @@ Result<bool> Eraser::erase_keys(const std::vector<Erasure>& erasures, const std:
   for (const Erasure& each : erasures) readers::add_names(names, each.reader, hashes_);
   redis::Pipeline size;
   size.add("DBSIZE");
-  const auto counted = redis_.call_all(size);
-  if (!counted) return tl::unexpected(counted.error());
+  FRESHET_TRY(counted, redis_.call_all(size));
   const auto expected = static_cast<std::size_t>(counted->front().integer().value_or(0));
   std::size_t looked_at = 0;
   std::string cursor = "0";
@@ -115,8 +111,7 @@ Result<bool> Eraser::erase_keys(const std::vector<Erasure>& erasures, const std:
     for (const Erasure& each : erasures)
       append_state(progress, each, "running", looked_at, std::max(expected, looked_at));
     if (auto told = redis_.call_all(progress); !told) return tl::unexpected(told.error());
-    auto page = redis::wait(readers::scan_personal(redis_, keys_, names, cursor));
-    if (!page) return tl::unexpected(page.error());
+    FRESHET_TRY(page, redis::wait(readers::scan_personal(redis_, keys_, names, cursor)));
     if (auto ok = redis::wait(readers::erase_personal(redis_, names, *page)); !ok)
       return tl::unexpected(ok.error());
     looked_at += page->looked_at;
@@ -133,8 +128,7 @@ Result<void> Eraser::raise_epochs(const std::vector<Erasure>& erasures) {
     const std::string key = keys_.seen_epoch(hashes_.epoch(each.reader));
     command.add("INCR", key).add("EXPIRE", key, redis::kSeenEpochTtl.count());
   }
-  const auto replies = redis_.call_all(command);
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, redis_.call_all(command));
   return {};
 }
 

@@ -64,8 +64,7 @@ Result<bool> Pusher::advance() {
     auto over = begin();
     if (!over || *over) return over;
   }
-  const auto followers = next_followers();
-  if (!followers) return tl::unexpected(followers.error());
+  FRESHET_TRY(followers, next_followers());
   const bool last = followers->size() < chunk();
   return keys_.hash_tags() ? push_with_tags(*followers, last) : push(*followers, last);
 }
@@ -75,15 +74,15 @@ Result<bool> Pusher::begin() {
   Pipeline command;
   command.add("HMGET", keys_.job(job.job), "state", "cursor", "done", "total", "failed");
   command.add("ZCOUNT", keys_.readers_of(job.author.view()), "(0", job.upto);
-  const auto found = redis_.call_all(command);
-  if (!found) return tl::unexpected(found.error());
+  FRESHET_TRY(found, redis_.call_all(command));
   const redis::Reply& was = found->front();
   if (is_over(redis::text_at(was, 0))) return true;
   progress_ = Progress();
   Progress& progress = *progress_;
   if (!redis::text_at(was, 1).empty()) progress.cursor = redis::text_at(was, 1);
   progress.done = redis::parse_or_zero<std::int64_t>(redis::text_at(was, 2));
-  progress.total = redis::parse<std::int64_t>(redis::text_at(was, 3)).value_or((*found)[1].integer().value_or(0));
+  progress.total =
+      redis::parse<std::int64_t>(redis::text_at(was, 3)).value_or((*found)[1].integer().value_or(0));
   progress.failed = redis::parse_or_zero<std::int64_t>(redis::text_at(was, 4));
   return false;
 }
@@ -93,8 +92,7 @@ Result<std::vector<Pusher::Follower>> Pusher::next_followers() {
   Pipeline command;
   command.add("ZRANGEBYSCORE", keys_.readers_of(job.author.view()), "(" + progress_->cursor, job.upto,
               "WITHSCORES", "LIMIT", 0, chunk());
-  const auto found = redis_.call_all(command);
-  if (!found) return tl::unexpected(found.error());
+  FRESHET_TRY(found, redis_.call_all(command));
   const redis::Reply& pairs = found->front();
   std::vector<Follower> out;
   for (std::size_t i = 0; i + 1 < pairs.size(); i += 2)
@@ -105,8 +103,7 @@ Result<std::vector<Pusher::Follower>> Pusher::next_followers() {
 Result<bool> Pusher::push(const std::vector<Follower>& followers, bool last) {
   const Fanout& job = waiting_.front();
   Pipeline command;
-  command.script(scripts::kFanoutChunk, 2 + followers.size(),
-                 8 + job.items.size() + 2 * followers.size());
+  command.script(scripts::kFanoutChunk, 2 + followers.size(), 8 + job.items.size() + 2 * followers.size());
   command.arg(keys_.job(job.job)).arg(keys_.readers_of(job.author.view()));
   for (const Follower& each : followers) command.arg(timeline_of(each));
   command.arg(progress_->cursor).arg(followers.empty() ? progress_->cursor : followers.back().score);
@@ -114,8 +111,7 @@ Result<bool> Pusher::push(const std::vector<Follower>& followers, bool last) {
   command.arg(redis::kJobTtl.count()).arg(job.items.size());
   for (const ItemId& each : job.items) command.arg(each.view());
   for (const Follower& each : followers) command.arg(each.reader).arg(each.score);
-  const auto done = redis_.call_all(command);
-  if (!done) return tl::unexpected(done.error());
+  FRESHET_TRY(done, redis_.call_all(command));
   progress_->cursor = redis::text_at(done->front(), 1);
   return is_over(redis::text_at(done->front(), 0));
 }
@@ -132,8 +128,7 @@ Result<bool> Pusher::push_with_tags(const std::vector<Follower>& followers, bool
     pushing.add("ZSCORE", keys_.readers_of(job.author.view()), each.reader);
   redis::Replies pushed;
   if (!pushing.empty()) {
-    auto replies = redis_.call(pushing);
-    if (!replies) return tl::unexpected(replies.error());
+    FRESHET_TRY(replies, redis_.call(pushing));
     pushed = std::move(*replies);
   }
   Progress next = *progress_;
@@ -156,8 +151,7 @@ Result<bool> Pusher::push_with_tags(const std::vector<Follower>& followers, bool
   noting.add("HSET", keys_.job(job.job), "state", last ? "done" : "running", "cursor", next.cursor, "done",
              next.done, "total", next.total, "failed", next.failed);
   noting.add("EXPIRE", keys_.job(job.job), redis::kJobTtl.count());
-  const auto noted = redis_.call_all(noting);
-  if (!noted) return tl::unexpected(noted.error());
+  FRESHET_TRY(noted, redis_.call_all(noting));
   progress_ = std::move(next);
   return last;
 }

@@ -18,8 +18,7 @@ std::int64_t unix_ms() {
 }  // namespace
 
 Result<bool> has_group(redis::SyncRedis& redis, const redis::Keys& keys) {
-  const auto replies = redis.call(Pipeline().add("XINFO", "GROUPS", keys.stream()));
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, redis.call(Pipeline().add("XINFO", "GROUPS", keys.stream())));
   const Reply& groups = replies->front();
   if (groups.error() == "ERR no such key") return false;
   if (groups.is_error()) return tl::unexpected(redis::classify(groups.error()));
@@ -33,28 +32,25 @@ Result<bool> has_group(redis::SyncRedis& redis, const redis::Keys& keys) {
 }
 
 Result<void> make_group(redis::SyncRedis& redis, const redis::Keys& keys) {
-  const auto replies = redis.call(Pipeline().add("XGROUP", "CREATE", keys.stream(), kGroup, "0", "MKSTREAM"));
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies,
+              redis.call(Pipeline().add("XGROUP", "CREATE", keys.stream(), kGroup, "0", "MKSTREAM")));
   const std::string_view error = replies->front().error();
   if (!error.empty() && !error.starts_with("BUSYGROUP")) return tl::unexpected(redis::classify(error));
   return {};
 }
 
 Result<void> make_lost_group(redis::SyncRedis& redis, const redis::Keys& keys) {
-  const auto noted = redis.call_all(Pipeline().add("SET", keys.lost(), unix_ms()));
-  if (!noted) return tl::unexpected(noted.error());
+  FRESHET_TRY(noted, redis.call_all(Pipeline().add("SET", keys.lost(), unix_ms())));
   return make_group(redis, keys);
 }
 
 Result<std::string> noted_loss(redis::SyncRedis& redis, const redis::Keys& keys) {
-  const auto replies = redis.call_all(Pipeline().add("GET", keys.lost()));
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, redis.call_all(Pipeline().add("GET", keys.lost())));
   return std::string(replies->front().string().value_or(""));
 }
 
 Result<void> forget_loss(redis::SyncRedis& redis, const redis::Keys& keys) {
-  const auto replies = redis.call_all(Pipeline().add("DEL", keys.lost()));
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, redis.call_all(Pipeline().add("DEL", keys.lost())));
   return {};
 }
 

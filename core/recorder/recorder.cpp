@@ -138,8 +138,7 @@ Result<void> Recorder::State::turn(const std::atomic<bool>& stop) {
   if (full || (!busy && stream.drained())) wait_until(indexed + kIndexPause, stop);
   if (!full) {
     const auto wait = busy || !held.empty() ? Stream::Wait::kNot : Stream::Wait::kForEntries;
-    auto batch = stream.done() ? stream.read(wait) : stream.claim();
-    if (!batch) return tl::unexpected(batch.error());
+    FRESHET_TRY(batch, stream.done() ? stream.read(wait) : stream.claim());
     eraser.add(std::exchange(batch->erasures, {}));
     pusher.add(std::exchange(batch->fanouts, {}));
     if (!batch->empty()) {
@@ -160,13 +159,11 @@ Result<void> Recorder::State::turn(const std::atomic<bool>& stop) {
 }
 
 Result<void> Recorder::State::join() {
-  const auto there = has_group(stream.redis(), stream.keys());
-  if (!there) return tl::unexpected(there.error());
+  FRESHET_TRY(there, has_group(stream.redis(), stream.keys()));
   if (!*there) {
     if (auto ok = make_group(); !ok) return ok;
   }
-  const auto loss = noted_loss(stream.redis(), stream.keys());
-  if (!loss) return tl::unexpected(loss.error());
+  FRESHET_TRY(loss, noted_loss(stream.redis(), stream.keys()));
   lost = !loss->empty();
   if (lost) log::error("redis_lost", {{"at_ms", *loss}, {"cure", "freshetctl rebuild-redis"}});
   stream.restart();
@@ -180,8 +177,7 @@ Result<void> Recorder::State::make_group() {
   if (!database) {
     if (auto ok = open_database(); !ok) return ok;
   }
-  const auto recorded = database->last_entry();
-  if (!recorded) return tl::unexpected(recorded.error());
+  FRESHET_TRY(recorded, database->last_entry());
   return recorded->empty() ? recorder::make_group(stream.redis(), stream.keys())
                            : make_lost_group(stream.redis(), stream.keys());
 }
@@ -191,8 +187,7 @@ Result<void> Recorder::State::open_files() {
     if (auto ok = open_database(); !ok) return ok;
   }
   if (!index) {
-    auto opened = search::SearchIndex::open(settings.search);
-    if (!opened) return tl::unexpected(opened.error());
+    FRESHET_TRY(opened, search::SearchIndex::open(settings.search));
     index = std::move(*opened);
     compared = false;
   }
@@ -200,8 +195,7 @@ Result<void> Recorder::State::open_files() {
 }
 
 Result<void> Recorder::State::open_database() {
-  auto opened = database::Database::open(settings.recorder.database, database::Database::Mode::kWrite);
-  if (!opened) return tl::unexpected(opened.error());
+  FRESHET_TRY(opened, database::Database::open(settings.recorder.database, database::Database::Mode::kWrite));
   database = std::move(*opened);
   report.items.store(database->count());
   compared = false;
@@ -251,8 +245,7 @@ Result<void> Recorder::State::write_index() {
 
 // Jobs that are due. Their entries go last, and the stream up to them with it.
 Result<void> Recorder::State::erase(const std::atomic<bool>& stop) {
-  const auto done = eraser.run(*database, stream, stop);
-  if (!done) return tl::unexpected(done.error());
+  FRESHET_TRY(done, eraser.run(*database, stream, stop));
   if (done->empty()) return {};
   if (database->replaced())
     return fail(ErrorCode::kUnavailable, "database_absent", {}, "deleted or replaced while it was open");
@@ -266,8 +259,7 @@ Result<void> Recorder::State::erase(const std::atomic<bool>& stop) {
 
 // Some followers of the first job; what else is in the stream goes on in between.
 Result<void> Recorder::State::push() {
-  const auto over = pusher.step();
-  if (!over) return tl::unexpected(over.error());
+  FRESHET_TRY(over, pusher.step());
   if (!*over) return {};
   Batch batch;
   batch.entries.push_back(pusher.first());
@@ -278,8 +270,7 @@ Result<void> Recorder::State::push() {
 
 // Acknowledges, and says how far behind we are.
 Result<void> Recorder::State::settle(const Batch& batch, const redis::Pipeline& then) {
-  const auto backlog = stream.acknowledge(batch, then);
-  if (!backlog) return tl::unexpected(backlog.error());
+  FRESHET_TRY(backlog, stream.acknowledge(batch, then));
   report.entries.fetch_add(batch.entries.size());
   report.malformed.fetch_add(batch.malformed);
   report.lag_entries.store(backlog->entries);
@@ -292,8 +283,7 @@ Result<void> Recorder::State::settle(const Batch& batch, const redis::Pipeline& 
 
 // What has been lost by others is not repaired here, but said.
 Result<void> Recorder::State::compare() {
-  const auto shown = database->count_shown();
-  if (!shown) return tl::unexpected(shown.error());
+  FRESHET_TRY(shown, database->count_shown());
   const auto items = static_cast<std::uint64_t>(*shown);
   if (items != index->documents()) {
     // An index made from a database that has lost items would lose them too.
@@ -302,10 +292,8 @@ Result<void> Recorder::State::compare() {
                                    {"documents", std::to_string(index->documents())},
                                    {"cure", database_lost ? "freshetctl import" : "freshetctl reindex"}});
   }
-  const auto last = database->last_entry();
-  if (!last) return tl::unexpected(last.error());
-  const auto generated = stream.last_generated();
-  if (!generated) return tl::unexpected(generated.error());
+  FRESHET_TRY(last, database->last_entry());
+  FRESHET_TRY(generated, stream.last_generated());
   if (!lost && below(*generated, *last))
     log::warning(
         "redis_lost_items",

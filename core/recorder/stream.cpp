@@ -36,8 +36,7 @@ Stream::Stream(const Settings& settings, redis::Endpoint endpoint)
       count_(settings.recorder.batch) {}
 
 Result<Reply> Stream::call(const Pipeline& command) {
-  auto replies = redis_.call(command);
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, redis_.call(command));
   for (const Reply& reply : *replies) {
     if (redis::says(reply.error(), redis::word::kNoGroup))
       return fail(ErrorCode::kUnavailable, "redis_no_group", {}, std::string(reply.error()));
@@ -49,8 +48,7 @@ Result<Reply> Stream::call(const Pipeline& command) {
 Result<Batch> Stream::claim() {
   Pipeline command;
   command.add("XAUTOCLAIM", keys_.stream(), kGroup, kConsumer, 0, cursor_, "COUNT", count_);
-  const auto reply = call(command);
-  if (!reply) return tl::unexpected(reply.error());
+  FRESHET_TRY(reply, call(command));
   cursor_ = std::string(redis::text_at(*reply, 0));
   claimed_ = cursor_ == kStart;
   return read_batch((*reply)[1]);
@@ -62,8 +60,7 @@ Result<Batch> Stream::read(Wait how) {
   command.arg("COUNT").arg(count_);
   if (how == Wait::kForEntries) command.arg("BLOCK").arg(kBlock.count());
   command.arg("STREAMS").arg(keys_.stream()).arg(">");
-  const auto reply = call(command);
-  if (!reply) return tl::unexpected(reply.error());
+  FRESHET_TRY(reply, call(command));
   drained_ = reply->size() == 0;
   if (drained_) return Batch();
   const Reply& entries = (*reply)[0][1];
@@ -76,8 +73,7 @@ Result<Backlog> Stream::acknowledge(const Batch& batch, const Pipeline& then) {
   command.script(scripts::kStreamAck, 1, 1 + batch.entries.size()).arg(keys_.stream()).arg(kGroup);
   for (const std::string& entry : batch.entries) command.arg(entry);
   for (std::size_t i = 0; i < then.size(); ++i) command.raw(then.at(i));
-  const auto reply = call(command);
-  if (!reply) return tl::unexpected(reply.error());
+  FRESHET_TRY(reply, call(command));
   Backlog out;
   out.entries = static_cast<std::uint64_t>((*reply)[0].integer().value_or(0));
   out.oldest_ms = (*reply)[1].integer().value_or(0);
@@ -93,8 +89,7 @@ Result<void> Stream::look_up(Batch& batch) {
     command.add("HGET", keys_.item(each.item.id.view()), "deleted");
   }
   if (command.empty()) return {};
-  const auto replies = redis_.call_all(command);
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, redis_.call_all(command));
   std::vector<Change> known;
   auto reply = replies->begin();
   for (Change& each : batch.changes) {
@@ -115,8 +110,7 @@ Result<void> Stream::look_up(Batch& batch) {
 Result<std::string> Stream::last_generated() {
   Pipeline command;
   command.add("XINFO", "STREAM", keys_.stream());
-  const auto reply = call(command);
-  if (!reply) return tl::unexpected(reply.error());
+  FRESHET_TRY(reply, call(command));
   for (std::size_t i = 0; i + 1 < reply->size(); i += 2) {
     if (redis::text_at(*reply, i) == "last-generated-id") return std::string(redis::text_at(*reply, i + 1));
   }

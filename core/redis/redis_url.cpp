@@ -98,8 +98,7 @@ Result<Endpoint> endpoint_of(const RedisSettings& settings, const std::string& p
   if (endpoint->username.empty()) endpoint->username = settings.username;
   if (endpoint->password.empty()) endpoint->password = password;
   for (const std::string& each : settings.sentinels) {
-    const auto address = parse_address(each);
-    if (!address) return tl::unexpected(address.error());
+    FRESHET_TRY(address, parse_address(each));
     endpoint->sentinels.addresses.push_back(*address);
   }
   endpoint->sentinels.master = settings.sentinel_master;

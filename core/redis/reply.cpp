@@ -77,8 +77,7 @@ Reply Reply::operator[](std::size_t index) const {
 }
 
 Task<Result<Reply>> run_one(Redis& redis, const Pipeline& pipeline) {
-  auto replies = co_await redis.run(pipeline);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis.run(pipeline));
   Reply& first = replies->front();
   if (first.is_error()) co_return tl::unexpected(classify(first.error()));
   co_return std::move(first);

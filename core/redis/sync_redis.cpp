@@ -126,8 +126,7 @@ Result<void> SyncRedis::load_scripts() {
   Pipeline load;
   for (const Script& script : scripts_) load.add("SCRIPT", "LOAD", script.source);
   if (load.empty()) return {};
-  const auto replies = exchange(load);
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, exchange(load));
   for (const Reply& each : *replies) {
     if (each.is_error()) return tl::unexpected(classify(each.error()));
   }

@@ -112,8 +112,7 @@ SearchIndex::SearchIndex(std::unique_ptr<State> state) : state_(std::move(state)
 SearchIndex::~SearchIndex() = default;
 
 Result<std::unique_ptr<SearchIndex>> SearchIndex::open(const SearchSettings& settings) {
-  auto stemmer = stemmer_named(settings.stemmer);
-  if (!stemmer) return tl::unexpected(stemmer.error());
+  FRESHET_TRY(stemmer, stemmer_named(settings.stemmer));
   return guarded([&]() -> Result<std::unique_ptr<SearchIndex>> {
     auto state = std::make_unique<State>(made_folder(settings), *stemmer);
     if (!state->lock.try_lock(Part::kWriter)) return locked("another process has the index open");
@@ -177,8 +176,7 @@ IndexRebuild::~IndexRebuild() {
 }
 
 Result<std::unique_ptr<IndexRebuild>> IndexRebuild::start(const SearchSettings& settings) {
-  auto stemmer = stemmer_named(settings.stemmer);
-  if (!stemmer) return tl::unexpected(stemmer.error());
+  FRESHET_TRY(stemmer, stemmer_named(settings.stemmer));
   return guarded([&]() -> Result<std::unique_ptr<IndexRebuild>> {
     auto state = std::make_unique<State>(made_folder(settings), *stemmer);
     // Announced first: a writer that goes on from batch to batch would not let us in otherwise.

@@ -25,20 +25,16 @@ ChannelFill::ChannelFill(recommend::Recommendations& recommendations, feed::Feed
 
 Task<Result<std::vector<ItemId>>> ChannelFill::choose(const ReaderId& reader, std::size_t limit) {
   const recommend::RecommendRequest request{reader, 0, recommend::Exclude::kHard};
-  const auto explained = co_await recommendations_.explain(request);
-  if (!explained) co_return tl::unexpected(explained.error());
-  auto unwanted = co_await shown(reader, *(*explained)->selection);
-  if (!unwanted) co_return tl::unexpected(unwanted.error());
-  const auto best = co_await recommendations_.cut(**explained, limit, *unwanted);
-  if (!best) co_return tl::unexpected(best.error());
+  FRESHET_CO_TRY(explained, co_await recommendations_.explain(request));
+  FRESHET_CO_TRY(unwanted, co_await shown(reader, *(*explained)->selection));
+  FRESHET_CO_TRY(best, co_await recommendations_.cut(**explained, limit, *unwanted));
   std::vector<ItemId> out;
   for (const recommend::Recommendation& each : *best) out.push_back(each.id);
   const bool all_known = std::all_of(best->begin(), best->end(),
                                      [](const recommend::Recommendation& each) { return each.card->known; });
   if (all_known) co_return out;
   // Recommended by ids alone, since none has an item: never put, or deleted.
-  const auto pushable = co_await timelines_.pushable(out);
-  if (!pushable) co_return tl::unexpected(pushable.error());
+  FRESHET_CO_TRY(pushable, co_await timelines_.pushable(out));
   std::vector<ItemId> allowed;
   for (std::size_t i = 0; i < out.size(); ++i) {
     if ((*pushable)[i]) allowed.push_back(std::move(out[i]));
@@ -50,13 +46,11 @@ Task<Result<Pushed>> ChannelFill::fill(const std::string& channel, const ReaderI
                                        std::size_t limit) {
   Pushed sum;
   for (int round = 0; round < kMostRounds; ++round) {
-    const auto chosen = co_await choose(reader, limit);
-    if (!chosen) co_return tl::unexpected(chosen.error());
+    FRESHET_CO_TRY(chosen, co_await choose(reader, limit));
     if (chosen->empty()) break;
     Push push{channel, {chosen->rbegin(), chosen->rend()}, {}};  // the last becomes the newest
     push.readers.push_back(reader);
-    const auto pushed = co_await timelines_.push(push);
-    if (!pushed) co_return tl::unexpected(pushed.error());
+    FRESHET_CO_TRY(pushed, co_await timelines_.push(push));
     const std::vector<feed::Handout> none;
     seen_.record(reader, none, *chosen, clock_());
     sum.pushed += pushed->pushed;
@@ -72,11 +66,9 @@ Task<Result<std::unordered_set<std::string>>> ChannelFill::shown(const ReaderId&
                                                                  const recommend::Selection& selection) {
   feed::PageRequest who;
   who.reader = reader;
-  const auto opening = co_await seen_.open(who, false);
-  if (!opening) co_return tl::unexpected(opening.error());
+  FRESHET_CO_TRY(opening, co_await seen_.open(who, false));
   const std::vector<ItemId> eligible = eligible_of(selection);
-  const auto seen = co_await seen_.seen(reader, opening->seen, eligible);
-  if (!seen) co_return tl::unexpected(seen.error());
+  FRESHET_CO_TRY(seen, co_await seen_.seen(reader, opening->seen, eligible));
   std::unordered_set<std::string> out;
   for (const ItemId& each : opening->handed_out) out.insert(each.str());
   for (std::size_t i = 0; i < eligible.size(); ++i) {

@@ -59,8 +59,7 @@ std::string RedisFollowStore::timeline_of(const ReaderId& reader) const {
 }
 
 Task<Result<redis::Replies>> RedisFollowStore::all_of(const Pipeline& commands) {
-  auto replies = co_await redis_.run(commands);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis_.run(commands));
   for (const redis::Reply& each : *replies) {
     if (each.is_error()) co_return tl::unexpected(error_of(each));
   }
@@ -87,8 +86,7 @@ Task<Result<void>> RedisFollowStore::follow(const ReaderId& reader, const Author
   append_keys_of_both(command, reader, author);
   command.arg(reader.view()).arg(author.view()).arg(waterfall_.max_follows).arg(waterfall_.backfill);
   command.arg(waterfall_.max_items).arg(waterfall_.ttl.count()).arg(stream_max_);
-  const auto done = co_await all_of(command);
-  if (!done) co_return tl::unexpected(done.error());
+  FRESHET_CO_TRY(done, co_await all_of(command));
   co_return Result<void>();
 }
 
@@ -98,8 +96,7 @@ Task<Result<void>> RedisFollowStore::follow_with_tags(const ReaderId& reader, co
   asking.add("XLEN", keys_.stream()).add("TIME").add("ZCARD", authors).add("ZSCORE", authors, author.view());
   asking.add("ZSCORE", keys_.readers_of(author.view()), reader.view());
   asking.add("ZSCORE", keys_.pull_outbox(author.view()), ":");
-  const auto found = co_await all_of(asking);
-  if (!found) co_return tl::unexpected(found.error());
+  FRESHET_CO_TRY(found, co_await all_of(asking));
   const bool follows = !(*found)[3].is_nil();
   if (follows && !(*found)[4].is_nil()) co_return Result<void>();
   if (!follows && (*found)[2].integer().value_or(0) >= waterfall_.max_follows)
@@ -107,12 +104,11 @@ Task<Result<void>> RedisFollowStore::follow_with_tags(const ReaderId& reader, co
   if ((*found)[0].integer().value_or(0) >= stream_max_) co_return tl::unexpected(redis::stream_full());
 
   Pipeline joining;
-  joining.add("XADD", keys_.stream(), "*", "op", readers::kOpFollow, "reader", reader.view(), "author", author.view(),
-              "at", redis::text_at((*found)[1], 0));
+  joining.add("XADD", keys_.stream(), "*", "op", readers::kOpFollow, "reader", reader.view(), "author",
+              author.view(), "at", redis::text_at((*found)[1], 0));
   append_push(joining, keys_.readers_of(author.view()), std::nullopt, std::nullopt, {reader.view()});
   joining.add("ZREVRANGEBYSCORE", keys_.outbox(author.view()), "+inf", "(0", "LIMIT", 0, waterfall_.backfill);
-  const auto joined_now = co_await all_of(joining);
-  if (!joined_now) co_return tl::unexpected(joined_now.error());
+  FRESHET_CO_TRY(joined_now, co_await all_of(joining));
 
   auto newest = ids_in((*joined_now)[2]);
   std::reverse(newest.begin(), newest.end());
@@ -120,8 +116,7 @@ Task<Result<void>> RedisFollowStore::follow_with_tags(const ReaderId& reader, co
   Pipeline noting;
   if (!newest.empty()) append_push(noting, timeline_of(reader), waterfall_.max_items, waterfall_.ttl, newest);
   noting.add("ZADD", authors, "NX", last_pulled, author.view());
-  const auto noted = co_await all_of(noting);
-  if (!noted) co_return tl::unexpected(noted.error());
+  FRESHET_CO_TRY(noted, co_await all_of(noting));
   co_return Result<void>();
 }
 
@@ -134,16 +129,14 @@ Task<Result<void>> RedisFollowStore::unfollow(const ReaderId& reader, const Auth
   command.script(scripts::kFollowRemove, 6, 3);
   append_keys_of_both(command, reader, author);
   command.arg(reader.view()).arg(author.view()).arg(stream_max_);
-  const auto done = co_await all_of(command);
-  if (!done) co_return tl::unexpected(done.error());
+  FRESHET_CO_TRY(done, co_await all_of(command));
   co_return Result<void>();
 }
 
 Task<Result<void>> RedisFollowStore::unfollow_with_tags(const ReaderId& reader, const AuthorId& author) {
   Pipeline asking;
   asking.add("XLEN", keys_.stream());
-  const auto length = co_await all_of(asking);
-  if (!length) co_return tl::unexpected(length.error());
+  FRESHET_CO_TRY(length, co_await all_of(asking));
   if (length->front().integer().value_or(0) >= stream_max_) co_return tl::unexpected(redis::stream_full());
   Pipeline leaving;
   leaving.add("XADD", keys_.stream(), "*", "op", readers::kOpUnfollow, "reader", reader.view(), "author",
@@ -152,8 +145,7 @@ Task<Result<void>> RedisFollowStore::unfollow_with_tags(const ReaderId& reader, 
   leaving.add("ZREM", keys_.authors_of(reader.view()), author.view());
   for (const auto& outbox : {keys_.outbox(author.view()), keys_.pull_outbox(author.view())})
     leaving.add("ZRANGEBYSCORE", outbox, "(0", "+inf");
-  const auto left = co_await all_of(leaving);
-  if (!left) co_return tl::unexpected(left.error());
+  FRESHET_CO_TRY(left, co_await all_of(leaving));
   Pipeline cleaning;
   for (const std::size_t outbox : {std::size_t{3}, std::size_t{4}}) {
     const auto items = ids_in((*left)[outbox]);
@@ -162,16 +154,14 @@ Task<Result<void>> RedisFollowStore::unfollow_with_tags(const ReaderId& reader, 
     for (const std::string_view each : items) cleaning.arg(each);
   }
   if (cleaning.empty()) co_return Result<void>();
-  const auto cleaned = co_await all_of(cleaning);
-  if (!cleaned) co_return tl::unexpected(cleaned.error());
+  FRESHET_CO_TRY(cleaned, co_await all_of(cleaning));
   co_return Result<void>();
 }
 
 Task<Result<std::vector<AuthorId>>> RedisFollowStore::authors_of(const ReaderId& reader) {
   Pipeline command;
   command.add("ZRANGE", keys_.authors_of(reader.view()), 0, -1);
-  const auto reply = co_await redis::run_one(redis_, command);
-  if (!reply) co_return tl::unexpected(reply.error());
+  FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
   std::vector<AuthorId> out;
   out.reserve(reply->size());
   for (std::size_t i = 0; i < reply->size(); ++i)
@@ -192,8 +182,7 @@ Task<Result<std::string>> RedisFollowStore::publish(const AuthorId& author,
                                                     const std::vector<ItemId>& items) {
   std::string job = new_job_id_();
   if (keys_.hash_tags()) {
-    const auto published = co_await publish_with_tags(author, items, job);
-    if (!published) co_return tl::unexpected(published.error());
+    FRESHET_CO_TRY(published, co_await publish_with_tags(author, items, job));
     co_return job;
   }
   Pipeline command;
@@ -207,8 +196,7 @@ Task<Result<std::string>> RedisFollowStore::publish(const AuthorId& author,
   command.arg(author.view()).arg(job).arg(fanout_.outbox).arg(fanout_.max_push).arg(stream_max_);
   command.arg(redis::kJobTtl.count());
   for (const ItemId& each : items) command.arg(each.view());
-  const auto done = co_await all_of(command);
-  if (!done) co_return tl::unexpected(done.error());
+  FRESHET_CO_TRY(done, co_await all_of(command));
   co_return job;
 }
 
@@ -217,8 +205,7 @@ Task<Result<void>> RedisFollowStore::publish_with_tags(const AuthorId& author,
                                                        const std::string& job) {
   Pipeline asking;
   asking.add("XLEN", keys_.stream());
-  const auto length = co_await all_of(asking);
-  if (!length) co_return tl::unexpected(length.error());
+  FRESHET_CO_TRY(length, co_await all_of(asking));
   if (length->front().integer().value_or(0) >= stream_max_) co_return tl::unexpected(redis::stream_full());
 
   std::vector<std::string_view> ids;
@@ -228,8 +215,7 @@ Task<Result<void>> RedisFollowStore::publish_with_tags(const AuthorId& author,
   Pipeline publishing;
   append_push(publishing, keys_.outbox(author.view()), fanout_.outbox, std::nullopt, ids);
   publishing.add("ZCOUNT", readers, "(0", "+inf").add("ZSCORE", readers, ":");
-  const auto published = co_await all_of(publishing);
-  if (!published) co_return tl::unexpected(published.error());
+  FRESHET_CO_TRY(published, co_await all_of(publishing));
   const std::int64_t followers = (*published)[1].integer().value_or(0);
   if (followers > fanout_.max_push) {
     auto pulled = co_await publish_to_pull(author, ids, job);
@@ -239,11 +225,10 @@ Task<Result<void>> RedisFollowStore::publish_with_tags(const AuthorId& author,
   append_job(queueing, job, followers);
   if (followers > 0) {
     const std::int64_t upto = -redis::whole((*published)[2].string().value_or(""));
-    queueing.add("XADD", keys_.stream(), "*", "op", readers::kOpFanout, "author", author.view(), "items", joined(ids),
-                 "upto", upto, "job", job);
+    queueing.add("XADD", keys_.stream(), "*", "op", readers::kOpFanout, "author", author.view(), "items",
+                 joined(ids), "upto", upto, "job", job);
   }
-  const auto queued = co_await all_of(queueing);
-  if (!queued) co_return tl::unexpected(queued.error());
+  FRESHET_CO_TRY(queued, co_await all_of(queueing));
   co_return Result<void>();
 }
 
@@ -252,13 +237,11 @@ Task<Result<void>> RedisFollowStore::publish_to_pull(const AuthorId& author,
                                                      const std::string& job) {
   Pipeline pushing;
   append_push(pushing, keys_.pull_outbox(author.view()), fanout_.outbox, std::nullopt, items);
-  const auto pushed = co_await all_of(pushing);
-  if (!pushed) co_return tl::unexpected(pushed.error());
+  FRESHET_CO_TRY(pushed, co_await all_of(pushing));
   Pipeline telling;
   telling.add("ZADD", keys_.pulled(), "GT", redis::text_at(pushed->front(), 1), author.view());
   append_job(telling, job, 0);
-  const auto told = co_await all_of(telling);
-  if (!told) co_return tl::unexpected(told.error());
+  FRESHET_CO_TRY(told, co_await all_of(telling));
   co_return Result<void>();
 }
 

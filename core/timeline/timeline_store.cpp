@@ -93,8 +93,7 @@ Task<Result<WaterfallPage>> RedisWaterfallStore::read(const PageQuery& query) {
       .arg(known_only_ ? 1 : 0)
       .arg(keys_.item({}))
       .arg(keys_.pull_outbox({}));
-  const auto reply = co_await run_one(redis_, command);
-  if (!reply) co_return tl::unexpected(reply.error());
+  FRESHET_CO_TRY(reply, co_await run_one(redis_, command));
   if (reply->size() < kHeadOfRead)
     co_return fail(ErrorCode::kInternal, "redis_type", {}, "unexpected reply of timeline_read");
   const auto number = [&](std::size_t at) {
@@ -124,8 +123,7 @@ Task<Result<std::vector<bool>>> RedisWaterfallStore::pushable(const std::vector<
   if (items.empty()) co_return out;
   Pipeline command;
   for (const ItemId& each : items) command.add("HMGET", keys_.item(each.view()), "published_at", "hidden");
-  const auto replies = co_await redis_.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis_.run(command));
   out.reserve(items.size());
   for (const redis::Reply& item : *replies) {
     if (item.is_error()) co_return tl::unexpected(redis::classify(item.error()));
@@ -162,8 +160,7 @@ Task<Result<Pushed>> RedisWaterfallStore::push(const Push& push) {
   for (std::size_t from = 0; from < push.readers.size(); from += kReadersATrip) {
     const std::size_t end = std::min(from + kReadersATrip, push.readers.size());
     const Pipeline commands = commands_of(push, items, from, end);
-    const auto replies = co_await bulk_.run(commands);
-    if (!replies) co_return tl::unexpected(replies.error());
+    FRESHET_CO_TRY(replies, co_await bulk_.run(commands));
     out.duplicates += static_cast<std::int64_t>(end - from) * each;
     for (const redis::Reply& reply : *replies) {
       if (reply.is_error()) co_return tl::unexpected(redis::classify(reply.error()));
@@ -181,8 +178,7 @@ Task<Result<std::optional<std::string>>> RedisWaterfallStore::reply_to(const std
                                                                        const EventId& event) {
   Pipeline command;
   command.add("GET", keys_.push_event(channel, event.view()));
-  const auto reply = co_await redis::run_one(redis_, command);
-  if (!reply) co_return tl::unexpected(reply.error());
+  FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
   std::optional<std::string> out;
   if (!reply->is_nil()) out = std::string(reply->string().value_or(""));
   co_return out;
@@ -192,8 +188,7 @@ Task<Result<void>> RedisWaterfallStore::remember_reply(const std::string& channe
                                                        const std::string& said) {
   Pipeline command;
   command.add("SET", keys_.push_event(channel, event.view()), said, "EX", redis::kEventTtl.count());
-  const auto reply = co_await redis::run_one(redis_, command);
-  if (!reply) co_return tl::unexpected(reply.error());
+  FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
   co_return Result<void>();
 }
 
@@ -201,10 +196,8 @@ Task<Result<bool>> RedisWaterfallStore::remove(const std::string& channel, const
                                                const ItemId& item) {
   Pipeline command;
   command.add("ZREM", keys_.timeline(channel, reader.view()), item.view());
-  const auto reply = co_await redis::run_one(redis_, command);
-  if (!reply) co_return tl::unexpected(reply.error());
-  const auto removed = reply->integer();
-  if (!removed) co_return tl::unexpected(removed.error());
+  FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
+  FRESHET_CO_TRY(removed, reply->integer());
   co_return *removed == 1;
 }
 

@@ -26,14 +26,12 @@ Task<Result<RedisWaterfallStore::Behind>> RedisWaterfallStore::behind(const Read
   Behind out;
   Pipeline command;
   command.add("ZRANGE", keys_.authors_of(reader.view()), 0, -1, "WITHSCORES");
-  const auto authors = co_await redis::run_one(redis_, command);
-  if (!authors) co_return tl::unexpected(authors.error());
+  FRESHET_CO_TRY(authors, co_await redis::run_one(redis_, command));
   if (authors->size() == 0) co_return out;
   command.clear();
   command.command(2 + authors->size() / 2).arg("ZMSCORE").arg(keys_.pulled());
   for (std::size_t i = 0; i < authors->size(); i += 2) command.arg(redis::text_at(*authors, i));
-  const auto last = co_await redis::run_one(redis_, command);
-  if (!last) co_return tl::unexpected(last.error());
+  FRESHET_CO_TRY(last, co_await redis::run_one(redis_, command));
   for (std::size_t i = 0; i < last->size(); ++i) {
     Behind::Author author{std::string(redis::text_at(*authors, 2 * i)),
                           redis::whole(redis::text_at(*authors, 2 * i + 1)),
@@ -41,8 +39,7 @@ Task<Result<RedisWaterfallStore::Behind>> RedisWaterfallStore::behind(const Read
     if (author.mark < author.last) out.authors.push_back(std::move(author));
   }
   if (out.authors.empty()) co_return out;
-  const auto gathered = co_await gather(out);
-  if (!gathered) co_return tl::unexpected(gathered.error());
+  FRESHET_CO_TRY(gathered, co_await gather(out));
   co_return out;
 }
 
@@ -52,8 +49,7 @@ Task<Result<void>> RedisWaterfallStore::gather(Behind& behind) {
   for (const Behind::Author& each : behind.authors)
     command.add("ZREVRANGEBYSCORE", keys_.pull_outbox(each.id), "+inf", "(" + std::to_string(each.mark),
                 "WITHSCORES", "LIMIT", 0, most);
-  const auto replies = co_await redis_.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis_.run(command));
   for (std::size_t i = 0; i < replies->size(); ++i) {
     const redis::Reply& found = (*replies)[i];
     if (found.is_error()) co_return tl::unexpected(redis::classify(found.error()));
@@ -86,11 +82,9 @@ Task<Result<RedisWaterfallStore::Nearby>> RedisWaterfallStore::scan(const PageQu
                                                                     const Behind& behind) {
   Pipeline command;
   if (!behind.authors.empty()) append_join(command, query, behind);
-  command.script(scripts::kTimelineScan, 1, 4)
-      .arg(keys_.timeline(query.channel, query.reader.view()));
+  command.script(scripts::kTimelineScan, 1, 4).arg(keys_.timeline(query.channel, query.reader.view()));
   command.arg(word_of(query.direction)).arg(query.score).arg(count).arg(settings_.ttl.count());
-  const auto replies = co_await redis_.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis_.run(command));
   for (const redis::Reply& each : *replies) {
     if (!each.is_error()) continue;
     co_return tl::unexpected(redis::classify(each.error()));
@@ -121,8 +115,7 @@ Task<Result<void>> RedisWaterfallStore::look_at(const PageQuery& query, Nearby n
     items::append_card(command, keys_, each.item);
     command.add("HGET", keys_.item(each.item.view()), "deleted");
   }
-  const auto replies = co_await redis_.run(command);
-  if (!replies) co_return tl::unexpected(replies.error());
+  FRESHET_CO_TRY(replies, co_await redis_.run(command));
   for (const redis::Reply& each : *replies) {
     if (each.is_error()) co_return tl::unexpected(redis::classify(each.error()));
   }
@@ -148,24 +141,21 @@ Task<Result<void>> RedisWaterfallStore::drop(const PageQuery& query, const std::
   Pipeline command;
   command.command(2 + items.size()).arg("ZREM").arg(keys_.timeline(query.channel, query.reader.view()));
   for (const ItemId& each : items) command.arg(each.view());
-  const auto reply = co_await redis::run_one(redis_, command);
-  if (!reply) co_return tl::unexpected(reply.error());
+  FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
   co_return Result<void>();
 }
 
 Task<Result<WaterfallPage>> RedisWaterfallStore::read_with_tags(const PageQuery& query) {
   Behind lacking;
   if (query.channel == settings_.follow_channel) {
-    auto found = co_await behind(query.reader);
-    if (!found) co_return tl::unexpected(found.error());
+    FRESHET_CO_TRY(found, co_await behind(query.reader));
     lacking = std::move(*found);
   }
   Looked looked;
   PageQuery from = query;
   std::size_t count = static_cast<std::size_t>(query.limit) + 1 + kSpare;
   for (bool first = true, all = false; !all && !looked.more; first = false) {
-    auto nearby = co_await scan(from, count, lacking);
-    if (!nearby) co_return tl::unexpected(nearby.error());
+    FRESHET_CO_TRY(nearby, co_await scan(from, count, lacking));
     if (first) {
       looked.existed = nearby->existed;
       looked.newer_or_at = nearby->newer_or_at;
@@ -174,8 +164,7 @@ Task<Result<WaterfallPage>> RedisWaterfallStore::read_with_tags(const PageQuery&
     looked.cut_off = nearby->cut_off;
     all = nearby->items.size() < count;
     if (!all) from.score = nearby->items.back().score;
-    const auto seen = co_await look_at(query, std::move(*nearby), looked);
-    if (!seen) co_return tl::unexpected(seen.error());
+    FRESHET_CO_TRY(seen, co_await look_at(query, std::move(*nearby), looked));
     if (query.direction == Direction::kFirst) from.direction = Direction::kUp;
     count = kMostAtOnce;
     lacking = {};

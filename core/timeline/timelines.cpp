@@ -23,14 +23,12 @@ struct SortedOut {
 // Redis did not answer, or would not.
 Task<Result<SortedOut>> sort_out(WaterfallStore& store, items::ItemStore& items,
                                  const std::vector<ItemId>& given) {
-  const auto good = co_await store.pushable(given);
-  if (!good) co_return tl::unexpected(good.error());
+  FRESHET_CO_TRY(good, co_await store.pushable(given));
   SortedOut out;
   std::vector<ItemId> bad;
   for (std::size_t i = 0; i < given.size(); ++i) ((*good)[i] ? out.pushable : bad).push_back(given[i]);
   if (bad.empty()) co_return out;
-  const auto cards = co_await items.cards(bad);
-  if (!cards) co_return tl::unexpected(cards.error());
+  FRESHET_CO_TRY(cards, co_await items.cards(bad));
   for (std::size_t i = 0; i < bad.size(); ++i) {
     const bool unknown = !(*cards)[i].known && (*cards)[i].shown_from != items::kNever;
     out.refused.push_back({std::move(bad[i]), unknown ? "unknown_item" : "hidden_item"});
@@ -53,8 +51,7 @@ Task<Result<ServedPage>> read_page(WaterfallStore& store, const PageQuery& query
 
 Task<Result<PushOutcome>> push_items(WaterfallStore& store, items::ItemStore& items, const Push& push,
                                      const std::function<bool()>& time_left) {
-  auto sorted = co_await sort_out(store, items, push.items);
-  if (!sorted) co_return tl::unexpected(sorted.error());
+  FRESHET_CO_TRY(sorted, co_await sort_out(store, items, push.items));
   PushOutcome out;
   out.refused = std::move(sorted->refused);
   if (sorted->pushable.empty()) co_return out;
@@ -81,13 +78,11 @@ Task<Result<PushOutcome>> push_items(WaterfallStore& store, items::ItemStore& it
 
 Task<Result<Published>> publish_items(WaterfallStore& store, items::ItemStore& items, FollowStore& follows,
                                       const AuthorId& author, const std::vector<ItemId>& published) {
-  auto sorted = co_await sort_out(store, items, published);
-  if (!sorted) co_return tl::unexpected(sorted.error());
+  FRESHET_CO_TRY(sorted, co_await sort_out(store, items, published));
   Published out;
   out.refused = std::move(sorted->refused);
   if (sorted->pushable.empty()) co_return out;
-  auto job = co_await follows.publish(author, sorted->pushable);
-  if (!job) co_return tl::unexpected(job.error());
+  FRESHET_CO_TRY(job, co_await follows.publish(author, sorted->pushable));
   out.job = std::move(*job);
   co_return out;
 }

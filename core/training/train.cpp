@@ -119,16 +119,14 @@ Result<Trained> train(const TrainingData& data, const TrainSettings& settings, c
 
 Result<Trained> train_relations(const TrainingData& data, const TrainSettings& settings,
                                 const Progress& progress) {
-  auto from = material(data, settings, progress);
-  if (!from) return tl::unexpected(from.error());
+  FRESHET_TRY(from, material(data, settings, progress));
   MethodChoice choice = validated(*from, settings, progress);
   progress("fitting", 0);
   return fitted(std::move(*from), std::move(choice), settings, data.now);
 }
 
 Result<Trained> train_as(const TrainingData& data, const TrainSettings& settings, const Parameters& chosen) {
-  auto from = material(data, settings, [](std::string_view, double) {});
-  if (!from) return tl::unexpected(from.error());
+  FRESHET_TRY(from, material(data, settings, [](std::string_view, double) {}));
   return fitted(std::move(*from), {chosen, "parameters chosen before"}, settings, data.now);
 }
 

@@ -10,7 +10,6 @@
 namespace freshet::training {
 namespace {
 
-
 constexpr std::string_view kItems =
     "SELECT key, id, title, text, author, published_at, hidden FROM items ORDER BY id";
 constexpr std::string_view kTags = "SELECT item, tag FROM item_tags ORDER BY item, place";
@@ -19,11 +18,9 @@ constexpr std::string_view kEvents = "SELECT reader, item, kind, at FROM interac
 // Runs `sql` to its end; `each` sees every row.
 template <class Each>
 Result<void> for_each_row(database::Sqlite& db, std::string_view sql, Each each) {
-  auto query = db.prepare(sql);
-  if (!query) return tl::unexpected(query.error());
+  FRESHET_TRY(query, db.prepare(sql));
   for (;;) {
-    const auto more = query->step();
-    if (!more) return tl::unexpected(more.error());
+    FRESHET_TRY(more, query->step());
     if (!*more) return {};
     each(*query);
   }
@@ -105,8 +102,7 @@ Result<void> read_events(database::Sqlite& db, const TrainSettings& settings, Tr
 
 Result<TrainingData> read_training_data(const std::string& database, const TrainSettings& settings,
                                         UnixSeconds now) {
-  auto db = database::Sqlite::open(database, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX);
-  if (!db) return tl::unexpected(db.error());
+  FRESHET_TRY(db, database::Sqlite::open(database, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX));
   if (auto ok = database::prepare_file(*db, false); !ok) return tl::unexpected(ok.error());
   // One snapshot for all three; it ends with the connection.
   if (auto ok = db->execute("BEGIN"); !ok) return tl::unexpected(ok.error());

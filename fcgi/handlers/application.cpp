@@ -138,14 +138,11 @@ Task<Result<Response>> Application::dispatch(Request& request, std::optional<htt
   const http::Standing standing = standing_of(request);
   if (standing == http::Standing::kDenied)
     co_return fail(ErrorCode::kForbidden, "denied", {}, "this client is not served");
-  const auto target = http::Target::parse(request.uri);
-  if (!target) co_return tl::unexpected(target.error());
-  const auto match = router_.match(request.method, target->path(), request.zone);
-  if (!match) co_return tl::unexpected(match.error());
+  FRESHET_CO_TRY(target, http::Target::parse(request.uri));
+  FRESHET_CO_TRY(match, router_.match(request.method, target->path(), request.zone));
   if (request.zone == Zone::kInternal) {
     const auto& hosts = services_.settings.http.internal_hosts;
-    const auto ours = http::check_internal(request, hosts, asked_of(*match, routes_));
-    if (!ours) co_return tl::unexpected(ours.error());
+    FRESHET_CO_TRY(ours, http::check_internal(request, hosts, asked_of(*match, routes_)));
   }
   switch (match->outcome) {
     case http::Match::Outcome::kNotFound:

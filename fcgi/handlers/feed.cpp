@@ -55,18 +55,12 @@ struct FeedBody {
 // {action, limit?, agent_id?, query?, page?, eventId?}
 Result<FeedBody> parse_feed(json::Value body) {
   FeedBody parsed;
-  const auto action = action_of(body);
-  if (!action) return tl::unexpected(action.error());
-  const auto limit = json::optional_integer(body, "limit", 1, kMaxLimit);
-  if (!limit) return tl::unexpected(limit.error());
-  auto agent = json::optional_id<ReaderId>(body, "agent_id");
-  if (!agent) return tl::unexpected(agent.error());
-  const auto query = json::optional_string(body, "query", kMaxQueryBytes);
-  if (!query) return tl::unexpected(query.error());
-  auto page = json::optional_string(body, "page", kMaxPageBytes);
-  if (!page) return tl::unexpected(page.error());
-  auto event = json::optional_id<EventId>(body, "eventId");
-  if (!event) return tl::unexpected(event.error());
+  FRESHET_TRY(action, action_of(body));
+  FRESHET_TRY(limit, json::optional_integer(body, "limit", 1, kMaxLimit));
+  FRESHET_TRY(agent, json::optional_id<ReaderId>(body, "agent_id"));
+  FRESHET_TRY(query, json::optional_string(body, "query", kMaxQueryBytes));
+  FRESHET_TRY(page, json::optional_string(body, "page", kMaxPageBytes));
+  FRESHET_TRY(event, json::optional_id<EventId>(body, "eventId"));
   parsed.action = *action;
   parsed.request.action = (*action)->action;
   parsed.request.limit = static_cast<std::size_t>(limit->value_or(kDefaultLimit));
@@ -81,8 +75,7 @@ Result<FeedBody> parse_feed(json::Value body) {
 Result<std::string> request_name(const FeedBody& body, http::PageTokens& pages) {
   const std::string action(body.action->letter);
   if (!body.page.empty()) {
-    const auto last = pages.verify(body.request.reader, body.page);
-    if (!last) return tl::unexpected(last.error());
+    FRESHET_TRY(last, pages.verify(body.request.reader, body.page));
     return action + ".p." + std::to_string(last->generation) + "." + std::to_string(last->sequence);
   }
   if (!body.event.empty()) return action + ".e." + body.event.str();
@@ -136,27 +129,22 @@ Response render(const std::optional<std::size_t>& fresh) {
 Task<Result<Response>> post_feed(Call& call) {
   Services& services = call.services;
   json::Document document;
-  const auto body = read_object(document, call.request.body);
-  if (!body) co_return tl::unexpected(body.error());
-  auto parsed = parse_feed(*body);
-  if (!parsed) co_return tl::unexpected(parsed.error());
+  FRESHET_CO_TRY(body, read_object(document, call.request.body));
+  FRESHET_CO_TRY(parsed, parse_feed(*body));
   const auto who = call.who({parsed->agent, {}});
   if (!who) co_return tl::unexpected(who.error());
   if (who->reader.empty())
     co_return fail(ErrorCode::kInvalid, "bad_id", "agent_id", "a feed belongs to a reader who is known");
   parsed->request.reader = who->reader;
   parsed->request.cost = call.metered();
-  auto name = request_name(*parsed, services.pages);
-  if (!name) co_return tl::unexpected(name.error());
+  FRESHET_CO_TRY(name, request_name(*parsed, services.pages));
 
   if (parsed->request.action == feed::FeedAction::kPeek) {
-    const auto fresh = co_await services.feed.peek(parsed->request);
-    if (!fresh) co_return tl::unexpected(fresh.error());
+    FRESHET_CO_TRY(fresh, co_await services.feed.peek(parsed->request));
     co_return render(*fresh);
   }
   parsed->request.request = std::move(*name);
-  auto page = co_await services.feed.page(parsed->request);
-  if (!page) co_return tl::unexpected(page.error());
+  FRESHET_CO_TRY(page, co_await services.feed.page(parsed->request));
   page->degraded |= services.redis_lost();
   co_return render(*page, *parsed, services.pages);
 }

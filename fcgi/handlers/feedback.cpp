@@ -20,16 +20,12 @@ struct Undo {
 // ?userId=&topicId=&kind=; or, when there is a body, its members.
 Result<Undo> parse_undo(Call& call, json::Document& document) {
   if (!call.request.body.empty()) {
-    const auto body = read_object(document, call.request.body);
-    if (!body) return tl::unexpected(body.error());
-    auto dismissal = parse_dismissal(*body);
-    if (!dismissal) return tl::unexpected(dismissal.error());
+    FRESHET_TRY(body, read_object(document, call.request.body));
+    FRESHET_TRY(dismissal, parse_dismissal(*body));
     return Undo{std::move(dismissal->reader), std::move(dismissal->item)};
   }
-  auto reader = http::id_parameter<ReaderId>(call.target, "userId");
-  if (!reader) return tl::unexpected(reader.error());
-  auto item = ItemId::parse(call.target.parameter("topicId").value_or(""), "topicId");
-  if (!item) return tl::unexpected(item.error());
+  FRESHET_TRY(reader, http::id_parameter<ReaderId>(call.target, "userId"));
+  FRESHET_TRY(item, ItemId::parse(call.target.parameter("topicId").value_or(""), "topicId"));
   if (call.target.parameter("kind").value_or("not_interested") != "not_interested")
     return fail(ErrorCode::kInvalid, "bad_kind", "kind", "not_interested");
   return Undo{std::move(*reader), std::move(*item)};
@@ -43,27 +39,20 @@ Response render(Services& services, const readers::Recorded& recorded) {
 
 Task<Result<Response>> post_feedback(Call& call) {
   json::Document document;
-  const auto body = read_object(document, call.request.body);
-  if (!body) co_return tl::unexpected(body.error());
-  auto dismissal = parse_dismissal(*body);
-  if (!dismissal) co_return tl::unexpected(dismissal.error());
-  auto reader = whose(call, dismissal->reader);
-  if (!reader) co_return tl::unexpected(reader.error());
+  FRESHET_CO_TRY(body, read_object(document, call.request.body));
+  FRESHET_CO_TRY(dismissal, parse_dismissal(*body));
+  FRESHET_CO_TRY(reader, whose(call, dismissal->reader));
   dismissal->reader = std::move(*reader);
-  const auto recorded = co_await readers::dismiss(call.services.readers, *dismissal, call.writes_later());
-  if (!recorded) co_return tl::unexpected(recorded.error());
+  FRESHET_CO_TRY(recorded, co_await readers::dismiss(call.services.readers, *dismissal, call.writes_later()));
   co_return render(call.services, *recorded);
 }
 
 Task<Result<Response>> delete_feedback(Call& call) {
   json::Document document;
-  const auto undo = parse_undo(call, document);
-  if (!undo) co_return tl::unexpected(undo.error());
-  const auto reader = whose(call, undo->reader);
-  if (!reader) co_return tl::unexpected(reader.error());
-  const auto recorded =
-      co_await readers::undo_dismissal(call.services.readers, *reader, undo->item, call.writes_later());
-  if (!recorded) co_return tl::unexpected(recorded.error());
+  FRESHET_CO_TRY(undo, parse_undo(call, document));
+  FRESHET_CO_TRY(reader, whose(call, undo->reader));
+  FRESHET_CO_TRY(recorded, co_await readers::undo_dismissal(call.services.readers, *reader, undo->item,
+                                                            call.writes_later()));
   co_return render(call.services, *recorded);
 }
 

@@ -36,26 +36,20 @@ std::string render(const std::vector<AuthorId>* authors) {
 }  // namespace
 
 Task<Result<Response>> put_follow(Call& call) {
-  const auto follow = follow_of(call);
-  if (!follow) co_return tl::unexpected(follow.error());
-  const auto done = co_await call.services.follows.follow(follow->follower, follow->author);
-  if (!done) co_return tl::unexpected(done.error());
+  FRESHET_CO_TRY(follow, follow_of(call));
+  FRESHET_CO_TRY(done, co_await call.services.follows.follow(follow->follower, follow->author));
   co_return private_json(std::string(kOk));
 }
 
 Task<Result<Response>> delete_follow(Call& call) {
-  const auto follow = follow_of(call);
-  if (!follow) co_return tl::unexpected(follow.error());
-  const auto done = co_await call.services.follows.unfollow(follow->follower, follow->author);
-  if (!done) co_return tl::unexpected(done.error());
+  FRESHET_CO_TRY(follow, follow_of(call));
+  FRESHET_CO_TRY(done, co_await call.services.follows.unfollow(follow->follower, follow->author));
   co_return private_json(std::string(kOk));
 }
 
 Task<Result<Response>> get_follows(Call& call) {
-  const auto claimed = http::id_parameter<ReaderId>(call.target, "follower");
-  if (!claimed) co_return tl::unexpected(claimed.error());
-  const auto reader = whose(call, *claimed, "follower");
-  if (!reader) co_return tl::unexpected(reader.error());
+  FRESHET_CO_TRY(claimed, http::id_parameter<ReaderId>(call.target, "follower"));
+  FRESHET_CO_TRY(reader, whose(call, *claimed, "follower"));
   const auto authors = co_await call.services.follows.authors_of(*reader);
   if (authors) co_return private_json(render(&*authors));
   if (!is_away(authors.error())) co_return tl::unexpected(authors.error());

@@ -21,12 +21,9 @@ struct Which {
 
 // ?userId=&kind=
 Result<Which> which_history(const Call& call) {
-  const auto claimed = http::id_parameter<ReaderId>(call.target, "userId");
-  if (!claimed) return tl::unexpected(claimed.error());
-  const auto kind = view_kind(call.target.parameter("kind"));
-  if (!kind) return tl::unexpected(kind.error());
-  auto reader = whose(call, *claimed);
-  if (!reader) return tl::unexpected(reader.error());
+  FRESHET_TRY(claimed, http::id_parameter<ReaderId>(call.target, "userId"));
+  FRESHET_TRY(kind, view_kind(call.target.parameter("kind")));
+  FRESHET_TRY(reader, whose(call, *claimed));
   return Which{std::move(*reader), *kind};
 }
 
@@ -49,26 +46,21 @@ std::string render(const std::vector<readers::Viewed>* views) {
 Task<Result<Response>> post_history(Call& call) {
   Services& services = call.services;
   json::Document document;
-  const auto body = read_object(document, call.request.body);
-  if (!body) co_return tl::unexpected(body.error());
-  auto view = parse_history(*body);
-  if (!view) co_return tl::unexpected(view.error());
+  FRESHET_CO_TRY(body, read_object(document, call.request.body));
+  FRESHET_CO_TRY(view, parse_history(*body));
   if (call.is_bot()) {
     services.count(Refusal::kBot);
     co_return private_json("{\"ok\":true,\"counted\":false}");
   }
-  auto reader = whose(call, view->reader);
-  if (!reader) co_return tl::unexpected(reader.error());
+  FRESHET_CO_TRY(reader, whose(call, view->reader));
   view->reader = std::move(*reader);
-  const auto recorded = co_await readers::record_view(services.readers, *view, call.writes_later());
-  if (!recorded) co_return tl::unexpected(recorded.error());
+  FRESHET_CO_TRY(recorded, co_await readers::record_view(services.readers, *view, call.writes_later()));
   if (recorded->queued) co_return queued_reply(services);
   co_return private_json(std::string(kOk));
 }
 
 Task<Result<Response>> get_history(Call& call) {
-  const auto which = which_history(call);
-  if (!which) co_return tl::unexpected(which.error());
+  FRESHET_CO_TRY(which, which_history(call));
   const auto views = co_await call.services.readers.views(which->reader, which->kind);
   if (views) co_return private_json(render(&*views));
   if (!is_away(views.error())) co_return tl::unexpected(views.error());
@@ -78,25 +70,19 @@ Task<Result<Response>> get_history(Call& call) {
 }
 
 Task<Result<Response>> delete_history(Call& call) {
-  const auto which = which_history(call);
-  if (!which) co_return tl::unexpected(which.error());
-  const auto cleared =
-      co_await readers::clear_views(call.services.readers, which->reader, which->kind, call.writes_later());
-  if (!cleared) co_return tl::unexpected(cleared.error());
+  FRESHET_CO_TRY(which, which_history(call));
+  FRESHET_CO_TRY(cleared, co_await readers::clear_views(call.services.readers, which->reader, which->kind,
+                                                        call.writes_later()));
   if (cleared->queued) co_return queued_reply(call.services);
   co_return private_json(std::string(kOk));
 }
 
 Task<Result<Response>> post_history_merge(Call& call) {
   json::Document document;
-  const auto body = read_object(document, call.request.body);
-  if (!body) co_return tl::unexpected(body.error());
-  const auto from = json::required_id<ReaderId>(*body, "from");
-  if (!from) co_return tl::unexpected(from.error());
-  const auto to = json::required_id<ReaderId>(*body, "to");
-  if (!to) co_return tl::unexpected(to.error());
-  const auto merged = co_await call.services.readers.merge_views(*from, *to);
-  if (!merged) co_return tl::unexpected(merged.error());
+  FRESHET_CO_TRY(body, read_object(document, call.request.body));
+  FRESHET_CO_TRY(from, json::required_id<ReaderId>(*body, "from"));
+  FRESHET_CO_TRY(to, json::required_id<ReaderId>(*body, "to"));
+  FRESHET_CO_TRY(merged, co_await call.services.readers.merge_views(*from, *to));
   co_return private_json(std::string(kOk));
 }
 

@@ -111,29 +111,25 @@ void write_stats(json::Writer& writer, const hot::ItemStats& stats, const Settin
 Task<Result<Response>> post_track(Call& call) {
   Services& services = call.services;
   json::Document document;
-  const auto body = read_object(document, call.request.body);
-  if (!body) co_return tl::unexpected(body.error());
-  auto track = parse_track(*body, services.settings.engagement.dwell_cap_ms);
-  if (!track) co_return tl::unexpected(track.error());
+  FRESHET_CO_TRY(body, read_object(document, call.request.body));
+  FRESHET_CO_TRY(track, parse_track(*body, services.settings.engagement.dwell_cap_ms));
   if (call.is_bot()) {
     auto shown = co_await not_counted(call, track->event.item);
     co_return shown;
   }
-  const auto who = call.who({track->user, track->fingerprint});
-  if (!who) co_return tl::unexpected(who.error());
+  FRESHET_CO_TRY(who, call.who({track->user, track->fingerprint}));
   track->event.visitor = who->visitor;
   track->event.counted_as = who->counted_as;
   believe_date(call, track->event.published_at);
   track->event.unproven = call.request.zone == Zone::kPublic && !call.exempt;
   const SessionId& session = track->event.session;
-  auto event = scoped(call, *who, session.empty() ? track->fingerprint : session.view(), track->event.event);
-  if (!event) co_return tl::unexpected(event.error());
+  FRESHET_CO_TRY(
+      event, scoped(call, *who, session.empty() ? track->fingerprint : session.view(), track->event.event));
   track->event.event = std::move(*event);
   track->event.session = SessionId::trusted(
       session.empty() ? who->visitor.str() : services.identity.key_name("session", {}, session.view()));
 
-  const auto counted = co_await hot::track(services.hot, track->event, call.writes_later());
-  if (!counted) co_return tl::unexpected(counted.error());
+  FRESHET_CO_TRY(counted, co_await hot::track(services.hot, track->event, call.writes_later()));
   if (!who->reader.empty() && !call.writes_later() &&
       track->event.dwell_ms >= services.settings.feed.interest_dwell.count())
     services.feed_store.engaged(who->reader, track->event.item);
@@ -150,25 +146,20 @@ Task<Result<Response>> post_track(Call& call) {
 Task<Result<Response>> post_views(Call& call) {
   Services& services = call.services;
   json::Document document;
-  const auto body = read_object(document, call.request.body);
-  if (!body) co_return tl::unexpected(body.error());
-  auto view = parse_view(*body);
-  if (!view) co_return tl::unexpected(view.error());
+  FRESHET_CO_TRY(body, read_object(document, call.request.body));
+  FRESHET_CO_TRY(view, parse_view(*body));
   if (call.is_bot()) {
     services.count(Refusal::kBot);
     co_return private_json("{\"ok\":true,\"uv\":false,\"scoreInc\":0,\"counted\":false}");
   }
   const http::Claim nothing;
-  const auto who = call.who(nothing);
-  if (!who) co_return tl::unexpected(who.error());
-  auto event = scoped(call, *who, view->fingerprint, view->event);
-  if (!event) co_return tl::unexpected(event.error());
+  FRESHET_CO_TRY(who, call.who(nothing));
+  FRESHET_CO_TRY(event, scoped(call, *who, view->fingerprint, view->event));
   view->event = std::move(*event);
   view->fingerprint = services.identity.key_name("fingerprint", {}, view->fingerprint);
   believe_date(call, view->published_at);
   view->counted_as = who->counted_as;
-  const auto counted = co_await hot::view(services.hot, *view, call.writes_later());
-  if (!counted) co_return tl::unexpected(counted.error());
+  FRESHET_CO_TRY(counted, co_await hot::view(services.hot, *view, call.writes_later()));
   view_for_history(call, who->reader, view->item, view->event);
   if (counted->queued) co_return queued_reply(services);
   const hot::ViewOutcome& outcome = counted->outcome;
@@ -188,13 +179,11 @@ Task<Result<Response>> post_views(Call& call) {
 
 Task<Result<Response>> get_hot(Call& call) {
   Services& services = call.services;
-  const auto wanted = parse_hot(call.target, wall_now());
-  if (!wanted) co_return tl::unexpected(wanted.error());
+  FRESHET_CO_TRY(wanted, parse_hot(call.target, wall_now()));
   hot::HotLists& lists = services.lists;
   auto reading = wanted->at ? lists.at(wanted->query, *wanted->at)
                             : lists.get(wanted->query, std::chrono::steady_clock::now());
-  const auto served = co_await reading;
-  if (!served) co_return tl::unexpected(served.error());
+  FRESHET_CO_TRY(served, co_await reading);
   Response response;
   if (served->degraded) {
     response.headers = "Cache-Control: no-store\r\nFreshet-Degraded: true\r\n";
@@ -234,11 +223,9 @@ std::optional<Response> last_hot(const Services& services, const Request& reques
 }
 
 Task<Result<Response>> get_article_stats(Call& call) {
-  const auto id = ItemId::parse(call.match.parameters[0], "id");
-  if (!id) co_return tl::unexpected(id.error());
+  FRESHET_CO_TRY(id, ItemId::parse(call.match.parameters[0], "id"));
   const std::vector<ItemId> one(1, *id);
-  const auto stats = co_await call.services.hot.stats(one);
-  if (!stats) co_return tl::unexpected(stats.error());
+  FRESHET_CO_TRY(stats, co_await call.services.hot.stats(one));
   if (!stats->front().known)
     co_return fail(ErrorCode::kNotFound, "unknown_item", "id", "nothing was counted for it");
   std::string out;
@@ -248,10 +235,8 @@ Task<Result<Response>> get_article_stats(Call& call) {
 }
 
 Task<Result<Response>> get_stats(Call& call) {
-  const auto ids = parse_ids(call.target);
-  if (!ids) co_return tl::unexpected(ids.error());
-  const auto stats = co_await call.services.hot.stats(*ids);
-  if (!stats) co_return tl::unexpected(stats.error());
+  FRESHET_CO_TRY(ids, parse_ids(call.target));
+  FRESHET_CO_TRY(stats, co_await call.services.hot.stats(*ids));
   std::string out;
   json::Writer writer(out);
   writer.begin_object();

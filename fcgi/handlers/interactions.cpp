@@ -94,10 +94,8 @@ Task<Result<Response>> post_lines(Call& call) {
 }
 
 Task<Result<Response>> post_one(Call& call, json::Value body) {
-  const auto event = parse_interaction(body, wall_now());
-  if (!event) co_return tl::unexpected(event.error());
-  const auto recorded = co_await readers::record_interaction(call.services.readers, *event);
-  if (!recorded) co_return tl::unexpected(recorded.error());
+  FRESHET_CO_TRY(event, parse_interaction(body, wall_now()));
+  FRESHET_CO_TRY(recorded, co_await readers::record_interaction(call.services.readers, *event));
   Batch batch;
   batch.accepted = 1;
   batch.queued = recorded->queued ? 1U : 0U;

@@ -59,31 +59,23 @@ std::string render(const items::Item& item) {
 }  // namespace
 
 Task<Result<Response>> put_item(Call& call) {
-  const auto id = path_id(call);
-  if (!id) co_return tl::unexpected(id.error());
+  FRESHET_CO_TRY(id, path_id(call));
   json::Document document;
-  const auto body = read_object(document, call.request.body);
-  if (!body) co_return tl::unexpected(body.error());
-  const auto item = parse_item(*body, *id, wall_now());
-  if (!item) co_return tl::unexpected(item.error());
-  const auto written = co_await call.services.items.put(*item);
-  if (!written) co_return tl::unexpected(written.error());
+  FRESHET_CO_TRY(body, read_object(document, call.request.body));
+  FRESHET_CO_TRY(item, parse_item(*body, *id, wall_now()));
+  FRESHET_CO_TRY(written, co_await call.services.items.put(*item));
   co_return ok();
 }
 
 Task<Result<Response>> get_item(Call& call) {
-  const auto id = path_id(call);
-  if (!id) co_return tl::unexpected(id.error());
-  const auto item = co_await call.services.items.get(*id);
-  if (!item) co_return tl::unexpected(item.error());
+  FRESHET_CO_TRY(id, path_id(call));
+  FRESHET_CO_TRY(item, co_await call.services.items.get(*id));
   co_return private_json(render(*item));
 }
 
 Task<Result<Response>> delete_item(Call& call) {
-  const auto id = path_id(call);
-  if (!id) co_return tl::unexpected(id.error());
-  const auto removed = co_await call.services.items.remove(*id);
-  if (!removed) co_return tl::unexpected(removed.error());
+  FRESHET_CO_TRY(id, path_id(call));
+  FRESHET_CO_TRY(removed, co_await call.services.items.remove(*id));
   co_return ok();
 }
 
@@ -95,8 +87,7 @@ Task<Result<Response>> post_items(Call& call) {
     const auto first = batch.items.begin() + static_cast<std::ptrdiff_t>(from);
     const auto count = static_cast<std::ptrdiff_t>(std::min(kChunk, batch.items.size() - from));
     const std::vector<items::Item> chunk(first, first + count);
-    const auto written = co_await call.services.bulk_items.put_many(chunk);
-    if (!written) co_return tl::unexpected(written.error());
+    FRESHET_CO_TRY(written, co_await call.services.bulk_items.put_many(chunk));
   }
   co_return private_json(lines_reply(batch.items.size(), batch.rejected));
 }

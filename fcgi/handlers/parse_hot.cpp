@@ -32,8 +32,7 @@ constexpr std::array kWindows{Word<seconds>{"all", seconds(0)}, Word<seconds>{"2
                               Word<seconds>{"7d", seconds(7 * 86400)}};
 
 Result<UnixSeconds> required_time(json::Value body, std::string_view member) {
-  const auto time = json::optional_time(body, member);
-  if (!time) return tl::unexpected(time.error());
+  FRESHET_TRY(time, json::optional_time(body, member));
   if (!*time) return fail(ErrorCode::kInvalid, "bad_time", std::string(member), "is missing");
   return **time;
 }
@@ -58,8 +57,7 @@ Result<std::optional<UnixSeconds>> at_parameter(const http::Target& target, Unix
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(given->data(), given->data() + given->size(), number);
   const bool integral = error == std::errc() && end == given->data() + given->size();
-  const auto at = integral ? from_unix(number, "at") : parse_rfc3339(*given, "at");
-  if (!at) return tl::unexpected(at.error());
+  FRESHET_TRY(at, integral ? from_unix(number, "at") : parse_rfc3339(*given, "at"));
   if (*at < now - kClockSlack || *at > now + kMaxAhead) {
     return fail(ErrorCode::kInvalid, "bad_time", "at", "from now to 365 days ahead");
   }
@@ -69,27 +67,19 @@ Result<std::optional<UnixSeconds>> at_parameter(const http::Target& target, Unix
 }  // namespace
 
 Result<json::Value> read_object(json::Document& document, std::string& text) {
-  const auto parsed = document.parse(text);
-  if (!parsed) return tl::unexpected(parsed.error());
+  FRESHET_TRY(parsed, document.parse(text));
   return json::root_object(document);
 }
 
 Result<TrackBody> parse_track(json::Value body, std::int64_t dwell_cap_ms) {
   TrackBody parsed;
-  auto item = json::required_id<ItemId>(body, "articleId");
-  if (!item) return tl::unexpected(item.error());
-  auto user = json::optional_id<ReaderId>(body, "userId");
-  if (!user) return tl::unexpected(user.error());
-  auto session = json::optional_id<SessionId>(body, "sessionId");
-  if (!session) return tl::unexpected(session.error());
-  auto fingerprint = json::optional_id<VisitorId>(body, "fingerprint");
-  if (!fingerprint) return tl::unexpected(fingerprint.error());
-  auto event = json::optional_id<EventId>(body, "eventId");
-  if (!event) return tl::unexpected(event.error());
-  const auto dwell = json::required_integer(body, "dwellMs", 0, INT64_MAX);
-  if (!dwell) return tl::unexpected(dwell.error());
-  const auto published = json::optional_time(body, "publishedAt");
-  if (!published) return tl::unexpected(published.error());
+  FRESHET_TRY(item, json::required_id<ItemId>(body, "articleId"));
+  FRESHET_TRY(user, json::optional_id<ReaderId>(body, "userId"));
+  FRESHET_TRY(session, json::optional_id<SessionId>(body, "sessionId"));
+  FRESHET_TRY(fingerprint, json::optional_id<VisitorId>(body, "fingerprint"));
+  FRESHET_TRY(event, json::optional_id<EventId>(body, "eventId"));
+  FRESHET_TRY(dwell, json::required_integer(body, "dwellMs", 0, INT64_MAX));
+  FRESHET_TRY(published, json::optional_time(body, "publishedAt"));
   parsed.event.item = std::move(*item);
   parsed.event.session = std::move(*session);
   parsed.event.event = std::move(*event);
@@ -102,14 +92,10 @@ Result<TrackBody> parse_track(json::Value body, std::int64_t dwell_cap_ms) {
 
 Result<hot::ViewEvent> parse_view(json::Value body) {
   hot::ViewEvent event;
-  auto item = json::required_id<ItemId>(body, "articleId");
-  if (!item) return tl::unexpected(item.error());
-  auto fingerprint = json::required_id<VisitorId>(body, "fingerprint");
-  if (!fingerprint) return tl::unexpected(fingerprint.error());
-  auto id = json::optional_id<EventId>(body, "eventId");
-  if (!id) return tl::unexpected(id.error());
-  const auto published = required_time(body, "publishedAt");
-  if (!published) return tl::unexpected(published.error());
+  FRESHET_TRY(item, json::required_id<ItemId>(body, "articleId"));
+  FRESHET_TRY(fingerprint, json::required_id<VisitorId>(body, "fingerprint"));
+  FRESHET_TRY(id, json::optional_id<EventId>(body, "eventId"));
+  FRESHET_TRY(published, required_time(body, "publishedAt"));
   event.item = std::move(*item);
   event.fingerprint = fingerprint->str();
   event.event = std::move(*id);
@@ -119,24 +105,18 @@ Result<hot::ViewEvent> parse_view(json::Value body) {
 
 Result<HotRequest> parse_hot(const http::Target& target, UnixSeconds now) {
   HotRequest parsed;
-  const auto model = one_of(target, "model", kModels, hot::Model::kViews);
-  if (!model) return tl::unexpected(model.error());
-  const auto mode = one_of(target, "mode", kModes, hot::ViewsMode::kAccumulate);
-  if (!mode) return tl::unexpected(mode.error());
-  const auto window = one_of(target, "window", kWindows, seconds(0));
-  if (!window) return tl::unexpected(window.error());
+  FRESHET_TRY(model, one_of(target, "model", kModels, hot::Model::kViews));
+  FRESHET_TRY(mode, one_of(target, "mode", kModes, hot::ViewsMode::kAccumulate));
+  FRESHET_TRY(window, one_of(target, "window", kWindows, seconds(0)));
   const bool views = *model == hot::Model::kViews;
-  const auto limit = http::integer_parameter(target, "limit", views ? 10 : 20, 1, kMaxLimit);
-  if (!limit) return tl::unexpected(limit.error());
-  const auto at = at_parameter(target, now);
-  if (!at) return tl::unexpected(at.error());
+  FRESHET_TRY(limit, http::integer_parameter(target, "limit", views ? 10 : 20, 1, kMaxLimit));
+  FRESHET_TRY(at, at_parameter(target, now));
   if (views && *at) return fail(ErrorCode::kInvalid, "bad_parameter", "at", "only with model=engagement");
   if (!views && target.parameter("mode")) {
     return fail(ErrorCode::kInvalid, "bad_parameter", "mode", "only with model=views");
   }
   if (const auto tag = target.parameter("tag")) {
-    auto name = TagName::parse(*tag, "tag");
-    if (!name) return tl::unexpected(name.error());
+    FRESHET_TRY(name, TagName::parse(*tag, "tag"));
     parsed.query.tag = std::move(*name);
   }
   parsed.query.model = *model;
@@ -155,8 +135,7 @@ Result<std::vector<ItemId>> parse_ids(const http::Target& target) {
   std::string_view rest = *given;
   for (;;) {
     const std::size_t comma = rest.find(',');
-    auto id = ItemId::parse(rest.substr(0, comma), "ids");
-    if (!id) return tl::unexpected(id.error());
+    FRESHET_TRY(id, ItemId::parse(rest.substr(0, comma), "ids"));
     if (std::find(ids.begin(), ids.end(), *id) == ids.end()) ids.push_back(std::move(*id));
     if (ids.size() > kMaxLimit) return fail(ErrorCode::kInvalid, "bad_parameter", "ids", "at most 100 ids");
     if (comma == std::string_view::npos) return ids;
@@ -188,30 +167,21 @@ bool has_foreign_scheme(std::string_view url) {
 Result<items::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds now) {
   items::Item item;
   item.id = id;
-  auto title = json::required_string(body, "title", kMaxTitleBytes);
-  if (!title) return tl::unexpected(title.error());
-  auto text = json::optional_string(body, "text", kMaxTextBytes);
-  if (!text) return tl::unexpected(text.error());
-  auto url = json::optional_string(body, "url", kMaxUrlBytes);
-  if (!url) return tl::unexpected(url.error());
+  FRESHET_TRY(title, json::required_string(body, "title", kMaxTitleBytes));
+  FRESHET_TRY(text, json::optional_string(body, "text", kMaxTextBytes));
+  FRESHET_TRY(url, json::optional_string(body, "url", kMaxUrlBytes));
   if (*url && has_foreign_scheme(**url))
     return fail(ErrorCode::kInvalid, "bad_url", "url", "of http or https, or relative");
-  auto author = json::optional_string(body, "author", kMaxIdBytes);
-  if (!author) return tl::unexpected(author.error());
-  const auto tags = json::optional_strings(body, "tags", kMaxTags, kMaxIdBytes);
-  if (!tags) return tl::unexpected(tags.error());
+  FRESHET_TRY(author, json::optional_string(body, "author", kMaxIdBytes));
+  FRESHET_TRY(tags, json::optional_strings(body, "tags", kMaxTags, kMaxIdBytes));
   for (const std::string& tag : *tags) {
-    auto name = TagName::parse(tag, "tags");
-    if (!name) return tl::unexpected(name.error());
+    FRESHET_TRY(name, TagName::parse(tag, "tags"));
     if (std::find(item.tags.begin(), item.tags.end(), *name) == item.tags.end())
       item.tags.push_back(std::move(*name));
   }
-  const auto published = required_time(body, "published_at");
-  if (!published) return tl::unexpected(published.error());
-  const auto updated = json::optional_time(body, "update_time");
-  if (!updated) return tl::unexpected(updated.error());
-  const auto hidden = json::optional_boolean(body, "hidden", false);
-  if (!hidden) return tl::unexpected(hidden.error());
+  FRESHET_TRY(published, required_time(body, "published_at"));
+  FRESHET_TRY(updated, json::optional_time(body, "update_time"));
+  FRESHET_TRY(hidden, json::optional_boolean(body, "hidden", false));
   item.title = std::move(*title);
   item.text = std::move(*text).value_or("");
   item.url = std::move(*url).value_or("");

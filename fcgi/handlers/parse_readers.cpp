@@ -27,46 +27,34 @@ Result<readers::ViewKind> view_kind(const std::optional<std::string_view>& name)
 }
 
 Result<readers::View> parse_history(json::Value body) {
-  auto reader = json::optional_id<ReaderId>(body, "userId");
-  if (!reader) return tl::unexpected(reader.error());
-  auto item = json::required_id<ItemId>(body, "topicId");
-  if (!item) return tl::unexpected(item.error());
-  const auto kind = view_kind(word(body["kind"]));
-  if (!kind) return tl::unexpected(kind.error());
-  auto event = json::optional_id<EventId>(body, "eventId");
-  if (!event) return tl::unexpected(event.error());
+  FRESHET_TRY(reader, json::optional_id<ReaderId>(body, "userId"));
+  FRESHET_TRY(item, json::required_id<ItemId>(body, "topicId"));
+  FRESHET_TRY(kind, view_kind(word(body["kind"])));
+  FRESHET_TRY(event, json::optional_id<EventId>(body, "eventId"));
   return readers::View{std::move(*reader), std::move(*item), *kind, std::move(*event)};
 }
 
 Result<readers::ReaderEvent> parse_interaction(json::Value body, UnixSeconds now) {
-  auto reader = json::required_id<ReaderId>(body, "userId");
-  if (!reader) return tl::unexpected(reader.error());
-  auto item = json::required_id<ItemId>(body, "topicId");
-  if (!item) return tl::unexpected(item.error());
+  FRESHET_TRY(reader, json::required_id<ReaderId>(body, "userId"));
+  FRESHET_TRY(item, json::required_id<ItemId>(body, "topicId"));
   const auto name = word(body["kind"]);
   const auto kind = readers::interaction_named(name.value_or(""));
   if (!kind || *kind == readers::Interaction::kView)
     return bad_kind("one of post, reply, like, favorite, share", !name);
-  const auto at = json::optional_time(body, "at");
-  if (!at) return tl::unexpected(at.error());
+  FRESHET_TRY(at, json::optional_time(body, "at"));
   if (*at && **at > now + kMaxClockAhead)
     return fail(ErrorCode::kInvalid, "bad_time", "at", "more than a day ahead");
-  auto event = json::optional_id<EventId>(body, "eventId");
-  if (!event) return tl::unexpected(event.error());
+  FRESHET_TRY(event, json::optional_id<EventId>(body, "eventId"));
   return readers::ReaderEvent{std::move(*reader), std::move(*item), *kind, at->value_or(UnixSeconds::max()),
                               std::move(*event)};
 }
 
 Result<readers::Dismissal> parse_dismissal(json::Value body) {
-  auto reader = json::optional_id<ReaderId>(body, "userId");
-  if (!reader) return tl::unexpected(reader.error());
-  auto item = json::required_id<ItemId>(body, "topicId");
-  if (!item) return tl::unexpected(item.error());
+  FRESHET_TRY(reader, json::optional_id<ReaderId>(body, "userId"));
+  FRESHET_TRY(item, json::required_id<ItemId>(body, "topicId"));
   if (const auto name = word(body["kind"]); name != kNotInterested) return bad_kind("not_interested", !name);
-  auto reason = json::optional_string(body, "reason", kMaxReasonBytes);
-  if (!reason) return tl::unexpected(reason.error());
-  auto event = json::optional_id<EventId>(body, "eventId");
-  if (!event) return tl::unexpected(event.error());
+  FRESHET_TRY(reason, json::optional_string(body, "reason", kMaxReasonBytes));
+  FRESHET_TRY(event, json::optional_id<EventId>(body, "eventId"));
   return readers::Dismissal{std::move(*reader), std::move(*item), std::move(*reason).value_or(""),
                             std::move(*event)};
 }

@@ -67,15 +67,12 @@ Result<void> check_channel(std::string_view channel, const WaterfallSettings& se
 }
 
 Result<timeline::PageQuery> parse_page(const http::Target& target, std::string_view channel) {
-  const auto direction = direction_of(target);
-  if (!direction) return tl::unexpected(direction.error());
-  const auto score = http::integer_parameter(target, "score", 0, 0, timeline::kScoreEnd - 1);
-  if (!score) return tl::unexpected(score.error());
+  FRESHET_TRY(direction, direction_of(target));
+  FRESHET_TRY(score, http::integer_parameter(target, "score", 0, 0, timeline::kScoreEnd - 1));
   if (*direction != timeline::Direction::kFirst && !target.parameter("score"))
     return fail(ErrorCode::kInvalid, "bad_number", "score",
                 "down and up want the score of a page's drop or up");
-  const auto limit = http::integer_parameter(target, "limit", kDefaultPage, 1, kMaxLimit);
-  if (!limit) return tl::unexpected(limit.error());
+  FRESHET_TRY(limit, http::integer_parameter(target, "limit", kDefaultPage, 1, kMaxLimit));
   return timeline::PageQuery{std::string(channel), {}, *direction, *score, static_cast<int>(*limit)};
 }
 
@@ -83,42 +80,33 @@ Result<PushBody> parse_push(std::string& text) {
   json::Document document;
   const auto body = document.parse(text, kPushLimits).and_then([&] { return json::root_object(document); });
   if (!body) return tl::unexpected(body.error());
-  auto items = ids_of<ItemId>(*body, "items", kMaxItems);
-  if (!items) return tl::unexpected(items.error());
-  auto event = json::optional_id<EventId>(*body, "eventId");
-  if (!event) return tl::unexpected(event.error());
+  FRESHET_TRY(items, ids_of<ItemId>(*body, "items", kMaxItems));
+  FRESHET_TRY(event, json::optional_id<EventId>(*body, "eventId"));
   PushBody parsed;
   parsed.items = std::move(*items);
   parsed.event = std::move(*event);
   if (is_absent((*body)["customers"]) == is_absent((*body)["followersOf"]))
     return fail(ErrorCode::kInvalid, "bad_list", "customers", "either customers or followersOf");
   if (!is_absent((*body)["followersOf"])) {
-    auto author = json::required_id<AuthorId>(*body, "followersOf");
-    if (!author) return tl::unexpected(author.error());
+    FRESHET_TRY(author, json::required_id<AuthorId>(*body, "followersOf"));
     parsed.author = std::move(*author);
     return parsed;
   }
-  auto readers = ids_of<ReaderId>(*body, "customers", kMaxCustomers);
-  if (!readers) return tl::unexpected(readers.error());
+  FRESHET_TRY(readers, ids_of<ReaderId>(*body, "customers", kMaxCustomers));
   parsed.readers = std::move(*readers);
   return parsed;
 }
 
 Result<Follow> parse_follow(Request& request, const http::Target& target) {
   if (request.body.empty()) {
-    auto follower = ReaderId::parse(target.parameter("follower").value_or(""), "follower");
-    if (!follower) return tl::unexpected(follower.error());
-    auto author = AuthorId::parse(target.parameter("author").value_or(""), "author");
-    if (!author) return tl::unexpected(author.error());
+    FRESHET_TRY(follower, ReaderId::parse(target.parameter("follower").value_or(""), "follower"));
+    FRESHET_TRY(author, AuthorId::parse(target.parameter("author").value_or(""), "author"));
     return Follow{std::move(*follower), std::move(*author)};
   }
   json::Document document;
-  const auto body = read_object(document, request.body);
-  if (!body) return tl::unexpected(body.error());
-  auto follower = json::required_id<ReaderId>(*body, "follower");
-  if (!follower) return tl::unexpected(follower.error());
-  auto author = json::required_id<AuthorId>(*body, "author");
-  if (!author) return tl::unexpected(author.error());
+  FRESHET_TRY(body, read_object(document, request.body));
+  FRESHET_TRY(follower, json::required_id<ReaderId>(*body, "follower"));
+  FRESHET_TRY(author, json::required_id<AuthorId>(*body, "author"));
   return Follow{std::move(*follower), std::move(*author)};
 }
 

@@ -96,32 +96,24 @@ void write_log(const ReaderId& reader, const recommend::RecommendPage& page) {
 
 Task<Result<Response>> get_recommendations(Call& call) {
   Services& services = call.services;
-  const auto claimed = http::id_parameter<ReaderId>(call.target, "userId");
-  if (!claimed) co_return tl::unexpected(claimed.error());
-  const auto limit = http::integer_parameter(call.target, "limit", kDefaultLimit, 1, kMaxLimit);
-  if (!limit) co_return tl::unexpected(limit.error());
-  const auto exclude = exclude_of(call.target);
-  if (!exclude) co_return tl::unexpected(exclude.error());
+  FRESHET_CO_TRY(claimed, http::id_parameter<ReaderId>(call.target, "userId"));
+  FRESHET_CO_TRY(limit, http::integer_parameter(call.target, "limit", kDefaultLimit, 1, kMaxLimit));
+  FRESHET_CO_TRY(exclude, exclude_of(call.target));
   const http::Claim claim{*claimed, {}};
-  const auto who = call.who(claim);
-  if (!who) co_return tl::unexpected(who.error());
+  FRESHET_CO_TRY(who, call.who(claim));
   const recommend::RecommendRequest request{who->reader, static_cast<std::size_t>(*limit), *exclude,
-                                       call.metered()};
-  auto page = co_await services.recommendations.page(request);
-  if (!page) co_return tl::unexpected(page.error());
+                                            call.metered()};
+  FRESHET_CO_TRY(page, co_await services.recommendations.page(request));
   page->degraded |= services.redis_lost();
   write_log(who->reader, *page);
   co_return render(*page);
 }
 
 Task<Result<Response>> get_similar(Call& call) {
-  const auto id = ItemId::parse(call.match.parameters[0], "id");
-  if (!id) co_return tl::unexpected(id.error());
-  const auto limit = http::integer_parameter(call.target, "limit", kDefaultLimit, 1, kMaxLimit);
-  if (!limit) co_return tl::unexpected(limit.error());
-  auto page =
-      co_await call.services.recommendations.similar(*id, static_cast<std::size_t>(*limit), call.metered());
-  if (!page) co_return tl::unexpected(page.error());
+  FRESHET_CO_TRY(id, ItemId::parse(call.match.parameters[0], "id"));
+  FRESHET_CO_TRY(limit, http::integer_parameter(call.target, "limit", kDefaultLimit, 1, kMaxLimit));
+  FRESHET_CO_TRY(page, co_await call.services.recommendations.similar(*id, static_cast<std::size_t>(*limit),
+                                                                      call.metered()));
   page->degraded |= call.services.redis_lost();
   std::string out;
   json::Writer writer(out);

@@ -68,30 +68,23 @@ std::string render(const ReaderId& reader, const readers::Export& all) {
 }  // namespace
 
 Task<Result<Response>> get_user(Call& call) {
-  const auto reader = ReaderId::parse(call.match.parameters[0], "id");
-  if (!reader) co_return tl::unexpected(reader.error());
-  const auto from = http::integer_parameter(call.target, "from", 0, 0, 1'000'000'000);
-  if (!from) co_return tl::unexpected(from.error());
-  const auto all = co_await call.services.users.gather(*reader, *from);
-  if (!all) co_return tl::unexpected(all.error());
+  FRESHET_CO_TRY(reader, ReaderId::parse(call.match.parameters[0], "id"));
+  FRESHET_CO_TRY(from, http::integer_parameter(call.target, "from", 0, 0, 1'000'000'000));
+  FRESHET_CO_TRY(all, co_await call.services.users.gather(*reader, *from));
   co_return private_json(render(*reader, *all));
 }
 
 Task<Result<Response>> delete_user(Call& call) {
-  const auto reader = ReaderId::parse(call.match.parameters[0], "id");
-  if (!reader) co_return tl::unexpected(reader.error());
-  const auto job = co_await call.services.users.forget(*reader);
-  if (!job) co_return tl::unexpected(job.error());
+  FRESHET_CO_TRY(reader, ReaderId::parse(call.match.parameters[0], "id"));
+  FRESHET_CO_TRY(job, co_await call.services.users.forget(*reader));
   std::string out;
   json::Writer(out).begin_object().key("job").string(*job).end_object();
   co_return private_json(std::move(out), 202);
 }
 
 Task<Result<Response>> get_job(Call& call) {
-  const auto id = EventId::parse(call.match.parameters[0], "id");
-  if (!id) co_return tl::unexpected(id.error());
-  const auto job = co_await call.services.users.job(*id);
-  if (!job) co_return tl::unexpected(job.error());
+  FRESHET_CO_TRY(id, EventId::parse(call.match.parameters[0], "id"));
+  FRESHET_CO_TRY(job, co_await call.services.users.job(*id));
   std::string out;
   json::Writer writer(out);
   writer.begin_object().key("state").string(job->state).key("done").integer(job->done);

@@ -9,8 +9,7 @@ namespace freshet::handlers {
 Task<Result<Response>> post_visitor(Call& call) {
   Services& services = call.services;
   const http::Claim nothing;
-  const auto who = call.who(nothing);
-  if (!who) co_return tl::unexpected(who.error());
+  FRESHET_CO_TRY(who, call.who(nothing));
   Response response;
   response.status = 204;
   response.headers = "Cache-Control: private, no-store\r\n";

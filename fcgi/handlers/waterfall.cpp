@@ -73,9 +73,8 @@ Task<Result<Response>> publish(Call& call, const PushBody& body) {
   Services& services = call.services;
   if (call.match.parameters[0] != services.settings.waterfall.follow_channel)
     co_return fail(ErrorCode::kInvalid, "bad_parameter", "followersOf", why_not_here(services.settings));
-  auto published = co_await timeline::publish_items(services.waterfall, services.items, services.follows,
-                                                    body.author, body.items);
-  if (!published) co_return tl::unexpected(published.error());
+  FRESHET_CO_TRY(published, co_await timeline::publish_items(services.waterfall, services.items,
+                                                             services.follows, body.author, body.items));
   co_return render(std::move(*published));
 }
 
@@ -85,8 +84,7 @@ Task<Result<Response>> push(Call& call, PushBody& body) {
   const timeline::Push push{call.match.parameters[0], std::move(body.items), std::move(body.readers)};
   const auto deadline = Clock::now() + services.settings.gateway.bulk_budget;
   const std::function<bool()> time_left = [deadline] { return Clock::now() < deadline; };
-  const auto outcome = co_await timeline::push_items(services.waterfall, services.items, push, time_left);
-  if (!outcome) co_return tl::unexpected(outcome.error());
+  FRESHET_CO_TRY(outcome, co_await timeline::push_items(services.waterfall, services.items, push, time_left));
   co_return render(*outcome);
 }
 
@@ -101,17 +99,12 @@ Response again(const std::string& said) {
 
 Task<Result<Response>> get_waterfall(Call& call) {
   const std::string& channel = call.match.parameters[0];
-  const auto known = check_channel(channel, call.services.settings.waterfall);
-  if (!known) co_return tl::unexpected(known.error());
-  auto query = parse_page(call.target, channel);
-  if (!query) co_return tl::unexpected(query.error());
-  const auto claimed = http::id_parameter<ReaderId>(call.target, "customerId");
-  if (!claimed) co_return tl::unexpected(claimed.error());
-  auto reader = whose(call, *claimed, "customerId");
-  if (!reader) co_return tl::unexpected(reader.error());
+  FRESHET_CO_TRY(known, check_channel(channel, call.services.settings.waterfall));
+  FRESHET_CO_TRY(query, parse_page(call.target, channel));
+  FRESHET_CO_TRY(claimed, http::id_parameter<ReaderId>(call.target, "customerId"));
+  FRESHET_CO_TRY(reader, whose(call, *claimed, "customerId"));
   query->reader = std::move(*reader);
-  auto served = co_await timeline::read_page(call.services.waterfall, *query);
-  if (!served) co_return tl::unexpected(served.error());
+  FRESHET_CO_TRY(served, co_await timeline::read_page(call.services.waterfall, *query));
   served->degraded |= call.services.redis_lost();
   co_return render(*served);
 }
@@ -119,35 +112,27 @@ Task<Result<Response>> get_waterfall(Call& call) {
 Task<Result<Response>> post_waterfall(Call& call) {
   Services& services = call.services;
   const std::string& channel = call.match.parameters[0];
-  const auto known = check_channel(channel, services.settings.waterfall);
-  if (!known) co_return tl::unexpected(known.error());
-  auto body = parse_push(call.request.body);
-  if (!body) co_return tl::unexpected(body.error());
+  FRESHET_CO_TRY(known, check_channel(channel, services.settings.waterfall));
+  FRESHET_CO_TRY(body, parse_push(call.request.body));
   const EventId event = body->event;
   if (!event.empty()) {
-    const auto said = co_await services.waterfall.reply_to(channel, event);
-    if (!said) co_return tl::unexpected(said.error());
+    FRESHET_CO_TRY(said, co_await services.waterfall.reply_to(channel, event));
     if (*said) co_return again(**said);
   }
   auto answering = body->author.empty() ? push(call, *body) : publish(call, *body);
   auto answered = co_await answering;
   if (!answered || event.empty()) co_return answered;
   // A worker that dies before this has pushed, and the same push again finds the items in their places.
-  const auto kept = co_await services.waterfall.remember_reply(channel, event, remembered(*answered));
-  if (!kept) co_return tl::unexpected(kept.error());
+  FRESHET_CO_TRY(kept, co_await services.waterfall.remember_reply(channel, event, remembered(*answered)));
   co_return answered;
 }
 
 Task<Result<Response>> delete_waterfall(Call& call) {
   const std::string& channel = call.match.parameters[0];
-  const auto known = check_channel(channel, call.services.settings.waterfall);
-  if (!known) co_return tl::unexpected(known.error());
-  const auto item = ItemId::parse(call.match.parameters[1], "itemId");
-  if (!item) co_return tl::unexpected(item.error());
-  const auto reader = ReaderId::parse(call.target.parameter("customerId").value_or(""), "customerId");
-  if (!reader) co_return tl::unexpected(reader.error());
-  const auto removed = co_await call.services.waterfall.remove(channel, *reader, *item);
-  if (!removed) co_return tl::unexpected(removed.error());
+  FRESHET_CO_TRY(known, check_channel(channel, call.services.settings.waterfall));
+  FRESHET_CO_TRY(item, ItemId::parse(call.match.parameters[1], "itemId"));
+  FRESHET_CO_TRY(reader, ReaderId::parse(call.target.parameter("customerId").value_or(""), "customerId"));
+  FRESHET_CO_TRY(removed, co_await call.services.waterfall.remove(channel, *reader, *item));
   co_return private_json(*removed ? "{\"removed\":1}" : "{\"removed\":0}");
 }
 

@@ -131,8 +131,7 @@ ClientList& ClientList::operator=(ClientList&&) noexcept = default;
 ClientList::~ClientList() = default;
 
 Result<void> ClientList::add_network(std::string_view text) {
-  const auto network = parse_network(text);
-  if (!network) return tl::unexpected(network.error());
+  FRESHET_TRY(network, parse_network(text));
   const std::string last = last_of(*network);
   if (last.size() == std::tuple_size_v<Address4>) {
     v4_.push_back({address_of<Address4>(network->bytes), address_of<Address4>(last)});

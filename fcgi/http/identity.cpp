@@ -71,10 +71,8 @@ std::string address_network(std::string_view address) {
 Result<Identity> Identity::create(IdentityMode mode, std::string_view salt,
                                   const std::map<std::string, std::string>& token_secrets,
                                   bool believes_proxy) {
-  auto hmac = Hmac::create(salt);
-  if (!hmac) return tl::unexpected(hmac.error());
-  auto tokens = TokenKeys::create(token_secrets);
-  if (!tokens) return tl::unexpected(tokens.error());
+  FRESHET_TRY(hmac, Hmac::create(salt));
+  FRESHET_TRY(tokens, TokenKeys::create(token_secrets));
   return Identity(mode, std::move(*hmac), std::move(*tokens), believes_proxy);
 }
 
@@ -122,15 +120,13 @@ std::string Identity::epoch_name(const ReaderId& reader) {
 }
 
 Result<Verified> Identity::verify(const Request& request, UnixSeconds now) {
-  auto reader = verified_reader(request, now);
-  if (!reader) return tl::unexpected(reader.error());
+  FRESHET_TRY(reader, verified_reader(request, now));
   if (!reader->empty()) return Verified{std::move(*reader), std::nullopt};
   return Verified{{}, visitor_of_cookie(request)};
 }
 
 Result<Who> Identity::identify(const Request& request, const Claim& claim, UnixSeconds now) {
-  const auto verified = verify(request, now);
-  if (!verified) return tl::unexpected(verified.error());
+  FRESHET_TRY(verified, verify(request, now));
   return identify(request, *verified, claim);
 }
 

@@ -22,8 +22,7 @@ tl::unexpected<Error> bad_page() {
 }  // namespace
 
 Result<PageTokens> PageTokens::create(std::string_view salt) {
-  auto hmac = Hmac::create(salt);
-  if (!hmac) return tl::unexpected(hmac.error());
+  FRESHET_TRY(hmac, Hmac::create(salt));
   return PageTokens(std::move(*hmac));
 }
 

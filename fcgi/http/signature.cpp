@@ -64,8 +64,7 @@ Result<Signatures> Signatures::create(const std::map<std::string, std::string>& 
   Signatures signatures;
   for (const auto& [kid, secret] : secrets) {
     if (!is_key_name(kid)) return fail(ErrorCode::kInvalid, "bad_kid", {}, "a key's name is [A-Za-z0-9_-]+");
-    auto hmac = Hmac::create(secret);
-    if (!hmac) return tl::unexpected(hmac.error());
+    FRESHET_TRY(hmac, Hmac::create(secret));
     signatures.keys_.emplace(kid, std::move(*hmac));
   }
   return signatures;

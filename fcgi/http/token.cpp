@@ -66,8 +66,7 @@ Result<TokenKeys> TokenKeys::create(const std::map<std::string, std::string>& se
   TokenKeys keys;
   for (const auto& [kid, secret] : secrets) {
     if (!is_key_name(kid)) return fail(ErrorCode::kInvalid, "bad_kid", {}, "a key's name is [A-Za-z0-9_-]+");
-    auto hmac = Hmac::create(secret);
-    if (!hmac) return tl::unexpected(hmac.error());
+    FRESHET_TRY(hmac, Hmac::create(secret));
     keys.keys_.emplace(kid, std::move(*hmac));
   }
   return keys;

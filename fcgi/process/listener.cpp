@@ -176,16 +176,14 @@ Result<Listeners> open_listeners(const PoolSettings& pool, PassedSockets passed,
   };
   std::optional<Listener> status;
   if (with_status && !pool.status_listen.empty()) {
-    auto opened = open(passed.take(pool.status_listen), status_address(pool));
-    if (!opened) return tl::unexpected(opened.error());
+    FRESHET_TRY(opened, open(passed.take(pool.status_listen), status_address(pool)));
     status.emplace(std::move(*opened));
   }
   int fd = passed.take(pool.listen);
   if (fd < 0 && (fd = passed.take_any()) >= 0)
     log::notice("socket_from_systemd",
                 {{"note", "not bound to listen.address"}, {"address", bound_address(fd)}});
-  auto requests = open(fd, request_address(pool));
-  if (!requests) return tl::unexpected(requests.error());
+  FRESHET_TRY(requests, open(fd, request_address(pool)));
   return Listeners{std::move(*requests), std::move(status)};
 }
 

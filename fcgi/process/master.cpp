@@ -269,22 +269,19 @@ int could_not_start(const Error& error) {
 
 Result<Equipment> equip(const Settings& settings, bool with_status, std::optional<Handover> handover) {
   // First: a signal that comes from now on waits for the loop.
-  auto signals = SignalQueue::open();
-  if (!signals) return tl::unexpected(signals.error());
+  FRESHET_TRY(signals, SignalQueue::open());
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return fail(ErrorCode::kInternal, "pipe", {}, std::strerror(errno));
   Descriptor lease(ends[0]), held(ends[1]);
-  auto listeners = handover ? handover->take_listeners(settings.pool, with_status)
-                            : open_listeners(settings.pool, PassedSockets::receive(), with_status);
-  if (!listeners) return tl::unexpected(listeners.error());
+  FRESHET_TRY(listeners, handover ? handover->take_listeners(settings.pool, with_status)
+                                  : open_listeners(settings.pool, PassedSockets::receive(), with_status));
   Equipment made{std::move(*signals), std::move(*listeners), Predecessor(),
                  std::nullopt,        std::move(lease),      std::move(held)};
   if (handover) {
     made.predecessor = Predecessor(std::move(*handover));
     return made;
   }
-  auto pid_file = PidFile::write(settings.pid);
-  if (!pid_file) return tl::unexpected(pid_file.error());
+  FRESHET_TRY(pid_file, PidFile::write(settings.pid));
   made.pid_file.emplace(std::move(*pid_file));
   return made;
 }

@@ -62,12 +62,10 @@ Result<Manifest> verify_backup(const std::string& folder) {
   if (!database) return in_file(kDatabaseName, database.error());
   if (database->schema != manifest->schema)
     return in_file(kDatabaseName, {ErrorCode::kInvalid, {}, {}, "another schema than the manifest says"});
-  auto dump = DumpReader::open((fs::path(folder) / kRedisName).string());
-  if (!dump) return tl::unexpected(dump.error());
+  FRESHET_TRY(dump, DumpReader::open((fs::path(folder) / kRedisName).string()));
   DumpRecord record;
   for (;;) {
-    const auto more = dump->next(record);
-    if (!more) return tl::unexpected(more.error());
+    FRESHET_TRY(more, dump->next(record));
     if (!*more) return manifest;
   }
 }
@@ -75,8 +73,7 @@ Result<Manifest> verify_backup(const std::string& folder) {
 namespace {
 
 Result<int> verify(const std::string& folder) {
-  const auto manifest = verify_backup(folder);
-  if (!manifest) return tl::unexpected(manifest.error());
+  FRESHET_TRY(manifest, verify_backup(folder));
   print_facts(*manifest);
   fmt::print("whole and unchanged\n");
   return 0;
@@ -86,8 +83,7 @@ Result<int> verify(const std::string& folder) {
 // out.
 Result<std::int64_t> save_state(const BackupOptions& options, const Settings& settings,
                                 const redis::Endpoint& endpoint, const NewBackup& into, Manifest& manifest) {
-  auto dump = DumpWriter::create(into.file(kRedisName));
-  if (!dump) return tl::unexpected(dump.error());
+  FRESHET_TRY(dump, DumpWriter::create(into.file(kRedisName)));
   redis::SyncRedis redis(endpoint, kRedisTimeout, {});
   ProgressLine line(stderr, options.quiet);
   const auto saved = save_redis(redis, settings.redis, *dump, line);
@@ -119,28 +115,23 @@ Result<void> copy_files(const BackupOptions& options, const Settings& settings, 
 Result<int> run_backup(const BackupOptions& options, const Target& target) {
   umask(0077);
   if (options.verify) return verify(options.folder);
-  const auto settings = settings_of(target);
-  if (!settings) return tl::unexpected(settings.error());
-  const auto endpoint = redis_endpoint(target, *settings);
-  if (!endpoint) return tl::unexpected(endpoint.error());
+  FRESHET_TRY(settings, settings_of(target));
+  FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
   if (!exists(settings->recorder.database))
     return fail(ErrorCode::kNotFound, "no_database", {},
                 settings->recorder.database + ": not there; the backup is made where the recorder runs");
-  auto backup = NewBackup::create(options.folder);
-  if (!backup) return tl::unexpected(backup.error());
+  FRESHET_TRY(backup, NewBackup::create(options.folder));
 
   Manifest manifest;
   manifest.version = FRESHET_VERSION;
   manifest.began = wall_now();
   manifest.key_prefix = settings->redis.key_prefix;
   manifest.hash_tags = settings->redis.hash_tags;
-  const auto strangers = save_state(options, *settings, *endpoint, *backup, manifest);
-  if (!strangers) return tl::unexpected(strangers.error());
+  FRESHET_TRY(strangers, save_state(options, *settings, *endpoint, *backup, manifest));
   if (auto ok = copy_files(options, *settings, config_path(target), *backup); !ok)
     return tl::unexpected(ok.error());
   manifest.ended = wall_now();
-  const auto finished = backup->finish(std::move(manifest));
-  if (!finished) return tl::unexpected(finished.error());
+  FRESHET_TRY(finished, backup->finish(std::move(manifest)));
   print_facts(*finished);
   if (*strangers > 0)
     fmt::print("left out: {} keys under the prefix that are none of Freshet's\n", grouped(*strangers));

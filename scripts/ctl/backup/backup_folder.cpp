@@ -197,8 +197,7 @@ Result<void> NewBackup::copy(const std::string& from, const std::string& name) {
 
 Result<Manifest> NewBackup::finish(Manifest manifest) {
   for (const std::string& name : names_in(partial_)) {
-    auto measured = measure(partial_, name);
-    if (!measured) return tl::unexpected(measured.error());
+    FRESHET_TRY(measured, measure(partial_, name));
     manifest.files.push_back(std::move(*measured));
     if (chmod(file(name).c_str(), 0600) != 0) return io(partial_ / name);
     if (auto ok = sync_folder((partial_ / name).parent_path()); !ok) return tl::unexpected(ok.error());

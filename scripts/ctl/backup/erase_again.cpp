@@ -90,8 +90,7 @@ class Eraser {
     for (const std::string& each : found_) readers::add_names(names, ReaderId::trusted(each), hashes_);
     std::string cursor = "0";
     do {
-      auto page = redis::wait(readers::scan_personal(redis_, keys_, names, cursor));
-      if (!page) return tl::unexpected(page.error());
+      FRESHET_TRY(page, redis::wait(readers::scan_personal(redis_, keys_, names, cursor)));
       if (auto ok = redis::wait(readers::erase_personal(redis_, names, *page)); !ok) return ok;
       cursor = page->cursor;
     } while (cursor != "0");

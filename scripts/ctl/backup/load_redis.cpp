@@ -35,8 +35,7 @@ class Loader {
     if (auto ok = look_at_clock(); !ok) return tl::unexpected(ok.error());
     DumpRecord record;
     for (;;) {
-      const auto more = dump.next(record);
-      if (!more) return tl::unexpected(more.error());
+      FRESHET_TRY(more, dump.next(record));
       if (!*more) break;
       if (auto ok = add(record); !ok) return tl::unexpected(ok.error());
     }
@@ -49,8 +48,7 @@ class Loader {
   Result<void> look_at_clock() {
     Pipeline asked;
     asked.add("TIME");
-    const auto replies = ask(redis_, asked);
-    if (!replies) return tl::unexpected(replies.error());
+    FRESHET_TRY(replies, ask(redis_, asked));
     now_ms_ = 1000 * redis::parse_or_zero<std::int64_t>(redis::text_at(replies->front(), 0));
     return {};
   }
@@ -87,8 +85,7 @@ class Loader {
 
   Result<void> send() {
     if (out_.empty()) return {};
-    const auto replies = ask(redis_, out_);
-    if (!replies) return tl::unexpected(replies.error());
+    FRESHET_TRY(replies, ask(redis_, out_));
     for (const Reply& each : *replies) {
       if (each.is_error())
         return fail(ErrorCode::kInvalid, "redis_refused", {}, "Redis refused: " + std::string(each.error()));
@@ -128,8 +125,7 @@ Result<std::int64_t> remove_keys(redis::SyncRedis& redis, const RedisSettings& s
     Pipeline unlink;
     unlink.command(1 + some.size()).arg("UNLINK");
     for (const std::string& key : some) unlink.arg(key);
-    const auto replies = ask(redis, unlink);
-    if (!replies) return tl::unexpected(replies.error());
+    FRESHET_TRY(replies, ask(redis, unlink));
     if (replies->front().is_error())
       return fail(ErrorCode::kInvalid, "redis_refused", {}, std::string(replies->front().error()));
     removed += replies->front().integer().value_or(0);

@@ -28,8 +28,7 @@ Result<void> expect_no_items(redis::SyncRedis& redis, const RedisSettings& setti
       if (plain && after(*plain, "item:")) look.add("HEXISTS", key, "published_at");
     }
     if (look.empty()) return {};
-    const auto replies = ask(redis, look);
-    if (!replies) return tl::unexpected(replies.error());
+    FRESHET_TRY(replies, ask(redis, look));
     for (const redis::Reply& reply : *replies) {
       if (reply.integer().value_or(0) == 1)
         return fail(ErrorCode::kConflict, "has_items", {},
@@ -78,8 +77,7 @@ class Refill {
       ask.add("ZSCORE", keys_.hidden(), item.id.view());
     }
     if (ask.empty()) return {};
-    auto replies = redis_.call(ask);
-    if (!replies) return tl::unexpected(replies.error());
+    FRESHET_TRY(replies, redis_.call(ask));
     std::vector<items::Item> unknown;
     for (std::size_t i = 0; i < batch_.size(); ++i) {
       const bool known = (*replies)[2 * i].integer() == 1 || !(*replies)[2 * i + 1].is_nil();
@@ -103,21 +101,17 @@ class Refill {
 // The loss that was noted, "" when there is none. What the recorder has not noticed yet is noted here: a
 // rebuild that is interrupted shall not hide it.
 Result<std::string> loss_of(redis::SyncRedis& redis, database::Database& database, const redis::Keys& keys) {
-  const auto group = recorder::has_group(redis, keys);
-  if (!group) return tl::unexpected(group.error());
+  FRESHET_TRY(group, recorder::has_group(redis, keys));
   if (!*group) {
-    const auto recorded = database.last_entry();
-    if (!recorded) return tl::unexpected(recorded.error());
-    const auto made =
-        recorded->empty() ? recorder::make_group(redis, keys) : recorder::make_lost_group(redis, keys);
-    if (!made) return tl::unexpected(made.error());
+    FRESHET_TRY(recorded, database.last_entry());
+    FRESHET_TRY(
+        made, recorded->empty() ? recorder::make_group(redis, keys) : recorder::make_lost_group(redis, keys));
   }
   return recorder::noted_loss(redis, keys);
 }
 
 Result<void> end_loss(redis::SyncRedis& redis, const std::string& loss, const redis::Keys& keys) {
-  const auto now = recorder::noted_loss(redis, keys);
-  if (!now) return tl::unexpected(now.error());
+  FRESHET_TRY(now, recorder::noted_loss(redis, keys));
   if (*now != loss)
     return fail(ErrorCode::kConflict, "lost_again", {},
                 "Redis lost its items again meanwhile: call this once more");
@@ -129,8 +123,7 @@ Result<void> end_loss(redis::SyncRedis& redis, const std::string& loss, const re
 Result<RedisRebuilt> rebuild_redis(redis::SyncRedis& redis, database::Database& database,
                                    const Settings& settings, const RebuildRedisOptions& options) {
   const redis::Keys keys(settings.redis.key_prefix, settings.redis.hash_tags);
-  const auto loss = loss_of(redis, database, keys);
-  if (!loss) return tl::unexpected(loss.error());
+  FRESHET_TRY(loss, loss_of(redis, database, keys));
   if (!options.force && loss->empty()) {
     if (auto empty = expect_no_items(redis, settings.redis); !empty) return tl::unexpected(empty.error());
   }
@@ -138,24 +131,20 @@ Result<RedisRebuilt> rebuild_redis(redis::SyncRedis& redis, database::Database& 
   auto read = database.for_each_item([&](const items::Item& item) { return refill.add(item); });
   if (read) read = refill.flush();
   if (!read) return tl::unexpected(read.error());
-  const auto readers = restore_readers(redis, database, settings, wall_now());
-  if (!readers) return tl::unexpected(readers.error());
+  FRESHET_TRY(readers, restore_readers(redis, database, settings, wall_now()));
   if (auto ok = end_loss(redis, *loss, keys); !ok) return tl::unexpected(ok.error());
   return RedisRebuilt{refill.written(), *readers};
 }
 
 Result<int> run_rebuild_redis(const RebuildRedisOptions& options, const Target& target) {
-  const auto settings = settings_of(target);
-  if (!settings) return tl::unexpected(settings.error());
-  const auto endpoint = redis_endpoint(target, *settings);
-  if (!endpoint) return tl::unexpected(endpoint.error());
+  FRESHET_TRY(settings, settings_of(target));
+  FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
   if (auto ok = become_owner_of(settings->recorder.database); !ok) return tl::unexpected(ok.error());
-  auto database = database::Database::open(settings->recorder.database, database::Database::Mode::kRead);
-  if (!database) return tl::unexpected(database.error());
+  FRESHET_TRY(database,
+              database::Database::open(settings->recorder.database, database::Database::Mode::kRead));
   redis::SyncRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
   const auto began = ProgressLine::Clock::now();
-  const auto rebuilt = rebuild_redis(redis, **database, *settings, options);
-  if (!rebuilt) return tl::unexpected(rebuilt.error());
+  FRESHET_TRY(rebuilt, rebuild_redis(redis, **database, *settings, options));
   const RestoredReaders& readers = rebuilt->readers;
   fmt::print("wrote {} items to Redis in {}\n", grouped(rebuilt->items),
              in_words(ProgressLine::Clock::now() - began));

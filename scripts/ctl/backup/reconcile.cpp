@@ -57,10 +57,8 @@ class Reconciler {
   Result<void> stream() {
     recorder::Stream stream(settings_, endpoint_);
     if (auto ok = recorder::make_group(redis_, keys_); !ok) return ok;
-    auto given = stream.last_generated();
-    if (!given) return tl::unexpected(given.error());
-    const auto recorded = database_.last_entry();
-    if (!recorded) return tl::unexpected(recorded.error());
+    FRESHET_TRY(given, stream.last_generated());
+    FRESHET_TRY(recorded, database_.last_entry());
     if (!recorded->empty() && recorder::below(*given, *recorded)) {
       if (auto ok = send(Pipeline().add("XSETID", keys_.stream(), *recorded)); !ok) return ok;
     }
@@ -68,8 +66,7 @@ class Reconciler {
     for (;;) {
       Pipeline read;
       read.add("XRANGE", keys_.stream(), from, "+", "COUNT", kIdsAtOnce);
-      const auto replies = ask(redis_, read);
-      if (!replies) return tl::unexpected(replies.error());
+      FRESHET_TRY(replies, ask(redis_, read));
       const Reply& entries = replies->front();
       if (entries.size() == 0) return {};
       from = "(" + std::string(text_at(entries[entries.size() - 1], 0));
@@ -106,8 +103,7 @@ class Reconciler {
       for (const TagName& tag : each.tags) look.add("SMISMEMBER", keys_.tag(tag.view()), each.id.view());
     }
     if (look.empty()) return {};
-    const auto replies = ask(redis_, look);
-    if (!replies) return tl::unexpected(replies.error());
+    FRESHET_TRY(replies, ask(redis_, look));
     std::vector<items::Item> changed;
     std::size_t at = 0;
     for (const items::Item& each : some) {
@@ -134,8 +130,7 @@ class Reconciler {
         look.add("HEXISTS", key, "published_at");
       }
       if (ids.empty()) return {};
-      const auto put = ask(redis_, look);
-      if (!put) return tl::unexpected(put.error());
+      FRESHET_TRY(put, ask(redis_, look));
       for (std::size_t i = 0; i < ids.size(); ++i) {
         if ((*put)[i].integer().value_or(0) == 0) continue;  // only seen, never put
         ++done_.items_removed;
@@ -149,8 +144,7 @@ class Reconciler {
     return walk(redis_, "ZSCAN", keys_.hidden(), [&](std::vector<std::string> found) -> Result<void> {
       Pipeline look;
       for (const std::string& each : found) look.add("ZSCORE", keys_.hidden(), each);
-      const auto until = ask(redis_, look);
-      if (!until) return tl::unexpected(until.error());
+      FRESHET_TRY(until, ask(redis_, look));
       std::size_t at = 0;  // what is only dated ahead keeps its places
       std::erase_if(found, [&](const std::string&) {
         return redis::is_embargo(redis::parse_or_zero<double>((*until)[at++].string().value_or("")));
@@ -193,8 +187,7 @@ class Reconciler {
         drop.add("EVAL", kDropHalf, 2, key, other, each, owner);
       }
       if (drop.empty()) return {};
-      const auto replies = ask(redis_, drop);
-      if (!replies) return tl::unexpected(replies.error());
+      FRESHET_TRY(replies, ask(redis_, drop));
       for (const Reply& each : *replies) done_.half_follows += each.integer().value_or(0);
       return {};
     });
@@ -209,8 +202,7 @@ class Reconciler {
   Result<void> loss() { return recorder::forget_loss(redis_, keys_); }
 
   Result<void> send(const Pipeline& pipeline) {
-    const auto replies = ask(redis_, pipeline);
-    if (!replies) return tl::unexpected(replies.error());
+    FRESHET_TRY(replies, ask(redis_, pipeline));
     for (const Reply& each : *replies) {
       if (each.is_error()) return tl::unexpected(redis::classify(each.error()));
     }

@@ -38,8 +38,7 @@ Result<bool> recorder_asks(redis::SyncRedis& redis) {
   list.add("CLIENT", "LIST", "TYPE", "normal");
   for (int i = 0; i < kGlances; ++i) {
     if (i > 0) std::this_thread::sleep_for(kGlance);
-    const auto clients = redis.call(list);
-    if (!clients) return tl::unexpected(clients.error());
+    FRESHET_TRY(clients, redis.call(list));
     const std::string_view text = clients->front().string().value_or("");
     for (const std::string_view command : {" cmd=xreadgroup", " cmd=xautoclaim"}) {
       if (text.find(command) != text.npos) return true;
@@ -92,8 +91,7 @@ class Restorer {
   std::string in_backup(std::string_view name) const { return (fs::path(options_.folder) / name).string(); }
 
   Result<void> verify() {
-    auto manifest = verify_backup(options_.folder);
-    if (!manifest) return tl::unexpected(manifest.error());
+    FRESHET_TRY(manifest, verify_backup(options_.folder));
     manifest_ = std::move(*manifest);
     if (manifest_.key_prefix == settings_.redis.key_prefix &&
         manifest_.hash_tags == settings_.redis.hash_tags)
@@ -124,21 +122,17 @@ class Restorer {
   // Who is to be erased is known before the database that says so is replaced.
   Result<void> prepare_erasures() {
     if (!options_.erase.empty()) {
-      auto text = read_file(options_.erase);
-      if (!text) return tl::unexpected(text.error());
+      FRESHET_TRY(text, read_file(options_.erase));
       std::istringstream lines(*text);
       for (std::string each; std::getline(lines, each);) {
         if (each.empty()) continue;
-        auto id = ReaderId::parse(each, "--erase");
-        if (!id) return tl::unexpected(id.error());
+        FRESHET_TRY(id, ReaderId::parse(each, "--erase"));
         erase_.readers.push_back(std::move(*id));
       }
     }
     if (!settings_.identity.salt_file.empty()) {
-      const auto salt = read_secret(settings_.identity.salt_file);
-      if (!salt) return tl::unexpected(salt.error());
-      auto identity = http::Identity::create(http::IdentityMode::kHeader, *salt);
-      if (!identity) return tl::unexpected(identity.error());
+      FRESHET_TRY(salt, read_secret(settings_.identity.salt_file));
+      FRESHET_TRY(identity, http::Identity::create(http::IdentityMode::kHeader, *salt));
       identity_.emplace(std::move(*identity));
       hashes_ = reader_hashes(*identity_);
     }
@@ -150,8 +144,7 @@ class Restorer {
   }
 
   Result<void> take_erasures(database::Database& from) {
-    auto hashed = from.erased_since(manifest_.began);
-    if (!hashed) return tl::unexpected(hashed.error());
+    FRESHET_TRY(hashed, from.erased_since(manifest_.began));
     erase_.hashed.insert(hashed->begin(), hashed->end());
     knows_erasures_ = hashes_.epoch != nullptr;
     return {};
@@ -163,8 +156,7 @@ class Restorer {
       if (auto ok = remove_file(temporary() + suffix); !ok) return ok;
     }
     if (auto ok = copy_file(in_backup(kDatabaseName), temporary()); !ok) return ok;
-    const auto migrated = database::Database::open(temporary(), database::Database::Mode::kWrite);
-    if (!migrated) return tl::unexpected(migrated.error());
+    FRESHET_TRY(migrated, database::Database::open(temporary(), database::Database::Mode::kWrite));
     return (*migrated)->truncate_log();
   }
 
@@ -173,8 +165,7 @@ class Restorer {
       if (const auto removed = remove_keys(redis_, settings_.redis); !removed)
         return tl::unexpected(at_redis(removed.error(), endpoint_));
     }
-    auto dump = DumpReader::open(in_backup(kRedisName));
-    if (!dump) return tl::unexpected(dump.error());
+    FRESHET_TRY(dump, DumpReader::open(in_backup(kRedisName)));
     const auto loaded = load_redis(redis_, *dump, manifest_.keys, line_);
     if (!loaded) return tl::unexpected(at_redis(loaded.error(), endpoint_));
     loaded_ = *loaded;
@@ -193,17 +184,14 @@ class Restorer {
   }
 
   Result<void> make_one() {
-    auto opened = database::Database::open(database(), database::Database::Mode::kWrite);
-    if (!opened) return tl::unexpected(opened.error());
+    FRESHET_TRY(opened, database::Database::open(database(), database::Database::Mode::kWrite));
     database::Database& restored = **opened;
-    const auto reconciled = reconcile(redis_, restored, settings_, endpoint_);
-    if (!reconciled) return tl::unexpected(reconciled.error());
+    FRESHET_TRY(reconciled, reconcile(redis_, restored, settings_, endpoint_));
     reconciled_ = *reconciled;
     const bool knew = knows_erasures_;
     if (auto ok = take_erasures(restored); !ok) return ok;  // those while it was made
     knows_erasures_ = knew;
-    const auto erased = erase_again(redis_, restored, settings_, hashes_, erase_);
-    if (!erased) return tl::unexpected(erased.error());
+    FRESHET_TRY(erased, erase_again(redis_, restored, settings_, hashes_, erase_));
     erased_ = *erased;
     return {};
   }
@@ -232,10 +220,8 @@ class Restorer {
 
 Result<int> run_restore(const RestoreOptions& options, const Target& target) {
   umask(0077);
-  const auto settings = settings_of(target);
-  if (!settings) return tl::unexpected(settings.error());
-  const auto endpoint = redis_endpoint(target, *settings);
-  if (!endpoint) return tl::unexpected(endpoint.error());
+  FRESHET_TRY(settings, settings_of(target));
+  FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
   Restorer restorer(options, *settings, *endpoint);
   if (auto ok = restorer.run(); !ok) return tl::unexpected(ok.error());
   restorer.report();

@@ -51,8 +51,7 @@ class ReaderRestorer {
   }
   Result<void> send() {
     if (out_.empty()) return {};
-    const auto replies = ask(redis_, out_);
-    if (!replies) return tl::unexpected(replies.error());
+    FRESHET_TRY(replies, ask(redis_, out_));
     for (const redis::Reply& each : *replies) {
       if (each.is_error()) return tl::unexpected(redis::classify(each.error()));
       written_ += each.integer().value_or(0);
@@ -87,8 +86,7 @@ class Followings {
     redis::Pipeline marks, both;
     for (const readers::Follow& each : follows_)
       marks.add("ZSCORE", keys_.pull_outbox(each.author.view()), ":");
-    const auto found = ask(redis_, marks);
-    if (!found) return tl::unexpected(found.error());
+    FRESHET_TRY(found, ask(redis_, marks));
     for (std::size_t i = 0; i < follows_.size(); ++i) {
       const std::string_view reader = follows_[i].reader.view(), author = follows_[i].author.view();
       const std::int64_t pulled = -redis::whole((*found)[i].string().value_or(""));
@@ -96,8 +94,7 @@ class Followings {
       both.add("ZADD", keys_.authors_of(reader), "NX", pulled, author);
     }
     follows_.clear();
-    const auto written = ask(redis_, both);
-    if (!written) return tl::unexpected(written.error());
+    FRESHET_TRY(written, ask(redis_, both));
     for (const redis::Reply& each : *written) {
       if (each.is_error()) return tl::unexpected(redis::classify(each.error()));
       written_ += each.integer().value_or(0);  // of the script an array: 0

@@ -70,8 +70,7 @@ class Saver {
   Result<void> look_at_server() {
     Pipeline asked;
     asked.add("INFO", "server").add("DBSIZE");
-    const auto replies = ask(redis_, asked);
-    if (!replies) return tl::unexpected(replies.error());
+    FRESHET_TRY(replies, ask(redis_, asked));
     constexpr std::string_view kVersion = "redis_version:";
     const std::string_view info = replies->front().string().value_or("");
     if (const std::size_t at = info.find(kVersion); at != info.npos) {
@@ -127,8 +126,7 @@ class Saver {
     for (std::size_t from = 0; from < wanted.size(); from += kAtOnce) {
       const auto begin = wanted.begin() + static_cast<std::ptrdiff_t>(from);
       const auto end = wanted.begin() + static_cast<std::ptrdiff_t>(std::min(from + kAtOnce, wanted.size()));
-      auto some = split_large({begin, end});
-      if (!some) return tl::unexpected(some.error());
+      FRESHET_TRY(some, split_large({begin, end}));
       if (auto ok = save_whole(*some); !ok) return ok;
     }
     return {};
@@ -141,8 +139,7 @@ class Saver {
       const char* const command = size_command(keys_.pattern_of(key)->type);
       sizes.add(command != nullptr ? command : "EXISTS", key);
     }
-    const auto replies = ask(redis_, sizes);
-    if (!replies) return tl::unexpected(replies.error());
+    FRESHET_TRY(replies, ask(redis_, sizes));
     std::vector<std::string> small;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       if ((*replies)[i].integer().value_or(0) <= kWhole) {
@@ -164,8 +161,7 @@ class Saver {
       for (const std::string& each : family) asked.add("PTTL", each).add("DUMP", each);
       if (family.size() > 1) asked.add("EXEC");
     }
-    const auto replies = ask(redis_, asked);
-    if (!replies) return tl::unexpected(replies.error());
+    FRESHET_TRY(replies, ask(redis_, asked));
     const std::int64_t now = milliseconds_of(replies->front());
     std::size_t at = 1;
     for (const std::string& key : wanted) {
@@ -206,8 +202,7 @@ class Saver {
   Result<void> save_pieces(const std::string& key) {
     Pipeline asked;
     asked.add("TIME").add("PTTL", key);
-    const auto replies = ask(redis_, asked);
-    if (!replies) return tl::unexpected(replies.error());
+    FRESHET_TRY(replies, ask(redis_, asked));
     const std::int64_t left = (*replies)[1].integer().value_or(-1);
     DumpRecord record;
     record.key = key;
@@ -218,8 +213,7 @@ class Saver {
     do {
       Pipeline scan;
       scan.add(record.kind == RecordKind::kSorted ? "ZSCAN" : "SSCAN", key, cursor, "COUNT", 1000);
-      const auto page = ask(redis_, scan);
-      if (!page) return tl::unexpected(page.error());
+      FRESHET_TRY(page, ask(redis_, scan));
       if (page->front().is_error()) return refused(page->front().error());
       cursor = text_at(page->front(), 0);
       const Reply found = page->front()[1];

@@ -44,8 +44,7 @@ class Checker {
   Result<void> scan() {
     redis::Pipeline size;
     size.add("DBSIZE");
-    auto replies = ask(redis_, size);
-    if (!replies) return tl::unexpected(replies.error());
+    FRESHET_TRY(replies, ask(redis_, size));
     const std::int64_t total = replies->front().integer().value_or(0);
     const auto began = Clock::now();
     std::int64_t looked_at = 0;
@@ -111,10 +110,8 @@ Result<Sums> check_redis(redis::SyncRedis& redis, const Settings& settings, cons
 }
 
 Result<int> run_check(const CheckOptions& options, const Target& target) {
-  auto settings = settings_of(target);
-  if (!settings) return tl::unexpected(settings.error());
-  auto endpoint = redis_endpoint(target, *settings);
-  if (!endpoint) return tl::unexpected(endpoint.error());
+  FRESHET_TRY(settings, settings_of(target));
+  FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
   redis::SyncRedis redis(*endpoint, kRedisTimeout, {});
   Findings findings;
   const auto sums = check_redis(redis, *settings, options, findings);

@@ -43,8 +43,7 @@ Result<void> KeyCheck::look_at(const std::vector<NamedKey>& ours) {
 Result<void> KeyCheck::types_and_ttls(const std::vector<NamedKey>& ours) {
   Pipeline pipeline;
   for (const NamedKey& each : ours) pipeline.add("TYPE", each.key).add("PTTL", each.key);
-  auto replies = ask(redis_, pipeline);
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, ask(redis_, pipeline));
   for (std::size_t i = 0; i < ours.size(); ++i) {
     const std::string_view type = (*replies)[2 * i].string().value_or("");
     const std::int64_t ttl_ms = (*replies)[2 * i + 1].integer().value_or(-2);
@@ -76,8 +75,7 @@ Result<void> KeyCheck::items(const std::vector<NamedKey>& ours) {
         .add("PTTL", each.key)
         .add("HEXISTS", each.key, "published_at");
   }
-  auto replies = ask(redis_, pipeline);
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, ask(redis_, pipeline));
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto before = (*replies)[3 * i].integer(), ttl_ms = (*replies)[3 * i + 1].integer(),
                then = (*replies)[3 * i + 2].integer();
@@ -99,8 +97,7 @@ Result<void> KeyCheck::counters(const std::vector<NamedKey>& ours) {
     pipeline.add("HGET", keys_.item(*id), "uv_less").add("PFCOUNT", keys_.uv_hll(*id));
     pipeline.add("MGET", keys_.pv(*id), keys_.dwell_count(*id), keys_.dwell_sum(*id));
   }
-  auto replies = ask(redis_, pipeline);
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, ask(redis_, pipeline));
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const std::int64_t gone = redis::whole((*replies)[3 * i].string().value_or(""));
     item_counters(ids[i], (*replies)[3 * i + 1].integer().value_or(0) - gone, (*replies)[3 * i + 2]);
@@ -139,8 +136,7 @@ Result<void> KeyCheck::views(const std::vector<NamedKey>& ours) {
     names.push_back(each.key);
     pipeline.add("HMGET", each.key, "total", "score", "pv");
   }
-  auto replies = ask(redis_, pipeline);
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, ask(redis_, pipeline));
   for (std::size_t i = 0; i < names.size(); ++i) item_views(names[i], (*replies)[i]);
   return {};
 }
@@ -178,8 +174,7 @@ Result<void> KeyCheck::feeds(const std::vector<NamedKey>& ours) {
       asked.emplace_back(each.key, cap.most);
     }
   }
-  auto replies = ask(redis_, pipeline);
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, ask(redis_, pipeline));
   for (std::size_t i = 0; i < asked.size(); ++i) {
     const std::int64_t members = (*replies)[i].integer().value_or(0);
     if (members > asked[i].second)

@@ -35,8 +35,7 @@ constexpr std::string_view kSweepRebuild =
 Result<void> MemberCheck::bucket(const std::string& key, std::string_view hour) {
   Pipeline pipeline;
   pipeline.add("EVAL", kBestAndBound, 2, key, keys_.current_index(), hour);
-  auto replies = ask(redis_, pipeline);
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, ask(redis_, pipeline));
   const auto best = redis::parse<double>(text_at(replies->front(), 0));
   const auto bound = redis::parse<double>(text_at(replies->front(), 1));
   if (best && (!bound || *bound < *best)) {
@@ -59,8 +58,7 @@ Result<void> MemberCheck::scores(const std::string& key, const char* lowest) {
   Pipeline pipeline;
   pipeline.add("ZRANGEBYSCORE", key, "-inf", lowest, "WITHSCORES", "LIMIT", 0, kPage);
   pipeline.add("ZRANGEBYSCORE", key, "+inf", "+inf", "WITHSCORES", "LIMIT", 0, kPage);
-  auto replies = ask(redis_, pipeline);
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, ask(redis_, pipeline));
   for (const Reply& each : *replies) {
     for (std::size_t i = 0; i + 1 < each.size(); i += 2) {
       findings_.add(kinds::kBadScore, key, fmt::format("{} has {}", text_at(each, i), text_at(each, i + 1)));
@@ -80,8 +78,7 @@ Result<void> MemberCheck::members(const Kind& kind, const std::string& key, cons
                   exists.command(1 + needed.size()).arg("EXISTS");
                   for (const std::string& name : needed) exists.arg(name);
                 }
-                auto replies = ask(redis_, exists);
-                if (!replies) return tl::unexpected(replies.error());
+                FRESHET_TRY(replies, ask(redis_, exists));
                 std::vector<std::string> stale;
                 for (std::size_t i = 0; i < found.size(); ++i) {
                   if ((*replies)[i].integer().value_or(1) == 0) stale.push_back(found[i]);
@@ -105,8 +102,7 @@ Result<void> MemberCheck::stale_members(const Kind& kind, const std::string& key
 
 Result<void> MemberCheck::run_sweep(const Kind& kind, const Pipeline& sweep) {
   if (!sweep_ || sweep.empty()) return {};
-  auto replies = ask(redis_, sweep);
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, ask(redis_, sweep));
   for (const Reply& each : *replies) {
     if (each.is_error())
       return fail(ErrorCode::kInternal, "redis_error", {}, "sweeping: " + std::string(each.error()));
@@ -129,8 +125,7 @@ Result<void> MemberCheck::ranks() {
                            Rank{keys_.published(), "(0", either}}) {
     Pipeline size;
     size.add("ZCARD", each.key);
-    auto replies = ask(redis_, size);
-    if (!replies) return tl::unexpected(replies.error());
+    FRESHET_TRY(replies, ask(redis_, size));
     const std::int64_t members_there = replies->front().integer().value_or(0);
     if (members_there > settings_.list.max_members) {
       findings_.add(kinds::kOverCap, each.key, grouped(members_there));
@@ -147,8 +142,7 @@ Result<void> MemberCheck::hottest() {
   pipeline.add("ZREVRANGE", keys_.rank(), 0, 0, "WITHSCORES")
       .add("HGET", keys_.rank_meta(), "half_life")
       .add("TIME");
-  auto replies = ask(redis_, pipeline);
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, ask(redis_, pipeline));
   const auto key = redis::parse<double>(text_at(replies->front(), 1));
   const auto half_life = redis::parse<std::int64_t>((*replies)[1].string().value_or(""));
   const UnixSeconds now{seconds{redis::parse_or_zero<std::int64_t>(text_at((*replies)[2], 0))}};
@@ -179,10 +173,8 @@ Result<void> MemberCheck::hidden_and_listed(const std::vector<std::string>& foun
     hidden.add("ZSCORE", keys_.hidden(), each);
   }
   // Whether it is hidden is read last: an item that is shown again leaves that set first.
-  auto in_rank = ask(redis_, listed);
-  if (!in_rank) return tl::unexpected(in_rank.error());
-  auto is_hidden = ask(redis_, hidden);
-  if (!is_hidden) return tl::unexpected(is_hidden.error());
+  FRESHET_TRY(in_rank, ask(redis_, listed));
+  FRESHET_TRY(is_hidden, ask(redis_, hidden));
   for (std::size_t i = 0; i < found.size(); ++i) {
     const bool shown = !(*in_rank)[2 * i].is_nil() || !(*in_rank)[2 * i + 1].is_nil();
     const auto until = redis::parse<double>((*is_hidden)[i].string().value_or(""));
@@ -196,8 +188,7 @@ Result<void> MemberCheck::hidden_and_listed(const std::vector<std::string>& foun
 Result<void> MemberCheck::forget_hidden() {
   Pipeline clock;
   clock.add("TIME");
-  auto replies = ask(redis_, clock);
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, ask(redis_, clock));
   const std::string over =
       std::to_string(redis::parse_or_zero<std::int64_t>(text_at(replies->front(), 0)) - 3600);
   Pipeline old;
@@ -218,8 +209,7 @@ Result<void> MemberCheck::rebuild() {
   Pipeline pipeline;
   // The lock comes before the new rank and goes after it; one rebuild may end and another begin in between.
   pipeline.add("EXISTS", keys_.rank_next()).add("EXISTS", keys_.rank_lock()).add("EXISTS", keys_.rank_next());
-  auto replies = ask(redis_, pipeline);
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, ask(redis_, pipeline));
   const bool there = replies->front().integer().value_or(0) == 1 && (*replies)[2].integer().value_or(0) == 1;
   if (!there || (*replies)[1].integer().value_or(1) == 1) return {};
   findings_.add(kinds::kOldRebuild, keys_.rank_next());

@@ -56,8 +56,7 @@ Result<void> TimelineCheck::look_at(const std::vector<NamedKey>& ours) {
       asked.push_back({each.key, row.most});
     }
   }
-  const auto replies = ask(redis_, pipeline);
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, ask(redis_, pipeline));
   for (std::size_t i = 0; i < asked.size(); ++i) judge(asked[i], (*replies)[i]);
   for (const NamedKey& each : ours) {
     Result<void> ok;
@@ -107,8 +106,7 @@ Result<void> TimelineCheck::one_sided(const std::string& key, std::string_view o
     asked.push_back(each);
   }
   if (asked.empty()) return {};
-  const auto replies = ask(redis_, pipeline);
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, ask(redis_, pipeline));
   for (std::size_t i = 0; i < asked.size(); ++i) {
     if ((*replies)[i].integer().value_or(0) == 1) findings_.add(kinds::kHalfFollow, key, asked[i]);
   }

@@ -51,16 +51,14 @@ struct Session {
 };
 
 Result<std::unique_ptr<Session>> open(const Target& target) {
-  auto settings = settings_of(target);
-  if (!settings) return tl::unexpected(settings.error());
+  FRESHET_TRY(settings, settings_of(target));
   if (settings->redis.hash_tags)
     return fail(ErrorCode::kInvalid, "not_remembered", {},
                 "with redis.hash_tags it is not remembered what a visitor added");
   if (settings->limits.remember.count() == 0)
     return fail(ErrorCode::kInvalid, "not_remembered", {},
                 "limits.remember is 0: it is not remembered what a visitor added");
-  auto endpoint = redis_endpoint(target, *settings);
-  if (!endpoint) return tl::unexpected(endpoint.error());
+  FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
   return std::make_unique<Session>(std::move(*settings), std::move(*endpoint));
 }
 
@@ -68,8 +66,7 @@ Result<http::Identity> identity_of(const IdentitySettings& settings) {
   if (settings.salt_file.empty())
     return fail(ErrorCode::kInvalid, "no_salt", {},
                 "without identity.salt_file nobody can tell what the service calls a reader");
-  const auto salt = read_secret(settings.salt_file);
-  if (!salt) return tl::unexpected(salt.error());
+  FRESHET_TRY(salt, read_secret(settings.salt_file));
   return http::Identity::create(http::IdentityMode::kOpen, *salt);
 }
 
@@ -81,27 +78,23 @@ Result<std::vector<std::string>> resolve(const VisitorNames& visitors, const Set
     if (std::ranges::find(out, name) == out.end()) out.push_back(name);
   };
   for (const std::string& name : visitors.names) {
-    const auto id = VisitorId::parse(name, "visitor");
-    if (!id) return tl::unexpected(id.error());
+    FRESHET_TRY(id, VisitorId::parse(name, "visitor"));
     add(name);
   }
   if (visitors.address.empty() != visitors.agent.empty())
     return fail(ErrorCode::kInvalid, "no_agent", {},
                 "an anonymous visitor is an address and a User-Agent together");
   if (visitors.readers.empty() && visitors.address.empty()) return out;
-  auto identity = identity_of(settings.identity);
-  if (!identity) return tl::unexpected(identity.error());
+  FRESHET_TRY(identity, identity_of(settings.identity));
   for (const std::string& reader : visitors.readers) {
-    const auto id = ReaderId::parse(reader, "reader");
-    if (!id) return tl::unexpected(id.error());
+    FRESHET_TRY(id, ReaderId::parse(reader, "reader"));
     add(identity->visitor_of(*id).str());
   }
   if (!visitors.address.empty()) {
     Request request;
     request.remote_addr = visitors.address;
     request.user_agent = visitors.agent;
-    const auto who = identity->identify(request, {}, wall_now());
-    if (!who) return tl::unexpected(who.error());
+    FRESHET_TRY(who, identity->identify(request, {}, wall_now()));
     add(who->counted_as.str());
   }
   return out;
@@ -125,8 +118,7 @@ Result<std::vector<VisitorTotals>> top_visitors(redis::SyncRedis& redis, const S
       look.add("HGETALL", key);
     }
     if (names.empty()) return {};
-    const auto replies = ask(redis, look);
-    if (!replies) return tl::unexpected(replies.error());
+    FRESHET_TRY(replies, ask(redis, look));
     for (std::size_t i = 0; i < names.size(); ++i) {
       const auto items = hot::read_added((*replies)[i]);
       if (items.empty() || std::ranges::find(best, names[i], &VisitorTotals::name) != best.end()) continue;
@@ -141,11 +133,9 @@ Result<std::vector<VisitorTotals>> top_visitors(redis::SyncRedis& redis, const S
 }
 
 Result<int> run_visitors(const VisitorsOptions& options, const Target& target) {
-  auto session = open(target);
-  if (!session) return tl::unexpected(session.error());
+  FRESHET_TRY(session, open(target));
   Session& s = **session;
-  const auto names = resolve(options.visitors, s.settings);
-  if (!names) return tl::unexpected(names.error());
+  FRESHET_TRY(names, resolve(options.visitors, s.settings));
   if (!names->empty()) {
     for (const std::string& name : *names) {
       const auto items = redis::wait(hot::added_by(s.redis, s.keys, name));
@@ -162,11 +152,9 @@ Result<int> run_visitors(const VisitorsOptions& options, const Target& target) {
 }
 
 Result<int> run_purge(const PurgeOptions& options, const Target& target) {
-  auto session = open(target);
-  if (!session) return tl::unexpected(session.error());
+  FRESHET_TRY(session, open(target));
   Session& s = **session;
-  const auto names = resolve(options.visitors, s.settings);
-  if (!names) return tl::unexpected(names.error());
+  FRESHET_TRY(names, resolve(options.visitors, s.settings));
   if (names->empty()) return fail(ErrorCode::kInvalid, "no_visitor", {}, "whose counts? See --help");
   for (const std::string& name : *names) {
     const auto items = redis::wait(hot::added_by(s.redis, s.keys, name));

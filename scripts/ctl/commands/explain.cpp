@@ -133,14 +133,10 @@ void print_reader(const ReaderId& reader, const recommend::Explained& explained)
 }  // namespace
 
 Result<int> run_explain(const ExplainOptions& options, const Target& target) {
-  const auto reader = ReaderId::parse(options.user, "user");
-  if (!reader) return tl::unexpected(reader.error());
-  const auto exclude = exclude_named(options.exclude);
-  if (!exclude) return tl::unexpected(exclude.error());
-  const auto settings = settings_of(target);
-  if (!settings) return tl::unexpected(settings.error());
-  const auto endpoint = redis_endpoint(target, *settings);
-  if (!endpoint) return tl::unexpected(endpoint.error());
+  FRESHET_TRY(reader, ReaderId::parse(options.user, "user"));
+  FRESHET_TRY(exclude, exclude_named(options.exclude));
+  FRESHET_TRY(settings, settings_of(target));
+  FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
   redis::SyncRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
   const redis::Keys keys(settings->redis.key_prefix, settings->redis.hash_tags);
   NoDeferred deferred;

@@ -60,10 +60,8 @@ Result<void> check_channel(const std::string& channel, const WaterfallSettings& 
 // service has a salt of its own, which nobody else can know: such a reader is then known by the id alone.
 Result<std::shared_ptr<http::Identity>> shared_identity(const IdentitySettings& settings) {
   if (settings.salt_file.empty()) return nullptr;
-  const auto salt = read_secret(settings.salt_file);
-  if (!salt) return tl::unexpected(salt.error());
-  auto identity = http::Identity::create(http::identity_mode(settings.mode), *salt);
-  if (!identity) return tl::unexpected(identity.error());
+  FRESHET_TRY(salt, read_secret(settings.salt_file));
+  FRESHET_TRY(identity, http::Identity::create(http::identity_mode(settings.mode), *salt));
   return std::make_shared<http::Identity>(std::move(*identity));
 }
 
@@ -113,8 +111,7 @@ class FillRun {
   Result<void> serve(const ReaderId& reader) {
     if (stop_.came()) return fail(ErrorCode::kConflict, kInterrupted);
     if (options_.dry_run) return show(reader);
-    const auto pushed = redis::wait(parts_.fill.fill(options_.channel, reader, limit_));
-    if (!pushed) return tl::unexpected(pushed.error());
+    FRESHET_TRY(pushed, redis::wait(parts_.fill.fill(options_.channel, reader, limit_)));
     if (!parts_.later.outcome()) return parts_.later.outcome();
     count(pushed->pushed, pushed->duplicates);
     return {};
@@ -123,8 +120,7 @@ class FillRun {
 
  private:
   Result<void> show(const ReaderId& reader) {
-    const auto chosen = redis::wait(parts_.fill.choose(reader, limit_));
-    if (!chosen) return tl::unexpected(chosen.error());
+    FRESHET_TRY(chosen, redis::wait(parts_.fill.choose(reader, limit_)));
     fmt::print("{}:", reader.view());
     for (const ItemId& each : *chosen) fmt::print(" {}", each.view());
     fmt::print("\n");
@@ -157,15 +153,11 @@ void print(const FillOptions& options, const FillSummary& summary) {
 }  // namespace
 
 Result<FillSummary> fill_once(const FillOptions& options, const Target& target) {
-  const auto settings = settings_of(target);
-  if (!settings) return tl::unexpected(settings.error());
+  FRESHET_TRY(settings, settings_of(target));
   if (auto ok = check_channel(options.channel, settings->waterfall); !ok) return tl::unexpected(ok.error());
-  const auto given = read_readers(options.readers, options.readers_file);
-  if (!given) return tl::unexpected(given.error());
-  const auto identity = shared_identity(settings->identity);
-  if (!identity) return tl::unexpected(identity.error());
-  const auto endpoint = redis_endpoint(target, *settings);
-  if (!endpoint) return tl::unexpected(endpoint.error());
+  FRESHET_TRY(given, read_readers(options.readers, options.readers_file));
+  FRESHET_TRY(identity, shared_identity(settings->identity));
+  FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
 
   redis::SyncRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
   const redis::Keys keys(settings->redis.key_prefix, settings->redis.hash_tags);
@@ -195,8 +187,7 @@ Result<int> run_fill(const FillOptions& options, const Target& target) {
   log::open("stderr", "warning");  // that a model was mapped is no news, every so many seconds
   Stop stop;
   stop.hold();
-  auto summary = fill_once(options, target);
-  if (!summary) return tl::unexpected(summary.error());
+  FRESHET_TRY(summary, fill_once(options, target));
   print(options, *summary);
   if (options.every == 0) return summary->interrupted ? 1 : 0;
   while (!summary || !summary->interrupted) {

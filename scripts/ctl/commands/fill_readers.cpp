@@ -25,8 +25,7 @@ Result<std::vector<Standing>> standings(redis::SyncRedis& redis, const redis::Ke
     look.add("ZSCORE", keys.active(channel), each);
     look.add("ZREVRANGE", keys.timeline(channel, each), 0, 0, "WITHSCORES");
   }
-  const auto replies = ask(redis, look);
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, ask(redis, look));
   std::vector<Standing> out;
   for (std::size_t i = 0; i < readers.size(); ++i) {
     const redis::Reply& head = (*replies)[2 * i + 1];
@@ -42,8 +41,7 @@ Result<std::vector<Standing>> standings(redis::SyncRedis& redis, const redis::Ke
 Result<std::vector<ReaderId>> read_readers(const std::vector<std::string>& named, const std::string& file) {
   std::vector<ReaderId> out;
   if (!file.empty()) {
-    const auto text = read_file(file);
-    if (!text) return tl::unexpected(text.error());
+    FRESHET_TRY(text, read_file(file));
     std::istringstream lines(*text);
     std::string line;
     for (int number = 1; std::getline(lines, line); ++number) {
@@ -73,8 +71,7 @@ Result<void> each_active(redis::SyncRedis& redis, const redis::Keys& keys, const
                          UnixSeconds since, Active& counts,
                          const std::function<Result<void>(const ReaderId&)>& serve) {
   const Take take = [&](const std::vector<std::string>& page) -> Result<void> {
-    const auto found = standings(redis, keys, channel, page);
-    if (!found) return tl::unexpected(found.error());
+    FRESHET_TRY(found, standings(redis, keys, channel, page));
     for (std::size_t i = 0; i < page.size(); ++i) {
       const Standing& each = (*found)[i];
       if (each.last_read < since) continue;

@@ -31,8 +31,7 @@ Result<void> walk(redis::SyncRedis& redis, std::string_view command, const std::
   do {
     Pipeline scan;
     key.empty() ? scan.add(command, cursor, "COUNT", kPage) : scan.add(command, key, cursor, "COUNT", kPage);
-    auto replies = ask(redis, scan);
-    if (!replies) return tl::unexpected(replies.error());
+    FRESHET_TRY(replies, ask(redis, scan));
     if (replies->front().is_error()) return {};
     cursor = text_at(replies->front(), 0);
     std::vector<std::string> found = strings(replies->front()[1]);

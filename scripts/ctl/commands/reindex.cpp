@@ -12,15 +12,12 @@
 namespace freshet::ctl {
 
 Result<int> run_reindex(const ReindexOptions& options, const Target& target) {
-  const auto settings = settings_of(target);
-  if (!settings) return tl::unexpected(settings.error());
+  FRESHET_TRY(settings, settings_of(target));
   const std::string& path = settings->recorder.database;
   if (auto ok = become_owner_of(path); !ok) return tl::unexpected(ok.error());
   // In this order: what the recorder writes from now on it writes into the new index, too.
-  auto rebuild = search::IndexRebuild::start(settings->search);
-  if (!rebuild) return tl::unexpected(rebuild.error());
-  auto database = database::Database::open(path, database::Database::Mode::kRead);
-  if (!database) return tl::unexpected(database.error());
+  FRESHET_TRY(rebuild, search::IndexRebuild::start(settings->search));
+  FRESHET_TRY(database, database::Database::open(path, database::Database::Mode::kRead));
 
   ProgressLine line(stderr, options.quiet);
   const auto began = ProgressLine::Clock::now();

@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
-#include "core/config/config.h"
 #include "core/base/secret.h"
+#include "core/config/config.h"
 #include "fcgi/http/signature.h"
 #include "scripts/ctl/replay/event_log.h"
 
@@ -42,8 +42,7 @@ Result<HttpAddress> http_address(const Target& target) {
   if (!address || target.key.empty()) return address;
   const std::size_t colon = target.key.find(':');
   if (colon == std::string::npos) return fail(ErrorCode::kInvalid, "bad_key", {}, "--key takes KID:FILE");
-  auto key = read_secret(target.key.substr(colon + 1));
-  if (!key) return tl::unexpected(key.error());
+  FRESHET_TRY(key, read_secret(target.key.substr(colon + 1)));
   address->key_id = target.key.substr(0, colon);
   address->key = std::move(*key);
   const auto usable = http::Signatures::create({{address->key_id, address->key}});
@@ -54,8 +53,7 @@ Result<HttpAddress> http_address(const Target& target) {
 Result<Settings> settings_of(const Target& target) {
   const std::string path = config_path(target);
   if (path.empty()) return Settings();
-  auto loaded = load_config(path);
-  if (!loaded) return tl::unexpected(loaded.error());
+  FRESHET_TRY(loaded, load_config(path));
   return std::move(loaded->settings);
 }
 
@@ -67,10 +65,8 @@ Result<redis::Endpoint> service_endpoint(const Target& target, const Settings& s
   const auto secret = [](const std::string& file) {
     return file.empty() ? Result<std::string>("") : read_secret(file);
   };
-  const auto password = secret(settings.redis.password_file);
-  if (!password) return tl::unexpected(password.error());
-  const auto of_sentinels = secret(settings.redis.sentinel_password_file);
-  if (!of_sentinels) return tl::unexpected(of_sentinels.error());
+  FRESHET_TRY(password, secret(settings.redis.password_file));
+  FRESHET_TRY(of_sentinels, secret(settings.redis.sentinel_password_file));
   return redis::endpoint_of(settings.redis, *password, *of_sentinels);
 }
 
@@ -85,8 +81,7 @@ Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& set
   const std::size_t colon = account.find(':');
   if (colon == std::string::npos || colon == 0)
     return fail(ErrorCode::kInvalid, "bad_redis_user", {}, "--redis-user takes NAME:FILE");
-  auto password = read_secret(account.substr(colon + 1));
-  if (!password) return tl::unexpected(password.error());
+  FRESHET_TRY(password, read_secret(account.substr(colon + 1)));
   endpoint->username = account.substr(0, colon);
   endpoint->password = std::move(*password);
   return endpoint;

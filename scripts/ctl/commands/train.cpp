@@ -11,8 +11,7 @@
 namespace freshet::ctl {
 
 Result<int> run_train(const TrainOptions& options, const Target& target) {
-  const auto settings = settings_of(target);
-  if (!settings) return tl::unexpected(settings.error());
+  FRESHET_TRY(settings, settings_of(target));
   const std::string& file = options.output.empty() ? settings->recommend.model : options.output;
   if (auto ok = become_owner_of(settings->recorder.database); !ok) return tl::unexpected(ok.error());
 
@@ -20,8 +19,7 @@ Result<int> run_train(const TrainOptions& options, const Target& target) {
   const auto began = ProgressLine::Clock::now();
   const auto spent = [&] { return ProgressLine::Clock::now() - began; };
   line.show({0, 0, spent(), {}}, "  reading " + settings->recorder.database);
-  const auto data = training::read_training_data(settings->recorder.database, settings->train, wall_now());
-  if (!data) return tl::unexpected(data.error());
+  FRESHET_TRY(data, training::read_training_data(settings->recorder.database, settings->train, wall_now()));
   const training::Progress show = [&](std::string_view stage, double done) {
     constexpr double kSteps = 100;
     line.show({static_cast<std::int64_t>(done * kSteps), static_cast<std::int64_t>(kSteps), spent(), {}},
@@ -36,8 +34,7 @@ Result<int> run_train(const TrainOptions& options, const Target& target) {
   }
   if (!trained) return tl::unexpected(trained.error());
   if (auto ok = training::write_model(*trained, file); !ok) return tl::unexpected(ok.error());
-  const auto written = model::copy_model(file);
-  if (!written) return tl::unexpected(written.error());
+  FRESHET_TRY(written, model::copy_model(file));
   fmt::print("{}: {} of {} items, {} interactions, {:.1f} MB, in {}\n", file, trained->algorithm,
              grouped(written->model->items()), grouped(static_cast<std::int64_t>(data->events.size())),
              static_cast<double>(written->model->bytes()) / 1e6, in_words(spent()));

@@ -96,8 +96,7 @@ Verdict verdict_of(const redis::Reply& reply) {
 
 // Whether a transaction can be begun at all: else what follows MULTI would be executed.
 Result<bool> may_queue(redis::SyncRedis& redis) {
-  const auto replies = redis.call(Pipeline().add("MULTI").add("EXEC"));
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, redis.call(Pipeline().add("MULTI").add("EXEC")));
   return !replies->front().is_error() && !replies->back().is_error();
 }
 
@@ -130,8 +129,7 @@ Result<AccountFacts> ask_account(const redis::Endpoint& service, const Settings&
   AccountFacts facts;
   facts.name = service.username.empty() ? "default" : service.username;
   redis::SyncRedis redis(service, kRedisTimeout, {});
-  const auto queues = may_queue(redis);
-  if (!queues) return tl::unexpected(queues.error());
+  FRESHET_TRY(queues, may_queue(redis));
   if (!*queues) {
     facts.missing = {"MULTI", "EXEC"};
     return facts;
@@ -145,8 +143,7 @@ Result<AccountFacts> ask_account(const redis::Endpoint& service, const Settings&
   questions.add("PUBLISH", keys.epoch(), "x");
   for (const char* const line : kExcessive) add_line(line, {}, {}, questions);
   questions.add("EXISTS", kForeignKey);
-  const auto replies = redis.call(questions);
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, redis.call(questions));
   read_replies(*replies, patterns, facts);
   return facts;
 }

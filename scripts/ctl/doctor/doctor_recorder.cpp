@@ -93,8 +93,7 @@ Result<void> ask_recorder(redis::SyncRedis& redis, const Settings& settings, Red
   command.add("XINFO", "GROUPS", stream)
       .add("XINFO", "CONSUMERS", stream, recorder::kGroup)
       .add("CLIENT", "LIST");
-  const auto replies = redis.call(command);
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, redis.call(command));
   if (const auto length = (*replies)[0].integer()) facts.stream_length = *length;
   const auto now = time_ms((*replies)[2]);
   if (const Reply& oldest = (*replies)[1]; oldest.is_array() && now) {
@@ -118,14 +117,12 @@ Result<ItemFacts> ask_items(redis::SyncRedis& redis, database::Database& databas
   constexpr std::size_t kBatch = 500;
   const redis::Keys keys(settings.redis.key_prefix, settings.redis.hash_tags);
   ItemFacts facts;
-  const auto loss = recorder::noted_loss(redis, keys);
-  if (!loss) return tl::unexpected(loss.error());
+  FRESHET_TRY(loss, recorder::noted_loss(redis, keys));
   facts.lost_since = redis::parse_or_zero<std::int64_t>(*loss) / 1000;
   redis::Pipeline look;
   const auto count_missing = [&]() -> Result<void> {
     if (look.empty()) return {};
-    const auto replies = redis.call_all(look);
-    if (!replies) return tl::unexpected(replies.error());
+    FRESHET_TRY(replies, redis.call_all(look));
     for (std::size_t i = 0; i < replies->size(); i += 2)
       facts.missing += (*replies)[i].integer() == 0 && (*replies)[i + 1].is_nil() ? 1 : 0;
     look.clear();

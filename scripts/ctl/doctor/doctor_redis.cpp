@@ -51,8 +51,7 @@ Result<void> time_pings(redis::SyncRedis& redis, RedisFacts& facts) {
   std::array<Clock::duration, kPings> spans{};
   for (auto& span : spans) {
     const auto began = Clock::now();
-    const auto reply = redis.call(ping);
-    if (!reply) return tl::unexpected(reply.error());
+    FRESHET_TRY(reply, redis.call(ping));
     span = Clock::now() - began;
   }
   std::ranges::nth_element(spans, spans.begin() + kPings / 2);
@@ -198,8 +197,7 @@ Result<RedisFacts> ask_redis(redis::SyncRedis& redis, const Settings& settings) 
   command.add("TIME").add("INFO");
   for (const char* const name : kDirectives) command.add("CONFIG", "GET", name);
   const std::int64_t before = now_ms();
-  const auto replies = redis.call(command);
-  if (!replies) return tl::unexpected(replies.error());
+  FRESHET_TRY(replies, redis.call(command));
   const std::int64_t middle = before + (now_ms() - before) / 2;
   if (const auto theirs = time_ms((*replies)[0])) facts.clock_ahead = milliseconds(*theirs - middle);
   if (const auto info = (*replies)[1].string()) read_info(*info, facts);

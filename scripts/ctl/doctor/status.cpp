@@ -37,10 +37,8 @@ std::string with_queue(std::string page, const Result<ListenQueue>& queue) {
 }  // namespace
 
 Result<int> run_status(const StatusOptions& options, const Target& target) {
-  auto settings = settings_of(target);
-  if (!settings) return tl::unexpected(settings.error());
-  auto address = http_address(target);
-  if (!address) return tl::unexpected(address.error());
+  FRESHET_TRY(settings, settings_of(target));
+  FRESHET_TRY(address, http_address(target));
   BlockingHttp http(*address, kStatusTimeout);
   const std::string path = settings->pool.status_path + (options.json ? "?json" : "");
   auto reply = http.exchange({"GET", path, {}, {}, "freshetctl/" FRESHET_VERSION});
@@ -71,10 +69,8 @@ Result<int> run_status(const StatusOptions& options, const Target& target) {
 }
 
 Result<int> run_rebuild_rank(const Target& target) {
-  auto settings = settings_of(target);
-  if (!settings) return tl::unexpected(settings.error());
-  auto endpoint = redis_endpoint(target, *settings);
-  if (!endpoint) return tl::unexpected(endpoint.error());
+  FRESHET_TRY(settings, settings_of(target));
+  FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
   redis::SyncRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
   const redis::Keys keys(settings->redis.key_prefix, settings->redis.hash_tags);
   const auto began = std::chrono::steady_clock::now();

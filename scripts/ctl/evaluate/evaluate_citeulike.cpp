@@ -74,10 +74,8 @@ Split split(const Lists& readers, std::size_t items) {
 
 Result<EvaluationReport> evaluate_citeulike(const std::string& directory, const Stage& stage) {
   const std::filesystem::path folder(directory);
-  const auto readers = read_counted(folder / "users.dat");
-  if (!readers) return tl::unexpected(readers.error());
-  const auto tags = read_counted(folder / "item-tag.dat");
-  if (!tags) return tl::unexpected(tags.error());
+  FRESHET_TRY(readers, read_counted(folder / "users.dat"));
+  FRESHET_TRY(tags, read_counted(folder / "item-tag.dat"));
   for (const auto& list : *readers) {
     if (std::any_of(list.begin(), list.end(), [&](auto item) { return item >= tags->size(); })) {
       return fail(ErrorCode::kInvalid, "bad_data", {}, "users.dat has an item that item-tag.dat has not");
@@ -90,8 +88,7 @@ Result<EvaluationReport> evaluate_citeulike(const std::string& directory, const 
   }
   TrainSettings settings;
   settings.neighbours = kCiteulikeNeighbours;
-  const auto done = trial(data, settings, stage);
-  if (!done) return tl::unexpected(done.error());
+  FRESHET_TRY(done, trial(data, settings, stage));
 
   EvaluationReport report("citeulike-a: a fifth of the items new, a fifth of the others' pairs to be found");
   const auto rank = [&](const char* goal, const char* name, const Lists& wanted,

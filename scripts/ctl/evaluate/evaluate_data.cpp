@@ -116,20 +116,16 @@ Result<Trial> trial(const training::TrainingData& data, const TrainSettings& set
   const ScratchFolder folder(std::filesystem::temp_directory_path());
   const std::string path = (folder.path() / "items.db").string();
   {
-    auto database = database::Database::open(path, database::Database::Mode::kWrite);
-    if (!database) return tl::unexpected(database.error());
+    FRESHET_TRY(database, database::Database::open(path, database::Database::Mode::kWrite));
     if (auto ok = fill(**database, data, stage); !ok) return tl::unexpected(ok.error());
   }
   const auto began = Clock::now();
-  const auto read = training::read_training_data(path, settings, data.now);
-  if (!read) return tl::unexpected(read.error());
-  const auto trained = training::train(*read, settings, stage);
-  if (!trained) return tl::unexpected(trained.error());
+  FRESHET_TRY(read, training::read_training_data(path, settings, data.now));
+  FRESHET_TRY(trained, training::train(*read, settings, stage));
   const auto file = folder.path() / "model";
   if (auto ok = training::write_model(*trained, file); !ok) return tl::unexpected(ok.error());
   const std::chrono::duration<double> spent = Clock::now() - began;
-  auto mapped = model::Model::open(file);
-  if (!mapped) return tl::unexpected(mapped.error());
+  FRESHET_TRY(mapped, model::Model::open(file));
   return Trial{std::move(*mapped), trained->report, spent};
 }
 

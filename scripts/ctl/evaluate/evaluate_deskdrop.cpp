@@ -61,8 +61,7 @@ Result<training::TrainingData> read_events(const std::filesystem::path& path) {
   std::unordered_map<std::string, std::uint32_t> items, readers;
   std::vector<std::string> fields;
   for (;;) {
-    const auto more = csv.next(fields);
-    if (!more) return tl::unexpected(more.error());
+    FRESHET_TRY(more, csv.next(fields));
     if (!*more) break;
     if (csv.line() == 1) continue;  // names of columns
     const auto kind = std::find_if(kEventKinds.begin(), kEventKinds.end(), [&](const EventKind& each) {
@@ -276,17 +275,15 @@ class Prequential {
       chosen_.reset();
     }
     const TrainSettings settings;
-    auto trained = chosen_
-                       ? training::train_as(past_.known(), settings, *chosen_)
-                       : training::train_relations(past_.known(), settings, [](std::string_view, double) {});
-    if (!trained) return tl::unexpected(trained.error());
+    FRESHET_TRY(trained, chosen_ ? training::train_as(past_.known(), settings, *chosen_)
+                                 : training::train_relations(past_.known(), settings,
+                                                             [](std::string_view, double) {}));
     chosen_ = trained->parameters;
     if (test) ++algorithms_[trained->algorithm];
     trained->reranker = reranker_;
     const auto file = folder_.path() / "model";
     if (auto ok = training::write_model(*trained, file); !ok) return ok;
-    auto model = model::Model::open(file);
-    if (!model) return tl::unexpected(model.error());
+    FRESHET_TRY(model, model::Model::open(file));
     if (teaches) {
       taught_.advance(day);
       training::add_lessons(lessons_, taught_, *model, {}, kMostLessons);
@@ -398,8 +395,7 @@ EvaluationReport Prequential::report() const {
 
 Result<EvaluationReport> evaluate_deskdrop(const std::string& directory, const Stage& stage) {
   stage("reading", 0);
-  const auto data = read_events(std::filesystem::path(directory) / "users_interactions.csv");
-  if (!data) return tl::unexpected(data.error());
+  FRESHET_TRY(data, read_events(std::filesystem::path(directory) / "users_interactions.csv"));
   Prequential days(*data, stage);
   if (auto ok = days.run(); !ok) return tl::unexpected(ok.error());
   return days.report();

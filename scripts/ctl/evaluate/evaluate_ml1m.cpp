@@ -39,18 +39,15 @@ std::uint32_t items_in(const Lists& lists) {
 
 Result<EvaluationReport> evaluate_ml1m(const std::string& directory, const Stage& stage) {
   const std::filesystem::path folder(directory);
-  auto train = read_split(folder / "train.txt");
-  if (!train) return tl::unexpected(train.error());
-  auto test = read_split(folder / "test.txt");
-  if (!test) return tl::unexpected(test.error());
+  FRESHET_TRY(train, read_split(folder / "train.txt"));
+  FRESHET_TRY(test, read_split(folder / "test.txt"));
   const std::size_t readers = std::max(train->size(), test->size());
   train->resize(readers);
   test->resize(readers);
   TrainSettings settings;
   settings.neighbours = kMl1mNeighbours;
-  const auto done =
-      trial(training_data(*train, std::max(items_in(*train), items_in(*test))), settings, stage);
-  if (!done) return tl::unexpected(done.error());
+  FRESHET_TRY(done,
+              trial(training_data(*train, std::max(items_in(*train), items_in(*test))), settings, stage));
   stage("ranking", 0);
   const Accuracy found = accuracy(*done->model, *train, *test, {});
   stage("timing", 0);

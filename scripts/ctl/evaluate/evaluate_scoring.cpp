@@ -69,8 +69,7 @@ Result<EvaluationReport> evaluate_scoring(const std::string& directory, const St
     const ScratchFolder folder(directory);
     const auto file = folder.path() / "model";
     if (auto ok = training::write_model(made_up(items, {}), file); !ok) return tl::unexpected(ok.error());
-    const auto mapped = model::Model::open(file);
-    if (!mapped) return tl::unexpected(mapped.error());
+    FRESHET_TRY(mapped, model::Model::open(file));
     const Times times = scoring_times(**mapped, readers(items));
     report.add({"", fmt::format("{} items, p50", items), times.p50_us, "us"});
     report.add({"", fmt::format("{} items, p99", items), times.p99_us, "us"});

@@ -85,14 +85,12 @@ Result<std::string> shifted_item(std::string_view line, seconds shift) {
       if (!id) return tl::unexpected(id.error());
       writer.string(*id);
     } else if (name == "published_at" || name == "update_time") {
-      auto at = json::optional_time(item, name);
-      if (!at) return tl::unexpected(at.error());
+      FRESHET_TRY(at, json::optional_time(item, name));
       if (!*at) {
         writer.null();
         continue;
       }
-      auto moved = from_unix((**at + shift).time_since_epoch().count(), name);
-      if (!moved) return tl::unexpected(moved.error());
+      FRESHET_TRY(moved, from_unix((**at + shift).time_since_epoch().count(), name));
       writer.integer(moved->time_since_epoch().count());
     } else {
       copy(value, writer);

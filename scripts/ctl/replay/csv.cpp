@@ -42,8 +42,7 @@ Result<bool> CsvReader::next(std::vector<std::string>& fields) {
   record_line_ = line_;
   while (true) {
     if (rest_.starts_with('"')) {
-      auto field = quoted();
-      if (!field) return tl::unexpected(field.error());
+      FRESHET_TRY(field, quoted());
       fields.push_back(std::move(*field));
     } else {
       std::size_t end = std::min(rest_.find_first_of(",\n"), rest_.size());

@@ -53,24 +53,19 @@ constexpr std::size_t kMaxText = 4096;
 
 Result<LogEvent> event_of(json::Value object) {
   LogEvent event;
-  auto at = json::optional_time(object, "at");
-  if (!at) return tl::unexpected(at.error());
+  FRESHET_TRY(at, json::optional_time(object, "at"));
   if (!*at) return fail(ErrorCode::kInvalid, "bad_time", "at", "missing");
   event.at = **at;
-  auto item = json::id_text(object["item"], "item");
-  if (!item) return tl::unexpected(item.error());
+  FRESHET_TRY(item, json::id_text(object["item"], "item"));
   event.item = std::move(*item);
-  auto user = json::id_text(object["user"], "user");
-  if (!user) return tl::unexpected(user.error());
+  FRESHET_TRY(user, json::id_text(object["user"], "user"));
   event.user = std::move(*user);
   if (!object["session"].missing()) {
-    auto session = json::id_text(object["session"], "session");
-    if (!session) return tl::unexpected(session.error());
+    FRESHET_TRY(session, json::id_text(object["session"], "session"));
     event.session = std::move(*session);
   }
   if (!object["dwellMs"].missing()) {
-    auto dwell = json::required_integer(object, "dwellMs", 0, kDwellCapMs);
-    if (!dwell) return tl::unexpected(dwell.error());
+    FRESHET_TRY(dwell, json::required_integer(object, "dwellMs", 0, kDwellCapMs));
     event.dwell_ms = *dwell;
   }
   auto type = json::optional_string(object, "type", kMaxText);
@@ -101,8 +96,7 @@ void drop_control_characters(std::string& text) {
 Result<std::vector<LogEvent>> parse_events(std::string_view ndjson) {
   std::vector<LogEvent> events;
   auto ok = each_object(ndjson, [&](json::Value object) -> Result<void> {
-    auto event = event_of(object);
-    if (!event) return tl::unexpected(event.error());
+    FRESHET_TRY(event, event_of(object));
     drop_control_characters(event->user_agent);
     events.push_back(std::move(*event));
     return {};
@@ -115,8 +109,7 @@ Result<std::vector<LogEvent>> parse_events(std::string_view ndjson) {
 Result<std::vector<LogEvent>> parse_deskdrop(std::string_view csv) {
   CsvReader reader(csv);
   std::vector<std::string> fields;
-  auto more = reader.next(fields);
-  if (!more) return tl::unexpected(more.error());
+  FRESHET_TRY(more, reader.next(fields));
   constexpr std::array kColumns{"timestamp", "eventType", "contentId", "personId", "sessionId", "userAgent"};
   std::array<std::size_t, kColumns.size()> column{};
   for (std::size_t i = 0; i < kColumns.size(); ++i) {
@@ -146,12 +139,9 @@ Result<std::vector<LogEvent>> parse_deskdrop(std::string_view csv) {
 Result<LogItems> parse_items(std::string_view ndjson) {
   LogItems items;
   auto ok = each_object(ndjson, [&](json::Value object) -> Result<void> {
-    auto id = json::id_text(object["id"], "id");
-    if (!id) return tl::unexpected(id.error());
-    auto published = json::optional_time(object, "published_at");
-    if (!published) return tl::unexpected(published.error());
-    auto title = json::optional_string(object, "title", kMaxText);
-    if (!title) return tl::unexpected(title.error());
+    FRESHET_TRY(id, json::id_text(object["id"], "id"));
+    FRESHET_TRY(published, json::optional_time(object, "published_at"));
+    FRESHET_TRY(title, json::optional_string(object, "title", kMaxText));
     if (*published) items[*id] = {**published, title->value_or("")};
     return {};
   });
@@ -202,8 +192,7 @@ Result<EventLog> read_log(const std::string& path) {
     deskdrop = fs::exists(file / "users_interactions.csv", ignored);
     file /= deskdrop ? "users_interactions.csv" : "events.ndjson";
   }
-  auto text = read_file(file);
-  if (!text) return tl::unexpected(text.error());
+  FRESHET_TRY(text, read_file(file));
   auto events = deskdrop || file.extension() == ".csv" ? parse_deskdrop(*text) : parse_events(*text);
   if (!events)
     return fail(events.error().code, events.error().reason, {}, file.string() + ": " + events.error().detail);

@@ -167,9 +167,9 @@ asio::awaitable<Result<HttpReply>> HttpConnection::exchange(const HttpRequest& r
   if (!request.user_agent.empty()) message.set(http::field::user_agent, beast_view(request.user_agent));
   if (!request.body.empty()) message.set(http::field::content_type, beast_view(request.content_type));
   if (wire.signatures) {
-    auto signature =
-        wire.signatures->sign(wire.address.key_id, {request.method, request.path, request.body}, wall_now());
-    if (!signature) co_return tl::unexpected(signature.error());
+    FRESHET_CO_TRY(
+        signature,
+        wire.signatures->sign(wire.address.key_id, {request.method, request.path, request.body}, wall_now()));
     message.set(http::field::authorization, *signature);
   }
   if (request.method != "GET") message.prepare_payload();

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "core/base/json.h"
-#include "scripts/ctl/replay/event_log.h"
 #include "scripts/ctl/commands/progress.h"
+#include "scripts/ctl/replay/event_log.h"
 #include "scripts/ctl/replay/resume.h"
 #include "scripts/ctl/replay/timing.h"
 
@@ -36,13 +36,11 @@ Result<HttpReply> post_patiently(BlockingHttp& http, const HttpRequest& request)
 
 Result<seconds> shift_for(const ImportOptions& options) {
   namespace fs = std::filesystem;
-  auto speed = parse_speed(options.speed);
-  if (!speed) return tl::unexpected(speed.error());
+  FRESHET_TRY(speed, parse_speed(options.speed));
   const std::string path = options.events.empty()
                                ? (fs::path(options.file).parent_path() / "events.ndjson").string()
                                : options.events;
-  auto log = read_log(path);
-  if (!log) return tl::unexpected(log.error());
+  FRESHET_TRY(log, read_log(path));
   if (log->events.empty()) return fail(ErrorCode::kInvalid, "empty_log", {}, path + " has no events");
   return shift_to_now(log->events.front().at, log->events.back().at, wall_now(), *speed);
 }
@@ -66,15 +64,13 @@ class Importer {
   Result<void> send(const Chunk& chunk) {
     HttpRequest request{"POST", "/api/items", chunk.body, "application/x-ndjson",
                         "freshetctl/" FRESHET_VERSION};
-    auto reply = post_patiently(http_, request);
-    if (!reply) return tl::unexpected(reply.error());
+    FRESHET_TRY(reply, post_patiently(http_, request));
     if (reply->status != 200 && reply->status != 207) {
       return fail(ErrorCode::kUnavailable, "refused", {},
                   fmt::format("{}/api/items answered {}: {:.300}", http_.address().shown, reply->status,
                               reply->body));
     }
-    auto bulk = parse_bulk_reply(std::move(reply->body));
-    if (!bulk) return tl::unexpected(bulk.error());
+    FRESHET_TRY(bulk, parse_bulk_reply(std::move(reply->body)));
     position_.accepted += bulk->accepted;
     for (const auto& [line, code] : bulk->rejected) {
       const bool known = line >= 1 && line <= chunk.lines.size();
@@ -138,12 +134,11 @@ Result<BulkReply> parse_bulk_reply(std::string text) {
   const json::Limits limits{8, 16 * kMostChunkLines};
   if (auto ok = document.parse(text, limits); !ok) return tl::unexpected(ok.error());
   const json::Value root = document.root();
-  auto accepted = json::required_integer(root, "accepted", 0, static_cast<std::int64_t>(kMostChunkLines));
-  if (!accepted) return tl::unexpected(accepted.error());
+  FRESHET_TRY(accepted,
+              json::required_integer(root, "accepted", 0, static_cast<std::int64_t>(kMostChunkLines)));
   BulkReply reply{*accepted, {}};
   for (const json::Value& each : root["rejected"].elements()) {
-    auto line = json::required_integer(each, "line", 0, static_cast<std::int64_t>(kMostChunkLines));
-    if (!line) return tl::unexpected(line.error());
+    FRESHET_TRY(line, json::required_integer(each, "line", 0, static_cast<std::int64_t>(kMostChunkLines)));
     const json::Value code = each["code"];
     reply.rejected.emplace_back(static_cast<std::size_t>(*line),
                                 code.is_string() ? std::string(code.text()) : "rejected");
@@ -175,20 +170,16 @@ constexpr std::size_t kRoomForShift = 64 * kMostChunkLines;
 }  // namespace
 
 Result<int> run_import(const ImportOptions& options, const Target& target) {
-  auto address = http_address(target);
-  if (!address) return tl::unexpected(address.error());
-  const auto identity = identity_of(options.file);
-  if (!identity) return tl::unexpected(identity.error());
-  auto text = read_file(options.file);
-  if (!text) return tl::unexpected(text.error());
+  FRESHET_TRY(address, http_address(target));
+  FRESHET_TRY(identity, identity_of(options.file));
+  FRESHET_TRY(text, read_file(options.file));
   Chunks cut =
       cut_into_chunks(*text, kMostChunkLines, kMostChunkBytes - (options.shift_to_now ? kRoomForShift : 0));
   const ResumeFile notes(options.resume.empty() ? options.file + ".import" : options.resume);
   ImportPosition position = start_of(notes, *identity, address->shown, options.quiet);
   if (options.shift_to_now) {
     // The rest of an interrupted import is moved as far as its beginning was.
-    auto shift = position.offset > 0 ? Result<seconds>(seconds(position.shift_s)) : shift_for(options);
-    if (!shift) return tl::unexpected(shift.error());
+    FRESHET_TRY(shift, position.offset > 0 ? Result<seconds>(seconds(position.shift_s)) : shift_for(options));
     if (auto moved = shift_chunks(cut.chunks, *shift); !moved)
       return fail(moved.error().code, moved.error().reason, {}, options.file + ": " + moved.error().detail);
     position.shift_s = shift->count();

@@ -24,10 +24,8 @@ Result<std::optional<UnixSeconds>> time_option(const std::string& text) {
 }
 
 Result<Selection> selection_of(const ReplayOptions& options) {
-  auto from = time_option(options.from);
-  if (!from) return tl::unexpected(from.error());
-  auto until = time_option(options.until);
-  if (!until) return tl::unexpected(until.error());
+  FRESHET_TRY(from, time_option(options.from));
+  FRESHET_TRY(until, time_option(options.until));
   Selection selection{*from, *until, options.types};
   if (options.limit > 0 && options.at.empty()) selection.limit = static_cast<std::size_t>(options.limit);
   return selection;
@@ -82,8 +80,7 @@ using PublishTimes = std::unordered_map<std::string, UnixSeconds>;
 
 Result<int> send_all(const EventLog& log, const PublishTimes& published, const ReplayOptions& options,
                      const Target& target) {
-  auto address = http_address(target);
-  if (!address) return tl::unexpected(address.error());
+  FRESHET_TRY(address, http_address(target));
   auto speed = parse_speed(options.speed);
   if (!speed) return fail(ErrorCode::kInvalid, "bad_speed", {}, "--speed is a number above 0, or max");
   PlayOptions play;
@@ -128,10 +125,8 @@ void print_list(const std::vector<Standing>& list, const EventLog& log, bool as_
 }
 
 Result<int> list_at(const EventLog& log, const ReplayOptions& options, const Target& target) {
-  auto at = time_option(options.at);
-  if (!at) return tl::unexpected(at.error());
-  auto settings = settings_of(target);
-  if (!settings) return tl::unexpected(settings.error());
+  FRESHET_TRY(at, time_option(options.at));
+  FRESHET_TRY(settings, settings_of(target));
   const std::size_t limit = options.limit > 0 ? static_cast<std::size_t>(options.limit) : kListLength;
   const auto mode = options.mode == "current" ? PastMode::kCurrent : PastMode::kAccumulate;
   print_list(options.model == "views" ? views_at(log, **at, mode, *settings, limit)
@@ -143,10 +138,8 @@ Result<int> list_at(const EventLog& log, const ReplayOptions& options, const Tar
 }  // namespace
 
 Result<int> run_replay(const ReplayOptions& options, const Target& target) {
-  auto selection = selection_of(options);
-  if (!selection) return tl::unexpected(selection.error());
-  auto log = read_log(options.log);
-  if (!log) return tl::unexpected(log.error());
+  FRESHET_TRY(selection, selection_of(options));
+  FRESHET_TRY(log, read_log(options.log));
   // Before the selection: an item is as old as the whole log says.
   const auto published = publish_times(*log);
   derive_sessions(log->events);
