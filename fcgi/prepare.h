@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "core/redis/redis_url.h"
 #include "core/base/result.h"
 #include "core/config/settings.h"
+#include "core/redis/redis_url.h"
 #include "fcgi/http/bots.h"
 #include "fcgi/http/client_list.h"
 

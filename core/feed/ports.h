@@ -1,5 +1,5 @@
-// What the smart feed (seed 002) needs of storage: recall from the search index, and a reader's buffer, seen
-// filter and interests. core/store implements these; unit tests fake them.
+// What the smart feed needs of storage: recall from the search index, and a reader's buffer, seen
+// filter and interests. the stores of this room implement these; unit tests fake them.
 #pragma once
 
 #include <chrono>

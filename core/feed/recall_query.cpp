@@ -16,7 +16,9 @@ constexpr std::size_t kMostRemembered = 20000;  // of each kind
 constexpr std::size_t kMaxTermsOfItem = 64;
 
 // Title words are found anywhere in an item; tags as tags.
-std::string searched(const std::string& term) { return term[0] == search::kTitlePrefix ? term.substr(1) : term; }
+std::string searched(const std::string& term) {
+  return term[0] == search::kTitlePrefix ? term.substr(1) : term;
+}
 
 // The query within the bounds above.
 class Bounded {
@@ -33,9 +35,7 @@ class Bounded {
     for (std::size_t i = 0; i < most; ++i) {
       Query part = (*this)(query.get_subquery(i));
       // Without what is wanted there is nothing to leave out, or to prefer.
-      if (part.empty() && i == 0 &&
-          (type == Query::OP_AND_NOT || type == Query::OP_AND_MAYBE))
-        return part;
+      if (part.empty() && i == 0 && (type == Query::OP_AND_NOT || type == Query::OP_AND_MAYBE)) return part;
       if (!part.empty()) kept.push_back(std::move(part));
     }
     if (kept.size() < 2) return kept.empty() ? Query() : kept.front();

@@ -25,7 +25,6 @@
 
 namespace freshet::feed {
 
-
 class SeenFilter {
  public:
   virtual ~SeenFilter() = default;

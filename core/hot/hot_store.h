@@ -1,5 +1,5 @@
 // feed::HotStore on Redis: counters, ranks and cached lists of hot articles. Each method is one EVALSHA; what
-// the scripts promise stands at the head of core/store/lua/*.lua.
+// the scripts promise stands at the head of *.lua.
 #pragma once
 
 #include <functional>

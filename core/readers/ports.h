@@ -1,5 +1,5 @@
 // What seed 000 needs of storage: what readers looked at, what they did, and what they do not want.
-// core/store/reader_store implements it on Redis; interactions and feedback also go through the recorder's
+// reader_store.h implements it on Redis; interactions and feedback also go through the recorder's
 // stream to SQLite. Every method is 1 RTT and atomic for one reader, unless it says otherwise.
 #pragma once
 

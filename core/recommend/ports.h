@@ -1,5 +1,5 @@
 // What recommendations (seed 000) need beyond a reader's state: candidates with their scores, from the model
-// and from what is trending and new. core/store/recommender implements it; unit tests fake it.
+// and from what is trending and new. recommender.h implements it; unit tests fake it.
 #pragma once
 
 #include <cstdint>

@@ -25,10 +25,10 @@
 #include <span>
 #include <string>
 
+#include "core/async/timer.h"
 #include "core/redis/deferred.h"
 #include "core/redis/redis_connection.h"
 #include "core/redis/spool.h"
-#include "core/async/timer.h"
 
 namespace freshet::redis {
 

@@ -14,7 +14,7 @@
 
 namespace freshet::redis {
 
-// A Lua script embedded at build from core/store/lua/NAME.lua.
+// A Lua script embedded at build from core/ROOM/NAME.lua.
 struct Script {
   std::string_view name;
   std::string_view source;

@@ -1,8 +1,8 @@
 // Writes that a reply need not wait for. BackgroundWriter (background.h) is the real one.
 #pragma once
 
-#include "core/redis/command.h"
 #include "core/base/result.h"
+#include "core/redis/command.h"
 
 namespace freshet::redis {
 

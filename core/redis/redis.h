@@ -5,10 +5,10 @@
 
 #include <vector>
 
-#include "core/redis/command.h"
-#include "core/redis/reply.h"
 #include "core/async/task.h"
 #include "core/base/result.h"
+#include "core/redis/command.h"
+#include "core/redis/reply.h"
 
 namespace freshet::redis {
 

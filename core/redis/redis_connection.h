@@ -23,10 +23,10 @@
 #include <span>
 #include <vector>
 
-#include "core/redis/redis.h"
-#include "core/redis/redis_link.h"
 #include "core/async/timer.h"
 #include "core/base/histogram.h"
+#include "core/redis/redis.h"
+#include "core/redis/redis_link.h"
 
 namespace freshet::redis {
 

@@ -20,12 +20,12 @@
 #include <memory>
 #include <string>
 
-#include "core/redis/breaker.h"
 #include "core/async/event_loop.h"
-#include "core/redis/redis_url.h"
 #include "core/async/task.h"
 #include "core/async/timer.h"
 #include "core/base/time.h"
+#include "core/redis/breaker.h"
+#include "core/redis/redis_url.h"
 
 struct redisAsyncContext;
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/redis/redis_link.h"
 #include "core/async/timer.h"
+#include "core/redis/redis_link.h"
 
 namespace freshet::redis {
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/redis/errors.h"
 #include "core/base/result.h"
+#include "core/redis/errors.h"
 
 struct redisReply;
 

@@ -3,8 +3,8 @@
 #include <string>
 #include <utility>
 
-#include "core/redis/sync_redis.h"
 #include "core/base/log.h"
+#include "core/redis/sync_redis.h"
 
 namespace freshet::redis {
 namespace {

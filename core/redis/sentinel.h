@@ -10,8 +10,8 @@
 #include <set>
 #include <vector>
 
-#include "core/redis/redis_connection.h"
 #include "core/async/timer.h"
+#include "core/redis/redis_connection.h"
 
 namespace freshet::redis {
 

@@ -8,9 +8,9 @@
 #include <span>
 #include <utility>
 
+#include "core/base/time.h"
 #include "core/redis/redis.h"
 #include "core/redis/redis_url.h"
-#include "core/base/time.h"
 
 struct redisContext;
 

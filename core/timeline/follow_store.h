@@ -1,4 +1,4 @@
-// feed::FollowStore on Redis. Each method is one EVALSHA of core/store/lua/follow_*.lua, where its promises
+// FollowStore on Redis. Each method is one EVALSHA of follow_*.lua, where its promises
 // stand.
 //
 // With hash tags reader, author and stream lie in different slots, and a method is several round trips. What

@@ -1,4 +1,4 @@
-// What timelines (seed 004) need of storage. core/store/waterfall_store and core/store/follow_store implement
+// What timelines need of storage. timeline_store.h and follow_store.h implement
 // it on Redis. Every method is 1 RTT and atomic unless it says otherwise.
 //
 // The law: whatever joins a timeline joins at its head, with a score above every one it ever had, and keeps

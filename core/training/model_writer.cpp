@@ -27,7 +27,8 @@ class Image {
 
   template <class T>
   void add(std::size_t section, std::span<const T> values) {
-    bytes_.resize((bytes_.size() + model::layout::kAlignment - 1) / model::layout::kAlignment * model::layout::kAlignment);
+    bytes_.resize((bytes_.size() + model::layout::kAlignment - 1) / model::layout::kAlignment *
+                  model::layout::kAlignment);
     header.sections[section] = {bytes_.size(), values.size_bytes()};
     const auto* const from = reinterpret_cast<const char*>(values.data());
     bytes_.insert(bytes_.end(), from, from + values.size_bytes());
@@ -39,8 +40,8 @@ class Image {
   std::span<const char> finish() {
     header.file_bytes = bytes_.size();
     std::memcpy(bytes_.data(), &header, sizeof(header));
-    header.checksum =
-        XXH3_64bits(bytes_.data() + model::layout::kChecksumFrom, bytes_.size() - model::layout::kChecksumFrom);
+    header.checksum = XXH3_64bits(bytes_.data() + model::layout::kChecksumFrom,
+                                  bytes_.size() - model::layout::kChecksumFrom);
     std::memcpy(bytes_.data(), &header, sizeof(header));
     return bytes_;
   }
@@ -56,7 +57,7 @@ class Texts {
  public:
   model::layout::Text put(std::string_view text) {
     const model::layout::Text where{static_cast<std::uint32_t>(bytes_.size()),
-                             static_cast<std::uint32_t>(text.size())};
+                                    static_cast<std::uint32_t>(text.size())};
     bytes_.insert(bytes_.end(), text.begin(), text.end());
     return where;
   }

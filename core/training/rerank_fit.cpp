@@ -67,8 +67,8 @@ struct Passed {  // of one candidate through the net
 Passed pass(const recommend::Features& features, const Moments& moments, const Row& row) {
   Passed out;
   for (std::size_t i = 0; i < recommend::kFeatures; ++i) {
-    out.x[i] =
-        std::clamp((features[i] - moments.mean[i]) * moments.scale[i], -recommend::kMostDeviation, recommend::kMostDeviation);
+    out.x[i] = std::clamp((features[i] - moments.mean[i]) * moments.scale[i], -recommend::kMostDeviation,
+                          recommend::kMostDeviation);
     out.logit += row[i] * out.x[i];
   }
   for (std::size_t k = 0; k < recommend::kHiddenUnits; ++k) {
@@ -138,7 +138,8 @@ Row first_row(Random& random) {
     float* const unit = &row[recommend::kFeatures + k * kUnit];
     for (std::size_t i = 0; i < recommend::kFeatures; ++i)
       unit[i] = random.symmetric() / std::sqrt(static_cast<float>(recommend::kFeatures));
-    unit[recommend::kFeatures + 1] = random.symmetric() / std::sqrt(static_cast<float>(recommend::kHiddenUnits));
+    unit[recommend::kFeatures + 1] =
+        random.symmetric() / std::sqrt(static_cast<float>(recommend::kHiddenUnits));
   }
   return row;
 }

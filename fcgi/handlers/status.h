@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/config/settings.h"
 #include "core/base/time.h"
+#include "core/config/settings.h"
 #include "fcgi/http/target.h"
 #include "fcgi/process/scoreboard.h"
 

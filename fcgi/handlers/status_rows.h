@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "core/config/settings.h"
 #include "core/base/time.h"
+#include "core/config/settings.h"
 #include "fcgi/process/scoreboard.h"
 
 namespace freshet::handlers {

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/config/settings.h"
 #include "core/base/time.h"
+#include "core/config/settings.h"
 #include "fcgi/process/scoreboard.h"
 
 namespace freshet::observe {

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "core/redis/command_name.h"
 #include "core/base/log.h"
 #include "core/base/log_line.h"
 #include "core/base/time.h"
+#include "core/redis/command_name.h"
 #include "fcgi/observe/access_line.h"
 
 namespace freshet::observe {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "core/redis/command.h"
 #include "core/config/access_format.h"
 #include "core/config/settings.h"
+#include "core/redis/command.h"
 #include "fcgi/gateway/observer.h"
 #include "fcgi/observe/line_file.h"
 #include "fcgi/process/scoreboard.h"

@@ -14,8 +14,8 @@
 
 #include <sys/types.h>
 
-#include "core/redis/memory_level.h"
 #include "core/base/recorder_report.h"
+#include "core/redis/memory_level.h"
 #include "fcgi/process/slot.h"
 
 namespace freshet {

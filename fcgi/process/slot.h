@@ -11,9 +11,9 @@
 
 #include <sys/types.h>
 
-#include "core/redis/errors.h"
 #include "core/async/stage.h"
 #include "core/base/histogram.h"
+#include "core/redis/errors.h"
 
 namespace freshet {
 

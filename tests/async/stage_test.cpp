@@ -3,9 +3,9 @@
 #include <catch2/catch.hpp>
 #include <future>
 
+#include "core/async/task.h"
 #include "core/redis/command_name.h"
 #include "core/redis/redis_connection.h"
-#include "core/async/task.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop_thread.h"
 

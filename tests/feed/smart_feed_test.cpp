@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/hot/fakes.h"
 #include "tests/feed/fakes.h"
+#include "tests/hot/fakes.h"
 
 using namespace freshet;
 using namespace freshet::test;

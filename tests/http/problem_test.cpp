@@ -111,8 +111,8 @@ TEST_CASE("every reason that the code gives a client is in the table", "[problem
   const std::filesystem::path root(FRESHET_SOURCE_DIR);
   std::vector<std::filesystem::path> files{root / "core/base/ids.cpp", root / "core/base/json.cpp",
                                            root / "core/base/json_members.cpp", root / "core/base/time.cpp"};
-  for (const char* folder : {"fcgi/http", "fcgi/handlers", "core/hot", "core/feed", "core/items", "core/readers", "core/recommend",
-                             "core/timeline", "core/search"}) {
+  for (const char* folder : {"fcgi/http", "fcgi/handlers", "core/hot", "core/feed", "core/items",
+                             "core/readers", "core/recommend", "core/timeline", "core/search"}) {
     for (const auto& file : test::files_in(root / folder)) {
       if (file.extension() == ".cpp" || file.extension() == ".h") files.push_back(file);
     }

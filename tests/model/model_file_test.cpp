@@ -17,6 +17,8 @@
 
 using namespace freshet;
 using namespace freshet::model;
+using namespace freshet::recommend;
+using namespace freshet::training;
 using namespace freshet::test;
 using layout::RowSection;
 

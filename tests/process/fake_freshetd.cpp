@@ -15,9 +15,9 @@
 #include <iterator>
 #include <string>
 
-#include "core/config/config.h"
 #include "core/base/limit_table.h"
 #include "core/base/log.h"
+#include "core/config/config.h"
 #include "tests/process/fake_master.h"
 
 namespace {

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "core/config/config.h"
 #include "core/base/log.h"
+#include "core/config/config.h"
 #include "tests/process/fake_recorder.h"
 #include "tests/process/fake_status.h"
 #include "tests/process/fake_worker.h"

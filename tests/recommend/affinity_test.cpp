@@ -9,6 +9,8 @@
 
 using namespace freshet;
 using namespace freshet::model;
+using namespace freshet::recommend;
+using namespace freshet::training;
 using namespace freshet::test;
 
 namespace {
@@ -149,27 +151,4 @@ TEST_CASE("a large model gives the same scores whether all or only touched items
     CHECK(rest[2] == top[4]);
     CHECK(affinity.top(20) == top);  // nothing was forgotten
   }
-}
-
-TEST_CASE("what speaks most for an item is found, and how much of it", "[model]") {
-  const TrainingData data = world(120, 60);
-  TemporaryDirectory directory;
-  TrainSettings settings;
-  settings.algorithm = "rp3beta";
-  REQUIRE(write_model(trained(data, settings), directory.path() / "m"));
-  const auto model = opened(directory.path() / "m");
-  const std::vector<ProfileItem> profile{{1, 1.F}, {2, 1.F}, {7, 3.F}};
-  Affinity affinity;
-  affinity.compute(*model, profile);
-  const std::uint32_t item = affinity.top(1, std::vector<std::uint32_t>{1, 2, 7}).at(0);
-  const Because why = because(*model, profile, item);
-  REQUIRE(why.entry >= 0);
-  float most = 0;
-  for (const ProfileItem& entry : profile) {
-    Affinity alone;
-    alone.compute(*model, {&entry, 1});
-    most = std::max(most, alone.total()[item]);
-  }
-  CHECK(why.share == Approx(most / affinity.total()[item]).epsilon(1e-3));
-  CHECK(because(*model, {}, item).entry == -1);
 }

@@ -131,7 +131,7 @@ TEST_CASE("the service's account may send every command that our sources send", 
     collect(kSources / folder, ".cpp", in_cpp, sent);
     collect(kSources / folder, ".h", in_cpp, sent);
   }
-  collect(kSources / "core" / "store" / "lua", ".lua", in_lua, sent);
+  collect(kSources / "core", ".lua", in_lua, sent);
   const RedisServer server;
   const auto is_command = [&](const std::string& word) {
     redis::Pipeline question;

@@ -7,7 +7,7 @@
 
 #include "core/redis/scripts.h"
 
-namespace freshet::store {
+namespace freshet::redis {
 namespace {
 
 // The words that the scripts answer, as errors and as statuses.
@@ -49,4 +49,4 @@ TEST_CASE("a word is the whole first word of a line, and what follows it is apar
 }
 
 }  // namespace
-}  // namespace freshet::store
+}  // namespace freshet::redis

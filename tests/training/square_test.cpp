@@ -7,9 +7,9 @@
 
 #include "core/training/rank_update.h"
 
-using namespace freshet::model;
+using namespace freshet::training;
 
-namespace freshet::model {
+namespace freshet::training {
 void rank_update_generic(float* a, const float* b, const float* c, std::size_t stride);
 }
 

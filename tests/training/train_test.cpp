@@ -10,6 +10,8 @@
 
 using namespace freshet;
 using namespace freshet::model;
+using namespace freshet::recommend;
+using namespace freshet::training;
 using namespace freshet::test;
 
 TEST_CASE("the same data gives the same bytes, in whatever order it comes", "[model]") {

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <string>
 
-#include "core/redis/sync_redis.h"
 #include "core/config/settings.h"
-#include "scripts/ctl/commands/progress.h"
+#include "core/redis/sync_redis.h"
 #include "scripts/ctl/backup/redis_dump.h"
+#include "scripts/ctl/commands/progress.h"
 
 namespace freshet::ctl {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/redis/sync_redis.h"
 #include "core/config/settings.h"
+#include "core/redis/sync_redis.h"
 #include "scripts/ctl/check/findings.h"
 #include "scripts/ctl/commands/target.h"
 

@@ -1,4 +1,4 @@
-// The part of `freshetctl check` that looks at timelines, outboxes and follows (core/store/lua/parts/
+// The part of `freshetctl check` that looks at timelines, outboxes and follows (core/timeline/parts/
 // timeline.lua).
 #pragma once
 

@@ -4,12 +4,12 @@
 #include <vector>
 
 #include "scripts/ctl/commands/commands.h"
-#include "scripts/ctl/evaluate/evaluate.h"
 #include "scripts/ctl/commands/explain.h"
 #include "scripts/ctl/commands/fill.h"
+#include "scripts/ctl/commands/train.h"
+#include "scripts/ctl/evaluate/evaluate.h"
 #include "scripts/ctl/replay/import.h"
 #include "scripts/ctl/replay/replay.h"
-#include "scripts/ctl/commands/train.h"
 
 namespace freshet::ctl {
 namespace {

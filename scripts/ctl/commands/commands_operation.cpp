@@ -3,14 +3,14 @@
 #include <string>
 
 #include "scripts/ctl/backup/backup.h"
-#include "scripts/ctl/check/check.h"
-#include "scripts/ctl/commands/commands.h"
-#include "scripts/ctl/doctor/doctor.h"
 #include "scripts/ctl/backup/rebuild_redis.h"
-#include "scripts/ctl/commands/reindex.h"
 #include "scripts/ctl/backup/restore.h"
-#include "scripts/ctl/doctor/status.h"
+#include "scripts/ctl/check/check.h"
 #include "scripts/ctl/check/visitors.h"
+#include "scripts/ctl/commands/commands.h"
+#include "scripts/ctl/commands/reindex.h"
+#include "scripts/ctl/doctor/doctor.h"
+#include "scripts/ctl/doctor/status.h"
 
 namespace freshet::ctl {
 namespace {

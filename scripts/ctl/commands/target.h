@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "core/redis/redis_url.h"
 #include "core/config/settings.h"
+#include "core/redis/redis_url.h"
 #include "scripts/ctl/replay/http_client.h"
 
 namespace freshet::ctl {

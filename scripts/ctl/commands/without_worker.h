@@ -1,9 +1,9 @@
 // What stores and use-cases of a worker are given in a tool, which has no reply to send first and no index.
 #pragma once
 
+#include "core/feed/ports.h"
 #include "core/redis/deferred.h"
 #include "core/redis/sync_redis.h"
-#include "core/feed/ports.h"
 
 namespace freshet::ctl {
 

@@ -1,10 +1,10 @@
 // The doctor's look at the backups.
 #include <fmt/format.h>
 
-#include "scripts/ctl/doctor/doctor.h"
-#include "scripts/ctl/replay/event_log.h"
 #include "scripts/ctl/backup/manifest.h"
 #include "scripts/ctl/commands/progress.h"
+#include "scripts/ctl/doctor/doctor.h"
+#include "scripts/ctl/replay/event_log.h"
 
 namespace freshet::ctl {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "scripts/ctl/evaluate/evaluate_sets.h"
 #include "scripts/ctl/commands/progress.h"
+#include "scripts/ctl/evaluate/evaluate_sets.h"
 
 namespace freshet::ctl {
 

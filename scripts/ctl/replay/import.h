@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/base/result.h"
-#include "scripts/ctl/replay/chunks.h"
 #include "scripts/ctl/commands/target.h"
+#include "scripts/ctl/replay/chunks.h"
 
 namespace freshet::ctl {
 

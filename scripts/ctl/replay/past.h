@@ -1,5 +1,5 @@
 // freshetctl replay --at: the hot list as it stood at a moment of a log, computed from the events alone, by
-// the same formulas as the service (core/rank). Where the service estimates visitors by HyperLogLog, this
+// the same formulas as the service (core/hot). Where the service estimates visitors by HyperLogLog, this
 // counts them. Pure.
 #pragma once
 

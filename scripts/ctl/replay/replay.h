@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "scripts/ctl/commands/target.h"
 #include "scripts/ctl/replay/event_log.h"
 #include "scripts/ctl/replay/latencies.h"
-#include "scripts/ctl/commands/target.h"
 
 namespace freshet::ctl {
 

@@ -1,4 +1,4 @@
--- The service's own script without a FastCGI hop: keys and arguments as core/store passes them, default settings.
+-- The service's own script without a FastCGI hop: keys and arguments as core/hot passes them, default settings.
 local track = require("track")
 local body = track.report()
 local id, reader = body.articleId, body.userId

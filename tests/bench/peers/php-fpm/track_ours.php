@@ -1,5 +1,5 @@
 <?php
-// The service's own script behind PHP-FPM: keys and arguments as core/store passes them, default settings.
+// The service's own script behind PHP-FPM: keys and arguments as core/hot passes them, default settings.
 require __DIR__ . '/common.php';
 $in = report();
 $id = $in['articleId'];
