@@ -50,13 +50,16 @@ TEST_CASE("addresses and networks of both families are found, and their neighbou
   }
 }
 
-TEST_CASE("a network of IPv4 in IPv6 clothes is one of IPv4, and ::/0 is not", "[clients]") {
+TEST_CASE("a v4-mapped network is one of IPv4, and ::/0 is not", "[clients]") {
   const ClientList mapped = list("::ffff:198.51.100.0/120");
   CHECK(mapped.has("198.51.100.77", ""));
   CHECK_FALSE(mapped.has("198.51.101.77", ""));
   CHECK(list("0.0.0.0/0").has("203.0.113.1", ""));
   CHECK_FALSE(list("0.0.0.0/0").has("2001:db8::1", ""));
+  CHECK(list("::ffff:0:0/96").has("203.0.113.1", ""));
+  CHECK_FALSE(list("::/80").has("203.0.113.1", ""));
   CHECK(list("::/0").has("2001:db8::1", ""));
+  CHECK(list("::/0").has("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", ""));
   CHECK_FALSE(list("::/0").has("203.0.113.1", ""));
 }
 
@@ -76,8 +79,9 @@ TEST_CASE("what is wrong with a list is said with its line", "[clients]") {
   CHECK(error_of("192.0.2.1\nexample.org\n").starts_with("/etc/deny:2: "));
   CHECK(error_of("\n\n10.1.0.0/8").find("/etc/deny:3: the address has bits beyond the prefix") == 0);
   CHECK(error_of("agent:(").starts_with("/etc/deny:1: no RE2 pattern"));
-  for (const char* wrong : {"agent:", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/8/8",
-                            "10.0.0", "1.2.3.4 5.6.7.8", "2001:db8::1/64", "agent:(?P<x", "/8"}) {
+  for (const char* wrong :
+       {"agent:", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/8/8", "10.0.0",
+        "1.2.3.4 5.6.7.8", "2001:db8::1/64", "agent:(?P<x", "/8", "0.0.0.0/4294967296", "fe80::1%2"}) {
     INFO(wrong);
     CHECK(error_of(wrong).starts_with("/etc/deny:1: "));
   }
