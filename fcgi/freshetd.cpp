@@ -108,13 +108,11 @@ int main(int argc, char* argv[]) {
   const Options options = parse_options(argc, argv);
   switch (options.action) {
     case Options::Action::kVersion:
-      std::cout << version_text();
-      return 0;
     case Options::Action::kHelp:
-      std::cout << help_text();
+      std::cout << options.text;
       return 0;
     case Options::Action::kUsage:
-      std::cerr << "freshetd: " << options.error << "\n" << help_text();
+      std::cerr << "freshetd: " << options.text << "Run with --help for the options.\n";
       return kExitUsage;
     case Options::Action::kTest:
     case Options::Action::kDump:

@@ -1,10 +1,12 @@
 // write_pages TEMPLATE: the template on stdout, with its marker lines replaced by what the programs' own
 // tables say, so that no page or completion can fall behind them:
 //   @DIRECTIVES@  each directive of freshet.toml, as man(7)
+//   @SERVICE@     freshetd's options, as man(7)
+//   @FLAGS@       the same for scripts/completion/freshetd, as shell
 //   @OPTIONS@     freshetctl's options that any command takes, as man(7)
 //   @COMMANDS@    each command of freshetctl with its options, as man(7)
 //   @METRICS@     each metric of /metrics, as man(7)
-//   @WORDS@       the same for scripts/completion/freshetctl, as shell
+//   @WORDS@       the commands for scripts/completion/freshetctl, as shell
 // and @VERSION@, anywhere, by the version.
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -19,13 +21,13 @@
 
 #include "core/config/config_reference.h"
 #include "fcgi/observe/metrics.h"
+#include "fcgi/options.h"
 #include "scripts/ctl/commands/command_line.h"
 
 namespace freshet {
 namespace {
 
 // --- man(7)
-// ----------------------------------------------------------------------------------------------------------
 
 // A character beyond ASCII, decoded from UTF-8, as roff's name of it; `at` moves to its last byte.
 std::string named(std::string_view text, std::size_t& at) {
@@ -156,16 +158,27 @@ void write_commands(std::ostream& out, const CLI::App& app) {
 }
 
 // --- Completion
-// ------------------------------------------------------------------------------------------------------
+
+// " --long -s" of an option; nothing of a positional one.
+std::string names_of(const CLI::Option& option) {
+  std::string names;
+  for (const std::string& name : option.get_lnames()) names += " --" + name;
+  for (const std::string& name : option.get_snames()) names += " -" + name;
+  return names;
+}
+
+void write_flags(std::ostream& out, const CLI::App& app) {
+  out << "_freshetd_options='";
+  for (const CLI::Option* option : app.get_options()) out << names_of(*option);
+  out << "'\n";
+}
 
 // The options of a command ("" for those of all), as rows of two case statements: what may follow the
 // command, and what may follow an option ("?" for anything, such as a file).
 void write_rows(std::ostream& words, std::ostream& values, const std::string& command, const CLI::App& app) {
   std::string all;
   for (const CLI::Option* option : app.get_options()) {
-    std::string names;
-    for (const std::string& name : option->get_lnames()) names += " --" + name;
-    for (const std::string& name : option->get_snames()) names += " -" + name;
+    std::string names = names_of(*option);
     const std::string listed = values_of(*option);
     if (option->get_positional() && !listed.empty()) names = ' ' + listed;
     all += names;
@@ -195,21 +208,30 @@ void write_words(std::ostream& out, const CLI::App& app) {
 }
 
 // --- The template
-// ----------------------------------------------------------------------------------------------------
+
+struct Programs {
+  CLI::App service{"", "freshetd"};
+  CLI::App tool{"", "freshetctl"};
+};
 
 struct Marker {
   std::string_view line;
   void (*write)(std::ostream&, const CLI::App&);
+  CLI::App Programs::*program = &Programs::tool;
 };
 constexpr std::array kMarkers{
-    Marker{"@DIRECTIVES@", write_directives}, Marker{"@OPTIONS@", write_options},
-    Marker{"@COMMANDS@", write_commands},     Marker{"@METRICS@", write_metrics},
+    Marker{"@DIRECTIVES@", write_directives},
+    Marker{"@METRICS@", write_metrics},
+    Marker{"@SERVICE@", write_options, &Programs::service},
+    Marker{"@FLAGS@", write_flags, &Programs::service},
+    Marker{"@OPTIONS@", write_options},
+    Marker{"@COMMANDS@", write_commands},
     Marker{"@WORDS@", write_words},
 };
 
-void write_line(std::ostream& out, std::string line, const CLI::App& app) {
+void write_line(std::ostream& out, std::string line, const Programs& programs) {
   for (const Marker& marker : kMarkers)
-    if (line == marker.line) return marker.write(out, app);
+    if (line == marker.line) return marker.write(out, programs.*marker.program);
   constexpr std::string_view kVersion = "@VERSION@";
   if (const std::size_t at = line.find(kVersion); at != std::string::npos)
     line.replace(at, kVersion.size(), FRESHET_VERSION);
@@ -226,11 +248,13 @@ int main(int argc, char** argv) {
       std::cerr << "write_pages: the template cannot be read\n";
       return 1;
     }
-    CLI::App app("", "freshetctl");
-    app.set_version_flag("-v,--version", FRESHET_VERSION);
+    freshet::Programs programs;
+    freshet::Options options;
+    freshet::add_options(programs.service, options);
+    programs.tool.set_version_flag("-v,--version", FRESHET_VERSION);
     int status = 0;
-    freshet::ctl::add_commands(app, status);
-    for (std::string line; std::getline(file, line);) freshet::write_line(std::cout, line, app);
+    freshet::ctl::add_commands(programs.tool, status);
+    for (std::string line; std::getline(file, line);) freshet::write_line(std::cout, line, programs);
     return std::cout.flush() ? 0 : 1;
   } catch (const std::exception& error) {
     std::cerr << "write_pages: " << error.what() << '\n';

@@ -83,7 +83,7 @@ class Pages(unittest.TestCase):
 
     def test_every_option_of_the_service_is_explained(self):
         for option in options(FRESHETD, "-h"):
-            self.assertRegex(page("freshetd.8"), rf"(?m)^\.BR.*[ ]{option}\b")
+            self.assertRegex(page("freshetd.8"), rf"(?m)^(-\w,)?{option}\b")
 
 
 class Completion(unittest.TestCase):
