@@ -233,7 +233,7 @@ def reload_under_load(contender, requests_path):
     interval_s = 0.4
     seconds = round(RELOADS * interval_s) + 2
     with load.start(contender, RELOAD_CONNECTIONS, seconds, [requests_path]) as wrk:
-        procs.wait_until(lambda: load.connections_to(contender.deployment.port_of(contender)), "wrk to connect",
+        procs.wait_until(lambda: load.connections_to(contender.deployment.address_of(contender)), "wrk to connect",
                          load.START_LIMIT_S)
         for _ in range(RELOADS):
             time.sleep(interval_s)

@@ -46,13 +46,13 @@ def import_items(deployment, directory):
     path, now = os.path.join(directory, "feed-items.ndjson"), int(time.time())
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(item(number, now)) + "\n" for number in range(ITEMS))
-    done = subprocess.run([os.path.join(peers.ROOT, "scripts", "freshetctl"), "import", "-q", path, "--base", f"http://127.0.0.1:{deployment.internal_port}"],
+    done = subprocess.run([os.path.join(peers.ROOT, "scripts", "freshetctl"), "import", "-q", path, "--base", deployment.internal_url],
                           capture_output=True, text=True, timeout=IMPORT_LIMIT_S, check=False)
     if done.returncode != 0:
         raise BenchError(f"import: {done.stdout}{done.stderr}")
 
     def recorded():
-        with urllib.request.urlopen(f"http://127.0.0.1:{deployment.internal_port}/status?json", timeout=5) as reply:
+        with urllib.request.urlopen(f"{deployment.internal_url}/status?json", timeout=5) as reply:
             return json.load(reply)["recorder items"] >= ITEMS
     wait_until(recorded, "the recorder", IMPORT_LIMIT_S)
 

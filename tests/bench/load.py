@@ -41,7 +41,7 @@ def run(contender, connections, seconds, script_args=()):
     groups = contender.deployment.groups()
     before = {name: procs.cpu_us(pids) for name, pids in groups.items()}
     with start(contender, connections, seconds, script_args) as wrk:
-        progress = _watch_connections(contender.deployment.port_of(contender), connections, seconds, wrk)
+        progress = _watch_connections(contender.deployment.address_of(contender), connections, seconds, wrk)
         turn = finish(wrk, seconds)
     for name, pids in groups.items():
         turn.cpu_us[name] = (procs.cpu_us(pids) - before[name]) / max(turn.requests, 1)
@@ -85,29 +85,29 @@ def _whole(seconds):
     return max(1, round(seconds))
 
 
-def _watch_connections(port, connections, seconds, wrk):
+def _watch_connections(address, connections, seconds, wrk):
     """Compares what each connection has received at two moments of the run; a starved one has received nothing between.
 
     wrk's own latencies cannot show that: a request that is never answered is never measured.
     """
-    wait_until(lambda: len(_received(port)) >= connections or wrk.poll() is not None, "wrk to connect", START_LIMIT_S)
+    wait_until(lambda: len(_received(address)) >= connections or wrk.poll() is not None, "wrk to connect", START_LIMIT_S)
     time.sleep(0.2 * _whole(seconds))
-    first = _received(port)
+    first = _received(address)
     time.sleep(0.4 * _whole(seconds))
-    second = _received(port)
+    second = _received(address)
     gains = [second[local] - first[local] for local in first if local in second]
     return {"watched": len(gains), "stalled": sum(1 for gain in gains if gain <= 0),
             "slowest_share": min(gains) / max(statistics.median(gains), 1) if gains else None}
 
 
-def connections_to(port):
-    """How many connections of this machine to `port` are open."""
-    return len(_received(port))
+def connections_to(address):
+    """How many connections of this machine to (host, port) are open."""
+    return len(_received(address))
 
 
-def _received(port):
-    """Local address → bytes received, of every established connection of this machine to `port`."""
-    output = subprocess.run(["ss", "-tinHO", "state", "established", "dst", f"127.0.0.1:{port}"], check=True,
+def _received(address):
+    """Local address → bytes received, of every established connection of this machine to (host, port)."""
+    output = subprocess.run(["ss", "-tinHO", "state", "established", "dst", "{}:{}".format(*address)], check=True,
                             capture_output=True, text=True).stdout
     received = {}
     for line in output.splitlines():

@@ -8,12 +8,13 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 
 import procs
 from procs import BenchError, Server, stopped_on_failure, wait_until
-from peers import ROOT
+from peers import ROOT, loopback
 from redis_server import RedisServer
 
 RUN = os.path.join(ROOT, "scripts", "run")
@@ -27,19 +28,21 @@ class Ours:
     def __init__(self, run_directory, name="freshet"):
         self.name = name
         self.state = os.path.join(run_directory, name)
-        self.port, self.internal_port = procs.free_port(), procs.free_port()
+        self._loopback = loopback.Loopback()
+        self.host, self.port, self.internal_port = self._loopback.host, loopback.PUBLIC, loopback.INTERNAL
+        self.internal_url = f"http://{self.host}:{self.internal_port}"
         self.redis = RedisServer(os.path.join(run_directory, name + "-redis"))
         self.fcgi_socket = os.path.join(self.state, "run", "freshetd.sock")
         self._roots = {"redis": self.redis.server.pid}
         with stopped_on_failure(self):
             self._start()
-            self._roots["nginx"] = root_of(listeners(tcp_port=self.port))
+            self._roots["nginx"] = root_of(listeners(tcp=(self.host, self.port)))
             self._roots["worker"] = root_of(listeners(unix_path=self.fcgi_socket))
             self._equal_nginx()
 
     def _start(self):
         done = subprocess.run(
-            [RUN, "--detach", "--no-sample", "--no-limits", "--state", self.state, "--port", str(self.port),
+            [RUN, "--detach", "--no-sample", "--no-limits", "--state", self.state, "--address", self.host, "--port", str(self.port),
              "--internal-port", str(self.internal_port), "--redis", "unix://" + self.redis.socket_path],
             capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
         if done.returncode != 0:
@@ -58,12 +61,12 @@ class Ours:
         os.kill(master, signal.SIGHUP)
         wait_until(lambda: _nginx_workers(master) == 1, "nginx to run one worker process")
 
-    def port_of(self, contender):
-        return self.internal_port if contender.internal else self.port
+    def address_of(self, contender):
+        return self.host, self.internal_port if contender.internal else self.port
 
     def queued_writes(self):
         """Reports answered 202 so far because Redis missed its deadline: cheaper than a counted one."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.internal_port}/status?json", timeout=5) as reply:
+        with urllib.request.urlopen(f"{self.internal_url}/status?json", timeout=5) as reply:
             return json.load(reply)["queued writes"]
 
     def redis_client(self):
@@ -78,6 +81,7 @@ class Ours:
     def stop(self):
         subprocess.run([RUN, "--stop", "--state", self.state], capture_output=True, timeout=60, check=False)
         self.redis.stop()
+        self._loopback.close()
 
     def ready_command(self, copy):
         """The arguments that start a second freshetd of the same configuration whose files lie under `copy`."""
@@ -116,12 +120,14 @@ def milliseconds_to_ready(argv, directory):
             os.unlink(path)
 
 
-def listeners(tcp_port=None, unix_path=None):
-    """pids that hold the listening socket of a TCP port or of a unix socket's path."""
+def listeners(tcp=None, unix_path=None):
+    """pids that hold the listening socket of (host, port) or of a unix socket's path."""
     inodes = set()
-    if tcp_port is not None:
+    if tcp is not None:
+        host, port = tcp
+        local = f"{int.from_bytes(socket.inet_aton(host), sys.byteorder):08X}:{port:04X}"
         for line in _rows("/proc/net/tcp"):
-            if line[3] == "0A" and int(line[1].rpartition(":")[2], 16) == tcp_port:
+            if line[3] == "0A" and line[1] == local:
                 inodes.add(line[9])
     else:
         for line in _rows("/proc/net/unix"):

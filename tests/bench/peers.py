@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from dataclasses import dataclass
 
 import procs
@@ -11,6 +12,9 @@ from redis_server import RedisServer
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 PEERS = os.path.join(HERE, "peers")
+sys.path.insert(0, os.path.join(ROOT, "tests/support"))
+import loopback  # noqa: E402
+
 SEED_SCRIPT = os.path.join(PEERS, "seed", "track.lua")
 OUR_SCRIPT = os.path.join(ROOT, "core", "hot", "track.lua")
 WORKER_PROCESSES = os.cpu_count() or 2  # echo's: as many as freshetd has
@@ -49,7 +53,8 @@ class Contender:
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.deployment.port_of(self)}{self.path}"
+        host, port = self.deployment.address_of(self)
+        return f"http://{host}:{port}{self.path}"
 
 
 class Peer:
@@ -59,10 +64,11 @@ class Peer:
         self.name = name
         self.run = os.path.join(run_directory, folder or name)
         os.makedirs(self.run)
-        self.port = procs.free_port()
+        self._loopback = loopback.Loopback()
+        self._address = self._loopback.host, loopback.PUBLIC
         self.redis = RedisServer(os.path.join(self.run, "redis")) if with_redis else None
         self._servers = {"redis": self.redis.server} if self.redis else {}
-        self._tokens = {"RUN": self.run, "PORT": str(self.port), "PEER": os.path.join(PEERS, name),
+        self._tokens = {"RUN": self.run, "ADDRESS": "{}:{}".format(*self._address), "PEER": os.path.join(PEERS, name),
                         "USER": "user root;" if os.geteuid() == 0 else "",
                         "MODULES": "".join(f"load_module {MODULE_DIRECTORY}/{module};\n" for module in modules)}
         self._tokens.update(tokens or {})
@@ -94,11 +100,11 @@ class Peer:
             self.render(os.path.join(self.name, part))
         argv = ["nginx", "-p", self.run, "-e", os.path.join(self.run, "nginx-error.log"), "-c", config]
         self._servers["nginx"] = Server(f"{self.name}'s nginx", argv, os.path.join(self.run, "nginx.log"))
-        self._servers["nginx"].wait_for(self.port)
+        self._servers["nginx"].wait_for(self._address)
         return self
 
-    def port_of(self, _contender):
-        return self.port
+    def address_of(self, _contender):
+        return self._address
 
     def queued_writes(self):
         return 0
@@ -129,6 +135,7 @@ class Peer:
                 self._servers[name].stop()
         if self.redis:
             self.redis.stop()
+        self._loopback.close()
 
 
 def nginx_static(run_directory):

@@ -36,20 +36,13 @@ def stopped_on_failure(deployment):
         raise
 
 
-def free_port():
-    """A TCP port of the loopback address that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def accepts(address):
-    """True when something accepts connections at `address`: a port of the loopback address or a socket's path."""
-    family = socket.AF_INET if isinstance(address, int) else socket.AF_UNIX
+    """True when something accepts connections at `address`: (host, port) or a socket's path."""
+    family = socket.AF_INET if isinstance(address, tuple) else socket.AF_UNIX
     with socket.socket(family) as probe:
         probe.settimeout(1.0)
         try:
-            probe.connect(("127.0.0.1", address) if isinstance(address, int) else address)
+            probe.connect(address)
             return True
         except OSError:
             return False

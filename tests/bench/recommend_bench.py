@@ -50,13 +50,13 @@ def freshetctl(*arguments):
 
 
 def status(deployment):
-    with urllib.request.urlopen(f"http://127.0.0.1:{deployment.internal_port}/status?json", timeout=5) as reply:
+    with urllib.request.urlopen(f"{deployment.internal_url}/status?json", timeout=5) as reply:
         return json.load(reply)
 
 
 def teach(deployment, directory):
     """Items and interactions through the front door, then a model."""
-    base, now = f"http://127.0.0.1:{deployment.internal_port}", int(time.time())
+    base, now = deployment.internal_url, int(time.time())
     path = os.path.join(directory, "recommend-items.ndjson")
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(item(number, now)) + "\n" for number in range(ITEMS))
@@ -107,7 +107,7 @@ def round_trips(deployment):
     began = time.monotonic()
     for reader in range(readers):
         for _ in range(2):  # the second time its titles are known
-            with urllib.request.urlopen(f"http://127.0.0.1:{deployment.internal_port}/api/recommendations?userId=u{reader}", timeout=5) as reply:
+            with urllib.request.urlopen(f"{deployment.internal_url}/api/recommendations?userId=u{reader}", timeout=5) as reply:
                 reply.read()
     after = status(deployment)
     renewals = (time.monotonic() - began) / 0.5
