@@ -389,6 +389,46 @@ TEST_CASE_METHOD(OnDurableRedis, "what is in hand when Redis is killed is record
   check_all();
 }
 
+// The recorder is given six versions of an item, two at a time. The first two are acknowledged at once; the others are held
+// when Redis refuses the next read, and Redis stays away until a commit of the index is due again.
+TEST_CASE_METHOD(Faults, "what is held is not acknowledged before all of it came again", "[recorder]") {
+  const auto allow = [&](const std::string& what) {
+    command("ACL", "LOG", "RESET");
+    command("ACL", "SETUSER", "forgetful", what);
+  };
+  const auto is_refused = [&](const std::string& what, int times) {
+    return comes([&] {
+      const auto log = command("ACL", "LOG");  // a row: names and values; of count, reason, context, object …
+      for (std::size_t i = 0; i < log.size(); ++i) {
+        if (redis::text_at(log[i], 7) == what) return log[i][1].integer().value_or(0) >= times;
+      }
+      return false;
+    });
+  };
+  command("ACL", "SETUSER", "forgetful", "reset", "on", ">forgetful", "~*", "&*", "+@all");
+  endpoint.username = endpoint.password = "forgetful";
+  settings.recorder.batch = 2;
+  int version = 0;
+  do {  // again when the disk was so slow that a commit came in between
+    allow("+@all");
+    run();
+    REQUIRE(settles());
+    stop();
+    for (int i = 0; i < 6; ++i) put(item("a", "Version " + std::to_string(++version)));
+    command("XREADGROUP", "GROUP", "recorder", "recorder", "STREAMS", keys().stream(), ">");  // as the one before it
+    allow("-xreadgroup");
+    run();
+    REQUIRE(is_refused("xreadgroup", 1));
+    allow("-@all");
+    REQUIRE(is_refused("xinfo|groups", 4));  // after 100, 200 and 400 ms
+  } while (pending() != 4);
+  allow("+@all");
+  REQUIRE(settles());
+  stop();
+  command("ACL", "DELUSER", "forgetful");
+  check_all();
+}
+
 TEST_CASE_METHOD(Faults, "a recorder whose Redis hangs says so, and ends when it is told to", "[recorder]") {
   run();
   put_some("Before");

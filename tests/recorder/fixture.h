@@ -104,6 +104,7 @@ struct Fixture {
   RedisServer& server;
   Folder folder;
   Settings settings;
+  redis::Endpoint endpoint = server.endpoint();  // of the recorder
   redis::SyncRedis redis{server.endpoint(), milliseconds(10000), redis::kAllScripts};
   SharedMemory shared;
   std::unique_ptr<items::RedisItemStore> items;
@@ -145,7 +146,7 @@ struct Fixture {
     _exit(record());
   }
   int record() {
-    return recorder::Recorder(settings, server.endpoint(), shared->report, hashes, settle).run(shared->stop);
+    return recorder::Recorder(settings, endpoint, shared->report, hashes, settle).run(shared->stop);
   }
   void kill_process() {
     ::kill(child, SIGKILL);
