@@ -256,7 +256,7 @@ def fill_up(service, share):
 
 
 def test_a_redis_that_strangers_filled_has_room_for_hiding_and_erasing(instance, name):
-    service = instance("--no-limits", spool__max_bytes='"1M"', **PATIENT)
+    service = instance("--no-limits", spool__max_bytes='"64K"', **PATIENT)
     item, hidden, reader = name("i"), name("i"), name("r")
     service.put(item)
     service.put(hidden)

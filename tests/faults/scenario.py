@@ -86,6 +86,8 @@ class Run:
         Ends with the invariants, if it is to be checked."""
         free = () if limits else ("--no-limits",)
         service = Instance(*free, *options, **(({} if limits else NO_LIMITS) | (PATIENT if patient else {}) | directives))
+        if not self.short:
+            service.nginx_edit = ""  # as shipped
         try:
             service.start()
             yield service
