@@ -147,6 +147,18 @@ class Nginx:
     def connect(self, internal=False):
         return socket.create_connection((self.host, self.internal_port if internal else self.port), 10)
 
+    def ask_often(self, path, times, headers):
+        """The statuses of so many GETs on one connection."""
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=20)
+        try:
+            statuses = []
+            for _ in range(times):
+                connection.request("GET", path, None, {"User-Agent": AGENT, **headers})
+                statuses.append(Reply(connection.getresponse()).status)
+            return statuses
+        finally:
+            connection.close()
+
     def ask(self, path, method=None, body=None, headers=None, internal=False, timeout=20):
         """One request on a connection of its own. With a body it is a POST unless said otherwise."""
         connection = http.client.HTTPConnection(self.host, self.internal_port if internal else self.port, timeout=timeout)

@@ -1,0 +1,19 @@
+"""What the tests of the nginx configuration share."""
+
+import unittest
+
+PUBLIC = ["/api/track", "/api/views", "/api/visitor", "/api/hot", "/api/feed", "/api/history", "/api/feedback", "/api/recommendations",
+          "/api/items/7/similar", "/api/waterfall/news", "/api/follows"]
+WRITTEN = ["/api/track", "/api/views", "/api/visitor"]
+CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
+
+
+class Case(unittest.TestCase):
+    def assert_problem(self, reply, status):
+        self.assertEqual(reply.status, status)
+        self.assertEqual(reply.headers["Content-Type"], "application/problem+json")
+        problem = reply.json()
+        self.assertEqual(problem["status"], status)
+        self.assertEqual(set(problem), {"type", "title", "status", "detail", "code", "msg"})
+        self.assertNotEqual(problem["code"], "error", "the table has a row for it")
+        self.assertEqual(len(reply.headers.get_all("X-Request-Id")), 1)
