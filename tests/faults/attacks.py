@@ -39,7 +39,7 @@ def dear_queries(run):
         put_items(service, ITEMS)
         others = [Refreshes(service, f"other-{number}", None if number % 3 else "item", source=f"127.1.{number}.1") for number in range(HONEST)]
         attackers = [Refreshes(service, "dear", DEAR, pause_s=4 / RATE) for _ in range(4)]
-        span = run.scale(6, 30)
+        span = run.scale(4, 30)
         for each in others:
             each.start()
         time.sleep(span)  # the figures alone

@@ -120,7 +120,7 @@ def slow_clients(run):
             alone, began = honest.seconds(), time.monotonic()
             with SlowClients((service.host, service.port), target, 1000, 500, 200, SLOW) as slow:
                 together = time.monotonic()
-                time.sleep(run.scale(8, 25))
+                time.sleep(run.scale(5, 25))
                 run.figure(f"{slow.open - slow.dropped} slow clients at once, {slow.dropped} dropped and back")
             until = time.monotonic()
         run.figure(f"alone p99 {1000 * percentile(alone, 0.99):.1f} ms")
@@ -175,7 +175,7 @@ def broken_fastcgi(run):
     with run.instance(patient=True, gateway__read_timeout='"1s"', gateway__write_timeout='"1s"') as service:
         workers = set(service.workers())
         load = run.load(service, run.readers(service), connections=4, think_s=0.005)
-        count, late, held = run.scale(800, 6000), 0, []
+        count, late, held = run.scale(500, 6000), 0, []
         with load:
             load.wait_for(200)
             began = time.monotonic()

@@ -19,7 +19,7 @@ BROKEN = ({"pm__max_children": '"many"'}, {"no__such__name": "1"}, {"list__slice
 def master_killed(run):
     with run.instance(patient=True) as service, Supervisor(service) as systemd:
         load = run.load(service, run.readers(service), only=(*GETS, "track", "view"))
-        times, back = run.scale(5, 20), []
+        times, back = run.scale(3, 20), []
         with load:
             for number in range(times):
                 load.wait_for(run.dice.randrange(200, 600))
@@ -73,8 +73,8 @@ def stopped_under_load(run):
 @fault("F6", "reload × 50 under load at random intervals; bad files among them", "0 failed of 100,000, the old kept on error")
 def reloaded_under_load(run):
     with run.instance(patient=True) as service:
-        load, wanted = run.load(service, run.readers(service)), run.scale(15000, 100000)
-        reloads, refused, kept = run.scale(12, 50), 0, 0
+        load, wanted = run.load(service, run.readers(service)), run.scale(6000, 100000)
+        reloads, refused, kept = run.scale(8, 50), 0, 0
         with load:
             for number in range(reloads):
                 load.wait_for(run.dice.randrange(wanted // reloads // 2, wanted // reloads * 3 // 2))

@@ -53,7 +53,7 @@ def redis_killed(run):
         load = run.load(service, run.readers(service), allowed=AWAY, think_s=0.004)
         killed, away, back = [], [], []
         with load:
-            for _ in range(run.scale(2, 5)):
+            for _ in range(run.scale(1, 5)):
                 load.wait_for(500)
                 pid, began = service.pid("redis"), birth(service.pid("redis"))
                 os.kill(pid, signal.SIGKILL)
@@ -78,7 +78,7 @@ def redis_killed(run):
 @fault("F8", "SIGSTOP Redis for 10 s", "p99 ≤ 150 ms, ≤ 20 ms once open; R1 holds")
 def redis_stopped(run):
     with run.instance() as service:
-        load, seconds = run.load(service, run.readers(service), allowed=AWAY, think_s=0.004), run.scale(4, 10)
+        load, seconds = run.load(service, run.readers(service), allowed=AWAY, think_s=0.004), run.scale(3, 10)
         with load:
             load.wait_for(1000)
             redis, before = service.pid("redis"), time.monotonic()
@@ -118,7 +118,7 @@ def redis_slow(run):
             for name, harm in HARMS * run.scale(1, 2):
                 proxy.set(**harm)
                 began = time.monotonic()
-                time.sleep(run.scale(2.5, 4))
+                time.sleep(run.scale(1, 4))
                 windows.append((name, began, time.monotonic()))
                 proxy.set()
                 time.sleep(0.5)
@@ -268,7 +268,7 @@ def redis_refuses(run):
                 before = counted(service.status(), wanted) or 0
                 with state(service):
                     began, first = time.monotonic(), round_trips(service, load)
-                    time.sleep(run.scale(1.5, 4))
+                    time.sleep(run.scale(0.7, 4))
                     until, last = time.monotonic(), round_trips(service, load)
                 most = max(most, (last[0] - first[0]) / max(1, last[1] - first[1]))
                 for status, count in load.statuses(LISTS, began, until).items():

@@ -78,7 +78,7 @@ def killed_in_gets(run):
     with run.instance(patient=True) as service:
         load = run.load(service, run.readers(service), only=GETS)
         with load:
-            respawned, refused = kill_under_load(run, service, load, run.scale(300, 1000))
+            respawned, refused = kill_under_load(run, service, load, run.scale(120, 1000))
         respawns(run, respawned)
         run.none("client errors", load.failed + len(refused), load.failures + refused)
         run.figure(f"{cut_off(service):,} retried unseen")
@@ -90,7 +90,7 @@ def killed_in_posts(run):
     with run.instance(patient=True) as service:
         load = run.load(service, run.readers(service), only=("track", "view", "feed", "stats"), allowed=(200, 502))
         with load:
-            respawned, refused = kill_under_load(run, service, load, run.scale(100, 500))
+            respawned, refused = kill_under_load(run, service, load, run.scale(60, 500))
         respawns(run, respawned)
         run.figure(f"{load.statuses(('track', 'view')).get(502, 0):,} posts cut off")
         balance = run.balance(service, load)
