@@ -389,8 +389,9 @@ TEST_CASE_METHOD(OnDurableRedis, "what is in hand when Redis is killed is record
   check_all();
 }
 
-// The recorder is given six versions of an item, two at a time. The first two are acknowledged at once; the others are held
-// when Redis refuses the next read, and Redis stays away until a commit of the index is due again.
+// The recorder is given six versions of an item, two at a time. The first two are acknowledged at once; the
+// others are held when Redis refuses the next read, and Redis stays away until a commit of the index is due
+// again.
 TEST_CASE_METHOD(Faults, "what is held is not acknowledged before all of it came again", "[recorder]") {
   const auto allow = [&](const std::string& what) {
     command("ACL", "LOG", "RESET");
@@ -415,7 +416,8 @@ TEST_CASE_METHOD(Faults, "what is held is not acknowledged before all of it came
     REQUIRE(settles());
     stop();
     for (int i = 0; i < 6; ++i) put(item("a", "Version " + std::to_string(++version)));
-    command("XREADGROUP", "GROUP", "recorder", "recorder", "STREAMS", keys().stream(), ">");  // as the one before it
+    command("XREADGROUP", "GROUP", "recorder", "recorder", "STREAMS", keys().stream(),
+            ">");  // as the one before it
     allow("-xreadgroup");
     run();
     REQUIRE(is_refused("xreadgroup", 1));

@@ -1,18 +1,75 @@
-// What `freshetctl evaluate deskdrop` must reach (quality.md, Q7 and Q8): a minute or two.
+// What `freshetctl evaluate deskdrop` must reach (quality.md, Q7 and Q8): all its days, two minutes, at
+// night; its first 75, which take a sixth of that, with every change. There the models know little, so what
+// they must reach was measured.
 #include <catch2/catch.hpp>
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
 
+#include "scripts/ctl/evaluate/evaluate_data.h"
 #include "scripts/ctl/evaluate/evaluate_sets.h"
 #include "tests/support/shared_files.h"
 
 using namespace freshet;
 
-TEST_CASE("ranking reaches what Deskdrop must reach", "[quality]") {
+namespace {
+
+constexpr const char* kFile = "users_interactions.csv";
+
+// Its events of the first so many days, which do not come in order. A line each, the time in front.
+void copy_days(const std::filesystem::path& from, const std::filesystem::path& to, std::int64_t days) {
+  std::ifstream in(from / kFile);
+  std::string names, line;
+  std::getline(in, names);
+  std::vector<std::string> lines;
+  std::int64_t first = INT64_MAX;
+  while (std::getline(in, line)) {
+    lines.push_back(line);
+    first = std::min<std::int64_t>(first, std::stoll(line));
+  }
+  std::ofstream out(to / kFile);
+  out << names << '\n';
+  for (const std::string& each : lines) {
+    if (std::stoll(each) < first + days * 86400) out << each << '\n';
+  }
+}
+
+ctl::EvaluationReport evaluated(const std::string& folder) {
+  auto report = ctl::evaluate_deskdrop(folder, [](std::string_view, double) {});
+  REQUIRE(report);
+  return *std::move(report);
+}
+
+}  // namespace
+
+TEST_CASE("the first days of Deskdrop are ranked as well as they were, and better than by the trend",
+          "[quality]") {
   const auto folder = test::shared_path("data/deskdrop");
   if (!folder) return;
-  const auto report = ctl::evaluate_deskdrop(folder->string(), [](std::string_view, double) {});
-  REQUIRE(report);
+  const ctl::ScratchFolder beginning{std::filesystem::temp_directory_path()};
+  copy_days(*folder, beginning.path(), 75);
+  std::map<std::string, double> value;
+  for (const ctl::Metric& each : evaluated(beginning.path().string()).metrics())
+    value[each.name] = each.value;
+  CHECK(value.at("ndcg@20 re-ranker (served)") >= 0.355);               // .3631
+  CHECK(value.at("recall@20 re-ranker (served)") >= 0.63);              // .6419
+  CHECK(value.at("coverage@20 re-ranker (served)") >= 0.90);            // .9257
+  CHECK(value.at("ndcg@20 by the minute re-ranker (served)") >= 0.41);  // .4172
+  CHECK(value.at("ndcg@20 re-ranker (served)") >
+        value.at("ndcg@20 seed 003: (1 + points) / (hours + 2)^1.5") + 0.02);
+  CHECK(value.at("ndcg@20 by the minute re-ranker (served)") > value.at("ndcg@20 by the minute seed 003"));
+  CHECK(value.at("ndcg@20 knowing a reader's newest 200") >
+        value.at("ndcg@20 knowing a reader's newest 0") + 0.02);
+}
+
+TEST_CASE("ranking reaches what Deskdrop must reach", "[.][long]") {
+  const auto folder = test::shared_path("data/deskdrop");
+  if (!folder) return;
   int goals = 0;
-  for (const ctl::Metric& each : report->metrics()) {
+  const auto report = evaluated(folder->string());
+  for (const ctl::Metric& each : report.metrics()) {
     if (!each.must) continue;
     INFO(each.goal << " " << each.name);
     CHECK(each.value >= *each.must);
