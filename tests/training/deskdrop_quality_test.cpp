@@ -50,9 +50,9 @@ TEST_CASE("the first days of Deskdrop are ranked as well as they were, and bette
   if (!folder) return;
   const ctl::ScratchFolder beginning{std::filesystem::temp_directory_path()};
   copy_days(*folder, beginning.path(), 75);
+  const auto report = evaluated(beginning.path().string());
   std::map<std::string, double> value;
-  for (const ctl::Metric& each : evaluated(beginning.path().string()).metrics())
-    value[each.name] = each.value;
+  for (const ctl::Metric& each : report.metrics()) value[each.name] = each.value;
   CHECK(value.at("ndcg@20 re-ranker (served)") >= 0.355);               // .3631
   CHECK(value.at("recall@20 re-ranker (served)") >= 0.63);              // .6419
   CHECK(value.at("coverage@20 re-ranker (served)") >= 0.90);            // .9257
