@@ -865,7 +865,7 @@ export interface components {
             total: number;
             failed: number;
         };
-        /** @description PHP-FPM's keys first. sampled at, hot …, stream entries, seen …: absent until a worker has asked Redis once, then at most some seconds old. */
+        /** @description PHP-FPM's keys first. sampled at, hot …, stream entries, seen …, redis used bytes, redis max bytes, redis full: absent until a worker has asked Redis once, then at most some seconds old. */
         Status: {
             pool: string;
             "process manager": string;
@@ -912,6 +912,11 @@ export interface components {
             "max in flight": number;
             "queued writes": number;
             "redis ready": number;
+            "redis used bytes"?: number;
+            /** @description 0: without a limit */
+            "redis max bytes"?: number;
+            "redis full"?: number;
+            "redis full in hours"?: number;
             "redis commands": number;
             "redis round trips": number;
             "redis errors": number;
