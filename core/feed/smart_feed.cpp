@@ -114,6 +114,8 @@ Task<Result<FeedPage>> SmartFeed::page(const FeedRequest& request) {
   Result<FeedPage> served;
   if (request.action == FeedAction::kLoadMore)
     served = co_await load_more(request);
+  else if (!request.keeps)
+    served = co_await glance(request);
   else
     served = co_await refresh(request);
   if (!served && redis_is_away(served.error())) co_return degraded();
@@ -123,6 +125,7 @@ Task<Result<FeedPage>> SmartFeed::page(const FeedRequest& request) {
 Task<Result<FeedPage>> SmartFeed::load_more(const FeedRequest& request) {
   const PageRequest wanted = page_request(request);
   FRESHET_CO_TRY(taken, co_await store_.take(wanted));
+  if (taken->state == Taken::State::kEmpty && !request.keeps) co_return degraded();
   if (taken->state == Taken::State::kEmpty) {
     auto refreshed = co_await refresh(request);
     co_return refreshed;
@@ -151,6 +154,22 @@ Task<Result<FeedPage>> SmartFeed::refresh(const FeedRequest& request) {
   remember(refill.details, std::move(refilled->details));
   auto served = co_await serve(request, std::move(refilled->page), false, nullptr);
   co_return served;
+}
+
+// A refresh of which nothing is left behind: the same again shows the same.
+Task<Result<FeedPage>> SmartFeed::glance(const FeedRequest& request) {
+  PageRequest wanted = page_request(request);
+  wanted.request.clear();
+  FRESHET_CO_TRY(opening, co_await store_.open(wanted, true));
+  FRESHET_CO_TRY(found, co_await unseen(request, *opening));
+  std::vector<ItemId> best = found->items;
+  best.resize(std::min(best.size(), request.limit + kSpareCards));
+  FRESHET_CO_TRY(items, co_await with_cards(best));
+  FeedPage out = degraded();
+  out.items = showable(*items, std::vector<bool>(best.size()), clock_());
+  if (out.items.size() > request.limit)
+    out.items.erase(out.items.begin() + static_cast<std::ptrdiff_t>(request.limit), out.items.end());
+  co_return out;
 }
 
 // Recall failed: what was buffered before is still good.

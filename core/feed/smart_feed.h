@@ -4,6 +4,9 @@
 //   load_more  hand out the next page of the buffer; without one, refresh
 //   peek       open → recall → count; writes nothing
 //
+// Where nothing may be kept (FeedRequest::keeps) a refresh is open → recall → the best of it, which may come
+// again, and load_more goes on in a buffer that is there.
+//
 // What is handed out is excluded at once, by the same script that hands it out; the filter learns of it
 // behind the reply. Round trips: refresh 2, load_more 1; each one more with redisbloom, when titles must be
 // fetched (for readers without interests the hot head's, once in feed.card_ttl) or a page refilled.
@@ -27,6 +30,7 @@ struct FeedRequest {
   std::string query;     // empty: by interests
   std::string request;   // see PageRequest::request
   SearchCost cost = {};  // of what it searches; null: nobody asks
+  bool keeps = true;     // false: Redis has no room, so no buffer is made
 };
 
 struct FeedItem {
@@ -38,7 +42,8 @@ struct FeedPage {
   std::vector<FeedItem> items;
   std::int64_t generation = 0, sequence = 0;  // for the page token; 0 and 0 when degraded
   bool exhausted = false;                     // nothing unseen is left; else asking again gives more
-  bool degraded = false;  // Redis or the index is away: the buffer's page, or an empty one
+  bool degraded =
+      false;  // Redis or the index is away: the buffer's page, or an empty one; or nothing is kept
 };
 
 class SmartFeed {
@@ -64,6 +69,7 @@ class SmartFeed {
   };
   Task<Result<FeedPage>> load_more(const FeedRequest& request);
   Task<Result<FeedPage>> refresh(const FeedRequest& request);
+  Task<Result<FeedPage>> glance(const FeedRequest& request);
   Task<Result<FeedPage>> from_old_buffer(const FeedRequest& request);
   Task<Result<Unseen>> unseen(const FeedRequest& request, const Opening& opening);
   Task<Result<std::vector<ItemId>>> without_seen(const ReaderId& reader, const Opening& opening,

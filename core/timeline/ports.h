@@ -33,6 +33,7 @@ struct PageQuery {
   Direction direction = Direction::kFirst;
   std::int64_t score = 0;  // the cursor, 0..kScoreEnd-1; kFirst: ignored
   int limit = 5;
+  bool keeps = true;  // false: Redis has no room; nothing is copied in, nor noted
 };
 
 struct Placed {

@@ -3,7 +3,7 @@
 -- timeline_join.lua and timeline_scan.lua are used instead.
 --
 -- KEYS 1 wf:{channel}:{reader}  2 active:{channel}  then, in the channel of follows, 3 follow:authors:{reader}  4 follow:pulled
--- ARGV 1 first, down or up  2 cursor  3 limit  4 TTL s of the timeline  5 most items of it  6 reader  7 most active readers  8 1: what was never put is
+-- ARGV 1 first, down or up  2 cursor  3 limit  4 TTL s of the timeline  5 most items of it  6 reader, empty: is not noted  7 most active readers  8 1: what was never put is
 --      not shown  9 prefix of item:{id}  10 prefix of follow:pull:{author}
 -- Returns {1: the timeline was there, highest score cut off, newer than the cursor, up: those and the cursor's own, looked at, 1: there is
 -- more, {id, score, {the fields of append_card()}}…}, nearest first. What is looked at are the items of the page and the hidden ones before, between and
@@ -71,7 +71,7 @@ repeat
   from, count = '(' .. (batch[#batch] or cursor), 100
 until all or more == 1
 
-if redis.call('ZADD', KEYS[2], second, ARGV[6]) == 1 then
+if ARGV[6] ~= '' and redis.call('ZADD', KEYS[2], second, ARGV[6]) == 1 then
   redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -tonumber(ARGV[7]) - 1)
 end
 out[1], out[2], out[3], out[4], out[5], out[6] = existed, cut, newer, newer_or_at, looked_at, more

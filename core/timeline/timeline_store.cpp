@@ -77,7 +77,7 @@ Task<Result<WaterfallPage>> RedisWaterfallStore::read(const PageQuery& query) {
     co_return page;
   }
   const std::string_view reader = query.reader.view();
-  const bool follows = query.channel == settings_.follow_channel;
+  const bool follows = query.keeps && query.channel == settings_.follow_channel;
   Pipeline command;
   command.script(scripts::kTimelineRead, (follows ? 4U : 2U), 10)
       .arg(keys_.timeline(query.channel, reader))
@@ -88,7 +88,7 @@ Task<Result<WaterfallPage>> RedisWaterfallStore::read(const PageQuery& query) {
       .arg(query.limit)
       .arg(settings_.ttl.count())
       .arg(settings_.max_items)
-      .arg(reader)
+      .arg(query.keeps ? reader : std::string_view())
       .arg(redis::kMostActive)
       .arg(known_only_ ? 1 : 0)
       .arg(keys_.item({}))

@@ -109,7 +109,10 @@ Task<Result<RedisWaterfallStore::Nearby>> RedisWaterfallStore::scan(const PageQu
 Task<Result<void>> RedisWaterfallStore::look_at(const PageQuery& query, Nearby nearby, Looked& looked) {
   const std::string active = keys_.active(query.channel);
   Pipeline command;
-  command.add("ZADD", active, nearby.now, query.reader.view());
+  if (query.keeps)
+    command.add("ZADD", active, nearby.now, query.reader.view());
+  else
+    command.add("ZADD", active, "XX", nearby.now, query.reader.view());
   command.add("ZREMRANGEBYRANK", active, 0, -redis::kMostActive - 1);
   for (const Placed& each : nearby.items) {
     items::append_card(command, keys_, each.item);
@@ -147,7 +150,7 @@ Task<Result<void>> RedisWaterfallStore::drop(const PageQuery& query, const std::
 
 Task<Result<WaterfallPage>> RedisWaterfallStore::read_with_tags(const PageQuery& query) {
   Behind lacking;
-  if (query.channel == settings_.follow_channel) {
+  if (query.keeps && query.channel == settings_.follow_channel) {
     FRESHET_CO_TRY(found, co_await behind(query.reader));
     lacking = std::move(*found);
   }

@@ -137,6 +137,7 @@ Task<Result<Response>> post_feed(Call& call) {
     co_return fail(ErrorCode::kInvalid, "bad_id", "agent_id", "a feed belongs to a reader who is known");
   parsed->request.reader = who->reader;
   parsed->request.cost = call.metered();
+  parsed->request.keeps = !call.writes_later();
   FRESHET_CO_TRY(name, request_name(*parsed, services.pages));
 
   if (parsed->request.action == feed::FeedAction::kPeek) {

@@ -104,8 +104,11 @@ Task<Result<Response>> get_waterfall(Call& call) {
   FRESHET_CO_TRY(claimed, http::id_parameter<ReaderId>(call.target, "customerId"));
   FRESHET_CO_TRY(reader, whose(call, *claimed, "customerId"));
   query->reader = std::move(*reader);
+  query->keeps = !call.writes_later();
   FRESHET_CO_TRY(served, co_await timeline::read_page(call.services.waterfall, *query));
-  served->degraded |= call.services.redis_lost();
+  // What authors published who are pulled is not on it.
+  const bool lacks = !query->keeps && channel == call.services.settings.waterfall.follow_channel;
+  served->degraded |= lacks || call.services.redis_lost();
   co_return render(*served);
 }
 

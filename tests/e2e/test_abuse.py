@@ -263,7 +263,7 @@ def test_a_redis_that_strangers_filled_has_room_for_hiding_and_erasing(instance,
     # So much that the buffers of its connections make no difference.
     service.redis("SETRANGE", "hot:session:strangers:s", 1 << 26, "x")
     service.redis("EXPIRE", "hot:session:strangers:s", 3600)
-    wait_until(lambda: service.status().get("redis full") == 0, "a first look at Redis' memory")
+    wait_until(lambda: service.status().get("redis full") == 0 and service.status()["recorder lag entries"] == 0, "a first look at Redis' memory")
     fill_up(service, 0.93)
     wait_until(lambda: service.status()["redis full"] == 1, "the workers to learn that Redis is full")
     public, internal = service.public(), service.internal()
@@ -281,6 +281,15 @@ def test_a_redis_that_strangers_filled_has_room_for_hiding_and_erasing(instance,
     assert ready.status == 200 and b"writes:false" in ready.body
     assert "freshet_redis_full 1\n" in internal.get("/metrics").body.decode()
     assert public.get("/api/hot").status == 200
+    # Feeds and timelines are served, and leave nothing behind.
+    size, strangers = service.redis("DBSIZE"), [name("r") for _ in range(3)]
+    for stranger in strangers:
+        feed = public.post("/api/feed", {"action": "refresh", "agent_id": stranger, "limit": 1})
+        assert feed.status == 200 and feed.json()["data"]["degraded"] and len(feed.json()["data"]["items"]) == 1, feed
+        assert public.post("/api/feed", {"action": "load_more", "agent_id": stranger}).json()["data"]["items"] == []
+        assert public.get(f"/api/waterfall/discover?customerId={stranger}").status == 200
+        assert public.get(f"/api/waterfall/follow?customerId={stranger}").json()["degraded"]
+    assert service.redis("DBSIZE") == size and not any(service.redis("ZSCORE", "active:discover", stranger) for stranger in strangers)
     assert service.stats(item)["pv"] == 1  # what waits is not applied, though Redis answers
 
     # The spools are small here: then it is an error, and still nothing is written.

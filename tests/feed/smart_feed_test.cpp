@@ -242,3 +242,32 @@ TEST_CASE("lost impressions are sent again with their own day", "[feed]") {
   site.refresh();
   CHECK(std::count(site.store.recorded.begin(), site.store.recorded.end(), item(50)) == 1);
 }
+
+TEST_CASE("where nothing may be kept a refresh shows the best unseen, and is the same again", "[feed]") {
+  Site site;
+  site.items.hidden = {item(2)};
+  site.store.seen_items = {item(0)};
+  const feed::FeedRequest asked{feed::FeedAction::kRefresh, kReader, 3, {}, "again", {}, false};
+  for (int times = 0; times < 2; ++times) {
+    const auto page = now(site.feed().page(asked));
+    REQUIRE(page);
+    CHECK(ids(*page) == std::vector<ItemId>{item(1), item(3), item(4)});
+    CHECK((page->degraded && !page->exhausted && page->generation == 0));
+  }
+  CHECK(site.store.generation == 0);
+  CHECK(site.store.recorded.empty());
+  CHECK(site.store.pages.empty());
+}
+
+TEST_CASE("where nothing may be kept load_more goes on in the buffer and makes none", "[feed]") {
+  Site site;
+  const feed::FeedRequest asked{feed::FeedAction::kLoadMore, kReader, 5, {}, {}, {}, false};
+  const auto none = now(site.feed().page(asked));
+  REQUIRE(none);
+  CHECK((none->items.empty() && none->degraded && !none->exhausted && site.store.generation == 0));
+  site.refresh();
+  const auto page = now(site.feed().page(asked));
+  REQUIRE(page);
+  CHECK(ids(*page) == range(5, 10));
+  CHECK_FALSE(page->degraded);
+}

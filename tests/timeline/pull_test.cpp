@@ -49,6 +49,23 @@ TEST_CASE("what pulled authors published joins the head when the channel is open
   CHECK(site.ttl(site.timeline("reader", "follow")) > 0);
 }
 
+TEST_CASE("where nothing may be kept a page is what is there, and what was published waits", "[waterfall]") {
+  Follows site(any_mode());
+  site.follow("ann");
+  site.push({"own"}, {"reader"}, "follow");
+  site.publish("ann", {"a1"});
+  const auto key = site.timeline("reader", "follow");
+  const auto before = site.members(key);
+  const timeline::PageQuery query{"follow", ReaderId::trusted("reader"), Direction::kFirst, 0, 5, false};
+  const auto page = wait(site.store().read(query));
+  REQUIRE(page);
+  CHECK(ids_of(*page) == Ids{"own"});
+  CHECK(site.members(key) == before);
+  CHECK_FALSE(site.exists(site.keys().active("follow")));
+  CHECK(ids_of(site.read()) == Ids{"a1", "own"});
+  CHECK(site.exists(site.keys().active("follow")));
+}
+
 TEST_CASE("what was pulled is not pulled again when it left the timeline", "[waterfall]") {
   Follows site(any_mode());
   site.follow("ann");

@@ -1465,7 +1465,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A page. Redis away: empty, has_more, degraded, the given page */
+            /** @description A page. Redis away: empty, has_more, degraded, the given page. Redis nearly full: the best unseen, degraded */
             200: {
                 headers: {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
