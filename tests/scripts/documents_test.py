@@ -1,5 +1,7 @@
-"""Manual pages and bash completion: well-formed, and complete by what the programs themselves say."""
+"""Manual pages and bash completion: well-formed, and complete by what the programs themselves say. Documents: their form, and that what
+they name exists."""
 
+import glob
 import os
 import re
 import shutil
@@ -113,6 +115,66 @@ class Completion(unittest.TestCase):
         for program in ("freshetd", "freshetctl"):
             done = subprocess.run(["shellcheck", os.path.join(DOCUMENTS, "completion", program)], capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stdout)
+
+
+WIDEST = 120
+
+
+def source(name):
+    with open(os.path.join(ROOT, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def shipped(*patterns):
+    return sorted(name for pattern in patterns for name in glob.glob(pattern, root_dir=ROOT))
+
+
+DOCUMENTED = ("*.md",)
+CONFIGURATION = ("nginx/*.conf", "systemd/*.toml")
+
+
+def paths(text):
+    """Files that the text names, in backticks."""
+    return re.findall(r"`((?:core|fcgi|scripts|nginx|systemd|tests)/[\w./-]+|[A-Z]+\.md)`", text)
+
+
+class Documents(unittest.TestCase):
+    def test_no_line_but_a_row_of_a_table_is_too_wide(self):
+        names = shipped(*DOCUMENTED)
+        self.assertGreater(len(names), 8)
+        for name in names:
+            wide = [number for number, line in enumerate(source(name).split("\n"), 1) if len(line) > WIDEST and not line.startswith("|")]
+            self.assertEqual(wide, [], name)
+        for name in shipped(*CONFIGURATION):
+            wide = [number for number, line in enumerate(source(name).split("\n"), 1) if len(line) > WIDEST and line.lstrip().startswith("#")]
+            self.assertEqual(wide, [], name)
+
+    def test_a_decision_has_one_heading_and_twelve_lines_at_most(self):
+        _, *decisions = re.split(r"^## ", source("DECISIONS.md"), flags=re.M)
+        self.assertGreater(len(decisions), 40)
+        headings = [decision.split("\n", 1)[0] for decision in decisions]
+        self.assertEqual(len(headings), len(set(headings)))
+        long = {decision.split("\n", 1)[0] for decision in decisions if len(list(filter(None, decision.split("\n")))) > 13}
+        self.assertEqual(long, set())
+        self.assertEqual(re.findall(r"(?m)^(?:\||#{3,} ).*", source("DECISIONS.md")), [])
+
+    def test_what_the_architecture_names_is_there(self):
+        named = paths(source("ARCHITECTURE.md"))
+        self.assertGreater(len(named), 50)
+        self.assertEqual([path for path in named if "NAME" not in path and not os.path.exists(os.path.join(ROOT, path))], [])
+
+    def test_a_recipe_names_as_many_files_as_it_says(self):
+        section = re.search(r"^## Where to change what\n(.*?)^## ", source("ARCHITECTURE.md"), re.M | re.S)[1]
+        _, *recipes = re.split(r"^\*\*", section, flags=re.M)
+        self.assertEqual(len(recipes), 4)
+        for recipe in recipes:
+            steps = "".join(re.findall(r"^(?:\d\. |   ).*\n", recipe, re.M))
+            self.assertEqual(len(set(paths(steps))), max(map(int, re.findall(r"\b\d+\b", recipe.split("\n")[0]))), recipe.split("\n")[0])
+
+    def test_documents_speak_of_features_and_one_table_of_their_sources(self):
+        for name in set(shipped(*DOCUMENTED, *CONFIGURATION)) - {"ARCHITECTURE.md"}:
+            self.assertEqual(re.findall(r"(?i)\bseed 00\d", source(name)), [], name)
+        self.assertEqual(sorted(re.findall(r"seed (00\d)", source("ARCHITECTURE.md"))), ["000", "001", "002", "003", "004"])
 
 
 if __name__ == "__main__":
