@@ -16,14 +16,15 @@ README = DOCUMENTS["README.md"]
 
 
 def blocks(text):
-    return re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
+    """The ```sh blocks, a command on one line each."""
+    return [re.sub(r"\\\n\s*", " ", block) for block in re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)]
 
 
 def commands_of(text):
     """(command, reply lines): the curl lines of the ```sh blocks; a `#` line is the reply to the line above."""
     commands = []
     for block in blocks(text):
-        for line in re.sub(r"\\\n\s*", " ", block).splitlines():
+        for line in block.splitlines():
             if line.startswith("curl "):
                 commands.append((line, []))
             elif line.startswith("#") and commands:
