@@ -11,7 +11,7 @@ import pytest
 
 from client import Load
 from readers import Readers, known_items, mixed, read_items
-from service import birth, rss_kib, wait_until
+from service import birth, children, rss_kib, wait_until
 
 
 def replaced(instance, before, dead):
@@ -61,9 +61,11 @@ def test_workers_killed_in_the_middle_of_posts_count_each_event_once(own_service
 
 def test_without_their_master_workers_end(own_service):
     workers = {pid: birth(pid) for pid in own_service.workers()}
+    others = {pid: birth(pid) for pid in children(own_service.pid("freshetd")) if pid not in workers}
     assert workers
     own_service.signal("freshetd", signal.SIGKILL)
     wait_until(lambda: not any(birth(pid) == began for pid, began in workers.items()), "the workers' end", 5)
+    wait_until(lambda: not any(birth(pid) == began for pid, began in others.items()), "the end of recorder and status page")
 
 
 # --- reload and stop
