@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from client import Client
-from service import PATIENT, ROOT, Instance, wait_until
+from service import PATIENT, ROOT, Instance, children, wait_until
 
 DOCUMENT = pathlib.Path(ROOT, "INTEGRATION.md").read_text(encoding="utf-8")
 SECRET = "0123456789abcdef" * 4
@@ -61,7 +61,9 @@ class Site:
         steps = pathlib.Path(ROOT, "OPERATIONS.md").read_text(encoding="utf-8")
         edit = re.search(r"^sed -i ('.*') /etc/nginx/freshet/freshet-locations.conf$", steps, re.M)[1]
         subprocess.run(["bash", "-c", f"sed -i {edit} {nginx}/freshet-locations.conf"], check=True)
-        os.kill(int(pathlib.Path(self.service.state, "run/nginx.pid").read_text(encoding="ascii")), signal.SIGHUP)
+        old = set(children(self.service.pid("nginx")))
+        self.service.signal("nginx", signal.SIGHUP)
+        wait_until(lambda: not old & set(children(self.service.pid("nginx"))), "nginx' old processes to go")
         wait_until(lambda: Client(self.service.host, self.service.port).get("/login.php?nobody").status == 200, "the site's login")
 
     def stop(self):
