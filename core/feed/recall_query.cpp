@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <sstream>
 #include <utility>
 
 #include "core/search/search_schema.h"
@@ -72,13 +74,28 @@ Result<Xapian::Query> text_query(const std::string& text, const Xapian::Stem& st
   parser.set_stemmer(stemmer);
   parser.set_stemming_strategy(Parser::STEM_SOME);
   parser.set_default_op(Xapian::Query::OP_OR);
-  try {
-    return Bounded()(
-        parser.parse_query(text, Parser::FLAG_CJK_NGRAM | Parser::FLAG_PHRASE | Parser::FLAG_LOVEHATE));
-  } catch (const Xapian::QueryParserError&) {
-    // Without operators there is no syntax to break.
-    return Bounded()(parser.parse_query(text, Parser::FLAG_CJK_NGRAM));
+  const auto parsed = [&](const std::string& part, unsigned flags) -> std::optional<Xapian::Query> {
+    try {
+      return parser.parse_query(part, flags);
+    } catch (const Xapian::QueryParserError&) {
+      return std::nullopt;
+    }
+  };
+  auto query = parsed(text, Parser::FLAG_CJK_NGRAM | Parser::FLAG_PHRASE | Parser::FLAG_LOVEHATE);
+  // Without operators there is no syntax to break; but Xapian 1.4 also refuses words of a script without
+  // spaces that stand in turns with others, as in 手机 a 价格 b. Each alone it takes.
+  if (!query) query = parsed(text, Parser::FLAG_CJK_NGRAM);
+  if (!query) {
+    std::vector<Xapian::Query> words;
+    std::istringstream rest(text);
+    for (std::string word; rest >> word;) {
+      auto one = parsed(word, Parser::FLAG_CJK_NGRAM);
+      if (!one) one = parsed(word, 0);
+      if (one) words.push_back(std::move(*one));
+    }
+    query = Xapian::Query(Xapian::Query::OP_OR, words.begin(), words.end());
   }
+  return Bounded()(*query);
 }
 
 void InterestTerms::forget() {

@@ -56,6 +56,17 @@ TEST_CASE_METHOD(Fixture, "Chinese and Japanese titles are found by any two char
   CHECK(finds(settings, "北夜").empty());
 }
 
+TEST_CASE_METHOD(Fixture, "words of scripts with and without spaces may stand in turns", "[search]") {
+  write(settings, {item("price", "手机的价格"), item("phone", "iphone"), item("other", "fox")});
+  feed::BlockingRecall recall(settings);
+  for (const char* text : {"手机 iphone 价格 2024", "工 a 学 iphone 手机", "手机\tiphone\n价格 (y"}) {
+    INFO(text);
+    const auto found = recall.search({text, {}, kNow, 10});
+    REQUIRE(found.has_value());
+    CHECK(found->candidates.size() == 2);
+  }
+}
+
 TEST_CASE_METHOD(Fixture, "words are alternatives, and phrases, + and - mean what they usually mean",
                  "[search]") {
   write(settings,
