@@ -2,23 +2,20 @@
 // on how bytes are cut, and what is decoded is answered.
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "fcgi/gateway/codec.h"
 #include "fcgi/gateway/framing.h"
+#include "tests/fuzz/fuzz.h"
 
 namespace {
 
 using namespace freshet;
+using fuzz::require;
 using gateway::Codec;
 using gateway::Framer;
 using gateway::FrameState;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
 
 // The first byte says how the rest is cut.
 FrameState frame_in_pieces(std::string_view bytes, std::size_t piece) {

@@ -1,12 +1,13 @@
 // libFuzzer: no bytes crash the parser, and what it accepts is, once rewritten, read again as the same.
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
 #include "core/base/json.h"
+#include "tests/fuzz/fuzz.h"
 
 namespace {
 
+using freshet::fuzz::require;
 using freshet::json::Document;
 using freshet::json::Value;
 using freshet::json::Writer;
@@ -15,10 +16,6 @@ std::string written(const Document& document) {
   std::string out;
   Writer(out).value(document.root());
   return out;
-}
-
-void require(bool condition) {
-  if (!condition) std::abort();
 }
 
 // Every typed reader on every member: errors are fine, crashes are not.

@@ -1,0 +1,66 @@
+// libFuzzer: no body of lines (NDJSON) crashes what reads items and interactions, each line is told of once,
+// and what is taken keeps its bounds.
+#include <set>
+#include <string>
+
+#include "core/base/json.h"
+#include "fcgi/handlers/lines.h"
+#include "fcgi/handlers/parse_hot.h"
+#include "fcgi/handlers/parse_readers.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace {
+
+using namespace freshet;
+using fuzz::require;
+
+const UnixSeconds kNow{seconds{1'700'000'000}};
+
+void check(const items::Item& item) {
+  require(ItemId::parse(item.id.view(), "id").has_value());
+  for (const std::string* text : {&item.title, &item.text, &item.url, &item.author})
+    require(json::valid_utf8(*text));
+  require(std::set(item.tags.begin(), item.tags.end()).size() == item.tags.size());
+  require(!item.update_time || *item.update_time <= kNow);
+  // As browsers read a URL: without blanks before it, and without tabs and line ends.
+  std::string read;
+  for (const char c : item.url) {
+    const bool left_out = c == '\t' || c == '\n' || c == '\r' || (read.empty() && c > '\0' && c <= ' ');
+    if (!left_out) read += static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
+  }
+  require(!read.starts_with("javascript:") && !read.starts_with("data:"));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  const std::string_view body(reinterpret_cast<const char*>(bytes), size);
+  handlers::Lines lines(body);
+  json::Document document;
+  std::vector<handlers::RejectedLine> rejected;
+  std::size_t accepted = 0, before = 0;
+  while (auto line = lines.next()) {
+    require(line->number > before);
+    before = line->number;
+    std::string again = line->text;
+    const auto root = document.parse(line->text).and_then([&] { return json::root_object(document); });
+    auto id = root.and_then([](json::Value object) { return json::required_id<ItemId>(object, "id"); });
+    auto item = id.and_then([&](const ItemId& known) { return handlers::parse_item(*root, known, kNow); });
+    if (item) {
+      check(*item);
+      ++accepted;
+    } else {
+      rejected.push_back({line->number, item.error()});
+    }
+    json::Document other;
+    const auto event = other.parse(again).and_then([&] { return json::root_object(other); });
+    if (!event) continue;
+    static_cast<void>(handlers::parse_interaction(*event, kNow));
+    static_cast<void>(handlers::parse_dismissal(*event));
+    static_cast<void>(handlers::parse_history(*event));
+  }
+  require(before <= static_cast<std::size_t>(std::count(body.begin(), body.end(), '\n')) + 1);
+  std::string reply = handlers::lines_reply(accepted, rejected);
+  require(document.parse(reply).has_value());
+  return 0;
+}

@@ -1,0 +1,42 @@
+// libFuzzer: whatever a reader types is a query, and one that costs no more than its bounds say.
+#include <string>
+
+#include "core/feed/recall_query.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace {
+
+using namespace freshet;
+using fuzz::require;
+using Xapian::Query;
+
+struct Counted {
+  std::size_t words = 0, phrases = 0;
+};
+
+void count(const Query& query, Counted& out) {
+  const bool phrase = query.get_type() == Query::OP_PHRASE || query.get_type() == Query::OP_NEAR;
+  if (query.get_type() == Query::LEAF_TERM) ++out.words;
+  if (phrase) {
+    ++out.phrases;
+    require(query.get_num_subqueries() <= feed::kMaxPhraseWords);
+  }
+  for (std::size_t i = 0; i < query.get_num_subqueries(); ++i) count(query.get_subquery(i), out);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  static const Xapian::Stem stemmers[] = {Xapian::Stem(), Xapian::Stem("english")};
+  const std::string text(reinterpret_cast<const char*>(bytes), size);
+  for (const Xapian::Stem& stemmer : stemmers) {
+    const auto query = feed::text_query(text, stemmer);
+    require(query.has_value() == (text.size() <= feed::kMaxQueryBytes));
+    if (!query || query->empty()) continue;
+    Counted counted;
+    count(*query, counted);
+    require(counted.phrases <= feed::kMaxPhrases);
+    require(counted.words <= 2 * feed::kMaxQueryWords);  // a letter of a script without spaces is half a word
+  }
+  return 0;
+}

@@ -1,0 +1,78 @@
+// libFuzzer: no token, page token, cookie or Authorization header crashes what verifies it, and none is
+// believed that was not signed here: what was signed and then changed is refused.
+#include <string>
+
+#include "fcgi/http/identity.h"
+#include "fcgi/http/page_token.h"
+#include "fcgi/http/token.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace {
+
+using namespace freshet;
+using fuzz::Input;
+using fuzz::require;
+
+constexpr std::string_view kSalt = "0123456789abcdef0123456789abcdef";
+const UnixSeconds kNow{seconds{1'700'000'000}};
+
+// A piece of `genuine` replaced by bytes of the input.
+std::string changed(std::string genuine, Input& input) {
+  const std::size_t at = input.number<std::uint8_t>() % (genuine.size() + 1);
+  const std::size_t cut = input.number<std::uint8_t>() % 8;
+  const std::string_view put = input.text(input.number<std::uint8_t>() % 8);
+  return genuine.replace(at, cut, put);
+}
+
+std::optional<VisitorId> cookie_of(http::Identity& identity, std::string_view header) {
+  Request request;
+  request.cookie = header;
+  request.authorization = header;
+  const auto verified = identity.verify(request, kNow);
+  if (!verified) return std::nullopt;
+  require(verified->reader.empty());
+  return verified->cookie;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  static auto keys = *http::TokenKeys::create({{"k1", std::string(kSalt)}, {"k2", std::string(32, 'y')}});
+  static auto pages = *http::PageTokens::create(kSalt);
+  static auto identity =
+      *http::Identity::create(http::IdentityMode::kToken, kSalt, {{"k1", std::string(kSalt)}});
+  Input input(bytes, size);
+  const auto reader = ReaderId::parse(input.text(input.number<std::uint8_t>() % 24), "userId");
+  const auto who = reader && !reader->empty() ? *reader : ReaderId::trusted("ann");
+
+  const std::string token = *keys.sign("k1", who, kNow + seconds{60});
+  require(keys.verify(token, kNow) == who);
+  require(!keys.verify(token, kNow + seconds{60}));
+  const std::string other = changed(token, input);
+  require(other == token || !keys.verify(other, kNow));
+
+  const http::PageOfFeed page{input.number<std::uint32_t>(), input.number<std::uint16_t>()};
+  const std::string seal = pages.sign(who, page);
+  const auto told = pages.verify(who, seal);
+  require(told && told->generation == page.generation && told->sequence == page.sequence);
+  const std::string other_seal = changed(seal, input);
+  require(other_seal == seal || !pages.verify(who, other_seal));
+  require(!pages.verify(ReaderId::trusted("somebody else"), seal));
+
+  std::array<unsigned char, 16> random{};
+  random[0] = input.number<std::uint8_t>();
+  const auto visitor = identity.new_visitor(random, false);
+  const std::string cookie = visitor.set_cookie.substr(0, visitor.set_cookie.find(';'));
+  require(cookie_of(identity, cookie) == visitor.visitor);
+  const auto known = cookie_of(identity, changed(cookie, input));
+  require(!known || *known == visitor.visitor);
+
+  const std::string_view text = input.rest();
+  require(!keys.verify(text, kNow));
+  require(!pages.verify(who, text));
+  require(!cookie_of(identity, text));
+  const std::string_view value = http::cookie_value(text, "freshet_visitor");
+  require(value.empty() || text.find(value) != text.npos);
+  require(http::address_network(text).size() <= http::address_class(text).size());
+  return 0;
+}
