@@ -74,6 +74,7 @@ def test_an_site_has_no_error(site):
     for check in ("redis", "redis.version", "redis.persistence", "redis.eviction", "redis.clock", "recorder.stream", "recorder.alive",
                   "redis.account", "files.secret", "files.folder", "files.database", "socket", "status.socket"):
         assert grade(findings, check) == {"ok"}, findings[check]
+    assert grade(findings, "config.dwell") == {"ok"} and "hot.dwell_prior = 30000" in findings["config.dwell"][0]["what"]
     assert grade(findings, "files.backup") == {"not looked at"}
     # An instance is for trials: its visitors are believed, and nothing was trained. The rest is this machine's.
     assert warnings(findings) - {"redis.latency", "files.space", "config.backlog"} == {"config", "files.model"}

@@ -177,6 +177,10 @@ void look_at_model(const Settings& settings, const Account& service, UnixSeconds
 }  // namespace
 
 void look_at_config(const Settings& settings, const std::string& path, Diagnoses& out) {
+  if (settings.engagement.dwell_prior_views == 0)
+    out.ok("config.dwell",
+           "hot.dwell_prior_views is 0, the plain mean: on the open internet 5 with hot.dwell_prior = 30000 "
+           "is safer");
   const auto file = look(path);
   const auto redis = redis::parse_url(settings.redis.url);
   if (!file || !redis || redis->password.empty() || (file->st_mode & S_IROTH) == 0) return;
