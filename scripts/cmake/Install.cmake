@@ -48,6 +48,12 @@ foreach(page freshetd.8 freshetctl.1 freshet.toml.5 freshet-metrics.7)
 endforeach()
 freshet_install(${CMAKE_INSTALL_DATADIR}/bash-completion/completions ${documents}/completion/freshetd
                 ${documents}/completion/freshetctl)
+# These ask that of bash.
+install(FILES scripts/completion/zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions RENAME _freshetctl COMPONENT freshet)
+foreach(program freshetctl freshetd)
+  install(FILES scripts/completion/fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d RENAME ${program}.fish
+          COMPONENT freshet)
+endforeach()
 
 # --- Debian ----------------------------------------------------------------------------------------------------------
 set(package ${CMAKE_SOURCE_DIR}/scripts/package)

@@ -24,6 +24,8 @@ FILES = (
                                 "examples/freshet-dashboard.json", "examples/nginx.conf", "examples/redis-acl.conf", "examples/redis-tcp.conf")}
     | {"/usr/share/man/man8/freshetd.8.gz", "/usr/share/man/man1/freshetctl.1.gz", "/usr/share/man/man5/freshet.toml.5.gz",
        "/usr/share/man/man7/freshet-metrics.7.gz"}
-    | {"/usr/share/bash-completion/completions/freshetd", "/usr/share/bash-completion/completions/freshetctl"}
+    | {"/usr/share/bash-completion/completions/freshetd", "/usr/share/bash-completion/completions/freshetctl",
+       "/usr/share/zsh/vendor-completions/_freshetctl", "/usr/share/fish/vendor_completions.d/freshetctl.fish",
+       "/usr/share/fish/vendor_completions.d/freshetd.fish"}
 )
 DEBIAN_FILES = {DOC + name for name in ("copyright", "changelog.gz", "changelog.Debian.gz")} | {"/usr/share/lintian/overrides/freshet"}

@@ -110,6 +110,30 @@ class Completion(unittest.TestCase):
     def test_every_option_of_the_service_is_offered(self):
         self.assertEqual(set(offered("freshetd", "")), set(options(FRESHETD, "-h")) | {"-tt"})
 
+    def offered_by(self, *shell):
+        environment = os.environ | {"FRESHET_COMPLETIONS": os.path.join(DOCUMENTS, "completion"), "HOME": "/nonexistent"}
+        return subprocess.run(shell, capture_output=True, text=True, check=True, timeout=60, env=environment).stdout.split()
+
+    @unittest.skipUnless(shutil.which("fish"), "SKIPPED: fish is not installed")
+    def test_fish_offers_what_bash_does(self):
+        def fish(line):
+            return self.offered_by("fish", "--no-config", "-c", f'source "{ROOT}/scripts/completion/fish"; complete -C "{line}"')
+        self.assertEqual(fish("freshetctl rep"), ["replay"])
+        self.assertEqual(set(fish("freshetctl replay --route ")), {"track", "views", "both"})
+        self.assertIn("--nodaemonize", fish("freshetd --"))
+        self.assertIn("/etc/passwd", fish("freshetctl import /etc/passw"))
+
+    @unittest.skipUnless(shutil.which("zsh"), "SKIPPED: zsh is not installed")
+    def test_zsh_offers_what_bash_does(self):
+        stand_ins = 'compadd() { print -l -- "${(@P)2}" }; _files() { print FILES }; words=("$@"); CURRENT=$#; service=$1'
+
+        def zsh(*words):
+            return self.offered_by("zsh", "-fc", f'{stand_ins}; f() {{ source "{ROOT}/scripts/completion/zsh" }}; f', "zsh", *words)
+        self.assertEqual(zsh("freshetctl", "rep"), ["replay"])
+        self.assertEqual(zsh("freshetctl", "replay", "--route", ""), ["track", "views", "both"])
+        self.assertIn("--nodaemonize", zsh("freshetd", "--"))
+        self.assertEqual(zsh("freshetctl", "check", "--config", ""), ["FILES"])
+
     @unittest.skipUnless(shutil.which("shellcheck"), "SKIPPED: shellcheck is not installed")
     def test_shellcheck_finds_nothing_in_what_was_written(self):
         for program in ("freshetd", "freshetctl"):
