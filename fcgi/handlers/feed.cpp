@@ -6,6 +6,7 @@
 #include "fcgi/handlers/card_json.h"
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse_hot.h"
+#include "fcgi/handlers/reader_name.h"
 
 namespace freshet::handlers {
 
@@ -47,17 +48,19 @@ std::string trimmed(const std::optional<std::string>& text) {
 struct FeedBody {
   feed::FeedRequest request;  // reader still to be found
   const Action* action = nullptr;
-  ReaderId agent;  // agent_id, empty when absent
+  ReaderId agent;               // empty when absent
+  std::string_view agent_name;  // the member that names it
   std::string page;
   EventId event;
 };
 
-// {action, limit?, agent_id?, query?, page?, eventId?}
+// {action, limit?, userId? (or agent_id), query?, page?, eventId?}
 Result<FeedBody> parse_feed(json::Value body) {
   FeedBody parsed;
   FRESHET_TRY(action, action_of(body));
   FRESHET_TRY(limit, json::optional_integer(body, "limit", 1, kMaxLimit));
-  FRESHET_TRY(agent, json::optional_id<ReaderId>(body, "agent_id"));
+  parsed.agent_name = reader_member(body, "agent_id");
+  FRESHET_TRY(agent, json::optional_id<ReaderId>(body, parsed.agent_name));
   FRESHET_TRY(query, json::optional_string(body, "query", kMaxQueryBytes));
   FRESHET_TRY(page, json::optional_string(body, "page", kMaxPageBytes));
   FRESHET_TRY(event, json::optional_id<EventId>(body, "eventId"));
@@ -134,7 +137,8 @@ Task<Result<Response>> post_feed(Call& call) {
   const auto who = call.who({parsed->agent, {}});
   if (!who) co_return tl::unexpected(who.error());
   if (who->reader.empty())
-    co_return fail(ErrorCode::kInvalid, "bad_id", "agent_id", "a feed belongs to a reader who is known");
+    co_return fail(ErrorCode::kInvalid, "bad_id", std::string(parsed->agent_name),
+                   "a feed belongs to a reader who is known");
   parsed->request.reader = who->reader;
   parsed->request.cost = call.metered();
   parsed->request.keeps = !call.writes_later();

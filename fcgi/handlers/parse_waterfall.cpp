@@ -5,6 +5,7 @@
 
 #include "fcgi/handlers/card_json.h"
 #include "fcgi/handlers/parse_hot.h"
+#include "fcgi/handlers/reader_name.h"
 
 namespace freshet::handlers {
 
@@ -99,13 +100,14 @@ Result<PushBody> parse_push(std::string& text) {
 
 Result<Follow> parse_follow(Request& request, const http::Target& target) {
   if (request.body.empty()) {
-    FRESHET_TRY(follower, ReaderId::parse(target.parameter("follower").value_or(""), "follower"));
+    const auto name = reader_parameter(target, "follower");
+    FRESHET_TRY(follower, ReaderId::parse(target.parameter(name).value_or(""), name));
     FRESHET_TRY(author, AuthorId::parse(target.parameter("author").value_or(""), "author"));
     return Follow{std::move(*follower), std::move(*author)};
   }
   json::Document document;
   FRESHET_TRY(body, read_object(document, request.body));
-  FRESHET_TRY(follower, json::required_id<ReaderId>(*body, "follower"));
+  FRESHET_TRY(follower, json::required_id<ReaderId>(*body, reader_member(*body, "follower")));
   FRESHET_TRY(author, json::required_id<AuthorId>(*body, "author"));
   return Follow{std::move(*follower), std::move(*author)};
 }

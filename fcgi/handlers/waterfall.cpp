@@ -7,6 +7,7 @@
 #include "fcgi/handlers/card_json.h"
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse_waterfall.h"
+#include "fcgi/handlers/reader_name.h"
 #include "fcgi/handlers/whose.h"
 
 namespace freshet::handlers {
@@ -101,8 +102,9 @@ Task<Result<Response>> get_waterfall(Call& call) {
   const std::string& channel = call.match.parameters[0];
   FRESHET_CO_TRY(known, check_channel(channel, call.services.settings.waterfall));
   FRESHET_CO_TRY(query, parse_page(call.target, channel));
-  FRESHET_CO_TRY(claimed, http::id_parameter<ReaderId>(call.target, "customerId"));
-  FRESHET_CO_TRY(reader, whose(call, *claimed, "customerId"));
+  const auto name = reader_parameter(call.target, "customerId");
+  FRESHET_CO_TRY(claimed, http::id_parameter<ReaderId>(call.target, name));
+  FRESHET_CO_TRY(reader, whose(call, *claimed, name));
   query->reader = std::move(*reader);
   query->keeps = !call.writes_later();
   FRESHET_CO_TRY(served, co_await timeline::read_page(call.services.waterfall, *query));
@@ -134,7 +136,8 @@ Task<Result<Response>> delete_waterfall(Call& call) {
   const std::string& channel = call.match.parameters[0];
   FRESHET_CO_TRY(known, check_channel(channel, call.services.settings.waterfall));
   FRESHET_CO_TRY(item, ItemId::parse(call.match.parameters[1], "itemId"));
-  FRESHET_CO_TRY(reader, ReaderId::parse(call.target.parameter("customerId").value_or(""), "customerId"));
+  const auto name = reader_parameter(call.target, "customerId");
+  FRESHET_CO_TRY(reader, ReaderId::parse(call.target.parameter(name).value_or(""), name));
   FRESHET_CO_TRY(removed, co_await call.services.waterfall.remove(channel, *reader, *item));
   co_return private_json(*removed ? "{\"removed\":1}" : "{\"removed\":0}");
 }

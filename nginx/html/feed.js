@@ -20,7 +20,7 @@ let shown = [];  // the items, as they stand
 let busy = false;
 
 async function ask(action) {
-  const body = { action, limit: kLimit, agent_id: agent };
+  const body = { action, limit: kLimit, userId: agent };
   if (query) body.query = query;
   if (page) body.page = page;
   else body.eventId = Math.random().toString(36).slice(2);

@@ -25,7 +25,7 @@ let busy = false;
 
 // A page of the timeline. Asking again with the same score gives the same answer, so what was lost is asked again.
 function ask(direction, score, limit) {
-  const query = new URLSearchParams({ customerId: reader, direction, score, limit });
+  const query = new URLSearchParams({ userId: reader, direction, score, limit });
   return callAgain("GET", `/api/waterfall/${encodeURIComponent(channel)}?${query}`);
 }
 
@@ -161,8 +161,8 @@ const authorInput = document.getElementById("author");
 
 async function changeFollow(method, author) {
   try {
-    if (method === "PUT") await call("PUT", "/api/follows", { follower: reader, author });
-    else await call("DELETE", "/api/follows?" + new URLSearchParams({ follower: reader, author }));
+    if (method === "PUT") await call("PUT", "/api/follows", { userId: reader, author });
+    else await call("DELETE", "/api/follows?" + new URLSearchParams({ userId: reader, author }));
     say(method === "PUT" ? `You follow ${author}.` : `You no longer follow ${author}.`);
   } catch (error) {
     say(`Not done: ${error.message}.`);
@@ -171,7 +171,7 @@ async function changeFollow(method, author) {
 }
 
 async function showFollows() {
-  const { items } = await call("GET", "/api/follows?" + new URLSearchParams({ follower: reader })).catch(() => ({ items: [] }));
+  const { items } = await call("GET", "/api/follows?" + new URLSearchParams({ userId: reader })).catch(() => ({ items: [] }));
   follows.replaceChildren(items.length ? "You follow " : "You follow nobody yet. ");
   for (const author of items) {
     follows.append(element("strong", author), " ");

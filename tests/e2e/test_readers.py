@@ -360,3 +360,23 @@ def test_a_full_spool_refuses_interactions_line_by_line_and_then_with_503(instan
     assert reply.status == 503 and int(reply.headers["Retry-After"]) >= 1
     back_again(service)
     assert len(done(service, reader)) == min(500, said["accepted"])
+
+
+def test_a_reader_is_named_by_user_id_wherever_there_is_an_older_name(service, name):
+    public, internal = service.public(), service.internal()
+    item, author = name("i"), name("a")
+    service.put(item, author=author)
+    for spelled in ("userId", "agent_id"):
+        reply = public.post("/api/feed", {"action": "peek", spelled: name("r")})
+        assert reply.status == 200, reply
+    assert_problem(public.post("/api/feed", {"action": "peek", "userId": "a b"}), 400, "bad_id", "userId")
+    for follows, owns in (("userId", "userId"), ("follower", "customerId")):
+        reader = name("r")
+        assert internal.put("/api/follows", {follows: reader, "author": author}).status == 200
+        assert public.get("/api/follows", query={follows: reader}).json()["items"] == [author]
+        assert internal.ask("DELETE", "/api/follows", query={follows: reader, "author": author}).status == 200
+        assert public.get("/api/follows", query={follows: reader}).json()["items"] == []
+        assert internal.post("/api/waterfall/discover", {"items": [item], "customers": [reader]}).json()["pushed"] == 1
+        assert public.get("/api/waterfall/discover", query={owns: reader}).json()["items"][0]["id"] == item
+        assert internal.delete(f"/api/waterfall/discover/{item}", query={owns: reader}).json() == {"removed": 1}
+    assert_problem(internal.put("/api/follows", {"userId": "a b", "author": author}), 400, "bad_id", "userId")

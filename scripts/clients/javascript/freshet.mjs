@@ -120,7 +120,7 @@ export class Freshet {
     return new Timeline(this, channel, userId, options);
   }
   follows(userId) {
-    return this.request("GET", "/api/follows", { query: { follower: userId } });
+    return this.request("GET", "/api/follows", { query: { userId } });
   }
 
   // --- The internal server's ------------------------------------------------------------------------------------------
@@ -150,10 +150,10 @@ export class Freshet {
     return this.request("POST", `/api/waterfall/${segment(channel)}`, { body: { items, followersOf: author, eventId: newEventId() }, repeatable: true });
   }
   follow(userId, author) {
-    return this.request("PUT", "/api/follows", { body: { follower: userId, author } });
+    return this.request("PUT", "/api/follows", { body: { userId, author } });
   }
   unfollow(userId, author) {
-    return this.request("DELETE", "/api/follows", { query: { follower: userId, author } });
+    return this.request("DELETE", "/api/follows", { query: { userId, author } });
   }
 
   // --- Requests ---------------------------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ class Feed {
     return (await this.#ask("peek")).new;
   }
   async #ask(action) {
-    const body = { action, agent_id: this.userId, limit: this.limit, query: this.query };
+    const body = { action, userId: this.userId, limit: this.limit, query: this.query };
     if (this.page) body.page = this.page;
     else body.eventId = newEventId();
     const { data } = await this.client.request("POST", "/api/feed", { body, repeatable: true });
@@ -266,7 +266,7 @@ class Timeline {
     return page;
   }
   #ask(direction, score) {
-    const query = { customerId: this.userId, direction, score, limit: this.limit };
+    const query = { userId: this.userId, direction, score, limit: this.limit };
     return this.client.request("GET", `/api/waterfall/${segment(this.channel)}`, { query });
   }
 }

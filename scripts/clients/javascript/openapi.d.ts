@@ -598,6 +598,8 @@ export interface components {
             action: "refresh" | "load_more" | "peek";
             /** @default 20 */
             limit: number | null;
+            userId?: components["schemas"]["MaybeId"];
+            /** @description the older name of userId */
             agent_id?: components["schemas"]["MaybeId"];
             /** @description at most 512 bytes */
             query?: string | null;
@@ -794,7 +796,10 @@ export interface components {
             removed: 0 | 1;
         };
         Follow: {
-            follower: components["schemas"]["Id"];
+            /** @description needed, by this name or the older */
+            userId?: components["schemas"]["MaybeId"];
+            /** @description the older name of userId */
+            follower?: components["schemas"]["MaybeId"];
             author: components["schemas"]["Id"];
         };
         ItemBody: {
@@ -1952,6 +1957,8 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Believed on the internal server, and in identity.mode open. */
+                userId?: components["schemas"]["IdText"];
+                /** @description The older name of userId. */
                 customerId?: components["schemas"]["IdText"];
                 /** @description down: newer than score, nearest first; up: older. */
                 direction?: "first" | "down" | "up";
@@ -2054,8 +2061,11 @@ export interface operations {
     };
     removeFromTimeline: {
         parameters: {
-            query: {
-                customerId: components["schemas"]["IdText"];
+            query?: {
+                /** @description Needed, by this name or the older. */
+                userId?: components["schemas"]["IdText"];
+                /** @description The older name of userId. */
+                customerId?: components["schemas"]["IdText"];
             };
             header?: never;
             path: {
@@ -2098,6 +2108,8 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Believed on the internal server, and in identity.mode open. */
+                userId?: components["schemas"]["IdText"];
+                /** @description The older name of userId. */
                 follower?: components["schemas"]["IdText"];
             };
             header?: never;
@@ -2141,6 +2153,8 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Without a body. */
+                userId?: components["schemas"]["IdText"];
+                /** @description The older name of userId. */
                 follower?: components["schemas"]["IdText"];
                 /** @description Without a body. */
                 author?: components["schemas"]["IdText"];
@@ -2187,6 +2201,8 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Without a body. */
+                userId?: components["schemas"]["IdText"];
+                /** @description The older name of userId. */
                 follower?: components["schemas"]["IdText"];
                 /** @description Without a body. */
                 author?: components["schemas"]["IdText"];

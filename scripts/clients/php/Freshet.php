@@ -99,7 +99,7 @@ final class Freshet
     /** The reply's data; its `page` belongs into the next call: "load_more", or "refresh" again. */
     public function feed(string|int $user, string $action = 'refresh', ?string $page = null, array $more = []): array
     {
-        $body = ['action' => $action, 'agent_id' => $user] + $more;
+        $body = ['action' => $action, 'userId' => $user] + $more;
         $body += $page !== null ? ['page' => $page] : ['eventId' => bin2hex(random_bytes(16))];
         return $this->request('POST', '/api/feed', body: $body, repeatable: true)['data'];
     }
@@ -107,7 +107,7 @@ final class Freshet
     /** Keep `drop` of what is newest and `up` of what is oldest: the score of the next "down" and "up". */
     public function timeline(string $channel, string|int $user, string $direction = 'first', int $score = 0, array $query = []): array
     {
-        $query += ['customerId' => $user, 'direction' => $direction, 'score' => $score];
+        $query += ['userId' => $user, 'direction' => $direction, 'score' => $score];
         return $this->request('GET', '/api/waterfall/' . rawurlencode($channel), $query);
     }
 
@@ -157,12 +157,12 @@ final class Freshet
 
     public function follow(string|int $user, string|int $author): array
     {
-        return $this->request('PUT', '/api/follows', body: ['follower' => $user, 'author' => $author]);
+        return $this->request('PUT', '/api/follows', body: ['userId' => $user, 'author' => $author]);
     }
 
     public function unfollow(string|int $user, string|int $author): array
     {
-        return $this->request('DELETE', '/api/follows', ['follower' => $user, 'author' => $author]);
+        return $this->request('DELETE', '/api/follows', ['userId' => $user, 'author' => $author]);
     }
 
     // Requests

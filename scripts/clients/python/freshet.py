@@ -82,13 +82,13 @@ class Freshet:
 
     def feed(self, user, action="refresh", page=None, **more):
         """The reply's data; its `page` belongs into the next call: "load_more", or "refresh" again."""
-        body = {"action": action, "agent_id": user, **more}
+        body = {"action": action, "userId": user, **more}
         body.update({"page": page} if page else {"eventId": secrets.token_hex(16)})
         return self.request("POST", "/api/feed", body, repeatable=True)["data"]
 
     def timeline(self, channel, user, direction="first", score=0, **query):
         """Keep `drop` of what is newest and `up` of what is oldest: the score of the next "down" and "up"."""
-        query = {"customerId": user, "direction": direction, "score": score, **query}
+        query = {"userId": user, "direction": direction, "score": score, **query}
         return self.request("GET", f"/api/waterfall/{_segment(channel)}", query=query)
 
     # The internal server's
@@ -118,10 +118,10 @@ class Freshet:
         return self._event(f"/api/waterfall/{_segment(channel)}", {"items": items, "followersOf": author})
 
     def follow(self, user, author):
-        return self.request("PUT", "/api/follows", {"follower": user, "author": author})
+        return self.request("PUT", "/api/follows", {"userId": user, "author": author})
 
     def unfollow(self, user, author):
-        return self.request("DELETE", "/api/follows", query={"follower": user, "author": author})
+        return self.request("DELETE", "/api/follows", query={"userId": user, "author": author})
 
     # Requests
 

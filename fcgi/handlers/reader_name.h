@@ -1,0 +1,20 @@
+// By which name a request gives its reader: "userId" everywhere, or the route's older name.
+#pragma once
+
+#include <string_view>
+
+#include "core/base/json.h"
+#include "fcgi/http/target.h"
+
+namespace freshet::handlers {
+
+inline std::string_view reader_member(json::Value body, std::string_view older) {
+  const json::Value given = body["userId"];
+  return given.missing() || given.kind() == json::Kind::kNull ? older : std::string_view("userId");
+}
+
+inline std::string_view reader_parameter(const http::Target& target, std::string_view older) {
+  return target.parameter("userId") ? std::string_view("userId") : older;
+}
+
+}  // namespace freshet::handlers
