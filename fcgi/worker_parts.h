@@ -70,6 +70,7 @@ struct WorkerParts {
   redis::RedisSubscriber subscriber;
 
   hot::RedisHotStore hot;
+  hot::RedisHotStore bulk_hot;
   items::RedisItemStore items;
   items::RedisItemStore bulk_items;
   hot::HotLists lists;

@@ -10,6 +10,7 @@
 #include "fcgi/handlers/interactions.h"
 #include "fcgi/handlers/items.h"
 #include "fcgi/handlers/operation.h"
+#include "fcgi/handlers/preview.h"
 #include "fcgi/handlers/recommendations.h"
 #include "fcgi/handlers/users.h"
 #include "fcgi/handlers/visitor.h"
@@ -38,6 +39,7 @@ constexpr std::array kRoutes{
     Route{Method::kPost, "/api/views", Zone::kPublic, kReportBody, {post_views, kViews, Caller::kBeacon}},
     Route{Method::kPost, "/api/visitor", Zone::kPublic, 0, {post_visitor, Caller::kBeacon}},
     Route{Method::kGet, "/api/hot", Zone::kPublic, 0, {get_hot, kHotAt}},
+    Route{Method::kGet, "/api/hot/preview", Zone::kInternal, 0, {get_preview, Caller::kAsked, Budget::kBulk}},
     Route{Method::kPost, "/api/feed", Zone::kPublic, kBody, {post_feed, kFeed}},
     Route{Method::kPost, "/api/history", Zone::kPublic, kBody, {post_history, kHistory}},
     Route{Method::kGet, "/api/history", Zone::kPublic, 0, {get_history, kHistory}},

@@ -29,8 +29,9 @@ namespace freshet::handlers {
 struct Services {
   const Settings& settings;
   hot::HotStore& hot;
+  hot::HotStore& bulk_hot;  // the same over the bulk connection: for many at once
   items::ItemStore& items;
-  items::ItemStore& bulk_items;  // the same over the bulk connection: for many at once
+  items::ItemStore& bulk_items;  // the same over the bulk connection
   hot::HotLists& lists;
   feed::SmartFeed& feed;
   feed::FeedStore& feed_store;

@@ -13,8 +13,8 @@ export function readerName() {
   return asked.get("user") || asked.get("agent") || localStorage.freshetAgent || newReader();
 }
 
-// The dashboard asks what only the internal server tells.
-for (const [path, text] of zone === "internal" ? [["/dashboard", "Dashboard"], ["/docs", "API"]] : [["/docs.html", "API"]]) {
+// These ask what only the internal server tells.
+for (const [path, text] of zone === "internal" ? [["/whatif.html", "What if"], ["/dashboard", "Dashboard"], ["/docs", "API"]] : [["/docs.html", "API"]]) {
   const link = document.createElement("a");
   link.href = path;
   link.textContent = text;

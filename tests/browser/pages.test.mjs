@@ -39,8 +39,8 @@ for (const colorScheme of ["light", "dark"]) {
     const page = await browser.tab();
     await page.emulateMedia({ colorScheme });
     for (const base of [freshet.base, freshet.internal]) {
-      for (const name of kPages) {
-        await page.goto(`${base}/${name}?user=axe&id=item-0`);
+      for (const name of base === freshet.internal ? [...kPages, "status?html&full"] : kPages) {
+        await page.goto(`${base}/${name}${name.includes("?") ? "&" : "?"}user=axe&id=item-0`);
         await page.waitForFunction(() => !/Loading/.test(document.getElementById("state")?.textContent || ""));
         await page.$$eval("details", (all) => all.forEach((each, index) => (each.open = index < 3)));
         await page.evaluate(kAxe);
@@ -370,5 +370,36 @@ test("the plug of the demonstration stops Redis: lists stay, writes wait and are
   assert.equal((await fetch(freshet.base + "/demo/unplug", { method: "POST" })).status, 404);
   const foreign = await fetch(freshet.internal + "/demo/unplug", { method: "POST", headers: { "Sec-Fetch-Site": "cross-site" } });
   assert.equal(foreign.status, 403);
+  await page.close();
+});
+
+test("sliders show the list of other settings beside today's, with arrows, and its configuration", async () => {
+  const now = Math.floor(Date.now() / 1000);
+  await freshet.put("old", { title: "Read by many", published_at: now - 3 * 86400 });
+  for (let i = 0; i < 40; ++i) await freshet.track({ articleId: "old", userId: `many-${i}`, dwellMs: 0, sessionId: `many-${i}` });
+  const page = await browser.tab();
+  await page.goto(freshet.internal + "/whatif.html");
+  await page.waitForSelector("#tried li");
+  const [today, tried] = ["#today", "#tried"].map((list) => () => ids(page, list));
+  assert.deepEqual(await tried(), await today());
+  assert.notEqual((await today())[0], "old");
+  assert.equal(await page.textContent("#configuration"), "Nothing differs.");
+  await page.focus('[id="hot.half_life"]');
+  await page.keyboard.press("End");
+  await eventually("the old one above", tried, (rows) => rows[0] === "old");
+  assert.match(await page.textContent("#tried li:first-child .move"), /▲\d/);
+  assert.notEqual((await today())[0], "old");
+  assert.equal(await page.textContent("#configuration"), 'hot.half_life = "30d"');
+  await page.click("#copy");
+  await becomes(page, "#state", /Copied|Marked/);
+  assert.equal(await page.evaluate(() => String(getSelection())), 'hot.half_life = "30d"');
+  await page.click('button[type="reset"]');
+  await eventually("the list as configured", tried, (rows) => rows[0] !== "old");
+
+  await page.check('input[value="views"]');
+  await page.waitForSelector('[id="views.gamma"]');
+  await page.goto(freshet.base + "/whatif.html");
+  await becomes(page, "#state", /The internal server has this page/);
+  assert.deepEqual(page.troubles, []);
   await page.close();
 });

@@ -275,5 +275,52 @@ def test_a_changed_half_life_rebuilds_the_rank(own_service, name):
     assert own_service.redis("HGET", "hot:rank:meta", "half_life") == "43200"
 
 
+TRIED = {"hot.half_life": "2h", "hot.pv_weight": "0.5", "hot.uv_weight": "4", "hot.dwell_weight": "0.01", "views.gamma": "0.4", "views.base": "5"}
+
+
+def test_a_preview_is_the_list_that_the_settings_give_once_they_are_in_force(own_service, name):
+    internal, now = own_service.internal(), int(time.time())
+    items = [name(word) for word in "abcd"]
+    for hours, readers, dwell, item in zip((30, 9, 2, 0), (9, 6, 2, 1), (0, 100, 20000, 5000), items):
+        own_service.put(item, published_at=now - hours * HOUR_S)
+        for number in range(readers):
+            assert internal.track(item, dwell, userId=f"u{number}").status == 200
+            assert internal.view(item, f"f{number}").status == 200
+
+    def preview(**query):
+        reply = internal.get("/api/hot/preview", query=query)
+        assert reply.status == 200, reply
+        return {shown["id"]: shown["score"] for shown in reply.json()}
+
+    def served(**query):
+        return {shown["id"]: shown["score"] for shown in own_service.hot(**query)}
+
+    lists = ({"model": "engagement"}, {"model": "views", "mode": "current"})
+    for query in lists:
+        wait_until(lambda: len(served(**query)) == len(items), "all items")  # noqa: B023
+        wait_until(lambda: preview(**query) == pytest.approx(served(**query), rel=1e-3), "the list as it is")  # noqa: B023
+    before = own_service.redis("ZRANGE", "hot:rank", 0, -1, "WITHSCORES")
+    tried = [preview(**query, **{key: value for key, value in TRIED.items() if key.startswith(which)}) for query, which in zip(lists, ("hot.", "views."))]
+    assert own_service.redis("ZRANGE", "hot:rank", 0, -1, "WITHSCORES") == before
+    for given, query in zip(tried, lists):
+        assert list(given) != list(served(**query)), query
+
+    own_service.configure(**{key.replace(".", "__"): f'"{value}"' if "life" in key else float(value) for key, value in TRIED.items()})
+    own_service.reload()
+    for given, query in zip(tried, lists):
+        # A worker of the old generation may answer still.
+        wait_until(lambda: (now := served(**query)) == pytest.approx(given, rel=0.02) and list(now) == list(given),  # noqa: B023
+                   f"{query} as foreseen: {given}, {served(**query)}")
+
+
+def test_a_preview_takes_what_can_be_tried_only_and_is_the_operators(service):
+    assert_problem(service.public().get("/api/hot/preview", query={"model": "engagement"}), 404)
+    for query, member in (({"model": "engagement", "hot.half_life": "soon"}, "hot.half_life"), ({"model": "engagement", "hot.uv_weight": "-1"}, "hot.uv_weight"),
+                          ({"model": "engagement", "hot.uv_weight": "nan"}, "hot.uv_weight"), ({"mode": "current", "views.gamma": "11"}, "views.gamma"),
+                          ({"mode": "current", "views.uv_weight": "1"}, "views.uv_weight"), ({"mode": "accumulate"}, "mode"), ({}, "mode"),
+                          ({"model": "engagement", "at": str(int(time.time()) + 60)}, "at")):
+        assert_problem(service.internal().get("/api/hot/preview", query=query), 400, "bad_parameter", member)
+
+
 def test_the_instance_is_consistent_afterwards(service):
     service.check()

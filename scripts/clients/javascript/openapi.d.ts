@@ -75,6 +75,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/hot/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A hot list as other settings would order it
+         * @description Computed from the counters there are; nothing is written, cached or counted. Engagement: of the 10,000 highest of today's list. Views: mode=current only, since what accumulate added was decayed when it came. A parameter that is missing is as configured; durations as in the configuration (6h).
+         */
+        get: operations["preview"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/articles/{id}/stats": {
         parameters: {
             query?: never;
@@ -1375,6 +1395,64 @@ export interface operations {
             413: components["responses"]["TooLarge"];
             415: components["responses"]["WrongType"];
             429: components["responses"]["RateLimited"];
+            500: components["responses"]["Failed"];
+            503: components["responses"]["Away"];
+        };
+    };
+    preview: {
+        parameters: {
+            query?: {
+                model?: "views" | "engagement";
+                /** @description Default: 10 for views, 20 for engagement. */
+                limit?: number;
+                /** @description With model=views. */
+                mode?: "current";
+                /** @description Published within. */
+                window?: "all" | "24h" | "72h" | "7d";
+                tag?: components["schemas"]["IdText"];
+                /** @description With model=engagement, as all of hot. */
+                "hot.half_life"?: string;
+                "hot.pv_weight"?: number;
+                "hot.uv_weight"?: number;
+                "hot.dwell_weight"?: number;
+                "hot.dwell_prior_views"?: number;
+                /** @description A number: ms. */
+                "hot.dwell_prior"?: string;
+                /** @description With model=views, as views.base. */
+                "views.gamma"?: number;
+                /** @description Hours. */
+                "views.base"?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Best first */
+            200: {
+                headers: {
+                    /** @description JSON: the settings it was made with, times in seconds */
+                    "Freshet-Settings"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HotItem"][];
+                };
+            };
+            /** @description The request is wrong; `member` says where */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["Unsigned"];
+            403: components["responses"]["Refused"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["WrongType"];
             500: components["responses"]["Failed"];
             503: components["responses"]["Away"];
         };

@@ -1,0 +1,72 @@
+#include "core/hot/preview.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/hot/item_stats.h"
+
+namespace freshet::hot {
+
+namespace {
+
+constexpr std::int64_t kPreviewPage = 500;
+constexpr std::size_t kStatsAtOnce = 100;  // about 2 ms of Redis, which others wait for
+
+Task<Result<std::vector<ItemId>>> highest_of_today(HotStore& hot, const ListQuery& query) {
+  std::vector<ItemId> ids;
+  std::set<std::string, std::less<>> seen;  // the rank may move between two pages
+  for (std::int64_t offset = 0; offset >= 0 && ids.size() < kPreviewed;) {
+    FRESHET_CO_TRY(page, co_await hot.rank_page(query, offset, kPreviewPage));
+    for (const ScoredItem& each : page->items) {
+      if (ids.size() < kPreviewed && seen.insert(each.item.str()).second) ids.push_back(each.item);
+    }
+    offset = page->next;
+  }
+  co_return ids;
+}
+
+// Highest first; equals as ZREVRANGE has them.
+bool ranks_before(const ShownItem& a, const ShownItem& b) {
+  return a.score != b.score ? a.score > b.score : a.item.view() > b.item.view();
+}
+
+Task<Result<std::vector<ShownItem>>> scored_anew(HotStore& hot, const std::vector<ItemId>& ids,
+                                                 const EngagementSettings& tried) {
+  std::vector<ShownItem> shown;
+  for (std::size_t from = 0; from < ids.size(); from += kStatsAtOnce) {
+    const std::vector<ItemId> some(
+        ids.begin() + static_cast<std::ptrdiff_t>(from),
+        ids.begin() + static_cast<std::ptrdiff_t>(std::min(ids.size(), from + kStatsAtOnce)));
+    FRESHET_CO_TRY(stats, co_await hot.stats(some));
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const double score = engagement_terms((*stats)[i], tried).score;
+      if (score > 0) shown.push_back({some[i], score, {}});
+    }
+  }
+  std::sort(shown.begin(), shown.end(), ranks_before);
+  if (shown.size() > kLongestList) shown.resize(kLongestList);
+  co_return shown;
+}
+
+}  // namespace
+
+Task<Result<ServedList>> preview(HotStore& hot, items::ItemStore& items, const Settings& tried,
+                                 const ListQuery& query, UnixSeconds now) {
+  if (query.model == Model::kViews) {
+    HotLists lists(hot, items, tried);
+    auto served = co_await lists.at(query, now);
+    if (served && served->degraded) co_return fail(ErrorCode::kUnavailable, "redis_away");
+    co_return served;
+  }
+  FRESHET_CO_TRY(ids, co_await highest_of_today(hot, query));
+  FRESHET_CO_TRY(shown, co_await scored_anew(hot, *ids, tried.engagement));
+  std::vector<ItemId> best;
+  for (const ShownItem& each : *shown) best.push_back(each.item);
+  if (!best.empty()) {
+    FRESHET_CO_TRY(cards, co_await items.cards(best));
+    for (std::size_t i = 0; i < best.size(); ++i) (*shown)[i].card = std::move((*cards)[i]);
+  }
+  co_return ServedList{std::make_shared<const HotList>(render(*shown)), false};
+}
+
+}  // namespace freshet::hot
