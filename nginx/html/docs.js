@@ -68,6 +68,25 @@ function schemaTable(caption, content) {
   return whole?.properties ? table(title, members(whole)) : element("p", `${title} ${typeOf(schema)}`, "hint");
 }
 
+// The request as a line of shell, and what came of it: the examples of parameters, body and reply.
+function example(method, path, operation, parameters, body) {
+  const given = (where) => parameters.filter((each) => each.in === where && "example" in each);
+  const target = given("path").reduce((at, each) => at.replace(`{${each.name}}`, encodeURIComponent(each.example)), path);
+  const query = given("query").map((each) => each.name + (each.example === "" ? "" : "=" + encodeURIComponent(each.example))).join("&");
+  let command = `curl ${method === "get" ? "" : `-X ${method.toUpperCase()} `}'${location.origin}${target}${query && "?" + query}'`;
+  for (const [type, content] of Object.entries(body?.content || {})) {
+    if (!("example" in content)) continue;
+    const text = typeof content.example === "string" ? content.example : JSON.stringify(content.example);
+    command += type === "application/json" ? ` --json '${text}'` : ` -H 'Content-Type: ${type}' --data-binary '${text}'`;
+  }
+  const reply = Object.entries(operation.responses).find(([status]) => status[0] === "2");
+  const said = Object.values(resolved(reply[1]).content || {}).find((content) => "example" in content)?.example;
+  const shown = said === undefined ? `${reply[0]} ${resolved(reply[1]).description}` : typeof said === "string" ? said : JSON.stringify(said, null, 2);
+  const box = element("pre", `${command}\n\n${shown}`);
+  box.tabIndex = 0;
+  return box;
+}
+
 function section(method, path, operation) {
   const made = element("details");
   made.id = operation.operationId;
@@ -81,6 +100,7 @@ function section(method, path, operation) {
       [each.name + (each.required ? "" : "?"), typeOf(each.schema), [each.description, describe(each.schema)].filter(Boolean).join("; ")])));
   }
   const body = resolved(operation.requestBody);
+  made.append(example(method, path, operation, parameters, body));
   if (body) made.append(schemaTable("Body", body.content));
   const replies = [];
   for (const [status, given] of Object.entries(operation.responses)) {

@@ -17,7 +17,7 @@ _TEXT = {"type": "string", "minLength": 1}
 _SCHEMA = {"type": "object"}
 _REF = {"type": "object", "required": ["$ref"], "properties": {"$ref": _TEXT}, "additionalProperties": False}
 _CONTENT = {"type": "object", "minProperties": 1, "additionalProperties": {
-    "type": "object", "required": ["schema"], "properties": {"schema": _SCHEMA}, "additionalProperties": False}}
+    "type": "object", "required": ["schema"], "properties": {"schema": _SCHEMA, "example": {}}, "additionalProperties": False}}
 _HEADERS = {"type": "object", "additionalProperties": {"anyOf": [_REF, {
     "type": "object", "required": ["schema"], "additionalProperties": False,
     "properties": {"schema": _SCHEMA, "description": _TEXT, "required": {"type": "boolean"}}}]}}
@@ -25,7 +25,7 @@ _RESPONSE = {"type": "object", "required": ["description"], "additionalPropertie
              "properties": {"description": _TEXT, "content": _CONTENT, "headers": _HEADERS}}
 _PARAMETER = {"type": "object", "required": ["name", "in", "schema"], "additionalProperties": False,
               "properties": {"name": _TEXT, "in": {"enum": ["path", "query"]}, "schema": _SCHEMA, "description": _TEXT,
-                             "required": {"const": True}},
+                             "required": {"const": True}, "example": {}},
               "if": {"properties": {"in": {"const": "path"}}}, "then": {"required": ["required"]}}
 _OPERATION = {"type": "object", "required": ["operationId", "tags", "summary", "x-freshet-zone", "responses"], "additionalProperties": False,
               "properties": {"operationId": _TEXT, "tags": {"type": "array", "items": _TEXT}, "summary": _TEXT, "description": _TEXT,
@@ -105,6 +105,15 @@ class OpenApi:
         assert reply.status == status, (name, reply)
         self.judge(name, reply)
         return reply
+
+    def example_of(self, name):
+        """(path parameters, query, body, media type) of an operation's example."""
+        _, _, operation = self.find(name)
+        given = {where: {each["name"]: each["example"] for each in operation.get("parameters", ()) if each["in"] == where and "example" in each}
+                 for where in ("path", "query")}
+        content = operation.get("requestBody", {"content": {}})["content"]
+        media = next((each for each in content if "example" in content[each]), None)
+        return given["path"], given["query"], content[media]["example"] if media else None, media
 
     def judge(self, name, reply):
         described = self.find(name)[2]["responses"].get(str(reply.status))

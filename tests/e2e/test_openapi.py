@@ -6,8 +6,8 @@ import time
 import jsonschema
 import pytest
 
-from openapi import SHAPE, OpenApi, walk
-from service import wait_until
+from openapi import SHAPE, OpenApi, closed, walk
+from service import PATIENT, wait_until
 
 LINES = {"Content-Type": "application/x-ndjson"}
 
@@ -75,6 +75,8 @@ def test_every_operation_answers_as_described(service, name, api):
     for query in ({}, {"model": "engagement", "limit": 100}, {"mode": "current", "window": "24h"}, {"model": "engagement", "at": now + 3600}):
         reply = ask("hot", query=query)
     wait_until(lambda: public.get("/api/hot", headers={"If-None-Match": public.get("/api/hot").headers["ETag"]}).status == 304, "a 304")
+    ask("preview", query={"model": "engagement", "hot.half_life": "6h", "hot.uv_weight": 0})
+    ask("preview", query={"mode": "current", "views.gamma": 1.2})
     ask("articleStats", id=item)
     assert set(ask("stats", query={"ids": f"{item},{name('none')}"}).json()) >= {item}
 
@@ -114,6 +116,41 @@ def test_every_operation_answers_as_described(service, name, api):
     assert answered == {operation["operationId"] for _, _, operation in api.operations()}
 
 
+# In an order in which each finds what it needs.
+EXAMPLES = ("putItem putItems getItem track view visitor look history dismiss undismiss interact hot preview articleStats stats recommendations "
+            "similar feed push timeline removeFromTimeline follow follows unfollow mergeHistory clearHistory exportUser eraseUser job deleteItem "
+            "ping live ready metrics status").split()
+
+
+def test_every_example_of_the_document_is_answered_as_the_document_shows(instance, api):
+    """The reply shown has the members of the one that came, and both are as described."""
+    assert sorted(EXAMPLES) == sorted(operation["operationId"] for _, _, operation in api.operations())
+    internal = instance(**PATIENT).internal()
+    job = None
+    for name in EXAMPLES:
+        path, query, body, media = api.example_of(name)
+        if name == "job":
+            path = {"id": job}
+        described = {status: reply for status, reply in api.find(name)[2]["responses"].items() if status[0] == "2"}
+        status, described = min(described.items())
+        headers = {"Content-Type": media} if media else None
+
+        def came():
+            return api.ask(internal, name, int(status), body=body, query=query, headers=headers, **path)  # noqa: B023
+
+        reply = came()
+        if name == "similar":  # the search index comes behind
+            reply = wait_until(lambda: came().json()["items"] and came(), "the index")  # noqa: B023
+        if name == "eraseUser":
+            job = reply.json()["job"]
+        shown = next((content["example"] for content in described.get("content", {}).values() if "example" in content), None)
+        assert (shown is None) == (not reply.body), name
+        if isinstance(shown, dict):
+            wrong = api.fits(closed(described["content"]["application/json"]["schema"]), shown)
+            assert not wrong, (name, wrong)
+            assert set(shown) == set(reply.json()), name
+
+
 # operation, status, code, and what is asked
 WRONG = [
     ("track", 400, "bad_number", {"body": {"articleId": "1"}}),
@@ -126,6 +163,9 @@ WRONG = [
     ("hot", 400, "bad_number", {"query": {"limit": 101}}),
     ("hot", 400, "bad_time", {"query": {"model": "engagement", "at": 1}}),
     ("hot", 400, "bad_id", {"query": {"tag": "a b"}}),
+    ("preview", 400, "bad_parameter", {}),
+    ("preview", 400, "bad_parameter", {"query": {"model": "engagement", "hot.half_life": "1s"}}),
+    ("preview", 400, "bad_parameter", {"query": {"mode": "current", "views.pv_weight": "2"}}),
     ("feed", 400, "bad_action", {"body": {"action": "x"}}),
     ("feed", 400, "bad_page", {"body": {"action": "load_more", "agent_id": "r", "page": "forged"}}),
     ("feed", 400, "bad_string", {"body": {"action": "refresh", "agent_id": "r", "query": "x" * 513}}),

@@ -1211,6 +1211,15 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "articleId": "hello",
+                 *       "userId": "ann",
+                 *       "sessionId": "s1",
+                 *       "dwellMs": 42000,
+                 *       "eventId": "e3f1c0a2-5d7b-0001"
+                 *     }
+                 */
                 "application/json": components["schemas"]["Track"];
                 "text/plain": string;
             };
@@ -1225,6 +1234,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "pv": 1,
+                     *       "uv": 1,
+                     *       "avg_dwell_ms": 42000,
+                     *       "score": 13.7826
+                     *     }
+                     */
                     "application/json": components["schemas"]["TrackCounts"];
                 };
             };
@@ -1267,6 +1284,13 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "articleId": "hello",
+                 *       "fingerprint": "f1",
+                 *       "publishedAt": "2026-11-20T08:00:00Z"
+                 *     }
+                 */
                 "application/json": components["schemas"]["View"];
                 "text/plain": string;
             };
@@ -1281,6 +1305,13 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "ok": true,
+                     *       "uv": true,
+                     *       "scoreInc": 0.00557078
+                     *     }
+                     */
                     "application/json": components["schemas"]["ViewCounted"];
                 };
             };
@@ -1342,8 +1373,12 @@ export interface operations {
     hot: {
         parameters: {
             query?: {
+                /** @example engagement */
                 model?: "views" | "engagement";
-                /** @description Default: 10 for views, 20 for engagement. */
+                /**
+                 * @description Default: 10 for views, 20 for engagement.
+                 * @example 3
+                 */
                 limit?: number;
                 /** @description model=views only. */
                 mode?: "accumulate" | "current";
@@ -1371,6 +1406,21 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "hello",
+                     *         "score": 13.7826,
+                     *         "title": "Hello, world",
+                     *         "url": "/hello",
+                     *         "author": "bob",
+                     *         "tags": [
+                     *           "news"
+                     *         ],
+                     *         "published_at": 1795161600
+                     *       }
+                     *     ]
+                     */
                     "application/json": components["schemas"]["HotItem"][];
                 };
             };
@@ -1402,15 +1452,22 @@ export interface operations {
     preview: {
         parameters: {
             query?: {
+                /** @example engagement */
                 model?: "views" | "engagement";
-                /** @description Default: 10 for views, 20 for engagement. */
+                /**
+                 * @description Default: 10 for views, 20 for engagement.
+                 * @example 3
+                 */
                 limit?: number;
                 /** @description With model=views. */
                 mode?: "current";
                 /** @description Published within. */
                 window?: "all" | "24h" | "72h" | "7d";
                 tag?: components["schemas"]["IdText"];
-                /** @description With model=engagement, as all of hot. */
+                /**
+                 * @description With model=engagement, as all of hot.
+                 * @example 6h
+                 */
                 "hot.half_life"?: string;
                 "hot.pv_weight"?: number;
                 "hot.uv_weight"?: number;
@@ -1437,6 +1494,21 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "id": "hello",
+                     *         "score": 0.0529517,
+                     *         "title": "Hello, world",
+                     *         "url": "/hello",
+                     *         "author": "bob",
+                     *         "tags": [
+                     *           "news"
+                     *         ],
+                     *         "published_at": 1795161600
+                     *       }
+                     *     ]
+                     */
                     "application/json": components["schemas"]["HotItem"][];
                 };
             };
@@ -1462,6 +1534,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @example hello */
                 id: components["schemas"]["IdText"];
             };
             cookie?: never;
@@ -1474,6 +1547,38 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "pv": 1,
+                     *       "uv": 1,
+                     *       "avg_dwell_ms": 42000,
+                     *       "dwell": {
+                     *         "sum_ms": 42000,
+                     *         "count": 1
+                     *       },
+                     *       "first_ts": 1795161600,
+                     *       "age_seconds": 231090,
+                     *       "decay": 0.156621,
+                     *       "base": 88,
+                     *       "terms": {
+                     *         "pv": 1,
+                     *         "uv": 3,
+                     *         "dwell": 84
+                     *       },
+                     *       "score": 13.7826,
+                     *       "rank": 1,
+                     *       "views": {
+                     *         "pv": 1,
+                     *         "total": 3,
+                     *         "uv_today": 1,
+                     *         "score": 0.00557078,
+                     *         "rank": 1,
+                     *         "hours": 64.1917,
+                     *         "divisor": 538.524,
+                     *         "current": 0.00557078
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["Stats"];
                 };
             };
@@ -1498,7 +1603,10 @@ export interface operations {
     stats: {
         parameters: {
             query: {
-                /** @description 1 to 100 ids, comma between */
+                /**
+                 * @description 1 to 100 ids, comma between
+                 * @example hello,essay
+                 */
                 ids: string;
             };
             header?: never;
@@ -1513,6 +1621,70 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "hello": {
+                     *         "pv": 1,
+                     *         "uv": 1,
+                     *         "avg_dwell_ms": 42000,
+                     *         "dwell": {
+                     *           "sum_ms": 42000,
+                     *           "count": 1
+                     *         },
+                     *         "first_ts": 1795161600,
+                     *         "age_seconds": 231090,
+                     *         "decay": 0.156621,
+                     *         "base": 88,
+                     *         "terms": {
+                     *           "pv": 1,
+                     *           "uv": 3,
+                     *           "dwell": 84
+                     *         },
+                     *         "score": 13.7826,
+                     *         "rank": 1,
+                     *         "views": {
+                     *           "pv": 1,
+                     *           "total": 3,
+                     *           "uv_today": 1,
+                     *           "score": 0.00557078,
+                     *           "rank": 1,
+                     *           "hours": 64.1917,
+                     *           "divisor": 538.524,
+                     *           "current": 0.00557078
+                     *         }
+                     *       },
+                     *       "essay": {
+                     *         "pv": 0,
+                     *         "uv": 0,
+                     *         "avg_dwell_ms": 0,
+                     *         "dwell": {
+                     *           "sum_ms": 0,
+                     *           "count": 0
+                     *         },
+                     *         "first_ts": 1795248000,
+                     *         "age_seconds": 144690,
+                     *         "decay": 0.313241,
+                     *         "base": 0,
+                     *         "terms": {
+                     *           "pv": 0,
+                     *           "uv": 0,
+                     *           "dwell": 0
+                     *         },
+                     *         "score": 0,
+                     *         "rank": null,
+                     *         "views": {
+                     *           "pv": 0,
+                     *           "total": 0,
+                     *           "uv_today": 0,
+                     *           "score": 0,
+                     *           "rank": null,
+                     *           "hours": 40.1917,
+                     *           "divisor": 274.056,
+                     *           "current": 0
+                     *         }
+                     *       }
+                     *     }
+                     */
                     "application/json": {
                         [key: string]: components["schemas"]["Stats"];
                     };
@@ -1544,6 +1716,13 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "action": "refresh",
+                 *       "userId": "ann",
+                 *       "limit": 2
+                 *     }
+                 */
                 "application/json": components["schemas"]["FeedRequest"];
             };
         };
@@ -1558,6 +1737,37 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "code": 0,
+                     *       "msg": "success",
+                     *       "data": {
+                     *         "items": [
+                     *           {
+                     *             "id": "hello",
+                     *             "title": "Hello, world",
+                     *             "update_time": 1795161600,
+                     *             "url": "/hello",
+                     *             "author": "bob",
+                     *             "tags": [
+                     *               "news"
+                     *             ]
+                     *           },
+                     *           {
+                     *             "id": "essay",
+                     *             "title": "An essay",
+                     *             "update_time": 1795248000,
+                     *             "tags": [
+                     *               "news"
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "has_more": true,
+                     *         "page": "1795392690713.1.R0Cqer3mwgNVjz6lfJQETw",
+                     *         "exhausted": false
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["FeedPage"];
                 };
             };
@@ -1582,7 +1792,10 @@ export interface operations {
     history: {
         parameters: {
             query?: {
-                /** @description Believed on the internal server, and in identity.mode open. */
+                /**
+                 * @description Believed on the internal server, and in identity.mode open.
+                 * @example ann
+                 */
                 userId?: components["schemas"]["IdText"];
                 kind?: "topic" | "reply";
             };
@@ -1602,6 +1815,13 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         "hello"
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["IdList"];
                 };
             };
@@ -1632,6 +1852,12 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "userId": "ann",
+                 *       "topicId": "hello"
+                 *     }
+                 */
                 "application/json": components["schemas"]["HistoryView"];
             };
         };
@@ -1645,6 +1871,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "ok": true
+                     *     }
+                     */
                     "application/json": components["schemas"]["Counted"];
                 };
             };
@@ -1682,7 +1913,10 @@ export interface operations {
     clearHistory: {
         parameters: {
             query?: {
-                /** @description Believed on the internal server, and in identity.mode open. */
+                /**
+                 * @description Believed on the internal server, and in identity.mode open.
+                 * @example carl
+                 */
                 userId?: components["schemas"]["IdText"];
                 kind?: "topic" | "reply";
             };
@@ -1701,6 +1935,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "ok": true
+                     *     }
+                     */
                     "application/json": components["schemas"]["Ok"];
                 };
             };
@@ -1743,6 +1982,12 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "from": "guest-1",
+                 *       "to": "ann"
+                 *     }
+                 */
                 "application/json": components["schemas"]["Merge"];
             };
         };
@@ -1753,6 +1998,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "ok": true
+                     *     }
+                     */
                     "application/json": components["schemas"]["Ok"];
                 };
             };
@@ -1782,6 +2032,13 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "userId": "ann",
+                 *       "topicId": "hello",
+                 *       "kind": "like"
+                 *     }
+                 */
                 "application/json": components["schemas"]["Interaction"];
                 "application/x-ndjson": string;
             };
@@ -1793,6 +2050,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "accepted": 1,
+                     *       "rejected": []
+                     *     }
+                     */
                     "application/json": components["schemas"]["Lines"];
                 };
             };
@@ -1832,6 +2095,14 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "userId": "ann",
+                 *       "topicId": "note",
+                 *       "kind": "not_interested",
+                 *       "reason": "seen elsewhere"
+                 *     }
+                 */
                 "application/json": components["schemas"]["Dismissal"];
             };
         };
@@ -1845,6 +2116,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "ok": true
+                     *     }
+                     */
                     "application/json": components["schemas"]["Ok"];
                 };
             };
@@ -1882,9 +2158,15 @@ export interface operations {
     undismiss: {
         parameters: {
             query?: {
-                /** @description Believed on the internal server, and in identity.mode open. */
+                /**
+                 * @description Believed on the internal server, and in identity.mode open.
+                 * @example ann
+                 */
                 userId?: components["schemas"]["IdText"];
-                /** @description Required without a body. */
+                /**
+                 * @description Required without a body.
+                 * @example note
+                 */
                 topicId?: components["schemas"]["IdText"];
                 kind?: "not_interested";
             };
@@ -1907,6 +2189,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "ok": true
+                     *     }
+                     */
                     "application/json": components["schemas"]["Ok"];
                 };
             };
@@ -1943,8 +2230,12 @@ export interface operations {
     recommendations: {
         parameters: {
             query?: {
-                /** @description Believed on the internal server, and in identity.mode open. */
+                /**
+                 * @description Believed on the internal server, and in identity.mode open.
+                 * @example ann
+                 */
                 userId?: components["schemas"]["IdText"];
+                /** @example 2 */
                 limit?: number;
                 /** @description What the reader has seen: leave out, lower, or keep. */
                 exclude?: "hard" | "soft" | "off";
@@ -1965,6 +2256,42 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "id": "note",
+                     *           "title": "A note",
+                     *           "update_time": 1795251600,
+                     *           "tags": [],
+                     *           "score": 0.00378256,
+                     *           "reason": {
+                     *             "kind": "new",
+                     *             "text": "new"
+                     *           }
+                     *         },
+                     *         {
+                     *           "id": "essay",
+                     *           "title": "An essay",
+                     *           "update_time": 1795248000,
+                     *           "tags": [
+                     *             "news"
+                     *           ],
+                     *           "score": 0.00364888,
+                     *           "reason": {
+                     *             "kind": "new",
+                     *             "text": "new"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "excluded": {
+                     *         "interacted": 1,
+                     *         "viewed": 1,
+                     *         "not_interested": 0
+                     *       },
+                     *       "model": "none"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Recommendations"];
                 };
             };
@@ -1989,10 +2316,12 @@ export interface operations {
     similar: {
         parameters: {
             query?: {
+                /** @example 2 */
                 limit?: number;
             };
             header?: never;
             path: {
+                /** @example hello */
                 id: components["schemas"]["IdText"];
             };
             cookie?: never;
@@ -2009,6 +2338,22 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "id": "essay",
+                     *           "title": "An essay",
+                     *           "update_time": 1795248000,
+                     *           "tags": [
+                     *             "news"
+                     *           ],
+                     *           "score": 0.522147
+                     *         }
+                     *       ],
+                     *       "model": "search"
+                     *     }
+                     */
                     "application/json": components["schemas"]["Similar"];
                 };
             };
@@ -2034,7 +2379,10 @@ export interface operations {
     timeline: {
         parameters: {
             query?: {
-                /** @description Believed on the internal server, and in identity.mode open. */
+                /**
+                 * @description Believed on the internal server, and in identity.mode open.
+                 * @example ann
+                 */
                 userId?: components["schemas"]["IdText"];
                 /** @description The older name of userId. */
                 customerId?: components["schemas"]["IdText"];
@@ -2042,11 +2390,15 @@ export interface operations {
                 direction?: "first" | "down" | "up";
                 /** @description Required with down and up. */
                 score?: number;
+                /** @example 1 */
                 limit?: number;
             };
             header?: never;
             path: {
-                /** @description One of waterfall.channels. */
+                /**
+                 * @description One of waterfall.channels.
+                 * @example discover
+                 */
                 channel: string;
             };
             cookie?: never;
@@ -2063,6 +2415,23 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "id": "note",
+                     *           "title": "A note",
+                     *           "update_time": 1795251600,
+                     *           "tags": [],
+                     *           "score": 1795392690716
+                     *         }
+                     *       ],
+                     *       "drop": 1795392690716,
+                     *       "up": 1795392690716,
+                     *       "has_more": true,
+                     *       "newer": 0
+                     *     }
+                     */
                     "application/json": components["schemas"]["TimelinePage"];
                 };
             };
@@ -2090,13 +2459,28 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description One of waterfall.channels. */
+                /**
+                 * @description One of waterfall.channels.
+                 * @example discover
+                 */
                 channel: string;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "items": [
+                 *         "essay",
+                 *         "note"
+                 *       ],
+                 *       "customers": [
+                 *         "ann",
+                 *         "carl"
+                 *       ]
+                 *     }
+                 */
                 "application/json": components["schemas"]["Push"];
             };
         };
@@ -2107,6 +2491,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "pushed": 4,
+                     *       "duplicates": 0
+                     *     }
+                     */
                     "application/json": components["schemas"]["Pushed"];
                 };
             };
@@ -2140,15 +2530,22 @@ export interface operations {
     removeFromTimeline: {
         parameters: {
             query?: {
-                /** @description Needed, by this name or the older. */
+                /**
+                 * @description Needed, by this name or the older.
+                 * @example ann
+                 */
                 userId?: components["schemas"]["IdText"];
                 /** @description The older name of userId. */
                 customerId?: components["schemas"]["IdText"];
             };
             header?: never;
             path: {
-                /** @description One of waterfall.channels. */
+                /**
+                 * @description One of waterfall.channels.
+                 * @example discover
+                 */
                 channel: string;
+                /** @example note */
                 itemId: components["schemas"]["IdText"];
             };
             cookie?: never;
@@ -2161,6 +2558,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "removed": 1
+                     *     }
+                     */
                     "application/json": components["schemas"]["Removed"];
                 };
             };
@@ -2185,7 +2587,10 @@ export interface operations {
     follows: {
         parameters: {
             query?: {
-                /** @description Believed on the internal server, and in identity.mode open. */
+                /**
+                 * @description Believed on the internal server, and in identity.mode open.
+                 * @example ann
+                 */
                 userId?: components["schemas"]["IdText"];
                 /** @description The older name of userId. */
                 follower?: components["schemas"]["IdText"];
@@ -2206,6 +2611,13 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         "bob"
+                     *       ]
+                     *     }
+                     */
                     "application/json": components["schemas"]["IdList"];
                 };
             };
@@ -2243,6 +2655,12 @@ export interface operations {
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "userId": "ann",
+                 *       "author": "bob"
+                 *     }
+                 */
                 "application/json": components["schemas"]["Follow"];
             };
         };
@@ -2253,6 +2671,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "ok": true
+                     *     }
+                     */
                     "application/json": components["schemas"]["Ok"];
                 };
             };
@@ -2278,11 +2701,17 @@ export interface operations {
     unfollow: {
         parameters: {
             query?: {
-                /** @description Without a body. */
+                /**
+                 * @description Without a body.
+                 * @example ann
+                 */
                 userId?: components["schemas"]["IdText"];
                 /** @description The older name of userId. */
                 follower?: components["schemas"]["IdText"];
-                /** @description Without a body. */
+                /**
+                 * @description Without a body.
+                 * @example bob
+                 */
                 author?: components["schemas"]["IdText"];
             };
             header?: never;
@@ -2301,6 +2730,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "ok": true
+                     *     }
+                     */
                     "application/json": components["schemas"]["Ok"];
                 };
             };
@@ -2327,6 +2761,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @example hello */
                 id: components["schemas"]["IdText"];
             };
             cookie?: never;
@@ -2339,6 +2774,20 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "id": "hello",
+                     *       "title": "Hello, world",
+                     *       "text": "How the site began.",
+                     *       "url": "/hello",
+                     *       "author": "bob",
+                     *       "tags": [
+                     *         "news"
+                     *       ],
+                     *       "published_at": 1795161600,
+                     *       "hidden": false
+                     *     }
+                     */
                     "application/json": components["schemas"]["Item"];
                 };
             };
@@ -2365,12 +2814,25 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @example hello */
                 id: components["schemas"]["IdText"];
             };
             cookie?: never;
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "title": "Hello, world",
+                 *       "tags": [
+                 *         "news"
+                 *       ],
+                 *       "author": "bob",
+                 *       "published_at": "2026-11-20T08:00:00Z",
+                 *       "url": "/hello",
+                 *       "text": "How the site began."
+                 *     }
+                 */
                 "application/json": components["schemas"]["ItemBody"];
             };
         };
@@ -2381,6 +2843,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "ok": true
+                     *     }
+                     */
                     "application/json": components["schemas"]["Ok"];
                 };
             };
@@ -2407,6 +2874,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @example note */
                 id: components["schemas"]["IdText"];
             };
             cookie?: never;
@@ -2419,6 +2887,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "ok": true
+                     *     }
+                     */
                     "application/json": components["schemas"]["Ok"];
                 };
             };
@@ -2449,6 +2922,10 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {"id":"essay","title":"An essay","tags":["news"],"published_at":"2026-11-21T08:00:00Z"}
+                 *     {"id":"note","title":"A note","published_at":"2026-11-21T09:00:00Z"}
+                 */
                 "application/x-ndjson": string;
                 "application/json": components["schemas"]["ItemLine"];
             };
@@ -2460,6 +2937,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "accepted": 2,
+                     *       "rejected": []
+                     *     }
+                     */
                     "application/json": components["schemas"]["Lines"];
                 };
             };
@@ -2488,6 +2971,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @example ann */
                 id: components["schemas"]["IdText"];
             };
             cookie?: never;
@@ -2500,6 +2984,31 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "userId": "ann",
+                     *       "redis": [
+                     *         {
+                     *           "key": "active:discover",
+                     *           "type": "zset",
+                     *           "value": {
+                     *             "ann": "1795392690"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "database": {
+                     *         "interactions": [
+                     *           {
+                     *             "topicId": "hello",
+                     *             "kind": "like",
+                     *             "at": 1795392690
+                     *           }
+                     *         ],
+                     *         "not_interested": [],
+                     *         "follows": []
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["Export"];
                 };
             };
@@ -2525,6 +3034,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @example carl */
                 id: components["schemas"]["IdText"];
             };
             cookie?: never;
@@ -2537,6 +3047,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "job": "9ef72f200797048d1c7413f6d127db43"
+                     *     }
+                     */
                     "application/json": components["schemas"]["JobStarted"];
                 };
             };
@@ -2562,6 +3077,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @example 9ef72f200797048d1c7413f6d127db43 */
                 id: components["schemas"]["IdText"];
             };
             cookie?: never;
@@ -2574,6 +3090,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "state": "queued",
+                     *       "done": 0,
+                     *       "total": 0,
+                     *       "failed": 0
+                     *     }
+                     */
                     "application/json": components["schemas"]["Job"];
                 };
             };
@@ -2610,6 +3134,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /** @example alive */
                     "text/plain": string;
                 };
             };
@@ -2644,6 +3169,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example ready
+                     *     writes:true
+                     */
                     "text/plain": string;
                 };
             };
@@ -2678,6 +3207,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /** @example pong */
                     "text/plain": string;
                 };
             };
@@ -2712,6 +3242,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example # TYPE freshet_build info
+                     *     # HELP freshet_build The version that runs.
+                     *     freshet_build_info{version="0.1.0"} 1
+                     *     # TYPE freshet_start_time_seconds gauge
+                     *     # HELP freshet_start_time_seconds When the master started, in unix time.
+                     *     freshet_start_time_seconds 1795392689
+                     */
                     "application/openmetrics-text": string;
                 };
             };
@@ -2734,7 +3272,10 @@ export interface operations {
     status: {
         parameters: {
             query?: {
-                /** @description Given at all: JSON. */
+                /**
+                 * @description Given at all: JSON.
+                 * @example
+                 */
                 json?: string;
                 /** @description Given at all: a page. */
                 html?: string;
@@ -2761,6 +3302,121 @@ export interface operations {
                     "text/html": string;
                     "text/xml": string;
                     "application/openmetrics-text": string;
+                    /**
+                     * @example {
+                     *       "pool": "freshet",
+                     *       "process manager": "static",
+                     *       "start time": 1795392689,
+                     *       "start since": 1,
+                     *       "accepted conn": 6,
+                     *       "listen queue": 0,
+                     *       "max listen queue": 0,
+                     *       "listen queue len": 4096,
+                     *       "idle processes": 2,
+                     *       "active processes": 0,
+                     *       "total processes": 2,
+                     *       "max active processes": 0,
+                     *       "max children reached": 0,
+                     *       "slow requests": 0,
+                     *       "memory peak": 12558336,
+                     *       "generation": 1,
+                     *       "reloads": 0,
+                     *       "failed reloads": 0,
+                     *       "respawns": 0,
+                     *       "emergency restarts": 0,
+                     *       "requests": 34,
+                     *       "connections": 6,
+                     *       "in flight": 0,
+                     *       "max in flight": 1,
+                     *       "late": 0,
+                     *       "over budget": 0,
+                     *       "accept lag p99 us": 1000,
+                     *       "queued writes": 0,
+                     *       "hot list hits": 0,
+                     *       "hot list misses": 1,
+                     *       "redis ready": 2,
+                     *       "redis commands": 436,
+                     *       "redis round trips": 48,
+                     *       "redis errors": 0,
+                     *       "redis reconnects": 0,
+                     *       "redis p99 us": 10000,
+                     *       "redis breakers open": 0,
+                     *       "redis lost since": 0,
+                     *       "background queued": 0,
+                     *       "background age ms": 0,
+                     *       "background done": 5,
+                     *       "background dropped": 0,
+                     *       "spooled": 0,
+                     *       "spooled bytes": 0,
+                     *       "replayed": 0,
+                     *       "model trained at": 0,
+                     *       "redis used bytes": 2428872,
+                     *       "redis max bytes": 1073741824,
+                     *       "redis full": 0,
+                     *       "recorder": "running",
+                     *       "recorder reason": "",
+                     *       "recorder waiting since": 0,
+                     *       "recorder pid": 1748,
+                     *       "recorder respawns": 0,
+                     *       "recorder entries": 6,
+                     *       "recorder malformed": 0,
+                     *       "recorder items": 3,
+                     *       "recorder last commit": 1795392690,
+                     *       "recorder lag entries": 0,
+                     *       "recorder lag age ms": 0,
+                     *       "sampled at": 1795392690,
+                     *       "hot rank": 1,
+                     *       "hot published": 1,
+                     *       "hot hidden": 0,
+                     *       "stream entries": 5,
+                     *       "seen filter": "blocks",
+                     *       "seen bytes": 0,
+                     *       "seen false positive rate": 0,
+                     *       "seen impressions today": 0,
+                     *       "seen fill today": 0,
+                     *       "refused": {
+                     *         "bot": 0,
+                     *         "bad_json": 0,
+                     *         "bad_member": 0,
+                     *         "too_large": 0,
+                     *         "not_found": 0,
+                     *         "method": 0,
+                     *         "forbidden": 0,
+                     *         "unauthorised": 0,
+                     *         "denied": 0,
+                     *         "foreign_origin": 0,
+                     *         "rate_limited": 0,
+                     *         "network_limited": 0,
+                     *         "service_limited": 0,
+                     *         "over_limit": 0,
+                     *         "redis_away": 0,
+                     *         "spool_full": 0,
+                     *         "deadline": 0,
+                     *         "protocol": 0,
+                     *         "read_timeout": 0,
+                     *         "write_timeout": 0
+                     *       },
+                     *       "redis failures": {
+                     *         "away": 0,
+                     *         "connect": 0,
+                     *         "timeout": 0,
+                     *         "lost": 0,
+                     *         "oom": 0,
+                     *         "readonly": 0,
+                     *         "loading": 0,
+                     *         "busy": 0,
+                     *         "misconf": 0,
+                     *         "noauth": 0,
+                     *         "permission": 0,
+                     *         "noreplicas": 0,
+                     *         "masterdown": 0,
+                     *         "clients": 0,
+                     *         "cluster": 0,
+                     *         "noscript": 0,
+                     *         "command": 0
+                     *       }
+                     *     }
+                     */
                     "application/json": components["schemas"]["Status"];
                 };
             };
