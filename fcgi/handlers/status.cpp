@@ -150,30 +150,38 @@ std::string json_text(const Page& page) {
 
 void write_html(std::string& out, const Rows& rows, const std::string& prefix) {
   for (const Row& row : rows) {
-    out.append("<tr><th>").append(prefix).append(escaped(row.name)).append("</th><td>");
+    out.append("<tr><th scope=\"row\">").append(prefix).append(escaped(row.name)).append("</th><td>");
     out.append(escaped(text_of(row, true))).append("</td></tr>\n");
   }
 }
 
 std::string html(const Page& page) {
+  // In the style of the pages, which the same server has; readable without it.
+  constexpr std::string_view kTable = "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"";
   std::string out =
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>Freshet: "
-      "status</title></head>\n<body>\n<table>\n";
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Freshet: "
+      "status</title>\n"
+      "<link rel=\"icon\" href=\"data:,\">\n<link rel=\"stylesheet\" href=\"/freshet.css\"></head>\n<body>\n"
+      "<nav aria-label=\"Pages\"><a href=\"/dashboard\">Dashboard</a></nav>\n<main "
+      "class=\"docs\">\n<h1>Status</h1>\n";
+  out.append(kTable).append("The pool\">\n<table>\n");
   write_html(out, page.pool, {});
   for (const Group& group : page.groups) write_html(out, group.rows, std::string(group.name) + " ");
-  out.append("</table>\n");
+  out.append("</table></div>\n");
   if (!page.workers.empty()) {
-    out.append("<table border=\"1\">\n<tr>");
-    for (const Row& row : page.workers.front()) out.append("<th>").append(row.name).append("</th>");
+    out.append(kTable).append("Workers\">\n<table>\n<tr>");
+    for (const Row& row : page.workers.front())
+      out.append("<th scope=\"col\">").append(row.name).append("</th>");
     out.append("</tr>\n");
     for (const Rows& worker : page.workers) {
       out.append("<tr>");
       for (const Row& row : worker) out.append("<td>").append(escaped(text_of(row, true))).append("</td>");
       out.append("</tr>\n");
     }
-    out.append("</table>\n");
+    out.append("</table></div>\n");
   }
-  return out.append("</body></html>\n");
+  return out.append("</main>\n</body></html>\n");
 }
 
 void write_xml(std::string& out, const Rows& rows, std::string_view prefix, std::string_view end) {

@@ -56,7 +56,7 @@ function sampleOf(status, metrics) {
     requests: sum(metrics, "freshet_requests_total"), bad: requests("4xx"), failed: requests("5xx"),
     latency: buckets(metrics, "freshet_request_duration_seconds"), redis: buckets(metrics, "freshet_redis_round_trip_duration_seconds"),
     errors: sum(metrics, "freshet_redis_errors_total"), hits: status["hot list hits"], misses: status["hot list misses"],
-    busy: status["active processes"], idle: status["idle processes"],
+    memory: status["redis used bytes"], busy: status["active processes"], idle: status["idle processes"],
     waiting: status["queued writes"] - status.replayed, lag: status["recorder lag entries"],
   };
 }
@@ -74,6 +74,7 @@ const kCharts = [
   { title: "Redis", unit: "ms", series: [["p50", (now, before) => quantile(0.5, before.redis, now.redis)],
     ["p99", (now, before) => quantile(0.99, before.redis, now.redis)]] },
   { title: "Redis errors", unit: "/s", series: [["all", rate("errors")]] },
+  { title: "Redis' memory", unit: "MiB", series: [["all", (now) => now.memory / 1048576]] },
   { title: "Hot lists from copies", unit: "%", series: [["hits", (now, before) => {
     const [hits, misses] = [now.hits - before.hits, now.misses - before.misses];
     return hits + misses > 0 ? 100 * hits / (hits + misses) : null;
@@ -140,6 +141,8 @@ function showFacts(status) {
     ["Redis", `${status["redis ready"]} of ${status["total processes"]} workers connected`, status["redis ready"] < status["total processes"]],
     ["Breakers open", status["redis breakers open"], status["redis breakers open"] > 0],
     ["Data of Redis", status["redis lost since"] ? `lost ${ago(status["redis lost since"] / 1000)}; run freshetctl rebuild-redis` : "there", status["redis lost since"] > 0],
+    ["Redis' memory", status["redis max bytes"] ? `${mebibytes(status["redis used bytes"])} of ${mebibytes(status["redis max bytes"])}`
+      : `${mebibytes(status["redis used bytes"])}, no maxmemory`, status["redis full"] > 0],
     ["Spool", mebibytes(status["spooled bytes"]), status["spooled bytes"] > 0],
     ["Recorder", `${status.recorder}${status["recorder reason"] ? `: ${status["recorder reason"]}` : ""}`, status.recorder !== "running"],
     ["Recorder's lag", `${status["recorder lag entries"]} entries, ${seconds.toFixed(0)} s`, seconds > 60],
@@ -210,7 +213,8 @@ async function look() {
   showFacts(status);
   showWorkers(status.processes || []);
   document.getElementById("updated").textContent = `Updated at ${new Date().toLocaleTimeString()}.`;
-  const trouble = [status["redis breakers open"] > 0 && "workers leave Redis alone", status["redis lost since"] > 0 && "Redis has lost its data",
+  const trouble = [status["redis full"] > 0 && "Redis' memory is nearly used up, the public's writes wait",
+    status["redis breakers open"] > 0 && "workers leave Redis alone", status["redis lost since"] > 0 && "Redis has lost its data",
     status.recorder !== "running" && `the recorder is ${status.recorder}`].filter(Boolean);
   say(trouble.length ? `Look at this: ${trouble.join("; ")}.` : "");
 }
