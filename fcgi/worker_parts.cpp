@@ -65,7 +65,7 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, Limit
     : settings(context.settings),
       slot(context.board.slots()[context.slot]),
       secrets(std::move(its_secrets)),
-      keys(settings.redis.key_prefix, settings.redis.hash_tags),
+      keys(settings.redis.key_prefix),
       finder(loop, link_options(settings.redis, endpoint, settings.redis.timeout, {})),
       redis(loop, link(endpoint, settings.redis.timeout, settings.gateway.request_budget),
             redis::kAllScripts),

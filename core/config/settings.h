@@ -70,7 +70,6 @@ struct RedisSettings {
   std::string username, password_file;
   int db = 0;
   std::string key_prefix;
-  bool hash_tags = false;
   milliseconds timeout{50};
   milliseconds reconnect_min{50};
   milliseconds reconnect_max{2000};

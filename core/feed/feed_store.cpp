@@ -199,14 +199,13 @@ Task<Result<SeenStatus>> RedisFeedStore::seen_status() {
 // --- handing out
 
 std::size_t RedisFeedStore::page_keys(const PageRequest& request) const {
-  return 3U + (keys_.hash_tags() ? 0U : 1U) + (request.request.empty() ? 0U : 1U);
+  return 4U + (request.request.empty() ? 0U : 1U);
 }
 
-// hot:hidden lies in another slot when keys carry hash tags; then the cards tell who is hidden.
 void RedisFeedStore::append_page_keys(Pipeline& out, const PageRequest& request) const {
   const std::string_view reader = request.reader.view();
   out.arg(keys_.feed_cache(reader)).arg(keys_.feed_state(reader)).arg(keys_.feed_pending(reader));
-  if (!keys_.hash_tags()) out.arg(keys_.hidden());
+  out.arg(keys_.hidden());
   if (!request.request.empty()) out.arg(keys_.feed_page(reader, request.request));
 }
 
@@ -217,13 +216,12 @@ void RedisFeedStore::append_page_arguments(Pipeline& out, const PageRequest& req
       .arg(feed_.replay_window.count())
       .arg(redis::kPendingTtl.count())
       .arg(feed_.max_pending)
-      .arg(keys_.hash_tags() ? 0 : 1)
       .arg(request.request.empty() ? 0 : 1);
 }
 
 Task<Result<Refilled>> RedisFeedStore::swap(const PageRequest& request, const Refill& refill) {
   Pipeline command;
-  command.script(scripts::kFeedSwap, page_keys(request), 11 + refill.candidates.size());
+  command.script(scripts::kFeedSwap, page_keys(request), 10 + refill.candidates.size());
   append_page_keys(command, request);
   append_page_arguments(command, request, 0);
   command.arg(refill.generation).arg(refill.moves);
@@ -250,7 +248,7 @@ Task<Result<Taken>> RedisFeedStore::refill(const PageRequest& request, const Pag
 
 Task<Result<Taken>> RedisFeedStore::take_or_refill(const PageRequest& request, const Page* kept) {
   Pipeline command;
-  command.script(scripts::kFeedTake, page_keys(request), 9 + (kept ? kept->items.size() : 0));
+  command.script(scripts::kFeedTake, page_keys(request), 8 + (kept ? kept->items.size() : 0));
   append_page_keys(command, request);
   append_page_arguments(command, request, kept ? kept->items.size() : 0);
   command.arg(kept ? kept->generation : 0).arg(kept ? kept->sequence : 0);

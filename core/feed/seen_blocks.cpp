@@ -65,7 +65,6 @@ SeenLayout SeenBlocks::layout_of(Day day) const {
 
 std::string SeenBlocks::layout_key(Day day) const { return keys_.seen_shard(utc_day(day), "layout"); }
 
-// A day's shards have names like those of any other day with this layout: with hash tags they share a slot.
 std::string SeenBlocks::shard_key(Day day, std::uint64_t reader_hash) const {
   const SeenLayout layout = layout_of(day);
   return keys_.seen_shard(utc_day(day), layout.text() + "." + std::to_string(shard_of(reader_hash, layout)));

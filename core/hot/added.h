@@ -1,7 +1,6 @@
 // What one visitor added to the counters of items, and taking it back: for visitors who turn out to be a
 // fraud. track.lua and view.lua remember it in hot:added:{visitor}, in the same step in which they count, for
-// limits.remember after the visitor's last new article. Not with hash tags: the two would lie in different
-// slots.
+// limits.remember after the visitor's last new article.
 #pragma once
 
 #include <cstdint>

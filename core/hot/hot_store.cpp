@@ -36,7 +36,7 @@ RedisHotStore::RedisHotStore(redis::Redis& redis, redis::Deferred& deferred, con
       views_(settings.views),
       list_(settings.list),
       reject_unknown_(settings.items_unknown == "reject"),
-      remember_(keys.hash_tags() ? seconds(0) : settings.limits.remember),
+      remember_(settings.limits.remember),
       log2_floor_(std::log2(settings.list.floor)),
       keys_(std::move(keys)),
       new_event_id_(std::move(new_event_id)) {}
@@ -48,12 +48,10 @@ Pipeline RedisHotStore::track_command(const TrackEvent& event, std::optional<Uni
   const bool has_event = !event.event.empty();
   Pipeline out;
   out.script(scripts::kTrack,
-             kCounterKeys + 1U + (has_event ? 1U : 0U) + (keys_.hash_tags() ? 0U : 2U) +
-                 (remembers(event.counted_as) ? 1U : 0U),
-             20);
+             kCounterKeys + 3U + (has_event ? 1U : 0U) + (remembers(event.counted_as) ? 1U : 0U), 20);
   append_counter_keys(out, keys_, id).arg(keys_.session(id, event.session.view()));
   if (has_event) out.arg(keys_.track_event(id, event.event.view()));
-  if (!keys_.hash_tags()) out.arg(keys_.rank()).arg(keys_.published());
+  out.arg(keys_.rank()).arg(keys_.published());
   if (remembers(event.counted_as)) out.arg(keys_.added(event.counted_as.view()));
   out.arg(id).arg(event.visitor.view()).arg(event.dwell_ms);
   redis::optional_time(out, event.published_at);
@@ -84,17 +82,8 @@ Task<Result<TrackCounts>> RedisHotStore::track(const TrackEvent& event) {
   FRESHET_CO_TRY(text, reply.string());
   const auto parts = redis::words(*text);
   if (parts.size() < 4) co_return tl::unexpected(redis::malformed("track"));
-  if (parts.size() == 6 && parts[4] != "-") place_rank(event.item, parts[4], parts[5]);
   co_return TrackCounts{redis::whole(parts[0]), redis::whole(parts[1]),
                         redis::parse_or_zero<double>(parts[2]), redis::parse_or_zero<double>(parts[3])};
-}
-
-void RedisHotStore::place_rank(const ItemId& item, std::string_view z, std::string_view date) {
-  Pipeline out;
-  out.script(scripts::kRankPut, 3, 6).arg(keys_.rank()).arg(keys_.published()).arg(keys_.hidden());
-  out.arg(item.view()).arg(z).arg(date);
-  out.arg(engagement_.half_life.count()).arg(log2_floor_).arg(list_.max_members);
-  deferred_.post(std::move(out));  // lost when there is no room at all: the next event of the item writes it
 }
 
 Result<void> RedisHotStore::track_later(const TrackEvent& event) {
@@ -110,17 +99,14 @@ Pipeline RedisHotStore::view_command(const ViewEvent& event, std::int64_t day,
   const std::string_view id = event.item.view();
   const bool has_event = !event.event.empty();
   Pipeline out;
-  out.script(
-         scripts::kView,
-         5U + (has_event ? 1U : 0U) + (keys_.hash_tags() ? 0U : 1U) + (remembers(event.counted_as) ? 1U : 0U),
-         16)
+  out.script(scripts::kView, 6U + (has_event ? 1U : 0U) + (remembers(event.counted_as) ? 1U : 0U), 16)
       .arg(keys_.dedup(id, event.fingerprint))
       .arg(keys_.uv_day(id, UnixSeconds{seconds{day * kDaySeconds}}))
       .arg(keys_.first_ts(id))
       .arg(keys_.item(id))
       .arg(keys_.views(id));
   if (has_event) out.arg(keys_.view_event(id, event.event.view()));
-  if (!keys_.hash_tags()) out.arg(keys_.score());
+  out.arg(keys_.score());
   if (remembers(event.counted_as)) out.arg(keys_.added(event.counted_as.view()));
   out.arg(id).arg(event.fingerprint);
   redis::optional_time(out, event.published_at);
@@ -171,14 +157,13 @@ Task<Result<ViewOutcome>> RedisHotStore::view(const ViewEvent& event) {
 void RedisHotStore::index_view(const ItemId& item, const std::vector<std::string_view>& reply) {
   const std::int64_t hour = redis::whole(reply[4]) / kHourSeconds;
   Pipeline out;
-  out.script(scripts::kViewsIndex, keys_.hash_tags() ? 5 : 4, 9)
+  out.script(scripts::kViewsIndex, 4, 8)
       .arg(keys_.current(hour))
       .arg(keys_.current_index())
       .arg(keys_.published())
       .arg(keys_.hidden());
-  if (keys_.hash_tags()) out.arg(keys_.score());
   out.arg(item.view()).arg(reply[2]).arg(hour).arg(reply[4]).arg(reply[5]).arg(reply[6]);
-  out.arg(views_.counter_ttl.count()).arg(list_.max_members).arg(reply[3]);
+  out.arg(views_.counter_ttl.count()).arg(list_.max_members);
   deferred_.post(std::move(out));  // lost when there is no room at all: the next view of the item writes it
 }
 
@@ -285,7 +270,7 @@ Task<Result<std::vector<hot::BucketMember>>> RedisHotStore::bucket_heads(
 
 namespace {
 
-// The reply of stats.lua; with hash tags four more replies of the ranks follow it.
+// The reply of stats.lua.
 ItemStats read_stats(const redis::Reply& reply) {
   ItemStats out;
   out.now = UnixSeconds{seconds{redis::whole(redis::text_at(reply, 0))}};
@@ -310,43 +295,24 @@ ItemStats read_stats(const redis::Reply& reply) {
   return out;
 }
 
-// ZSCORE then ZREVRANK of one rank.
-void read_rank(const redis::Reply& score, const redis::Reply& rank, std::optional<double>& key,
-               std::optional<std::int64_t>& place) {
-  if (const auto value = score.number()) key = *value;
-  if (const auto value = rank.integer()) place = *value + 1;
-}
-
 }  // namespace
 
 Task<Result<std::vector<hot::ItemStats>>> RedisHotStore::stats(const std::vector<ItemId>& items) {
   std::vector<ItemStats> out;
   if (items.empty()) co_return out;
   const UnixSeconds day{seconds{today() * kDaySeconds}};
-  const bool tags = keys_.hash_tags();
   Pipeline command;
   for (const ItemId& item : items) {
     const std::string_view id = item.view();
-    command.script(scripts::kStats, kCounterKeys + (tags ? 2 : 4), 1);
+    command.script(scripts::kStats, kCounterKeys + 4, 1);
     append_counter_keys(command, keys_, id).arg(keys_.views(id)).arg(keys_.uv_day(id, day));
-    if (!tags) command.arg(keys_.rank()).arg(keys_.score());
-    command.arg(id);
-    if (!tags) continue;
-    for (const std::string& rank : {keys_.rank(), keys_.score()})
-      command.add("ZSCORE", rank, id).add("ZREVRANK", rank, id);
+    command.arg(keys_.rank()).arg(keys_.score()).arg(id);
   }
   FRESHET_CO_TRY(replies, co_await redis_.run(command));
-  const std::size_t stride = tags ? 5 : 1;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    const redis::Reply* at = &(*replies)[i * stride];
-    if (at->is_error()) co_return tl::unexpected(redis::classify(at->error()));
-    if (at->size() != 13) co_return tl::unexpected(redis::malformed("stats"));
-    ItemStats one = read_stats(*at);
-    if (tags) {
-      read_rank(at[1], at[2], one.rank_key, one.rank);
-      read_rank(at[3], at[4], one.views_score, one.views_rank);
-    }
-    out.push_back(one);
+  for (const redis::Reply& reply : *replies) {
+    if (reply.is_error()) co_return tl::unexpected(redis::classify(reply.error()));
+    if (reply.size() != 13) co_return tl::unexpected(redis::malformed("stats"));
+    out.push_back(read_stats(reply));
   }
   co_return out;
 }

@@ -18,8 +18,7 @@ class RedisHotStore final : public HotStore {
   using NewEventId =
       std::function<std::string()>;  // an id that nobody else makes: 128 random bits, for instance
 
-  // `redis` and `deferred` must outlive this. With hash tags the ranks are written behind the reply, by
-  // `deferred`.
+  // `redis` and `deferred` must outlive this.
   RedisHotStore(redis::Redis& redis, redis::Deferred& deferred, const Settings& settings, redis::Keys keys,
                 NewEventId new_event_id);
 
@@ -42,7 +41,6 @@ class RedisHotStore final : public HotStore {
   redis::Pipeline track_command(const TrackEvent& event, std::optional<UnixSeconds> at) const;
   redis::Pipeline view_command(const ViewEvent& event, std::int64_t day, std::optional<UnixSeconds> at) const;
   bool remembers(const VisitorId& visitor) const { return remember_.count() > 0 && !visitor.empty(); }
-  void place_rank(const ItemId& item, std::string_view z, std::string_view date);
   void index_view(const ItemId& item, const std::vector<std::string_view>& reply);
   std::int64_t today() const;
 

@@ -42,9 +42,8 @@ void append_meta(Pipeline& out, const EngagementSettings& settings, const redis:
 void append_rekey(Pipeline& out, const Settings& settings, const redis::Keys& keys, const std::string& id,
                   const std::string& target) {
   const EngagementSettings& e = settings.engagement;
-  out.script(scripts::kRekey, kCounterKeys + (keys.hash_tags() ? 0 : 1), 7);
-  append_counter_keys(out, keys, id);
-  if (!keys.hash_tags()) out.arg(target);
+  out.script(scripts::kRekey, kCounterKeys + 1, 7);
+  append_counter_keys(out, keys, id).arg(target);
   out.arg(id).arg(e.pv_weight).arg(e.uv_weight).arg(e.dwell_weight);
   out.arg(e.dwell_prior_views).arg(e.dwell_prior_ms).arg(e.half_life.count());
 }
@@ -105,16 +104,7 @@ class Rebuild {
     for (const std::string& id : ids) append_rekey(command, settings_, keys_, id, target);
     FRESHET_CO_TRY(replies, co_await run_all(redis_, command));
     std::int64_t ranked = 0;
-    Pipeline place;  // with hash tags the rank is in another slot than the counters
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      const std::string_view z = (*replies)[i].string().value_or("-");
-      ranked += z != "-" ? 1 : 0;
-      if (!keys_.hash_tags()) continue;
-      z != "-" ? place.add("ZADD", target, z, ids[i]) : place.add("ZREM", target, ids[i]);
-    }
-    if (!place.empty()) {
-      if (auto ok = co_await run_all(redis_, place); !ok) co_return tl::unexpected(ok.error());
-    }
+    for (const redis::Reply& z : *replies) ranked += z.string().value_or("-") != "-" ? 1 : 0;
     co_return ranked;
   }
 

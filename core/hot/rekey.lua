@@ -1,7 +1,7 @@
 -- The rank key of one item, from its counters: for rebuilding hot:rank.
 --
 -- KEYS 1 hot:pv:{id}  2 hot:uv:hll:{id}  3 hot:dwell:sum:{id}  4 hot:dwell:cnt:{id}  5 hot:first_ts:{id}  6 item:{id}
---      [7 hot:rank or hot:rank:next, unless keys carry hash tags]
+--      7 hot:rank or hot:rank:next
 -- ARGV 1 id  2 w_pv  3 w_uv  4 w_dwell  5 m  6 prior ms  7 half-life s
 -- Returns z as %.17g, or '-' for an item that has no place (hidden, or without counters).
 local had = redis.call('MGET', KEYS[1], KEYS[3], KEYS[4], KEYS[5])
@@ -14,9 +14,9 @@ local m, prior, half = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local uv = math.max(0, redis.call('PFCOUNT', KEYS[2]) - (item[4] or 0))
 --@include engagement_key
 if pv == 0 or item[2] == '1' or not z then
-  if KEYS[7] then redis.call('ZREM', KEYS[7], ARGV[1]) end
+  redis.call('ZREM', KEYS[7], ARGV[1])
   return '-'
 end
 local text = string.format('%.17g', z)
-if KEYS[7] then redis.call('ZADD', KEYS[7], text, ARGV[1]) end
+redis.call('ZADD', KEYS[7], text, ARGV[1])
 return text

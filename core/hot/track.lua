@@ -2,12 +2,12 @@
 --
 -- KEYS 1 hot:pv:{id}  2 hot:uv:hll:{id}  3 hot:dwell:sum:{id}  4 hot:dwell:cnt:{id}  5 hot:first_ts:{id}  6 item:{id}
 --      7 hot:session:{id}:{session}  [8 hot:event:{id}:{event}, when ARGV 6 is 1]
---      then, unless keys carry hash tags: hot:rank  hot:published  [hot:added:{visitor}, when ARGV 20 is not 0]
+--      then hot:rank  hot:published  [hot:added:{visitor}, when ARGV 20 is not 0]
 -- ARGV 1 id  2 visitor  3 dwell ms  4 client's publish time or ''  5 time of the event or '' (now)  6 1: has an event key  7 session window s, 0: every
 --      report counts  8 counter TTL s  9 w_pv  10 w_uv  11 w_dwell  12 m of the dwell prior  13 prior ms  14 half-life s  15 dwell cap ms
 --      16 log2 of the floor  17 most members of a rank  18 1: unknown items are refused  19 '' or the most ms that a session's first report can claim
 --      20 for how many s it is remembered what this adds
--- Returns 'pv uv mean score', the latter two as %.17g; with hash tags ' z date' follows, for rank_put.lua ('-' when it has no place).
+-- Returns 'pv uv mean score', the latter two as %.17g.
 -- Errors: UNKNOWN_ITEM, INVALID. All before the first write: Lua has no rollback.
 --
 -- A session's key holds 'dwell begin': its greatest dwell, and the ms at which it would have begun if its first report told the truth. A client whose
@@ -117,10 +117,7 @@ local age = now - first
 if age < 0 then age = 0 end
 local reply = format('%d %d %.17g %.17g', pv, uv, cnt > 0 and sum / cnt or 0, base * 2 ^ (-age / half))
 local rank, published = KEYS[at], KEYS[at + 1]
-local shown = item[2] ~= '1' and z
-if not published then
-  reply = reply .. (shown and format(' %.17g %.17g', z, date) or ' - -')
-elseif shown then
+if item[2] ~= '1' and z then
   local floor, max = tonumber(ARGV[16]), tonumber(ARGV[17])
 --@include rank_put
 end

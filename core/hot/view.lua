@@ -1,8 +1,7 @@
 -- A view (seed 003): counted once per fingerprint and window; score += (w_pv + w_uv·first_today) / (hours + base)^gamma.
 --
 -- KEYS 1 hot:dedup:{id}:{fingerprint}  2 hot:uv:{id}:{yyyymmdd}  3 hot:first_ts:{id}  4 item:{id}  5 hot:views:{id}
---      [6 hot:view:event:{id}:{event}, when ARGV 6 is 1]  then, unless keys carry hash tags: hot:score  [hot:added:{visitor}, when ARGV 16 is not 0]
---    
+--      [6 hot:view:event:{id}:{event}, when ARGV 6 is 1]  then hot:score  [hot:added:{visitor}, when ARGV 16 is not 0]
 -- ARGV 1 id  2 fingerprint  3 client's publish time or ''  4 days since 1970 of KEYS 2  5 time of the event or '' (now)  6 1: has an event key
 --      7 dedup window s  8 UV TTL s  9 counter TTL s  10 w_pv  11 w_uv  12 base hours  13 gamma  14 most members of a rank
 --      15 1: unknown items are refused  16 for how many s it is remembered what this adds
@@ -56,7 +55,7 @@ local inc = worth / (hours + base_hours) ^ gamma
 -- The hash survives what leaves hot:score (hidden, trimmed); hot:score survives the hash's TTL.
 local had = redis.call('HMGET', KEYS[5], 'total', 'score', 'pv', 'renewed')
 local score, member = KEYS[score_at], nil
-if not had[2] and score then member = redis.call('ZSCORE', score, id) end
+if not had[2] then member = redis.call('ZSCORE', score, id) end
 local total = (tonumber(had[1]) or 0) + worth
 local sum = (tonumber(had[2] or member or nil) or 0) + inc
 local renewed = tonumber(had[4])
@@ -74,7 +73,7 @@ if ARGV[16] ~= '0' then
   redis.call('HINCRBYFLOAT', added, 's:' .. id, string.format('%.17g', inc))
 end
 local shown = item[2] ~= '1' and 1 or 0
-if shown == 1 and score then
+if shown == 1 then
   if redis.call('ZADD', score, sum, id) == 1 then redis.call('ZREMRANGEBYRANK', score, 0, -tonumber(ARGV[14]) - 1) end
 end
 local reply = string.format('%d %.17g %.17g %.17g %.17g', uv, inc, total, sum, date)

@@ -1,9 +1,9 @@
 -- Follows a view behind its reply: the index of mode = current. Harmless when repeated or late: a total only grows, and what
 -- the item store says (hidden, another date) is never undone.
 --
--- KEYS 1 hot:current:{hour}  2 hot:current:index  3 hot:published  4 hot:hidden  [5 hot:score, when keys carry hash tags]
+-- KEYS 1 hot:current:{hour}  2 hot:current:index  3 hot:published  4 hot:hidden
 -- ARGV 1 id  2 total  3 hour  4 publish time  5 1: the publish time was first seen with this view  6 1: the sum began anew  7 TTL of the
---      bucket s  8 most members  9 accumulated score
+--      bucket s  8 most members
 -- Returns 1 when written.
 local id, total, hour, date = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local max = -tonumber(ARGV[8]) - 1
@@ -22,5 +22,4 @@ else
 end
 redis.call('EXPIRE', KEYS[1], ARGV[7])
 redis.call('ZADD', KEYS[2], 'GT', total, hour)
-if KEYS[5] and redis.call('ZADD', KEYS[5], 'GT', ARGV[9], id) == 1 then redis.call('ZREMRANGEBYRANK', KEYS[5], 0, max) end
 return 1

@@ -4,9 +4,6 @@
 // An entry of the stream is `op`, `id` and, for put, the fields of the item:
 //   op put      this is what the item is now
 //   op delete   it is gone
-//   op changed  it was put or deleted; its hash says which. With hash tags the stream lies in another slot
-//               than the item, so entries of two writers may come in another order than their writes did;
-//               what the hash says afterwards is right in any order.
 #pragma once
 
 #include <array>
@@ -22,7 +19,6 @@ namespace freshet::items {
 
 inline constexpr std::string_view kOpPut = "put";
 inline constexpr std::string_view kOpDelete = "delete";
-inline constexpr std::string_view kOpChanged = "changed";
 
 inline constexpr std::array<std::string_view, 8> kItemFields{
     "published_at", "title", "text", "author", "url", "tags", "update_time", "hidden"};

@@ -1,12 +1,12 @@
 -- Writes or removes an item, and everything that follows from its date, its tags and its being hidden.
 --
 -- KEYS 1 item:{id}  2 hot:first_ts:{id}  3 hot:pv:{id}  4 hot:uv:hll:{id}  5 hot:dwell:sum:{id}  6 hot:dwell:cnt:{id}  7 hot:views:{id}
---      then, unless keys carry hash tags, recorder:stream and the keys of item_index.lua
+--      8 recorder:stream  9 hot:rank  10 hot:score  11 hot:published  12 hot:current:index  13 hot:hidden  14 hot:epoch  15 hot:newest
+--      16 hot:current:{hour} of the old publish time  17 the same of the new one  18… tag:{tag} of the tags it leaves, then of those it has
 -- ARGV 1 id  2 its tags as the caller read them  3 its publish time likewise (the item's, else hot:first_ts)  4 1: remove  5 1: hidden  6 publish time
 --      7 w_pv  8 w_uv  9 w_dwell  10 m  11 prior ms  12 half-life s  13 counter TTL s  14 most members of a rank
 --      15 number of tags it leaves  16 most entries of the stream, -1: tell it nothing  17… the item's fields and values
--- Returns the error STREAM_FULL (nothing is written); 'RETRY' when the item is not as the caller read it (nothing is written); else {changed, z, total, score}, '' for what has no place:
--- the arguments for item_index.lua.
+-- Returns the error STREAM_FULL (nothing is written); 'RETRY' when the item is not as the caller read it (nothing is written); else 1.
 local id = ARGV[1]
 local old = redis.call('HMGET', KEYS[1], 'tags', 'published_at', 'title', 'url', 'author', 'uv_less')
 local old_date = old[2] or redis.call('GET', KEYS[2]) or ''
@@ -15,7 +15,7 @@ local removed, hidden, date = ARGV[4] == '1', ARGV[5] == '1', tonumber(ARGV[6])
 local ttl, max = tonumber(ARGV[13]), tonumber(ARGV[14])
 local clock = tonumber(redis.call('TIME')[1])
 local stream, stream_max = KEYS[8], tonumber(ARGV[16])
-if stream and stream_max >= 0 then
+if stream_max >= 0 then
   if redis.call('XLEN', stream) >= stream_max then return redis.error_reply('STREAM_FULL the recorder does not keep up') end
   if removed then
     redis.call('XADD', stream, '*', 'op', 'delete', 'id', id)
@@ -58,10 +58,7 @@ if not (removed or hidden) then
   local views = redis.call('HMGET', KEYS[7], 'total', 'score')
   total, score = views[1], views[2]
 end
-if #KEYS == 7 then
-  return {changed and '1' or '0', z and string.format('%.17g', z) or '', total or '', score or ''}
-end
 local keys, n_gone = {unpack(KEYS, 9, 17)}, tonumber(ARGV[15])
 local gone, tags = {18, 17 + n_gone}, {18 + n_gone, #KEYS}
 --@include item_place
-return {changed and '1' or '0', '', '', ''}
+return 1

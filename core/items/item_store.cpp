@@ -74,13 +74,7 @@ Task<Result<void>> RedisItemStore::remove(const ItemId& id) {
 Task<Result<void>> RedisItemStore::write(std::vector<Change> changes) {
   for (int attempt = 0; attempt < kAttempts && !changes.empty(); ++attempt) {
     if (auto read = co_await read_old(changes); !read) co_return read;
-    // Not a conditional expression: GCC 12 destroys the temporaries of a co_await in one that was not taken.
-    Result<std::vector<Change>> left;
-    if (keys_.hash_tags())
-      left = co_await write_with_tags(changes);
-    else
-      left = co_await write_once(changes);
-    if (!left) co_return tl::unexpected(left.error());
+    FRESHET_CO_TRY(left, co_await write_once(changes));
     changes = std::move(*left);
   }
   if (!changes.empty())
@@ -90,17 +84,12 @@ Task<Result<void>> RedisItemStore::write(std::vector<Change> changes) {
 
 Task<Result<void>> RedisItemStore::read_old(std::vector<Change>& changes) {
   Pipeline command;
-  // Without hash tags the script looks itself, at the moment of the write.
-  const bool ask_stream = keys_.hash_tags() && stream_max_ != kNoStream;
   for (const Change& each : changes) {
     const std::string_view id = each.item->id.view();
     command.add("HMGET", keys_.item(id), "tags", "published_at").add("GET", keys_.first_ts(id));
   }
-  if (ask_stream) command.add("XLEN", keys_.stream());
   FRESHET_CO_TRY(replies, co_await redis_.run(command));
   if (any_error(*replies)) co_return tl::unexpected(first_error(*replies));
-  if (ask_stream && replies->back().integer().value_or(0) >= stream_max_)
-    co_return tl::unexpected(redis::stream_full());
   for (std::size_t i = 0; i < changes.size(); ++i) {
     const redis::Reply& item = (*replies)[2 * i];
     Change& change = changes[i];
@@ -131,44 +120,6 @@ Task<Result<std::vector<RedisItemStore::Change>>> RedisItemStore::write_once(std
   co_return again;
 }
 
-// The item, the lists and the stream lie in different slots. What must not be seen leaves the lists first,
-// what may be seen enters them last, and the recorder is told when the item is written: a crash in between
-// never shows a hidden item and never tells of what did not happen, and the write that was not acknowledged
-// is done again by its caller.
-Task<Result<std::vector<RedisItemStore::Change>>> RedisItemStore::write_with_tags(
-    std::vector<Change>& changes) {
-  Pipeline before;
-  for (const Change& each : changes) {
-    if (each.dark()) append_index(before, each, redis::Reply());
-  }
-  if (auto ok = co_await run_all(before); !ok) co_return tl::unexpected(ok.error());
-  Pipeline command;
-  for (const Change& each : changes) append_put(command, each);
-  FRESHET_CO_TRY(placed, co_await redis_.run(command));
-  if (any_error(*placed)) co_return tl::unexpected(first_error(*placed));
-  std::vector<Change> again;
-  Pipeline after;
-  for (std::size_t i = 0; i < changes.size(); ++i) {
-    const redis::Reply& reply = (*placed)[i];
-    if (reply.string().value_or("") == redis::word::kRetry) {
-      again.push_back(Change{changes[i].item, changes[i].remove, {}, {}, {}});
-      continue;
-    }
-    if (!changes[i].dark()) append_index(after, changes[i], reply);
-    if (stream_max_ != kNoStream)
-      after.add("XADD", keys_.stream(), "*", "op", kOpChanged, "id", changes[i].item->id.view());
-  }
-  if (auto ok = co_await run_all(after); !ok) co_return tl::unexpected(ok.error());
-  co_return again;
-}
-
-Task<Result<void>> RedisItemStore::run_all(const Pipeline& commands) {
-  if (commands.empty()) co_return Result<void>();
-  FRESHET_CO_TRY(replies, co_await redis_.run(commands));
-  if (any_error(*replies)) co_return tl::unexpected(first_error(*replies));
-  co_return Result<void>();
-}
-
 void RedisItemStore::append_place_keys(Pipeline& out, const Change& change) const {
   out.arg(keys_.rank())
       .arg(keys_.score())
@@ -187,19 +138,16 @@ void RedisItemStore::append_put(Pipeline& out, const Change& change) const {
   const Item& item = *change.item;
   const std::string_view id = item.id.view();
   const auto fields = fields_of(item);
-  const std::size_t more_keys = keys_.hash_tags() ? 0 : 10 + change.gone.size() + item.tags.size();
-  out.script(scripts::kItemPut, 7 + more_keys, 16 + 2 * fields.size())
+  out.script(scripts::kItemPut, 17 + change.gone.size() + item.tags.size(), 16 + 2 * fields.size())
       .arg(keys_.item(id))
       .arg(keys_.first_ts(id))
       .arg(keys_.pv(id))
       .arg(keys_.uv_hll(id))
       .arg(keys_.dwell_sum(id))
       .arg(keys_.dwell_count(id))
-      .arg(keys_.views(id));
-  if (!keys_.hash_tags()) {
-    out.arg(keys_.stream());
-    append_place_keys(out, change);
-  }
+      .arg(keys_.views(id))
+      .arg(keys_.stream());
+  append_place_keys(out, change);
   out.arg(id).arg(change.old_tags).arg(change.old_date).arg(change.remove ? 1 : 0).arg(item.hidden ? 1 : 0);
   out.arg(unix_s(item.published_at))
       .arg(engagement_.pv_weight)
@@ -213,18 +161,6 @@ void RedisItemStore::append_put(Pipeline& out, const Change& change) const {
       .arg(change.gone.size())
       .arg(stream_max_);
   for (const auto& [name, value] : fields) out.arg(name).arg(value);
-}
-
-void RedisItemStore::append_index(Pipeline& out, const Change& change, const redis::Reply& placed) const {
-  const Item& item = *change.item;
-  out.script(scripts::kItemIndex, 9 + change.gone.size() + item.tags.size(), 11);
-  append_place_keys(out, change);
-  out.arg(item.id.view()).arg(change.remove ? 1 : 0).arg(item.hidden ? 1 : 0);
-  out.arg(change.dark() ? "1" : redis::text_at(placed, 0))
-      .arg(redis::text_at(placed, 1))
-      .arg(unix_s(item.published_at));
-  out.arg(redis::text_at(placed, 2)).arg(redis::text_at(placed, 3)).arg(engagement_.counter_ttl.count());
-  out.arg(list_.max_members).arg(change.gone.size());
 }
 
 // --- reading

@@ -23,8 +23,8 @@ class RedisItemStore final : public ItemStore {
   RedisItemStore(redis::Redis& redis, const Settings& settings, redis::Keys keys,
                  Tell tell = Tell::kRecorder);
 
-  // 2 RTT each; with hash tags 3, and one more when an item is hidden or removed. put_many: the same for
-  // every 500 items. Errors: kConflict "item_busy" when others keep writing it; kUnavailable "stream_full".
+  // 2 RTT each, put_many: for every 500 items. Errors: kConflict "item_busy" when others keep writing it;
+  // kUnavailable "stream_full".
   Task<Result<void>> put(const Item& item) override;
   Task<Result<void>> put_many(const std::vector<Item>& items) override;
   // Removing what is not there is no error. A late event of a removed item counts, but brings it into no list
@@ -44,10 +44,7 @@ class RedisItemStore final : public ItemStore {
   Task<Result<void>> write(std::vector<Change> changes);
   Task<Result<void>> read_old(std::vector<Change>& changes);
   Task<Result<std::vector<Change>>> write_once(std::vector<Change>& changes);
-  Task<Result<std::vector<Change>>> write_with_tags(std::vector<Change>& changes);
-  Task<Result<void>> run_all(const redis::Pipeline& commands);
   void append_put(redis::Pipeline& out, const Change& change) const;
-  void append_index(redis::Pipeline& out, const Change& change, const redis::Reply& placed) const;
   void append_place_keys(redis::Pipeline& out, const Change& change) const;
 
   redis::Redis& redis_;

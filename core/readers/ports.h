@@ -74,12 +74,11 @@ class ReaderStore {
   virtual Task<Result<void>> viewed(const View& view) = 0;
   virtual Task<Result<std::vector<Viewed>>> views(const ReaderId& reader, ViewKind kind) = 0;
   virtual Task<Result<void>> clear_views(const ReaderId& reader, ViewKind kind) = 0;
-  // Both kinds: `to` has the newest of both histories by time, `from` none. At most 2 RTT with hash tags
-  // (`to` is written first: a crash between leaves a duplicate, never a loss). Merging one into itself
+  // Both kinds: `to` has the newest of both histories by time, `from` none. Merging one into itself
   // changes nothing.
   virtual Task<Result<void>> merge_views(const ReaderId& from, const ReaderId& to) = 0;
 
-  // 1 RTT for all of them (with hash tags 2: the stream first), in order. An answer for each, in the order
+  // 1 RTT for all of them, in order. An answer for each, in the order
   // given: an error of one event (kUnavailable "stream_full", …) leaves the others alone. The outer error:
   // Redis did not answer.
   virtual Task<Result<std::vector<Result<void>>>> interact(const std::vector<ReaderEvent>& events) = 0;

@@ -53,8 +53,8 @@ class Users {
   // O(keys), 2 RTT a thousand of them.
   virtual Task<Result<Export>> gather(const ReaderId& reader, std::int64_t from) = 0;
   // Makes a job that forgets everything about the reader (core/recorder/eraser.h), and returns its id; what
-  // was written before is gone when it is done. Somebody unknown is forgotten likewise. 1 RTT, with hash tags
-  // 2. Errors: kUnavailable "stream_full"; Redis' own.
+  // was written before is gone when it is done. Somebody unknown is forgotten likewise. 1 RTT.
+  // Errors: kUnavailable "stream_full"; Redis' own.
   virtual Task<Result<std::string>> forget(const ReaderId& reader) = 0;
   // 1 RTT. Errors: kNotFound "unknown_job".
   virtual Task<Result<Job>> job(const EventId& id) = 0;

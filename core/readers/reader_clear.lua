@@ -1,8 +1,8 @@
--- Forgets a reader's history of one kind: all of it, or what was viewed up to a time, or some items of that. When all was asked to be forgotten,
+-- Forgets a reader's history of one kind: all of it, or what was viewed up to a time. When all was asked to be forgotten,
 -- the field t (topics) or r (replies) says up to when: a view from before that may still wait in a spool.
 --
 -- KEYS 1 user:views:topic:{reader} or user:views:reply:{reader}  2 user:views:at:{reader}
--- ARGV 1 t (topic) or r (reply)  2 forget views up to this time, '' for now  3 TTL s  4… only these items, if any
+-- ARGV 1 t (topic) or r (reply)  2 forget views up to this time, '' for now  3 TTL s
 -- Returns 1.
 local call = redis.call
 local list, times, letter = KEYS[1], KEYS[2], ARGV[1]
@@ -13,12 +13,6 @@ local function forget(item)
   call('HDEL', times, letter .. ':' .. item)
 end
 local function was_before(item) return (tonumber(call('HGET', times, letter .. ':' .. item)) or 0) <= up_to end
-if ARGV[4] then
-  for i = 4, #ARGV do
-    if was_before(ARGV[i]) then forget(ARGV[i]) end
-  end
-  return 1
-end
 if up_to then
   up_to = math.min(up_to, clock)
   for _, item in ipairs(call('LRANGE', list, 0, -1)) do

@@ -1,7 +1,7 @@
 -- Puts one reader's histories into another's: the newest of both by time. What runs out does so as if all views had been the latter's.
 --
--- KEYS 1 user:views:topic:{to}  2 user:views:reply:{to}  3 user:views:at:{to}  then, unless keys carry hash tags, the same three of {from}, which go
--- ARGV 1 most items  2 TTL s  3… t or r, item, unix s of each view of {from}, when its keys are not given
+-- KEYS 1 user:views:topic:{to}  2 user:views:reply:{to}  3 user:views:at:{to}  4…6 the same three of {from}, which go
+-- ARGV 1 most items  2 TTL s
 -- Returns 1.
 local call = redis.call
 local most, ttl = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -20,10 +20,7 @@ for k, letter in ipairs({'t', 'r'}) do
     for _, item in ipairs(call('LRANGE', list, 0, most - 1)) do add(item, tonumber(call('HGET', times, letter .. ':' .. item)) or 0) end
   end
   add_all(KEYS[k], KEYS[3])
-  if KEYS[4] then add_all(KEYS[3 + k], KEYS[6]) end
-  for i = 3, #ARGV, 3 do
-    if ARGV[i] == letter then add(ARGV[i + 1], tonumber(ARGV[i + 2])) end
-  end
+  add_all(KEYS[3 + k], KEYS[6])
   table.sort(order, function(a, b)
     if newest[a] ~= newest[b] then return newest[a] > newest[b] end
     return place[a] < place[b]
@@ -53,5 +50,5 @@ if fields[1] then
   call('HSET', KEYS[3], unpack(fields))
   call('EXPIRE', KEYS[3], longest)
 end
-if KEYS[4] then call('DEL', KEYS[4], KEYS[5], KEYS[6]) end
+call('DEL', KEYS[4], KEYS[5], KEYS[6])
 return 1

@@ -61,12 +61,11 @@ Task<Result<void>> RedisReaderStore::apply(const Pipeline& commands) {
 // --- history
 
 void RedisReaderStore::append_view(Pipeline& out, const View& view, Time at) const {
-  const bool look = reject_unknown_ && !keys_.hash_tags();
-  out.script(scripts::kReaderView, (look ? 4U : 3U), 6)
+  out.script(scripts::kReaderView, (reject_unknown_ ? 4U : 3U), 6)
       .arg(keys_.views_of(view.kind, view.reader.view()))
       .arg(keys_.views_at(view.reader.view()))
       .arg(keys_.reader_events(view.reader.view()));
-  if (look) out.arg(keys_.item(view.item.view()));
+  if (reject_unknown_) out.arg(keys_.item(view.item.view()));
   out.arg(view.item.view()).arg(letter_of(view.kind)).arg(history_.size).arg(history_.ttl.count());
   redis::optional_time(out, at);
   // A page may send one id with its view and with what its reader did.
@@ -74,11 +73,6 @@ void RedisReaderStore::append_view(Pipeline& out, const View& view, Time at) con
 }
 
 Task<Result<void>> RedisReaderStore::viewed(const View& view) {
-  if (reject_unknown_ && keys_.hash_tags()) {
-    const std::vector<Asked> one{Asked{&view.reader, &view.item, nullptr}};
-    FRESHET_CO_TRY(looked, co_await look(one));
-    if (looked->verdicts.front() == Verdict::kUnknownItem) co_return tl::unexpected(unknown_item());
-  }
   Pipeline command;
   append_view(command, view, std::nullopt);
   auto applied = co_await apply(command);
@@ -99,30 +93,24 @@ Task<Result<std::vector<Viewed>>> RedisReaderStore::views(const ReaderId& reader
   co_return viewed_of(*reply);
 }
 
-void RedisReaderStore::append_clear(Pipeline& out, const ReaderId& reader, ViewKind kind, Time until,
-                                    const std::vector<Viewed>& only) const {
-  out.script(scripts::kReaderClear, 2, 3 + only.size())
+void RedisReaderStore::append_clear(Pipeline& out, const ReaderId& reader, ViewKind kind, Time until) const {
+  out.script(scripts::kReaderClear, 2, 3)
       .arg(keys_.views_of(kind, reader.view()))
       .arg(keys_.views_at(reader.view()));
   out.arg(letter_of(kind));
   redis::optional_time(out, until);
   out.arg(history_.ttl.count());
-  for (const Viewed& each : only) out.arg(each.item.view());
 }
 
 Task<Result<void>> RedisReaderStore::clear_views(const ReaderId& reader, ViewKind kind) {
   Pipeline command;
-  append_clear(command, reader, kind, std::nullopt, {});
+  append_clear(command, reader, kind, std::nullopt);
   auto applied = co_await apply(command);
   co_return applied;
 }
 
 Task<Result<void>> RedisReaderStore::merge_views(const ReaderId& from, const ReaderId& to) {
   if (from == to) co_return Result<void>();
-  if (keys_.hash_tags()) {
-    auto merged = co_await merge_with_tags(from, to);
-    co_return merged;
-  }
   Pipeline command;
   command.script(scripts::kReaderMerge, 6, 2);
   for (const ReaderId* reader : {&to, &from}) {
@@ -132,37 +120,6 @@ Task<Result<void>> RedisReaderStore::merge_views(const ReaderId& from, const Rea
   command.arg(history_.size).arg(history_.ttl.count());
   auto applied = co_await apply(command);
   co_return applied;
-}
-
-// What is viewed between the two round trips stays where it was.
-Task<Result<void>> RedisReaderStore::merge_with_tags(const ReaderId& from, const ReaderId& to) {
-  Pipeline reading;
-  for (const ViewKind kind : kViewKinds) {
-    append_views(reading, from, kind);
-  }
-  FRESHET_CO_TRY(read, co_await redis_.run(reading));
-  std::array<std::vector<Viewed>, kViewKinds.size()> views;
-  for (std::size_t i = 0; i < views.size(); ++i) {
-    if ((*read)[i].is_error()) co_return outcome((*read)[i]);
-    views[i] = viewed_of((*read)[i]);
-  }
-  Pipeline command;
-  command.script(scripts::kReaderMerge, 3, 2 + 3 * (views[0].size() + views[1].size()));
-  for (const ViewKind kind : kViewKinds) command.arg(keys_.views_of(kind, to.view()));
-  command.arg(keys_.views_at(to.view())).arg(history_.size).arg(history_.ttl.count());
-  for (const ViewKind kind : kViewKinds) {
-    for (const Viewed& each : views[static_cast<std::size_t>(kind)])
-      command.arg(letter_of(kind)).arg(each.item.view()).arg(unix_s(each.at));
-  }
-  for (const ViewKind kind : kViewKinds) {
-    const auto& these = views[static_cast<std::size_t>(kind)];
-    if (!these.empty()) append_clear(command, from, kind, these.front().at, these);
-  }
-  FRESHET_CO_TRY(replies, co_await redis_.run(command));
-  for (const redis::Reply& reply : *replies) {
-    if (reply.is_error()) co_return outcome(reply);
-  }
-  co_return Result<void>();
 }
 
 // --- all of a reader
@@ -217,7 +174,7 @@ Result<void> RedisReaderStore::viewed_later(const View& view) { return deferred_
 
 Result<void> RedisReaderStore::clear_views_later(const ReaderId& reader, ViewKind kind) {
   Pipeline out;
-  append_clear(out, reader, kind, wall_now(), {});
+  append_clear(out, reader, kind, wall_now());
   return deferred_.spool(std::move(out));
 }
 

@@ -1,11 +1,6 @@
 // feed::ReaderStore on Redis: what readers looked at, what they did, and what they do not want. Each method
 // is one EVALSHA of core/readers/reader_*.lua, where its promises stand.
 //
-// With hash tags a reader's keys, an item and the recorder's stream lie in different slots. What the scripts
-// would look at themselves (is the event known, was the item put, is there room in the stream) is then asked
-// one round trip before, and the stream is written before the reader's keys: a crash between leaves an entry
-// of what its sender, who got no answer, sends again.
-//
 // Bytes of a reader's three view keys by MEMORY USAGE (Redis 7.0, ids of 8 bytes): 10 topics 496, with as
 // many replies 920; 128 topics 3,680, with as many replies 7,288. "the memory of a history stays …" in
 // tests/readers/reader_store_test.cpp prints and bounds them.
@@ -31,7 +26,7 @@ class RedisReaderStore final : public ReaderStore {
   RedisReaderStore(redis::Redis& redis, redis::Deferred& deferred, const Settings& settings, redis::Keys keys,
                    NewEventId new_event_id);
 
-  // With hash tags and items.unknown = reject 2 RTT. Errors also: kNotFound "unknown_item" (reject).
+  // Errors also: kNotFound "unknown_item" (reject).
   Task<Result<void>> viewed(const View& view) override;
   Task<Result<std::vector<Viewed>>> views(const ReaderId& reader, ViewKind kind) override;
   Task<Result<void>> clear_views(const ReaderId& reader, ViewKind kind) override;
@@ -39,7 +34,7 @@ class RedisReaderStore final : public ReaderStore {
 
   // Errors of one event: kUnavailable "stream_full", kNotFound "unknown_item" (items.unknown = reject).
   Task<Result<std::vector<Result<void>>>> interact(const std::vector<ReaderEvent>& events) override;
-  // With hash tags 2 RTT. Errors as those of an event.
+  // Errors as those of an event.
   Task<Result<void>> dismiss(const Dismissal& dismissal) override;
   Task<Result<void>> undo_dismissal(const ReaderId& reader, const ItemId& item) override;
 
@@ -59,35 +54,17 @@ class RedisReaderStore final : public ReaderStore {
   // How many entries may wait in the stream; nullopt: any number.
   using Room = std::optional<std::int64_t>;
 
-  struct Asked {
-    const ReaderId* reader;
-    const ItemId* item;
-    const EventId* event;  // null or empty: none
-  };
-  enum class Verdict : std::uint8_t { kApply, kAppliedBefore, kUnknownItem, kStreamFull };
-  struct Looked {
-    UnixSeconds now;  // Redis' clock
-    std::vector<Verdict> verdicts;
-  };
-  // 1 RTT.
-  Task<Result<Looked>> look(const std::vector<Asked>& asked);
-  static std::optional<Result<void>> answer(Verdict verdict);  // nullopt: it is to be applied
-  Task<Result<std::vector<Result<void>>>> interact_with_tags(const std::vector<ReaderEvent>& events);
   // Runs commands of which the last answers for all. 1 RTT.
   Task<Result<void>> apply(const redis::Pipeline& commands);
 
   void append_view(redis::Pipeline& out, const View& view, Time at) const;
   redis::Pipeline later_command(const View& view) const;
   void append_views(redis::Pipeline& out, const ReaderId& reader, ViewKind kind) const;
-  void append_clear(redis::Pipeline& out, const ReaderId& reader, ViewKind kind, Time until,
-                    const std::vector<Viewed>& only) const;
+  void append_clear(redis::Pipeline& out, const ReaderId& reader, ViewKind kind, Time until) const;
   void append_interaction(redis::Pipeline& out, const ReaderEvent& event, UnixSeconds at, Room room) const;
-  // `now`: with hash tags, what the recorder is told when `at` is nullopt.
-  void append_dismissal(redis::Pipeline& out, const Dismissal& dismissal, Time at, Room room,
-                        UnixSeconds now) const;
+  void append_dismissal(redis::Pipeline& out, const Dismissal& dismissal, Time at, Room room) const;
   void append_undo(redis::Pipeline& out, const ReaderId& reader, const ItemId& item, Time at,
                    Room room) const;
-  Task<Result<void>> merge_with_tags(const ReaderId& from, const ReaderId& to);
 
   redis::Redis& redis_;
   redis::Deferred& deferred_;

@@ -1,12 +1,10 @@
 -- Asks the recorder to forget a reader, and makes the job that tells how far it is.
 --
--- KEYS 1 job:{id}  2 recorder:stream, unless keys carry hash tags: then the entry comes in a second command
+-- KEYS 1 job:{id}  2 recorder:stream
 -- ARGV 1 reader  2 id of the job  3 most entries of the stream  4 TTL of the job s
 -- Returns 1. Errors: STREAM_FULL, before the first write.
-if KEYS[2] then
-  if redis.call('XLEN', KEYS[2]) >= tonumber(ARGV[3]) then return redis.error_reply('STREAM_FULL the recorder does not keep up') end
-  redis.call('XADD', KEYS[2], '*', 'op', 'erase', 'reader', ARGV[1], 'job', ARGV[2])
-end
+if redis.call('XLEN', KEYS[2]) >= tonumber(ARGV[3]) then return redis.error_reply('STREAM_FULL the recorder does not keep up') end
+redis.call('XADD', KEYS[2], '*', 'op', 'erase', 'reader', ARGV[1], 'job', ARGV[2])
 redis.call('HSET', KEYS[1], 'state', 'queued', 'done', 0, 'total', 0, 'failed', 0)
 redis.call('EXPIRE', KEYS[1], ARGV[4])
 return 1

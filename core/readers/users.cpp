@@ -161,18 +161,8 @@ Task<void> RedisUsers::read_rows(const ReaderId& reader, std::int64_t from, Expo
 Task<Result<std::string>> RedisUsers::forget(const ReaderId& reader) {
   const std::string id = new_job_id_();
   Pipeline command;
-  if (keys_.hash_tags()) {
-    command.add("XLEN", keys_.stream());
-    FRESHET_CO_TRY(length, co_await redis::run_one(redis_, command));
-    if (length->integer().value_or(0) >= recorder_.stream_max_len)
-      co_return fail(ErrorCode::kUnavailable, "stream_full", {}, "the recorder does not keep up");
-    command.clear();
-  }
-  command.script(scripts::kUserErase, keys_.hash_tags() ? 1 : 2, 4).arg(keys_.job(id));
-  if (!keys_.hash_tags()) command.arg(keys_.stream());
+  command.script(scripts::kUserErase, 2, 4).arg(keys_.job(id)).arg(keys_.stream());
   command.arg(reader.view()).arg(id).arg(recorder_.stream_max_len).arg(redis::kJobTtl.count());
-  if (keys_.hash_tags())
-    command.add("XADD", keys_.stream(), "*", "op", kOpErase, "reader", reader.view(), "job", id);
   FRESHET_CO_TRY(replies, co_await redis_.run(command));
   for (const redis::Reply& each : *replies) {
     if (each.is_error()) co_return tl::unexpected(error_of(each));

@@ -47,10 +47,6 @@ Result<Entry> parse_item_entry(const redis::Reply& fields, std::string_view op) 
   Change change;
   change.item.id = *id;
   if (op == items::kOpDelete) return change;
-  if (op == items::kOpChanged) {
-    change.kind = Change::Kind::kLook;
-    return change;
-  }
   items::ItemValues values;
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = value_of(fields, items::kItemFields[i]);
   if (auto ok = check_values(values); !ok) return tl::unexpected(ok.error());
@@ -134,11 +130,15 @@ struct OpRow {
   Parse parse;
 };
 constexpr std::array kOps{
-    OpRow{items::kOpPut, parse_item_entry},         OpRow{items::kOpDelete, parse_item_entry},
-    OpRow{items::kOpChanged, parse_item_entry},     OpRow{readers::kOpInteraction, parse_reader_entry},
-    OpRow{readers::kOpDismiss, parse_reader_entry}, OpRow{readers::kOpUndismiss, parse_reader_entry},
-    OpRow{readers::kOpFollow, parse_reader_entry},  OpRow{readers::kOpUnfollow, parse_reader_entry},
-    OpRow{readers::kOpErase, parse_reader_entry},   OpRow{readers::kOpFanout, parse_fanout},
+    OpRow{items::kOpPut, parse_item_entry},
+    OpRow{items::kOpDelete, parse_item_entry},
+    OpRow{readers::kOpInteraction, parse_reader_entry},
+    OpRow{readers::kOpDismiss, parse_reader_entry},
+    OpRow{readers::kOpUndismiss, parse_reader_entry},
+    OpRow{readers::kOpFollow, parse_reader_entry},
+    OpRow{readers::kOpUnfollow, parse_reader_entry},
+    OpRow{readers::kOpErase, parse_reader_entry},
+    OpRow{readers::kOpFanout, parse_fanout},
 };
 
 // The last of each item stays.

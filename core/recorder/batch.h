@@ -13,7 +13,7 @@
 namespace freshet::recorder {
 
 struct Change {
-  enum class Kind { kPut, kRemove, kLook };  // kLook: the item's hash says which of the two
+  enum class Kind { kPut, kRemove };
   Kind kind = Kind::kRemove;
   items::Item item;  // kPut; else only its id
 };

@@ -25,7 +25,7 @@ bool is_final(const Error& error) { return error.code == ErrorCode::kInternal; }
 
 Pusher::Pusher(const Settings& settings, redis::Endpoint endpoint)
     : redis_(std::move(endpoint), kRedisTimeout, redis::kAllScripts),
-      keys_(settings.redis.key_prefix, settings.redis.hash_tags),
+      keys_(settings.redis.key_prefix),
       waterfall_(settings.waterfall) {}
 
 void Pusher::add(std::vector<Fanout> fanouts) {
@@ -66,7 +66,7 @@ Result<bool> Pusher::advance() {
   }
   FRESHET_TRY(followers, next_followers());
   const bool last = followers->size() < chunk();
-  return keys_.hash_tags() ? push_with_tags(*followers, last) : push(*followers, last);
+  return push(*followers, last);
 }
 
 Result<bool> Pusher::begin() {
@@ -114,46 +114,6 @@ Result<bool> Pusher::push(const std::vector<Follower>& followers, bool last) {
   FRESHET_TRY(done, redis_.call_all(command));
   progress_->cursor = redis::text_at(done->front(), 1);
   return is_over(redis::text_at(done->front(), 0));
-}
-
-Result<bool> Pusher::push_with_tags(const std::vector<Follower>& followers, bool last) {
-  const Fanout& job = waiting_.front();
-  std::vector<std::string_view> items;
-  for (const ItemId& each : job.items) items.push_back(each.view());
-  Pipeline pushing;
-  for (const Follower& each : followers)
-    timeline::append_push(pushing, timeline_of(each), waterfall_.max_items, waterfall_.ttl, items);
-  // Who left after they were looked up: asked when it is done, since leaving cleans the timeline last.
-  for (const Follower& each : followers)
-    pushing.add("ZSCORE", keys_.readers_of(job.author.view()), each.reader);
-  redis::Replies pushed;
-  if (!pushing.empty()) {
-    FRESHET_TRY(replies, redis_.call(pushing));
-    pushed = std::move(*replies);
-  }
-  Progress next = *progress_;
-  Pipeline noting;
-  for (std::size_t i = 0; i < followers.size(); ++i) {
-    const redis::Reply &outcome = pushed[i], &follows = pushed[followers.size() + i];
-    if (outcome.is_error()) {
-      const Error error = redis::classify(outcome.error());
-      if (!is_final(error)) return tl::unexpected(error);
-      ++next.failed;
-    } else if (follows.is_nil()) {
-      noting.command(2 + items.size()).arg("ZREM").arg(timeline_of(followers[i]));
-      for (const std::string_view each : items) noting.arg(each);
-    } else {
-      ++next.done;
-    }
-  }
-  if (!followers.empty()) next.cursor = followers.back().score;
-  if (last) next.total = next.done + next.failed;  // the others left
-  noting.add("HSET", keys_.job(job.job), "state", last ? "done" : "running", "cursor", next.cursor, "done",
-             next.done, "total", next.total, "failed", next.failed);
-  noting.add("EXPIRE", keys_.job(job.job), redis::kJobTtl.count());
-  FRESHET_TRY(noted, redis_.call_all(noting));
-  progress_ = std::move(next);
-  return last;
 }
 
 // Those behind it shall not wait for ever.

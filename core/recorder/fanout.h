@@ -8,9 +8,8 @@
 // A job's entry stays pending until the job is done, and its cursor stands in job:{id}. One script pushes to
 // some followers and moves the cursor, if it still is where this process believes it to be: whatever is
 // killed, Redis or the recorder, nobody is left out and nobody served twice, not even who took the item out
-// of their timeline meanwhile. Where keys carry hash tags no script can do both: timelines first, each
-// atomic, then the cursor; after a crash some are pushed to again, which changes nothing but that an item
-// which was removed in that moment comes back. A job whose hash has expired begins again, with that effect.
+// of their timeline meanwhile. A job whose hash has expired begins again: some are pushed to again, which
+// changes nothing but that an item which was removed in that moment comes back.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +39,7 @@ class Pusher {
   std::string first() const { return waiting_.empty() ? std::string() : waiting_.front().entry; }
 
   // Pushes to the next followers of the first job. True: it is over, its hash says how, and its entry is to
-  // be acknowledged, then forgotten by finished(). REQUIRES: waiting() > 0. 2 RTT, with hash tags 3; one
+  // be acknowledged, then forgotten by finished(). REQUIRES: waiting() > 0. 2 RTT; one
   // more for a job that begins. After an error the same followers are next. Errors: those of Redis.
   Result<bool> step();
   void finished();
@@ -57,7 +56,6 @@ class Pusher {
   Result<bool> begin();  // true: it is over
   Result<std::vector<Follower>> next_followers();
   Result<bool> push(const std::vector<Follower>& followers, bool last);
-  Result<bool> push_with_tags(const std::vector<Follower>& followers, bool last);
   Result<bool> give_up(const Error& why);
   std::size_t chunk() const;
   std::string timeline_of(const Follower& follower) const;

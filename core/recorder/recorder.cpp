@@ -203,7 +203,6 @@ Result<void> Recorder::State::open_database() {
 }
 
 Result<void> Recorder::State::apply(Batch batch) {
-  if (auto ok = stream.look_up(batch); !ok) return ok;
   if (auto ok = write_batch(*database, batch); !ok) return ok;
   const auto append = [](auto& to, auto& from) {
     to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));

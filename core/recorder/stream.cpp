@@ -32,7 +32,7 @@ bool below(std::string_view a, std::string_view b) { return parts_of(a) < parts_
 
 Stream::Stream(const Settings& settings, redis::Endpoint endpoint)
     : redis_(std::move(endpoint), kRedisTimeout, redis::kAllScripts),
-      keys_(settings.redis.key_prefix, settings.redis.hash_tags),
+      keys_(settings.redis.key_prefix),
       count_(settings.recorder.batch) {}
 
 Result<Reply> Stream::call(const Pipeline& command) {
@@ -79,32 +79,6 @@ Result<Backlog> Stream::acknowledge(const Batch& batch, const Pipeline& then) {
   out.oldest_ms = (*reply)[1].integer().value_or(0);
   out.pending = static_cast<std::uint64_t>((*reply)[2].integer().value_or(0));
   return out;
-}
-
-Result<void> Stream::look_up(Batch& batch) {
-  Pipeline command;
-  for (const Change& each : batch.changes) {
-    if (each.kind != Change::Kind::kLook) continue;
-    items::append_item(command, keys_, each.item.id);
-    command.add("HGET", keys_.item(each.item.id.view()), "deleted");
-  }
-  if (command.empty()) return {};
-  FRESHET_TRY(replies, redis_.call_all(command));
-  std::vector<Change> known;
-  auto reply = replies->begin();
-  for (Change& each : batch.changes) {
-    if (each.kind == Change::Kind::kLook) {
-      auto item = items::item_of(each.item.id, *reply++);
-      const bool deleted = reply++->string().value_or("") == "1";
-      // No item and not deleted: the hash was lost, and that is no reason to lose what we have.
-      if (!item && !deleted) continue;
-      each.kind = item ? Change::Kind::kPut : Change::Kind::kRemove;
-      if (item) each.item = std::move(*item);
-    }
-    known.push_back(std::move(each));
-  }
-  batch.changes = std::move(known);
-  return {};
 }
 
 Result<std::string> Stream::last_generated() {

@@ -54,9 +54,6 @@ class Stream {
   // After everything in the batch is done, also with none. Cuts the stream behind the lowest that is pending.
   // `then` is sent with it, so that both happen when this process dies meanwhile.
   Result<Backlog> acknowledge(const Batch& batch, const redis::Pipeline& then = {});
-  // Replaces each kLook by what the item's hash says; where it says nothing, leaves the change out. No round
-  // trip without them.
-  Result<void> look_up(Batch& batch);
   // The highest id the stream ever gave.
   Result<std::string> last_generated();
 

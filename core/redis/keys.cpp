@@ -41,13 +41,10 @@ std::string Keys::of_item(std::string_view head, std::string_view id) const { re
 
 std::string Keys::of_item(std::string_view head, std::string_view id, std::string_view tail) const {
   const std::string_view colon = tail.empty() ? "" : ":";
-  if (hash_tags_) return join({prefix_, head, "{", id, "}", colon, tail});
   return join({prefix_, head, id, colon, tail});
 }
 
-std::string Keys::of_all(std::string_view tail) const {
-  return join({prefix_, hash_tags_ ? "{hot}" : "hot", tail});
-}
+std::string Keys::of_all(std::string_view tail) const { return join({prefix_, "hot", tail}); }
 
 std::string Keys::session(std::string_view id, std::string_view session) const {
   return of_item("hot:session:", id, session);
@@ -66,9 +63,7 @@ std::string Keys::uv_day(std::string_view id, UnixSeconds day) const {
 }
 
 std::string Keys::current(std::int64_t hour) const { return of_all(":current:" + std::to_string(hour)); }
-std::string Keys::tag(std::string_view tag) const {
-  return join({prefix_, hash_tags_ ? "{hot}:tag:" : "tag:", tag});
-}
+std::string Keys::tag(std::string_view tag) const { return join({prefix_, "tag:", tag}); }
 std::string Keys::list(const hot::ListQuery& query) const { return of_all(":list" + variant(query)); }
 std::string Keys::list_meta(const hot::ListQuery& query) const {
   return of_all(":list:meta" + variant(query));
@@ -78,7 +73,6 @@ std::string Keys::list_lock(const hot::ListQuery& query) const {
 }
 
 std::string Keys::seen_shard(std::string_view day, std::string_view shard) const {
-  if (hash_tags_) return join({prefix_, "bf:global:", day, ":{", shard, "}"});
   return join({prefix_, "bf:global:", day, ":", shard});
 }
 std::string Keys::seen_day(std::string_view day) const { return join({prefix_, "bf:global:", day}); }
@@ -95,20 +89,13 @@ std::string Keys::pv_pattern() const {
 
 std::string Keys::id_of_pv(std::string_view key) const {
   key.remove_prefix(prefix_.size() + std::string_view("hot:pv:").size());
-  if (hash_tags_) key = key.substr(1, key.size() - 2);
   return std::string(key);
 }
 
 std::string Keys::plain(std::string_view key) const {
   if (!key.starts_with(prefix_)) return {};
   key.remove_prefix(prefix_.size());
-  constexpr std::string_view kTag = "{hot}:";
-  if (hash_tags_ && key.starts_with("{hot}:tag:")) key.remove_prefix(kTag.size());
-  std::string out;
-  for (const char c : key) {
-    if (!hash_tags_ || (c != '{' && c != '}')) out += c;
-  }
-  return out;
+  return std::string(key);
 }
 
 const KeyPattern* Keys::pattern_of(std::string_view key) const {

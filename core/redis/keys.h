@@ -1,9 +1,6 @@
 // Every name in Redis that is ours, with its type and how long it lives. No other file builds a name.
 //
-// With hash tags the id of an item stands inside literal braces, hot:pv:{abc}, so that all keys of one script
-// about one item share a Cluster slot; names that belong to no item begin with {hot} instead of hot, which
-// puts them into one slot of their own. Names cannot collide: ids contain no ':' and no braces, and "hll" and
-// "list" are not ids (core/base/ids.h).
+// Names cannot collide: ids contain no ':' and no braces, and "hll" and "list" are not ids (core/base/ids.h).
 #pragma once
 
 #include <array>
@@ -100,9 +97,8 @@ inline bool is_embargo(double until) { return until != std::floor(until); }
 
 class Keys {
  public:
-  // `prefix` comes before every name (redis.key_prefix; without braces when hash_tags).
-  Keys(std::string prefix, bool hash_tags) : prefix_(std::move(prefix)), hash_tags_(hash_tags) {}
-  bool hash_tags() const { return hash_tags_; }
+  // `prefix` comes before every name (redis.key_prefix).
+  explicit Keys(std::string prefix) : prefix_(std::move(prefix)) {}
 
   // --- Of one item: counters (engagement.counter_ttl since the last PV, renewed once a day)
   std::string pv(std::string_view id) const { return of_item("hot:pv:", id); }                // String
@@ -227,7 +223,6 @@ class Keys {
   }  // String, the reply to the push of this id; kEventTtl
 
   // --- The seen-filter: one filter a UTC day ("20260306"), cut into shards; gone eight days after it began.
-  // With hash tags the shard stands in braces: all days of a shard share a slot.
   std::string seen_shard(std::string_view day, std::string_view shard) const;  // String, bits
   std::string seen_day(std::string_view day) const;                            // redisbloom's filter
 
@@ -249,7 +244,6 @@ class Keys {
   std::string of_all(std::string_view tail) const;
 
   std::string prefix_;
-  bool hash_tags_;
 };
 
 }  // namespace freshet::redis

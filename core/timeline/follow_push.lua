@@ -1,4 +1,4 @@
--- Pushes ids into one timeline, outbox or list of followers, where its keys carry hash tags.
+-- Pushes ids into one list of followers: for tools that bring them back.
 --
 -- KEYS 1 the ZSET
 -- ARGV 1 most ids that stay, '': any number  2 TTL s of a key that is new, '': none  3… ids, the last becomes the highest

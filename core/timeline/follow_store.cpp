@@ -21,20 +21,6 @@ Error error_of(const redis::Reply& reply) {
                                                                   : readers::reader_error(reply);
 }
 
-// What stands in an outbox, as the reply of ZRANGEBYSCORE.
-std::vector<std::string_view> ids_in(const redis::Reply& reply) {
-  std::vector<std::string_view> out;
-  out.reserve(reply.size());
-  for (std::size_t i = 0; i < reply.size(); ++i) out.push_back(redis::text_at(reply, i));
-  return out;
-}
-
-std::string joined(const std::vector<std::string_view>& items) {
-  std::string out;
-  for (const std::string_view each : items) out.append(out.empty() ? "" : " ").append(each);
-  return out;
-}
-
 }  // namespace
 
 void append_push(Pipeline& out, const std::string& key, std::optional<std::int64_t> most,
@@ -77,10 +63,6 @@ void RedisFollowStore::append_keys_of_both(Pipeline& out, const ReaderId& reader
 // --- following
 
 Task<Result<void>> RedisFollowStore::follow(const ReaderId& reader, const AuthorId& author) {
-  if (keys_.hash_tags()) {
-    auto followed = co_await follow_with_tags(reader, author);
-    co_return followed;
-  }
   Pipeline command;
   command.script(scripts::kFollowAdd, 6, 7);
   append_keys_of_both(command, reader, author);
@@ -90,71 +72,12 @@ Task<Result<void>> RedisFollowStore::follow(const ReaderId& reader, const Author
   co_return Result<void>();
 }
 
-Task<Result<void>> RedisFollowStore::follow_with_tags(const ReaderId& reader, const AuthorId& author) {
-  const std::string authors = keys_.authors_of(reader.view());
-  Pipeline asking;
-  asking.add("XLEN", keys_.stream()).add("TIME").add("ZCARD", authors).add("ZSCORE", authors, author.view());
-  asking.add("ZSCORE", keys_.readers_of(author.view()), reader.view());
-  asking.add("ZSCORE", keys_.pull_outbox(author.view()), ":");
-  FRESHET_CO_TRY(found, co_await all_of(asking));
-  const bool follows = !(*found)[3].is_nil();
-  if (follows && !(*found)[4].is_nil()) co_return Result<void>();
-  if (!follows && (*found)[2].integer().value_or(0) >= waterfall_.max_follows)
-    co_return tl::unexpected(too_many_follows());
-  if ((*found)[0].integer().value_or(0) >= stream_max_) co_return tl::unexpected(redis::stream_full());
-
-  Pipeline joining;
-  joining.add("XADD", keys_.stream(), "*", "op", readers::kOpFollow, "reader", reader.view(), "author",
-              author.view(), "at", redis::text_at((*found)[1], 0));
-  append_push(joining, keys_.readers_of(author.view()), std::nullopt, std::nullopt, {reader.view()});
-  joining.add("ZREVRANGEBYSCORE", keys_.outbox(author.view()), "+inf", "(0", "LIMIT", 0, waterfall_.backfill);
-  FRESHET_CO_TRY(joined_now, co_await all_of(joining));
-
-  auto newest = ids_in((*joined_now)[2]);
-  std::reverse(newest.begin(), newest.end());
-  const std::int64_t last_pulled = -redis::whole((*found)[5].string().value_or(""));
-  Pipeline noting;
-  if (!newest.empty()) append_push(noting, timeline_of(reader), waterfall_.max_items, waterfall_.ttl, newest);
-  noting.add("ZADD", authors, "NX", last_pulled, author.view());
-  FRESHET_CO_TRY(noted, co_await all_of(noting));
-  co_return Result<void>();
-}
-
 Task<Result<void>> RedisFollowStore::unfollow(const ReaderId& reader, const AuthorId& author) {
-  if (keys_.hash_tags()) {
-    auto left = co_await unfollow_with_tags(reader, author);
-    co_return left;
-  }
   Pipeline command;
   command.script(scripts::kFollowRemove, 6, 3);
   append_keys_of_both(command, reader, author);
   command.arg(reader.view()).arg(author.view()).arg(stream_max_);
   FRESHET_CO_TRY(done, co_await all_of(command));
-  co_return Result<void>();
-}
-
-Task<Result<void>> RedisFollowStore::unfollow_with_tags(const ReaderId& reader, const AuthorId& author) {
-  Pipeline asking;
-  asking.add("XLEN", keys_.stream());
-  FRESHET_CO_TRY(length, co_await all_of(asking));
-  if (length->front().integer().value_or(0) >= stream_max_) co_return tl::unexpected(redis::stream_full());
-  Pipeline leaving;
-  leaving.add("XADD", keys_.stream(), "*", "op", readers::kOpUnfollow, "reader", reader.view(), "author",
-              author.view());
-  leaving.add("ZREM", keys_.readers_of(author.view()), reader.view());
-  leaving.add("ZREM", keys_.authors_of(reader.view()), author.view());
-  for (const auto& outbox : {keys_.outbox(author.view()), keys_.pull_outbox(author.view())})
-    leaving.add("ZRANGEBYSCORE", outbox, "(0", "+inf");
-  FRESHET_CO_TRY(left, co_await all_of(leaving));
-  Pipeline cleaning;
-  for (const std::size_t outbox : {std::size_t{3}, std::size_t{4}}) {
-    const auto items = ids_in((*left)[outbox]);
-    if (items.empty()) continue;
-    cleaning.command(2 + items.size()).arg("ZREM").arg(timeline_of(reader));
-    for (const std::string_view each : items) cleaning.arg(each);
-  }
-  if (cleaning.empty()) co_return Result<void>();
-  FRESHET_CO_TRY(cleaned, co_await all_of(cleaning));
   co_return Result<void>();
 }
 
@@ -172,19 +95,9 @@ Task<Result<std::vector<AuthorId>>> RedisFollowStore::authors_of(const ReaderId&
 
 // --- publishing
 
-void RedisFollowStore::append_job(Pipeline& out, const std::string& job, std::int64_t followers) const {
-  out.add("HSET", keys_.job(job), "state", followers > 0 ? "queued" : "done", "done", 0, "total", followers,
-          "failed", 0);
-  out.add("EXPIRE", keys_.job(job), redis::kJobTtl.count());
-}
-
 Task<Result<std::string>> RedisFollowStore::publish(const AuthorId& author,
                                                     const std::vector<ItemId>& items) {
   std::string job = new_job_id_();
-  if (keys_.hash_tags()) {
-    FRESHET_CO_TRY(published, co_await publish_with_tags(author, items, job));
-    co_return job;
-  }
   Pipeline command;
   command.script(scripts::kFollowPublish, 6, 6 + items.size())
       .arg(keys_.outbox(author.view()))
@@ -198,51 +111,6 @@ Task<Result<std::string>> RedisFollowStore::publish(const AuthorId& author,
   for (const ItemId& each : items) command.arg(each.view());
   FRESHET_CO_TRY(done, co_await all_of(command));
   co_return job;
-}
-
-Task<Result<void>> RedisFollowStore::publish_with_tags(const AuthorId& author,
-                                                       const std::vector<ItemId>& items,
-                                                       const std::string& job) {
-  Pipeline asking;
-  asking.add("XLEN", keys_.stream());
-  FRESHET_CO_TRY(length, co_await all_of(asking));
-  if (length->front().integer().value_or(0) >= stream_max_) co_return tl::unexpected(redis::stream_full());
-
-  std::vector<std::string_view> ids;
-  ids.reserve(items.size());
-  for (const ItemId& each : items) ids.push_back(each.view());
-  const std::string readers = keys_.readers_of(author.view());
-  Pipeline publishing;
-  append_push(publishing, keys_.outbox(author.view()), fanout_.outbox, std::nullopt, ids);
-  publishing.add("ZCOUNT", readers, "(0", "+inf").add("ZSCORE", readers, ":");
-  FRESHET_CO_TRY(published, co_await all_of(publishing));
-  const std::int64_t followers = (*published)[1].integer().value_or(0);
-  if (followers > fanout_.max_push) {
-    auto pulled = co_await publish_to_pull(author, ids, job);
-    co_return pulled;
-  }
-  Pipeline queueing;
-  append_job(queueing, job, followers);
-  if (followers > 0) {
-    const std::int64_t upto = -redis::whole((*published)[2].string().value_or(""));
-    queueing.add("XADD", keys_.stream(), "*", "op", readers::kOpFanout, "author", author.view(), "items",
-                 joined(ids), "upto", upto, "job", job);
-  }
-  FRESHET_CO_TRY(queued, co_await all_of(queueing));
-  co_return Result<void>();
-}
-
-Task<Result<void>> RedisFollowStore::publish_to_pull(const AuthorId& author,
-                                                     const std::vector<std::string_view>& items,
-                                                     const std::string& job) {
-  Pipeline pushing;
-  append_push(pushing, keys_.pull_outbox(author.view()), fanout_.outbox, std::nullopt, items);
-  FRESHET_CO_TRY(pushed, co_await all_of(pushing));
-  Pipeline telling;
-  telling.add("ZADD", keys_.pulled(), "GT", redis::text_at(pushed->front(), 1), author.view());
-  append_job(telling, job, 0);
-  FRESHET_CO_TRY(told, co_await all_of(telling));
-  co_return Result<void>();
 }
 
 }  // namespace freshet::timeline

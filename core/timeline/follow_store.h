@@ -1,15 +1,5 @@
 // FollowStore on Redis. Each method is one EVALSHA of follow_*.lua, where its promises
 // stand.
-//
-// With hash tags reader, author and stream lie in different slots, and a method is several round trips. What
-// a crash leaves between them is mended by the same request again, which its sender, who got no answer,
-// sends:
-//   follow    the reader stands among the author's readers before the outbox is read, and publish() fills the
-//             outbox before it looks who follows: between the two nothing is missed. The author is noted with
-//             the reader last, so only then is it a follow that another request would not repeat.
-//   unfollow  both lists come first: nothing is pushed or pulled any more; then the timeline is cleaned.
-//   publish   the outbox comes first, and the job last.
-// The recorder is told before any of these lists changes, save that a job's entry comes last.
 #pragma once
 
 #include <functional>
@@ -32,24 +22,16 @@ class RedisFollowStore final : public FollowStore {
   RedisFollowStore(redis::Redis& redis, const Settings& settings, redis::Keys keys,
                    std::function<std::string()> new_job_id);
 
-  Task<Result<void>> follow(const ReaderId& reader, const AuthorId& author) override;  // with hash tags 3 RTT
-  Task<Result<void>> unfollow(const ReaderId& reader, const AuthorId& author) override;  // likewise
+  Task<Result<void>> follow(const ReaderId& reader, const AuthorId& author) override;
+  Task<Result<void>> unfollow(const ReaderId& reader, const AuthorId& author) override;
   Task<Result<std::vector<AuthorId>>> authors_of(const ReaderId& reader) override;
-  // With hash tags 3 RTT, of an author who is pulled 4.
   Task<Result<std::string>> publish(const AuthorId& author, const std::vector<ItemId>& items) override;
 
  private:
   void append_keys_of_both(redis::Pipeline& out, const ReaderId& reader, const AuthorId& author) const;
   std::string timeline_of(const ReaderId& reader) const;
-  void append_job(redis::Pipeline& out, const std::string& job, std::int64_t followers) const;
   // Runs commands none of which may fail; their replies. 1 RTT.
   Task<Result<redis::Replies>> all_of(const redis::Pipeline& commands);
-  Task<Result<void>> follow_with_tags(const ReaderId& reader, const AuthorId& author);
-  Task<Result<void>> unfollow_with_tags(const ReaderId& reader, const AuthorId& author);
-  Task<Result<void>> publish_with_tags(const AuthorId& author, const std::vector<ItemId>& items,
-                                       const std::string& job);
-  Task<Result<void>> publish_to_pull(const AuthorId& author, const std::vector<std::string_view>& items,
-                                     const std::string& job);
 
   redis::Redis& redis_;
   const WaterfallSettings waterfall_;

@@ -66,9 +66,8 @@ struct Pushed {
 class WaterfallStore {
  public:
   virtual ~WaterfallStore() = default;
-  // Reading the follow channel first copies what pulled authors published since, to the timeline's head. With
-  // hash tags 2 RTT, of the follow channel 4 or 5, and more behind many hidden items. Renews the timeline's
-  // TTL, and notes that the reader is active.
+  // Reading the follow channel first copies what pulled authors published since, to the timeline's head.
+  // Renews the timeline's TTL, and notes that the reader is active.
   virtual Task<Result<WaterfallPage>> read(const PageQuery& query) = 0;
   // Which of them can be pushed: not hidden or deleted, and with items.unknown = reject known.
   virtual Task<Result<std::vector<bool>>> pushable(const std::vector<ItemId>& items) = 0;
@@ -89,16 +88,16 @@ class FollowStore {
  public:
   virtual ~FollowStore() = default;
   // The author's newest waterfall.backfill items join the head of the reader's timeline. Following again
-  // changes nothing. The recorder keeps it in SQLite. With hash tags 3 RTT. Errors: kConflict
+  // changes nothing. The recorder keeps it in SQLite. Errors: kConflict
   // "too_many_follows"; kUnavailable "stream_full".
   virtual Task<Result<void>> follow(const ReaderId& reader, const AuthorId& author) = 0;
   // Takes what the author's outboxes still hold out of the reader's timeline, also what somebody else who is
-  // followed published as well. With hash tags 3 RTT. Errors: kUnavailable "stream_full".
+  // followed published as well. Errors: kUnavailable "stream_full".
   virtual Task<Result<void>> unfollow(const ReaderId& reader, const AuthorId& author) = 0;
   virtual Task<Result<std::vector<AuthorId>>> authors_of(const ReaderId& reader) = 0;  // bytewise
   // Puts items into the author's outbox; the last becomes the newest. Up to fanout.max_push followers a job
   // of the recorder pushes them to those who follow now; beyond, their readers pull them, and the job is done
-  // at once. Returns the job's id. With hash tags 3 RTT, of a pulled author 4. Errors: kUnavailable
+  // at once. Returns the job's id. Errors: kUnavailable
   // "stream_full".
   virtual Task<Result<std::string>> publish(const AuthorId& author, const std::vector<ItemId>& items) = 0;
 };

@@ -1,6 +1,5 @@
 -- A page of a timeline. In the channel of follows, what pulled authors published since the last page joins the timeline's head first.
--- The names of items and of authors' outboxes stand in the sets themselves, so this script makes them from their prefixes; with hash tags
--- timeline_join.lua and timeline_scan.lua are used instead.
+-- The names of items and of authors' outboxes stand in the sets themselves, so this script makes them from their prefixes.
 --
 -- KEYS 1 wf:{channel}:{reader}  2 active:{channel}  then, in the channel of follows, 3 follow:authors:{reader}  4 follow:pulled
 -- ARGV 1 first, down or up  2 cursor  3 limit  4 TTL s of the timeline  5 most items of it  6 reader, empty: is not noted  7 most active readers  8 1: what was never put is
@@ -9,7 +8,19 @@
 -- more, {id, score, {the fields of append_card()}}…}, nearest first. What is looked at are the items of the page and the hidden ones before, between and
 -- behind them, up to the next one that is shown.
 --@include timeline
---@include timeline_look
+local key, direction, cursor = KEYS[1], ARGV[1], ARGV[2]
+local from = direction == 'first' and '+inf' or '(' .. cursor
+local function look(count)
+  if direction == 'down' then return redis.call('ZRANGEBYSCORE', key, from, '+inf', 'WITHSCORES', 'LIMIT', 0, count) end
+  return redis.call('ZREVRANGEBYSCORE', key, from, '(0', 'WITHSCORES', 'LIMIT', 0, count)
+end
+-- The highest score that was cut off, and how many are newer than the cursor; 'up' also: those and the one at it.
+local function surroundings()
+  local cut, newer, newer_or_at = whole(mark(key, '::')), 0, 0
+  if direction ~= 'first' then newer = redis.call('ZCOUNT', key, from, '+inf') end
+  if direction == 'up' then newer_or_at = redis.call('ZCOUNT', key, math.max(tonumber(cursor), 1), '+inf') end
+  return cut, newer, newer_or_at
+end
 local limit, ttl, most, known_only = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]), ARGV[8] == '1'
 local existed = redis.call('EXPIRE', key, ttl)
 local now = clock_ms()

@@ -72,10 +72,6 @@ WaterfallPage RedisWaterfallStore::page_of(const PageQuery& query, Looked looked
 }
 
 Task<Result<WaterfallPage>> RedisWaterfallStore::read(const PageQuery& query) {
-  if (keys_.hash_tags()) {
-    auto page = co_await read_with_tags(query);
-    co_return page;
-  }
   const std::string_view reader = query.reader.view();
   const bool follows = query.keeps && query.channel == settings_.follow_channel;
   Pipeline command;
@@ -136,10 +132,9 @@ Task<Result<std::vector<bool>>> RedisWaterfallStore::pushable(const std::vector<
 // To some of its readers.
 Pipeline RedisWaterfallStore::commands_of(const Push& push, const std::vector<std::string_view>& items,
                                           std::size_t from, std::size_t end) const {
-  const std::size_t stride = keys_.hash_tags() ? 1 : kReadersAScript;
   Pipeline out;
-  for (; from < end; from += stride) {
-    const std::size_t stop = std::min(from + stride, end);
+  for (; from < end; from += kReadersAScript) {
+    const std::size_t stop = std::min(from + kReadersAScript, end);
     out.script(scripts::kTimelinePush, stop - from, 2 + items.size());
     for (std::size_t i = from; i < stop; ++i) out.arg(keys_.timeline(push.channel, push.readers[i].view()));
     out.arg(settings_.ttl.count()).arg(settings_.max_items);

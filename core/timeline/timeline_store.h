@@ -1,17 +1,11 @@
 // feed::WaterfallStore on Redis: one ZSET a timeline (core/redis/keys.h), and timeline_*.lua, where the
 // promises of each step stand.
 //
-// Without hash tags a page is one script. With hash tags every script touches one slot only, so that a page
-// takes 2 RTT (what lies next to the cursor; its items), and 2 more for each time that hidden items have used
-// up what was looked at. The channel of follows takes 2 RTT more to see what pulled authors published, and
-// one to read it when there is something. What was copied is marked in the script that copies it: of two
-// pages that are read at once one copies.
-//
 // Bytes of a timeline by MEMORY USAGE (Redis 7.0), ids of 8 and of 24 bytes: of no item 104, of 10 items 264
 // and 456, of 128 about 15,900 and 17,900, of 500 about 51,500 and 59,800; up to 126 items Redis packs them.
 // "a timeline costs Redis so many bytes" in tests/timeline/timeline_store_test.cpp prints and bounds them. By
 // INFO commandstats timeline_read takes some 27 µs of Redis' time for 5 items and 72 for 20 in a timeline of
-// 100 or of 500. A push serves fifty readers a script (with hash tags one): 5 to 7 µs of Redis' time a reader
+// 100 or of 500. A push serves fifty readers a script: 5 to 7 µs of Redis' time a reader
 // for one item.
 //
 // What counts as hidden is what the item's own hash says, a date ahead included. A deleted item leaves the
@@ -65,34 +59,6 @@ class RedisWaterfallStore final : public WaterfallStore {
 
   redis::Pipeline commands_of(const Push& push, const std::vector<std::string_view>& items, std::size_t from,
                               std::size_t end) const;
-
-  struct Behind {  // what pulled authors published and a timeline lacks
-    struct Author {
-      std::string id;
-      std::int64_t mark = 0;  // the timeline has everything up to here
-      std::int64_t last = 0;  // the score of what they published last
-    };
-    struct Item {
-      std::int64_t score = 0;
-      std::string id;
-      std::size_t author = 0;  // index
-    };
-    std::vector<Author> authors;
-    std::vector<Item> items;  // oldest first
-  };
-  struct Nearby {  // the reply of timeline_scan.lua
-    bool existed = false;
-    std::int64_t cut_off = 0, newer = 0, newer_or_at = 0, now = 0;
-    std::vector<Placed> items;  // without cards
-  };
-  Task<Result<WaterfallPage>> read_with_tags(const PageQuery& query);
-  Task<Result<Behind>> behind(const ReaderId& reader);  // 2 RTT, 3 when there is something
-  Task<Result<void>> gather(Behind& behind);
-  void append_join(redis::Pipeline& out, const PageQuery& query, const Behind& behind) const;
-  Task<Result<Nearby>> scan(const PageQuery& query, std::size_t count, const Behind& behind);
-  // Adds what is shown to the page, up to its limit. 2 RTT when something was deleted.
-  Task<Result<void>> look_at(const PageQuery& query, Nearby nearby, Looked& looked);
-  Task<Result<void>> drop(const PageQuery& query, const std::vector<ItemId>& items);
 
   redis::Redis& redis_;
   redis::Redis& bulk_;

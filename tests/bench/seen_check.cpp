@@ -91,7 +91,7 @@ struct Contender {
 
 // What both filters do.
 void use_filter(Contender& contender, const Settings& settings, UnixSeconds now) {
-  std::shared_ptr<const feed::SeenFilter> filter = feed::make_seen_filter(settings, redis::Keys("", false));
+  std::shared_ptr<const feed::SeenFilter> filter = feed::make_seen_filter(settings, redis::Keys(""));
   if (const auto ready = redis::wait(filter->probe(*contender.redis)); !ready) give_up(ready.error().detail);
   contender.add = [filter](Pipeline& out, const ReaderId& who, const std::vector<ItemId>& items,
                            UnixSeconds at) { filter->append_add(out, who, items, at); };

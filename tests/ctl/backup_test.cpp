@@ -90,15 +90,12 @@ struct Place : Fixture {
   redis::SyncRedis there{own.endpoint(), milliseconds(10000), redis::kAllScripts};
   Target target;
 
-  explicit Place(bool tags = false) {
-    hash_tags = tags;
-    settings.redis.hash_tags = tags;
+  Place() {
     open();
     settings.recorder.database = at("freshet.db");
     target.config = at("freshet.toml");
     write_to(at("salt"), kSalt);
-    write_to(target.config, "redis.url = \"" + own.url() + "\"\nredis.hash_tags = " +
-                                (tags ? "true" : "false") + "\nrecorder.database = \"" + at("freshet.db") +
+    write_to(target.config, "redis.url = \"" + own.url() + "\"\nrecorder.database = \"" + at("freshet.db") +
                                 "\"\nsearch.index = \"" + at("index") + "\"\nrecommend.model = \"" +
                                 at("freshet.model") + "\"\nidentity.salt_file = \"" + at("salt") + "\"\n");
   }
@@ -183,8 +180,7 @@ std::int64_t violations(Place& place) {
 }  // namespace
 
 TEST_CASE("what was restored into an empty Redis and folder is what was backed up", "[backup]") {
-  const bool tags = GENERATE(false, true);
-  Place from(tags), to(tags);
+  Place from, to;
   use(from);
   write_to(from.at("freshet.model"), std::string(100000, 'm'));
   REQUIRE(from.back_up());
@@ -410,9 +406,10 @@ TEST_CASE("a restore refuses while a recorder has the database open or asks the 
 }
 
 TEST_CASE("a backup of other key names, or of a later schema, is refused", "[backup]") {
-  Place from, to(true);
+  Place from, to;
   use(from);
   REQUIRE(from.back_up());
+  std::ofstream(to.target.config, std::ios::app) << "redis.key_prefix = \"other:\"\n";
   const auto refused = to.restore(from.at("backup"));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "other_keys");
@@ -568,8 +565,7 @@ TEST_CASE("keys of others under the same prefix stay out of it", "[backup]") {
 }
 
 TEST_CASE("Redis and a database of another moment become one", "[backup]") {
-  const bool tags = GENERATE(false, true);
-  Place from(tags), to(tags);
+  Place from, to;
   use(from);
   items::RedisItemStore items(from.there, from.settings, from.keys());
   // In the stream and not yet recorded: a new item, a new title, a removal.

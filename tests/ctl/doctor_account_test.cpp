@@ -73,7 +73,6 @@ Grade graded(const AccountFacts& facts) {
 
 TEST_CASE("the shipped account may what the service needs, and no more", "[doctor][redis]") {
   Server redis;
-  redis.settings.redis.hash_tags = GENERATE(false, true);
   redis.account({});
   const auto facts = redis.looked();
   REQUIRE(facts);
@@ -106,7 +105,6 @@ TEST_CASE("each right that is taken from the shipped account is missed by its na
       CHECK(graded(*facts) == Grade::kError);
       continue;
     }
-    if (right.starts_with("~{")) continue;  // with hash tags only
     redis.account({"resetkeys"});
     std::vector<std::string> others{"ACL", "SETUSER", "freshet"};
     for (const std::string& each : shipped_rights())

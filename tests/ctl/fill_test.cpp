@@ -32,9 +32,7 @@ struct Site : Fixture {
   Target target;
   FillOptions options;
 
-  explicit Site(int count = 12, bool tags = false) {
-    hash_tags = tags;
-    settings.redis.hash_tags = tags;
+  explicit Site(int count = 12) {
     open();
     for (int i = 0; i < count; ++i) {
       put(item("i" + std::to_string(i), now() - seconds{3600}));
@@ -48,9 +46,7 @@ struct Site : Fixture {
     options.readers = {"ann"};
   }
   void configure(const std::string& more) const {
-    std::ofstream(target.config) << "redis.hash_tags = " << (hash_tags ? "true" : "false")
-                                 << "\nrecommend.model = \"" << folder.path().string() << "/none\"\n"
-                                 << more;
+    std::ofstream(target.config) << "recommend.model = \"" << folder.path().string() << "/none\"\n" << more;
   }
   FillSummary fill() {
     auto out = fill_once(options, target);
@@ -105,7 +101,7 @@ struct Site : Fixture {
 
 TEST_CASE("fill pushes the best on top, and nothing twice until all that is recommended was pushed",
           "[fill]") {
-  Site site(12, GENERATE(false, true));
+  Site site(12);
   site.options.limit = 5;
   CHECK(site.fill().pushed == 5);
   CHECK(site.timeline() == site.numbered(0, 5));
@@ -134,7 +130,7 @@ TEST_CASE_METHOD(Site, "fill gives each reader fill.items at most, unless a limi
 
 TEST_CASE("what the feed has handed out is not filled, known to the filter or still on the way to it",
           "[fill]") {
-  Site site(12, GENERATE(false, true));
+  Site site(12);
   const bool recorded = GENERATE(false, true);
   const auto filter = feed::make_seen_filter(site.settings, site.keys());
   REQUIRE(wait(filter->probe(site.redis)));
@@ -156,7 +152,7 @@ TEST_CASE("what the feed has handed out is not filled, known to the filter or st
 }
 
 TEST_CASE("what fill pushed is seen for the feed, for seven days", "[fill]") {
-  Site site(12, GENERATE(false, true));
+  Site site(12);
   site.options.limit = 3;
   site.fill();
   const std::vector<bool> known{true, true, true, false};
@@ -204,7 +200,7 @@ TEST_CASE_METHOD(Site,
 TEST_CASE(
     "what a crash left pushed and not noted keeps its place, is noted, and costs no place of the others",
     "[fill]") {
-  Site site(12, GENERATE(false, true));
+  Site site(12);
   timeline::RedisWaterfallStore timelines(site.redis, site.redis, site.settings, site.keys());
   REQUIRE(wait(timelines.push({"discover", {id("i2"), id("i1"), id("i0")}, {reader("ann")}})));
   const auto before = site.score(site.keys().timeline("discover", "ann"), "i0");
@@ -219,7 +215,7 @@ TEST_CASE(
 
 TEST_CASE("active readers are those of the last days, and are left alone until they have read what they got",
           "[fill]") {
-  Site site(12, GENERATE(false, true));
+  Site site(12);
   const auto now = wall_now();
   site.came("ann", now);
   site.came("bob", now - 6 * kDay);

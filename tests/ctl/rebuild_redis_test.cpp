@@ -22,9 +22,7 @@ struct Lost : Fixture {
   std::unique_ptr<database::Database> database;
   RebuildRedisOptions options;
 
-  explicit Lost(bool tags, int count) {
-    hash_tags = tags;
-    settings.redis.hash_tags = tags;
+  explicit Lost(int count) {
     open();
     options.quiet = true;
     auto opened =
@@ -64,15 +62,15 @@ struct Lost : Fixture {
 }  // namespace
 
 TEST_CASE("an empty Redis gets every item of the database, and the recorder hears nothing of it", "[ctl]") {
-  Lost lost(GENERATE(false, true), 1234);
+  Lost lost(1234);
   CHECK(lost.rebuild() == 1234);
   for (const int each : {0, 499, 500, 1233}) CHECK(lost.title(each) == "of the database");
-  CHECK(lost.integer("SCARD", redis::Keys("", lost.hash_tags).tag("t")) == 1234);
+  CHECK(lost.integer("SCARD", redis::Keys("").tag("t")) == 1234);
   CHECK(lost.integer("XLEN", "recorder:stream") == 0);
 }
 
 TEST_CASE("a Redis with items is refused unless forced, and then has the database's", "[ctl]") {
-  Lost lost(GENERATE(false, true), 2);
+  Lost lost(2);
   REQUIRE(wait(lost.items->put(Lost::item(1, "of Redis"))));
   const auto refused = lost.rebuild();
   REQUIRE_FALSE(refused);
@@ -85,8 +83,8 @@ TEST_CASE("a Redis with items is refused unless forced, and then has the databas
 }
 
 TEST_CASE("a loss that was noted is mended beside what was written since, and is over then", "[ctl]") {
-  Lost lost(GENERATE(false, true), 3);
-  const redis::Keys keys("", lost.hash_tags);
+  Lost lost(3);
+  const redis::Keys keys("");
   REQUIRE(lost.database->begin());
   REQUIRE(lost.database->put_last_entry("1-1"));
   REQUIRE(lost.database->commit());
@@ -108,7 +106,7 @@ TEST_CASE("a loss that was noted is mended beside what was written since, and is
 }
 
 TEST_CASE("an item that was deleted since Redis lost it does not come back", "[ctl]") {
-  Lost lost(GENERATE(false, true), 3);
+  Lost lost(3);
   REQUIRE(wait(lost.items->remove(Lost::item(1, "").id)));
   CHECK(lost.rebuild() == 2);
   CHECK(lost.title(0) == "of the database");
@@ -117,14 +115,14 @@ TEST_CASE("an item that was deleted since Redis lost it does not come back", "[c
 }
 
 TEST_CASE("counters without an item are no reason to refuse", "[ctl]") {
-  Lost lost(false, 1);
+  Lost lost(1);
   REQUIRE(wait(lost.hot->track(Lost::report("stranger", "anna", 1000))));
   CHECK(lost.rebuild() == 1);
 }
 
 TEST_CASE("whom readers follow comes back in both directions, with nothing of what was published", "[ctl]") {
-  Lost lost(GENERATE(false, true), 1);
-  const redis::Keys keys("", lost.hash_tags);
+  Lost lost(1);
+  const redis::Keys keys("");
   lost.settings.fanout.max_push = 0;
   timeline::RedisFollowStore follows(lost.redis, lost.settings, keys, [] { return "j"; });
   const ReaderId here = ReaderId::trusted("here");
@@ -158,7 +156,7 @@ TEST_CASE("whom readers follow comes back in both directions, with nothing of wh
 
 TEST_CASE("readers get back the newest of what the database has of them, and nothing that has run out",
           "[ctl]") {
-  Lost lost(GENERATE(false, true), 1);
+  Lost lost(1);
   lost.settings.interactions.most = 700;
   const std::int64_t now = wall_now().time_since_epoch().count();
   const auto at = [](std::int64_t second) { return UnixSeconds{seconds{second}}; };
@@ -180,7 +178,7 @@ TEST_CASE("readers get back the newest of what the database has of them, and not
   REQUIRE(restored);
   CHECK(restored->dismissals == 1);
 
-  const redis::Keys keys("", lost.hash_tags);
+  const redis::Keys keys("");
   redis::Pipeline ask;
   ask.add("ZCARD", keys.interactions("many")).add("ZSCORE", keys.interactions("many"), "l:i499");
   ask.add("ZSCORE", keys.interactions("many"), "l:i1300").add("ZSCORE", keys.interactions("many"), "l:i1299");

@@ -105,8 +105,7 @@ class ModelIndex final : public feed::Recall {
 
 struct Conditions {
   bool troubled = false;  // Redis goes away, replies are lost, workers die
-  bool hash_tags = false;
-  bool exact = true;  // the filter is never wrong
+  bool exact = true;      // the filter is never wrong
 };
 
 struct ModelReader {
@@ -122,7 +121,7 @@ class Explorer {
   Explorer(test::RedisServer& server, unsigned seed, Conditions conditions)
       : random_(seed),
         inner_(server.endpoint(), milliseconds(5000), redis::kAllScripts),
-        keys_("", conditions.hash_tags),
+        keys_(""),
         conditions_(conditions) {
     settings_.recall.size = 20;
     settings_.recall.max_depth = 1000;
@@ -369,9 +368,7 @@ TEST_CASE("whatever the order of steps, no reader sees an item twice and none is
 TEST_CASE("the same with the filter of blocks, but for what it wrongly takes for seen", "[feed][law]") {
   explore({.exact = false}, 15);
 }
-TEST_CASE("the same with hash tags, where hidden items are only known by their cards", "[feed][law]") {
-  explore({.hash_tags = true}, 10);
-}
+
 TEST_CASE("the same while Redis goes away, replies are lost and workers die", "[feed][law]") {
   explore({.troubled = true}, 25);
 }

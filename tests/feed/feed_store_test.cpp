@@ -35,7 +35,7 @@ class AtOnce final : public redis::Deferred {
 };
 
 struct Site {
-  explicit Site(bool hash_tags = false) : keys("p:", hash_tags) {
+  Site() : keys("p:") {
     settings.feed.max_pending = 100;
     server.flush();
   }
@@ -312,10 +312,4 @@ TEST_CASE("an interest weighs what the strongest thing done with its item weighs
   CHECK(opened.interests[0].weight == site.settings.interactions.post_weight);
   CHECK(opened.interests[1].item.view() == "new");
   CHECK(opened.interests[1].weight == site.settings.interactions.view_weight);
-}
-
-TEST_CASE("with hash tags a page is handed out from one slot", "[feed]") {
-  Site site(true);
-  site.hide(1);
-  CHECK(site.swap({}, range(0, 6), false, 3).items == range(0, 3));  // the cards tell who is hidden
 }

@@ -75,9 +75,7 @@ TEST_CASE("the filter forgets an erased reader on every worker and reads everybo
   static test::RedisServer server;
   server.flush();
   Settings settings;
-  const bool tags = GENERATE(false, true);
-  settings.redis.hash_tags = tags;
-  const redis::Keys keys("", tags);
+  const redis::Keys keys("");
   Worker one(server, settings, keys), two(server, settings, keys);
   const ReaderId reader = ReaderId::trusted("r"), other = ReaderId::trusted("o");
   const ItemId before = ItemId::trusted("before"), after = ItemId::trusted("after");
@@ -109,10 +107,10 @@ TEST_CASE("the filter forgets an erased reader on every worker and reads everybo
 }
 
 TEST_CASE("without a number the filter knows a reader by the very id", "[seen]") {
-  feed::SeenEpochs epochs(redis::Keys("", false), [](const ReaderId& reader) { return reader.str(); });
+  feed::SeenEpochs epochs(redis::Keys(""), [](const ReaderId& reader) { return reader.str(); });
   const ReaderId reader = ReaderId::trusted("r");
   CHECK(epochs.known_as(reader) == reader);
   redis::Pipeline none;
-  CHECK(feed::SeenEpochs(redis::Keys("", false), {}).append_read(none, reader) == 0);
+  CHECK(feed::SeenEpochs(redis::Keys(""), {}).append_read(none, reader) == 0);
   CHECK(none.empty());
 }

@@ -98,7 +98,6 @@ struct Seen : Fixture {
 
 TEST_CASE("what was shown is known, and little else is", "[seen]") {
   Seen one;
-  one.hash_tags = GENERATE(false, true);
   one.begin();
   const auto shown = Seen::numbered("shown-", 250);
   one.add("alice", shown, one.today);
@@ -122,7 +121,6 @@ TEST_CASE("an impression is known to the last second of the seventh day after it
 
 TEST_CASE("a day's keys get their end when they are made, and keep it", "[seen]") {
   Seen one;
-  one.hash_tags = GENERATE(false, true);
   one.begin();
   for (const int back : {0, 3, 7}) {
     one.begin();
@@ -240,7 +238,6 @@ TEST_CASE(
     "a change of settings takes effect with the next day, and days keep the layout they were begun with",
     "[seen]") {
   Seen one;
-  one.hash_tags = GENERATE(false, true);
   one.begin();
   one.add("alice", {"before"}, one.today);
   one.add("alice", {"yesterday"}, one.today - days(1));
@@ -263,7 +260,6 @@ TEST_CASE(
 
 TEST_CASE("every key of the filter is one that keys.h knows", "[seen]") {
   Seen one;
-  one.hash_tags = GENERATE(false, true);
   one.settings.redis.key_prefix = "site:";
   one.begin();
   one.add("alice", {"a"}, one.today);
@@ -391,7 +387,7 @@ Settings bloom() {
 TEST_CASE("redisbloom: eight BF.MEXISTS in one pipeline, newest day first, and one script to add", "[seen]") {
   FakeBloom bloom_server;
   redis::SyncRedis redis(bloom_server.endpoint(), milliseconds(5000), redis::kAllScripts);
-  const auto filter = feed::make_seen_filter(bloom(), redis::Keys("", false));
+  const auto filter = feed::make_seen_filter(bloom(), redis::Keys(""));
   const auto probed = wait(filter->probe(redis));
   INFO((probed ? "" : probed.error().detail));
   REQUIRE(probed);
@@ -429,13 +425,13 @@ TEST_CASE("redisbloom: eight BF.MEXISTS in one pipeline, newest day first, and o
 
 TEST_CASE("redisbloom: a server without the module is a clear error at the start", "[seen]") {
   Fixture one;
-  const auto filter = feed::make_seen_filter(bloom(), redis::Keys("", false));
+  const auto filter = feed::make_seen_filter(bloom(), redis::Keys(""));
   const auto probed = wait(filter->probe(one.redis));
   REQUIRE_FALSE(probed);
   CHECK(probed.error().reason == "no_redisbloom");
   CHECK(probed.error().code == ErrorCode::kUnavailable);
   CHECK(probed.error().detail.find("seen.filter = \"blocks\"") != std::string::npos);
-  const auto blocks = feed::make_seen_filter(Settings(), redis::Keys("", false));
+  const auto blocks = feed::make_seen_filter(Settings(), redis::Keys(""));
   CHECK(wait(blocks->probe(one.redis)));
 }
 
@@ -447,7 +443,7 @@ TEST_CASE("redisbloom: with the real module what was shown is known for seven da
   }
   RedisServer with_module({"--loadmodule", module});
   redis::SyncRedis redis(with_module.endpoint(), milliseconds(5000), redis::kAllScripts);
-  const auto filter = feed::make_seen_filter(bloom(), redis::Keys("", false));
+  const auto filter = feed::make_seen_filter(bloom(), redis::Keys(""));
   REQUIRE(wait(filter->probe(redis)));
   const ReaderId alice = ReaderId::trusted("alice");
   const UnixSeconds today = std::chrono::floor<days>(wall_now());

@@ -273,16 +273,14 @@ TEST_CASE_METHOD(Purging, "visitors in thousands behind one name are remembered 
   CHECK(std::abs(stats("a").uv - kReal) < kFake / 20);  // an error of the estimate of all
 }
 
-TEST_CASE_METHOD(Purging, "nothing is remembered when that is switched off, of nobody, or with hash tags",
-                 "[added]") {
-  const bool off = GENERATE(true, false), tags = GENERATE(true, false);
-  CAPTURE(off, tags);
+TEST_CASE_METHOD(Purging, "nothing is remembered when that is switched off, or of nobody", "[added]") {
+  const bool off = GENERATE(true, false);
+  CAPTURE(off);
   if (off) settings.limits.remember = seconds{0};
-  hash_tags = tags;
   open();
   track(report("a", "fraud", 1000));
   view(seen("a", "fraud"));
-  CHECK(added().empty() == (off || tags));
+  CHECK(added().empty() == off);
   server().flush();
   track(Fixture::report("a", "fraud", 1000));
   view(Fixture::seen("a", "fraud"));

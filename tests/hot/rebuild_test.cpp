@@ -7,12 +7,8 @@ using namespace freshet::test;
 
 namespace {
 
-template <bool kTags>
 struct RebuildFixture : Fixture {
-  RebuildFixture() {
-    hash_tags = kTags;
-    open();
-  }
+  RebuildFixture() { open(); }
   std::map<std::string, double> ranks() {
     std::map<std::string, double> out;
     for (const auto& each : walk(engagement())) out[each.item.str()] = each.score;
@@ -35,9 +31,7 @@ struct RebuildFixture : Fixture {
 
 }  // namespace
 
-#define BOTH_SLOTS "[rebuild]", ((bool kTags), kTags), false, true
-
-TEMPLATE_TEST_CASE_METHOD_SIG(RebuildFixture, "a rebuilt rank is the one that counting made", BOTH_SLOTS) {
+TEST_CASE_METHOD(RebuildFixture, "a rebuilt rank is the one that counting made", "[rebuild]") {
   auto& f = *this;
   f.traffic(40);
   const auto before = f.ranks();
@@ -53,9 +47,8 @@ TEMPLATE_TEST_CASE_METHOD_SIG(RebuildFixture, "a rebuilt rank is the one that co
   CHECK_FALSE(f.exists(f.keys().rank_lock()));
 }
 
-TEMPLATE_TEST_CASE_METHOD_SIG(RebuildFixture,
-                              "another half-life is noticed, and rebuilding makes the rank its own",
-                              BOTH_SLOTS) {
+TEST_CASE_METHOD(RebuildFixture, "another half-life is noticed, and rebuilding makes the rank its own",
+                 "[rebuild]") {
   auto& f = *this;
   CHECK(f.match());  // an empty rank takes the parameters
   f.traffic(20);
@@ -74,9 +67,8 @@ TEMPLATE_TEST_CASE_METHOD_SIG(RebuildFixture,
   }
 }
 
-TEMPLATE_TEST_CASE_METHOD_SIG(RebuildFixture,
-                              "hidden items and items without counters are not in a rebuilt rank",
-                              BOTH_SLOTS) {
+TEST_CASE_METHOD(RebuildFixture, "hidden items and items without counters are not in a rebuilt rank",
+                 "[rebuild]") {
   auto& f = *this;
   f.traffic(3);
   auto hidden = f.item("a1", f.now());
@@ -89,7 +81,7 @@ TEMPLATE_TEST_CASE_METHOD_SIG(RebuildFixture,
   CHECK(f.ranks().size() == 2);
 }
 
-TEMPLATE_TEST_CASE_METHOD_SIG(RebuildFixture, "two rebuilds do not run at once", BOTH_SLOTS) {
+TEST_CASE_METHOD(RebuildFixture, "two rebuilds do not run at once", "[rebuild]") {
   auto& f = *this;
   f.command("SET", f.keys().rank_lock(), 1, "EX", 60);
   const auto refused = wait(hot::rebuild_rank(f.redis, f.settings, f.keys()));

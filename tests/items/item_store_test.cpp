@@ -1,4 +1,4 @@
-// Hidden, deleted, re-dated and re-tagged items, with and without hash tags.
+// Hidden, deleted, re-dated and re-tagged items.
 #include <cmath>
 #include <functional>
 #include <utility>
@@ -49,13 +49,8 @@ struct ItemFixture : Fixture {
   }
 };
 
-// Each of the following holds with keys in one slot and with keys in two.
-template <bool kTags>
 struct Placed : ItemFixture {
-  Placed() {
-    hash_tags = kTags;
-    open();
-  }
+  Placed() { open(); }
 };
 
 }  // namespace
@@ -97,8 +92,7 @@ TEST_CASE_METHOD(ItemFixture, "an item that was never put or was removed is unkn
   CHECK(ttl(keys().item("a")) == -1);
 }
 
-TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "a hidden item leaves every list at once and keeps counting", "[items]",
-                              ((bool kTags), kTags), false, true) {
+TEST_CASE_METHOD(Placed, "a hidden item leaves every list at once and keeps counting", "[items]") {
   auto& f = *this;
   f.put(f.news("a", f.now() - seconds{3600}));
   f.read_and_view("a", "v1");
@@ -114,8 +108,7 @@ TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "a hidden item leaves every list at once a
   CHECK(f.stats("a").views_total == 6);
 }
 
-TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "an item shown again comes back with all that was counted meanwhile",
-                              "[items]", ((bool kTags), kTags), false, true) {
+TEST_CASE_METHOD(Placed, "an item shown again comes back with all that was counted meanwhile", "[items]") {
   auto& f = *this;
   const auto date = f.now() - seconds{3600};
   f.put(f.news("a", date));
@@ -138,9 +131,8 @@ TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "an item shown again comes back with all t
   CHECK(f.ids(accumulate(seconds{0}, "news")).size() == 2);
 }
 
-TEMPLATE_TEST_CASE_METHOD_SIG(Placed,
-                              "a deleted item leaves every list, and a late report does not bring it back",
-                              "[items]", ((bool kTags), kTags), false, true) {
+TEST_CASE_METHOD(Placed, "a deleted item leaves every list, and a late report does not bring it back",
+                 "[items]") {
   auto& f = *this;
   f.put(f.news("a", f.now()));
   f.read_and_view("a", "v1");
@@ -151,9 +143,8 @@ TEMPLATE_TEST_CASE_METHOD_SIG(Placed,
   CHECK(f.command("SCARD", f.keys().tag("news")).integer().value_or(9) == 0);
 }
 
-TEMPLATE_TEST_CASE_METHOD_SIG(Placed,
-                              "an hour whose last item is deleted, hidden or re-dated leaves the index",
-                              "[items]", ((bool kTags), kTags), false, true) {
+TEST_CASE_METHOD(Placed, "an hour whose last item is deleted, hidden or re-dated leaves the index",
+                 "[items]") {
   auto& f = *this;
   const auto hours = [&] {
     return static_cast<int>(f.command("ZCARD", f.keys().current_index()).integer().value_or(-1));
@@ -177,16 +168,14 @@ TEMPLATE_TEST_CASE_METHOD_SIG(Placed,
   CHECK(hours() == 0);
 }
 
-TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "an unknown item that was counted can be removed from every list",
-                              "[items]", ((bool kTags), kTags), false, true) {
+TEST_CASE_METHOD(Placed, "an unknown item that was counted can be removed from every list", "[items]") {
   auto& f = *this;
   f.read_and_view("a", "v1");
   f.remove("a");
   CHECK_FALSE(f.listed_anywhere("a"));
 }
 
-TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "a changed publish time re-keys the ranks and moves the bucket",
-                              "[items]", ((bool kTags), kTags), false, true) {
+TEST_CASE_METHOD(Placed, "a changed publish time re-keys the ranks and moves the bucket", "[items]") {
   auto& f = *this;
   f.read_and_view("a", "v1");
   const auto fresh = *f.score(f.keys().rank(), "a");
@@ -202,9 +191,8 @@ TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "a changed publish time re-keys the ranks 
   CHECK(f.ids(engagement(seconds{7 * 86400})).size() == 1);
 }
 
-TEMPLATE_TEST_CASE_METHOD_SIG(Placed,
-                              "the newest items stand by date, at most a thousand of those that are shown",
-                              "[items]", ((bool kTags), kTags), false, true) {
+TEST_CASE_METHOD(Placed, "the newest items stand by date, at most a thousand of those that are shown",
+                 "[items]") {
   const auto newest = [&] { return this->newest_ids(); };
   this->put(this->news("old", this->now() - seconds{500}));
   this->put(this->news("young", this->now() - seconds{5}));
@@ -228,8 +216,7 @@ TEMPLATE_TEST_CASE_METHOD_SIG(Placed,
   CHECK(newest().back() == "n999");
 }
 
-TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "an item leaves the tags it lost and joins those it got", "[items]",
-                              ((bool kTags), kTags), false, true) {
+TEST_CASE_METHOD(Placed, "an item leaves the tags it lost and joins those it got", "[items]") {
   auto& f = *this;
   f.put(f.news("a", f.now()));
   f.read_and_view("a", "v1");
@@ -242,9 +229,8 @@ TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "an item leaves the tags it lost and joins
   CHECK(f.ids(accumulate(seconds{0}, "local")).size() == 1);
 }
 
-TEMPLATE_TEST_CASE_METHOD_SIG(Placed,
-                              "a view that is indexed after its item was hidden or re-dated changes nothing",
-                              "[items]", ((bool kTags), kTags), false, true) {
+TEST_CASE_METHOD(Placed, "a view that is indexed after its item was hidden or re-dated changes nothing",
+                 "[items]") {
   auto& f = *this;
   const auto date = f.now() - seconds{3600};
   f.put(f.news("a", date));
@@ -262,8 +248,7 @@ TEMPLATE_TEST_CASE_METHOD_SIG(Placed,
   CHECK(wait(f.hot->bucket_heads({date.time_since_epoch().count() / 3600}, 0, 10))->empty());
 }
 
-TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "the epoch moves when a list could be wrong, and only then", "[items]",
-                              ((bool kTags), kTags), false, true) {
+TEST_CASE_METHOD(Placed, "the epoch moves when a list could be wrong, and only then", "[items]") {
   auto& f = *this;
   f.put(f.news("a", f.now()));
   CHECK(f.epoch() == 0);  // in no list yet
@@ -347,8 +332,7 @@ namespace {
 
 using Entry = std::map<std::string, std::string>;
 
-template <bool kTags>
-struct Streamed : Placed<kTags> {
+struct Streamed : Placed {
   std::vector<Entry> entries() {
     const auto reply = this->command("XRANGE", this->keys().stream(), "-", "+");
     std::vector<Entry> out;
@@ -368,12 +352,10 @@ struct Streamed : Placed<kTags> {
     return out;
   }
 };
-using InOneSlot = Streamed<false>;
-using InTwoSlots = Streamed<true>;
 
 }  // namespace
 
-TEST_CASE_METHOD(InOneSlot, "every write of an item is in the stream, with all that the item has",
+TEST_CASE_METHOD(Streamed, "every write of an item is in the stream, with all that the item has",
                  "[items][stream]") {
   auto one = news("a", now());
   one.text = std::string("body\r\n\0with NUL", 15);
@@ -401,17 +383,8 @@ TEST_CASE_METHOD(InOneSlot, "every write of an item is in the stream, with all t
   CHECK(all[2] == Entry{{"op", "delete"}, {"id", "a"}});
 }
 
-TEST_CASE_METHOD(InTwoSlots, "with hash tags the stream names the items that changed", "[items][stream]") {
-  put(news("a", now()));
-  put(news("b", now(), true));
-  remove("a");
-  CHECK(entries() == std::vector<Entry>{{{"op", "changed"}, {"id", "a"}},
-                                        {{"op", "changed"}, {"id", "b"}},
-                                        {{"op", "changed"}, {"id", "a"}}});
-}
-
-TEMPLATE_TEST_CASE_METHOD_SIG(Streamed, "when the stream is full a write is refused and changes nothing",
-                              "[items][stream]", ((bool kTags), kTags), false, true) {
+TEST_CASE_METHOD(Streamed, "when the stream is full a write is refused and changes nothing",
+                 "[items][stream]") {
   auto& f = *this;
   f.put(f.news("a", f.now()));
   f.settings.recorder.stream_max_len = 2;
@@ -438,8 +411,8 @@ TEMPLATE_TEST_CASE_METHOD_SIG(Streamed, "when the stream is full a write is refu
   CHECK(wait(f.items->get(ItemId::trusted("a")))->title == "Another");
 }
 
-TEMPLATE_TEST_CASE_METHOD_SIG(Streamed, "items that the recorder has already are put without the stream",
-                              "[items][stream]", ((bool kTags), kTags), false, true) {
+TEST_CASE_METHOD(Streamed, "items that the recorder has already are put without the stream",
+                 "[items][stream]") {
   auto& f = *this;
   f.settings.recorder.stream_max_len = 1;
   f.command("XADD", f.keys().stream(), "*", "op", "delete", "id", "x");
@@ -450,8 +423,7 @@ TEMPLATE_TEST_CASE_METHOD_SIG(Streamed, "items that the recorder has already are
   CHECK(wait(f.items->get(ItemId::trusted("a"))));
 }
 
-TEMPLATE_TEST_CASE_METHOD_SIG(Placed, "an item is in no list before its date, and in every one from then on",
-                              "[items]", ((bool kTags), kTags), false, true) {
+TEST_CASE_METHOD(Placed, "an item is in no list before its date, and in every one from then on", "[items]") {
   auto& f = *this;
   const auto lists = [&](const std::string& id) {
     int in = 0;

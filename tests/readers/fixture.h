@@ -16,8 +16,7 @@ inline const ReaderId kReader = ReaderId::trusted("reader");
 struct Readers : Fixture {
   std::optional<readers::RedisReaderStore> made;
 
-  explicit Readers(bool tags = false) {
-    hash_tags = tags;
+  Readers() {
     open();
     renew();
   }

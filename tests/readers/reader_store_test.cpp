@@ -27,9 +27,7 @@ TEST_CASE("reloading one topic ten times leaves the others in the history", "[re
 }
 
 TEST_CASE("a view that is repeated under its event id changes nothing for a day", "[readers]") {
-  const bool tags = GENERATE(false, true);
-  CAPTURE(tags);
-  Readers site(tags);
+  Readers site;
   auto first = Readers::view_of("a");
   first.event = EventId::trusted("e");
   REQUIRE(wait(site.store().viewed(first)));
@@ -106,92 +104,84 @@ TEST_CASE("a history is capped, distinct and newest first after any sequence of 
           "[readers]") {
   const auto seed = GENERATE(std::random_device{}(), 7U);
   CAPTURE(seed);
-  for (const bool tags : {false, true}) {
-    CAPTURE(tags);
-    Readers site(tags);
-    site.settings.history.size = 5;
-    site.renew();
-    std::mt19937 random(seed);
-    const auto pick = [&](unsigned below) { return static_cast<unsigned>(random() % below); };
-    const Names who{"x", "y"};
-    std::map<std::pair<std::string, ViewKind>, std::vector<readers::Viewed>> model;
-    for (int step = 0; step < 300; ++step) {
-      CAPTURE(step);
-      const std::string reader = who[pick(2)], item = "i" + std::to_string(pick(9));
-      const ViewKind kind = pick(2) == 0 ? ViewKind::kTopic : ViewKind::kReply;
-      const unsigned what = pick(20);
-      if (what == 0) {
-        REQUIRE(wait(site.store().clear_views(ReaderId::trusted(reader), kind)));
-        model[{reader, kind}].clear();
-      } else if (what == 1) {
-        const std::string to = who[pick(2)];
-        REQUIRE(wait(site.store().merge_views(ReaderId::trusted(reader), ReaderId::trusted(to))));
-        for (const ViewKind each : {ViewKind::kTopic, ViewKind::kReply}) {
-          if (reader == to) continue;
-          auto& list = model[{to, each}];
-          for (const readers::Viewed& one : std::exchange(model[{reader, each}], {})) {
-            const auto known =
-                std::find_if(list.begin(), list.end(), [&](auto& v) { return v.item == one.item; });
-            known == list.end() ? list.push_back(one) : void(known->at = std::max(known->at, one.at));
-          }
-          std::stable_sort(list.begin(), list.end(), [](auto& a, auto& b) { return a.at > b.at; });
-          if (list.size() > 5) list.resize(5);
+  Readers site;
+  site.settings.history.size = 5;
+  site.renew();
+  std::mt19937 random(seed);
+  const auto pick = [&](unsigned below) { return static_cast<unsigned>(random() % below); };
+  const Names who{"x", "y"};
+  std::map<std::pair<std::string, ViewKind>, std::vector<readers::Viewed>> model;
+  for (int step = 0; step < 300; ++step) {
+    CAPTURE(step);
+    const std::string reader = who[pick(2)], item = "i" + std::to_string(pick(9));
+    const ViewKind kind = pick(2) == 0 ? ViewKind::kTopic : ViewKind::kReply;
+    const unsigned what = pick(20);
+    if (what == 0) {
+      REQUIRE(wait(site.store().clear_views(ReaderId::trusted(reader), kind)));
+      model[{reader, kind}].clear();
+    } else if (what == 1) {
+      const std::string to = who[pick(2)];
+      REQUIRE(wait(site.store().merge_views(ReaderId::trusted(reader), ReaderId::trusted(to))));
+      for (const ViewKind each : {ViewKind::kTopic, ViewKind::kReply}) {
+        if (reader == to) continue;
+        auto& list = model[{to, each}];
+        for (const readers::Viewed& one : std::exchange(model[{reader, each}], {})) {
+          const auto known =
+              std::find_if(list.begin(), list.end(), [&](auto& v) { return v.item == one.item; });
+          known == list.end() ? list.push_back(one) : void(known->at = std::max(known->at, one.at));
         }
-      } else {
-        site.look_at(item, reader, kind);
-        auto& list = model[{reader, kind}];
-        std::erase_if(list, [&](auto& v) { return v.item.str() == item; });
-        list.insert(list.begin(), {ItemId::trusted(item), site.views(reader, kind).front().at});
+        std::stable_sort(list.begin(), list.end(), [](auto& a, auto& b) { return a.at > b.at; });
         if (list.size() > 5) list.resize(5);
       }
-      for (const std::string& each : who) {
-        std::size_t fields = 0;
-        for (const ViewKind of : {ViewKind::kTopic, ViewKind::kReply}) {
-          const auto found = site.views(each, of);
-          const auto& expected = model[{each, of}];
-          REQUIRE(ids_of(found) == ids_of(expected));
-          for (std::size_t i = 0; i < found.size(); ++i) REQUIRE(found[i].at == expected[i].at);
-          fields += found.size();
-        }
-        REQUIRE(site.times(each) == static_cast<std::int64_t>(fields));
+    } else {
+      site.look_at(item, reader, kind);
+      auto& list = model[{reader, kind}];
+      std::erase_if(list, [&](auto& v) { return v.item.str() == item; });
+      list.insert(list.begin(), {ItemId::trusted(item), site.views(reader, kind).front().at});
+      if (list.size() > 5) list.resize(5);
+    }
+    for (const std::string& each : who) {
+      std::size_t fields = 0;
+      for (const ViewKind of : {ViewKind::kTopic, ViewKind::kReply}) {
+        const auto found = site.views(each, of);
+        const auto& expected = model[{each, of}];
+        REQUIRE(ids_of(found) == ids_of(expected));
+        for (std::size_t i = 0; i < found.size(); ++i) REQUIRE(found[i].at == expected[i].at);
+        fields += found.size();
       }
+      REQUIRE(site.times(each) == static_cast<std::int64_t>(fields));
     }
   }
 }
 
 TEST_CASE("a merged history runs out when its newest view would have", "[readers]") {
-  for (const bool tags : {false, true}) {
-    Readers site(tags);
-    site.look_at("a", "guest");
-    const auto old = site.now() - site.settings.history.ttl + seconds{1000};
-    site.command("HSET", site.keys().views_at("guest"), "t:a", old.time_since_epoch().count());
-    REQUIRE(wait(site.store().merge_views(ReaderId::trusted("guest"), kReader)));
-    CHECK(site.history() == Names{"a"});
-    CHECK(site.history("guest").empty());
-    for (const auto& key :
-         {site.keys().views_of(ViewKind::kTopic, "reader"), site.keys().views_at("reader")}) {
-      CHECK(site.ttl(key) <= 1000);
-      CHECK(site.ttl(key) > 900);
-    }
+  Readers site;
+  site.look_at("a", "guest");
+  const auto old = site.now() - site.settings.history.ttl + seconds{1000};
+  site.command("HSET", site.keys().views_at("guest"), "t:a", old.time_since_epoch().count());
+  REQUIRE(wait(site.store().merge_views(ReaderId::trusted("guest"), kReader)));
+  CHECK(site.history() == Names{"a"});
+  CHECK(site.history("guest").empty());
+  for (const auto& key : {site.keys().views_of(ViewKind::kTopic, "reader"), site.keys().views_at("reader")}) {
+    CHECK(site.ttl(key) <= 1000);
+    CHECK(site.ttl(key) > 900);
   }
 }
 
 TEST_CASE("a view that waited in the spool takes its place by time, once, and never moves one back",
           "[readers]") {
-  for (const bool tags : {false, true}) {
-    Readers site(tags);
-    for (const char* item : {"old", "new", "again"}) site.look_at(item);
-    REQUIRE(site.store().viewed_later(site.view_of("late")));
-    REQUIRE(site.store().viewed_later(site.view_of("again")));
-    const std::int64_t now = wall_now().time_since_epoch().count();
-    site.command("HSET", site.keys().views_at("reader"), "t:old", now - 100, "t:new", now + 5, "t:again",
-                 now + 9);
-    for (int i = 0; i < 2; ++i) {
-      site.later.replay();
-      CHECK(site.history() == Names{"again", "new", "late", "old"});
-    }
-    CHECK(site.views()[0].at == UnixSeconds{seconds{now + 9}});
+  Readers site;
+  for (const char* item : {"old", "new", "again"}) site.look_at(item);
+  REQUIRE(site.store().viewed_later(site.view_of("late")));
+  REQUIRE(site.store().viewed_later(site.view_of("again")));
+  const std::int64_t now = wall_now().time_since_epoch().count();
+  site.command("HSET", site.keys().views_at("reader"), "t:old", now - 100, "t:new", now + 5, "t:again",
+               now + 9);
+  for (int i = 0; i < 2; ++i) {
+    site.later.replay();
+    CHECK(site.history() == Names{"again", "new", "late", "old"});
   }
+  CHECK(site.views()[0].at == UnixSeconds{seconds{now + 9}});
 }
 
 TEST_CASE("clearing that waited in the spool forgets what was seen before it only", "[readers]") {
@@ -234,160 +224,139 @@ TEST_CASE("what was seen before the history was cleared does not come back from 
 }
 
 TEST_CASE("an interaction keeps its newest time, and the recorder is told of it", "[readers]") {
-  for (const bool tags : {false, true}) {
-    CAPTURE(tags);
-    Readers site(tags);
-    const UnixSeconds t{seconds{1700000000}};
-    REQUIRE(site.interact(site.event("a", Interaction::kLike, t)));
-    REQUIRE(site.interact(site.event("a", Interaction::kLike, t - seconds{50})));
-    REQUIRE(site.interact(site.event("a", Interaction::kPost, t - seconds{50})));
-    REQUIRE(site.interact(site.event("b", Interaction::kShare)));
-    const auto state = site.read();
-    REQUIRE(state.done.size() == 3);
-    CHECK(state.done[0].item.str() == "b");
-    CHECK(state.done[0].at <= site.now());
-    CHECK(site.now() - state.done[0].at <= seconds{30});
-    CHECK((state.done[1].item.str() == "a" && state.done[1].kind == Interaction::kLike));
-    CHECK(state.done[1].at == t);
-    CHECK(state.done[2].at == t - seconds{50});
-    const auto told = site.told();
-    REQUIRE(told.size() == 4);
-    CHECK(told[0] == "op=interaction reader=reader item=a kind=l at=1700000000");
-    const auto ttl = site.ttl(site.keys().interactions("reader"));
-    CHECK(ttl > site.settings.interactions.ttl.count() - 60);
-  }
+  Readers site;
+  const UnixSeconds t{seconds{1700000000}};
+  REQUIRE(site.interact(site.event("a", Interaction::kLike, t)));
+  REQUIRE(site.interact(site.event("a", Interaction::kLike, t - seconds{50})));
+  REQUIRE(site.interact(site.event("a", Interaction::kPost, t - seconds{50})));
+  REQUIRE(site.interact(site.event("b", Interaction::kShare)));
+  const auto state = site.read();
+  REQUIRE(state.done.size() == 3);
+  CHECK(state.done[0].item.str() == "b");
+  CHECK(state.done[0].at <= site.now());
+  CHECK(site.now() - state.done[0].at <= seconds{30});
+  CHECK((state.done[1].item.str() == "a" && state.done[1].kind == Interaction::kLike));
+  CHECK(state.done[1].at == t);
+  CHECK(state.done[2].at == t - seconds{50});
+  const auto told = site.told();
+  REQUIRE(told.size() == 4);
+  CHECK(told[0] == "op=interaction reader=reader item=a kind=l at=1700000000");
+  const auto ttl = site.ttl(site.keys().interactions("reader"));
+  CHECK(ttl > site.settings.interactions.ttl.count() - 60);
 }
 
 TEST_CASE("the same event again changes nothing for a day", "[readers]") {
-  for (const bool tags : {false, true}) {
-    CAPTURE(tags);
-    Readers site(tags);
-    const UnixSeconds t{seconds{1700000000}};
-    REQUIRE(site.interact(site.event("a", Interaction::kLike, t, "e1")));
-    REQUIRE(site.interact(site.event("a", Interaction::kLike, t + seconds{9}, "e1")));
-    CHECK(site.read().done[0].at == t);
-    CHECK(site.told().size() == 1);
-    const std::string events = site.keys().reader_events("reader");
-    CHECK(site.ttl(events) > 86400 - 60);
-    const std::int64_t old = site.now().time_since_epoch().count() - 86401;
-    site.command("ZADD", events, old, "e1", old, "e0");
-    REQUIRE(site.interact(site.event("a", Interaction::kLike, t + seconds{9}, "e1")));
-    CHECK(site.read().done[0].at == t + seconds{9});
-    CHECK_FALSE(site.score(events, "e0"));
-    REQUIRE(site.dismiss("a", "", "d1"));
-    REQUIRE(site.dismiss("b", "", "d1"));
-    CHECK(ids_of(site.read().dismissed) == Names{"a"});
-  }
+  Readers site;
+  const UnixSeconds t{seconds{1700000000}};
+  REQUIRE(site.interact(site.event("a", Interaction::kLike, t, "e1")));
+  REQUIRE(site.interact(site.event("a", Interaction::kLike, t + seconds{9}, "e1")));
+  CHECK(site.read().done[0].at == t);
+  CHECK(site.told().size() == 1);
+  const std::string events = site.keys().reader_events("reader");
+  CHECK(site.ttl(events) > 86400 - 60);
+  const std::int64_t old = site.now().time_since_epoch().count() - 86401;
+  site.command("ZADD", events, old, "e1", old, "e0");
+  REQUIRE(site.interact(site.event("a", Interaction::kLike, t + seconds{9}, "e1")));
+  CHECK(site.read().done[0].at == t + seconds{9});
+  CHECK_FALSE(site.score(events, "e0"));
+  REQUIRE(site.dismiss("a", "", "d1"));
+  REQUIRE(site.dismiss("b", "", "d1"));
+  CHECK(ids_of(site.read().dismissed) == Names{"a"});
 }
 
 TEST_CASE("a full stream refuses interactions and feedback before anything is written", "[readers]") {
-  for (const bool tags : {false, true}) {
-    CAPTURE(tags);
-    Readers site(tags);
-    site.settings.recorder.stream_max_len = 2;
-    site.renew();
-    const auto answers =
-        wait(site.store().interact({site.event("a", Interaction::kLike), site.event("b", Interaction::kLike),
-                                    site.event("c", Interaction::kLike, UnixSeconds::max(), "e")}));
-    REQUIRE(answers);
-    CHECK(((*answers)[0] && (*answers)[1]));
-    CHECK((*answers)[2].error().reason == "stream_full");
-    CHECK(site.dismiss("d").error().reason == "stream_full");
-    CHECK(wait(site.store().undo_dismissal(kReader, ItemId::trusted("d"))).error().reason == "stream_full");
-    CHECK(site.read().done.size() == 2);
-    CHECK(site.read().dismissed.empty());
-    CHECK_FALSE(site.exists(site.keys().reader_events("reader")));
-    CHECK(site.told().size() == 2);
-    // What was acknowledged while Redis was away is applied all the same.
-    REQUIRE(site.store().interact_later(site.event("c", Interaction::kLike)));
-    site.later.replay();
-    CHECK(site.read().done.size() == 3);
-  }
+  Readers site;
+  site.settings.recorder.stream_max_len = 2;
+  site.renew();
+  const auto answers =
+      wait(site.store().interact({site.event("a", Interaction::kLike), site.event("b", Interaction::kLike),
+                                  site.event("c", Interaction::kLike, UnixSeconds::max(), "e")}));
+  REQUIRE(answers);
+  CHECK(((*answers)[0] && (*answers)[1]));
+  CHECK((*answers)[2].error().reason == "stream_full");
+  CHECK(site.dismiss("d").error().reason == "stream_full");
+  CHECK(wait(site.store().undo_dismissal(kReader, ItemId::trusted("d"))).error().reason == "stream_full");
+  CHECK(site.read().done.size() == 2);
+  CHECK(site.read().dismissed.empty());
+  CHECK_FALSE(site.exists(site.keys().reader_events("reader")));
+  CHECK(site.told().size() == 2);
+  // What was acknowledged while Redis was away is applied all the same.
+  REQUIRE(site.store().interact_later(site.event("c", Interaction::kLike)));
+  site.later.replay();
+  CHECK(site.read().done.size() == 3);
 }
 
 TEST_CASE("with items.unknown = reject what was never put is refused, alone", "[readers]") {
-  for (const bool tags : {false, true}) {
-    CAPTURE(tags);
-    Readers site(tags);
-    site.settings.items_unknown = "reject";
-    site.renew();
-    site.put(site.item("known", UnixSeconds{seconds{1700000000}}));
-    const std::size_t before = site.told().size();
-    const auto answers = wait(site.store().interact(
-        {site.event("none", Interaction::kLike), site.event("known", Interaction::kLike)}));
-    REQUIRE(answers);
-    CHECK((*answers)[0].error().reason == "unknown_item");
-    CHECK((*answers)[0].error().member == "topicId");
-    CHECK((*answers)[1]);
-    CHECK(site.told().size() == before + 1);
-    CHECK(wait(site.store().viewed(site.view_of("none"))).error().code == ErrorCode::kNotFound);
-    CHECK(site.dismiss("none").error().reason == "unknown_item");
-    site.look_at("known");
-    CHECK(site.dismiss("known"));
-    CHECK(site.history() == Names{"known"});
-    site.remove("known");
-    CHECK_FALSE(site.dismiss("known"));
-  }
+  Readers site;
+  site.settings.items_unknown = "reject";
+  site.renew();
+  site.put(site.item("known", UnixSeconds{seconds{1700000000}}));
+  const std::size_t before = site.told().size();
+  const auto answers = wait(site.store().interact(
+      {site.event("none", Interaction::kLike), site.event("known", Interaction::kLike)}));
+  REQUIRE(answers);
+  CHECK((*answers)[0].error().reason == "unknown_item");
+  CHECK((*answers)[0].error().member == "topicId");
+  CHECK((*answers)[1]);
+  CHECK(site.told().size() == before + 1);
+  CHECK(wait(site.store().viewed(site.view_of("none"))).error().code == ErrorCode::kNotFound);
+  CHECK(site.dismiss("none").error().reason == "unknown_item");
+  site.look_at("known");
+  CHECK(site.dismiss("known"));
+  CHECK(site.history() == Names{"known"});
+  site.remove("known");
+  CHECK_FALSE(site.dismiss("known"));
 }
 
 TEST_CASE("a dismissal lasts feedback.ttl, is undone, and remembers its reason", "[readers]") {
-  for (const bool tags : {false, true}) {
-    CAPTURE(tags);
-    Readers site(tags);
-    site.settings.feedback.most = 3;
-    site.renew();
-    REQUIRE(site.dismiss("a", "seen it: 100 %"));
-    REQUIRE(site.dismiss("b"));
-    const std::string key = site.keys().not_interested("reader"),
-                      why = site.keys().not_interested_why("reader");
-    CHECK(redis::text_at(site.command("HMGET", why, "a"), 0) == "seen it: 100 %");
-    CHECK(site.ttl(key) > site.settings.feedback.ttl.count() - 60);
-    CHECK(site.ttl(why) > site.settings.feedback.ttl.count() - 60);
-    const auto stale = site.now() - site.settings.feedback.ttl - seconds{1};
-    site.command("ZADD", key, stale.time_since_epoch().count(), "a");
-    CHECK(ids_of(site.read().dismissed) == Names{"b"});
-    REQUIRE(site.dismiss("c"));
-    CHECK_FALSE(site.score(key, "a"));
-    CHECK_FALSE(site.exists(why));
-    for (const char* item : {"d", "e"}) REQUIRE(site.dismiss(item, "why"));
-    CHECK(site.read().dismissed.size() == 3);
-    REQUIRE(wait(site.store().undo_dismissal(kReader, ItemId::trusted("e"))));
-    CHECK_FALSE(site.score(key, "e"));
-    CHECK(site.command("HLEN", why).integer().value() == 1);
-    const auto told = site.told();
-    CHECK(told.front().starts_with("op=dismiss reader=reader item=a at="));
-    CHECK(told.front().ends_with(" reason=seen it: 100 %"));
-    CHECK(told.back().starts_with("op=undismiss reader=reader item=e at="));
-  }
+  Readers site;
+  site.settings.feedback.most = 3;
+  site.renew();
+  REQUIRE(site.dismiss("a", "seen it: 100 %"));
+  REQUIRE(site.dismiss("b"));
+  const std::string key = site.keys().not_interested("reader"),
+                    why = site.keys().not_interested_why("reader");
+  CHECK(redis::text_at(site.command("HMGET", why, "a"), 0) == "seen it: 100 %");
+  CHECK(site.ttl(key) > site.settings.feedback.ttl.count() - 60);
+  CHECK(site.ttl(why) > site.settings.feedback.ttl.count() - 60);
+  const auto stale = site.now() - site.settings.feedback.ttl - seconds{1};
+  site.command("ZADD", key, stale.time_since_epoch().count(), "a");
+  CHECK(ids_of(site.read().dismissed) == Names{"b"});
+  REQUIRE(site.dismiss("c"));
+  CHECK_FALSE(site.score(key, "a"));
+  CHECK_FALSE(site.exists(why));
+  for (const char* item : {"d", "e"}) REQUIRE(site.dismiss(item, "why"));
+  CHECK(site.read().dismissed.size() == 3);
+  REQUIRE(wait(site.store().undo_dismissal(kReader, ItemId::trusted("e"))));
+  CHECK_FALSE(site.score(key, "e"));
+  CHECK(site.command("HLEN", why).integer().value() == 1);
+  const auto told = site.told();
+  CHECK(told.front().starts_with("op=dismiss reader=reader item=a at="));
+  CHECK(told.front().ends_with(" reason=seen it: 100 %"));
+  CHECK(told.back().starts_with("op=undismiss reader=reader item=e at="));
 }
 
 TEST_CASE("feedback that waited in the spool is applied once and bows to what came later", "[readers]") {
-  for (const bool tags : {false, true}) {
-    CAPTURE(tags);
-    Readers site(tags);
-    REQUIRE(site.store().dismiss_later({kReader, ItemId::trusted("a"), "", {}}));
-    REQUIRE(site.store().undo_dismissal_later(kReader, ItemId::trusted("b")));
-    const std::string key = site.keys().not_interested("reader");
-    site.command("ZADD", key, wall_now().time_since_epoch().count() + 50, "b");
-    site.later.replay();
-    CHECK(site.read().dismissed.size() == 2);
-    REQUIRE(wait(site.store().undo_dismissal(kReader, ItemId::trusted("a"))));
-    site.later.replay();  // a batch whose reply was lost
-    CHECK(ids_of(site.read().dismissed) == Names{"b"});
-  }
+  Readers site;
+  REQUIRE(site.store().dismiss_later({kReader, ItemId::trusted("a"), "", {}}));
+  REQUIRE(site.store().undo_dismissal_later(kReader, ItemId::trusted("b")));
+  const std::string key = site.keys().not_interested("reader");
+  site.command("ZADD", key, wall_now().time_since_epoch().count() + 50, "b");
+  site.later.replay();
+  CHECK(site.read().dismissed.size() == 2);
+  REQUIRE(wait(site.store().undo_dismissal(kReader, ItemId::trusted("a"))));
+  site.later.replay();  // a batch whose reply was lost
+  CHECK(ids_of(site.read().dismissed) == Names{"b"});
 }
 
 TEST_CASE("a dismissal from before it was undone does not come back from a spool", "[readers]") {
-  for (const bool tags : {false, true}) {
-    CAPTURE(tags);
-    Readers site(tags);
-    REQUIRE(site.store().dismiss_later({kReader, ItemId::trusted("a"), "", {}}));
-    REQUIRE(wait(site.store().undo_dismissal(kReader, ItemId::trusted("a"))));
-    site.later.replay();
-    CHECK(site.read().dismissed.empty());
-    REQUIRE(site.dismiss("a"));
-    CHECK(site.read().dismissed.size() == 1);
-  }
+  Readers site;
+  REQUIRE(site.store().dismiss_later({kReader, ItemId::trusted("a"), "", {}}));
+  REQUIRE(wait(site.store().undo_dismissal(kReader, ItemId::trusted("a"))));
+  site.later.replay();
+  CHECK(site.read().dismissed.empty());
+  REQUIRE(site.dismiss("a"));
+  CHECK(site.read().dismissed.size() == 1);
 }
 
 TEST_CASE("a reader with a million interactions stays small", "[readers]") {
@@ -433,7 +402,7 @@ TEST_CASE("what a reader did long ago is still known by its fingerprint, in one 
    private:
     redis::Redis& inner_;
   };
-  Readers site(GENERATE(false, true));
+  Readers site;
   site.settings.interactions.most = 10;
   site.settings.interactions.max_excluded = 60;
   site.renew();

@@ -102,15 +102,6 @@ TEST_CASE_METHOD(Site, "what is suggested to somebody new is what is trending an
   CHECK(recommender->model() == "none");
 }
 
-TEST_CASE_METHOD(Site, "with hash tags the same is suggested", "[recommender]") {
-  hash_tags = true;
-  restart();
-  put(item("a", now() - seconds{60}));
-  put(item("b", now() - seconds{60}));
-  view(seen("b", "f"));
-  CHECK(ids(*suggest()) == std::vector<std::string>{"b", "a"});
-}
-
 TEST_CASE_METHOD(Site, "hidden items are no candidates, and a site that puts no items gets those it counts",
                  "[recommender]") {
   view(seen("x", "f"));
@@ -265,7 +256,6 @@ TEST_CASE_METHOD(Site, "while Redis is away the last copy serves, and without on
 
 TEST_CASE_METHOD(Site, "an item that is dated ahead is suggested from its date on, known to the model or not",
                  "[recommender]") {
-  hash_tags = GENERATE(false, true);
   restart();
   const auto date = now() + seconds{2};
   put(item("a", now() - seconds{60}));

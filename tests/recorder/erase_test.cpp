@@ -73,7 +73,6 @@ struct Erasing : Fixture {
       std::string_view piece = pattern.substr(0, end);
       pattern.remove_prefix(std::min(end + 1, pattern.size()));
       std::string text(piece == "*" ? (number == part ? std::string_view(name) : "20260306") : piece);
-      if (settings.redis.hash_tags && piece == "*" && out.find('{') == out.npos) text = "{" + text + "}";
       out += (number > 0 ? ":" : "") + text;
     }
     return out;
@@ -189,8 +188,7 @@ TEST_CASE_METHOD(
     Erasing,
     "after the job nothing in Redis, the database or a spool names the reader, and others lose nothing",
     "[recorder]") {
-  settings.redis.hash_tags = GENERATE(false, true);
-  settings.redis.key_prefix = settings.redis.hash_tags ? "p:" : "";
+  settings.redis.key_prefix = GENERATE("", "p:");
   open();
   fill(kReader);
   fill(kOther);

@@ -18,11 +18,7 @@ struct Publishing : Fixture {
   std::unique_ptr<timeline::RedisFollowStore> follows;
   int jobs = 0;
 
-  explicit Publishing(bool tags = false, RedisServer& on = shared_server()) : Fixture(on) {
-    settings.redis.hash_tags = tags;
-    settings.redis.key_prefix = tags ? "p:" : "";
-    renew();
-  }
+  explicit Publishing(RedisServer& on = shared_server()) : Fixture(on) { renew(); }
   // Again after `settings` were changed.
   void renew() {
     open();

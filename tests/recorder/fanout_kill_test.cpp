@@ -11,7 +11,7 @@ using namespace freshet;
 using namespace freshet::test;
 
 TEST_CASE("a job whose hash has expired begins again, which changes nothing but the count", "[recorder]") {
-  Publishing f(GENERATE(false, true));
+  Publishing f;
   f.followers(2000);
   const auto job = f.publish({"a"});
   int begun = 0;
@@ -85,12 +85,11 @@ TEST_CASE("of two recorders at one job, of which one knows it not, neither serve
 
 TEST_CASE("a recorder that is killed at random moments leaves nobody out and serves nobody twice",
           "[recorder][long]") {
-  const bool tags = GENERATE(false, true);
   constexpr int kReaders = 3000;
   const auto seed = std::random_device{}();
-  CAPTURE(seed, tags);
+  CAPTURE(seed);
   std::mt19937 random(seed);
-  Publishing f(tags);
+  Publishing f;
   f.followers(kReaders);
   int kills = 0, within = 0;
   for (int number = 0; number < rounds(6, 25); ++number) {
@@ -106,16 +105,13 @@ TEST_CASE("a recorder that is killed at random moments leaves nobody out and ser
       ++kills;
       within += f.field(job, "state") == "running";
       const auto have = f.having(item, kReaders);
-      if (tags) continue;  // there it may come back
       for (const int each : have) CHECK(served.insert(each).second);
       f.take_out(item, have);
     }
     CHECK(f.told(job) == "done " + std::to_string(kReaders) + "/" + std::to_string(kReaders) + " 0");
-    if (tags) served = f.having(item, kReaders);
     CHECK(served.size() == kReaders);
   }
-  std::printf("%s: %d kills (seed %u), %d within a job\n", tags ? "with hash tags" : "without", kills, seed,
-              within);
+  std::printf("%d kills (seed %u), %d within a job\n", kills, seed, within);
   CHECK(within > 0);  // else they came at the wrong moments
   f.run();
   REQUIRE(f.settles());
@@ -128,7 +124,7 @@ TEST_CASE("a Redis that is killed under a job, with all it acknowledged, leaves 
   const auto seed = std::random_device{}();
   CAPTURE(seed);
   std::mt19937 random(seed);
-  Publishing f(false, own);
+  Publishing f(own);
   constexpr int kReaders = 2000;
   f.followers(kReaders);
   f.run();

@@ -11,7 +11,7 @@ using namespace freshet;
 using namespace freshet::test;
 
 TEST_CASE("what an author publishes reaches everybody who follows, once, as its job tells", "[recorder]") {
-  Publishing f(GENERATE(false, true));
+  Publishing f;
   f.followers(345);
   const auto job = f.publish({"a", "b"});
   CHECK(f.told(job) == "queued 0/345 0");
@@ -37,7 +37,7 @@ TEST_CASE("what an author publishes reaches everybody who follows, once, as its 
 }
 
 TEST_CASE("a timeline stays within its bound whatever is pushed", "[recorder]") {
-  Publishing f(GENERATE(false, true));
+  Publishing f;
   f.settings.waterfall.max_items = 3;
   f.renew();
   f.followers(2);
@@ -49,7 +49,7 @@ TEST_CASE("a timeline stays within its bound whatever is pushed", "[recorder]") 
 
 TEST_CASE("a timeline of another type is one that failed, and the others get what is published",
           "[recorder]") {
-  Publishing f(GENERATE(false, true));
+  Publishing f;
   f.followers(250);
   f.command("SET", f.timeline_key("r3"), "no timeline");
   f.command("SET", f.timeline_key("r249"), "no timeline");
@@ -62,7 +62,7 @@ TEST_CASE("a timeline of another type is one that failed, and the others get wha
 }
 
 TEST_CASE("a job that can never be done says that it failed, and those behind it go on", "[recorder]") {
-  Publishing f(GENERATE(false, true));
+  Publishing f;
   f.command("SET", f.keys().readers_of("eve"), "no list");
   f.command("XADD", f.keys().stream(), "*", "op", "fanout", "author", "eve", "items", "a", "upto", "9", "job",
             "never");
@@ -94,7 +94,7 @@ TEST_CASE("entries of jobs that make no sense are left out", "[recorder]") {
 }
 
 TEST_CASE("who leaves before it is their turn gets nothing, who comes has it by back-fill", "[recorder]") {
-  Publishing f(GENERATE(false, true));
+  Publishing f;
   f.followers(150);
   const auto job = f.publish({"a"});
   for (int i = 0; i < 150; i += 2) f.unfollow("r" + std::to_string(i));
@@ -115,7 +115,7 @@ TEST_CASE("readers who come and go while jobs run have everything of whom they f
           "[recorder]") {
   const auto seed = std::random_device{}();
   CAPTURE(seed);
-  Publishing f(GENERATE(false, true));
+  Publishing f;
   std::mt19937 random(seed);
   const auto below = [&](int end) { return std::uniform_int_distribution<int>(0, end - 1)(random); };
   constexpr int kReaders = 400, kItems = 20;  // as many as a back-fill has
@@ -142,7 +142,7 @@ TEST_CASE("readers who come and go while jobs run have everything of whom they f
 }
 
 TEST_CASE("jobs are done in the order in which authors published", "[recorder]") {
-  Publishing f(GENERATE(false, true));
+  Publishing f;
   f.followers(500);
   f.followers(500, "bob");
   const auto first = f.publish({"a"}), second = f.publish({"b"}, "bob"), third = f.publish({"c", "a2"});
@@ -155,7 +155,7 @@ TEST_CASE("jobs are done in the order in which authors published", "[recorder]")
 
 TEST_CASE("between the steps of a job the recorder goes on with what else stands in the stream",
           "[recorder]") {
-  Publishing f(GENERATE(false, true));
+  Publishing f;
   f.settings.recorder.batch = 1;
   f.followers(1000);
   f.command("CONFIG", "SET", "slowlog-max-len", 100000);
@@ -208,7 +208,7 @@ TEST_CASE("an erasure is done when no job keeps in the stream what the reader di
 }
 
 TEST_CASE("ten thousand followers are pushed to by one job", "[recorder]") {
-  Publishing f(GENERATE(false, true));
+  Publishing f;
   f.followers(10000);
   f.run();
   REQUIRE(f.settles());
@@ -216,14 +216,13 @@ TEST_CASE("ten thousand followers are pushed to by one job", "[recorder]") {
   const auto job = f.publish({"a"});
   REQUIRE(f.over(job));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-  std::printf("10,000 followers%s: %.2f s\n", f.settings.redis.hash_tags ? ", with hash tags" : "",
-              took.count());
+  std::printf("10,000 followers: %.2f s\n", took.count());
   CHECK(f.told(job) == "done 10000/10000 0");
   CHECK(f.having("a", 10000).size() == 10000);
 }
 
 TEST_CASE("beyond fanout.max_push nothing is pushed: the item stands where readers pull it", "[recorder]") {
-  Publishing f(GENERATE(false, true));
+  Publishing f;
   f.settings.fanout.max_push = 9;
   f.renew();
   f.followers(10);
@@ -238,7 +237,7 @@ TEST_CASE("beyond fanout.max_push nothing is pushed: the item stands where reade
 }
 
 TEST_CASE("follows are recorded in their order, and once", "[recorder]") {
-  Publishing f(GENERATE(false, true));
+  Publishing f;
   f.run();
   f.follow("r", "ann");
   f.follow("r", "bob");

@@ -310,8 +310,6 @@ TEST_CASE_METHOD(Faults, "what was written before Redis was flushed is searched 
 
 TEST_CASE_METHOD(Faults, "a Redis that lost what the database has is noted, once, whoever comes first",
                  "[recorder]") {
-  const bool tags = GENERATE(false, true);
-  settings.redis.hash_tags = tags;
   open();
   run();
   put_some("Before");

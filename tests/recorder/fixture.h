@@ -128,7 +128,7 @@ struct Fixture {
   ~Fixture() { stop(); }
   // Again after `settings` were changed.
   void open() { items = std::make_unique<items::RedisItemStore>(redis, settings, keys()); }
-  redis::Keys keys() const { return redis::Keys(settings.redis.key_prefix, settings.redis.hash_tags); }
+  redis::Keys keys() const { return redis::Keys(settings.redis.key_prefix); }
 
   // --- The recorder
 

@@ -55,7 +55,6 @@ struct Killed : Fixture {
 
 struct Case {
   const char* name;
-  bool hash_tags;
   bool on_disk;
   int kills;
   int longest_life_us;
@@ -65,14 +64,12 @@ struct Case {
 
 TEST_CASE("a recorder that is killed again and again at random moments records every write once",
           "[recorder][long]") {
-  const Case each = GENERATE(Case{"in memory", false, false, rounds(60, 250), 30000},
-                             Case{"on disk", false, true, rounds(10, 30), 150000},
-                             Case{"with hash tags", true, false, rounds(30, 100), 30000});
+  const Case each = GENERATE(Case{"in memory", false, rounds(60, 250), 30000},
+                             Case{"on disk", true, rounds(10, 30), 150000});
   Killed f(each.on_disk ? std::filesystem::temp_directory_path() : memory());
   const auto seed = std::random_device()();
   INFO(each.name << ", seed " << seed);
   f.random.seed(seed);
-  f.settings.redis.hash_tags = each.hash_tags;
   f.settings.recorder.batch = (each.on_disk ? 10 : 1) + f.below(20);
   f.open();
   int unfinished = 0, torn = 0;

@@ -68,26 +68,6 @@ TEST_CASE_METHOD(Fixture, "what was written before the recorder started is recor
   check_all();
 }
 
-TEST_CASE_METHOD(Fixture, "with hash tags the recorder asks Redis what changed", "[recorder]") {
-  settings.redis.hash_tags = true;
-  settings.redis.key_prefix = "p:";
-  open();
-  run();
-  put(full_item("a"));
-  put(item("b", "Short-lived"));
-  auto dark = item("c", "Hidden");
-  dark.hidden = true;
-  put(dark);
-  remove("b");
-  REQUIRE(settles());
-  check_all();
-  // An item that Redis no longer knows, and did not delete, is not deleted here.
-  command("DEL", keys().item("a"));
-  command("XADD", keys().stream(), "*", "op", "changed", "id", "a");
-  REQUIRE(settles());
-  check_all();
-}
-
 TEST_CASE_METHOD(Fixture, "the last of many writes of one item in a batch wins", "[recorder]") {
   for (int i = 0; i < 300; ++i) put(item("a", "Version " + std::to_string(i)));
   remove("a");

@@ -29,7 +29,7 @@ return out)";
 
 class World : public Followers {
  public:
-  World(bool tags, std::uint64_t seed) : Followers({tags, ""}), random_(seed) {
+  explicit World(std::uint64_t seed) : Followers({""}), random_(seed) {
     settings.feed.max_pending = 500;
     settings.history.size = 3;
     settings.fanout.max_push = 2;
@@ -203,8 +203,7 @@ TEST_CASE("every key that a command makes has its TTL when the command has ended
   const std::uint64_t first = given ? std::strtoull(given, nullptr, 10) : std::random_device{}();
   for (int round = 0; round < (given ? 1 : rounds(4, 200)); ++round) {
     const std::uint64_t seed = first + static_cast<std::uint64_t>(round);
-    const bool tags = seed % 4 == 0;
-    World world(tags, seed);
+    World world(seed);
     for (int i = 0; i < 1500; ++i) {
       const std::string what = world.step();
       INFO("FRESHET_SEED=" << seed << ", command " << i << ": " << what);

@@ -131,10 +131,13 @@ TEST_CASE("A spool waits while it is told to although Redis answers, and what is
   TemporaryDirectory directory;
   Memory memory;
   FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return memory.answer(c); });
-  std::atomic<bool> full{true};
+  std::atomic<bool> full{false};
   Writer writer(
       directory.path(), kScripts,
       {.spool_directory = {}, .scan_interval = 10ms, .spools_wait = [&full] { return full.load(); }});
+  CHECK(writer.post("first"));  // until Redis answers, what is posted is spooled too
+  CHECK(eventually([&] { return memory.times("first") == 1; }));
+  full = true;
   REQUIRE(writer.with([](BackgroundWriter& each) {
     Pipeline pipeline;
     return each.spool(std::move(pipeline.add("SET", "spooled", "1")));

@@ -117,33 +117,31 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
 
 }  // namespace
 
-TEST_CASE("no two names collide, pairwise over hostile ids, with and without hash tags", "[keys]") {
-  for (const bool tags : {false, true}) {
-    const Keys keys("p:", tags);
-    std::map<std::string, std::string> meanings;
-    for (const auto& a : kHostile) {
-      if (!check_id(a, "id")) continue;
-      for (const auto& b : kHostile) {
-        if (!check_id(b, "id")) continue;
-        for (const auto& [name, meaning] : names(keys, a, b)) {
-          const auto [at, added] = meanings.emplace(name, meaning);
-          if (!added && at->second != meaning) FAIL_CHECK(name << " is " << at->second << " and " << meaning);
-        }
+TEST_CASE("no two names collide, pairwise over hostile ids", "[keys]") {
+  const Keys keys("p:");
+  std::map<std::string, std::string> meanings;
+  for (const auto& a : kHostile) {
+    if (!check_id(a, "id")) continue;
+    for (const auto& b : kHostile) {
+      if (!check_id(b, "id")) continue;
+      for (const auto& [name, meaning] : names(keys, a, b)) {
+        const auto [at, added] = meanings.emplace(name, meaning);
+        if (!added && at->second != meaning) FAIL_CHECK(name << " is " << at->second << " and " << meaning);
       }
     }
-    CHECK(meanings.size() > 5000);
   }
+  CHECK(meanings.size() > 5000);
 }
 
 TEST_CASE("the article 'hll' would collide with the seed's HyperLogLog names, so it is no id", "[keys]") {
-  const Keys keys("", false);
+  const Keys keys("");
   CHECK(keys.uv_hll("20260306") == keys.uv_day("hll", kDay));
   CHECK_FALSE(check_id("hll", "articleId"));
   CHECK_FALSE(check_id("list", "articleId"));
 }
 
 TEST_CASE("every name has a row in the table, and every row a name", "[keys]") {
-  const Keys keys("", false);
+  const Keys keys("");
   std::set<const redis::KeyPattern*> used;
   for (const auto& [name, meaning] : names(keys, "abc", "def")) {
     INFO(name);
@@ -151,10 +149,10 @@ TEST_CASE("every name has a row in the table, and every row a name", "[keys]") {
     REQUIRE(row);
     used.insert(row);
   }
-  const Keys tagged("site:", true);
-  for (const auto& [name, meaning] : names(tagged, "abc", "def")) {
+  const Keys prefixed("site:");
+  for (const auto& [name, meaning] : names(prefixed, "abc", "def")) {
     INFO(name);
-    CHECK(tagged.pattern_of(name));
+    CHECK(prefixed.pattern_of(name));
     CHECK(keys.pattern_of(name) == nullptr);
   }
   CHECK(used.size() == redis::kKeyPatterns.size());
@@ -165,7 +163,7 @@ TEST_CASE("every name has a row in the table, and every row a name", "[keys]") {
 }
 
 TEST_CASE("the seeds' names are kept", "[keys]") {
-  const Keys keys("", false);
+  const Keys keys("");
   CHECK(keys.pv("7") == "hot:pv:7");
   CHECK(keys.uv_hll("7") == "hot:uv:hll:7");
   CHECK(keys.dwell_sum("7") == "hot:dwell:sum:7");
@@ -178,23 +176,4 @@ TEST_CASE("the seeds' names are kept", "[keys]") {
   CHECK(keys.list({}) == "hot:list");
   CHECK(keys.feed_cache("7") == "feed:cache:7");
   CHECK(keys.seen_day("20260306") == "bf:global:20260306");
-}
-
-TEST_CASE("with hash tags all names of an item share one slot and all others another", "[keys]") {
-  const Keys keys("site:", true);
-  const auto tag = [](const std::string& name) {
-    const auto open = name.find('{');
-    return name.substr(open, name.find('}', open) - open + 1);
-  };
-  for (const auto& name : {keys.pv("abc"), keys.session("abc", "x"), keys.item("abc"), keys.views("abc"),
-                           keys.dedup("abc", "f"), keys.uv_day("abc", kDay), keys.view_event("abc", "e")})
-    CHECK(tag(name) == "{abc}");
-  for (const auto& name : {keys.rank(), keys.rank_meta(), keys.tag("news"), keys.current(3), keys.list({}),
-                           keys.epoch(), keys.hidden()})
-    CHECK(tag(name) == "{hot}");
-  for (const auto& name : {keys.feed_cache("u"), keys.feed_state("u"), keys.feed_pending("u"),
-                           keys.feed_page("u", "r"), keys.interactions("u")})
-    CHECK(tag(name) == "{u}");
-  CHECK(tag(keys.seen_shard("20260306", "7")) == tag(keys.seen_shard("20260307", "7")));
-  CHECK(keys.id_of_pv(keys.pv("abc")) == "abc");
 }

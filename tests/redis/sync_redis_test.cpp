@@ -50,7 +50,7 @@ TEST_CASE("a server that went away is found again, and counters survive its rest
   redis::SyncRedis client(own.endpoint(), milliseconds(5000), redis::kAllScripts);
   InlineDeferred later(client);
   const Settings settings;
-  hot::RedisHotStore hot(client, later, settings, redis::Keys("", false), [] { return "e"; });
+  hot::RedisHotStore hot(client, later, settings, redis::Keys(""), [] { return "e"; });
   REQUIRE(wait(hot.track(Fixture::report("a", "v", 1000))));
   own.kill();
   const auto away = wait(hot.track(Fixture::report("a", "w", 1000)));
@@ -70,7 +70,7 @@ TEST_CASE("a server that refuses writes for want of memory refuses a report as a
   redis::SyncRedis client(own.endpoint(), milliseconds(5000), redis::kAllScripts);
   InlineDeferred later(client);
   const Settings settings;
-  hot::RedisHotStore hot(client, later, settings, redis::Keys("", false), [] { return "e"; });
+  hot::RedisHotStore hot(client, later, settings, redis::Keys(""), [] { return "e"; });
   auto event = Fixture::report("a", "v", 1000);
   event.event = EventId::trusted("e1");
   const auto refused = wait(hot.track(event));

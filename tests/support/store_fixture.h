@@ -67,7 +67,6 @@ inline RedisServer& server() {
 
 struct Fixture {
   Settings settings;
-  bool hash_tags = false;
   redis::SyncRedis redis{server().endpoint(), milliseconds(10000), redis::kAllScripts};
   InlineDeferred later{redis};
   int events = 0;
@@ -78,13 +77,13 @@ struct Fixture {
     server().flush();
     open();
   }
-  // Again after `settings` or `hash_tags` were changed.
+  // Again after `settings` were changed.
   void open() {
     hot = std::make_unique<hot::RedisHotStore>(redis, later, settings, keys(),
                                                [this] { return "made-" + std::to_string(++events); });
     items = std::make_unique<items::RedisItemStore>(redis, settings, keys());
   }
-  redis::Keys keys() const { return redis::Keys(settings.redis.key_prefix, hash_tags); }
+  redis::Keys keys() const { return redis::Keys(settings.redis.key_prefix); }
 
   static hot::TrackEvent report(const std::string& id, const std::string& visitor, std::int64_t dwell_ms,
                                 const std::string& session = {}) {

@@ -18,7 +18,7 @@ namespace freshet::test {
 using timeline::Direction;
 using Ids = std::vector<std::string>;
 
-// Counts round trips, and looks whether each script keeps to one slot where names carry hash tags.
+// Counts round trips.
 class WatchedRedis final : public redis::Redis {
  public:
   explicit WatchedRedis(redis::SyncRedis& inner) : inner_(inner) {}
@@ -27,39 +27,19 @@ class WatchedRedis final : public redis::Redis {
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
     trips.push_back(pipeline.size());
     before_trip(trips.size());
-    for (std::size_t i = 0; i < pipeline.size(); ++i) check_slot(pipeline.at(i));
     co_return inner_.call(pipeline);
   }
   bool ready() const override { return true; }
 
  private:
-  static void check_slot(std::string_view resp) {
-    std::vector<std::string_view> words;  // every other line of RESP is a length
-    for (std::size_t at = resp.find("\r\n"); at != resp.npos && at + 2 < resp.size();) {
-      const std::size_t end = resp.find("\r\n", at + 2), stop = resp.find("\r\n", end + 2);
-      words.push_back(resp.substr(end + 2, stop - end - 2));
-      at = stop;
-    }
-    if (words.front() != "EVALSHA") return;
-    const auto keys = redis::parse_or_zero<std::size_t>(words[2]);
-    std::set<std::string_view> tags;
-    for (std::size_t i = 3; i < 3 + keys; ++i) {
-      const std::size_t open = words[i].find('{');
-      if (open != words[i].npos) tags.insert(words[i].substr(open, words[i].find('}') - open));
-    }
-    if (!tags.empty()) CHECK((tags.size() == 1 && keys < 3));
-  }
   redis::SyncRedis& inner_;
 };
 
 struct Mode {
-  bool tags = false;
   std::string prefix;
 };
 // A test that calls it runs once in each.
-inline Mode any_mode() {
-  return GENERATE(Mode{false, ""}, Mode{true, ""}, Mode{false, "site:"}, Mode{true, "site:"});
-}
+inline Mode any_mode() { return GENERATE(Mode{""}, Mode{"site:"}); }
 
 struct Waterfall : Fixture {
   WatchedRedis watched{redis}, bulk{redis};
@@ -67,7 +47,6 @@ struct Waterfall : Fixture {
   std::optional<timeline::RedisFollowStore> follows;
 
   explicit Waterfall(const Mode& mode) {
-    hash_tags = mode.tags;
     settings.redis.key_prefix = mode.prefix;
     settings.waterfall.max_items = 50;
     settings.fanout.max_push = 0;  // everybody who has a follower is pulled

@@ -1,4 +1,4 @@
-// Who follows whom (seed 004) on a real Redis, with and without hash tags.
+// Who follows whom on a real Redis, with and without a prefix.
 #include "tests/timeline/follow_fixture.h"
 
 #include "core/recorder/batch.h"

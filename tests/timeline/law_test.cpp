@@ -56,12 +56,8 @@ void must(bool holds, const char* law, const std::string& item = {}, std::int64_
 
 class Explorer {
  public:
-  Explorer(redis::SyncRedis& inner, unsigned seed, bool hash_tags)
-      : random_(seed),
-        inner_(inner),
-        keys_("law:" + std::to_string(seed) + ":", hash_tags),
-        exact_(!hash_tags),
-        settings_(draw_settings()) {
+  Explorer(redis::SyncRedis& inner, unsigned seed)
+      : random_(seed), inner_(inner), keys_("law:" + std::to_string(seed) + ":"), settings_(draw_settings()) {
     for (std::size_t i = 0; i < kReaders; ++i) timelines_[i].reader = ReaderId::trusted(name_of_reader(i));
     for (std::size_t i = 0; i < clients_.size(); ++i) clients_[i].timeline = &timelines_[i % kReaders];
   }
@@ -146,7 +142,7 @@ class Explorer {
     if (first || !down) client.asks_up = false;
     REQUIRE(page);
     check_shape(query, *page);
-    if (exact_) check_exactly(query, *page, *client.timeline);
+    check_exactly(query, *page, *client.timeline);
     for (const timeline::Placed& each : page->items) {
       const bool fresh = client.seen.emplace(each.score, each.item.str()).second;
       must(fresh, "no item comes twice", each.item.str(), each.score);
@@ -364,7 +360,6 @@ class Explorer {
   std::mt19937 random_;
   redis::SyncRedis& inner_;
   const redis::Keys keys_;
-  const bool exact_;  // a page is atomic
   const Settings settings_;
   const redis::Pipeline members_ = all_members();
   test::Turns turns_{random_};
@@ -392,7 +387,7 @@ unsigned number_of(const char* variable, unsigned otherwise) {
   return text ? static_cast<unsigned>(std::strtoul(text, nullptr, 10)) : otherwise;
 }
 
-void explore(bool hash_tags, int runs) {
+void explore(int runs) {
   test::RedisServer server;
   redis::SyncRedis redis(server.endpoint(), milliseconds(10000), redis::kAllScripts);
   // A script that must be loaded first runs behind what watches it.
@@ -403,7 +398,7 @@ void explore(bool hash_tags, int runs) {
   const unsigned begin = number_of("FRESHET_LAW_SEED", std::random_device{}());
   for (unsigned i = 0; i < (one ? 1 : number_of("FRESHET_LAW_RUNS", static_cast<unsigned>(runs))); ++i) {
     INFO("FRESHET_LAW_SEED=" << begin + i);
-    Explorer(redis, begin + i, hash_tags).run(30);
+    Explorer(redis, begin + i).run(30);
   }
 }
 
@@ -411,8 +406,5 @@ void explore(bool hash_tags, int runs) {
 
 TEST_CASE("a client that follows the rules sees what stays in its timeline once and in order",
           "[waterfall][law][long]") {
-  explore(false, test::rounds(1000, 20000));
-}
-TEST_CASE("with hash tags too, where a page is made in steps", "[waterfall][law][long]") {
-  explore(true, test::rounds(500, 10000));
+  explore(test::rounds(1000, 20000));
 }

@@ -124,44 +124,6 @@ TEST_CASE("of everything that many authors published the newest join, no more th
   CHECK(site.members(site.timeline("reader", "follow")) == before);
 }
 
-TEST_CASE("of two pages at once one copies, also when an item has left the timeline between them",
-          "[waterfall]") {
-  // With hash tags the other page is read between any two steps of the first.
-  for (std::size_t step = 1; step <= 5; ++step) {
-    CAPTURE(step);
-    Follows site(Mode{true, ""});
-    site.follow("ann");
-    site.push({"own"}, {"reader"}, "follow");
-    site.publish("ann", {"a1", "a2"});
-    timeline::RedisWaterfallStore other(site.redis, site.redis, site.settings, site.keys());
-    bool read = false;
-    site.watched.trips.clear();
-    site.watched.before_trip = [&](std::size_t trip) {
-      if (trip != step || read) return;
-      read = true;
-      REQUIRE(wait(other.read({"follow", ReaderId::trusted("reader"), Direction::kFirst, 0, 5})));
-      REQUIRE(wait(other.remove("follow", ReaderId::trusted("reader"), ItemId::trusted("a1"))));
-    };
-    site.read();
-    REQUIRE(read);
-    CHECK(site.timeline_items() == Ids{"own", "a2"});
-    CHECK(site.mark("ann") == site.published("ann"));
-  }
-}
-
-TEST_CASE("an author who is let go while a page is made is not pulled", "[waterfall]") {
-  Follows site(Mode{true, ""});
-  site.follow("ann");
-  site.publish("ann", {"a1"});
-  site.watched.trips.clear();
-  site.watched.before_trip = [&](std::size_t trip) {
-    if (trip == 4)
-      REQUIRE(wait(site.follows->unfollow(ReaderId::trusted("reader"), AuthorId::trusted("ann"))));
-  };
-  CHECK(site.read().items.empty());
-  CHECK(site.mark("ann") == -1);
-}
-
 TEST_CASE("a cursor into a timeline that ran out is told, also when pulling has made a new one",
           "[waterfall]") {
   Follows site(any_mode());

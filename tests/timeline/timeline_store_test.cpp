@@ -1,4 +1,4 @@
-// Timelines (seed 004) on a real Redis, with and without hash tags.
+// Timelines on a real Redis, with and without a prefix.
 #include <iostream>
 
 #include "tests/timeline/fixture.h"
@@ -287,15 +287,13 @@ TEST_CASE("where unknown items are rejected they are neither pushable nor shown,
   CHECK(wait(site.store().pushable({}))->empty());
 }
 
-TEST_CASE("a page is one round trip, with hash tags two, and notes that the reader is active",
-          "[waterfall]") {
-  const Mode mode = any_mode();
-  Waterfall site(mode);
+TEST_CASE("a page is one round trip, and notes that the reader is active", "[waterfall]") {
+  Waterfall site(any_mode());
   site.push(count(1, 20));
   for (const auto direction : {Direction::kFirst, Direction::kDown, Direction::kUp}) {
     site.watched.trips.clear();
     site.page(direction, site.members(site.timeline())[10].second);
-    CHECK(site.watched.trips.size() == (mode.tags ? 2 : 1));
+    CHECK(site.watched.trips.size() == 1);
   }
   site.page(Direction::kFirst, 0, 5, "discover", "other");
   const auto active = site.members(site.keys().active("discover"));
@@ -303,24 +301,21 @@ TEST_CASE("a page is one round trip, with hash tags two, and notes that the read
   for (const auto& [reader, at] : active) CHECK(std::abs(at - site.now().time_since_epoch().count()) < 60);
   site.follow("author");
   site.publish("author", {"pulled"});
-  for (const std::size_t trips : {mode.tags ? 5U : 1U, mode.tags ? 4U : 1U}) {
+  for (int again = 0; again < 2; ++again) {
     site.watched.trips.clear();
     CHECK(ids_of(site.page(Direction::kFirst, 0, 5, "follow")) == Ids{"pulled"});
-    CHECK(site.watched.trips.size() == trips);
+    CHECK(site.watched.trips.size() == 1);
   }
 }
 
 TEST_CASE("a push goes over the connection for bulk, five hundred readers a trip", "[waterfall]") {
-  const Mode mode = any_mode();
-  Waterfall site(mode);
+  Waterfall site(any_mode());
   Ids readers;
   for (int i = 0; i < 1203; ++i) readers.push_back("r" + std::to_string(i));
   site.watched.trips.clear();
   const auto pushed = site.push({"a", "b"}, readers);
   CHECK((pushed.pushed == 2406 && pushed.duplicates == 0));
-  // Commands: one a reader where each has a slot of their own, else one for fifty.
-  CHECK(site.bulk.trips ==
-        (mode.tags ? std::vector<std::size_t>{500, 500, 203} : std::vector<std::size_t>{10, 10, 5}));
+  CHECK(site.bulk.trips == std::vector<std::size_t>{10, 10, 5});  // commands, one for fifty
   CHECK(site.watched.trips.empty());
   for (const char* each : {"r0", "r49", "r50", "r499", "r500", "r1202"})
     CHECK(site.in(site.timeline(each)) == Ids{"a", "b"});
@@ -343,7 +338,7 @@ TEST_CASE("a timeline of a wrong type is an error, and the other readers are ser
 }
 
 TEST_CASE("a timeline costs Redis so many bytes", "[waterfall]") {
-  Waterfall site(GENERATE(Mode{false, ""}, Mode{true, ""}));
+  Waterfall site(Mode{});
   site.settings.waterfall.max_items = 500;
   site.renew();
   for (const int width : {8, 24}) {

@@ -4,7 +4,7 @@
 -- are not acknowledged, then plus the time of the acknowledgement. It is kept a minute longer, so that a request which read the filter before
 -- still finds it here.
 local cache, state, pending = KEYS[1], KEYS[2], KEYS[3]
-local hidden, page = ARGV[6] == '1' and KEYS[4], ARGV[7] == '1' and KEYS[#KEYS]
+local hidden, page = KEYS[4], KEYS[5]
 local limit, query, most = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[5])
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
@@ -24,7 +24,7 @@ end
 local items = {}
 -- Of `ids` those that are not hidden now. What is in a buffer has not been handed out.
 local function admit(ids)
-  local dark, second = hidden and redis.call('ZMSCORE', hidden, unpack(ids)) or {}, tonumber(clock[1])
+  local dark, second = redis.call('ZMSCORE', hidden, unpack(ids)), tonumber(clock[1])
   for i, id in ipairs(ids) do
     if not dark[i] or tonumber(dark[i]) <= second then items[#items + 1] = id end
   end

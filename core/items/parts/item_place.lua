@@ -1,5 +1,5 @@
 -- Where an item stands in the sets that lists are made of.
--- Expects: id removed hidden changed z date total score clock ttl max, keys (see item_index.lua), gone and tags (first and last index into KEYS).
+-- Expects: id removed hidden changed z date total score clock ttl max, keys (see item_put.lua), gone and tags (first and last index into KEYS).
 local rank, score_key, published, index, hidden_key, epoch = keys[1], keys[2], keys[3], keys[4], keys[5], keys[6]
 local newest, old_bucket, new_bucket = keys[7], keys[8], keys[9]
 local listed = redis.call('ZSCORE', rank, id) or redis.call('ZSCORE', score_key, id)

@@ -126,7 +126,6 @@ Result<int> run_backup(const BackupOptions& options, const Target& target) {
   manifest.version = FRESHET_VERSION;
   manifest.began = wall_now();
   manifest.key_prefix = settings->redis.key_prefix;
-  manifest.hash_tags = settings->redis.hash_tags;
   FRESHET_TRY(strangers, save_state(options, *settings, *endpoint, *backup, manifest));
   if (auto ok = copy_files(options, *settings, config_path(target), *backup); !ok)
     return tl::unexpected(ok.error());

@@ -22,7 +22,7 @@ class Eraser {
          const readers::ReaderHashes& hashes, const ToErase& wanted)
       : redis_(redis),
         database_(database),
-        keys_(settings.redis.key_prefix, settings.redis.hash_tags),
+        keys_(settings.redis.key_prefix),
         hashes_(hashes),
         wanted_(wanted) {
     for (const ReaderId& each : wanted.readers) found_.insert(each.str());

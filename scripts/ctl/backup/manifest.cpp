@@ -57,7 +57,6 @@ std::string render(const Manifest& manifest) {
   json.key("items").integer(manifest.items);
   json.key("redis_version").string(manifest.redis_version);
   json.key("key_prefix").string(manifest.key_prefix);
-  json.key("hash_tags").boolean(manifest.hash_tags);
   json.key("keys").integer(manifest.keys);
   json.key("files").begin_array();
   for (const BackupFile& each : manifest.files) {
@@ -89,7 +88,6 @@ Result<Manifest> parse_manifest(std::string text) {
   read.number("items", out.items);
   read.text("redis_version", out.redis_version);
   read.text("key_prefix", out.key_prefix);
-  read.flag("hash_tags", out.hash_tags);
   read.number("keys", out.keys);
   if (!read.outcome()) return bad(read.outcome().error());
   for (const json::Value& each : (*root)["files"].elements()) {

@@ -31,7 +31,6 @@ struct Manifest {
   std::int64_t schema = 0;   // of the database
   std::int64_t items = 0;    // in it
   std::string redis_version, key_prefix;
-  bool hash_tags = false;
   std::int64_t keys = 0;
   std::vector<BackupFile> files;
 

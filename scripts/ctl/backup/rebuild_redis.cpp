@@ -24,7 +24,7 @@ Result<void> expect_no_items(redis::SyncRedis& redis, const RedisSettings& setti
   return walk(redis, "SCAN", "", [&](const std::vector<std::string>& found) -> Result<void> {
     redis::Pipeline look;
     for (const std::string& key : found) {
-      const auto plain = plain_name(key, settings.key_prefix, settings.hash_tags);
+      const auto plain = plain_name(key, settings.key_prefix);
       if (plain && after(*plain, "item:")) look.add("HEXISTS", key, "published_at");
     }
     if (look.empty()) return {};
@@ -43,7 +43,7 @@ class Refill {
   Refill(redis::SyncRedis& redis, const Settings& settings, const RebuildRedisOptions& options,
          std::int64_t total)
       : redis_(redis),
-        keys_(settings.redis.key_prefix, settings.redis.hash_tags),
+        keys_(settings.redis.key_prefix),
         items_(redis, settings, keys_, items::RedisItemStore::Tell::kNobody),
         force_(options.force),
         total_(total),
@@ -122,7 +122,7 @@ Result<void> end_loss(redis::SyncRedis& redis, const std::string& loss, const re
 
 Result<RedisRebuilt> rebuild_redis(redis::SyncRedis& redis, database::Database& database,
                                    const Settings& settings, const RebuildRedisOptions& options) {
-  const redis::Keys keys(settings.redis.key_prefix, settings.redis.hash_tags);
+  const redis::Keys keys(settings.redis.key_prefix);
   FRESHET_TRY(loss, loss_of(redis, database, keys));
   if (!options.force && loss->empty()) {
     if (auto empty = expect_no_items(redis, settings.redis); !empty) return tl::unexpected(empty.error());

@@ -39,7 +39,7 @@ class Reconciler {
         database_(database),
         settings_(settings),
         endpoint_(endpoint),
-        keys_(settings.redis.key_prefix, settings.redis.hash_tags),
+        keys_(settings.redis.key_prefix),
         items_(redis, settings, keys_, items::RedisItemStore::Tell::kNobody) {}
 
   Result<Reconciled> run() {
@@ -72,7 +72,6 @@ class Reconciler {
       from = "(" + std::string(text_at(entries[entries.size() - 1], 0));
       recorder::Batch batch = recorder::read_batch(entries);
       if (batch.empty()) continue;
-      if (auto ok = stream.look_up(batch); !ok) return ok;
       if (auto ok = recorder::write_batch(database_, batch); !ok) return ok;
       Pipeline drop;
       drop.command(2 + batch.entries.size()).arg("XDEL").arg(keys_.stream());
@@ -123,7 +122,7 @@ class Reconciler {
       std::vector<std::string> ids;
       Pipeline look;
       for (const std::string& key : found) {
-        const auto plain = plain_name(key, settings_.redis.key_prefix, settings_.redis.hash_tags);
+        const auto plain = plain_name(key, settings_.redis.key_prefix);
         const auto id = plain ? after(*plain, "item:") : std::nullopt;
         if (!id || known_.contains(std::string(*id))) continue;
         ids.emplace_back(*id);
@@ -167,7 +166,7 @@ class Reconciler {
   Result<void> follows() {
     return walk(redis_, "SCAN", "", [&](const std::vector<std::string>& found) -> Result<void> {
       for (const std::string& key : found) {
-        const auto plain = plain_name(key, settings_.redis.key_prefix, settings_.redis.hash_tags);
+        const auto plain = plain_name(key, settings_.redis.key_prefix);
         if (!plain) continue;
         Result<void> ok;
         if (const auto reader = after(*plain, "follow:authors:")) ok = one_sided(key, *reader, true);

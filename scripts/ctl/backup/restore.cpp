@@ -93,12 +93,9 @@ class Restorer {
   Result<void> verify() {
     FRESHET_TRY(manifest, verify_backup(options_.folder));
     manifest_ = std::move(*manifest);
-    if (manifest_.key_prefix == settings_.redis.key_prefix &&
-        manifest_.hash_tags == settings_.redis.hash_tags)
-      return {};
+    if (manifest_.key_prefix == settings_.redis.key_prefix) return {};
     return fail(ErrorCode::kConflict, "other_keys", {},
-                fmt::format("the backup was made with redis.key_prefix = \"{}\" and hash_tags = {}",
-                            manifest_.key_prefix, manifest_.hash_tags));
+                fmt::format("the backup was made with redis.key_prefix = \"{}\"", manifest_.key_prefix));
   }
 
   Result<void> expect_stopped() {

@@ -18,7 +18,7 @@ struct RestoreOptions {
 };
 
 // Errors, before anything is changed: what verify_backup() says; kConflict "service_runs", "has_data"
-// (without --replace), "other_keys" (the backup's key_prefix or hash_tags differ); kUnavailable
+// (without --replace), "other_keys" (the backup's key_prefix differs); kUnavailable
 // "database_newer". Later ones: the disk's and Redis'. Run by root, files belong to the folder's owner.
 Result<int> run_restore(const RestoreOptions& options, const Target& target);
 

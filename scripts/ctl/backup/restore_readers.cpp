@@ -114,7 +114,7 @@ class Followings {
 
 Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, database::Database& database,
                                         const Settings& settings, UnixSeconds now) {
-  const redis::Keys keys(settings.redis.key_prefix, settings.redis.hash_tags);
+  const redis::Keys keys(settings.redis.key_prefix);
   ReaderRestorer events(redis, settings.interactions.most,
                         std::to_string(settings.interactions.most_earlier()), settings.interactions.ttl, now);
   auto read = database.readers().for_each_interaction([&](const readers::ReaderEvent& each) {

@@ -43,11 +43,7 @@ const char* size_command(std::string_view type) {
 class Saver {
  public:
   Saver(redis::SyncRedis& redis, const RedisSettings& settings, DumpWriter& dump, ProgressLine& line)
-      : redis_(redis),
-        keys_(settings.key_prefix, settings.hash_tags),
-        prefix_(settings.key_prefix),
-        dump_(dump),
-        line_(line) {}
+      : redis_(redis), keys_(settings.key_prefix), prefix_(settings.key_prefix), dump_(dump), line_(line) {}
 
   Result<RedisSaved> run() {
     if (auto ok = look_at_server(); !ok) return tl::unexpected(ok.error());
@@ -84,8 +80,6 @@ class Saver {
   // The key of a pattern that no part varies in; "" of others.
   std::string global(std::string_view pattern) const {
     if (pattern.find('*') != pattern.npos) return {};
-    if (keys_.hash_tags() && pattern.starts_with("hot:"))
-      return prefix_ + "{hot}" + std::string(pattern.substr(3));
     return prefix_ + std::string(pattern);
   }
 

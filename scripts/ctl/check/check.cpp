@@ -24,7 +24,7 @@ class Checker {
   Checker(redis::SyncRedis& redis, const Settings& settings, const CheckOptions& options, Findings& findings)
       : redis_(redis),
         settings_(settings),
-        keys_(settings.redis.key_prefix, settings.redis.hash_tags),
+        keys_(settings.redis.key_prefix),
         findings_(findings),
         key_check_(redis, settings, keys_, findings, sums_),
         member_check_(redis, settings, keys_, findings, options.sweep),
@@ -60,7 +60,7 @@ class Checker {
   Result<void> look_at(const std::vector<std::string>& found) {
     std::vector<NamedKey> ours;
     for (const std::string& key : found) {
-      auto plain = plain_name(key, settings_.redis.key_prefix, settings_.redis.hash_tags);
+      auto plain = plain_name(key, settings_.redis.key_prefix);
       if (!plain) continue;  // another prefix, another owner
       if (seen_.insert(key).second) ours.push_back({key, std::move(*plain)});
     }

@@ -42,7 +42,6 @@ inline constexpr Kind kLost{"lost", Level::kViolation,
                             "Redis lost its data, and freshetctl rebuild-redis did not run since"};
 inline constexpr Kind kSum{"sum", Level::kViolation, "a sum that is not what was accepted"};
 inline constexpr Kind kUvAbovePv{"uv_above_pv", Level::kOdd, "more visitors than page views"};
-// With hash tags a crash can leave it; the same request again mends it.
 inline constexpr Kind kHalfFollow{"half_follow", Level::kOdd,
                                   "a follow of which only one of reader and author knows"};
 inline constexpr Kind kNoCounters{"no_counters", Level::kStale,

@@ -7,10 +7,9 @@
 
 namespace freshet::ctl {
 
-// The name without `prefix` and without the braces of hash tags ({hot}:rank → hot:rank, hot:pv:{a} →
-// hot:pv:a), as store::find_pattern() takes it. Nullopt when the key does not begin with `prefix`: somebody
+// The name without `prefix`. Nullopt when the key does not begin with `prefix`: somebody
 // else's.
-std::optional<std::string> plain_name(std::string_view key, std::string_view prefix, bool hash_tags);
+std::optional<std::string> plain_name(std::string_view key, std::string_view prefix);
 
 // The one part that follows `head` in a plain name: after("hot:pv:12", "hot:pv:") is "12". Nullopt when the
 // name begins otherwise, or more parts follow.

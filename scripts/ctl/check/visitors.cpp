@@ -47,14 +47,11 @@ struct Session {
   const Settings settings;
   const redis::Endpoint endpoint;
   redis::SyncRedis redis{endpoint, kRedisTimeout, redis::kAllScripts};
-  const redis::Keys keys{settings.redis.key_prefix, settings.redis.hash_tags};
+  const redis::Keys keys{settings.redis.key_prefix};
 };
 
 Result<std::unique_ptr<Session>> open(const Target& target) {
   FRESHET_TRY(settings, settings_of(target));
-  if (settings->redis.hash_tags)
-    return fail(ErrorCode::kInvalid, "not_remembered", {},
-                "with redis.hash_tags it is not remembered what a visitor added");
   if (settings->limits.remember.count() == 0)
     return fail(ErrorCode::kInvalid, "not_remembered", {},
                 "limits.remember is 0: it is not remembered what a visitor added");
@@ -111,7 +108,7 @@ Result<std::vector<VisitorTotals>> top_visitors(redis::SyncRedis& redis, const S
     redis::Pipeline look;
     std::vector<std::string> names;
     for (const std::string& key : found) {
-      const auto plain = plain_name(key, settings.redis.key_prefix, settings.redis.hash_tags);
+      const auto plain = plain_name(key, settings.redis.key_prefix);
       const auto visitor = plain ? after(*plain, "hot:added:") : std::nullopt;
       if (!visitor) continue;
       names.emplace_back(*visitor);

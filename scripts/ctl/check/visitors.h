@@ -40,7 +40,7 @@ struct VisitorTotals {
 // on.
 Result<std::vector<VisitorTotals>> top_visitors(redis::SyncRedis& redis, const Settings& settings, int top);
 
-// Errors: Redis'; kInvalid "not_remembered" when limits.remember is 0 or keys carry hash tags.
+// Errors: Redis'; kInvalid "not_remembered" when limits.remember is 0.
 Result<int> run_visitors(const VisitorsOptions& options, const Target& target);
 // 0 also when there was nothing to take back. Interrupted, it can be repeated.
 Result<int> run_purge(const PurgeOptions& options, const Target& target);

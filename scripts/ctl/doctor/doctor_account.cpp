@@ -79,9 +79,6 @@ std::vector<std::string> our_keys(const Settings& settings) {
     std::string key(each.pattern);
     for (std::size_t at = 0; (at = key.find('*', at)) != std::string::npos;) key.replace(at, 1, "x");
     out.push_back(settings.redis.key_prefix + key);
-    if (!settings.redis.hash_tags) continue;
-    if (key.starts_with("hot:")) out.push_back(settings.redis.key_prefix + "{hot}" + key.substr(3));
-    if (key.starts_with("tag:")) out.push_back(settings.redis.key_prefix + "{hot}:" + key);
   }
   return out;
 }
@@ -134,7 +131,7 @@ Result<AccountFacts> ask_account(const redis::Endpoint& service, const Settings&
     facts.missing = {"MULTI", "EXEC"};
     return facts;
   }
-  const redis::Keys keys(settings.redis.key_prefix, settings.redis.hash_tags);
+  const redis::Keys keys(settings.redis.key_prefix);
   const auto patterns = our_keys(settings);
   Pipeline questions;
   questions.add("MULTI");

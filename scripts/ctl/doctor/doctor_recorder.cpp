@@ -87,7 +87,7 @@ void judge_alive(const RedisFacts& facts, Diagnoses& out) {
 }  // namespace
 
 Result<void> ask_recorder(redis::SyncRedis& redis, const Settings& settings, RedisFacts& facts) {
-  const std::string stream = redis::Keys(settings.redis.key_prefix, settings.redis.hash_tags).stream();
+  const std::string stream = redis::Keys(settings.redis.key_prefix).stream();
   redis::Pipeline command;
   command.add("XLEN", stream).add("XRANGE", stream, "-", "+", "COUNT", 1).add("TIME");
   command.add("XINFO", "GROUPS", stream)
@@ -115,7 +115,7 @@ void judge_recorder(const RedisFacts& facts, const Settings& settings, Diagnoses
 
 Result<ItemFacts> ask_items(redis::SyncRedis& redis, database::Database& database, const Settings& settings) {
   constexpr std::size_t kBatch = 500;
-  const redis::Keys keys(settings.redis.key_prefix, settings.redis.hash_tags);
+  const redis::Keys keys(settings.redis.key_prefix);
   ItemFacts facts;
   FRESHET_TRY(loss, recorder::noted_loss(redis, keys));
   facts.lost_since = redis::parse_or_zero<std::int64_t>(*loss) / 1000;
