@@ -408,12 +408,16 @@ TEST_CASE("a configuration that shows everybody a password is an error", "[docto
     look_at_config(place.settings, place.root / "freshet.toml", out);
     return out;
   };
-  CHECK(judged().all().empty());
+  const auto told = [&] {
+    const Diagnoses out = judged();
+    return std::ranges::any_of(out.all(), [](const auto& each) { return each.check == "files.secret"; });
+  };
+  CHECK_FALSE(told());
   place.settings.redis.url = "redis://freshet:secret@192.0.2.1:6379";
   CHECK(found(judged(), "files.secret").grade == Grade::kError);
   CHECK(found(judged(), "files.secret").what.find(":secret@") == std::string::npos);
   place.write("freshet.toml", "", 0640);
-  CHECK(judged().all().empty());
+  CHECK_FALSE(told());
 }
 
 TEST_CASE("the newest whole backup is found, and how old it is", "[doctor]") {
