@@ -1,4 +1,4 @@
-"""A3: what anonymous clients and single readers send to hurt the others, under the load of honest ones."""
+"""A3: what a single reader asks to hurt the others, under the load of honest ones."""
 
 import threading
 import time
