@@ -26,8 +26,8 @@
 
 namespace freshet::recorder {
 
-// Beyond the patience of a worker's background connection (fcgi/worker.cpp): then a command has failed and
-// stands in the spool.
+// Longer than a command on a worker's background connection can take (kBulkTimeout in
+// fcgi/worker_parts.cpp): by then it has failed and stands in the spool.
 inline constexpr milliseconds kSettle{6000};
 // A spool that still mentions the reader after this is nobody's: the job goes on, and says that it failed.
 inline constexpr seconds kSpoolPatience{600};

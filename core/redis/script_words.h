@@ -1,6 +1,6 @@
 // The words by which our scripts say why they did not do what they were asked: the first word of an error
 // reply, or a whole status. Nothing was written then, unless a row says otherwise. Redis' own words are in
-// core/redis/errors.h. A test holds this table to what lua/ answers.
+// core/redis/errors.h. A test holds this table to what the scripts answer.
 #pragma once
 
 #include <array>
