@@ -180,7 +180,6 @@ void write_rows(std::ostream& words, std::ostream& values, const std::string& co
   for (const CLI::Option* option : app.get_options()) {
     std::string names = names_of(*option);
     const std::string listed = values_of(*option);
-    if (option->get_positional() && !listed.empty()) names = ' ' + listed;
     all += names;
     if (option->get_positional() || !has_value(*option)) continue;
     std::istringstream each(names);

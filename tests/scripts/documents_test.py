@@ -102,7 +102,6 @@ class Completion(unittest.TestCase):
 
     def test_values_are_offered_where_they_are_listed_and_files_where_not(self):
         self.assertEqual(offered("freshetctl", "replay", "--route", ""), ["track", "views", "both"])
-        self.assertEqual(offered("freshetctl", "evaluate", "ml"), ["ml1m"])
         self.assertEqual(offered("freshetctl", "replay", "--from", ""), [])
         self.assertEqual(offered("freshetctl", "check", "--config", ""), [])
         self.assertEqual(offered("freshetd", "-y", ""), [])

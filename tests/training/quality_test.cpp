@@ -1,18 +1,18 @@
-// The goals of recommendation quality hold, by the command that prints them.
+// The goals of recommendation quality hold, by the program that prints them (tests/bench/public_data).
 #include <catch2/catch.hpp>
 
-#include "scripts/ctl/evaluate/evaluate_sets.h"
+#include "tests/bench/public_data/sets.h"
 #include "tests/support/shared_files.h"
 
 using namespace freshet;
-using namespace freshet::ctl;
+using namespace freshet::bench;
 
 namespace {
 
 void expect_reached(std::string_view name, const char* folder) {
   const auto path = test::shared_path(folder);
   if (!path) return;
-  for (const DataSet& set : data_sets()) {
+  for (const DataSet& set : kDataSets) {
     if (set.name != name) continue;
     const auto report = set.evaluate(path->string(), [](std::string_view, double) {});
     REQUIRE(report);
@@ -36,7 +36,7 @@ TEST_CASE("citeulike-a is ranked as well as it must be, new items too", "[qualit
 }
 
 TEST_CASE("a folder without the data is refused", "[quality]") {
-  for (const DataSet& set : data_sets()) {
+  for (const DataSet& set : kDataSets) {
     const auto report = set.evaluate("/nowhere", [](std::string_view, double) {});
     CHECK_FALSE(report);
   }

@@ -97,18 +97,18 @@ Run train_command(CLI::App& app) {
 
 Run evaluate_command(CLI::App& app) {
   auto options = std::make_shared<EvaluateOptions>();
-  std::vector<std::string> names;
-  std::string footer = "Data sets:";
-  for (const DataSet& set : data_sets()) {
-    names.emplace_back(set.name);
-    footer += "\n  " + std::string(set.name) + ": " + std::string(set.help);
-  }
-  app.add_option("DATASET", options->data_set, "which protocol")->required()->check(CLI::IsMember(names));
-  app.add_option("DIR", options->directory, "where its files are")->required();
+  app.add_option("--days", options->days, "the last days with interactions")
+      ->check(CLI::Range(1, 365))
+      ->capture_default_str();
+  app.add_option("--model", options->model, "the present model, instead of recommend.model")
+      ->type_name("FILE");
   app.add_flag("--json", options->json, "as JSON instead of a table");
   app.add_flag("-q,--quiet", options->quiet, "no progress");
-  app.footer(footer);
-  return [options](const Target&) { return run_evaluate(*options); };
+  app.footer(
+      "For each day a model is trained on the interactions before it, and readers are judged by what they\n"
+      "touched for the first time on that day. The present model is judged only by what happened since it\n"
+      "was trained: to compare it over days, keep it and give it as --model. Writes nothing.");
+  return [options](const Target& target) { return run_evaluate(*options, target); };
 }
 
 Run explain_command(CLI::App& app) {
@@ -148,7 +148,9 @@ constexpr std::array kContentCommands{
     Command{"replay", "Play a log of events through HTTP, or compute a list of the past from it",
             replay_command},
     Command{"train", "Make the recommender's model anew from the database", train_command},
-    Command{"evaluate", "Measure the quality of recommendations on public data", evaluate_command},
+    Command{"evaluate",
+            "Measure recommendations on the site's own past, beside the trend alone and the present model",
+            evaluate_command},
     Command{"explain",
             "Every candidate of a reader's recommendations, its score's terms, and why it was dropped",
             explain_command},

@@ -2,33 +2,203 @@
 
 #include <fmt/format.h>
 
+#include "core/base/json.h"
+#include "core/model/model_copy.h"
+#include "core/training/learn_rerank.h"
+#include "core/training/trained_model.h"
+#include "core/training/training_source.h"
+#include "scripts/ctl/commands/owner.h"
 #include "scripts/ctl/commands/progress.h"
-#include "scripts/ctl/evaluate/evaluate_sets.h"
+#include "scripts/ctl/evaluate/past_quality.h"
 
 namespace freshet::ctl {
+namespace {
 
-std::span<const DataSet> data_sets() { return kDataSets; }
+using ModelPtr = std::shared_ptr<const model::Model>;
+using recommend::RankingSettings;
+using training::kOneDay;
 
-Result<int> run_evaluate(const EvaluateOptions& options) {
-  for (const DataSet& set : kDataSets) {
-    if (set.name != options.data_set) continue;
-    ProgressLine line(stderr, options.quiet);
-    const auto began = ProgressLine::Clock::now();
-    const Stage stage = [&](std::string_view what, double done) {
-      constexpr double kSteps = 1000;
-      line.show({static_cast<std::int64_t>(done * kSteps),
-                 static_cast<std::int64_t>(kSteps),
-                 ProgressLine::Clock::now() - began,
-                 {}},
-                "  " + std::string(what));
-    };
-    const auto report = set.evaluate(options.directory, stage);
-    line.clear();
-    if (!report) return tl::unexpected(report.error());
-    fmt::print("{}", options.json ? report->json() : report->table());
-    return 0;
+constexpr int kLearnAnew = 7;               // days
+constexpr std::size_t kMostMoments = 1000;  // of a day, evenly from its readers
+
+RankingSettings trend_alone(RankingSettings settings) {
+  settings.cf_weight = 0;
+  settings.rerank = false;
+  settings.discover_every = 0;
+  return settings;
+}
+
+class Way {
+ public:
+  Way(std::string name, const RankingSettings& settings) : name_(std::move(name)), ranking_(settings) {}
+
+  void judge(const std::vector<Moment>& moments, const training::PastDays& past, const ModelPtr& model) {
+    const training::LessonSettings as_served;
+    const Shelf shelf(model, past, past.live(as_served.trend, as_served.newest));
+    const std::size_t stride = 1 + moments.size() / kMostMoments;
+    for (std::size_t i = 0; i < moments.size(); i += stride) {
+      score_.add(best_for(moments[i], past, shelf, ranking_, ranking_.settings().profile, false),
+                 moments[i].taken);
+    }
   }
-  return fail(ErrorCode::kInvalid, "bad_data_set", {}, "no such data set: " + options.data_set);
+  std::size_t moments() const { return static_cast<std::size_t>(score_.count()); }
+  Quality quality(std::size_t items) const {
+    return {name_, score_.ndcg(), score_.recall(), score_.coverage(items)};
+  }
+
+ private:
+  std::string name_;
+  recommend::Ranking ranking_;
+  Score score_;
+};
+
+class Evaluation {
+ public:
+  Evaluation(const training::TrainingData& data, const Settings& settings, ModelPtr present,
+             const training::Progress& progress)
+      : settings_(settings),
+        ranking_(RankingSettings::of(settings)),
+        past_(data),
+        present_(std::move(present)),
+        progress_(progress) {}
+
+  Result<std::vector<Comparison>> run(int days) {
+    const UnixSeconds from = std::max(past_.first() + kOneDay, past_.last() - (days - 1) * kOneDay);
+    const auto count = (past_.last() - from) / kOneDay + 1;
+    for (std::int64_t i = 0; i < count; ++i) {
+      stage_ = fmt::format("day {} of {}", i + 1, count);
+      progress_(stage_, static_cast<double>(i) / static_cast<double>(count));
+      judge_day(from + i * kOneDay);
+    }
+    std::vector<Comparison> out{
+        compared(fmt::format("{} days from {}", count, utc_day(from)), {&trend_, &trained_})};
+    if (present_trend_.moments() > 0) {
+      const auto begin = std::max(from, present_->trained_at());
+      out.push_back(compared(fmt::format("from {}, beside the present model ({} of {})", to_rfc3339(begin),
+                                         present_->algorithm(), to_rfc3339(present_->trained_at())),
+                             {&present_trend_, &present_trained_, &present_way_}));
+    }
+    return out;
+  }
+
+ private:
+  void judge_day(UnixSeconds day) {
+    past_.advance(day);
+    const UnixSeconds end = day + kOneDay;
+    auto moments = moments_of(past_, end);
+    if (moments.empty()) return;
+    const ModelPtr model = trained_before(day);
+    trend_.judge(moments, past_, nullptr);
+    trained_.judge(moments, past_, model);
+    if (!present_ || present_->trained_at() >= end) return;
+    if (present_->trained_at() > day) {
+      past_.advance(present_->trained_at());
+      moments = moments_of(past_, end);
+    }
+    present_trend_.judge(moments, past_, nullptr);
+    present_trained_.judge(moments, past_, model);
+    present_way_.judge(moments, past_, present_);
+  }
+
+  // Null when there is nothing to learn from yet: then the trend is what would be served.
+  ModelPtr trained_before(UnixSeconds day) {
+    const bool anew = !chosen_ || day - learned_at_ >= kLearnAnew * kOneDay;
+    auto trained = anew ? training::train(
+                              past_.known(), settings_.train,
+                              [this](std::string_view what, double done) {
+                                progress_(stage_ + ": " + std::string(what), done);
+                              },
+                              ranking_)
+                        : training::train_as(past_.known(), settings_.train, *chosen_);
+    if (!trained) return nullptr;
+    if (anew) {
+      learned_at_ = day;
+      chosen_ = trained->parameters;
+      reranker_ = trained->reranker;
+    }
+    trained->reranker = reranker_;
+    return training::as_model(std::move(*trained));
+  }
+
+  Comparison compared(std::string period, std::initializer_list<const Way*> ways) const {
+    Comparison out{std::move(period), (*ways.begin())->moments(), {}};
+    for (const Way* way : ways) out.rows.push_back(way->quality(past_.existing().size()));
+    return out;
+  }
+
+  const Settings& settings_;
+  const RankingSettings ranking_;
+  training::PastDays past_;
+  const ModelPtr present_;
+  const training::Progress& progress_;
+  std::string stage_;
+  std::optional<training::Parameters> chosen_;
+  std::vector<float> reranker_;
+  UnixSeconds learned_at_;
+  Way trend_{"trend alone", trend_alone(ranking_)}, trained_{"trained before each day", ranking_};
+  // The same since the present model was trained, beside it.
+  Way present_trend_ = trend_, present_trained_ = trained_, present_way_{"present model", ranking_};
+};
+
+void print_table(const std::vector<Comparison>& comparisons) {
+  for (const Comparison& each : comparisons) {
+    fmt::print("{}: {} moments of readers\n", each.period, grouped(static_cast<std::int64_t>(each.moments)));
+    fmt::print("  {:<26}{:>12}{:>12}{:>12}\n", "", "ndcg@20", "recall@20", "coverage@20");
+    for (const Quality& row : each.rows)
+      fmt::print("  {:<26}{:>12.4f}{:>12.4f}{:>12.4f}\n", row.name, row.ndcg, row.recall, row.coverage);
+  }
+}
+
+void print_json(const std::vector<Comparison>& comparisons) {
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object().key("comparisons").begin_array();
+  for (const Comparison& each : comparisons) {
+    writer.begin_object().key("period").string(each.period);
+    writer.key("moments").unsigned_integer(each.moments).key("rows").begin_array();
+    for (const Quality& row : each.rows) {
+      writer.begin_object().key("name").string(row.name).key("ndcg").number(row.ndcg);
+      writer.key("recall").number(row.recall).key("coverage").number(row.coverage).end_object();
+    }
+    writer.end_array().end_object();
+  }
+  writer.end_array().end_object();
+  fmt::print("{}\n", out);
+}
+
+}  // namespace
+
+Result<std::vector<Comparison>> evaluate_past(const training::TrainingData& data, const Settings& settings,
+                                              int days, std::shared_ptr<const model::Model> present,
+                                              const training::Progress& progress) {
+  const auto [first, last] = std::minmax_element(data.events.begin(), data.events.end(),
+                                                 [](const auto& a, const auto& b) { return a.at < b.at; });
+  if (data.events.empty() || training::day_of(first->at) == training::day_of(last->at))
+    return fail(ErrorCode::kInvalid, "no_past", {}, "the database has interactions of fewer than two days");
+  return Evaluation(data, settings, std::move(present), progress).run(days);
+}
+
+Result<int> run_evaluate(const EvaluateOptions& options, const Target& target) {
+  FRESHET_TRY(settings, settings_of(target));
+  if (auto ok = become_owner_of(settings->recorder.database); !ok) return tl::unexpected(ok.error());
+  FRESHET_TRY(data, training::read_training_data(settings->recorder.database, settings->train, wall_now()));
+  const auto copy = model::copy_model(options.model.empty() ? settings->recommend.model : options.model);
+  ProgressLine line(stderr, options.quiet);
+  const auto began = ProgressLine::Clock::now();
+  const auto compared = evaluate_past(
+      *data, *settings, options.days, copy ? copy->model : nullptr, [&](std::string_view what, double done) {
+        constexpr std::int64_t kSteps = 1000;
+        line.show({static_cast<std::int64_t>(done * kSteps), kSteps, ProgressLine::Clock::now() - began, {}},
+                  "  " + std::string(what));
+      });
+  line.clear();
+  if (!compared) return tl::unexpected(compared.error());
+  (options.json ? print_json : print_table)(*compared);
+  if (!copy)
+    fmt::print(stderr, "no present model: {}\n", copy.error().detail);
+  else if (compared->size() == 1)
+    fmt::print(stderr, "the present model was trained after all of this, so it is not judged\n");
+  return 0;
 }
 
 }  // namespace freshet::ctl

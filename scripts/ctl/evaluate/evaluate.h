@@ -1,37 +1,52 @@
-// freshetctl evaluate DATASET DIR: the protocols of recommendation quality on public data, with the code that
-// trains and serves.
+// freshetctl evaluate: what recommendations would have been worth to the site's own readers,
+// day by day.
 #pragma once
 
-#include <array>
-#include <functional>
-#include <span>
+#include <memory>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "core/base/result.h"
-#include "scripts/ctl/evaluate/evaluate_report.h"
+#include "core/config/settings.h"
+#include "core/model/model.h"
+#include "core/training/train.h"
+#include "scripts/ctl/commands/target.h"
 
 namespace freshet::ctl {
 
 struct EvaluateOptions {
-  std::string data_set;   // a row of kDataSets
-  std::string directory;  // where its files are
+  int days = 28;
+  std::string model;  // instead of recommend.model
   bool json = false;
   bool quiet = false;
 };
 
-// What is being done and how much of it, 0..1.
-using Stage = std::function<void(std::string_view what, double done)>;
-
-struct DataSet {
-  std::string_view name;
-  std::string_view help;
-  Result<EvaluationReport> (*evaluate)(const std::string& directory, const Stage& stage);
+// One way of ranking. Each is 0..1.
+struct Quality {
+  std::string name;
+  double ndcg = 0, recall = 0, coverage = 0;
 };
 
-std::span<const DataSet> data_sets();
+// Ways of ranking over the same moments of readers.
+struct Comparison {
+  std::string period;
+  std::size_t moments = 0;
+  std::vector<Quality> rows;
+};
 
-// Errors: kNotFound "no_file", kInvalid "bad_data" (not the data set's format), and training's.
-Result<int> run_evaluate(const EvaluateOptions& options);
+// On each of the last `days` days (UTC) with interactions: a model is trained on what was known
+// when the day began, and for each reader of whom something was known, what they touched for the
+// first time on that day is what should have been on top. Every seventh day everything is chosen
+// and learned anew, as `freshetctl train` does; in between as chosen. The first comparison is of
+// these days: the trend alone, trained before each day. The second has the model `present`, too,
+// and begins when that was trained; empty when there is none, or when it was trained after
+// everything. Errors: kInvalid "no_past" (interactions of fewer than two days).
+Result<std::vector<Comparison>> evaluate_past(const training::TrainingData& data, const Settings& settings,
+                                              int days, std::shared_ptr<const model::Model> present,
+                                              const training::Progress& progress);
+
+// Prints both. Run by root it works as the owner of the database. Errors: as above, and
+// no database.
+Result<int> run_evaluate(const EvaluateOptions& options, const Target& target);
 
 }  // namespace freshet::ctl

@@ -10,27 +10,27 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
-#include <set>
 #include <unordered_map>
 
 #include "core/training/learn_rerank.h"
 #include "core/training/train.h"
-#include "scripts/ctl/evaluate/evaluate_data.h"
-#include "scripts/ctl/evaluate/evaluate_sets.h"
+#include "core/training/validation.h"
+#include "scripts/ctl/evaluate/past_quality.h"
 #include "scripts/ctl/replay/csv.h"
+#include "tests/bench/public_data/data.h"
+#include "tests/bench/public_data/sets.h"
 
-namespace freshet::ctl {
+namespace freshet::bench {
 namespace {
 
-using recommend::Catalogue;
-using recommend::ProfileEvent;
-using recommend::Ranked;
+using ctl::Moment;
+using ctl::Score;
+using ctl::Shelf;
 using recommend::Ranking;
 using recommend::RankingSettings;
 using training::PastDays;
 
 constexpr int kTestDays = 141;
-constexpr std::size_t kCut = 20;
 constexpr int kLessonDays = 84;            // as LessonSettings::within
 constexpr int kLearnAnew = 7;              // the re-ranker, every so many days
 constexpr std::size_t kMostLessons = 107;  // of a day: 3,000 over 28 days, as LessonSettings has them
@@ -56,7 +56,7 @@ Result<training::TrainingData> read_events(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return fail(ErrorCode::kNotFound, "no_file", {}, "cannot read " + path.string());
   const std::string text{std::istreambuf_iterator<char>(in), {}};
-  CsvReader csv(text);
+  ctl::CsvReader csv(text);
   training::TrainingData data;
   std::unordered_map<std::string, std::uint32_t> items, readers;
   std::vector<std::string> fields;
@@ -83,68 +83,6 @@ Result<training::TrainingData> read_events(const std::filesystem::path& path) {
 }
 
 // --- measuring
-
-// Mean NDCG@20 and recall@20, and which items were in somebody's top 20.
-class Score {
- public:
-  // `top`: at most 20; `taken` ascending.
-  void add(std::span<const std::uint32_t> top, std::span<const std::uint32_t> taken) {
-    double found = 0, best = 0, hits = 0;
-    for (std::size_t place = 0; place < top.size(); ++place) {
-      shown_.insert(top[place]);
-      if (!std::binary_search(taken.begin(), taken.end(), top[place])) continue;
-      found += 1 / std::log2(static_cast<double>(place) + 2);
-      ++hits;
-    }
-    for (std::size_t place = 0; place < std::min(kCut, taken.size()); ++place)
-      best += 1 / std::log2(static_cast<double>(place) + 2);
-    ndcg_ += found / best;
-    recall_ += hits / static_cast<double>(taken.size());
-    ++count_;
-  }
-  double ndcg() const { return ndcg_ / std::max(1.0, count_); }
-  double recall() const { return recall_ / std::max(1.0, count_); }
-  double coverage(std::size_t items) const {
-    return static_cast<double>(shown_.size()) / static_cast<double>(items);
-  }
-  double count() const { return count_; }
-
- private:
-  double ndcg_ = 0, recall_ = 0, count_ = 0;
-  std::set<std::uint32_t> shown_;
-};
-
-// A reader at a moment: what is known, and what they take next. By index into the data.
-struct Moment {
-  std::uint32_t reader = 0;
-  std::vector<std::uint32_t> taken;  // ascending
-  UnixSeconds now;
-};
-
-// What there is at a moment, with the ways from the data's indexes to the catalogue's and back.
-struct Shelf {
-  Shelf(std::shared_ptr<const model::Model> model, const PastDays& past)
-      : catalogue(std::move(model), past.live()),
-        index(training::indexes_in(catalogue, past.known())),
-        back(catalogue.size(), 0) {
-    for (std::uint32_t item = 0; item < index.size(); ++item) {
-      if (index[item] != training::kNowhere) back[index[item]] = item;
-    }
-  }
-  Catalogue catalogue;
-  std::vector<std::uint32_t> index, back;
-};
-
-std::vector<ProfileEvent> profile_of(const PastDays& past, std::uint32_t reader,
-                                     std::span<const std::uint32_t> index, std::size_t most) {
-  std::vector<ProfileEvent> profile;
-  const auto events = past.of_reader(reader);
-  for (std::size_t i = events.size(); i-- > 0 && profile.size() < most;) {
-    if (index[events[i].item] != training::kNowhere)
-      profile.push_back({index[events[i].item], events[i].kind, events[i].at});
-  }
-  return profile;
-}
 
 // What is served to whom: the ways of ranking under comparison.
 struct Way {
@@ -175,14 +113,7 @@ class Ways {
 
   void add(const PastDays& past, const Shelf& shelf, const Moment& moment) {
     for (std::size_t way = 0; way < ways_.size(); ++way) {
-      const auto profile = profile_of(past, moment.reader, shelf.index, ways_[way].profile);
-      std::vector<std::uint32_t> top;
-      for (const Ranked& each : rankings_[way].rank(shelf.catalogue, profile, moment.now, true)) {
-        const std::uint32_t item = shelf.back[each.item];
-        if (past.touched(moment.reader, item)) continue;
-        top.push_back(item);
-        if (top.size() == kCut) break;
-      }
+      const auto top = ctl::best_for(moment, past, shelf, rankings_[way], ways_[way].profile, true);
       scores_[way].add(top, moment.taken);
     }
   }
@@ -210,7 +141,7 @@ std::vector<Everybody> for_everybody() {
   return {
       {"newest first", [](const PastDays& past, std::uint32_t item) { return -hours_old(past, item); }, {}},
       {"popularity", [](const PastDays& past, std::uint32_t item) { return past.points(item); }, {}},
-      {"seed 001: base / 2^days",
+      {"by engagement: base / 2^days",
        [](const PastDays& past, std::uint32_t item) {
          return past.points(item) * std::exp2(-hours_old(past, item) / 24);
        },
@@ -227,7 +158,7 @@ void add_everybody(std::vector<Everybody>& all, const PastDays& past, std::span<
                      [&](std::uint32_t a, std::uint32_t b) { return values[a] > values[b]; });
     for (const Moment& moment : moments) {
       std::vector<std::uint32_t> top;
-      for (std::size_t i = 0; i < order.size() && top.size() < kCut; ++i) {
+      for (std::size_t i = 0; i < order.size() && top.size() < training::kListed; ++i) {
         if (!past.touched(moment.reader, order[i])) top.push_back(order[i]);
       }
       each.score.add(top, moment.taken);
@@ -288,7 +219,7 @@ class Prequential {
       taught_.advance(day);
       training::add_lessons(lessons_, taught_, *model, {}, kMostLessons);
     }
-    if (test) judge(*model, readers, day);
+    if (test) judge(*model, day);
     if (test) judge_by_the_minute(*model, day);
     return {};
   }
@@ -300,18 +231,13 @@ class Prequential {
       past_.advance(each.at);
       if (!past_.exists(each.item) || past_.touched(each.reader, each.item)) continue;
       if (past_.of_reader(each.reader).empty() || ++minutes_ % kMinuteStride != 0) continue;
-      by_the_minute_.add(past_, Shelf(model, past_), {each.reader, {each.item}, each.at});
+      by_the_minute_.add(past_, Shelf(model, past_, past_.live()), {each.reader, {each.item}});
     }
   }
 
-  void judge(const std::shared_ptr<const model::Model>& model,
-             const std::map<std::uint32_t, std::vector<std::uint32_t>>& readers, UnixSeconds day) {
-    const Shelf shelf(model, past_);
-    std::vector<Moment> moments;
-    for (const auto& [reader, taken] : readers) {
-      moments.push_back({reader, taken, day});
-      std::sort(moments.back().taken.begin(), moments.back().taken.end());
-    }
+  void judge(const std::shared_ptr<const model::Model>& model, UnixSeconds day) {
+    const Shelf shelf(model, past_, past_.live());
+    const auto moments = ctl::moments_of(past_, day + training::kOneDay);
     add_everybody(everybody_, past_, moments);
     for (const Moment& moment : moments) {
       daily_.add(past_, shelf, moment);
@@ -331,13 +257,13 @@ class Prequential {
   std::optional<training::Parameters> chosen_;  // by validation, anew with each re-ranker
   std::map<std::string, int> algorithms_;
   std::vector<Everybody> everybody_;
-  Ways daily_{{{"seed 003: (1 + points) / (hours + 2)^1.5", formula(0)},
+  Ways daily_{{{"by views: (1 + points) / (hours + 2)^1.5", formula(0)},
                {"trend x (1 + 2 x affinity)", formula(2)},
                {"trend x (1 + 0.5 x affinity)", formula(0.5)},
                {"trend x (1 + 0.25 x affinity)", formula(0.25)},
                {"re-ranker without discoveries", reranked(false)},
                {"re-ranker (served)", reranked(true)}}};
-  Ways by_the_minute_{{{"seed 003", formula(0)},
+  Ways by_the_minute_{{{"by views", formula(0)},
                        {"trend x (1 + 2 x affinity)", formula(2)},
                        {"trend x (1 + 0.5 x affinity)", formula(0.5)},
                        {"re-ranker (served)", reranked(true)}}};
@@ -401,4 +327,4 @@ Result<EvaluationReport> evaluate_deskdrop(const std::string& directory, const S
   return days.report();
 }
 
-}  // namespace freshet::ctl
+}  // namespace freshet::bench

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace freshet::ctl {
+namespace freshet::bench {
 
 struct Metric {
   std::string goal;  // of quality.md: "Q1"; empty: no goal
@@ -35,4 +35,4 @@ class EvaluationReport {
   std::vector<std::string> notes_;
 };
 
-}  // namespace freshet::ctl
+}  // namespace freshet::bench

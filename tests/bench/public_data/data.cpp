@@ -1,4 +1,4 @@
-#include "scripts/ctl/evaluate/evaluate_data.h"
+#include "tests/bench/public_data/data.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 #include "core/training/training_source.h"
 #include "core/training/validation.h"
 
-namespace freshet::ctl {
+namespace freshet::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -173,4 +173,4 @@ Times scoring_times(const model::Model& model, std::span<const std::vector<std::
   return {at(50), at(99)};
 }
 
-}  // namespace freshet::ctl
+}  // namespace freshet::bench

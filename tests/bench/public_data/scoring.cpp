@@ -4,10 +4,10 @@
 #include <cmath>
 #include <random>
 
-#include "scripts/ctl/evaluate/evaluate_data.h"
-#include "scripts/ctl/evaluate/evaluate_sets.h"
+#include "tests/bench/public_data/data.h"
+#include "tests/bench/public_data/sets.h"
 
-namespace freshet::ctl {
+namespace freshet::bench {
 namespace {
 
 constexpr std::array<std::uint32_t, 3> kSizes{5000, 50000, 500000};
@@ -79,4 +79,4 @@ Result<EvaluationReport> evaluate_scoring(const std::string& directory, const St
   return report;
 }
 
-}  // namespace freshet::ctl
+}  // namespace freshet::bench

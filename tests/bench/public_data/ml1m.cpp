@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "scripts/ctl/evaluate/evaluate_data.h"
-#include "scripts/ctl/evaluate/evaluate_sets.h"
+#include "tests/bench/public_data/data.h"
+#include "tests/bench/public_data/sets.h"
 
-namespace freshet::ctl {
+namespace freshet::bench {
 namespace {
 
 constexpr int kMl1mNeighbours = 370;  // of an item: what 5 MB hold
@@ -67,4 +67,4 @@ Result<EvaluationReport> evaluate_ml1m(const std::string& directory, const Stage
   return report;
 }
 
-}  // namespace freshet::ctl
+}  // namespace freshet::bench

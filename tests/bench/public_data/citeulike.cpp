@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <random>
 
-#include "scripts/ctl/evaluate/evaluate_data.h"
-#include "scripts/ctl/evaluate/evaluate_sets.h"
+#include "tests/bench/public_data/data.h"
+#include "tests/bench/public_data/sets.h"
 
-namespace freshet::ctl {
+namespace freshet::bench {
 namespace {
 
 constexpr int kCiteulikeNeighbours = 300;  // of an item; as many as co-occur would be 370
@@ -110,4 +110,4 @@ Result<EvaluationReport> evaluate_citeulike(const std::string& directory, const 
   return report;
 }
 
-}  // namespace freshet::ctl
+}  // namespace freshet::bench

@@ -1,10 +1,10 @@
-#include "scripts/ctl/evaluate/evaluate_report.h"
+#include "tests/bench/public_data/report.h"
 
 #include <fmt/format.h>
 
 #include "core/base/json.h"
 
-namespace freshet::ctl {
+namespace freshet::bench {
 namespace {
 
 std::string shown(double value, const std::string& unit) {
@@ -60,4 +60,4 @@ std::string EvaluationReport::json() const {
   return out + "\n";
 }
 
-}  // namespace freshet::ctl
+}  // namespace freshet::bench

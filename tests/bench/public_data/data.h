@@ -11,9 +11,9 @@
 
 #include "core/model/model.h"
 #include "core/training/train.h"
-#include "scripts/ctl/evaluate/evaluate.h"
+#include "tests/bench/public_data/sets.h"
 
-namespace freshet::ctl {
+namespace freshet::bench {
 
 // The lines of a file as numbers. Errors: kNotFound "no_file", kInvalid "bad_data" with the line.
 Result<std::vector<std::vector<std::uint32_t>>> read_numbers(const std::filesystem::path& path);
@@ -64,4 +64,4 @@ struct Times {
 // median of three.
 Times scoring_times(const model::Model& model, std::span<const std::vector<std::uint32_t>> profiles);
 
-}  // namespace freshet::ctl
+}  // namespace freshet::bench

@@ -1,9 +1,26 @@
-// The data sets, one row each.
+// Recommendation quality on public data, measured with the code that trains and serves: the protocols, one
+// row each.
 #pragma once
 
-#include "scripts/ctl/evaluate/evaluate.h"
+#include <array>
+#include <functional>
+#include <string>
+#include <string_view>
 
-namespace freshet::ctl {
+#include "core/base/result.h"
+#include "tests/bench/public_data/report.h"
+
+namespace freshet::bench {
+
+// What is being done and how much of it, 0..1.
+using Stage = std::function<void(std::string_view what, double done)>;
+
+struct DataSet {
+  std::string_view name;
+  std::string_view help;
+  // Errors: kNotFound "no_file", kInvalid "bad_data" (not the data set's format), and training's.
+  Result<EvaluationReport> (*evaluate)(const std::string& directory, const Stage& stage);
+};
 
 Result<EvaluationReport> evaluate_ml1m(const std::string& directory, const Stage& stage);
 Result<EvaluationReport> evaluate_citeulike(const std::string& directory, const Stage& stage);
@@ -19,4 +36,4 @@ inline constexpr std::array kDataSets{
             evaluate_scoring},
 };
 
-}  // namespace freshet::ctl
+}  // namespace freshet::bench
