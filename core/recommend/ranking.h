@@ -38,7 +38,7 @@ struct Ranked {
   double points = 0, age_hours = 0;
   Source source = Source::kTrend;  // the first that named it
   bool in_profile = false;         // the reader did something with it, or does not want it
-  bool discovery = false;          // raised to a place for discoveries; shares its score with the next one
+  bool discovery = false;          // raised to a discovery's slot; shares its score with the next one
 };
 
 struct RankingSettings {

@@ -25,16 +25,16 @@ ReasonMaker::ReasonMaker(const Suggestions& suggestions, const readers::ReaderSt
   }
 }
 
-Reason ReasonMaker::reason(const Suggestion& suggestion, const std::optional<Because>& because,
+Reason ReasonMaker::reason(const Ranked& ranked, const std::optional<Because>& because,
                            const items::ItemCard* named) const {
-  const bool personal = suggestion.affinity > 0 && (suggestion.source == Source::kAffinity ||
-                                                    suggestion.discovery || suggestion.trend < trend_);
+  const bool personal = ranked.affinity > 0 &&
+                        (ranked.source == Source::kAffinity || ranked.discovery || ranked.trend < trend_);
   const bool nameable = because && named != nullptr && named->known && !named->dark(now_);
   if (nameable && (personal || because->share >= kLeastShare))
     return {Reason::Kind::kLike, because->item, named->title, because->kind, {}};
-  Reason::Kind otherwise = suggestion.points > 0 ? Reason::Kind::kRising : Reason::Kind::kNew;
+  Reason::Kind otherwise = ranked.points > 0 ? Reason::Kind::kRising : Reason::Kind::kNew;
   if (personal) otherwise = Reason::Kind::kMatch;
-  return of_facts(suggestions_.facts(suggestion.index), otherwise);
+  return of_facts(suggestions_.facts(ranked.item), otherwise);
 }
 
 Reason ReasonMaker::of_recalled(const feed::Candidate& candidate, const items::ItemCard& card) const {

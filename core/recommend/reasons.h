@@ -17,9 +17,9 @@ class ReasonMaker {
   ReasonMaker(const Suggestions& suggestions, const readers::ReaderState& state, UnixSeconds now,
               double trend = 0);
 
-  // `because`: what speaks for it; `named`: the card of the item which that names. What is hidden is not
-  // named.
-  Reason reason(const Suggestion& suggestion, const std::optional<Because>& because,
+  // `because`: what speaks for it; `named`: the card of the item which that names. What is hidden
+  // is not named.
+  Reason reason(const Ranked& ranked, const std::optional<Because>& because,
                 const items::ItemCard* named) const;
   // Of what the search index had.
   Reason of_recalled(const feed::Candidate& candidate, const items::ItemCard& card) const;

@@ -62,7 +62,7 @@ std::vector<const feed::Candidate*> left_of(const feed::Recalled& recalled, cons
 double trend_of_page(const Selection& selection, std::size_t limit) {
   std::vector<double> trends;
   for (const Choice& each : selection.choices()) {
-    if (each.verdict == Verdict::kEligible) trends.push_back(each.suggestion->trend);
+    if (each.verdict == Verdict::kEligible) trends.push_back(each.ranked->trend);
   }
   if (limit == 0 || trends.size() <= limit) return 0;
   const auto last = trends.begin() + static_cast<std::ptrdiff_t>(limit - 1);
@@ -82,9 +82,9 @@ Picked picked_of(const Suggestions& suggestions, const Selection& selection,
   Picked page;
   std::vector<std::uint32_t> indexes;
   for (const std::size_t each : picked) {
-    const Suggestion& suggestion = *selection.choices()[each].suggestion;
-    indexes.push_back(suggestion.index);
-    page.wanted.push_back(ItemId::trusted(std::string(suggestion.id)));
+    const std::uint32_t item = selection.choices()[each].ranked->item;
+    indexes.push_back(item);
+    page.wanted.push_back(ItemId::trusted(std::string(suggestions.id(item))));
   }
   page.because = suggestions.because(indexes);
   for (const auto& each : page.because) {
@@ -153,8 +153,8 @@ Task<Result<std::unique_ptr<Explained>>> Recommendations::explain(const Recommen
 Task<Result<void>> Recommendations::fill_up(Explained& explained, const RecommendRequest& request) {
   const std::size_t limit = request.limit;
   std::unordered_set<ItemId> looked_at;
-  for (const Choice& each : explained.selection->choices())
-    looked_at.insert(ItemId::trusted(std::string(each.suggestion->id)));
+  for (const Ranked& each : explained.suggestions->all())
+    looked_at.insert(ItemId::trusted(std::string(explained.suggestions->id(each.item))));
   feed::RecallQuery query = whole_index(explained.state, explained.at);
   query.cost = request.cost;
   for (query.size = looked_at.size() + limit;; query.size *= 2) {
@@ -200,7 +200,7 @@ Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Explained& 
   std::vector<Recommendation> out;
   for (int round = 0; round < kPageRounds; ++round) {
     const std::vector<std::size_t> picked = selection.pick(limit + kSpare, [&](const Choice& each) {
-      return unwanted.empty() || !unwanted.contains(std::string(each.suggestion->id));
+      return unwanted.empty() || !unwanted.contains(std::string(selection.id(each)));
     });
     const Picked page = picked_of(*explained.suggestions, selection, picked);
     FRESHET_CO_TRY(cards, co_await items::cards_of(cards_, items_, page.wanted));
@@ -216,8 +216,8 @@ Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Explained& 
         unwanted.insert(page.wanted[i].str());
       } else if (out.size() < limit) {
         const items::ItemCard* named = page.because[i] ? (*cards)[page.named[i]].get() : nullptr;
-        out.push_back({page.wanted[i], card, choice.score(),
-                       reasons.reason(*choice.suggestion, page.because[i], named)});
+        out.push_back(
+            {page.wanted[i], card, choice.score(), reasons.reason(*choice.ranked, page.because[i], named)});
       }
     }
     if (out.size() == limit || picked.size() < limit + kSpare) break;
@@ -238,11 +238,11 @@ RecommendPage Recommendations::degraded(const RecommendRequest& request) {
   const auto picked = selection.pick(request.limit, [](const Choice&) { return true; });
   for (const std::size_t each : picked) {
     const Choice& choice = selection.choices()[each];
-    page.items.push_back({ItemId::trusted(std::string(choice.suggestion->id)),
-                          card_from(suggestions->facts(choice.suggestion->index)),
+    page.items.push_back({ItemId::trusted(std::string(selection.id(choice))),
+                          card_from(suggestions->facts(choice.ranked->item)),
                           choice.score(),
                           {}});
-    if (choice.suggestion->points <= 0) page.items.back().reason.kind = Reason::Kind::kNew;
+    if (choice.ranked->points <= 0) page.items.back().reason.kind = Reason::Kind::kNew;
   }
   return page;
 }

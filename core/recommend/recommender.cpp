@@ -4,7 +4,6 @@
 #include <unordered_map>
 
 #include "core/base/fingerprint.h"
-#include "core/recommend/suggestions.h"
 
 namespace freshet::recommend {
 namespace {
@@ -53,15 +52,12 @@ std::shared_ptr<const Suggestions> MappedRecommender::suggest_stale(const Profil
     if (unwanted.size() == before) break;
     ranked = &ranking_.rank(*catalogue_, events, now, false, unwanted);
   }
-  std::vector<Suggestion> all;
-  all.reserve(ranked->size());
-  for (const Ranked& each : *ranked) {
-    if (each.age_hours == 0 && catalogue_->published(each.item) > now) continue;  // dated ahead
-    all.push_back({each.item, catalogue_->id(each.item), each.score, each.trend, each.affinity, each.cf,
-                   each.content, each.points, each.age_hours, each.source, each.discovery});
-  }
-  return std::make_shared<CatalogueSuggestions>(catalogue_, std::move(all), std::move(events),
-                                                ranking_.settings(), now);
+  std::vector<Ranked> all = *ranked;
+  std::erase_if(all, [&](const Ranked& each) {  // dated ahead
+    return each.age_hours == 0 && catalogue_->published(each.item) > now;
+  });
+  return std::make_shared<Suggestions>(catalogue_, std::move(all), std::move(events), ranking_.settings(),
+                                       now);
 }
 
 // --- the copy of what is trending and new

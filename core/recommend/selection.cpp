@@ -45,9 +45,8 @@ Selection::Selection(const Suggestions& suggestions, const readers::ReaderState&
                      const SelectionSettings& settings, UnixSeconds now)
     : suggestions_(suggestions), state_(state), settings_(settings), exclude_(exclude) {
   exclude_by();
-  const auto all = suggestions.all();
-  choices_.reserve(all.size());
-  for (const Suggestion& each : all) choices_.push_back({&each, 1, Verdict::kEligible});
+  choices_.reserve(suggestions.all().size());
+  for (const Ranked& each : suggestions.all()) choices_.push_back({&each, 1, Verdict::kEligible});
   judge(now);
   lower_the_like_of_dismissed();
   std::stable_sort(choices_.begin(), choices_.end(),
@@ -87,7 +86,7 @@ Verdict Selection::verdict(std::string_view id) const {
 
 void Selection::judge(UnixSeconds now) {
   for (Choice& each : choices_) {
-    const std::string_view id = each.suggestion->id;
+    const std::string_view id = suggestions_.id(each.ranked->item);
     each.verdict = verdict(id);
     if (const auto view = viewed_.find(id); view != viewed_.end())
       each.factor *= soft_exclusion(now - view->second, settings_.soft_half_life);
@@ -105,7 +104,7 @@ void Selection::lower_the_like_of_dismissed() {
   }
   if (authors.empty() && tags.empty()) return;
   for (Choice& each : choices_) {
-    const Facts facts = suggestions_.facts(each.suggestion->index);
+    const Facts facts = suggestions_.facts(each.ranked->item);
     if (authors.contains(facts.author)) each.factor *= settings_.feedback.author_factor;
     const bool shares = std::any_of(facts.tags.begin(), facts.tags.end(),
                                     [&](std::string_view tag) { return tags.contains(tag); });
@@ -120,7 +119,7 @@ std::vector<std::size_t> Selection::pick(std::size_t limit,
   for (std::size_t i = 0; i < choices_.size() && picked.size() < limit; ++i) {
     const Choice& each = choices_[i];
     if (each.verdict != Verdict::kEligible || !showable(each)) continue;
-    const Facts facts = suggestions_.facts(each.suggestion->index);
+    const Facts facts = suggestions_.facts(each.ranked->item);
     if (!caps.allow(facts)) {
       capped.push_back(i);
       continue;

@@ -29,10 +29,10 @@ struct ExcludedCounts {
 enum class Verdict : std::uint8_t { kEligible, kInteracted, kViewed, kNotInterested };
 
 struct Choice {
-  const Suggestion* suggestion = nullptr;
-  double factor = 1;  // what lowered it; its score is suggestion->score · factor
+  const Ranked* ranked = nullptr;
+  double factor = 1;  // what lowered it
   Verdict verdict = Verdict::kEligible;
-  double score() const { return suggestion->score * factor; }
+  double score() const { return ranked->score * factor; }
 };
 
 struct SelectionSettings {
@@ -54,6 +54,7 @@ class Selection {
   // Every candidate, best first by score(); equal ones as they were suggested.
   const std::vector<Choice>& choices() const { return choices_; }
   const ExcludedCounts& excluded() const { return counts_; }
+  std::string_view id(const Choice& choice) const { return suggestions_.id(choice.ranked->item); }
   Verdict verdict(std::string_view id) const;  // of any item
 
   // Indexes into choices() of the `limit` best that are eligible and `showable`: within the caps per author

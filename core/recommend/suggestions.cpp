@@ -7,8 +7,7 @@
 
 namespace freshet::recommend {
 
-std::vector<std::optional<Because>> CatalogueSuggestions::because(
-    std::span<const std::uint32_t> items) const {
+std::vector<std::optional<Because>> Suggestions::because(std::span<const std::uint32_t> items) const {
   struct Best {
     double total = 0, most = 0;
     std::uint32_t item = 0;
@@ -50,12 +49,12 @@ std::vector<std::optional<Because>> CatalogueSuggestions::because(
   return out;
 }
 
-double CatalogueSuggestions::weight(const ProfileEvent& event) const {
+double Suggestions::weight(const ProfileEvent& event) const {
   return readers::interaction_weight(weights_, event.kind) * readers::recency(event.at, now_, half_life_);
 }
 
-void CatalogueSuggestions::add_relations(const ProfileEvent& event, const Wanted& wanted,
-                                         std::span<double> shares) const {
+void Suggestions::add_relations(const ProfileEvent& event, const Wanted& wanted,
+                                std::span<double> shares) const {
   const model::Model* model = catalogue_->model();
   if (model == nullptr) return;
   const model::Mix mix = model->mix();

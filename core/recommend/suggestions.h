@@ -3,36 +3,56 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "core/recommend/ports.h"
+#include "core/base/ids.h"
 #include "core/recommend/ranking.h"
 
 namespace freshet::recommend {
 
-class CatalogueSuggestions final : public Suggestions {
+struct Facts {
+  std::string_view title, author;
+  std::vector<std::string_view> tags;
+  UnixSeconds published;
+};
+
+// The event of a reader that speaks most for an item.
+struct Because {
+  ItemId item;
+  readers::Interaction kind = readers::Interaction::kView;
+  double share = 0;  // of the item's affinity, 0..1
+};
+
+// Items are indexes into the catalogue. Views live as long as this.
+class Suggestions {
  public:
-  // `all` with views into `catalogue`; `profile` as it was ranked with.
-  CatalogueSuggestions(std::shared_ptr<const Catalogue> catalogue, std::vector<Suggestion> all,
-                       std::vector<ProfileEvent> profile, const RankingSettings& settings, UnixSeconds now)
+  // `all`: of the catalogue, best first, each item once. `profile`, `settings` and `now` as it was
+  // ranked with.
+  Suggestions(std::shared_ptr<const Catalogue> catalogue, std::vector<Ranked> all,
+              std::vector<ProfileEvent> profile, const RankingSettings& settings, UnixSeconds now)
       : catalogue_(std::move(catalogue)),
         all_(std::move(all)),
         profile_(std::move(profile)),
         weights_(settings.weights),
         half_life_(settings.profile_half_life),
         now_(now) {}
+  virtual ~Suggestions() = default;
 
-  std::span<const Suggestion> all() const override { return all_; }
-  Facts facts(std::uint32_t index) const override {
-    return {catalogue_->title(index), catalogue_->author(index), catalogue_->tags(index),
-            catalogue_->published(index)};
+  const std::vector<Ranked>& all() const { return all_; }
+  std::string_view id(std::uint32_t item) const { return catalogue_->id(item); }
+  Facts facts(std::uint32_t item) const {
+    return {catalogue_->title(item), catalogue_->author(item), catalogue_->tags(item),
+            catalogue_->published(item)};
   }
-  std::optional<std::uint32_t> find(const ItemId& item) const override {
-    return catalogue_->find(item.view());
-  }
-  std::vector<std::optional<Because>> because(std::span<const std::uint32_t> items) const override;
+  // Of any item of the catalogue, candidate or not.
+  std::optional<std::uint32_t> find(const ItemId& item) const { return catalogue_->find(item.view()); }
+  // In order; nullopt where no event speaks for the item. O(profile × neighbours) for all together.
+  // Virtual for unit tests, which say themselves what speaks.
+  virtual std::vector<std::optional<Because>> because(std::span<const std::uint32_t> items) const;
 
  private:
   // The items asked about, with a filter before them: nearly all neighbours of a row are others.
@@ -49,7 +69,7 @@ class CatalogueSuggestions final : public Suggestions {
   void add_relations(const ProfileEvent& event, const Wanted& wanted, std::span<double> shares) const;
 
   const std::shared_ptr<const Catalogue> catalogue_;
-  const std::vector<Suggestion> all_;
+  const std::vector<Ranked> all_;
   const std::vector<ProfileEvent> profile_;
   const InteractionSettings weights_;
   const seconds half_life_;

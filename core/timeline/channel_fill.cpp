@@ -12,7 +12,7 @@ std::vector<ItemId> eligible_of(const recommend::Selection& selection) {
   std::vector<ItemId> out;
   for (const recommend::Choice& each : selection.choices()) {
     if (each.verdict == recommend::Verdict::kEligible)
-      out.push_back(ItemId::trusted(std::string(each.suggestion->id)));
+      out.push_back(ItemId::trusted(std::string(selection.id(each))));
   }
   return out;
 }

@@ -25,32 +25,10 @@ struct FakeCandidate {
 
 class FakeSuggestions final : public recommend::Suggestions {
  public:
-  explicit FakeSuggestions(std::vector<FakeCandidate> candidates) : candidates_(std::move(candidates)) {
-    for (std::uint32_t i = 0; i < candidates_.size(); ++i) {
-      recommend::Suggestion one;
-      one.index = i;
-      one.id = candidates_[i].id;
-      one.score = candidates_[i].score;
-      one.points = candidates_[i].points;
-      one.trend = candidates_[i].trend;
-      one.affinity = candidates_[i].affinity;
-      one.source = candidates_[i].source;
-      all_.push_back(one);
-    }
-  }
-  std::map<std::uint32_t, recommend::Because> speaks;  // by index
+  explicit FakeSuggestions(const std::vector<FakeCandidate>& candidates)
+      : Suggestions(catalogue_of(candidates), ranked(candidates), {}, {}, {}) {}
+  std::map<std::uint32_t, recommend::Because> speaks;  // by the candidate's place in what was given
 
-  std::span<const recommend::Suggestion> all() const override { return all_; }
-  recommend::Facts facts(std::uint32_t index) const override {
-    const FakeCandidate& one = candidates_.at(index);
-    return {one.id, one.author, {one.tags.begin(), one.tags.end()}, one.published};
-  }
-  std::optional<std::uint32_t> find(const ItemId& item) const override {
-    for (std::uint32_t i = 0; i < candidates_.size(); ++i) {
-      if (candidates_[i].id == item.view()) return i;
-    }
-    return std::nullopt;
-  }
   std::vector<std::optional<recommend::Because>> because(
       std::span<const std::uint32_t> items) const override {
     std::vector<std::optional<recommend::Because>> out;
@@ -62,8 +40,26 @@ class FakeSuggestions final : public recommend::Suggestions {
   }
 
  private:
-  std::vector<FakeCandidate> candidates_;
-  std::vector<recommend::Suggestion> all_;
+  static std::shared_ptr<const recommend::Catalogue> catalogue_of(const std::vector<FakeCandidate>& from) {
+    std::vector<recommend::LiveItem> live;
+    for (const FakeCandidate& each : from)
+      live.push_back({each.id, each.id, each.author, each.tags, each.published, each.points, {}});
+    return std::make_shared<const recommend::Catalogue>(nullptr, std::move(live));
+  }
+  static std::vector<recommend::Ranked> ranked(const std::vector<FakeCandidate>& from) {
+    std::vector<recommend::Ranked> out;
+    for (const FakeCandidate& each : from) {
+      recommend::Ranked one;
+      one.item = static_cast<std::uint32_t>(out.size());
+      one.score = each.score;
+      one.points = each.points;
+      one.trend = each.trend;
+      one.affinity = each.affinity;
+      one.source = each.source;
+      out.push_back(one);
+    }
+    return out;
+  }
 };
 
 class FakeRecommender final : public recommend::Recommender {

@@ -68,7 +68,7 @@ struct Site : Fixture {
   }
   std::vector<std::string> ids(const recommend::Suggestions& suggestions) {
     std::vector<std::string> out;
-    for (const recommend::Suggestion& each : suggestions.all()) out.emplace_back(each.id);
+    for (const recommend::Ranked& each : suggestions.all()) out.emplace_back(suggestions.id(each.item));
     return out;
   }
   void put_both_tastes() {
@@ -98,7 +98,7 @@ TEST_CASE_METHOD(Site, "what is suggested to somebody new is what is trending an
   CHECK(suggested->all()[0].points == 15);  // a view and a first visit of the day: 3 each
   CHECK(suggested->all()[1].points == 1);   // counted by track only
   CHECK(suggested->all()[2].source == recommend::Source::kNewest);
-  CHECK(suggested->facts(suggested->all()[0].index).title == "Title of b");
+  CHECK(suggested->facts(suggested->all()[0].item).title == "Title of b");
   CHECK(recommender->model() == "none");
 }
 
@@ -126,9 +126,9 @@ TEST_CASE_METHOD(Site, "a profile brings what its likes like, and says which eve
   REQUIRE(suggested->all().size() == 12);
   std::vector<std::uint32_t> first, last;
   for (std::size_t i = 0; i < 6; ++i) {
-    CHECK(suggested->all()[i].id.starts_with("roses"));
-    first.push_back(suggested->all()[i].index);
-    last.push_back(suggested->all()[6 + i].index);
+    CHECK(suggested->id(suggested->all()[i].item).starts_with("roses"));
+    first.push_back(suggested->all()[i].item);
+    last.push_back(suggested->all()[6 + i].item);
   }
   for (const auto& each : suggested->because(first)) {
     REQUIRE(each);
@@ -173,16 +173,16 @@ TEST_CASE_METHOD(Site, "shares of what speaks for an item equal those of adding 
       profile.push_back(did((random() % 2 ? "roses" : "chess") + std::to_string(random() % 6)));
     const auto suggested = suggest(profile);
     std::vector<std::uint32_t> all;
-    for (const auto& each : suggested->all()) all.push_back(each.index);
+    for (const auto& each : suggested->all()) all.push_back(each.item);
     const auto why = suggested->because(all);
     const model::Model& model = *served->current();
     for (std::size_t i = 0; i < all.size(); ++i) {
       std::map<std::string, double> voices;
       for (const readers::Done& each : profile) {
-        if (each.item.view() == suggested->all()[i].id) continue;
+        if (each.item.view() == suggested->id(suggested->all()[i].item)) continue;
         for (const auto part : {model::Part::kCf, model::Part::kContent, model::Part::kBorrowed}) {
           for (const auto& neighbour : model.row(part, *model.find(each.item.view()))) {
-            if (model.id(neighbour.item) == suggested->all()[i].id)
+            if (model.id(neighbour.item) == suggested->id(suggested->all()[i].item))
               voices[each.item.str()] +=
                   double{model.mix().part[static_cast<std::size_t>(part)]} * double{neighbour.weight};
           }
@@ -211,11 +211,11 @@ TEST_CASE_METHOD(Site, "an item newer than the model is compared by its content"
   other.title = "a concert";
   put(other);
   const auto suggested = suggest({did("roses1")});
-  std::map<std::string, recommend::Suggestion> by_id;
-  for (const auto& each : suggested->all()) by_id.emplace(each.id, each);
+  std::map<std::string, recommend::Ranked> by_id;
+  for (const auto& each : suggested->all()) by_id.emplace(suggested->id(each.item), each);
   CHECK(by_id.at("fresh").content > 0);
   CHECK(by_id.at("fresh").score > by_id.at("other").score);
-  const std::vector<std::uint32_t> one{by_id.at("fresh").index};
+  const std::vector<std::uint32_t> one{by_id.at("fresh").item};
   REQUIRE(suggested->because(one).front());
   CHECK(suggested->because(one).front()->item == id("roses1"));
 }

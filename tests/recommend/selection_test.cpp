@@ -27,7 +27,7 @@ bool anything(const recommend::Choice&) { return true; }
 std::vector<std::string> ids(const recommend::Selection& selection, std::size_t limit = 100) {
   std::vector<std::string> out;
   for (const std::size_t each : selection.pick(limit, anything))
-    out.emplace_back(selection.choices()[each].suggestion->id);
+    out.emplace_back(selection.id(selection.choices()[each]));
   return out;
 }
 

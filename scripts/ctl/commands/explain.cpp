@@ -67,10 +67,12 @@ class Table {
   }
 
  private:
+  std::string_view id(const recommend::Choice& choice) const { return explained_.selection->id(choice); }
+
   void print_row(const recommend::Choice& choice, std::size_t at) const {
-    const recommend::Suggestion& each = *choice.suggestion;
+    const recommend::Ranked& each = *choice.ranked;
     fmt::print("{:<{}} {:>12.6g} {:>10.4g} {:>9.4g} {:>9.4g} {:>9.4g} {:>9.4g} {:>8.1f} {:>6.3g} {:<8} {}\n",
-               each.id, kIdColumn, choice.score(), each.trend, each.affinity, each.cf, each.content,
+               id(choice), kIdColumn, choice.score(), each.trend, each.affinity, each.cf, each.content,
                each.points, each.age_hours, choice.factor, each.discovery ? "discover" : name_of(each.source),
                verdict(choice, at));
   }
@@ -78,7 +80,7 @@ class Table {
   // What the search index filled the page up with stands among no choices.
   void print_filled_up() const {
     std::unordered_set<std::string_view> chosen;
-    for (const recommend::Choice& each : explained_.selection->choices()) chosen.insert(each.suggestion->id);
+    for (const recommend::Choice& each : explained_.selection->choices()) chosen.insert(id(each));
     const auto& page = explained_.page.items;
     for (std::size_t i = 0; i < page.size(); ++i) {
       if (!chosen.contains(page[i].id.view()))
@@ -98,13 +100,12 @@ class Table {
       case recommend::Verdict::kEligible:
         break;
     }
-    const auto place = place_.find(choice.suggestion->id);
+    const auto place = place_.find(id(choice));
     if (place != place_.end()) {
       return fmt::format("served as {}: {}", place->second + 1,
                          recommend::reason_text(explained_.page.items[place->second].reason));
     }
-    if (explained_.unshowable.contains(std::string(choice.suggestion->id)))
-      return "dropped: hidden or not an item";
+    if (explained_.unshowable.contains(std::string(id(choice)))) return "dropped: hidden or not an item";
     return at <= last_position() ? "dropped: enough of its author or tag" : "below the page";
   }
 
@@ -112,7 +113,7 @@ class Table {
   std::size_t last_position() const {
     const auto& choices = explained_.selection->choices();
     for (std::size_t i = choices.size(); i > 0; --i) {
-      if (place_.contains(choices[i - 1].suggestion->id)) return i - 1;
+      if (place_.contains(id(choices[i - 1]))) return i - 1;
     }
     return 0;
   }
