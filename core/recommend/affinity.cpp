@@ -6,9 +6,9 @@
 namespace freshet::recommend {
 namespace {
 
-// An item of the profile reaches a few hundred others. While that is a good part of the model, clearing and
-// adding whole arrays is cheapest; in a large model only what was reached is looked at, then and at the next
-// clearing. Measured with `evaluate_public` (scoring time by model size).
+// An item of the profile reaches a few hundred others. While that is a good part of the model,
+// clearing and adding whole arrays is cheapest; in a large model only what was reached is looked
+// at, then and at the next clearing. Measured with `evaluate_public` (scoring time by model size).
 constexpr std::size_t kReachOfAnEntry = 128;
 constexpr std::size_t kAlwaysDense = 32768;
 

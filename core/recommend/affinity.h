@@ -1,5 +1,6 @@
-// How much a reader's profile speaks for each item of the model: affinity = Σ over parts of mix[part] ·
-// Σ over the profile of weight · neighbour weight. The same code serves, trains and evaluates.
+// How much a reader's profile speaks for each item of the model: affinity = Σ over parts of
+// mix[part] · Σ over the profile of weight · neighbour weight. The same code serves, trains and
+// evaluates.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@ struct ProfileItem {
 // Scratch memory, reused from call to call; one thread.
 class Affinity {
  public:
-  // Computes affinities of every item of `model` for the profile. Indexes below model.items(), distinct or
-  // not. O(profile × neighbours), + items while the model is small.
+  // Computes affinities of every item of `model` for the profile. Indexes below model.items(),
+  // distinct or not. O(profile × neighbours), + items while the model is small.
   void compute(const model::Model& model, std::span<const ProfileItem> profile);
 
   // After compute(): by model index.

@@ -22,14 +22,14 @@ struct LiveItem {
   std::string title, author;
   std::vector<std::string> tags;
   UnixSeconds published;
-  double points = 0;  // undecayed, as mode=current of the hot views counts them (seed 003)
-  std::vector<model::TermWeight>
-      terms;  // content vector by the model's vocabulary; only when not in the model
+  double points = 0;  // undecayed, as mode=current of the hot views counts them
+  // Content vector by the model's vocabulary; only when not in the model.
+  std::vector<model::TermWeight> terms;
 };
 
-// What can be ranked now: the items of the model, then the live ones that it does not have. Immutable; shared
-// by all requests until the next snapshot. `model` may be null: only live items then. Of live items with one
-// id the first counts.
+// What can be ranked now: the items of the model, then the live ones that it does not have.
+// Immutable; shared by all requests until the next snapshot. `model` may be null: only live items
+// then. Of live items with one id the first counts.
 class Catalogue {
  public:
   Catalogue(std::shared_ptr<const model::Model> model, std::vector<LiveItem> live);
@@ -45,8 +45,9 @@ class Catalogue {
   std::vector<std::string_view> tags(std::uint32_t item) const;
   UnixSeconds published(std::uint32_t item) const;
   double points(std::uint32_t item) const;  // live, else the model's count; finite, ≥ 0
-  // About how many events the item had within the last day or so: what the model says of its training,
-  // decayed since then; of an item that is newer than the model, its points in units of the model's counts.
+  // About how many events the item had within the last day or so: what the model says of its
+  // training, decayed since then; of an item that is newer than the model, its points in units of
+  // the model's counts.
   double recent(std::uint32_t item, UnixSeconds now) const;
   std::span<const std::uint32_t> live() const { return live_index_; }  // indexes of the live items, distinct
   const model::Model* model() const { return model_.get(); }

@@ -1,4 +1,4 @@
-// What recommendations (seed 000) need beyond a reader's state: candidates with their scores, from the model
+// What recommendations need beyond a reader's state: candidates with their scores, from the model
 // and from what is trending and new. recommender.h implements it; unit tests fake it.
 #pragma once
 
@@ -31,14 +31,14 @@ struct SimilarItem {
 class Recommender {
  public:
   virtual ~Recommender() = default;
-  // No round trip while this worker's copy of what is trending and new is younger
-  // than twice recommend.snapshot (it is renewed in the background); else a few. Errors: Redis' own, when
-  // there has never been a copy; later the last one serves.
+  // No round trip while this worker's copy of what is trending and new is younger than twice
+  // recommend.snapshot (it is renewed in the background); else a few. Errors: Redis' own when there
+  // has never been a copy; later the last one serves.
   virtual Task<Result<std::shared_ptr<const Suggestions>>> suggest(Profile profile, UnixSeconds now) = 0;
   // The same from the last copy, however old; null when there is none. No round trip.
   virtual std::shared_ptr<const Suggestions> suggest_stale(const Profile& profile, UnixSeconds now) = 0;
-  // The items that the model relates to this one, best first; nullopt when it does not know it. No round
-  // trip.
+  // The items that the model relates to this one, best first; nullopt when it does not know it. No
+  // round trip.
   virtual std::optional<std::vector<SimilarItem>> similar(const ItemId& item, std::size_t most) = 0;
   // "rp3beta@1790000000": algorithm and time of the model in use; "none".
   virtual std::string model() const = 0;

@@ -168,7 +168,8 @@ void Ranking::score(const Catalogue& catalogue, std::span<const ProfileEvent> pr
   for (Ranked& each : ranked_) each.score = std::exp(std::max(kLeastLogOdds, each.score - most));
 }
 
-// The candidates outside the profile with some affinity, greatest first: as many as could be looked at.
+// The candidates outside the profile with some affinity, greatest first: as many as could be
+// looked at.
 void Ranking::find_discoveries() {
   discoveries_.clear();
   std::uint32_t open = 0;
@@ -187,7 +188,8 @@ void Ranking::find_discoveries() {
   discoveries_.erase(end, discoveries_.end());
 }
 
-// The position of what is to be raised to the place `open`; nothing when all would come soon anyway.
+// The position of what is to be raised to the place `open`; nothing when all would come
+// soon anyway.
 std::optional<std::uint32_t> Ranking::discovery_for(std::uint32_t open, std::size_t day) const {
   std::vector<std::uint32_t> pool;
   for (const Place& each : discoveries_) {

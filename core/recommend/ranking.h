@@ -1,7 +1,7 @@
 // From a reader's profile to ranked items: candidates = trend ∪ item–item ∪ newest, score = trend ·
-// (1 + w · affinity), or the learned re-ranker's odds; some places of the list are for discoveries. Pure: the
-// service, `freshetctl explain` and the evaluation all call this. Exclusions, caps and reasons are the
-// use-case's (core/recommend/recommendations.h).
+// (1 + w · affinity), or the learned re-ranker's odds; some slots of the list are discoveries.
+// Pure: the service, `freshetctl explain` and the evaluation all call this. Exclusions, caps and
+// reasons are the use-case's (core/recommend/recommendations.h).
 #pragma once
 
 #include <cstdint>
@@ -48,10 +48,10 @@ struct RankingSettings {
   std::size_t profile = 200;
   seconds profile_half_life{30 * 86400};
   std::size_t affinity_candidates = 300;  // best by affinity that become candidates
-  // Places for discoveries: of the candidates outside the profile, each `discover_every`-th place goes to one
-  // of the `discover_among` of greatest affinity that would come a page or more later, another one each day
-  // (UTC). What trends is what everybody gets: without such places few other items ever reach anybody (Q8).
-  // 0: none.
+  // Every Nth slot, of those for candidates outside the profile, is a discovery: one of the
+  // `discover_among` of greatest affinity that would come a page or more later, another one each
+  // day (UTC). The trend is the same for everybody: without discoveries few other items are ever
+  // shown. 0: none.
   std::size_t discover_every = 6;
   std::size_t discover_among = 10;
   std::size_t discover_from = 1;  // events of a profile

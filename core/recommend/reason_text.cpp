@@ -51,7 +51,7 @@ std::string reason_text(const Reason& reason) {
       return text;
     }
     case Reason::Kind::kByAuthor:
-      return "by " + reason.name + ", of whom you liked something";
+      return "by " + reason.name + ", whose work you liked";
     case Reason::Kind::kNewInTag:
       return "new in " + reason.name;
     case Reason::Kind::kRising:

@@ -7,8 +7,8 @@ namespace {
 
 // An item is "new" in a reason up to this age.
 constexpr seconds kNewFor{86400};
-// An event must give at least this share of an item's affinity to be named for it, unless affinity is why the
-// item is there: then the event that gives most is named.
+// An event must give at least this share of an item's affinity to be named for it, unless affinity
+// is why the item is there: then the event that gives most is named.
 constexpr double kLeastShare = 0.1;
 
 }  // namespace

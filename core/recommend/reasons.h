@@ -1,6 +1,7 @@
-// Why an item is recommended, in the reader's own terms: an item they liked, a tag, an author. The first that
-// is true of: like something they did, by an author they liked, new in a tag they liked, in their interests,
-// rising or new; of what fills a page up instead of the last two: new, or simply more.
+// Why an item is recommended, in the reader's own terms: an item they liked, a tag, an author. The
+// first that is true of: like something they did, by an author they liked, new in a tag they liked,
+// in their interests, rising or new; of what fills a page up instead of the last two: new, or
+// simply more.
 #pragma once
 
 #include <optional>

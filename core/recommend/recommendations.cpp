@@ -11,12 +11,12 @@ namespace {
 constexpr int kPageRounds = 4;
 // Titles are asked for a few items beyond the page, for what is hidden among them.
 constexpr std::size_t kSpare = 5;
-// Titles asked for together while a page is filled up. Of so many some can be shown, or Redis has lost its
-// items.
+// Titles asked for together while a page is filled up. Of so many some can be shown, or Redis has
+// lost its items.
 constexpr std::size_t kFillChunk = 100;
 
-// What the reader did and saw, newest first, without what they dismissed: of an item that was dismissed
-// nothing more is wanted.
+// What the reader did and saw, newest first, without what they dismissed: of an item that was
+// dismissed nothing more is wanted.
 Profile profile_of(const readers::ReaderState& state) {
   Profile out;
   out.earlier = state.earlier;
@@ -148,8 +148,8 @@ Task<Result<std::unique_ptr<Explained>>> Recommendations::explain(const Recommen
   co_return out;
 }
 
-// Every candidate that may be shown is on the page: the index has all that is visible, and is searched deeper
-// and deeper for what is not.
+// Every candidate that may be shown is on the page: the index has all that is visible, and is
+// searched deeper and deeper for what is not.
 Task<Result<void>> Recommendations::fill_up(Explained& explained, const RecommendRequest& request) {
   const std::size_t limit = request.limit;
   std::unordered_set<ItemId> looked_at;
@@ -190,8 +190,8 @@ Task<Result<bool>> Recommendations::append(Explained& explained,
   co_return true;
 }
 
-// Picks until everything picked can be shown: each round leaves out what the one before found hidden. The
-// cards of what reasons will name come with those of the page.
+// Picks until everything picked can be shown: each round leaves out what the one before found
+// hidden. The cards of what reasons will name come with those of the page.
 Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Explained& explained, std::size_t limit,
                                                                std::unordered_set<std::string>& unwanted) {
   const Selection& selection = *explained.selection;
@@ -204,7 +204,8 @@ Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Explained& 
     });
     const Picked page = picked_of(*explained.suggestions, selection, picked);
     FRESHET_CO_TRY(cards, co_await items::cards_of(cards_, items_, page.wanted));
-    // Redis lost its items (they come back by freshetctl rebuild-redis): ids are better than nothing.
+    // Redis lost its items (they come back by freshetctl rebuild-redis): ids are better
+    // than nothing.
     const bool none_known =
         std::none_of(cards->begin(), cards->begin() + static_cast<std::ptrdiff_t>(picked.size()),
                      [](const items::SharedCard& card) { return card->known; });

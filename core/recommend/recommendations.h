@@ -1,4 +1,4 @@
-// Recommendations (seed 000): what a reader should see next, and why. Gather (1 RTT) → score → exclude, cap →
+// Recommendations: what a reader should see next, and why. Gather (1 RTT) → score → exclude, cap →
 // cut, fill up from the search index until the page is full or nothing visible is left.
 //
 // Exclusions are of the moment: what was viewed, done or dismissed before the request is out of its reply, on
@@ -24,18 +24,18 @@
 namespace freshet::recommend {
 
 struct RecommendRequest {
-  ReaderId reader;  // empty: nobody in particular, who gets what is trending
+  ReaderId reader;  // empty: anonymous, and gets what is trending
   std::size_t limit = 20;
   Exclude exclude = Exclude::kHard;
-  feed::SearchCost cost = {};  // of what it searches; null: nobody asks
+  feed::SearchCost cost = {};  // of what it searches; null: not counted
 };
 
 // Why an item is there. Names items, tags and authors, never a reader.
 struct Reason {
   enum class Kind : std::uint8_t {
     kLike,      // like `item`, with which the reader did `interaction`
-    kByAuthor,  // by `name`, of whom the reader liked something
-    kNewInTag,  // less than a day old, in the tag `name`, of which the reader liked something
+    kByAuthor,  // by `name`, whose work the reader liked
+    kNewInTag,  // less than a day old, in the tag `name`, which the reader liked something of
     kRising,    // trending
     kNew,       // nobody has opened it yet, or it is less than a day old
     kMatch,     // in the tags or the words of what the reader did or saw
@@ -89,14 +89,15 @@ class Recommendations {
   // for each hundred items that these find; without an index such a page is short. Redis away: the last of
   // what was trending, unfiltered, degraded. Errors: kInternal only.
   Task<Result<RecommendPage>> page(const RecommendRequest& request);
-  // What is like an item: by the model, and for an item newer than it by the search index. 1 RTT. Redis away:
-  // as the last copy of what is trending knows them, degraded. Errors: kNotFound "unknown_item"; kInternal.
+  // What is like an item: by the model, and for an item newer than it by the search index. 1 RTT.
+  // Redis away: as the last copy of what is trending knows them, degraded. Errors: kNotFound
+  // "unknown_item"; kInternal.
   Task<Result<SimilarPage>> similar(const ItemId& item, std::size_t limit, feed::SearchCost cost = {});
   // A page with everything behind it; as page(), but Redis' errors are errors.
   Task<Result<std::unique_ptr<Explained>>> explain(const RecommendRequest& request);
 
-  // The best of a moment that explain() told of, without `unwanted`, which gains what turned out to be hidden
-  // or no item. 1 RTT, or as page().
+  // The best of a moment that explain() told of, without `unwanted`, which gains what turned out to
+  // be hidden or no item. 1 RTT, or as page().
   Task<Result<std::vector<Recommendation>>> cut(const Explained& explained, std::size_t limit,
                                                 std::unordered_set<std::string>& unwanted);
 

@@ -1,4 +1,4 @@
-// feed::Recommender on the mapped model and the worker's copy of what is trending and new.
+// Recommender on the mapped model and the worker's copy of what is trending and new.
 #pragma once
 
 #include <chrono>

@@ -19,11 +19,11 @@
 
 namespace freshet::recommend {
 
-// What the numbers are: core/recommend/rerank_features.h makes them, for the service as for learning. Another
-// list is another kRerankVersion.
+// What the numbers are: core/recommend/rerank_features.h makes them, for the service as for
+// learning. Another list is another kRerankVersion.
 enum class Feature : std::uint8_t {
-  // of the item; "to the head": ln of the ratio to the greatest among the candidates, so that it does not
-  // matter whether views or interactions are counted
+  // of the item; "to the head": ln of the ratio to the greatest among the candidates, so that it
+  // does not matter whether views or interactions are counted
   kTrend,       // trend, to the head
   kAge,         // ln(hours + 2)
   kPoints,      // 1 + points, to the head
@@ -54,8 +54,8 @@ inline constexpr float kMostDeviation = 6;  // standard deviations
 
 class Reranker {
  public:
-  // The parameters as to_floats() gives them. nullopt: another version's, another length, or a number that is
-  // not finite or beyond 10^6.
+  // The parameters as to_floats() gives them. nullopt: another version's, another length, or a
+  // number that is not finite or beyond 10^6.
   static std::optional<Reranker> of(std::span<const float> parameters);
 
   // Finite for finite features. O(features · hidden units).

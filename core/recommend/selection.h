@@ -1,5 +1,5 @@
-// Which candidates a reader gets: exclusions, what lowers a score, and the caps per author and tag. Pure; the
-// service and `freshetctl explain` share it.
+// Which candidates a reader gets: exclusions, what lowers a score, and the caps per author and tag.
+// Pure; the service and `freshetctl explain` share it.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,7 @@ struct ExcludedCounts {
 
 enum class Verdict : std::uint8_t { kEligible, kInteracted, kViewed, kNotInterested };
 
+// A candidate, and what became of it.
 struct Choice {
   const Ranked* ranked = nullptr;
   double factor = 1;  // what lowered it
@@ -53,12 +54,12 @@ class Selection {
 
   // Every candidate, best first by score(); equal ones as they were suggested.
   const std::vector<Choice>& choices() const { return choices_; }
-  const ExcludedCounts& excluded() const { return counts_; }
   std::string_view id(const Choice& choice) const { return suggestions_.id(choice.ranked->item); }
+  const ExcludedCounts& excluded() const { return counts_; }
   Verdict verdict(std::string_view id) const;  // of any item
 
-  // Indexes into choices() of the `limit` best that are eligible and `showable`: within the caps per author
-  // and tag as long as that is possible, then beyond them.
+  // Indexes into choices() of the `limit` best that are eligible and `showable`: within the caps
+  // per author and tag as long as that is possible, then beyond them.
   std::vector<std::size_t> pick(std::size_t limit, const std::function<bool(const Choice&)>& showable) const;
 
  private:
@@ -77,7 +78,7 @@ class Selection {
 };
 
 // What is left of the score of an item that was viewed so long ago: 0 at once, half of it after the
-// half-life: 1 − 2^(−age/half_life) (seed 000, "time decay" of exclusion).
+// half-life: 1 − 2^(−age/half_life).
 double soft_exclusion(seconds age, seconds half_life);
 
 }  // namespace freshet::recommend

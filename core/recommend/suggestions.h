@@ -1,4 +1,4 @@
-// feed::Suggestions over a catalogue: what was ranked, and what speaks for each.
+// What was suggested to one reader at one moment, and what speaks for it.
 #pragma once
 
 #include <array>

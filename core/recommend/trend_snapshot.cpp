@@ -10,8 +10,8 @@ namespace {
 
 using redis::Pipeline;
 
-// Commands a round trip: a fraction of a millisecond of Redis' time, since readers' requests wait behind
-// them.
+// Commands a round trip: a fraction of a millisecond of Redis' time, since readers' requests wait
+// behind them.
 constexpr std::size_t kChunkItems = 125;
 // Of a longer text the beginning says what it is about.
 constexpr std::size_t kMostText = 16UL * 1024;

@@ -1,5 +1,5 @@
-// What is trending and new right now, with what ranking needs of each item: read in the background, a few
-// times a second, by each worker that serves recommendations.
+// What is trending and new right now, with what ranking needs of each item: read in the background,
+// a few times a second, by each worker that serves recommendations.
 #pragma once
 
 #include <chrono>
@@ -20,11 +20,11 @@ class TrendReader {
   // `redis` must outlive this.
   TrendReader(redis::Redis& redis, const Settings& settings, redis::Keys keys);
 
-  // The heads of hot:score, hot:rank and hot:newest, each item once, without those that are hidden, dated
-  // ahead or were never put (unless none was: a site that only counts). Points are those of the views (seed
-  // 003), else page views. Titles, tags and content are kept for recommend.card_ttl or until hot:epoch moves;
-  // items that `model` does not have come with their content. One call at a time. 2 RTT and one more for
-  // every 125 items. Errors: Redis' own.
+  // The heads of hot:score, hot:rank and hot:newest, each item once, without those that are hidden,
+  // dated ahead or were never put (unless none was: a site that only counts). Points are those of
+  // the hot views, else page views. Titles, tags and content are kept for recommend.card_ttl or
+  // until hot:epoch moves; items that `model` does not have come with their content. One call at a
+  // time. 2 RTT and one more for every 125 items. Errors: Redis' own.
   Task<Result<std::vector<LiveItem>>> read(std::shared_ptr<const model::Model> model);
 
  private:

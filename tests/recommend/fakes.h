@@ -23,6 +23,7 @@ struct FakeCandidate {
   recommend::Source source = recommend::Source::kTrend;
 };
 
+// Suggests the candidates as they are given, over a catalogue without a model.
 class FakeSuggestions final : public recommend::Suggestions {
  public:
   explicit FakeSuggestions(const std::vector<FakeCandidate>& candidates)

@@ -237,7 +237,7 @@ TEST_CASE_METHOD(Site, "each item says why it is there, in the reader's own term
   CHECK(recommend::reason_text(reason(0)) == "like “title of liked”, which you favourited");
   CHECK(reason(0).item == ItemId::trusted("liked"));
   CHECK(items.reads == 1);  // its title came with the others
-  CHECK(recommend::reason_text(reason(1)) == "by ann, of whom you liked something");
+  CHECK(recommend::reason_text(reason(1)) == "by ann, whose work you liked");
   CHECK(recommend::reason_text(reason(2)) == "new in news");
   CHECK(recommend::reason_text(reason(3)) == "rising now");
   CHECK(recommend::reason_text(reason(4)) == "new");
