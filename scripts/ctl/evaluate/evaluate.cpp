@@ -70,8 +70,7 @@ class Evaluation {
       progress_(stage_, static_cast<double>(i) / static_cast<double>(count));
       judge_day(from + i * kOneDay);
     }
-    std::vector<Comparison> out{
-        compared(fmt::format("{} days from {}", count, utc_day(from)), {&trend_, &trained_})};
+    std::vector<Comparison> out{compared(fmt::format("from {}", to_rfc3339(from)), {&trend_, &trained_})};
     if (present_trend_.moments() > 0) {
       const auto begin = std::max(from, present_->trained_at());
       out.push_back(compared(fmt::format("from {}, beside the present model ({} of {})", to_rfc3339(begin),
