@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/hot/counter_keys.h"
+#include "core/hot/engagement.h"
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
 
@@ -95,7 +96,7 @@ class Purge {
 
   void append(Pipeline& out, const std::string& id, std::string_view date, const Fields& fields,
               const Added& added) const {
-    out.script(scripts::kPurgeItem, kCounterKeys + 6, 18).arg(keys_.added(visitor_));
+    out.script(scripts::kPurgeItem, kCounterKeys + 6, 13).arg(keys_.added(visitor_));
     append_counter_keys(out, keys_, id)
         .arg(keys_.views(id))
         .arg(keys_.score())
@@ -110,8 +111,7 @@ class Purge {
     out.arg(added.pv).arg(added.uv).arg(added.dwell_ms);
     out.arg(total).arg(added.views_score).arg(added.views);
     const EngagementSettings& hot = settings_.engagement;
-    out.arg(hot.pv_weight).arg(hot.uv_weight).arg(hot.dwell_weight);
-    out.arg(hot.dwell_prior_views).arg(hot.dwell_prior_ms).arg(hot.half_life.count());
+    out.arg(formula_argument(hot));
   }
 
   redis::Redis& redis_;

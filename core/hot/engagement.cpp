@@ -1,6 +1,8 @@
 #include "core/hot/engagement.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 
 namespace freshet::hot {
@@ -31,8 +33,6 @@ double decay(seconds age, seconds half_life) {
   return std::exp2(-half_lives(std::max(age, seconds{0}), half_life));
 }
 
-double decayed_score(double base, seconds age, seconds half_life) { return base * decay(age, half_life); }
-
 double rank_key(double base, UnixSeconds first, seconds half_life) {
   return std::log2(base) + half_lives(first.time_since_epoch(), half_life);
 }
@@ -41,8 +41,16 @@ double score_at(double key, UnixSeconds now, seconds half_life) {
   return std::exp2(key - half_lives(now.time_since_epoch(), half_life));
 }
 
-double key_of_score(double score, UnixSeconds now, seconds half_life) {
-  return rank_key(score, now, half_life);
+std::string formula_argument(const EngagementSettings& settings) {
+  std::string out;
+  const auto half_life = static_cast<double>(settings.half_life.count());
+  for (const double each : {settings.pv_weight, settings.uv_weight, settings.dwell_weight,
+                            settings.dwell_prior_views, settings.dwell_prior_ms, half_life}) {
+    std::array<char, 32> text;
+    const auto end = std::to_chars(text.data(), text.data() + text.size(), each).ptr;
+    out.append(out.empty() ? "" : " ").append(text.data(), end);
+  }
+  return out;
 }
 
 }  // namespace freshet::hot

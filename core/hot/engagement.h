@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "core/base/time.h"
 #include "core/config/settings.h"
@@ -33,9 +34,6 @@ double base_score(const EngagementCounts& counts, const EngagementSettings& sett
 // > 0.
 double decay(seconds age, seconds half_life);
 
-// Engagement at this instant, in points: base · decay.
-double decayed_score(double base, seconds age, seconds half_life);
-
 // The same order for ever, without `now`: log2(base) + first/half_life. Stored in hot:rank. −infinity for
 // base 0, which has no place in a rank. Its last bit is worth 2.5e-12 of the score with a half-life of a day
 // and 1e-10 with one of half an hour.
@@ -44,7 +42,8 @@ double rank_key(double base, UnixSeconds first, seconds half_life);
 // The score that a rank key stands for at `now`: 2^(key − now/half_life).
 double score_at(double key, UnixSeconds now, seconds half_life);
 
-// The key whose score at `now` is `score`: what to cut a rank at.
-double key_of_score(double score, UnixSeconds now, seconds half_life);
+// The parameters of base_score() and rank_key() as scripts take them: one argument, which parts/formula.lua
+// reads in the same order. Two settings that rank alike have the same text.
+std::string formula_argument(const EngagementSettings& settings);
 
 }  // namespace freshet::hot

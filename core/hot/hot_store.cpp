@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/hot/counter_keys.h"
+#include "core/hot/engagement.h"
 #include "core/redis/fields.h"
 #include "core/redis/script_words.h"
 #include "core/redis/scripts.h"
@@ -33,6 +34,7 @@ RedisHotStore::RedisHotStore(redis::Redis& redis, redis::Deferred& deferred, con
     : redis_(redis),
       deferred_(deferred),
       engagement_(settings.engagement),
+      formula_(formula_argument(settings.engagement)),
       views_(settings.views),
       list_(settings.list),
       reject_unknown_(settings.items_unknown == "reject"),
@@ -48,7 +50,7 @@ Pipeline RedisHotStore::track_command(const TrackEvent& event, std::optional<Uni
   const bool has_event = !event.event.empty();
   Pipeline out;
   out.script(scripts::kTrack,
-             kCounterKeys + 3U + (has_event ? 1U : 0U) + (remembers(event.counted_as) ? 1U : 0U), 20);
+             kCounterKeys + 3U + (has_event ? 1U : 0U) + (remembers(event.counted_as) ? 1U : 0U), 15);
   append_counter_keys(out, keys_, id).arg(keys_.session(id, event.session.view()));
   if (has_event) out.arg(keys_.track_event(id, event.event.view()));
   out.arg(keys_.rank()).arg(keys_.published());
@@ -59,12 +61,7 @@ Pipeline RedisHotStore::track_command(const TrackEvent& event, std::optional<Uni
   out.arg(has_event ? 1 : 0)
       .arg(engagement_.session_window.count())
       .arg(engagement_.counter_ttl.count())
-      .arg(engagement_.pv_weight)
-      .arg(engagement_.uv_weight)
-      .arg(engagement_.dwell_weight)
-      .arg(engagement_.dwell_prior_views)
-      .arg(engagement_.dwell_prior_ms)
-      .arg(engagement_.half_life.count())
+      .arg(formula_)
       .arg(engagement_.dwell_cap_ms)
       .arg(log2_floor_)
       .arg(list_.max_members)

@@ -47,6 +47,7 @@ class RedisHotStore final : public HotStore {
   redis::Redis& redis_;
   redis::Deferred& deferred_;
   const EngagementSettings engagement_;
+  const std::string formula_;  // formula_argument()
   const ViewsSettings views_;
   const ListSettings list_;
   const bool reject_unknown_;

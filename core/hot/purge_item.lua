@@ -4,7 +4,7 @@
 --      8 hot:views:{id}  9 hot:score  10 hot:published  11 hot:current:{hour} of ARGV 2  12 hot:rank
 -- ARGV 1 id  2 its publish time as the caller read it (the item's, else hot:first_ts)  3…6 fields t u v s of the item in KEYS 1 likewise, '' for none
 --      7 pv  8 uv  9 dwell ms, of KEYS 1  10 total  11 score, of views  12 views
---      13 w_pv  14 w_uv  15 w_dwell  16 m of the dwell prior  17 prior ms  18 half-life s
+--      13 the formula's parameters
 -- Returns 1, or 0 when it is not as the caller read it (nothing is written).
 --
 -- A HyperLogLog forgets nobody: the item's `uv_less` says by how many its estimate is too high. Who comes again after a purge is in there, and
@@ -32,8 +32,8 @@ if left > 0 then
   local uv = math.max(0, redis.call('PFCOUNT', KEYS[3]) - uv_less)
   local now = tonumber(redis.call('TIME')[1])
   local first = math.min(tonumber(item[3] or ARGV[2]) or now, now)
-  local w_pv, w_uv, w_dwell = tonumber(ARGV[13]), tonumber(ARGV[14]), tonumber(ARGV[15])
-  local m, prior, half = tonumber(ARGV[16]), tonumber(ARGV[17]), tonumber(ARGV[18])
+  local formula = ARGV[13]
+--@include formula
 --@include engagement_key
   if z then redis.call('ZADD', KEYS[12], 'XX', string.format('%.17g', z), id) end
 else

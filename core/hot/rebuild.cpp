@@ -1,12 +1,11 @@
 #include "core/hot/rebuild.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <string>
 #include <vector>
 
 #include "core/hot/counter_keys.h"
+#include "core/hot/engagement.h"
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
 
@@ -18,34 +17,18 @@ using redis::Pipeline;
 constexpr std::int64_t kScanCount = 500;
 constexpr std::size_t kBatch = 500;
 
-// The parameters as hot:rank:meta holds them: name, value.
-std::vector<std::pair<std::string_view, std::string>> fields_of(const EngagementSettings& settings) {
-  const auto text = [](double value) {
-    std::array<char, 32> out;
-    const auto end = std::to_chars(out.data(), out.data() + out.size(), value).ptr;
-    return std::string(out.data(), end);
-  };
-  return {{"half_life", std::to_string(settings.half_life.count())},
-          {"pv_weight", text(settings.pv_weight)},
-          {"uv_weight", text(settings.uv_weight)},
-          {"dwell_weight", text(settings.dwell_weight)},
-          {"dwell_prior_views", text(settings.dwell_prior_views)},
-          {"dwell_prior_ms", text(settings.dwell_prior_ms)}};
-}
+// hot:rank:meta says by which parameters hot:rank was made.
+constexpr std::string_view kFormula = "formula";
 
 void append_meta(Pipeline& out, const EngagementSettings& settings, const redis::Keys& keys) {
-  const auto fields = fields_of(settings);
-  out.command(2 + 2 * fields.size()).arg("HSET").arg(keys.rank_meta());
-  for (const auto& [name, value] : fields) out.arg(name).arg(value);
+  out.add("HSET", keys.rank_meta(), kFormula, formula_argument(settings), "half_life",
+          settings.half_life.count());
 }
 
 void append_rekey(Pipeline& out, const Settings& settings, const redis::Keys& keys, const std::string& id,
                   const std::string& target) {
-  const EngagementSettings& e = settings.engagement;
-  out.script(scripts::kRekey, kCounterKeys + 1, 7);
-  append_counter_keys(out, keys, id).arg(target);
-  out.arg(id).arg(e.pv_weight).arg(e.uv_weight).arg(e.dwell_weight);
-  out.arg(e.dwell_prior_views).arg(e.dwell_prior_ms).arg(e.half_life.count());
+  out.script(scripts::kRekey, kCounterKeys + 1, 2);
+  append_counter_keys(out, keys, id).arg(target).arg(id).arg(formula_argument(settings.engagement));
 }
 
 // Runs and answers the first error, the connection's or the server's.
@@ -135,16 +118,10 @@ class Rebuild {
 
 Task<Result<bool>> params_match(redis::Redis& redis, const EngagementSettings& settings,
                                 const redis::Keys& keys) {
-  const auto wanted = fields_of(settings);
   Pipeline read;
-  read.command(2 + wanted.size()).arg("HMGET").arg(keys.rank_meta());
-  for (const auto& [name, value] : wanted) read.arg(name);
-  read.add("EXISTS", keys.rank());
+  read.add("HGET", keys.rank_meta(), kFormula).add("EXISTS", keys.rank());
   FRESHET_CO_TRY(replies, co_await run_all(redis, read));
-  bool same = true;
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    same = same && redis::text_at(replies->front(), i) == wanted[i].second;
-  if (same) co_return true;
+  if ((*replies)[0].string().value_or("") == formula_argument(settings)) co_return true;
   if ((*replies)[1].integer().value_or(1) != 0) co_return false;
   Pipeline write;
   append_meta(write, settings, keys);

@@ -2,15 +2,15 @@
 --
 -- KEYS 1 hot:pv:{id}  2 hot:uv:hll:{id}  3 hot:dwell:sum:{id}  4 hot:dwell:cnt:{id}  5 hot:first_ts:{id}  6 item:{id}
 --      7 hot:rank or hot:rank:next
--- ARGV 1 id  2 w_pv  3 w_uv  4 w_dwell  5 m  6 prior ms  7 half-life s
+-- ARGV 1 id  2 the formula's parameters
 -- Returns z as %.17g, or '-' for an item that has no place (hidden, or without counters).
 local had = redis.call('MGET', KEYS[1], KEYS[3], KEYS[4], KEYS[5])
 local item = redis.call('HMGET', KEYS[6], 'published_at', 'hidden', 'early', 'uv_less')
 local pv, sum, cnt = tonumber(had[1] or 0), tonumber(had[2] or 0), tonumber(had[3] or 0)
 local now = tonumber(redis.call('TIME')[1])
 local first = math.min(tonumber(item[3] or item[1] or had[4] or nil) or now, now)
-local w_pv, w_uv, w_dwell = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local m, prior, half = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local formula = ARGV[2]
+--@include formula
 local uv = math.max(0, redis.call('PFCOUNT', KEYS[2]) - (item[4] or 0))
 --@include engagement_key
 if pv == 0 or item[2] == '1' or not z then

@@ -2,24 +2,24 @@
 --
 -- KEYS 1 hot:pv:{id}  2 hot:uv:hll:{id}  3 hot:dwell:sum:{id}  4 hot:dwell:cnt:{id}  5 hot:first_ts:{id}  6 item:{id}
 --      7 hot:session:{id}:{session}  [8 hot:event:{id}:{event}, when ARGV 6 is 1]
---      then hot:rank  hot:published  [hot:added:{visitor}, when ARGV 20 is not 0]
+--      then hot:rank  hot:published  [hot:added:{visitor}, when ARGV 15 is not 0]
 -- ARGV 1 id  2 visitor  3 dwell ms  4 client's publish time or ''  5 time of the event or '' (now)  6 1: has an event key  7 session window s, 0: every
---      report counts  8 counter TTL s  9 w_pv  10 w_uv  11 w_dwell  12 m of the dwell prior  13 prior ms  14 half-life s  15 dwell cap ms
---      16 log2 of the floor  17 most members of a rank  18 1: unknown items are refused  19 '' or the most ms that a session's first report can claim
---      20 for how many s it is remembered what this adds
+--      report counts  8 counter TTL s  9 the formula's parameters  10 dwell cap ms
+--      11 log2 of the floor  12 most members of a rank  13 1: unknown items are refused  14 '' or the most ms that a session's first report can claim
+--      15 for how many s it is remembered what this adds
 -- Returns 'pv uv mean score', the latter two as %.17g.
 -- Errors: UNKNOWN_ITEM, INVALID. All before the first write: Lua has no rollback.
 --
 -- A session's key holds 'dwell begin': its greatest dwell, and the ms at which it would have begun if its first report told the truth. A client whose
--- word needs a proof (ARGV 19) can claim that much at first, later no more than the time since `begin` and 5 s: reports travel at different speeds.
+-- word needs a proof (ARGV 14) can claim that much at first, later no more than the time since `begin` and 5 s: reports travel at different speeds.
 --
 -- This is the hottest script, so (measured, of 14 µs): numbers go back to Redis as the text they came in, since Redis prints a Lua number with
 -- %.17g (0.2 µs each); `+ 0` reads one in half the time of tonumber and fails, here at the top, on what is none.
 local call, format = redis.call, string.format
-local id, window, half = ARGV[1], ARGV[7], ARGV[14] + 0
-local w_pv, w_uv, w_dwell, m, prior = ARGV[9] + 0, ARGV[10] + 0, ARGV[11] + 0, ARGV[12] + 0, ARGV[13] + 0
+local id, window, formula = ARGV[1], ARGV[7], ARGV[9]
+--@include formula
 local dwell = ARGV[3]:find('^%d+$') and ARGV[3] + 0
-if not (dwell and dwell <= ARGV[15] + 0) then
+if not (dwell and dwell <= ARGV[10] + 0) then
   return redis.error_reply('INVALID dwell is not an integer within 0 and the cap')
 end
 if not (half > 0 and window + 0 >= 0 and ARGV[8] + 0 > 0) then return redis.error_reply('INVALID parameters') end
@@ -34,12 +34,12 @@ local now = clock
 if ARGV[5] ~= '' then now = math.min(ARGV[5] + 0, clock) end
 local item = call('HMGET', KEYS[6], 'published_at', 'hidden', 'early', 'renewed', 'first', 'uv_less')
 local date = tonumber(item[1])
-if not date and ARGV[18] == '1' then return redis.error_reply('UNKNOWN_ITEM no such item') end
+if not date and ARGV[13] == '1' then return redis.error_reply('UNKNOWN_ITEM no such item') end
 
 -- From here on everything is valid. The session's key keeps its greatest dwell; each report renews its window.
-local counts, more, most = true, 0, ARGV[19] ~= '' and ARGV[19] + 0
+local counts, more, most = true, 0, ARGV[14] ~= '' and ARGV[14] + 0
 local claim, text = dwell, ARGV[3]
-if most and dwell > most then claim, text = most, ARGV[19] end
+if most and dwell > most then claim, text = most, ARGV[14] end
 if window == '0' then
 else
   local at_ms = now * 1000
@@ -73,7 +73,7 @@ end
 local uv = call('PFCOUNT', KEYS[2])
 local uv_before = uv
 if call('PFADD', KEYS[2], ARGV[2]) == 1 then uv = call('PFCOUNT', KEYS[2]) end
-if ARGV[20] ~= '0' then
+if ARGV[15] ~= '0' then
 --@include added
 end
 -- Visitors whose counts were taken back (purge_item.lua): they stay in the HyperLogLog while it lives.
@@ -118,7 +118,7 @@ if age < 0 then age = 0 end
 local reply = format('%d %d %.17g %.17g', pv, uv, cnt > 0 and sum / cnt or 0, base * 2 ^ (-age / half))
 local rank, published = KEYS[at], KEYS[at + 1]
 if item[2] ~= '1' and z then
-  local floor, max = tonumber(ARGV[16]), tonumber(ARGV[17])
+  local floor, max = tonumber(ARGV[11]), tonumber(ARGV[12])
 --@include rank_put
 end
 if event then call('SET', event, reply, 'EX', 86400) end

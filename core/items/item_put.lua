@@ -4,23 +4,23 @@
 --      8 recorder:stream  9 hot:rank  10 hot:score  11 hot:published  12 hot:current:index  13 hot:hidden  14 hot:epoch  15 hot:newest
 --      16 hot:current:{hour} of the old publish time  17 the same of the new one  18… tag:{tag} of the tags it leaves, then of those it has
 -- ARGV 1 id  2 its tags as the caller read them  3 its publish time likewise (the item's, else hot:first_ts)  4 1: remove  5 1: hidden  6 publish time
---      7 w_pv  8 w_uv  9 w_dwell  10 m  11 prior ms  12 half-life s  13 counter TTL s  14 most members of a rank
---      15 number of tags it leaves  16 most entries of the stream, -1: tell it nothing  17… the item's fields and values
+--      7 the formula's parameters  8 counter TTL s  9 most members of a rank
+--      10 number of tags it leaves  11 most entries of the stream, -1: tell it nothing  12… the item's fields and values
 -- Returns the error STREAM_FULL (nothing is written); 'RETRY' when the item is not as the caller read it (nothing is written); else 1.
 local id = ARGV[1]
 local old = redis.call('HMGET', KEYS[1], 'tags', 'published_at', 'title', 'url', 'author', 'uv_less')
 local old_date = old[2] or redis.call('GET', KEYS[2]) or ''
 if (old[1] or '') ~= ARGV[2] or old_date ~= ARGV[3] then return 'RETRY' end
 local removed, hidden, date = ARGV[4] == '1', ARGV[5] == '1', tonumber(ARGV[6])
-local ttl, max = tonumber(ARGV[13]), tonumber(ARGV[14])
+local ttl, max = tonumber(ARGV[8]), tonumber(ARGV[9])
 local clock = tonumber(redis.call('TIME')[1])
-local stream, stream_max = KEYS[8], tonumber(ARGV[16])
+local stream, stream_max = KEYS[8], tonumber(ARGV[11])
 if stream_max >= 0 then
   if redis.call('XLEN', stream) >= stream_max then return redis.error_reply('STREAM_FULL the recorder does not keep up') end
   if removed then
     redis.call('XADD', stream, '*', 'op', 'delete', 'id', id)
   else
-    redis.call('XADD', stream, '*', 'op', 'put', 'id', id, unpack(ARGV, 17))
+    redis.call('XADD', stream, '*', 'op', 'put', 'id', id, unpack(ARGV, 12))
   end
 end
 
@@ -30,7 +30,7 @@ if removed then
   redis.call('HSET', KEYS[1], 'hidden', 1, 'deleted', 1)
   redis.call('EXPIRE', KEYS[1], ttl)
 else
-  redis.call('HSET', KEYS[1], unpack(ARGV, 17))
+  redis.call('HSET', KEYS[1], unpack(ARGV, 12))
   redis.call('DEL', KEYS[2])
 end
 if old[6] then redis.call('HSET', KEYS[1], 'uv_less', old[6]) end
@@ -47,8 +47,8 @@ if not (removed or hidden) then
     first = clock
     redis.call('HSET', KEYS[1], 'early', clock)
   end
-  local w_pv, w_uv, w_dwell = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
-  local m, prior, half = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
+  local formula = ARGV[7]
+--@include formula
   local key
   if pv > 0 then
 --@include engagement_key
@@ -58,7 +58,7 @@ if not (removed or hidden) then
   local views = redis.call('HMGET', KEYS[7], 'total', 'score')
   total, score = views[1], views[2]
 end
-local keys, n_gone = {unpack(KEYS, 9, 17)}, tonumber(ARGV[15])
+local keys, n_gone = {unpack(KEYS, 9, 17)}, tonumber(ARGV[10])
 local gone, tags = {18, 17 + n_gone}, {18 + n_gone, #KEYS}
 --@include item_place
 return 1

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/hot/engagement.h"
 #include "core/items/item_fields.h"
 #include "core/redis/fields.h"
 #include "core/redis/script_words.h"
@@ -36,6 +37,7 @@ bool any_error(const redis::Replies& replies) {
 RedisItemStore::RedisItemStore(redis::Redis& redis, const Settings& settings, redis::Keys keys, Tell tell)
     : redis_(redis),
       engagement_(settings.engagement),
+      formula_(hot::formula_argument(settings.engagement)),
       list_(settings.list),
       keys_(std::move(keys)),
       stream_max_(tell == Tell::kRecorder ? settings.recorder.stream_max_len : kNoStream) {}
@@ -138,7 +140,7 @@ void RedisItemStore::append_put(Pipeline& out, const Change& change) const {
   const Item& item = *change.item;
   const std::string_view id = item.id.view();
   const auto fields = fields_of(item);
-  out.script(scripts::kItemPut, 17 + change.gone.size() + item.tags.size(), 16 + 2 * fields.size())
+  out.script(scripts::kItemPut, 17 + change.gone.size() + item.tags.size(), 11 + 2 * fields.size())
       .arg(keys_.item(id))
       .arg(keys_.first_ts(id))
       .arg(keys_.pv(id))
@@ -150,12 +152,7 @@ void RedisItemStore::append_put(Pipeline& out, const Change& change) const {
   append_place_keys(out, change);
   out.arg(id).arg(change.old_tags).arg(change.old_date).arg(change.remove ? 1 : 0).arg(item.hidden ? 1 : 0);
   out.arg(unix_s(item.published_at))
-      .arg(engagement_.pv_weight)
-      .arg(engagement_.uv_weight)
-      .arg(engagement_.dwell_weight)
-      .arg(engagement_.dwell_prior_views)
-      .arg(engagement_.dwell_prior_ms)
-      .arg(engagement_.half_life.count())
+      .arg(formula_)
       .arg(engagement_.counter_ttl.count())
       .arg(list_.max_members)
       .arg(change.gone.size())

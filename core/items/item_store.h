@@ -49,6 +49,7 @@ class RedisItemStore final : public ItemStore {
 
   redis::Redis& redis_;
   const EngagementSettings engagement_;
+  const std::string formula_;  // hot::formula_argument()
   const ListSettings list_;
   const redis::Keys keys_;
   static constexpr std::int64_t kNoStream = -1;  // item_put.lua knows it too

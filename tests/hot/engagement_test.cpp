@@ -17,7 +17,7 @@ struct Article {
 const EngagementSettings kSeed;
 
 double score(const Article& a, UnixSeconds now) {
-  return hot::decayed_score(hot::base_score(a.counts, kSeed), now - a.first, kSeed.half_life);
+  return hot::base_score(a.counts, kSeed) * hot::decay(now - a.first, kSeed.half_life);
 }
 double key(const Article& a) {
   return hot::rank_key(hot::base_score(a.counts, kSeed), a.first, kSeed.half_life);
@@ -48,12 +48,12 @@ TEST_CASE("the base score is the seed's weighted sum", "[rank]") {
 }
 
 TEST_CASE("a half-life halves the score and two quarter it", "[rank]") {
-  CHECK(hot::decayed_score(100, seconds{86400}, kSeed.half_life) == 50.0);
-  CHECK(hot::decayed_score(100, seconds{172800}, kSeed.half_life) == 25.0);
+  CHECK(100 * hot::decay(seconds{86400}, kSeed.half_life) == 50.0);
+  CHECK(100 * hot::decay(seconds{172800}, kSeed.half_life) == 25.0);
 }
 
 TEST_CASE("a first-seen time in the future does not multiply the score", "[rank]") {
-  CHECK(hot::decayed_score(100, seconds{-365 * 86400}, kSeed.half_life) == 100.0);
+  CHECK(100 * hot::decay(seconds{-365 * 86400}, kSeed.half_life) == 100.0);
 }
 
 TEST_CASE("one long view does not beat ninety readers once dwell is shrunk", "[rank]") {
@@ -86,6 +86,6 @@ TEST_CASE("a rank key gives back the decayed score within 1e-9", "[rank]") {
 
 TEST_CASE("the key of a score is where that score would stand now", "[rank]") {
   const UnixSeconds now{seconds{1770000000}};
-  CHECK(hot::score_at(hot::key_of_score(1e-9, now, kSeed.half_life), now, kSeed.half_life) ==
+  CHECK(hot::score_at(hot::rank_key(1e-9, now, kSeed.half_life), now, kSeed.half_life) ==
         Approx(1e-9).epsilon(1e-9));
 }

@@ -15,7 +15,7 @@ redis::Reply raw_track(Fixture& f, const std::string& id, const std::string& dwe
                        const std::string& at = "", const std::string& half_life = "86400") {
   const auto keys = f.keys();
   redis::Pipeline one;
-  one.script(scripts::kTrack, 9, 22)
+  one.script(scripts::kTrack, 9, 17)
       .arg(keys.pv(id))
       .arg(keys.uv_hll(id))
       .arg(keys.dwell_sum(id))
@@ -26,20 +26,7 @@ redis::Reply raw_track(Fixture& f, const std::string& id, const std::string& dwe
       .arg(keys.rank())
       .arg(keys.published());
   one.arg(id).arg("visitor").arg(dwell).arg("").arg(at).arg(0).arg(1800).arg(2592000);
-  one.arg(1)
-      .arg(3)
-      .arg(0.002)
-      .arg(0)
-      .arg(0)
-      .arg(half_life)
-      .arg(180000)
-      .arg(-30)
-      .arg(1000)
-      .arg(0)
-      .arg("")
-      .arg(0)
-      .arg(0)
-      .arg(0);
+  one.arg("1 3 0.002 0 0 " + half_life).arg(180000).arg(-30).arg(1000).arg(0).arg("").arg(0).arg(0).arg(0);
   auto replies = f.redis.call(one);
   REQUIRE(replies);
   return std::move(replies->front());

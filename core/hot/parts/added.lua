@@ -13,4 +13,4 @@ elseif more > 0 then
 end
 local rest = uv - uv_before - usual
 if rest ~= 0 and call('HINCRBY', added, 'u:' .. id, rest) == rest then new = true end
-if new then call('EXPIRE', added, ARGV[20]) end
+if new then call('EXPIRE', added, ARGV[15]) end

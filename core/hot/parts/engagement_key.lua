@@ -1,4 +1,4 @@
--- Expects: pv uv sum cnt first w_pv w_uv w_dwell m prior half. Gives: base, z (z is nil when base has no logarithm).
+-- Expects: pv uv sum cnt first, and formula.lua before it. Gives: base, z (z is nil when base has no logarithm).
 -- base = w_pv·pv + w_uv·uv + w_dwell·(sum + m·prior)/(cnt + m);  z = log2(base) + first/half   (core/hot/engagement.h)
 local mean = 0
 if cnt + m > 0 then mean = (sum + m * prior) / (cnt + m) end
