@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/hex.h"
 #include "core/redis/scripts.h"
 #include "fcgi/reader_hashes.h"
 
@@ -23,10 +24,7 @@ constexpr std::size_t kMostExports = 4;  // that wait for the database
 std::string random_id() {
   std::array<unsigned char, 16> bytes{};
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) std::abort();
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (const unsigned char byte : bytes) text.append({kDigits[byte >> 4], kDigits[byte & 15]});
-  return text;
+  return hex(bytes);
 }
 
 redis::LinkOptions link_options(const RedisSettings& settings, redis::Endpoint endpoint, milliseconds timeout,

@@ -18,6 +18,7 @@ class Descriptor {
   ~Descriptor() { reset(); }
 
   int get() const { return fd_; }  // −1: none
+  explicit operator bool() const { return fd_ >= 0; }
   int release() { return std::exchange(fd_, -1); }
   void reset(int fd = -1) {
     if (fd_ >= 0) close(fd_);

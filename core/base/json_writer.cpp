@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/base/hex.h"
 #include "core/base/json.h"
 #include "core/base/utf8.h"
 
@@ -32,11 +33,7 @@ void append_escaped(std::string& out, std::string_view text) {
     if (escape == 0) continue;
     out.append(text, plain, at - plain).push_back('\\');
     out.push_back(escape);
-    if (escape == 'u') {
-      constexpr std::string_view kHex = "0123456789abcdef";
-      out.append("00").push_back(kHex[byte >> 4]);
-      out.push_back(kHex[byte & 15]);
-    }
+    if (escape == 'u') append_hex(out.append("00"), byte);
     plain = at + 1;
   }
   out.append(text, plain);

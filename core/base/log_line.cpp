@@ -1,17 +1,13 @@
 #include "core/base/log_line.h"
 
+#include "core/base/hex.h"
 #include "core/base/utf8.h"
 
 namespace freshet::log {
 namespace {
 
 void append_hex_escape(std::string& line, std::string_view bytes) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    line.append("\\x").push_back(kHex[byte >> 4]);
-    line.push_back(kHex[byte & 15]);
-  }
+  for (const char c : bytes) append_hex(line.append("\\x"), static_cast<unsigned char>(c));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/hex.h"
 #include "core/config/config_directives.h"
 
 namespace freshet::config {
@@ -34,9 +35,7 @@ std::string in_quotes(std::string_view text) {
     if (c == '"' || c == '\\') {
       out += {'\\', c};
     } else if (byte < 0x20 || byte == 0x7f) {
-      constexpr std::string_view kHex = "0123456789abcdef";
-      out += "\\u00";
-      out += {kHex[byte >> 4], kHex[byte & 15]};
+      append_hex(out += "\\u00", byte);
     } else {
       out += c;
     }

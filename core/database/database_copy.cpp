@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/base/hex.h"
 #include "core/database/database_schema.h"
 #include "core/database/sqlite.h"
 
@@ -31,10 +32,7 @@ std::string immutable_uri(const std::string& path) {
   std::string out = "file:";
   for (const char c : path) {
     if (c == '%' || c == '?' || c == '#') {
-      constexpr std::string_view kDigits = "0123456789abcdef";
-      out += '%';
-      out += kDigits[static_cast<unsigned char>(c) >> 4U];
-      out += kDigits[static_cast<unsigned char>(c) & 15U];
+      append_hex(out += '%', static_cast<unsigned char>(c));
     } else {
       out += c;
     }

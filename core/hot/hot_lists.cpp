@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/base/hex.h"
 #include "core/base/json.h"
 #include "core/hot/current_top.h"
 #include "core/hot/engagement.h"
@@ -54,9 +55,8 @@ std::string HotList::first(std::size_t limit) const {
 }
 
 std::string HotList::etag(std::size_t limit) const {
-  constexpr std::string_view kDigits = "0123456789abcdef";
   std::string tag = "\"";
-  for (int shift = 60; shift >= 0; shift -= 4) tag.push_back(kDigits[(hash_ >> shift) & 15]);
+  for (int shift = 56; shift >= 0; shift -= 8) append_hex(tag, static_cast<unsigned char>(hash_ >> shift));
   return tag.append("-").append(std::to_string(limit)).append("\"");
 }
 

@@ -1,5 +1,6 @@
 #include "fcgi/gateway/codec.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
@@ -42,21 +43,10 @@ std::string_view reason_phrase(int status) {
   return "Status";
 }
 
-struct MethodName {
-  std::string_view name;
-  Method method;
-};
-constexpr std::array kMethods{
-    MethodName{"GET", Method::kGet},       MethodName{"HEAD", Method::kHead},
-    MethodName{"POST", Method::kPost},     MethodName{"PUT", Method::kPut},
-    MethodName{"DELETE", Method::kDelete}, MethodName{"OPTIONS", Method::kOptions},
-};
-
 Method method_of(std::string_view name) {
-  for (const MethodName& row : kMethods) {
-    if (row.name == name) return row.method;
-  }
-  return Method::kOther;
+  const auto known = std::ranges::find(kMethodNames, name);
+  return known == kMethodNames.end() ? Method::kOther
+                                     : static_cast<Method>(std::distance(kMethodNames.begin(), known));
 }
 
 struct ParamTarget {

@@ -1,6 +1,7 @@
 // A request as the gateway hands it over and the reply it takes back. Plain values: no FastCGI, no sockets.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -11,6 +12,10 @@
 namespace freshet {
 
 enum class Method : std::uint8_t { kGet, kHead, kPost, kPut, kDelete, kOptions, kOther };
+inline constexpr std::array<std::string_view, 7> kMethodNames{"GET",    "HEAD",    "POST", "PUT",
+                                                              "DELETE", "OPTIONS", ""};
+// "GET"; "" for kOther.
+inline std::string_view method_name(Method method) { return kMethodNames[static_cast<std::size_t>(method)]; }
 
 // Which nginx server the request came through: nginx says so in the FastCGI parameter FRESHET_ZONE ("public",
 // "internal"), which no client can set. Anything else counts as public: the zone with fewer rights.

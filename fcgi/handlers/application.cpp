@@ -206,7 +206,7 @@ Result<void> Application::admit(const Request& request, const Route& route) {
       return fail(ErrorCode::kForbidden, "foreign_origin", {},
                   "the Origin is neither this site's own nor one of http.cors_origins");
   } else if (services_.signatures != nullptr && !services_.signatures->empty() && !is_open(caller)) {
-    const http::Signed what{http::method_name(request.method), request.uri, request.body};
+    const http::Signed what{method_name(request.method), request.uri, request.body};
     if (auto ok = services_.signatures->verify(request.authorization, what, wall_now()); !ok) return ok;
   }
   const std::size_t limit = body_limit(route.body_limit);

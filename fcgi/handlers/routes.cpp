@@ -81,11 +81,9 @@ Budget budget_of(const Route& route) {
 }
 
 void name_routes(const Settings& settings, Scoreboard& board) {
-  constexpr std::array<std::string_view, 7> kMethods{"GET ",    "HEAD ",    "POST ", "PUT ",
-                                                     "DELETE ", "OPTIONS ", ""};
   std::size_t row = 1;
   for (const Route& route : routes(settings))
-    board.name_route(row++, std::string(kMethods[static_cast<std::size_t>(route.method)]).append(route.path));
+    board.name_route(row++, std::string(method_name(route.method)).append(" ").append(route.path));
 }
 
 std::vector<Route> routes(const Settings& settings) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/hex.h"
 #include "core/base/result.h"
 
 typedef struct evp_mac_ctx_st EVP_MAC_CTX;
@@ -35,8 +36,6 @@ class Hmac {
   std::unique_ptr<EVP_MAC_CTX, Free> context_;
 };
 
-// Lower-case hexadecimal of the whole digest.
-std::string hex(const Hmac::Digest& digest);
 // RFC 4648 base64url without padding.
 std::string base64url(std::string_view bytes);
 // The first 16 bytes of the digest as base64url: 22 characters.

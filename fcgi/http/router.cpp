@@ -7,16 +7,6 @@
 namespace freshet::http {
 namespace {
 
-struct MethodName {
-  Method method;
-  std::string_view name;
-};
-constexpr std::array kMethodNames{
-    MethodName{Method::kGet, "GET"},       MethodName{Method::kHead, "HEAD"},
-    MethodName{Method::kPost, "POST"},     MethodName{Method::kPut, "PUT"},
-    MethodName{Method::kDelete, "DELETE"}, MethodName{Method::kOptions, "OPTIONS"},
-};
-
 std::size_t index_of(Method method) { return static_cast<std::size_t>(method); }
 
 bool is_parameter(std::string_view segment) { return segment.starts_with('{'); }
@@ -30,11 +20,6 @@ std::string_view take_segment(std::string_view& rest) {
 }
 
 }  // namespace
-
-std::string_view method_name(Method method) {
-  const auto row = std::ranges::find(kMethodNames, method, &MethodName::method);
-  return row == kMethodNames.end() ? std::string_view() : row->name;
-}
 
 void Router::add(Method method, std::string_view pattern, Zone zone, std::size_t route) {
   auto path = std::ranges::find(paths_, pattern, &Path::pattern);
@@ -57,11 +42,11 @@ void Router::finish() {
     for (const Entry& entry : path.methods) {
       path.is_public = path.is_public || (entry.route != kNone && entry.zone == Zone::kPublic);
     }
-    for (const MethodName& row : kMethodNames) {
-      const Entry& entry = path.methods[index_of(row.method)];
-      if (entry.route == kNone && row.method != Method::kOptions) continue;
-      const auto append = [&row](std::string& list) {
-        list.append(list.empty() ? "" : ", ").append(row.name);
+    for (std::size_t method = 0; method < index_of(Method::kOther); ++method) {
+      const Entry& entry = path.methods[method];
+      if (entry.route == kNone && method != index_of(Method::kOptions)) continue;
+      const auto append = [&](std::string& list) {
+        list.append(list.empty() ? "" : ", ").append(kMethodNames[method]);
       };
       append(path.allow_internal);
       if (entry.route == kNone || entry.zone == Zone::kPublic) append(path.allow_public);

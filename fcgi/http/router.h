@@ -31,9 +31,6 @@ struct Route {
 template <class Handler>
 Route(Method, std::string_view, Zone, std::size_t, Handler) -> Route<Handler>;
 
-// "GET"; "" for kOther.
-std::string_view method_name(Method method);
-
 inline constexpr std::size_t kMaxPathParameters = 2;
 
 struct Match {

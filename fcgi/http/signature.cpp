@@ -7,6 +7,8 @@
 #include <charconv>
 #include <optional>
 
+#include "core/base/hex.h"
+
 namespace freshet::http {
 namespace {
 

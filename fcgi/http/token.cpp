@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 
+#include "core/base/hex.h"
 #include "fcgi/http/signature.h"
 #include "fcgi/http/target.h"
 
@@ -47,14 +48,13 @@ std::optional<UnixSeconds> read_expiry(std::string_view text) {
 }
 
 std::string percent_encode(std::string_view text) {
-  constexpr std::string_view kHex = "0123456789ABCDEF";
   std::string out;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     if (is_plain(c) || c == '.' || c == '~') {
       out.push_back(c);
     } else {
-      out.append({'%', kHex[byte >> 4], kHex[byte & 15]});
+      append_hex(out.append("%"), byte, kUpperHex);
     }
   }
   return out;

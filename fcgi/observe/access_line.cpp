@@ -8,24 +8,17 @@
 #include <cstdio>
 #include <ctime>
 
+#include "core/base/hex.h"
+
 namespace freshet::observe {
 namespace {
-
-constexpr std::array<std::string_view, 7> kMethodNames{"GET",    "HEAD",    "POST", "PUT",
-                                                       "DELETE", "OPTIONS", "-"};
-
-void append_hex(std::string& line, unsigned char byte) {
-  constexpr std::string_view kHex = "0123456789ABCDEF";
-  line.append("\\x").push_back(kHex[byte >> 4U]);
-  line.push_back(kHex[byte & 15U]);
-}
 
 void append_safely(std::string& line, std::string_view text) {
   if (text.empty()) line.push_back('-');
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte < 0x20 || byte >= 0x7F || c == '"' || c == '\\')
-      append_hex(line, byte);
+      append_hex(line.append("\\x"), byte, kUpperHex);
     else
       line.push_back(c);
   }
@@ -168,8 +161,6 @@ void append_piece(std::string& line, const AccessPiece& piece, const AccessEntry
 }
 
 }  // namespace
-
-std::string_view method_name(Method method) { return kMethodNames[static_cast<std::size_t>(method)]; }
 
 std::string_view path_of(std::string_view uri) { return uri.substr(0, uri.find('?')); }
 

@@ -85,7 +85,7 @@ void RequestObserver::slow(const Request& request, Clock::duration elapsed) {
   const Stage& stage = request.stage;
   std::string doing(kDoingNames[static_cast<std::size_t>(stage.doing)]);
   if (stage.awaited != nullptr) doing.append(" ").append(redis::command_name(*stage.awaited, scripts_));
-  const std::string method(method_name(request.method)),
+  const std::string method(request.method == Method::kOther ? "-" : method_name(request.method)),
       route = board_.route_name(stage.route), took = in_ms(duration_cast<microseconds>(elapsed)),
       in_redis = in_ms(stage.in_redis), trips = std::to_string(stage.round_trips), id(request.request_id),
       pid = std::to_string(getpid());

@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/base/hex.h"
+
 using namespace freshet;
 using http::Target;
 
@@ -105,9 +107,8 @@ TEST_CASE("what is percent-encoded decodes to the same bytes", "[target]") {
   CHECK(rc::check("round trip", [](const std::string& bytes) {
     std::string encoded;
     for (const char c : bytes) {
-      constexpr std::string_view kHex = "0123456789abcdef";
       const auto byte = static_cast<unsigned char>(c);
-      encoded.append({'%', kHex[byte >> 4], kHex[byte & 15]});
+      append_hex(encoded.append("%"), byte);
     }
     RC_ASSERT(http::percent_decode(encoded) == bytes);
     const std::string uri = "/?" + encoded + "=" + encoded;

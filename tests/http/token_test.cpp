@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/base/hex.h"
+
 using namespace freshet;
 using namespace freshet::http;
 

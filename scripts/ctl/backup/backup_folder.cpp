@@ -13,6 +13,8 @@
 #include <memory>
 #include <utility>
 
+#include "core/base/descriptor.h"
+#include "core/base/hex.h"
 #include "scripts/ctl/replay/event_log.h"
 
 namespace freshet::ctl {
@@ -30,21 +32,6 @@ tl::unexpected<Error> bad(std::string_view name, std::string_view what) {
   return fail(ErrorCode::kInvalid, "bad_backup", {}, std::string(name) + ": " + std::string(what));
 }
 
-class Fd {
- public:
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(const Fd&) = delete;
-  Fd& operator=(const Fd&) = delete;
-  ~Fd() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
-
 class Sha256 {
  public:
   Sha256() { EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr); }
@@ -52,13 +39,7 @@ class Sha256 {
   std::string hex() {
     std::array<unsigned char, 32> digest{};
     EVP_DigestFinal_ex(context_.get(), digest.data(), nullptr);
-    std::string out;
-    for (const unsigned char each : digest) {
-      constexpr std::string_view kDigits = "0123456789abcdef";
-      out += kDigits[each >> 4U];
-      out += kDigits[each & 15U];
-    }
-    return out;
+    return freshet::hex(digest);
   }
 
  private:
@@ -71,7 +52,7 @@ class Sha256 {
 // `each` sees the file's bytes, block by block.
 template <class Each>
 Result<void> read_blocks(const fs::path& path, Each each) {
-  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return io(path);
   std::string block(kBlock, '\0');
   for (;;) {
@@ -108,14 +89,14 @@ Result<void> write_all(int fd, std::string_view bytes, const fs::path& path) {
 }
 
 Result<void> write_file(const fs::path& path, std::string_view text) {
-  const Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  const Descriptor fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!fd) return io(path);
   if (auto ok = write_all(fd.get(), text, path); !ok) return ok;
   return fsync(fd.get()) == 0 ? Result<void>() : io(path);
 }
 
 Result<void> sync_folder(const fs::path& path) {
-  const Fd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Descriptor fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   return fd && fsync(fd.get()) == 0 ? Result<void>() : io(path);
 }
 
@@ -233,7 +214,7 @@ Result<Manifest> verify_files(const fs::path& path) {
 Result<void> copy_file(const std::string& from, const std::string& to) {
   const std::string temporary = to + ".new";
   unlink(temporary.c_str());
-  const Fd out(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  const Descriptor out(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!out) return io(temporary);
   auto copied =
       read_blocks(from, [&](std::string_view bytes) { return write_all(out.get(), bytes, temporary); });
