@@ -63,7 +63,7 @@ int run(const Options& options, Program program) {
     return kExitSoftware;
   }
   // Stays the same over reloads and upgrades.
-  const std::string random_salt = *handover ? (*handover)->keepsake : make_random_salt();
+  const std::string random_salt = *handover ? (*handover)->state : make_random_salt();
   auto first = configure(options, random_salt);
   if (!first) {
     std::cerr << first.error().detail << "\n";
@@ -76,7 +76,7 @@ int run(const Options& options, Program program) {
   master.allow_root = options.allow_root;
   master.program = std::move(program);
   master.program.test = {master.program.arguments[0], "-t", "-y", options.config};
-  master.keepsake = random_salt;
+  master.state = random_salt;
   if (options.daemonize && !*handover) {  // a new binary is in the background already
     auto started = daemonize();
     if (!started) {

@@ -65,7 +65,7 @@ bool Companion::got_on(SteadyTime now) const {
   return role_.progress ? role_.progress() > progress_at_start_ : now >= started_ + kSettled;
 }
 
-bool Companion::bury(pid_t pid, int status, SteadyTime now) {
+bool Companion::reap(pid_t pid, int status, SteadyTime now) {
   if (pid_ == 0 || pid != pid_) return false;
   log::write(asked_ ? log::Level::kNotice : log::Level::kWarning, "companion_ended",
              {{"process", role_.name}, {"pid", std::to_string(pid)}, {"status", end_text(status)}});

@@ -43,7 +43,7 @@ class Companion {
   // Starts it when it is due, and kills one that was asked to end and has not in process_control_timeout.
   void tick(SteadyTime now);
   // True when the dead child was this one; `status` as of waitpid.
-  bool bury(pid_t pid, int status, SteadyTime now);
+  bool reap(pid_t pid, int status, SteadyTime now);
   void reopen_log() const;
 
   bool lives() const { return pid_ != 0; }

@@ -15,7 +15,7 @@ namespace freshet {
 namespace {
 
 constexpr const char* kVariable = "FRESHET_HANDOVER";
-constexpr int kKeepsakeTimeoutMs = 10000;
+constexpr int kStateTimeoutMs = 10000;
 
 enum Place : int { kRequests = 3, kChannel, kLease, kStatus, kLimits };
 constexpr int kAbovePlaces = 16;
@@ -68,10 +68,10 @@ Result<std::optional<Handover>> Handover::receive() {
   taken.made_requests = requests == "made";
   taken.made_status = status == "made";
   pollfd waited{kChannel, POLLIN, 0};
-  poll(&waited, 1, kKeepsakeTimeoutMs);
-  const auto keepsake = taken.channel.hear();
-  if (!keepsake || keepsake->front() != 'K') return bad("the old master said nothing");
-  taken.keepsake = keepsake->substr(1);
+  poll(&waited, 1, kStateTimeoutMs);
+  const auto state = taken.channel.hear();
+  if (!state || state->front() != 'K') return bad("the old master said nothing");
+  taken.state = state->substr(1);
   return taken;
 }
 
@@ -86,10 +86,10 @@ Result<Listeners> Handover::take_listeners(const PoolSettings& pool, bool with_s
   return listeners;
 }
 
-void hand_over_in_child(const Estate& estate, int channel) {
-  const Listeners& listeners = *estate.listeners;
-  std::array given{listeners.requests.fd(), channel, estate.lease,
-                   listeners.status ? listeners.status->fd() : -1, estate.limits};
+void hand_over_in_child(const InheritedFds& inherited, int channel) {
+  const Listeners& listeners = *inherited.listeners;
+  std::array given{listeners.requests.fd(), channel, inherited.lease,
+                   listeners.status ? listeners.status->fd() : -1, inherited.limits};
   // Out of the way first: the place of one may be taken by another that has yet to move.
   for (int& fd : given)
     if (fd >= 0) fd = fcntl(fd, F_DUPFD_CLOEXEC, kAbovePlaces);
@@ -99,10 +99,10 @@ void hand_over_in_child(const Estate& estate, int channel) {
     if (fd >= 0) dup2(fd, place);
     ++place;
   }
-  const std::string text = std::to_string(estate.generation) + " " + std::to_string(estate.workers) + " " +
-                           origin(listeners.requests) + " " +
+  const std::string text = std::to_string(inherited.generation) + " " + std::to_string(inherited.workers) +
+                           " " + origin(listeners.requests) + " " +
                            (listeners.status ? origin(*listeners.status) : "none") + " " +
-                           (estate.limits >= 0 ? "limits" : "none");
+                           (inherited.limits >= 0 ? "limits" : "none");
   setenv(kVariable, text.c_str(), 1);
 }
 

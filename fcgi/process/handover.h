@@ -8,7 +8,7 @@
 //                                 master), or none; and "limits" or "none"
 //
 // On the channel, a message each:
-//   old → new   K<keepsake>  first: what main() wants to keep over upgrades
+//   old → new   K<state>  first: what main() wants to keep over upgrades
 //               G            go: it is the service's main process from now on
 //   new → old   R            its workers are ready
 //               T, Q, U      once it went: it got TERM, QUIT or USR1, which is meant for what is left of the
@@ -46,7 +46,7 @@ class Channel {
 // What the new master got.
 struct Handover {
   // Of what the environment announces, which is cleaned of it; none when this process was not started by
-  // another master. Waits for the keepsake. Error: kInvalid "bad_handover". Call once, before forking.
+  // another master. Waits for the state. Error: kInvalid "bad_handover". Call once, before forking.
   static Result<std::optional<Handover>> receive();
   // Makes listeners of its sockets. Error: kInvalid "bad_listen" when the settings name other addresses.
   Result<Listeners> take_listeners(const PoolSettings& pool, bool with_status);
@@ -58,11 +58,11 @@ struct Handover {
   bool made_requests = false, made_status = false;
   Channel channel{Descriptor()};
   Descriptor lease;
-  std::string keepsake;
+  std::string state;
 };
 
 // What the old master gives. Nothing is owned.
-struct Estate {
+struct InheritedFds {
   std::uint32_t generation = 0;
   std::size_t workers = 0;
   const Listeners* listeners = nullptr;
@@ -71,6 +71,6 @@ struct Estate {
 };
 // In the freshly forked child, before it executes the new binary: puts the descriptors in their places and
 // says so in the environment. Every other one closes at the execution.
-void hand_over_in_child(const Estate& estate, int channel);
+void hand_over_in_child(const InheritedFds& inherited, int channel);
 
 }  // namespace freshet

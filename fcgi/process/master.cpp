@@ -25,12 +25,12 @@ Master::Master(std::unique_ptr<Generation> first, Scoreboard& board, const LoadF
       options_(options),
       signals_(std::move(equipment.signals)),
       listeners_(std::move(equipment.listeners)),
-      predecessor_(std::move(equipment.predecessor)),
+      old_master_(std::move(equipment.old_master)),
       pid_file_(std::move(equipment.pid_file)),
       lease_(std::move(equipment.lease)),
       held_(std::move(equipment.held)),
-      announcer_(predecessor_.serves()),
-      upgrade_(options.program, options.keepsake),
+      announcer_(old_master_.serves()),
+      upgrade_(options.program, options.state),
       pool_(board, listeners_.requests.fd(), [this] { return own_fds(); }),
       scaling_(pool_, board, listeners_.requests.fd()),
       recorder_(board.recorder(), recorder_role()),
@@ -47,8 +47,8 @@ std::vector<int> Master::own_fds() const {
           options_.limits_fd,
           listeners_.status ? listeners_.status->fd() : -1,
           upgrade_.channel_fd(),
-          predecessor_.channel_fd(),
-          predecessor_.lease_fd()};
+          old_master_.channel_fd(),
+          old_master_.lease_fd()};
 }
 
 std::vector<int> Master::inherited_without(int kept) const {
@@ -89,7 +89,7 @@ void Master::want_keeper(SteadyTime now) {
 void Master::want_recorder(SteadyTime now) {
   const Generation& current = reload_.current();
   const bool exists = current.recorder && current.settings.recorder.enabled;
-  recorder_.want(exists && predecessor_.recorder_ended() ? &current.settings : nullptr, now);
+  recorder_.want(exists && old_master_.recorder_ended() ? &current.settings : nullptr, now);
 }
 
 int Master::run() {
@@ -100,7 +100,7 @@ int Master::run() {
   want_keeper(begin);
   keeper_.tick(begin);  // first: the workers wait for its first word
   pool_.fork_missing(reload_.current(), begin);
-  if (!predecessor_.serves()) {
+  if (!old_master_.serves()) {
     want_recorder(begin);
     status_.want(&first.settings, begin);
   }
@@ -120,8 +120,8 @@ void Master::wait(SteadyTime deadline) {
   std::vector<pollfd> fds{{signals_.fd(), POLLIN, 0},
                           {stopping_ ? -1 : scaling_.watched_fd(reload_.current(), begin), POLLIN, 0},
                           {upgrade_.channel_fd(), POLLIN, 0},
-                          {predecessor_.channel_fd(), POLLIN, 0},
-                          {predecessor_.serves() ? -1 : predecessor_.lease_fd(), POLLIN, 0}};
+                          {old_master_.channel_fd(), POLLIN, 0},
+                          {old_master_.serves() ? -1 : old_master_.lease_fd(), POLLIN, 0}};
   const std::size_t own = fds.size();
   std::vector<std::pair<pid_t, std::uint32_t>> speakers;
   for (const Worker& worker : pool_.workers())
@@ -141,9 +141,9 @@ void Master::wait(SteadyTime deadline) {
   for (std::size_t i = 0; i < speakers.size(); ++i)
     if (fds[i + own].revents != 0) pool_.read_pipe(speakers[i].first, reload_.find(speakers[i].second), now);
   if (fds[2].revents != 0) hear_successor(now);
-  if (fds[3].revents != 0) hear_predecessor(now);
+  if (fds[3].revents != 0) hear_old_master(now);
   if (fds[4].revents != 0) {
-    predecessor_.look_at_lease();
+    old_master_.look_at_lease();
     if (!stopping_) want_recorder(now);
   }
   if (fds[0].revents != 0) take_signals(now);
@@ -160,10 +160,10 @@ void Master::tick(SteadyTime now) {
   if (stopping_) return;
   scaling_.tick(reload_.current(), now);
   pool_.fork_missing(reload_.current(), now);
-  if (predecessor_.serves()) return prepare_to_take_over();
+  if (old_master_.serves()) return prepare_to_take_over();
   reload_.tick(now);
   take_outcomes(now);
-  grant_wish(now);
+  run_pending(now);
   take_outcomes(now);  // what was begun may have failed already
   if (!stopping_) announce(now);
 }
@@ -190,9 +190,9 @@ void Master::obey(const SignalRow& signal, SteadyTime now) {
     case Command::kStopGracefully:
       return stop(SIGQUIT, now);
     case Command::kReload:
-      return wish(SIGHUP);
+      return request(SIGHUP);
     case Command::kUpgrade:
-      return wish(SIGUSR2);
+      return request(SIGUSR2);
     case Command::kReopenLogs:
       return reopen_logs();
     case Command::kReap:
@@ -206,21 +206,21 @@ void Master::reopen_logs() {
   status_.reopen_log();
   keeper_.reopen_log();
   pool_.reopen_logs();
-  if (!predecessor_.serves()) predecessor_.pass_on(SIGUSR1);
+  if (!old_master_.serves()) old_master_.pass_on(SIGUSR1);
   // It may not listen to signals yet.
   if (upgrade_.under_way() && !upgrade_.went()) for_successor_.push_back(SIGUSR1);
 }
 
 void Master::stop(int signal, SteadyTime now) {
   if (!stopping_) announcer_.stopping();
-  if (!predecessor_.serves()) predecessor_.pass_on(signal);
+  if (!old_master_.serves()) old_master_.pass_on(signal);
   upgrade_.cancel(signal, now);
   begin_end(signal, now);
 }
 
 void Master::begin_end(int signal, SteadyTime now) {
   stopping_ = true;
-  wish_ = 0;
+  pending_ = 0;
   reload_.cancel();
   listeners_.requests.close();  // the workers close theirs when they drain
   pool_.ask_to_end(0, signal, now);
@@ -232,21 +232,21 @@ bool Master::ended() const {
   const bool children = !pool_.empty() || recorder_.lives() || status_.lives() || keeper_.lives();
   const bool successor = upgrade_.under_way() && !upgrade_.went();
   // What is left of the old master would be killed at once if the main process ended before it.
-  const bool predecessor = !predecessor_.serves() && !predecessor_.over();
-  return stopping_ && !children && !successor && !predecessor;
+  const bool old_master = !old_master_.serves() && !old_master_.over();
+  return stopping_ && !children && !successor && !old_master;
 }
 
 void Master::collect_dead(SteadyTime now) {
   int status = 0;
   for (pid_t pid = 0; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-    if (recorder_.bury(pid, status, now) || status_.bury(pid, status, now) ||
-        keeper_.bury(pid, status, now) || upgrade_.bury(pid, status, now))
+    if (recorder_.reap(pid, status, now) || status_.reap(pid, status, now) ||
+        keeper_.reap(pid, status, now) || upgrade_.reap(pid, status, now))
       continue;
-    const auto death = pool_.bury(pid, status, reload_.all(), now);
+    const auto death = pool_.reap(pid, status, reload_.all(), now);
     if (!death) continue;
-    reload_.bury(*death);
+    reload_.reap(*death);
     if (is_crash(status)) count_crash(now);
-    if (predecessor_.serves() && !stopping_ && !death->expected())
+    if (old_master_.serves() && !stopping_ && !death->expected())
       fail_to_take_over("a worker died before all were ready", now);
   }
 }
@@ -257,7 +257,7 @@ void Master::count_crash(SteadyTime now) {
   if (stopping_ || reload_.under_way() || upgrade_.under_way()) return;
   log::error("emergency_restart", {{"crashes", std::to_string(pool.emergency_restart_threshold)}});
   board_.pool().emergency_restarts.fetch_add(1);
-  wish(SIGHUP);
+  request(SIGHUP);
 }
 
 namespace {
@@ -275,10 +275,10 @@ Result<Equipment> equip(const Settings& settings, bool with_status, std::optiona
   Descriptor lease(ends[0]), held(ends[1]);
   FRESHET_TRY(listeners, handover ? handover->take_listeners(settings.pool, with_status)
                                   : open_listeners(settings.pool, PassedSockets::receive(), with_status));
-  Equipment made{std::move(*signals), std::move(*listeners), Predecessor(),
+  Equipment made{std::move(*signals), std::move(*listeners), OldMaster(),
                  std::nullopt,        std::move(lease),      std::move(held)};
   if (handover) {
-    made.predecessor = Predecessor(std::move(*handover));
+    made.old_master = OldMaster(std::move(*handover));
     return made;
   }
   FRESHET_TRY(pid_file, PidFile::write(settings.pid));

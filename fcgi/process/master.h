@@ -40,7 +40,7 @@ struct MasterOptions {
   StatusMain status;                         // none: pm.status_listen is not opened
   std::function<void()> on_started = [] {};  // once: the socket listens and the first workers are forked
   Program program;                           // with an empty path USR2 is as HUP
-  std::string keepsake;                      // for the master of a new binary; at most 4 KiB
+  std::string state;                         // for the master of a new binary; at most 4 KiB
   int limits_fd = -1;                        // the same: the file of the table of limits; −1: none
   // A reload has succeeded: the generation that serves has these.
   std::function<void(const Settings&)> on_reloaded = [](const Settings&) {};

@@ -7,24 +7,24 @@
 
 namespace freshet {
 
-void Master::wish(int signal) {
+void Master::request(int signal) {
   // Whoever sent it may not have heard yet who the main process is.
   if (upgrade_.went() && !upgrade_.over()) kill(upgrade_.successor(), signal);
   if (stopping_) return;
-  if (wish_ != SIGUSR2) wish_ = signal;  // which is the more
+  if (pending_ != SIGUSR2) pending_ = signal;  // which is the more
 }
 
-void Master::grant_wish(SteadyTime now) {
-  if (wish_ == 0 || reload_.under_way() || upgrade_.under_way()) return;
-  if (wish_ != SIGUSR2 || !upgrade_.offered()) {
+void Master::run_pending(SteadyTime now) {
+  if (pending_ == 0 || reload_.under_way() || upgrade_.under_way()) return;
+  if (pending_ != SIGUSR2 || !upgrade_.offered()) {
     if (!reload_.begin(now)) return;
-    wish_ = 0;
+    pending_ = 0;
     announcer_.reloading();
     return;
   }
   // Two that drain beside one that serves would be more than anybody reckons with.
-  if (!predecessor_.over() || !predecessor_.recorder_ended()) return;
-  wish_ = 0;
+  if (!old_master_.over() || !old_master_.recorder_ended()) return;
+  pending_ = 0;
   announcer_.reloading();
   const Generation& current = reload_.current();
   upgrade_.begin({current.number, current.wanted(), &listeners_, lease_.get(), options_.limits_fd},
@@ -90,7 +90,7 @@ void Master::hand_over(SteadyTime now) {
   listeners_.requests.disown_file();
   if (listeners_.status) listeners_.status->disown_file();
   upgrade_.go();
-  if (wish_ != 0) for_successor_.push_back(wish_);
+  if (pending_ != 0) for_successor_.push_back(pending_);
   for (const int signal : for_successor_) kill(upgrade_.successor(), signal);
   begin_end(SIGQUIT, now);
   status_.want(nullptr, now);
@@ -109,14 +109,14 @@ void Master::hear_successor(SteadyTime now) {
 // --- As the new one
 
 void Master::prepare_to_take_over() {
-  if (pool_.all_ready(reload_.current())) predecessor_.say_ready();
+  if (pool_.all_ready(reload_.current())) old_master_.say_ready();
 }
 
-void Master::hear_predecessor(SteadyTime now) {
-  const bool served = predecessor_.serves();
-  predecessor_.hear();
-  if (served && !predecessor_.serves() && !stopping_) take_over(now);
-  if (predecessor_.serves() && predecessor_.over() && !stopping_)
+void Master::hear_old_master(SteadyTime now) {
+  const bool served = old_master_.serves();
+  old_master_.hear();
+  if (served && !old_master_.serves() && !stopping_) take_over(now);
+  if (old_master_.serves() && old_master_.over() && !stopping_)
     fail_to_take_over("the old master has ended", now);
 }
 

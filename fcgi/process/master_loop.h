@@ -10,8 +10,8 @@
 #include "fcgi/process/announcer.h"
 #include "fcgi/process/emergency.h"
 #include "fcgi/process/master.h"
+#include "fcgi/process/old_master.h"
 #include "fcgi/process/pid_file.h"
-#include "fcgi/process/predecessor.h"
 #include "fcgi/process/scaling.h"
 #include "fcgi/process/signals.h"
 
@@ -21,8 +21,8 @@ namespace freshet {
 struct Equipment {
   SignalQueue signals;
   Listeners listeners;
-  Predecessor predecessor;
-  std::optional<PidFile> pid_file;  // none yet: the predecessor's stands there
+  OldMaster old_master;
+  std::optional<PidFile> pid_file;  // none yet: the old master's stands there
   Descriptor lease, held;           // the two ends of the recorder's lease (handover.h)
 };
 
@@ -53,8 +53,8 @@ class Master {
   void want_recorder(SteadyTime now);
   void want_keeper(SteadyTime now);
 
-  void wish(int signal);
-  void grant_wish(SteadyTime now);
+  void request(int signal);
+  void run_pending(SteadyTime now);
   void take_outcomes(SteadyTime now);
   void finish_reload(const Generation& old, SteadyTime now);
   void give_up(const std::string& why);
@@ -64,7 +64,7 @@ class Master {
   void hear_successor(SteadyTime now);
   // As the new one.
   void prepare_to_take_over();
-  void hear_predecessor(SteadyTime now);
+  void hear_old_master(SteadyTime now);
   void take_over(SteadyTime now);
   void fail_to_take_over(const char* why, SteadyTime now);
 
@@ -72,7 +72,7 @@ class Master {
   const MasterOptions& options_;
   SignalQueue signals_;
   Listeners listeners_;
-  Predecessor predecessor_;
+  OldMaster old_master_;
   std::optional<PidFile> pid_file_;
   Descriptor lease_, held_;
   Announcer announcer_;
@@ -82,7 +82,7 @@ class Master {
   CrashWatch crashes_;
   Companion recorder_, status_, keeper_;
   Reload reload_;
-  int wish_ = 0;                    // HUP or USR2, to be carried out
+  int pending_ = 0;                 // HUP or USR2, to be carried out
   std::vector<int> for_successor_;  // signals that came while it was on its way
   bool stopping_ = false;
   int exit_status_ = 0;

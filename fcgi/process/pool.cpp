@@ -141,7 +141,7 @@ void Pool::became_ready(Worker& worker, Generation* generation, SteadyTime now) 
       ask(other, SIGQUIT, other.control_timeout, now);
 }
 
-std::optional<Death> Pool::bury(pid_t pid, int status, const std::vector<Generation*>& generations,
+std::optional<Death> Pool::reap(pid_t pid, int status, const std::vector<Generation*>& generations,
                                 SteadyTime now) {
   const Worker* known = find(pid);
   if (!known) return std::nullopt;

@@ -53,7 +53,7 @@ class Pool {
   void read_pipe(pid_t pid, Generation* generation, SteadyTime now);
   // Strikes a dead child off and notes in its generation when the position may fork again; `status` as of
   // waitpid. Nothing when it was none of the workers.
-  std::optional<Death> bury(pid_t pid, int status, const std::vector<Generation*>& generations,
+  std::optional<Death> reap(pid_t pid, int status, const std::vector<Generation*>& generations,
                             SteadyTime now);
   // Asks all workers of the generation (0: of all) to end: QUIT (then TERM) or TERM, and KILL when patience
   // runs out.

@@ -78,7 +78,7 @@ void Reload::tick(SteadyTime now) {
     pool_.fork_missing(*next_, now);
 }
 
-void Reload::bury(const Death& death) {
+void Reload::reap(const Death& death) {
   if (next_ && death.worker.generation == next_->number && !death.expected())
     give_up("a new worker died before all were ready");
 }

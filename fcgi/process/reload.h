@@ -35,7 +35,7 @@ class Reload {
   bool begin(SteadyTime now);
   bool under_way() const { return next_ != nullptr; }
   void tick(SteadyTime now);
-  void bury(const Death& death);
+  void reap(const Death& death);
   void cancel() { next_.reset(); }  // its workers are the caller's business
 
   // After success, once: the generation that served before.

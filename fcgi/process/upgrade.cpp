@@ -60,8 +60,8 @@ Program this_program(int argc, const char* const argv[]) {
   return {name ? std::filesystem::absolute(name).string() : "", {argv, argv + argc}, {}};
 }
 
-Upgrade::Upgrade(Program program, std::string keepsake)
-    : program_(std::move(program)), keepsake_(std::move(keepsake)) {}
+Upgrade::Upgrade(Program program, std::string state)
+    : program_(std::move(program)), state_(std::move(state)) {}
 
 Upgrade::~Upgrade() {
   if (went()) return;
@@ -92,8 +92,8 @@ pid_t Upgrade::launch(const std::vector<std::string>& arguments,
   _exit(kCannotExecute);
 }
 
-void Upgrade::begin(const Estate& estate, SteadyTime deadline, milliseconds patience) {
-  estate_ = estate;
+void Upgrade::begin(const InheritedFds& inherited, SteadyTime deadline, milliseconds patience) {
+  inherited_ = inherited;
   deadline_ = deadline;
   patience_ = patience;
   patience_ends_ = SteadyTime::max();
@@ -117,7 +117,7 @@ void Upgrade::start(SteadyTime now) {
     return fail(std::string("socketpair: ") + std::strerror(errno), now);
   channel_ = Channel(Descriptor(ends[0]));
   const Descriptor theirs(ends[1]);
-  channel_.say('K', keepsake_);
+  channel_.say('K', state_);
   child_ = launch_apart(theirs.get());
   stage_ = Stage::kStarting;
   if (successor_ > 0) {
@@ -139,7 +139,7 @@ pid_t Upgrade::launch_apart(int channel) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != master) _exit(kExitSoftware);
     const pid_t successor = launch(program_.arguments, [&] {
-      hand_over_in_child(estate_, channel);
+      hand_over_in_child(inherited_, channel);
       if (std::getenv("WATCHDOG_PID")) setenv("WATCHDOG_PID", std::to_string(getpid()).c_str(), 1);
     });
     static_cast<void>(!write(to.get(), &successor, sizeof successor));
@@ -159,7 +159,7 @@ std::string Upgrade::output() const {
   return text;
 }
 
-bool Upgrade::bury(pid_t pid, int status, SteadyTime now) {
+bool Upgrade::reap(pid_t pid, int status, SteadyTime now) {
   if (child_ == 0 || pid != child_) return false;
   child_ = 0;
   const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;

@@ -28,8 +28,8 @@ Program this_program(int argc, const char* const argv[]);
 
 class Upgrade {
  public:
-  // `keepsake` is passed on (handover.h).
-  Upgrade(Program program, std::string keepsake);
+  // `state` is passed on (handover.h).
+  Upgrade(Program program, std::string state);
   ~Upgrade();
   Upgrade(const Upgrade&) = delete;
   Upgrade& operator=(const Upgrade&) = delete;
@@ -38,7 +38,7 @@ class Upgrade {
   // container ends with it.)
   bool offered() const;
   // Starts the check. What was given must live until it is no more under_way(). REQUIRES: !under_way().
-  void begin(const Estate& estate, SteadyTime deadline, milliseconds patience);
+  void begin(const InheritedFds& inherited, SteadyTime deadline, milliseconds patience);
   bool under_way() const { return pending() || lives(); }
   bool pending() const { return stage_ != Stage::kNone; }  // nothing has come of it yet
   // What came of it, until the next begin(): ready to go, or the reason why not.
@@ -47,7 +47,7 @@ class Upgrade {
   std::string take_failure() { return std::exchange(failure_, {}); }
 
   // True when the dead child was one of these; `status` as of waitpid.
-  bool bury(pid_t pid, int status, SteadyTime now);
+  bool reap(pid_t pid, int status, SteadyTime now);
   void tick(SteadyTime now);
   // Reads what the new master says. Once it went: the signal it asks to pass on, or 0.
   int hear();
@@ -78,11 +78,11 @@ class Upgrade {
   std::string output() const;
 
   const Program program_;
-  const std::string keepsake_;
-  Estate estate_;
+  const std::string state_;
+  InheritedFds inherited_;
   milliseconds patience_{};
   Stage stage_ = Stage::kNone;
-  pid_t child_ = 0;      // the check, or what stands between; 0: none is left to bury
+  pid_t child_ = 0;      // the check, or what stands between; 0: none is left to reap
   pid_t successor_ = 0;  // the new master
   bool released_ = false;
   Channel channel_{Descriptor()};

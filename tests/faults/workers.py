@@ -111,7 +111,7 @@ def crashing_before_ready(run):
         victims = service.workers()
         for pid in victims:
             os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in victims), "the master to bury them")
+        wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in victims), "the master to reap them")
         wait_until(lambda: not _ready(service), "it to say so")
         since, seconds, answered = time.monotonic(), run.scale(15, 60), 0
         while time.monotonic() < since + seconds:

@@ -39,7 +39,7 @@ class Fixture {
   SteadyTime collect(SteadyTime now) {
     const pid_t dead = pid();
     const int status = wait_for_end(dead);
-    CHECK(companion_.bury(dead, status, now));
+    CHECK(companion_.reap(dead, status, now));
     return companion_.next_deadline();
   }
   Companion& companion() { return companion_; }
@@ -94,7 +94,7 @@ TEST_CASE("a companion that counts no progress is started at once after ten seco
   const auto die = [&](SteadyTime now) {
     const pid_t pid = board.status().pid;
     kill(pid, SIGKILL);
-    CHECK(companion.bury(pid, wait_for_end(pid), now));
+    CHECK(companion.reap(pid, wait_for_end(pid), now));
     return companion.next_deadline();
   };
   SteadyTime now{};
@@ -126,7 +126,7 @@ TEST_CASE("a companion with new settings starts only when the one before has end
   CHECK(fixture.pid() != old);
   CHECK(fixture.board().recorder().respawns == 0);
   CHECK(WEXITSTATUS(wait_for_end(fixture.pid())) == 7);
-  companion.bury(fixture.pid(), 7 << 8, now + 11s);
+  companion.reap(fixture.pid(), 7 << 8, now + 11s);
 }
 
 TEST_CASE("a companion that does not end when asked is killed after process_control_timeout, not before",
@@ -162,7 +162,7 @@ TEST_CASE("a role without a main is never started, and other children are not th
   CHECK(none.pid() == 0);
   CHECK_FALSE(none.board().recorder().wanted);
   CHECK(none.companion().next_deadline() == SteadyTime::max());
-  CHECK_FALSE(none.companion().bury(1, 0, SteadyTime{}));
+  CHECK_FALSE(none.companion().reap(1, 0, SteadyTime{}));
 }
 
 }  // namespace

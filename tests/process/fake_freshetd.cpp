@@ -5,7 +5,7 @@
 //   refuse   says on stderr why it does not like the configuration, status 78, when asked by -t
 //   crash    ends by a signal once it is to serve
 //   deaf     never does anything once it is to serve
-// It writes "keepsake <word>" into the log: the word that it has from the master before it, or "none"; and
+// It writes "state <word>" into the log: the word that it has from the master before it, or "none"; and
 // "limits <n>": so many masters have taken a token of the table, this one included.
 #include <signal.h>
 #include <unistd.h>
@@ -60,7 +60,7 @@ int main(int argc, char* argv[]) {
   testing::set_up_fake_master(folder);
   auto handover = Handover::receive();
   if (!handover) return 98;
-  log::notice("keepsake", {{"word", *handover ? (*handover)->keepsake : "none"}});
+  log::notice("state", {{"word", *handover ? (*handover)->state : "none"}});
   LimitTable limits = table_of(*handover);
   log::notice("limits", {{"taken", std::to_string(tokens_taken(limits))}});
   testing::FakeMaster fake{folder, std::chrono::milliseconds(std::stoi(argv[2])), this_program(argc, argv),

@@ -48,7 +48,7 @@ int run_fake_master(const FakeMaster& fake, Scoreboard& board, std::optional<Han
     return fake_status(settings, fd, fake.folder + "/status-diary");
   };
   options.program = fake.program;
-  options.keepsake = fake.keepsake;
+  options.state = fake.state;
   options.limits_fd = fake.limits_fd;
   return run_master(std::move(*plan), board, load, options, std::move(handover));
 }

@@ -15,7 +15,7 @@ struct FakeMaster {
   std::string folder;
   std::chrono::milliseconds ready_timeout{20000};
   Program program;
-  std::string keepsake;
+  std::string state;
   int limits_fd = -1;
 };
 

@@ -44,7 +44,7 @@ TestService::TestService(const std::string& config, std::chrono::milliseconds re
 
 TestService::~TestService() {
   for (const pid_t pid : masters_) kill(pid, SIGKILL);
-  // Their children follow by themselves; all are this process' to bury by then.
+  // Their children follow by themselves; all are this process' to reap by then.
   eventually([] {
     while (waitpid(-1, nullptr, WNOHANG) > 0) {
     }

@@ -51,7 +51,7 @@ TEST_CASE("another binary takes over: pid, pid file, workers, recorder and statu
   CHECK(service.ask_status().pid > 0);
   CHECK(eventually([&] { return service.noted("diary", "ready") == 2; }));
   CHECK(service.strays().empty());
-  CHECK(contains(service.content("log"), "event=keepsake word=salt"));
+  CHECK(contains(service.content("log"), "event=state word=salt"));
 }
 
 TEST_CASE("the table of limits is the same through one binary after another", "[process]") {

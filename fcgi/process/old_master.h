@@ -6,10 +6,10 @@
 
 namespace freshet {
 
-class Predecessor {
+class OldMaster {
  public:
-  Predecessor() = default;
-  explicit Predecessor(Handover handover);
+  OldMaster() = default;
+  explicit OldMaster(Handover handover);
 
   // The old one is the service's main process still.
   bool serves() const { return serves_; }

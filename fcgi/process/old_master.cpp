@@ -1,4 +1,4 @@
-#include "fcgi/process/predecessor.h"
+#include "fcgi/process/old_master.h"
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -6,26 +6,26 @@
 
 namespace freshet {
 
-Predecessor::Predecessor(Handover handover)
+OldMaster::OldMaster(Handover handover)
     : channel_(std::move(handover.channel)), lease_(std::move(handover.lease)), serves_(true) {
   // Its end is seen on the channel, in its place among the messages; a signal could overtake the last one.
   prctl(PR_SET_PDEATHSIG, 0);
 }
 
-void Predecessor::say_ready() {
+void OldMaster::say_ready() {
   if (!std::exchange(said_ready_, true)) channel_.say('R');
 }
 
-void Predecessor::pass_on(int signal) const {
+void OldMaster::pass_on(int signal) const {
   if (!over()) channel_.say(signal == SIGUSR1 ? 'U' : signal == SIGQUIT ? 'Q' : 'T');
 }
 
-void Predecessor::hear() {
+void OldMaster::hear() {
   const auto message = channel_.hear();
   if (message && message->front() == 'G') serves_ = false;
 }
 
-void Predecessor::look_at_lease() {
+void OldMaster::look_at_lease() {
   char byte = 0;
   if (read(lease_.get(), &byte, 1) == 0) lease_.reset();
 }
