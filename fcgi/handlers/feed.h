@@ -1,4 +1,4 @@
-// The smart feed (seed 002): POST /api/feed.
+// The smart feed: POST /api/feed.
 #pragma once
 
 #include "fcgi/handlers/routes.h"

@@ -6,7 +6,7 @@
 #include "fcgi/handlers/parse_hot.h"
 #include "fcgi/handlers/parse_readers.h"
 #include "fcgi/handlers/queued.h"
-#include "fcgi/handlers/whose.h"
+#include "fcgi/handlers/require_reader.h"
 
 namespace freshet::handlers {
 
@@ -41,7 +41,7 @@ Task<Result<Response>> post_feedback(Call& call) {
   json::Document document;
   FRESHET_CO_TRY(body, read_object(document, call.request.body));
   FRESHET_CO_TRY(dismissal, parse_dismissal(*body));
-  FRESHET_CO_TRY(reader, whose(call, dismissal->reader));
+  FRESHET_CO_TRY(reader, require_reader(call, dismissal->reader));
   dismissal->reader = std::move(*reader);
   FRESHET_CO_TRY(recorded, co_await readers::dismiss(call.services.readers, *dismissal, call.writes_later()));
   co_return render(call.services, *recorded);
@@ -50,7 +50,7 @@ Task<Result<Response>> post_feedback(Call& call) {
 Task<Result<Response>> delete_feedback(Call& call) {
   json::Document document;
   FRESHET_CO_TRY(undo, parse_undo(call, document));
-  FRESHET_CO_TRY(reader, whose(call, undo->reader));
+  FRESHET_CO_TRY(reader, require_reader(call, undo->reader));
   FRESHET_CO_TRY(recorded, co_await readers::undo_dismissal(call.services.readers, *reader, undo->item,
                                                             call.writes_later()));
   co_return render(call.services, *recorded);

@@ -1,4 +1,4 @@
-// "Not interested" (seed 000): a reader's word that an item, and a little its like, should not come again.
+// "Not interested": a reader's word that an item, and a little its like, should not come again.
 #pragma once
 
 #include "fcgi/handlers/routes.h"

@@ -5,7 +5,7 @@
 #include "fcgi/handlers/parse_readers.h"
 #include "fcgi/handlers/parse_waterfall.h"
 #include "fcgi/handlers/reader_name.h"
-#include "fcgi/handlers/whose.h"
+#include "fcgi/handlers/require_reader.h"
 
 namespace freshet::handlers {
 
@@ -51,7 +51,7 @@ Task<Result<Response>> delete_follow(Call& call) {
 Task<Result<Response>> get_follows(Call& call) {
   const auto name = reader_parameter(call.target, "follower");
   FRESHET_CO_TRY(claimed, http::id_parameter<ReaderId>(call.target, name));
-  FRESHET_CO_TRY(reader, whose(call, *claimed, name));
+  FRESHET_CO_TRY(reader, require_reader(call, *claimed, name));
   const auto authors = co_await call.services.follows.authors_of(*reader);
   if (authors) co_return private_json(render(&*authors));
   if (!is_away(authors.error())) co_return tl::unexpected(authors.error());

@@ -1,4 +1,4 @@
-// Who follows whom (seed 004).
+// Who follows whom.
 #pragma once
 
 #include "fcgi/handlers/routes.h"

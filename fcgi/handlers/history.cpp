@@ -6,7 +6,7 @@
 #include "fcgi/handlers/parse_hot.h"
 #include "fcgi/handlers/parse_readers.h"
 #include "fcgi/handlers/queued.h"
-#include "fcgi/handlers/whose.h"
+#include "fcgi/handlers/require_reader.h"
 
 namespace freshet::handlers {
 
@@ -23,7 +23,7 @@ struct Which {
 Result<Which> which_history(const Call& call) {
   FRESHET_TRY(claimed, http::id_parameter<ReaderId>(call.target, "userId"));
   FRESHET_TRY(kind, view_kind(call.target.parameter("kind")));
-  FRESHET_TRY(reader, whose(call, *claimed));
+  FRESHET_TRY(reader, require_reader(call, *claimed));
   return Which{std::move(*reader), *kind};
 }
 
@@ -52,7 +52,7 @@ Task<Result<Response>> post_history(Call& call) {
     services.count(Refusal::kBot);
     co_return private_json("{\"ok\":true,\"counted\":false}");
   }
-  FRESHET_CO_TRY(reader, whose(call, view->reader));
+  FRESHET_CO_TRY(reader, require_reader(call, view->reader));
   view->reader = std::move(*reader);
   FRESHET_CO_TRY(recorded, co_await readers::record_view(services.readers, *view, call.writes_later()));
   if (recorded->queued) co_return queued_reply(services);

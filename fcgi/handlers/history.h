@@ -1,4 +1,4 @@
-// What a reader looked at lately (seed 000).
+// What a reader looked at lately.
 #pragma once
 
 #include "fcgi/handlers/routes.h"

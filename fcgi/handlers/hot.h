@@ -1,4 +1,4 @@
-// Hot articles: `track` (seed 001), `views` (seed 003), lists and statistics. See api.md's table; each is one
+// Hot articles: `track`, `views`, lists and statistics. See api.md's table; each is one
 // row of routes.cpp.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What readers did with items (seed 000), as the site's back end reports it. Internal.
+// What readers did with items, as the site's back end reports it. Internal.
 #pragma once
 
 #include "fcgi/handlers/routes.h"

@@ -1,4 +1,4 @@
-// Request bodies and parameters of the routes about one reader (seed 000), as the use-cases want them. Pure.
+// Request bodies and parameters of the routes about one reader, as the use-cases want them. Pure.
 #pragma once
 
 #include <optional>

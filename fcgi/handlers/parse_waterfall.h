@@ -1,4 +1,4 @@
-// Parameters and bodies of the routes about timelines and follows (seed 004), as the use-cases want them.
+// Parameters and bodies of the routes about timelines and follows, as the use-cases want them.
 // Pure.
 #pragma once
 

@@ -1,4 +1,4 @@
-// GET /api/recommendations and GET /api/items/{id}/similar (seed 000).
+// GET /api/recommendations and GET /api/items/{id}/similar.
 #pragma once
 
 #include "fcgi/handlers/routes.h"

@@ -8,7 +8,7 @@
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse_waterfall.h"
 #include "fcgi/handlers/reader_name.h"
-#include "fcgi/handlers/whose.h"
+#include "fcgi/handlers/require_reader.h"
 
 namespace freshet::handlers {
 
@@ -104,7 +104,7 @@ Task<Result<Response>> get_waterfall(Call& call) {
   FRESHET_CO_TRY(query, parse_page(call.target, channel));
   const auto name = reader_parameter(call.target, "customerId");
   FRESHET_CO_TRY(claimed, http::id_parameter<ReaderId>(call.target, name));
-  FRESHET_CO_TRY(reader, whose(call, *claimed, name));
+  FRESHET_CO_TRY(reader, require_reader(call, *claimed, name));
   query->reader = std::move(*reader);
   query->keeps = !call.writes_later();
   FRESHET_CO_TRY(served, co_await timeline::read_page(call.services.waterfall, *query));

@@ -1,4 +1,4 @@
-// Timelines (seed 004): a reader's pages, and what is pushed into them.
+// Timelines: a reader's pages, and what is pushed into them.
 #pragma once
 
 #include "fcgi/handlers/routes.h"

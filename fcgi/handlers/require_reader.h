@@ -1,4 +1,4 @@
-// Whose data a request reads or changes, for routes that belong to one reader.
+// For routes that belong to one reader.
 #pragma once
 
 #include "fcgi/handlers/routes.h"
@@ -6,9 +6,9 @@
 namespace freshet::handlers {
 
 // The reader that identity finds; what the request claims counts only where Identity believes claims. Errors:
-// as Identity::identify, and kInvalid "bad_id" (`member`, the name of the claim) for a request of nobody who
-// is known.
-inline Result<ReaderId> whose(const Call& call, const ReaderId& claimed, std::string_view member = "userId") {
+// as Identity::identify, and kInvalid "bad_id" (`member`, the name of the claim) for an anonymous request.
+inline Result<ReaderId> require_reader(const Call& call, const ReaderId& claimed,
+                                       std::string_view member = "userId") {
   auto who = call.who({claimed, {}});
   if (!who) return tl::unexpected(who.error());
   if (who->reader.empty())
