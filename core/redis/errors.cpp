@@ -12,37 +12,38 @@ constexpr std::array<std::string_view, kErrorClasses> kNames{
     "masterdown", "clients", "cluster", "noscript", "command"};
 
 using Class = ErrorClass;
+using Retry = RetryPolicy;
 constexpr ErrorCode kAway = ErrorCode::kUnavailable;
 constexpr ErrorCode kOurs = ErrorCode::kInternal;
 
 // clang-format off
 constexpr std::array kErrors{
-    ErrorRow{"OOM",          Class::kMemory,      Cure::kDegrade,   kAway, "redis_oom"},
-    ErrorRow{"READONLY",     Class::kReadOnly,    Cure::kReconnect, kAway, "redis_readonly"},
+    ErrorRow{"OOM",          Class::kMemory,      Retry::kDegrade,   kAway, "redis_oom"},
+    ErrorRow{"READONLY",     Class::kReadOnly,    Retry::kReconnect, kAway, "redis_readonly"},
     // A replica that became one in the middle of a blocking command.
-    ErrorRow{"UNBLOCKED",    Class::kReadOnly,    Cure::kReconnect, kAway, "redis_readonly"},
-    ErrorRow{"LOADING",      Class::kLoading,     Cure::kDegrade,   kAway, "redis_loading"},
-    ErrorRow{"BUSY",         Class::kBusy,        Cure::kDegrade,   kAway, "redis_busy"},
-    ErrorRow{"UNKILLABLE",   Class::kBusy,        Cure::kDegrade,   kAway, "redis_busy"},
-    ErrorRow{"MISCONF",      Class::kPersistence, Cure::kDegrade,   kAway, "redis_misconf"},
-    ErrorRow{"NOAUTH",       Class::kAuth,        Cure::kReconnect, kAway, "redis_noauth"},
-    ErrorRow{"WRONGPASS",    Class::kAuth,        Cure::kDegrade,   kAway, "redis_noauth"},
-    ErrorRow{"ERR AUTH",     Class::kAuth,        Cure::kDegrade,   kAway, "redis_noauth"},
-    ErrorRow{"DENIED",       Class::kAuth,        Cure::kDegrade,   kAway, "redis_noauth"},
-    ErrorRow{"NOPERM",       Class::kPermission,  Cure::kDegrade,   kAway, "redis_noperm"},
-    ErrorRow{"ERR The user executing the script", Class::kPermission, Cure::kDegrade, kAway, "redis_noperm"},
-    ErrorRow{"NOREPLICAS",   Class::kReplicas,    Cure::kDegrade,   kAway, "redis_noreplicas"},
-    ErrorRow{"MASTERDOWN",   Class::kMasterDown,  Cure::kReconnect, kAway, "redis_masterdown"},
-    ErrorRow{"ERR max number of clients reached", Class::kClients, Cure::kDegrade, kAway, "redis_maxclients"},
-    ErrorRow{"CLUSTERDOWN",  Class::kCluster,     Cure::kDegrade,   kAway, "redis_clusterdown"},
-    ErrorRow{"TRYAGAIN",     Class::kCluster,     Cure::kRetry,     kAway, "redis_tryagain"},
-    ErrorRow{"MOVED",        Class::kCluster,     Cure::kDegrade,   kAway, "redis_moved"},
-    ErrorRow{"ASK",          Class::kCluster,     Cure::kDegrade,   kAway, "redis_moved"},
-    ErrorRow{"CROSSSLOT",    Class::kCommand,     Cure::kFail,      kOurs, "redis_error"},
-    ErrorRow{"NOSCRIPT",     Class::kScript,      Cure::kRetry,     kAway, "redis_noscript"},
-    ErrorRow{"EXECABORT",    Class::kCommand,     Cure::kFailAll,   kOurs, "redis_error"},
-    ErrorRow{"WRONGTYPE",    Class::kCommand,     Cure::kFail,      kOurs, "redis_error"},
-    ErrorRow{"ERR",          Class::kCommand,     Cure::kFail,      kOurs, "redis_error"},
+    ErrorRow{"UNBLOCKED",    Class::kReadOnly,    Retry::kReconnect, kAway, "redis_readonly"},
+    ErrorRow{"LOADING",      Class::kLoading,     Retry::kDegrade,   kAway, "redis_loading"},
+    ErrorRow{"BUSY",         Class::kBusy,        Retry::kDegrade,   kAway, "redis_busy"},
+    ErrorRow{"UNKILLABLE",   Class::kBusy,        Retry::kDegrade,   kAway, "redis_busy"},
+    ErrorRow{"MISCONF",      Class::kPersistence, Retry::kDegrade,   kAway, "redis_misconf"},
+    ErrorRow{"NOAUTH",       Class::kAuth,        Retry::kReconnect, kAway, "redis_noauth"},
+    ErrorRow{"WRONGPASS",    Class::kAuth,        Retry::kDegrade,   kAway, "redis_noauth"},
+    ErrorRow{"ERR AUTH",     Class::kAuth,        Retry::kDegrade,   kAway, "redis_noauth"},
+    ErrorRow{"DENIED",       Class::kAuth,        Retry::kDegrade,   kAway, "redis_noauth"},
+    ErrorRow{"NOPERM",       Class::kPermission,  Retry::kDegrade,   kAway, "redis_noperm"},
+    ErrorRow{"ERR The user executing the script", Class::kPermission, Retry::kDegrade, kAway, "redis_noperm"},
+    ErrorRow{"NOREPLICAS",   Class::kReplicas,    Retry::kDegrade,   kAway, "redis_noreplicas"},
+    ErrorRow{"MASTERDOWN",   Class::kMasterDown,  Retry::kReconnect, kAway, "redis_masterdown"},
+    ErrorRow{"ERR max number of clients reached", Class::kClients, Retry::kDegrade, kAway, "redis_maxclients"},
+    ErrorRow{"CLUSTERDOWN",  Class::kCluster,     Retry::kDegrade,   kAway, "redis_clusterdown"},
+    ErrorRow{"TRYAGAIN",     Class::kCluster,     Retry::kRetry,     kAway, "redis_tryagain"},
+    ErrorRow{"MOVED",        Class::kCluster,     Retry::kDegrade,   kAway, "redis_moved"},
+    ErrorRow{"ASK",          Class::kCluster,     Retry::kDegrade,   kAway, "redis_moved"},
+    ErrorRow{"CROSSSLOT",    Class::kCommand,     Retry::kFail,      kOurs, "redis_error"},
+    ErrorRow{"NOSCRIPT",     Class::kScript,      Retry::kRetry,     kAway, "redis_noscript"},
+    ErrorRow{"EXECABORT",    Class::kCommand,     Retry::kFailAll,   kOurs, "redis_error"},
+    ErrorRow{"WRONGTYPE",    Class::kCommand,     Retry::kFail,      kOurs, "redis_error"},
+    ErrorRow{"ERR",          Class::kCommand,     Retry::kFail,      kOurs, "redis_error"},
 };
 // clang-format on
 

@@ -36,21 +36,28 @@ inline constexpr std::size_t kErrorClasses = static_cast<std::size_t>(ErrorClass
 // "away", "timeout", "readonly", …: as in /status and /metrics.
 std::string_view error_class_name(ErrorClass error_class);
 
-// What is done about an error reply. None of them touches a command that had another reply.
-enum class Cure : std::uint8_t {
-  kRetry,      // the command did nothing: sent once more, in the same place
-  kReconnect,  // this server is not, or no longer, ours: a new connection (sentinels are asked again), and
-               // once more there. The command did nothing
-  kDegrade,    // waiting cures it, a new connection does not: kUnavailable, so reads serve what they have and
-               // writes go to the spool
-  kFail,       // nothing cures it
-  kFailAll,    // neither: a transaction was dropped, and no command of its pipeline is sent again
+// Whether a command is sent again after an error reply. No other command of its pipeline is, but for those
+// with such a reply of their own.
+enum class RetryPolicy : std::uint8_t {
+  // The command did nothing: sent once more, on the same connection.
+  kRetry,
+  // The command did nothing, and this server is not, or no longer, ours: sent once more on a new connection,
+  // for which the sentinels are asked again.
+  kReconnect,
+  // Not sent again: only time helps. The error is kUnavailable, so reads serve what they have and writes go
+  // to
+  // the spool.
+  kDegrade,
+  // Not sent again: nothing helps.
+  kFail,
+  // The transaction was dropped: no command of its pipeline is sent again.
+  kFailAll,
 };
 
 struct ErrorRow {
   std::string_view prefix;  // of Redis' error line: whole words; the first row that fits
   ErrorClass error_class;
-  Cure cure;
+  RetryPolicy retry;
   ErrorCode code;
   std::string_view reason;  // Error::reason
 };

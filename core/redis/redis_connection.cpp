@@ -188,10 +188,10 @@ RedisConnection::Refused RedisConnection::look_at(const Replies& replies) {
     const ErrorRow* row = find_error(replies[i].error());
     if (row == nullptr) continue;
     counters_.by_class.add(row->error_class);
-    if (row->cure == Cure::kFailAll) return Refused{};
-    if (row->cure != Cure::kRetry && row->cure != Cure::kReconnect) continue;
+    if (row->retry == RetryPolicy::kFailAll) return Refused{};
+    if (row->retry != RetryPolicy::kRetry && row->retry != RetryPolicy::kReconnect) continue;
     out.commands.push_back(i);
-    out.reconnect |= row->cure == Cure::kReconnect;
+    out.reconnect |= row->retry == RetryPolicy::kReconnect;
     out.load_scripts |= row->error_class == ErrorClass::kScript;
   }
   return out;

@@ -167,7 +167,7 @@ Result<Replies> SyncRedis::call(const Pipeline& pipeline) {
     if (!(*replies)[i].is_error()) continue;
     const ErrorRow* row = find_error((*replies)[i].error());
     if (row == nullptr) continue;
-    reconnect |= row->cure == Cure::kReconnect;
+    reconnect |= row->retry == RetryPolicy::kReconnect;
     if (row->error_class == ErrorClass::kScript) unknown.push_back(i);
   }
   if (reconnect) context_.reset();  // the next call makes another

@@ -82,57 +82,58 @@ TEST_CASE("Every class of errors has a name of its own", "[errors]") {
   CHECK_FALSE(names.contains(""));
 }
 
-TEST_CASE("Each error line of Redis has its meaning, and its cure", "[errors]") {
+TEST_CASE("Each error line of Redis has its meaning, and how it is retried", "[errors]") {
   struct Row {
     const char* line;
     ErrorClass error_class;
-    Cure cure;
+    RetryPolicy retry;
     std::string_view reason;
   };
   const std::vector<Row> rows{
-      {"OOM command not allowed when used memory > 'maxmemory'.", ErrorClass::kMemory, Cure::kDegrade,
+      {"OOM command not allowed when used memory > 'maxmemory'.", ErrorClass::kMemory, RetryPolicy::kDegrade,
        "redis_oom"},
-      {"READONLY You can't write against a read only replica.", ErrorClass::kReadOnly, Cure::kReconnect,
-       "redis_readonly"},
-      {"LOADING Redis is loading the dataset in memory", ErrorClass::kLoading, Cure::kDegrade,
+      {"READONLY You can't write against a read only replica.", ErrorClass::kReadOnly,
+       RetryPolicy::kReconnect, "redis_readonly"},
+      {"LOADING Redis is loading the dataset in memory", ErrorClass::kLoading, RetryPolicy::kDegrade,
        "redis_loading"},
-      {"BUSY Redis is busy running a script.", ErrorClass::kBusy, Cure::kDegrade, "redis_busy"},
-      {"UNKILLABLE Sorry the script already executed write commands", ErrorClass::kBusy, Cure::kDegrade,
-       "redis_busy"},
-      {"MISCONF Redis is configured to save RDB snapshots", ErrorClass::kPersistence, Cure::kDegrade,
+      {"BUSY Redis is busy running a script.", ErrorClass::kBusy, RetryPolicy::kDegrade, "redis_busy"},
+      {"UNKILLABLE Sorry the script already executed write commands", ErrorClass::kBusy,
+       RetryPolicy::kDegrade, "redis_busy"},
+      {"MISCONF Redis is configured to save RDB snapshots", ErrorClass::kPersistence, RetryPolicy::kDegrade,
        "redis_misconf"},
-      {"NOAUTH Authentication required.", ErrorClass::kAuth, Cure::kReconnect, "redis_noauth"},
-      {"WRONGPASS invalid username-password pair", ErrorClass::kAuth, Cure::kDegrade, "redis_noauth"},
+      {"NOAUTH Authentication required.", ErrorClass::kAuth, RetryPolicy::kReconnect, "redis_noauth"},
+      {"WRONGPASS invalid username-password pair", ErrorClass::kAuth, RetryPolicy::kDegrade, "redis_noauth"},
       {"NOPERM this user has no permissions to run the 'get' command", ErrorClass::kPermission,
-       Cure::kDegrade, "redis_noperm"},
+       RetryPolicy::kDegrade, "redis_noperm"},
       {"ERR The user executing the script can't run this command or subcommand script: x",
-       ErrorClass::kPermission, Cure::kDegrade, "redis_noperm"},
-      {"MASTERDOWN Link with MASTER is down", ErrorClass::kMasterDown, Cure::kReconnect, "redis_masterdown"},
-      {"NOREPLICAS Not enough good replicas to write.", ErrorClass::kReplicas, Cure::kDegrade,
+       ErrorClass::kPermission, RetryPolicy::kDegrade, "redis_noperm"},
+      {"MASTERDOWN Link with MASTER is down", ErrorClass::kMasterDown, RetryPolicy::kReconnect,
+       "redis_masterdown"},
+      {"NOREPLICAS Not enough good replicas to write.", ErrorClass::kReplicas, RetryPolicy::kDegrade,
        "redis_noreplicas"},
-      {"ERR max number of clients reached", ErrorClass::kClients, Cure::kDegrade, "redis_maxclients"},
-      {"CLUSTERDOWN The cluster is down", ErrorClass::kCluster, Cure::kDegrade, "redis_clusterdown"},
-      {"TRYAGAIN Multiple keys request during rehashing of slot", ErrorClass::kCluster, Cure::kRetry,
+      {"ERR max number of clients reached", ErrorClass::kClients, RetryPolicy::kDegrade, "redis_maxclients"},
+      {"CLUSTERDOWN The cluster is down", ErrorClass::kCluster, RetryPolicy::kDegrade, "redis_clusterdown"},
+      {"TRYAGAIN Multiple keys request during rehashing of slot", ErrorClass::kCluster, RetryPolicy::kRetry,
        "redis_tryagain"},
-      {"MOVED 3999 127.0.0.1:6381", ErrorClass::kCluster, Cure::kDegrade, "redis_moved"},
-      {"ASK 3999 127.0.0.1:6381", ErrorClass::kCluster, Cure::kDegrade, "redis_moved"},
-      {"NOSCRIPT No matching script.", ErrorClass::kScript, Cure::kRetry, "redis_noscript"},
-      {"EXECABORT Transaction discarded because of previous errors.", ErrorClass::kCommand, Cure::kFailAll,
-       "redis_error"},
-      {"WRONGTYPE Operation against a key holding the wrong kind of value", ErrorClass::kCommand, Cure::kFail,
-       "redis_error"},
-      {"ERR unknown command", ErrorClass::kCommand, Cure::kFail, "redis_error"}};
+      {"MOVED 3999 127.0.0.1:6381", ErrorClass::kCluster, RetryPolicy::kDegrade, "redis_moved"},
+      {"ASK 3999 127.0.0.1:6381", ErrorClass::kCluster, RetryPolicy::kDegrade, "redis_moved"},
+      {"NOSCRIPT No matching script.", ErrorClass::kScript, RetryPolicy::kRetry, "redis_noscript"},
+      {"EXECABORT Transaction discarded because of previous errors.", ErrorClass::kCommand,
+       RetryPolicy::kFailAll, "redis_error"},
+      {"WRONGTYPE Operation against a key holding the wrong kind of value", ErrorClass::kCommand,
+       RetryPolicy::kFail, "redis_error"},
+      {"ERR unknown command", ErrorClass::kCommand, RetryPolicy::kFail, "redis_error"}};
   for (const Row& each : rows) {
     INFO(each.line);
     const ErrorRow* row = find_error(each.line);
     REQUIRE(row != nullptr);
     CHECK(row->error_class == each.error_class);
-    CHECK(row->cure == each.cure);
+    CHECK(row->retry == each.retry);
     const Error error = classify(each.line);
     CHECK(error.reason == each.reason);
     CHECK(error.detail == each.line);
     // Whatever is degraded or tried again must not be an error of ours.
-    const bool ours = each.cure == Cure::kFail || each.cure == Cure::kFailAll;
+    const bool ours = each.retry == RetryPolicy::kFail || each.retry == RetryPolicy::kFailAll;
     CHECK((error.code == ErrorCode::kInternal) == ours);
   }
 }
