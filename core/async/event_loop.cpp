@@ -79,17 +79,11 @@ void EventLoop::turn() {
   const auto gone = [this](Watcher* w) {
     return std::find(removed_.begin(), removed_.end(), w) != removed_.end();
   };
-  std::uint32_t last_events = 0;
   for (int i = 0; i < ready; ++i) {
     const epoll_event& event = events[static_cast<std::size_t>(i)];
     auto* watcher = static_cast<Watcher*>(event.data.ptr);
-    if (watcher == last_) {
-      last_events |= event.events;
-    } else if (!gone(watcher)) {
-      watcher->on_ready(event.events);
-    }
+    if (!gone(watcher)) watcher->on_ready(event.events);
   }
-  if (last_events != 0 && !gone(last_)) last_->on_ready(last_events);
   while (wanted_) end_turn();  // an action may resume coroutines that ask again
   in_turn_ = false;
   if (each_turn_) each_turn_();

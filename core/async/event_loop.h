@@ -62,10 +62,6 @@ class EventLoop {
   // Asks for the end-of-turn actions; outside a turn (a timer, a signal) they are posted.
   void request_end_of_turn();
 
-  // `priority` watchers are served last in a turn, so that the turn's requests are parsed before replies
-  // resume others.
-  void serve_last(Watcher& watcher) { last_ = &watcher; }
-
   // When the current or last turn learnt what is ready: what it found last has waited since then.
   std::chrono::steady_clock::time_point turn_began() const { return turn_began_; }
 
@@ -85,7 +81,6 @@ class EventLoop {
   std::vector<std::shared_ptr<void>> garbage_;
   std::vector<Watcher*> removed_;
   std::function<void()> each_turn_;
-  Watcher* last_ = nullptr;
   std::chrono::steady_clock::time_point turn_began_{};
   bool in_turn_ = false;
   bool wanted_ = false;

@@ -86,18 +86,32 @@ struct TaskPromiseBase : PooledFrame {
   }
 };
 
+template <class T>
+struct TaskPromise : TaskPromiseBase {
+  std::optional<T> value;
+  template <class U>
+  void return_value(U&& result) {
+    value.emplace(std::forward<U>(result));
+  }
+  T take() {
+    rethrow();
+    return std::move(*value);
+  }
+};
+
+template <>
+struct TaskPromise<void> : TaskPromiseBase {
+  void return_void() noexcept {}
+  void take() { rethrow(); }
+};
+
 }  // namespace detail
 
 template <class T>
 class [[nodiscard]] Task {
  public:
-  struct promise_type : detail::TaskPromiseBase {
-    std::optional<T> value;
+  struct promise_type : detail::TaskPromise<T> {
     Task get_return_object() { return Task(std::coroutine_handle<promise_type>::from_promise(*this)); }
-    template <class U>
-    void return_value(U&& result) {
-      value.emplace(std::forward<U>(result));
-    }
   };
   Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, {})) {}
   Task& operator=(Task&&) = delete;
@@ -113,38 +127,7 @@ class [[nodiscard]] Task {
   }
   // Before it is started: what it and all that it awaits do is noted there. `stage` outlives it.
   void work_for(Stage& stage) { handle_.promise().stage = &stage; }
-  T await_resume() {
-    handle_.promise().rethrow();
-    return std::move(*handle_.promise().value);
-  }
-
- private:
-  explicit Task(std::coroutine_handle<promise_type> handle) : handle_(handle) {}
-  std::coroutine_handle<promise_type> handle_;
-};
-
-template <>
-class [[nodiscard]] Task<void> {
- public:
-  struct promise_type : detail::TaskPromiseBase {
-    Task get_return_object() { return Task(std::coroutine_handle<promise_type>::from_promise(*this)); }
-    void return_void() noexcept {}
-  };
-  Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, {})) {}
-  Task& operator=(Task&&) = delete;
-  ~Task() {
-    if (handle_) handle_.destroy();
-  }
-  bool await_ready() const noexcept { return false; }
-  template <class Promise>
-  std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> caller) noexcept {
-    handle_.promise().continuation = caller;
-    if (Stage* stage = stage_of(caller)) handle_.promise().stage = stage;
-    return handle_;
-  }
-  // Before it is started: what it and all that it awaits do is noted there. `stage` outlives it.
-  void work_for(Stage& stage) { handle_.promise().stage = &stage; }
-  void await_resume() { handle_.promise().rethrow(); }
+  T await_resume() { return handle_.promise().take(); }
 
  private:
   explicit Task(std::coroutine_handle<promise_type> handle) : handle_(handle) {}
