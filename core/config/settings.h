@@ -47,10 +47,10 @@ struct PoolSettings {
 
 // What is written about requests, beside the counters.
 struct RequestLogSettings {
-  milliseconds slow_timeout{
-      0};                  // request_slowlog_timeout: a request that takes longer is logged with its stage
-  std::string slowlog;     // a file; empty: error_log
-  std::string access_log;  // a file; empty: none
+  // request_slowlog_timeout: a request that takes longer is logged with its stage; 0: none
+  milliseconds slow_timeout{0};
+  std::string slowlog;                                    // a file; empty: error_log
+  std::string access_log;                                 // a file; empty: none
   std::string access_format = "%R - %u %t \"%m %r\" %s";  // PHP-FPM's letters
 };
 
@@ -65,8 +65,8 @@ struct GatewaySettings {
 };
 
 struct RedisSettings {
-  std::string url =
-      "unix:///run/redis/redis-server.sock";  // unix://PATH[?db=N], redis://[user:password@]host:port[/db]
+  // unix://PATH[?db=N], redis://[user:password@]host:port[/db]
+  std::string url = "unix:///run/redis/redis-server.sock";
   std::string username, password_file;
   int db = 0;
   std::string key_prefix;
@@ -80,8 +80,8 @@ struct RedisSettings {
   std::string sentinel_username, sentinel_password_file;
 };
 
-// A token bucket a visitor: `rate` tokens a second, at most `burst`. Rate 0: no limit.
-struct Bucket {
+// A token bucket per visitor: `rate` tokens a second, at most `burst`. Rate 0: no limit.
+struct TokenBucket {
   double rate = 0;
   int burst = 0;
 };
@@ -89,16 +89,16 @@ struct Bucket {
 // Of requests through the public server, each visitor and each endpoint apart (fcgi/http/limits.h).
 struct LimitSettings {
   std::size_t table_bytes = 16 * 1024 * 1024;
-  int network_factor = 20;        // of those who are not signed in; 0: networks are not limited
-  Bucket anonymous{2000, 10000};  // of all that is anonymous and makes keys
-  Bucket hot{5, 60};              // GET /api/hot?at=
-  Bucket track{10, 200};
-  Bucket views{10, 200};
-  Bucket history{5, 60};
-  Bucket feedback{5, 60};
-  Bucket feed{5, 60};
-  Bucket recommendations{5, 60};
-  Bucket waterfall{10, 100};
+  int network_factor = 20;             // of those who are not signed in; 0: networks are not limited
+  TokenBucket anonymous{2000, 10000};  // of all that is anonymous and makes keys
+  TokenBucket hot{5, 60};              // GET /api/hot?at=
+  TokenBucket track{10, 200};
+  TokenBucket views{10, 200};
+  TokenBucket history{5, 60};
+  TokenBucket feedback{5, 60};
+  TokenBucket feed{5, 60};
+  TokenBucket recommendations{5, 60};
+  TokenBucket waterfall{10, 100};
   seconds remember{86400};  // what a visitor added to counters, so that it can be taken back; 0: not at all
 };
 
@@ -108,21 +108,21 @@ struct ClientSettings {
   std::string allow_file;  // never denied, never limited, never taken for a crawler
 };
 
-// Seed 001. score = base · 2^(−age/half_life), base = w_pv·pv + w_uv·uv + w_dwell·mean dwell (ms).
+// score = base · 2^(−age/half_life), base = w_pv·pv + w_uv·uv + w_dwell·mean dwell (ms).
 struct EngagementSettings {
   double pv_weight = 1.0;
   double uv_weight = 3.0;
   double dwell_weight = 0.002;          // points per millisecond of mean dwell
   std::int64_t dwell_cap_ms = 180000;   // of one report
   std::int64_t first_dwell_ms = 30000;  // of a session's first report through the public server
-  double dwell_prior_views = 0.0;       // m of (sum + m·prior)/(count + m); 0 is the seed's plain mean
+  double dwell_prior_views = 0.0;       // m of (sum + m·prior)/(count + m); 0 is the plain mean
   double dwell_prior_ms = 0.0;
   seconds half_life{86400};
   seconds session_window{1800};  // pv.window: one PV per session and article; 0 counts every report
   seconds counter_ttl{30 * 86400};
 };
 
-// Seed 003. inc = w_pv + w_uv·is_uv; score += inc / (hours + base)^gamma.
+// inc = w_pv + w_uv·is_uv; score += inc / (hours + base)^gamma.
 struct ViewsSettings {
   double pv_weight = 1.0;
   double uv_weight = 2.0;
@@ -147,8 +147,8 @@ struct IdentitySettings {
   bool open_public = false;
   std::string salt_file;  // HMAC key of anonymous visitors and of the visitor cookie
   std::map<std::string, std::string> token_key_files;  // kid → file
-  std::map<std::string, std::string>
-      internal_key_files;  // kid → file: keys of the internal server; empty: none asked
+  // kid → file: keys of the internal server; empty: none asked
+  std::map<std::string, std::string> internal_key_files;
 };
 
 struct BotSettings {
@@ -174,12 +174,12 @@ struct RecorderSettings {
 // Where recall searches.
 struct SearchSettings {
   std::string index = "/var/lib/freshet/index";  // folder of the local index, which the recorder writes
-  std::vector<std::string>
-      shards;  // host:port of xapian-tcpsrv servers, searched as one; empty: the local index
+  // host:port of xapian-tcpsrv servers, searched as one; empty: the local index
+  std::vector<std::string> shards;
   std::string stemmer = "none";  // Xapian's name of a language, or none
 };
 
-// Seed 002. score = BM25 · gauss(age): 1 up to decay_offset, `decay` at decay_offset + decay_scale.
+// score = BM25 · gauss(age): 1 up to decay_offset, `decay` at decay_offset + decay_scale.
 struct RecallSettings {
   int size = 500;            // candidates of the first step
   int max_depth = 8000;      // of the last; each step is twice the one before
@@ -202,17 +202,17 @@ struct FeedSettings {
   seconds replay_window{60};    // a page can be asked for again so long
   int max_pending = 2000;       // impressions of a reader that are not yet in the filter; beyond it 503
   milliseconds card_ttl{5000};  // a worker keeps what pages show of an item so long
-  milliseconds interest_dwell{10000};  // who reads an item so long is interested in its like
+  milliseconds interest_min_dwell{10000};  // reading an item this long counts as interest
 };
 
-// Seed 000: what a reader looked at lately.
+// What a reader looked at lately.
 struct HistorySettings {
   int size = 10;            // distinct topics (and as many replies) kept of a reader, 1..128
   seconds ttl{7 * 86400};   // since the last view
   bool from_track = false;  // what a known reader reports to track and views is a topic viewed, too
 };
 
-// Seed 000: what a reader did with an item, and what each kind is worth as a sign of interest. A weight of a
+// What a reader did with an item, and what each kind is worth as a sign of interest. A weight of a
 // post or reply is above that of a view.
 struct InteractionSettings {
   double post_weight = 5;
@@ -221,10 +221,10 @@ struct InteractionSettings {
   double share_weight = 3;
   double like_weight = 2;
   double view_weight = 1;
-  int most = 500;            // kept of a reader in Redis, the newest; all of them are in SQLite
-  int max_excluded = 20000;  // items that stay out of a reader's recommendations, with those beyond `most`
+  int max_kept = 500;        // of a reader in Redis, the newest; all of them are in SQLite
+  int max_excluded = 20000;  // items kept out of a reader's recommendations, those beyond max_kept included
   seconds ttl{180 * 86400};  // since the last one
-  int most_earlier() const { return std::max(0, max_excluded - most); }
+  int max_earlier() const { return std::max(0, max_excluded - max_kept); }
 };
 
 // "Not interested".
@@ -235,12 +235,12 @@ struct FeedbackSettings {
   double tag_factor = 0.85;    // and on items that share a tag with it
 };
 
-// Recommendations (seed 000). score = trend · (1 + cf_weight · affinity), or the learned re-ranker.
+// score = trend · (1 + cf_weight · affinity), or the learned re-ranker.
 struct RecommendSettings {
   std::string model = "/var/lib/freshet/freshet.model";  // what `freshetctl train` writes
   double cf_weight = 2;
   bool rerank = true;                     // use the model's re-ranker when it has one
-  int discover_every = 6;                 // each so many-th place is for a discovery; 0: none
+  int discover_every = 6;                 // every Nth slot is a discovery; 0: none
   int profile = 200;                      // the newest events of a reader that count
   seconds profile_half_life{30 * 86400};  // an event is worth half after this
   int per_author = 3;                     // of one author among the items of a reply; 0: any number
@@ -260,7 +260,7 @@ struct TrainSettings {
   int max_per_reader = 5000;       // newest interactions of a reader that count
 };
 
-// Timelines (seed 004): one a channel and reader.
+// Timelines: one for each channel and reader.
 struct WaterfallSettings {
   std::vector<std::string> channels{"follow", "discover"};  // each 1..32 of a-z 0-9 - _
   std::string follow_channel = "follow";  // the one that what authors publish goes to; empty: none
@@ -283,8 +283,8 @@ struct FillSettings {
 };
 
 struct HttpSettings {
-  std::vector<std::string>
-      cors_origins;  // "https://www.example.org": allowed to call the public routes from a page; empty: none
+  // "https://www.example.org": allowed to call the public routes from a page; empty: none
+  std::vector<std::string> cors_origins;
   std::vector<std::string> internal_hosts{"localhost"};  // names of the internal server, without port
   std::string scheme_header = "none";                    // in which a TLS-terminating proxy names the scheme
 };

@@ -292,8 +292,8 @@ void RedisFeedStore::engaged(const ReaderId& reader, const ItemId& item) {
       .arg(keys_.interactions(reader.view()))
       .arg(keys_.earlier(reader.view()))
       .arg(readers::interaction_member(readers::Interaction::kView, item.view()))
-      .arg(interactions_.most)
-      .arg(interactions_.most_earlier())
+      .arg(interactions_.max_kept)
+      .arg(interactions_.max_earlier())
       .arg(interactions_.ttl.count());
   deferred_.post(std::move(out));  // lost: an interest less
 }

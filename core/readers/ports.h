@@ -57,10 +57,10 @@ using Fingerprints = std::shared_ptr<const std::unordered_set<std::uint64_t>>;  
 
 // All that a recommendation must know of a reader.
 struct ReaderState {
-  std::vector<Viewed> topics;     // newest first, distinct, at most history.size
-  std::vector<Viewed> replies;    // likewise
-  std::vector<Done> done;         // newest first, at most interactions.most; long reads (kView) among them
-  Fingerprints earlier;           // of the items of those beyond, but for long reads; null: none
+  std::vector<Viewed> topics;   // newest first, distinct, at most history.size
+  std::vector<Viewed> replies;  // likewise
+  std::vector<Done> done;       // newest first, at most interactions.max_kept; long reads (kView) among them
+  Fingerprints earlier;         // of the items of those beyond, but for long reads; null: none
   std::vector<Viewed> dismissed;  // not interested, within feedback.ttl; newest first
   std::string items_epoch;        // hot:epoch: changes when an item is hidden, deleted or shown again
 };

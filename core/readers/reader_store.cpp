@@ -133,7 +133,7 @@ Task<Result<ReaderState>> RedisReaderStore::read(const ReaderId& reader) {
       .arg(keys_.views_at(id))
       .arg(keys_.interactions(id))
       .arg(keys_.not_interested(id));
-  command.arg(history_.size).arg(interactions_.most).arg(feedback_.most).arg(feedback_.ttl.count());
+  command.arg(history_.size).arg(interactions_.max_kept).arg(feedback_.most).arg(feedback_.ttl.count());
   command.add("GET", keys_.epoch()).add("GET", keys_.earlier(id));
   FRESHET_CO_TRY(replies, co_await redis_.run(command));
   const redis::Reply& found = replies->front();

@@ -41,7 +41,7 @@ void RedisReaderStore::append_interaction(Pipeline& out, const ReaderEvent& even
   out.arg(keys_.stream());
   if (reject_unknown_) out.arg(keys_.item(item));
   out.arg(reader).arg(item).arg(letter).arg(unix_s(at)).arg(event.event.view());
-  out.arg(interactions_.most).arg(interactions_.most_earlier()).arg(interactions_.ttl.count());
+  out.arg(interactions_.max_kept).arg(interactions_.max_earlier()).arg(interactions_.ttl.count());
   optional_number(out, room);
 }
 

@@ -131,7 +131,7 @@ Task<Result<Response>> post_track(Call& call) {
 
   FRESHET_CO_TRY(counted, co_await hot::track(services.hot, track->event, call.writes_later()));
   if (!who->reader.empty() && !call.writes_later() &&
-      track->event.dwell_ms >= services.settings.feed.interest_dwell.count())
+      track->event.dwell_ms >= services.settings.feed.interest_min_dwell.count())
     services.feed_store.engaged(who->reader, track->event.item);
   view_for_history(call, who->reader, track->event.item, track->event.event);
   if (counted->queued) co_return queued_reply(services);

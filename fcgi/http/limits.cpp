@@ -77,7 +77,7 @@ double Limits::price(std::int64_t now_us) const {
 
 std::optional<Allowance> Limits::take(const Cost& cost, const Payer& payer, std::int64_t now_us) {
   if (cost.endpoint.empty()) return std::nullopt;
-  const Bucket& bucket = settings_.*cost.bucket;
+  const TokenBucket& bucket = settings_.*cost.bucket;
   std::optional<Allowance> tightest;
   const auto takes = [&](BucketKind kind, std::uint64_t key, const TokenRate& rate, double tokens) {
     const auto us = static_cast<std::int64_t>(std::ceil(tokens * static_cast<double>(rate.interval_us)));
@@ -104,7 +104,7 @@ std::optional<Allowance> Limits::charge(const Cost& cost, const Payer& payer,
                                         std::chrono::microseconds searched,
                                         const std::optional<Allowance>& before, std::int64_t now_us) {
   if (cost.endpoint.empty() || searched <= kSearchPerToken) return before;
-  const Bucket& bucket = settings_.*cost.bucket;
+  const TokenBucket& bucket = settings_.*cost.bucket;
   if (bucket.rate <= 0) return before;
   const double tokens = static_cast<double>((searched - kSearchPerToken).count()) /
                         static_cast<double>(kSearchPerToken.count());

@@ -34,7 +34,7 @@ inline constexpr std::chrono::microseconds kSearchPerToken{5000};
 // What a request of a route costs: nothing, or a token of each bucket.
 struct Cost {
   std::string_view endpoint = {};  // a literal, part of the buckets' names; empty: costs nothing
-  Bucket LimitSettings::*bucket = nullptr;
+  TokenBucket LimitSettings::*bucket = nullptr;
   bool makes_keys = false;               // the service's bucket, too, when nobody is signed in
   std::string_view with_parameter = {};  // only when the query has this one
 };

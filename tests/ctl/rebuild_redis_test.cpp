@@ -157,7 +157,7 @@ TEST_CASE("whom readers follow comes back in both directions, with nothing of wh
 TEST_CASE("readers get back the newest of what the database has of them, and nothing that has run out",
           "[ctl]") {
   Lost lost(1);
-  lost.settings.interactions.most = 700;
+  lost.settings.interactions.max_kept = 700;
   const std::int64_t now = wall_now().time_since_epoch().count();
   const auto at = [](std::int64_t second) { return UnixSeconds{seconds{second}}; };
   database::ReaderRows& rows = lost.database->readers();

@@ -289,7 +289,7 @@ TEST_CASE("interests are the newest items engaged with, each once, and run out a
 
 TEST_CASE("an interest that pushes out a reply leaves its item excluded", "[feed]") {
   Site site;
-  site.settings.interactions.most = 1;
+  site.settings.interactions.max_kept = 1;
   site.integer("ZADD", site.keys.interactions("r"), 10, "r:replied", 20, "v:read");
   site.feed().engaged(kReader, ItemId::trusted("now"));
   CHECK(site.integer("ZCARD", site.keys.interactions("r")) == 1);

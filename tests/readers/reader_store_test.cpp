@@ -376,13 +376,13 @@ TEST_CASE("a reader with a million interactions stays small", "[readers]") {
     site.command("XTRIM", site.keys().stream(), "MAXLEN", 0);
   }
   const auto state = site.read();
-  REQUIRE(state.done.size() == static_cast<std::size_t>(site.settings.interactions.most));
+  REQUIRE(state.done.size() == static_cast<std::size_t>(site.settings.interactions.max_kept));
   CHECK(state.done.front().item.str() == "item" + std::to_string(kEvents - 1));
   CHECK(site.command("ZCARD", site.keys().interactions("reader")).integer().value() ==
-        site.settings.interactions.most);
+        site.settings.interactions.max_kept);
   CHECK(site.command("ZCARD", site.keys().reader_events("reader")).integer().value() == 10000);
   CHECK(site.bytes(site.keys().interactions("reader")) < 100 * 1024);
-  CHECK(state.earlier->size() >= static_cast<std::size_t>(site.settings.interactions.most_earlier()));
+  CHECK(state.earlier->size() >= static_cast<std::size_t>(site.settings.interactions.max_earlier()));
   CHECK(site.bytes(site.keys().earlier("reader")) < 512 * 1024);  // 215 KB, and what APPEND allocates beyond
   CHECK(site.bytes(site.keys().reader_events("reader")) < 2 * 1024 * 1024);
 }
@@ -403,7 +403,7 @@ TEST_CASE("what a reader did long ago is still known by its fingerprint, in one 
     redis::Redis& inner_;
   };
   Readers site;
-  site.settings.interactions.most = 10;
+  site.settings.interactions.max_kept = 10;
   site.settings.interactions.max_excluded = 60;
   site.renew();
   const std::int64_t start = 1700000000;

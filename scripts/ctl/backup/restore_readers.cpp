@@ -115,8 +115,8 @@ class Followings {
 Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, database::Database& database,
                                         const Settings& settings, UnixSeconds now) {
   const redis::Keys keys(settings.redis.key_prefix);
-  ReaderRestorer events(redis, settings.interactions.most,
-                        std::to_string(settings.interactions.most_earlier()), settings.interactions.ttl, now);
+  ReaderRestorer events(redis, settings.interactions.max_kept,
+                        std::to_string(settings.interactions.max_earlier()), settings.interactions.ttl, now);
   auto read = database.readers().for_each_interaction([&](const readers::ReaderEvent& each) {
     const std::string member = std::string(1, readers::kind_of(each.kind).letter) + ":" + each.item.str();
     const std::string_view reader = each.reader.view();

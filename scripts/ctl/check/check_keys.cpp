@@ -160,8 +160,8 @@ Result<void> KeyCheck::feeds(const std::vector<NamedKey>& ours) {
   };
   const std::array caps{Cap{"feed:cache:", "LLEN", depth},
                         Cap{"feed:pending:", "ZCARD", kPendingPages * settings_.feed.max_pending},
-                        Cap{"user:interactions:", "ZCARD", settings_.interactions.most},
-                        Cap{"user:earlier:", "STRLEN", 11 * settings_.interactions.most_earlier()},
+                        Cap{"user:interactions:", "ZCARD", settings_.interactions.max_kept},
+                        Cap{"user:earlier:", "STRLEN", 11 * settings_.interactions.max_earlier()},
                         Cap{"user:not_interested:", "ZCARD", settings_.feedback.most},
                         Cap{"user:views:topic:", "LLEN", settings_.history.size},
                         Cap{"user:views:reply:", "LLEN", settings_.history.size}};
