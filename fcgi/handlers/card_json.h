@@ -7,8 +7,6 @@
 
 namespace freshet::handlers {
 
-inline constexpr std::int64_t kMaxLimit = 100;  // entries of a page
-
 // id; title, update_time, url, author and tags as far as the item store knows them.
 inline void write_card(json::Writer& writer, const ItemId& id, const items::ItemCard& card) {
   writer.key("id").string(id.view());

@@ -5,7 +5,7 @@
 #include "core/base/json.h"
 #include "fcgi/handlers/card_json.h"
 #include "fcgi/handlers/json_reply.h"
-#include "fcgi/handlers/parse_hot.h"
+#include "fcgi/handlers/parse.h"
 #include "fcgi/handlers/reader_name.h"
 
 namespace freshet::handlers {

@@ -3,7 +3,7 @@
 #include "core/base/json.h"
 #include "core/readers/reader_events.h"
 #include "fcgi/handlers/json_reply.h"
-#include "fcgi/handlers/parse_hot.h"
+#include "fcgi/handlers/parse.h"
 #include "fcgi/handlers/parse_readers.h"
 #include "fcgi/handlers/queued.h"
 #include "fcgi/handlers/require_reader.h"

@@ -8,7 +8,7 @@
 #include "core/readers/reader_events.h"
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/lines.h"
-#include "fcgi/handlers/parse_hot.h"
+#include "fcgi/handlers/parse.h"
 #include "fcgi/handlers/parse_readers.h"
 
 namespace freshet::handlers {

@@ -1,10 +1,10 @@
 #include "fcgi/handlers/parse_hot.h"
 
-#include "fcgi/handlers/card_json.h"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
+
+#include "fcgi/handlers/parse.h"
 
 namespace freshet::handlers {
 
@@ -65,11 +65,6 @@ Result<std::optional<UnixSeconds>> at_parameter(const http::Target& target, Unix
 }
 
 }  // namespace
-
-Result<json::Value> read_object(json::Document& document, std::string& text) {
-  FRESHET_TRY(parsed, document.parse(text));
-  return json::root_object(document);
-}
 
 Result<TrackBody> parse_track(json::Value body, std::int64_t dwell_cap_ms) {
   TrackBody parsed;

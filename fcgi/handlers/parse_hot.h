@@ -12,9 +12,6 @@
 
 namespace freshet::handlers {
 
-// The JSON object in `text`, which is changed and must outlive the value, as must `document`.
-Result<json::Value> read_object(json::Document& document, std::string& text);
-
 struct TrackBody {
   hot::TrackEvent event;    // visitor still to be found; session empty when the body has none
   ReaderId user;            // userId, empty when absent

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "fcgi/handlers/card_json.h"
-#include "fcgi/handlers/parse_hot.h"
+#include "fcgi/handlers/parse.h"
 #include "fcgi/handlers/reader_name.h"
 
 namespace freshet::handlers {

@@ -7,6 +7,7 @@
 #include "core/recommend/reason_text.h"
 #include "fcgi/handlers/card_json.h"
 #include "fcgi/handlers/json_reply.h"
+#include "fcgi/handlers/parse.h"
 
 namespace freshet::handlers {
 
