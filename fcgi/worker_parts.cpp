@@ -102,7 +102,6 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, Limit
                bulk_items,
                lists,
                feed,
-               feed_store,
                readers,
                bulk_readers,
                recommendations,

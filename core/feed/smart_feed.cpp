@@ -107,6 +107,7 @@ SmartFeed::SmartFeed(FeedStore& store, Recall& recall, items::ItemStore& items, 
       recall_(recall),
       items_(items),
       settings_(settings.recall),
+      interest_min_dwell_(settings.feed.interest_min_dwell),
       clock_(std::move(clock)),
       cards_(settings.feed.card_ttl) {}
 
@@ -312,6 +313,10 @@ Task<Result<std::vector<ItemId>>> SmartFeed::known_of(const std::vector<ItemId>&
   const UnixSeconds now = clock_();
   std::erase_if(*items, [&](const FeedItem& item) { return !item.card->known || item.card->dark(now); });
   co_return ids_of(*items);
+}
+
+void SmartFeed::note_reading(const ReaderId& reader, const ItemId& item, milliseconds dwell) {
+  if (dwell >= interest_min_dwell_) store_.engaged(reader, item);
 }
 
 void SmartFeed::record_lost(const ReaderId& reader, const std::vector<Unacknowledged>& lost) {

@@ -59,6 +59,10 @@ class SmartFeed {
   // when Redis or the index is away.
   Task<Result<std::optional<std::size_t>>> peek(const FeedRequest& request);
 
+  // A report on a page view. Reading for feed.interest_min_dwell or longer counts as interest, from
+  // the next refresh on. Behind the reply, no waiting.
+  void note_reading(const ReaderId& reader, const ItemId& item, milliseconds dwell);
+
   // An item changed: titles are read again.
   void drop_cards() { cards_.clear(); }
 
@@ -89,6 +93,7 @@ class SmartFeed {
   Recall& recall_;
   items::ItemStore& items_;
   const RecallSettings settings_;
+  const milliseconds interest_min_dwell_;
   const WallClock clock_;
   items::CardCache cards_;
 };

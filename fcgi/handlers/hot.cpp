@@ -6,6 +6,7 @@
 #include "core/hot/counting.h"
 #include "core/hot/item_stats.h"
 #include "fcgi/handlers/json_reply.h"
+#include "fcgi/handlers/parse.h"
 #include "fcgi/handlers/parse_hot.h"
 #include "fcgi/handlers/queued.h"
 
@@ -130,9 +131,8 @@ Task<Result<Response>> post_track(Call& call) {
       session.empty() ? who->visitor.str() : services.identity.key_name("session", {}, session.view()));
 
   FRESHET_CO_TRY(counted, co_await hot::track(services.hot, track->event, call.writes_later()));
-  if (!who->reader.empty() && !call.writes_later() &&
-      track->event.dwell_ms >= services.settings.feed.interest_min_dwell.count())
-    services.feed_store.engaged(who->reader, track->event.item);
+  if (!who->reader.empty() && !call.writes_later())
+    services.feed.note_reading(who->reader, track->event.item, milliseconds(track->event.dwell_ms));
   view_for_history(call, who->reader, track->event.item, track->event.event);
   if (counted->queued) co_return queued_reply(services);
   std::string out;

@@ -34,7 +34,6 @@ struct Services {
   items::ItemStore& bulk_items;  // the same over the bulk connection
   hot::HotLists& lists;
   feed::SmartFeed& feed;
-  feed::FeedStore& feed_store;
   readers::ReaderStore& readers;
   readers::ReaderStore& bulk_readers;  // the same over the bulk connection
   recommend::Recommendations& recommendations;

@@ -80,6 +80,7 @@ class FakeFeedStore final : public feed::FeedStore {
   std::vector<feed::Unacknowledged> unacknowledged;
   std::set<ItemId> seen_items, pending, withdrawn;
   std::vector<ItemId> recorded;
+  std::vector<ItemId> noted;  // as interests
   std::int64_t generation = 0, sequence = 0;
   bool done = false, failing = false, full = false;
   bool by_item = false;  // there is no view: the filter is asked, as redisbloom is
@@ -156,7 +157,7 @@ class FakeFeedStore final : public feed::FeedStore {
       }
     }
   }
-  void engaged(const ReaderId&, const ItemId&) override {}
+  void engaged(const ReaderId&, const ItemId& item) override { noted.push_back(item); }
 
  private:
   std::shared_ptr<const feed::SeenView> view() const {
