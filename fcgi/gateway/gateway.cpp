@@ -24,11 +24,10 @@ constexpr std::chrono::milliseconds kAcceptPause{100};
 
 }  // namespace
 
-Gateway::Gateway(EventLoop& loop, GatewayOptions options, Application application, Refuse refuse,
-                 Observer* observer)
+Gateway::Gateway(EventLoop& loop, GatewayOptions options, Serve serve, Refuse refuse, Observer* observer)
     : loop_(loop),
       options_(std::move(options)),
-      application_(std::move(application)),
+      serve_(std::move(serve)),
       refuse_(std::move(refuse)),
       observer_(observer),
       reading_(loop.io(), options_.read_timeout, [](Connection& c) { c.expire_read(); }),
@@ -126,7 +125,7 @@ void Gateway::start(Exchange& exchange) {
   }
   counters_.max_in_flight = std::max(counters_.max_in_flight, counters_.in_flight);
   exchange.running = true;
-  Task<void> task = application_(exchange.request, exchange.response);
+  Task<void> task = serve_(exchange.request, exchange.response);
   task.work_for(exchange.request.stage);
   spawn(std::move(task), [this, &exchange](std::exception_ptr thrown) {
     exchange.running = false;

@@ -55,7 +55,7 @@ struct GatewayCounters {
 
 // The application: fills `response`. Request and response live until the task has ended. A task that throws
 // costs its connection.
-using Application = std::function<Task<void>(Request&, Response&)>;
+using Serve = std::function<Task<void>(Request&, Response&)>;
 
 // Fills the reply to a request that the application does not, or not in time, answer.
 enum class Refused : std::uint8_t { kOverloaded, kOverBudget };
@@ -64,8 +64,7 @@ using Refuse = std::function<void(const Request&, Refused, Response&)>;
 class Gateway final : public Watcher {
  public:
   // `observer` may be null. Must outlive the loop's run.
-  Gateway(EventLoop& loop, GatewayOptions options, Application application, Refuse refuse,
-          Observer* observer = nullptr);
+  Gateway(EventLoop& loop, GatewayOptions options, Serve serve, Refuse refuse, Observer* observer = nullptr);
   ~Gateway();
 
   // Takes connections from this listening socket (non-blocking, shared with other workers; stays the
@@ -104,7 +103,7 @@ class Gateway final : public Watcher {
 
   EventLoop& loop_;
   GatewayOptions options_;
-  Application application_;
+  Serve serve_;
   Refuse refuse_;
   Observer* observer_;
   Deadlines<Connection> reading_;

@@ -1,4 +1,4 @@
-// Hot articles: `track`, `views`, lists and statistics. See api.md's table; each is one
+// Hot articles: `track`, `views`, lists and statistics. API.md has the table; each is one
 // row of routes.cpp.
 #pragma once
 

@@ -74,7 +74,7 @@ struct Group {
   std::string_view name;
   Rows rows;
 };
-struct Page {
+struct StatusContent {
   Rows pool;
   std::vector<Group> groups;
   std::vector<Rows> workers;  // of a full page
@@ -93,7 +93,7 @@ void write_lines(std::string& out, const Rows& rows, std::string_view prefix = {
   }
 }
 
-std::string lines(const Page& page) {
+std::string lines(const StatusContent& page) {
   std::string out;
   write_lines(out, page.pool);
   for (const Group& group : page.groups) write_lines(out, group.rows, std::string(group.name) + " ");
@@ -123,7 +123,7 @@ void write_json(json::Writer& writer, const Rows& rows) {
   }
 }
 
-std::string json_text(const Page& page) {
+std::string json_text(const StatusContent& page) {
   std::string out;
   json::Writer writer(out);
   writer.begin_object();
@@ -155,7 +155,7 @@ void write_html(std::string& out, const Rows& rows, const std::string& prefix) {
   }
 }
 
-std::string html(const Page& page) {
+std::string html(const StatusContent& page) {
   // In the style of the pages, which the same server has; readable without it.
   constexpr std::string_view kTable = "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"";
   std::string out =
@@ -193,7 +193,7 @@ void write_xml(std::string& out, const Rows& rows, std::string_view prefix, std:
   }
 }
 
-std::string xml(const Page& page) {
+std::string xml(const StatusContent& page) {
   std::string out = "<?xml version=\"1.0\" ?>\n<status>\n";
   write_xml(out, page.pool, "", "\n");
   for (const Group& group : page.groups) write_xml(out, group.rows, std::string(group.name) + " ", "\n");
@@ -231,7 +231,7 @@ constexpr std::array kFpmMetrics{
     FpmMetric{"slow requests", "slow_requests", "counter", "Requests that exceeded request_slowlog_timeout."},
 };
 
-std::string fpm_metrics(const Page& page) {
+std::string fpm_metrics(const StatusContent& page) {
   std::string out = "# HELP phpfpm_up Could the pool be reached?\n# TYPE phpfpm_up gauge\nphpfpm_up 1\n";
   for (const FpmMetric& metric : kFpmMetrics) {
     for (const Row& row : page.pool) {
@@ -244,7 +244,7 @@ std::string fpm_metrics(const Page& page) {
   return out.append("# EOF\n");
 }
 
-std::string write(const Page& page, StatusForm form) {
+std::string write(const StatusContent& page, StatusForm form) {
   switch (form) {
     case StatusForm::kText:
       return lines(page);
@@ -265,10 +265,11 @@ std::string write(const Page& page, StatusForm form) {
 StatusPage status_page(Scoreboard& board, const Settings& settings, UnixSeconds now, StatusForm form,
                        bool full) {
   const Totals totals = board.totals();
-  Page page{.pool = fpm_rows(board, settings, totals, now),
-            .groups = {{"refused", refused_rows(totals)}, {"redis failures", redis_error_rows(totals)}},
-            .workers = {},
-            .full = full};
+  StatusContent page{
+      .pool = fpm_rows(board, settings, totals, now),
+      .groups = {{"refused", refused_rows(totals)}, {"redis failures", redis_error_rows(totals)}},
+      .workers = {},
+      .full = full};
   Rows ours = our_rows(board, totals);
   page.pool.insert(page.pool.end(), std::make_move_iterator(ours.begin()),
                    std::make_move_iterator(ours.end()));

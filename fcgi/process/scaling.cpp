@@ -54,16 +54,16 @@ void Scaling::end_expired(Generation& generation, SteadyTime now) {
   }
 }
 
-void Scaling::obey(const Verdict& verdict, Generation& generation, SteadyTime now) {
-  if (verdict.hit_limit) {
+void Scaling::obey(const PoolChange& change, Generation& generation, SteadyTime now) {
+  if (change.hit_limit) {
     board_.pool().max_children_reached.fetch_add(1, kRelaxed);
     log::warning("max_children_reached", {{"workers", std::to_string(generation.limits.max_children)}});
   }
-  if (verdict.fork > 0) {
-    generation.open(verdict.fork);
+  if (change.fork > 0) {
+    generation.open(change.fork);
     pool_.fork_missing(generation, now);
   }
-  if (!verdict.retire_one) return;
+  if (!change.retire_one) return;
   if (const auto longest = pool_.longest_idle(generation)) pool_.send_away(longest->pid, generation, now);
 }
 

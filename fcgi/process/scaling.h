@@ -23,7 +23,7 @@ class Scaling {
   void count_busy();
   void look(Generation& generation, SteadyTime now);
   void end_expired(Generation& generation, SteadyTime now);
-  void obey(const Verdict& verdict, Generation& generation, SteadyTime now);
+  void obey(const PoolChange& change, Generation& generation, SteadyTime now);
   bool connection_waits() const;
 
   Pool& pool_;

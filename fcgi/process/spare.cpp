@@ -39,30 +39,30 @@ bool SpareRule::hits_limit(bool needed, bool full) {
   return needed && full && !std::exchange(at_limit_, true);
 }
 
-Verdict SpareRule::look(const SpareLimits& limits, const Census& census) {
+PoolChange SpareRule::look(const SpareLimits& limits, const Census& census) {
   const std::size_t spare = census.idle + census.coming;
   const bool too_few = spare < limits.min_spare;
   const bool full = census.wanted >= limits.max_children;
-  Verdict verdict;
-  verdict.hit_limit = hits_limit(too_few, full);
+  PoolChange change;
+  change.hit_limit = hits_limit(too_few, full);
   if (too_few && !full) {
-    verdict.fork =
+    change.fork =
         std::min({spawn_rate_, limits.min_spare - spare, limits.max_children - census.wanted, kMostForks});
     spawn_rate_ = std::min(2 * spawn_rate_, kMostForks);
-    return verdict;
+    return change;
   }
   spawn_rate_ = 1;
-  verdict.retire_one = census.idle > limits.max_spare;
-  return verdict;
+  change.retire_one = census.idle > limits.max_spare;
+  return change;
 }
 
-Verdict SpareRule::connection_waits(const SpareLimits& limits, const Census& census) {
+PoolChange SpareRule::connection_waits(const SpareLimits& limits, const Census& census) {
   const bool needed = census.idle + census.coming == 0;
   const bool full = census.wanted >= limits.max_children;
-  Verdict verdict;
-  verdict.hit_limit = hits_limit(needed, full);
-  verdict.fork = needed && !full ? 1 : 0;
-  return verdict;
+  PoolChange change;
+  change.hit_limit = hits_limit(needed, full);
+  change.fork = needed && !full ? 1 : 0;
+  return change;
 }
 
 }  // namespace freshet

@@ -1,5 +1,5 @@
 // How many workers a generation should have: PHP-FPM's rules for pm = dynamic and ondemand. Pure: counts in,
-// a verdict out; scaling.h takes the counts and acts.
+// a change out; scaling.h takes the counts and acts.
 //
 // A worker is idle when it serves and no request is inside it (is_idle() in scoreboard.h) at the moment of
 // the look, once a second. One that has requests takes more beside them, so a pool is not full when none is
@@ -35,7 +35,7 @@ struct Census {
   std::size_t coming = 0;  // of the wanted, those that do not serve yet
 };
 
-struct Verdict {
+struct PoolChange {
   std::size_t fork = 0;
   bool retire_one = false;  // the one that has been idle longest
   bool hit_limit = false;   // more are needed than pm.max_children; said once until there is room again
@@ -45,10 +45,10 @@ class SpareRule {
  public:
   // dynamic, once a second. Forks as many as are missing but at most 1, 2, 4 … 32, doubling from one look to
   // the next; retires one a look. Workers that start count as idle ones: they will be.
-  Verdict look(const SpareLimits& limits, const Census& census);
+  PoolChange look(const SpareLimits& limits, const Census& census);
   // ondemand, when a connection waits to be accepted. One at a time: the worker that starts takes all that
   // waits.
-  Verdict connection_waits(const SpareLimits& limits, const Census& census);
+  PoolChange connection_waits(const SpareLimits& limits, const Census& census);
 
  private:
   bool hits_limit(bool needed, bool full);

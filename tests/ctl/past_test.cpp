@@ -24,9 +24,9 @@ LogEvent visit(std::int64_t t, std::string item, std::string user, std::string s
   return {at(t), "view", std::move(item), std::move(user), std::move(session), "", dwell};
 }
 
-std::map<std::string, double> scores(const std::vector<Standing>& list) {
+std::map<std::string, double> scores(const std::vector<PastScore>& list) {
   std::map<std::string, double> out;
-  for (const Standing& each : list) out[each.item] = each.score;
+  for (const PastScore& each : list) out[each.item] = each.score;
   return out;
 }
 
@@ -105,7 +105,7 @@ double views_by_hand(const EventLog& log, const std::string& item, UnixSeconds n
 }
 
 template <class ByHand>
-void check_against(const std::vector<Standing>& list, const EventLog& log, UnixSeconds now, ByHand by_hand) {
+void check_against(const std::vector<PastScore>& list, const EventLog& log, UnixSeconds now, ByHand by_hand) {
   std::set<std::string> items;
   for (const LogEvent& each : log.events) {
     if (each.at <= now) items.insert(each.item);

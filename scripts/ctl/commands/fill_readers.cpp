@@ -12,21 +12,22 @@ namespace {
 constexpr std::int64_t kMsPerSecond = 1000;
 
 // Of some readers: when each was last there, and the score of their timeline's newest item (0: none).
-struct Standing {
+struct TimelineState {
   UnixSeconds last_read;
   std::int64_t head = 0;
 };
 
 // 1 RTT.
-Result<std::vector<Standing>> standings(redis::SyncRedis& redis, const redis::Keys& keys,
-                                        const std::string& channel, const std::vector<std::string>& readers) {
+Result<std::vector<TimelineState>> timeline_states(redis::SyncRedis& redis, const redis::Keys& keys,
+                                                   const std::string& channel,
+                                                   const std::vector<std::string>& readers) {
   redis::Pipeline look;
   for (const std::string& each : readers) {
     look.add("ZSCORE", keys.active(channel), each);
     look.add("ZREVRANGE", keys.timeline(channel, each), 0, 0, "WITHSCORES");
   }
   FRESHET_TRY(replies, ask(redis, look));
-  std::vector<Standing> out;
+  std::vector<TimelineState> out;
   for (std::size_t i = 0; i < readers.size(); ++i) {
     const redis::Reply& head = (*replies)[2 * i + 1];
     if (head.is_error()) return tl::unexpected(redis::classify(head.error()));
@@ -71,9 +72,9 @@ Result<void> each_active(redis::SyncRedis& redis, const redis::Keys& keys, const
                          UnixSeconds since, Active& counts,
                          const std::function<Result<void>(const ReaderId&)>& serve) {
   const Take take = [&](const std::vector<std::string>& page) -> Result<void> {
-    FRESHET_TRY(found, standings(redis, keys, channel, page));
+    FRESHET_TRY(found, timeline_states(redis, keys, channel, page));
     for (std::size_t i = 0; i < page.size(); ++i) {
-      const Standing& each = (*found)[i];
+      const TimelineState& each = (*found)[i];
       if (each.last_read < since) continue;
       ++counts.readers;
       if (is_unread(each.head, each.last_read)) {

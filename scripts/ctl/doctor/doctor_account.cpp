@@ -83,12 +83,12 @@ std::vector<std::string> our_keys(const Settings& settings) {
   return out;
 }
 
-enum class Verdict : std::uint8_t { kMay, kNotThisCommand, kNotThisKey };
+enum class Permission : std::uint8_t { kMay, kNotThisCommand, kNotThisKey };
 
-Verdict verdict_of(const redis::Reply& reply) {
-  if (!reply.is_error() || !reply.error().starts_with("NOPERM")) return Verdict::kMay;
-  return reply.error().find(" to run ") != std::string_view::npos ? Verdict::kNotThisCommand
-                                                                  : Verdict::kNotThisKey;
+Permission permission_of(const redis::Reply& reply) {
+  if (!reply.is_error() || !reply.error().starts_with("NOPERM")) return Permission::kMay;
+  return reply.error().find(" to run ") != std::string_view::npos ? Permission::kNotThisCommand
+                                                                  : Permission::kNotThisKey;
 }
 
 // Whether a transaction can be begun at all: else what follows MULTI would be executed.
@@ -100,16 +100,18 @@ Result<bool> may_queue(redis::SyncRedis& redis) {
 void read_replies(const redis::Replies& replies, const std::vector<std::string>& keys, AccountFacts& facts) {
   std::size_t at = 1;  // behind MULTI's
   for (const char* const line : kNeeded) {
-    if (verdict_of(replies[at++]) == Verdict::kNotThisCommand) facts.missing.push_back(name_of(line));
+    if (permission_of(replies[at++]) == Permission::kNotThisCommand) facts.missing.push_back(name_of(line));
   }
   for (const std::string& key : keys) {
-    if (verdict_of(replies[at++]) == Verdict::kNotThisKey) facts.missing.push_back("the key " + key);
+    if (permission_of(replies[at++]) == Permission::kNotThisKey) facts.missing.push_back("the key " + key);
   }
-  if (verdict_of(replies[at++]) == Verdict::kNotThisKey) facts.missing.emplace_back("the channel hot:epoch");
+  if (permission_of(replies[at++]) == Permission::kNotThisKey)
+    facts.missing.emplace_back("the channel hot:epoch");
   for (const char* const line : kExcessive) {
-    if (verdict_of(replies[at++]) == Verdict::kMay) facts.excessive.push_back(name_of(line));
+    if (permission_of(replies[at++]) == Permission::kMay) facts.excessive.push_back(name_of(line));
   }
-  if (verdict_of(replies[at]) == Verdict::kMay) facts.excessive.emplace_back("keys that are none of ours");
+  if (permission_of(replies[at]) == Permission::kMay)
+    facts.excessive.emplace_back("keys that are none of ours");
 }
 
 std::string joined(const std::vector<std::string>& names) {

@@ -23,8 +23,8 @@ std::optional<UnixSeconds> known_date(const EventLog& log, const std::string& it
   return found->second.published;
 }
 
-std::vector<Standing> best(std::vector<Standing> all, std::size_t limit) {
-  std::sort(all.begin(), all.end(), [](const Standing& a, const Standing& b) {
+std::vector<PastScore> best(std::vector<PastScore> all, std::size_t limit) {
+  std::sort(all.begin(), all.end(), [](const PastScore& a, const PastScore& b) {
     return a.score != b.score ? a.score > b.score : a.item > b.item;
   });
   if (all.size() > limit) all.resize(limit);
@@ -143,8 +143,8 @@ bool view(Viewed& item, const LogEvent& event, std::optional<UnixSeconds> known,
 
 }  // namespace
 
-std::vector<Standing> engagement_at(const EventLog& log, UnixSeconds at, const Settings& settings,
-                                    std::size_t limit) {
+std::vector<PastScore> engagement_at(const EventLog& log, UnixSeconds at, const Settings& settings,
+                                     std::size_t limit) {
   const EngagementSettings& engagement = settings.engagement;
   std::unordered_map<std::string, Article> articles;
   for (const LogEvent& event : log.events) {
@@ -157,7 +157,7 @@ std::vector<Standing> engagement_at(const EventLog& log, UnixSeconds at, const S
     const UnixSeconds first = known ? std::min(*known, event.at) : *article.first_seen;
     article.key = hot::rank_key(hot::base_score(article.counts, engagement), first, engagement.half_life);
   }
-  std::vector<Standing> all;
+  std::vector<PastScore> all;
   for (auto& [id, article] : articles) {
     const double score = hot::score_at(article.key, at, engagement.half_life);
     expire(article, at);
@@ -168,8 +168,8 @@ std::vector<Standing> engagement_at(const EventLog& log, UnixSeconds at, const S
   return best(std::move(all), limit);
 }
 
-std::vector<Standing> views_at(const EventLog& log, UnixSeconds at, PastMode mode, const Settings& settings,
-                               std::size_t limit) {
+std::vector<PastScore> views_at(const EventLog& log, UnixSeconds at, PastMode mode, const Settings& settings,
+                                std::size_t limit) {
   std::unordered_map<std::string, Viewed> viewed;
   std::unordered_map<std::int64_t, Hour> buckets;
   for (const LogEvent& event : log.events) {
@@ -181,16 +181,16 @@ std::vector<Standing> views_at(const EventLog& log, UnixSeconds at, PastMode mod
     bucket.until = event.at + settings.views.counter_ttl;
     item.bucket_age = bucket.age;
   }
-  std::vector<Standing> all;
+  std::vector<PastScore> all;
   for (const auto& [id, item] : viewed) {
     const bool alive = at < item.until;
-    Standing standing{id, item.score, alive ? item.pv : 0, static_cast<std::int64_t>(item.today.size())};
+    PastScore past{id, item.score, alive ? item.pv : 0, static_cast<std::int64_t>(item.today.size())};
     if (mode == PastMode::kCurrent) {
       const Hour& bucket = buckets[hours(item.date)];
       if (bucket.age != item.bucket_age || at >= bucket.until) continue;
-      standing.score = hot::view_score(item.total, item.date, at, settings.views);
+      past.score = hot::view_score(item.total, item.date, at, settings.views);
     }
-    all.push_back(std::move(standing));
+    all.push_back(std::move(past));
   }
   return best(std::move(all), limit);
 }

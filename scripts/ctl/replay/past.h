@@ -12,7 +12,7 @@
 
 namespace freshet::ctl {
 
-struct Standing {
+struct PastScore {
   std::string item;
   double score = 0;
   std::int64_t pv = 0;  // counted so far, of counters that have not expired
@@ -22,13 +22,13 @@ struct Standing {
 // Highest score first, ties by id, the greater bytes first; at most `limit`. Events after `at` do not count.
 // O(events · log).
 
-// Seed 001: one PV per session and window, the session's greatest dwell, exponential decay.
-std::vector<Standing> engagement_at(const EventLog& log, UnixSeconds at, const Settings& settings,
-                                    std::size_t limit);
+// One PV per session and window, the session's greatest dwell, exponential decay.
+std::vector<PastScore> engagement_at(const EventLog& log, UnixSeconds at, const Settings& settings,
+                                     std::size_t limit);
 
 enum class PastMode { kAccumulate, kCurrent };
-// Seed 003: one view per reader and window, power-law decay at the view (accumulate) or at `at` (current).
-std::vector<Standing> views_at(const EventLog& log, UnixSeconds at, PastMode mode, const Settings& settings,
-                               std::size_t limit);
+// One view per reader and window, power-law decay at the view (accumulate) or at `at` (current).
+std::vector<PastScore> views_at(const EventLog& log, UnixSeconds at, PastMode mode, const Settings& settings,
+                                std::size_t limit);
 
 }  // namespace freshet::ctl

@@ -101,13 +101,13 @@ Result<int> send_all(const EventLog& log, const PublishTimes& published, const R
   return status_of(player, options);
 }
 
-void print_list(const std::vector<Standing>& list, const EventLog& log, bool as_json) {
+void print_list(const std::vector<PastScore>& list, const EventLog& log, bool as_json) {
   std::string out;
   json::Writer writer(out);
   writer.begin_array();
   int place = 0;
   if (!as_json) fmt::print("{:>4}  {:>12}  {:>7}  {:>6}  item\n", "", "score", "pv", "uv");
-  for (const Standing& each : list) {
+  for (const PastScore& each : list) {
     const auto item = log.items.find(each.item);
     const std::string title = item == log.items.end() ? std::string() : item->second.title;
     if (as_json) {
