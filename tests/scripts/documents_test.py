@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -110,8 +111,9 @@ class Completion(unittest.TestCase):
         self.assertEqual(set(offered("freshetd", "")), set(options(FRESHETD, "-h")) | {"-tt"})
 
     def offered_by(self, *shell):
-        environment = os.environ | {"FRESHET_COMPLETIONS": os.path.join(DOCUMENTS, "completion"), "HOME": "/nonexistent"}
-        return subprocess.run(shell, capture_output=True, text=True, check=True, timeout=60, env=environment).stdout.split()
+        with tempfile.TemporaryDirectory() as home:  # fish makes folders there
+            environment = os.environ | {"FRESHET_COMPLETIONS": os.path.join(DOCUMENTS, "completion"), "HOME": home}
+            return subprocess.run(shell, capture_output=True, text=True, check=True, timeout=60, env=environment).stdout.split()
 
     @unittest.skipUnless(shutil.which("fish"), "SKIPPED: fish is not installed")
     def test_fish_offers_what_bash_does(self):
