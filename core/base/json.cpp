@@ -206,6 +206,4 @@ std::vector<std::pair<std::string_view, Value>> Value::members() const {
   return result;
 }
 
-bool valid_utf8(std::string_view bytes) { return utf8::valid(bytes); }
-
 }  // namespace freshet::json

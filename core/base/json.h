@@ -154,7 +154,4 @@ class Writer {
   bool comma_ = false;
 };
 
-// True iff `bytes` is well-formed UTF-8 (no surrogates, no overlong forms).
-bool valid_utf8(std::string_view bytes);
-
 }  // namespace freshet::json

@@ -28,12 +28,6 @@ Result<void> all_well(const Result<redis::Replies>& replies) {
 
 }  // namespace
 
-const KeyOwner* owner_of(std::string_view pattern) {
-  const auto row = std::find_if(kKeyOwners.begin(), kKeyOwners.end(),
-                                [&](const KeyOwner& each) { return each.pattern == pattern; });
-  return row == kKeyOwners.end() ? nullptr : &*row;
-}
-
 void add_names(Names& names, const ReaderId& reader, const ReaderHashes& hashes) {
   names.insert(reader.str());
   if (hashes.visitor) names.insert(hashes.visitor(reader));
@@ -52,11 +46,10 @@ Task<Result<PersonalPage>> scan_personal(redis::Redis& redis, const redis::Keys&
   for (std::size_t i = 0; i < found.size(); ++i) {
     const std::string_view key = redis::text_at(found, i);
     const redis::KeyPattern* const pattern = keys.pattern_of(key);
-    const KeyOwner* const owner = pattern != nullptr ? owner_of(pattern->pattern) : nullptr;
-    if (owner == nullptr || owner->about == About::kNobody) continue;
-    if (owner->about == About::kMembers)
+    if (pattern == nullptr || pattern->about == redis::About::kNobody) continue;
+    if (pattern->about == redis::About::kMembers)
       page.sets.push_back({std::string(key), pattern->type == "zset"});
-    else if (names.contains(std::string(part_of(keys.plain(key), owner->part))))
+    else if (names.contains(std::string(part_of(keys.plain(key), pattern->part))))
       page.keys.emplace_back(key);
   }
   co_return page;

@@ -25,71 +25,82 @@ inline constexpr seconds kSeenEpochTtl{9 * 86400};  // beyond the oldest day of 
 inline constexpr seconds kJobTtl{86400};            // after its last change
 inline constexpr int kMostActive = 1'000'000;       // readers of a channel
 
-// The table of names, for the collision test, the invariant checker and the documentation: `pattern` without
-// prefix and tags, "*" for each part that varies.
+enum class About : std::uint8_t {
+  kNobody,   // no reader can be told from it, or only by a salted hash that stays (user:epoch)
+  kReader,   // one part of the name says whose it is: the id, the visitor, or what a client made of the id
+  kMembers,  // a set or ZSET of such names
+};
+
+// The one table of names. `freshetctl check`, backup, and what exports and erases readers go by it.
 struct KeyPattern {
-  std::string_view pattern;
-  std::string_view type;  // as TYPE answers
-  bool permanent;         // true: has no TTL
+  std::string_view pattern;  // without the prefix; "*" for each part that varies
+  std::string_view type;     // as TYPE answers
+  bool permanent;            // true: has no TTL
+  About about;
+  std::size_t part = 0;  // kReader: which part between colons, from 0
 };
 inline constexpr std::array kKeyPatterns{
-    KeyPattern{"hot:pv:*", "string", false},
-    KeyPattern{"hot:uv:hll:*", "string", false},
-    KeyPattern{"hot:dwell:sum:*", "string", false},
-    KeyPattern{"hot:dwell:cnt:*", "string", false},
-    KeyPattern{"hot:first_ts:*", "string", false},
-    KeyPattern{"hot:session:*:*", "string", false},
-    KeyPattern{"hot:event:*:*", "string", false},
-    KeyPattern{"hot:views:*", "hash", false},
-    KeyPattern{"hot:dedup:*:*", "string", false},
-    KeyPattern{"hot:uv:*:*", "set", false},
-    KeyPattern{"hot:view:event:*:*", "string", false},
-    KeyPattern{"hot:added:*", "hash", false},
-    KeyPattern{"item:*", "hash", true},
-    KeyPattern{"hot:rank", "zset", true},
-    KeyPattern{"hot:rank:next", "zset", true},
-    KeyPattern{"hot:rank:meta", "hash", true},
-    KeyPattern{"hot:rank:lock", "string", false},
-    KeyPattern{"hot:score", "zset", true},
-    KeyPattern{"hot:published", "zset", true},
-    KeyPattern{"hot:hidden", "zset", true},
-    KeyPattern{"hot:newest", "zset", true},
-    KeyPattern{"hot:epoch", "string", true},
-    KeyPattern{"hot:lost", "string", true},
-    KeyPattern{"hot:current:index", "zset", true},
-    KeyPattern{"hot:current:*", "zset", false},
-    KeyPattern{"tag:*", "set", true},
-    KeyPattern{"feed:cache:*", "list", false},
-    KeyPattern{"feed:state:*", "hash", false},
-    KeyPattern{"feed:pending:*", "zset", false},
-    KeyPattern{"feed:page:*:*", "string", false},
-    KeyPattern{"user:interactions:*", "zset", false},
-    KeyPattern{"user:earlier:*", "string", false},
-    KeyPattern{"user:views:topic:*", "list", false},
-    KeyPattern{"user:views:reply:*", "list", false},
-    KeyPattern{"user:views:at:*", "hash", false},
-    KeyPattern{"user:not_interested:*", "zset", false},
-    KeyPattern{"user:not_interested:why:*", "hash", false},
-    KeyPattern{"user:events:*", "zset", false},
-    KeyPattern{"user:epoch:*", "string", false},
-    KeyPattern{"wf:*:*", "zset", false},
-    KeyPattern{"active:*", "zset", true},
-    KeyPattern{"follow:authors:*", "zset", true},
-    KeyPattern{"follow:readers:*", "zset", true},
-    KeyPattern{"follow:outbox:*", "zset", true},
-    KeyPattern{"follow:pull:*", "zset", true},
-    KeyPattern{"follow:pulled", "zset", true},
-    KeyPattern{"job:*", "hash", false},
-    KeyPattern{"job:*:*", "string", false},
-    KeyPattern{"bf:global:*:*", "string", false},
-    KeyPattern{"bf:global:*", "MBbloom--", false},
-    KeyPattern{"recorder:stream", "stream", true},
-    KeyPattern{"hot:list", "string", false},
-    KeyPattern{"hot:list:meta", "hash", false},
-    KeyPattern{"hot:list:lock", "string", false},
-    KeyPattern{"hot:list:*:*:*:*", "string", false},
-    KeyPattern{"hot:list:meta:*:*:*:*", "hash", false},
-    KeyPattern{"hot:list:lock:*:*:*:*", "string", false},
+    KeyPattern{"hot:pv:*", "string", false, About::kNobody},
+    KeyPattern{"hot:uv:hll:*", "string", false, About::kNobody},  // registers of hashes
+    KeyPattern{"hot:dwell:sum:*", "string", false, About::kNobody},
+    KeyPattern{"hot:dwell:cnt:*", "string", false, About::kNobody},
+    KeyPattern{"hot:first_ts:*", "string", false, About::kNobody},
+    KeyPattern{"hot:session:*:*", "string", false, About::kReader, 3},
+    KeyPattern{"hot:event:*:*", "string", false, About::kReader,
+               3},  // a client may use its reader's id as an event's
+    KeyPattern{"hot:views:*", "hash", false, About::kNobody},
+    KeyPattern{"hot:dedup:*:*", "string", false, About::kReader, 3},  // likewise as a fingerprint
+    KeyPattern{"hot:uv:*:*", "set", false, About::kMembers},
+    KeyPattern{"hot:view:event:*:*", "string", false, About::kReader, 4},
+    KeyPattern{"hot:added:*", "hash", false, About::kReader, 2},
+    KeyPattern{"item:*", "hash", true, About::kNobody},
+    KeyPattern{"hot:rank", "zset", true, About::kNobody},
+    KeyPattern{"hot:rank:next", "zset", true, About::kNobody},
+    KeyPattern{"hot:rank:meta", "hash", true, About::kNobody},
+    KeyPattern{"hot:rank:lock", "string", false, About::kNobody},
+    KeyPattern{"hot:score", "zset", true, About::kNobody},
+    KeyPattern{"hot:published", "zset", true, About::kNobody},
+    KeyPattern{"hot:hidden", "zset", true, About::kNobody},
+    KeyPattern{"hot:newest", "zset", true, About::kNobody},
+    KeyPattern{"hot:epoch", "string", true, About::kNobody},
+    KeyPattern{"hot:lost", "string", true, About::kNobody},
+    KeyPattern{"hot:current:index", "zset", true, About::kNobody},
+    KeyPattern{"hot:current:*", "zset", false, About::kNobody},
+    KeyPattern{"tag:*", "set", true, About::kNobody},
+    KeyPattern{"feed:cache:*", "list", false, About::kReader, 2},
+    KeyPattern{"feed:state:*", "hash", false, About::kReader, 2},
+    KeyPattern{"feed:pending:*", "zset", false, About::kReader, 2},
+    KeyPattern{"feed:page:*:*", "string", false, About::kReader, 2},
+    KeyPattern{"user:interactions:*", "zset", false, About::kReader, 2},
+    KeyPattern{"user:earlier:*", "string", false, About::kReader, 2},
+    KeyPattern{"user:views:topic:*", "list", false, About::kReader, 3},
+    KeyPattern{"user:views:reply:*", "list", false, About::kReader, 3},
+    KeyPattern{"user:views:at:*", "hash", false, About::kReader, 3},
+    KeyPattern{"user:not_interested:*", "zset", false, About::kReader, 2},
+    KeyPattern{"user:not_interested:why:*", "hash", false, About::kReader, 3},
+    KeyPattern{"user:events:*", "zset", false, About::kReader, 2},
+    KeyPattern{"user:epoch:*", "string", false, About::kNobody},
+    KeyPattern{"wf:*:*", "zset", false, About::kReader, 2},
+    KeyPattern{"active:*", "zset", true, About::kMembers},
+    KeyPattern{"follow:authors:*", "zset", true, About::kReader, 2},
+    KeyPattern{"follow:readers:*", "zset", true,
+               About::kMembers},  // the author in its name is what the site calls them
+    KeyPattern{"follow:outbox:*", "zset", true, About::kNobody},
+    KeyPattern{"follow:pull:*", "zset", true, About::kNobody},
+    KeyPattern{"follow:pulled", "zset", true, About::kNobody},
+    KeyPattern{"job:*", "hash", false, About::kNobody},
+    KeyPattern{"job:*:*", "string", false, About::kNobody},
+    KeyPattern{"bf:global:*:*", "string", false,
+               About::kNobody},  // fingerprints; the epoch makes them unreadable
+    KeyPattern{"bf:global:*", "MBbloom--", false, About::kNobody},
+    KeyPattern{"recorder:stream", "stream", true,
+               About::kNobody},  // the recorder's own business, see core/recorder/eraser.h
+    KeyPattern{"hot:list", "string", false, About::kNobody},
+    KeyPattern{"hot:list:meta", "hash", false, About::kNobody},
+    KeyPattern{"hot:list:lock", "string", false, About::kNobody},
+    KeyPattern{"hot:list:*:*:*:*", "string", false, About::kNobody},
+    KeyPattern{"hot:list:meta:*:*:*:*", "hash", false, About::kNobody},
+    KeyPattern{"hot:list:lock:*:*:*:*", "string", false, About::kNobody},
 };
 
 // Whether a score of hot:hidden is that of an item which is only dated ahead.

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/base/json.h"
+#include "core/base/utf8.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {
@@ -26,7 +27,7 @@ void read_members(Value object) {
     static_cast<void>(freshet::json::required_integer(object, name, 0, 100));
     static_cast<void>(freshet::json::optional_strings(object, name, 8, 64));
     require(!object[name].missing());
-    if (value.is_string()) require(freshet::json::valid_utf8(value.text()));
+    if (value.is_string()) require(freshet::utf8::valid(value.text()));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/base/json.h"
+#include "core/base/utf8.h"
 #include "fcgi/handlers/lines.h"
 #include "fcgi/handlers/parse_hot.h"
 #include "fcgi/handlers/parse_readers.h"
@@ -19,7 +20,7 @@ const UnixSeconds kNow{seconds{1'700'000'000}};
 void check(const items::Item& item) {
   require(ItemId::parse(item.id.view(), "id").has_value());
   for (const std::string* text : {&item.title, &item.text, &item.url, &item.author})
-    require(json::valid_utf8(*text));
+    require(utf8::valid(*text));
   require(std::set(item.tags.begin(), item.tags.end()).size() == item.tags.size());
   require(!item.update_time || *item.update_time <= kNow);
   // As browsers read a URL: without blanks before it, and without tabs and line ends.

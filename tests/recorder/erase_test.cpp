@@ -35,16 +35,14 @@ struct Erasing : Fixture {
     const std::string prefix = settings.redis.key_prefix;
     const std::string visitor = hashes.visitor(ReaderId::trusted(reader));
     for (const redis::KeyPattern& pattern : redis::kKeyPatterns) {
-      const readers::KeyOwner* const owner = readers::owner_of(pattern.pattern);
-      REQUIRE(owner != nullptr);
-      if (owner->about == readers::About::kNobody) continue;
+      if (pattern.about == redis::About::kNobody) continue;
       for (const std::string& name : {reader, visitor}) {
-        const std::string key = prefix + filled(pattern.pattern, owner->part, name);
+        const std::string key = prefix + filled(pattern.pattern, pattern.part, name);
         INFO(key);
         CHECK(keys().pattern_of(key) == &pattern);
-        if (owner->about == readers::About::kMembers && pattern.type == "zset")
+        if (pattern.about == redis::About::kMembers && pattern.type == "zset")
           command("ZADD", key, "1", name, "2", "somebody");
-        else if (owner->about == readers::About::kMembers)
+        else if (pattern.about == redis::About::kMembers)
           command("SADD", key, name, "somebody");
         else if (pattern.type == "string")
           command("SET", key, "1");
@@ -54,14 +52,14 @@ struct Erasing : Fixture {
           command("HSET", key, "item", "1");
         else
           command("ZADD", key, "1", "item");
-        REQUIRE(holds(pattern, *owner, name));
+        REQUIRE(holds(pattern, name));
       }
     }
   }
   // Whether the name's key is there, or the name in the key of many.
-  bool holds(const redis::KeyPattern& pattern, const readers::KeyOwner& owner, const std::string& name) {
-    const std::string key = settings.redis.key_prefix + filled(pattern.pattern, owner.part, name);
-    if (owner.about != readers::About::kMembers) return command("EXISTS", key).integer() == 1;
+  bool holds(const redis::KeyPattern& pattern, const std::string& name) {
+    const std::string key = settings.redis.key_prefix + filled(pattern.pattern, pattern.part, name);
+    if (pattern.about != redis::About::kMembers) return command("EXISTS", key).integer() == 1;
     return pattern.type == "zset" ? command("ZSCORE", key, name).number().has_value()
                                   : command("SISMEMBER", key, name).integer() == 1;
   }
@@ -125,20 +123,7 @@ struct Erasing : Fixture {
   }
 };
 
-const redis::KeyPattern& pattern_of(const readers::KeyOwner& owner) {
-  return *std::find_if(redis::kKeyPatterns.begin(), redis::kKeyPatterns.end(),
-                       [&](const redis::KeyPattern& each) { return each.pattern == owner.pattern; });
-}
-
 }  // namespace
-
-TEST_CASE("every pattern of keys has one row that says whether it is about a reader", "[recorder]") {
-  for (const redis::KeyPattern& each : redis::kKeyPatterns) {
-    INFO(each.pattern);
-    CHECK(readers::owner_of(each.pattern) != nullptr);
-  }
-  CHECK(readers::kKeyOwners.size() == redis::kKeyPatterns.size());
-}
 
 TEST_CASE_METHOD(Fixture, "what readers did and do not want is recorded in its order, and once",
                  "[recorder]") {
@@ -211,13 +196,13 @@ TEST_CASE_METHOD(
             .run("SELECT group_concat(id || ' ' || author) FROM follows JOIN readers ON key = reader") ==
         kOther + " ann");
   std::size_t kept = 0;
-  for (const readers::KeyOwner& each : readers::kKeyOwners) {
-    if (each.about == readers::About::kNobody) continue;
-    for (const std::string& name : {kOther, of_other}) kept += holds(pattern_of(each), each, name);
+  for (const redis::KeyPattern& each : redis::kKeyPatterns) {
+    if (each.about == redis::About::kNobody) continue;
+    for (const std::string& name : {kOther, of_other}) kept += holds(each, name);
   }
   CHECK(kept == 2U * static_cast<std::size_t>(std::count_if(
-                         readers::kKeyOwners.begin(), readers::kKeyOwners.end(),
-                         [](const auto& each) { return each.about != readers::About::kNobody; })));
+                         redis::kKeyPatterns.begin(), redis::kKeyPatterns.end(),
+                         [](const auto& each) { return each.about != redis::About::kNobody; })));
   const std::string epoch = keys().seen_epoch(hashes.epoch(ReaderId::trusted(kReader)));
   CHECK(command("GET", epoch).string() == "1");
   CHECK(*command("TTL", epoch).integer() > 8 * 86400);

@@ -68,10 +68,9 @@ class Eraser {
     return walk(redis_, "SCAN", "", [&](const std::vector<std::string>& found) -> Result<void> {
       for (const std::string& key : found) {
         const redis::KeyPattern* const pattern = keys_.pattern_of(key);
-        const readers::KeyOwner* const owner = pattern ? readers::owner_of(pattern->pattern) : nullptr;
-        if (owner == nullptr || owner->about == readers::About::kNobody) continue;
-        if (owner->about == readers::About::kReader) {
-          consider(part_of(keys_.plain(key), owner->part));
+        if (pattern == nullptr || pattern->about == redis::About::kNobody) continue;
+        if (pattern->about == redis::About::kReader) {
+          consider(part_of(keys_.plain(key), pattern->part));
           continue;
         }
         const char* const command = pattern->type == "zset" ? "ZSCAN" : "SSCAN";

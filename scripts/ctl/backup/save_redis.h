@@ -29,7 +29,7 @@ struct RedisSaved {
 Result<RedisSaved> save_redis(redis::SyncRedis& redis, const RedisSettings& settings, DumpWriter& dump,
                               ProgressLine& line);
 
-// Whether a key, by its row in store::kKeyPatterns, is made anew from others.
+// Whether a key, by its row in redis::kKeyPatterns, is made anew from others.
 bool left_out(std::string_view pattern);
 
 }  // namespace freshet::ctl
