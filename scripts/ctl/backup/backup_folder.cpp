@@ -155,6 +155,8 @@ Result<NewBackup> NewBackup::create(const fs::path& path) {
   }
   NewBackup made(target, partial, fd);
   std::error_code kept;
+  // The manifest first: who is killed in the middle leaves nothing that calls itself whole.
+  fs::remove(partial / kManifestName, kept);
   for (const auto& each : fs::directory_iterator(partial, kept)) fs::remove_all(each.path(), kept);
   if (kept) return fail(ErrorCode::kUnavailable, "backup_io", {}, partial.string() + ": " + kept.message());
   return made;
