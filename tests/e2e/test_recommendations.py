@@ -181,7 +181,7 @@ def test_the_very_next_request_leaves_out_what_was_viewed_done_or_dismissed(site
 
 
 def test_a_page_is_full_until_nothing_visible_is_left(instance, name):
-    site = instance("--no-limits", **PATIENT, recommend__trend="50", recommend__newest="50", interactions__most="50")
+    site = instance("--no-limits", **PATIENT, recommend__trend="50", recommend__newest="50", interactions__max_kept="50")
     items = [name("i") for _ in range(443)]
     hour_ago = int(time.time()) - 3600
     put_items(site, {each: {"published_at": hour_ago - number} for number, each in enumerate(items)})
