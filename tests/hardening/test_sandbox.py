@@ -26,6 +26,7 @@ REQUESTS = [
     ("POST", "/api/views", {"articleId": "a", "fingerprint": "f", "publishedAt": 1}),
     ("POST", "/api/visitor", {}),
     ("GET", "/api/hot?limit=10", None),
+    ("GET", "/api/hot/preview?model=engagement", None),
     ("GET", "/api/articles/a/stats", None),
     ("GET", "/api/stats?ids=a,b", None),
     ("POST", "/api/feed", {"action": "refresh", "limit": 2, "agent_id": "r"}),

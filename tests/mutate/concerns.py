@@ -6,7 +6,7 @@ import re
 TESTS = [
     (r"core/(hot|items)/(track|view|views_index|bucket_heads|stats|rank_\w+|list_\w+|rekey|item_\w+|purge_item)\.lua",
      ["test_hot_store$|test_items$", "test_ctl_redis$|e2e_(hot|hot_lists|purge)$"]),
-    (r"core/(hot|items)/parts/(added|engagement_key|item_place|rank_put)\.lua", ["test_hot_store$|test_items$", "e2e_(hot_lists|purge)$"]),
+    (r"core/(hot|items)/parts/(added|engagement_key|formula|item_place|rank_put)\.lua", ["test_hot_store$|test_items$", "e2e_(hot_lists|purge)$"]),
     (r"(core/base/limit_table|fcgi/http/limits)\.(h|cpp)", ["test_base$|test_http$", "e2e_abuse$"]),
     (r"core/(readers/engaged|feed/(parts/)?feed_\w+)\.lua", ["test_feed_store$", "e2e_feed$"]),
     (r"core/feed/seen_\w+\.lua", ["test_seen$", "e2e_feed$"]),
