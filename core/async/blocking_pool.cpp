@@ -1,6 +1,5 @@
 #include "core/async/blocking_pool.h"
 
-#include <boost/asio/post.hpp>
 #include <csignal>
 
 namespace freshet {
@@ -40,7 +39,7 @@ void BlockingPool::work_off(std::size_t thread) {
 }
 
 void BlockingPool::hand_back(std::shared_ptr<Job> job) {
-  boost::asio::post(loop_.io(), [job = std::move(job)] { job->finish(); });
+  loop_.post([job = std::move(job)] { job->finish(); });
 }
 
 void BlockingPool::stop() {

@@ -1,8 +1,9 @@
 // A worker's threads for calls that block, so that its loop does not.
 //
-// Work runs on a thread of the pool; the coroutine that waits for it goes on where it was, on the loop's
-// thread: the border is crossed by one post to the loop. Threads start with every signal blocked, since the
-// worker's are read by its loop. Made after the fork; destroyed before the loop, on its thread.
+// Work runs on a thread of the pool; the coroutine that waits for it goes on where it was, on the
+// loop's thread: the border is crossed by one post to the loop. Threads start with every signal
+// blocked, since the worker's are read by its loop. Made after the fork; destroyed before the loop,
+// on its thread.
 #pragma once
 
 #include <chrono>
@@ -26,23 +27,23 @@ namespace freshet {
 
 class BlockingPool {
  public:
-  // `max_waiting` calls may wait for a thread; one more fails at once with kUnavailable, reason `busy` (a
-  // literal).
+  // `max_waiting` calls may wait for a thread; one more fails at once with kUnavailable, reason
+  // `busy` (a literal).
   BlockingPool(EventLoop& loop, std::size_t threads, std::size_t max_waiting, std::string_view busy);
   BlockingPool(const BlockingPool&) = delete;
   BlockingPool& operator=(const BlockingPool&) = delete;
   ~BlockingPool() { stop(); }
 
   using Clock = std::chrono::steady_clock;
-  // Runs `work(index of the thread)`, which does not throw. A task that is destroyed while it waits does not
-  // stop the work, whose result is dropped. What no thread has begun at `expires` fails with kUnavailable
-  // `busy` when its turn comes.
+  // Runs `work(index of the thread)`, which does not throw. A task that is destroyed while it waits
+  // does not stop the work, whose result is dropped. What no thread has begun at `expires` fails
+  // with kUnavailable `busy` when its turn comes.
   template <class T>
   Task<Result<T>> run(std::function<Result<T>(std::size_t)> work,
                       Clock::time_point expires = Clock::time_point::max());
 
-  // Waits for work that has begun; what has not fails with kUnavailable `busy`, on the loop, if it still
-  // runs. Later calls fail too.
+  // Waits for work that has begun; what has not fails with kUnavailable `busy`, on the loop, if it
+  // still runs. Later calls fail too.
   void stop();
   std::size_t threads() const { return threads_.size(); }
 

@@ -1,6 +1,7 @@
 #include "core/async/event_loop.h"
 
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@ namespace freshet {
 namespace {
 
 constexpr int kEventsPerTurn = 256;
+constexpr std::int64_t kLongestWaitMs = 3'600'000;
 
 int make_epoll() {
   const int fd = epoll_create1(EPOLL_CLOEXEC);
@@ -23,9 +25,17 @@ int make_epoll() {
 
 }  // namespace
 
-EventLoop::EventLoop() : epoll_fd_(make_epoll()), descriptor_(io_, epoll_fd_) {}
+EventLoop::EventLoop() : epoll_fd_(make_epoll()), bell_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (bell_fd_ < 0 || epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, bell_fd_, &event) != 0)
+    throw std::system_error(errno, std::generic_category(), "eventfd");
+}
 
-EventLoop::~EventLoop() = default;  // descriptor_ owns and closes epoll_fd_
+EventLoop::~EventLoop() {
+  close(bell_fd_);
+  close(epoll_fd_);
+}
 
 bool EventLoop::add(int fd, std::uint32_t events, Watcher& watcher) {
   epoll_event event{};
@@ -51,10 +61,33 @@ std::size_t EventLoop::at_end_of_turn(std::function<void()> action) {
   return actions_.size() - 1;
 }
 
-void EventLoop::request_end_of_turn() {
-  if (wanted_) return;
-  wanted_ = true;
-  if (!in_turn_) boost::asio::post(io_, [this] { end_turn(); });
+void EventLoop::post(std::function<void()> f) {
+  boost::asio::post(io_, std::move(f));
+  ring();
+}
+
+void EventLoop::stop() {
+  stopped_ = true;
+  ring();
+}
+
+void EventLoop::ring() {
+  const std::uint64_t one = 1;
+  // A full counter has rung already.
+  (void)!write(bell_fd_, &one, sizeof one);
+}
+
+std::optional<EventLoop::Clock::time_point> EventLoop::next_due() const {
+  if (due_.empty()) return std::nullopt;
+  return *due_.begin();
+}
+
+// Rounded up: a turn that comes early would find nothing to do.
+int EventLoop::longest_wait_ms() const {
+  if (wanted_ || stopped_) return 0;
+  if (due_.empty()) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*due_.begin() - Clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, kLongestWaitMs));
 }
 
 void EventLoop::end_turn() {
@@ -72,36 +105,34 @@ void EventLoop::end_turn() {
 
 void EventLoop::turn() {
   std::array<epoll_event, kEventsPerTurn> events;
-  const int ready = epoll_wait(epoll_fd_, events.data(), kEventsPerTurn, 0);
-  turn_began_ = std::chrono::steady_clock::now();
+  const int ready = epoll_wait(epoll_fd_, events.data(), kEventsPerTurn, longest_wait_ms());
+  turn_began_ = Clock::now();
   in_turn_ = true;
   removed_.clear();
   const auto gone = [this](Watcher* w) {
     return std::find(removed_.begin(), removed_.end(), w) != removed_.end();
   };
+  bool poll_asio = !due_.empty() && *due_.begin() <= turn_began_;
   for (int i = 0; i < ready; ++i) {
     const epoll_event& event = events[static_cast<std::size_t>(i)];
     auto* watcher = static_cast<Watcher*>(event.data.ptr);
-    if (!gone(watcher)) watcher->on_ready(event.events);
+    if (watcher == nullptr) {
+      std::uint64_t rung;
+      poll_asio = read(bell_fd_, &rung, sizeof rung) == sizeof rung || poll_asio;
+    } else if (!gone(watcher)) {
+      watcher->on_ready(event.events);
+    }
   }
+  if (poll_asio) io_.poll();
   while (wanted_) end_turn();  // an action may resume coroutines that ask again
   in_turn_ = false;
-  if (each_turn_) each_turn_();
 }
 
-void EventLoop::arm() {
-  descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                         [this](boost::system::error_code error) {
-                           if (error) return;
-                           turn();
-                           arm();
-                         });
-}
-
-void EventLoop::run(std::function<void()> each_turn) {
-  each_turn_ = std::move(each_turn);
-  arm();
-  io_.run();
+void EventLoop::run(const std::function<void()>& each_turn) {
+  do {
+    turn();
+    if (each_turn) each_turn();
+  } while (!stopped_);
 }
 
 }  // namespace freshet

@@ -1,7 +1,8 @@
-// What a request is doing now: carried by the coroutines that work for it (task.h), so that whoever looks,
-// the slow log, the status page, the master that kills a stuck worker, can say it.
+// What a request is doing now: carried by the coroutines that work for it (task.h), so that whoever
+// looks, the slow log, the status page, the master that kills a stuck worker, can say it.
 //
-// A few plain stores at each step (some nanoseconds); nothing is named or formatted until somebody asks.
+// A few plain stores at each step (some nanoseconds); nothing is named or formatted until somebody
+// asks.
 #pragma once
 
 #include <array>
@@ -22,7 +23,8 @@ enum class Doing : std::uint8_t { kIdle, kReading, kParse, kRedis, kRecall, kRan
 inline constexpr std::array<std::string_view, static_cast<std::size_t>(Doing::kCount)> kDoingNames{
     "idle", "reading", "parse", "redis", "recall", "rank", "render"};
 
-// A stage and a row of the route table (from 1; 0: none) in one number, as it stands in a worker's slot.
+// A stage and a row of the route table (from 1; 0: none) in one number, as it stands in a worker's
+// slot.
 using StageWord = std::uint32_t;
 constexpr StageWord stage_word(Doing doing, std::uint16_t route) {
   return static_cast<StageWord>(route) << 8U | static_cast<StageWord>(doing);

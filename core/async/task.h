@@ -1,10 +1,11 @@
-// Task<T>: a lazily started coroutine awaited by exactly one other, and spawn(), which starts one that nobody
-// awaits.
+// Task<T>: a lazily started coroutine awaited by exactly one other, and spawn(), which starts one
+// that nobody awaits.
 //
-// A small type of ours behind one name instead of asio::awaitable: symmetric transfer, no executor, frames
-// from a per-thread free list (measured with the prototype: 0.4–1 µs a request less). Single-threaded: a Task
-// is resumed on the thread of the loop that started it. Tasks never throw across their boundary: an escaping
-// exception ends the process, except under spawn(), whose `on_exception` sees it.
+// A small type of ours behind one name instead of asio::awaitable: symmetric transfer, no executor,
+// frames from a per-thread free list (measured with the prototype: 0.4–1 µs a request less).
+// Single-threaded: a Task is resumed on the thread of the loop that started it. Tasks never throw
+// across their boundary: an escaping exception ends the process, except under spawn(), whose
+// `on_exception` sees it.
 #pragma once
 
 #include <array>
@@ -161,8 +162,8 @@ void spawn(Task<void> task, Done done) {
   }(std::move(task), std::move(done));
 }
 
-// Suspends one coroutine until fire() is called with the value; fire() resumes it at once, on the caller's
-// stack. Fires at most once per wait.
+// Suspends one coroutine until fire() is called with the value; fire() resumes it at once, on the
+// caller's stack. Fires at most once per wait.
 template <class T>
 class Event {
  public:

@@ -1,5 +1,5 @@
-// A timer of the loop that forgets its function when it is destroyed. Asio's own still calls one whose time
-// had come, without an error, when it only waited for its turn.
+// A timer of the loop that forgets its function when it is destroyed, set anew or cancelled. Asio's
+// own still calls one whose time had come, without an error, when it only waited for its turn.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
@@ -11,30 +11,53 @@
 
 namespace freshet {
 
+// Of the loop's thread, as all of it.
 class Timer {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = EventLoop::Clock;
 
-  explicit Timer(EventLoop& loop) : timer_(loop.io()) {}
-  // Calls `f`, once. Setting it anew or cancelling forgets an `f` whose time has not come; one whose time has
-  // may be called still, as long as the timer lives.
+  explicit Timer(EventLoop& loop) : loop_(loop), timer_(loop.io_) {}
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+  ~Timer() { cancel(); }
+
+  // Calls `f`, once, in the turn after `when`.
   template <class F>
   void at(Clock::time_point when, F f) {
+    cancel();
     timer_.expires_at(when);
+    set_ = std::make_shared<Set>(loop_, when);
     timer_.async_wait(
-        [alive = std::weak_ptr<char>(alive_), f = std::move(f)](boost::system::error_code error) {
-          if (!error && !alive.expired()) f();
+        [this, set = std::weak_ptr<Set>(set_), f = std::move(f)](boost::system::error_code) mutable {
+          if (set.expired()) return;
+          set_.reset();
+          f();
         });
   }
   template <class F>
   void after(Clock::duration span, F f) {
     at(Clock::now() + span, std::move(f));
   }
-  void cancel() { timer_.cancel(); }
+  void cancel() {
+    if (!set_) return;
+    set_.reset();
+    timer_.cancel();
+  }
 
  private:
+  // That the loop is to wake at a time, as long as it lives.
+  struct Set {
+    Set(EventLoop& loop, Clock::time_point when) : of(loop), place(loop.due_.insert(when)) {}
+    Set(const Set&) = delete;
+    Set& operator=(const Set&) = delete;
+    ~Set() { of.due_.erase(place); }
+    EventLoop& of;
+    std::multiset<Clock::time_point>::iterator place;
+  };
+
+  EventLoop& loop_;
   boost::asio::steady_timer timer_;
-  std::shared_ptr<char> alive_ = std::make_shared<char>();
+  std::shared_ptr<Set> set_;
 };
 
 }  // namespace freshet

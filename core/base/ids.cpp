@@ -8,8 +8,6 @@
 namespace freshet {
 namespace {
 
-constexpr std::array<std::string_view, 2> kReserved{"hll", "list"};
-
 tl::unexpected<Error> bad_id(std::string_view member, std::string detail) {
   return fail(ErrorCode::kInvalid, "bad_id", std::string(member), std::move(detail));
 }
@@ -29,9 +27,6 @@ Result<void> check_id(std::string_view text, std::string_view member) {
     if (c.value == ':' || c.value == '{' || c.value == '}')
       return bad_id(member, "an id has no ':', '{', '}'");
     at += c.size;
-  }
-  if (std::ranges::find(kReserved, text) != kReserved.end()) {
-    return bad_id(member, "\"hll\" and \"list\" are reserved");
   }
   return {};
 }

@@ -1,7 +1,6 @@
-// Identifiers of items (articles, topics) and readers (users, agents, customers, visitors), as api.md defines
-// them: 1–128 bytes of valid UTF-8 without control characters, Unicode white space, characters without width,
-// bidirectional controls, ':', '{' or '}'; "hll" and "list" are reserved, since they would collide with the
-// key names hot:uv:hll:{id} and hot:list. Compared by bytes.
+// Identifiers of items (articles, topics) and readers (users, agents, customers, visitors), as
+// API.md defines them: 1–128 bytes of valid UTF-8 without control characters, Unicode white space,
+// characters without width, bidirectional controls, ':', '{' or '}'. Compared by bytes.
 #pragma once
 
 #include <compare>

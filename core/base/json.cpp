@@ -16,8 +16,8 @@ using rapidjson::SizeType;
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-// Numbers come as text, since RapidJSON's own conversion is off by a unit in the last place unless told
-// otherwise, and std::from_chars is exact and fast. Literals and containers are plain.
+// Numbers come as text, since RapidJSON's own conversion is off by a unit in the last place unless
+// told otherwise, and std::from_chars is exact and fast. Literals and containers are plain.
 constexpr unsigned kFlags =
     rapidjson::kParseInsituFlag | rapidjson::kParseIterativeFlag | rapidjson::kParseNumbersAsStringsFlag;
 
@@ -25,7 +25,8 @@ tl::unexpected<Error> bad_json(std::string detail) {
   return fail(ErrorCode::kInvalid, "bad_json", {}, std::move(detail));
 }
 
-// Takes RapidJSON's events into the flat array. Each event returns false to stop, with problem_ set.
+// Takes RapidJSON's events into the flat array. Each event returns false to stop, with problem_
+// set.
 class Builder {
  public:
   Builder(std::vector<Node>& nodes, const Limits& limits) : nodes_(nodes), limits_(limits) {}
@@ -46,8 +47,8 @@ class Builder {
   bool EndObject(SizeType) { return close(); }
   bool EndArray(SizeType) { return close(); }
 
-  // Never called: kParseNumbersAsStringsFlag sends every number to RawNumber. The reader needs them to
-  // compile.
+  // Never called: kParseNumbersAsStringsFlag sends every number to RawNumber. The reader needs them
+  // to compile.
   bool Int(int) { return false; }
   bool Uint(unsigned) { return false; }
   bool Int64(std::int64_t) { return false; }
@@ -103,7 +104,8 @@ class Builder {
     return true;
   }
 
-  // An open container's `end` holds its parent until close() sets it, so that the way up needs no stack.
+  // An open container's `end` holds its parent until close() sets it, so that the way up needs no
+  // stack.
   bool open(Kind kind) {
     if (depth_ >= limits_.max_depth) return refuse("nested too deeply");
     Node* node = add(kind);
@@ -137,7 +139,8 @@ Result<void> Document::parse(std::string& text, const Limits& limits) {
   // RapidJSON would take a NUL for the end of the text.
   if (text.find('\0') != std::string::npos) return bad_json("contains a NUL byte");
 
-  // The reader's own stack: a byte a level and a count a container. It grows on the heap beyond this.
+  // The reader's own stack: a byte a level and a count a container. It grows on the heap beyond
+  // this.
   alignas(std::max_align_t) std::array<char, 2048> memory;
   rapidjson::MemoryPoolAllocator<> allocator(memory.data(), memory.size());
   rapidjson::GenericReader<rapidjson::UTF8<>, rapidjson::UTF8<>, rapidjson::MemoryPoolAllocator<>> reader(

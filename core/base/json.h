@@ -1,9 +1,10 @@
-// JSON as the service reads and writes it. RapidJSON lives in json.cpp only; no other file includes it.
+// JSON as the service reads and writes it. RapidJSON lives in json.cpp only; no other file includes
+// it.
 //
-// Reading is one SAX pass into a flat array of nodes, strings unescaped in place, so a small body costs no
-// allocation beyond the reused node array. Guards (each held by a test): size and depth caps, NUL bytes, BOM,
-// bytes behind the text, lone surrogates and any other invalid UTF-8 after unescaping, numbers that are not
-// finite.
+// Reading is one SAX pass into a flat array of nodes, strings unescaped in place, so a small body
+// costs no allocation beyond the reused node array. Guards (each held by a test): size and depth
+// caps, NUL bytes, BOM, bytes behind the text, lone surrogates and any other invalid UTF-8 after
+// unescaping, numbers that are not finite.
 #pragma once
 
 #include <cstdint>
@@ -52,10 +53,11 @@ struct Limits {
 // A parsed text. Values are views: valid while the document and `text` given to parse() live.
 class Document {
  public:
-  // Parses the one JSON text in `text` and unescapes its strings in place, so `text` is changed and must
-  // outlive this. Errors: kInvalid, "bad_json", detail with the byte's offset; root() is missing then. An
-  // escaped \u0000 is a character like others. A number that a double cannot hold (1e400, 1e-400) is an
-  // error. O(bytes); no allocation for texts of few values once the document has been used.
+  // Parses the one JSON text in `text` and unescapes its strings in place, so `text` is changed and
+  // must outlive this. Errors: kInvalid, "bad_json", detail with the byte's offset; root() is
+  // missing then. An escaped \u0000 is a character like others. A number that a double cannot hold
+  // (1e400, 1e-400) is an error. O(bytes); no allocation for texts of few values once the document
+  // has been used.
   Result<void> parse(std::string& text, const Limits& limits = {});
   Value root() const;
 
@@ -73,7 +75,8 @@ class Value {
   bool is_object() const { return kind() == Kind::kObject; }
   bool is_array() const { return kind() == Kind::kArray; }
   bool is_string() const { return kind() == Kind::kString; }
-  // The member of an object, or a missing value. The last of duplicates wins, as in JavaScript. O(members).
+  // The member of an object, or a missing value. The last of duplicates wins, as in JavaScript.
+  // O(members).
   Value operator[](std::string_view key) const;
   std::string_view text() const { return nodes_[at_].text; }  // REQUIRES: is_string()
   bool boolean() const { return nodes_[at_].boolean; }        // REQUIRES: kind() == kBool
@@ -91,10 +94,10 @@ class Value {
 // The root, which must be an object. Error: kInvalid, "bad_body".
 Result<Value> root_object(const Document& document);
 
-// --- Typed members, with the errors that api.md promises: kInvalid naming the member.
+// --- Typed members, with the errors that API.md promises: kInvalid naming the member.
 
-// A JSON string or integer (−2^63..2^64−1) as an id's text: 12 and "12" are the same id. "bad_id" when
-// neither.
+// A JSON string or integer (−2^63..2^64−1) as an id's text: 12 and "12" are the same id. "bad_id"
+// when neither.
 Result<std::string> id_text(Value value, std::string_view member);
 
 template <class IdType>
@@ -125,7 +128,8 @@ Result<std::string> required_string(Value object, std::string_view member, std::
 Result<std::optional<std::string>> optional_string(Value object, std::string_view member,
                                                    std::size_t max_bytes);
 
-// At most max_count strings of at most max_bytes each; absent or null: none. "bad_list", "bad_string".
+// At most max_count strings of at most max_bytes each; absent or null: none. "bad_list",
+// "bad_string".
 Result<std::vector<std::string>> optional_strings(Value object, std::string_view member,
                                                   std::size_t max_count, std::size_t max_bytes);
 

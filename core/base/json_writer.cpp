@@ -9,7 +9,8 @@
 namespace freshet::json {
 namespace {
 
-// What stands for a byte that may not stand for itself inside a JSON string; 0 where it may, 'u' for \u00XX.
+// What stands for a byte that may not stand for itself inside a JSON string; 0 where it may, 'u'
+// for \u00XX.
 constexpr std::array<char, 256> kEscapes = [] {
   std::array<char, 256> table{};
   for (std::size_t c = 0; c < 0x20; ++c) table[c] = 'u';

@@ -29,7 +29,8 @@ constexpr std::size_t kSetBytes = 64;
 
 constexpr int kMomentBits = 44;
 constexpr std::uint64_t kMomentMask = (std::uint64_t{1} << kMomentBits) - 1;
-// The longest that filling a bucket takes, with its debt. A moment that seems to be farther off was long ago.
+// The longest that filling a bucket takes, with its debt. A moment that seems to be farther off was
+// long ago.
 constexpr std::int64_t kMostFill = std::int64_t{1} << 39;
 constexpr std::int64_t kMostCapacity = kMostFill / 2;
 

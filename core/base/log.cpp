@@ -92,7 +92,8 @@ void connect(Sink& output, spdlog::level::level_enum threshold) {
   output.journal = output.target == "stderr" && is_journal(output.stderr_fd);
   logger->set_pattern(output.journal ? "%v" : "%Y-%m-%dT%H:%M:%S.%e%z %v");
   logger->set_level(threshold);
-  // Several processes append to one file: a line leaves in one write, and nothing is buffered across a fork.
+  // Several processes append to one file: a line leaves in one write, and nothing is buffered
+  // across a fork.
   logger->flush_on(spdlog::level::trace);
   place_output(output);
   output.logger = std::move(logger);

@@ -1,5 +1,5 @@
-// Log lines: key=value on stderr (journald reads them), through spdlog. Control characters in values are
-// escaped. Threads may write while one opens or reopens.
+// Log lines: key=value on stderr (journald reads them), through spdlog. Control characters in
+// values are escaped. Threads may write while one opens or reopens.
 #pragma once
 
 #include <initializer_list>
@@ -12,13 +12,14 @@ namespace freshet::log {
 enum class Level { kDebug, kNotice, kWarning, kError };
 using Field = std::pair<std::string_view, std::string>;
 
-// `target` is "stderr" or a file's path; `level` one of debug, notice, warning, error. Called once, in every
-// process. Throws std::exception when the file cannot be opened. Before it, lines go to stderr at "notice".
+// `target` is "stderr" or a file's path; `level` one of debug, notice, warning, error. Called once,
+// in every process. Throws std::exception when the file cannot be opened. Before it, lines go to
+// stderr at "notice".
 void open(const std::string& target, std::string_view level);
 // Opens the file again after it was moved away (USR1). Goes on with the old one when that fails.
 void reopen();
-// Where stdout and stderr of this process lead from now on. Lines go on to where open() said, also when that
-// is stderr. Call after open(), once. Throws std::exception when it cannot be done.
+// Where stdout and stderr of this process lead from now on. Lines go on to where open() said, also
+// when that is stderr. Call after open(), once. Throws std::exception when it cannot be done.
 enum class Output {
   kCaught,   // to where lines go, beside them, also after reopen()
   kDropped,  // nowhere

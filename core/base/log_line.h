@@ -8,8 +8,8 @@
 
 namespace freshet::log {
 
-// Appends " name=value" for each (the first without the space when `line` is empty). A value stands bare when
-// it is one word; otherwise in quotes, with \" \\ \n and \xNN for control characters.
+// Appends " name=value" for each (the first without the space when `line` is empty). A value stands
+// bare when it is one word; otherwise in quotes, with \" \\ \n and \xNN for control characters.
 void append_fields(std::string& line, std::initializer_list<std::pair<std::string_view, std::string>> fields);
 // The value alone.
 void append_value(std::string& line, std::string_view value);

@@ -1,5 +1,5 @@
-// Work on rows, by a few threads. What is computed for a row must not depend on who computes it: then the
-// result does not depend on the number of threads.
+// Work on rows, by a few threads. What is computed for a row must not depend on who computes it:
+// then the result does not depend on the number of threads.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// What the recorder says of itself, in memory that all processes share (fcgi/process/scoreboard.h): written
-// by the recorder alone, with relaxed atomics, so a reader may see a moment's skew and never a torn number.
-// It outlives the process; counters go on from where the one before left them.
+// What the recorder says of itself, in memory that all processes share (fcgi/process/scoreboard.h):
+// written by the recorder alone, with relaxed atomics, so a reader may see a moment's skew and
+// never a torn number. It outlives the process; counters go on from where the one before left them.
 #pragma once
 
 #include <array>

@@ -1,4 +1,5 @@
-// What every fallible operation returns: Result<T>, a value or an Error. Exceptions are for start-up only.
+// What every fallible operation returns: Result<T>, a value or an Error. Exceptions are for
+// start-up only.
 #pragma once
 
 #include <string>
@@ -35,6 +36,13 @@ inline bool is_away(const Error& error) {
   return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kUnknownOutcome;
 }
 
+// Whether what failed with this may be kept and applied later. `idempotent`: applied twice it
+// counts once. What the recorder's stream has no room for must be refused: a spool goes there too.
+inline bool may_be_kept(const Error& error, bool idempotent) {
+  if (error.code == ErrorCode::kUnavailable) return error.reason != "stream_full";
+  return error.code == ErrorCode::kUnknownOutcome && idempotent;
+}
+
 template <class T>
 using Result = tl::expected<T, Error>;
 
@@ -45,9 +53,9 @@ inline tl::unexpected<Error> fail(ErrorCode code, std::string_view reason, std::
 
 }  // namespace freshet
 
-// FRESHET_TRY(name, expression): declares `name`, the Result of the expression, and returns its error if it
-// has one. Two statements, so it stands in braces, and `name` is used as `*name`. FRESHET_CO_TRY: the same in
-// a coroutine.
+// FRESHET_TRY(name, expression): declares `name`, the Result of the expression, and returns its
+// error if it has one. Two statements, so it stands in braces, and `name` is used as `*name`.
+// FRESHET_CO_TRY: the same in a coroutine.
 #define FRESHET_TRY(name, ...) \
   auto name = __VA_ARGS__;     \
   if (!name) return tl::unexpected(std::move(name).error())

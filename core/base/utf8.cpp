@@ -8,8 +8,8 @@ namespace {
 
 unsigned byte_at(std::string_view bytes, std::size_t at) { return static_cast<unsigned char>(bytes[at]); }
 
-// Length of a sequence by its first byte, and the bounds of its second: only the second byte's range differs
-// between lead bytes, which is what keeps overlong forms and surrogates out.
+// Length of a sequence by its first byte, and the bounds of its second: only the second byte's
+// range differs between lead bytes, which is what keeps overlong forms and surrogates out.
 struct Lead {
   std::size_t size;
   unsigned low, high;

@@ -1,4 +1,5 @@
-// UTF-8, decoded strictly (Unicode 15, table 3-7): no overlong forms, no surrogates, nothing above U+10FFFF.
+// UTF-8, decoded strictly (Unicode 15, table 3-7): no overlong forms, no surrogates, nothing above
+// U+10FFFF.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +21,8 @@ bool valid(std::string_view bytes);
 // General category Cc: U+0000–001F, U+007F–009F.
 constexpr bool is_control(char32_t c) { return c < 0x20 || (c >= 0x7F && c <= 0x9F); }
 
-// What changes how others are shown, or is not shown itself: the bidirectional controls, what has no width,
-// and the hyphen that is only there at a line's end.
+// What changes how others are shown, or is not shown itself: the bidirectional controls, what has
+// no width, and the hyphen that is only there at a line's end.
 constexpr bool is_invisible(char32_t c) {
   return c == 0xAD || c == 0x61C || c == 0x180E || (c >= 0x200B && c <= 0x200F) ||
          (c >= 0x202A && c <= 0x202E) || (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF;

@@ -43,8 +43,8 @@ tl::unexpected<Error> wrong(std::string detail) {
   return fail(ErrorCode::kInvalid, "bad_access_format", "access.format", std::move(detail));
 }
 
-// Takes "{…}" off `rest`; empty when it does not begin with a brace. The braces of a time may hold "%{…}" no
-// more.
+// Takes "{…}" off `rest`; empty when it does not begin with a brace. The braces of a time may hold
+// "%{…}" no more.
 Result<std::string> take_braces(std::string_view& rest) {
   if (!rest.starts_with('{')) return std::string();
   const auto end = rest.find('}');

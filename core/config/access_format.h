@@ -1,5 +1,5 @@
-// access.format: PHP-FPM's letters (its fpm_log.c and the comments of its www.conf), parsed and checked. What
-// they are filled with is the business of fcgi/observe/access_line.h.
+// access.format: PHP-FPM's letters (its fpm_log.c and the comments of its www.conf), parsed and
+// checked. What they are filled with is the business of fcgi/observe/access_line.h.
 //
 //   %% %C %d %e %f %l %m %M %n %o %p %P %q %Q %r %R %s %t %T %u as there, and %{…}x, which is ours
 #pragma once

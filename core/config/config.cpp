@@ -54,7 +54,8 @@ int read_somaxconn() {
   return value;
 }
 
-// Reads files one after the other into one Settings and collects everything that is wrong with them.
+// Reads files one after the other into one Settings and collects everything that is wrong with
+// them.
 class Reader {
  public:
   void read_file(const fs::path& path);
@@ -158,8 +159,9 @@ void Reader::unknown(const std::string& name, const Place& place) {
   errors.push_back(std::move(text));
 }
 
-// A secret that is named without a folder: a credential of that name, or the copy of a file in secrets/ (the
-// units' LoadCredential=secrets:…); without systemd that file, or one beside the configuration.
+// A secret that is named without a folder: a credential of that name, or the copy of a file in
+// secrets/ (the units' LoadCredential=secrets:…); without systemd that file, or one beside the
+// configuration.
 fs::path find_secret(const std::string& name, const fs::path& folder) {
   const char* credentials = std::getenv("CREDENTIALS_DIRECTORY");
   const fs::path first = credentials ? fs::path(credentials) / name : folder / name;

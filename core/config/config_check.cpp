@@ -40,7 +40,8 @@ bool is_ip(const std::string& text) {
          inet_pton(AF_INET6, text.c_str(), bytes.data()) == 1;
 }
 
-// "192.0.2.1:26379" or "[2001:db8::1]:26379"; no name, which a worker would have to look up on its loop.
+// "192.0.2.1:26379" or "[2001:db8::1]:26379"; no name, which a worker would have to look up on its
+// loop.
 bool is_numeric_address(const std::string& text) {
   if (!is_listen_address(text) || is_unix(text)) return false;
   const std::string host(host_of(text));
@@ -84,8 +85,8 @@ bool has_repeat(std::vector<std::string> names) {
   return std::ranges::adjacent_find(names) != names.end();
 }
 
-// Nothing is said of credentials where their folder is shut: systemd 252 shuts it to the commands of
-// ExecReload.
+// Nothing is said of credentials where their folder is shut: systemd 252 shuts it to the commands
+// of ExecReload.
 bool file_missing(const std::string& path) {
   if (path.empty() || access(path.c_str(), R_OK) == 0) return false;
   const char* credentials = std::getenv("CREDENTIALS_DIRECTORY");
@@ -204,6 +205,8 @@ constexpr std::array kChecks{
           "must not be above gateway.max_bulk_body_bytes"},
     Check{true, {"redis.reconnect_min", "redis.reconnect_max"},
           [](const S& s) { return s.redis.reconnect_min > s.redis.reconnect_max; }, "must not be above redis.reconnect_max"},
+    Check{true, {"redis.key_prefix"}, [](const S& s) { return s.redis.key_prefix.find_first_of("{}") != std::string::npos; },
+          "takes no braces: they would hide those around ids, by which a Redis Cluster finds a key's slot"},
     Check{false, {"redis.url"}, [](const S& s) { return has_host_name(s.redis.url); },
           "names a host: a worker stands still while it is looked up, at each new connection; better give its address"},
     Check{true, {"redis.sentinels"},

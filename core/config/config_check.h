@@ -16,11 +16,12 @@ struct Finding {
   std::string text;
 };
 
-// `somaxconn` is the kernel's bound on listen.backlog, 0 when unknown. Opens no file except to see that the
-// named ones can be read.
+// `somaxconn` is the kernel's bound on listen.backlog, 0 when unknown. Opens no file except to see
+// that the named ones can be read.
 std::vector<Finding> check_settings(const Settings& settings, int somaxconn);
 
-// True iff `address` is a TCP address (host:port) that machines other than this one can reach. "*:9000" is.
+// True iff `address` is a TCP address (host:port) that machines other than this one can reach.
+// "*:9000" is.
 bool is_public_address(std::string_view address);
 
 }  // namespace freshet::config

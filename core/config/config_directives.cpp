@@ -5,7 +5,8 @@
 namespace freshet::config {
 namespace {
 
-// The address of a member, through any number of nested structs: at<&Settings::pool, &PoolSettings::pm>.
+// The address of a member, through any number of nested structs: at<&Settings::pool,
+// &PoolSettings::pm>.
 template <auto... Members>
 Field at(Settings& settings) {
   return &(settings.*....*Members);
@@ -133,7 +134,9 @@ constexpr std::array kDirectives{
     Directive{"list.max_members", "articles kept in each rank", at<&S::list, &List::max_members>, {100, 1e9}},
     Directive{"list.floor", "an article whose score fell below leaves the rank", at<&S::list, &List::floor>, {0, 1}},
 
-    Directive{"items.unknown", "events that name items which were never put", at<&S::items_unknown>, {}, Unit::kNone, "accept|reject"},
+    Directive{"items.unknown", "events that name items which were never put", at<&S::items_unknown>, {}, Unit::kNone, "count|list|reject"},
+    Directive{"items.unknown_max", "articles that only strangers have read and that are not listed; beyond it 429", at<&S::items_unknown_max>, {100, 1e9}},
+    Directive{"items.cache", "memory in which a worker keeps titles and links of items, the least recently used leaving first; 0: none", at<&S::items_cache_bytes>, {0, 1024 * kMebi}, Unit::kBytes},
 
     Directive{"recorder.enabled", "this host writes SQLite and the search index; on one host of a deployment", at<&S::recorder, &Recorder::enabled>},
     Directive{"recorder.database", "SQLite file of the recorder", at<&S::recorder, &Recorder::database>},
@@ -153,14 +156,13 @@ constexpr std::array kDirectives{
     Directive{"recall.decay_scale", "age beyond the offset at which a score has fallen to recall.decay", at<&S::recall, &Recall::decay_scale>, {1, 3650 * kDay}},
     Directive{"recall.decay", "factor at offset + scale", at<&S::recall, &Recall::decay>, {0.001, 0.999}},
 
-    Directive{"seen.filter", "how impressions are remembered", at<&S::seen, &Seen::filter>, {}, Unit::kNone, "blocks|redisbloom"},
+    Directive{"seen.filter", "how impressions are remembered", at<&S::seen, &Seen::filter>, {}, Unit::kNone, "fingerprints|redisbloom"},
     Directive{"seen.false_positive_rate", "share of unseen items that may be taken for seen, over all days together", at<&S::seen, &Seen::false_positive_rate>, {1e-6, 0.2}},
     Directive{"seen.impressions_per_day", "expected impressions of all readers", at<&S::seen, &Seen::impressions_per_day>, {1000, 1e10}},
 
     Directive{"feed.buffer_ttl", "life of a reader's buffer of candidates", at<&S::feed, &Feed::buffer_ttl>, {10, kDay}},
     Directive{"feed.replay_window", "a page can be asked for again so long", at<&S::feed, &Feed::replay_window>, {1, 3600}},
     Directive{"feed.max_pending", "impressions of a reader not yet in the filter; beyond it 503", at<&S::feed, &Feed::max_pending>, {100, 1e6}},
-    Directive{"feed.card_ttl", "a worker keeps titles and links of items so long", at<&S::feed, &Feed::card_ttl>, {0, kHourMs}},
     Directive{"feed.interest_min_dwell", "reading an item this long counts as interest", at<&S::feed, &Feed::interest_min_dwell>, {0, kHourMs}},
 
     Directive{"history.size", "topics a reader looked at last that are kept, and as many replies", at<&S::history, &History::size>, {1, 128}},
@@ -194,7 +196,7 @@ constexpr std::array kDirectives{
     Directive{"recommend.snapshot", "a worker's copy of what is trending and new is renewed so often; it is served up to twice as old", at<&S::recommend, &Recommend::snapshot>, {50, kHourMs}},
     Directive{"recommend.trend", "items of each rank in that copy", at<&S::recommend, &Recommend::trend>, {20, 2000}},
     Directive{"recommend.newest", "newest items in that copy", at<&S::recommend, &Recommend::newest>, {20, 1000}},
-    Directive{"recommend.card_ttl", "a worker keeps titles and links of recommended items so long", at<&S::recommend, &Recommend::card_ttl>, {0, 3600}},
+    Directive{"recommend.card_ttl", "what is known of an item of that copy is read again after this", at<&S::recommend, &Recommend::card_ttl>, {0, 3600}},
 
     Directive{"train.algorithm", "how items are related by who interacted with them; auto: by validation", at<&S::train, &Train::algorithm>, {}, Unit::kNone, "auto|ease|rp3beta"},
     Directive{"train.neighbours", "related items kept of each item", at<&S::train, &Train::neighbours>, {1, 2000}},
@@ -243,6 +245,8 @@ constexpr std::array kDirectives{
     Directive{"limits.waterfall_rate", "requests a second of a visitor, GET /api/waterfall and /api/follows; 0: no limit", at<&S::limits, &Limits::waterfall, &TokenBucket::rate>, {0, 1e6}},
     Directive{"limits.waterfall_burst", "and so many at once", at<&S::limits, &Limits::waterfall, &TokenBucket::burst>, {1, 1e6}},
     Directive{"limits.remember", "what a visitor added to counters is known so long, for freshetctl purge; 0: not at all", at<&S::limits, &Limits::remember>, {0, 30 * kDay}},
+    Directive{"limits.remember_after", "only from this report of a day on, of a reader, or of a network of those who are not signed in", at<&S::limits, &Limits::remember_after>, {0, 100000}},
+    Directive{"limits.uv_per_network", "visitors that a network (IPv4 /24, IPv6 /48) of those who are not signed in adds to an article in a day; 0: any number", at<&S::limits, &Limits::uv_per_network>, {0, 1e6}},
     Directive{"clients.deny_file", "file with addresses, networks and agents that are answered 403; empty: none", at<&S::clients, &Clients::deny_file>},
     Directive{"clients.allow_file", "file with those that are never denied, limited or taken for crawlers; empty: none", at<&S::clients, &Clients::allow_file>},
 

@@ -1,5 +1,5 @@
-// The table of directives and the two conversions it needs: a TOML value into a field of Settings, and back.
-// Used by config.cpp only.
+// The table of directives and the two conversions it needs: a TOML value into a field of Settings,
+// and back. Used by config.cpp only.
 #pragma once
 
 #include <toml++/toml.h>
@@ -48,11 +48,12 @@ struct Directive {
 // Every directive, in the order of the shipped file.
 std::span<const Directive> directives();
 
-// The row of that name, or nullptr. `pm` and `listen` are other names of `pm.mode` and `listen.address`.
-// O(directives).
+// The row of that name, or nullptr. `pm` and `listen` are other names of `pm.mode` and
+// `listen.address`. O(directives).
 const Directive* find_directive(std::string_view name);
 
-// Sets the directive's field from `node`. The error says what is wrong, without name, file and line.
+// Sets the directive's field from `node`. The error says what is wrong, without name, file and
+// line.
 tl::expected<void, std::string> assign(const Directive& directive, const toml::node& node,
                                        Settings& settings);
 

@@ -9,8 +9,8 @@
 namespace freshet {
 
 // `value` as a person writes it in the file, without quotes: "1.5", "6h". Bounds and units are the
-// directive's. Errors: kInvalid "bad_parameter", `name`. REQUIRES: `name` is a directive that is a number or
-// a time.
+// directive's. Errors: kInvalid "bad_parameter", `name`. REQUIRES: `name` is a directive that is a
+// number or a time.
 Result<void> try_directive(std::string_view name, std::string_view value, Settings& settings);
 
 }  // namespace freshet

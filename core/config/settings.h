@@ -1,6 +1,6 @@
 // Everything the configuration file can say, parsed and checked. config.h reads it; the shipped
-// systemd/freshet.toml explains every directive. Defaults here are the shipped defaults. Units are in the
-// types or the names.
+// systemd/freshet.toml explains every directive. Defaults here are the shipped defaults. Units are
+// in the types or the names.
 #pragma once
 
 #include <algorithm>
@@ -99,7 +99,9 @@ struct LimitSettings {
   TokenBucket feed{5, 60};
   TokenBucket recommendations{5, 60};
   TokenBucket waterfall{10, 100};
-  seconds remember{86400};  // what a visitor added to counters, so that it can be taken back; 0: not at all
+  seconds remember{86400};   // what a visitor added to counters, so that it can be taken back; 0: not at all
+  int remember_after = 20;   // reports a day of a reader, or of a network of those who are not signed in
+  int uv_per_network = 500;  // visitors that such a network adds to an article in a day; 0: any number
 };
 
 // Who is served at all: files with an address, a network or agent:REGEX a line.
@@ -162,8 +164,8 @@ struct SpoolSettings {
   std::size_t queue_commands = 10000;          // the background writer's queue
 };
 
-// What keeps items durable: one process of the deployment reads the stream and writes SQLite and the search
-// index.
+// What keeps items durable: one process of the deployment reads the stream and writes SQLite and
+// the search index.
 struct RecorderSettings {
   bool enabled = true;  // false on every host but one
   std::string database = "/var/lib/freshet/freshet.db";
@@ -192,16 +194,15 @@ struct RecallSettings {
 
 // The filter of what a reader has been shown in the last seven days.
 struct SeenSettings {
-  std::string filter = "blocks";               // blocks | redisbloom
+  std::string filter = "fingerprints";         // fingerprints | redisbloom
   double false_positive_rate = 0.01;           // of all days together
   std::int64_t impressions_per_day = 1000000;  // of all readers together
 };
 
 struct FeedSettings {
   seconds buffer_ttl{1800};
-  seconds replay_window{60};    // a page can be asked for again so long
-  int max_pending = 2000;       // impressions of a reader that are not yet in the filter; beyond it 503
-  milliseconds card_ttl{5000};  // a worker keeps what pages show of an item so long
+  seconds replay_window{60};  // a page can be asked for again so long
+  int max_pending = 2000;     // impressions of a reader that are not yet in the filter; beyond it 503
   milliseconds interest_min_dwell{10000};  // reading an item this long counts as interest
 };
 
@@ -249,7 +250,7 @@ struct RecommendSettings {
   milliseconds snapshot{500};             // a worker's copy of what is trending and new is renewed after this
   int trend = 200;                        // items of each rank in that copy
   int newest = 200;
-  seconds card_ttl{60};  // a worker keeps titles and links of items so long; hidden ones go at once
+  seconds card_ttl{60};  // what is known of an item of that copy is read again after this
 };
 
 struct TrainSettings {
@@ -319,7 +320,9 @@ struct Settings {
   WaterfallSettings waterfall;
   FanoutSettings fanout;
   FillSettings fill;
-  std::string items_unknown = "accept";  // accept | reject
+  std::string items_unknown = "count";  // count: only what somebody vouched for is listed | list | reject
+  std::int64_t items_unknown_max = 100'000;   // articles that nobody vouched for
+  std::int64_t items_cache_bytes = 16 << 20;  // of what a worker keeps of items; 0: nothing
 };
 
 }  // namespace freshet

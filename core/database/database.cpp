@@ -80,8 +80,8 @@ struct Database::State {
   std::int64_t added = 0;  // since
 };
 
-// Closing folds the log into the database and removes it, unless the database is no longer at its path: then
-// the log stays, and SQLite would replay it into whatever is put there next.
+// Closing folds the log into the database and removes it, unless the database is no longer at its
+// path: then the log stays, and SQLite would replay it into whatever is put there next.
 Database::State::~State() {
   const bool left = db->moved() && log != Identity{} && identity_of(log_path()) == log;
   queries = {};
@@ -98,8 +98,8 @@ Database::~Database() = default;
 Result<std::unique_ptr<Database>> Database::open(const std::string& path, Mode mode) {
   const int flags = mode == Mode::kWrite ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
   FRESHET_TRY(db, Sqlite::open(path, flags | SQLITE_OPEN_NOMUTEX));
-  // Before anything is read: that would make a -shm file with the permissions which the file has now, and
-  // with it the database would stay read-only when they are given back.
+  // Before anything is read: that would make a -shm file with the permissions which the file has
+  // now, and with it the database would stay read-only when they are given back.
   if (mode == Mode::kWrite && db->read_only())
     return fail(ErrorCode::kUnavailable, "database_readonly", {}, "the file cannot be written");
   auto state = std::make_unique<State>(path, std::move(*db));

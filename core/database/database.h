@@ -1,9 +1,11 @@
-// Items and what readers did, in SQLite: what survives the loss of Redis, and what the search index and the
-// model are made from. One process writes it, the recorder; others may read meanwhile (freshetctl, exports).
+// Items and what readers did, in SQLite: what survives the loss of Redis, and what the search index
+// and the model are made from. One process writes it, the recorder; others may read meanwhile
+// (freshetctl, exports).
 //
-// WAL with synchronous = FULL: what commit() returned Ok for survives kill -9 and, as far as the disk keeps
-// what it says it has synced, a power cut; the entries it came from leave the stream after it. Deleted values
-// are overwritten (secure_delete). The schema's version stands in user_version.
+// WAL with synchronous = FULL: what commit() returned Ok for survives kill -9 and, as far as the
+// disk keeps what it says it has synced, a power cut; the entries it came from leave the stream
+// after it. Deleted values are overwritten (secure_delete). The schema's version stands in
+// user_version.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +24,10 @@
 namespace freshet::database {
 
 // Blocking; one thread; not carried over a fork. Errors of every method: kUnavailable "disk_full",
-// "database_readonly", "database_locked" (after waiting a moment), "database_io", "database_corrupt",
-// "database_absent" (cannot be opened), "database_newer" (written by a later version of Freshet);
-// kInternal "database_error". After an error: rollback(), then the batch can be tried again.
+// "database_readonly", "database_locked" (after waiting a moment), "database_io",
+// "database_corrupt", "database_absent" (cannot be opened), "database_newer" (written by a later
+// version of Freshet); kInternal "database_error". After an error: rollback(), then the batch can
+// be tried again.
 class Database {
  public:
   enum class Mode : std::uint8_t {
@@ -39,7 +42,8 @@ class Database {
   Result<void> commit();
   void rollback();  // harmless when nothing was begun
   // Moves what the write-ahead log holds into the database and empties the log's file. Outside of
-  // transactions. Errors: kUnavailable "database_locked" when another process still reads an older state.
+  // transactions. Errors: kUnavailable "database_locked" when another process still reads an older
+  // state.
   Result<void> truncate_log();
 
   // Adds or replaces, by id. O(log items).
@@ -49,24 +53,24 @@ class Database {
   // The id of the last stream entry whose change is in here; "" at first.
   Result<void> put_last_entry(std::string_view entry);
   Result<std::string> last_entry();
-  // That a reader was erased, under a salted hash of the id, never the id (ReaderHashes::epoch): for a backup
-  // from before that to be restored without them. Kept as long as the database.
+  // That a reader was erased, under a salted hash of the id, never the id (ReaderHashes::epoch):
+  // for a backup from before that to be restored without them. Kept as long as the database.
   Result<void> put_erasure(std::string_view reader, UnixSeconds at);
   Result<std::vector<std::string>> erased_since(UnixSeconds since);  // O(erasures)
 
   // Interactions and dismissals; lives as long as this.
   ReaderRows& readers();
 
-  // Every item, hidden ones too, ordered by id, as of the call: writers are not held up. Stops at the first
-  // error that `each` returns, and returns it.
+  // Every item, hidden ones too, ordered by id, as of the call: writers are not held up. Stops at
+  // the first error that `each` returns, and returns it.
   Result<void> for_each_item(const std::function<Result<void>(const items::Item&)>& each);
   // Likewise every id, without the rest of the item.
   Result<void> for_each_id(const std::function<Result<void>(std::string_view)>& each);
   std::int64_t count() const;          // items, as of open() or this object's last commit()
   Result<std::int64_t> count_shown();  // those that are not hidden; O(items)
 
-  // True when the file at the path is no longer the one that is open: deleted, or another was put there. What
-  // is written then is lost; close (destroy) this and open anew. One or two stat(2).
+  // True when the file at the path is no longer the one that is open: deleted, or another was put
+  // there. What is written then is lost; close (destroy) this and open anew. One or two stat(2).
   bool replaced() const;
 
  private:

@@ -72,8 +72,8 @@ Result<DatabaseFacts> verify_database(const std::string& path) {
   return facts;
 }
 
-// A connection to a database with a write-ahead log keeps a shared lock as long as it lives, so that the
-// exclusive one can be had only by who is alone.
+// A connection to a database with a write-ahead log keeps a shared lock as long as it lives, so
+// that the exclusive one can be had only by who is alone.
 bool database_in_use(const std::string& path) {
   auto db = Sqlite::open(path, SQLITE_OPEN_READWRITE);
   if (!db) return false;

@@ -55,8 +55,8 @@ constexpr std::array<std::string_view, kStatements> kSql{
     "SELECT readers.id, author, at FROM readers CROSS JOIN follows ON reader = readers.key"
     " WHERE readers.id = ?1 ORDER BY at, author LIMIT ?2"};
 
-// The pages of the old table and index are freed, and by that overwritten. Keys stay. The new index is filled
-// when the table is full, in its own order.
+// The pages of the old table and index are freed, and by that overwritten. Keys stay. The new index
+// is filled when the table is full, in its own order.
 constexpr const char* kRewriteReaders = R"sql(
 CREATE TABLE readers_anew (
   key INTEGER PRIMARY KEY,

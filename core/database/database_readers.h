@@ -1,11 +1,12 @@
-// What readers did and do not want, and whom they follow, in SQLite: all of it, where Redis keeps the newest.
-// Part of a Database
-// (database.h), whose transactions, threads and errors are its own too.
+// What readers did and do not want, and whom they follow, in SQLite: all of it, where Redis keeps
+// the newest. Part of a Database (database.h), whose transactions, threads and errors are its own
+// too.
 //
-// Erasing. secure_delete overwrites rows that are deleted and pages that are freed, but not the copies which
-// SQLite leaves in the unused part of a page when it moves rows to a neighbour (measured: 2 of 200 readers
-// could still be read in the file). So a reader's id stands in one small table, and erasing writes that table
-// anew, without it; rows of the others name readers by number.
+// Erasing. secure_delete overwrites rows that are deleted and pages that are freed, but not the
+// copies which SQLite leaves in the unused part of a page when it moves rows to a neighbour
+// (measured: 2 of 200 readers could still be read in the file). So a reader's id stands in one
+// small table, and erasing writes that table anew, without it; rows of the others name readers by
+// number.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 #include "core/base/ids.h"
 #include "core/base/result.h"
-#include "core/readers/ports_users.h"
+#include "core/readers/ports.h"
 
 namespace freshet::database {
 
@@ -38,13 +39,13 @@ class ReaderRows {
   // Adds or replaces, by reader and author.
   Result<void> put_follow(const readers::Follow& follow);
   Result<void> remove_follow(const ReaderId& reader, const AuthorId& author);
-  // Everything about them; unknown ones are no error. Returns the rows removed. After the commit and
-  // Database::truncate_log() no byte of the ids is left in the database's files. O(their rows + all readers):
-  // about a second for a million.
+  // Everything about them; unknown ones are no error. Returns the rows removed. After the commit
+  // and Database::truncate_log() no byte of the ids is left in the database's files. O(their rows +
+  // all readers): about a second for a million.
   Result<std::int64_t> erase(const std::vector<ReaderId>& readers);
 
-  // Reader by reader; of each, interactions come oldest first. As of the call; stops at the first error that
-  // `each` returns, and returns it.
+  // Reader by reader; of each, interactions come oldest first. As of the call; stops at the first
+  // error that `each` returns, and returns it.
   using EachInteraction = std::function<Result<void>(const readers::ReaderEvent&)>;
   Result<void> for_each_interaction(const EachInteraction& each);
   using EachDismissal = std::function<Result<void>(const readers::DismissedAt&)>;

@@ -6,8 +6,8 @@
 namespace freshet::database {
 namespace {
 
-// Step i leads from version i to i + 1; user_version counts those taken. A new version is a new step: those
-// that are released never change.
+// Step i leads from version i to i + 1; user_version counts those taken. A new version is a new
+// step: those that are released never change.
 constexpr std::array kMigrations{
     // 1: items
     R"sql(
@@ -68,8 +68,9 @@ CREATE TABLE follows (
 )sql"};
 constexpr auto kVersion = static_cast<std::int64_t>(kMigrations.size());
 
-// The busy timeout is short, since whoever waits for a lock does not see that it shall stop; the recorder
-// tries again anyway. The journal is cut back to its limit after a long reader has let it grow.
+// The busy timeout is short, since whoever waits for a lock does not see that it shall stop; the
+// recorder tries again anyway. The journal is cut back to its limit after a long reader has let it
+// grow.
 constexpr const char* kSettings = R"sql(
 PRAGMA busy_timeout = 250;
 PRAGMA foreign_keys = ON;

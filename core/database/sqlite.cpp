@@ -27,8 +27,8 @@ constexpr std::array kCodes{
     CodeRow{SQLITE_CANTOPEN, ErrorCode::kUnavailable, "database_absent"},
 };
 
-// What the system said last about one of the connection's files. sqlite3_system_errno() does not know it for
-// what failed in COMMIT.
+// What the system said last about one of the connection's files. sqlite3_system_errno() does not
+// know it for what failed in COMMIT.
 int last_errno(sqlite3* db, int which_file) {
   sqlite3_file* file = nullptr;
   int out = 0;

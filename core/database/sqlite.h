@@ -1,5 +1,5 @@
-// SQLite's C interface in RAII: a connection, its prepared statements, and what its result codes mean. Only
-// the files of the database use it.
+// SQLite's C interface in RAII: a connection, its prepared statements, and what its result codes
+// mean. Only the files of the database use it.
 #pragma once
 
 #include <sqlite3.h>
@@ -17,8 +17,8 @@ namespace freshet::database {
 // The Error of the last call on `db`, which returned `code`; database.h lists the reasons.
 Error sqlite_error(sqlite3* db, int code);
 
-// A prepared statement, kept for many runs. Parameters count from 1, columns from 0; text is bytes with a
-// length, so NULs pass.
+// A prepared statement, kept for many runs. Parameters count from 1, columns from 0; text is bytes
+// with a length, so NULs pass.
 class Query {
  public:
   Query() = default;

@@ -1,5 +1,5 @@
-// Which code points make words, for content_terms(): no full Unicode tables, what titles of content sites
-// need.
+// Which code points make words, for content_terms(): no full Unicode tables, what titles of content
+// sites need.
 #pragma once
 
 namespace freshet::model {
@@ -12,8 +12,8 @@ constexpr bool is_cjk(char32_t c) {
          (c >= 0xF900 && c <= 0xFAFF) || (c >= 0xFF66 && c <= 0xFF9F) || (c >= 0x20000 && c <= 0x3FFFF);
 }
 
-// Letters and digits that stand in words: everything from U+00C0 up but punctuation, symbols, white space,
-// private use and CJK.
+// Letters and digits that stand in words: everything from U+00C0 up but punctuation, symbols, white
+// space, private use and CJK.
 constexpr bool is_word(char32_t c) {
   if (c < 0xC0) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == 0xAA ||
@@ -28,7 +28,8 @@ constexpr bool is_word(char32_t c) {
   return !symbol && !is_cjk(c);
 }
 
-// Simple lower case of Latin, Greek and Cyrillic, and of full-width Latin; everything else as it is.
+// Simple lower case of Latin, Greek and Cyrillic, and of full-width Latin; everything else as it
+// is.
 constexpr char32_t lower_case(char32_t c) {
   const bool even_is_upper = (c >= 0x100 && c <= 0x137 && c != 0x130 && c != 0x131) ||
                              (c >= 0x14A && c <= 0x177) || (c >= 0x1E00 && c <= 0x1E95) ||

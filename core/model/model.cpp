@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <type_traits>
 
 #include "core/model/model_view.h"
 
@@ -60,6 +61,43 @@ void walk(const RowsView& rows, std::uint32_t item, const Each& each) {
   }
 }
 
+constexpr std::size_t kTogether = 16;
+
+template <class Column, class Each>
+void in_chunks(const Column* columns, const std::int16_t* weights, std::size_t count, const Each& each) {
+  std::size_t at = 0;
+  for (; at + kTogether <= count; at += kTogether)
+    each(columns + at, weights + at, std::integral_constant<std::size_t, kTogether>());
+  if (at < count) each(columns + at, weights + at, count - at);
+}
+
+// Calls each(columns, stored weights, how many) for the row, kTogether at a time (then a constant) and
+// what is left.
+template <class Each>
+void in_chunks(const RowsView& rows, std::uint32_t item, const Each& each) {
+  const std::uint64_t begin = rows.starts[item];
+  const std::size_t count = rows.starts[item + 1] - begin;
+  const std::int16_t* const weights = rows.weights.data() + begin;
+  if (!rows.narrow.empty()) {
+    in_chunks(rows.narrow.data() + begin, weights, count, each);
+  } else {
+    in_chunks(rows.wide.data() + begin, weights, count, each);
+  }
+}
+
+template <class Value>
+void fetch_all(std::span<const Value> values, std::uint64_t begin, std::uint64_t count) {
+  if (values.empty()) return;
+  constexpr std::uint64_t kStep = 64 / sizeof(Value);
+  for (std::uint64_t at = 0; at < count; at += kStep) __builtin_prefetch(&values[begin + at]);
+}
+
+void add_to(const Few& few, std::uint32_t item, double share, std::span<double> sums) {
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (few.items()[i] == item) sums[i] += share;
+  }
+}
+
 class MappedModel final : public Model {
  public:
   MappedModel(std::unique_ptr<const Mapping> mapping, const ModelView& view)
@@ -67,10 +105,8 @@ class MappedModel final : public Model {
 
   std::uint32_t items() const override { return view_.header->items; }
   std::optional<std::uint32_t> find(std::string_view wanted) const override {
-    const auto found = std::partition_point(view_.items.begin(), view_.items.end(),
-                                            [&](const layout::Item& item) { return text(item.id) < wanted; });
-    if (found == view_.items.end() || text(found->id) != wanted) return std::nullopt;
-    return static_cast<std::uint32_t>(found - view_.items.begin());
+    const std::uint32_t item = item_of(view_, wanted);
+    return item == layout::kNoItem ? std::nullopt : std::optional(item);
   }
   std::string_view id(std::uint32_t item) const override { return text(view_.items[item].id); }
   std::string_view title(std::uint32_t item) const override { return text(view_.items[item].title); }
@@ -93,26 +129,38 @@ class MappedModel final : public Model {
     return view_.terms.subspan(start, view_.term_starts[item + 1] - start);
   }
 
-  void accumulate(Part part, std::uint32_t item, float scale, std::span<float> scores) const override {
+  void accumulate(Part part, std::uint32_t item, float scale, std::span<float> scores,
+                  std::span<std::uint8_t> lines) const override {
     const RowsView& rows = view_.rows[static_cast<std::size_t>(part)];
     const float step = scale * rows.scales[item];
     float* const score = scores.data();
-    walk(rows, item, [=](std::uint32_t column, std::int16_t weight) {
-      score[column] += step * static_cast<float>(weight);
+    std::uint8_t* const line = lines.data();
+    in_chunks(rows, item, [=](const auto* columns, const std::int16_t* weights, auto count) {
+      float add[kTogether];  // several at once; where they go is one after the other
+      for (std::size_t i = 0; i < count; ++i) add[i] = step * static_cast<float>(weights[i]);
+      for (std::size_t i = 0; i < count; ++i) {
+        score[columns[i]] += add[i];
+        line[columns[i] / kLine] = 1;
+      }
     });
   }
-  void accumulate(Part part, std::uint32_t item, float scale, std::span<float> scores, std::span<float> marks,
-                  std::vector<std::uint32_t>& touched) const override {
+  void fetch(Part part, std::uint32_t item) const override {
     const RowsView& rows = view_.rows[static_cast<std::size_t>(part)];
-    const float step = scale * rows.scales[item];
-    float* const score = scores.data();
-    float* const mark = marks.data();
-    walk(rows, item, [=, &touched](std::uint32_t column, std::int16_t weight) {
-      if (mark[column] == 0) {
-        mark[column] = 1;
-        touched.push_back(column);
+    const std::uint64_t begin = rows.starts[item], entries = rows.starts[item + 1] - begin;
+    fetch_all(rows.narrow, begin, entries);
+    fetch_all(rows.wide, begin, entries);
+    fetch_all(rows.weights, begin, entries);
+  }
+  void relate(Part part, std::uint32_t item, double scale, const Few& few,
+              std::span<double> sums) const override {
+    const RowsView& rows = view_.rows[static_cast<std::size_t>(part)];
+    const double step = scale * static_cast<double>(rows.scales[item]);
+    in_chunks(rows, item, [&](const auto* columns, const std::int16_t* weights, auto count) {
+      unsigned some = 0;  // nearly always none, so one branch a chunk
+      for (std::size_t i = 0; i < count; ++i) some |= few.maybe(columns[i]) ? 1U : 0U;
+      for (std::size_t i = 0; some != 0 && i < count; ++i) {
+        if (few.maybe(columns[i])) add_to(few, columns[i], step * weights[i], sums);
       }
-      score[column] += step * static_cast<float>(weight);
     });
   }
   std::vector<Neighbour> row(Part part, std::uint32_t item) const override {
@@ -122,14 +170,6 @@ class MappedModel final : public Model {
     found.reserve(rows.starts[item + 1] - rows.starts[item]);
     walk(rows, item, [&](std::uint32_t column, std::int16_t weight) {
       found.push_back({column, step * static_cast<float>(weight)});
-    });
-    return found;
-  }
-  float weight(Part part, std::uint32_t item, std::uint32_t neighbour) const override {
-    const RowsView& rows = view_.rows[static_cast<std::size_t>(part)];
-    float found = 0;
-    walk(rows, item, [&](std::uint32_t column, std::int16_t weight) {
-      if (column == neighbour) found = rows.scales[item] * static_cast<float>(weight);
     });
     return found;
   }
@@ -161,22 +201,13 @@ class MappedModel final : public Model {
 
 }  // namespace
 
-void Model::accumulate(Part part, std::uint32_t item, float scale, std::span<float> scores,
-                       std::span<float> marks, std::vector<std::uint32_t>& touched) const {
-  for (const Neighbour& neighbour : row(part, item)) {
-    if (marks[neighbour.item] == 0) {
-      marks[neighbour.item] = 1;
-      touched.push_back(neighbour.item);
-    }
-    scores[neighbour.item] += scale * neighbour.weight;
-  }
-}
+void Model::fetch(Part /*part*/, std::uint32_t /*item*/) const {}
 
-float Model::weight(Part part, std::uint32_t item, std::uint32_t neighbour) const {
-  for (const Neighbour& one : row(part, item)) {
-    if (one.item == neighbour) return one.weight;
+void Model::relate(Part part, std::uint32_t item, double scale, const Few& few,
+                   std::span<double> sums) const {
+  for (const Neighbour& each : row(part, item)) {
+    if (few.maybe(each.item)) add_to(few, each.item, scale * static_cast<double>(each.weight), sums);
   }
-  return 0;
 }
 
 Result<Descriptor> open_file(const std::filesystem::path& path) {

@@ -1,10 +1,11 @@
-// The recommender's model: one file, made by training (train.h) and replaced by rename. A header with magic,
-// version, sizes and a checksum over everything behind it (xxh3) is verified before anything is used; every
-// offset and index is checked once, so that accessors need not. So nobody may write to it while it is mapped:
-// what a service maps is a copy of its own (model_copy.h), the same for all workers, whose pages the kernel
-// shares.
+// The recommender's model: one file, made by training (train.h) and replaced by rename. A header
+// with magic, version, sizes and a checksum over everything behind it (xxh3) is verified before
+// anything is used; every offset and index is checked once, so that accessors need not. So nobody
+// may write to it while it is mapped: what a service maps is a copy of its own (model_copy.h), the
+// same for all workers, whose pages the kernel shares.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -31,32 +32,52 @@ struct TermWeight {
   float weight = 0;
 };
 
-// The three separately pruned parts (quality.md): row i are the items that get something when a reader likes
-// item i.
+// The three separately pruned parts: row i are the items that get something when a
+// reader likes item i.
 enum class Part : std::uint8_t { kCf, kContent, kBorrowed };
 inline constexpr std::size_t kParts = 3;
 
-// What training chose on its validation part: affinity = Σ over parts of mix[part] · Σ over the profile of
-// weight · neighbour weight.
+// What training chose on its validation part: affinity = Σ over parts of mix[part] · Σ over the
+// profile of weight · neighbour weight.
 struct Mix {
   float part[kParts] = {1, 0, 0};
 };
 
+// Scores by item are cleared and looked through by lines of so many items, one of the processor's.
+inline constexpr std::uint32_t kLine = 16;
+constexpr std::size_t lines_of(std::size_t items) { return (items + kLine - 1) / kLine; }
+
+// A few items to be found among the neighbours of many. `items` must outlive this.
+class Few {
+ public:
+  explicit Few(std::span<const std::uint32_t> items) : items_(items) {
+    for (const std::uint32_t each : items) some_[each % some_.size()] = true;
+  }
+  std::span<const std::uint32_t> items() const { return items_; }
+  // False: it is none of them. Nearly all neighbours are not.
+  bool maybe(std::uint32_t item) const { return some_[item % some_.size()]; }
+
+ private:
+  std::span<const std::uint32_t> items_;
+  std::array<bool, 2048> some_{};
+};
+
 class Model {
  public:
-  // Maps and verifies the file. O(bytes). Errors: kNotFound "model_absent", kInvalid "model_corrupt" (magic,
-  // checksum, truncated, an index out of range), kInvalid "model_version" (another version's), kUnavailable
-  // "model_io".
+  // Maps and verifies the file. O(bytes). Errors: kNotFound "model_absent", kInvalid
+  // "model_corrupt" (magic, checksum, truncated, an index out of range), kInvalid "model_version"
+  // (another version's), kUnavailable "model_io".
   static Result<std::shared_ptr<const Model>> open(const std::filesystem::path& path);
   // The same of an open regular file, which may be closed afterwards.
   static Result<std::shared_ptr<const Model>> open(int fd);
-  // The same of one that open() found good and nobody can have changed since. Reads the header only.
+  // The same of one that open() found good and nobody can have changed since. Reads the header
+  // only.
   static Result<std::shared_ptr<const Model>> open_again(int fd);
   virtual ~Model() = default;
 
   // --- the item table; indexes are 0..items() − 1, ordered by id's bytes
   virtual std::uint32_t items() const = 0;
-  virtual std::optional<std::uint32_t> find(std::string_view id) const = 0;  // O(log items)
+  virtual std::optional<std::uint32_t> find(std::string_view id) const = 0;
   virtual std::string_view id(std::uint32_t item) const = 0;
   virtual std::string_view title(std::uint32_t item) const = 0;
   virtual std::string_view author(std::uint32_t item) const = 0;
@@ -67,16 +88,18 @@ class Model {
   virtual std::span<const TermWeight> terms(std::uint32_t item) const = 0;  // tf-idf, L2 norm 1; by term
 
   // --- relations
-  // Calls are cheap: a view into the file. Weights may be stored narrower than float (Q2).
-  // Adds scale · weight of each neighbour of `item` in `part` to scores[neighbour]. scores.size() == items().
-  virtual void accumulate(Part part, std::uint32_t item, float scale, std::span<float> scores) const = 0;
-  // The same when few of many items get something: also notes each item in `touched` whose mark was 0, and
-  // marks it. marks.size() == items().
+  // Calls are cheap: a view into the file. Weights may be stored narrower than float (Q2). Adds
+  // scale · weight of each neighbour of `item` in `part` to scores[neighbour], and sets
+  // lines[neighbour / kLine] to 1. scores.size() == items(), lines.size() == lines_of(items()).
   virtual void accumulate(Part part, std::uint32_t item, float scale, std::span<float> scores,
-                          std::span<float> marks, std::vector<std::uint32_t>& touched) const;
+                          std::span<std::uint8_t> lines) const = 0;
+  // The row will be accumulated soon: its memory may be fetched meanwhile.
+  virtual void fetch(Part part, std::uint32_t item) const;
+  // Adds scale · weight to sums[i] where few.items()[i] is a neighbour of `item`. O(row).
+  virtual void relate(Part part, std::uint32_t item, double scale, const Few& few,
+                      std::span<double> sums) const;
   // The row itself, heaviest first.
   virtual std::vector<Neighbour> row(Part part, std::uint32_t item) const = 0;
-  virtual float weight(Part part, std::uint32_t item, std::uint32_t neighbour) const;  // 0: none. O(row)
   virtual Mix mix() const = 0;
 
   // --- the vocabulary: for items that are newer than the model (content.h makes their vectors)
@@ -90,7 +113,8 @@ class Model {
   virtual std::uint64_t bytes() const = 0;         // of the file
 };
 
-// For reading. Errors: those of Model::open() that concern the name: absent, no regular file, not readable.
+// For reading. Errors: those of Model::open() that concern the name: absent, no regular file, not
+// readable.
 Result<Descriptor> open_file(const std::filesystem::path& path);
 
 }  // namespace freshet::model

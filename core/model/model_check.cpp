@@ -100,6 +100,7 @@ Result<ModelView> place(std::span<const std::byte> bytes, const Header& header) 
   ModelView view;
   view.header = &header;
   view.items = sections.exactly<layout::Item>(items, index_of(Section::kItems));
+  view.slots = sections.exactly<std::uint32_t>(layout::slots_of(items), index_of(Section::kSlots));
   view.tags = sections.all<layout::Text>(index_of(Section::kTags));
   view.text = sections.all<char>(index_of(Section::kText));
   view.term_starts = sections.exactly<std::uint64_t>(items + 1, index_of(Section::kTermStarts));
@@ -124,6 +125,22 @@ Result<ModelView> place(std::span<const std::byte> bytes, const Header& header) 
   return view;
 }
 
+// Each item is found by its id, and a look for any other id ends.
+bool good_slots(const ModelView& view) {
+  std::size_t taken = 0;
+  for (const std::uint32_t item : view.slots) {
+    if (item == layout::kNoItem) continue;
+    if (item >= view.items.size()) return false;
+    ++taken;
+  }
+  if (taken != view.items.size()) return false;
+  for (std::uint32_t item = 0; item < view.items.size(); ++item) {
+    const layout::Text& id = view.items[item].id;
+    if (item_of(view, {view.text.data() + id.offset, id.bytes}) != item) return false;
+  }
+  return true;
+}
+
 bool good_items(const ModelView& view) {
   const auto inside = [&](const layout::Text& text) {
     return std::uint64_t{text.offset} + text.bytes <= view.text.size();
@@ -142,7 +159,7 @@ bool good_items(const ModelView& view) {
     if (id.empty() || (i > 0 && id <= before)) return false;
     before = id;
   }
-  return true;
+  return good_slots(view);
 }
 
 bool good_terms(const ModelView& view) {
@@ -166,6 +183,20 @@ bool good_rows(const RowsView& rows, std::uint32_t items) {
 }
 
 }  // namespace
+
+std::size_t layout::slot_of(std::string_view id, std::size_t slots) {
+  return XXH3_64bits(id.data(), id.size()) & (slots - 1);
+}
+
+std::uint32_t item_of(const ModelView& view, std::string_view id) {
+  const std::size_t slots = view.slots.size();
+  for (std::size_t slot = layout::slot_of(id, slots);; slot = (slot + 1) & (slots - 1)) {
+    const std::uint32_t item = view.slots[slot];
+    if (item == layout::kNoItem) return item;
+    const layout::Text& known = view.items[item].id;
+    if (std::string_view(view.text.data() + known.offset, known.bytes) == id) return item;
+  }
+}
 
 Result<ModelView> checked_view(std::span<const std::byte> bytes) {
   FRESHET_TRY(header, check_header(bytes));

@@ -46,7 +46,8 @@ bool write_all(int to, const char* bytes, std::size_t size) {
   return true;
 }
 
-// As many bytes as the file has now. What is cut short or added meanwhile is found when the copy is verified.
+// As many bytes as the file has now. What is cut short or added meanwhile is found when the copy is
+// verified.
 Result<void> copy_bytes(int from, int to, const std::filesystem::path& path) {
   struct stat status {};
   if (fstat(from, &status) != 0)

@@ -1,5 +1,5 @@
-// A private copy of the model file: whoever maps a file that somebody else may overwrite or cut short dies of
-// it.
+// A private copy of the model file: whoever maps a file that somebody else may overwrite or cut
+// short dies of it.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,10 @@ struct ModelCopy {
   std::shared_ptr<const Model> model;  // the copy, mapped
 };
 
-// Copies the file by reading it, then verifies the copy. It lies in the same folder, so that the kernel can
-// write its pages there and drop them; in memory only where the folder takes no unnamed file (read-only, or a
-// filesystem without O_TMPFILE). O(bytes). Errors: those of Model::open(), and kUnavailable "model_no_room",
-// above all when the disk is full.
+// Copies the file by reading it, then verifies the copy. It lies in the same folder, so that the
+// kernel can write its pages there and drop them; in memory only where the folder takes no unnamed
+// file (read-only, or a filesystem without O_TMPFILE). O(bytes). Errors: those of Model::open(),
+// and kUnavailable "model_no_room", above all when the disk is full.
 Result<ModelCopy> copy_model(const std::filesystem::path& path);
 
 }  // namespace freshet::model

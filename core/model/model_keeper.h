@@ -1,5 +1,5 @@
-// Watches the model file, and leaves a verified copy of each new one on the shelf. A file that is refused
-// leaves what lies there; so does one that is gone, while the keeper lives.
+// Watches the model file, and leaves a verified copy of each new one on the shelf. A file that is
+// refused leaves what lies there; so does one that is gone, while the keeper lives.
 #pragma once
 
 #include <chrono>
@@ -20,10 +20,10 @@ class ModelKeeper {
   // The shelf must outlive this.
   ModelKeeper(std::filesystem::path path, ModelShelf& shelf);
 
-  // The first look copies at once, and always leaves something: after a crash or a reload of the settings
-  // what lies there already, when the file is still the same. Later ones copy a file that has changed and was
-  // left alone between two looks. One stat(2) while nothing changed, else O(bytes). Logs what was copied, and
-  // once for each file why it was refused.
+  // The first look copies at once, and always leaves something: after a crash or a reload of the
+  // settings what lies there already, when the file is still the same. Later ones copy a file that
+  // has changed and was left alone between two looks. One stat(2) while nothing changed, else
+  // O(bytes). Logs what was copied, and once for each file why it was refused.
   void look(Clock::time_point now);
 
  private:

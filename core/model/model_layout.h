@@ -1,23 +1,28 @@
-// The bytes of a model file. Little-endian, as every machine this runs on; sections begin at multiples of 64.
+// The bytes of a model file. Little-endian, as every machine this runs on; sections begin at
+// multiples of 64.
 //
 //   Header · sections in the order of Section, each as long as the header says
 //
-// Change anything here and kVersion goes up: other versions are refused, `freshetctl train` writes a new one.
+// Change anything here and kVersion goes up: other versions are refused, `freshetctl train` writes
+// a new one.
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
+#include <string_view>
 
 #include "core/model/model.h"
 
 namespace freshet::model::layout {
 
 inline constexpr std::array<char, 8> kMagic{'F', 'R', 'S', 'H', 'M', 'O', 'D', 'L'};
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 inline constexpr std::uint64_t kAlignment = 64;
 
 enum class Section : std::uint8_t {
   kItems,       // Item × items, ascending by id
+  kSlots,       // uint32 × slots_of(items): a hash table of them by id, with kNoItem where none is
   kTags,        // Text × tags of all items; Item says which are whose
   kText,        // the bytes that Text points into
   kTermStarts,  // uint64 × (items + 1), into kTerms
@@ -27,8 +32,8 @@ enum class Section : std::uint8_t {
   kReranker,    // float
   kRows         // of each part: starts, scales, columns, weights
 };
-// A part's four sections. Row i is entries starts[i] … starts[i + 1] − 1: columns[e] gets weights[e] ·
-// scales[i].
+// A part's four sections. Row i is entries starts[i] … starts[i + 1] − 1: columns[e] gets
+// weights[e] · scales[i].
 enum class RowSection : std::uint8_t {
   kStarts,   // uint64 × (items + 1)
   kScales,   // float × items
@@ -39,6 +44,12 @@ inline constexpr std::size_t kRowSections = 4;
 inline constexpr std::size_t kSections = static_cast<std::size_t>(Section::kRows) + kRowSections * kParts;
 inline constexpr std::uint32_t kNarrowItems = 65536;
 inline constexpr float kWeightSteps = 32767;
+inline constexpr std::uint32_t kNoItem = 0xFFFFFFFF;
+
+// At least twice as many as items. An item stands in the first slot that was free at its slot_of()
+// or behind it, around the end.
+constexpr std::size_t slots_of(std::size_t items) { return std::bit_ceil(2 * items + 1); }
+std::size_t slot_of(std::string_view id, std::size_t slots);
 
 constexpr std::size_t index_of(Section section) { return static_cast<std::size_t>(section); }
 constexpr std::size_t index_of(Part part, RowSection section) {

@@ -1,6 +1,6 @@
-// Where one process leaves the newest model for all others: an open file in the queue of a socket, at which
-// they look without taking it. It stays there when whoever left it has ended, and goes with the last process
-// that has the shelf. Inherited by fork; opens no file.
+// Where one process leaves the newest model for all others: an open file in the queue of a socket,
+// at which they look without taking it. It stays there when whoever left it has ended, and goes
+// with the last process that has the shelf. Inherited by fork; opens no file.
 #pragma once
 
 #include <chrono>
@@ -25,8 +25,8 @@ class ModelShelf {
   // Throws std::system_error.
   ModelShelf();
 
-  // Puts it in place of what lies there; `file` −1: no model. Sets number and model. One process at a time.
-  // Error: kInternal "model_shelf".
+  // Puts it in place of what lies there; `file` −1: no model. Sets number and model. One process at
+  // a time. Error: kInternal "model_shelf".
   Result<void> leave(Left left, int file);
   // None: nothing was left yet.
   std::optional<Left> look() const;

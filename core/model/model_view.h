@@ -21,6 +21,7 @@ struct RowsView {
 struct ModelView {
   const layout::Header* header = nullptr;
   std::span<const layout::Item> items;
+  std::span<const std::uint32_t> slots;
   std::span<const layout::Text> tags;
   std::span<const char> text;
   std::span<const std::uint64_t> term_starts;
@@ -31,8 +32,12 @@ struct ModelView {
   std::array<RowsView, kParts> rows;
 };
 
-// Verifies every checksum, size, offset, index and number of the file in `bytes`, which begin at a multiple
-// of 64. Whatever bytes it is given, it reads nothing outside them. O(bytes). Errors as Model::open().
+// The item of this id, by the table of slots; kNoItem: there is none. O(1).
+std::uint32_t item_of(const ModelView& view, std::string_view id);
+
+// Verifies every checksum, size, offset, index and number of the file in `bytes`, which begin at a
+// multiple of 64. Whatever bytes it is given, it reads nothing outside them. O(bytes). Errors as
+// Model::open().
 Result<ModelView> checked_view(std::span<const std::byte> bytes);
 // The same view of bytes that checked_view() found good. O(1).
 Result<ModelView> view_again(std::span<const std::byte> bytes);

@@ -15,11 +15,11 @@ class ServedModel {
  public:
   // Null: there was no good one yet.
   std::shared_ptr<const Model> current() const { return model_; }
-  // Maps what was left on the shelf since the last call. True when another model is now current. One
-  // recvmsg(2), or a few.
+  // Maps what was left on the shelf since the last call. True when another model is now current.
+  // One recvmsg(2), or a few.
   bool take(const ModelShelf& shelf);
-  // Maps a copy of its own (model_copy.h), for a program that has no keeper. False: the file is refused,
-  // which is logged, or absent, and changes nothing. O(bytes).
+  // Maps a copy of its own (model_copy.h), for a program that has no keeper. False: the file is
+  // refused, which is logged, or absent, and changes nothing. O(bytes).
   bool open(const std::filesystem::path& path);
 
  private:

@@ -12,25 +12,11 @@ namespace {
 
 constexpr std::string_view kSpoolSuffix = ".spool";
 
-// The SHA-1 that an EVALSHA command in RESP names, or empty.
-std::string_view script_of(std::string_view command) {
-  constexpr std::string_view kHead = "\r\n$7\r\nEVALSHA\r\n$40\r\n";
-  const std::size_t head = command.find(kHead);
-  if (head == std::string_view::npos || head > 8) return {};
-  return command.substr(head + kHead.size(), 40);
-}
-
-bool knows(std::span<const Script> scripts, std::string_view sha) {
-  return std::ranges::count(scripts, sha, &Script::sha1) > 0;
-}
-
 }  // namespace
 
-// What is sent of a spool at once.
+// What is taken of a spool at once.
 struct BackgroundWriter::Portion {
-  Pipeline batch;  // the loads, then the commands
-  std::size_t loads = 0;
-  std::vector<std::string> scripts;  // sources of the script records among them
+  std::vector<std::string> events;
   std::size_t torn = 0;
   std::uint64_t next = 0;
 };
@@ -38,7 +24,6 @@ struct BackgroundWriter::Portion {
 BackgroundWriter::BackgroundWriter(EventLoop& loop, LinkOptions link, std::span<const Script> scripts,
                                    BackgroundOptions options)
     : connection_(loop, std::move(link), scripts),
-      scripts_(scripts),
       options_(std::move(options)),
       scan_timer_(loop),
       drain_timer_(loop) {}
@@ -51,28 +36,29 @@ void BackgroundWriter::start() {
   schedule_scan();
 }
 
-bool BackgroundWriter::post(Pipeline pipeline) {
-  if (!connection_.ready() || queued_commands_ + pipeline.size() > options_.queue_commands) {
-    if (to_spool(pipeline)) return true;
-    counters_.dropped += pipeline.size();
+bool BackgroundWriter::post(Pipeline commands, StoredEvent event) {
+  if (!connection_.ready() || queued_commands_ + commands.size() > options_.queue_commands) {
+    if (event.empty()) return false;
+    if (to_spool(event)) return true;
+    ++counters_.dropped;
     return false;
   }
-  queued_commands_ += pipeline.size();
-  queue_.push_back({std::move(pipeline), Clock::now()});
+  queued_commands_ += commands.size();
+  queue_.push_back({std::move(commands), std::move(event), Clock::now()});
   wake();
   return true;
 }
 
-Result<void> BackgroundWriter::spool(Pipeline pipeline) {
-  if (to_spool(pipeline)) return {};
+Result<void> BackgroundWriter::spool(const StoredEvent& event) {
+  if (to_spool(event)) return {};
   return fail(ErrorCode::kUnavailable, "spool_full", {}, "the spool has no room");
 }
 
-bool BackgroundWriter::to_spool(const Pipeline& pipeline) {
-  const Result<void> written = write_spool(pipeline);
+bool BackgroundWriter::to_spool(const StoredEvent& event) {
+  const Result<void> written = write_spool(event);
   if (!written) {
-    if (refused_commands_ == 0) log::error("spool_refuses", {{"error", written.error().detail}});
-    refused_commands_ += pipeline.size();
+    if (refused_events_ == 0) log::error("spool_refuses", {{"error", written.error().detail}});
+    ++refused_events_;
     last_refusal_ = Clock::now();
   } else {
     if (may_end_refusals()) end_refusals();
@@ -81,52 +67,35 @@ bool BackgroundWriter::to_spool(const Pipeline& pipeline) {
   return written.has_value();
 }
 
-// A disk that is nearly full takes some and refuses others: the end is believed after a while without
-// refusals.
+// A disk that is nearly full takes some and refuses others: the end is believed after a while
+// without refusals.
 bool BackgroundWriter::may_end_refusals() const {
-  return refused_commands_ > 0 && Clock::now() - last_refusal_ >= options_.scan_interval;
+  return refused_events_ > 0 && Clock::now() - last_refusal_ >= options_.scan_interval;
 }
 
 void BackgroundWriter::end_refusals() {
-  log::notice("spool_refused", {{"commands", std::to_string(refused_commands_)}});
-  refused_commands_ = 0;
+  log::notice("spool_refused", {{"events", std::to_string(refused_events_)}});
+  refused_events_ = 0;
 }
 
-Result<void> BackgroundWriter::write_spool(const Pipeline& pipeline) {
+Result<void> BackgroundWriter::write_spool(const StoredEvent& event) {
   if (!spool_) {
     std::error_code ignored;  // open() reports what is wrong
     std::filesystem::create_directories(options_.spool_directory, ignored);
     const auto path = options_.spool_directory / (std::to_string(getpid()) + std::string(kSpoolSuffix));
     auto opened = Spool::open(path, options_.spool_bytes);
-    // Another worker may be looking into the file at this very moment, as it does with those of dead
-    // processes.
+    // Another worker may be looking into the file at this very moment, as it does with those of
+    // dead processes.
     if (!opened && opened.error().code == ErrorCode::kConflict)
       opened = Spool::open(path, options_.spool_bytes);
     if (!opened) return tl::unexpected(opened.error());
     spool_ = std::move(*opened);
-    collect_scripts(*spool_);  // another process of this number may have left it
   }
-  if (spool_->empty()) scripts_in_spool_.clear();
-  for (std::size_t i = 0; i < pipeline.size(); ++i) {
-    if (!put_script(pipeline.at(i)) || !spool_->append(Spool::Kind::kCommand, pipeline.at(i)))
-      return fail(ErrorCode::kUnavailable, "spool_full", {},
-                  spool_->path().string() + ": the disk is full, or spool.max_bytes reached");
-    ++counters_.spooled;
-  }
+  if (!spool_->append(event.bytes()))
+    return fail(ErrorCode::kUnavailable, "spool_full", {},
+                spool_->path().string() + ": the disk is full, or spool.max_bytes reached");
+  ++counters_.spooled;
   return {};
-}
-
-// The file carries the scripts its commands name, so that a later version of the program, with other scripts,
-// can replay it.
-bool BackgroundWriter::put_script(std::string_view command) {
-  const std::string_view sha = script_of(command);
-  if (sha.empty() || scripts_in_spool_.contains(sha)) return true;
-  const auto script =
-      std::find_if(scripts_.begin(), scripts_.end(), [&](const Script& s) { return s.sha1 == sha; });
-  if (script == scripts_.end()) return true;
-  if (!spool_->append(Spool::Kind::kScript, script->source)) return false;
-  scripts_in_spool_.emplace(sha);
-  return true;
 }
 
 milliseconds BackgroundWriter::oldest_age() const {
@@ -172,124 +141,124 @@ void BackgroundWriter::retire_orphan() {
   if (!orphan_->empty()) return;
   orphan_->unlink();
   orphan_.reset();
-  if (!spool_ || spool_->empty()) carried_.clear();
   adopt();
 }
 
 Task<bool> BackgroundWriter::send_queue() {
   Pipeline batch;
+  std::vector<StoredEvent> events;  // of each command: of its pipeline
   sending_since_ = queue_.front().since;
   while (!queue_.empty() && batch.size() < kBatchCommands) {
-    const Pipeline& next = queue_.front().commands;
-    for (std::size_t i = 0; i < next.size(); ++i) batch.raw(next.at(i));
-    queued_commands_ -= next.size();
+    Queued& next = queue_.front();
+    for (std::size_t i = 0; i < next.commands.size(); ++i) {
+      batch.raw(next.commands.at(i));
+      events.push_back(i + 1 < next.commands.size() ? StoredEvent() : std::move(next.event));
+    }
+    queued_commands_ -= next.commands.size();
     queue_.pop_front();
   }
   const Result<Replies> replies = co_await connection_.run(batch);
   sending_since_.reset();
-  if (!replies) {  // nothing is known of it: it is repeated from the spool
-    if (!to_spool(batch)) counters_.dropped += batch.size();
-    co_return false;
-  }
-  for (std::size_t i = 0; i < replies->size(); ++i) {
-    if ((*replies)[i].is_error())
-      keep_or_drop(batch.at(i), (*replies)[i].error());
-    else
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    if (!replies) {  // nothing is known of it: it is repeated from the spool
+      keep_or_drop(events[i]);
+    } else if (!(*replies)[i].is_error()) {
       ++counters_.done;
+    } else if (const std::string_view error = (*replies)[i].error();
+               classify(error).code == ErrorCode::kUnavailable) {
+      refused_ = Clock::now();
+      keep_or_drop(events[i]);
+    } else {
+      log::warning("background_command_refused", {{"error", std::string(error)}});
+      ++counters_.dropped;
+    }
   }
-  co_return true;
+  co_return replies.has_value();
 }
 
-// What waiting cures waits in the spool.
-void BackgroundWriter::keep_or_drop(std::string_view command, std::string_view error) {
-  if (classify(error).code == ErrorCode::kUnavailable) {
-    refused_ = Clock::now();
-    Pipeline one;
-    if (to_spool(one.raw(command))) return;
-  } else {
-    log::warning("background_command_refused", {{"error", std::string(error)}});
-  }
-  ++counters_.dropped;
-}
-
-// O(bytes): a file's scripts may stand behind the commands that need them.
-void BackgroundWriter::collect_scripts(Spool& spool) {
-  std::uint64_t position = spool.begin();
-  while (const auto record = spool.at(position)) {
-    if (record->kind == Spool::Kind::kScript) carried_.emplace(record->payload);
-    position = record->next;
-  }
+void BackgroundWriter::keep_or_drop(const StoredEvent& event) {
+  if (!event.empty() && !to_spool(event)) ++counters_.dropped;
 }
 
 BackgroundWriter::Portion BackgroundWriter::next_portion(Spool& spool) const {
   Portion out;
-  Pipeline commands;
-  bool others = false;  // commands of scripts that are not ours
   out.next = spool.begin();
-  while (commands.size() < portion_commands_) {
+  while (out.events.size() < portion_events_) {
     const auto record = spool.at(out.next);
     if (!record) break;
     out.next = record->next;
-    if (record->kind == Spool::Kind::kTorn) ++out.torn;
-    if (record->kind == Spool::Kind::kScript) out.scripts.emplace_back(record->payload);
-    if (record->kind != Spool::Kind::kCommand) continue;
-    const std::string_view sha = script_of(record->payload);
-    others |= !sha.empty() && !knows(scripts_, sha);
-    commands.raw(record->payload);
+    if (record->torn)
+      ++out.torn;
+    else
+      out.events.emplace_back(record->payload);
   }
-  if (others) {
-    for (const std::string& source : carried_) out.batch.add("SCRIPT", "LOAD", source);
-  }
-  out.loads = out.batch.size();
-  for (std::size_t i = 0; i < commands.size(); ++i) out.batch.raw(commands.at(i));
   return out;
 }
 
+namespace {
+
+using Fields = std::vector<std::string_view>;
+
+Task<void> apply_one(const std::function<Task<Result<void>>(const Fields&)>& apply, const Fields& fields,
+                     Result<void>& outcome) {
+  if (fields.empty())
+    outcome = not_an_event();
+  else
+    outcome = co_await apply(fields);
+}
+
+}  // namespace
+
+// All at once: their commands leave in one write, in the order of the events.
+Task<BackgroundWriter::Outcomes> BackgroundWriter::apply_all(const std::vector<std::string>& events) {
+  Outcomes outcomes(events.size());
+  std::vector<Fields> fields;
+  for (const std::string& each : events) fields.push_back(fields_of(each));
+  Event<bool> all_done;
+  std::size_t left = events.size();
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    spawn(apply_one(options_.apply, fields[i], outcomes[i]), [&, i](std::exception_ptr thrown) {
+      if (thrown) outcomes[i] = fail(ErrorCode::kInternal, "exception");
+      if (--left == 0) all_done.fire(true);
+    });
+  }
+  if (!events.empty()) co_await all_done.wait();
+  co_return outcomes;
+}
+
 Task<bool> BackgroundWriter::replay(Spool& spool) {
-  Portion portion = next_portion(spool);
+  const Portion portion = next_portion(spool);
   if (spool.damaged()) log::error("spool_damaged", {{"path", spool.path().string()}});
-  Result<Replies> replies{Replies()};
-  if (!portion.batch.empty()) replies = co_await connection_.run(portion.batch);
-  if (replies && settle(spool, portion, *replies)) {
-    portion_commands_ = std::min(kBatchCommands, 2 * portion_commands_);
+  const Outcomes outcomes = co_await apply_all(portion.events);
+  if (settle(spool, portion, outcomes)) {
+    portion_events_ = std::min(kMostReplayed, 2 * portion_events_);
     co_return true;
   }
-  const bool was_sent = replies || replies.error().code == ErrorCode::kUnknownOutcome;
-  if (was_sent) portion_commands_ = std::max<std::size_t>(1, portion_commands_ / 2);
+  portion_events_ = std::max<std::size_t>(1, portion_events_ / 2);
   co_return false;
 }
 
 // False: later, all of it; repeating is harmless.
-bool BackgroundWriter::settle(Spool& spool, const Portion& portion, const Replies& replies) {
-  std::set<std::string_view> loaded;
-  std::size_t refused = 0;
-  for (std::size_t i = 0; i < replies.size(); ++i) {
-    const bool is_load = i < portion.loads;
-    if (!replies[i].is_error()) {
-      if (is_load) loaded.insert(replies[i].string().value_or(""));
+bool BackgroundWriter::settle(Spool& spool, const Portion& portion, const Outcomes& outcomes) {
+  for (const Result<void>& each : outcomes) {
+    if (each || !is_away(each.error())) continue;
+    refused_ = Clock::now();
+    // Not each time: for the last it may be refused for days.
+    if (portion_events_ > 1)
+      log::warning("spool_waits",
+                   {{"error", std::string(each.error().reason)}, {"detail", each.error().detail}});
+    return false;
+  }
+  for (const Result<void>& each : outcomes) {
+    if (each) {
+      ++counters_.replayed;
       continue;
     }
-    const std::string_view error = replies[i].error();
-    const std::string_view sha = script_of(portion.batch.at(i));
-    const bool script_is_nowhere =
-        error.starts_with("NOSCRIPT") && !knows(scripts_, sha) && !loaded.contains(sha);
-    if (!script_is_nowhere && classify(error).code == ErrorCode::kUnavailable) {
-      refused_ = Clock::now();
-      // Not each time: for the last it may be refused for days.
-      if (portion_commands_ > 1) log::warning("spool_waits", {{"error", std::string(error)}});
-      return false;
-    }
-    refused += is_load ? 0 : 1;
-    log::warning(is_load ? "spooled_script_refused" : "spooled_command_refused",
-                 {{"error", std::string(error)}, {"script", std::string(sha)}});
+    ++counters_.dropped;
+    log::warning("spooled_event_refused",
+                 {{"error", std::string(each.error().reason)}, {"detail", each.error().detail}});
   }
-  if (spool.at(portion.next)) {  // commands behind may name them
-    for (const std::string& source : portion.scripts) {
-      if (!spool.append(Spool::Kind::kScript, source)) scripts_in_spool_.clear();  // they come anew
-    }
-  }
-  counters_.replayed += replies.size() - portion.loads - refused;
-  counters_.dropped += refused + portion.torn;
+  counters_.dropped += portion.torn;
   spool.pop_to(portion.next);
   return true;
 }
@@ -318,7 +287,6 @@ void BackgroundWriter::adopt() {
     log::notice("spool_adopted",
                 {{"path", entry.path().string()}, {"bytes", std::to_string((*opened)->bytes())}});
     orphan_ = std::move(*opened);
-    collect_scripts(*orphan_);
     return;
   }
 }
@@ -335,12 +303,10 @@ void BackgroundWriter::finish_drain() {
   if (!drained_) return;
   drain_timer_.cancel();
   scan_timer_.cancel();
-  for (const Queued& left : queue_) {
-    if (!to_spool(left.commands)) counters_.dropped += left.commands.size();
-  }
+  for (const Queued& left : queue_) keep_or_drop(left.event);
   queue_.clear();
   queued_commands_ = 0;
-  if (refused_commands_ > 0) end_refusals();
+  if (refused_events_ > 0) end_refusals();
   std::exchange(drained_, nullptr)();
 }
 

@@ -1,13 +1,13 @@
 // When a connection to Redis is tried again, and when it is left alone.
 //
-// closed: commands go. After `failures` failures in a row (a deadline, a lost connection, one that was not
-// made) it is open: nothing is sent for a while, which doubles each time up to `most`. Then a new connection
-// is made and asked by PING: half open, one pipeline at a time goes, and its reply closes the breaker while
-// its failure opens it for twice as long. So a server that answers PING and nothing else costs one request a
-// deadline now and then, not each of them.
+// closed: commands go. After `failures` failures in a row (a deadline, a lost connection, one that
+// was not made) it is open: nothing is sent for a while, which doubles each time up to `most`. Then
+// a new connection is made and asked by PING: half open, one pipeline at a time goes, and its reply
+// closes the breaker while its failure opens it for twice as long. So a server that answers PING
+// and nothing else costs one request a deadline now and then, not each of them.
 //
-// A single slow reply costs its connection (redis_connection.h) but no wait: the next one is made at once.
-// Pure: no clock, no randomness, no I/O.
+// A single slow reply costs its connection (redis_connection.h) but no wait: the next one is made
+// at once. Pure: no clock, no randomness, no I/O.
 #pragma once
 
 #include <cstddef>
@@ -38,9 +38,9 @@ class Breaker {
  public:
   explicit Breaker(BreakerOptions options) : options_(options) {}
 
-  // How long nothing may be tried now. `random` in [0, 1) shortens it by up to a quarter, so that workers do
-  // not come back in step. After a refusal it is at most kMostRefused, so that a server that starts again is
-  // found within a second.
+  // How long nothing may be tried now. `random` in [0, 1) shortens it by up to a quarter, so that
+  // workers do not come back in step. After a refusal it is at most kMostRefused, so that a server
+  // that starts again is found within a second.
   milliseconds failed(Failure how, double random);
   // A new connection answered its PING.
   void answered();

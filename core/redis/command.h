@@ -1,6 +1,6 @@
-// Commands on their way to Redis, already in RESP. Arguments are written with their lengths, never formatted
-// into text, so no argument can become syntax. The same bytes go to the wire, into the background queue and
-// into the spool.
+// Commands on their way to Redis, already in RESP. Arguments are written with their lengths, never
+// formatted into text, so no argument can become syntax. The same bytes go to the wire, into the
+// background queue and into the spool.
 #pragma once
 
 #include <array>
@@ -24,14 +24,16 @@ struct Script {
 // One or more commands that leave together and whose replies come back together, in order.
 class Pipeline {
  public:
-  // Starts a command of exactly `arguments` arguments, the command's name included; follow with as many arg()
-  // calls.
+  // Starts a command of exactly `arguments` arguments, the command's name included; follow with as
+  // many arg() calls.
   Pipeline& command(std::size_t arguments) {
+    counted_ = false;
     starts_.push_back(bytes_.size());
     header('*', arguments);
     return *this;
   }
   Pipeline& arg(std::string_view value) {
+    if (counted_ && increment(arguments_at_)) ++keys_at_;
     header('$', value.size());
     bytes_.append(value).append("\r\n");
     return *this;
@@ -54,12 +56,22 @@ class Pipeline {
     (arg(args), ...);
     return *this;
   }
-  // EVALSHA sha numkeys; follow with `keys` keys and then `args` arguments, by arg().
-  Pipeline& script(const Script& script, std::size_t keys, std::size_t args) {
-    return command(3 + keys + args).arg("EVALSHA").arg(script.sha1).arg(keys);
+  // EVALSHA; follow with its keys by key(), then its arguments by arg(). Both are counted here.
+  Pipeline& script(const Script& script) {
+    command(3).arg("EVALSHA").arg(script.sha1).arg(0);
+    counted_ = true;
+    arguments_at_ = starts_.back() + 1;
+    keys_at_ = bytes_.size() - 3;
+    return *this;
+  }
+  Pipeline& key(std::string_view name) {
+    // "$1\r\n9\r\n": the length of the number stands before it.
+    if (increment(keys_at_)) ++bytes_[keys_at_ - 3];
+    return arg(name);
   }
   // A command that is in RESP already: what at() of another pipeline or the spool gives.
   Pipeline& raw(std::string_view resp) {
+    counted_ = false;
     starts_.push_back(bytes_.size());
     bytes_.append(resp);
     return *this;
@@ -73,6 +85,7 @@ class Pipeline {
     return std::string_view(bytes_).substr(begin, end - begin);
   }
   void clear() {
+    counted_ = false;
     bytes_.clear();
     starts_.clear();
   }
@@ -86,8 +99,22 @@ class Pipeline {
     *end++ = '\n';
     bytes_.append(text.data(), static_cast<std::size_t>(end - text.data()));
   }
+  // Adds 1 to the decimal number at `at`. True when it became a digit longer.
+  bool increment(std::size_t at) {
+    std::size_t digit = bytes_.find('\r', at);
+    while (digit > at && bytes_[digit - 1] == '9') bytes_[--digit] = '0';
+    if (digit == at) {
+      bytes_.insert(at, 1, '1');
+      return true;
+    }
+    ++bytes_[digit - 1];
+    return false;
+  }
+
   std::string bytes_;
   std::vector<std::size_t> starts_;
+  bool counted_ = false;                        // a script's arguments follow
+  std::size_t arguments_at_ = 0, keys_at_ = 0;  // of the script: where its numbers stand in bytes_
 };
 
 }  // namespace freshet::redis

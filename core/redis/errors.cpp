@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "core/redis/script_words.h"
+
 namespace freshet::redis {
 namespace {
 
@@ -67,6 +69,10 @@ const ErrorRow* find_error(std::string_view error_line) {
 Error classify(std::string_view error_line) {
   if (const ErrorRow* row = find_error(error_line))
     return Error{row->code, row->reason, {}, std::string(error_line)};
+  const auto said =
+      std::ranges::find_if(kScriptWords, [&](const ScriptWord& each) { return says(error_line, each.word); });
+  if (said != kScriptWords.end())
+    return Error{said->code, said->reason, {}, std::string(after_word(error_line))};
   return Error{ErrorCode::kInternal, "redis_error", {}, std::string(error_line)};
 }
 

@@ -1,5 +1,5 @@
-// What a failure of Redis means: one table, for whatever looks at an error reply, repeats a command or counts
-// failures.
+// What a failure of Redis means: one table, for whatever looks at an error reply, repeats a command
+// or counts failures.
 #pragma once
 
 #include <array>
@@ -36,17 +36,16 @@ inline constexpr std::size_t kErrorClasses = static_cast<std::size_t>(ErrorClass
 // "away", "timeout", "readonly", …: as in /status and /metrics.
 std::string_view error_class_name(ErrorClass error_class);
 
-// Whether a command is sent again after an error reply. No other command of its pipeline is, but for those
-// with such a reply of their own.
+// Whether a command is sent again after an error reply. No other command of its pipeline is, but
+// for those with such a reply of their own.
 enum class RetryPolicy : std::uint8_t {
   // The command did nothing: sent once more, on the same connection.
   kRetry,
-  // The command did nothing, and this server is not, or no longer, ours: sent once more on a new connection,
-  // for which the sentinels are asked again.
+  // The command did nothing, and this server is not, or no longer, ours: sent once more on a new
+  // connection, for which the sentinels are asked again.
   kReconnect,
-  // Not sent again: only time helps. The error is kUnavailable, so reads serve what they have and writes go
-  // to
-  // the spool.
+  // Not sent again: only time helps. The error is kUnavailable, so reads serve what they have and
+  // writes go to the spool.
   kDegrade,
   // Not sent again: nothing helps.
   kFail,
@@ -62,11 +61,12 @@ struct ErrorRow {
   std::string_view reason;  // Error::reason
 };
 
-// The row of an error line; nullptr when its first word is none of Redis' own, as those that our scripts
-// answer.
+// The row of an error line; nullptr when its first word is none of Redis' own, as those that our
+// scripts answer.
 const ErrorRow* find_error(std::string_view error_line);
 
-// What the error line means for the request; kInternal "redis_error" when there is no row.
+// What the error line means for the request: by the row above, else by that of kScriptWords
+// (script_words.h); kInternal "redis_error" when there is none.
 Error classify(std::string_view error_line);
 
 // Failures since the start, by class.

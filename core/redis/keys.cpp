@@ -23,12 +23,14 @@ std::string variant(const hot::ListQuery& query) {
                std::to_string(query.window.count()), ":", query.tag.view()});
 }
 
+bool in_braces(std::string_view part) { return part.starts_with('{') && part.ends_with('}'); }
+
 // "*" stands for one part between colons: ids contain none.
 bool matches(std::string_view pattern, std::string_view key) {
   while (true) {
     const std::size_t p = pattern.find(':'), k = key.find(':');
-    const std::string_view part = pattern.substr(0, p);
-    if (part != "*" && part != key.substr(0, k)) return false;
+    const std::string_view wanted = pattern.substr(0, p), part = key.substr(0, k);
+    if (wanted != part && wanted != "*" && !(wanted == "{*}" && in_braces(part))) return false;
     if (p == pattern.npos || k == key.npos) return p == pattern.npos && k == key.npos;
     pattern.remove_prefix(p + 1);
     key.remove_prefix(k + 1);
@@ -41,7 +43,7 @@ std::string Keys::of_item(std::string_view head, std::string_view id) const { re
 
 std::string Keys::of_item(std::string_view head, std::string_view id, std::string_view tail) const {
   const std::string_view colon = tail.empty() ? "" : ":";
-  return join({prefix_, head, id, colon, tail});
+  return join({prefix_, head, "{", id, "}", colon, tail});
 }
 
 std::string Keys::of_all(std::string_view tail) const { return join({prefix_, "hot", tail}); }
@@ -77,29 +79,40 @@ std::string Keys::seen_shard(std::string_view day, std::string_view shard) const
 }
 std::string Keys::seen_day(std::string_view day) const { return join({prefix_, "bf:global:", day}); }
 
-std::string Keys::pv_pattern() const {
+std::string Keys::article_pattern() const {
   std::string out;
   // A prefix is text, a SCAN pattern a glob.
   for (const char c : prefix_) {
     if (std::string_view("*?[]\\^").find(c) != std::string_view::npos) out += '\\';
     out += c;
   }
-  return out + "hot:pv:*";
+  return out + "hot:article:{*}";
 }
 
-std::string Keys::id_of_pv(std::string_view key) const {
-  key.remove_prefix(prefix_.size() + std::string_view("hot:pv:").size());
-  return std::string(key);
+std::string Keys::id_of_article(std::string_view key) const {
+  constexpr std::size_t kPart = 2;  // hot:article:{id}
+  return std::string(part_of(key.substr(prefix_.size()), kPart));
 }
 
-std::string Keys::plain(std::string_view key) const {
-  if (!key.starts_with(prefix_)) return {};
+std::optional<std::string> Keys::plain(std::string_view key) const {
+  if (!key.starts_with(prefix_)) return std::nullopt;
   key.remove_prefix(prefix_.size());
   return std::string(key);
 }
 
+std::string_view part_of(std::string_view plain, std::size_t part) {
+  for (; part > 0; --part) {
+    const std::size_t colon = plain.find(':');
+    if (colon == plain.npos) return {};
+    plain.remove_prefix(colon + 1);
+  }
+  plain = plain.substr(0, plain.find(':'));
+  return in_braces(plain) ? plain.substr(1, plain.size() - 2) : plain;
+}
+
 const KeyPattern* Keys::pattern_of(std::string_view key) const {
-  const std::string name = plain(key);
+  if (!key.starts_with(prefix_)) return nullptr;
+  const std::string_view name = key.substr(prefix_.size());
   // Exact names come before those with a part that varies: hot:current:index is no hour.
   for (const bool literal : {true, false}) {
     for (const KeyPattern& each : kKeyPatterns) {

@@ -1,5 +1,5 @@
-// How full Redis is, and how soon it will be. At kFull of maxmemory public writes stop, so that what the site
-// itself sends (hiding, erasing, items) still has room; below kRoom they go on.
+// How full Redis is, and how soon it will be. At kFull of maxmemory public writes stop, so that
+// what the site itself sends (hiding, erasing, items) still has room; below kRoom they go on.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ struct MemoryLevel {
 // What INFO memory says, at `now`, after `before`. nullopt: it says nothing.
 std::optional<MemoryLevel> memory_level(std::string_view info, const MemoryLevel& before, milliseconds now);
 
-// Until kFull is reached if it goes on as since `then`; 0: it is. nullopt: no maxmemory, no growth, or `then`
-// is not kShortest ago.
+// Until kFull is reached if it goes on as since `then`; 0: it is. nullopt: no maxmemory, no growth,
+// or `then` is not kShortest ago.
 std::optional<double> hours_left(const MemoryLevel& level);
 
 }  // namespace freshet::redis

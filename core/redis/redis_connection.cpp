@@ -15,8 +15,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// hiredis frees a reply when its callback returns. We keep it instead: the callback marks the reply as taken
-// and this function, put in the reader's table, leaves that one alone.
+// hiredis frees a reply when its callback returns. We keep it instead: the callback marks the reply
+// as taken and this function, put in the reader's table, leaves that one alone.
 thread_local void* taken_reply = nullptr;
 
 void free_unless_taken(void* reply) {
@@ -79,7 +79,8 @@ Result<Replies> RedisConnection::Batch::await_resume() {
   return std::move(replies);
 }
 
-// True iff replies (or a failure) will come through the loop; false: the batch already has its error.
+// True iff replies (or a failure) will come through the loop; false: the batch already has its
+// error.
 bool RedisConnection::submit(Batch& batch) {
   const std::size_t commands = batch.pipeline.size();
   if (refuse(batch, commands)) return false;
@@ -91,8 +92,8 @@ bool RedisConnection::submit(Batch& batch) {
       owner->connection.take(*owner, reply);
     };
     if (redisAsyncFormattedCommand(context(), on_reply, &batch, bytes.data(), bytes.size()) != REDIS_OK) {
-      // The context is being freed: it runs no callback for this command, but does for those appended before
-      // it.
+      // The context is being freed: it runs no callback for this command, but does for those
+      // appended before it.
       batch.error = Error{ErrorCode::kUnavailable, "redis_away", {}, "connection is closing"};
       if (i == 0) return false;
       break;
@@ -197,8 +198,8 @@ RedisConnection::Refused RedisConnection::look_at(const Replies& replies) {
   return out;
 }
 
-// True when another connection is being made. Not more often than the longest wait of the breaker: a server
-// that is the right one and refuses all the same shall not lose its readers by it.
+// True when another connection is being made. Not more often than the longest wait of the breaker:
+// a server that is the right one and refuses all the same shall not lose its readers by it.
 bool RedisConnection::begin_renewal() {
   if (!ready_) return true;
   const auto now = Clock::now();
@@ -219,9 +220,9 @@ void RedisConnection::finish_renewal() {
 Task<bool> RedisConnection::ready_before(Clock::time_point limit) {
   const auto event = std::make_shared<Event<bool>>();
   for_ready_.push_back(event);
-  boost::asio::steady_timer timer(loop().io(), limit);
+  Timer timer(loop());
   // Both may have been on their way when the other came first.
-  timer.async_wait([event](boost::system::error_code) {
+  timer.at(limit, [event] {
     if (event->waiting()) event->fire(false);
   });
   const bool ready = co_await event->wait();
@@ -290,8 +291,8 @@ void RedisConnection::arm_deadline() {
 }
 
 void RedisConnection::check_deadline() {
-  // It may be us who were late, with the replies waiting in the socket: read before judging. One read takes
-  // 16 KiB, so go on while it helps.
+  // It may be us who were late, with the replies waiting in the socket: read before judging. One
+  // read takes 16 KiB, so go on while it helps.
   while (!pending_.empty() && Clock::now() >= pending_.front()->deadline) {
     const std::size_t before = pending_.size();
     read_now();

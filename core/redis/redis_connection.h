@@ -1,15 +1,15 @@
 // A worker's asynchronous connection to Redis: `co_await redis.run(pipeline)`.
 //
-// All commands appended in one turn of the loop leave in one write and come back in few reads, so the round
-// trips of many requests share their system calls. Every pipeline has a deadline (one timer over a FIFO: the
-// timeout is the same for all, so the oldest expires first). Any error or deadline destroys the context and
-// fails all that was pending; nothing is ever read from it again, so no reply can reach the wrong request. A
-// new connection is used only after PING answered and the scripts are loaded (and, found by sentinels, after
-// it called itself master).
+// All commands appended in one turn of the loop leave in one write and come back in few reads, so
+// the round trips of many requests share their system calls. Every pipeline has a deadline (one
+// timer over a FIFO: the timeout is the same for all, so the oldest expires first). Any error or
+// deadline destroys the context and fails all that was pending; nothing is ever read from it again,
+// so no reply can reach the wrong request. A new connection is used only after PING answered and
+// the scripts are loaded (and, found by sentinels, after it called itself master).
 //
-// What Redis refuses is looked up in the table of errors.h. A pipeline has at most two tries, and the second
-// holds only the commands that were refused and did nothing; what was sent and got no reply is never repeated
-// here, since nobody here knows whether it may be.
+// What Redis refuses is looked up in the table of errors.h. A pipeline has at most two tries, and
+// the second holds only the commands that were refused and did nothing; what was sent and got no
+// reply is never repeated here, since nobody here knows whether it may be.
 //
 // A coroutine is resumed only after hiredis has returned, never inside its callbacks.
 #pragma once
@@ -46,8 +46,8 @@ class RedisConnection final : public RedisLink, public Redis {
   // `scripts` are loaded at every hand-shake and must outlive this.
   RedisConnection(EventLoop& loop, LinkOptions options, std::span<const Script> scripts);
   ~RedisConnection() override;
-  // Fails what is pending and connects no more. For owners that must still be whole when their coroutines
-  // resume.
+  // Fails what is pending and connects no more. For owners that must still be whole when their
+  // coroutines resume.
   void close();
 
   Task<Result<Replies>> run(const Pipeline& pipeline) override;
@@ -58,8 +58,8 @@ class RedisConnection final : public RedisLink, public Redis {
   std::size_t in_flight() const { return pending_.size(); }
 
  private:
-  // One pipeline on its way. Lives in the awaiting coroutine's frame, which is never destroyed before its
-  // replies came.
+  // One pipeline on its way. Lives in the awaiting coroutine's frame, which is never destroyed
+  // before its replies came.
   struct Batch {
     RedisConnection& connection;
     const Pipeline& pipeline;
@@ -90,7 +90,8 @@ class RedisConnection final : public RedisLink, public Redis {
   bool submit(Batch& batch);
   bool refuse(Batch& batch, std::size_t commands);
   void take(Batch& batch, void* reply);
-  // Of a reply to run(): the commands that did nothing and may be sent once more, and what must come before.
+  // Of a reply to run(): the commands that did nothing and may be sent once more, and what must
+  // come before.
   struct Refused {
     std::vector<std::size_t> commands;
     bool reconnect = false;

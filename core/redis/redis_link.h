@@ -1,5 +1,6 @@
-// One hiredis asynchronous context on the EventLoop: connecting, epoll registration, tearing down, connecting
-// again with back-off. RedisConnection (commands) and RedisSubscriber (messages) are built on it.
+// One hiredis asynchronous context on the EventLoop: connecting, epoll registration, tearing down,
+// connecting again with back-off. RedisConnection (commands) and RedisSubscriber (messages) are
+// built on it.
 //
 // The rules of hiredis 0.14 that this file keeps, each learnt the hard way:
 //  - A context that had an error, or a deadline, is destroyed and never used again; redisReconnect is never
@@ -12,8 +13,8 @@
 //  - The disconnect callback fires only after a successful connect, so nothing depends on it; the cleanup
 //  hook always runs.
 //
-// When it is tried again is the breaker's decision (breaker.h). Where Redis is, with sentinels, is asked
-// again before each attempt (sentinel.h).
+// When it is tried again is the breaker's decision (breaker.h). Where Redis is, with sentinels, is
+// asked again before each attempt (sentinel.h).
 #pragma once
 
 #include <chrono>
@@ -60,7 +61,8 @@ class RedisLink : public Watcher {
   virtual void on_open() = 0;
   // The context is gone and every callback has run (with a null reply).
   virtual void on_closed() = 0;
-  // hiredis has returned: callbacks of this read or write have run, and commands may be appended again.
+  // hiredis has returned: callbacks of this read or write have run, and commands may be appended
+  // again.
   virtual void on_settled() = 0;
 
   // An attempt ended before established().

@@ -14,11 +14,10 @@ constexpr milliseconds kBeat{1000};
 
 }  // namespace
 
-RedisSubscriber::RedisSubscriber(EventLoop& loop, LinkOptions options, std::string channel,
-                                 std::function<void(std::string_view)> on_message)
+RedisSubscriber::RedisSubscriber(EventLoop& loop, LinkOptions options, std::string channel, Listener listener)
     : RedisLink(loop, std::move(options)),
       channel_(std::move(channel)),
-      on_message_(std::move(on_message)),
+      listener_(std::move(listener)),
       beat_(loop) {}
 
 RedisSubscriber::~RedisSubscriber() {
@@ -28,8 +27,8 @@ RedisSubscriber::~RedisSubscriber() {
 
 void RedisSubscriber::on_open() {
   const Endpoint& endpoint = options().endpoint;
-  // Pub/Sub ignores the database; AUTH must come first. A refused AUTH makes SUBSCRIBE an error, which take()
-  // sees.
+  // Pub/Sub ignores the database; AUTH must come first. A refused AUTH makes SUBSCRIBE an error,
+  // which take() sees.
   Pipeline hello;
   if (!endpoint.password.empty()) {
     if (endpoint.username.empty()) {
@@ -39,7 +38,7 @@ void RedisSubscriber::on_open() {
     }
     redisAsyncFormattedCommand(context(), nullptr, nullptr, hello.at(0).data(), hello.at(0).size());
   }
-  heard_ = subscribed_ = false;
+  heard_ = subscribed_ = asking_ = false;
   subscribe();
   wait_a_beat();
 }
@@ -47,6 +46,7 @@ void RedisSubscriber::on_open() {
 void RedisSubscriber::on_closed() { beat_.cancel(); }
 
 void RedisSubscriber::subscribe() {
+  if (!std::exchange(asking_, true)) asked_ = std::chrono::steady_clock::now();
   Pipeline command;
   command.add("SUBSCRIBE", channel_);
   const auto on_reply = [](redisAsyncContext*, void* reply, void* self) {
@@ -56,8 +56,9 @@ void RedisSubscriber::subscribe() {
   mark_dirty();
 }
 
-// A connection that only listens would never notice that nobody speaks any more. Subscribing again is a
-// question that is answered and changes nothing (hiredis keeps each PING's callback for ever in this mode).
+// A connection that only listens would never notice that nobody speaks any more. Subscribing again
+// is a question that is answered and changes nothing (hiredis keeps each PING's callback for ever
+// in this mode).
 void RedisSubscriber::wait_a_beat() {
   beat_.after(kBeat, [this] {
     if (!context()) return;
@@ -77,12 +78,15 @@ void RedisSubscriber::take(void* raw) {
   heard_ = true;
   const std::string_view kind(reply->element[0]->str, static_cast<std::size_t>(reply->element[0]->len));
   if (kind == "subscribe") {
-    if (std::exchange(subscribed_, true)) return;
-    established();
-    answered();
-    on_message_({});
+    if (!std::exchange(subscribed_, true)) {
+      established();
+      answered();
+      listener_.on_anew();
+    }
+    asking_ = false;
+    listener_.on_heard(asked_);
   } else if (kind == "message") {
-    on_message_({reply->element[2]->str, static_cast<std::size_t>(reply->element[2]->len)});
+    listener_.on_message({reply->element[2]->str, static_cast<std::size_t>(reply->element[2]->len)});
   }
 }
 

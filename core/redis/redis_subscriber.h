@@ -1,8 +1,8 @@
-// Listens to one Pub/Sub channel. A message may be lost while disconnected; `on_message` is therefore also
-// called (with an empty text) after every (re)connection, so that listeners drop what they may have missed an
-// update of.
+// Listens to one Pub/Sub channel, and asks each second whether it is still heard. Messages are lost
+// while disconnected.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -12,10 +12,16 @@
 
 namespace freshet::redis {
 
+struct Listener {
+  std::function<void(std::string_view)> on_message;
+  std::function<void()> on_anew;  // connected, again: messages may have been missed
+  // Every message that was published up to then has come.
+  std::function<void(std::chrono::steady_clock::time_point)> on_heard;
+};
+
 class RedisSubscriber final : public RedisLink {
  public:
-  RedisSubscriber(EventLoop& loop, LinkOptions options, std::string channel,
-                  std::function<void(std::string_view)> on_message);
+  RedisSubscriber(EventLoop& loop, LinkOptions options, std::string channel, Listener listener);
   ~RedisSubscriber() override;
 
  private:
@@ -27,10 +33,12 @@ class RedisSubscriber final : public RedisLink {
   void take(void* reply);
 
   std::string channel_;
-  std::function<void(std::string_view)> on_message_;
+  const Listener listener_;
   Timer beat_;
-  bool heard_ = false;       // something, since the last beat
-  bool subscribed_ = false;  // on this connection
+  bool heard_ = false;                           // something, since the last beat
+  bool subscribed_ = false;                      // on this connection
+  bool asking_ = false;                          // a beat is not answered
+  std::chrono::steady_clock::time_point asked_;  // it, or the one before
 };
 
 }  // namespace freshet::redis

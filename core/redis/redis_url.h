@@ -1,5 +1,5 @@
-// Where Redis is: unix:///path/to.sock[?db=N] or redis://[[user]:password@]host[:port][/db], or whatever
-// sentinels say is the master of a name.
+// Where Redis is: unix:///path/to.sock[?db=N] or redis://[[user]:password@]host[:port][/db], or
+// whatever sentinels say is the master of a name.
 #pragma once
 
 #include <string>
@@ -36,12 +36,12 @@ struct Endpoint {
 // Errors: kInvalid, "bad_redis_url".
 Result<Endpoint> parse_url(std::string_view url);
 
-// "192.0.2.1:26379" or "[2001:db8::1]:26379". Names are refused: looking one up would stop a worker's loop.
-// Errors: kInvalid, "bad_address".
+// "192.0.2.1:26379" or "[2001:db8::1]:26379". Names are refused: looking one up would stop a
+// worker's loop. Errors: kInvalid, "bad_address".
 Result<Address> parse_address(std::string_view text);
 
-// What the settings say: redis.url, completed by redis.db and redis.username where it says nothing, and by
-// what the password files held. Errors: kInvalid, "bad_redis_url" or "bad_address".
+// What the settings say: redis.url, completed by redis.db and redis.username where it says nothing,
+// and by what the password files held. Errors: kInvalid, "bad_redis_url" or "bad_address".
 Result<Endpoint> endpoint_of(const RedisSettings& settings, const std::string& password,
                              const std::string& sentinel_password);
 

@@ -76,6 +76,15 @@ Reply Reply::operator[](std::size_t index) const {
   return Reply(raw_->element[index], false);
 }
 
+Task<Result<Replies>> run_all(Redis& redis, const Pipeline& pipeline) {
+  auto replies = co_await redis.run(pipeline);
+  if (!replies) co_return replies;
+  for (const Reply& each : *replies) {
+    if (each.is_error()) co_return tl::unexpected(classify(each.error()));
+  }
+  co_return replies;
+}
+
 Task<Result<Reply>> run_one(Redis& redis, const Pipeline& pipeline) {
   FRESHET_CO_TRY(replies, co_await redis.run(pipeline));
   Reply& first = replies->front();

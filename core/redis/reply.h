@@ -24,8 +24,8 @@ class Reply {
   bool is_nil() const;
   bool is_array() const;
   std::string_view error() const;  // "NOSCRIPT …"; empty when not an error
-  // The typed readings. A reply of another type gives kInternal, "redis_type"; a server error what classify()
-  // (errors.h) says.
+  // The typed readings. A reply of another type gives kInternal, "redis_type"; a server error what
+  // classify() (errors.h) says.
   Result<std::int64_t> integer() const;     // an integer, or a string that is one
   Result<std::string_view> string() const;  // a string or status; valid while this Reply lives
   Result<std::optional<std::string_view>> optional_string() const;  // nil: nullopt

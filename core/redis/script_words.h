@@ -1,6 +1,7 @@
-// The words by which our scripts say why they did not do what they were asked: the first word of an error
-// reply, or a whole status. Nothing was written then, unless a row says otherwise. Redis' own words are in
-// core/redis/errors.h. A test holds this table to what the scripts answer.
+// The words by which our scripts say why they did not do what they were asked: the first word of an
+// error reply, or a whole status. Nothing was written then. One table says what each means for the
+// request; classify() (errors.h) looks into it after Redis' own words. A test holds it to what the
+// scripts answer.
 #pragma once
 
 #include <array>
@@ -14,25 +15,39 @@ namespace word {
 
 // The counters' day is another by Redis' clock; the day follows, in days since 1970.
 inline constexpr std::string_view kDay = "DAY";
-// A number is none, or out of range.
-inline constexpr std::string_view kInvalid = "INVALID";
-// The stream has no consumer group: it was flushed. As Redis itself says it.
-inline constexpr std::string_view kNoGroup = "NOGROUP";
 // A status: the item is not as the caller read it. To be read and tried again.
 inline constexpr std::string_view kRetry = "RETRY";
-// stream.max_length entries wait for the recorder.
+// stream.max_len entries wait for the recorder.
 inline constexpr std::string_view kStreamFull = "STREAM_FULL";
-// The reader follows as many authors as may be.
-inline constexpr std::string_view kTooManyFollows = "TOO_MANY_FOLLOWS";
-// The reader has as many impressions that wait to be recorded as may be.
-inline constexpr std::string_view kTooManyPending = "TOO_MANY_PENDING";
-// No such item, where only known ones are taken.
-inline constexpr std::string_view kUnknownItem = "UNKNOWN_ITEM";
-
-inline constexpr std::array kAll{kDay,        kInvalid,        kNoGroup,        kRetry,
-                                 kStreamFull, kTooManyFollows, kTooManyPending, kUnknownItem};
+// Nobody vouched for the article, so unlisted.lua counts it; and a status: somebody did.
+inline constexpr std::string_view kUnlisted = "UNLISTED";
+inline constexpr std::string_view kListed = "LISTED";
 
 }  // namespace word
+
+struct ScriptWord {
+  std::string_view word;
+  ErrorCode code;           // of an error reply; what follows the word is Error::detail
+  std::string_view reason;  // Error::reason
+};
+
+inline constexpr std::array kScriptWords{
+    ScriptWord{word::kDay, ErrorCode::kInternal, "redis_error"},    // the store tries again with that day
+    ScriptWord{word::kRetry, ErrorCode::kInternal, "redis_error"},  // never an error
+    ScriptWord{word::kStreamFull, ErrorCode::kUnavailable, "stream_full"},
+    // A number is none, or out of range.
+    ScriptWord{"INVALID", ErrorCode::kInvalid, "bad_number"},
+    // The stream has no consumer group: it was flushed. As Redis itself says it.
+    ScriptWord{"NOGROUP", ErrorCode::kUnavailable, "redis_no_group"},
+    // The reader has as many impressions that wait to be recorded as may be.
+    ScriptWord{"TOO_MANY_PENDING", ErrorCode::kUnavailable, "too_many_pending"},
+    // A stranger's event of an article that nobody vouched for, which would be one too many.
+    ScriptWord{"TOO_MANY_UNKNOWN", ErrorCode::kRateLimited, "too_many_unknown"},
+    ScriptWord{word::kUnlisted, ErrorCode::kUnavailable, "unavailable"},  // the store asks unlisted.lua
+    ScriptWord{word::kListed, ErrorCode::kInternal, "redis_error"},       // never an error
+    // No such item, where only known ones are taken.
+    ScriptWord{"UNKNOWN_ITEM", ErrorCode::kNotFound, "unknown_item"},
+};
 
 // Whether the first word of the reply's line is this one.
 inline bool says(std::string_view line, std::string_view word) {
@@ -43,11 +58,6 @@ inline bool says(std::string_view line, std::string_view word) {
 inline std::string_view after_word(std::string_view line) {
   const std::size_t space = line.find(' ');
   return space == std::string_view::npos ? std::string_view() : line.substr(space + 1);
-}
-
-// What word::kStreamFull means for the request.
-inline Error stream_full() {
-  return {ErrorCode::kUnavailable, "stream_full", {}, "the recorder does not keep up"};
 }
 
 }  // namespace freshet::redis

@@ -1,5 +1,5 @@
-// Every room's Lua scripts, embedded at build: kTrack is track.lua, and so on; kAllScripts is what a
-// connection loads when it opens.
+// Every room's Lua scripts, embedded at build: kTrack is track.lua, and so on; kAllScripts is what
+// a connection loads when it opens.
 #pragma once
 
 #include <span>

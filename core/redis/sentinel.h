@@ -1,9 +1,10 @@
 // Where the master is, by its name, from sentinels (https://redis.io/docs/management/sentinel/).
 //
-// They are asked again at every new connection, so a failover is followed when the old master is lost and
-// when it refuses a write. They are also asked every second: when they name another master, each connection
-// to the old one ends at once, with all that waits for its reply, so that nothing is taken for done that the
-// old one does when it comes back from the dead. What is connected to must call itself master (ROLE).
+// They are asked again at every new connection, so a failover is followed when the old master is
+// lost and when it refuses a write. They are also asked every second: when they name another
+// master, each connection to the old one ends at once, with all that waits for its reply, so that
+// nothing is taken for done that the old one does when it comes back from the dead. What is
+// connected to must call itself master (ROLE).
 #pragma once
 
 #include <memory>
@@ -15,7 +16,8 @@
 
 namespace freshet::redis {
 
-// Asks each in turn. Blocks, at most twice `timeout` for each. Errors: kUnavailable, "redis_no_master".
+// Asks each in turn. Blocks, at most twice `timeout` for each. Errors: kUnavailable,
+// "redis_no_master".
 Result<Endpoint> find_master(const Endpoint& endpoint, milliseconds timeout);
 
 // Of a worker: keeps a connection to each sentinel. Must outlive the links that use it.
@@ -25,8 +27,8 @@ class MasterFinder {
   MasterFinder(EventLoop& loop, const LinkOptions& options);
   void start();  // does nothing without sentinels
 
-  // Where the master is now: what the first sentinel says that answers, beginning with the one that answered
-  // last. 1 RTT each. Errors: kUnavailable, "redis_no_master".
+  // Where the master is now: what the first sentinel says that answers, beginning with the one that
+  // answered last. 1 RTT each. Errors: kUnavailable, "redis_no_master".
   Task<Result<Endpoint>> find();
   // `link` is told when the answer has changed, until forget().
   void tell(RedisLink& link) { told_.insert(&link); }

@@ -15,15 +15,13 @@ namespace freshet::redis {
 
 namespace {
 
-constexpr std::uint64_t kMagic = 0x314c4f4f50535246;  // "FRSPOOL1", little-endian
+constexpr std::uint64_t kMagic = 0x324c4f4f50535246;  // "FRSPOOL2", little-endian
 constexpr std::uint64_t kHeaderBytes = 4096;
 constexpr std::uint64_t kGrowth = 1 << 20;
-constexpr std::uint64_t kScriptRoom = 1 << 20;  // beyond max_bytes, for scripts alone
 
 struct RecordHeader {
-  std::uint32_t size;
-  std::uint32_t kind;
-  std::uint64_t checksum;  // XXH3 of the payload, seeded with the kind
+  std::uint64_t size;
+  std::uint64_t checksum;  // XXH3 of the payload
 };
 
 std::int64_t unix_ms() {
@@ -33,16 +31,12 @@ std::int64_t unix_ms() {
 
 std::uint64_t padded(std::uint64_t size) { return (size + 7) & ~std::uint64_t{7}; }
 
-std::uint64_t checksum(std::string_view payload, std::uint32_t kind) {
-  return XXH3_64bits_withSeed(payload.data(), payload.size(), kind);
-}
+std::uint64_t checksum(std::string_view payload) { return XXH3_64bits(payload.data(), payload.size()); }
 
-// Whether `name` stands in `text` and is no part of a longer name: keys and arguments end at one of these.
+// Whether `name` stands in `text` between line ends, as a field does.
 bool names(std::string_view text, std::string_view name) {
-  constexpr std::string_view kEnds = ":{}\r\n";
   for (std::size_t at = text.find(name, 1); at < text.size() - name.size(); at = text.find(name, at + 1)) {
-    if (kEnds.find(text[at - 1]) != kEnds.npos && kEnds.find(text[at + name.size()]) != kEnds.npos)
-      return true;
+    if (text[at - 1] == '\n' && text[at + name.size()] == '\r') return true;
   }
   return false;
 }
@@ -85,9 +79,8 @@ Result<std::unique_ptr<Spool>> Spool::open(const std::filesystem::path& path, st
     return give_up(fail(ErrorCode::kInvalid, "spool_format", {}, path.string()));
   }
   // An adopted file may have been made under a larger limit.
-  const std::size_t mapped =
-      std::max<std::size_t>(kHeaderBytes + max_bytes + kScriptRoom,
-                            fresh ? kHeaderBytes : static_cast<std::size_t>(status.st_size));
+  const std::size_t mapped = std::max<std::size_t>(
+      kHeaderBytes + max_bytes, fresh ? kHeaderBytes : static_cast<std::size_t>(status.st_size));
   void* memory = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) return give_up(io_error(path, "mmap"));
   std::unique_ptr<Spool> spool(new Spool(path, fd, mapped, memory));
@@ -149,14 +142,11 @@ bool Spool::reserve(std::uint64_t end) {
   return true;
 }
 
-bool Spool::append(Kind kind, std::string_view payload) {
+bool Spool::append(std::string_view payload) {
   const std::uint64_t start = header().end;
   const std::uint64_t end = start + sizeof(RecordHeader) + padded(payload.size());
-  const std::uint64_t room = kind == Kind::kScript ? 0 : kScriptRoom;
-  if (payload.size() > UINT32_MAX || end + room > max_bytes_ || !reserve(end)) return false;
-  const auto kind_number = static_cast<std::uint32_t>(kind);
-  const RecordHeader record{static_cast<std::uint32_t>(payload.size()), kind_number,
-                            checksum(payload, kind_number)};
+  if (end > max_bytes_ || !reserve(end)) return false;
+  const RecordHeader record{payload.size(), checksum(payload)};
   auto* to = static_cast<char*>(memory_) + start;
   std::memcpy(to, &record, sizeof record);
   std::memcpy(to + sizeof record, payload.data(), payload.size());
@@ -180,9 +170,10 @@ std::uint64_t Spool::whole(std::uint64_t position) const {
   if (position > end || end - position < sizeof record) return 0;
   const auto* from = static_cast<const char*>(memory_) + position;
   std::memcpy(&record, from, sizeof record);
+  if (record.size > end - position - sizeof record) return 0;
   const std::uint64_t next = position + sizeof record + padded(record.size);
   if (next > end) return 0;
-  return checksum({from + sizeof record, record.size}, record.kind) == record.checksum ? next : 0;
+  return checksum({from + sizeof record, record.size}) == record.checksum ? next : 0;
 }
 
 std::optional<Spool::Record> Spool::at(std::uint64_t position) {
@@ -192,18 +183,20 @@ std::optional<Spool::Record> Spool::at(std::uint64_t position) {
   const auto* from = static_cast<const char*>(memory_) + position;
   if (end - position >= sizeof record) std::memcpy(&record, from, sizeof record);
   if (const std::uint64_t next = whole(position); next != 0)
-    return Record{static_cast<Kind>(record.kind), {from + sizeof record, record.size}, next};
+    return Record{false, {from + sizeof record, record.size}, next};
   damaged_ = true;
   // Its size may be as wrong as the rest: it is believed when it leads to a record that is whole.
-  const std::uint64_t next = position + sizeof record + padded(record.size);
-  if (whole(next) != 0) return Record{Kind::kTorn, {}, next};
+  if (record.size < end - position) {
+    const std::uint64_t next = position + sizeof record + padded(record.size);
+    if (whole(next) != 0) return Record{true, {}, next};
+  }
   header().end = position;
   forget(position, end);  // else when it is opened next
   return std::nullopt;
 }
 
-// What is popped leaves the file: it may name readers. A process killed after `begin` moved leaves that to
-// whoever opens the file next.
+// What is popped leaves the file: it may name readers. A process killed after `begin` moved leaves
+// that to whoever opens the file next.
 void Spool::pop_to(std::uint64_t position) {
   Header& h = header();
   const std::uint64_t from = h.begin;

@@ -25,8 +25,9 @@ bool timed_out(const redisContext& context) {
   return context.err == REDIS_ERR_IO && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
-// hiredis writes with write(2): a server that has closed the connection would end the process by SIGPIPE.
-// Held back from this thread for as long as this lives, and taken off the queue if one came.
+// hiredis writes with write(2): a server that has closed the connection would end the process by
+// SIGPIPE. Held back from this thread for as long as this lives, and taken off the queue if one
+// came.
 class WithoutSigpipe {
  public:
   WithoutSigpipe() {
@@ -133,14 +134,7 @@ Result<void> SyncRedis::load_scripts() {
   return {};
 }
 
-Result<Replies> SyncRedis::call_all(const Pipeline& pipeline) {
-  auto replies = call(pipeline);
-  if (!replies) return replies;
-  for (const Reply& each : *replies) {
-    if (each.is_error()) return tl::unexpected(classify(each.error()));
-  }
-  return replies;
-}
+Result<Replies> SyncRedis::call_all(const Pipeline& pipeline) { return wait(run_all(*this, pipeline)); }
 
 Result<Replies> SyncRedis::call_each(const Pipeline& pipeline) {
   auto replies = call(pipeline);

@@ -1,5 +1,5 @@
-// The blocking Redis, for freshetctl, the recorder and tests: the same interface as RedisConnection, but
-// run() never suspends.
+// The blocking Redis, for freshetctl, the recorder and tests: the same interface as
+// RedisConnection, but run() never suspends.
 #pragma once
 
 #include <exception>
@@ -16,13 +16,13 @@ struct redisContext;
 
 namespace freshet::redis {
 
-// Connects when first needed. Any error or timeout destroys the connection; the next run() makes a new one,
-// so no reply can reach the wrong command. Not thread-safe; made after fork.
+// Connects when first needed. Any error or timeout destroys the connection; the next run() makes a
+// new one, so no reply can reach the wrong command. Not thread-safe; made after fork.
 class SyncRedis final : public Redis {
  public:
-  // `scripts` are loaded when a command finds its script missing; they must outlive this. `timeout` bounds
-  // connecting and each wait for bytes. With sentinels each connection asks them first, and is made only to a
-  // server that calls itself master.
+  // `scripts` are loaded when a command finds its script missing; they must outlive this. `timeout`
+  // bounds connecting and each wait for bytes. With sentinels each connection asks them first, and
+  // is made only to a server that calls itself master.
   SyncRedis(Endpoint endpoint, milliseconds timeout, std::span<const Script> scripts);
   ~SyncRedis() override;
 
@@ -32,8 +32,8 @@ class SyncRedis final : public Redis {
   Result<Replies> call(const Pipeline& pipeline);
   // call() of commands none of which may be refused: else the first refusal, as classify() has it.
   Result<Replies> call_all(const Pipeline& pipeline);
-  // call() of commands that may be refused one by one (a key of another type), which is left to the caller; a
-  // server that refuses all of them (LOADING, NOAUTH, …) is an error.
+  // call() of commands that may be refused one by one (a key of another type), which is left to the
+  // caller; a server that refuses all of them (LOADING, NOAUTH, …) is an error.
   Result<Replies> call_each(const Pipeline& pipeline);
 
  private:
@@ -51,8 +51,8 @@ class SyncRedis final : public Redis {
   std::unique_ptr<redisContext, Closer> context_;
 };
 
-// The result of a task that never suspends, as all are that only use a SyncRedis. REQUIRES: it does not
-// suspend.
+// The result of a task that never suspends, as all are that only use a SyncRedis. REQUIRES: it does
+// not suspend.
 template <class T>
 T wait(Task<T> task) {
   std::optional<T> result;

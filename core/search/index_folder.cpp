@@ -123,7 +123,8 @@ std::uint64_t IndexFolder::next_serial() const {
 
 namespace {
 
-// Locks of an open file description, not of the process: two objects of one process exclude each other too.
+// Locks of an open file description, not of the process: two objects of one process exclude each
+// other too.
 struct flock byte_of(IndexLock::Part part, short type) {
   struct flock range {};
   range.l_type = type;

@@ -16,7 +16,8 @@
 
 namespace freshet::search {
 
-// Partitions begin and end at multiples of this, counted from 1970, unless a neighbour leaves less room.
+// Partitions begin and end at multiples of this, counted from 1970, unless a neighbour leaves less
+// room.
 inline constexpr seconds kPartitionSpan{7 * 86400};
 UnixSeconds span_start(UnixSeconds at);  // the last of these multiples that is not after `at`
 

@@ -1,10 +1,11 @@
-// The partitions of an index that is being written: which one an item belongs to, and keeping them few.
+// The partitions of an index that is being written: which one an item belongs to, and keeping them
+// few.
 //
-// Each search pays for each partition (0.04 ms with 13 terms: the statistics of every term are summed over
-// all of them), and gains from the small ones at the young end, where nearly all of it happens. So an item of
-// a week that has none gets a partition of that week, and when there are more than kMaxPartitions the two
-// neighbours with the fewest documents become one, the youngest excepted. Measured with
-// tests/bench/recall_bench.cpp over 100,000 items of 100 days.
+// Each search pays for each partition (0.04 ms with 13 terms: the statistics of every term are
+// summed over all of them), and gains from the small ones at the young end, where nearly all of it
+// happens. So an item of a week that has none gets a partition of that week, and when there are
+// more than kMaxPartitions the two neighbours with the fewest documents become one, the youngest
+// excepted. Measured with tests/bench/recall_bench.cpp over 100,000 items of 100 days.
 #pragma once
 
 #include <xapian.h>
@@ -21,8 +22,8 @@ namespace freshet::search {
 inline constexpr std::size_t kMaxPartitions = 5;
 inline constexpr std::size_t kYoungestKept = 4;  // are never merged
 
-// Changes wait in memory until commit(). Every method throws Xapian::Error and std::exception; after that
-// the object is of no use but for discard().
+// Changes wait in memory until commit(). Every method throws Xapian::Error and std::exception;
+// after that the object is of no use but for discard().
 class IndexPartitions {
  public:
   // What is written goes to `folder`; `partitions` are those to go on with.

@@ -9,8 +9,8 @@ namespace {
 
 constexpr unsigned kLooksPerCheck = 64;
 
-// Matches every document, and looks at the clock now and then. Xapian intersects the rarest first, so it is
-// asked last, of what all others have; phrases are checked behind the intersection.
+// Matches every document, and looks at the clock now and then. Xapian intersects the rarest first,
+// so it is asked last, of what all others have; phrases are checked behind the intersection.
 class ClockSource final : public Xapian::PostingSource {
  public:
   explicit ClockSource(const SearchDeadline& deadline) : deadline_(deadline) {}

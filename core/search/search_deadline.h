@@ -23,8 +23,9 @@ class SearchDeadline {
   explicit SearchDeadline(std::chrono::microseconds limit);
   // Throws SearchTimeUp.
   void check() const;
-  // `query` with every candidate's way to the phrase check leading past this deadline (a MatchDecider sees
-  // only what passed that check). Adds no weight. Local databases only; this must outlive the search.
+  // `query` with every candidate's way to the phrase check leading past this deadline (a
+  // MatchDecider sees only what passed that check). Adds no weight. Local databases only; this must
+  // outlive the search.
   Xapian::Query guard(const Xapian::Query& query) const;
 
  private:

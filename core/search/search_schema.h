@@ -34,8 +34,8 @@ std::string id_term(const ItemId& item);
 // The document of `item`, with its id as data.
 Xapian::Document document_of(const items::Item& item, const Xapian::Stem& stemmer);
 
-// Its bytes order as (published, id) do, so that Xapian breaks ties as recall does, and an MSet brings both
-// along without a read of the document.
+// Its bytes order as (published, id) do, so that Xapian breaks ties as recall does, and an MSet
+// brings both along without a read of the document.
 std::string order_key(UnixSeconds published, const ItemId& item);
 struct OrderKey {
   UnixSeconds published;
