@@ -5,8 +5,8 @@
 #include <map>
 #include <string>
 
-#include "core/hot/counter_keys.h"
-#include "core/hot/engagement.h"
+#include "core/hot/article.h"
+#include "core/hot/placing.h"
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
 
@@ -18,8 +18,13 @@ using redis::Pipeline;
 constexpr std::size_t kItemsAtOnce = 100;
 constexpr int kTries = 4;
 
+// Of the visitor, as added.lua names them.
+constexpr std::string_view kNetwork = "network", kBeyond = "beyond";
+
+constexpr int kPvShift = 42, kViewsShift = 31;
+
 // What is remembered of an item: fields "t:{item}", "u:{item}" and so on; "" where there is none.
-// parts/added.lua and view.lua say what they hold.
+// added.lua says what they hold.
 struct Fields {
   static constexpr std::array<char, 4> kLetters{'t', 'u', 'v', 's'};
   std::array<std::string_view, 4> values;
@@ -30,7 +35,6 @@ struct Fields {
     }
   }
   Added added() const {
-    constexpr int kPvShift = 42, kViewsShift = 31;
     const auto [track, more_uv, views, score] = values;
     const auto low = [](std::int64_t packed, int shift) { return packed & ((std::int64_t{1} << shift) - 1); };
     Added out;
@@ -66,52 +70,55 @@ class Purge {
                                                   std::vector<AddedTo>& done) {
     Pipeline look;
     for (const std::string& id : ids) {
-      look.add("HGET", keys_.item(id), "published_at").add("GET", keys_.first_ts(id));
       look.command(2 + Fields::kLetters.size()).arg("HMGET").arg(keys_.added(visitor_));
       for (const char letter : Fields::kLetters) look.arg(std::string(1, letter) + ":" + id);
     }
-    FRESHET_CO_TRY(found, co_await redis_.run(look));
+    FRESHET_CO_TRY(found, co_await redis::run_all(redis_, look));
     Pipeline command;
     std::vector<Added> added;
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      const redis::Reply* at = &(*found)[3 * i];
-      const auto put = at[0].string(), first = at[1].string();
       Fields fields;
-      for (std::size_t j = 0; j < fields.values.size(); ++j) fields.values[j] = redis::text_at(at[2], j);
+      for (std::size_t j = 0; j < fields.values.size(); ++j)
+        fields.values[j] = redis::text_at((*found)[i], j);
       added.push_back(fields.added());
-      append(command, ids[i], put ? *put : first.value_or(""), fields, added.back());
+      append(command, ids[i], fields, added.back());
+      append_article(command, keys_, ids[i]);
     }
-    FRESHET_CO_TRY(replies, co_await redis_.run(command));
+    command.add("TIME");
+    FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
+    const UnixSeconds now{seconds{redis::whole(redis::text_at(replies->back(), 0))}};
     std::vector<std::string> busy;
+    std::vector<RankPlace> ranks;
+    std::vector<ViewsPlace> views;
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      const redis::Reply& reply = (*replies)[i];
-      if (reply.is_error()) co_return tl::unexpected(redis::classify(reply.error()));
-      if (reply.integer().value_or(0) == 0)
+      if ((*replies)[2 * i].integer().value_or(0) == 0) {
         busy.push_back(ids[i]);
-      else
-        done.push_back({ItemId::trusted(ids[i]), added[i]});
+        continue;
+      }
+      const Article article = article_of((*replies)[2 * i + 1], now, settings_);
+      ranks.push_back(rank_place(ids[i], article, settings_.engagement));
+      if (added[i].views > 0) views.push_back(views_place(ids[i], article));
+      done.push_back({ItemId::trusted(ids[i]), added[i]});
+    }
+    Pipeline place;
+    if (!ranks.empty()) append_places(place, ranks, now, settings_, keys_);
+    if (!views.empty()) append_places(place, views, settings_, keys_);
+    if (!place.empty()) {
+      FRESHET_CO_TRY(placed, co_await redis::run_all(redis_, place));
     }
     co_return busy;
   }
 
-  void append(Pipeline& out, const std::string& id, std::string_view date, const Fields& fields,
-              const Added& added) const {
-    out.script(scripts::kPurgeItem, kCounterKeys + 6, 13).arg(keys_.added(visitor_));
-    append_counter_keys(out, keys_, id)
-        .arg(keys_.views(id))
-        .arg(keys_.score())
-        .arg(keys_.published())
-        .arg(keys_.current(redis::whole(date) / kHourSeconds))
-        .arg(keys_.rank());
-    out.arg(id).arg(date);
+  void append(Pipeline& out, const std::string& id, const Fields& fields, const Added& added) const {
+    out.script(scripts::kPurgeItem).key(keys_.added(visitor_)).key(keys_.article(id)).key(keys_.uv_hll(id));
+    out.arg(id);
     for (const std::string_view value : fields.values) out.arg(value);
     const ViewsSettings& views = settings_.views;
     const double total = views.pv_weight * static_cast<double>(added.views) +
                          views.uv_weight * static_cast<double>(added.first_views);
     out.arg(added.pv).arg(added.uv).arg(added.dwell_ms);
     out.arg(total).arg(added.views_score).arg(added.views);
-    const EngagementSettings& hot = settings_.engagement;
-    out.arg(formula_argument(hot));
+    out.arg(settings_.engagement.counter_ttl.count()).arg(views.counter_ttl.count());
   }
 
   redis::Redis& redis_;
@@ -132,6 +139,47 @@ Added& Added::operator+=(const Added& other) {
   return *this;
 }
 
+Contributions::Contributions(redis::Deferred& deferred, const Settings& settings, redis::Keys keys,
+                             NewName new_name, redis::After after)
+    : deferred_(deferred),
+      settings_(settings),
+      keys_(std::move(keys)),
+      new_name_(std::move(new_name)),
+      timer_(std::move(after), kEvery, [this] { flush(); }) {}
+
+void Contributions::add(const VisitorId& visitor, const Standing& standing, const ItemId& item,
+                        const Added& added) {
+  const bool nothing = added.pv == 0 && added.uv == 0 && added.dwell_ms == 0 && added.views == 0;
+  if (settings_.limits.remember.count() == 0 || visitor.empty() || nothing) return;
+  Visitor& of = visitors_[visitor.str()];
+  of.network = standing.network;
+  if (!standing.in_uv) ++of.beyond;
+  const auto [at, is_new] = of.articles.try_emplace(item.str(), added);
+  is_new ? static_cast<void>(++waiting_) : static_cast<void>(at->second += added);
+  if (waiting_ >= kMost) return flush();
+  timer_.start();
+}
+
+// Lost when there is no room at all.
+void Contributions::flush() {
+  Pipeline out;
+  for (const auto& [visitor, of] : visitors_) {
+    out.script(scripts::kAdded).key(keys_.added(visitor));
+    out.arg(settings_.limits.remember.count()).arg(new_name_().substr(0, 8)).arg(of.network).arg(of.beyond);
+    for (const auto& [id, added] : of.articles) {
+      out.arg(id)
+          .arg((added.pv << kPvShift) + added.dwell_ms)
+          .arg(added.pv)
+          .arg(added.uv)
+          .arg((added.views << kViewsShift) + added.first_views)
+          .arg(added.views_score);
+    }
+  }
+  visitors_.clear();
+  waiting_ = 0;
+  if (!out.empty()) deferred_.post(std::move(out));
+}
+
 std::vector<AddedTo> read_added(const redis::Reply& hash) {
   std::map<std::string_view, Fields> items;
   for (std::size_t i = 0; i + 1 < hash.size(); i += 2) {
@@ -144,6 +192,16 @@ std::vector<AddedTo> read_added(const redis::Reply& hash) {
   for (const auto& [id, fields] : items) out.push_back({ItemId::trusted(std::string(id)), fields.added()});
   std::ranges::stable_sort(out, std::greater(),
                            [](const AddedTo& each) { return each.added.pv + each.added.views; });
+  return out;
+}
+
+CameFrom read_came_from(const redis::Reply& hash) {
+  CameFrom out;
+  for (std::size_t i = 0; i + 1 < hash.size(); i += 2) {
+    const std::string_view field = redis::text_at(hash, i), value = redis::text_at(hash, i + 1);
+    if (field == kNetwork) out.network = value;
+    if (field == kBeyond) out.beyond = redis::parse_or_zero<std::int64_t>(value);
+  }
   return out;
 }
 
@@ -167,7 +225,7 @@ Task<Result<std::vector<AddedTo>>> take_back(redis::Redis& redis, const Settings
     FRESHET_CO_TRY(ok, co_await purge.run(std::move(ids), done));
   }
   Pipeline tell;
-  tell.add("INCR", keys.epoch()).add("PUBLISH", keys.epoch(), "purge");
+  tell.add("INCR", keys.epoch()).add("PUBLISH", keys.epoch(), "all");
   FRESHET_CO_TRY(told, co_await redis.run(tell));
   co_return done;
 }

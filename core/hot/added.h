@@ -1,22 +1,28 @@
-// What one visitor added to the counters of items, and taking it back: for visitors who turn out to be a
-// fraud. track.lua and view.lua remember it in hot:added:{visitor}, in the same step in which they count, for
-// limits.remember after the visitor's last new article.
+// What one visitor added to the counters of items, and taking it back: for visitors who turn out to
+// be a fraud. Workers sum up what their events added, and once a second note it in
+// hot:added:{visitor}, for limits.remember after the visitor's last new article; with the network that
+// its last event came from, and how many did not count as a visitor for limits.uv_per_network.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "core/base/ids.h"
 #include "core/config/settings.h"
+#include "core/hot/ports.h"
+#include "core/redis/deferred.h"
 #include "core/redis/keys.h"
 #include "core/redis/redis.h"
 
 namespace freshet::hot {
 
 struct Added {
-  std::int64_t pv = 0, uv = 0, dwell_ms = 0;  // seed 001; uv: as many as the HyperLogLog's estimate rose by
-  std::int64_t views = 0, first_views = 0;    // seed 003: counted views; those that were a day's first
+  std::int64_t pv = 0, uv = 0, dwell_ms = 0;  // uv: as many as the HyperLogLog's estimate rose by
+  std::int64_t views = 0, first_views = 0;    // counted views; those that were a day's first
   double views_score = 0;
   Added& operator+=(const Added& other);
 };
@@ -26,19 +32,56 @@ struct AddedTo {
   Added added;
 };
 
-// The fields of a hot:added:{visitor} as HGETALL answers them, by item; items with the most page views and
-// views first. What is no field of ours is left out.
+// Of a worker: what visitors added since it was last written, kEvery after the first of it or when it
+// is of kMost visitors and articles. What a killed worker had not written is not remembered.
+class Contributions {
+ public:
+  static constexpr milliseconds kEvery{1000};
+  static constexpr std::size_t kMost = 1000;
+  using NewName = std::function<std::string()>;  // of which no 8 bytes come twice
+
+  // All must outlive this. Nothing is kept when limits.remember is 0.
+  Contributions(redis::Deferred& deferred, const Settings& settings, redis::Keys keys, NewName new_name,
+                redis::After after = {});
+  // Of nobody (an empty id) and of nothing is nothing kept.
+  void add(const VisitorId& visitor, const Standing& standing, const ItemId& item, const Added& added);
+  void flush();
+  std::size_t waiting() const { return waiting_; }
+
+ private:
+  redis::Deferred& deferred_;
+  const Settings& settings_;
+  const redis::Keys keys_;
+  const NewName new_name_;
+  redis::FlushTimer timer_;
+  struct Visitor {
+    std::string network;
+    std::int64_t beyond = 0;
+    std::unordered_map<std::string, Added> articles;
+  };
+  std::unordered_map<std::string, Visitor> visitors_;
+  std::size_t waiting_ = 0;  // of a visitor and an article each
+};
+
+// The fields of a hot:added:{visitor} as HGETALL answers them, by item; items with the most page
+// views and views first. What is no field of an item is left out.
 std::vector<AddedTo> read_added(const redis::Reply& hash);
+// Of the same.
+struct CameFrom {
+  std::string network;      // as http::Identity::network_of; empty: none, or the site itself
+  std::int64_t beyond = 0;  // events that did not count as a visitor for limits.uv_per_network
+};
+CameFrom read_came_from(const redis::Reply& hash);
 
 // 1 RTT. Empty: nothing is remembered of this visitor.
 Task<Result<std::vector<AddedTo>>> added_by(redis::Redis& redis, const redis::Keys& keys,
                                             std::string_view visitor);
 
-// Subtracts what the visitor added to these items and ranks them anew; an item that nobody else opened leaves
-// the ranks. Each item at once or not at all, and only once: after an error the rest can be taken back by the
-// same call. Lists are built anew from the next request on. What was taken back of each. 2 RTT for every 100
-// items, and 1. Errors: Redis'; kConflict "item_busy" when an item, or what is remembered of it, changes
-// again and again between two round trips.
+// Subtracts what the visitor added to these items and places them anew; an item that nobody else
+// opened leaves the ranks. Each item at once or not at all, and only once: after an error the rest
+// can be taken back by the same call. Lists are built anew from the next request on. What was taken
+// back of each. 3 RTT for every 100 items, and 1. Errors: Redis'; kConflict "item_busy" when an
+// item, or what is remembered of it, changes again and again between two round trips.
 Task<Result<std::vector<AddedTo>>> take_back(redis::Redis& redis, const Settings& settings,
                                              const redis::Keys& keys, std::string_view visitor,
                                              const std::vector<ItemId>& items);

@@ -1,4 +1,4 @@
-// Counting what readers do: `track` (seed 001) and `views` (seed 003), also while Redis is away.
+// Counting what readers do: engagement (`track`) and views (`views`), also while Redis is away.
 #pragma once
 
 #include "core/hot/ports.h"
@@ -11,10 +11,10 @@ struct Counted {
   Outcome outcome{};    // when not queued
 };
 
-// An event that was certainly not applied goes to the spool. One whose fate is unknown (sent, no reply) goes
-// there only when it carries an event id, which makes the repetition harmless; otherwise the client is told
-// (kUnknownOutcome). `later`: it goes there at once. Errors: as HotStore, and kUnavailable "spool_full". 1
-// RTT.
+// An event that was certainly not applied goes to the spool. One whose fate is unknown (sent, no
+// reply) goes there only when it carries an event id, which makes the repetition harmless;
+// otherwise the client is told (kUnknownOutcome). `later`: it goes there at once. Errors: as
+// HotStore, and kUnavailable "spool_full". 1 RTT.
 Task<Result<Counted<TrackCounts>>> track(HotStore& store, const TrackEvent& event, bool later = false);
 Task<Result<Counted<ViewOutcome>>> view(HotStore& store, const ViewEvent& event, bool later = false);
 

@@ -83,7 +83,8 @@ void CurrentTop::take(const Read& read, const std::vector<CurrentMember>& member
     const std::int64_t hour = hour_of(each.published);
     const auto bucket = buckets_.find(hour);
     if (bucket == buckets_.end()) continue;
-    // The first member of an answer that reaches this far sets the bound; the least of them is what remains.
+    // The first member of an answer that reaches this far sets the bound; the least of them is what
+    // remains.
     bucket->second.best_unread =
         given[hour]++ == 0 ? each.total : std::min(bucket->second.best_unread, each.total);
     ++members_read_;

@@ -1,13 +1,14 @@
 // The exact top k of mode = current, reading only a few of its members.
 //
-// A power law has no key without `now` in it: 120 views of 12 hours and 80 of 4 swap places as time goes by,
-// so no ZSET can hold the order. But a bound is easy. Articles stand in buckets by the hour of publication,
-// each ordered by its total; within one hour nothing can score more than
+// A power law has no key without `now` in it: 120 views of 12 hours and 80 of 4 swap places as time
+// goes by, so no ZSET can hold the order. But a bound is easy. Articles stand in buckets by the
+// hour of publication, each ordered by its total; within one hour nothing can score more than
 //
 //     best total still unread / (age of the youngest moment of that hour + base)^gamma
 //
-// so buckets are read from their heads, the most promising first, until the k-th best article beats every
-// bucket's bound. The rest need not be read. With 20,000 articles and k = 20 that is some tens of members.
+// so buckets are read from their heads, the most promising first, until the k-th best article beats
+// every bucket's bound. The rest need not be read. With 20,000 articles and k = 20 that is some
+// tens of members.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +44,8 @@ struct CurrentScore {
 // Feed it until next_read() is empty, then take top().
 class CurrentTop {
  public:
-  // Which members to read: of each of `hours`, those at ranks offset..offset + count − 1 by total, highest
-  // first.
+  // Which members to read: of each of `hours`, those at ranks offset..offset + count − 1 by total,
+  // highest first.
   struct Read {
     std::vector<std::int64_t> hours;
     std::int64_t offset = 0;
@@ -57,10 +58,11 @@ class CurrentTop {
 
   // The next read to do, or nothing: the k-th best beats every bound, or all has been read.
   std::optional<Read> next_read() const;
-  // The answer to `read`: all members it found, in any order, eligible or not. A bucket that gave fewer than
-  // `count` is at its end.
+  // The answer to `read`: all members it found, in any order, eligible or not. A bucket that gave
+  // fewer than `count` is at its end.
   void take(const Read& read, const std::vector<CurrentMember>& members);
-  // The best k so far, highest first; ties by id, the greater bytes first, as ZREVRANGE has them. O(n log n).
+  // The best k so far, highest first; ties by id, the greater bytes first, as ZREVRANGE has them.
+  // O(n log n).
   std::vector<CurrentScore> top() const;
   std::size_t members_read() const { return members_read_; }
 

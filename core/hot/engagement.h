@@ -1,8 +1,9 @@
-// Engagement (seed 001): base = w_pv·pv + w_uv·uv + w_dwell·mean dwell, halved by every half-life of age.
+// Engagement: base = w_pv·pv + w_uv·uv + w_dwell·mean dwell, halved by every half-life
+// of age.
 //
-// A score falls as time passes, so a stored one is stale at once. What is stored instead is rank_key(), which
-// orders exactly as the scores do at every later moment, because log2 of score = log2(base) − (now −
-// first)/half_life, and only the part without `now` differs between articles.
+// A score falls as time passes, so a stored one is stale at once. What is stored instead is
+// rank_key(), which orders exactly as the scores do at every later moment, because log2 of score =
+// log2(base) − (now − first)/half_life, and only the part without `now` differs between articles.
 #pragma once
 
 #include <cstdint>
@@ -20,30 +21,31 @@ struct EngagementCounts {
   std::int64_t dwell_count = 0;
 };
 
-// Mean dwell in ms, 0 without any. Seed 001.
+// Mean dwell in ms, 0 without any.
 double plain_mean_dwell(const EngagementCounts& counts);
 
-// Mean dwell in ms, pulled towards `prior_ms` as if `prior_views` more readers had stayed that long, so that
-// one long view does not beat many readers: (sum + m·prior)/(count + m). m = 0 is the plain mean.
+// Mean dwell in ms, pulled towards `prior_ms` as if `prior_views` more readers had stayed that
+// long, so that one long view does not beat many readers: (sum + m·prior)/(count + m). m = 0 is the
+// plain mean.
 double shrunk_mean_dwell(const EngagementCounts& counts, double prior_views, double prior_ms);
 
-// Points before decay (seed 001). ≥ 0 for counts and weights ≥ 0.
+// Points before decay. ≥ 0 for counts and weights ≥ 0.
 double base_score(const EngagementCounts& counts, const EngagementSettings& settings);
 
-// 2^(−age/half_life), in (0, 1]: an age below 0 (clocks disagree) counts as 0. Seed 001. REQUIRES: half_life
-// > 0.
+// 2^(−age/half_life), in (0, 1]: an age below 0 (clocks disagree) counts as 0. REQUIRES:
+// half_life > 0.
 double decay(seconds age, seconds half_life);
 
-// The same order for ever, without `now`: log2(base) + first/half_life. Stored in hot:rank. −infinity for
-// base 0, which has no place in a rank. Its last bit is worth 2.5e-12 of the score with a half-life of a day
-// and 1e-10 with one of half an hour.
+// The same order for ever, without `now`: log2(base) + first/half_life. Stored in hot:rank.
+// −infinity for base 0, which has no place in a rank. Its last bit is worth 2.5e-12 of the score
+// with a half-life of a day and 1e-10 with one of half an hour.
 double rank_key(double base, UnixSeconds first, seconds half_life);
 
 // The score that a rank key stands for at `now`: 2^(key − now/half_life).
 double score_at(double key, UnixSeconds now, seconds half_life);
 
-// The parameters of base_score() and rank_key() as scripts take them: one argument, which parts/formula.lua
-// reads in the same order. Two settings that rank alike have the same text.
+// The parameters of base_score() and rank_key() as one text, by which ranks of other parameters are
+// told apart. Two settings that rank alike have the same text.
 std::string formula_argument(const EngagementSettings& settings);
 
 }  // namespace freshet::hot

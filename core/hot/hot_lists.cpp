@@ -20,7 +20,8 @@ constexpr std::size_t kMaxSnapshots = 256;
 
 }  // namespace
 
-// While one lives its snapshot is being refreshed; at the end, however it came, those who waited go on.
+// While one lives its snapshot is being refreshed; at the end, however it came, those who waited go
+// on.
 class HotLists::Refreshing {
  public:
   explicit Refreshing(Snapshot& snapshot) : snapshot_(snapshot) { snapshot_.refreshing = true; }
@@ -66,16 +67,17 @@ std::string render(const std::vector<ShownItem>& items) {
     if (json.size() > 1) json.append(",\n");
     json::Writer writer(json);
     writer.begin_object().key("id").string(shown.item.view()).key("score").number(shown.score);
-    if (shown.card.known) {
-      writer.key("title").string(shown.card.title);
-      if (!shown.card.url.empty()) writer.key("url").string(shown.card.url);
-      if (!shown.card.author.empty()) writer.key("author").string(shown.card.author);
-      if (!shown.card.tags.empty()) {
+    if (shown.card && shown.card->known) {
+      const items::ItemCard& card = *shown.card;
+      writer.key("title").string(card.title);
+      if (!card.url.empty()) writer.key("url").string(card.url);
+      if (!card.author.empty()) writer.key("author").string(card.author);
+      if (!card.tags.empty()) {
         writer.key("tags").begin_array();
-        for (const std::string& tag : shown.card.tags) writer.string(tag);
+        for (const std::string& tag : card.tags) writer.string(tag);
         writer.end_array();
       }
-      writer.key("published_at").integer(shown.card.shown_from.time_since_epoch().count());
+      writer.key("published_at").integer(card.shown_from.time_since_epoch().count());
     }
     writer.end_object();
   }
@@ -83,8 +85,8 @@ std::string render(const std::vector<ShownItem>& items) {
   return json;
 }
 
-HotLists::HotLists(HotStore& hot, items::ItemStore& items, const Settings& settings)
-    : hot_(hot), items_(items), settings_(settings) {}
+HotLists::HotLists(HotStore& hot, items::CardCache& cards, const Settings& settings)
+    : hot_(hot), cards_(cards), settings_(settings) {}
 
 Task<Result<ServedList>> HotLists::get(const ListQuery& query, Clock::time_point now) {
   for (;;) {
@@ -184,11 +186,7 @@ Task<Result<std::string>> HotLists::build(const ListQuery& query, UnixSeconds at
   std::vector<ItemId> ids;
   ids.reserve(scored->size());
   for (const ScoredItem& item : *scored) ids.push_back(item.item);
-  std::vector<items::ItemCard> cards;
-  if (!ids.empty()) {
-    FRESHET_CO_TRY(loaded, co_await items_.cards(ids));
-    cards = std::move(*loaded);
-  }
+  FRESHET_CO_TRY(cards, co_await cards_.of(ids));
   std::vector<ShownItem> shown;
   shown.reserve(scored->size());
   for (std::size_t i = 0; i < scored->size(); ++i) {
@@ -196,10 +194,10 @@ Task<Result<std::string>> HotLists::build(const ListQuery& query, UnixSeconds at
     const double score = query.model == Model::kEngagement
                              ? hot::score_at(item.score, at, settings_.engagement.half_life)
                              : item.score;
-    // Keys made with another half-life, which a reload has just changed: until the rank is rebuilt, what
-    // there was before.
+    // Keys made with another half-life, which a reload has just changed: until the rank is rebuilt,
+    // what there was before.
     if (!std::isfinite(score)) co_return fail(ErrorCode::kUnavailable, "rank_changing");
-    shown.push_back({item.item, score, std::move(cards[i])});
+    shown.push_back({item.item, score, std::move((*cards)[i])});
   }
   co_return render(shown);
 }

@@ -1,10 +1,10 @@
-// Hot lists as readers get them: from this worker's snapshot, else from the list cached in Redis, else built
-// from the ranks.
+// Hot lists as readers get them: from this worker's snapshot, else from the list cached in Redis,
+// else built from the ranks.
 //
-// One process rebuilds a list, at most once in a time slice (the store's lock); the others serve what there
-// is. A snapshot is a copy of the list of Redis, never a list of this worker's own, so workers do not
-// disagree for longer than a snapshot lives. When an item is hidden every worker is told (drop()) and no list
-// that may show it is served any more, unless Redis is away.
+// One process rebuilds a list, at most once in a time slice (the store's lock); the others serve
+// what there is. A snapshot is a copy of the list of Redis, never a list of this worker's own, so
+// workers do not disagree for longer than a snapshot lives. When an item is hidden every worker is
+// told (drop()) and no list that may show it is served any more, unless Redis is away.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@
 
 #include "core/config/settings.h"
 #include "core/hot/ports.h"
-#include "core/items/ports.h"
+#include "core/items/card_cache.h"
 
 namespace freshet::hot {
 
@@ -53,30 +53,29 @@ struct ServedList {
 struct ShownItem {
   ItemId item;
   double score = 0;
-  items::ItemCard card;
+  items::SharedCard card;  // null: nothing is known
 };
-// [{"id","score","title"?,"url"?,"author"?,"tags"?,"published_at"?}, …], one element a line. The date, not
-// the age: an age would make another list of it every second, and another ETag.
+// [{"id","score","title"?,"url"?,"author"?,"tags"?,"published_at"?}, …], one element a line. The
+// date, not the age: an age would make another list of it every second, and another ETag.
 std::string render(const std::vector<ShownItem>& items);
 
 class HotLists {
  public:
   using Clock = std::chrono::steady_clock;
-  HotLists(HotStore& hot, items::ItemStore& items, const Settings& settings);
+  HotLists(HotStore& hot, items::CardCache& cards, const Settings& settings);
 
-  // No round trip while the snapshot is fresh (list.snapshot), or while another request of this worker
-  // refreshes it; else 1 RTT, and for the one process that rebuilds a few more (the walk down the rank, at
-  // most 100 items' cards).
-  // `query` must live until the task has ended.
+  // No round trip while the snapshot is fresh (list.snapshot), or while another request of this
+  // worker refreshes it; else 1 RTT, and for the one process that rebuilds a few more (the walk
+  // down the rank, at most 100 items' cards). `query` must live until the task has ended.
   Task<Result<ServedList>> get(const ListQuery& query, Clock::time_point now);
   // How an engagement list will stand at `at` if nobody comes. Never cached. At least 2 RTT.
   Task<Result<ServedList>> at(const ListQuery& query, UnixSeconds at);
-  // The last copy, for a request that has no time left: degraded. Null when there is none, or one that may
-  // show what was hidden meanwhile.
+  // The last copy, for a request that has no time left: degraded. Null when there is none, or one
+  // that may show what was hidden meanwhile.
   std::shared_ptr<const HotList> last_copy(const ListQuery& query) const;
   const ListCounters& counters() const { return counters_; }
-  // An item was hidden, deleted or re-dated somewhere: `lost` false. Messages may have been missed: `lost`
-  // true.
+  // An item was hidden, deleted or re-dated somewhere: `lost` false. Messages may have been missed:
+  // `lost` true.
   void drop(bool lost);
 
  private:
@@ -100,7 +99,7 @@ class HotLists {
   void make_room();
 
   HotStore& hot_;
-  items::ItemStore& items_;
+  items::CardCache& cards_;
   const Settings& settings_;
   std::map<ListQuery, Snapshot> snapshots_;
   ListCounters counters_;

@@ -10,15 +10,15 @@ namespace freshet::hot {
 namespace {
 
 // The tag lives in the item store, not in the buckets.
-Task<Result<void>> mark_eligible(items::ItemStore& items, const TagName& tag,
+Task<Result<void>> mark_eligible(items::CardCache& cards, const TagName& tag,
                                  std::vector<CurrentMember>& members) {
   if (tag.empty() || members.empty()) co_return Result<void>();
   std::vector<ItemId> ids;
   ids.reserve(members.size());
   for (const CurrentMember& member : members) ids.push_back(member.item);
-  FRESHET_CO_TRY(cards, co_await items.cards(ids));
+  FRESHET_CO_TRY(found, co_await cards.of(ids));
   for (std::size_t i = 0; i < members.size(); ++i) {
-    const auto& tags = (*cards)[i].tags;
+    const auto& tags = (*found)[i]->tags;
     members[i].eligible &= std::find(tags.begin(), tags.end(), tag.str()) != tags.end();
   }
   co_return Result<void>();
@@ -42,7 +42,7 @@ Task<Result<std::vector<ScoredItem>>> HotLists::current(const ListQuery& query, 
     members.reserve(heads->size());
     for (const BucketMember& head : *heads)
       members.push_back({head.item, head.total, head.published, head.published <= now});
-    FRESHET_CO_TRY(marked, co_await mark_eligible(items_, query.tag, members));
+    FRESHET_CO_TRY(marked, co_await mark_eligible(cards_, query.tag, members));
     top.take(*read, members);
   }
   std::vector<ScoredItem> best;

@@ -1,9 +1,9 @@
 #include "core/hot/hot_store.h"
 
-#include <cmath>
-
-#include "core/hot/counter_keys.h"
+#include "core/hot/article.h"
 #include "core/hot/engagement.h"
+#include "core/hot/stored_events.h"
+#include "core/hot/views.h"
 #include "core/redis/fields.h"
 #include "core/redis/script_words.h"
 #include "core/redis/scripts.h"
@@ -13,175 +13,234 @@ namespace {
 
 using redis::Pipeline;
 
-// Members of a rank one script looks at before it gives the turn to others: about a millisecond of Redis.
+// Members of a rank one script looks at before it gives the turn to others: about a millisecond of
+// Redis.
 constexpr std::int64_t kMostMembersRead = 2000;
 constexpr std::int64_t kDaySeconds = 86400;
 
-// The errors that our scripts answer, before what the server itself may say.
-Error counting_error(const redis::Reply& reply) {
-  const std::string_view line = reply.error();
-  if (redis::says(line, redis::word::kUnknownItem))
-    return {ErrorCode::kNotFound, "unknown_item", "articleId", {}};
-  if (redis::says(line, redis::word::kInvalid))
-    return {ErrorCode::kInvalid, "bad_number", {}, std::string(line)};
-  return redis::classify(line);
+// Where the scripts answer whether it is hidden, unlisted.lua says this.
+constexpr std::string_view kNotListed = "2";
+constexpr std::size_t kNetworkBytes = 6;
+
+// The part of both commands that the model does not matter to.
+Pipeline unlisted(const redis::Keys& keys, std::string_view id, const std::string& event_key,
+                  const Standing& standing, const std::optional<UnixSeconds>& published_at,
+                  const std::optional<UnixSeconds>& at, std::int64_t most) {
+  Pipeline out;
+  out.script(scripts::kUnlisted).key(keys.article(id)).key(keys.unlisted());
+  if (!event_key.empty()) out.key(event_key);
+  out.arg(id).arg(std::string_view(standing.network).substr(0, kNetworkBytes));
+  redis::optional_time(out, published_at);
+  redis::optional_time(out, at);
+  out.arg(standing.may_begin ? 1 : 0).arg(most);
+  return out;
 }
 
 }  // namespace
 
-RedisHotStore::RedisHotStore(redis::Redis& redis, redis::Deferred& deferred, const Settings& settings,
-                             redis::Keys keys, NewEventId new_event_id)
+RedisHotStore::RedisHotStore(redis::Redis& redis, Behind behind, const Settings& settings, redis::Keys keys,
+                             NewEventId new_event_id)
     : redis_(redis),
-      deferred_(deferred),
-      engagement_(settings.engagement),
-      formula_(formula_argument(settings.engagement)),
-      views_(settings.views),
-      list_(settings.list),
-      reject_unknown_(settings.items_unknown == "reject"),
-      remember_(settings.limits.remember),
-      log2_floor_(std::log2(settings.list.floor)),
+      behind_(behind),
+      settings_(settings),
       keys_(std::move(keys)),
       new_event_id_(std::move(new_event_id)) {}
 
+// The scripts' word for what becomes of unknown articles.
+int RedisHotStore::unknown_argument(const Standing& standing) const {
+  if (settings_.items_unknown == "reject") return 1;
+  return settings_.items_unknown == "count" && !standing.network.empty() ? 2 : 0;
+}
+
+template <class Event>
+Task<Result<redis::Reply>> RedisHotStore::ask(const Pipeline& count, const Event& event) {
+  // Between the two somebody may vouch for it, or it may end.
+  constexpr int kTries = 3;
+  for (int attempt = 0;; ++attempt) {
+    FRESHET_CO_TRY(counted, co_await redis_.run(count));
+    const bool is_unlisted = redis::says(counted->front().error(), redis::word::kUnlisted);
+    if (!counted->front().is_error() || !is_unlisted) co_return std::move(counted->front());
+    const Pipeline unlisted = unlisted_command(event);
+    FRESHET_CO_TRY(noted, co_await redis_.run(unlisted));
+    const bool is_listed = noted->front().string().value_or("") == redis::word::kListed;
+    if (!is_listed) co_return std::move(noted->front());
+    if (attempt == kTries) co_return fail(ErrorCode::kUnavailable, "unavailable");
+  }
+}
+
 // --- engagement
 
-Pipeline RedisHotStore::track_command(const TrackEvent& event, std::optional<UnixSeconds> at) const {
+Pipeline RedisHotStore::unlisted_command(const TrackEvent& event) const {
   const std::string_view id = event.item.view();
-  const bool has_event = !event.event.empty();
+  const EngagementSettings& engagement = settings_.engagement;
+  const std::string key = event.event.empty() ? std::string() : keys_.track_event(id, event.event.view());
+  const std::int64_t dwell_ms =
+      event.unproven ? std::min(event.dwell_ms, engagement.first_dwell_ms) : event.dwell_ms;
+  Pipeline out =
+      unlisted(keys_, id, key, event.standing, event.published_at, event.at, settings_.items_unknown_max);
+  out.arg(engagement.counter_ttl.count()).arg(dwell_ms).arg(0).arg(0);
+  return out;
+}
+
+Pipeline RedisHotStore::track_command(const TrackEvent& event) const {
+  const std::string_view id = event.item.view();
+  const EngagementSettings& engagement = settings_.engagement;
   Pipeline out;
-  out.script(scripts::kTrack,
-             kCounterKeys + 3U + (has_event ? 1U : 0U) + (remembers(event.counted_as) ? 1U : 0U), 15);
-  append_counter_keys(out, keys_, id).arg(keys_.session(id, event.session.view()));
-  if (has_event) out.arg(keys_.track_event(id, event.event.view()));
-  out.arg(keys_.rank()).arg(keys_.published());
-  if (remembers(event.counted_as)) out.arg(keys_.added(event.counted_as.view()));
-  out.arg(id).arg(event.visitor.view()).arg(event.dwell_ms);
+  out.script(scripts::kTrack)
+      .key(keys_.article(id))
+      .key(keys_.uv_hll(id))
+      .key(keys_.session(id, event.session.view()));
+  if (!event.event.empty()) out.key(keys_.track_event(id, event.event.view()));
+  out.arg(event.standing.in_uv ? event.visitor.view() : "").arg(event.dwell_ms);
   redis::optional_time(out, event.published_at);
-  redis::optional_time(out, at);
-  out.arg(has_event ? 1 : 0)
-      .arg(engagement_.session_window.count())
-      .arg(engagement_.counter_ttl.count())
-      .arg(formula_)
-      .arg(engagement_.dwell_cap_ms)
-      .arg(log2_floor_)
-      .arg(list_.max_members)
-      .arg(reject_unknown_ ? 1 : 0);
-  event.unproven ? out.arg(engagement_.first_dwell_ms) : out.arg("");
-  out.arg(remembers(event.counted_as) ? remember_.count() : 0);
+  redis::optional_time(out, event.at);
+  out.arg(engagement.session_window.count())
+      .arg(engagement.counter_ttl.count())
+      .arg(engagement.dwell_cap_ms)
+      .arg(unknown_argument(event.standing));
+  event.unproven ? out.arg(engagement.first_dwell_ms) : out.arg("");
   return out;
 }
 
 Task<Result<TrackCounts>> RedisHotStore::track(const TrackEvent& event) {
-  const Pipeline command = track_command(event, std::nullopt);
-  FRESHET_CO_TRY(replies, co_await redis_.run(command));
-  const redis::Reply& reply = replies->front();
-  if (reply.is_error()) co_return tl::unexpected(counting_error(reply));
-  FRESHET_CO_TRY(text, reply.string());
+  const Pipeline command = track_command(event);
+  behind_.placing.expect(event.item.view());
+  FRESHET_CO_TRY(reply, co_await ask(command, event));
+  FRESHET_CO_TRY(text, reply->string());
   const auto parts = redis::words(*text);
-  if (parts.size() < 4) co_return tl::unexpected(redis::malformed("track"));
-  co_return TrackCounts{redis::whole(parts[0]), redis::whole(parts[1]),
-                        redis::parse_or_zero<double>(parts[2]), redis::parse_or_zero<double>(parts[3])};
+  if (parts.size() < 11) co_return tl::unexpected(redis::malformed("track"));
+  const auto number = [&](std::size_t i) { return redis::parse_or_zero<std::int64_t>(parts[i]); };
+  const auto time = [&](std::size_t i) { return UnixSeconds{seconds{number(i)}}; };
+  Article article;
+  article.counts = {number(0), number(1), number(2), number(0)};
+  article.first = time(3);
+  article.published = time(4);
+  article.hidden = parts[5] == "1";
+  article.listed = parts[5] != kNotListed;
+  article.version = number(6);
+  const UnixSeconds now = time(7);
+  const EngagementSettings& engagement = settings_.engagement;
+  if (is_shown(article)) behind_.placing.add(rank_place(event.item.str(), article, engagement), now);
+  if (article.listed) {
+    behind_.contributions.add(event.counted_as, event.standing, event.item,
+                              {.pv = number(8), .uv = number(9), .dwell_ms = number(10)});
+  }
+  const double score =
+      base_score(article.counts, engagement) * decay(now - article.first, engagement.half_life);
+  const bool began = parts.size() > 11 && parts[11] == "1";
+  const Effect effect{article.listed, began, article.listed && number(9) > 0};
+  co_return TrackCounts{article.counts.pv, article.counts.uv, plain_mean_dwell(article.counts), score,
+                        effect};
 }
 
 Result<void> RedisHotStore::track_later(const TrackEvent& event) {
   TrackEvent kept = event;
   if (kept.event.empty()) kept.event = EventId::trusted(new_event_id_());
-  return deferred_.spool(track_command(kept, wall_now()));
+  kept.at = wall_now();
+  return behind_.deferred.spool(stored(kept));
 }
 
 // --- views
 
-Pipeline RedisHotStore::view_command(const ViewEvent& event, std::int64_t day,
-                                     std::optional<UnixSeconds> at) const {
+// Its network's first view, which is the only one that counts, adds to the score what its own date
+// makes of it.
+Pipeline RedisHotStore::unlisted_command(const ViewEvent& event) const {
   const std::string_view id = event.item.view();
-  const bool has_event = !event.event.empty();
+  const std::string key = event.event.empty() ? std::string() : keys_.view_event(id, event.event.view());
+  const UnixSeconds now = event.at.value_or(wall_now());
+  const double total = view_increment(true, settings_.views);
+  Pipeline out =
+      unlisted(keys_, id, key, event.standing, event.published_at, event.at, settings_.items_unknown_max);
+  out.arg(settings_.views.counter_ttl.count())
+      .arg("")
+      .arg(total)
+      .arg(view_score(total, event.published_at.value_or(now), now, settings_.views));
+  return out;
+}
+
+Pipeline RedisHotStore::view_command(const ViewEvent& event, std::int64_t day) const {
+  const std::string_view id = event.item.view();
+  const ViewsSettings& views = settings_.views;
   Pipeline out;
-  out.script(scripts::kView, 6U + (has_event ? 1U : 0U) + (remembers(event.counted_as) ? 1U : 0U), 16)
-      .arg(keys_.dedup(id, event.fingerprint))
-      .arg(keys_.uv_day(id, UnixSeconds{seconds{day * kDaySeconds}}))
-      .arg(keys_.first_ts(id))
-      .arg(keys_.item(id))
-      .arg(keys_.views(id));
-  if (has_event) out.arg(keys_.view_event(id, event.event.view()));
-  out.arg(keys_.score());
-  if (remembers(event.counted_as)) out.arg(keys_.added(event.counted_as.view()));
-  out.arg(id).arg(event.fingerprint);
+  out.script(scripts::kView)
+      .key(keys_.article(id))
+      .key(keys_.dedup(id, event.fingerprint))
+      .key(keys_.uv_day(id, UnixSeconds{seconds{day * kDaySeconds}}));
+  if (!event.event.empty()) out.key(keys_.view_event(id, event.event.view()));
+  out.arg(event.standing.in_uv ? std::string_view(event.fingerprint) : "");
   redis::optional_time(out, event.published_at);
   out.arg(day);
-  redis::optional_time(out, at);
-  out.arg(has_event ? 1 : 0)
-      .arg(views_.dedup_window.count())
-      .arg(views_.uv_ttl.count())
-      .arg(views_.counter_ttl.count())
-      .arg(views_.pv_weight)
-      .arg(views_.uv_weight)
-      .arg(views_.base_hours)
-      .arg(views_.gamma)
-      .arg(list_.max_members)
-      .arg(reject_unknown_ ? 1 : 0)
-      .arg(remembers(event.counted_as) ? remember_.count() : 0);
+  redis::optional_time(out, event.at);
+  out.arg(views.dedup_window.count())
+      .arg(views.uv_ttl.count())
+      .arg(views.counter_ttl.count())
+      .arg(views.pv_weight)
+      .arg(views.uv_weight)
+      .arg(views.base_hours)
+      .arg(views.gamma)
+      .arg(unknown_argument(event.standing));
   return out;
 }
 
 std::int64_t RedisHotStore::today() const { return unix_s(wall_now()) / kDaySeconds + day_offset_; }
 
 Task<Result<ViewOutcome>> RedisHotStore::view(const ViewEvent& event) {
-  std::int64_t day = today();
+  std::int64_t day = event.at ? unix_s(*event.at) / kDaySeconds : today();
   for (int attempt = 0;; ++attempt) {
-    const Pipeline command = view_command(event, day, std::nullopt);
-    FRESHET_CO_TRY(replies, co_await redis_.run(command));
-    const redis::Reply& reply = replies->front();
-    if (reply.is_error()) {
-      const std::string_view line = reply.error();
+    const Pipeline command = view_command(event, day);
+    behind_.placing.expect(event.item.view());
+    FRESHET_CO_TRY(reply, co_await ask(command, event));
+    if (reply->is_error()) {
+      const std::string_view line = reply->error();
       const auto redis_day = redis::says(line, redis::word::kDay)
                                  ? redis::parse<std::int64_t>(redis::after_word(line))
                                  : std::nullopt;
-      if (!redis_day || attempt > 0) co_return tl::unexpected(counting_error(reply));
+      if (!redis_day || attempt > 0) co_return tl::unexpected(redis::classify(line));
       day_offset_ += *redis_day - day;
       day = *redis_day;
       continue;
     }
-    FRESHET_CO_TRY(text, reply.string());
+    FRESHET_CO_TRY(text, reply->string());
     if (*text == "dedup") co_return ViewOutcome{true, false, 0};
     const auto parts = redis::words(*text);
-    if (parts.size() != 8) co_return tl::unexpected(redis::malformed("view"));
-    if (parts[7] == "1") index_view(event.item, parts);
-    co_return ViewOutcome{false, parts[0] == "1", redis::parse_or_zero<double>(parts[1])};
+    if (parts.size() < 8) co_return tl::unexpected(redis::malformed("view"));
+    const auto number = [&](std::size_t i) { return redis::parse_or_zero<double>(parts[i]); };
+    const bool first_today = parts[0] == "1", hidden = parts[5] == "1", listed = parts[5] != kNotListed;
+    const bool is_new = parts[7] == "1", began = parts.size() > 8 && parts[8] == "1";
+    const double inc = number(1);
+    if (listed && !hidden) {
+      behind_.placing.add(ViewsPlace{.id = event.item.str(),
+                                     .score = number(3),
+                                     .total = number(2),
+                                     .published = UnixSeconds{seconds{redis::whole(parts[4])}},
+                                     .version = redis::parse_or_zero<std::int64_t>(parts[6])});
+    }
+    if (listed && is_new) {
+      behind_.contributions.add(event.counted_as, event.standing, event.item,
+                                {.views = 1, .first_views = first_today ? 1 : 0, .views_score = inc});
+    }
+    co_return ViewOutcome{false, first_today, inc, Effect{listed, began, listed && is_new && first_today}};
   }
-}
-
-// `reply` is that of view.lua: uv inc total score date fresh restart shown.
-void RedisHotStore::index_view(const ItemId& item, const std::vector<std::string_view>& reply) {
-  const std::int64_t hour = redis::whole(reply[4]) / kHourSeconds;
-  Pipeline out;
-  out.script(scripts::kViewsIndex, 4, 8)
-      .arg(keys_.current(hour))
-      .arg(keys_.current_index())
-      .arg(keys_.published())
-      .arg(keys_.hidden());
-  out.arg(item.view()).arg(reply[2]).arg(hour).arg(reply[4]).arg(reply[5]).arg(reply[6]);
-  out.arg(views_.counter_ttl.count()).arg(list_.max_members);
-  deferred_.post(std::move(out));  // lost when there is no room at all: the next view of the item writes it
 }
 
 Result<void> RedisHotStore::view_later(const ViewEvent& event) {
   ViewEvent kept = event;
   if (kept.event.empty()) kept.event = EventId::trusted(new_event_id_());
-  const UnixSeconds now = wall_now();
-  return deferred_.spool(view_command(kept, unix_s(now) / kDaySeconds, now));
+  kept.at = wall_now();
+  return behind_.deferred.spool(stored(kept));
 }
 
 // --- lists
 
 Task<Result<CachedList>> RedisHotStore::cached_list(const ListQuery& query) {
   Pipeline command;
-  command.script(scripts::kListRead, 5, 2)
-      .arg(keys_.list(query))
-      .arg(keys_.list_meta(query))
-      .arg(keys_.list_lock(query))
-      .arg(keys_.epoch())
-      .arg(keys_.hidden())
-      .arg(list_.slice.count())
+  command.script(scripts::kListRead)
+      .key(keys_.list(query))
+      .key(keys_.list_meta(query))
+      .key(keys_.list_lock(query))
+      .key(keys_.epoch())
+      .key(keys_.hidden())
+      .arg(settings_.list.slice.count())
       .arg(redis::kListLockTtl.count());
   FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
   if (reply->size() != 5) co_return tl::unexpected(redis::malformed("list_read"));
@@ -198,26 +257,26 @@ Task<Result<CachedList>> RedisHotStore::cached_list(const ListQuery& query) {
 
 void RedisHotStore::store_list(const ListQuery& query, const CachedList& built) {
   Pipeline out;
-  out.script(scripts::kListStore, 4, 4)
-      .arg(keys_.list(query))
-      .arg(keys_.list_meta(query))
-      .arg(keys_.list_lock(query))
-      .arg(keys_.epoch())
+  out.script(scripts::kListStore)
+      .key(keys_.list(query))
+      .key(keys_.list_meta(query))
+      .key(keys_.list_lock(query))
+      .key(keys_.epoch())
       .arg(built.json)
       .arg(built.built_ms)
       .arg(built.epoch)
-      .arg(list_.ttl.count());
-  deferred_.post(std::move(out));  // lost: the lock runs out and somebody builds again
+      .arg(settings_.list.ttl.count());
+  behind_.deferred.post(std::move(out));  // lost: the lock runs out and somebody builds again
 }
 
 Task<Result<RankPage>> RedisHotStore::rank_page(const ListQuery& query, std::int64_t offset,
                                                 std::int64_t count) {
   const bool has_tag = !query.tag.empty();
   Pipeline command;
-  command.script(scripts::kRankPage, has_tag ? 3 : 2, 4)
-      .arg(query.model == Model::kEngagement ? keys_.rank() : keys_.score())
-      .arg(keys_.published());
-  if (has_tag) command.arg(keys_.tag(query.tag.view()));
+  command.script(scripts::kRankPage)
+      .key(query.model == Model::kEngagement ? keys_.rank() : keys_.score())
+      .key(keys_.published());
+  if (has_tag) command.key(keys_.tag(query.tag.view()));
   command.arg(offset).arg(count).arg(query.window.count()).arg(kMostMembersRead);
   FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
   if (reply->size() == 0) co_return tl::unexpected(redis::malformed("rank_page"));
@@ -248,10 +307,8 @@ Task<Result<std::vector<hot::BucketMember>>> RedisHotStore::bucket_heads(
   std::vector<BucketMember> out;
   if (hours.empty()) co_return out;
   Pipeline command;
-  command.script(scripts::kBucketHeads, 2 + hours.size(), 2 + hours.size())
-      .arg(keys_.current_index())
-      .arg(keys_.published());
-  for (const std::int64_t hour : hours) command.arg(keys_.current(hour));
+  command.script(scripts::kBucketHeads).key(keys_.current_index()).key(keys_.published());
+  for (const std::int64_t hour : hours) command.key(keys_.current(hour));
   command.arg(offset).arg(count);
   for (const std::int64_t hour : hours) command.arg(hour);
   FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
@@ -265,51 +322,48 @@ Task<Result<std::vector<hot::BucketMember>>> RedisHotStore::bucket_heads(
 
 // --- stats
 
-namespace {
-
-// The reply of stats.lua.
-ItemStats read_stats(const redis::Reply& reply) {
-  ItemStats out;
-  out.now = UnixSeconds{seconds{redis::whole(redis::text_at(reply, 0))}};
-  out.known = !redis::text_at(reply, 1).empty() || !redis::text_at(reply, 6).empty();
-  out.pv = redis::whole(redis::text_at(reply, 1));
-  out.uv = redis::whole(redis::text_at(reply, 2));
-  out.dwell_sum_ms = redis::whole(redis::text_at(reply, 3));
-  out.dwell_count = redis::whole(redis::text_at(reply, 4));
-  const auto first = redis::parse<double>(redis::text_at(reply, 5));
-  out.first = first ? UnixSeconds{seconds{static_cast<std::int64_t>(*first)}} : out.now;
-  out.views_pv = redis::whole(redis::text_at(reply, 6));
-  out.views_total = redis::parse_or_zero<double>(redis::text_at(reply, 7));
-  out.uv_today = redis::whole(redis::text_at(reply, 8));
-  const auto rank = [&](std::size_t at) -> std::optional<std::int64_t> {
-    const auto from_zero = redis::parse<std::int64_t>(redis::text_at(reply, at));
-    return from_zero ? std::optional(*from_zero + 1) : std::nullopt;
-  };
-  out.rank_key = redis::parse<double>(redis::text_at(reply, 9));
-  out.rank = rank(10);
-  out.views_score = redis::parse<double>(redis::text_at(reply, 11));
-  out.views_rank = rank(12);
-  return out;
-}
-
-}  // namespace
-
 Task<Result<std::vector<hot::ItemStats>>> RedisHotStore::stats(const std::vector<ItemId>& items) {
   std::vector<ItemStats> out;
   if (items.empty()) co_return out;
   const UnixSeconds day{seconds{today() * kDaySeconds}};
+  constexpr std::size_t kCommands = 6;  // of an item
   Pipeline command;
+  command.add("TIME");
   for (const ItemId& item : items) {
     const std::string_view id = item.view();
-    command.script(scripts::kStats, kCounterKeys + 4, 1);
-    append_counter_keys(command, keys_, id).arg(keys_.views(id)).arg(keys_.uv_day(id, day));
-    command.arg(keys_.rank()).arg(keys_.score()).arg(id);
+    append_article(command, keys_, id);
+    command.add("SCARD", keys_.uv_day(id, day));
+    for (const std::string& rank : {keys_.rank(), keys_.score()})
+      command.add("ZSCORE", rank, id).add("ZREVRANK", rank, id);
   }
-  FRESHET_CO_TRY(replies, co_await redis_.run(command));
-  for (const redis::Reply& reply : *replies) {
-    if (reply.is_error()) co_return tl::unexpected(redis::classify(reply.error()));
-    if (reply.size() != 13) co_return tl::unexpected(redis::malformed("stats"));
-    out.push_back(read_stats(reply));
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
+  const UnixSeconds now{seconds{redis::whole(redis::text_at(replies->front(), 0))}};
+  for (std::size_t i = 1; i < replies->size(); i += kCommands) {
+    const redis::Reply* at = &(*replies)[i];
+    const Article article = article_of(at[0], now, settings_);
+    const auto score = [](const redis::Reply& reply) {
+      return redis::parse<double>(reply.string().value_or(""));
+    };
+    const auto rank = [](const redis::Reply& reply) -> std::optional<std::int64_t> {
+      const auto from_zero = reply.integer();
+      return from_zero ? std::optional(*from_zero + 1) : std::nullopt;
+    };
+    out.push_back({.known = article.counted(),
+                   .listed = article.listed,
+                   .pv = article.counts.pv,
+                   .uv = article.counts.uv,
+                   .dwell_sum_ms = article.counts.dwell_sum_ms,
+                   .dwell_count = article.counts.dwell_count,
+                   .first = article.first,
+                   .now = now,
+                   .rank_key = score(at[2]),
+                   .rank = rank(at[3]),
+                   .views_score = score(at[4]),
+                   .views_rank = rank(at[5]),
+                   .views_pv = article.views,
+                   .views_total = article.views_total,
+                   .uv_today = at[1].integer().value_or(0),
+                   .shown = article.shown});
   }
   co_return out;
 }

@@ -1,11 +1,13 @@
-// feed::HotStore on Redis: counters, ranks and cached lists of hot articles. Each method is one EVALSHA; what
-// the scripts promise stands at the head of *.lua.
+// HotStore on Redis: counters, ranks and cached lists of hot articles. Each method is one
+// EVALSHA; what the scripts promise stands at the head of *.lua.
 #pragma once
 
 #include <functional>
 #include <string>
 
 #include "core/config/settings.h"
+#include "core/hot/added.h"
+#include "core/hot/placing.h"
 #include "core/hot/ports.h"
 #include "core/redis/deferred.h"
 #include "core/redis/keys.h"
@@ -18,15 +20,21 @@ class RedisHotStore final : public HotStore {
   using NewEventId =
       std::function<std::string()>;  // an id that nobody else makes: 128 random bits, for instance
 
-  // `redis` and `deferred` must outlive this.
-  RedisHotStore(redis::Redis& redis, redis::Deferred& deferred, const Settings& settings, redis::Keys keys,
+  // What follows behind a reply: of the worker, whose stores share it. All must outlive the store.
+  struct Behind {
+    redis::Deferred& deferred;
+    Placing& placing;
+    Contributions& contributions;
+  };
+  RedisHotStore(redis::Redis& redis, Behind behind, const Settings& settings, redis::Keys keys,
                 NewEventId new_event_id);
 
   Task<Result<TrackCounts>> track(const TrackEvent& event) override;
-  // A second round trip in the minute around midnight UTC when this host's clock and Redis' disagree about
-  // the day.
+  // A second round trip in the minute around midnight UTC when this host's clock and Redis'
+  // disagree about the day.
   Task<Result<ViewOutcome>> view(const ViewEvent& event) override;
-  // An event without an id gets one, so that a replay counts once. It counts with the time it has now.
+  // An event without an id gets one, so that a replay counts once. It counts with the time it has
+  // now.
   Result<void> track_later(const TrackEvent& event) override;
   Result<void> view_later(const ViewEvent& event) override;
   Task<Result<CachedList>> cached_list(const ListQuery& query) override;
@@ -38,21 +46,19 @@ class RedisHotStore final : public HotStore {
   Task<Result<std::vector<ItemStats>>> stats(const std::vector<ItemId>& items) override;
 
  private:
-  redis::Pipeline track_command(const TrackEvent& event, std::optional<UnixSeconds> at) const;
-  redis::Pipeline view_command(const ViewEvent& event, std::int64_t day, std::optional<UnixSeconds> at) const;
-  bool remembers(const VisitorId& visitor) const { return remember_.count() > 0 && !visitor.empty(); }
-  void index_view(const ItemId& item, const std::vector<std::string_view>& reply);
+  redis::Pipeline track_command(const TrackEvent& event) const;
+  redis::Pipeline view_command(const ViewEvent& event, std::int64_t day) const;
+  redis::Pipeline unlisted_command(const TrackEvent& event) const;
+  redis::Pipeline unlisted_command(const ViewEvent& event) const;
+  // The reply to `count`, or to the event's unlisted_command when nobody vouched for the article.
+  template <class Event>
+  Task<Result<redis::Reply>> ask(const redis::Pipeline& count, const Event& event);
+  int unknown_argument(const Standing& standing) const;
   std::int64_t today() const;
 
   redis::Redis& redis_;
-  redis::Deferred& deferred_;
-  const EngagementSettings engagement_;
-  const std::string formula_;  // formula_argument()
-  const ViewsSettings views_;
-  const ListSettings list_;
-  const bool reject_unknown_;
-  const seconds remember_;  // 0: not at all
-  const double log2_floor_;
+  const Behind behind_;
+  const Settings& settings_;
   const redis::Keys keys_;
   const NewEventId new_event_id_;
   std::int64_t day_offset_ = 0;  // Redis' UTC day minus ours, when they were last found to differ

@@ -22,6 +22,11 @@ EngagementTerms engagement_terms(const ItemStats& stats, const EngagementSetting
   return terms;
 }
 
+std::optional<double> click_through(const ItemStats& stats) {
+  if (stats.shown <= 0) return std::nullopt;
+  return static_cast<double>(stats.pv) / static_cast<double>(stats.shown);
+}
+
 ViewsTerms views_terms(const ItemStats& stats, const ViewsSettings& settings) {
   ViewsTerms terms;
   terms.hours = hot::hours_since(stats.first, stats.now);

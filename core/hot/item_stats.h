@@ -1,5 +1,5 @@
-// Why an article stands where it stands: every term of both scores, such that the terms give the served
-// score.
+// Why an article stands where it stands: every term of both scores, such that the terms give the
+// served score.
 #pragma once
 
 #include <optional>
@@ -18,6 +18,10 @@ struct EngagementTerms {
   double score = 0;  // base · decay
 };
 EngagementTerms engagement_terms(const ItemStats& stats, const EngagementSettings& settings);
+
+// Page views for each time it was on a page of a feed; nullopt when it was on none. Page views that
+// came from elsewhere count too, so it may be above 1.
+std::optional<double> click_through(const ItemStats& stats);
 
 struct ViewsTerms {
   double hours = 0;

@@ -50,10 +50,10 @@ Task<Result<std::vector<ShownItem>>> scored_anew(HotStore& hot, const std::vecto
 
 }  // namespace
 
-Task<Result<ServedList>> preview(HotStore& hot, items::ItemStore& items, const Settings& tried,
+Task<Result<ServedList>> preview(HotStore& hot, items::CardCache& cards, const Settings& tried,
                                  const ListQuery& query, UnixSeconds now) {
   if (query.model == Model::kViews) {
-    HotLists lists(hot, items, tried);
+    HotLists lists(hot, cards, tried);
     auto served = co_await lists.at(query, now);
     if (served && served->degraded) co_return fail(ErrorCode::kUnavailable, "redis_away");
     co_return served;
@@ -62,10 +62,8 @@ Task<Result<ServedList>> preview(HotStore& hot, items::ItemStore& items, const S
   FRESHET_CO_TRY(shown, co_await scored_anew(hot, *ids, tried.engagement));
   std::vector<ItemId> best;
   for (const ShownItem& each : *shown) best.push_back(each.item);
-  if (!best.empty()) {
-    FRESHET_CO_TRY(cards, co_await items.cards(best));
-    for (std::size_t i = 0; i < best.size(); ++i) (*shown)[i].card = std::move((*cards)[i]);
-  }
+  FRESHET_CO_TRY(found, co_await cards.of(best));
+  for (std::size_t i = 0; i < best.size(); ++i) (*shown)[i].card = std::move((*found)[i]);
   co_return ServedList{std::make_shared<const HotList>(render(*shown)), false};
 }
 

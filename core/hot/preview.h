@@ -1,5 +1,5 @@
-// A hot list as other settings would order it: computed from today's counters, and nothing is written, cached
-// or counted.
+// A hot list as other settings would order it: computed from today's counters, and nothing is
+// written, cached or counted.
 #pragma once
 
 #include "core/config/settings.h"
@@ -10,11 +10,12 @@ namespace freshet::hot {
 
 inline constexpr std::size_t kPreviewed = 10'000;  // so many of today's highest are scored anew
 
-// Engagement: the list that `tried` would give, of the kPreviewed highest of today's; a round trip for each
-// 500 and each 100 of them. Views: mode = current only, exactly what `tried` would give, at the cost of
-// building it (what accumulate added was decayed when it came, so no setting changes it). `hot`, `items`,
-// `tried` and `query` must live until the task has ended. Redis away: kUnavailable.
-Task<Result<ServedList>> preview(HotStore& hot, items::ItemStore& items, const Settings& tried,
+// Engagement: the list that `tried` would give, of the kPreviewed highest of today's; a round trip
+// for each 500 and each 100 of them. Views: mode = current only, exactly what `tried` would give,
+// at the cost of building it (what accumulate added was decayed when it came, so no setting changes
+// it). `hot`, `items`, `tried` and `query` must live until the task has ended. Redis away:
+// kUnavailable.
+Task<Result<ServedList>> preview(HotStore& hot, items::CardCache& cards, const Settings& tried,
                                  const ListQuery& query, UnixSeconds now);
 
 }  // namespace freshet::hot

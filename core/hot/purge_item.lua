@@ -1,60 +1,40 @@
 -- Takes back what a visitor added to one item's counters. Repeated it takes nothing: what was remembered goes with it.
 --
--- KEYS 1 hot:added:{visitor}  2 hot:pv:{id}  3 hot:uv:hll:{id}  4 hot:dwell:sum:{id}  5 hot:dwell:cnt:{id}  6 hot:first_ts:{id}  7 item:{id}
---      8 hot:views:{id}  9 hot:score  10 hot:published  11 hot:current:{hour} of ARGV 2  12 hot:rank
--- ARGV 1 id  2 its publish time as the caller read it (the item's, else hot:first_ts)  3…6 fields t u v s of the item in KEYS 1 likewise, '' for none
---      7 pv  8 uv  9 dwell ms, of KEYS 1  10 total  11 score, of views  12 views
---      13 the formula's parameters
--- Returns 1, or 0 when it is not as the caller read it (nothing is written).
+-- KEYS 1 hot:added:{visitor}  2 hot:article:{id}  3 hot:uv:hll:{id}
+-- ARGV 1 id  2…5 fields t u v s of the item in KEYS 1 as the caller read them, '' for none  6 pv  7 uv  8 dwell ms, of KEYS 1
+--      9 total  10 score, of views  11 views  12 counter TTL s, of engagement  13 of views
+-- Returns 1, or 0 when they are not as the caller read them (nothing is written). The caller places the item anew.
 --
--- A HyperLogLog forgets nobody: the item's `uv_less` says by how many its estimate is too high. Who comes again after a purge is in there, and
+-- A HyperLogLog forgets nobody: `uv_correction` says by how many its estimate is too high. Who comes again after a purge is in there, and
 -- does not count as a visitor again while it lives. An item with no page view left loses it, and the others with it.
-local id, added = ARGV[1], KEYS[1]
-local item = redis.call('HMGET', KEYS[7], 'published_at', 'uv_less', 'early')
-if (item[1] or redis.call('GET', KEYS[6]) or '') ~= ARGV[2] then return 0 end
+local call, id, added, article = redis.call, ARGV[1], KEYS[1], KEYS[2]
 local fields = {'t:' .. id, 'u:' .. id, 'v:' .. id, 's:' .. id}
-local had = redis.call('HMGET', added, unpack(fields))
+local had = call('HMGET', added, unpack(fields))
 for i = 1, 4 do
-  if (had[i] or '') ~= ARGV[2 + i] then return 0 end
+  if (had[i] or '') ~= ARGV[1 + i] then return 0 end
 end
-redis.call('HDEL', added, unpack(fields))
-local less_pv, less_uv, less_dwell = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+call('HDEL', added, unpack(fields))
+local less_pv, less_uv, less_ms, less_views = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[11])
+local time = call('TIME')
+local is = call('HMGET', article, 'pv', 'ms', 'renewed', 'uv_correction', 'v', 'views', 'total', 'score', 'viewed')
+if not is[5] then return 1 end  -- forgotten meanwhile
+call('HSET', article, 'v', string.format('%d', math.max(is[5] + 1, time[1] * 1000000 + time[2])))
 
-local left = tonumber(redis.call('GET', KEYS[2]) or 0) - less_pv
-if left > 0 then
-  local pv, cnt = redis.call('INCRBY', KEYS[2], 0 - less_pv), redis.call('INCRBY', KEYS[5], 0 - less_pv)
-  local sum = redis.call('INCRBY', KEYS[4], 0 - math.min(less_dwell, tonumber(redis.call('GET', KEYS[4]) or 0)))
-  local uv_less = (tonumber(item[2]) or 0) + less_uv
-  if less_uv ~= 0 then
-    redis.call('HSET', KEYS[7], 'uv_less', uv_less)
-    if not item[1] and redis.call('TTL', KEYS[7]) == -1 then redis.call('PEXPIRE', KEYS[7], redis.call('PTTL', KEYS[2])) end
-  end
-  local uv = math.max(0, redis.call('PFCOUNT', KEYS[3]) - uv_less)
-  local now = tonumber(redis.call('TIME')[1])
-  local first = math.min(tonumber(item[3] or ARGV[2]) or now, now)
-  local formula = ARGV[13]
---@include formula
---@include engagement_key
-  if z then redis.call('ZADD', KEYS[12], 'XX', string.format('%.17g', z), id) end
-else
-  redis.call('DEL', KEYS[2], KEYS[3], KEYS[4], KEYS[5])
-  redis.call('HDEL', KEYS[7], 'uv_less')
-  redis.call('ZREM', KEYS[12], id)
-end
-local viewed = redis.call('HMGET', KEYS[8], 'total', 'score', 'pv')
-local left_views = viewed[3] and tonumber(viewed[3]) - tonumber(ARGV[12])
-if left_views then
-  local total, sum = tonumber(viewed[1]) - tonumber(ARGV[10]), tonumber(viewed[2]) - tonumber(ARGV[11])
-  if left_views > 0 and total > 0 and sum > 0 then
-    redis.call('HSET', KEYS[8], 'total', string.format('%.17g', total), 'score', string.format('%.17g', sum), 'pv', left_views)
-    redis.call('ZADD', KEYS[9], 'XX', sum, id)
-    redis.call('ZADD', KEYS[11], 'XX', total, id)
+if is[1] and time[1] + 0 < (is[3] or 0) + ARGV[12] then
+  local pv = is[1] - less_pv
+  if pv > 0 then
+    call('HSET', article, 'pv', pv, 'ms', math.max(0, is[2] - less_ms), 'uv_correction', (is[4] or 0) + less_uv)
   else
-    left_views = nil
-    redis.call('DEL', KEYS[8])
-    redis.call('ZREM', KEYS[9], id)
-    redis.call('ZREM', KEYS[11], id)
+    call('DEL', KEYS[3])
+    call('HDEL', article, 'pv', 'uv', 'counted', 'ms', 'renewed', 'uv_correction')
   end
 end
-if not (left > 0 or left_views) then redis.call('ZREM', KEYS[10], id) end
+if is[6] and less_views > 0 and time[1] + 0 < (is[9] or 0) + ARGV[13] then
+  local views, total, score = is[6] - less_views, is[7] - ARGV[9], is[8] - ARGV[10]
+  if views > 0 and total > 0 and score > 0 then
+    call('HSET', article, 'total', string.format('%.17g', total), 'score', string.format('%.17g', score), 'views', views)
+  else
+    call('HDEL', article, 'total', 'score', 'views', 'viewed')
+  end
+end
 return 1

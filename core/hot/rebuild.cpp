@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "core/hot/counter_keys.h"
 #include "core/hot/engagement.h"
+#include "core/hot/placing.h"
 #include "core/redis/fields.h"
-#include "core/redis/scripts.h"
+#include "core/redis/schema.h"
 
 namespace freshet::hot {
 namespace {
@@ -18,27 +18,39 @@ constexpr std::int64_t kScanCount = 500;
 constexpr std::size_t kBatch = 500;
 
 // hot:rank:meta says by which parameters hot:rank was made.
-constexpr std::string_view kFormula = "formula";
+constexpr std::string_view kFormula = "formula", kNext = "next", kCursor = "cursor";
+
+constexpr std::int64_t kSlices = 600;            // of all keys: one a second
+constexpr std::int64_t kLargestSlice = 20'000;   // about 10 ms of Redis
+constexpr std::int64_t kSmallestSlice = 10'000;  // a small site is whole again in a second or two
 
 void append_meta(Pipeline& out, const EngagementSettings& settings, const redis::Keys& keys) {
   out.add("HSET", keys.rank_meta(), kFormula, formula_argument(settings), "half_life",
-          settings.half_life.count());
+          settings.half_life.count(), "schema", redis::kSchema);
 }
 
-void append_rekey(Pipeline& out, const Settings& settings, const redis::Keys& keys, const std::string& id,
-                  const std::string& target) {
-  out.script(scripts::kRekey, kCounterKeys + 1, 2);
-  append_counter_keys(out, keys, id).arg(target).arg(id).arg(formula_argument(settings.engagement));
+// The ids in a page of SCAN.
+std::vector<std::string> ids_of(const redis::Reply& page, const redis::Keys& keys) {
+  const redis::Reply names = page[1];
+  std::vector<std::string> ids;
+  for (std::size_t i = 0; i < names.size(); ++i) ids.push_back(keys.id_of_article(redis::text_at(names, i)));
+  return ids;
 }
 
-// Runs and answers the first error, the connection's or the server's.
-Task<Result<redis::Replies>> run_all(redis::Redis& redis, const Pipeline& pipeline) {
-  auto replies = co_await redis.run(pipeline);
-  if (!replies) co_return replies;
-  for (const redis::Reply& each : *replies) {
-    if (each.is_error()) co_return tl::unexpected(redis::classify(each.error()));
+// Until nothing is left of hot:unplaced, or the rank has another formula.
+Task<Result<void>> place_left(redis::Redis& redis, const Settings& settings, const redis::Keys& keys) {
+  for (bool more = true; more;) {
+    Pipeline take;
+    take.add("HGET", keys.rank_meta(), kFormula).add("SPOP", keys.unplaced(), kBatch);
+    FRESHET_CO_TRY(replies, co_await redis::run_all(redis, take));
+    const redis::Reply& taken = (*replies)[1];
+    std::vector<std::string> ids;
+    for (std::size_t i = 0; i < taken.size(); ++i) ids.emplace_back(redis::text_at(taken, i));
+    FRESHET_CO_TRY(placed, co_await place_articles(redis, ids, settings, keys));  // or back into the set
+    more = ids.size() == kBatch &&
+           replies->front().string().value_or("") == formula_argument(settings.engagement);
   }
-  co_return replies;
+  co_return Result<void>();
 }
 
 class Rebuild {
@@ -48,47 +60,33 @@ class Rebuild {
 
   Task<Result<Rebuilt>> run() {
     Pipeline begin;
-    begin.add("DEL", keys_.rank_next());
-    if (auto ok = co_await run_all(redis_, begin); !ok) co_return tl::unexpected(ok.error());
-    if (auto first = co_await pass(keys_.rank_next()); !first) co_return first;
-    if (auto ok = co_await swap(); !ok) co_return tl::unexpected(ok.error());
-    co_return co_await pass(keys_.rank());
+    begin.add("DEL", keys_.rank_next(), keys_.placed_next())
+        .add("HSET", keys_.rank_meta(), kNext, formula_argument(settings_.engagement));
+    FRESHET_CO_TRY(begun, co_await redis::run_all(redis_, begin));
+    FRESHET_CO_TRY(done, co_await pass());
+    FRESHET_CO_TRY(swapped, co_await swap());
+    FRESHET_CO_TRY(placed, co_await place_left(redis_, settings_, keys_));
+    co_return *done;
   }
 
  private:
-  // Every item with counters, into `target`.
-  Task<Result<Rebuilt>> pass(std::string target) {
+  // Every article, into hot:rank:next.
+  Task<Result<Rebuilt>> pass() {
     Rebuilt done;
     std::string cursor = "0";
     do {
       Pipeline scan;
-      scan.add("SCAN", cursor, "MATCH", keys_.pv_pattern(), "COUNT", kScanCount)
+      scan.add("SCAN", cursor, "MATCH", keys_.article_pattern(), "COUNT", kScanCount)
           .add("EXPIRE", keys_.rank_lock(), redis::kRebuildLockTtl.count());
-      FRESHET_CO_TRY(replies, co_await run_all(redis_, scan));
+      FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, scan));
       const redis::Reply& page = replies->front();
       cursor = std::string(redis::text_at(page, 0));
-      const redis::Reply names = page[1];
-      std::vector<std::string> ids;
-      for (std::size_t i = 0; i < names.size(); ++i) ids.push_back(keys_.id_of_pv(redis::text_at(names, i)));
-      for (std::size_t from = 0; from < ids.size(); from += kBatch) {
-        const auto to = std::min(from + kBatch, ids.size());
-        FRESHET_CO_TRY(ranked, co_await rekey({ids.begin() + static_cast<std::ptrdiff_t>(from),
-                                               ids.begin() + static_cast<std::ptrdiff_t>(to)},
-                                              target));
-        done.items += static_cast<std::int64_t>(to - from);
-        done.ranked += *ranked;
-      }
+      const std::vector<std::string> ids = ids_of(page, keys_);
+      FRESHET_CO_TRY(ranked, co_await place_articles(redis_, ids, settings_, keys_, Rank::kNext));
+      done.items += static_cast<std::int64_t>(ids.size());
+      done.ranked += *ranked;
     } while (cursor != "0");
     co_return done;
-  }
-
-  Task<Result<std::int64_t>> rekey(std::vector<std::string> ids, const std::string& target) {
-    Pipeline command;
-    for (const std::string& id : ids) append_rekey(command, settings_, keys_, id, target);
-    FRESHET_CO_TRY(replies, co_await run_all(redis_, command));
-    std::int64_t ranked = 0;
-    for (const redis::Reply& z : *replies) ranked += z.string().value_or("-") != "-" ? 1 : 0;
-    co_return ranked;
   }
 
   // The parameters and the rank change places in one transaction.
@@ -98,14 +96,15 @@ class Rebuild {
     FRESHET_CO_TRY(next, co_await redis::run_one(redis_, exists));
     Pipeline out;
     out.add("MULTI");
-    if (next->integer().value_or(0) > 0)
-      out.add("RENAME", keys_.rank_next(), keys_.rank());
-    else
-      out.add("DEL", keys_.rank());
-    out.add("ZREMRANGEBYRANK", keys_.rank(), 0, -settings_.list.max_members - 1);
+    if (next->integer().value_or(0) > 0) {
+      out.add("RENAME", keys_.rank_next(), keys_.rank()).add("RENAME", keys_.placed_next(), keys_.placed());
+    } else {
+      out.add("DEL", keys_.rank(), keys_.placed());
+    }
     append_meta(out, settings_.engagement, keys_);
+    out.add("HDEL", keys_.rank_meta(), kNext);
     out.add("EXEC");
-    if (auto ok = co_await run_all(redis_, out); !ok) co_return tl::unexpected(ok.error());
+    FRESHET_CO_TRY(done, co_await redis::run_all(redis_, out));
     co_return Result<void>();
   }
 
@@ -120,12 +119,12 @@ Task<Result<bool>> params_match(redis::Redis& redis, const EngagementSettings& s
                                 const redis::Keys& keys) {
   Pipeline read;
   read.add("HGET", keys.rank_meta(), kFormula).add("EXISTS", keys.rank());
-  FRESHET_CO_TRY(replies, co_await run_all(redis, read));
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis, read));
   if ((*replies)[0].string().value_or("") == formula_argument(settings)) co_return true;
   if ((*replies)[1].integer().value_or(1) != 0) co_return false;
   Pipeline write;
   append_meta(write, settings, keys);
-  if (auto ok = co_await run_all(redis, write); !ok) co_return tl::unexpected(ok.error());
+  if (auto ok = co_await redis::run_all(redis, write); !ok) co_return tl::unexpected(ok.error());
   co_return true;
 }
 
@@ -139,6 +138,30 @@ Task<Result<Rebuilt>> rebuild_rank(redis::Redis& redis, const Settings& settings
   unlock.add("DEL", keys.rank_lock());
   if (auto ok = co_await redis::run_one(redis, unlock); !ok && done) co_return tl::unexpected(ok.error());
   co_return done;
+}
+
+Task<Result<void>> look_after_ranks(redis::Redis& redis, const Settings& settings, const redis::Keys& keys) {
+  Pipeline look;
+  look.add("SET", keys.rank_turn(), 1, "NX", "PX", redis::kRankTurnTtl.count())
+      .add("HMGET", keys.rank_meta(), kFormula, kCursor)
+      .add("DBSIZE");
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis, look));
+  const redis::Reply& meta = (*replies)[1];
+  const bool ours = redis::text_at(meta, 0) == formula_argument(settings.engagement);
+  if (replies->front().is_nil() || !ours) co_return Result<void>();
+  FRESHET_CO_TRY(left, co_await place_left(redis, settings, keys));
+  const std::string_view cursor = redis::text_at(meta, 1);
+  const std::int64_t slice = (*replies)[2].integer().value_or(0) / kSlices;
+  Pipeline scan;
+  scan.add("SCAN", cursor.empty() ? "0" : cursor, "MATCH", keys.article_pattern(), "COUNT",
+           std::clamp(slice, kSmallestSlice, kLargestSlice));
+  FRESHET_CO_TRY(page, co_await redis::run_one(redis, scan));
+  const std::vector<std::string> ids = ids_of(*page, keys);
+  FRESHET_CO_TRY(placed, co_await place_articles(redis, ids, settings, keys));
+  Pipeline next;
+  next.add("HSET", keys.rank_meta(), kCursor, redis::text_at(*page, 0));
+  FRESHET_CO_TRY(noted, co_await redis::run_one(redis, next));
+  co_return Result<void>();
 }
 
 }  // namespace freshet::hot

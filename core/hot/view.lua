@@ -1,81 +1,69 @@
--- A view (seed 003): counted once per fingerprint and window; score += (w_pv + w_uv·first_today) / (hours + base)^gamma.
+-- A view, counted once per fingerprint and window: score += (w_pv + w_uv·first_today) / (hours + base)^gamma.
 --
--- KEYS 1 hot:dedup:{id}:{fingerprint}  2 hot:uv:{id}:{yyyymmdd}  3 hot:first_ts:{id}  4 item:{id}  5 hot:views:{id}
---      [6 hot:view:event:{id}:{event}, when ARGV 6 is 1]  then hot:score  [hot:added:{visitor}, when ARGV 16 is not 0]
--- ARGV 1 id  2 fingerprint  3 client's publish time or ''  4 days since 1970 of KEYS 2  5 time of the event or '' (now)  6 1: has an event key
---      7 dedup window s  8 UV TTL s  9 counter TTL s  10 w_pv  11 w_uv  12 base hours  13 gamma  14 most members of a rank
---      15 1: unknown items are refused  16 for how many s it is remembered what this adds
--- Returns 'dedup', or 'uv inc total score date fresh restart shown': uv 1 for the day's first view; what was added; the undecayed sum; the
--- accumulated score; the publish time; fresh 1 when that was first seen now; restart 1 when the sum began anew on an old member; shown 0
--- for a hidden item. Numbers as %.17g.
--- Errors, all before the first write: DAY n when Redis' UTC day is n and not ARGV 4; UNKNOWN_ITEM; INVALID.
-local id = ARGV[1]
-local w_pv, w_uv = tonumber(ARGV[10]), tonumber(ARGV[11])
-local base_hours, gamma, ttl = tonumber(ARGV[12]), tonumber(ARGV[13]), tonumber(ARGV[9])
+-- KEYS 1 hot:article:{id}  2 hot:dedup:{id}:{fingerprint}  3 hot:uv:{id}:{yyyymmdd}  [4 hot:view:event:{id}:{event}]
+-- ARGV 1 fingerprint, '': no visitor more  2 client's publish time or ''  3 days since 1970 of KEYS 3  4 time of the event or '' (now)  5 dedup window s  6 UV TTL s
+--      7 counter TTL s  8 w_pv  9 w_uv  10 base hours  11 gamma  12 of unknown articles 0: taken, 1: refused, 2: taken when somebody vouched for them
+-- Returns 'dedup', or 'uv inc total score published hidden v new': uv 1 for the day's first view; what was added; the undecayed sum; the accumulated
+-- score; the publish time; new 0 for an event id that was answered before. Fractions as %.17g.
+-- Errors, all before the first write: DAY n when Redis' UTC day is n and not ARGV 3; UNKNOWN_ITEM; UNLISTED (unlisted.lua counts it); INVALID.
+local call = redis.call
+local w_pv, w_uv, base_hours, gamma, ttl = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[7])
 if not (w_pv and w_uv and base_hours and gamma and ttl) then return redis.error_reply('INVALID parameters') end
-local event, score_at = nil, 6
-if ARGV[6] == '1' then
-  event, score_at = KEYS[6], 7
-  local said = redis.call('GET', event)
-  if said then return said end
+local event = KEYS[4]
+if event then
+  local said = call('GET', event)
+  if said then return said == 'dedup' and said or said .. ' 0' end
 end
-local clock = tonumber(redis.call('TIME')[1])
-local now = tonumber(ARGV[5])
+local time = call('TIME')
+local clock = time[1] + 0
+local now = tonumber(ARGV[4])
 if not now then
   now = clock
   local day = math.floor(clock / 86400)
-  if day ~= tonumber(ARGV[4]) then return redis.error_reply(string.format('DAY %d', day)) end
+  if day ~= tonumber(ARGV[3]) then return redis.error_reply(string.format('DAY %d', day)) end
 elseif now > clock then
   now = clock
 end
-local item = redis.call('HMGET', KEYS[4], 'published_at', 'hidden')
-local date = tonumber(item[1])
-if not date and ARGV[15] == '1' then return redis.error_reply('UNKNOWN_ITEM no such item') end
+local had = call('HMGET', KEYS[1], 'total', 'score', 'views', 'viewed', 'first', 'date', 'hidden', 'v', 'nets')
+local date = had[6]
+if not date and ARGV[12] == '1' then return redis.error_reply('UNKNOWN_ITEM no such item') end
+local nets = had[9]
+local unlisted = not date and had[7] ~= '1' and (not had[8] or nets and nets:sub(1, 1) ~= '+')
+if unlisted and ARGV[12] == '2' then return redis.error_reply('UNLISTED nobody vouched for it') end
 
-if ARGV[7] ~= '0' and not redis.call('SET', KEYS[1], 1, 'NX', 'EX', ARGV[7]) then
-  if event then redis.call('SET', event, 'dedup', 'EX', 86400) end
+if ARGV[5] ~= '0' and not call('SET', KEYS[2], 1, 'NX', 'EX', ARGV[5]) then
+  if event then call('SET', event, 'dedup', 'EX', 86400) end
   return 'dedup'
 end
-local uv = redis.call('SADD', KEYS[2], ARGV[2])
-if uv == 1 then redis.call('EXPIRE', KEYS[2], ARGV[8], 'NX') end
-local fresh = 0
-if not date then
-  date = tonumber(redis.call('GET', KEYS[3]) or nil)
+local uv = ARGV[1] ~= '' and call('SADD', KEYS[3], ARGV[1]) or 0
+if uv == 1 then call('EXPIRE', KEYS[3], ARGV[6], 'NX') end
+local published = tonumber(date or had[5] or nil)
+if not published then
+  published = math.min(tonumber(ARGV[2]) or now, now)
+  call('HSET', KEYS[1], 'first', published)
+end
+local hours = math.max(0, now - published) / 3600
+local inc = (w_pv + w_uv * uv) / (hours + base_hours) ^ gamma
+
+-- The accumulated score survives the counters of an item that was put.
+local total, views, renewed = 0, 0, had[4] and had[4] + 0
+local live = renewed and clock < renewed + ttl
+if live then total, views = tonumber(had[1]), tonumber(had[3]) end
+total = total + w_pv + w_uv * uv
+local score = tonumber(had[2] or 0) + inc
+local v = math.max((had[8] or 0) + 1, time[1] * 1000000 + time[2])
+call('HSET', KEYS[1], 'total', string.format('%.17g', total), 'score', string.format('%.17g', score), 'views', views + 1,
+  'v', string.format('%d', v))
+if not (live and clock - renewed <= math.min(86400, ttl / 2)) then
+  call('HSET', KEYS[1], 'viewed', clock)
   if not date then
-    date = math.min(tonumber(ARGV[3]) or now, now)
-    fresh = 1
-    redis.call('SET', KEYS[3], date, 'EX', ttl)
+    if had[8] then call('EXPIRE', KEYS[1], ttl, 'GT') else call('EXPIRE', KEYS[1], ttl) end
   end
 end
-local hours = (now - date) / 3600
-if hours < 0 then hours = 0 end
-local worth = w_pv + w_uv * uv
-local inc = worth / (hours + base_hours) ^ gamma
-
--- The hash survives what leaves hot:score (hidden, trimmed); hot:score survives the hash's TTL.
-local had = redis.call('HMGET', KEYS[5], 'total', 'score', 'pv', 'renewed')
-local score, member = KEYS[score_at], nil
-if not had[2] then member = redis.call('ZSCORE', score, id) end
-local total = (tonumber(had[1]) or 0) + worth
-local sum = (tonumber(had[2] or member or nil) or 0) + inc
-local renewed = tonumber(had[4])
-local renew = not renewed or clock - renewed > math.min(86400, ttl / 2)
-redis.call('HSET', KEYS[5], 'total', string.format('%.17g', total), 'score', string.format('%.17g', sum),
-  'pv', (tonumber(had[3]) or 0) + 1, 'renewed', renew and clock or renewed)
-if renew then
-  redis.call('EXPIRE', KEYS[5], ttl)
-  if fresh == 0 then redis.call('EXPIRE', KEYS[3], ttl) end
+if nets and unlisted then
+  call('HSET', KEYS[1], 'nets', '+' .. nets)
+  call('EXPIRE', KEYS[1], ttl, 'GT')
 end
-if ARGV[16] ~= '0' then
-  local added = KEYS[#KEYS]
-  -- 2^31 for each view, and 1 for each that was a day's first.
-  if redis.call('HINCRBY', added, 'v:' .. id, 2147483648 + uv) <= 2147483649 then redis.call('EXPIRE', added, ARGV[16]) end
-  redis.call('HINCRBYFLOAT', added, 's:' .. id, string.format('%.17g', inc))
-end
-local shown = item[2] ~= '1' and 1 or 0
-if shown == 1 then
-  if redis.call('ZADD', score, sum, id) == 1 then redis.call('ZREMRANGEBYRANK', score, 0, -tonumber(ARGV[14]) - 1) end
-end
-local reply = string.format('%d %.17g %.17g %.17g %.17g', uv, inc, total, sum, date)
-if event then redis.call('SET', event, string.format('%s 0 0 %d', reply, shown), 'EX', 86400) end
-return string.format('%s %d %d %d', reply, fresh, member and 1 or 0, shown)
+local reply = string.format('%d %.17g %.17g %.17g %d %d %d', uv, inc, total, score, published, (had[7] or 0) + 0, v)
+if event then call('SET', event, reply, 'EX', 86400) end
+return reply .. ' 1'

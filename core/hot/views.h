@@ -1,8 +1,8 @@
-// Views (seed 003): an increment of 1 per view and 2 more for the day's first one of a visitor, divided by
-// (hours + 2)^1.5.
+// Views: an increment of 1 per view and 2 more for the day's first one of a visitor,
+// divided by (hours + 2)^1.5.
 //
-// The seed's code adds increments that were divided when they came (`accumulate`); its formula and its
-// examples divide the whole sum by the age at reading (`current`). Both exist here.
+// `accumulate` adds increments that were divided when they came; `current` divides the whole sum by
+// the age at reading.
 #pragma once
 
 #include "core/base/time.h"

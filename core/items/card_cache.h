@@ -1,11 +1,25 @@
-// What pages show of items, kept by a worker for a few seconds, so that a page of well-known items needs no
-// round trip for them. Who is hidden is not decided here: the scripts that hand items out know at once.
+// What is shown of items, in a worker's memory: one for lists, feed, recommendations and timelines,
+// so that a page of well-known items needs no round trip for them. The least recently used leave
+// when it is full.
+//
+// A change of an item is announced by id on the channel hot:epoch, and its card is forgotten. What
+// is known of the channel says how far a card is believed: what was announced up to heard() has
+// come, so a card that was read within kGap, or any when heard() is within kGap, is at most kGap
+// behind. All others are read again. A card that was read while its item changed is not kept.
+//
+// Who is dated ahead, hidden or deleted has a card too: ItemCard::dark() is asked when it is shown.
+// So has what was never put, until its put announces it.
 #pragma once
 
+#include <array>
 #include <chrono>
+#include <cstdint>
+#include <functional>
+#include <list>
 #include <memory>
+#include <optional>
+#include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "core/async/task.h"
@@ -17,44 +31,70 @@ namespace freshet::items {
 
 using SharedCard = std::shared_ptr<const ItemCard>;
 
+struct CardCounters {
+  std::uint64_t hits = 0, misses = 0;  // cards from memory; cards read from Redis
+  std::uint64_t bytes = 0;             // of what is kept
+};
+
 class CardCache {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::size_t kMostCards = 2048;  // up to twice as many live: 1.5 MiB
+  using Changes = std::uint64_t;  // announcements so far
+  static constexpr milliseconds kGap{2000};
 
-  explicit CardCache(milliseconds ttl) : ttl_(ttl) {}
+  // `store` must outlive this. `bytes` bounds what is kept; 0: nothing is.
+  CardCache(ItemStore& store, std::int64_t bytes, std::function<Clock::time_point()> now = Clock::now);
 
-  // Null when it is not there or too old.
-  SharedCard find(const ItemId& item, Clock::time_point now) const {
-    for (const Cards* cards : {&young_, &old_}) {
-      const auto at = cards->find(item);
-      if (at != cards->end() && now - at->second.read < ttl_) return at->second.card;
-    }
-    return nullptr;
-  }
-  // Two generations instead of a list of uses: when the young one is full the old one goes.
-  void put(const ItemId& item, SharedCard card, Clock::time_point now) {
-    if (young_.size() >= kMostCards) old_ = std::exchange(young_, {});
-    young_.insert_or_assign(item, Entry{std::move(card), now});
-  }
-  void clear() {
-    young_.clear();
-    old_.clear();
-  }
+  // The card of each, in order, never null. No round trip when it has all, else 1. `items` must live
+  // until it is done. Errors: the store's.
+  Task<Result<std::vector<SharedCard>>> of(const std::vector<ItemId>& items);
+
+  // For who reads cards among other things: those of the first `most` that are not here; and, when
+  // they have come, the cards of `items` as read after changes() was `as_of`.
+  std::vector<ItemId> missing(const std::vector<ItemId>& items, std::size_t most) const;
+  void keep(const std::vector<ItemId>& items, std::vector<ItemCard> cards, Changes as_of);
+  Changes changes() const { return changes_; }
+
+  // Every announcement up to then has come.
+  void heard(Clock::time_point at) { heard_ = at; }
+  void forget(const ItemId& item);
+  void forget_all();  // announcements may have been missed
+
+  const CardCounters& counters() const { return counters_; }
 
  private:
-  struct Entry {
+  struct Kept {
+    ItemId item;
     SharedCard card;
     Clock::time_point read;
+    std::size_t bytes;
   };
-  using Cards = std::unordered_map<ItemId, Entry>;
-  const milliseconds ttl_;
-  Cards young_, old_;
+  using Uses = std::list<Kept>;  // the latest first
+  bool believed(const Kept& kept, Clock::time_point now) const {
+    return now - heard_ <= kGap || now - kept.read <= kGap;
+  }
+  SharedCard find(const ItemId& item, Clock::time_point now);
+  void keep(const ItemId& item, SharedCard card, Changes as_of, Clock::time_point read);
+  void drop(Uses::iterator kept);
+  Changes& last_change(const ItemId& item);
+
+  ItemStore& store_;
+  const std::size_t most_;
+  const std::function<Clock::time_point()> now_;
+  Uses uses_;
+  std::unordered_map<std::string_view, Uses::iterator> by_item_;  // names stand in uses_
+  Clock::time_point heard_{};
+  Changes changes_ = 0, all_changed_ = 0;
+  std::array<Changes, 1024> changed_{};  // the last of the items that share a place
+  CardCounters counters_;
 };
 
-// The card of each, in order: from the cache, and those it does not have from the store, which it then keeps.
-// No round trip when it has all, else 1. All arguments must live until it is done. Errors: the store's.
-Task<Result<std::vector<SharedCard>>> cards_of(CardCache& cache, ItemStore& store,
-                                               const std::vector<ItemId>& items);
+// What is said on hot:epoch: "card ID": what is shown of the item is other now; "list ID": and lists
+// with it may be wrong; "all": of any item, and any list. nullopt: nothing of ours.
+struct Announcement {
+  std::optional<ItemId> item;  // nullopt: all
+  bool lists = true;
+};
+std::optional<Announcement> announcement_of(std::string_view message);
 
 }  // namespace freshet::items

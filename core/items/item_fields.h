@@ -1,5 +1,5 @@
-// An item as names and values, as it stands in its hash (item:{id}) and in its entry of the recorder's
-// stream.
+// An item as names and values, as it stands in its hash (item:{id}) and in its entry of the
+// recorder's stream.
 //
 // An entry of the stream is `op`, `id` and, for put, the fields of the item:
 //   op put      this is what the item is now

@@ -1,64 +1,90 @@
--- Writes or removes an item, and everything that follows from its date, its tags and its being hidden.
+-- Writes or removes an item, and everything that follows from its date, its tags and its being hidden, but for the places that it gets by what is
+-- counted: those the caller gives it (core/hot/placing.h).
 --
--- KEYS 1 item:{id}  2 hot:first_ts:{id}  3 hot:pv:{id}  4 hot:uv:hll:{id}  5 hot:dwell:sum:{id}  6 hot:dwell:cnt:{id}  7 hot:views:{id}
---      8 recorder:stream  9 hot:rank  10 hot:score  11 hot:published  12 hot:current:index  13 hot:hidden  14 hot:epoch  15 hot:newest
---      16 hot:current:{hour} of the old publish time  17 the same of the new one  18… tag:{tag} of the tags it leaves, then of those it has
--- ARGV 1 id  2 its tags as the caller read them  3 its publish time likewise (the item's, else hot:first_ts)  4 1: remove  5 1: hidden  6 publish time
---      7 the formula's parameters  8 counter TTL s  9 most members of a rank
---      10 number of tags it leaves  11 most entries of the stream, -1: tell it nothing  12… the item's fields and values
--- Returns the error STREAM_FULL (nothing is written); 'RETRY' when the item is not as the caller read it (nothing is written); else 1.
-local id = ARGV[1]
-local old = redis.call('HMGET', KEYS[1], 'tags', 'published_at', 'title', 'url', 'author', 'uv_less')
-local old_date = old[2] or redis.call('GET', KEYS[2]) or ''
-if (old[1] or '') ~= ARGV[2] or old_date ~= ARGV[3] then return 'RETRY' end
+-- KEYS 1 item:{id}  2 hot:article:{id}  3 recorder:stream  4 hot:rank  5 hot:placed  6 hot:score  7 hot:placed:views  8 hot:published
+--      9 hot:current:index  10 hot:hidden  11 hot:epoch  12 hot:newest  13 hot:current:{hour} of the old publish time
+--      14… tag:{tag} of the tags it leaves, then of those it has
+-- ARGV 1 id  2 its tags as the caller read them  3 its publish time likewise (the item's, else that of its first event)  4 1: remove  5 1: hidden
+--      6 publish time  7 for how many s it is remembered that an item was removed  8 number of tags it leaves
+--      9 most entries of the stream, -1: tell it nothing  10… the item's fields and values
+-- Returns the error STREAM_FULL (nothing is written); 'RETRY' when the item is not as the caller read it (nothing is written); else the time, unix s.
+local id, call = ARGV[1], redis.call
+local old = call('HMGET', KEYS[1], 'tags', 'published_at', 'title', 'url', 'author', 'update_time', 'hidden', 'deleted')
+local had = call('HMGET', KEYS[2], 'date', 'first', 'v')
+if (old[1] or '') ~= ARGV[2] or (had[1] or had[2] or '') ~= ARGV[3] then return 'RETRY' end
 local removed, hidden, date = ARGV[4] == '1', ARGV[5] == '1', tonumber(ARGV[6])
-local ttl, max = tonumber(ARGV[8]), tonumber(ARGV[9])
-local clock = tonumber(redis.call('TIME')[1])
-local stream, stream_max = KEYS[8], tonumber(ARGV[11])
+local ttl = tonumber(ARGV[7])
+local time = call('TIME')
+local clock = tonumber(time[1])
+local stream, stream_max = KEYS[3], tonumber(ARGV[9])
 if stream_max >= 0 then
-  if redis.call('XLEN', stream) >= stream_max then return redis.error_reply('STREAM_FULL the recorder does not keep up') end
+  if call('XLEN', stream) >= stream_max then return redis.error_reply('STREAM_FULL the recorder does not keep up') end
   if removed then
-    redis.call('XADD', stream, '*', 'op', 'delete', 'id', id)
+    call('XADD', stream, '*', 'op', 'delete', 'id', id)
   else
-    redis.call('XADD', stream, '*', 'op', 'put', 'id', id, unpack(ARGV, 12))
+    call('XADD', stream, '*', 'op', 'put', 'id', id, unpack(ARGV, 10))
   end
 end
 
-redis.call('DEL', KEYS[1])
+local v = string.format('%d', math.max((had[3] or 0) + 1, clock * 1000000 + time[2]))
+call('DEL', KEYS[1])
 if removed then
   -- A late report of a reader must not bring it back as an unknown item.
-  redis.call('HSET', KEYS[1], 'hidden', 1, 'deleted', 1)
-  redis.call('EXPIRE', KEYS[1], ttl)
+  call('HSET', KEYS[1], 'hidden', 1, 'deleted', 1)
+  call('EXPIRE', KEYS[1], ttl)
+  call('HSET', KEYS[2], 'hidden', 1, 'v', v)
+  call('HDEL', KEYS[2], 'date', 'early')
+  call('EXPIRE', KEYS[2], ttl)
 else
-  redis.call('HSET', KEYS[1], unpack(ARGV, 12))
-  redis.call('DEL', KEYS[2])
+  call('HSET', KEYS[1], unpack(ARGV, 10))
+  call('HSET', KEYS[2], 'date', date, 'hidden', hidden and 1 or 0, 'v', v)
+  if date > clock then
+    call('HDEL', KEYS[2], 'first')
+    call('HSET', KEYS[2], 'early', clock)
+  else
+    call('HDEL', KEYS[2], 'first', 'early')
+  end
+  call('PERSIST', KEYS[2])
 end
-if old[6] then redis.call('HSET', KEYS[1], 'uv_less', old[6]) end
-local now = redis.call('HMGET', KEYS[1], 'tags', 'published_at', 'title', 'url', 'author')
-local changed = false
-for i = 1, 5 do changed = changed or now[i] ~= old[i] end
+local now = call('HMGET', KEYS[1], 'tags', 'published_at', 'title', 'url', 'author', 'update_time', 'hidden', 'deleted')
+local changed, card_changed = false, false  -- what a list shows of it; what any page does
+for i = 1, 8 do
+  card_changed = card_changed or now[i] ~= old[i]
+  changed = changed or (i < 6 and card_changed)
+end
 
-local z, total, score  -- nil: no place
-if not (removed or hidden) then
-  local had = redis.call('MGET', KEYS[3], KEYS[5], KEYS[6])
-  local pv, sum, cnt = tonumber(had[1] or 0), tonumber(had[2] or 0), tonumber(had[3] or 0)
-  local uv, first = math.max(0, redis.call('PFCOUNT', KEYS[4]) - (old[6] or 0)), date
-  if first > clock then
-    first = clock
-    redis.call('HSET', KEYS[1], 'early', clock)
-  end
-  local formula = ARGV[7]
---@include formula
-  local key
-  if pv > 0 then
---@include engagement_key
-    key = z
-  end
-  z = key
-  local views = redis.call('HMGET', KEYS[7], 'total', 'score')
-  total, score = views[1], views[2]
+-- Where it stands in the sets that lists are made of.
+local rank, score, published, index, newest = KEYS[4], KEYS[6], KEYS[8], KEYS[9], KEYS[12]
+local listed = call('ZSCORE', rank, id) or call('ZSCORE', score, id)
+local dark_until = tonumber(call('ZSCORE', KEYS[10], id) or nil)
+local was_dark = dark_until and dark_until > clock
+local ahead = date > clock
+if removed or hidden or ARGV[6] ~= ARGV[3] then call('ZREM', KEYS[13], id) end
+if removed or hidden then
+  for _, each in ipairs({rank, score, published, newest}) do call('ZREM', each, id) end
+  call('HDEL', KEYS[5], id)
+  call('HDEL', KEYS[7], id)
+  call('ZREMRANGEBYSCORE', KEYS[10], '-inf', clock - 3600)  -- not an embargo that lists may not have noticed yet
+  call('ZADD', KEYS[10], removed and clock + ttl or '+inf', id)
+else
+  -- One that is dated ahead has its places already, and whoever reads them passes it over until its date.
+  if ahead then call('ZADD', KEYS[10], string.format('%.1f', date - 0.5), id) else call('ZREM', KEYS[10], id) end
+  call('ZADD', published, 'XX', date, id)
+  call('ZADD', newest, date, id)
+  call('ZREMRANGEBYRANK', newest, 0, -1001 - call('ZCOUNT', newest, '(' .. clock, '+inf'))
 end
-local keys, n_gone = {unpack(KEYS, 9, 17)}, tonumber(ARGV[10])
-local gone, tags = {18, 17 + n_gone}, {18 + n_gone, #KEYS}
---@include item_place
-return 1
+-- An hour that nothing is left of is none of the index.
+if call('EXISTS', KEYS[13]) == 0 then call('ZREM', index, string.match(KEYS[13], '%-?%d+$')) end
+local kept = 14 + ARGV[8]
+for i = 14, #KEYS do call(i < kept and 'SREM' or 'SADD', KEYS[i], id) end
+-- Lists that show it, or showed it a moment ago, are wrong now; what workers know of it is (core/items/card_cache.h).
+local dark = removed or hidden or ahead
+local gone_dark = dark and not was_dark
+local back = was_dark and not dark
+if gone_dark or back or (listed and changed) then
+  call('INCR', KEYS[11])
+  call('PUBLISH', KEYS[11], 'list ' .. id)
+elseif card_changed then
+  call('PUBLISH', KEYS[11], 'card ' .. id)
+end
+return clock

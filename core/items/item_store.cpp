@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "core/hot/engagement.h"
+#include "core/hot/article.h"
+#include "core/hot/placing.h"
 #include "core/items/item_fields.h"
 #include "core/redis/fields.h"
 #include "core/redis/script_words.h"
@@ -20,25 +21,11 @@ constexpr int kAttempts = 4;
 
 std::int64_t hour_of(std::string_view date) { return redis::whole(date) / kHourSeconds; }
 
-Error first_error(const redis::Replies& replies) {
-  for (const redis::Reply& each : replies) {
-    if (redis::says(each.error(), redis::word::kStreamFull)) return redis::stream_full();
-    if (each.is_error()) return redis::classify(each.error());
-  }
-  return {};
-}
-
-bool any_error(const redis::Replies& replies) {
-  return std::any_of(replies.begin(), replies.end(), [](const auto& each) { return each.is_error(); });
-}
-
 }  // namespace
 
 RedisItemStore::RedisItemStore(redis::Redis& redis, const Settings& settings, redis::Keys keys, Tell tell)
     : redis_(redis),
-      engagement_(settings.engagement),
-      formula_(hot::formula_argument(settings.engagement)),
-      list_(settings.list),
+      settings_(settings),
       keys_(std::move(keys)),
       stream_max_(tell == Tell::kRecorder ? settings.recorder.stream_max_len : kNoStream) {}
 
@@ -88,16 +75,14 @@ Task<Result<void>> RedisItemStore::read_old(std::vector<Change>& changes) {
   Pipeline command;
   for (const Change& each : changes) {
     const std::string_view id = each.item->id.view();
-    command.add("HMGET", keys_.item(id), "tags", "published_at").add("GET", keys_.first_ts(id));
+    command.add("HGET", keys_.item(id), "tags").add("HMGET", keys_.article(id), "date", "first");
   }
-  FRESHET_CO_TRY(replies, co_await redis_.run(command));
-  if (any_error(*replies)) co_return tl::unexpected(first_error(*replies));
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
   for (std::size_t i = 0; i < changes.size(); ++i) {
-    const redis::Reply& item = (*replies)[2 * i];
+    const redis::Reply& dates = (*replies)[2 * i + 1];
     Change& change = changes[i];
-    change.old_tags = std::string(redis::text_at(item, 0));
-    change.old_date =
-        std::string(item[1].is_nil() ? (*replies)[2 * i + 1].string().value_or("") : redis::text_at(item, 1));
+    change.old_tags = std::string((*replies)[2 * i].string().value_or(""));
+    change.old_date = std::string(redis::text_at(dates, dates[0].is_nil() ? 1 : 0));
     change.gone.clear();
     for (const std::string_view tag : redis::words(change.old_tags)) {
       const auto& now = change.item->tags;
@@ -112,8 +97,9 @@ Task<Result<void>> RedisItemStore::read_old(std::vector<Change>& changes) {
 Task<Result<std::vector<RedisItemStore::Change>>> RedisItemStore::write_once(std::vector<Change>& changes) {
   Pipeline command;
   for (const Change& each : changes) append_put(command, each);
-  FRESHET_CO_TRY(replies, co_await redis_.run(command));
-  if (any_error(*replies)) co_return tl::unexpected(first_error(*replies));
+  for (const Change& each : changes) hot::append_article(command, keys_, each.item->id.view());
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
+  FRESHET_CO_TRY(placed, co_await place(changes, *replies));
   std::vector<Change> again;
   for (std::size_t i = 0; i < changes.size(); ++i) {
     if ((*replies)[i].string().value_or("") == redis::word::kRetry)
@@ -122,42 +108,54 @@ Task<Result<std::vector<RedisItemStore::Change>>> RedisItemStore::write_once(std
   co_return again;
 }
 
-void RedisItemStore::append_place_keys(Pipeline& out, const Change& change) const {
-  out.arg(keys_.rank())
-      .arg(keys_.score())
-      .arg(keys_.published())
-      .arg(keys_.current_index())
-      .arg(keys_.hidden())
-      .arg(keys_.epoch())
-      .arg(keys_.newest())
-      .arg(keys_.current(hour_of(change.old_date)))
-      .arg(keys_.current(unix_s(change.item->published_at) / kHourSeconds));
-  for (const std::string_view tag : change.gone) out.arg(keys_.tag(tag));
-  for (const TagName& tag : change.item->tags) out.arg(keys_.tag(tag.view()));
+// `replies`: of each change the time, or another word when nothing was written; then its article.
+Task<Result<void>> RedisItemStore::place(const std::vector<Change>& changes, const redis::Replies& replies) {
+  UnixSeconds now;
+  std::vector<hot::RankPlace> ranks;
+  std::vector<hot::ViewsPlace> views;
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    const auto time = replies[i].integer();
+    if (!time) continue;
+    now = UnixSeconds{seconds{*time}};
+    const hot::Article article = hot::article_of(replies[changes.size() + i], now, settings_);
+    const std::string& id = changes[i].item->id.str();
+    if (article.hidden) continue;
+    if (article.counts.pv > 0) ranks.push_back(hot::rank_place(id, article, settings_.engagement));
+    if (article.views_score) views.push_back(hot::views_place(id, article));
+  }
+  Pipeline command;
+  if (!ranks.empty()) hot::append_places(command, ranks, now, settings_, keys_);
+  if (!views.empty()) hot::append_places(command, views, settings_, keys_);
+  if (command.empty()) co_return Result<void>();
+  FRESHET_CO_TRY(placed, co_await redis::run_all(redis_, command));
+  co_return Result<void>();
 }
 
 void RedisItemStore::append_put(Pipeline& out, const Change& change) const {
   const Item& item = *change.item;
   const std::string_view id = item.id.view();
-  const auto fields = fields_of(item);
-  out.script(scripts::kItemPut, 17 + change.gone.size() + item.tags.size(), 11 + 2 * fields.size())
-      .arg(keys_.item(id))
-      .arg(keys_.first_ts(id))
-      .arg(keys_.pv(id))
-      .arg(keys_.uv_hll(id))
-      .arg(keys_.dwell_sum(id))
-      .arg(keys_.dwell_count(id))
-      .arg(keys_.views(id))
-      .arg(keys_.stream());
-  append_place_keys(out, change);
+  out.script(scripts::kItemPut)
+      .key(keys_.item(id))
+      .key(keys_.article(id))
+      .key(keys_.stream())
+      .key(keys_.rank())
+      .key(keys_.placed())
+      .key(keys_.score())
+      .key(keys_.placed_views())
+      .key(keys_.published())
+      .key(keys_.current_index())
+      .key(keys_.hidden())
+      .key(keys_.epoch())
+      .key(keys_.newest())
+      .key(keys_.current(hour_of(change.old_date)));
+  for (const std::string_view tag : change.gone) out.key(keys_.tag(tag));
+  for (const TagName& tag : item.tags) out.key(keys_.tag(tag.view()));
   out.arg(id).arg(change.old_tags).arg(change.old_date).arg(change.remove ? 1 : 0).arg(item.hidden ? 1 : 0);
   out.arg(unix_s(item.published_at))
-      .arg(formula_)
-      .arg(engagement_.counter_ttl.count())
-      .arg(list_.max_members)
+      .arg(settings_.engagement.counter_ttl.count())
       .arg(change.gone.size())
       .arg(stream_max_);
-  for (const auto& [name, value] : fields) out.arg(name).arg(value);
+  for (const auto& [name, value] : fields_of(item)) out.arg(name).arg(value);
 }
 
 // --- reading
@@ -187,8 +185,7 @@ Task<Result<std::vector<ItemCard>>> RedisItemStore::cards(const std::vector<Item
   if (ids.empty()) co_return out;
   Pipeline command;
   for (const ItemId& id : ids) append_card(command, keys_, id);
-  FRESHET_CO_TRY(replies, co_await redis_.run(command));
-  if (any_error(*replies)) co_return tl::unexpected(first_error(*replies));
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
   out.reserve(ids.size());
   for (const redis::Reply& fields : *replies) out.push_back(card_of(fields));
   co_return out;
@@ -196,7 +193,7 @@ Task<Result<std::vector<ItemCard>>> RedisItemStore::cards(const std::vector<Item
 
 void append_card(Pipeline& out, const redis::Keys& keys, const ItemId& id) {
   out.add("HMGET", keys.item(id.view()), "published_at", "title", "url", "author", "tags", "update_time",
-          "hidden");
+          "hidden", "deleted");
 }
 
 ItemCard card_of(const redis::Reply& fields) {
@@ -204,6 +201,7 @@ ItemCard card_of(const redis::Reply& fields) {
   card.known = fields.size() > 0 && !fields[0].is_nil();
   if (card.known) card.shown_from = UnixSeconds{seconds{redis::whole(redis::text_at(fields, 0))}};
   if (redis::text_at(fields, 6) == "1") card.shown_from = kNever;
+  card.deleted = redis::text_at(fields, 7) == "1";
   if (!card.known) return card;
   card.title = std::string(redis::text_at(fields, 1));
   card.url = std::string(redis::text_at(fields, 2));

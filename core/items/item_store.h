@@ -1,7 +1,8 @@
-// feed::ItemStore on Redis: what the site says of its items, and all that follows from it. A write reads the
-// item first (its old tags and date name the keys it must leave), then runs one atomic script that starts
-// over when the item has changed in between. The same script appends the write to the recorder's stream
-// (item_fields.h says how entries look); when stream.max_len entries wait there, nothing is written.
+// ItemStore on Redis: what the site says of its items, and all that follows from it. A write
+// reads the item first (its old tags and date name the keys it must leave), then runs one atomic
+// script that starts over when the item has changed in between, and gives the item the places that
+// its counters say. The same script appends the write to the recorder's stream (item_fields.h says
+// how entries look); when stream.max_len entries wait there, nothing is written.
 #pragma once
 
 #include <optional>
@@ -19,16 +20,16 @@ class RedisItemStore final : public ItemStore {
     kRecorder,
     kNobody  // for items that come from where the recorder keeps them
   };
-  // `redis` must outlive this.
+  // Both must outlive this.
   RedisItemStore(redis::Redis& redis, const Settings& settings, redis::Keys keys,
                  Tell tell = Tell::kRecorder);
 
-  // 2 RTT each, put_many: for every 500 items. Errors: kConflict "item_busy" when others keep writing it;
-  // kUnavailable "stream_full".
+  // 2 RTT each, and 1 when something of it is counted; put_many: for every 500 items. Errors: kConflict
+  // "item_busy" when others keep writing it; kUnavailable "stream_full".
   Task<Result<void>> put(const Item& item) override;
   Task<Result<void>> put_many(const std::vector<Item>& items) override;
-  // Removing what is not there is no error. A late event of a removed item counts, but brings it into no list
-  // for the TTL of counters.
+  // Removing what is not there is no error. A late event of a removed item counts, but brings it
+  // into no list for the TTL of counters.
   Task<Result<void>> remove(const ItemId& id) override;
   Task<Result<Item>> get(const ItemId& id) override;                                   // 1 RTT
   Task<Result<std::vector<ItemCard>>> cards(const std::vector<ItemId>& ids) override;  // 1 RTT
@@ -42,15 +43,13 @@ class RedisItemStore final : public ItemStore {
     bool dark() const { return remove || item->hidden; }
   };
   Task<Result<void>> write(std::vector<Change> changes);
+  Task<Result<void>> place(const std::vector<Change>& changes, const redis::Replies& replies);
   Task<Result<void>> read_old(std::vector<Change>& changes);
   Task<Result<std::vector<Change>>> write_once(std::vector<Change>& changes);
   void append_put(redis::Pipeline& out, const Change& change) const;
-  void append_place_keys(redis::Pipeline& out, const Change& change) const;
 
   redis::Redis& redis_;
-  const EngagementSettings engagement_;
-  const std::string formula_;  // hot::formula_argument()
-  const ListSettings list_;
+  const Settings& settings_;
   const redis::Keys keys_;
   static constexpr std::int64_t kNoStream = -1;  // item_put.lua knows it too
   const std::int64_t stream_max_;

@@ -1,4 +1,5 @@
-// An item (an article, topic or post of the site), what is shown of it, and the store of items as a port.
+// An item (an article, topic or post of the site), what is shown of it, and the store of items as a
+// port.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@ struct ItemCard {  // what a list shows of an item; empty fields when the store 
   std::string title, url, author;
   std::vector<std::string> tags;
   std::int64_t update_time = 0;  // unix seconds; of publication when it was never updated
-  bool known = false;
+  bool known = false, deleted = false;
   UnixSeconds shown_from;  // its date, which may be ahead; kNever: hidden or deleted
   bool dark(UnixSeconds now) const { return shown_from > now; }  // not to be shown to anybody
 };
@@ -36,9 +37,9 @@ struct ItemCard {  // what a list shows of an item; empty fields when the store 
 class ItemStore {
  public:
   virtual ~ItemStore() = default;
-  // 2 RTT each (put_many: for every 500 items): what it was, then one atomic script. Writing an item re-keys
-  // its ranks when published_at, hidden or tags changed, and tells every worker to drop its lists when one
-  // could show it wrongly.
+  // 2 RTT each (put_many: for every 500 items): what it was, then one atomic script. Writing an
+  // item re-keys its ranks when published_at, hidden or tags changed, and tells every worker to
+  // drop its lists when one could show it wrongly.
   virtual Task<Result<void>> put(const Item& item) = 0;
   virtual Task<Result<void>> put_many(const std::vector<Item>& items) = 0;
   virtual Task<Result<void>> remove(const ItemId& id) = 0;

@@ -1,0 +1,76 @@
+#include "core/hot/article.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/redis/fields.h"
+
+namespace freshet::hot {
+namespace {
+
+enum Field {
+  kPv,
+  kUv,
+  kMs,
+  kRenewed,
+  kCorrection,
+  kFirst,
+  kDate,
+  kEarly,
+  kHidden,
+  kVersion,
+  kViews,
+  kTotal,
+  kScore,
+  kViewed,
+  kShown,
+  kNets
+};
+constexpr std::array<std::string_view, 16> kFields{
+    "pv",     "uv", "ms",    "renewed", "uv_correction", "first",  "date",  "early",
+    "hidden", "v",  "views", "total",   "score",         "viewed", "shown", "nets"};
+
+bool lives(std::string_view renewed, seconds ttl, UnixSeconds now) {
+  return !renewed.empty() && unix_s(now) < redis::whole(renewed) + ttl.count();
+}
+
+}  // namespace
+
+void append_article(redis::Pipeline& out, const redis::Keys& keys, std::string_view id) {
+  out.command(2 + kFields.size()).arg("HMGET").arg(keys.article(id));
+  for (const std::string_view name : kFields) out.arg(name);
+}
+
+Article article_of(const redis::Reply& fields, UnixSeconds now, const Settings& settings) {
+  const auto text = [&](Field field) { return redis::text_at(fields, field); };
+  const auto number = [&](Field field) { return redis::whole(text(field)); };
+  Article out;
+  if (lives(text(kRenewed), settings.engagement.counter_ttl, now)) {
+    const std::int64_t pv = number(kPv), uv = std::max<std::int64_t>(0, number(kUv) - number(kCorrection));
+    out.counts = {pv, uv, number(kMs), pv};
+  }
+  if (text(kRenewed).empty() || out.counts.pv > 0) out.shown = number(kShown);
+  if (lives(text(kViewed), settings.views.counter_ttl, now)) {
+    out.views = number(kViews);
+    out.views_total = redis::parse_or_zero<double>(text(kTotal));
+  }
+  out.views_score = redis::parse<double>(text(kScore));
+  out.put = !text(kDate).empty();
+  for (const Field field : {kDate, kFirst}) {
+    if (!out.published && !text(field).empty()) out.published = UnixSeconds{seconds{number(field)}};
+  }
+  out.first = std::min(
+      text(kEarly).empty() ? out.published.value_or(now) : UnixSeconds{seconds{number(kEarly)}}, now);
+  out.hidden = text(kHidden) == "1";
+  out.listed = out.put || text(kNets).empty() || text(kNets).starts_with('+');
+  out.version = number(kVersion);
+  return out;
+}
+
+std::optional<double> rank_key_of(const Article& article, const EngagementSettings& settings) {
+  if (!is_shown(article) || article.counts.pv <= 0) return std::nullopt;
+  const double key = rank_key(base_score(article.counts, settings), article.first, settings.half_life);
+  return std::isfinite(key) ? std::optional(key) : std::nullopt;
+}
+
+}  // namespace freshet::hot

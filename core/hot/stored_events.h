@@ -1,0 +1,22 @@
+// Events of this room as they wait in a spool while Redis is away (core/redis/stored_event.h).
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "core/hot/ports.h"
+#include "core/redis/stored_event.h"
+
+namespace freshet::hot {
+
+// REQUIRES: `event` has an id and a time.
+redis::StoredEvent stored(const TrackEvent& event);
+redis::StoredEvent stored(const ViewEvent& event);
+
+// Whether fields_of() an event are of this room.
+bool is_ours(const std::vector<std::string_view>& fields);
+// Counts it, as its time says. 1 RTT. REQUIRES: is_ours(fields). Errors: the store's; kInvalid
+// "spool_format".
+Task<Result<void>> apply(HotStore& store, const std::vector<std::string_view>& fields);
+
+}  // namespace freshet::hot

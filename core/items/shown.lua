@@ -1,0 +1,9 @@
+-- Items were shown so many times. What is not known any more is left out.
+--
+-- KEYS 1… hot:article:{id} of each item
+-- ARGV as many counts
+local call = redis.call
+for i = 1, #KEYS do
+  if call('EXISTS', KEYS[i]) == 1 then call('HINCRBY', KEYS[i], 'shown', ARGV[i]) end
+end
+return #KEYS
