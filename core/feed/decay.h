@@ -1,4 +1,4 @@
-// Gaussian decay by age (seed 002), as Elasticsearch's `gauss` defines it:
+// Gaussian decay by age, as Elasticsearch's `gauss` defines it:
 //
 //   decay(age) = exp(−max(0, age − offset)² / (2σ²)),   σ² = −scale² / (2·ln(decay))
 //
@@ -17,12 +17,12 @@ class GaussDecay {
   explicit GaussDecay(const RecallSettings& settings)
       : GaussDecay(settings.decay_offset, settings.decay_scale, settings.decay) {}
 
-  // In [0, 1], never rising with age; 0 when it is too small for a double. A negative age (a date in the
-  // future) counts as 0.
+  // In [0, 1], never rising with age; 0 when it is too small for a double. A negative age (a date
+  // in the future) counts as 0.
   double at(seconds age) const;
   double of(UnixSeconds published, UnixSeconds now) const { return at(now - published); }
-  // An age from which on the factor is below `factor`: at most some seconds more than the least one.
-  // REQUIRES: factor ≥ 0. Factors of 1 and more: the first age of the slope.
+  // An age from which on the factor is below `factor`: at most some seconds more than the least
+  // one. REQUIRES: factor ≥ 0. Factors of 1 and more: the first age of the slope.
   seconds below(double factor) const;
 
  private:

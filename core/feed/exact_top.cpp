@@ -12,8 +12,8 @@
 namespace freshet::feed {
 namespace {
 
-// A bound may be off by a bit or two, since Xapian adds the weights of terms in one order here and in another
-// there; it errs on the side of reading more.
+// A bound may be off by a bit or two, since Xapian adds the weights of terms in one order here and
+// in another there; it errs on the side of reading more.
 constexpr double kBelow = 1.0 - 1e-9;
 // A range with more matches than this many times those wanted is read in steps.
 constexpr std::size_t kStep = 3;
@@ -58,7 +58,8 @@ Recalled ExactTop::search() {
   bool whole = true;
   try {
     if (!query_.terms.empty()) collect_scored();
-    // A match whose score is 0 is no better than an item without one: it stands where its date says.
+    // A match whose score is 0 is no better than an item without one: it stands where its date
+    // says.
     std::erase_if(hits_, [](const Hit& each) { return each.score == 0; });
     if (!full() && !(query_.matches_only && query_.terms.empty())) collect_newest();
   } catch (const search::SearchTimeUp&) {
@@ -98,9 +99,9 @@ void ExactTop::collect_scored() {
   }
 }
 
-// The start of the range, moved down to where a partition is likely to begin when that is not far: a
-// partition that lies in a range as a whole is searched without a look at each date, and not again for the
-// next range.
+// The start of the range, moved down to where a partition is likely to begin when that is not far:
+// a partition that lies in a range as a whole is searched without a look at each date, and not
+// again for the next range.
 std::int64_t ExactTop::aligned(const Range& range) const {
   const std::int64_t start = count_of(search::span_start(at_second(range.from)));
   return range.from - start <= std::min(range.before, now_) - range.from ? start : range.from;

@@ -1,15 +1,16 @@
 // The exact best of BM25 × decay, reading only some of the matches.
 //
-// No inverted index is ordered by a product that changes with every second. But weights and decays can be
-// bounded apart. Items are searched in ranges of time, the youngest first, over the whole database, so that a
-// weight means the same in every range. Let T be the score of the N-th best so far:
+// No inverted index is ordered by a product that changes with every second. But weights and decays
+// can be bounded apart. Items are searched in ranges of time, the youngest first, over the whole
+// database, so that a weight means the same in every range. Let T be the score of the N-th best so
+// far:
 //
 //   - in a range, an item whose weight is below T / (decay of the range's youngest moment) cannot be among
 //     the best; Xapian takes that as a cutoff and skips most postings without weighing them;
 //   - when (highest weight the query can give) × (decay of what is left) is below T, nothing older can be.
 //
-// What scores nothing, or so little that it is 0, follows newest first. Compared with scoring everything by
-// tests/feed/exactness_test.cpp.
+// What scores nothing, or so little that it is 0, follows newest first. Compared with scoring
+// everything by tests/feed/exactness_test.cpp.
 #pragma once
 
 #include <xapian.h>
@@ -37,8 +38,8 @@ class ExactTop {
   // `deadline`: null for none; it outlives this.
   ExactTop(const Xapian::Database& database, MatchQuery query, const GaussDecay& decay, UnixSeconds now,
            std::size_t size, const search::SearchDeadline* deadline = nullptr);
-  // Call once. When the time is up: what was found until then, of which the ranges that were searched whole
-  // are exact; throws SearchTimeUp when that is nothing.
+  // Call once. When the time is up: what was found until then, of which the ranges that were
+  // searched whole are exact; throws SearchTimeUp when that is nothing.
   Recalled search();
 
  private:

@@ -1,12 +1,50 @@
--- The seen-filter has the impressions of what one script handed out.
+-- The seen-filter has what was handed out.
 --
--- KEYS 1 feed:pending:{reader}
--- ARGV 1 the member as it was handed out  2 the same with what was shown of it, '' for nothing: the rest is forgotten and may come again
--- Returns 1, or 0 when it is not pending any more.
-if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 0 end
+-- KEYS 1 feed:state:{reader}
+-- ARGV 1 TTL s when nothing waits any more  2 number of a handout and 3 items, '=' when all of the page was shown, else what was; further pairs
+--      likewise. What was not shown is forgotten and may come again. What was only by who asked for the page again is not recorded: the page waits with it.
+-- Returns how many pages were acknowledged.
+local was = redis.call('HMGET', KEYS[1], '0', '1', '2', '3', 'late')
+local changes, pages, late = {}, 0, was[5] or ''
 local clock = redis.call('TIME')
-if ARGV[2] ~= '' then
-  redis.call('ZADD', KEYS[1], string.format('%.0f', tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)), ARGV[2])
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- The page as it is from now on, nil when it is another one.
+local function settle(page, seq, shown)
+  local request, numbers, items = string.match(page, '^0(=%S* ' .. seq .. ' )%d+( %d+ %d+ %d %d)(.*)$')
+  if not request then return nil end
+  local again = ''
+  if shown ~= '=' then
+    for id in string.gmatch(items, ' :(%S+)') do
+      if not string.find(shown .. ' ', ' ' .. id .. ' ', 1, true) then again = again .. ' :' .. id end
+    end
+    items = shown .. again
+  end
+  if again == '' then pages = pages + 1 end
+  return (again == '' and '1' or '0') .. request .. now .. numbers .. items
 end
-if ARGV[1] ~= ARGV[2] then redis.call('ZREM', KEYS[1], ARGV[1]) end  -- last: with its last member a key loses its TTL
-return 1
+for i = 2, #ARGV, 2 do
+  local seq, shown = ARGV[i], ARGV[i + 1]
+  local slot = seq % 4 + 1
+  local page = settle(was[slot] or '', seq, shown)
+  if page then
+    was[slot] = page
+    changes[#changes + 1], changes[#changes + 2] = slot - 1, page
+  elseif late ~= '' then
+    local rest = ''
+    for line in string.gmatch(late, '[^\n]+') do
+      line = settle(line, seq, shown) or line
+      if string.byte(line) ~= 49 then rest = rest .. line .. '\n' end
+    end
+    if rest ~= late then
+      late = rest
+      changes[#changes + 1], changes[#changes + 2] = 'late', late
+    end
+  end
+end
+if #changes == 0 then return 0 end
+redis.call('HSET', KEYS[1], unpack(changes))
+for slot = 1, 4 do
+  if was[slot] and string.byte(was[slot]) == 48 then return pages end
+end
+if late == '' then redis.call('EXPIRE', KEYS[1], ARGV[1]) end
+return pages

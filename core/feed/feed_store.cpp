@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "core/feed/interests.h"
 #include "core/items/item_store.h"
 #include "core/readers/reader_store.h"
 #include "core/redis/fields.h"
-#include "core/redis/script_words.h"
 #include "core/redis/scripts.h"
 
 namespace freshet::feed {
@@ -13,18 +13,11 @@ namespace {
 
 using redis::Pipeline;
 
-constexpr std::size_t kInterests = 20;  // the newest items of a reader's interactions, that recall looks at
-// A lost impression is sent again when its page was handed out so long ago: the background writer has had its
-// chances by then.
-constexpr std::int64_t kLostAfterMs = 30000;
-// What is acknowledged is kept aside so long; feed_head.lua says it too.
+// A page that is not acknowledged so long after it was handed out will not be by who did it: its
+// impressions are sent again.
+constexpr std::int64_t kLostAfterMs = 5000;
+// What is acknowledged is kept aside so long.
 constexpr std::int64_t kAcknowledgedForMs = 60000;
-
-Error script_error(const redis::Reply& reply) {
-  if (redis::says(reply.error(), redis::word::kTooManyPending))
-    return {ErrorCode::kUnavailable, "too_many_pending", {}, "impressions wait to be recorded"};
-  return redis::classify(reply.error());
-}
 
 std::vector<ItemId> ids_of(const redis::Reply& array) {
   std::vector<ItemId> out;
@@ -34,86 +27,95 @@ std::vector<ItemId> ids_of(const redis::Reply& array) {
   return out;
 }
 
-// "generation sequence moves buffered exhausted item…", as feed_tail.lua writes it.
-Result<Page> page_of(std::string_view text, bool replay) {
-  const auto parts = redis::words(text);
-  if (parts.size() < 5) return tl::unexpected(redis::malformed("feed_page"));
+// A page as feed_state.lua describes it.
+struct KeptPage {
+  bool acknowledged = false;
+  std::string_view request;  // empty of older pages than the last four: they are not shown again
+  std::int64_t time_ms = 0;  // when it was handed out, then acknowledged
   Page page;
-  page.generation = redis::parse_or_zero<std::int64_t>(parts[0]);
-  page.sequence = redis::parse_or_zero<std::int64_t>(parts[1]);
-  page.moves = redis::parse_or_zero<std::int64_t>(parts[2]);
-  page.buffered = parts[3] == "1";
-  page.exhausted = parts[4] == "1";
-  page.replay = replay;
-  for (std::size_t i = 5; i < parts.size(); ++i) page.items.push_back(ItemId::trusted(std::string(parts[i])));
-  return page;
-}
+};
 
-// "generation.moves item…": the member of what is pending, see feed_head.lua.
-std::string pending_member(const Handout& handout) {
-  std::string out = std::to_string(handout.generation) + "." + std::to_string(handout.moves);
-  for (const ItemId& item : handout.items) out.append(" ").append(item.view());
+std::optional<KeptPage> kept_page(std::string_view text) {
+  const auto parts = redis::words(text);
+  if (parts.size() < 7 || parts[0].size() < 2) return std::nullopt;
+  KeptPage out;
+  out.acknowledged = parts[0][0] == '1';
+  out.request = parts[0].substr(2);
+  out.page.handout_seq = redis::parse_or_zero<std::int64_t>(parts[1]);
+  out.time_ms = redis::parse_or_zero<std::int64_t>(parts[2]);
+  out.page.generation = redis::parse_or_zero<std::int64_t>(parts[3]);
+  out.page.sequence = redis::parse_or_zero<std::int64_t>(parts[4]);
+  out.page.buffered = parts[5] == "1";
+  out.page.exhausted = parts[6] == "1";
+  for (std::size_t i = 7; i < parts.size(); ++i)
+    out.page.items.push_back(
+        ItemId::trusted(std::string(parts[i].substr(parts[i].starts_with(':') ? 1 : 0))));
   return out;
 }
 
-Handout handout_of(std::string_view member) {
-  const auto parts = redis::words(member);
-  Handout out;
-  if (parts.empty()) return out;
-  const std::size_t dot = std::min(parts[0].find('.'), parts[0].size() - 1);
-  out.generation = redis::parse_or_zero<std::int64_t>(parts[0].substr(0, dot));
-  out.moves = redis::parse_or_zero<std::int64_t>(parts[0].substr(dot + 1));
-  for (std::size_t i = 1; i < parts.size(); ++i) out.items.push_back(ItemId::trusted(std::string(parts[i])));
-  return out;
+// The clock's reply, in ms.
+std::int64_t clock_ms(const redis::Reply& time) {
+  return redis::whole(redis::text_at(time, 0)) * 1000 + redis::whole(redis::text_at(time, 1)) / 1000;
 }
 
-// The items of the newest interactions, each once at its newest place, worth as much as the strongest thing
-// the reader did with it. What weighs nothing is no interest.
-std::vector<Interest> interests_of(const redis::Reply& members, const InteractionSettings& settings) {
-  std::vector<Interest> out;
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    const auto member = readers::interaction_member(redis::text_at(members, i));
-    const double weight = member ? readers::interaction_weight(settings, member->kind) : 0;
-    if (weight <= 0) continue;
-    const auto known = std::find_if(out.begin(), out.end(),
-                                    [&](const auto& each) { return each.item.view() == member->item; });
-    if (known != out.end()) {
-      known->weight = std::max(known->weight, weight);
-    } else if (out.size() < kInterests) {
-      out.push_back({ItemId::trusted(std::string(member->item)), weight});
-    }
-  }
-  return out;
+std::int64_t age_ms(const KeptPage& page, std::int64_t now_ms) { return now_ms - page.time_ms; }
+
+// The page, when it has waited for so long that nobody will acknowledge it any more.
+void add_lost(KeptPage page, std::int64_t now_ms, UnixSeconds now, std::vector<Unacknowledged>& out) {
+  const std::int64_t age = age_ms(page, now_ms);
+  if (page.acknowledged || age <= kLostAfterMs) return;
+  out.push_back({{page.page.handout_seq, std::move(page.page.items)}, now - seconds{age / 1000}, false});
 }
 
 // The reply of feed_take.lua and feed_swap.lua.
-Result<Taken> taken_of(const redis::Reply& reply) {
-  if (reply.is_error()) return tl::unexpected(script_error(reply));
+Result<Taken> taken_of(const redis::Reply& reply, UnixSeconds now) {
+  if (reply.is_error()) return tl::unexpected(redis::classify(reply.error()));
   const std::string_view state = redis::text_at(reply, 0);
   Taken taken;
   if (state == "empty") return taken;
-  FRESHET_TRY(page, page_of(redis::text_at(reply, 1), state == "replay"));
+  auto page = kept_page(redis::text_at(reply, 1));
+  if (!page) return tl::unexpected(redis::malformed("feed_take"));
+  const std::int64_t now_ms = page->time_ms;
   taken.state = Taken::State::kPage;
-  taken.page = std::move(*page);
+  taken.page = std::move(page->page);
+  taken.page.acknowledged = page->acknowledged;
+  taken.page.replay = state == "replay";
+  taken.noted = redis::text_at(reply, 2) == "1";
+  for (std::size_t i = 0; i < reply[3].size(); ++i) {
+    if (auto waiting = kept_page(redis::text_at(reply[3], i)))
+      add_lost(std::move(*waiting), now_ms, now, taken.unacknowledged);
+  }
   return taken;
 }
 
-// Pairs of member and score; see feed_head.lua for both.
-void read_pending(const redis::Reply& scored, std::int64_t now_ms, UnixSeconds now, Opening& out) {
-  for (std::size_t i = 0; i + 1 < scored.size(); i += 2) {
-    const std::int64_t score = redis::whole(redis::text_at(scored, i + 1));
-    if (score > 0 && now_ms - score > kAcknowledgedForMs) continue;  // the filter alone decides
-    Handout handout = handout_of(redis::text_at(scored, i));
-    out.handed_out.insert(out.handed_out.end(), handout.items.begin(), handout.items.end());
-    const std::int64_t age_ms = now_ms + score;
-    if (score < 0 && age_ms > kLostAfterMs)
-      out.unacknowledged.push_back({std::move(handout), now - seconds{age_ms / 1000}});
+// The fields of a feed's hash that open() reads.
+enum StateField : std::uint8_t { kHead = 4, kNoted = 5, kLate = 6 };
+
+void append_state(Pipeline& out, std::string_view key) {
+  out.add("HMGET", key, "0", "1", "2", "3", "head", "noted", "late");
+}
+
+// All pages that the hash has.
+std::vector<KeptPage> kept_pages(const redis::Reply& state) {
+  std::vector<KeptPage> out;
+  for (std::size_t slot = 0; slot < kHead; ++slot) {
+    if (auto page = kept_page(redis::text_at(state, slot))) out.push_back(std::move(*page));
   }
+  std::string_view late = redis::text_at(state, kLate);
+  while (!late.empty()) {
+    const std::size_t end = std::min(late.find('\n'), late.size() - 1);
+    if (auto page = kept_page(late.substr(0, end))) {
+      page->request = {};
+      out.push_back(std::move(*page));
+    }
+    late.remove_prefix(end + 1);
+  }
+  return out;
 }
 
 }  // namespace
 
-RedisFeedStore::RedisFeedStore(redis::Redis& redis, redis::Deferred& deferred, const SeenFilter& filter,
+RedisFeedStore::RedisFeedStore(redis::Redis& redis, redis::Deferred& deferred, SeenFilter& filter,
                                const Settings& settings, redis::Keys keys, Clock clock,
                                SeenEpochs::Name epoch_name)
     : redis_(redis),
@@ -128,39 +130,53 @@ RedisFeedStore::RedisFeedStore(redis::Redis& redis, redis::Deferred& deferred, c
 // --- reading
 
 Task<Result<Opening>> RedisFeedStore::open(const PageRequest& request, bool peek) {
-  const std::string_view reader = request.reader.view();
-  const bool remembered = !request.request.empty();
-  Pipeline command;
-  command.script(scripts::kFeedOpen, (remembered ? 5U : 4U), 2)
-      .arg(keys_.feed_state(reader))
-      .arg(keys_.feed_pending(reader))
-      .arg(keys_.interactions(reader))
-      .arg(keys_.feed_cache(reader));
-  if (remembered) command.arg(keys_.feed_page(reader, request.request));
-  command.arg(peek ? 1 : 0).arg(kMostInteractions);
-  command.add("ZREVRANGE", keys_.rank(), 0, kHotHead - 1);
   const UnixSeconds now = clock_();
+  FRESHET_CO_TRY(learned, co_await filter_.learn(redis_, now));
+  const std::string_view reader = request.reader.view();
+  // The pages before the filter: what is acknowledged there is found here.
+  Pipeline command;
+  append_state(command, keys_.feed_state(reader));
+  command.add("TIME");
+  command.add("ZREVRANGE", keys_.interactions(reader), 0, kMostInteractions - 1);
+  command.add("ZREVRANGE", keys_.rank(), 0, kHotHead - 1);
+  if (peek) command.add("LRANGE", keys_.feed_cache(reader), 0, -1);
+  const std::size_t first = command.size();
   const ReaderId known_as = epochs_.known_as(request.reader);
   epochs_.append_read(command, request.reader);
   filter_.append_read(command, known_as, now);
   FRESHET_CO_TRY(replies, co_await redis_.run(command));
-  const redis::Reply& opened = replies->front();
-  if (opened.is_error()) co_return tl::unexpected(script_error(opened));
-  Opening out;
-  if (redis::text_at(opened, 0) == "replay") {
-    FRESHET_CO_TRY(page, page_of(redis::text_at(opened, 1), true));
-    out.replay = std::move(*page);
-    co_return out;
+  for (std::size_t i = 0; i < first; ++i) {
+    if ((*replies)[i].is_error()) co_return tl::unexpected(redis::classify((*replies)[i].error()));
   }
-  if (opened.size() != 7) co_return tl::unexpected(redis::malformed("feed_open"));
-  out.generation = redis::whole(redis::text_at(opened, 1));
-  out.moves = redis::whole(redis::text_at(opened, 2));
-  read_pending(opened[4], redis::whole(redis::text_at(opened, 3)), now, out);
-  out.interests = interests_of(opened[5], interactions_);
-  out.buffer = ids_of(opened[6]);
-  out.hot = ids_of((*replies)[1]);
-  FRESHET_CO_TRY(view, co_await view_of(*replies, 2, request.reader, known_as, now));
+  const redis::Reply& state = replies->front();
+  const std::int64_t now_ms = clock_ms((*replies)[1]);
+  Opening out;
+  out.interests = interests_of((*replies)[2], interactions_);
+  for (KeptPage& each : kept_pages(state)) {
+    const bool asked = !request.request.empty() && each.request == request.request;
+    if (asked && age_ms(each, now_ms) <= milliseconds(feed_.replay_window).count()) {
+      out.replay = true;
+      co_return out;
+    }
+    if (each.acknowledged && age_ms(each, now_ms) > kAcknowledgedForMs) continue;  // the filter alone decides
+    out.handed_out.insert(out.handed_out.end(), each.page.items.begin(), each.page.items.end());
+    add_lost(std::move(each), now_ms, now, out.unacknowledged);
+  }
+  const auto head = redis::words(redis::text_at(state, kHead));
+  if (head.size() >= 3) {
+    out.generation = redis::parse_or_zero<std::int64_t>(head[0]);
+    out.handout_seq = redis::parse_or_zero<std::int64_t>(head[2]);
+  }
+  out.noted = redis::parse_or_zero<std::int64_t>(redis::text_at(state, kNoted));
+  out.hot = ids_of((*replies)[3]);
+  if (peek) out.buffer = ids_of((*replies)[4]);
+  FRESHET_CO_TRY(view, co_await view_of(*replies, first, request.reader, known_as, now));
   out.seen = std::move(*view);
+  if (!out.seen) co_return out;
+  for (Unacknowledged& each : out.unacknowledged) {
+    const auto known = out.seen->contain(each.handout.items);
+    each.recorded = std::find(known.begin(), known.end(), false) == known.end();
+  }
   co_return out;
 }
 
@@ -198,39 +214,31 @@ Task<Result<SeenStatus>> RedisFeedStore::seen_status() {
 
 // --- handing out
 
-std::size_t RedisFeedStore::page_keys(const PageRequest& request) const {
-  return 4U + (request.request.empty() ? 0U : 1U);
-}
-
-void RedisFeedStore::append_page_keys(Pipeline& out, const PageRequest& request) const {
+void RedisFeedStore::append_page(Pipeline& out, const redis::Script& script, const PageRequest& request,
+                                 const Page* kept) const {
   const std::string_view reader = request.reader.view();
-  out.arg(keys_.feed_cache(reader)).arg(keys_.feed_state(reader)).arg(keys_.feed_pending(reader));
-  out.arg(keys_.hidden());
-  if (!request.request.empty()) out.arg(keys_.feed_page(reader, request.request));
-}
-
-void RedisFeedStore::append_page_arguments(Pipeline& out, const PageRequest& request,
-                                           std::size_t kept) const {
-  out.arg(request.limit - std::min(kept, request.limit))
+  out.script(script).key(keys_.feed_cache(reader)).key(keys_.feed_state(reader));
+  out.arg(request.limit - std::min(kept ? kept->items.size() : 0, request.limit))
       .arg(request.query)
+      .arg(request.request)
       .arg(feed_.replay_window.count())
       .arg(redis::kPendingTtl.count())
       .arg(feed_.max_pending)
-      .arg(request.request.empty() ? 0 : 1);
+      .arg(kept ? kept->handout_seq : 0)
+      .arg(acknowledged_ttl().count());
 }
 
 Task<Result<Refilled>> RedisFeedStore::swap(const PageRequest& request, const Refill& refill) {
   Pipeline command;
-  command.script(scripts::kFeedSwap, page_keys(request), 10 + refill.candidates.size());
-  append_page_keys(command, request);
-  append_page_arguments(command, request, 0);
-  command.arg(refill.generation).arg(refill.moves);
-  command.arg(refill.exhausted ? 1 : 0).arg(feed_.buffer_ttl.count());
+  append_page(command, scripts::kFeedSwap, request, nullptr);
+  command.arg(refill.generation).arg(refill.handout_seq).arg(refill.noted).arg(refill.exhausted ? 1 : 0);
   for (const ItemId& item : refill.candidates) command.arg(item.view());
   for (const ItemId& item : refill.details) items::append_card(command, keys_, item);
   FRESHET_CO_TRY(replies, co_await redis_.run(command));
-  FRESHET_CO_TRY(taken, taken_of(replies->front()));
   Refilled out;
+  out.again = redis::text_at(replies->front(), 0) == "again";
+  if (out.again) co_return out;
+  FRESHET_CO_TRY(taken, taken_of(replies->front(), clock_()));
   out.page = std::move(taken->page);
   for (std::size_t i = 1; i < replies->size(); ++i) out.details.push_back(items::card_of((*replies)[i]));
   co_return out;
@@ -248,49 +256,74 @@ Task<Result<Taken>> RedisFeedStore::refill(const PageRequest& request, const Pag
 
 Task<Result<Taken>> RedisFeedStore::take_or_refill(const PageRequest& request, const Page* kept) {
   Pipeline command;
-  command.script(scripts::kFeedTake, page_keys(request), 8 + (kept ? kept->items.size() : 0));
-  append_page_keys(command, request);
-  append_page_arguments(command, request, kept ? kept->items.size() : 0);
-  command.arg(kept ? kept->generation : 0).arg(kept ? kept->sequence : 0);
+  append_page(command, scripts::kFeedTake, request, kept);
+  command.arg(kept ? std::to_string(kept->generation) + " " + std::to_string(kept->sequence) : "");
   if (kept) {
     for (const ItemId& item : kept->items) command.arg(item.view());
   }
-  const UnixSeconds now = clock_();
-  const ReaderId known_as = epochs_.known_as(request.reader);
-  epochs_.append_read(command, request.reader);
-  filter_.append_read(command, known_as, now);
+  command.add("ZREVRANGE", keys_.interactions(request.reader.view()), 0, kNamedInterests - 1);
+  const std::size_t epochs = epochs_.append_read(command, request.reader);
   FRESHET_CO_TRY(replies, co_await redis_.run(command));
-  auto taken = taken_of(replies->front());
+  const UnixSeconds now = clock_();
+  auto taken = taken_of(replies->front(), now);
   if (!taken || taken->state == Taken::State::kEmpty) co_return taken;
-  FRESHET_CO_TRY(view, co_await view_of(*replies, 1, request.reader, known_as, now));
+  taken->interests = interests_of((*replies)[1], interactions_);
+  if (epochs > 0) {
+    if (auto ok = epochs_.update((*replies)[2], request.reader); !ok) co_return tl::unexpected(ok.error());
+  }
+  if (!taken->noted) co_return taken;
+  FRESHET_CO_TRY(learned, co_await filter_.learn(redis_, now));
+  Pipeline read;
+  const ReaderId known_as = epochs_.known_as(request.reader);
+  if (filter_.append_read(read, known_as, now) == 0) co_return taken;
+  FRESHET_CO_TRY(shards, co_await redis_.run(read));
+  FRESHET_CO_TRY(view, filter_.view(*shards, 0, known_as, now));
   taken->seen = std::move(*view);
   co_return taken;
 }
 
-// --- behind the reply
-
-void RedisFeedStore::record(const ReaderId& reader, const std::vector<Handout>& handouts,
-                            const std::vector<ItemId>& shown, UnixSeconds at) {
-  Pipeline out;
-  if (!shown.empty()) filter_.append_add(out, epochs_.known_as(reader), shown, at);
-  for (const Handout& each : handouts) {
-    if (each.items.empty()) continue;
-    Handout kept{each.generation, each.moves, {}};
-    for (const ItemId& item : each.items) {
-      if (std::find(shown.begin(), shown.end(), item) != shown.end()) kept.items.push_back(item);
-    }
-    out.script(scripts::kFeedAck, 1, 2).arg(keys_.feed_pending(reader.view())).arg(pending_member(each));
-    out.arg(kept.items.empty() ? std::string() : pending_member(kept));
-  }
-  // Lost: the items stay pending, and a later refresh sends them again.
-  if (!out.empty()) deferred_.post(std::move(out));
+Task<Result<std::vector<ItemId>>> RedisFeedStore::show_again(const PageRequest& request,
+                                                             const std::vector<ItemId>& items) {
+  Pipeline command;
+  command.script(scripts::kFeedAgain).key(keys_.feed_state(request.reader.view())).arg(request.request);
+  for (const ItemId& item : items) command.arg(item.view());
+  FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
+  co_return ids_of(*reply);
 }
 
-void RedisFeedStore::engaged(const ReaderId& reader, const ItemId& item) {
+// --- behind the reply
+
+Task<Result<void>> RedisFeedStore::record(ReaderId reader, Impressions impressions) {
+  const std::vector<ItemId>& shown = impressions.shown;
+  if (!impressions.recorded) {
+    FRESHET_CO_TRY(added, co_await filter_.add(redis_, epochs_.known_as(reader), shown, impressions.at,
+                                               impressions.again));
+  }
   Pipeline out;
-  out.script(scripts::kEngaged, 2, 4)
-      .arg(keys_.interactions(reader.view()))
-      .arg(keys_.earlier(reader.view()))
+  if (impressions.handouts.empty()) {
+    out.script(scripts::kFeedNote).key(keys_.feed_state(reader.view()));
+  } else {
+    out.script(scripts::kFeedAck).key(keys_.feed_state(reader.view())).arg(acknowledged_ttl().count());
+    for (const Handout& each : impressions.handouts) {
+      std::string kept;
+      for (const ItemId& item : each.items) {
+        if (std::find(shown.begin(), shown.end(), item) != shown.end()) kept.append(" ").append(item.view());
+      }
+      const bool whole = std::all_of(each.items.begin(), each.items.end(), [&](const ItemId& item) {
+        return std::find(shown.begin(), shown.end(), item) != shown.end();
+      });
+      out.arg(each.handout_seq).arg(whole ? "=" : kept);
+    }
+  }
+  FRESHET_CO_TRY(done, co_await redis::run_one(redis_, out));
+  co_return Result<void>();
+}
+
+void RedisFeedStore::add_interest(const ReaderId& reader, const ItemId& item) {
+  Pipeline out;
+  out.script(scripts::kInterestAdd)
+      .key(keys_.interactions(reader.view()))
+      .key(keys_.earlier(reader.view()))
       .arg(readers::interaction_member(readers::Interaction::kView, item.view()))
       .arg(interactions_.max_kept)
       .arg(interactions_.max_earlier())

@@ -1,7 +1,9 @@
-// FeedStore on Redis: a reader's buffer, what was handed out and not yet acknowledged, the seen-filter,
-// and the newest interactions. One atomic script a method; the filter is read in the same pipeline.
+// FeedStore on Redis: a reader's buffer and the hash of their feed (core/feed/parts/feed_state.lua),
+// the seen-filter, and the newest interactions. What hands out is one atomic script on the reader's
+// own two keys.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 
@@ -16,17 +18,17 @@
 namespace freshet::feed {
 
 inline constexpr std::size_t kMostInteractions =
-    100;                                      // the newest of a reader, among which interests are found
-inline constexpr std::size_t kHotHead = 100;  // offered to a reader without interests
+    100;  // the newest of a reader, among which interests are found
+inline constexpr std::int64_t kMostStateFields = 7;  // of the hash of a reader's feed
+inline constexpr std::size_t kHotHead = 100;         // offered to a reader without interests
 
 class RedisFeedStore final : public FeedStore {
  public:
   using Clock = std::function<UnixSeconds()>;
-  // All references must outlive this. `clock` says on which UTC day an impression falls; `epoch_name` as of
-  // SeenEpochs.
-  RedisFeedStore(redis::Redis& redis, redis::Deferred& deferred, const SeenFilter& filter,
-                 const Settings& settings, redis::Keys keys, Clock clock = wall_now,
-                 SeenEpochs::Name epoch_name = {});
+  // All references must outlive this. `clock` says on which UTC day an impression falls;
+  // `epoch_name` as of SeenEpochs.
+  RedisFeedStore(redis::Redis& redis, redis::Deferred& deferred, SeenFilter& filter, const Settings& settings,
+                 redis::Keys keys, Clock clock = wall_now, SeenEpochs::Name epoch_name = {});
 
   Task<Result<Opening>> open(const PageRequest& request, bool peek) override;
   Task<Result<std::vector<bool>>> seen(const ReaderId& reader, const std::shared_ptr<const SeenView>& view,
@@ -34,25 +36,27 @@ class RedisFeedStore final : public FeedStore {
   Task<Result<Refilled>> swap(const PageRequest& request, const Refill& refill) override;
   Task<Result<Taken>> take(const PageRequest& request) override;
   Task<Result<Taken>> refill(const PageRequest& request, const Page& kept) override;
+  Task<Result<std::vector<ItemId>>> show_again(const PageRequest& request,
+                                               const std::vector<ItemId>& items) override;
   Task<Result<SeenStatus>> seen_status() override;
-  void record(const ReaderId& reader, const std::vector<Handout>& handouts, const std::vector<ItemId>& shown,
-              UnixSeconds at) override;
-  void engaged(const ReaderId& reader, const ItemId& item) override;
+  Task<Result<void>> record(ReaderId reader, Impressions impressions) override;
+  void add_interest(const ReaderId& reader, const ItemId& item) override;
 
  private:
-  // The filter's view from the epoch's reply `first` and those behind it; `known_as`: whom the filter was
-  // asked about. No round trip, 1 when the reader was erased since this process last looked.
+  // The filter's view from the epoch's reply `first` and those behind it; `known_as`: whom the
+  // filter was asked about. No round trip, 1 when the reader was erased since this process last
+  // looked.
   Task<Result<std::shared_ptr<const SeenView>>> view_of(const redis::Replies& replies, std::size_t first,
                                                         const ReaderId& reader, const ReaderId& known_as,
                                                         UnixSeconds now);
   Task<Result<Taken>> take_or_refill(const PageRequest& request, const Page* kept);
-  std::size_t page_keys(const PageRequest& request) const;
-  void append_page_keys(redis::Pipeline& out, const PageRequest& request) const;
-  void append_page_arguments(redis::Pipeline& out, const PageRequest& request, std::size_t kept) const;
+  void append_page(redis::Pipeline& out, const redis::Script& script, const PageRequest& request,
+                   const Page* kept) const;
+  seconds acknowledged_ttl() const { return std::max(feed_.buffer_ttl, feed_.replay_window); }
 
   redis::Redis& redis_;
   redis::Deferred& deferred_;
-  const SeenFilter& filter_;
+  SeenFilter& filter_;
   const FeedSettings feed_;
   const InteractionSettings interactions_;
   const redis::Keys keys_;

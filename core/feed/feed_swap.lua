@@ -1,47 +1,48 @@
--- Replaces a reader's buffer by new candidates and hands out the first page of them. When another refresh of the same query came first, its buffer
--- stays and the page comes from there.
+-- Replaces a reader's buffer by new candidates and hands out the first page of them. When another refresh of the same query came first, or more pages
+-- than are remembered, the buffer stays and the page comes from there.
 --
--- KEYS and ARGV 1…6 as feed_take.lua
--- ARGV 7 generation and 8 moves that the caller saw  9 1: recall has no more than these  10 TTL s of the buffer  11… candidates, best first
--- Returns as feed_take.lua, never 'empty'.
-if ARGV[6] == '1' then
-  local had = redis.call('GET', KEYS[5])
-  if had then return {'replay', had} end
+-- KEYS and ARGV 1…8 as feed_take.lua, 7 always '0'
+-- ARGV 9 generation, 10 handout_seq and 11 `noted` that the caller saw  12 1: recall has no more than these  13… candidates, best first
+-- Returns as feed_take.lua, never 'empty'; {'again'} when more was handed out since the caller looked than is
+-- remembered, and no buffer is left.
+--@include feed_state
+local changes, seen_seq = {}, tonumber(ARGV[10])
+-- What was handed out since the caller looked; nil when that is more than is remembered.
+local function handed_out()
+  local out, pages = {}, 0
+  local function look(page)
+    if tonumber(string.match(page, ' (%d+)') or 0) <= seen_seq then return end
+    pages = pages + 1
+    for id in string.gmatch(string.match(page, '^%S+ %d+ %d+ %d+ %d+ %d %d(.*)$') or '', ':?([^ :]+)') do out[id] = true end
+  end
+  for slot = 1, 4 do
+    if was[slot] then look(was[slot]) end
+  end
+  for page in string.gmatch(late, '[^\n]+') do look(page) end
+  return pages >= handout_seq - seen_seq and out or nil
 end
---@include feed_head
-local seen_generation, seen_moves = tonumber(ARGV[7]), tonumber(ARGV[8])
-if generation ~= seen_generation and was[4] == query then
-  pop_page()
+local out = handout_seq > seen_seq and handed_out()
+if out == nil or generation ~= ARGV[9] and of == query then
+  if of == query then pop() end
+  if out == nil and #items == 0 then return {'again'} end
 else
-  local candidates, from = ARGV, 11
-  if generation ~= seen_generation or moves ~= seen_moves then
-    -- Something was handed out since the caller looked.
-    local out = {}
-    for _, each in ipairs(redis.call('ZRANGE', pending, 0, -1)) do
-      for id in string.gmatch(each, ' ([^ ]+)') do out[id] = true end
-    end
-    candidates, from = {}, 1
-    for i = 11, #ARGV do
+  local candidates, first = ARGV, 13
+  if out then
+    candidates, first = {}, 1
+    for i = 13, #ARGV do
       if not out[ARGV[i]] then candidates[#candidates + 1] = ARGV[i] end
     end
   end
-  while #items < limit and from <= #candidates do
-    local last = math.min(from + limit - #items - 1, #candidates)
-    admit({unpack(candidates, from, last)})
-    from = last + 1
-  end
+  local last = math.min(first + limit - 1, #candidates)
+  items = {unpack(candidates, first, last)}
+  left = #candidates - last
   redis.call('DEL', cache)
-  while from <= #candidates do
-    local last = math.min(from + 999, #candidates)
-    redis.call('RPUSH', cache, unpack(candidates, from, last))
-    from = last + 1
+  for from = last + 1, #candidates, 1000 do
+    redis.call('RPUSH', cache, unpack(candidates, from, math.min(from + 999, #candidates)))
   end
-  redis.call('EXPIRE', cache, ARGV[10])
-  generation, sequence, done = math.max(now, generation + 1), 0, ARGV[9] == '1'
-  redis.call('HSET', state, 'generation', string.format('%.0f', generation), 'query', query, 'done', ARGV[9])
-  redis.call('EXPIRE', state, ARGV[10])
+  if left > 0 then redis.call('EXPIRE', cache, ARGV[8]) end
+  generation, sequence, done, known, of = math.max(now, generation + 1) .. '', 0, ARGV[12], ARGV[11], query
 end
-sequence, moves = sequence + 1, moves + 1
-redis.call('HSET', state, 'sequence', sequence, 'moves', moves)
-local before = {}
---@include feed_tail
+sequence = sequence + 1
+local of_page = generation .. ' ' .. sequence
+--@include feed_hand_out

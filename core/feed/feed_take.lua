@@ -1,21 +1,31 @@
--- Hands out the next page of a reader's buffer, once: what it returns is pending from now on.
+-- Hands out the next page of a reader's buffer, once: what it returns waits for its acknowledgement from now on.
 --
--- KEYS 1 feed:cache:{reader}  2 feed:state:{reader}  3 feed:pending:{reader}  4 hot:hidden  [5 feed:page:{reader}:{request}, if ARGV 6]
--- ARGV 1 limit  2 digest of the query  3 TTL s of the page  4 TTL s of what is pending  5 most pending  6 1: the page is remembered
---      7 generation and 8 sequence of the page to refill, '0' for a new one  9… what is on it already
--- Returns {'page' or 'replay', 'generation sequence moves buffered exhausted item…'}, or {'empty'} when there is no buffer for this query.
--- Error TOO_MANY_PENDING: nothing was handed out.
-local refill = ARGV[7] ~= '0'
-if ARGV[6] == '1' and not refill then
-  local had = redis.call('GET', KEYS[5])
-  if had then return {'replay', had} end
+-- KEYS 1 feed:cache:{reader}  2 feed:state:{reader}
+-- ARGV 1 limit  2 digest of the query  3 request that may be repeated, or ''  4 s for which it may be  5 TTL s while a page is not acknowledged
+--      6 most impressions that are not  7 number of the handout to refill, '0' for a new one  8 TTL s of the buffer
+--      9 generation and sequence of the page to refill, with a blank between  10… what is on it already
+-- Returns {'page' or 'replay', page as in feed_state.lua, 1: something else was recorded since the buffer was filled, {page that waits for its
+--   acknowledgement, …}}, or {'empty'} when there is no buffer for this query. Error TOO_MANY_PENDING: nothing was handed out.
+--@include feed_state
+local changes, of_page = {}, ARGV[9]
+if of == query then pop() end
+if ARGV[7] == '0' then
+  if #items == 0 then return {'empty'} end
+  sequence = sequence + 1
+  of_page = generation .. ' ' .. sequence
+else
+  -- The page becomes a new handout; on the old one is left what who asked for it again was shown of it.
+  local old = tonumber(ARGV[7])
+  local had = was[old % 4 + 1]
+  if had and string.match(had, ' (%d+)') == ARGV[7] then
+    local again = ''
+    for id in string.gmatch(had, ' (:%S+)') do again = again .. ' ' .. id end
+    had = (again ~= '' and '0= ' or '1= ') .. ARGV[7] .. ' ' .. now .. ' ' .. of_page .. ' 0 0' .. again
+    was[old % 4 + 1] = had
+    changes = {old % 4, had}
+  end
+  local all = {unpack(ARGV, 10)}
+  for _, id in ipairs(items) do all[#all + 1] = id end
+  items = all
 end
---@include feed_head
-local before = {unpack(ARGV, 9)}
-if was[1] and was[4] == query then pop_page() end
-if #items == 0 and not refill then return {'empty'} end
-moves = moves + 1
-if was[1] then redis.call('HSET', state, 'moves', moves, 'sequence', refill and sequence or sequence + 1) end
-sequence = sequence + 1
-if refill then generation, sequence = tonumber(ARGV[7]), tonumber(ARGV[8]) end
---@include feed_tail
+--@include feed_hand_out

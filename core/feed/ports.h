@@ -14,6 +14,7 @@
 #include "core/base/result.h"
 #include "core/base/time.h"
 #include "core/items/ports.h"
+#include "core/readers/interaction.h"
 
 namespace freshet::feed {
 
@@ -22,10 +23,15 @@ namespace freshet::feed {
 
 struct Interest {  // an item that the reader engaged with; its tags and terms are what is looked for
   ItemId item;
-  double weight = 1;  // > 0, relative to the others
+  double weight = 1;                                        // > 0, relative to the others
+  readers::Interaction kind = readers::Interaction::kView;  // the strongest of theirs with it
 };
 
-// What searches have cost, also those that failed. Written by the search's thread before its answer comes.
+// Of a reader's interests so many, the newest, are named in reasons: each needs its card.
+inline constexpr std::size_t kNamedInterests = 5;
+
+// What searches have cost, also those that failed. Written by the search's thread before its answer
+// comes.
 using SearchCost = std::shared_ptr<std::chrono::microseconds>;  // of CPU
 
 struct RecallQuery {
@@ -51,20 +57,20 @@ struct Recalled {
 class Recall {
  public:
   virtual ~Recall() = default;
-  // The `size` best of all items that are not hidden or dated ahead: exactly what scoring every one of them
-  // would give. With a text only items that match it; else every item, those without a match behind the
-  // others, newest first. A search that has computed for recall.budget ends with what it has found. No Redis.
-  // Blocks a thread of a pool, never the caller. Errors: kUnavailable "index_away", "recall_busy" (too many
-  // wait, or the reader's last text is still searched), "recall_late" (nothing found until then); kInvalid
-  // "bad_query" (member "query").
+  // The `size` best of all items that are not hidden or dated ahead: exactly what scoring every one
+  // of them would give. With a text only items that match it; else every item, those without a
+  // match behind the others, newest first. A search that has computed for recall.budget ends with
+  // what it has found. No Redis. Blocks a thread of a pool, never the caller. Errors: kUnavailable
+  // "index_away", "recall_busy" (too many wait, or the reader's last text is still searched),
+  // "recall_late" (nothing found until then); kInvalid "bad_query" (member "query").
   virtual Task<Result<Recalled>> search(RecallQuery query) = 0;
 };
 
 // --- A reader's feed
 // -------------------------------------------------------------------------------------------------------------
 
-// Which page: a page that was handed out once for the same `request` within feed.replay_window is handed out
-// again, with the same items and token. Empty: nothing is remembered.
+// Which page: a page that was handed out once for the same `request` within feed.replay_window is
+// handed out again, with the same items and token. Empty: nothing is remembered.
 struct PageRequest {
   ReaderId reader;
   std::string request;  // an id: action and the page token or event id that came with it
@@ -72,42 +78,45 @@ struct PageRequest {
   std::size_t limit = 20;
 };
 
-// What one step handed out: excluded from later pages from that moment on, pending until it is recorded.
+// A page as one step handed it out: excluded from later ones from that moment on, and waiting for
+// its acknowledgement until it is recorded.
 struct Handout {
-  std::int64_t generation = 0;
-  std::int64_t moves = 0;  // counts the reader's hand-outs
+  std::int64_t handout_seq = 0;  // never the same of two of a reader's
   std::vector<ItemId> items;
 };
 
 // A page as it was handed out.
 struct Page {
-  std::vector<ItemId> items;    // of a refill: those that were kept, then the new ones
-  std::int64_t generation = 0;  // of the buffer; grows with every refresh of the reader
-  std::int64_t sequence = 0;    // of the page in that generation, from 1
-  std::int64_t moves = 0;       // of what was handed out last
-  bool buffered = false;        // the buffer holds more
-  bool exhausted = false;       // the buffer is empty and recall had no more
-  bool replay = false;          // handed out before, recorded then
+  std::vector<ItemId> items;     // of a refill: those that were kept, then the new ones
+  std::int64_t generation = 0;   // of the buffer; grows with every refresh of the reader
+  std::int64_t sequence = 0;     // of the page in that generation, from 1
+  std::int64_t handout_seq = 0;  // by which it was handed out
+  bool buffered = false;         // the buffer holds more
+  bool exhausted = false;        // the buffer is empty and recall had no more
+  bool replay = false;           // handed out before
+  bool acknowledged = false;     // and recorded: it is as it was shown
 };
 
 // What is known of the reader's impressions of the last seven days, as read in one round trip.
 class SeenView {
  public:
   virtual ~SeenView() = default;
-  virtual bool contains(
-      const ItemId& item) const = 0;  // also true for 1 % of what was not (seen.false_positive_rate)
+  // Of each item, in order, whether it is among them; also true for a few of what is not.
+  virtual std::vector<bool> contain(const std::vector<ItemId>& items) const = 0;
 };
 
 struct Unacknowledged {
   Handout handout;
   UnixSeconds at;
+  bool recorded = false;  // the filter was just read and has all of it: the acknowledgement is missing
 };
 
 struct Opening {
-  std::optional<Page> replay;   // set: all else is empty
-  std::int64_t generation = 0;  // 0: no buffer
-  std::int64_t moves = 0;
-  std::vector<ItemId> handed_out;              // lately; the filter may not know them yet
+  bool replay = false;             // the request was answered before: take() has its page; all else is empty
+  std::int64_t generation = 0;     // 0: no buffer
+  std::int64_t handout_seq = 0;    // the last that was handed out
+  std::int64_t noted = 0;          // counts what was recorded beside pages
+  std::vector<ItemId> handed_out;  // lately; the filter may not know them yet
   std::vector<Unacknowledged> unacknowledged;  // of these, long ago: their impressions were lost on the way
   std::vector<Interest> interests;             // newest first
   std::vector<ItemId> hot;                     // head of the rank by engagement
@@ -122,26 +131,42 @@ struct Taken {
     kEmpty
   } state = State::kEmpty;  // kEmpty: no buffer for this query: refresh
   Page page;
+  // Something else was recorded since the buffer was filled: the page may have it. Then, with
+  // fingerprints, `seen` is not null.
+  bool noted = false;
   std::shared_ptr<const SeenView> seen;
+  std::vector<Unacknowledged> unacknowledged;  // as Opening's
+  std::vector<Interest> interests;             // of their newest kNamedInterests interactions
 };
 
 struct Refill {
-  std::int64_t generation = 0;  // as opened, both
-  std::int64_t moves = 0;
+  std::int64_t generation = 0;  // as opened, all three
+  std::int64_t handout_seq = 0;
+  std::int64_t noted = 0;
   std::vector<ItemId> candidates;  // unseen, best first: a page and the buffer behind it
   bool exhausted = false;          // recall had no more
   std::vector<ItemId> details;     // whose cards are wanted with the reply: likely the page's, not yet known
 };
 
 struct Refilled {
+  bool again = false;  // too much was handed out since opened: to be opened again; all else is empty
   Page page;
   std::vector<items::ItemCard> details;  // of Refill::details
 };
 
+// What was shown of some pages, or beside them.
+struct Impressions {
+  std::vector<Handout> handouts;
+  std::vector<ItemId> shown;  // what of the pages is not among them is forgotten and may come again
+  UnixSeconds at;
+  bool again = false;     // `at` may be long ago
+  bool recorded = false;  // the filter has them: only to be acknowledged
+};
+
 struct SeenDay {
   std::string day;                 // "20260306", UTC
-  std::int64_t impressions = 0;    // blocks: estimated
-  std::uint64_t bytes = 0;         // blocks: estimated, of the strings; redisbloom: of the filter
+  std::int64_t impressions = 0;    // fingerprints: estimated, with repetitions
+  std::uint64_t bytes = 0;         // fingerprints: estimated, of the strings; redisbloom: of the filter
   double fill = 0;                 // impressions ÷ those the filter was made for
   double false_positive_rate = 0;  // estimated, of this day alone
 };
@@ -157,29 +182,35 @@ struct SeenStatus {
 class FeedStore {
  public:
   virtual ~FeedStore() = default;
-  // 1 RTT: all that a refresh (or peek) must know. Errors of all methods: Redis' own; kUnavailable
-  // "too_many_pending" when more than feed.max_pending impressions wait for their acknowledgement.
+  // 1 RTT: all that a refresh (or peek) must know; on the first call of a day 2. Errors of all
+  // methods: Redis' own; kUnavailable "too_many_pending" when more than feed.max_pending impressions
+  // wait for their acknowledgement.
   virtual Task<Result<Opening>> open(const PageRequest& request, bool peek) = 0;
-  // Which of `items` the reader has seen, in order. 0 RTT with blocks, 1 with redisbloom.
+  // Which of `items` the reader has seen, in order. 0 RTT with fingerprints, 1 with redisbloom.
   virtual Task<Result<std::vector<bool>>> seen(const ReaderId& reader,
                                                const std::shared_ptr<const SeenView>& view,
                                                const std::vector<ItemId>& items) = 0;
-  // 1 RTT, atomic: replaces the buffer and hands out its first page. When another refresh of the same query
-  // came first (the generation has changed) its buffer is kept and the page is taken from there.
+  // 1 RTT, atomic: replaces the buffer and hands out its first page. When another refresh of the
+  // same query came first (the generation has changed) its buffer is kept and the page is taken
+  // from there.
   virtual Task<Result<Refilled>> swap(const PageRequest& request, const Refill& refill) = 0;
-  // 1 RTT, atomic: hands out the next page of the buffer, without hidden items.
+  // 1 RTT, atomic: hands out the next page of the buffer; with Taken::noted 1 more.
   virtual Task<Result<Taken>> take(const PageRequest& request) = 0;
-  // 1 RTT, atomic: fills up a page of which only `kept` can be shown, as far as the buffer goes; what is
-  // remembered of the page is corrected.
+  // The same: fills up a page of which only `kept` can be shown, as far as the buffer goes. The
+  // page, with what is kept, is a new handout, and what is remembered of it is corrected.
   virtual Task<Result<Taken>> refill(const PageRequest& request, const Page& kept) = 0;
-  // Behind the reply: writes the impressions of `shown` into the filter, then acknowledges what was handed
-  // out. What of it is not in `shown` is forgotten and may come again.
-  virtual void record(const ReaderId& reader, const std::vector<Handout>& handouts,
-                      const std::vector<ItemId>& shown, UnixSeconds at) = 0;
+  // 1 RTT: before a replay that is not acknowledged is shown. Which of `items` may be: not those that
+  // who handed out the page has left out meanwhile. They count as shown, whoever else leaves them
+  // out.
+  virtual Task<Result<std::vector<ItemId>>> show_again(const PageRequest& request,
+                                                       const std::vector<ItemId>& items) = 0;
+  // Writes impressions into the filter and, when it has them, acknowledges what was handed out: 2
+  // RTT. After an error all waits as before.
+  virtual Task<Result<void>> record(ReaderId reader, Impressions impressions) = 0;
   // What the filter holds, for /status. 1 RTT.
   virtual Task<Result<SeenStatus>> seen_status() = 0;
-  // Behind the reply: the reader engaged with the item.
-  virtual void engaged(const ReaderId& reader, const ItemId& item) = 0;
+  // Behind the reply: the item becomes the newest of the reader's interests.
+  virtual void add_interest(const ReaderId& reader, const ItemId& item) = 0;
 };
 
 }  // namespace freshet::feed

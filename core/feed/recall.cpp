@@ -16,7 +16,8 @@ namespace {
 constexpr int kAttempts = 4;
 // Searches that may wait for a thread; each takes some milliseconds.
 constexpr std::size_t kWaitingPerThread = 64;
-// How long: the reader gets what was buffered before, which is better than a page that comes too late.
+// How long: the reader gets what was buffered before, which is better than a page that comes too
+// late.
 constexpr milliseconds kPatience{500};
 
 tl::unexpected<Error> away(const std::string& why) {

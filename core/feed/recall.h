@@ -23,8 +23,8 @@ class BlockingRecall {
  public:
   // Opens nothing yet. An unknown stemmer counts as none.
   explicit BlockingRecall(const Settings& settings);
-  // As Recall::search(). A database that changed or went away under the search is opened again and the
-  // search repeated, a few times.
+  // As Recall::search(). A database that changed or went away under the search is opened again and
+  // the search repeated, a few times.
   Result<Recalled> search(const RecallQuery& query);
 
  private:
@@ -37,9 +37,9 @@ class BlockingRecall {
   std::chrono::microseconds budget_;  // of CPU, 0: a remote shard bounds a search by its socket's timeout
 };
 
-// The port, on threads of the worker: recall.threads for what readers type, and as many for all else, which
-// therefore never waits for a text. A search that has waited for half a second is not begun. Made after the
-// fork; destroyed before the loop.
+// The port, on threads of the worker: recall.threads for what readers type, and as many for all
+// else, which therefore never waits for a text. A search that has waited for half a second is not
+// begun. Made after the fork; destroyed before the loop.
 class PooledRecall final : public Recall {
  public:
   PooledRecall(const Settings& settings, EventLoop& loop);

@@ -48,7 +48,8 @@ class Bounded {
   }
 
  private:
-  // A letter of a script without spaces, which comes with its neighbours as words of two, is half a word.
+  // A letter of a script without spaces, which comes with its neighbours as words of two, is half a
+  // word.
   Xapian::Query word(const Xapian::Query& term) {
     const std::string name = *term.get_terms_begin();
     const auto first = static_cast<unsigned char>(name.empty() ? 0 : name[0]);
@@ -82,8 +83,8 @@ Result<Xapian::Query> text_query(const std::string& text, const Xapian::Stem& st
     }
   };
   auto query = parsed(text, Parser::FLAG_CJK_NGRAM | Parser::FLAG_PHRASE | Parser::FLAG_LOVEHATE);
-  // Without operators there is no syntax to break; but Xapian 1.4 also refuses words of a script without
-  // spaces that stand in turns with others, as in 手机 a 价格 b. Each alone it takes.
+  // Without operators there is no syntax to break; but Xapian 1.4 also refuses words of a script
+  // without spaces that stand in turns with others, as in 手机 a 价格 b. Each alone it takes.
   if (!query) query = parsed(text, Parser::FLAG_CJK_NGRAM);
   if (!query) {
     std::vector<Xapian::Query> words;

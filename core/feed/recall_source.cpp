@@ -15,10 +15,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A commit leaves a handle whole that is one behind, and the next may take from it what it reads; the
-// recorder pauses for a quarter of a second between them (recorder::kIndexPause). So each search begins with
-// the newest commit: reopen() of six partitions takes 0.06 ms. A remote handle is made anew instead (1 ms):
-// the server's side of a connection never learns of partitions that came later.
+// A commit leaves a handle whole that is one behind, and the next may take from it what it reads;
+// the recorder pauses for a quarter of a second between them (recorder::kIndexPause). So each
+// search begins with the newest commit: reopen() of six partitions takes 0.06 ms. A remote handle
+// is made anew instead (1 ms): the server's side of a connection never learns of partitions that
+// came later.
 constexpr milliseconds kRemoteAge{100};
 constexpr useconds_t kConnectTimeoutMs = 500;
 constexpr useconds_t kAnswerTimeoutMs = 2000;

@@ -1,7 +1,8 @@
-// How the seen-filter forgets a reader: by another name. It cannot give up single impressions, so a reader
-// who was erased (core/recorder/eraser.h) is known to it under their id and the number of erasures, and what
-// stands there under the old name is found by nobody. That number is user:epoch:{hash}; without it a reader
-// is known by the id alone. A day's filter outlives the number no longer than kSeenEpochTtl.
+// How the seen-filter forgets a reader: by another name. It cannot give up single impressions, so a
+// reader who was erased (core/recorder/eraser.h) is known to it under their id and the number of
+// erasures, and what stands there under the old name is found by nobody. That number is
+// user:epoch:{hash}; without it a reader is known by the id alone. A day's filter outlives the
+// number no longer than kSeenEpochTtl.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +18,16 @@
 
 namespace freshet::feed {
 
-// One process' knowledge: of readers with a number, as it was read last. An entry too old costs a round trip.
+// One process' knowledge: of readers with a number, as it was read last. An entry too old costs a
+// round trip.
 class SeenEpochs {
  public:
   // `name`: of the reader in the key's name. Empty: nobody is ever forgotten, and nothing is read.
   using Name = std::function<std::string(const ReaderId&)>;
   SeenEpochs(redis::Keys keys, Name name) : keys_(std::move(keys)), name_(std::move(name)) {}
 
-  // Appends the command that reads the number and renews its TTL; returns how many replies it takes, 1 or 0.
+  // Appends the command that reads the number and renews its TTL; returns how many replies it
+  // takes, 1 or 0.
   std::size_t append_read(redis::Pipeline& out, const ReaderId& reader) const;
   Result<void> update(const redis::Reply& reply, const ReaderId& reader);
   // By what the filter knows the reader: an id that is nobody else's, since ids contain no ':'.

@@ -27,8 +27,8 @@ std::int64_t info(const redis::Reply& reply, std::string_view name) {
   return 0;
 }
 
-// A filter that is half full of bits has the rate it was made for; one that outgrew its capacity is a chain,
-// each link at most at that rate.
+// A filter that is half full of bits has the rate it was made for; one that outgrew its capacity is
+// a chain, each link at most at that rate.
 double rate_of(double fill, double made_for, std::int64_t links) {
   if (fill > 1) return std::min(1.0, made_for * static_cast<double>(std::max<std::int64_t>(links, 1)));
   return std::pow(1 - std::exp2(-fill), -std::log2(made_for));
@@ -41,7 +41,7 @@ SeenRedisBloom::SeenRedisBloom(const SeenSettings& settings, redis::Keys keys)
       rate_(feed::daily_rate(settings.false_positive_rate)),
       keys_(std::move(keys)) {}
 
-Task<Result<void>> SeenRedisBloom::probe(redis::Redis& redis) const {
+Task<Result<void>> SeenRedisBloom::probe(redis::Redis& redis) {
   redis::Pipeline command;
   command.add("COMMAND", "INFO", "BF.INSERT", "BF.MEXISTS", "BF.INFO");
   FRESHET_CO_TRY(reply, co_await redis::run_one(redis, command));
@@ -51,22 +51,23 @@ Task<Result<void>> SeenRedisBloom::probe(redis::Redis& redis) const {
     co_return fail(
         ErrorCode::kUnavailable, "no_redisbloom", {},
         "seen.filter = \"redisbloom\", but this Redis has no BF commands: load the RedisBloom module, or "
-        "set seen.filter = \"blocks\", which needs none");
+        "set seen.filter = \"fingerprints\", which needs none");
   }
   co_return Result<void>();
 }
 
+Task<Result<void>> SeenRedisBloom::learn(redis::Redis&, UnixSeconds) { co_return Result<void>(); }
+
 std::size_t SeenRedisBloom::append_read(redis::Pipeline&, const ReaderId&, UnixSeconds) const { return 0; }
 
 Result<std::shared_ptr<const SeenView>> SeenRedisBloom::view(const redis::Replies&, std::size_t,
-                                                             const ReaderId&, UnixSeconds) const {
+                                                             const ReaderId&, UnixSeconds) {
   return std::shared_ptr<const SeenView>();
 }
 
 Task<Result<std::vector<bool>>> SeenRedisBloom::check(redis::Redis& redis, const ReaderId& reader,
                                                       const std::shared_ptr<const SeenView>&,
-                                                      const std::vector<ItemId>& items,
-                                                      UnixSeconds now) const {
+                                                      const std::vector<ItemId>& items, UnixSeconds now) {
   std::vector<bool> out(items.size(), false);
   if (items.empty()) co_return out;
   redis::Pipeline command;
@@ -74,9 +75,8 @@ Task<Result<std::vector<bool>>> SeenRedisBloom::check(redis::Redis& redis, const
     command.command(2 + items.size()).arg("BF.MEXISTS").arg(keys_.seen_day(utc_day(now - days(back))));
     for (const ItemId& item : items) command.arg(impression(reader, item));
   }
-  FRESHET_CO_TRY(replies, co_await redis.run(command));
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis, command));
   for (const redis::Reply& day : *replies) {
-    if (day.is_error()) co_return tl::unexpected(redis::classify(day.error()));
     for (std::size_t i = 0; i < std::min(items.size(), day.size()); ++i) {
       if (day[i].integer().value_or(0) != 0) out[i] = true;
     }
@@ -84,17 +84,22 @@ Task<Result<std::vector<bool>>> SeenRedisBloom::check(redis::Redis& redis, const
   co_return out;
 }
 
-void SeenRedisBloom::append_add(redis::Pipeline& out, const ReaderId& reader,
-                                const std::vector<ItemId>& items, UnixSeconds at) const {
+Task<Result<void>> SeenRedisBloom::add(redis::Redis& redis, ReaderId reader, std::vector<ItemId> items,
+                                       UnixSeconds at, bool) {
+  redis::Pipeline command;
   for (std::size_t from = 0; from < items.size(); from += kMostPerScript) {
     const std::size_t to = std::min(from + kMostPerScript, items.size());
-    out.script(scripts::kSeenBloomAdd, 1, 3 + to - from)
-        .arg(keys_.seen_day(utc_day(at)))
+    command.script(scripts::kSeenBloomAdd)
+        .key(keys_.seen_day(utc_day(at)))
         .arg(feed::forgotten_at(at).time_since_epoch().count())
         .arg(capacity_)
         .arg(rate_);
-    for (std::size_t i = from; i < to; ++i) out.arg(impression(reader, items[i]));
+    for (std::size_t i = from; i < to; ++i) command.arg(impression(reader, items[i]));
   }
+  if (command.empty()) co_return Result<void>();
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis, command));
+  counters_.recorded += items.size();
+  co_return Result<void>();
 }
 
 Task<Result<SeenStatus>> SeenRedisBloom::status(redis::Redis& redis, UnixSeconds now) const {

@@ -1,4 +1,5 @@
-// seen.filter = "redisbloom": one filter of the module a day, made with capacity and rate, never by default.
+// seen.filter = "redisbloom": one filter of the module a day, made with capacity and rate, never by
+// default.
 #pragma once
 
 #include "core/feed/seen_filter.h"
@@ -9,21 +10,24 @@ class SeenRedisBloom final : public SeenFilter {
  public:
   SeenRedisBloom(const SeenSettings& settings, redis::Keys keys);
 
-  Task<Result<void>> probe(redis::Redis& redis) const override;
+  Task<Result<void>> probe(redis::Redis& redis) override;
+  Task<Result<void>> learn(redis::Redis& redis, UnixSeconds now) override;
   std::size_t append_read(redis::Pipeline& out, const ReaderId& reader, UnixSeconds now) const override;
   Result<std::shared_ptr<const SeenView>> view(const redis::Replies& replies, std::size_t first,
-                                               const ReaderId& reader, UnixSeconds now) const override;
+                                               const ReaderId& reader, UnixSeconds now) override;
   Task<Result<std::vector<bool>>> check(redis::Redis& redis, const ReaderId& reader,
                                         const std::shared_ptr<const SeenView>& view,
-                                        const std::vector<ItemId>& items, UnixSeconds now) const override;
-  void append_add(redis::Pipeline& out, const ReaderId& reader, const std::vector<ItemId>& items,
-                  UnixSeconds at) const override;
+                                        const std::vector<ItemId>& items, UnixSeconds now) override;
+  Task<Result<void>> add(redis::Redis& redis, ReaderId reader, std::vector<ItemId> items, UnixSeconds at,
+                         bool again) override;
+  SeenCounters counters() const override { return counters_; }
   Task<Result<SeenStatus>> status(redis::Redis& redis, UnixSeconds now) const override;
 
  private:
   const std::int64_t capacity_;  // of a day
   const double rate_;            // of a day
   const redis::Keys keys_;
+  SeenCounters counters_;
 };
 
 }  // namespace freshet::feed

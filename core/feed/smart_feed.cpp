@@ -6,6 +6,9 @@
 #include <array>
 #include <charconv>
 #include <unordered_set>
+#include <utility>
+
+#include "core/feed/feed_reasons.h"
 
 namespace freshet::feed {
 namespace {
@@ -13,13 +16,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using IdSet = std::unordered_set<ItemId>;
 
-// A refresh wants at least this share of a step's candidates unseen, or it asks for more: a buffer that is
-// nearly empty would be refilled at every page.
+// A refresh wants at least this share of a step's candidates unseen, or it asks for more: a buffer
+// that is nearly empty would be refilled at every page.
 constexpr std::size_t kWantedShare = 5;
 // Cards fetched beyond the page, for what the swap may leave out.
 constexpr std::size_t kSpareCards = 5;
 // A page is filled up so often at most; then it stays short.
 constexpr int kMostRefills = 3;
+// A refresh begins so often at most, when too much was handed out while it searched.
+constexpr int kMostOpenings = 10;
 // Each interest weighs so much of the one after it in time.
 constexpr double kInterestFade = 0.9;
 
@@ -73,7 +78,8 @@ std::vector<ItemId> ids_of(const std::vector<FeedItem>& items) {
   return out;
 }
 
-// Without what was seen elsewhere meanwhile, what is hidden or dated ahead, and what is not there any more.
+// Without what was seen elsewhere meanwhile, what is hidden or dated ahead, and what is not there
+// any more.
 std::vector<FeedItem> showable(const std::vector<FeedItem>& items, const std::vector<bool>& repeated,
                                UnixSeconds now) {
   // Redis lost its items (they come back by freshetctl rebuild-redis): ids are better than nothing.
@@ -85,6 +91,13 @@ std::vector<FeedItem> showable(const std::vector<FeedItem>& items, const std::ve
     if (!repeated[i] && !card.dark(now) && (card.known || none_known)) out.push_back(items[i]);
   }
   return out;
+}
+
+// What is searched for is its own reason.
+void keep_named(const FeedRequest& request, std::vector<Interest>& interests) {
+  const std::size_t most = request.query.empty() ? kNamedInterests : 0;
+  if (interests.size() > most)
+    interests.erase(interests.begin() + static_cast<std::ptrdiff_t>(most), interests.end());
 }
 
 // The fresh and the hot in turns, each once.
@@ -101,15 +114,14 @@ std::vector<ItemId> in_turns(const std::vector<ItemId>& fresh, const std::vector
 
 }  // namespace
 
-SmartFeed::SmartFeed(FeedStore& store, Recall& recall, items::ItemStore& items, const Settings& settings,
+SmartFeed::SmartFeed(FeedStore& store, Recall& recall, items::CardCache& cards, const Settings& settings,
                      WallClock clock)
     : store_(store),
       recall_(recall),
-      items_(items),
+      cards_(cards),
       settings_(settings.recall),
       interest_min_dwell_(settings.feed.interest_min_dwell),
-      clock_(std::move(clock)),
-      cards_(settings.feed.card_ttl) {}
+      clock_(std::move(clock)) {}
 
 Task<Result<FeedPage>> SmartFeed::page(const FeedRequest& request) {
   Result<FeedPage> served;
@@ -131,30 +143,49 @@ Task<Result<FeedPage>> SmartFeed::load_more(const FeedRequest& request) {
     auto refreshed = co_await refresh(request);
     co_return refreshed;
   }
-  auto served = co_await serve(request, std::move(taken->page), true, std::move(taken->seen));
+  record_lost(request.reader, std::move(taken->unacknowledged));
+  auto served = co_await serve(request, std::move(taken->page), taken->noted, std::move(taken->seen),
+                               std::move(taken->interests));
   co_return served;
 }
 
 Task<Result<FeedPage>> SmartFeed::refresh(const FeedRequest& request) {
+  for (int tries = 0; tries < kMostOpenings; ++tries) {
+    FRESHET_CO_TRY(page, co_await try_refresh(request));
+    if (*page) co_return std::move(**page);
+  }
+  co_return fail(ErrorCode::kUnavailable, "feed_busy", {}, "the reader asks for many pages at once");
+}
+
+Task<Result<std::optional<FeedPage>>> SmartFeed::try_refresh(const FeedRequest& request) {
+  using Served = std::optional<FeedPage>;
   const PageRequest wanted = page_request(request);
   FRESHET_CO_TRY(opening, co_await store_.open(wanted, false));
   if (opening->replay) {
-    auto replayed = co_await serve(request, *opening->replay, false, nullptr);
-    co_return replayed;
+    FRESHET_CO_TRY(replayed, co_await load_more(request));
+    co_return Served(std::move(*replayed));
   }
-  record_lost(request.reader, opening->unacknowledged);
+  record_lost(request.reader, std::move(opening->unacknowledged));
   auto found = co_await unseen(request, *opening);
   if (!found) {
     if (!redis_is_away(found.error())) co_return tl::unexpected(found.error());
-    auto old = co_await from_old_buffer(request);
-    co_return old;
+    FRESHET_CO_TRY(old, co_await from_old_buffer(request));
+    co_return Served(std::move(*old));
   }
-  Refill refill{opening->generation, opening->moves, std::move(found->items), found->exhausted, {}};
-  refill.details = missing_cards(refill.candidates, request.limit + kSpareCards, Clock::now());
+  Refill refill{opening->generation,     opening->handout_seq, opening->noted,
+                std::move(found->items), found->exhausted,     {}};
+  refill.details = cards_.missing(refill.candidates, request.limit + kSpareCards);
+  keep_named(request, opening->interests);
+  std::vector<ItemId> named;
+  for (const Interest& each : opening->interests) named.push_back(each.item);
+  for (ItemId& each : cards_.missing(named, named.size())) refill.details.push_back(std::move(each));
+  const auto as_of = cards_.changes();
   FRESHET_CO_TRY(refilled, co_await store_.swap(wanted, refill));
-  remember(refill.details, std::move(refilled->details));
-  auto served = co_await serve(request, std::move(refilled->page), false, nullptr);
-  co_return served;
+  if (refilled->again) co_return Served();
+  cards_.keep(refill.details, std::move(refilled->details), as_of);
+  FRESHET_CO_TRY(served, co_await serve(request, std::move(refilled->page), false, nullptr,
+                                        std::move(opening->interests)));
+  co_return Served(std::move(*served));
 }
 
 // A refresh of which nothing is left behind: the same again shows the same.
@@ -165,11 +196,13 @@ Task<Result<FeedPage>> SmartFeed::glance(const FeedRequest& request) {
   FRESHET_CO_TRY(found, co_await unseen(request, *opening));
   std::vector<ItemId> best = found->items;
   best.resize(std::min(best.size(), request.limit + kSpareCards));
-  FRESHET_CO_TRY(items, co_await with_cards(best));
+  keep_named(request, opening->interests);
+  FRESHET_CO_TRY(cards, co_await with_cards(best, opening->interests));
   FeedPage out = degraded();
-  out.items = showable(*items, std::vector<bool>(best.size()), clock_());
+  out.items = showable(cards->items, std::vector<bool>(best.size()), clock_());
   if (out.items.size() > request.limit)
     out.items.erase(out.items.begin() + static_cast<std::ptrdiff_t>(request.limit), out.items.end());
+  give_reasons(request, opening->interests, cards->named, out.items);
   co_return out;
 }
 
@@ -178,7 +211,9 @@ Task<Result<FeedPage>> SmartFeed::from_old_buffer(const FeedRequest& request) {
   const PageRequest wanted = page_request(request);
   FRESHET_CO_TRY(taken, co_await store_.take(wanted));
   if (taken->state == Taken::State::kEmpty) co_return degraded();
-  auto served = co_await serve(request, std::move(taken->page), true, std::move(taken->seen));
+  record_lost(request.reader, std::move(taken->unacknowledged));
+  auto served = co_await serve(request, std::move(taken->page), taken->noted, std::move(taken->seen),
+                               std::move(taken->interests));
   if (served) {
     served->degraded = true;
     served->exhausted = false;  // it is not known
@@ -208,6 +243,7 @@ Task<Result<std::optional<std::size_t>>> SmartFeed::peek(const FeedRequest& requ
 
 Task<Result<SmartFeed::Unseen>> SmartFeed::unseen(const FeedRequest& request, const Opening& opening) {
   const auto deadline = Clock::now() + settings_.budget;
+  trending_ = {opening.hot.begin(), opening.hot.end()};
   RecallQuery query = recall_query(request, opening, clock_());
   const bool cold = query.text.empty() && query.interests.empty();
   std::vector<ItemId> hot;
@@ -253,76 +289,105 @@ Task<Result<std::vector<ItemId>>> SmartFeed::without_seen(const ReaderId& reader
 // --- a page on its way out
 
 Task<Result<FeedPage>> SmartFeed::serve(const FeedRequest& request, Page page, bool recheck,
-                                        std::shared_ptr<const SeenView> seen) {
+                                        std::shared_ptr<const SeenView> seen,
+                                        std::vector<Interest> interests) {
   const PageRequest wanted = page_request(request);
+  keep_named(request, interests);
   FeedPage out;
+  std::vector<items::SharedCard> named;
   std::vector<Handout> handouts;
-  std::size_t kept = 0;  // of the page's items, those of earlier hand-outs
   for (int refills = 0;; ++refills) {
-    const auto added = page.items.begin() + static_cast<std::ptrdiff_t>(kept);
-    handouts.push_back({page.generation, page.moves, {added, page.items.end()}});
-    FRESHET_CO_TRY(items, co_await with_cards(page.items));
+    handouts.push_back({page.handout_seq, page.items});
+    FRESHET_CO_TRY(cards, co_await with_cards(page.items, interests));
     Result<std::vector<bool>> repeated(std::vector<bool>(page.items.size()));
     if (recheck && !page.replay) repeated = co_await store_.seen(request.reader, seen, page.items);
     if (!repeated) co_return tl::unexpected(repeated.error());
-    out.items = showable(*items, *repeated, clock_());
+    out.items = showable(cards->items, *repeated, clock_());
+    named = std::move(cards->named);
     const bool whole = out.items.size() == page.items.size();
     if (whole || page.replay || refills == kMostRefills) break;
     if (!page.buffered && wanted.request.empty()) break;  // nothing to fill up with, nothing to correct
     page.items = ids_of(out.items);
-    kept = page.items.size();
     FRESHET_CO_TRY(refilled, co_await store_.refill(wanted, page));
     page = std::move(refilled->page);
-    recheck = true;
+    recheck = refilled->noted;
     seen = std::move(refilled->seen);
   }
   out.generation = page.generation;
   out.sequence = page.sequence;
   out.exhausted = page.exhausted;
-  const std::vector<ItemId> shown = ids_of(out.items);
-  if (!page.replay) store_.record(request.reader, handouts, shown, clock_());
-  co_return out;
-}
-
-std::vector<ItemId> SmartFeed::missing_cards(const std::vector<ItemId>& items, std::size_t most,
-                                             Clock::time_point now) const {
-  std::vector<ItemId> out;
-  for (std::size_t i = 0; i < std::min(most, items.size()); ++i) {
-    if (!cards_.find(items[i], now)) out.push_back(items[i]);
+  if (page.replay && !page.acknowledged) {
+    const std::vector<ItemId> wished = ids_of(out.items);
+    FRESHET_CO_TRY(allowed, co_await store_.show_again(wanted, wished));
+    const IdSet may(allowed->begin(), allowed->end());
+    std::erase_if(out.items, [&](const FeedItem& item) { return !may.contains(item.id); });
   }
-  return out;
-}
-
-void SmartFeed::remember(const std::vector<ItemId>& items, std::vector<items::ItemCard> cards) {
-  const auto now = Clock::now();
-  for (std::size_t i = 0; i < std::min(items.size(), cards.size()); ++i)
-    cards_.put(items[i], std::make_shared<const items::ItemCard>(std::move(cards[i])), now);
-}
-
-Task<Result<std::vector<FeedItem>>> SmartFeed::with_cards(const std::vector<ItemId>& items) {
-  FRESHET_CO_TRY(cards, co_await items::cards_of(cards_, items_, items));
-  std::vector<FeedItem> out;
-  out.reserve(items.size());
-  for (std::size_t i = 0; i < items.size(); ++i) out.push_back({items[i], std::move((*cards)[i])});
+  const std::vector<ItemId> shown = ids_of(out.items);
+  give_reasons(request, interests, named, out.items);
+  if (!page.replay) {
+    if (shown_) shown_(shown);
+    record(request.reader, {std::move(handouts), shown, clock_(), false, false});
+  }
   co_return out;
+}
+
+Task<Result<SmartFeed::Cards>> SmartFeed::with_cards(const std::vector<ItemId>& items,
+                                                     const std::vector<Interest>& interests) {
+  std::vector<ItemId> wanted = items;
+  for (const Interest& each : interests) wanted.push_back(each.item);
+  FRESHET_CO_TRY(cards, co_await cards_.of(wanted));
+  Cards out;
+  out.items.reserve(items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) out.items.push_back({items[i], std::move((*cards)[i]), {}});
+  out.named.assign(cards->begin() + static_cast<std::ptrdiff_t>(items.size()), cards->end());
+  co_return out;
+}
+
+void SmartFeed::give_reasons(const FeedRequest& request, const std::vector<Interest>& interests,
+                             const std::vector<items::SharedCard>& named,
+                             std::vector<FeedItem>& items) const {
+  const FeedReasons reasons(interests, named, trending_, clock_());
+  for (FeedItem& each : items) {
+    if (request.query.empty())
+      each.reason = reasons.reason(each.id, *each.card);
+    else
+      each.reason.kind = readers::Reason::Kind::kQuery;
+  }
 }
 
 // Events may name items that were never put; a page has nothing to show of those.
 Task<Result<std::vector<ItemId>>> SmartFeed::known_of(const std::vector<ItemId>& hot) {
-  FRESHET_CO_TRY(items, co_await with_cards(hot));
+  const std::vector<Interest> none;
+  FRESHET_CO_TRY(cards, co_await with_cards(hot, none));
   const UnixSeconds now = clock_();
-  std::erase_if(*items, [&](const FeedItem& item) { return !item.card->known || item.card->dark(now); });
-  co_return ids_of(*items);
+  std::erase_if(cards->items,
+                [&](const FeedItem& item) { return !item.card->known || item.card->dark(now); });
+  co_return ids_of(cards->items);
 }
 
 void SmartFeed::note_reading(const ReaderId& reader, const ItemId& item, milliseconds dwell) {
-  if (dwell >= interest_min_dwell_) store_.engaged(reader, item);
+  if (dwell >= interest_min_dwell_) store_.add_interest(reader, item);
 }
 
-void SmartFeed::record_lost(const ReaderId& reader, const std::vector<Unacknowledged>& lost) {
-  for (const Unacknowledged& each : lost) {
-    const std::vector<Handout> one(1, each.handout);
-    store_.record(reader, one, each.handout.items, each.at);
+// What fails still waits, and is recorded at a later request.
+void SmartFeed::record(const ReaderId& reader, Impressions impressions) {
+  const auto await = [](Task<Result<void>> task) -> Task<void> { co_await task; };
+  ++recording_;
+  spawn(await(store_.record(reader, std::move(impressions))), [this](std::exception_ptr) {
+    if (--recording_ == 0 && recorded_) std::exchange(recorded_, nullptr)();
+  });
+}
+
+void SmartFeed::when_recorded(std::function<void()> done) {
+  if (recording_ == 0) return done();
+  recorded_ = std::move(done);
+}
+
+void SmartFeed::record_lost(const ReaderId& reader, std::vector<Unacknowledged> lost) {
+  for (Unacknowledged& each : lost) {
+    std::vector<ItemId> shown = each.handout.items;
+    std::vector<Handout> handouts(1, std::move(each.handout));
+    record(reader, {std::move(handouts), std::move(shown), each.at, true, each.recorded});
   }
 }
 

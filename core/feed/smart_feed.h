@@ -1,23 +1,30 @@
-// The smart feed (seed 002): refresh, load_more, peek.
+// The smart feed: refresh, load_more, peek.
 //
 //   refresh    open → recall → leave out the seen → swap the buffer and hand out its first page
 //   load_more  hand out the next page of the buffer; without one, refresh
 //   peek       open → recall → count; writes nothing
 //
-// Where nothing may be kept (FeedRequest::keeps) a refresh is open → recall → the best of it, which may come
-// again, and load_more goes on in a buffer that is there.
+// Where nothing may be kept (FeedRequest::keeps) a refresh is open → recall → the best of it, which
+// may come again, and load_more goes on in a buffer that is there.
 //
-// What is handed out is excluded at once, by the same script that hands it out; the filter learns of it
-// behind the reply. Round trips: refresh 2, load_more 1; each one more with redisbloom, when titles must be
-// fetched (for readers without interests the hot head's, once in feed.card_ttl) or a page refilled.
+// What is handed out is excluded at once, by the same script that hands it out; the filter learns
+// of it behind the reply, and then it is acknowledged. What is not, since a worker died or Redis was
+// away, is recorded at the reader's next request. A buffer never holds what was handed out, so
+// load_more asks the filter only when something else was recorded since (a channel's fill).
+//
+// Round trips: refresh 2, load_more 1; each one more when titles must be fetched, a page refilled, a
+// replay is not acknowledged, or the filter asked by a load_more; refresh also with redisbloom.
 #pragma once
 
 #include <functional>
+#include <span>
+#include <unordered_set>
 
 #include "core/config/settings.h"
 #include "core/feed/ports.h"
 #include "core/items/card_cache.h"
 #include "core/items/ports.h"
+#include "core/readers/reason.h"
 
 namespace freshet::feed {
 
@@ -36,6 +43,7 @@ struct FeedRequest {
 struct FeedItem {
   ItemId id;
   items::SharedCard card;  // never null
+  readers::Reason reason;
 };
 
 struct FeedPage {
@@ -50,21 +58,26 @@ class SmartFeed {
  public:
   using WallClock = std::function<UnixSeconds()>;
   // All must outlive this. `clock` says how old items are and on which UTC day an impression falls.
-  SmartFeed(FeedStore& store, Recall& recall, items::ItemStore& items, const Settings& settings,
+  SmartFeed(FeedStore& store, Recall& recall, items::CardCache& cards, const Settings& settings,
             WallClock clock = wall_now);
 
   // For refresh and load_more. Errors: kUnavailable "too_many_pending"; kInvalid "bad_query".
   Task<Result<FeedPage>> page(const FeedRequest& request);
-  // How many of the items that a refresh would hand out now are not waiting in the buffer already. nullopt
-  // when Redis or the index is away.
+  // How many of the items that a refresh would hand out now are not waiting in the buffer already.
+  // nullopt when Redis or the index is away.
   Task<Result<std::optional<std::size_t>>> peek(const FeedRequest& request);
 
   // A report on a page view. Reading for feed.interest_min_dwell or longer counts as interest, from
   // the next refresh on. Behind the reply, no waiting.
   void note_reading(const ReaderId& reader, const ItemId& item, milliseconds dwell);
 
-  // An item changed: titles are read again.
-  void drop_cards() { cards_.clear(); }
+  // `shown` hears what is on each page that is handed out by page(), once also when the page is
+  // handed out again.
+  void on_shown(std::function<void(std::span<const ItemId>)> shown) { shown_ = std::move(shown); }
+
+  // Calls `done` when nothing is being recorded: now, or when the last of it ended. For a worker
+  // that stops.
+  void when_recorded(std::function<void()> done);
 
  private:
   struct Unseen {
@@ -73,29 +86,39 @@ class SmartFeed {
   };
   Task<Result<FeedPage>> load_more(const FeedRequest& request);
   Task<Result<FeedPage>> refresh(const FeedRequest& request);
+  // nullopt: to be tried again.
+  Task<Result<std::optional<FeedPage>>> try_refresh(const FeedRequest& request);
   Task<Result<FeedPage>> glance(const FeedRequest& request);
   Task<Result<FeedPage>> from_old_buffer(const FeedRequest& request);
   Task<Result<Unseen>> unseen(const FeedRequest& request, const Opening& opening);
   Task<Result<std::vector<ItemId>>> without_seen(const ReaderId& reader, const Opening& opening,
                                                  const std::vector<ItemId>& items);
   // From a page as it was handed out to what is served.
-  // `recheck`: ask the filter, since the page waited in the buffer.
+  // `recheck`: ask the filter, since something else was recorded while the page waited in the buffer.
   Task<Result<FeedPage>> serve(const FeedRequest& request, Page page, bool recheck,
-                               std::shared_ptr<const SeenView> seen);
+                               std::shared_ptr<const SeenView> seen, std::vector<Interest> interests);
+  void give_reasons(const FeedRequest& request, const std::vector<Interest>& interests,
+                    const std::vector<items::SharedCard>& named, std::vector<FeedItem>& items) const;
   Task<Result<std::vector<ItemId>>> known_of(const std::vector<ItemId>& hot);
-  Task<Result<std::vector<FeedItem>>> with_cards(const std::vector<ItemId>& items);
-  std::vector<ItemId> missing_cards(const std::vector<ItemId>& items, std::size_t most,
-                                    items::CardCache::Clock::time_point now) const;
-  void remember(const std::vector<ItemId>& items, std::vector<items::ItemCard> cards);
-  void record_lost(const ReaderId& reader, const std::vector<Unacknowledged>& lost);
+  // What is shown of a page, and of the interests that its reasons may name.
+  struct Cards {
+    std::vector<FeedItem> items;  // without reasons
+    std::vector<items::SharedCard> named;
+  };
+  Task<Result<Cards>> with_cards(const std::vector<ItemId>& items, const std::vector<Interest>& interests);
+  void record(const ReaderId& reader, Impressions impressions);
+  void record_lost(const ReaderId& reader, std::vector<Unacknowledged> lost);
 
   FeedStore& store_;
   Recall& recall_;
-  items::ItemStore& items_;
+  items::CardCache& cards_;
   const RecallSettings settings_;
   const milliseconds interest_min_dwell_;
   const WallClock clock_;
-  items::CardCache cards_;
+  std::size_t recording_ = 0;  // record() under way
+  std::function<void()> recorded_;
+  std::function<void(std::span<const ItemId>)> shown_;
+  std::unordered_set<ItemId> trending_;  // the head of the rank, as a refresh of anybody read it last
 };
 
 }  // namespace freshet::feed

@@ -1,0 +1,46 @@
+#include "core/feed/feed_reasons.h"
+
+#include <algorithm>
+
+namespace freshet::feed {
+namespace {
+
+using readers::Reason;
+
+std::size_t common_tags(const items::ItemCard& a, const items::ItemCard& b) {
+  return static_cast<std::size_t>(std::count_if(a.tags.begin(), a.tags.end(), [&](const std::string& tag) {
+    return std::find(b.tags.begin(), b.tags.end(), tag) != b.tags.end();
+  }));
+}
+
+}  // namespace
+
+FeedReasons::FeedReasons(const std::vector<Interest>& interests, const std::vector<items::SharedCard>& cards,
+                         const std::unordered_set<ItemId>& trending, UnixSeconds now)
+    : trending_(trending), now_(now) {
+  for (std::size_t i = 0; i < std::min(interests.size(), cards.size()); ++i) {
+    const items::ItemCard& card = *cards[i];
+    if (!card.known || card.dark(now)) continue;
+    named_.push_back({interests[i], card});
+    if (interests[i].kind != readers::Interaction::kView)
+      liked_.add(card.author, {card.tags.begin(), card.tags.end()});
+  }
+}
+
+Reason FeedReasons::reason(const ItemId& item, const items::ItemCard& card) const {
+  const seconds age = now_ - card.shown_from;
+  Reason::Kind otherwise = age < readers::kNewFor ? Reason::Kind::kNew : Reason::Kind::kMore;
+  if (trending_.contains(item)) otherwise = Reason::Kind::kRising;
+  Reason reason = liked_.reason(card.author, {card.tags.begin(), card.tags.end()}, age, otherwise);
+  if (reason.kind != otherwise) return reason;
+  std::size_t most = 0;
+  for (const Named& each : named_) {
+    const std::size_t common = common_tags(card, each.card);
+    if (common <= most || each.interest.item == item) continue;
+    most = common;
+    reason = {Reason::Kind::kLike, each.interest.item, each.card.title, each.interest.kind, {}};
+  }
+  return reason;
+}
+
+}  // namespace freshet::feed

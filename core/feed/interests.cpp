@@ -1,0 +1,32 @@
+#include "core/feed/interests.h"
+
+#include <algorithm>
+
+#include "core/redis/fields.h"
+
+namespace freshet::feed {
+namespace {
+
+constexpr std::size_t kMost = 20;  // recall looks at no more
+
+}  // namespace
+
+std::vector<Interest> interests_of(const redis::Reply& members, const InteractionSettings& settings) {
+  std::vector<Interest> out;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const auto member = readers::interaction_member(redis::text_at(members, i));
+    const double weight = member ? readers::interaction_weight(settings, member->kind) : 0;
+    if (weight <= 0) continue;
+    const auto known = std::find_if(out.begin(), out.end(),
+                                    [&](const auto& each) { return each.item.view() == member->item; });
+    if (known != out.end()) {
+      if (weight > known->weight) known->kind = member->kind;
+      known->weight = std::max(known->weight, weight);
+    } else if (out.size() < kMost) {
+      out.push_back({ItemId::trusted(std::string(member->item)), weight, member->kind});
+    }
+  }
+  return out;
+}
+
+}  // namespace freshet::feed
