@@ -1,4 +1,4 @@
-// What readers do with items (seed 000), and what it says of their interest.
+// What readers do with items, and what it says of their interest.
 #pragma once
 
 #include <array>
@@ -36,8 +36,8 @@ std::optional<Interaction> interaction_of_letter(char letter);
 // interactions.*_weight of the kind.
 double interaction_weight(const InteractionSettings& settings, Interaction kind);
 
-// What an event of age now − at still counts: 2^(−age/half_life), 1 for times to come (seed 000's "time
-// decay", as engagement.h decays).
+// What an event of age now − at still counts: 2^(−age/half_life), 1 for times to come (as
+// engagement.h decays).
 double recency(UnixSeconds at, UnixSeconds now, seconds half_life);
 
 }  // namespace freshet::readers

@@ -9,23 +9,6 @@ namespace {
 
 constexpr int kPageKeys = 1000;  // about half a millisecond of Redis
 
-std::string_view part_of(std::string_view name, std::size_t part) {
-  for (; part > 0; --part) {
-    const std::size_t colon = name.find(':');
-    if (colon == name.npos) return {};
-    name.remove_prefix(colon + 1);
-  }
-  return name.substr(0, name.find(':'));
-}
-
-Result<void> all_well(const Result<redis::Replies>& replies) {
-  if (!replies) return tl::unexpected(replies.error());
-  for (const redis::Reply& each : *replies) {
-    if (each.is_error()) return tl::unexpected(redis::classify(each.error()));
-  }
-  return {};
-}
-
 }  // namespace
 
 void add_names(Names& names, const ReaderId& reader, const ReaderHashes& hashes) {
@@ -37,11 +20,10 @@ Task<Result<PersonalPage>> scan_personal(redis::Redis& redis, const redis::Keys&
                                          std::string_view cursor) {
   redis::Pipeline command;
   command.add("SCAN", cursor, "COUNT", kPageKeys);
-  const auto replies = co_await redis.run(command);
-  if (auto ok = all_well(replies); !ok) co_return tl::unexpected(ok.error());
+  FRESHET_CO_TRY(reply, co_await redis::run_one(redis, command));
   PersonalPage page;
-  page.cursor = std::string(redis::text_at(replies->front(), 0));
-  const redis::Reply found = replies->front()[1];
+  page.cursor = std::string(redis::text_at(*reply, 0));
+  const redis::Reply found = (*reply)[1];
   page.looked_at = found.size();
   for (std::size_t i = 0; i < found.size(); ++i) {
     const std::string_view key = redis::text_at(found, i);
@@ -49,7 +31,7 @@ Task<Result<PersonalPage>> scan_personal(redis::Redis& redis, const redis::Keys&
     if (pattern == nullptr || pattern->about == redis::About::kNobody) continue;
     if (pattern->about == redis::About::kMembers)
       page.sets.push_back({std::string(key), pattern->type == "zset"});
-    else if (names.contains(std::string(part_of(keys.plain(key), pattern->part))))
+    else if (names.contains(std::string(redis::part_of(*keys.plain(key), pattern->part))))
       page.keys.emplace_back(key);
   }
   co_return page;
@@ -63,8 +45,8 @@ Task<Result<void>> erase_personal(redis::Redis& redis, const Names& names, const
     for (const std::string& name : names) command.arg(name);
   }
   if (command.empty()) co_return Result<void>();
-  const auto replies = co_await redis.run(command);
-  co_return all_well(replies);
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis, command));
+  co_return Result<void>();
 }
 
 }  // namespace freshet::readers

@@ -16,8 +16,9 @@
 
 namespace freshet::readers {
 
-// What a reader is called apart from their id, under the salt (identity.salt_file): the visitor that UV and
-// sessions count, and the name of their user:epoch key. Empty functions: nothing is called so.
+// What a reader is called apart from their id, under the salt (identity.salt_file): the visitor
+// that UV and sessions count, and the name of their user:epoch key. Empty functions: nothing is
+// called so.
 struct ReaderHashes {
   std::function<std::string(const ReaderId&)> visitor;
   std::function<std::string(const ReaderId&)> epoch;
@@ -37,8 +38,8 @@ struct PersonalPage {
   std::vector<std::string> keys;  // kReader, of one of the names
   std::vector<Membership> sets;   // kMembers: to be asked
 };
-// One page of a walk over all keys; begins with cursor "0". A key that is there from the walk's beginning to
-// its end is found at least once. 1 RTT.
+// One page of a walk over all keys; begins with cursor "0". A key that is there from the walk's
+// beginning to its end is found at least once. 1 RTT.
 Task<Result<PersonalPage>> scan_personal(redis::Redis& redis, const redis::Keys& keys, const Names& names,
                                          std::string_view cursor);
 

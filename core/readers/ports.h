@@ -1,10 +1,11 @@
-// What seed 000 needs of storage: what readers looked at, what they did, and what they do not want.
+// What this room needs of storage: what readers looked at, what they did, and what they do not want.
 // reader_store.h implements it on Redis; interactions and feedback also go through the recorder's
-// stream to SQLite. Every method is 1 RTT and atomic for one reader, unless it says otherwise.
+// stream to SQLite. Every method is 1 RTT, and a write atomic for one reader, unless it says otherwise.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -23,7 +24,8 @@ struct View {
   ReaderId reader;
   ItemId item;
   ViewKind kind = ViewKind::kTopic;
-  EventId event = {};  // as of ReaderEvent
+  EventId event = {};                  // as of ReaderEvent
+  std::optional<UnixSeconds> at = {};  // when, in the past; nullopt: now, by Redis' clock
 };
 
 struct Viewed {
@@ -31,7 +33,8 @@ struct Viewed {
   UnixSeconds at;
 };
 
-// One thing a reader did. `event` makes it idempotent for 24 hours: the same one again changes nothing.
+// One thing a reader did. `event` makes it idempotent for 24 hours: the same one again changes
+// nothing.
 struct ReaderEvent {
   ReaderId reader;
   ItemId item;
@@ -45,6 +48,19 @@ struct Dismissal {
   ItemId item;
   std::string reason;  // at most 200 bytes, may be empty
   EventId event;
+  std::optional<UnixSeconds> at = {};  // as of View
+};
+
+// As SQLite keeps them.
+struct DismissedAt {
+  Dismissal dismissal;
+  UnixSeconds at;
+};
+
+struct Follow {
+  ReaderId reader;
+  AuthorId author;
+  UnixSeconds at;
 };
 
 struct Done {  // of ReaderState: the newest time of each item and kind
@@ -62,39 +78,41 @@ struct ReaderState {
   std::vector<Done> done;       // newest first, at most interactions.max_kept; long reads (kView) among them
   Fingerprints earlier;         // of the items of those beyond, but for long reads; null: none
   std::vector<Viewed> dismissed;  // not interested, within feedback.ttl; newest first
-  std::string items_epoch;        // hot:epoch: changes when an item is hidden, deleted or shown again
 };
 
 class ReaderStore {
  public:
   virtual ~ReaderStore() = default;
 
-  // The view becomes the reader's newest; an earlier one of the same item moves up. The very next read() on
-  // any worker knows it. Errors of all methods: Redis' own.
+  // The view becomes the reader's newest; an earlier one of the same item moves up. The very next
+  // read() on any worker knows it. Errors of all methods: Redis' own.
   virtual Task<Result<void>> viewed(const View& view) = 0;
   virtual Task<Result<std::vector<Viewed>>> views(const ReaderId& reader, ViewKind kind) = 0;
-  virtual Task<Result<void>> clear_views(const ReaderId& reader, ViewKind kind) = 0;
+  // Of those before `until`; nullopt: of all.
+  virtual Task<Result<void>> clear_views(const ReaderId& reader, ViewKind kind,
+                                         std::optional<UnixSeconds> until) = 0;
   // Both kinds: `to` has the newest of both histories by time, `from` none. Merging one into itself
   // changes nothing.
   virtual Task<Result<void>> merge_views(const ReaderId& from, const ReaderId& to) = 0;
 
-  // 1 RTT for all of them, in order. An answer for each, in the order
-  // given: an error of one event (kUnavailable "stream_full", …) leaves the others alone. The outer error:
-  // Redis did not answer.
+  // 1 RTT for all of them, in order. An answer for each, in the order given: an error of one event
+  // (kUnavailable "stream_full", …) leaves the others alone. The outer error: Redis did not answer.
   virtual Task<Result<std::vector<Result<void>>>> interact(const std::vector<ReaderEvent>& events) = 0;
   // Adds or renews the exclusion for feedback.ttl; undo takes it back. Errors also: kUnavailable
   // "stream_full".
   virtual Task<Result<void>> dismiss(const Dismissal& dismissal) = 0;
-  virtual Task<Result<void>> undo_dismissal(const ReaderId& reader, const ItemId& item) = 0;
+  virtual Task<Result<void>> undo_dismissal(const ReaderId& reader, const ItemId& item,
+                                            std::optional<UnixSeconds> at) = 0;
 
+  // What was acknowledged before is in it; of what happens meanwhile any part may be.
   virtual Task<Result<ReaderState>> read(const ReaderId& reader) = 0;
 
-  // Behind the reply, no waiting: viewed() a moment later, in its place by time; once for an event. Lost when
-  // neither the queue nor the spool has room.
+  // Behind the reply, no waiting: viewed() a moment later, in its place by time; once for an event.
+  // Lost when neither the queue nor the spool has room.
   virtual void viewed_behind(const View& view) = 0;
 
-  // When Redis is away: kept where it survives this process and applied, once, when Redis answers again.
-  // No round trip. Errors: kUnavailable "spool_full".
+  // When Redis is away: kept where it survives this process and applied, once, when Redis answers
+  // again. No round trip. Errors: kUnavailable "spool_full".
   virtual Result<void> viewed_later(const View& view) = 0;
   virtual Result<void> interact_later(const ReaderEvent& event) = 0;
   virtual Result<void> dismiss_later(const Dismissal& dismissal) = 0;

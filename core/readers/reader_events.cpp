@@ -4,8 +4,6 @@ namespace freshet::readers {
 
 namespace {
 
-bool may_be_kept_for_later(const Error& error) { return error.reason != "stream_full" && is_away(error); }
-
 // What the store is not asked now.
 Result<void> kept_back() { return fail(ErrorCode::kUnavailable, "redis_full"); }
 
@@ -13,7 +11,7 @@ Result<void> kept_back() { return fail(ErrorCode::kUnavailable, "redis_full"); }
 template <class Later>
 Result<Recorded> settle(const Result<void>& done, Later later) {
   if (done) return Recorded{false};
-  if (!may_be_kept_for_later(done.error())) return tl::unexpected(done.error());
+  if (!may_be_kept(done.error(), true)) return tl::unexpected(done.error());
   if (const Result<void> kept = later(); !kept) return tl::unexpected(kept.error());
   return Recorded{true};
 }
@@ -28,7 +26,7 @@ Task<Result<Recorded>> record_view(ReaderStore& store, const View& view, bool la
 
 Task<Result<Recorded>> clear_views(ReaderStore& store, const ReaderId& reader, ViewKind kind, bool later) {
   Result<void> done = kept_back();
-  if (!later) done = co_await store.clear_views(reader, kind);
+  if (!later) done = co_await store.clear_views(reader, kind, std::nullopt);
   co_return settle(done, [&] { return store.clear_views_later(reader, kind); });
 }
 
@@ -41,7 +39,7 @@ Task<Result<Recorded>> dismiss(ReaderStore& store, const Dismissal& dismissal, b
 Task<Result<Recorded>> undo_dismissal(ReaderStore& store, const ReaderId& reader, const ItemId& item,
                                       bool later) {
   Result<void> done = kept_back();
-  if (!later) done = co_await store.undo_dismissal(reader, item);
+  if (!later) done = co_await store.undo_dismissal(reader, item, std::nullopt);
   co_return settle(done, [&] { return store.undo_dismissal_later(reader, item); });
 }
 

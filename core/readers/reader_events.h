@@ -1,5 +1,6 @@
-// What readers look at, do and do not want (seed 000), also while Redis is away. Interactions and feedback
-// that the recorder's full stream refuses are not kept: "stream_full" is an answer, not an absence.
+// What readers look at, do and do not want, also while Redis is away. Interactions and
+// feedback that the recorder's full stream refuses are not kept: "stream_full" is an answer, not an
+// absence.
 #pragma once
 
 #include <vector>
@@ -12,9 +13,9 @@ struct Recorded {
   bool queued = false;  // Redis could not take it; it waits in the spool and is applied later
 };
 
-// What was not applied, or whose fate is unknown (sent, no reply), goes to the spool: each of these is
-// harmless when repeated, since it carries its time or an event id. Errors: as ReaderStore, and kUnavailable
-// "spool_full". `later`: it goes there at once. 1 RTT.
+// What was not applied, or whose fate is unknown (sent, no reply), goes to the spool: each of these
+// is harmless when repeated, since it carries its time or an event id. Errors: as ReaderStore, and
+// kUnavailable "spool_full". `later`: it goes there at once. 1 RTT.
 Task<Result<Recorded>> record_view(ReaderStore& store, const View& view, bool later = false);
 Task<Result<Recorded>> clear_views(ReaderStore& store, const ReaderId& reader, ViewKind kind,
                                    bool later = false);

@@ -1,6 +1,7 @@
 -- Puts one reader's histories into another's: the newest of both by time. What runs out does so as if all views had been the latter's.
 --
--- KEYS 1 user:views:topic:{to}  2 user:views:reply:{to}  3 user:views:at:{to}  4…6 the same three of {from}, which go
+-- KEYS 1 user:views:topic:{to}  2 user:views:reply:{to}  3 user:views:at:{to}  4 user:views:topic:{from}
+--      5 user:views:reply:{from}  6 user:views:at:{from}: these go
 -- ARGV 1 most items  2 TTL s
 -- Returns 1.
 local call = redis.call

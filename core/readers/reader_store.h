@@ -1,9 +1,9 @@
-// feed::ReaderStore on Redis: what readers looked at, what they did, and what they do not want. Each method
-// is one EVALSHA of core/readers/reader_*.lua, where its promises stand.
+// ReaderStore on Redis: what readers looked at, what they did, and what they do not want.
+// Each that writes is one EVALSHA of core/readers/reader_*.lua, where its promises stand.
 //
-// Bytes of a reader's three view keys by MEMORY USAGE (Redis 7.0, ids of 8 bytes): 10 topics 496, with as
-// many replies 920; 128 topics 3,680, with as many replies 7,288. "the memory of a history stays …" in
-// tests/readers/reader_store_test.cpp prints and bounds them.
+// Bytes of a reader's three view keys by MEMORY USAGE (Redis 7.0, ids of 8 bytes): 10 topics 496,
+// with as many replies 920; 128 topics 3,680, with as many replies 7,288. "the memory of a history
+// stays …" in tests/readers/reader_store_test.cpp prints and bounds them.
 #pragma once
 
 #include <functional>
@@ -21,6 +21,7 @@ namespace freshet::readers {
 class RedisReaderStore final : public ReaderStore {
  public:
   using NewEventId = std::function<std::string()>;  // an id that nobody else makes
+  using Time = std::optional<UnixSeconds>;          // nullopt: now, by Redis' clock
 
   // `redis` and `deferred` must outlive this.
   RedisReaderStore(redis::Redis& redis, redis::Deferred& deferred, const Settings& settings, redis::Keys keys,
@@ -29,19 +30,19 @@ class RedisReaderStore final : public ReaderStore {
   // Errors also: kNotFound "unknown_item" (reject).
   Task<Result<void>> viewed(const View& view) override;
   Task<Result<std::vector<Viewed>>> views(const ReaderId& reader, ViewKind kind) override;
-  Task<Result<void>> clear_views(const ReaderId& reader, ViewKind kind) override;
+  Task<Result<void>> clear_views(const ReaderId& reader, ViewKind kind, Time until) override;
   Task<Result<void>> merge_views(const ReaderId& from, const ReaderId& to) override;
 
-  // Errors of one event: kUnavailable "stream_full", kNotFound "unknown_item" (items.unknown = reject).
+  // Errors of one event: kUnavailable "stream_full", kNotFound "unknown_item" (items.unknown =
+  // reject).
   Task<Result<std::vector<Result<void>>>> interact(const std::vector<ReaderEvent>& events) override;
   // Errors as those of an event.
   Task<Result<void>> dismiss(const Dismissal& dismissal) override;
-  Task<Result<void>> undo_dismissal(const ReaderId& reader, const ItemId& item) override;
+  Task<Result<void>> undo_dismissal(const ReaderId& reader, const ItemId& item, Time at) override;
 
   Task<Result<ReaderState>> read(const ReaderId& reader) override;
 
-  // What is applied later carries the time it has now, and never replaces what is of a later time. It was
-  // acknowledged, so stream.max_len does not stop it; the spool's size bounds how much of it there is.
+  // What is applied later carries the time it has now, and never replaces what is of a later time.
   void viewed_behind(const View& view) override;
   Result<void> viewed_later(const View& view) override;
   Result<void> interact_later(const ReaderEvent& event) override;
@@ -50,21 +51,13 @@ class RedisReaderStore final : public ReaderStore {
   Result<void> clear_views_later(const ReaderId& reader, ViewKind kind) override;
 
  private:
-  using Time = std::optional<UnixSeconds>;  // nullopt: now, by Redis' clock
-  // How many entries may wait in the stream; nullopt: any number.
-  using Room = std::optional<std::int64_t>;
-
   // Runs commands of which the last answers for all. 1 RTT.
   Task<Result<void>> apply(const redis::Pipeline& commands);
 
-  void append_view(redis::Pipeline& out, const View& view, Time at) const;
-  redis::Pipeline later_command(const View& view) const;
-  void append_views(redis::Pipeline& out, const ReaderId& reader, ViewKind kind) const;
+  void append_view(redis::Pipeline& out, const View& view) const;
+  void append_history(redis::Pipeline& out, const ReaderId& reader, ViewKind kind) const;
   void append_clear(redis::Pipeline& out, const ReaderId& reader, ViewKind kind, Time until) const;
-  void append_interaction(redis::Pipeline& out, const ReaderEvent& event, UnixSeconds at, Room room) const;
-  void append_dismissal(redis::Pipeline& out, const Dismissal& dismissal, Time at, Room room) const;
-  void append_undo(redis::Pipeline& out, const ReaderId& reader, const ItemId& item, Time at,
-                   Room room) const;
+  void append_interaction(redis::Pipeline& out, const ReaderEvent& event) const;
 
   redis::Redis& redis_;
   redis::Deferred& deferred_;
@@ -77,8 +70,8 @@ class RedisReaderStore final : public ReaderStore {
   const NewEventId new_event_id_;
 };
 
-// The member of user:interactions:{reader}, "{letter}:{item}", as a kind and an item; nullopt when it is
-// none.
+// The member of user:interactions:{reader}, "{letter}:{item}", as a kind and an item; nullopt when
+// it is none.
 struct InteractionMember {
   Interaction kind;
   std::string_view item;  // a view into the member

@@ -4,9 +4,9 @@
 #include <array>
 
 #include "core/database/database.h"
+#include "core/readers/export_words.h"
 #include "core/readers/reader_entries.h"
 #include "core/redis/fields.h"
-#include "core/redis/script_words.h"
 #include "core/redis/scripts.h"
 
 namespace freshet::readers {
@@ -14,10 +14,12 @@ namespace {
 
 using redis::Pipeline;
 
-Error error_of(const redis::Reply& reply) {
-  if (redis::says(reply.error(), redis::word::kStreamFull)) return redis::stream_full();
-  return redis::classify(reply.error());
-}
+static_assert(std::all_of(redis::kKeyPatterns.begin(), redis::kKeyPatterns.end(),
+                          [](const redis::KeyPattern& key) {
+                            return key.about != redis::About::kReader || key.type == "string" ||
+                                   key.type == "hash" || key.type == "list" || key.type == "zset";
+                          }),
+              "append_read() reads every key about a reader");
 
 // How the whole of a key is read. Strings, and what keeps itself small, have no bound of their own.
 void append_read(Pipeline& out, std::string_view type, const std::string& key) {
@@ -46,7 +48,7 @@ Result<Rows> read_rows_of(const std::string& path, const ReaderId& reader, std::
   return Rows{std::move(*interactions), std::move(*dismissals), std::move(*follows)};
 }
 
-// A timeline's own marks say nothing of its reader (lua/parts/timeline.lua).
+// A timeline's own marks say nothing of its reader (core/timeline/parts/timeline.lua).
 bool is_mark(std::string_view member) { return member.starts_with(':'); }
 
 void add_values(const redis::Reply& reply, std::string_view type, std::vector<std::string>& out) {
@@ -62,8 +64,8 @@ void add_values(const redis::Reply& reply, std::string_view type, std::vector<st
 
 }  // namespace
 
-RedisUsers::RedisUsers(redis::Redis& redis, BlockingPool& pool, const Settings& settings, redis::Keys keys,
-                       ReaderHashes hashes, std::function<std::string()> new_job_id)
+Users::Users(redis::Redis& redis, BlockingPool& pool, const Settings& settings, redis::Keys keys,
+             ReaderHashes hashes, std::function<std::string()> new_job_id)
     : redis_(redis),
       pool_(pool),
       recorder_(settings.recorder),
@@ -73,7 +75,7 @@ RedisUsers::RedisUsers(redis::Redis& redis, BlockingPool& pool, const Settings& 
 
 // --- export
 
-Task<Result<Export>> RedisUsers::gather(const ReaderId& reader, std::int64_t from) {
+Task<Result<Export>> Users::gather(const ReaderId& reader, std::int64_t from) {
   Export out;
   Names names;
   add_names(names, reader, hashes_);
@@ -93,34 +95,33 @@ Task<Result<Export>> RedisUsers::gather(const ReaderId& reader, std::int64_t fro
   co_return out;
 }
 
-Task<Result<void>> RedisUsers::read_keys(const std::vector<std::string>& keys, Export& out) {
+Task<Result<void>> Users::read_keys(const std::vector<std::string>& keys, Export& out) {
   if (keys.empty()) co_return Result<void>();
   Pipeline command;
   for (const std::string& key : keys) append_read(command, keys_.pattern_of(key)->type, key);
-  FRESHET_CO_TRY(replies, co_await redis_.run(command));
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const redis::Reply& reply = (*replies)[i];
-    if (reply.is_error()) co_return tl::unexpected(error_of(reply));
-    StoredKey stored{keys_.plain(keys[i]), std::string(keys_.pattern_of(keys[i])->type), {}};
+    const redis::KeyPattern& pattern = *keys_.pattern_of(keys[i]);
+    StoredKey stored{words_for(pattern), *keys_.plain(keys[i]), std::string(pattern.type), {}};
     add_values(reply, stored.type, stored.values);
     if (!stored.values.empty()) out.keys.push_back(std::move(stored));  // else it expired meanwhile
   }
   co_return Result<void>();
 }
 
-Task<Result<void>> RedisUsers::read_members(const std::vector<Membership>& sets, const Names& names,
-                                            Export& out) {
+Task<Result<void>> Users::read_members(const std::vector<Membership>& sets, const Names& names, Export& out) {
   if (sets.empty()) co_return Result<void>();
   Pipeline command;
   for (const Membership& each : sets) {
     for (const std::string& name : names) command.add(each.sorted ? "ZSCORE" : "SISMEMBER", each.key, name);
   }
-  FRESHET_CO_TRY(replies, co_await redis_.run(command));
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
   auto reply = replies->begin();
   for (const Membership& each : sets) {
-    StoredKey stored{keys_.plain(each.key), each.sorted ? "zset" : "set", {}};
+    StoredKey stored{
+        words_for(*keys_.pattern_of(each.key)), *keys_.plain(each.key), each.sorted ? "zset" : "set", {}};
     for (const std::string& name : names) {
-      if (reply->is_error()) co_return tl::unexpected(error_of(*reply));
       if (each.sorted && !reply->is_nil()) {
         stored.values.push_back(name);
         stored.values.emplace_back(reply->string().value_or(""));
@@ -135,7 +136,7 @@ Task<Result<void>> RedisUsers::read_members(const std::vector<Membership>& sets,
 }
 
 // What cannot be read is said in the export: the rest of it is worth something without.
-Task<void> RedisUsers::read_rows(const ReaderId& reader, std::int64_t from, Export& out) {
+Task<void> Users::read_rows(const ReaderId& reader, std::int64_t from, Export& out) {
   if (!recorder_.enabled) {
     out.no_database = "the recorder runs on another host";
     co_return;
@@ -158,19 +159,16 @@ Task<void> RedisUsers::read_rows(const ReaderId& reader, std::int64_t from, Expo
 
 // --- erasure
 
-Task<Result<std::string>> RedisUsers::forget(const ReaderId& reader) {
+Task<Result<std::string>> Users::forget(const ReaderId& reader) {
   const std::string id = new_job_id_();
   Pipeline command;
-  command.script(scripts::kUserErase, 2, 4).arg(keys_.job(id)).arg(keys_.stream());
+  command.script(scripts::kUserErase).key(keys_.job(id)).key(keys_.stream());
   command.arg(reader.view()).arg(id).arg(recorder_.stream_max_len).arg(redis::kJobTtl.count());
-  FRESHET_CO_TRY(replies, co_await redis_.run(command));
-  for (const redis::Reply& each : *replies) {
-    if (each.is_error()) co_return tl::unexpected(error_of(each));
-  }
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
   co_return id;
 }
 
-Task<Result<Job>> RedisUsers::job(const EventId& id) {
+Task<Result<Job>> Users::job(const EventId& id) {
   Pipeline command;
   command.add("HMGET", keys_.job(id.view()), "state", "done", "total", "failed");
   FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));

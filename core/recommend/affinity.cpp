@@ -1,119 +1,128 @@
 #include "core/recommend/affinity.h"
 
 #include <algorithm>
-#include <utility>
+#include <cstring>
 
 namespace freshet::recommend {
 namespace {
 
-// An item of the profile reaches a few hundred others. While that is a good part of the model,
-// clearing and adding whole arrays is cheapest; in a large model only what was reached is looked
-// at, then and at the next clearing. Measured with `evaluate_public` (scoring time by model size).
-constexpr std::size_t kReachOfAnEntry = 128;
-constexpr std::size_t kAlwaysDense = 32768;
+using model::kLine;
 
-bool in_order(const model::Neighbour& a, const model::Neighbour& b) {
+constexpr model::Part kPartsInOrder[] = {model::Part::kCf, model::Part::kBorrowed, model::Part::kContent};
+
+constexpr auto kInOrder = [](const model::Neighbour& a, const model::Neighbour& b) {
   return a.weight != b.weight ? a.weight > b.weight : a.item < b.item;
-}
+};
 
-// The `most` greatest so far, as a heap whose front is the least of them.
+// Finds the `most` greatest; lines are offered in order. What may be one of them waits in `pool`, a
+// few times as many as wanted, before the least are thrown out: cheaper than a heap.
 class Best {
  public:
-  explicit Best(std::size_t most) : most_(most) { heap_.reserve(most); }
-  void offer(std::uint32_t item, float weight) {
-    if (!(weight > 0) || weight < least_) return;
-    if (heap_.size() == most_) {
-      if (!in_order({item, weight}, heap_.front())) return;
-      std::pop_heap(heap_.begin(), heap_.end(), in_order);
-      heap_.back() = {item, weight};
-    } else {
-      heap_.push_back({item, weight});
-    }
-    std::push_heap(heap_.begin(), heap_.end(), in_order);
-    if (heap_.size() == most_) least_ = heap_.front().weight;
+  Best(std::vector<model::Neighbour>& pool, std::size_t most) : pool_(pool), most_(most) {
+    pool_.resize(4 * most_ + kLine);
   }
-  std::vector<std::uint32_t> take() {
-    std::sort_heap(heap_.begin(), heap_.end(), in_order);
-    std::vector<std::uint32_t> items;
-    items.reserve(heap_.size());
-    for (const model::Neighbour& one : heap_) items.push_back(one.item);
-    return items;
+  float least() const { return least_; }  // what is not greater is none of them
+  void offer(std::uint32_t first, const float* a, const float* b) {
+    model::Neighbour* const free = pool_.data() + size_;
+    std::size_t taken = 0;
+    for (std::uint32_t i = 0; i < kLine; ++i) {  // without branches: which are greater is random
+      free[taken] = {first + i, a[i] + b[i]};
+      taken += free[taken].weight > least_ ? 1U : 0U;
+    }
+    size_ += taken;
+    if (size_ >= 4 * most_) throw_out();
+  }
+  // Those found, in order.
+  std::span<const model::Neighbour> take() {
+    if (size_ > most_) throw_out();
+    std::sort(pool_.data(), pool_.data() + size_, kInOrder);
+    return std::span(pool_).first(size_);
   }
 
  private:
-  std::size_t most_;
+  void throw_out() {
+    model::Neighbour* const last = pool_.data() + (most_ - 1);
+    std::nth_element(pool_.data(), last, pool_.data() + size_, kInOrder);
+    least_ = last->weight;
+    size_ = most_;
+  }
+  std::vector<model::Neighbour>& pool_;
+  const std::size_t most_;
+  std::size_t size_ = 0;
   float least_ = 0;
-  std::vector<model::Neighbour> heap_;
 };
+
+using Four = float __attribute__((vector_size(16)));  // of GCC and clang, for any processor
+
+Four four(const float* at) {
+  Four out;
+  std::memcpy(&out, at, sizeof out);
+  return out;
+}
+
+// Whether a line has a sum greater than that.
+bool any_greater(const float* a, const float* b, float than) {
+  Four most{than, than, than, than};
+  for (std::uint32_t i = 0; i < kLine; i += 4) {
+    const Four sum = four(a + i) + four(b + i);
+    most = sum > most ? sum : most;
+  }
+  return most[0] > than || most[1] > than || most[2] > than || most[3] > than;
+}
 
 }  // namespace
 
 void Affinity::clear(std::size_t items) {
-  if (total_.size() != items) {
-    total_.assign(items, 0);
-    for (auto& part : parts_) part.assign(items, 0);
-  } else if (dense_) {
-    std::fill(total_.begin(), total_.end(), 0.F);
-    for (auto& part : parts_) std::fill(part.begin(), part.end(), 0.F);
-  } else {
-    for (const std::uint32_t item : touched_) {
-      total_[item] = 0;
-      for (auto& part : parts_) part[item] = 0;
-    }
+  const std::size_t lines = model::lines_of(items);
+  if (lines_.size() != lines) {
+    cf_.assign(lines * kLine, 0);
+    content_.assign(lines * kLine, 0);
+    lines_.assign(lines, 0);
+    return;
   }
-  touched_.clear();
+  for (std::size_t line = 0; line < lines; ++line) {
+    if (lines_[line] == 0) continue;
+    lines_[line] = 0;
+    std::fill_n(cf_.data() + line * kLine, kLine, 0.F);
+    std::fill_n(content_.data() + line * kLine, kLine, 0.F);
+  }
 }
 
 void Affinity::compute(const model::Model& model, std::span<const ProfileItem> profile) {
   const std::size_t items = model.items();
   clear(items);
-  dense_ = items <= kAlwaysDense || items <= profile.size() * kReachOfAnEntry;
   const model::Mix mix = model.mix();
-  for (std::size_t p = 0; p < model::kParts; ++p) {
-    if (mix.part[p] == 0) continue;
-    const model::Part part = static_cast<model::Part>(p);
-    for (const ProfileItem& entry : profile) {
-      if (dense_) {
-        model.accumulate(part, entry.item, entry.weight, parts_[p]);
-      } else {
-        model.accumulate(part, entry.item, entry.weight, parts_[p], total_, touched_);
-      }
+  for (const model::Part part : kPartsInOrder) {
+    const float share = mix.part[static_cast<std::size_t>(part)];
+    if (share == 0) continue;
+    auto& sums = part == model::Part::kContent ? content_ : cf_;
+    for (std::size_t i = 0; i < profile.size(); ++i) {
+      if (i + 1 < profile.size()) model.fetch(part, profile[i + 1].item);
+      model.accumulate(part, profile[i].item, share * profile[i].weight, std::span(sums).first(items),
+                       lines_);
     }
   }
-  const auto sum = [&](std::size_t item) {
-    float total = 0;
-    for (std::size_t p = 0; p < model::kParts; ++p) total += mix.part[p] * parts_[p][item];
-    return total;
-  };
-  if (dense_) {
-    for (std::size_t item = 0; item < items; ++item) total_[item] = sum(item);
-  } else {
-    for (const std::uint32_t item : touched_) total_[item] = sum(item);
-  }
-}
-
-template <class Each>
-void Affinity::reached(const Each& each) const {
-  if (dense_) {
-    for (std::size_t item = 0; item < total_.size(); ++item) each(static_cast<std::uint32_t>(item));
-  } else {
-    for (const std::uint32_t item : touched_) each(item);
-  }
-}
-
-std::vector<std::uint32_t> Affinity::top(std::size_t most) const {
-  if (most == 0) return {};
-  Best best(std::min(most, total_.size()));
-  reached([&](std::uint32_t item) { best.offer(item, total_[item]); });
-  return best.take();
 }
 
 std::vector<std::uint32_t> Affinity::top(std::size_t most, std::span<const std::uint32_t> without) {
-  std::vector<float> kept;
-  kept.reserve(without.size());
-  for (const std::uint32_t item : without) kept.push_back(std::exchange(total_[item], 0.F));
-  auto items = top(most);
-  for (std::size_t i = without.size(); i-- > 0;) total_[without[i]] = kept[i];
+  if (most == 0) return {};
+  kept_.clear();
+  for (const std::uint32_t item : without) {
+    kept_.push_back({item, cf_[item], content_[item]});
+    cf_[item] = content_[item] = 0;
+  }
+  Best best(best_, most);
+  for (std::size_t line = 0; line < lines_.size(); ++line) {
+    const std::size_t first = line * kLine;
+    if (lines_[line] != 0 && any_greater(&cf_[first], &content_[first], best.least()))
+      best.offer(static_cast<std::uint32_t>(first), &cf_[first], &content_[first]);
+  }
+  for (std::size_t i = kept_.size(); i-- > 0;) {  // what stands twice was kept first
+    cf_[kept_[i].item] = kept_[i].cf;
+    content_[kept_[i].item] = kept_[i].content;
+  }
+  std::vector<std::uint32_t> items;
+  for (const model::Neighbour& one : best.take()) items.push_back(one.item);
   return items;
 }
 

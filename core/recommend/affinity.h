@@ -20,28 +20,27 @@ struct ProfileItem {
 class Affinity {
  public:
   // Computes affinities of every item of `model` for the profile. Indexes below model.items(),
-  // distinct or not. O(profile × neighbours), + items while the model is small.
+  // distinct or not. O(profile × neighbours + items / 16).
   void compute(const model::Model& model, std::span<const ProfileItem> profile);
 
   // After compute(): by model index.
-  std::span<const float> total() const { return total_; }
-  float part(model::Part part, std::uint32_t item) const {
-    return parts_[static_cast<std::size_t>(part)][item];
-  }
-  // The indexes of the `most` greatest totals > 0, greatest first, ties by index.
-  std::vector<std::uint32_t> top(std::size_t most) const;
-  // The same leaving out some, in any order.
-  std::vector<std::uint32_t> top(std::size_t most, std::span<const std::uint32_t> without);
+  float total(std::uint32_t item) const { return cf_[item] + content_[item]; }
+  float cf(std::uint32_t item) const { return cf_[item]; }  // of co-interaction, borrowed rows too
+  float content(std::uint32_t item) const { return content_[item]; }
+  // The indexes of the `most` greatest totals > 0, greatest first, ties by index; of `without` none.
+  std::vector<std::uint32_t> top(std::size_t most, std::span<const std::uint32_t> without = {});
 
  private:
+  struct Kept {
+    std::uint32_t item = 0;
+    float cf = 0, content = 0;
+  };
   void clear(std::size_t items);
-  template <class Each>
-  void reached(const Each& each) const;
 
-  std::vector<float> total_;
-  std::vector<float> parts_[model::kParts];
-  std::vector<std::uint32_t> touched_;  // when not dense_: what may not be 0
-  bool dense_ = true;
+  std::vector<float> cf_, content_;  // what the parts add to the total; whole lines
+  std::vector<std::uint8_t> lines_;  // 1: something in the line may not be 0
+  std::vector<model::Neighbour> best_;
+  std::vector<Kept> kept_;
 };
 
 }  // namespace freshet::recommend

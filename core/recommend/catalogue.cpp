@@ -75,9 +75,13 @@ double Catalogue::points(std::uint32_t item) const {
   return sane(live ? live->points : static_cast<double>(model_->count(item)));
 }
 
-double Catalogue::recent(std::uint32_t item, UnixSeconds now) const {
+double Catalogue::recent(std::uint32_t item, double decay) const {
   if (item >= model_items_) return points(item) / points_per_event_;
-  return sane(model_->decayed_count(item)) * readers::recency(model_->trained_at(), now, kRecentHalfLife);
+  return sane(model_->decayed_count(item)) * decay;
+}
+
+double Catalogue::recent_decay(UnixSeconds now) const {
+  return model_ ? readers::recency(model_->trained_at(), now, kRecentHalfLife) : 1;
 }
 
 std::span<const model::TermWeight> Catalogue::terms(std::uint32_t item) const {

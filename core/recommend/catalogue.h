@@ -48,7 +48,9 @@ class Catalogue {
   // About how many events the item had within the last day or so: what the model says of its
   // training, decayed since then; of an item that is newer than the model, its points in units of
   // the model's counts.
-  double recent(std::uint32_t item, UnixSeconds now) const;
+  // `decay`: of now.
+  double recent(std::uint32_t item, double decay) const;
+  double recent_decay(UnixSeconds now) const;
   std::span<const std::uint32_t> live() const { return live_index_; }  // indexes of the live items, distinct
   const model::Model* model() const { return model_.get(); }
   std::span<const model::TermWeight> terms(std::uint32_t item) const;

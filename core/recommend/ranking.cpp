@@ -18,7 +18,11 @@ constexpr std::size_t kPage = 20;
 constexpr std::size_t kMostDiscoveries = 16;
 constexpr float kLeastWeight = std::numeric_limits<float>::min();  // in the profile, however long ago
 
-bool before(const Catalogue& catalogue, const Ranked& a, const Ranked& b) {
+// Affinity names its candidates anew so often at most, without what the reader did long ago.
+constexpr int kRounds = 4;
+
+template <class Candidate>
+bool before(const Catalogue& catalogue, const Candidate& a, const Candidate& b) {
   if (a.score != b.score) return a.score > b.score;
   if (a.age_hours != b.age_hours) return a.age_hours < b.age_hours;
   return catalogue.id(a.item) < catalogue.id(b.item);
@@ -40,17 +44,17 @@ RankingSettings RankingSettings::of(const Settings& settings) {
 }
 
 const std::vector<Ranked>& Ranking::rank(const Catalogue& catalogue, std::span<const ProfileEvent> profile,
-                                         UnixSeconds now, bool all, std::span<const std::uint32_t> unwanted) {
+                                         UnixSeconds now, bool all, std::span<const std::uint32_t> unwanted,
+                                         const DoneBefore& done_before) {
   profile = profile.first(std::min(profile.size(), settings_.profile));
   weigh_profile(catalogue, profile, now);
-  for (const std::uint32_t each : unwanted) weight_[each] = std::max(weight_[each], kLeastWeight);
-  name_candidates(catalogue, all, unwanted);
+  unwanted_.clear();
+  for (const std::uint32_t each : unwanted) pass_over(each);
+  name_candidates(catalogue, all, done_before);
   fill_terms(catalogue, now);
   score(catalogue, profile, now);
-  std::sort(ranked_.begin(), ranked_.end(),
-            [&](const Ranked& a, const Ranked& b) { return before(catalogue, a, b); });
+  sort(catalogue);
   if (profile.size() >= std::max<std::size_t>(1, settings_.discover_from)) discover(now);
-  for (const std::uint32_t each : unwanted) weight_[each] = 0;
   forget_profile(profile);
   return ranked_;
 }
@@ -82,13 +86,20 @@ void Ranking::weigh_profile(const Catalogue& catalogue, std::span<const ProfileE
 
 void Ranking::forget_profile(std::span<const ProfileEvent> profile) {
   for (const ProfileEvent& each : profile) weight_[each.item] = 0;
+  for (const std::uint32_t each : unwanted_) weight_[each] = 0;
+  for (const Ranked& each : ranked_) named_[each.item] = 0;
   for (const std::uint32_t term : terms_) interests_[term] = 0;
   terms_.clear();
 }
 
-void Ranking::name_candidates(const Catalogue& catalogue, bool all, std::span<const std::uint32_t> unwanted) {
+void Ranking::pass_over(std::uint32_t item) {
+  unwanted_.push_back(item);
+  weight_[item] = std::max(weight_[item], kLeastWeight);
+}
+
+void Ranking::name_candidates(const Catalogue& catalogue, bool all, const DoneBefore& done_before) {
   ranked_.clear();
-  named_.assign(catalogue.size(), 0);
+  if (named_.size() < catalogue.size()) named_.resize(catalogue.size(), 0);
   const auto name = [&](std::uint32_t item, Source source) {
     if (std::exchange(named_[item], std::uint8_t{1}) != 0) return;
     Ranked candidate;
@@ -102,17 +113,32 @@ void Ranking::name_candidates(const Catalogue& catalogue, bool all, std::span<co
   };
   for (const std::uint32_t item : catalogue.live()) by_points(item);
   if (!items_.empty()) {
-    std::vector<std::uint32_t> known;
-    for (const ProfileItem& each : items_) known.push_back(each.item);
-    for (const std::uint32_t each : unwanted) {
-      if (each < catalogue.model_items()) known.push_back(each);
-    }
-    for (const std::uint32_t item : affinity_.top(settings_.affinity_candidates, known))
-      name(item, Source::kAffinity);
+    for (const std::uint32_t item : best_by_affinity(catalogue, done_before)) name(item, Source::kAffinity);
   }
   if (all || catalogue.live().empty()) {
     for (std::uint32_t item = 0; item < catalogue.size(); ++item) by_points(item);
   }
+}
+
+std::vector<std::uint32_t> Ranking::best_by_affinity(const Catalogue& catalogue,
+                                                     const DoneBefore& done_before) {
+  known_.clear();
+  for (const ProfileItem& each : items_) known_.push_back(each.item);
+  for (const std::uint32_t each : unwanted_) {
+    if (each < catalogue.model_items()) known_.push_back(each);
+  }
+  auto best = affinity_.top(settings_.affinity_candidates, known_);
+  for (int round = 0; done_before && round < kRounds; ++round) {
+    const std::size_t known = known_.size();
+    for (const std::uint32_t item : best) {
+      if (named_[item] != 0 || !done_before(item)) continue;
+      pass_over(item);
+      known_.push_back(item);
+    }
+    if (known_.size() == known) break;
+    best = affinity_.top(settings_.affinity_candidates, known_);
+  }
+  return best;
 }
 
 double Ranking::content_of_new(const Catalogue& catalogue, std::uint32_t item) const {
@@ -125,7 +151,6 @@ double Ranking::content_of_new(const Catalogue& catalogue, std::uint32_t item) c
 }
 
 void Ranking::fill_terms(const Catalogue& catalogue, UnixSeconds now) {
-  const model::Mix mix = catalogue.model() ? catalogue.model()->mix() : model::Mix{};
   double greatest = 0;
   for (Ranked& each : ranked_) {
     each.points = std::min(kMostPoints, catalogue.points(each.item));
@@ -134,12 +159,8 @@ void Ranking::fill_terms(const Catalogue& catalogue, UnixSeconds now) {
     if (each.item >= catalogue.model_items()) {
       each.content = content_of_new(catalogue, each.item);
     } else if (!items_.empty()) {
-      const auto part = [&](model::Part which) {
-        return static_cast<double>(mix.part[static_cast<std::size_t>(which)]) *
-               static_cast<double>(affinity_.part(which, each.item));
-      };
-      each.cf = part(model::Part::kCf) + part(model::Part::kBorrowed);
-      each.content = part(model::Part::kContent);
+      each.cf = static_cast<double>(affinity_.cf(each.item));
+      each.content = static_cast<double>(affinity_.content(each.item));
     }
     const double sum = each.cf + each.content;
     each.affinity = std::isfinite(sum) ? std::max(0.0, sum) : 0;
@@ -159,13 +180,21 @@ void Ranking::score(const Catalogue& catalogue, std::span<const ProfileEvent> pr
   const auto reranker = Reranker::of(catalogue.model()->reranker());
   if (!reranker) return;
   rerank_features(catalogue, profile, ranked_, now, features_);
-  double most = -std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < ranked_.size(); ++i) {
-    ranked_[i].score = static_cast<double>(reranker->logit(features_[i]));
-    most = std::max(most, ranked_[i].score);
-  }
+  reranker->logits(features_, logits_);
+  const auto most = static_cast<double>(*std::max_element(logits_.begin(), logits_.end()));
   constexpr double kLeastLogOdds = -600;  // exp() of less is 0, and what is 0 has no order
-  for (Ranked& each : ranked_) each.score = std::exp(std::max(kLeastLogOdds, each.score - most));
+  for (std::size_t i = 0; i < ranked_.size(); ++i)
+    ranked_[i].score = std::exp(std::max(kLeastLogOdds, static_cast<double>(logits_[i]) - most));
+}
+
+void Ranking::sort(const Catalogue& catalogue) {
+  keys_.clear();
+  for (std::uint32_t i = 0; i < ranked_.size(); ++i)
+    keys_.push_back({ranked_[i].score, ranked_[i].age_hours, ranked_[i].item, i});
+  std::sort(keys_.begin(), keys_.end(), [&](const Key& a, const Key& b) { return before(catalogue, a, b); });
+  other_.clear();
+  for (const Key& each : keys_) other_.push_back(ranked_[each.position]);
+  ranked_.swap(other_);
 }
 
 // The candidates outside the profile with some affinity, greatest first: as many as could be
@@ -175,29 +204,32 @@ void Ranking::find_discoveries() {
   std::uint32_t open = 0;
   for (std::uint32_t i = 0; i < ranked_.size(); ++i) {
     if (ranked_[i].in_profile) continue;
-    if (ranked_[i].affinity > 0) discoveries_.push_back({i, open});
+    if (ranked_[i].affinity > 0) discoveries_.push_back({i, open, ranked_[i].affinity});
     ++open;
   }
   const std::size_t most =
       settings_.discover_among + kMostDiscoveries * (settings_.discover_every + 1) + kPage;
-  const auto end = discoveries_.begin() + static_cast<std::ptrdiff_t>(std::min(most, discoveries_.size()));
-  std::partial_sort(discoveries_.begin(), end, discoveries_.end(), [&](const Place& a, const Place& b) {
-    const double of_a = ranked_[a.position].affinity, of_b = ranked_[b.position].affinity;
-    return of_a != of_b ? of_a > of_b : a.position < b.position;
-  });
-  discoveries_.erase(end, discoveries_.end());
+  const auto greater = [](const Place& a, const Place& b) {
+    return a.affinity != b.affinity ? a.affinity > b.affinity : a.position < b.position;
+  };
+  if (most < discoveries_.size()) {
+    const auto end = discoveries_.begin() + static_cast<std::ptrdiff_t>(most);
+    std::nth_element(discoveries_.begin(), end, discoveries_.end(), greater);
+    discoveries_.erase(end, discoveries_.end());
+  }
+  std::sort(discoveries_.begin(), discoveries_.end(), greater);
 }
 
 // The position of what is to be raised to the place `open`; nothing when all would come
 // soon anyway.
-std::optional<std::uint32_t> Ranking::discovery_for(std::uint32_t open, std::size_t day) const {
-  std::vector<std::uint32_t> pool;
+std::optional<std::uint32_t> Ranking::discovery_for(std::uint32_t open, std::size_t day) {
+  pool_.clear();
   for (const Place& each : discoveries_) {
-    if (each.open >= open + kPage && !ranked_[each.position].discovery) pool.push_back(each.position);
-    if (pool.size() == settings_.discover_among) break;
+    if (each.open >= open + kPage && !ranked_[each.position].discovery) pool_.push_back(each.position);
+    if (pool_.size() == settings_.discover_among) break;
   }
-  if (pool.empty()) return std::nullopt;
-  return pool[day % pool.size()];
+  if (pool_.empty()) return std::nullopt;
+  return pool_[day % pool_.size()];
 }
 
 void Ranking::discover(UnixSeconds now) {
@@ -206,8 +238,7 @@ void Ranking::discover(UnixSeconds now) {
   if (discoveries_.empty()) return;
   const auto day =
       static_cast<std::size_t>(std::max<std::int64_t>(0, now.time_since_epoch() / seconds{86400}));
-  std::vector<Ranked> out;
-  out.reserve(ranked_.size());
+  other_.clear();
   std::size_t shown = 0, raised = 0;  // places so far; those of them for discoveries
   std::uint32_t open = 0;             // the place of each by its score alone
   for (const Ranked& each : ranked_) {
@@ -216,16 +247,16 @@ void Ranking::discover(UnixSeconds now) {
     if (!each.in_profile && (shown + 1) % settings_.discover_every == 0 && raised < kMostDiscoveries) {
       if (const auto chosen = discovery_for(open - 1, day)) {
         ranked_[*chosen].discovery = true;
-        out.push_back(ranked_[*chosen]);
-        out.back().score = each.score;
+        other_.push_back(ranked_[*chosen]);
+        other_.back().score = each.score;
         ++raised;
         ++shown;
       }
     }
-    out.push_back(each);
+    other_.push_back(each);
     if (!each.in_profile) ++shown;
   }
-  ranked_.swap(out);
+  ranked_.swap(other_);
 }
 
 }  // namespace freshet::recommend

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -59,47 +60,64 @@ struct RankingSettings {
   static RankingSettings of(const Settings& settings);
 };
 
+// Whether the reader did something with an item long ago, by its catalogue index.
+using DoneBefore = std::function<bool(std::uint32_t)>;
+
 class Ranking {  // scratch memory, reused; one thread
  public:
   explicit Ranking(const RankingSettings& settings) : settings_(settings) {}
-  // All candidates, best first (ties: newer, then by id; a discovery before what it displaced). `profile`
-  // newest first; what is beyond settings.profile is left out. An empty profile: the trend, without
-  // discoveries. `all`: every item of the catalogue is a candidate (evaluation; when nothing is live, too).
-  // `unwanted`: items that will not be shown, which take no place of affinity's or of a discovery.
-  // Valid until the next call. O(profile × neighbours + items + candidates · log candidates).
+  // All candidates, best first (ties: newer, then by id; a discovery before what it displaced).
+  // `profile` newest first; what is beyond settings.profile is left out. An empty profile: the
+  // trend, without discoveries. `all`: every item of the catalogue is a candidate (evaluation; when
+  // nothing is live, too). `unwanted`: items that will not be shown, which take no place of
+  // affinity's or of a discovery; nor do those of which `done_before` is true, as long as affinity
+  // does not name too many of them. Valid until the next call. O(profile × neighbours + items / 16
+  // + candidates · log candidates).
   //
-  // The re-ranker's scores are odds against the best candidate's, in (0, 1]: factors on them mean what they
-  // mean on the trend's.
+  // The re-ranker's scores are odds against the best candidate's, in (0, 1]: factors on them mean
+  // what they mean on the trend's.
   const std::vector<Ranked>& rank(const Catalogue& catalogue, std::span<const ProfileEvent> profile,
                                   UnixSeconds now, bool all = false,
-                                  std::span<const std::uint32_t> unwanted = {});
+                                  std::span<const std::uint32_t> unwanted = {},
+                                  const DoneBefore& done_before = nullptr);
   const RankingSettings& settings() const { return settings_; }
 
  private:
   void weigh_profile(const Catalogue& catalogue, std::span<const ProfileEvent> profile, UnixSeconds now);
   void forget_profile(std::span<const ProfileEvent> profile);
-  void name_candidates(const Catalogue& catalogue, bool all, std::span<const std::uint32_t> unwanted);
+  void pass_over(std::uint32_t item);
+  void name_candidates(const Catalogue& catalogue, bool all, const DoneBefore& done_before);
+  std::vector<std::uint32_t> best_by_affinity(const Catalogue& catalogue, const DoneBefore& done_before);
   void fill_terms(const Catalogue& catalogue, UnixSeconds now);
   void score(const Catalogue& catalogue, std::span<const ProfileEvent> profile, UnixSeconds now);
+  void sort(const Catalogue& catalogue);
   void find_discoveries();
-  std::optional<std::uint32_t> discovery_for(std::uint32_t open, std::size_t day) const;
+  std::optional<std::uint32_t> discovery_for(std::uint32_t open, std::size_t day);
   void discover(UnixSeconds now);
   double content_of_new(const Catalogue& catalogue, std::uint32_t item) const;
 
   struct Place {
     std::uint32_t position = 0;  // in ranked_
     std::uint32_t open = 0;      // among those outside the profile
+    double affinity = 0;
+  };
+  struct Key {  // what candidates are ordered by
+    double score = 0, age_hours = 0;
+    std::uint32_t item = 0, position = 0;
   };
 
   RankingSettings settings_;
   Affinity affinity_;
-  std::vector<Ranked> ranked_;
+  std::vector<Ranked> ranked_, other_;  // the candidates; where they go when their order changes
+  std::vector<Key> keys_;
   std::vector<ProfileItem> items_;    // of the profile, those in the model
   std::vector<float> weight_;         // by catalogue index; 0 outside the profile
   std::vector<float> interests_;      // by term: Σ weight · term weight over the profile
   std::vector<std::uint32_t> terms_;  // where interests_ is not 0
   std::vector<std::uint8_t> named_;   // by catalogue index: already a candidate
+  std::vector<std::uint32_t> unwanted_, known_, pool_;
   std::vector<Features> features_;
+  std::vector<float> logits_;
   std::vector<Place> discoveries_;
 };
 

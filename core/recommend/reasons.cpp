@@ -1,12 +1,10 @@
 #include "core/recommend/reasons.h"
 
-#include <algorithm>
-
 namespace freshet::recommend {
 namespace {
 
-// An item is "new" in a reason up to this age.
-constexpr seconds kNewFor{86400};
+using readers::Reason;
+
 // An event must give at least this share of an item's affinity to be named for it, unless affinity
 // is why the item is there: then the event that gives most is named.
 constexpr double kLeastShare = 0.1;
@@ -17,11 +15,10 @@ ReasonMaker::ReasonMaker(const Suggestions& suggestions, const readers::ReaderSt
                          double trend)
     : suggestions_(suggestions), now_(now), trend_(trend) {
   for (const readers::Done& each : state.done) {
-    const auto index = suggestions.find(each.item);
+    const auto index = suggestions.find(each.item.view());
     if (!index || each.kind == readers::Interaction::kView) continue;
     const Facts facts = suggestions.facts(*index);
-    liked_tags_.insert(facts.tags.begin(), facts.tags.end());
-    if (!facts.author.empty()) liked_authors_.insert(facts.author);
+    liked_.add(facts.author, facts.tags);
   }
 }
 
@@ -40,25 +37,12 @@ Reason ReasonMaker::reason(const Ranked& ranked, const std::optional<Because>& b
 Reason ReasonMaker::of_recalled(const feed::Candidate& candidate, const items::ItemCard& card) const {
   const Facts facts{card.title, card.author, {card.tags.begin(), card.tags.end()}, candidate.published_at};
   if (candidate.score > 0) return of_facts(facts, Reason::Kind::kMatch);
-  return of_facts(facts, now_ - facts.published < kNewFor ? Reason::Kind::kNew : Reason::Kind::kMore);
+  return of_facts(facts,
+                  now_ - facts.published < readers::kNewFor ? Reason::Kind::kNew : Reason::Kind::kMore);
 }
 
 Reason ReasonMaker::of_facts(const Facts& facts, Reason::Kind otherwise) const {
-  Reason reason;
-  if (liked_authors_.contains(facts.author)) {
-    reason.kind = Reason::Kind::kByAuthor;
-    reason.name = std::string(facts.author);
-    return reason;
-  }
-  const auto tag = std::find_if(facts.tags.begin(), facts.tags.end(),
-                                [&](std::string_view each) { return liked_tags_.contains(each); });
-  if (tag != facts.tags.end() && now_ - facts.published < kNewFor) {
-    reason.kind = Reason::Kind::kNewInTag;
-    reason.name = std::string(*tag);
-    return reason;
-  }
-  reason.kind = otherwise;
-  return reason;
+  return liked_.reason(facts.author, facts.tags, now_ - facts.published, otherwise);
 }
 
 }  // namespace freshet::recommend

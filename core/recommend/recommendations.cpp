@@ -109,15 +109,14 @@ items::SharedCard card_from(const Facts& facts) {
 }  // namespace
 
 Recommendations::Recommendations(readers::ReaderStore& readers, Recommender& recommender,
-                                 items::ItemStore& items, feed::Recall& recall, const Settings& settings,
+                                 items::CardCache& cards, feed::Recall& recall, const Settings& settings,
                                  WallClock clock)
     : readers_(readers),
       recommender_(recommender),
-      items_(items),
+      cards_(cards),
       recall_(recall),
       selection_(SelectionSettings::of(settings)),
-      clock_(std::move(clock)),
-      cards_(settings.recommend.card_ttl) {}
+      clock_(std::move(clock)) {}
 
 Task<Result<RecommendPage>> Recommendations::page(const RecommendRequest& request) {
   auto explained = co_await explain(request);
@@ -131,7 +130,6 @@ Task<Result<std::unique_ptr<Explained>>> Recommendations::explain(const Recommen
   if (!request.reader.empty()) {
     FRESHET_CO_TRY(state, co_await readers_.read(request.reader));
     out->state = std::move(*state);
-    know_epoch(out->state.items_epoch);
   }
   out->at = clock_();
   Profile profile = profile_of(out->state);
@@ -178,7 +176,7 @@ Task<Result<bool>> Recommendations::append(Explained& explained,
     const std::size_t end = std::min(from + kFillChunk, left.size());
     std::vector<ItemId> chunk;
     for (std::size_t i = from; i < end; ++i) chunk.push_back(left[i]->item);
-    FRESHET_CO_TRY(cards, co_await items::cards_of(cards_, items_, chunk));
+    FRESHET_CO_TRY(cards, co_await cards_.of(chunk));
     const std::size_t before = page.size();
     for (std::size_t i = 0; i < chunk.size() && page.size() < limit; ++i) {
       const items::SharedCard& card = (*cards)[i];
@@ -203,7 +201,7 @@ Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Explained& 
       return unwanted.empty() || !unwanted.contains(std::string(selection.id(each)));
     });
     const Picked page = picked_of(*explained.suggestions, selection, picked);
-    FRESHET_CO_TRY(cards, co_await items::cards_of(cards_, items_, page.wanted));
+    FRESHET_CO_TRY(cards, co_await cards_.of(page.wanted));
     // Redis lost its items (they come back by freshetctl rebuild-redis): ids are better
     // than nothing.
     const bool none_known =
@@ -243,7 +241,7 @@ RecommendPage Recommendations::degraded(const RecommendRequest& request) {
                           card_from(suggestions->facts(choice.ranked->item)),
                           choice.score(),
                           {}});
-    if (choice.ranked->points <= 0) page.items.back().reason.kind = Reason::Kind::kNew;
+    if (choice.ranked->points <= 0) page.items.back().reason.kind = readers::Reason::Kind::kNew;
   }
   return page;
 }
@@ -256,21 +254,18 @@ Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, std::size
   FRESHET_CO_TRY(found, co_await related(item, limit + kSpare, std::move(cost), page.model));
   std::vector<ItemId> ids(1, item);
   for (const SimilarItem& each : *found) ids.push_back(each.item);
-  // Asked for anew: a hidden item leaves at once, and this has no reader whose state would tell.
-  auto cards = co_await items_.cards(ids);
+  auto cards = co_await cards_.of(ids);
   if (!cards && is_away(cards.error())) {
     add_from_last_copy(*found, limit, page);
     co_return page;
   }
   if (!cards) co_return tl::unexpected(cards.error());
   const UnixSeconds now = clock_();
-  if (cards->front().dark(now) || (!cards->front().known && found->empty()))
+  if (cards->front()->dark(now) || (!cards->front()->known && found->empty()))
     co_return fail(ErrorCode::kNotFound, "unknown_item", "id");
   for (std::size_t i = 1; i < ids.size() && page.items.size() < limit; ++i) {
-    items::ItemCard& card = (*cards)[i];
-    if (!card.known || card.dark(now)) continue;
-    page.items.push_back(
-        {ids[i], std::make_shared<const items::ItemCard>(std::move(card)), (*found)[i - 1].score, {}});
+    const items::SharedCard& card = (*cards)[i];
+    if (card->known && !card->dark(now)) page.items.push_back({ids[i], card, (*found)[i - 1].score, {}});
   }
   co_return page;
 }
@@ -282,7 +277,7 @@ void Recommendations::add_from_last_copy(const std::vector<SimilarItem>& found, 
   const auto suggestions = recommender_.suggest_stale({}, now);
   if (!suggestions) return;  // nothing is known of any item
   for (const SimilarItem& each : found) {
-    const auto index = suggestions->find(each.item);
+    const auto index = suggestions->find(each.item.view());
     if (!index || page.items.size() == limit) continue;
     const Facts facts = suggestions->facts(*index);
     if (facts.published <= now) page.items.push_back({each.item, card_from(facts), each.score, {}});
@@ -310,12 +305,6 @@ Task<Result<std::vector<SimilarItem>>> Recommendations::related(const ItemId& it
     if (each.score > 0 && each.item != item && out.size() < most) out.push_back({each.item, each.score});
   }
   co_return out;
-}
-
-void Recommendations::know_epoch(const std::string& epoch) {
-  if (epoch == epoch_) return;
-  cards_.clear();
-  epoch_ = epoch;
 }
 
 }  // namespace freshet::recommend

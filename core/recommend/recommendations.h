@@ -1,9 +1,9 @@
 // Recommendations: what a reader should see next, and why. Gather (1 RTT) → score → exclude, cap →
 // cut, fill up from the search index until the page is full or nothing visible is left.
 //
-// Exclusions are of the moment: what was viewed, done or dismissed before the request is out of its reply, on
-// every worker. Hidden and deleted items are out at once: titles are kept for recommend.card_ttl, but not
-// beyond a change of hot:epoch, which is read with the reader's state.
+// Exclusions are of the moment: what was viewed, done or dismissed before the request is out of its
+// reply, on every worker. Hidden and deleted items are out by their cards
+// (core/items/card_cache.h).
 #pragma once
 
 #include <functional>
@@ -18,6 +18,7 @@
 #include "core/items/card_cache.h"
 #include "core/items/ports.h"
 #include "core/readers/ports.h"
+#include "core/readers/reason.h"
 #include "core/recommend/ports.h"
 #include "core/recommend/selection.h"
 
@@ -30,28 +31,11 @@ struct RecommendRequest {
   feed::SearchCost cost = {};  // of what it searches; null: not counted
 };
 
-// Why an item is there. Names items, tags and authors, never a reader.
-struct Reason {
-  enum class Kind : std::uint8_t {
-    kLike,      // like `item`, with which the reader did `interaction`
-    kByAuthor,  // by `name`, whose work the reader liked
-    kNewInTag,  // less than a day old, in the tag `name`, which the reader liked something of
-    kRising,    // trending
-    kNew,       // nobody has opened it yet, or it is less than a day old
-    kMatch,     // in the tags or the words of what the reader did or saw
-    kMore       // nothing else is left
-  } kind = Kind::kRising;
-  ItemId item;
-  std::string title;  // of `item`
-  readers::Interaction interaction = readers::Interaction::kView;
-  std::string name;
-};
-
 struct Recommendation {
   ItemId id;
   items::SharedCard card;
   double score = 0;  // 0: the page was filled up with it
-  Reason reason;
+  readers::Reason reason;
 };
 
 struct RecommendPage {
@@ -81,13 +65,14 @@ class Recommendations {
  public:
   using WallClock = std::function<UnixSeconds()>;
   // All references must outlive this.
-  Recommendations(readers::ReaderStore& readers, Recommender& recommender, items::ItemStore& items,
+  Recommendations(readers::ReaderStore& readers, Recommender& recommender, items::CardCache& cards,
                   feed::Recall& recall, const Settings& settings, WallClock clock = wall_now);
 
-  // 1 RTT when the titles are known; one more when some are not, and for each time that a title turned out to
-  // be hidden. A reader for whom too few candidates are left costs searches of the index besides, and a trip
-  // for each hundred items that these find; without an index such a page is short. Redis away: the last of
-  // what was trending, unfiltered, degraded. Errors: kInternal only.
+  // 1 RTT when the titles are known; one more when some are not, and for each time that a title
+  // turned out to be hidden. A reader for whom too few candidates are left costs searches of the
+  // index besides, and a trip for each hundred items that these find; without an index such a page
+  // is short. Redis away: the last of what was trending, unfiltered, degraded. Errors: kInternal
+  // only.
   Task<Result<RecommendPage>> page(const RecommendRequest& request);
   // What is like an item: by the model, and for an item newer than it by the search index. 1 RTT.
   // Redis away: as the last copy of what is trending knows them, degraded. Errors: kNotFound
@@ -101,9 +86,6 @@ class Recommendations {
   Task<Result<std::vector<Recommendation>>> cut(const Explained& explained, std::size_t limit,
                                                 std::unordered_set<std::string>& unwanted);
 
-  // An item was hidden or renamed somewhere.
-  void drop_cards() { cards_.clear(); }
-
  private:
   Task<Result<void>> fill_up(Explained& explained, const RecommendRequest& request);
   Task<Result<bool>> append(Explained& explained, const std::vector<const feed::Candidate*>& left,
@@ -112,16 +94,13 @@ class Recommendations {
   void add_from_last_copy(const std::vector<SimilarItem>& found, std::size_t limit, SimilarPage& page);
   Task<Result<std::vector<SimilarItem>>> related(const ItemId& item, std::size_t most, feed::SearchCost cost,
                                                  std::string& model);
-  void know_epoch(const std::string& epoch);
 
   readers::ReaderStore& readers_;
   Recommender& recommender_;
-  items::ItemStore& items_;
+  items::CardCache& cards_;
   feed::Recall& recall_;
   const SelectionSettings selection_;
   const WallClock clock_;
-  items::CardCache cards_;
-  std::string epoch_;  // of the cards
 };
 
 }  // namespace freshet::recommend

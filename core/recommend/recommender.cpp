@@ -6,12 +6,6 @@
 #include "core/base/fingerprint.h"
 
 namespace freshet::recommend {
-namespace {
-
-// Affinity names its candidates anew so often at most, without what the reader did long ago.
-constexpr int kRankingRounds = 4;
-
-}  // namespace
 
 MappedRecommender::MappedRecommender(TrendReader& trend, const model::ServedModel& model,
                                      const Settings& settings)
@@ -41,18 +35,12 @@ std::shared_ptr<const Suggestions> MappedRecommender::suggest_stale(const Profil
   for (const ItemId& each : profile.unwanted) {
     if (const auto item = catalogue_->find(each.view())) unwanted.push_back(*item);
   }
-  const auto* ranked = &ranking_.rank(*catalogue_, events, now, false, unwanted);
-  for (int round = 0; profile.earlier && round < kRankingRounds; ++round) {
-    const std::size_t before = unwanted.size();
-    for (const Ranked& each : *ranked) {
-      if (each.source == Source::kAffinity &&
-          profile.earlier->contains(fingerprint(catalogue_->id(each.item))))
-        unwanted.push_back(each.item);
-    }
-    if (unwanted.size() == before) break;
-    ranked = &ranking_.rank(*catalogue_, events, now, false, unwanted);
-  }
-  std::vector<Ranked> all = *ranked;
+  DoneBefore done_before;
+  if (profile.earlier)
+    done_before = [&](std::uint32_t item) {
+      return profile.earlier->contains(fingerprint(catalogue_->id(item)));
+    };
+  std::vector<Ranked> all = ranking_.rank(*catalogue_, events, now, false, unwanted, done_before);
   std::erase_if(all, [&](const Ranked& each) {  // dated ahead
     return each.age_hours == 0 && catalogue_->published(each.item) > now;
   });

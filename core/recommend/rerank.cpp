@@ -22,6 +22,23 @@ void each_parameter(Self& self, const Visit& visit) {
   }
 }
 
+using Units = std::array<float, kHiddenUnits>;
+
+// tanh of each, by Eigen's rational approximation: arithmetic only, so several at once.
+void tanh_of(Units& units) {
+  for (float& each : units) {
+    const float x = std::clamp(each, -9.F, 9.F), y = x * x;
+    float above = -2.76076847742355e-16F;
+    for (const float next : {2.00018790482477e-13F, -8.60467152213735e-11F, 5.12229709037114e-08F,
+                             1.48572235717979e-05F, 6.37261928875436e-04F, 4.89352455891786e-03F})
+      above = above * y + next;
+    float below = 1.19825839466702e-06F;
+    for (const float next : {1.18534705686654e-04F, 2.26843463243900e-03F, 4.89352518554385e-03F})
+      below = below * y + next;
+    each = x * above / below;
+  }
+}
+
 }  // namespace
 
 std::optional<Reranker> Reranker::of(std::span<const float> parameters) {
@@ -43,18 +60,27 @@ std::vector<float> Reranker::to_floats() const {
   return out;
 }
 
-float Reranker::logit(const Features& features) const {
-  Features x;
-  for (std::size_t i = 0; i < kFeatures; ++i)
-    x[i] = std::clamp((features[i] - mean[i]) * scale[i], -kMostDeviation, kMostDeviation);
-  float sum = 0;
-  for (std::size_t i = 0; i < kFeatures; ++i) sum += linear[i] * x[i];
-  for (const Hidden& unit : hidden) {
-    float in = unit.bias;
-    for (std::size_t i = 0; i < kFeatures; ++i) in += unit.weights[i] * x[i];
-    sum += unit.out * std::tanh(in);
+void Reranker::logits(std::span<const Features> candidates, std::vector<float>& out) const {
+  std::array<Units, kFeatures> weights;  // by feature: all units at once
+  Units bias, share;
+  for (std::size_t k = 0; k < kHiddenUnits; ++k) {
+    for (std::size_t i = 0; i < kFeatures; ++i) weights[i][k] = hidden[k].weights[i];
+    bias[k] = hidden[k].bias;
+    share[k] = hidden[k].out;
   }
-  return sum;
+  out.clear();
+  for (const Features& features : candidates) {
+    float sum = 0;
+    Units in = bias;
+    for (std::size_t i = 0; i < kFeatures; ++i) {
+      const float x = std::clamp((features[i] - mean[i]) * scale[i], -kMostDeviation, kMostDeviation);
+      sum += linear[i] * x;
+      for (std::size_t k = 0; k < kHiddenUnits; ++k) in[k] += weights[i][k] * x;
+    }
+    tanh_of(in);
+    for (std::size_t k = 0; k < kHiddenUnits; ++k) sum += share[k] * in[k];
+    out.push_back(sum);
+  }
 }
 
 }  // namespace freshet::recommend

@@ -1,13 +1,13 @@
-// The learned re-ranker: numbers about a candidate for a reader → how likely that reader takes it rather than
-// the other candidates.
+// The learned re-ranker: numbers about a candidate for a reader → how likely that reader takes it
+// rather than the other candidates.
 //
 //   x' = clamp((x − mean) · scale, ±kMostDeviation),  logit(x) = a·x' + Σ over hidden units k of b_k ·
 //   tanh(w_k·x' + c_k)
 //
 // P(takes i) ∝ exp(logit(x_i)) among the candidates of one moment, which is what learning maximises
-// (rerank_fit.h). The linear part does most of the work; the few hidden units let what is known of the reader
-// (a heavy reader, one who was away for a week) bend it. tanh and the clamp keep it tame for numbers far from
-// those that were learned from.
+// (rerank_fit.h). The linear part does most of the work; the few hidden units let what is known of
+// the reader (a heavy reader, one who was away for a week) bend it. tanh and the clamp keep it tame
+// for numbers far from those that were learned from.
 #pragma once
 
 #include <array>
@@ -58,8 +58,9 @@ class Reranker {
   // number that is not finite or beyond 10^6.
   static std::optional<Reranker> of(std::span<const float> parameters);
 
-  // Finite for finite features. O(features · hidden units).
-  float logit(const Features& features) const;
+  // Of each candidate, in order. Finite for finite features. tanh within 1e-6.
+  // O(candidates · features · hidden units).
+  void logits(std::span<const Features> candidates, std::vector<float>& out) const;
   // The version, then the parameters in the order of the members below.
   std::vector<float> to_floats() const;
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace freshet::recommend {
 namespace {
@@ -67,58 +66,62 @@ class ReaderFacts {
 };
 
 // The greatest among candidates that the reader has not touched: what they could be shown.
-struct Heads {
+struct Most {
   double trend = 0, points = 0, recent = 0, affinity = 0;
 };
 
-// By candidate: how many of those the reader has not touched have a greater key.
-template <class Key>
-std::vector<double> places_by(std::span<const Ranked> candidates, const Key& key) {
-  std::vector<std::uint32_t> order(candidates.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return key(candidates[a]) > key(candidates[b]) || (key(candidates[a]) == key(candidates[b]) && a < b);
-  });
-  std::vector<double> places(candidates.size());
-  double before = 0;
-  for (const std::uint32_t each : order) {
-    places[each] = before;
-    if (!candidates[each].in_profile) ++before;
+// How many of the candidates that the reader has not touched have a greater key.
+class Places {
+ public:
+  template <class Key>
+  Places(std::span<const Ranked> candidates, const Key& key) {
+    keys_.reserve(candidates.size());
+    for (const Ranked& each : candidates) {
+      if (!each.in_profile) keys_.push_back(key(each));
+    }
+    std::sort(keys_.begin(), keys_.end(), std::greater<>());
   }
-  return places;
-}
+  double before(double key) const {
+    return static_cast<double>(std::lower_bound(keys_.begin(), keys_.end(), key, std::greater<>()) -
+                               keys_.begin());
+  }
+
+ private:
+  std::vector<double> keys_;
+};
 
 }  // namespace
 
 void rerank_features(const Catalogue& catalogue, std::span<const ProfileEvent> profile,
                      std::span<const Ranked> candidates, UnixSeconds now, std::vector<Features>& out) {
   const ReaderFacts reader(catalogue, profile, now);
-  const auto by_trend = places_by(candidates, [](const Ranked& each) { return each.trend; });
-  const auto by_newness = places_by(candidates, [](const Ranked& each) { return -each.age_hours; });
+  const Places by_trend(candidates, [](const Ranked& each) { return each.trend; });
+  const Places by_newness(candidates, [](const Ranked& each) { return -each.age_hours; });
+  const double decay = catalogue.recent_decay(now);
   std::vector<double> recent(candidates.size());
-  Heads head;
+  Most most;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const Ranked& each = candidates[i];
-    recent[i] = catalogue.recent(each.item, now);
+    recent[i] = catalogue.recent(each.item, decay);
     if (each.in_profile) continue;
-    head.trend = std::max(head.trend, each.trend);
-    head.points = std::max(head.points, each.points);
-    head.recent = std::max(head.recent, recent[i]);
-    head.affinity = std::max(head.affinity, each.affinity);
+    most.trend = std::max(most.trend, each.trend);
+    most.points = std::max(most.points, each.points);
+    most.recent = std::max(most.recent, recent[i]);
+    most.affinity = std::max(most.affinity, each.affinity);
   }
   constexpr double kLeastTrend = 1e-300;  // the trend of a hostile date is still a number
   out.assign(candidates.size(), reader.facts());
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const Ranked& each = candidates[i];
     const UnixSeconds published = std::min(catalogue.published(each.item), now);
-    const double affinity = head.affinity > 0 ? std::min(1.0, each.affinity / head.affinity) : 0;
+    const double affinity = most.affinity > 0 ? std::min(1.0, each.affinity / most.affinity) : 0;
     Features& x = out[i];
-    set(x, Feature::kTrend, std::log(std::max(kLeastTrend, each.trend) / std::max(kLeastTrend, head.trend)));
+    set(x, Feature::kTrend, std::log(std::max(kLeastTrend, each.trend) / std::max(kLeastTrend, most.trend)));
     set(x, Feature::kAge, std::log(std::min(kMostHours, each.age_hours) + 2));
-    set(x, Feature::kPoints, std::log((1 + each.points) / (1 + head.points)));
-    set(x, Feature::kRecent, std::log((0.1 + recent[i]) / (0.1 + head.recent)));
-    set(x, Feature::kTrendPlace, std::log1p(by_trend[i]));
-    set(x, Feature::kNewness, std::log1p(by_newness[i]));
+    set(x, Feature::kPoints, std::log((1 + each.points) / (1 + most.points)));
+    set(x, Feature::kRecent, std::log((0.1 + recent[i]) / (0.1 + most.recent)));
+    set(x, Feature::kTrendPlace, std::log1p(by_trend.before(each.trend)));
+    set(x, Feature::kNewness, std::log1p(by_newness.before(-each.age_hours)));
     set(x, Feature::kAffinity, affinity);
     set(x, Feature::kLogAffinity, std::log(0.01 + affinity));
     set(x, Feature::kNewSinceVisit, published > reader.last() ? 1 : 0);

@@ -49,8 +49,9 @@ Selection::Selection(const Suggestions& suggestions, const readers::ReaderState&
   for (const Ranked& each : suggestions.all()) choices_.push_back({&each, 1, Verdict::kEligible});
   judge(now);
   lower_the_like_of_dismissed();
-  std::stable_sort(choices_.begin(), choices_.end(),
-                   [](const Choice& a, const Choice& b) { return a.score() > b.score(); });
+  const auto better = [](const Choice& a, const Choice& b) { return a.score() > b.score(); };
+  if (!std::is_sorted(choices_.begin(), choices_.end(), better))
+    std::stable_sort(choices_.begin(), choices_.end(), better);
 }
 
 void Selection::exclude_by() {
@@ -84,19 +85,41 @@ Verdict Selection::verdict(std::string_view id) const {
   return exclude_ == Exclude::kHard && viewed_.contains(id) ? Verdict::kViewed : Verdict::kEligible;
 }
 
+// By item: candidates are many, and numbers are compared faster than ids.
+std::vector<Selection::Mark> Selection::marks() const {
+  std::vector<Mark> out;
+  const auto mark = [&](std::string_view id, Verdict verdict, std::optional<UnixSeconds> viewed = {}) {
+    if (const auto item = suggestions_.find(id)) out.push_back({*item, verdict, viewed});
+  };
+  for (const std::string_view id : dismissed_) mark(id, Verdict::kNotInterested);
+  for (const std::string_view id : interacted_) mark(id, Verdict::kInteracted);
+  const Verdict view = exclude_ == Exclude::kHard ? Verdict::kViewed : Verdict::kEligible;
+  for (const auto& [id, at] : viewed_) mark(id, view, at);
+  std::sort(out.begin(), out.end(), [](const Mark& a, const Mark& b) { return a.item < b.item; });
+  return out;
+}
+
 void Selection::judge(UnixSeconds now) {
+  const std::vector<Mark> all = marks();
+  const bool earlier = exclude_ != Exclude::kOff && state_.earlier;
   for (Choice& each : choices_) {
-    const std::string_view id = suggestions_.id(each.ranked->item);
-    each.verdict = verdict(id);
-    if (const auto view = viewed_.find(id); view != viewed_.end())
-      each.factor *= soft_exclusion(now - view->second, settings_.soft_half_life);
+    const std::uint32_t item = each.ranked->item;
+    auto mark = std::lower_bound(all.begin(), all.end(), item,
+                                 [](const Mark& one, std::uint32_t wanted) { return one.item < wanted; });
+    for (; mark != all.end() && mark->item == item; ++mark) {
+      each.verdict = std::max(each.verdict, mark->verdict);
+      if (mark->viewed) each.factor *= soft_exclusion(now - *mark->viewed, settings_.soft_half_life);
+    }
+    if (earlier && each.verdict < Verdict::kInteracted &&
+        state_.earlier->contains(fingerprint(suggestions_.id(item))))
+      each.verdict = Verdict::kInteracted;
   }
 }
 
 void Selection::lower_the_like_of_dismissed() {
   std::unordered_set<std::string_view> authors, tags;
   for (const readers::Viewed& each : state_.dismissed) {
-    const auto index = suggestions_.find(each.item);
+    const auto index = suggestions_.find(each.item.view());
     if (!index) continue;
     const Facts facts = suggestions_.facts(*index);
     if (!facts.author.empty()) authors.insert(facts.author);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -26,7 +27,8 @@ struct ExcludedCounts {
   std::size_t interacted = 0, viewed = 0, not_interested = 0;
 };
 
-enum class Verdict : std::uint8_t { kEligible, kInteracted, kViewed, kNotInterested };
+// Of several that are true of an item the last.
+enum class Verdict : std::uint8_t { kEligible, kViewed, kInteracted, kNotInterested };
 
 // A candidate, and what became of it.
 struct Choice {
@@ -63,7 +65,14 @@ class Selection {
   std::vector<std::size_t> pick(std::size_t limit, const std::function<bool(const Choice&)>& showable) const;
 
  private:
+  // What the reader did with an item of the catalogue.
+  struct Mark {
+    std::uint32_t item = 0;
+    Verdict verdict = Verdict::kEligible;
+    std::optional<UnixSeconds> viewed;
+  };
   void exclude_by();
+  std::vector<Mark> marks() const;
   void judge(UnixSeconds now);
   void lower_the_like_of_dismissed();
 

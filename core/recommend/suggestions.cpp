@@ -24,7 +24,7 @@ std::vector<std::optional<Because>> Suggestions::because(std::span<const std::ui
     // The strongest kind is what the reader would remember.
     if (each.kind > voice.first->kind) voice.first = &each;
   }
-  Wanted wanted(items);
+  const model::Few wanted(items);
   std::vector<double> shares(items.size());
   for (const auto& [event, speaks] : voices) {
     std::fill(shares.begin(), shares.end(), 0.0);
@@ -53,7 +53,7 @@ double Suggestions::weight(const ProfileEvent& event) const {
   return readers::interaction_weight(weights_, event.kind) * readers::recency(event.at, now_, half_life_);
 }
 
-void Suggestions::add_relations(const ProfileEvent& event, const Wanted& wanted,
+void Suggestions::add_relations(const ProfileEvent& event, const model::Few& wanted,
                                 std::span<double> shares) const {
   const model::Model* model = catalogue_->model();
   if (model == nullptr) return;
@@ -61,20 +61,15 @@ void Suggestions::add_relations(const ProfileEvent& event, const Wanted& wanted,
   if (event.item < catalogue_->model_items()) {
     for (const model::Part part : {model::Part::kCf, model::Part::kContent, model::Part::kBorrowed}) {
       const double scale = mix.part[static_cast<std::size_t>(part)];
-      if (scale == 0) continue;
-      for (const model::Neighbour& each : model->row(part, event.item)) {
-        if (!wanted.maybe(each.item)) continue;
-        for (std::size_t i = 0; i < wanted.items.size(); ++i) {
-          if (wanted.items[i] == each.item) shares[i] += scale * each.weight;
-        }
-      }
+      if (scale != 0) model->relate(part, event.item, scale, wanted, shares);
     }
   }
   // What one of the two being newer than the model leaves: their content.
   const double content = mix.part[static_cast<std::size_t>(model::Part::kContent)];
-  for (std::size_t i = 0; i < wanted.items.size(); ++i) {
-    if (std::max(wanted.items[i], event.item) < catalogue_->model_items()) continue;
-    shares[i] += content * model::dot(catalogue_->terms(event.item), catalogue_->terms(wanted.items[i]));
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const std::uint32_t item = wanted.items()[i];
+    if (std::max(item, event.item) < catalogue_->model_items()) continue;
+    shares[i] += content * model::dot(catalogue_->terms(event.item), catalogue_->terms(item));
   }
 }
 

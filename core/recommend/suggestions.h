@@ -1,7 +1,6 @@
 // What was suggested to one reader at one moment, and what speaks for it.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <optional>
 #include <span>
@@ -49,24 +48,15 @@ class Suggestions {
             catalogue_->published(item)};
   }
   // Of any item of the catalogue, candidate or not.
-  std::optional<std::uint32_t> find(const ItemId& item) const { return catalogue_->find(item.view()); }
+  std::optional<std::uint32_t> find(std::string_view id) const { return catalogue_->find(id); }
   // In order; nullopt where no event speaks for the item. O(profile × neighbours) for all together.
   // Virtual for unit tests, which say themselves what speaks.
   virtual std::vector<std::optional<Because>> because(std::span<const std::uint32_t> items) const;
 
  private:
-  // The items asked about, with a filter before them: nearly all neighbours of a row are others.
-  struct Wanted {
-    explicit Wanted(std::span<const std::uint32_t> asked) : items(asked) {
-      for (const std::uint32_t each : asked) some[each % some.size()] = true;
-    }
-    bool maybe(std::uint32_t item) const { return some[item % some.size()]; }
-    std::span<const std::uint32_t> items;
-    std::array<bool, 256> some{};
-  };
   double weight(const ProfileEvent& event) const;
   // What `event` adds to the affinity of each that is wanted.
-  void add_relations(const ProfileEvent& event, const Wanted& wanted, std::span<double> shares) const;
+  void add_relations(const ProfileEvent& event, const model::Few& wanted, std::span<double> shares) const;
 
   const std::shared_ptr<const Catalogue> catalogue_;
   const std::vector<Ranked> all_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "core/hot/article.h"
 #include "core/redis/fields.h"
 
 namespace freshet::recommend {
@@ -32,7 +33,7 @@ void add_members(const redis::Reply& reply, std::vector<std::string>& out,
 }  // namespace
 
 TrendReader::TrendReader(redis::Redis& redis, const Settings& settings, redis::Keys keys)
-    : redis_(redis), settings_(settings.recommend), keys_(std::move(keys)) {}
+    : redis_(redis), site_(settings), settings_(settings.recommend), keys_(std::move(keys)) {}
 
 Task<Result<std::vector<LiveItem>>> TrendReader::read(std::shared_ptr<const model::Model> model) {
   FRESHET_CO_TRY(ids, co_await heads());
@@ -116,7 +117,7 @@ Task<Result<void>> TrendReader::learn(const std::vector<std::string>& ids, const
       // Without a need for the text a short field stands in its place.
       const std::string_view text = is_new(model, unknown[i]) ? "text" : "hidden";
       command.add("HMGET", keys_.item(unknown[i]), "published_at", "title", "author", "tags", "hidden", text);
-      command.add("GET", keys_.first_ts(unknown[i]));
+      command.add("HGET", keys_.article(unknown[i]), "first");
     }
     FRESHET_CO_TRY(replies, co_await redis_.run(command));
     for (std::size_t i = from; i < end; ++i) {
@@ -134,13 +135,11 @@ Task<Result<std::vector<double>>> TrendReader::points(const std::vector<std::str
   for (std::size_t from = 0; from < ids.size(); from += kChunkItems) {
     const std::size_t end = std::min(from + kChunkItems, ids.size());
     Pipeline command;
-    for (std::size_t i = from; i < end; ++i)
-      command.add("HGET", keys_.views(ids[i]), "total").add("GET", keys_.pv(ids[i]));
+    for (std::size_t i = from; i < end; ++i) hot::append_article(command, keys_, ids[i]);
     FRESHET_CO_TRY(replies, co_await redis_.run(command));
-    for (std::size_t i = 0; i < replies->size(); i += 2) {
-      const auto total = redis::parse<double>((*replies)[i].string().value_or(""));
-      const auto pv = redis::parse<double>((*replies)[i + 1].string().value_or(""));
-      out.push_back(std::max({0.0, total.value_or(0), pv.value_or(0)}));
+    for (const redis::Reply& each : *replies) {
+      const hot::Article article = hot::article_of(each, wall_now(), site_);
+      out.push_back(std::max(article.views_total, static_cast<double>(article.counts.pv)));
     }
   }
   co_return out;

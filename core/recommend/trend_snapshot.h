@@ -17,7 +17,7 @@ namespace freshet::recommend {
 
 class TrendReader {
  public:
-  // `redis` must outlive this.
+  // `redis` and `settings` must outlive this.
   TrendReader(redis::Redis& redis, const Settings& settings, redis::Keys keys);
 
   // The heads of hot:score, hot:rank and hot:newest, each item once, without those that are hidden,
@@ -43,7 +43,8 @@ class TrendReader {
   bool must_learn(const std::string& id, const model::Model* model, Clock::time_point now) const;
 
   redis::Redis& redis_;
-  const RecommendSettings settings_;
+  const Settings& site_;
+  const RecommendSettings& settings_;
   const redis::Keys keys_;
   std::unordered_map<std::string, Known> known_;
   std::string epoch_;

@@ -1,4 +1,5 @@
-// What a run of stream entries asks for: the last word on each item, and every word of readers. Pure.
+// What a run of stream entries asks for: the last word on each item, and every word of readers.
+// Pure.
 #pragma once
 
 #include <string>
@@ -60,13 +61,14 @@ struct Batch {
   bool empty() const { return entries.empty(); }
 };
 
-// `fields` as Redis gives them: name, value, name, value. Errors: kInvalid, with the field in `member` and
-// nothing of a reader in `detail`.
+// `fields` as Redis gives them: name, value, name, value. Errors: kInvalid, with the field in
+// `member` and nothing of a reader in `detail`.
 using Entry = std::variant<Change, ReaderChange, Erasure, Fanout>;
 Result<Entry> parse_entry(const redis::Reply& fields);
 
-// `entries` as XREADGROUP gives them: {id, fields} each, ascending. What is malformed is logged and counted;
-// an entry that was removed from the stream while it was pending (nil fields) only wants its acknowledgement.
+// `entries` as XREADGROUP gives them: {id, fields} each, ascending. What is malformed is logged and
+// counted; an entry that was removed from the stream while it was pending (nil fields) only wants
+// its acknowledgement.
 Batch read_batch(const redis::Reply& entries);
 
 }  // namespace freshet::recorder

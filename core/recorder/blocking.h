@@ -5,8 +5,9 @@
 
 namespace freshet::recorder {
 
-// Of a command, on each of the recorder's connections. With the block of a read (core/recorder/stream.h) less
-// than a second, so that stopping takes no longer even when Redis hangs.
+// Of a command, on each of the recorder's connections. With the block of a read
+// (core/recorder/stream.h) less than a second, so that stopping takes no longer even when Redis
+// hangs.
 inline constexpr milliseconds kRedisTimeout{800};
 
 }  // namespace freshet::recorder

@@ -1,14 +1,16 @@
 // Forgetting readers: the jobs of op erase (core/readers/reader_entries.h).
 //
-// A job's entry stays pending until the job is done, so a recorder that is killed anywhere begins it again;
-// every step may be repeated. A job waits first until nothing can come back: what workers had accepted before
-// the request is in Redis or in a spool file after kSettle, and the spool files of this host must mention the
-// reader no more, and what the stream held by then must be recorded. Then, in this order, go: every key of
-// core/readers/personal_keys.h; what the seen-filter knows, by raising the reader's epoch; the rows of the
-// database, its log emptied, where only a salted hash says that there was one; and with the entry's
-// acknowledgement the stream behind it. What the reader does meanwhile may be forgotten or stay.
+// A job's entry stays pending until the job is done, so a recorder that is killed anywhere begins
+// it again; every step may be repeated. A job waits first until nothing can come back: what workers
+// had accepted before the request is in Redis or in a spool file after kSettle, and the spool files
+// of this host must mention the reader no more, and what the stream held by then must be recorded.
+// Then, in this order, go: every key of core/readers/personal_keys.h; what the seen-filter knows,
+// by raising the reader's epoch; the rows of the database, its log emptied, where only a salted
+// hash says that there was one; and with the entry's acknowledgement the stream behind it. What the
+// reader does meanwhile may be forgotten or stay.
 //
-// Spool files of other hosts cannot be seen from here: what they hold comes back when they are replayed.
+// Spool files of other hosts cannot be seen from here: what they hold comes back when they are
+// replayed.
 #pragma once
 
 #include <atomic>
@@ -29,7 +31,8 @@ namespace freshet::recorder {
 // Longer than a command on a worker's background connection can take (kBulkTimeout in
 // fcgi/worker_parts.cpp): by then it has failed and stands in the spool.
 inline constexpr milliseconds kSettle{6000};
-// A spool that still mentions the reader after this is nobody's: the job goes on, and says that it failed.
+// A spool that still mentions the reader after this is nobody's: the job goes on, and says that it
+// failed.
 inline constexpr seconds kSpoolPatience{600};
 
 // Blocking; one thread.
@@ -44,9 +47,10 @@ class Eraser {
   std::size_t waiting() const { return waiting_.size(); }  // their entries are pending
   bool wants_a_read() const;  // a job waits only for what the stream holds by now
 
-  // Does what is due, everything `stream` handed out before being done, and returns it: to be acknowledged
-  // together with result_of(), then forgotten by finished(). Stops early, with nothing to acknowledge, when
-  // `stop` is true. After an error the same jobs are due again. Errors: those of Redis and of Database.
+  // Does what is due, everything `stream` handed out before being done, and returns it: to be
+  // acknowledged together with result_of(), then forgotten by finished(). Stops early, with nothing
+  // to acknowledge, when `stop` is true. After an error the same jobs are due again. Errors: those
+  // of Redis and of Database.
   Result<std::vector<Erasure>> run(database::Database& database, Stream& stream,
                                    const std::atomic<bool>& stop, Clock::time_point now = Clock::now());
   // Commands that mark the jobs done, or failed.
@@ -59,8 +63,8 @@ class Eraser {
     Clock::time_point since;
     bool told = false;         // that it waits for a spool
     bool spool_holds = false;  // when it was last looked at
-    // What the stream had given when the spools were found clean: an entry replayed from one of them is not
-    // above it. Empty until then.
+    // What the stream had given when the spools were found clean: an entry replayed from one of
+    // them is not above it. Empty until then.
     std::string after;
   };
   Result<bool> due(Waiting& one, Stream& stream, Clock::time_point now) const;

@@ -103,9 +103,9 @@ Result<std::vector<Pusher::Follower>> Pusher::next_followers() {
 Result<bool> Pusher::push(const std::vector<Follower>& followers, bool last) {
   const Fanout& job = waiting_.front();
   Pipeline command;
-  command.script(scripts::kFanoutChunk, 2 + followers.size(), 8 + job.items.size() + 2 * followers.size());
-  command.arg(keys_.job(job.job)).arg(keys_.readers_of(job.author.view()));
-  for (const Follower& each : followers) command.arg(timeline_of(each));
+  command.script(scripts::kFanoutChunk);
+  command.key(keys_.job(job.job)).key(keys_.readers_of(job.author.view()));
+  for (const Follower& each : followers) command.key(timeline_of(each));
   command.arg(progress_->cursor).arg(followers.empty() ? progress_->cursor : followers.back().score);
   command.arg(last ? 1 : 0).arg(job.upto).arg(waterfall_.max_items).arg(waterfall_.ttl.count());
   command.arg(redis::kJobTtl.count()).arg(job.items.size());

@@ -1,15 +1,17 @@
-// Pushing what authors publish to their followers: the jobs of op fanout (core/readers/reader_entries.h).
+// Pushing what authors publish to their followers: the jobs of op fanout
+// (core/readers/reader_entries.h).
 //
-// Jobs go strictly first in, first out, some followers at a time; between them the recorder goes on with what
-// else stands in the stream. A job walks follow:readers:{author} by score, which is the order of following,
-// from its cursor up to `upto`, whoever was the last when the author published. Who follows later is above
-// that, and has it by back-fill; who left meanwhile is left out.
+// Jobs go strictly first in, first out, some followers at a time; between them the recorder goes on
+// with what else stands in the stream. A job walks follow:readers:{author} by score, which is the
+// order of following, from its cursor up to `upto`, whoever was the last when the author published.
+// Who follows later is above that, and has it by back-fill; who left meanwhile is left out.
 //
-// A job's entry stays pending until the job is done, and its cursor stands in job:{id}. One script pushes to
-// some followers and moves the cursor, if it still is where this process believes it to be: whatever is
-// killed, Redis or the recorder, nobody is left out and nobody served twice, not even who took the item out
-// of their timeline meanwhile. A job whose hash has expired begins again: some are pushed to again, which
-// changes nothing but that an item which was removed in that moment comes back.
+// A job's entry stays pending until the job is done, and its cursor stands in job:{id}. One script
+// pushes to some followers and moves the cursor, if it still is where this process believes it to
+// be: whatever is killed, Redis or the recorder, nobody is left out and nobody served twice, not
+// even who took the item out of their timeline meanwhile. A job whose hash has expired begins
+// again: some are pushed to again, which changes nothing but that an item which was removed in that
+// moment comes back.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +40,8 @@ class Pusher {
   // The entry of the job that is next, or under way; "": there is none.
   std::string first() const { return waiting_.empty() ? std::string() : waiting_.front().entry; }
 
-  // Pushes to the next followers of the first job. True: it is over, its hash says how, and its entry is to
-  // be acknowledged, then forgotten by finished(). REQUIRES: waiting() > 0. 2 RTT; one
+  // Pushes to the next followers of the first job. True: it is over, its hash says how, and its
+  // entry is to be acknowledged, then forgotten by finished(). REQUIRES: waiting() > 0. 2 RTT; one
   // more for a job that begins. After an error the same followers are next. Errors: those of Redis.
   Result<bool> step();
   void finished();

@@ -1,7 +1,8 @@
-// The recorder's consumer group, and what it means when it is gone. It is made once and nobody removes it:
-// when it has to be made although the database has recorded something, Redis has lost what it had (FLUSHALL,
-// files deleted, another Redis). hot:lost says so from then on to every process of every host, until
-// freshetctl rebuild-redis or restore ends it. Blocking; 1 RTT each unless it says otherwise.
+// The recorder's consumer group, and what it means when it is gone. It is made once and nobody
+// removes it: when it has to be made although the database has recorded something, Redis has lost
+// what it had (FLUSHALL, files deleted, another Redis). hot:lost says so from then on to every
+// process of every host, until freshetctl rebuild-redis or restore ends it. Blocking; 1 RTT each
+// unless it says otherwise.
 #pragma once
 
 #include <string>

@@ -15,6 +15,7 @@
 #include "core/recorder/group.h"
 #include "core/recorder/stream.h"
 #include "core/recorder/write_batch.h"
+#include "core/redis/schema.h"
 #include "core/search/search_index.h"
 
 namespace freshet::recorder {
@@ -40,6 +41,7 @@ constexpr std::array kReasons{ReasonRow{"disk_full", RecorderReason::kDatabaseFu
                               ReasonRow{"index", RecorderReason::kIndexError},
                               ReasonRow{"bad_stemmer", RecorderReason::kIndexError},
                               ReasonRow{"redis", RecorderReason::kRedisAway},
+                              ReasonRow{"other_schema", RecorderReason::kRedisAway},
                               ReasonRow{"", RecorderReason::kDatabaseError}};
 
 RecorderReason reason_of(const Error& error) {
@@ -127,8 +129,8 @@ Result<void> Recorder::State::turn(const std::atomic<bool>& stop) {
     if (auto ok = join(); !ok) return ok;
   }
   if (auto ok = open_files(); !ok) return ok;
-  // All that is pending comes again and is written again, in its order: were what is held acknowledged when
-  // only some came, older rows would stay over newer ones.
+  // All that is pending comes again and is written again, in its order: were what is held
+  // acknowledged when only some came, older rows would stay over newer ones.
   if (again && !held.empty()) {
     if (auto ok = write_index(); !ok) return ok;
     held = {};
@@ -159,6 +161,7 @@ Result<void> Recorder::State::turn(const std::atomic<bool>& stop) {
 }
 
 Result<void> Recorder::State::join() {
+  if (auto ok = redis::wait(redis::expect_schema(stream.redis(), stream.keys())); !ok) return ok;
   FRESHET_TRY(there, has_group(stream.redis(), stream.keys()));
   if (!*there) {
     if (auto ok = make_group(); !ok) return ok;
@@ -213,8 +216,8 @@ Result<void> Recorder::State::apply(Batch batch) {
   return {};
 }
 
-// Brings the index up to the database, and acknowledges; with nothing held it only looks how far behind we
-// are.
+// Brings the index up to the database, and acknowledges; with nothing held it only looks how far
+// behind we are.
 Result<void> Recorder::State::finish_held() {
   if (!held.empty()) {
     if (auto ok = write_index(); !ok) return ok;
@@ -306,7 +309,8 @@ Result<void> Recorder::State::compare() {
 void Recorder::State::failed(const Error& error) {
   const RecorderReason reason = reason_of(error);
   stream.restart();
-  // What is held is in the database: a Redis that lost the entries meanwhile gives them no second time.
+  // What is held is in the database: a Redis that lost the entries meanwhile gives them no second
+  // time.
   if (reason != RecorderReason::kRedisAway) held = {};
   // What failed may have failed for good on this connection, these descriptors.
   if (reason == RecorderReason::kRedisAway)

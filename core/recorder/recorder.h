@@ -1,11 +1,11 @@
 // What keeps items and what readers did durable: reads the stream that every write of these leaves
-// (core/items/item_store.h, reader_entries.h), and writes SQLite and the search index. The only writer of
-// both. It also forgets readers (eraser.h), and pushes what authors publish (fanout.h).
+// (core/items/item_store.h, reader_entries.h), and writes SQLite and the search index. The only
+// writer of both. It also forgets readers (eraser.h), and pushes what authors publish (fanout.h).
 //
-// SQLite commits each batch, then the index those of a quarter of a second together (kIndexPause), then their
-// entries are acknowledged and the stream is cut behind the last one acknowledged. Killed anywhere in
-// between, the entries are still pending for the group and are done again, in their order, before new ones;
-// doing them twice changes nothing.
+// SQLite commits each batch, then the index those of a quarter of a second together (kIndexPause),
+// then their entries are acknowledged and the stream is cut behind the last one acknowledged.
+// Killed anywhere in between, the entries are still pending for the group and are done again, in
+// their order, before new ones; doing them twice changes nothing.
 #pragma once
 
 #include <atomic>
@@ -19,12 +19,13 @@
 
 namespace freshet::recorder {
 
-// From a commit of the index to the first change of the next. Xapian's readers survive one commit: what it
-// replaced is overwritten by the one after it. So a search that began with the newest commit may take this
-// long and never fails for a writer (core/feed/recall_source.h).
+// From a commit of the index to the first change of the next. Xapian's readers survive one commit:
+// what it replaced is overwritten by the one after it. So a search that began with the newest
+// commit may take this long and never fails for a writer (core/feed/recall_source.h).
 inline constexpr milliseconds kIndexPause{250};
 
-// Blocking; makes its own connections and opens its own files, in run(): make and run it after the fork.
+// Blocking; makes its own connections and opens its own files, in run(): make and run it after the
+// fork.
 class Recorder {
  public:
   // `report` must outlive this. `settle`: how long an erasure waits for what is under way.
@@ -32,8 +33,9 @@ class Recorder {
            readers::ReaderHashes hashes = {}, milliseconds settle = kSettle);
   ~Recorder();
 
-  // Until `stop` is true, within a second of it (plus the commit in hand). Whatever fails — Redis, the disk,
-  // the index — is waited for, with the reason in the report, and tried again. Returns the exit status, 0.
+  // Until `stop` is true, within a second of it (plus the commit in hand). Whatever fails — Redis,
+  // the disk, the index — is waited for, with the reason in the report, and tried again. Returns
+  // the exit status, 0.
   int run(const std::atomic<bool>& stop);
 
  private:

@@ -6,7 +6,6 @@
 #include "core/recorder/blocking.h"
 #include "core/recorder/group.h"
 #include "core/redis/fields.h"
-#include "core/redis/script_words.h"
 #include "core/redis/scripts.h"
 
 namespace freshet::recorder {
@@ -38,8 +37,6 @@ Stream::Stream(const Settings& settings, redis::Endpoint endpoint)
 Result<Reply> Stream::call(const Pipeline& command) {
   FRESHET_TRY(replies, redis_.call(command));
   for (const Reply& reply : *replies) {
-    if (redis::says(reply.error(), redis::word::kNoGroup))
-      return fail(ErrorCode::kUnavailable, "redis_no_group", {}, std::string(reply.error()));
     if (reply.is_error()) return tl::unexpected(redis::classify(reply.error()));
   }
   return std::move(replies->front());
@@ -70,7 +67,7 @@ Result<Batch> Stream::read(Wait how) {
 
 Result<Backlog> Stream::acknowledge(const Batch& batch, const Pipeline& then) {
   Pipeline command;
-  command.script(scripts::kStreamAck, 1, 1 + batch.entries.size()).arg(keys_.stream()).arg(kGroup);
+  command.script(scripts::kStreamAck).key(keys_.stream()).arg(kGroup);
   for (const std::string& entry : batch.entries) command.arg(entry);
   for (std::size_t i = 0; i < then.size(); ++i) command.raw(then.at(i));
   FRESHET_TRY(reply, call(command));

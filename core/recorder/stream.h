@@ -1,5 +1,5 @@
-// The recorder's side of the stream: its consumer group, what is pending, what is new, and the end of what is
-// done. Blocking; every call 1 RTT unless it says otherwise.
+// The recorder's side of the stream: its consumer group, what is pending, what is new, and the end
+// of what is done. Blocking; every call 1 RTT unless it says otherwise.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct Backlog {
   std::uint64_t pending = 0;   // of these, handed to a consumer
 };
 
-// Errors of every call: Redis' own; kUnavailable "redis_no_group" when stream or group are gone (FLUSHALL,
-// another Redis): to be made (group.h), then restart().
+// Errors of every call: Redis' own; kUnavailable "redis_no_group" when stream or group are gone
+// (FLUSHALL, another Redis): to be made (group.h), then restart().
 class Stream {
  public:
   Stream(const Settings& settings, redis::Endpoint endpoint);
@@ -30,8 +30,9 @@ class Stream {
   redis::SyncRedis& redis() { return redis_; }
   const redis::Keys& keys() const { return keys_; }
 
-  // The next of what any consumer was given and did not acknowledge, taken over in order of the entries,
-  // which is the order of the writes; from the lowest after restart(). Nothing more: done() is true.
+  // The next of what any consumer was given and did not acknowledge, taken over in order of the
+  // entries, which is the order of the writes; from the lowest after restart(). Nothing more:
+  // done() is true.
   Result<Batch> claim();
   void restart() {
     cursor_ = kStart;
@@ -40,19 +41,21 @@ class Stream {
   }
   bool done() const { return claimed_; }
   bool drained() const { return drained_; }  // the last read() found nothing
-  // What no consumer was given yet. kForEntries: waits for kBlock, and returns as soon as there is one.
+  // What no consumer was given yet. kForEntries: waits for kBlock, and returns as soon as there is
+  // one.
   enum class Wait : std::uint8_t { kForEntries, kNot };
   Result<Batch> read(Wait how = Wait::kForEntries);
-  // Whether everything up to `entry`, which existed before the last read(), has been handed out, and the
-  // stream can be cut behind it; between restart() and done() false. What was handed out last may not be done
-  // yet.
+  // Whether everything up to `entry`, which existed before the last read(), has been handed out,
+  // and the stream can be cut behind it; between restart() and done() false. What was handed out
+  // last may not be done yet.
   bool handed_out(std::string_view entry) const {
     return claimed_ && (drained_ || !below(read_up_to_, entry)) && (held_.empty() || below(entry, held_));
   }
-  // The lowest entry that stays pending for a long job, and keeps what is above it in the stream; "": none.
+  // The lowest entry that stays pending for a long job, and keeps what is above it in the stream;
+  // "": none.
   void hold(std::string entry) { held_ = std::move(entry); }
-  // After everything in the batch is done, also with none. Cuts the stream behind the lowest that is pending.
-  // `then` is sent with it, so that both happen when this process dies meanwhile.
+  // After everything in the batch is done, also with none. Cuts the stream behind the lowest that
+  // is pending. `then` is sent with it, so that both happen when this process dies meanwhile.
   Result<Backlog> acknowledge(const Batch& batch, const redis::Pipeline& then = {});
   // The highest id the stream ever gave.
   Result<std::string> last_generated();

@@ -51,8 +51,10 @@ Task<Result<Pushed>> ChannelFill::fill(const std::string& channel, const ReaderI
     Push push{channel, {chosen->rbegin(), chosen->rend()}, {}};  // the last becomes the newest
     push.readers.push_back(reader);
     FRESHET_CO_TRY(pushed, co_await timelines_.push(push));
-    const std::vector<feed::Handout> none;
-    seen_.record(reader, none, *chosen, clock_());
+    feed::Impressions shown;
+    shown.shown = *chosen;
+    shown.at = clock_();
+    FRESHET_CO_TRY(recorded, co_await seen_.record(reader, std::move(shown)));
     sum.pushed += pushed->pushed;
     sum.duplicates += pushed->duplicates;
     if (pushed->pushed > 0) break;
@@ -60,8 +62,8 @@ Task<Result<Pushed>> ChannelFill::fill(const std::string& channel, const ReaderI
   co_return sum;
 }
 
-// Of what is eligible, what the filter takes for seen; and what the feed has handed out, which the filter may
-// not know yet.
+// Of what is eligible, what the filter takes for seen; and what the feed has handed out, which the
+// filter may not know yet.
 Task<Result<std::unordered_set<std::string>>> ChannelFill::shown(const ReaderId& reader,
                                                                  const recommend::Selection& selection) {
   feed::PageRequest who;

@@ -1,12 +1,12 @@
 -- Pushes what an author published into the timelines of some followers, and notes in the job how far that is: both or neither.
 --
--- KEYS 1 job:{id}  2 follow:readers:{author}  3… timelines
+-- KEYS 1 job:{id}  2 follow:readers:{author}  3… wf:{channel}:{reader} of each
 -- ARGV 1 the cursor as the caller knows it  2 the cursor behind these followers  3 '1': they are the last  4 upto  5 most items of a timeline
 --      6 its TTL s  7 TTL of the job s  8 number of items  9… items, then of each timeline its reader and their score in KEYS[2]
 -- Returns {state, cursor} of the job; when it is over, or its cursor is another, nothing was done. Who left, or followed anew, since the caller
 -- looked is left out; a timeline that is no ZSET counts as failed.
 --@include timeline
-local call, now = redis.call, clock_ms()
+local call, now = redis.call, clock_us()
 local job = call('HMGET', KEYS[1], 'state', 'cursor', 'done', 'total', 'failed')
 local state, cursor = job[1] or 'queued', job[2] or '0'
 if state == 'done' or state == 'failed' or cursor ~= ARGV[1] then return {state, cursor} end

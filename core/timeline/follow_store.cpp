@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "core/readers/reader_entries.h"
-#include "core/readers/reader_replies.h"
+#include "core/redis/errors.h"
+#include "core/redis/fields.h"
 #include "core/redis/script_words.h"
 #include "core/redis/scripts.h"
 
@@ -16,19 +17,24 @@ Error too_many_follows() {
   return {ErrorCode::kConflict, "too_many_follows", "author", "the reader follows as many authors as may be"};
 }
 
-Error error_of(const redis::Reply& reply) {
-  return redis::says(reply.error(), redis::word::kTooManyFollows) ? too_many_follows()
-                                                                  : readers::reader_error(reply);
-}
+constexpr int kMostAttempts = 4;  // to follow; each is begun when the reader was let go of meanwhile
+constexpr std::size_t kItemsACommand = 1000;
 
 }  // namespace
 
 void append_push(Pipeline& out, const std::string& key, std::optional<std::int64_t> most,
                  std::optional<seconds> ttl, const std::vector<std::string_view>& ids) {
-  out.script(scripts::kFollowPush, 1, 2 + ids.size()).arg(key);
+  out.script(scripts::kFollowPush).key(key);
   most ? out.arg(*most) : out.arg("");
   ttl ? out.arg(ttl->count()) : out.arg("");
   for (const std::string_view each : ids) out.arg(each);
+}
+
+void append_join(Pipeline& out, const WaterfallSettings& settings, const Join& join) {
+  out.script(scripts::kFollowJoin).key(join.timeline).key(join.marks);
+  out.arg(settings.max_items).arg(settings.ttl.count()).arg(join.authors.size());
+  for (const Join::Author& each : join.authors) out.arg(each.author).arg(each.mark).arg(each.upto);
+  for (const std::string& each : join.items) out.arg(each);
 }
 
 RedisFollowStore::RedisFollowStore(redis::Redis& redis, const Settings& settings, redis::Keys keys,
@@ -44,40 +50,69 @@ std::string RedisFollowStore::timeline_of(const ReaderId& reader) const {
   return keys_.timeline(waterfall_.follow_channel, reader.view());
 }
 
-Task<Result<redis::Replies>> RedisFollowStore::all_of(const Pipeline& commands) {
-  FRESHET_CO_TRY(replies, co_await redis_.run(commands));
-  for (const redis::Reply& each : *replies) {
-    if (each.is_error()) co_return tl::unexpected(error_of(each));
-  }
-  co_return std::move(replies);
-}
-
-// The keys that follow_add.lua and follow_remove.lua begin with.
-void RedisFollowStore::append_keys_of_both(Pipeline& out, const ReaderId& reader,
-                                           const AuthorId& author) const {
-  out.arg(keys_.authors_of(reader.view())).arg(keys_.readers_of(author.view()));
-  out.arg(keys_.outbox(author.view())).arg(keys_.pull_outbox(author.view()));
-  out.arg(timeline_of(reader)).arg(keys_.stream());
+Result<void> RedisFollowStore::may_tell(const redis::Reply& waiting) const {
+  if (waiting.integer().value_or(0) >= stream_max_)
+    return tl::unexpected(redis::classify(redis::word::kStreamFull));
+  return {};
 }
 
 // --- following
 
 Task<Result<void>> RedisFollowStore::follow(const ReaderId& reader, const AuthorId& author) {
-  Pipeline command;
-  command.script(scripts::kFollowAdd, 6, 7);
-  append_keys_of_both(command, reader, author);
-  command.arg(reader.view()).arg(author.view()).arg(waterfall_.max_follows).arg(waterfall_.backfill);
-  command.arg(waterfall_.max_items).arg(waterfall_.ttl.count()).arg(stream_max_);
-  FRESHET_CO_TRY(done, co_await all_of(command));
+  const std::string authors = keys_.authors_of(reader.view()), readers = keys_.readers_of(author.view());
+  Pipeline look, enter, begin;
+  look.add("ZSCORE", authors, author.view()).add("ZSCORE", readers, reader.view());
+  look.add("ZCARD", authors).add("XLEN", keys_.stream()).add("TIME");
+  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+    FRESHET_CO_TRY(found, co_await redis::run_all(redis_, look));
+    const std::string mark((*found)[0].string().value_or(""));
+    if (!mark.empty() && !(*found)[1].is_nil()) break;
+    if (mark.empty() && (*found)[2].integer().value_or(0) >= waterfall_.max_follows)
+      co_return tl::unexpected(too_many_follows());
+    if (const auto may = may_tell((*found)[3]); !may) co_return may;
+
+    enter.clear();
+    enter.script(scripts::kFollowEnter).key(readers).key(keys_.outbox(author.view()));
+    enter.key(keys_.pull_outbox(author.view())).arg(reader.view()).arg(waterfall_.backfill);
+    enter.add("XADD", keys_.stream(), "*", "op", "follow", "reader", reader.view(), "author", author.view(),
+              "at", redis::text_at((*found)[4], 0));
+    FRESHET_CO_TRY(entered, co_await redis::run_all(redis_, enter));
+    const redis::Reply& published = entered->front();
+    Join join{timeline_of(reader), authors, {}, {}};
+    join.authors.push_back(
+        {author.str(), mark, mark.empty() ? redis::whole(redis::text_at(published, 0)) : redis::whole(mark)});
+    for (std::size_t i = 1; i < published.size(); ++i) join.items.emplace_back(redis::text_at(published, i));
+
+    begin.clear();
+    append_join(begin, waterfall_, join);
+    begin.add("ZSCORE", readers, reader.view());
+    FRESHET_CO_TRY(begun, co_await redis::run_all(redis_, begin));
+    if (!(*begun)[1].is_nil()) break;  // else the reader was let go of meanwhile
+  }
   co_return Result<void>();
 }
 
 Task<Result<void>> RedisFollowStore::unfollow(const ReaderId& reader, const AuthorId& author) {
-  Pipeline command;
-  command.script(scripts::kFollowRemove, 6, 3);
-  append_keys_of_both(command, reader, author);
-  command.arg(reader.view()).arg(author.view()).arg(stream_max_);
-  FRESHET_CO_TRY(done, co_await all_of(command));
+  Pipeline look, leave, clear;
+  look.add("XLEN", keys_.stream());
+  FRESHET_CO_TRY(waiting, co_await redis::run_all(redis_, look));
+  if (const auto may = may_tell(waiting->front()); !may) co_return may;
+  leave.add("XADD", keys_.stream(), "*", "op", "unfollow", "reader", reader.view(), "author", author.view())
+      .add("ZREM", keys_.authors_of(reader.view()), author.view())
+      .add("ZREM", keys_.readers_of(author.view()), reader.view())
+      .add("ZRANGEBYSCORE", keys_.outbox(author.view()), "(0", "+inf")
+      .add("ZRANGEBYSCORE", keys_.pull_outbox(author.view()), "(0", "+inf");
+  FRESHET_CO_TRY(left, co_await redis::run_all(redis_, leave));
+  for (const std::size_t outbox : {std::size_t{3}, std::size_t{4}}) {
+    const redis::Reply& items = (*left)[outbox];
+    for (std::size_t from = 0; from < items.size(); from += kItemsACommand) {
+      const std::size_t end = std::min(from + kItemsACommand, items.size());
+      clear.command(2 + end - from).arg("ZREM").arg(timeline_of(reader));
+      for (std::size_t i = from; i < end; ++i) clear.arg(redis::text_at(items, i));
+    }
+  }
+  if (clear.empty()) co_return Result<void>();
+  FRESHET_CO_TRY(cleared, co_await redis::run_all(redis_, clear));
   co_return Result<void>();
 }
 
@@ -97,19 +132,32 @@ Task<Result<std::vector<AuthorId>>> RedisFollowStore::authors_of(const ReaderId&
 
 Task<Result<std::string>> RedisFollowStore::publish(const AuthorId& author,
                                                     const std::vector<ItemId>& items) {
+  Pipeline look, join, tell;
+  look.add("XLEN", keys_.stream());
+  FRESHET_CO_TRY(waiting, co_await redis::run_all(redis_, look));
+  join.script(scripts::kFollowPublish)
+      .key(keys_.outbox(author.view()))
+      .key(keys_.readers_of(author.view()))
+      .key(keys_.pull_outbox(author.view()));
+  join.arg(fanout_.outbox).arg(fanout_.max_push).arg(may_tell(waiting->front()) ? 0 : 1);
+  for (const ItemId& each : items) join.arg(each.view());
+  FRESHET_CO_TRY(joined, co_await redis::run_all(redis_, join));
+  const redis::Reply& placed = joined->front();
+  const std::int64_t followers = placed[0].integer().value_or(0);
+  const std::string_view pulled = redis::text_at(placed, 2);
+
   std::string job = new_job_id_();
-  Pipeline command;
-  command.script(scripts::kFollowPublish, 6, 6 + items.size())
-      .arg(keys_.outbox(author.view()))
-      .arg(keys_.readers_of(author.view()))
-      .arg(keys_.pull_outbox(author.view()))
-      .arg(keys_.pulled())
-      .arg(keys_.job(job))
-      .arg(keys_.stream());
-  command.arg(author.view()).arg(job).arg(fanout_.outbox).arg(fanout_.max_push).arg(stream_max_);
-  command.arg(redis::kJobTtl.count());
-  for (const ItemId& each : items) command.arg(each.view());
-  FRESHET_CO_TRY(done, co_await all_of(command));
+  if (!pulled.empty()) tell.add("ZADD", keys_.pulled(), "GT", pulled, author.view());
+  tell.add("HSET", keys_.job(job), "state", followers > 0 ? "queued" : "done", "done", 0, "total", followers,
+           "failed", 0);
+  tell.add("EXPIRE", keys_.job(job), redis::kJobTtl.count());
+  if (followers > 0) {
+    std::string names;
+    for (const ItemId& each : items) names.append(names.empty() ? "" : " ").append(each.view());
+    tell.add("XADD", keys_.stream(), "*", "op", "fanout", "author", author.view(), "items", names, "upto",
+             redis::text_at(placed, 1), "job", job);
+  }
+  FRESHET_CO_TRY(told, co_await redis::run_all(redis_, tell));
   co_return job;
 }
 

@@ -1,5 +1,17 @@
-// FollowStore on Redis. Each method is one EVALSHA of follow_*.lua, where its promises
-// stand.
+// FollowStore on Redis. What concerns two ids is several steps, each on the keys of one: of the
+// author (who follows, what was published), of the reader (whom they follow, the timeline), of the
+// recorder's stream. Every step can be repeated, and they come in an order in which nothing is lost:
+// after an error, or a death in between, the same call again does the rest.
+//
+//   follow    look → the reader joins the author's followers and learns the newest items, and the
+//             recorder is told → these join the timeline together with the mark that says "followed".
+//             An item that is published from the first step on is pushed, or pulled beyond the mark.
+//             Who is let go of meanwhile begins anew. Several calls for one reader at once may
+//             exceed waterfall.max_follows by their number.
+//   unfollow  look → the recorder is told, the reader's mark goes, and the reader leaves the author's
+//             followers: nothing more joins → what the outboxes have leaves the timeline.
+//   publish   look → items join the outboxes; who is to be pushed to is decided here → the author is
+//             said to be pulled, or the job is made and the recorder told.
 #pragma once
 
 #include <functional>
@@ -17,8 +29,8 @@ namespace freshet::timeline {
 
 class RedisFollowStore final : public FollowStore {
  public:
-  // `redis` must outlive this. REQUIRES: waterfall.follow_channel is not empty, save for authors_of() and
-  // publish().
+  // `redis` must outlive this. REQUIRES: waterfall.follow_channel is not empty, save for
+  // authors_of() and publish().
   RedisFollowStore(redis::Redis& redis, const Settings& settings, redis::Keys keys,
                    std::function<std::string()> new_job_id);
 
@@ -28,10 +40,9 @@ class RedisFollowStore final : public FollowStore {
   Task<Result<std::string>> publish(const AuthorId& author, const std::vector<ItemId>& items) override;
 
  private:
-  void append_keys_of_both(redis::Pipeline& out, const ReaderId& reader, const AuthorId& author) const;
+  // Of XLEN of the stream. Errors: "stream_full".
+  Result<void> may_tell(const redis::Reply& waiting) const;
   std::string timeline_of(const ReaderId& reader) const;
-  // Runs commands none of which may fail; their replies. 1 RTT.
-  Task<Result<redis::Replies>> all_of(const redis::Pipeline& commands);
 
   redis::Redis& redis_;
   const WaterfallSettings waterfall_;
@@ -41,9 +52,22 @@ class RedisFollowStore final : public FollowStore {
   const std::function<std::string()> new_job_id_;
 };
 
-// Appends the script that pushes `ids`, the last as the highest, into one ZSET of lua/parts/timeline.lua.
-// Without `most` any number stays; without `ttl` a new key is permanent. Its reply: how many were new, and
-// the highest score ever given.
+// Items of authors that join a reader's timeline, and what the reader's marks say then.
+struct Join {
+  struct Author {
+    std::string author, mark;  // the mark as it was read, "" for none
+    std::int64_t upto;         // what it will be
+  };
+  std::string timeline, marks;  // keys
+  std::vector<Author> authors;
+  std::vector<std::string> items;  // the last becomes the newest
+};
+// Appends follow_join.lua.
+void append_join(redis::Pipeline& out, const WaterfallSettings& settings, const Join& join);
+
+// Appends the script that pushes `ids`, the last as the highest, into one ZSET of
+// core/timeline/parts/timeline.lua. Without `most` any number stays; without `ttl` a new key is permanent.
+// Its reply: how many were new, and the highest score ever given.
 void append_push(redis::Pipeline& out, const std::string& key, std::optional<std::int64_t> most,
                  std::optional<seconds> ttl, const std::vector<std::string_view>& ids);
 

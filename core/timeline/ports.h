@@ -1,10 +1,10 @@
-// What timelines need of storage. timeline_store.h and follow_store.h implement
-// it on Redis. Every method is 1 RTT and atomic unless it says otherwise.
+// What timelines need of storage. timeline_store.h and follow_store.h implement it on Redis. Every
+// method is 1 RTT and atomic unless it says otherwise.
 //
-// The law: whatever joins a timeline joins at its head, with a score above every one it ever had, and keeps
-// it. So a client that keeps the highest and the lowest score it has, asks for what is newer than the one or
-// older than the other, and changes only the one it asked about, sees everything that stays exactly once, in
-// order.
+// The law: whatever joins a timeline joins at its head, with a score above every one it ever had,
+// and keeps it. So a client that keeps the highest and the lowest score it has, asks for what is
+// newer than the one or older than the other, and changes only the one it asked about, sees
+// everything that stays exactly once, in order.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,9 @@
 #include "core/async/task.h"
 #include "core/base/ids.h"
 #include "core/base/result.h"
-#include "core/items/ports.h"
+#include "core/feed/ports.h"
+#include "core/items/card_cache.h"
+#include "core/readers/reason.h"
 
 namespace freshet::timeline {
 
@@ -39,18 +41,23 @@ struct PageQuery {
 struct Placed {
   ItemId item;
   std::int64_t score = 0;
-  items::ItemCard card;
+  items::SharedCard card;  // never null
+  readers::Reason reason;  // of read_page(): why it is there
 };
 
 struct WaterfallPage {
   std::vector<Placed> items;  // newest first; none is hidden, deleted or dated ahead
-  // The highest and the lowest score of the page; of an empty one the cursor that came, of an empty first 0.
+  // The highest and the lowest score of the page; of an empty one the cursor that came, of an empty
+  // first 0.
   std::int64_t drop = 0, up = 0;
   bool has_more = false;  // there is more in this direction (kFirst: older); exact
-  // How many are newer than `drop`; hidden ones that were not looked at yet count. 0 iff there is none that
-  // would be served, when the direction is kDown.
+  // How many are newer than `drop`; hidden ones that were not looked at yet count. 0 iff there is
+  // none that would be served, when the direction is kDown.
   std::int64_t newer = 0;
   bool trimmed = false;  // what lay next to the cursor was cut off: kUp, all older; kDown, some of the newer
+  // For reasons; none in the channel of follows.
+  std::vector<feed::Interest> interests;  // the reader's newest
+  std::vector<items::SharedCard> liked;   // the interests' cards, in order
 };
 
 struct Push {
@@ -66,15 +73,17 @@ struct Pushed {
 class WaterfallStore {
  public:
   virtual ~WaterfallStore() = default;
-  // Reading the follow channel first copies what pulled authors published since, to the timeline's head.
-  // Renews the timeline's TTL, and notes that the reader is active.
+  // Reading the follow channel first copies what pulled authors published since, to the timeline's
+  // head. Renews the timeline's TTL, and notes that the reader is active. More than 1 RTT where the
+  // store says so.
   virtual Task<Result<WaterfallPage>> read(const PageQuery& query) = 0;
   // Which of them can be pushed: not hidden or deleted, and with items.unknown = reject known.
   virtual Task<Result<std::vector<bool>>> pushable(const std::vector<ItemId>& items) = 0;
-  // 1 RTT for every 500 readers, over the connection for bulk; atomic for each timeline. After an error some
-  // were served, and the same push again serves the rest.
+  // 1 RTT for every 500 readers, over the connection for bulk; atomic for each timeline. After an
+  // error some were served, and the same push again serves the rest.
   virtual Task<Result<Pushed>> push(const Push& push) = 0;
-  // What remember_reply() was given for this event and channel within the last 24 hours; nullopt: nothing.
+  // What remember_reply() was given for this event and channel within the last 24 hours; nullopt:
+  // nothing.
   virtual Task<Result<std::optional<std::string>>> reply_to(const std::string& channel,
                                                             const EventId& event) = 0;
   virtual Task<Result<void>> remember_reply(const std::string& channel, const EventId& event,
@@ -83,22 +92,22 @@ class WaterfallStore {
                                     const ItemId& item) = 0;
 };
 
-// Who follows whom, and what authors publish. All of it belongs to waterfall.follow_channel.
+// Who follows whom, and what authors publish. All of it belongs to waterfall.follow_channel. Up to 3
+// RTT each but authors_of(); follow_store.h says in which steps, none of which loses anything.
 class FollowStore {
  public:
   virtual ~FollowStore() = default;
-  // The author's newest waterfall.backfill items join the head of the reader's timeline. Following again
-  // changes nothing. The recorder keeps it in SQLite. Errors: kConflict
-  // "too_many_follows"; kUnavailable "stream_full".
+  // The author's newest waterfall.backfill items join the head of the reader's timeline. Following
+  // again changes nothing. The recorder keeps it in SQLite. Errors: kConflict "too_many_follows";
+  // kUnavailable "stream_full".
   virtual Task<Result<void>> follow(const ReaderId& reader, const AuthorId& author) = 0;
-  // Takes what the author's outboxes still hold out of the reader's timeline, also what somebody else who is
-  // followed published as well. Errors: kUnavailable "stream_full".
+  // Takes what the author's outboxes still hold out of the reader's timeline, also what somebody
+  // else who is followed published as well. Errors: kUnavailable "stream_full".
   virtual Task<Result<void>> unfollow(const ReaderId& reader, const AuthorId& author) = 0;
   virtual Task<Result<std::vector<AuthorId>>> authors_of(const ReaderId& reader) = 0;  // bytewise
-  // Puts items into the author's outbox; the last becomes the newest. Up to fanout.max_push followers a job
-  // of the recorder pushes them to those who follow now; beyond, their readers pull them, and the job is done
-  // at once. Returns the job's id. Errors: kUnavailable
-  // "stream_full".
+  // Puts items into the author's outbox; the last becomes the newest. Up to fanout.max_push
+  // followers a job of the recorder pushes them to those who follow now; beyond, their readers pull
+  // them, and the job is done at once. Returns the job's id. Errors: kUnavailable "stream_full".
   virtual Task<Result<std::string>> publish(const AuthorId& author, const std::vector<ItemId>& items) = 0;
 };
 

@@ -1,5 +1,5 @@
-// Timelines (seed 004) as their clients meet them: pages also while Redis is away, and pushes of which some
-// items cannot be pushed.
+// Timelines as their clients meet them: pages also while Redis is away, and pushes of
+// which some items cannot be pushed.
 #pragma once
 
 #include <functional>
@@ -15,9 +15,11 @@ struct ServedPage {
   WaterfallPage page;
   bool degraded = false;
 };
-// A page. While Redis is away an empty one that leaves the client where it is: the cursor that came, and
-// has_more. Cost and other errors as WaterfallStore::read().
-Task<Result<ServedPage>> read_page(WaterfallStore& store, const PageQuery& query);
+// A page with the reason of each item: in the channel of follows (`follows`) that its author is
+// followed, elsewhere what feed::FeedReasons says, except that nothing is rising: an item stands here
+// for a month. While Redis is away an empty page that leaves the client where it is: the cursor that
+// came, and has_more. Cost and other errors as WaterfallStore::read().
+Task<Result<ServedPage>> read_page(WaterfallStore& store, const PageQuery& query, bool follows);
 
 struct RefusedItem {
   ItemId item;
@@ -29,10 +31,10 @@ struct PushOutcome {
   Pushed counts;
   std::vector<RefusedItem> refused;  // in their order
 };
-// 1 RTT for the items, 1 for every 500 items times readers, one more when an item is refused. `time_left` is
-// asked before each of them. Errors: kUnavailable "budget"; the stores'. After an error some readers were
-// served; the same push again serves the rest. A timeline that cannot be written stands in the way of no
-// other.
+// 1 RTT for the items, 1 for every 500 items times readers, one more when an item is refused.
+// `time_left` is asked before each of them. Errors: kUnavailable "budget"; the stores'. After an
+// error some readers were served; the same push again serves the rest. A timeline that cannot be
+// written stands in the way of no other.
 Task<Result<PushOutcome>> push_items(WaterfallStore& store, items::ItemStore& items, const Push& push,
                                      const std::function<bool()>& time_left);
 

@@ -10,11 +10,12 @@ namespace {
 
 constexpr std::size_t kFewestCases = 20;  // what fewer readers say is chance
 
-// ndcg@20 on ML-1M's validation part by λ, with dropout 0.5 and exponent 0.5: 200 .2690, 400 .2713, 800
-// .2697.
+// ndcg@20 on ML-1M's validation part by λ, with dropout 0.5 and exponent 0.5: 200 .2690, 400 .2713,
+// 800 .2697.
 constexpr std::array kLambdas{400.F, 200.F, 800.F};
 constexpr double kNoEvidence = 0.001;  // a later λ must be better by this
-// citeulike-a, warm, 400 neighbours: α .6 with β .2 .2823, .3 .2837, .4 .2803; α .8 with β .2 .2810.
+// citeulike-a, warm, 400 neighbours: α .6 with β .2 .2823, .3 .2837, .4 .2803; α .8 with β .2
+// .2810.
 constexpr std::array kAlphas{0.5F, 0.65F};
 constexpr std::array kBetas{0.1F, 0.2F, 0.3F, 0.4F, 0.5F};
 
@@ -69,8 +70,8 @@ double judge_ease(const Validation& validation, const Touched& part, const Ease&
   return judge(validation, score, {&factors, 1}).front();
 }
 
-// EASE's G is RP3beta's sum over readers, for α = reader_exponent and but for a constant: where it has been
-// computed nothing else need be. W is not pruned then.
+// EASE's G is RP3beta's sum over readers, for α = reader_exponent and but for a constant: where it
+// has been computed nothing else need be. W is not pruned then.
 double rp3_of_gram(const Validation& validation, const Touched& part, const Square& g, Parameters& chosen) {
   constexpr float kAlpha = EaseSettings{}.reader_exponent;
   Square full = g.copy();

@@ -1,5 +1,5 @@
-// Item–item relations while they are made: column j is who speaks for item j, and how much. Pruned here, and
-// turned into the model's rows at the end.
+// Item–item relations while they are made: column j is who speaks for item j, and how much. Pruned
+// here, and turned into the model's rows at the end.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ class ColumnSum {
   void multiply(std::span<const float> factors) {
     for (const std::uint32_t item : touched_) sums_[item] *= factors[item];
   }
-  // The `most` of greatest magnitude, without zeros, in an order that depends on nothing but what was added
-  // and when; nothing is left behind.
+  // The `most` of greatest magnitude, without zeros, in an order that depends on nothing but what
+  // was added and when; nothing is left behind.
   Column take(std::size_t most);
 
  private:
@@ -45,8 +45,9 @@ Columns each_column(std::size_t items, const std::function<Column(std::uint32_t,
 // Keeps the `most` of greatest magnitude; of equals the lower index. In any order.
 void keep_most(Column& column, std::size_t most);
 
-// The same over all columns together, each of which keeps its order: `most` relations in all. Popular items
-// then have more than others, which ranks better than the same number for each (DECISIONS.md).
+// The same over all columns together, each of which keeps its order: `most` relations in all.
+// Popular items then have more than others, which ranks better than the same number for each
+// (DECISIONS.md).
 void keep_most(Columns& columns, std::size_t most);
 
 // Multiplies each column by its factor.

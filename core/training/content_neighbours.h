@@ -1,5 +1,5 @@
-// Relations by content: an item's nearest by cosine of their term vectors, and for items that nobody touched
-// yet a column of others' making.
+// Relations by content: an item's nearest by cosine of their term vectors, and for items that
+// nobody touched yet a column of others' making.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,18 @@ struct Content {
   std::vector<std::vector<model::TermWeight>> terms;  // by item; L2 norm 1, or empty
 };
 
-// From each item's terms. A term counts when two items or more have it; of an item the 100 heaviest stay.
+// From each item's terms. A term counts when two items or more have it; of an item the 100 heaviest
+// stay.
 Content content_of(std::span<const std::vector<model::TermCount>> items);
 
-// Every item's `most` nearest: weight is the cosine. Terms that more than 3,000 items have find nobody (and
-// weigh little). O(Σ over terms of items²).
+// Every item's `most` nearest: weight is the cosine. Terms that more than 3,000 items have find
+// nobody (and weigh little). O(Σ over terms of items²).
 Columns content_columns(const Content& content, std::size_t most);
 
 inline constexpr std::size_t kLenders = 20;
 
-// For each item that borrows: the mean of the columns of its kLenders nearest by content among those that
-// lend, weighted by nearness, pruned to `neighbours`. Other items' columns are empty.
+// For each item that borrows: the mean of the columns of its kLenders nearest by content among
+// those that lend, weighted by nearness, pruned to `neighbours`. Other items' columns are empty.
 Columns borrowed_columns(const Content& content, const Columns& columns, const std::vector<bool>& lends,
                          const std::vector<bool>& borrows, std::size_t neighbours);
 

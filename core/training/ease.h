@@ -1,6 +1,6 @@
-// EASE (Steck, "Embarrassingly Shallow Autoencoders for Sparse Data", WWW 2019): the item–item matrix B with
-// a diagonal of zeros that best gives readers' touches X back from themselves, in closed form. With two
-// additions that validation on ML-1M asked for (DECISIONS.md):
+// EASE (Steck, "Embarrassingly Shallow Autoencoders for Sparse Data", WWW 2019): the item–item
+// matrix B with a diagonal of zeros that best gives readers' touches X back from themselves, in
+// closed form. With two additions that validation on ML-1M asked for (DECISIONS.md):
 //
 //   G = Xᵀ D X,  D = diag((n̄ / n_u)^reader_exponent): each touch of a reader of a thousand items says less
 //   P = (G + λ·I + dropout/(1 − dropout) · diag G)⁻¹     (Steck, "Autoencoders that don't overfit towards the
@@ -35,8 +35,8 @@ class Ease {
   // Uses G up. O(items³).
   Ease(Square gram, const EaseSettings& settings);
 
-  // Adds row `item` of B before the division by P_jj, and P's diagonal instead of zeros: scores[j] times
-  // factor(j) is right for every j that is not in the profile. scores.size() >= items.
+  // Adds row `item` of B before the division by P_jj, and P's diagonal instead of zeros: scores[j]
+  // times factor(j) is right for every j that is not in the profile. scores.size() >= items.
   void accumulate(std::uint32_t item, std::span<float> scores) const;
   float factor(std::uint32_t item) const { return factors_[item]; }
   // The `neighbours` greatest of each of B's columns.

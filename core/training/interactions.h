@@ -1,5 +1,6 @@
-// Who touched what: the events as two lists of neighbours, reader → items and item → readers. Which kind and
-// how often is left out: on ML-1M, citeulike-a and Deskdrop a touch is a touch (DECISIONS.md).
+// Who touched what: the events as two lists of neighbours, reader → items and item → readers. Which
+// kind and how often is left out: on ML-1M, citeulike-a and Deskdrop a touch is a touch
+// (DECISIONS.md).
 #pragma once
 
 #include <cstdint>

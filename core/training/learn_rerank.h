@@ -1,6 +1,6 @@
-// Learns the re-ranker from the events alone: on some of the last days, at a few moments of each, what would
-// have been known then (a model trained on the events before the day, what was trending and new, the readers'
-// profiles) against what readers took for the first time after it.
+// Learns the re-ranker from the events alone: on some of the last days, at a few moments of each,
+// what would have been known then (a model trained on the events before the day, what was trending
+// and new, the readers' profiles) against what readers took for the first time after it.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,8 @@
 
 namespace freshet::training {
 
-// Trains on the events of `past` only, without a re-ranker and without another choice of algorithm; null: it
-// could not. Called once for each day that is learned from, with ever more events.
+// Trains on the events of `past` only, without a re-ranker and without another choice of algorithm;
+// null: it could not. Called once for each day that is learned from, with ever more events.
 using Relate = std::function<std::shared_ptr<const model::Model>(const TrainingData& past)>;
 
 struct LessonSettings {
@@ -29,8 +29,9 @@ struct LessonSettings {
   seconds every{6 * 3600};                // moments of a day; the first is its beginning
 };
 
-// Parameters for Trained::reranker; empty when history is too short or too uneventful (RerankLessons::learn).
-// Deterministic. Time: that of `relate` for each day, and about two seconds.
+// Parameters for Trained::reranker; empty when history is too short or too uneventful
+// (RerankLessons::learn). Deterministic. Time: that of `relate` for each day, and about two
+// seconds.
 std::vector<float> learn_rerank(const TrainingData& data, const recommend::RankingSettings& ranking,
                                 const Relate& relate, const LessonSettings& settings = {});
 
@@ -39,12 +40,12 @@ std::vector<float> learn_rerank(const TrainingData& data, const recommend::Ranki
 inline constexpr std::uint32_t kNowhere = ~0U;
 // By index into the data: the catalogue's index, or kNowhere.
 std::vector<std::uint32_t> indexes_in(const recommend::Catalogue& catalogue, const TrainingData& data);
-// What readers of whom something is known touch for the first time from past.known().now on and before
-// `until`, among the items that exist now. By reader; each item once.
+// What readers of whom something is known touch for the first time from past.known().now on and
+// before `until`, among the items that exist now. By reader; each item once.
 std::map<std::uint32_t, std::vector<std::uint32_t>> first_touches(const PastDays& past, UnixSeconds until);
-// The lessons of the day that begins at past.known().now, of at most about `most` readers' moments: at its
-// beginning with what is taken on that day, and every `every` later with what is taken before the next
-// moment. `past` goes on to the last of them.
+// The lessons of the day that begins at past.known().now, of at most about `most` readers' moments:
+// at its beginning with what is taken on that day, and every `every` later with what is taken
+// before the next moment. `past` goes on to the last of them.
 void add_lessons(RerankLessons& lessons, PastDays& past, const std::shared_ptr<const model::Model>& model,
                  const LessonSettings& settings, std::size_t most);
 

@@ -10,8 +10,8 @@
 namespace freshet::training {
 namespace {
 
-// Multiples of what makes a part's 20th best score of a reader as great as the collaborative one. Content
-// never counts nothing: it is all that is known of an item newer than the model.
+// Multiples of what makes a part's 20th best score of a reader as great as the collaborative one.
+// Content never counts nothing: it is all that is known of an item newer than the model.
 constexpr std::array kContentSteps{0.05F, 0.1F, 0.2F, 0.3F, 0.45F, 0.7F, 1.F};
 constexpr std::array kBorrowedSteps{0.25F, 0.4F, 0.6F, 0.8F, 1.25F, 1.6F, 2.F, 2.5F, 3.2F};
 constexpr std::size_t kOfEachPart = 200;  // candidates of a reader: what no part ranks so high is not listed

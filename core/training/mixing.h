@@ -1,5 +1,5 @@
-// How much content and borrowed columns count beside what readers did, chosen on validation: for items with a
-// past and new ones each, and for all in one list.
+// How much content and borrowed columns count beside what readers did, chosen on validation: for
+// items with a past and new ones each, and for all in one list.
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@ struct MixChoice {
   std::string report;
 };
 
-// `parts` were fitted to validation.training; its cold items borrow. The mix with the greatest sum of ndcg@20
-// among warm items, among cold ones, and among all. REQUIRES: cases.
+// `parts` were fitted to validation.training; its cold items borrow. The mix with the greatest sum
+// of ndcg@20 among warm items, among cold ones, and among all. REQUIRES: cases.
 MixChoice choose_mix(const Validation& validation, const PartColumns& parts);
 
 }  // namespace freshet::training

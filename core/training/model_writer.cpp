@@ -10,6 +10,8 @@
 #include <cstring>
 #include <limits>
 #include <span>
+#include <string_view>
+#include <unordered_map>
 
 #include "core/model/model_layout.h"
 #include "core/training/train.h"
@@ -52,7 +54,7 @@ class Image {
   std::vector<char> bytes_;
 };
 
-// Texts one after the other; equal ones next to each other are not sought out.
+// Texts one after the other.
 class Texts {
  public:
   model::layout::Text put(std::string_view text) {
@@ -61,13 +63,31 @@ class Texts {
     bytes_.insert(bytes_.end(), text.begin(), text.end());
     return where;
   }
+  // The same, which stands there once however often it is put: fewer pages to read. `text` must
+  // live as long as this.
+  model::layout::Text put_shared(std::string_view text) {
+    const auto [at, added] = shared_.try_emplace(text);
+    if (added) at->second = put(text);
+    return at->second;
+  }
   // Offsets are 32 bits wide.
   bool fits() const { return bytes_.size() <= std::numeric_limits<std::uint32_t>::max(); }
   const std::vector<char>& bytes() const { return bytes_; }
 
  private:
   std::vector<char> bytes_;
+  std::unordered_map<std::string_view, model::layout::Text> shared_;
 };
+
+void add_slots(const Trained& trained, Image& image) {
+  std::vector<std::uint32_t> slots(model::layout::slots_of(trained.items.size()), model::layout::kNoItem);
+  for (std::uint32_t item = 0; item < trained.items.size(); ++item) {
+    std::size_t slot = model::layout::slot_of(trained.items[item].id, slots.size());
+    while (slots[slot] != model::layout::kNoItem) slot = (slot + 1) & (slots.size() - 1);
+    slots[slot] = item;
+  }
+  image.add(Section::kSlots, slots);
+}
 
 Result<void> add_items(const Trained& trained, Image& image) {
   Texts texts;
@@ -78,10 +98,10 @@ Result<void> add_items(const Trained& trained, Image& image) {
     model::layout::Item item;
     item.id = texts.put(from.id);
     item.title = texts.put(from.title);
-    item.author = texts.put(from.author);
+    item.author = texts.put_shared(from.author);
     item.first_tag = static_cast<std::uint32_t>(tags.size());
     item.tags = static_cast<std::uint32_t>(from.tags.size());
-    for (const std::string& tag : from.tags) tags.push_back(texts.put(tag));
+    for (const std::string& tag : from.tags) tags.push_back(texts.put_shared(tag));
     item.published = std::clamp<std::int64_t>(from.published.time_since_epoch().count(), 0, kMaxUnixSeconds);
     item.count = trained.counts[i];
     item.decayed_count = trained.decayed_counts[i];
@@ -91,6 +111,7 @@ Result<void> add_items(const Trained& trained, Image& image) {
     return fail(ErrorCode::kInvalid, "model_too_large", {}, "ids, titles, authors and tags exceed 4 GiB");
   }
   image.add(Section::kItems, items);
+  add_slots(trained, image);
   image.add(Section::kTags, tags);
   image.add(Section::kText, texts.bytes());
   return {};

@@ -16,7 +16,8 @@ constexpr UnixSeconds day_of(UnixSeconds at) { return at - at.time_since_epoch()
 
 class PastDays {
  public:
-  // Items come without their texts: reading those anew for each day would cost more than all the rest.
+  // Items come without their texts: reading those anew for each day would cost more than all the
+  // rest.
   explicit PastDays(const TrainingData& data);
 
   // The first and the last day with events. REQUIRES: there are events.
@@ -30,7 +31,7 @@ class PastDays {
   // Items are indexes into the data.
   bool exists(std::uint32_t item) const { return !hidden_[item] && first_seen_[item] < known_.now; }
   UnixSeconds published(std::uint32_t item) const { return first_seen_[item]; }
-  // As seed 003 counts views: 1 an event, 2 more for a reader's first one of the day.
+  // As hot lists count views: 1 an event, 2 more for a reader's first one of the day.
   double points(std::uint32_t item) const { return points_[item]; }
   // Events so far, oldest first.
   std::span<const TrainingEvent> of_reader(std::uint32_t reader) const { return readers_[reader]; }
@@ -40,8 +41,8 @@ class PastDays {
   // The events from now on and before the moment.
   std::span<const TrainingEvent> until(UnixSeconds to) const;
 
-  // All existing items as live ones, by index; or those `trend` that trend most by seed 003's formula, and
-  // the `newest` of the others.
+  // All existing items as live ones, by index; or those `trend` that trend most by the
+  // formula for views, and the `newest` of the others.
   std::vector<recommend::LiveItem> live() const;
   std::vector<recommend::LiveItem> live(std::size_t trend, std::size_t newest) const;
   std::vector<std::uint32_t> existing() const;

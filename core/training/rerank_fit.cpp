@@ -8,7 +8,8 @@
 namespace freshet::training {
 namespace {
 
-// SplitMix64 (Steele, Lea, Flood 2014): standard distributions differ between libraries, this does not.
+// SplitMix64 (Steele, Lea, Flood 2014): standard distributions differ between libraries, this does
+// not.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}

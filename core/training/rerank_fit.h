@@ -1,5 +1,6 @@
-// Learns a Reranker: gradient descent (Adam) on the listwise softmax loss, −ln of the probability the
-// re-ranker gives to what was taken. Deterministic: its only randomness is a generator with a fixed seed.
+// Learns a Reranker: gradient descent (Adam) on the listwise softmax loss, −ln of the probability
+// the re-ranker gives to what was taken. Deterministic: its only randomness is a generator with a
+// fixed seed.
 #pragma once
 
 #include <cstdint>

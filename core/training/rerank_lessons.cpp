@@ -41,7 +41,7 @@ bool is_better(const recommend::Reranker& reranker, std::span<const Choice> choi
   double learned = 0, formula = 0;
   for (const Choice& choice : choices) {
     std::vector<float> logits;
-    for (const recommend::Features& each : choice.candidates) logits.push_back(reranker.logit(each));
+    reranker.logits(choice.candidates, logits);
     learned += ndcg(choice, [&](std::size_t i) { return logits[i]; });
     formula += ndcg(choice, [](std::size_t i) { return -static_cast<double>(i); });
   }

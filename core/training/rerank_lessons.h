@@ -32,9 +32,9 @@ class RerankLessons {
   void forget_before(UnixSeconds day);
   std::size_t size() const;
 
-  // The re-ranker's parameters; empty when there is too little to learn from (fewer than 300 lessons of 7
-  // days), or when what is learned from the earlier four fifths of the days orders the later ones no better
-  // than trend · (1 + w · affinity) does. A second or two for 3,000 lessons.
+  // The re-ranker's parameters; empty when there is too little to learn from (fewer than 300
+  // lessons of 7 days), or when what is learned from the earlier four fifths of the days orders the
+  // later ones no better than trend · (1 + w · affinity) does. A second or two for 3,000 lessons.
   std::vector<float> learn() const;
 
  private:

@@ -1,6 +1,6 @@
-// RP3beta (Paudel et al., "Updatable, Accurate, Diverse, and Scalable Recommendations for Interactive
-// Applications", TiiS 2017): a walk of three steps from reader to item to reader to item, the last one made
-// less attractive by popularity. From item i to item j:
+// RP3beta (Paudel et al., "Updatable, Accurate, Diverse, and Scalable Recommendations for
+// Interactive Applications", TiiS 2017): a walk of three steps from reader to item to reader to
+// item, the last one made less attractive by popularity. From item i to item j:
 //
 //   W_ij = d_i^−α · Σ over readers u of both: d_u^−α · d_j^−β,   d the number of touches;  W_jj = 0
 #pragma once

@@ -47,8 +47,8 @@ namespace {
 
 // The sweep operator over blocks K of kPanel rows:
 //   P = A_KK⁻¹,  A_RR −= A_RK P A_KR,  A_RK = A_RK P,  A_KK = −P;   after all blocks A is −A⁻¹.
-// As many operations as by Cholesky, but nearly all of them are one product whose rows are independent. Only
-// the lower triangle is kept up; the last step fills the upper one.
+// As many operations as by Cholesky, but nearly all of them are one product whose rows are
+// independent. Only the lower triangle is kept up; the last step fills the upper one.
 class Sweep {
  public:
   explicit Sweep(Square& a)

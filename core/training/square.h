@@ -40,9 +40,9 @@ class Square {
 // Copies the lower triangle over the upper one.
 void mirror_lower(Square& a);
 
-// A becomes −A⁻¹, its padding the negative identity. REQUIRES: symmetric, positive definite; only the lower
-// triangle is read. side³/2 multiplications and additions, shared by the training's threads; the same bytes
-// whatever their number and the instruction set.
+// A becomes −A⁻¹, its padding the negative identity. REQUIRES: symmetric, positive definite; only
+// the lower triangle is read. side³/2 multiplications and additions, shared by the training's
+// threads; the same bytes whatever their number and the instruction set.
 void invert_negated(Square& a);
 
 }  // namespace freshet::training

@@ -58,8 +58,8 @@ Result<Trained> train_relations(const TrainingData& data, const TrainSettings& s
 // The same with parameters that were chosen before: without validation, some five times as fast.
 Result<Trained> train_as(const TrainingData& data, const TrainSettings& settings, const Parameters& chosen);
 
-// Writes beside `path`, syncs, renames: readers see the old file or the new one. Errors: kUnavailable
-// "model_io", "disk_full".
+// Writes beside `path`, syncs, renames: readers see the old file or the new one. Errors:
+// kUnavailable "model_io", "disk_full".
 Result<void> write_model(const Trained& trained, const std::filesystem::path& path);
 
 }  // namespace freshet::training

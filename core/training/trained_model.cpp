@@ -31,9 +31,12 @@ class TrainedModel final : public model::Model {
     return trained_.terms.empty() ? std::span<const model::TermWeight>{} : trained_.terms[item];
   }
 
-  using model::Model::accumulate;
-  void accumulate(model::Part part, std::uint32_t item, float scale, std::span<float> scores) const override {
-    for (const model::Neighbour& each : neighbours(part, item)) scores[each.item] += scale * each.weight;
+  void accumulate(model::Part part, std::uint32_t item, float scale, std::span<float> scores,
+                  std::span<std::uint8_t> lines) const override {
+    for (const model::Neighbour& each : neighbours(part, item)) {
+      scores[each.item] += scale * each.weight;
+      lines[each.item / model::kLine] = 1;
+    }
   }
   std::vector<model::Neighbour> row(model::Part part, std::uint32_t item) const override {
     const auto all = neighbours(part, item);

@@ -1,4 +1,5 @@
-// A model that has just been trained, used without a file: for learning the re-ranker, and for tests.
+// A model that has just been trained, used without a file: for learning the re-ranker, and for
+// tests.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// What training works on, whatever it was read from (SQLite: core/training/training_source.h; the data sets
-// of the evaluation).
+// What training works on, whatever it was read from (SQLite: core/training/training_source.h; the
+// data sets of the evaluation).
 #pragma once
 
 #include <cstdint>

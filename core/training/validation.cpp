@@ -14,7 +14,8 @@ constexpr std::size_t kMostCases = 1500;
 constexpr std::size_t kFewestTouches = 5;  // of a reader who can be a case
 constexpr std::uint64_t kKeptBack = 5;     // one in so many
 
-// Steele, Lea, Flood: SplitMix64. The same everywhere, which std::shuffle and distributions are not.
+// Steele, Lea, Flood: SplitMix64. The same everywhere, which std::shuffle and distributions are
+// not.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}

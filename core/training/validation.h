@@ -1,6 +1,6 @@
-// A part of the training data that is kept from training, to choose by: of some readers a fifth of what they
-// touched; and, where items have content, every touch of a fifth of the items, which are thereby as good as
-// new.
+// A part of the training data that is kept from training, to choose by: of some readers a fifth of
+// what they touched; and, where items have content, every touch of a fifth of the items, which are
+// thereby as good as new.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace freshet::training {
 
 inline constexpr std::size_t kListed = 20;  // ndcg@20
 
-// Σ over the list of 1/log2(place + 1) for what is in `wanted` (ascending), as a share of the best that
-// min(kListed, wanted) could give. 0 when nothing is wanted.
+// Σ over the list of 1/log2(place + 1) for what is in `wanted` (ascending), as a share of the best
+// that min(kListed, wanted) could give. 0 when nothing is wanted.
 double ndcg(std::span<const std::uint32_t> list, std::span<const std::uint32_t> wanted);
 // The share of `wanted` (ascending) that is in the list.
 double recall(std::span<const std::uint32_t> list, std::span<const std::uint32_t> wanted);
@@ -38,8 +38,8 @@ Validation validation_of(const Interactions& all, const std::vector<bool>& cold_
 // Fills scores (zeros at first) for the profile.
 using Score = std::function<void(std::span<const std::uint32_t> profile, std::span<float> scores)>;
 
-// For each set of factors (by item): the mean ndcg@20 of the warm items that were kept back, ranked among the
-// warm items by score · factor. Cases in parallel.
+// For each set of factors (by item): the mean ndcg@20 of the warm items that were kept back, ranked
+// among the warm items by score · factor. Cases in parallel.
 std::vector<double> judge(const Validation& validation, const Score& score,
                           std::span<const std::vector<float>> factors);
 

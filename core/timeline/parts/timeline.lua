@@ -1,38 +1,51 @@
--- Timelines, outboxes and lists of followers are kept alike: a ZSET of ids by score, unix ms raised to be strictly increasing, below
--- 2^53. Two more members, whose names are no ids, hold what must survive the removal of ids, as negative scores:
+-- Timelines, outboxes and lists of followers are kept alike: a ZSET of ids by score, unix µs raised to be strictly increasing, below
+-- 2^53. Some more members, whose names are no ids, say something of the key itself, as negative scores:
 --   ':'  the highest score that was ever given       '::'  the highest that was cut off at the lower end (absent: none)
+--   ':::'  of a timeline: unix s when it was last noted that it is read (absent: not yet)
 local function mark(key, name) return 0 - (tonumber(redis.call('ZSCORE', key, name)) or 0) end
 local function whole(number) return string.format('%.0f', number) end
-local function clock_ms()
+local function clock_us()
   local clock = redis.call('TIME')
-  return tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
+  return clock[1] * 1000000 + clock[2]
 end
 
--- Ids, the last becomes the highest; those that are there keep their place. At most `most` stay. Returns how many are new, and whether
--- the key is (its TTL is the caller's to set). An error of the key's type comes before the first write.
+-- Ids, the last becomes the highest; those that are there keep their place. Of more than `most` the last join. Returns how many joined, and
+-- whether the key is new (its TTL is the caller's to set). An error of the key's type comes before the first write.
+-- The lowest leave beyond `most`, looked for when several ids join, else at each score that `turn` divides. Scores of ids that join alone
+-- go through the remainders one by one, so there are never more than most + turn - 1 ids, less than a tenth too many.
 local function push(key, ids, most, now)
-  local placed, pushed, is_new = {}, 0, false
+  local add, placed, last = {}, {}
   for from = 1, #ids, 1000 do  -- unpack() has its limits
     local part = {unpack(ids, from, math.min(from + 999, #ids))}
     local was = redis.call('ZMSCORE', key, ':', unpack(part))
-    if from == 1 then is_new = not was[1] end
-    local last, add = 0 - (tonumber(was[1]) or 0), {}
+    last = last or was[1]
     for i, id in ipairs(part) do
       if not was[i + 1] and not placed[id] then
-        last, pushed, placed[id] = math.max(last + 1, now), pushed + 1, true
-        add[#add + 1] = whole(last)
-        add[#add + 1] = id
+        add[#add + 1], placed[id] = id, true
       end
     end
-    if #add > 0 then redis.call('ZADD', key, whole(-last), ':', unpack(add)) end
   end
-  if pushed == 0 then return 0, false end
-  local excess = redis.call('ZCARD', key) - 1 - most
-  if excess > 0 and redis.call('ZSCORE', key, '::') then excess = excess - 1 end
-  if excess > 0 then
-    local edge = redis.call('ZRANGEBYSCORE', key, '(0', '+inf', 'WITHSCORES', 'LIMIT', excess - 1, 1)[2]
-    redis.call('ZREMRANGEBYSCORE', key, '(0', edge)
-    redis.call('ZADD', key, '-' .. edge, '::')
+  if #add == 0 then return 0, false end
+  local is_new, first, turn = not last, math.max(1, #add - most + 1), math.max(1, math.min(8, math.floor(most / 10)))
+  last = 0 - (last or 0)
+  local score = last + 1
+  if score < now then score = score + math.ceil((now - score) / turn) * turn end
+  local highest, members = score + #add - first, {}
+  if most < math.huge and (#add > 1 or score % turn == 0) then
+    local edge = redis.call('ZREVRANGE', key, math.max(0, most - #add), math.max(0, most - #add), 'WITHSCORES')[2]
+    if edge and tonumber(edge) > 0 then
+      redis.call('ZREMRANGEBYSCORE', key, '(0', edge)
+      members = {'-' .. edge, '::'}
+    end
   end
-  return pushed, is_new
+  members[#members + 1], members[#members + 2] = -highest, ':'  -- Redis writes numbers with 17 digits
+  for i = first, #add do
+    members[#members + 1], members[#members + 2] = score + i - first, add[i]
+    if #members > 2000 then
+      redis.call('ZADD', key, unpack(members))
+      members = {}
+    end
+  end
+  if #members > 0 then redis.call('ZADD', key, unpack(members)) end
+  return #add - first + 1, is_new
 end

@@ -1,4 +1,4 @@
--- A reader engaged with an item: a view of it becomes their newest interaction.
+-- Adds an item to a reader's interests: a view of it becomes their newest interaction.
 --
 -- KEYS 1 user:interactions:{reader}  2 user:earlier:{reader}
 -- ARGV 1 v:{item}  2 most interactions kept  3 most of user:earlier  4 TTL s

@@ -1,0 +1,101 @@
+#include "core/readers/reason.h"
+
+#include <algorithm>
+
+namespace freshet::readers {
+namespace {
+
+std::string_view did(Interaction interaction) {
+  switch (interaction) {
+    case Interaction::kView:
+      return "which you read";
+    case Interaction::kLike:
+      return "which you liked";
+    case Interaction::kShare:
+      return "which you shared";
+    case Interaction::kFavorite:
+      return "which you favourited";
+    case Interaction::kReply:
+      return "which you replied to";
+    case Interaction::kPost:
+      return "which you posted in";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string_view reason_name(Reason::Kind kind) {
+  switch (kind) {
+    case Reason::Kind::kLike:
+      return "like";
+    case Reason::Kind::kByAuthor:
+      return "author";
+    case Reason::Kind::kNewInTag:
+      return "new_in_tag";
+    case Reason::Kind::kRising:
+      return "rising";
+    case Reason::Kind::kNew:
+      return "new";
+    case Reason::Kind::kMatch:
+      return "match";
+    case Reason::Kind::kQuery:
+      return "query";
+    case Reason::Kind::kFollowed:
+      return "followed";
+    case Reason::Kind::kMore:
+      return "more";
+  }
+  return "";
+}
+
+std::string reason_text(const Reason& reason) {
+  switch (reason.kind) {
+    case Reason::Kind::kLike: {
+      std::string text = "like “";
+      text.append(reason.title).append("”, ").append(did(reason.interaction));
+      return text;
+    }
+    case Reason::Kind::kByAuthor:
+      return "by " + reason.name + ", whose work you liked";
+    case Reason::Kind::kNewInTag:
+      return "new in " + reason.name;
+    case Reason::Kind::kRising:
+      return "rising now";
+    case Reason::Kind::kNew:
+      return "new";
+    case Reason::Kind::kMatch:
+      return "matches what you like";
+    case Reason::Kind::kQuery:
+      return "matches your search";
+    case Reason::Kind::kFollowed:
+      return reason.name.empty() ? "from somebody you follow" : "by " + reason.name + ", whom you follow";
+    case Reason::Kind::kMore:
+      return "more to read";
+  }
+  return "";
+}
+
+void Liked::add(std::string_view author, const std::vector<std::string_view>& tags) {
+  if (!author.empty()) authors_.insert(author);
+  tags_.insert(tags.begin(), tags.end());
+}
+
+Reason Liked::reason(std::string_view author, const std::vector<std::string_view>& tags, seconds age,
+                     Reason::Kind otherwise) const {
+  Reason reason;
+  reason.kind = otherwise;
+  if (authors_.contains(author)) {
+    reason.kind = Reason::Kind::kByAuthor;
+    reason.name = std::string(author);
+  } else if (age < kNewFor) {
+    const auto tag =
+        std::find_if(tags.begin(), tags.end(), [&](std::string_view each) { return tags_.contains(each); });
+    if (tag == tags.end()) return reason;
+    reason.kind = Reason::Kind::kNewInTag;
+    reason.name = std::string(*tag);
+  }
+  return reason;
+}
+
+}  // namespace freshet::readers

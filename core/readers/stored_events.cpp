@@ -1,0 +1,82 @@
+#include "core/readers/stored_events.h"
+
+#include "core/redis/fields.h"
+
+namespace freshet::readers {
+namespace {
+
+// The first field of each.
+constexpr std::string_view kHistory = "history", kInteraction = "interaction", kDismissal = "dismissal",
+                           kUndo = "undo", kClear = "clear";
+constexpr std::string_view kTopic = "topic", kReply = "reply";
+
+std::string_view word_of(ViewKind kind) { return kind == ViewKind::kTopic ? kTopic : kReply; }
+ViewKind kind_of(std::string_view word) { return word == kTopic ? ViewKind::kTopic : ViewKind::kReply; }
+
+UnixSeconds time_of(std::string_view text) {
+  return UnixSeconds{seconds{redis::parse_or_zero<std::int64_t>(text)}};
+}
+ReaderId reader_of(std::string_view text) { return ReaderId::trusted(std::string(text)); }
+ItemId item_of(std::string_view text) { return ItemId::trusted(std::string(text)); }
+EventId event_of(std::string_view text) { return EventId::trusted(std::string(text)); }
+
+}  // namespace
+
+redis::StoredEvent stored(const View& view) {
+  redis::StoredEvent out(kHistory);
+  out.add(view.reader.view()).add(view.item.view()).add(word_of(view.kind));
+  return out.add(view.event.view()).add(view.at);
+}
+
+redis::StoredEvent stored(const ReaderEvent& event) {
+  redis::StoredEvent out(kInteraction);
+  out.add(event.reader.view()).add(event.item.view()).add(std::string(1, kind_of(event.kind).letter));
+  return out.add(event.event.view()).add(event.at);
+}
+
+redis::StoredEvent stored(const Dismissal& dismissal) {
+  redis::StoredEvent out(kDismissal);
+  out.add(dismissal.reader.view()).add(dismissal.item.view()).add(dismissal.reason);
+  return out.add(dismissal.event.view()).add(dismissal.at);
+}
+
+redis::StoredEvent stored_undo(const ReaderId& reader, const ItemId& item, UnixSeconds at) {
+  return redis::StoredEvent(kUndo).add(reader.view()).add(item.view()).add(at);
+}
+
+redis::StoredEvent stored_clear(const ReaderId& reader, ViewKind kind, UnixSeconds until) {
+  return redis::StoredEvent(kClear).add(reader.view()).add(word_of(kind)).add(until);
+}
+
+Task<Result<void>> apply(ReaderStore& store, const std::vector<std::string_view>& fields) {
+  const std::string_view kind = fields.front();
+  const auto is = [&](std::string_view word, std::size_t size) {
+    return kind == word && fields.size() == size;
+  };
+  Result<void> done = redis::not_an_event();
+  if (is(kHistory, 6)) {
+    const View view{reader_of(fields[1]), item_of(fields[2]), kind_of(fields[3]), event_of(fields[4]),
+                    time_of(fields[5])};
+    done = co_await store.viewed(view);
+  } else if (is(kInteraction, 6) && fields[3].size() == 1 && interaction_of_letter(fields[3].front())) {
+    const std::vector<ReaderEvent> one{{reader_of(fields[1]), item_of(fields[2]),
+                                        *interaction_of_letter(fields[3].front()), time_of(fields[5]),
+                                        event_of(fields[4])}};
+    FRESHET_CO_TRY(answers, co_await store.interact(one));
+    done = answers->front();
+  } else if (is(kDismissal, 6)) {
+    const Dismissal dismissal{reader_of(fields[1]), item_of(fields[2]), std::string(fields[3]),
+                              event_of(fields[4]), time_of(fields[5])};
+    done = co_await store.dismiss(dismissal);
+  } else if (is(kUndo, 4)) {
+    const ReaderId reader = reader_of(fields[1]);
+    const ItemId item = item_of(fields[2]);
+    done = co_await store.undo_dismissal(reader, item, time_of(fields[3]));
+  } else if (is(kClear, 4)) {
+    const ReaderId reader = reader_of(fields[1]);
+    done = co_await store.clear_views(reader, kind_of(fields[2]), time_of(fields[3]));
+  }
+  co_return done;
+}
+
+}  // namespace freshet::readers

@@ -1,0 +1,23 @@
+// Events of this room as they wait in a spool while Redis is away (core/redis/stored_event.h).
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "core/readers/ports.h"
+#include "core/redis/stored_event.h"
+
+namespace freshet::readers {
+
+// REQUIRES: each has a time.
+redis::StoredEvent stored(const View& view);
+redis::StoredEvent stored(const ReaderEvent& event);
+redis::StoredEvent stored(const Dismissal& dismissal);
+redis::StoredEvent stored_undo(const ReaderId& reader, const ItemId& item, UnixSeconds at);
+redis::StoredEvent stored_clear(const ReaderId& reader, ViewKind kind, UnixSeconds until);
+
+// Applies what fields_of() such an event are, as its time says. 1 RTT. Errors: the store's; kInvalid
+// "spool_format" when it is none of these.
+Task<Result<void>> apply(ReaderStore& store, const std::vector<std::string_view>& fields);
+
+}  // namespace freshet::readers
