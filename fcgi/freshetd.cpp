@@ -1,5 +1,5 @@
-// freshetd: the master's main. Reads the command line and the configuration, prepares what every worker
-// inherits, runs the pool.
+// freshetd: the master's main. Reads the command line and the configuration, prepares what every
+// worker inherits, runs the pool.
 
 #include <iostream>
 #include <memory>

@@ -16,8 +16,8 @@ constexpr timespec kPause{0, 500'000'000};
 }  // namespace
 
 int run_model_keeper(const Settings& settings, model::ModelShelf& shelf) {
-  // TERM ends it wherever it is: a copy without a name goes with it. The others are the terminal's, and the
-  // master decides.
+  // TERM ends it wherever it is: a copy without a name goes with it. The others are the terminal's,
+  // and the master decides.
   signal(SIGINT, SIG_IGN);
   signal(SIGQUIT, SIG_IGN);
   sigset_t reopen;

@@ -1,4 +1,5 @@
-// The process beside the workers that copies the model for them: it alone reads the file that others write.
+// The process beside the workers that copies the model for them: it alone reads the file that
+// others write.
 #pragma once
 
 #include "core/config/settings.h"

@@ -32,15 +32,15 @@ struct Options {
 
 inline constexpr int kExitUsage = 64;  // sysexits.h
 
-// The table of options, from which the manual page and the completion are made too. `options` must outlive
-// the parsing.
+// The table of options, from which the manual page and the completion are made too. `options` must
+// outlive the parsing.
 void add_options(CLI::App& app, Options& options);
 
 // Reads the whole command line; prints nothing.
 Options parse_options(int argc, const char* const argv[]);
 
-// -t and -tt: warnings, errors and the verdict, a line each. Returns the exit status: 0, or 78 (sysexits.h:
-// configuration). `also` looks at what the settings name, which only the main knows.
+// -t and -tt: warnings, errors and the verdict, a line each. Returns the exit status: 0, or 78
+// (sysexits.h: configuration). `also` looks at what the settings name, which only the main knows.
 using AlsoTest = std::function<Result<void>(const Settings&)>;
 int test_config(const Options& options, std::ostream& out, const AlsoTest& also = {});
 

@@ -1,5 +1,5 @@
-// What is prepared once in the master and inherited by every fork: secrets read from files and the compiled
-// crawler patterns, lists of clients. Holds no descriptor and no thread.
+// What is prepared once in the master and inherited by every fork: secrets read from files and the
+// compiled crawler patterns, lists of clients. Holds no descriptor and no thread.
 #pragma once
 
 #include <map>
@@ -25,16 +25,16 @@ struct Prepared {
 };
 
 // Reads the files that `settings` names; a relative name lies in $CREDENTIALS_DIRECTORY (systemd's
-// LoadCredential; not the lists of clients). Without a salt file `random_salt` is used: visitors are then new
-// after a restart of the master. Errors: kInvalid "bad_secret", "weak_key", "bad_kid", "bad_pattern" or
-// "bad_clients".
+// LoadCredential; not the lists of clients). Without a salt file `random_salt` is used: visitors
+// are then new after a restart of the master. Errors: kInvalid "bad_secret", "weak_key", "bad_kid",
+// "bad_pattern" or "bad_clients".
 Result<Prepared> prepare(const Settings& settings, const std::string& random_salt);
 
 // Where Redis is (redis::endpoint_of). Errors: kInvalid, "bad_redis_url" or "bad_address".
 Result<redis::Endpoint> redis_endpoint(const RedisSettings& settings, const Prepared& prepared);
 
-// The lists of clients that `settings` names: what of prepare() `freshetd -t` can look at without secrets.
-// Error: kInvalid "bad_clients".
+// The lists of clients that `settings` names: what of prepare() `freshetd -t` can look at without
+// secrets. Error: kInvalid "bad_clients".
 Result<http::ClientLists> read_clients(const ClientSettings& settings);
 
 // 32 random bytes.

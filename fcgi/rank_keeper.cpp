@@ -1,52 +1,49 @@
 #include "fcgi/rank_keeper.h"
 
-#include <algorithm>
 #include <chrono>
 #include <string>
 
 #include "core/base/log.h"
+#include "core/hot/placing.h"
 #include "core/hot/rebuild.h"
 
 namespace freshet {
 
 Task<void> RankKeeper::keep_in_step() {
   const auto match = co_await hot::params_match(sources_.redis, sources_.settings.engagement, sources_.keys);
-  if (!match || *match) co_return;
-  const bool rebuilt = co_await rebuild();
-  if (!rebuilt) co_return;
-  bool waited = false;
-  while (older_workers_live()) {
+  if (match && !*match) co_await rebuild();
+  co_await place_noted();
+  for (;;) {
     co_await wait_a_second();
-    waited = true;
+    // A failure is the next second's business.
+    (void)co_await hot::look_after_ranks(sources_.bulk, sources_.settings, sources_.keys);
   }
-  if (waited) co_await rebuild();
 }
 
 Task<void> RankKeeper::wait_a_second() {
   Event<int> second;
-  timer_.expires_after(std::chrono::seconds(1));
-  timer_.async_wait([&second](boost::system::error_code) { second.fire(0); });
+  timer_.after(std::chrono::seconds(1), [&second] { second.fire(0); });
   co_await second.wait();
 }
 
-Task<bool> RankKeeper::rebuild() {
+// A failure leaves them to the walk.
+Task<void> RankKeeper::place_noted() {
+  if (sources_.unplaced.empty()) co_return;
+  const auto placed =
+      co_await hot::place_articles(sources_.bulk, sources_.unplaced, sources_.settings, sources_.keys);
+  if (placed) log::notice("noted_articles_placed", {{"articles", std::to_string(sources_.unplaced.size())}});
+  sources_.unplaced.clear();
+}
+
+Task<void> RankKeeper::rebuild() {
   log::notice("rank_rebuild_started");
   const auto rebuilt = co_await hot::rebuild_rank(sources_.bulk, sources_.settings, sources_.keys);
   if (!rebuilt) {
     log::warning("rank_rebuild_failed", {{"error", rebuilt.error().detail}});
-    co_return false;
+    co_return;
   }
   log::notice("rank_rebuilt",
               {{"items", std::to_string(rebuilt->items)}, {"ranked", std::to_string(rebuilt->ranked)}});
-  co_return true;
-}
-
-bool RankKeeper::older_workers_live() const {
-  const std::uint32_t ours = sources_.slot.generation.load();
-  const auto slots = sources_.board.slots();
-  return std::any_of(slots.begin(), slots.end(), [ours](const WorkerSlot& other) {
-    return other.state.load() != WorkerState::kEmpty && other.generation.load() < ours;
-  });
 }
 
 }  // namespace freshet

@@ -1,44 +1,45 @@
-// Keeps hot:rank in step with half-life and weights, by which it is keyed: when they were changed it is made
-// anew, by one worker under a lock. Workers of an older generation write with the old ones until they have
-// drained, so it is made once more then.
+// Keeps hot:rank in step with half-life and weights, by which it is keyed: when they were changed
+// it is made anew, by one worker under a lock. And it keeps ranks in step with counters: what a
+// worker counted and, killed, did not place is placed, at once when it noted it, else by a walk over
+// all articles (core/hot/rebuild.h).
 #pragma once
 
-#include <boost/asio/steady_timer.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "core/async/event_loop.h"
 #include "core/async/task.h"
+#include "core/async/timer.h"
 #include "core/config/settings.h"
 #include "core/redis/keys.h"
 #include "core/redis/redis.h"
-#include "fcgi/process/scoreboard.h"
 
 namespace freshet {
 
 class RankKeeper {
  public:
-  // References outlive this. `redis` is asked whether the rank is in step, `bulk` makes it.
+  // References outlive this. `redis` is asked whether the rank is in step, `bulk` does the work.
   struct Sources {
     EventLoop& loop;
     redis::Redis& redis;
     redis::Redis& bulk;
     const Settings& settings;
     const redis::Keys& keys;
-    Scoreboard& board;
-    const WorkerSlot& slot;  // this worker's own
+    std::vector<std::string> unplaced;  // articles that killed workers noted
   };
-  explicit RankKeeper(Sources sources) : sources_(sources), timer_(sources.loop.io()) {}
+  explicit RankKeeper(Sources sources) : sources_(std::move(sources)), timer_(sources_.loop) {}
 
-  // Once, when this worker serves. 1 RTT when the rank is in step; a failure is logged and left to the next
+  // When this worker serves, as long as it lives. A rebuild that failed is logged and left to the next
   // worker that starts.
   Task<void> keep_in_step();
 
  private:
-  Task<bool> rebuild();
+  Task<void> rebuild();
+  Task<void> place_noted();
   Task<void> wait_a_second();
-  bool older_workers_live() const;
 
-  const Sources sources_;
-  boost::asio::steady_timer timer_;
+  Sources sources_;
+  Timer timer_;
 };
 
 }  // namespace freshet

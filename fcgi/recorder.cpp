@@ -14,8 +14,8 @@
 namespace freshet {
 namespace {
 
-// The work blocks, so signals have a thread of their own. REQUIRES: made before other threads, which inherit
-// the mask.
+// The work blocks, so signals have a thread of their own. REQUIRES: made before other threads,
+// which inherit the mask.
 class SignalThread {
  public:
   SignalThread() {

@@ -7,8 +7,8 @@
 
 namespace freshet {
 
-// Runs in the child until TERM, INT or QUIT comes, which end it after the entries in hand; USR1 reopens the
-// log. Returns the exit status.
+// Runs in the child until TERM, INT or QUIT comes, which end it after the entries in hand; USR1
+// reopens the log. Returns the exit status.
 int run_recorder(const Settings& settings, const Prepared& prepared, RecorderReport& report);
 
 }  // namespace freshet

@@ -1,6 +1,7 @@
-// What only Redis knows and /metrics shows: sizes of ranks, the stream, the seen-filter; whether it lost its
-// items, which lists say; and how full it is, which stops public writes. One worker, whoever comes first,
-// reads it for all: sizes each kSampleIntervalMs, the others each kHealthIntervalMs.
+// What only Redis knows and /metrics shows: sizes of ranks, the stream, the seen-filter; whether it
+// lost its items, which lists say; and how full it is, which stops public writes. One worker,
+// whoever comes first, reads it for all: sizes each kSampleIntervalMs, the others each
+// kHealthIntervalMs.
 #pragma once
 
 #include "core/feed/ports.h"
@@ -16,8 +17,8 @@ class Sampler {
   Sampler(redis::Redis& redis, feed::FeedStore& feed, const redis::Keys& keys, StoreSample& sample)
       : redis_(redis), feed_(feed), keys_(keys), sample_(sample) {}
 
-  // Now and then; `now` on CLOCK_MONOTONIC. Asks Redis when it is time and nobody else does: 1 RTT for its
-  // health, 2 for the sizes, behind all requests.
+  // Now and then; `now` on CLOCK_MONOTONIC. Asks Redis when it is time and nobody else does: 1 RTT
+  // for its health, 2 for the sizes, behind all requests.
   void tick(milliseconds now);
 
  private:

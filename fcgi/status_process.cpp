@@ -1,10 +1,10 @@
 #include "fcgi/status_process.h"
 
 #include <array>
-#include <boost/asio/signal_set.hpp>
 #include <csignal>
 
 #include "core/async/event_loop.h"
+#include "core/async/signals.h"
 #include "core/base/log.h"
 #include "fcgi/gateway/gateway.h"
 #include "fcgi/handlers/operation.h"
@@ -30,14 +30,11 @@ class StatusProcess {
             [](const Request&, gateway::Refused, Response& response) {
               response = http::problem(Error{ErrorCode::kUnavailable, "overloaded", {}, {}});
             }),
-        signals_(loop_.io(), SIGTERM, SIGQUIT, SIGINT),
-        reopen_signal_(loop_.io(), SIGUSR1) {
+        signals_(loop_, {SIGTERM, SIGQUIT, SIGINT, SIGUSR1}, [this](int signal) { take(signal); }) {
     gateway_.listen(listen_fd);
   }
 
   int run() {
-    wait_for_end();
-    wait_for_reopen();
     loop_.run();
     return 0;
   }
@@ -78,28 +75,16 @@ class StatusProcess {
     return path == "/health/live" ? pages_.live() : pages_.ready(pages_.pool_ready());
   }
 
-  void wait_for_end() {
-    signals_.async_wait([this](boost::system::error_code error, int) {
-      if (error) return;
-      gateway_.drain(std::chrono::steady_clock::now(), [this] { loop_.stop(); });
-      wait_for_end();
-    });
-  }
-
-  void wait_for_reopen() {
-    reopen_signal_.async_wait([this](boost::system::error_code error, int) {
-      if (error) return;
-      log::reopen();
-      wait_for_reopen();
-    });
+  void take(int signal) {
+    if (signal == SIGUSR1) return log::reopen();
+    gateway_.drain(std::chrono::steady_clock::now(), [this] { loop_.stop(); });
   }
 
   const Settings& settings_;
   OperationPages pages_;
   EventLoop loop_;
   gateway::Gateway gateway_;
-  boost::asio::signal_set signals_;
-  boost::asio::signal_set reopen_signal_;
+  Signals signals_;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The process beside the workers that answers /status, /metrics, /ping and /health while they are busy,
-// stopped or dead. It has the scoreboard and nothing else: no Redis, no index, no model.
+// The process beside the workers that answers /status, /metrics, /ping and /health while they are
+// busy, stopped or dead. It has the scoreboard and nothing else: no Redis, no index, no model.
 #pragma once
 
 #include "core/config/settings.h"

@@ -2,12 +2,16 @@
 
 #include <unistd.h>
 
-#include <boost/asio/signal_set.hpp>
-#include <boost/asio/steady_timer.hpp>
+#include <algorithm>
 #include <csignal>
+#include <iterator>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "core/async/signals.h"
 #include "core/base/log.h"
+#include "core/redis/schema.h"
 #include "fcgi/process/child.h"
 #include "fcgi/process/recycle.h"
 #include "fcgi/rank_keeper.h"
@@ -24,10 +28,20 @@ using std::chrono::duration_cast;
 
 // The loop turns at least so often, for the master's watchdog.
 constexpr milliseconds kHeartbeat{500};
-// What serves from its first request on has the model. Making the first copy of a large one takes a while; a
-// keeper that cannot live delays READY no longer than this.
+// What serves from its first request on has the model. Making the first copy of a large one takes a
+// while; a keeper that cannot live delays READY no longer than this.
 constexpr milliseconds kFirstModel{10'000};
 constexpr int kExitUnusable = 69;  // EX_UNAVAILABLE
+
+// Of those who had this slot before and of those whose slot is free.
+std::vector<std::string> unplaced(Scoreboard& board, const WorkerSlot& own) {
+  std::vector<std::string> out;
+  for (WorkerSlot& slot : board.slots()) {
+    if (&slot != &own && slot.state.load(kRelaxed) != WorkerState::kEmpty) continue;
+    std::ranges::move(slot.unplaced.take(), std::back_inserter(out));
+  }
+  return out;
+}
 
 class WorkerProcess {
  public:
@@ -37,17 +51,16 @@ class WorkerProcess {
         shelf_(shelf),
         settings_(context.settings),
         report_(context.board, parts.slot,
-                {parts.loop, parts.gateway, parts.redis, parts.background, parts.lists, parts.model,
-                 parts.observer, context.listen_fd}),
+                {parts.loop, parts.gateway, parts.redis, parts.background, parts.placing, parts.contributions,
+                 parts.shown, parts.lists, parts.cards, parts.model, parts.observer, context.listen_fd}),
         sampler_(parts.redis, parts.feed_store, parts.keys, context.board.sample()),
-        rank_keeper_({parts.loop, parts.redis, parts.bulk, settings_, parts.keys, context.board, parts.slot}),
-        signals_(parts.loop.io(), SIGTERM, SIGINT, SIGQUIT),
-        reopen_signal_(parts.loop.io(), SIGUSR1),
-        heartbeat_(parts.loop.io()),
+        rank_keeper_({parts.loop, parts.redis, parts.bulk, settings_, parts.keys,
+                      unplaced(context.board, parts.slot)}),
+        signals_(parts.loop, {SIGTERM, SIGINT, SIGQUIT, SIGUSR1}, [this](int signal) { take(signal); }),
+        heartbeat_(parts.loop),
         recycling_(settings_.pool, random_jitter(), Clock::now()) {}
 
   int run() {
-    wait_for_signals();
     parts_.redis.on_ready_changed([this](bool ready) {
       if (ready) became_ready();
     });
@@ -59,14 +72,15 @@ class WorkerProcess {
     shelf_.wait(kFirstModel);
     beat();
     parts_.loop.run([this] { publish(); });
+    if (parts_.background.queued() == 0) parts_.placing.forget();
     publish();
     report_.beat();
     return 0;
   }
 
  private:
-  // Connections are taken only after Redis answered once and has what the settings ask for; later losses of
-  // Redis are the handlers' business.
+  // Connections are taken only after Redis answered once and has what the settings ask for; later
+  // losses of Redis are the handlers' business.
   void became_ready() {
     if (ready_ || draining_ || probing_) return;
     probing_ = true;
@@ -74,11 +88,17 @@ class WorkerProcess {
   }
 
   Task<void> probe() {
+    const auto schema = co_await redis::expect_schema(parts_.redis, parts_.keys);
+    if (!schema && schema.error().reason == "other_schema") {
+      log::error("redis_has_another_schema", {{"error", schema.error().detail}});
+      _exit(kExitUnusable);
+    }
     const auto probed = co_await parts_.seen_filter->probe(parts_.redis);
     if (probed && !draining_) take_connections();
     if (probed) co_return;
     log::error("seen_filter_unusable", {{"error", probed.error().detail}});
-    // Redis went away again: the next connection probes. Else nothing will help but another configuration.
+    // Redis went away again: the next connection probes. Else nothing will help but another
+    // configuration.
     if (parts_.redis.ready()) _exit(kExitUnusable);
   }
 
@@ -89,35 +109,30 @@ class WorkerProcess {
     spawn(rank_keeper_.keep_in_step(), [](std::exception_ptr) {});
   }
 
-  void wait_for_signals() {
-    signals_.async_wait([this](boost::system::error_code error, int signal) {
-      if (error) return;
-      // QUIT lets nginx end its kept connections; TERM only finishes the requests in flight.
-      stop(signal == SIGQUIT ? Clock::now() + settings_.pool.process_control_timeout * 9 / 10 : Clock::now());
-      wait_for_signals();
-    });
-    wait_for_reopen();
-  }
-
-  void wait_for_reopen() {
-    reopen_signal_.async_wait([this](boost::system::error_code error, int) {
-      if (error) return;
+  void take(int signal) {
+    if (signal == SIGUSR1) {
       log::reopen();
       parts_.observer.reopen();
-      wait_for_reopen();
-    });
+      return;
+    }
+    // QUIT lets nginx end its kept connections; TERM only finishes the requests in flight.
+    stop(signal == SIGQUIT ? Clock::now() + settings_.pool.process_control_timeout * 9 / 10 : Clock::now());
   }
 
   void stop(Clock::time_point deadline) {
-    // The last process to close the socket ends its queue: what waits there is refused, not left hanging.
-    if (!draining_) {
-      report_.stops_listening();
-      ::close(context_.listen_fd);
-    }
-    draining_ = true;
+    const bool first = !std::exchange(draining_, true);
+    if (first) report_.stops_listening();
     parts_.gateway.drain(deadline, [this] {
-      parts_.background.drain(Clock::now() + settings_.redis.timeout * 20, [this] { parts_.loop.stop(); });
+      parts_.placing.flush();
+      parts_.contributions.flush();
+      parts_.shown.flush();
+      parts_.feed.when_recorded([this] {
+        parts_.background.drain(Clock::now() + settings_.redis.timeout * 20, [this] { parts_.loop.stop(); });
+      });
     });
+    // The last process to close the socket ends its queue: what waits there is refused, not left
+    // hanging. Not watched any more, or connections would go on waking a worker that takes none.
+    if (first) ::close(context_.listen_fd);
   }
 
   void tell_master(char word) {
@@ -143,10 +158,7 @@ class WorkerProcess {
     report_.beat();
     if (ready_ && !draining_) sampler_.tick(duration_cast<milliseconds>(Clock::now().time_since_epoch()));
     look_at_memory();
-    heartbeat_.expires_after(kHeartbeat);
-    heartbeat_.async_wait([this](boost::system::error_code error) {
-      if (!error) beat();
-    });
+    heartbeat_.after(kHeartbeat, [this] { beat(); });
   }
 
   void publish() {
@@ -162,9 +174,8 @@ class WorkerProcess {
   WorkerReport report_;
   Sampler sampler_;
   RankKeeper rank_keeper_;
-  boost::asio::signal_set signals_;
-  boost::asio::signal_set reopen_signal_;
-  boost::asio::steady_timer heartbeat_;
+  Signals signals_;
+  Timer heartbeat_;
   RecycleRule recycling_;
   bool asked_for_replacement_ = false;
   bool ready_ = false;
@@ -186,7 +197,8 @@ int run_worker(WorkerContext& context, const Prepared& prepared, LimitTable& lim
     log::error("bad_identity", {{"error", secrets.error().detail}});
     return kExitConfig;
   }
-  // Never destroyed: the process ends when run() returns, and coroutines may still hold parts of it.
+  // Never destroyed: the process ends when run() returns, and coroutines may still hold parts of
+  // it.
   auto* parts = new WorkerParts(context, prepared, limits, *endpoint, std::move(*secrets));
   auto* process = new WorkerProcess(context, *parts, shelf);
   return process->run();

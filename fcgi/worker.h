@@ -1,5 +1,5 @@
-// The life of a worker's process, from ready to drained: signals, readiness, heartbeats, recycling. What it
-// consists of is worker_parts.h.
+// The life of a worker's process, from ready to drained: signals, readiness, heartbeats, recycling.
+// What it consists of is worker_parts.h.
 #pragma once
 
 #include "core/base/limit_table.h"
@@ -9,8 +9,8 @@
 
 namespace freshet {
 
-// Runs in the child until it has drained; returns its exit status. The model comes from the shelf, which the
-// keeper fills (model_keeper.h).
+// Runs in the child until it has drained; returns its exit status. The model comes from the shelf,
+// which the keeper fills (model_keeper.h).
 int run_worker(WorkerContext& context, const Prepared& prepared, LimitTable& limits,
                const model::ModelShelf& shelf);
 

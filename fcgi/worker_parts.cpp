@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "core/base/hex.h"
+#include "core/hot/stored_events.h"
+#include "core/readers/stored_events.h"
 #include "core/redis/scripts.h"
 #include "fcgi/reader_hashes.h"
 
@@ -16,8 +18,8 @@ namespace freshet {
 
 namespace {
 
-// A slow bulk command must not kill what waits on the common connection: bulk has one of its own, with
-// patience.
+// A slow bulk command must not kill what waits on the common connection: bulk has one of its own,
+// with patience.
 constexpr milliseconds kBulkTimeout{5000};
 constexpr std::size_t kMostExports = 4;  // that wait for the database
 
@@ -48,6 +50,10 @@ gateway::GatewayOptions gateway_options(const Settings& settings, WorkerSlot& sl
   return options;
 }
 
+redis::After after(Timer& timer) {
+  return [&timer](milliseconds span, std::function<void()> f) { timer.after(span, std::move(f)); };
+}
+
 }  // namespace
 
 Result<WorkerSecrets> worker_secrets(const Settings& settings, const Prepared& prepared) {
@@ -72,25 +78,32 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, Limit
                  {.spool_directory = settings.spool.path,
                   .spool_bytes = settings.spool.max_bytes,
                   .queue_commands = settings.spool.queue_commands,
-                  .spools_wait = [&sample = context.board.sample()] { return sample.full.load(); }}),
-      subscriber(loop, link(endpoint, settings.redis.timeout, {}), keys.epoch(),
-                 [this](std::string_view message) { item_changed(message.empty()); }),
-      hot(redis, background, settings, keys, random_id),
-      bulk_hot(bulk, background, settings, keys, random_id),
+                  .spools_wait = [&sample = context.board.sample()] { return sample.full.load(); },
+                  .apply = [this](const std::vector<std::string_view>& fields) { return apply(fields); }}),
+      subscriber(loop, link(endpoint, settings.redis.timeout, {}), keys.epoch(), listener()),
+      placing_timer(loop),
+      contributions_timer(loop),
+      shown_timer(loop),
+      placing(background, settings, keys, after(placing_timer), &slot.unplaced),
+      contributions(background, settings, keys, random_id, after(contributions_timer)),
+      hot(redis, {background, placing, contributions}, settings, keys, random_id),
+      bulk_hot(bulk, {background, placing, contributions}, settings, keys, random_id),
       items(redis, settings, keys),
       bulk_items(bulk, settings, keys),
-      lists(hot, items, settings),
+      cards(items, settings.items_cache_bytes),
+      shown(background, keys, after(shown_timer)),
+      lists(hot, cards, settings),
       seen_filter(feed::make_seen_filter(settings, keys)),
       feed_store(redis, background, *seen_filter, settings, keys, wall_now,
                  reader_hashes(secrets.identity).epoch),
       readers(redis, background, settings, keys, random_id),
       bulk_readers(bulk, background, settings, keys, random_id),
       recall(settings, loop),
-      feed(feed_store, recall, items, settings),
+      feed(feed_store, recall, cards, settings),
       trend(redis, settings, keys),
       recommender(trend, model, settings),
-      recommendations(readers, recommender, items, recall, settings),
-      waterfall(redis, bulk, settings, keys),
+      recommendations(readers, recommender, cards, recall, settings),
+      waterfall(redis, bulk, background, cards, settings, keys),
       follows(redis, settings, keys, random_id),
       users_pool(loop, 1, kMostExports, "export_busy"),
       users(bulk, users_pool, settings, keys, reader_hashes(secrets.identity), random_id),
@@ -100,6 +113,7 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, Limit
                bulk_hot,
                items,
                bulk_items,
+               cards,
                lists,
                feed,
                readers,
@@ -125,7 +139,13 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, Limit
           [this](const Request& request, gateway::Refused why, Response& response) {
             refuse(request, why, response);
           },
-          &observer) {}
+          &observer) {
+  feed.on_shown([this](std::span<const ItemId> page) { shown.add(page); });
+}
+
+Task<Result<void>> WorkerParts::apply(const std::vector<std::string_view>& fields) {
+  return hot::is_ours(fields) ? hot::apply(bulk_hot, fields) : readers::apply(bulk_readers, fields);
+}
 
 redis::LinkOptions WorkerParts::link(const redis::Endpoint& endpoint, milliseconds timeout,
                                      milliseconds budget) {
@@ -141,10 +161,24 @@ void WorkerParts::refuse(const Request& request, gateway::Refused why, Response&
     application.refuse_late(request, response);
 }
 
-void WorkerParts::item_changed(bool all) {
-  lists.drop(all);
-  feed.drop_cards();
-  recommendations.drop_cards();
+redis::Listener WorkerParts::listener() {
+  return {.on_message = [this](std::string_view message) { announced(message); },
+          .on_anew =
+              [this] {
+                lists.drop(true);
+                cards.forget_all();
+              },
+          .on_heard = [this](auto at) { cards.heard(at); }};
+}
+
+void WorkerParts::announced(std::string_view message) {
+  const auto said = items::announcement_of(message);
+  if (!said) {
+    slot.announcements_ignored.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  said->item ? cards.forget(*said->item) : cards.forget_all();
+  if (said->lists) lists.drop(false);
 }
 
 }  // namespace freshet

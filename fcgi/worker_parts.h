@@ -1,5 +1,6 @@
-// The parts of one worker and how they hang together: the loop, the Redis connections, stores, use-cases,
-// handlers and the gateway. What they do when, from ready to drained, is worker.cpp's business.
+// The parts of one worker and how they hang together: the loop, the Redis connections, stores,
+// use-cases, handlers and the gateway. What they do when, from ready to drained, is worker.cpp's
+// business.
 #pragma once
 
 #include <memory>
@@ -7,13 +8,18 @@
 
 #include "core/async/blocking_pool.h"
 #include "core/async/event_loop.h"
+#include "core/async/timer.h"
 #include "core/feed/feed_store.h"
 #include "core/feed/recall.h"
 #include "core/feed/seen_filter.h"
 #include "core/feed/smart_feed.h"
+#include "core/hot/added.h"
 #include "core/hot/hot_lists.h"
 #include "core/hot/hot_store.h"
+#include "core/hot/placing.h"
+#include "core/items/card_cache.h"
 #include "core/items/item_store.h"
+#include "core/items/shown.h"
 #include "core/model/served_model.h"
 #include "core/readers/reader_store.h"
 #include "core/readers/users.h"
@@ -53,6 +59,7 @@ Result<WorkerSecrets> worker_secrets(const Settings& settings, const Prepared& p
 struct WorkerParts {
   WorkerParts(WorkerContext& context, const Prepared& prepared, LimitTable& limits,
               const redis::Endpoint& endpoint, WorkerSecrets secrets);
+  ~WorkerParts() { bulk.close(); }  // ends a spool's replay while all that it uses is whole
   WorkerParts(const WorkerParts&) = delete;
   WorkerParts& operator=(const WorkerParts&) = delete;
 
@@ -69,10 +76,15 @@ struct WorkerParts {
   redis::BackgroundWriter background;
   redis::RedisSubscriber subscriber;
 
+  Timer placing_timer, contributions_timer, shown_timer;
+  hot::Placing placing;
+  hot::Contributions contributions;
   hot::RedisHotStore hot;
   hot::RedisHotStore bulk_hot;
   items::RedisItemStore items;
   items::RedisItemStore bulk_items;
+  items::CardCache cards;
+  items::Shown shown;
   hot::HotLists lists;
 
   std::unique_ptr<feed::SeenFilter> seen_filter;
@@ -90,7 +102,7 @@ struct WorkerParts {
   timeline::RedisWaterfallStore waterfall;
   timeline::RedisFollowStore follows;
   BlockingPool users_pool;
-  readers::RedisUsers users;
+  readers::Users users;
 
   http::Limits limits;
   handlers::Services services;
@@ -101,8 +113,10 @@ struct WorkerParts {
  private:
   redis::LinkOptions link(const redis::Endpoint& endpoint, milliseconds timeout, milliseconds budget);
   void refuse(const Request& request, gateway::Refused why, Response& response);
-  // An item was hidden, shown again or renamed somewhere; `all`: what was missed is not known.
-  void item_changed(bool all);
+  // Of a spool.
+  Task<Result<void>> apply(const std::vector<std::string_view>& fields);
+  redis::Listener listener();
+  void announced(std::string_view message);
 };
 
 }  // namespace freshet

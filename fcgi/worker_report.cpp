@@ -44,7 +44,9 @@ void WorkerReport::turn() {
   slot_.redis_errors.store(redis.errors, kRelaxed);
   slot_.redis_ready.store(sources_.redis.ready() ? 1 : 0, kRelaxed);
   const redis::BackgroundCounters& background = sources_.background.counters();
-  slot_.background_queued.store(sources_.background.queued(), kRelaxed);
+  slot_.background_queued.store(sources_.background.queued() + sources_.placing.waiting() +
+                                    sources_.contributions.waiting() + sources_.shown.waiting(),
+                                kRelaxed);
   slot_.background_done.store(background.done, kRelaxed);
   slot_.background_age_ms.store(static_cast<std::uint64_t>(sources_.background.oldest_age().count()),
                                 kRelaxed);
@@ -68,6 +70,11 @@ void WorkerReport::beat() {
   const hot::ListCounters& lists = sources_.lists.counters();
   slot_.list_hits.store(lists.hits, kRelaxed);
   slot_.list_misses.store(lists.misses, kRelaxed);
+  const items::CardCounters& cards = sources_.cards.counters();
+  slot_.card_hits.store(cards.hits, kRelaxed);
+  slot_.card_misses.store(cards.misses, kRelaxed);
+  slot_.card_bytes.store(cards.bytes, kRelaxed);
+  slot_.shown.store(sources_.shown.total(), kRelaxed);
   const auto model = sources_.model.current();
   slot_.model_trained_at.store(model ? model->trained_at().time_since_epoch().count() : 0, kRelaxed);
 }
@@ -98,8 +105,9 @@ void WorkerReport::write_process() {
   slot_.peak_rss_bytes.store(static_cast<std::uint64_t>(usage.ru_maxrss) * 1024, kRelaxed);
 }
 
-// The kernel says it of a TCP socket to whoever has it. Of a unix socket only sock_diag tells, which the
-// sandbox keeps from us: that number stays 0, as PHP-FPM's does, and `freshetctl status` shows the real one.
+// The kernel says it of a TCP socket to whoever has it. Of a unix socket only sock_diag tells,
+// which the sandbox keeps from us: that number stays 0, as PHP-FPM's does, and `freshetctl status`
+// shows the real one.
 void WorkerReport::write_listen_queue() {
   if (sources_.listen_fd < 0) return;
   tcp_info info{};

@@ -1,11 +1,15 @@
-// What a worker says of itself in its slot of the scoreboard. A few relaxed stores a turn of the loop, the
-// rest twice a second.
+// What a worker says of itself in its slot of the scoreboard. A few relaxed stores a turn of the
+// loop, the rest twice a second.
 #pragma once
 
 #include <chrono>
 
 #include "core/async/event_loop.h"
+#include "core/hot/added.h"
 #include "core/hot/hot_lists.h"
+#include "core/hot/placing.h"
+#include "core/items/card_cache.h"
+#include "core/items/shown.h"
 #include "core/model/served_model.h"
 #include "core/redis/background.h"
 #include "core/redis/redis_connection.h"
@@ -22,7 +26,11 @@ class WorkerReport {
     const gateway::Gateway& gateway;
     const redis::RedisConnection& redis;
     const redis::BackgroundWriter& background;
+    const hot::Placing& placing;
+    const hot::Contributions& contributions;
+    const items::Shown& shown;
     const hot::HotLists& lists;
+    const items::CardCache& cards;
     const model::ServedModel& model;
     observe::RequestObserver& observer;
     int listen_fd;

@@ -97,8 +97,8 @@ Result<void> Codec::decode(std::string_view bytes, Request& request, std::string
   std::string_view content_length;
   read_params(request, content_length);
 
-  // STDIN is read to its end before anything happens: an early end, an error or a wrong length must have no
-  // effect.
+  // STDIN is read to its end before anything happens: an early end, an error or a wrong length must
+  // have no effect.
   request.body.clear();
   std::array<char, 8192> chunk;
   for (;;) {

@@ -1,8 +1,9 @@
-// libfcgi as a pure codec: bytes to a Request, a Response to bytes. No socket is read or written here.
+// libfcgi as a pure codec: bytes to a Request, a Response to bytes. No socket is read or written
+// here.
 //
-// The static libfcgi.a asks eight functions of <fcgios.h> for its input and output. os_layer.cpp supplies
-// them over memory, so the archive member with libfcgi's own sockets, waits and signal handlers is never
-// linked, and nothing in libfcgi can block a worker.
+// The static libfcgi.a asks eight functions of <fcgios.h> for its input and output. os_layer.cpp
+// supplies them over memory, so the archive member with libfcgi's own sockets, waits and signal
+// handlers is never linked, and nothing in libfcgi can block a worker.
 #pragma once
 
 #include <fcgiapp.h>
@@ -15,8 +16,8 @@
 
 namespace freshet::gateway {
 
-// The codec of one connection. decode() and encode() alternate; the views in the Request stay valid until
-// encode() or abandon(). Not thread-safe; any number may live on one thread.
+// The codec of one connection. decode() and encode() alternate; the views in the Request stay valid
+// until encode() or abandon(). Not thread-safe; any number may live on one thread.
 class Codec {
  public:
   Codec();
@@ -24,14 +25,15 @@ class Codec {
   Codec& operator=(const Codec&) = delete;
   ~Codec();
 
-  // Decodes the request that framing found whole. What libfcgi answers by itself (GET_VALUES) is appended to
-  // `wire`. Errors: kInvalid, "bad_fastcgi" when libfcgi refuses it or its body is not CONTENT_LENGTH bytes;
-  // then the connection is to be closed.
+  // Decodes the request that framing found whole. What libfcgi answers by itself (GET_VALUES) is
+  // appended to `wire`. Errors: kInvalid, "bad_fastcgi" when libfcgi refuses it or its body is not
+  // CONTENT_LENGTH bytes; then the connection is to be closed.
   Result<void> decode(std::string_view bytes, Request& request, std::string& wire);
-  // Appends the reply's records to `wire` and ends the request. For HEAD and 304 the body is left out.
+  // Appends the reply's records to `wire` and ends the request. For HEAD and 304 the body is left
+  // out.
   void encode(const Request& request, const Response& response, std::string& wire);
-  // The same, but the views in the Request stay valid until abandon(): for a request that is answered while
-  // its handler still runs.
+  // The same, but the views in the Request stay valid until abandon(): for a request that is
+  // answered while its handler still runs.
   void answer(const Request& request, const Response& response, std::string& wire);
   // Ends the request, with no (further) reply.
   void abandon();

@@ -48,8 +48,8 @@ void Connection::on_ready(std::uint32_t events) {
   pump();
 }
 
-// Reads and serves until the socket has nothing more or a request is being served. A loop, not recursion:
-// handlers that finish at once would otherwise let a fast peer grow the stack.
+// Reads and serves until the socket has nothing more or a request is being served. A loop, not
+// recursion: handlers that finish at once would otherwise let a fast peer grow the stack.
 void Connection::pump() {
   if (pumping_) return;
   pumping_ = true;
@@ -72,8 +72,8 @@ bool Connection::read_some() {
     return false;
   }
   const auto size = static_cast<std::size_t>(got);
-  // A short read has emptied the socket; what comes later makes a new edge. But the end that came with these
-  // bytes has made its own.
+  // A short read has emptied the socket; what comes later makes a new edge. But the end that came
+  // with these bytes has made its own.
   if (size < scratch.size() && !ended_) readable_ = false;
   const std::string_view fresh(scratch.data(), size);
   const bool first = received_.empty();
@@ -126,7 +126,8 @@ void Connection::serve(std::string_view bytes) {
   state_ = State::kServing;
   exchange.request.stage.shown = gateway_.options_.stage;
   gateway_.start(exchange);
-  // Ended already, and the place free for the next request, or it waits for something: then the clock runs.
+  // Ended already, and the place free for the next request, or it waits for something: then the
+  // clock runs.
   if (state_ == State::kServing) gateway_.watch(exchange);
 }
 

@@ -1,13 +1,13 @@
-// Deadlines of many connections with one timer: all have the same length, so the oldest is the next to
-// expire.
+// Deadlines of many connections with one timer: all have the same length, so the oldest is the next
+// to expire.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <functional>
 #include <list>
 #include <utility>
+
+#include "core/async/timer.h"
 
 namespace freshet::gateway {
 
@@ -23,8 +23,8 @@ class Deadlines {
   using Place = typename std::list<Entry>::iterator;
 
   // `expired(subject)` is called for each subject whose time is up; its deadline is gone by then.
-  Deadlines(boost::asio::io_context& io, Clock::duration length, std::function<void(T&)> expired)
-      : timer_(io), length_(length), expired_(std::move(expired)) {}
+  Deadlines(EventLoop& loop, Clock::duration length, std::function<void(T&)> expired)
+      : timer_(loop), length_(length), expired_(std::move(expired)) {}
 
   Place none() { return entries_.end(); }
   // O(1).
@@ -48,9 +48,7 @@ class Deadlines {
  private:
   void arm() {
     armed_ = true;
-    timer_.expires_at(entries_.front().at);
-    timer_.async_wait([this](boost::system::error_code error) {
-      if (error) return;  // cancelled: `this` may be gone
+    timer_.at(entries_.front().at, [this] {
       armed_ = false;
       const auto now = Clock::now();
       while (!entries_.empty() && entries_.front().at <= now) expired_(*entries_.front().subject);
@@ -58,7 +56,7 @@ class Deadlines {
     });
   }
 
-  boost::asio::steady_timer timer_;
+  Timer timer_;
   Clock::duration length_;
   std::function<void(T&)> expired_;
   std::list<Entry> entries_;

@@ -1,7 +1,8 @@
-// One request inside the worker, its reply to be, and the memory that both stand in. A connection has one at
-// a time and uses it again; when the budget of its request is used up the connection is answered and gets a
-// fresh one, and the old one lives on, without a connection, until its coroutine has ended: a coroutine that
-// waits for Redis is never destroyed, and what it brings then reaches nobody.
+// One request inside the worker, its reply to be, and the memory that both stand in. A connection
+// has one at a time and uses it again; when the budget of its request is used up the connection is
+// answered and gets a fresh one, and the old one lives on, without a connection, until its
+// coroutine has ended: a coroutine that waits for Redis is never destroyed, and what it brings then
+// reaches nobody.
 #pragma once
 
 #include <list>

@@ -60,8 +60,9 @@ FrameState Framer::advance(std::string_view bytes) {
     if (byte(header, 0) != FCGI_VERSION_1) return FrameState::kBad;
     const std::size_t content = two_bytes(header, 4);
     const std::size_t padding = byte(header, 6);
-    // libfcgi takes padding behind a BEGIN_REQUEST or behind the empty record that ends a stream for the next
-    // header, and leaks what it then makes of it (found by the fuzzer). nginx pads neither.
+    // libfcgi takes padding behind a BEGIN_REQUEST or behind the empty record that ends a stream
+    // for the next header, and leaks what it then makes of it (found by the fuzzer). nginx pads
+    // neither.
     if (padding != 0 && (stage_ == Stage::kBegin || content == 0)) return FrameState::kBad;
     // Sizes are judged by the header, before the bytes they announce are waited for.
     const bool whole = bytes.size() - offset_ - FCGI_HEADER_LEN >= content + padding;

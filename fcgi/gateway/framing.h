@@ -1,11 +1,11 @@
-// Framing: where a FastCGI request ends in a stream of bytes, and whether it is one we accept. Pure; no
-// socket, no libfcgi.
+// Framing: where a FastCGI request ends in a stream of bytes, and whether it is one we accept.
+// Pure; no socket, no libfcgi.
 //
-// A request is BEGIN_REQUEST (role responder), PARAMS… and an empty PARAMS, STDIN… and an empty STDIN, all
-// with one id ≠ 0; management records (GET_VALUES, id 0) may stand before it. Everything else is refused:
-// another version, role, id or order, an abort, a NUL in a parameter, bytes behind the request (nobody
-// pipelines), more than the limits. What passes is decoded by libfcgi (codec.h), which then cannot want more
-// bytes.
+// A request is BEGIN_REQUEST (role responder), PARAMS… and an empty PARAMS, STDIN… and an empty
+// STDIN, all with one id ≠ 0; management records (GET_VALUES, id 0) may stand before it. Everything
+// else is refused: another version, role, id or order, an abort, a NUL in a parameter, bytes behind
+// the request (nobody pipelines), more than the limits. What passes is decoded by libfcgi
+// (codec.h), which then cannot want more bytes.
 #pragma once
 
 #include <array>
@@ -27,12 +27,12 @@ enum class FrameState : std::uint8_t {
   kTooLarge,  // over a limit: close the connection
 };
 
-// Follows the name-value pairs of a stream over its records, to see that no announced length lies: libfcgi
-// would allocate it.
+// Follows the name-value pairs of a stream over its records, to see that no announced length lies:
+// libfcgi would allocate it.
 class PairWalker {
  public:
-  // False when a pair announces more than `limit` bytes, or has a NUL in its name or value, where libfcgi's
-  // strings would end. O(bytes).
+  // False when a pair announces more than `limit` bytes, or has a NUL in its name or value, where
+  // libfcgi's strings would end. O(bytes).
   bool feed(std::string_view content, std::size_t limit);
   // True at the end of a pair: a stream may end here.
   bool complete() const { return have_ == 0 && skip_ == 0; }
@@ -46,8 +46,8 @@ class PairWalker {
 class Framer {
  public:
   explicit Framer(const FrameLimits& limits) : limits_(limits) {}
-  // `bytes` is everything received of this request so far; only what is new since the last call is looked at.
-  // O(new records).
+  // `bytes` is everything received of this request so far; only what is new since the last call is
+  // looked at. O(new records).
   FrameState advance(std::string_view bytes);
   // After kWhole: forget the request.
   void reset() { *this = Framer(limits_); }

@@ -30,21 +30,22 @@ Gateway::Gateway(EventLoop& loop, GatewayOptions options, Serve serve, Refuse re
       serve_(std::move(serve)),
       refuse_(std::move(refuse)),
       observer_(observer),
-      reading_(loop.io(), options_.read_timeout, [](Connection& c) { c.expire_read(); }),
-      writing_(loop.io(), options_.write_timeout, [](Connection& c) { c.expire_write(); }),
-      budget_(loop.io(), options_.request_budget, [this](Exchange& e) { over_budget(e); }),
-      bulk_budget_(loop.io(), options_.bulk_budget, [this](Exchange& e) { over_budget(e); }),
-      slow_(loop.io(), options_.slow_timeout, [this](Exchange& e) { too_slow(e); }),
-      accept_timer_(loop.io()),
-      drain_timer_(loop.io()),
+      reading_(loop, options_.read_timeout, [](Connection& c) { c.expire_read(); }),
+      writing_(loop, options_.write_timeout, [](Connection& c) { c.expire_write(); }),
+      budget_(loop, options_.request_budget, [this](Exchange& e) { over_budget(e); }),
+      bulk_budget_(loop, options_.bulk_budget, [this](Exchange& e) { over_budget(e); }),
+      slow_(loop, options_.slow_timeout, [this](Exchange& e) { too_slow(e); }),
+      accept_timer_(loop),
+      drain_timer_(loop),
       scratch_(kScratchBytes) {}
 
 Gateway::~Gateway() = default;
 
 void Gateway::listen(int listen_fd) {
   listen_fd_ = listen_fd;
-  // Exclusive: a new connection wakes one worker, not all.
-  if (!loop_.add(listen_fd, EPOLLIN | EPOLLEXCLUSIVE, *this)) log::error("listen_not_watched", {});
+  // A new connection wakes every worker that waits. Were it one alone (EPOLLEXCLUSIVE), a connection
+  // would be left lying when that one is killed, stopped or drained before it accepts.
+  if (!loop_.add(listen_fd, EPOLLIN, *this)) log::error("listen_not_watched", {});
 }
 
 void Gateway::on_ready(std::uint32_t /*events*/) {
@@ -64,15 +65,14 @@ void Gateway::on_ready(std::uint32_t /*events*/) {
   }
 }
 
-// The listening socket stays readable while descriptors are used up: without a pause the loop would spin on
-// it.
+// The listening socket stays readable while descriptors are used up: without a pause the loop would
+// spin on it.
 void Gateway::pause_accepting() {
   log::warning("accept_paused", {{"connections", std::to_string(connections_.size())}});
   const int fd = listen_fd_;
   loop_.remove(fd, *this);
-  accept_timer_.expires_after(kAcceptPause);
-  accept_timer_.async_wait([this, fd](boost::system::error_code error) {
-    if (!error && listen_fd_ == fd) listen(fd);
+  accept_timer_.after(kAcceptPause, [this, fd] {
+    if (listen_fd_ == fd) listen(fd);
   });
 }
 
@@ -133,8 +133,8 @@ void Gateway::start(Exchange& exchange) {
   });
 }
 
-// Nothing of the exchange may be touched after this: its connection may already read the next request into
-// it.
+// Nothing of the exchange may be touched after this: its connection may already read the next
+// request into it.
 void Gateway::ended(Exchange& exchange, std::exception_ptr thrown) {
   --counters_.in_flight;
   unwatch(exchange);
@@ -185,7 +185,8 @@ std::unique_ptr<Exchange> Gateway::fresh_exchange(Connection& connection) {
   return exchange;
 }
 
-// Called once for each request. One that held the loop up for so long that no timer could tell is slow, too.
+// Called once for each request. One that held the loop up for so long that no timer could tell is
+// slow, too.
 void Gateway::tell_answered(Exchange& exchange, const Response& response) {
   if (observer_ == nullptr) return;
   const auto now = std::chrono::steady_clock::now();
@@ -218,9 +219,7 @@ void Gateway::drain(std::chrono::steady_clock::time_point deadline, std::functio
   accept_timer_.cancel();
   if (connections_.empty() && late_.empty()) return done();
   drained_ = std::move(done);
-  drain_timer_.expires_at(deadline);
-  drain_timer_.async_wait([this](boost::system::error_code error) {
-    if (error) return;
+  drain_timer_.at(deadline, [this] {
     past_deadline_ = true;
     for (auto place = connections_.begin(); place != connections_.end();) {
       Connection& connection = **place++;

@@ -1,14 +1,13 @@
-// The gateway of one worker: takes connections from nginx, hands whole requests to the application, sends the
-// replies.
+// The gateway of one worker: takes connections from nginx, hands whole requests to the application,
+// sends the replies.
 //
-// Hundreds of connections live in one loop. Each is registered once, edge-triggered; an idle, slow or
-// half-sent one costs a small object and holds nobody up. Bytes are collected until framing says that a whole
-// request is there; only then libfcgi decodes it, from memory. Replies leave without blocking; what does not
-// fit waits for EPOLLOUT under a deadline, as an unfinished request does.
+// Hundreds of connections live in one loop. Each is registered once, edge-triggered; an idle, slow
+// or half-sent one costs a small object and holds nobody up. Bytes are collected until framing says
+// that a whole request is there; only then libfcgi decodes it, from memory. Replies leave without
+// blocking; what does not fit waits for EPOLLOUT under a deadline, as an unfinished request does.
 #pragma once
 
 #include <atomic>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -18,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "core/async/event_loop.h"
 #include "core/async/task.h"
+#include "core/async/timer.h"
 #include "fcgi/gateway/deadlines.h"
 #include "fcgi/gateway/exchange.h"
 #include "fcgi/gateway/framing.h"
@@ -53,8 +52,8 @@ struct GatewayCounters {
   std::uint32_t max_in_flight = 0;  // the most there has been
 };
 
-// The application: fills `response`. Request and response live until the task has ended. A task that throws
-// costs its connection.
+// The application: fills `response`. Request and response live until the task has ended. A task
+// that throws costs its connection.
 using Serve = std::function<Task<void>(Request&, Response&)>;
 
 // Fills the reply to a request that the application does not, or not in time, answer.
@@ -67,14 +66,14 @@ class Gateway final : public Watcher {
   Gateway(EventLoop& loop, GatewayOptions options, Serve serve, Refuse refuse, Observer* observer = nullptr);
   ~Gateway();
 
-  // Takes connections from this listening socket (non-blocking, shared with other workers; stays the
-  // caller's).
+  // Takes connections from this listening socket (non-blocking, shared with other workers; stays
+  // the caller's).
   void listen(int listen_fd);
   // Takes over a connected socket, which it will close. For tests and fuzzers.
   void adopt(int fd);
-  // Takes no new connections, serves those it has, never closes one first (nginx might be sending on it)
-  // until `deadline`, when idle ones are closed and busy ones after their reply. Calls `done` when none is
-  // left.
+  // Takes no new connections, serves those it has, never closes one first (nginx might be sending
+  // on it) until `deadline`, when idle ones are closed and busy ones after their reply. Calls
+  // `done` when none is left.
   void drain(std::chrono::steady_clock::time_point deadline, std::function<void()> done);
 
   const GatewayCounters& counters() const { return counters_; }
@@ -111,8 +110,8 @@ class Gateway final : public Watcher {
   Deadlines<Exchange> budget_;
   Deadlines<Exchange> bulk_budget_;
   Deadlines<Exchange> slow_;
-  boost::asio::steady_timer accept_timer_;
-  boost::asio::steady_timer drain_timer_;
+  Timer accept_timer_;
+  Timer drain_timer_;
   std::list<std::unique_ptr<Connection>> connections_;
   std::list<std::unique_ptr<Exchange>> late_;  // answered, and still running
   std::vector<char> scratch_;  // what one read takes; a whole request is usually decoded right here

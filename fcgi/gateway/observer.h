@@ -10,8 +10,8 @@ namespace freshet::gateway {
 class Observer {
  public:
   virtual ~Observer() = default;
-  // The reply is about to be encoded. Called once for each request, also for one that is refused, and for one
-  // whose handler still runs because its budget was used up.
+  // The reply is about to be encoded. Called once for each request, also for one that is refused,
+  // and for one whose handler still runs because its budget was used up.
   virtual void answered(const Request& request, const Response& response,
                         std::chrono::steady_clock::time_point now) = 0;
   // The request has been inside for GatewayOptions::slow_timeout. At most once for each.

@@ -6,7 +6,8 @@
 
 namespace freshet::gateway {
 
-// While one lives, libfcgi on this thread reads `input` and appends to `output`. One at a time on a thread.
+// While one lives, libfcgi on this thread reads `input` and appends to `output`. One at a time on a
+// thread.
 class OsScope {
  public:
   OsScope(std::string_view input, std::string& output);

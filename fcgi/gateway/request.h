@@ -1,4 +1,5 @@
-// A request as the gateway hands it over and the reply it takes back. Plain values: no FastCGI, no sockets.
+// A request as the gateway hands it over and the reply it takes back. Plain values: no FastCGI, no
+// sockets.
 #pragma once
 
 #include <array>
@@ -17,15 +18,17 @@ inline constexpr std::array<std::string_view, 7> kMethodNames{"GET",    "HEAD", 
 // "GET"; "" for kOther.
 inline std::string_view method_name(Method method) { return kMethodNames[static_cast<std::size_t>(method)]; }
 
-// Which nginx server the request came through: nginx says so in the FastCGI parameter FRESHET_ZONE ("public",
-// "internal"), which no client can set. Anything else counts as public: the zone with fewer rights.
+// Which nginx server the request came through: nginx says so in the FastCGI parameter FRESHET_ZONE
+// ("public", "internal"), which no client can set. Anything else counts as public: the zone with
+// fewer rights.
 enum class Zone : std::uint8_t { kPublic, kInternal };
 
-// How long a request may take until it is answered 503: gateway.request_budget, gateway.bulk_budget, or
-// without end.
+// How long a request may take until it is answered 503: gateway.request_budget,
+// gateway.bulk_budget, or without end.
 enum class Budget : std::uint8_t { kRequest, kBulk, kNone };
 
-// Views point into the connection's decoded parameters and stay valid until the handler's task has ended.
+// Views point into the connection's decoded parameters and stay valid until the handler's task has
+// ended.
 struct Request {
   Method method = Method::kOther;
   Zone zone = Zone::kPublic;

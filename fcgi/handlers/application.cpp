@@ -45,17 +45,18 @@ bool is_json(std::string_view type) {
 
 constexpr std::string_view kForm = "application/x-www-form-urlencoded";
 
-// True iff the body may come from a page of any site that did not have to ask first (the Fetch standard's
-// simple requests, of which only POST writes). text/plain says "beacon", whatever the method.
+// True iff the body may come from a page of any site that did not have to ask first (the Fetch
+// standard's simple requests, of which only POST writes). text/plain says "beacon", whatever the
+// method.
 bool sent_unasked(const Request& request) {
   const std::string_view type = request.content_type;
   if (is_type(type, "text/plain")) return true;
   return request.method == Method::kPost && (is_type(type, kForm) || is_type(type, "multipart/form-data"));
 }
 
-// True iff there is a body and it is said to be something else than JSON. On the internal server it must be
-// said to be JSON, which no page may send unasked; on the public one no type, or a form's (curl's default),
-// says nothing.
+// True iff there is a body and it is said to be something else than JSON. On the internal server it
+// must be said to be JSON, which no page may send unasked; on the public one no type, or a form's
+// (curl's default), says nothing.
 bool is_no_json(const Request& request) {
   const std::string_view type = request.content_type;
   if (request.body.empty() || is_json(type)) return false;
@@ -68,9 +69,13 @@ struct ReasonRow {
   Refusal refusal;
 };
 constexpr std::array kReasonRefusals{
-    ReasonRow{"bad_json", Refusal::kBadJson},     ReasonRow{"bad_body", Refusal::kBadJson},
-    ReasonRow{"denied", Refusal::kDenied},        ReasonRow{"foreign_origin", Refusal::kForeignOrigin},
-    ReasonRow{"over_budget", Refusal::kDeadline}, ReasonRow{"spool_full", Refusal::kSpoolFull},
+    ReasonRow{"bad_json", Refusal::kBadJson},
+    ReasonRow{"bad_body", Refusal::kBadJson},
+    ReasonRow{"denied", Refusal::kDenied},
+    ReasonRow{"foreign_origin", Refusal::kForeignOrigin},
+    ReasonRow{"over_budget", Refusal::kDeadline},
+    ReasonRow{"spool_full", Refusal::kSpoolFull},
+    ReasonRow{"too_many_unknown", Refusal::kTooManyUnknown},
 };
 
 // Whether a body came so slowly that nothing is left of the request's time.
@@ -213,7 +218,8 @@ Result<void> Application::admit(const Request& request, const Route& route) {
   if (request.body.size() > limit)
     return fail(ErrorCode::kTooLarge, "too_large", {},
                 "the body has at most " + std::to_string(limit) + " bytes");
-  // On the internal server a beacon is one of its own pages', which the Origin says: no other got here.
+  // On the internal server a beacon is one of its own pages', which the Origin says: no other got
+  // here.
   const bool beacon = caller == Caller::kBeacon && (request.zone == Zone::kPublic || !request.origin.empty());
   if (!beacon && (sent_unasked(request) || is_no_json(request)))
     return fail(ErrorCode::kInvalid, "bad_content_type", {},
@@ -235,7 +241,9 @@ void Application::fail_with(const Request& request, const Error& error, Response
                                   {"reason", std::string(error.reason)},
                                   {"detail", error.detail}});
   }
-  response = http::problem(error);
+  // A network has another article that nobody vouched for each quarter of an hour.
+  constexpr seconds kNextUnknown{900};
+  response = error.reason == "too_many_unknown" ? http::problem(error, kNextUnknown) : http::problem(error);
 }
 
 void Application::refuse_overload(const Request& request, Response& response) {

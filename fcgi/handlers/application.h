@@ -1,5 +1,5 @@
-// From a request to its reply: route, limits, handler, error → problem document. The one place where a
-// handler's exception ends.
+// From a request to its reply: route, limits, handler, error → problem document. The one place
+// where a handler's exception ends.
 #pragma once
 
 #include "core/async/task.h"
@@ -21,8 +21,8 @@ class Application {
   Task<void> serve(Request& request, Response& response);
   // The reply to a request beyond pm.max_in_flight.
   void refuse_overload(const Request& request, Response& response);
-  // The reply to one whose budget was used up while its handler ran: for a hot list the last copy, else 503.
-  // To a write it says that the outcome is unknown, since the handler goes on.
+  // The reply to one whose budget was used up while its handler ran: for a hot list the last copy,
+  // else 503. To a write it says that the outcome is unknown, since the handler goes on.
   void refuse_late(const Request& request, Response& response);
 
  private:

@@ -7,6 +7,7 @@
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse.h"
 #include "fcgi/handlers/reader_name.h"
+#include "fcgi/handlers/reason_json.h"
 
 namespace freshet::handlers {
 
@@ -17,25 +18,12 @@ constexpr std::size_t kMaxQueryBytes = 512;  // what recall takes
 constexpr std::size_t kMaxPageBytes = 128;
 
 struct Action {
-  std::string_view name;
   feed::FeedAction action;
   std::string_view letter;  // in PageRequest::request
 };
-constexpr std::array kActions{Action{"refresh", feed::FeedAction::kRefresh, "r"},
-                              Action{"load_more", feed::FeedAction::kLoadMore, "m"},
-                              Action{"peek", feed::FeedAction::kPeek, "p"}};
-
-Result<const Action*> action_of(json::Value body) {
-  const json::Value given = body["action"];
-  if (given.is_string()) {
-    for (const Action& each : kActions) {
-      if (each.name == given.text()) return &each;
-    }
-  }
-  const bool missing = given.missing() || given.kind() == json::Kind::kNull;
-  return fail(ErrorCode::kInvalid, "bad_action", "action",
-              std::string(missing ? "is missing: " : "") + "one of refresh, load_more, peek");
-}
+constexpr std::array kActions{Word<Action>{"refresh", {feed::FeedAction::kRefresh, "r"}},
+                              Word<Action>{"load_more", {feed::FeedAction::kLoadMore, "m"}},
+                              Word<Action>{"peek", {feed::FeedAction::kPeek, "p"}}};
 
 // Blanks alone are no query.
 std::string trimmed(const std::optional<std::string>& text) {
@@ -47,7 +35,7 @@ std::string trimmed(const std::optional<std::string>& text) {
 
 struct FeedBody {
   feed::FeedRequest request;  // reader still to be found
-  const Action* action = nullptr;
+  std::string_view action_letter;
   ReaderId agent;               // empty when absent
   std::string_view agent_name;  // the member that names it
   std::string page;
@@ -57,15 +45,16 @@ struct FeedBody {
 // {action, limit?, userId? (or agent_id), query?, page?, eventId?}
 Result<FeedBody> parse_feed(json::Value body) {
   FeedBody parsed;
-  FRESHET_TRY(action, action_of(body));
+  FRESHET_TRY(action,
+              one_of(kActions, "action", word_member(body, "action"), std::optional<Action>(), "bad_action"));
   FRESHET_TRY(limit, json::optional_integer(body, "limit", 1, kMaxLimit));
   parsed.agent_name = reader_member(body, "agent_id");
   FRESHET_TRY(agent, json::optional_id<ReaderId>(body, parsed.agent_name));
   FRESHET_TRY(query, json::optional_string(body, "query", kMaxQueryBytes));
   FRESHET_TRY(page, json::optional_string(body, "page", kMaxPageBytes));
   FRESHET_TRY(event, json::optional_id<EventId>(body, "eventId"));
-  parsed.action = *action;
-  parsed.request.action = (*action)->action;
+  parsed.action_letter = action->letter;
+  parsed.request.action = action->action;
   parsed.request.limit = static_cast<std::size_t>(limit->value_or(kDefaultLimit));
   parsed.request.query = trimmed(*query);
   parsed.agent = std::move(*agent);
@@ -76,7 +65,7 @@ Result<FeedBody> parse_feed(json::Value body) {
 
 // What the same page is asked for by again: the last page received, else the event id.
 Result<std::string> request_name(const FeedBody& body, http::PageTokens& pages) {
-  const std::string action(body.action->letter);
+  const std::string action(body.action_letter);
   if (!body.page.empty()) {
     FRESHET_TRY(last, pages.verify(body.request.reader, body.page));
     return action + ".p." + std::to_string(last->generation) + "." + std::to_string(last->sequence);
@@ -91,8 +80,8 @@ json::Writer begin_data(std::string& out) {
   return writer;
 }
 
-// A page that nothing could be taken for leaves the client's cursor as it was: asking again with it gives the
-// page that was missed.
+// A page that nothing could be taken for leaves the client's cursor as it was: asking again with it
+// gives the page that was missed.
 Response render(const feed::FeedPage& page, const FeedBody& body, http::PageTokens& pages) {
   std::string out;
   json::Writer writer = begin_data(out);
@@ -100,6 +89,7 @@ Response render(const feed::FeedPage& page, const FeedBody& body, http::PageToke
   for (const feed::FeedItem& item : page.items) {
     writer.begin_object();
     write_card(writer, item.id, *item.card);
+    write_reason(writer, item.reason);
     writer.end_object();
   }
   writer.end_array();
@@ -151,6 +141,7 @@ Task<Result<Response>> post_feed(Call& call) {
   parsed->request.request = std::move(*name);
   FRESHET_CO_TRY(page, co_await services.feed.page(parsed->request));
   page->degraded |= services.redis_lost();
+  services.count_feed_page(page->degraded);
   co_return render(*page, *parsed, services.pages);
 }
 

@@ -43,7 +43,8 @@ Task<Result<Response>> post_feedback(Call& call) {
   FRESHET_CO_TRY(dismissal, parse_dismissal(*body));
   FRESHET_CO_TRY(reader, require_reader(call, dismissal->reader));
   dismissal->reader = std::move(*reader);
-  FRESHET_CO_TRY(recorded, co_await readers::dismiss(call.services.readers, *dismissal, call.writes_later()));
+  const auto recorded = co_await readers::dismiss(call.services.readers, *dismissal, call.writes_later());
+  if (!recorded) co_return refused(recorded.error(), "topicId");
   co_return render(call.services, *recorded);
 }
 

@@ -54,7 +54,8 @@ Task<Result<Response>> post_history(Call& call) {
   }
   FRESHET_CO_TRY(reader, require_reader(call, view->reader));
   view->reader = std::move(*reader);
-  FRESHET_CO_TRY(recorded, co_await readers::record_view(services.readers, *view, call.writes_later()));
+  const auto recorded = co_await readers::record_view(services.readers, *view, call.writes_later());
+  if (!recorded) co_return refused(recorded.error(), "topicId");
   if (recorded->queued) co_return queued_reply(services);
   co_return private_json(std::string(kOk));
 }

@@ -44,9 +44,9 @@ bool matches(std::string_view if_none_match, std::string_view etag) {
          (!if_none_match.empty() && if_none_match.find(etag) != std::string_view::npos);
 }
 
-// An event's id holds for the reader or the signed cookie, else for the session or fingerprint that the
-// report names (not for an address, which a phone changes between a try and its repetition). Whoever guesses
-// the id of an anonymous report could have it taken for repeated.
+// An event's id holds for the reader or the signed cookie, else for the session or fingerprint that
+// the report names (not for an address, which a phone changes between a try and its repetition).
+// Whoever guesses the id of an anonymous report could have it taken for repeated.
 constexpr std::size_t kMinAnonymousEvent = 16;
 Result<EventId> scoped(const Call& call, const http::Who& who, std::string_view named, const EventId& event) {
   if (event.empty()) return event;
@@ -59,8 +59,8 @@ Result<EventId> scoped(const Call& call, const http::Who& who, std::string_view 
   return EventId::trusted(identity.key_name("named event", named, event.view()));
 }
 
-// A public client's word on when an article was published counts near now only: it decides for all readers
-// where an article stands that nobody has put. Without one it counts as published now.
+// A public client's word on when an article was published counts near now only: it decides for all
+// readers where an article stands that nobody has put. Without one it counts as published now.
 constexpr seconds kBelievedDate{86400};
 void believe_date(const Call& call, std::optional<UnixSeconds>& published_at) {
   if (call.request.zone != Zone::kPublic || call.exempt || !published_at) return;
@@ -68,8 +68,54 @@ void believe_date(const Call& call, std::optional<UnixSeconds>& published_at) {
   if (age > kBelievedDate || age < -kBelievedDate) published_at.reset();
 }
 
-// A page view that is the history's view as well (history.from_track). A report that is repeated under its
-// event id moves nothing.
+bool is_anonymous(const Call& call) {
+  return call.request.zone == Zone::kPublic && !call.exempt && call.verified && call.verified->reader.empty();
+}
+
+// What a client of the public server may add to the article besides what its rate allows.
+hot::Standing standing_of(const Call& call, const ItemId& item) {
+  hot::Standing standing;
+  if (call.request.zone != Zone::kPublic) return standing;
+  standing.network = call.services.identity.network_of(call.request.remote_addr);
+  const std::int64_t now_us = http::monotonic_us();
+  const http::Limits& limits = call.services.limits;
+  standing.may_begin = call.exempt || limits.is_left(http::Share::kUnknown, standing.network, {}, now_us);
+  standing.in_uv =
+      !is_anonymous(call) || limits.is_left(http::Share::kVisitors, standing.network, item.view(), now_us);
+  return standing;
+}
+
+// What it did add is taken from its share.
+void take_shares(Call& call, const ItemId& item, const hot::Standing& standing, const hot::Effect& effect) {
+  http::Limits& limits = call.services.limits;
+  const std::int64_t now_us = http::monotonic_us();
+  if (!standing.in_uv) call.services.count(Refusal::kUvBound);
+  if (standing.network.empty()) return;
+  if (effect.began) limits.use(http::Share::kUnknown, standing.network, {}, now_us);
+  if (effect.new_visitor && is_anonymous(call))
+    limits.use(http::Share::kVisitors, standing.network, item.view(), now_us);
+}
+
+// Under whom it is remembered what the report adds: nobody, for the first reports of a day of a visitor,
+// or of a network of those who are not signed in.
+VisitorId remembered_as(Call& call, const http::Who& who, const hot::Standing& standing) {
+  http::Limits& limits = call.services.limits;
+  const std::string_view whose =
+      is_anonymous(call) ? std::string_view(standing.network) : who.counted_as.view();
+  const std::int64_t now_us = http::monotonic_us();
+  if (call.services.settings.limits.remember_after == 0 ||
+      !limits.is_left(http::Share::kUnremembered, whose, {}, now_us))
+    return who.counted_as;
+  limits.use(http::Share::kUnremembered, whose, {}, now_us);
+  return {};
+}
+
+void write_listed(json::Writer& writer, const hot::Effect& effect) {
+  if (!effect.listed) writer.key("listed").boolean(false);
+}
+
+// A page view that is the history's view as well (history.from_track). A report that is repeated
+// under its event id moves nothing.
 void view_for_history(Call& call, const ReaderId& reader, const ItemId& item, const EventId& event) {
   Services& services = call.services;
   if (!services.settings.history.from_track || reader.empty()) return;
@@ -78,8 +124,8 @@ void view_for_history(Call& call, const ReaderId& reader, const ItemId& item, co
   if (auto kept = services.readers.viewed_later(view); !kept) services.count(Refusal::kSpoolFull);
 }
 
-// How long nginx keeps a list, whatever clients may do: a hidden item must be gone within two seconds, and
-// nginx counts whole ones.
+// How long nginx keeps a list, whatever clients may do: a hidden item must be gone within two
+// seconds, and nginx counts whole ones.
 constexpr std::string_view kForNginx = "\r\nX-Accel-Expires: 1\r\n";
 
 std::string seconds_text(milliseconds span) {
@@ -89,9 +135,13 @@ std::string seconds_text(milliseconds span) {
 void write_stats(json::Writer& writer, const hot::ItemStats& stats, const Settings& settings) {
   const auto terms = hot::engagement_terms(stats, settings.engagement);
   writer.begin_object().key("pv").integer(stats.pv).key("uv").integer(stats.uv);
+  if (!stats.listed) writer.key("listed").boolean(false);
   writer.key("avg_dwell_ms").number(terms.avg_dwell_ms);
   writer.key("dwell").begin_object().key("sum_ms").integer(stats.dwell_sum_ms);
   writer.key("count").integer(stats.dwell_count).end_object();
+  const auto click_through = hot::click_through(stats);
+  writer.key("shown").integer(stats.shown).key("click_through");
+  click_through ? writer.number(*click_through) : writer.null();
   writer.key("first_ts").integer(stats.first.time_since_epoch().count());
   writer.key("age_seconds").number(terms.age_seconds).key("decay").number(terms.decay);
   writer.key("base").number(terms.base).key("terms").begin_object().key("pv").number(terms.from_pv);
@@ -120,7 +170,8 @@ Task<Result<Response>> post_track(Call& call) {
   }
   FRESHET_CO_TRY(who, call.who({track->user, track->fingerprint}));
   track->event.visitor = who->visitor;
-  track->event.counted_as = who->counted_as;
+  track->event.standing = standing_of(call, track->event.item);
+  track->event.counted_as = remembered_as(call, *who, track->event.standing);
   believe_date(call, track->event.published_at);
   track->event.unproven = call.request.zone == Zone::kPublic && !call.exempt;
   const SessionId& session = track->event.session;
@@ -130,15 +181,18 @@ Task<Result<Response>> post_track(Call& call) {
   track->event.session = SessionId::trusted(
       session.empty() ? who->visitor.str() : services.identity.key_name("session", {}, session.view()));
 
-  FRESHET_CO_TRY(counted, co_await hot::track(services.hot, track->event, call.writes_later()));
+  const auto counted = co_await hot::track(services.hot, track->event, call.writes_later());
+  if (!counted) co_return refused(counted.error(), "articleId");
   if (!who->reader.empty() && !call.writes_later())
     services.feed.note_reading(who->reader, track->event.item, milliseconds(track->event.dwell_ms));
   view_for_history(call, who->reader, track->event.item, track->event.event);
+  take_shares(call, track->event.item, track->event.standing, counted->outcome.effect);
   if (counted->queued) co_return queued_reply(services);
   std::string out;
   json::Writer writer(out);
   writer.begin_object();
   write_counts(writer, counted->outcome);
+  write_listed(writer, counted->outcome.effect);
   writer.end_object();
   co_return private_json(std::move(out));
 }
@@ -158,22 +212,21 @@ Task<Result<Response>> post_views(Call& call) {
   view->event = std::move(*event);
   view->fingerprint = services.identity.key_name("fingerprint", {}, view->fingerprint);
   believe_date(call, view->published_at);
-  view->counted_as = who->counted_as;
-  FRESHET_CO_TRY(counted, co_await hot::view(services.hot, *view, call.writes_later()));
+  view->standing = standing_of(call, view->item);
+  view->counted_as = remembered_as(call, *who, view->standing);
+  const auto counted = co_await hot::view(services.hot, *view, call.writes_later());
+  if (!counted) co_return refused(counted.error(), "articleId");
   view_for_history(call, who->reader, view->item, view->event);
+  take_shares(call, view->item, view->standing, counted->outcome.effect);
   if (counted->queued) co_return queued_reply(services);
   const hot::ViewOutcome& outcome = counted->outcome;
   if (outcome.dedup) co_return private_json("{\"ok\":true,\"dedup\":true}");
   std::string out;
-  json::Writer(out)
-      .begin_object()
-      .key("ok")
-      .boolean(true)
-      .key("uv")
-      .boolean(outcome.first_today)
-      .key("scoreInc")
-      .number(outcome.score_inc)
-      .end_object();
+  json::Writer writer(out);
+  writer.begin_object().key("ok").boolean(true).key("uv").boolean(outcome.first_today);
+  writer.key("scoreInc").number(outcome.score_inc);
+  write_listed(writer, outcome.effect);
+  writer.end_object();
   co_return private_json(std::move(out));
 }
 

@@ -65,7 +65,7 @@ void add(Batch& batch, const Numbered& chunk, const std::vector<Result<readers::
       continue;
     }
     if (is_away(answers[i].error())) batch.unavailable = answers[i].error();
-    batch.rejected.push_back({chunk.lines[i], answers[i].error()});
+    batch.rejected.push_back({chunk.lines[i], refused(answers[i].error(), "topicId").value()});
   }
 }
 
@@ -95,7 +95,8 @@ Task<Result<Response>> post_lines(Call& call) {
 
 Task<Result<Response>> post_one(Call& call, json::Value body) {
   FRESHET_CO_TRY(event, parse_interaction(body, wall_now()));
-  FRESHET_CO_TRY(recorded, co_await readers::record_interaction(call.services.readers, *event));
+  const auto recorded = co_await readers::record_interaction(call.services.readers, *event);
+  if (!recorded) co_return refused(recorded.error(), "topicId");
   Batch batch;
   batch.accepted = 1;
   batch.queued = recorded->queued ? 1U : 0U;

@@ -5,9 +5,9 @@
 
 namespace freshet::handlers {
 
-// One JSON object, or NDJSON: then every line has its own outcome. application/x-ndjson is always lines; any
-// other type is lines when the body is not one JSON value and has more than one line. 1 RTT for an object and
-// for every 500 lines.
+// One JSON object, or NDJSON: then every line has its own outcome. application/x-ndjson is always
+// lines; any other type is lines when the body is not one JSON value and has more than one line. 1
+// RTT for an object and for every 500 lines.
 Task<Result<Response>> post_interactions(Call& call);
 
 }  // namespace freshet::handlers

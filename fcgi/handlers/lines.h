@@ -1,4 +1,5 @@
-// Bodies with one JSON object a line (NDJSON), and the reply that says which lines were refused. Pure.
+// Bodies with one JSON object a line (NDJSON), and the reply that says which lines were refused.
+// Pure.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// For operators: is it alive, is it ready, what is it doing. Internal routes. All but get_ready are answered
-// from the scoreboard and never wait; OperationPages answers the same where there are no services
-// (fcgi/status_process.h).
+// For operators: is it alive, is it ready, what is it doing. Internal routes. All but get_ready are
+// answered from the scoreboard and never wait; OperationPages answers the same where there are no
+// services (fcgi/status_process.h).
 #pragma once
 
 #include "fcgi/handlers/routes.h"

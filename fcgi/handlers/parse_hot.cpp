@@ -17,12 +17,6 @@ constexpr std::size_t kMaxUrlBytes = 2048;
 constexpr seconds kMaxAhead{365 * 86400};
 constexpr seconds kClockSlack{5};  // between the client's "now" and ours
 
-template <class T>
-struct Word {
-  std::string_view text;
-  T value;
-};
-
 constexpr std::array kModels{Word<hot::Model>{"views", hot::Model::kViews},
                              Word<hot::Model>{"engagement", hot::Model::kEngagement}};
 constexpr std::array kModes{Word<hot::ViewsMode>{"accumulate", hot::ViewsMode::kAccumulate},
@@ -35,20 +29,6 @@ Result<UnixSeconds> required_time(json::Value body, std::string_view member) {
   FRESHET_TRY(time, json::optional_time(body, member));
   if (!*time) return fail(ErrorCode::kInvalid, "bad_time", std::string(member), "is missing");
   return **time;
-}
-
-// The value of a parameter that is one of a few words; absent: `fallback`.
-template <class T, std::size_t N>
-Result<T> one_of(const http::Target& target, std::string_view name, const std::array<Word<T>, N>& words,
-                 T fallback) {
-  const auto given = target.parameter(name);
-  if (!given) return fallback;
-  for (const Word<T>& word : words) {
-    if (word.text == *given) return word.value;
-  }
-  std::string allowed;
-  for (const Word<T>& word : words) allowed.append(allowed.empty() ? "" : ", ").append(word.text);
-  return fail(ErrorCode::kInvalid, "bad_parameter", std::string(name), "one of " + allowed);
 }
 
 Result<std::optional<UnixSeconds>> at_parameter(const http::Target& target, UnixSeconds now) {
@@ -100,9 +80,10 @@ Result<hot::ViewEvent> parse_view(json::Value body) {
 
 Result<HotRequest> parse_hot(const http::Target& target, UnixSeconds now) {
   HotRequest parsed;
-  FRESHET_TRY(model, one_of(target, "model", kModels, hot::Model::kViews));
-  FRESHET_TRY(mode, one_of(target, "mode", kModes, hot::ViewsMode::kAccumulate));
-  FRESHET_TRY(window, one_of(target, "window", kWindows, seconds(0)));
+  FRESHET_TRY(model, one_of(kModels, "model", target.parameter("model"), std::optional(hot::Model::kViews)));
+  FRESHET_TRY(mode,
+              one_of(kModes, "mode", target.parameter("mode"), std::optional(hot::ViewsMode::kAccumulate)));
+  FRESHET_TRY(window, one_of(kWindows, "window", target.parameter("window"), std::optional(seconds(0))));
   const bool views = *model == hot::Model::kViews;
   FRESHET_TRY(limit, http::integer_parameter(target, "limit", views ? 10 : 20, 1, kMaxLimit));
   FRESHET_TRY(at, at_parameter(target, now));

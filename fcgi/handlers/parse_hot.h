@@ -17,8 +17,8 @@ struct TrackBody {
   ReaderId user;            // userId, empty when absent
   std::string fingerprint;  // part of an anonymous visitor's fingerprint, empty when absent
 };
-// {articleId, userId?, dwellMs, sessionId?, fingerprint?, publishedAt?, eventId?}. dwellMs is an integer ≥ 0,
-// cut to the cap.
+// {articleId, userId?, dwellMs, sessionId?, fingerprint?, publishedAt?, eventId?}. dwellMs is an
+// integer ≥ 0, cut to the cap.
 Result<TrackBody> parse_track(json::Value body, std::int64_t dwell_cap_ms);
 
 // {articleId, publishedAt, fingerprint, eventId?}
@@ -29,14 +29,15 @@ struct HotRequest {
   std::size_t limit = 10;
   std::optional<UnixSeconds> at;
 };
-// ?model=&limit=&mode=&window=&tag=&at=. `now` bounds `at`: now..now + 365 days (a few seconds of the past
-// are taken as now).
+// ?model=&limit=&mode=&window=&tag=&at=. `now` bounds `at`: now..now + 365 days (a few seconds of
+// the past are taken as now).
 Result<HotRequest> parse_hot(const http::Target& target, UnixSeconds now);
 
 // ?ids=a,b: 1..100 ids.
 Result<std::vector<ItemId>> parse_ids(const http::Target& target);
 
-// The body of PUT /api/items/{id}, or a line of POST /api/items. An update_time ahead of now counts as now.
+// The body of PUT /api/items/{id}, or a line of POST /api/items. An update_time ahead of now counts
+// as now.
 Result<items::Item> parse_item(json::Value body, const ItemId& id, UnixSeconds now);
 
 }  // namespace freshet::handlers

@@ -16,22 +16,9 @@ constexpr std::size_t kMaxCustomers = 10'000;
 // Beyond the largest push, so that one that is too large is told which list is.
 constexpr json::Limits kPushLimits{16, 65'536};
 
-struct DirectionName {
-  std::string_view name;
-  timeline::Direction direction;
-};
-constexpr std::array kDirections{DirectionName{"first", timeline::Direction::kFirst},
-                                 DirectionName{"down", timeline::Direction::kDown},
-                                 DirectionName{"up", timeline::Direction::kUp}};
-
-Result<timeline::Direction> direction_of(const http::Target& target) {
-  const auto given = target.parameter("direction");
-  if (!given) return timeline::Direction::kFirst;
-  for (const DirectionName& each : kDirections) {
-    if (each.name == *given) return each.direction;
-  }
-  return fail(ErrorCode::kInvalid, "bad_parameter", "direction", "one of first, down, up");
-}
+constexpr std::array kDirections{Word<timeline::Direction>{"first", timeline::Direction::kFirst},
+                                 Word<timeline::Direction>{"down", timeline::Direction::kDown},
+                                 Word<timeline::Direction>{"up", timeline::Direction::kUp}};
 
 bool is_absent(json::Value value) { return value.missing() || value.kind() == json::Kind::kNull; }
 
@@ -67,7 +54,8 @@ Result<void> check_channel(std::string_view channel, const WaterfallSettings& se
 }
 
 Result<timeline::PageQuery> parse_page(const http::Target& target, std::string_view channel) {
-  FRESHET_TRY(direction, direction_of(target));
+  FRESHET_TRY(direction, one_of(kDirections, "direction", target.parameter("direction"),
+                                std::optional(timeline::Direction::kFirst)));
   FRESHET_TRY(score, http::integer_parameter(target, "score", 0, 0, timeline::kScoreEnd - 1));
   if (*direction != timeline::Direction::kFirst && !target.parameter("score"))
     return fail(ErrorCode::kInvalid, "bad_number", "score",

@@ -67,7 +67,7 @@ Task<Result<Response>> get_preview(Call& call) {
   const auto settings = settings_tried(call.target, call.services.settings, wanted->query.model);
   if (!settings) co_return tl::unexpected(settings.error());
   const auto served =
-      co_await hot::preview(call.services.bulk_hot, call.services.bulk_items, *settings, wanted->query, now);
+      co_await hot::preview(call.services.bulk_hot, call.services.cards, *settings, wanted->query, now);
   if (!served) co_return tl::unexpected(served.error());
   Response response = private_json(served->list->first(wanted->limit));
   response.headers += in_force(*settings);

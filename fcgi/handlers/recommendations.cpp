@@ -4,10 +4,10 @@
 
 #include "core/base/json.h"
 #include "core/base/log.h"
-#include "core/recommend/reason_text.h"
 #include "fcgi/handlers/card_json.h"
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse.h"
+#include "fcgi/handlers/reason_json.h"
 
 namespace freshet::handlers {
 
@@ -15,44 +15,9 @@ namespace {
 
 constexpr std::int64_t kDefaultLimit = 20;
 
-struct ExcludeName {
-  std::string_view name;
-  recommend::Exclude exclude;
-};
-constexpr std::array kExcludes{ExcludeName{"hard", recommend::Exclude::kHard},
-                               ExcludeName{"soft", recommend::Exclude::kSoft},
-                               ExcludeName{"off", recommend::Exclude::kOff}};
-
-Result<recommend::Exclude> exclude_of(const http::Target& target) {
-  const auto given = target.parameter("exclude");
-  if (!given) return recommend::Exclude::kHard;
-  for (const ExcludeName& each : kExcludes) {
-    if (each.name == *given) return each.exclude;
-  }
-  return fail(ErrorCode::kInvalid, "bad_exclude", "exclude", "one of hard, soft, off");
-}
-
-void write_reason(json::Writer& writer, const recommend::Reason& reason) {
-  writer.key("reason").begin_object().key("kind").string(recommend::reason_name(reason.kind));
-  switch (reason.kind) {
-    case recommend::Reason::Kind::kLike:
-      writer.key("id").string(reason.item.view()).key("title").string(reason.title);
-      writer.key("interaction").string(readers::kind_of(reason.interaction).name);
-      break;
-    case recommend::Reason::Kind::kByAuthor:
-      writer.key("author").string(reason.name);
-      break;
-    case recommend::Reason::Kind::kNewInTag:
-      writer.key("tag").string(reason.name);
-      break;
-    case recommend::Reason::Kind::kRising:
-    case recommend::Reason::Kind::kNew:
-    case recommend::Reason::Kind::kMatch:
-    case recommend::Reason::Kind::kMore:
-      break;
-  }
-  writer.key("text").string(recommend::reason_text(reason)).end_object();
-}
+constexpr std::array kExcludes{Word<recommend::Exclude>{"hard", recommend::Exclude::kHard},
+                               Word<recommend::Exclude>{"soft", recommend::Exclude::kSoft},
+                               Word<recommend::Exclude>{"off", recommend::Exclude::kOff}};
 
 void write_items(json::Writer& writer, const std::vector<recommend::Recommendation>& items, bool reasons) {
   writer.key("items").begin_array();
@@ -83,7 +48,7 @@ Response render(const recommend::RecommendPage& page) {
   return response;
 }
 
-// The seed's line: who, and what was kept out.
+// Who, and what was kept out.
 void write_log(const ReaderId& reader, const recommend::RecommendPage& page) {
   log::debug("recommended", {{"user", reader.str()},
                              {"items", std::to_string(page.items.size())},
@@ -99,7 +64,8 @@ Task<Result<Response>> get_recommendations(Call& call) {
   Services& services = call.services;
   FRESHET_CO_TRY(claimed, http::id_parameter<ReaderId>(call.target, "userId"));
   FRESHET_CO_TRY(limit, http::integer_parameter(call.target, "limit", kDefaultLimit, 1, kMaxLimit));
-  FRESHET_CO_TRY(exclude, exclude_of(call.target));
+  FRESHET_CO_TRY(exclude, one_of(kExcludes, "exclude", call.target.parameter("exclude"),
+                                 std::optional(recommend::Exclude::kHard), "bad_exclude"));
   const http::Claim claim{*claimed, {}};
   FRESHET_CO_TRY(who, call.who(claim));
   const recommend::RecommendRequest request{who->reader, static_cast<std::size_t>(*limit), *exclude,

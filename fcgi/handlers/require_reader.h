@@ -5,8 +5,9 @@
 
 namespace freshet::handlers {
 
-// The reader that identity finds; what the request claims counts only where Identity believes claims. Errors:
-// as Identity::identify, and kInvalid "bad_id" (`member`, the name of the claim) for an anonymous request.
+// The reader that identity finds; what the request claims counts only where Identity believes
+// claims. Errors: as Identity::identify, and kInvalid "bad_id" (`member`, the name of the claim)
+// for an anonymous request.
 inline Result<ReaderId> require_reader(const Call& call, const ReaderId& claimed,
                                        std::string_view member = "userId") {
   auto who = call.who({claimed, {}});

@@ -22,8 +22,8 @@ namespace {
 
 constexpr std::size_t kReportBody = 4 * 1024;
 
-// What a request through the public server takes from. A list of what is hot costs nothing while it may come
-// from nginx's cache.
+// What a request through the public server takes from. A list of what is hot costs nothing while it
+// may come from nginx's cache.
 constexpr http::Cost kTrack{"track", &LimitSettings::track, true};
 constexpr http::Cost kViews{"views", &LimitSettings::views, true};
 constexpr http::Cost kHotAt{"hot", &LimitSettings::hot, false, "at"};

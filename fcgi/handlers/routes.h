@@ -1,4 +1,5 @@
-// The HTTP interface as a table: one row a route. What a row says is enforced before its handler runs.
+// The HTTP interface as a table: one row a route. What a row says is enforced before its handler
+// runs.
 #pragma once
 
 #include <chrono>
@@ -44,9 +45,9 @@ struct Call {
 // Parse → use-case → render. An error becomes a problem document.
 using Handler = Task<Result<Response>> (*)(Call& call);
 
-// Who may send a POST's body unasked: kBeacon routes are called by navigator.sendBeacon, with text/plain,
-// from any page. kProbe and kWatcher routes need no signature on the internal server: load balancers and
-// supervisors ask the former, monitoring and people's browsers the latter.
+// Who may send a POST's body unasked: kBeacon routes are called by navigator.sendBeacon, with
+// text/plain, from any page. kProbe and kWatcher routes need no signature on the internal server:
+// load balancers and supervisors ask the former, monitoring and people's browsers the latter.
 enum class Caller : std::uint8_t { kAsked, kBeacon, kProbe, kWatcher };
 constexpr bool is_open(Caller caller) { return caller == Caller::kProbe || caller == Caller::kWatcher; }
 
@@ -73,7 +74,8 @@ Budget budget_of(const Route& route);
 // Writes what stands at each row of the table, from 1, to the board: "GET /api/hot".
 void name_routes(const Settings& settings, Scoreboard& board);
 
-// The table; ping.path and pm.status_path stand where the settings want them. `settings` must outlive it.
+// The table; ping.path and pm.status_path stand where the settings want them. `settings` must
+// outlive it.
 std::vector<Route> routes(const Settings& settings);
 
 }  // namespace freshet::handlers

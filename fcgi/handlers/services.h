@@ -1,5 +1,5 @@
-// What handlers may use: settings, use-cases' ports, who is asking, the counters of this worker. One per
-// worker.
+// What handlers may use: settings, use-cases' ports, who is asking, the counters of this worker.
+// One per worker.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 #include "core/hot/ports.h"
 #include "core/items/ports.h"
 #include "core/readers/ports.h"
-#include "core/readers/ports_users.h"
+#include "core/readers/users.h"
 #include "core/recommend/recommendations.h"
 #include "core/timeline/ports.h"
 #include "fcgi/http/bots.h"
@@ -32,6 +32,7 @@ struct Services {
   hot::HotStore& bulk_hot;  // the same over the bulk connection: for many at once
   items::ItemStore& items;
   items::ItemStore& bulk_items;  // the same over the bulk connection
+  items::CardCache& cards;
   hot::HotLists& lists;
   feed::SmartFeed& feed;
   readers::ReaderStore& readers;
@@ -51,12 +52,17 @@ struct Services {
   http::Signatures* signatures = nullptr;      // none: the internal server asks nobody to sign
 
   bool is_bot(std::string_view agent) { return settings.bots.enabled && bots.is_bot(agent); }
-  // Redis lost its items and nobody has brought them back: lists are degraded. Known within two seconds.
+  // Redis lost its items and nobody has brought them back: lists are degraded. Known within two
+  // seconds.
   bool redis_lost() const { return board.sample().lost_since.load(std::memory_order_relaxed) != 0; }
   // Redis has little room: what the public writes waits in the spool. Known within two seconds.
   bool redis_full() const { return board.sample().full.load(std::memory_order_relaxed); }
   void count(Refusal reason) {
     slot.refused[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+  }
+  void count_feed_page(bool degraded) {
+    slot.feed_pages.fetch_add(1, std::memory_order_relaxed);
+    if (degraded) slot.feed_pages_degraded.fetch_add(1, std::memory_order_relaxed);
   }
 };
 

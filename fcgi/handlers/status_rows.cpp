@@ -132,6 +132,7 @@ Rows our_rows(Scoreboard& board, const Totals& totals) {
             {"generation", number(pool.generation.load(kRelaxed))},
             {"reloads", number(pool.reloads.load(kRelaxed))},
             {"failed reloads", number(pool.failed_reloads.load(kRelaxed))},
+            {"last reload", pool.reloaded_at.load(kRelaxed)},
             {"respawns", number(pool.respawns.load(kRelaxed))},
             {"emergency restarts", number(pool.emergency_restarts.load(kRelaxed))},
             {"requests", number(totals.requests)},
@@ -143,7 +144,14 @@ Rows our_rows(Scoreboard& board, const Totals& totals) {
             {"accept lag p99 us", totals.turns.quantile_us(0.99)},
             {"queued writes", number(totals.queued_writes)},
             {"hot list hits", number(totals.list_hits)},
-            {"hot list misses", number(totals.list_misses)}};
+            {"hot list misses", number(totals.list_misses)},
+            {"card hits", number(totals.card_hits)},
+            {"card misses", number(totals.card_misses)},
+            {"card bytes", number(totals.card_bytes)},
+            {"items shown", number(totals.shown)},
+            {"feed pages", number(totals.feed_pages)},
+            {"feed pages degraded", number(totals.feed_pages_degraded)},
+            {"announcements ignored", number(totals.announcements_ignored)}};
   append(rows, redis_rows(totals));
   append(rows, {{"redis lost since", board.sample().lost_since.load(kRelaxed)},
                 {"background queued", number(totals.background_queued)},

@@ -8,7 +8,14 @@ namespace freshet::handlers {
 namespace {
 
 void write_key(json::Writer& writer, const readers::StoredKey& key) {
-  writer.begin_object().key("key").string(key.name).key("type").string(key.type).key("value");
+  writer.begin_object()
+      .key("what")
+      .string(key.what)
+      .key("key")
+      .string(key.name)
+      .key("type")
+      .string(key.type)
+      .key("value");
   if (key.type == "string") {
     writer.string(key.values.front());
   } else if (key.type == "hash" || key.type == "zset") {

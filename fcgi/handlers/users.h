@@ -1,4 +1,5 @@
-// GET and DELETE /api/users/{id}: what is kept about a reader, and that it be forgotten. GET /api/jobs/{id}.
+// GET and DELETE /api/users/{id}: what is kept about a reader, and that it be forgotten. GET
+// /api/jobs/{id}.
 #pragma once
 
 #include "fcgi/handlers/routes.h"

@@ -8,6 +8,7 @@
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse_waterfall.h"
 #include "fcgi/handlers/reader_name.h"
+#include "fcgi/handlers/reason_json.h"
 #include "fcgi/handlers/require_reader.h"
 
 namespace freshet::handlers {
@@ -21,8 +22,10 @@ Response render(const timeline::ServedPage& served) {
   writer.begin_object().key("items").begin_array();
   for (const timeline::Placed& each : page.items) {
     writer.begin_object();
-    write_card(writer, each.item, each.card);
-    writer.key("score").integer(each.score).end_object();
+    write_card(writer, each.item, *each.card);
+    writer.key("score").integer(each.score);
+    write_reason(writer, each.reason);
+    writer.end_object();
   }
   writer.end_array().key("drop").integer(page.drop).key("up").integer(page.up);
   writer.key("has_more").boolean(page.has_more).key("newer").integer(page.newer);
@@ -62,7 +65,8 @@ Response render(timeline::Published&& published) {
   return private_json(std::move(out), 202);
 }
 
-// Outboxes and follows know one channel: elsewhere an unfollow would take nothing out of a timeline.
+// Outboxes and follows know one channel: elsewhere an unfollow would take nothing out of a
+// timeline.
 std::string why_not_here(const Settings& settings) {
   const std::string& follows = settings.waterfall.follow_channel;
   if (follows.empty()) return "no channel is of follows here (waterfall.follow_channel); name the customers";
@@ -107,9 +111,9 @@ Task<Result<Response>> get_waterfall(Call& call) {
   FRESHET_CO_TRY(reader, require_reader(call, *claimed, name));
   query->reader = std::move(*reader);
   query->keeps = !call.writes_later();
-  FRESHET_CO_TRY(served, co_await timeline::read_page(call.services.waterfall, *query));
-  // What authors published who are pulled is not on it.
-  const bool lacks = !query->keeps && channel == call.services.settings.waterfall.follow_channel;
+  const bool follows = channel == call.services.settings.waterfall.follow_channel;
+  FRESHET_CO_TRY(served, co_await timeline::read_page(call.services.waterfall, *query, follows));
+  const bool lacks = follows && !query->keeps;  // what authors published who are pulled
   served->degraded |= lacks || call.services.redis_lost();
   co_return render(*served);
 }
@@ -127,7 +131,8 @@ Task<Result<Response>> post_waterfall(Call& call) {
   auto answering = body->author.empty() ? push(call, *body) : publish(call, *body);
   auto answered = co_await answering;
   if (!answered || event.empty()) co_return answered;
-  // A worker that dies before this has pushed, and the same push again finds the items in their places.
+  // A worker that dies before this has pushed, and the same push again finds the items in their
+  // places.
   FRESHET_CO_TRY(kept, co_await services.waterfall.remember_reply(channel, event, remembered(*answered)));
   co_return answered;
 }

@@ -28,20 +28,21 @@ namespace freshet::http {
 class ClientList {
  public:
   ClientList();  // nobody
-  // The list in `text`; `name` is what errors call it. Error: kInvalid, "bad_clients", detail "name:line:
-  // what is wrong". A network with bits beyond its prefix is wrong: 10.1.0.0/8 is probably not what was
-  // meant.
+  // The list in `text`; `name` is what errors call it. Error: kInvalid, "bad_clients", detail
+  // "name:line: what is wrong". A network with bits beyond its prefix is wrong: 10.1.0.0/8 is
+  // probably not what was meant.
   static Result<ClientList> parse(std::string_view text, std::string_view name);
-  // The list in the file at `path`; of an empty path nobody. Errors: as parse(), and when it cannot be read.
+  // The list in the file at `path`; of an empty path nobody. Errors: as parse(), and when it cannot
+  // be read.
   static Result<ClientList> read(const std::string& path);
 
   ClientList(ClientList&&) noexcept;
   ClientList& operator=(ClientList&&) noexcept;
   ~ClientList();
 
-  // True iff `address` is listed or lies in a listed network, or a listed pattern is found in `agent` (its
-  // first kMaxAgentBytes). What is no address ("unix:") lies in no network. O(log networks); with patterns
-  // about 1 µs more.
+  // True iff `address` is listed or lies in a listed network, or a listed pattern is found in
+  // `agent` (its first kMaxAgentBytes). What is no address ("unix:") lies in no network. O(log
+  // networks); with patterns about 1 µs more.
   bool has(std::string_view address, std::string_view agent) const;
 
   static constexpr std::size_t kMaxAgentBytes = 1024;

@@ -1,5 +1,6 @@
-// HMAC-SHA256 under one fixed key. The algorithm is fetched and the key scheduled once: a short message costs
-// about half a microsecond. Not thread-safe; may be made before fork and used after it.
+// HMAC-SHA256 under one fixed key. The algorithm is fetched and the key scheduled once: a short
+// message costs about half a microsecond. Not thread-safe; may be made before fork and used after
+// it.
 #pragma once
 
 #include <array>
@@ -20,12 +21,14 @@ class Hmac {
   static constexpr std::size_t kMinKeyBytes = 16;
   using Digest = std::array<unsigned char, 32>;
 
-  // Errors: kInvalid, "weak_key" (under kMinKeyBytes); kInternal, "hmac" (OpenSSL has no HMAC-SHA256).
+  // Errors: kInvalid, "weak_key" (under kMinKeyBytes); kInternal, "hmac" (OpenSSL has no
+  // HMAC-SHA256).
   static Result<Hmac> create(std::string_view key);
 
   // Of `bytes` as they are.
   Digest of(std::string_view bytes);
-  // Of several fields, each preceded by its length, so that no two lists of fields give the same message.
+  // Of several fields, each preceded by its length, so that no two lists of fields give the same
+  // message.
   Digest of_fields(std::initializer_list<std::string_view> fields);
 
  private:

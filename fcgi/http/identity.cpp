@@ -18,8 +18,8 @@ VisitorId visitor(char kind, std::string_view text) {
   return VisitorId::trusted(std::string(1, kind).append(text));
 }
 
-// A token in the Authorization header. Schemes are case-insensitive (RFC 9110, 11.1); others than Bearer are
-// not ours.
+// A token in the Authorization header. Schemes are case-insensitive (RFC 9110, 11.1); others than
+// Bearer are not ours.
 std::optional<std::string_view> bearer(std::string_view authorization) {
   if (authorization.size() < kBearer.size() ||
       strncasecmp(authorization.data(), kBearer.data(), kBearer.size()) != 0) {
@@ -113,6 +113,10 @@ VisitorId Identity::visitor_of(const ReaderId& reader) {
 
 std::string Identity::key_name(std::string_view kind, std::string_view whose, std::string_view id) {
   return short_text(salt_.of_fields({kind, whose, id}));
+}
+
+std::string Identity::network_of(std::string_view address) {
+  return key_name("network", {}, address_network(address));
 }
 
 std::string Identity::epoch_name(const ReaderId& reader) {

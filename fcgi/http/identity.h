@@ -1,5 +1,5 @@
-// Who is asking. Two answers: the *reader*, an id of the site's own users, known or not; and the *visitor*,
-// which always exists and is what UV and dedup count.
+// Who is asking. Two answers: the *reader*, an id of the site's own users, known or not; and the
+// *visitor*, which always exists and is what UV and dedup count.
 //
 // reader, by identity.mode:
 //   header  what nginx's auth_request found (Request::verified_user)
@@ -7,11 +7,11 @@
 //   not valid is an
 //           error; a cookie that is not is as if absent (a page with a stale cookie goes on, anonymously)
 //   open    nothing is verified
-// An id that the request itself claims (body, query) is believed in mode `open`, and on the internal server
-// in every mode; there it goes before the verified one. Elsewhere it is ignored.
+// An id that the request itself claims (body, query) is believed in mode `open`, and on the
+// internal server in every mode; there it goes before the verified one. Elsewhere it is ignored.
 //
-// visitor, in this order; the first letter keeps the classes apart, so that no user's id can ever be
-// another's visitor:
+// visitor, in this order; the first letter keeps the classes apart, so that no user's id can ever
+// be another's visitor:
 //   "u" + HMAC(salt, reader)                               the reader
 //   "c" + the random id inside the cookie that we signed   freshet_visitor; over TLS __Host-freshet_visitor,
 //   which no other host of the site can set, and that alone
@@ -68,40 +68,44 @@ struct VisitorCookie {
 // Not thread-safe. Does no I/O; the caller reads the key files.
 class Identity {
  public:
-  // `salt` signs cookies and hides ids; changing it makes every visitor new. Errors: kInvalid, "weak_key" or
-  // "bad_kid". `believes_proxy`: X-Forwarded-Proto says whether the client came over TLS.
+  // `salt` signs cookies and hides ids; changing it makes every visitor new. Errors: kInvalid,
+  // "weak_key" or "bad_kid". `believes_proxy`: X-Forwarded-Proto says whether the client came over
+  // TLS.
   static Result<Identity> create(IdentityMode mode, std::string_view salt,
                                  const std::map<std::string, std::string>& token_secrets = {},
                                  bool believes_proxy = false);
 
-  // Errors: kUnauthorised: "bad_token", "expired_token", or "bad_user" when what auth_request found is no id.
-  // At most two HMACs.
+  // Errors: kUnauthorised: "bad_token", "expired_token", or "bad_user" when what auth_request found
+  // is no id. At most two HMACs.
   Result<Verified> verify(const Request& request, UnixSeconds now);
   // At most two more.
   Who identify(const Request& request, const Verified& verified, const Claim& claim);
   // Both.
   Result<Who> identify(const Request& request, const Claim& claim, UnixSeconds now);
 
-  // True iff ids in body and query count. A handler that must know whose data it shows checks Who::reader
-  // instead.
+  // True iff ids in body and query count. A handler that must know whose data it shows checks
+  // Who::reader instead.
   bool believes_claims(Zone zone) const { return mode_ == IdentityMode::kOpen || zone == Zone::kInternal; }
 
   // True iff the client came over TLS, to nginx or to a proxy that is believed.
   bool over_tls(const Request& request) const;
 
-  // A new visitor from 16 random bytes; valid for a year. `secure`: over_tls(). The cookie
-  // does not travel with requests of other sites' pages (SameSite=Lax); those of the same site's other hosts
-  // send it. A visitor who counted as "a…" counts as "c…" from the next request: POST /api/visitor sets the
-  // cookie where a visit begins, before anything is counted.
+  // A new visitor from 16 random bytes; valid for a year. `secure`: over_tls(). The cookie does not
+  // travel with requests of other sites' pages (SameSite=Lax); those of the same site's other hosts
+  // send it. A visitor who counted as "a…" counts as "c…" from the next request: POST /api/visitor
+  // sets the cookie where a visit begins, before anything is counted.
   VisitorCookie new_visitor(std::span<const unsigned char, 16> random, bool secure);
 
   // What UV and sessions count as this reader.
   VisitorId visitor_of(const ReaderId& reader);
-  // What a key has of an id that a request names (a session, a fingerprint, an event): an HMAC over `kind`,
-  // whose id it is and the id, so that no key names a reader. 22 characters of [A-Za-z0-9_-].
+  // What a key has of an id that a request names (a session, a fingerprint, an event): an HMAC over
+  // `kind`, whose id it is and the id, so that no key names a reader. 22 characters of
+  // [A-Za-z0-9_-].
   std::string key_name(std::string_view kind, std::string_view whose, std::string_view id);
-  // The name under which it is kept how often the reader was erased; not to be told from others without the
-  // salt.
+  // What stands for the network of an address: as key_name().
+  std::string network_of(std::string_view address);
+  // The name under which it is kept how often the reader was erased; not to be told from others
+  // without the salt.
   std::string epoch_name(const ReaderId& reader);
 
   TokenKeys& tokens() { return tokens_; }
@@ -122,8 +126,8 @@ class Identity {
 // The value of the cookie of that name in a Cookie header; empty when absent. The first of several.
 std::string_view cookie_value(std::string_view header, std::string_view name);
 
-// What stands for an address: 4 bytes of IPv4 (also of one mapped into IPv6), 8 of IPv6; text that is no
-// address as it is.
+// What stands for an address: 4 bytes of IPv4 (also of one mapped into IPv6), 8 of IPv6; text that
+// is no address as it is.
 std::string address_class(std::string_view address);
 // What stands for its network: 3 bytes of IPv4, 6 of IPv6; text that is no address as it is.
 std::string address_network(std::string_view address);

@@ -1,6 +1,7 @@
-// The internal server against the pages that its operator's browser opens. Such a page can send it requests,
-// and a name of the page's own can lead to it (DNS rebinding). What no page can forge are Host, Origin and
-// Sec-Fetch-Site, which browsers add themselves; what is no browser sends none of the last two.
+// The internal server against the pages that its operator's browser opens. Such a page can send it
+// requests, and a name of the page's own can lead to it (DNS rebinding). What no page can forge are
+// Host, Origin and Sec-Fetch-Site, which browsers add themselves; what is no browser sends none of
+// the last two.
 #pragma once
 
 #include <span>

@@ -32,6 +32,13 @@ std::uint64_t hashed(std::string_view text, std::uint64_t seed) {
   return XXH3_64bits_withSeed(text.data(), text.size(), seed);
 }
 
+constexpr double kDaySeconds = 86400;
+
+std::uint64_t hashed(Share share, std::string_view whose, std::string_view of, std::uint64_t seed) {
+  const std::uint64_t owner = hashed(whose, seed + 1 + static_cast<std::uint64_t>(share));
+  return hashed(of, owner);
+}
+
 }  // namespace
 
 std::int64_t monotonic_us() {
@@ -120,6 +127,27 @@ std::optional<Allowance> Limits::charge(const Cost& cost, const Payer& payer,
     charge(BucketKind::kNetwork, hashed(cost.endpoint, payer.network),
            token_rate(bucket.rate * factor, bucket.burst * factor));
   return tightest;
+}
+
+// Interval 0: as many as one likes.
+TokenRate Limits::rate_of(Share share) const {
+  int a_day = kUnknownADay;
+  if (share == Share::kVisitors) a_day = settings_.uv_per_network;
+  if (share == Share::kUnremembered) a_day = settings_.remember_after;
+  return a_day > 0 ? token_rate(a_day / kDaySeconds, a_day) : TokenRate{};
+}
+
+bool Limits::is_left(Share share, std::string_view whose, std::string_view of, std::int64_t now_us) const {
+  const TokenRate rate = rate_of(share);
+  if (rate.interval_us == 0) return true;
+  const std::int64_t owed = table_.fill_us(hashed(share, whose, of, table_.seed()), now_us);
+  return owed + rate.interval_us <= rate.capacity_us;
+}
+
+void Limits::use(Share share, std::string_view whose, std::string_view of, std::int64_t now_us) {
+  const TokenRate rate = rate_of(share);
+  if (rate.interval_us > 0)
+    table_.charge(hashed(share, whose, of, table_.seed()), rate, now_us, rate.interval_us);
 }
 
 }  // namespace freshet::http

@@ -1,4 +1,5 @@
-// The token of a feed page: says which page of which buffer a client received last, and that we said so.
+// The token of a feed page: says which page of which buffer a client received last, and that we
+// said so.
 //
 //   <generation>.<sequence>.<hmac>      both in decimal; hmac = 22 characters of base64url over reader and
 //   both
@@ -24,8 +25,8 @@ struct PageOfFeed {
 // Not thread-safe. One HMAC a call.
 class PageTokens {
  public:
-  // `salt` is the service's own (identity.salt_file): the same on every host, or tokens are only good where
-  // they were made. Error: kInvalid, "weak_key".
+  // `salt` is the service's own (identity.salt_file): the same on every host, or tokens are only
+  // good where they were made. Error: kInvalid, "weak_key".
   static Result<PageTokens> create(std::string_view salt);
 
   std::string sign(const ReaderId& reader, PageOfFeed page);

@@ -77,6 +77,7 @@ constexpr std::array kReasons{
     Reason{"too_large", "The body is too large"},
     Reason{"too_many_follows", "This reader follows as many authors as one can"},
     Reason{"too_many_pending", "Too many impressions of this reader wait to be recorded"},
+    Reason{"too_many_unknown", "Too many articles are reported that nobody vouched for"},
     Reason{"unauthorised", "Who is asking could not be established"},
     Reason{"unavailable", "A part of the service is away; nothing was changed"},
     Reason{"unknown_channel", "There is no such channel"},

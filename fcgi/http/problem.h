@@ -1,6 +1,6 @@
-// Errors as clients see them: application/problem+json (RFC 9457) with the members type, title, status,
-// detail, code, msg, and member when one is at fault. This is the one place where an error becomes an HTTP
-// status.
+// Errors as clients see them: application/problem+json (RFC 9457) with the members type, title,
+// status, detail, code, msg, and member when one is at fault. This is the one place where an error
+// becomes an HTTP status.
 //
 //   {"type":"urn:freshet:problem:bad_id","title":"An id is missing or malformed","status":400,
 //    "detail":"an id has no white space","code":"bad_id","msg":"articleId: an id has no white space",
@@ -22,16 +22,17 @@ struct Reason {
   std::string_view title;
 };
 
-// Every reason that a client can be served, in alphabetical order. An error with a reason that is not here is
-// served under its status' own: "internal" for 500, "unavailable" for 503 and so on.
+// Every reason that a client can be served, in alphabetical order. An error with a reason that is
+// not here is served under its status' own: "internal" for 500, "unavailable" for 503 and so on.
 std::span<const Reason> reasons();
 
 // 400..503, see ErrorCode.
 int status_of(ErrorCode code);
 
-// The reply to a failed request: of its code's status, or 415 for "bad_content_type". Details of errors above
-// 413 are for the log and not served. 503 and 429 carry Retry-After, 401 WWW-Authenticate; nothing of this
-// may be cached. Control characters in texts are escaped as JSON does.
+// The reply to a failed request: of its code's status, or 415 for "bad_content_type". Details of
+// errors above 413 are for the log and not served. 503 and 429 carry Retry-After, 401
+// WWW-Authenticate; nothing of this may be cached. Control characters in texts are escaped as JSON
+// does.
 Response problem(const Error& error, seconds retry_after = seconds{1});
 
 // 404 "no_route" and 405 "method_not_allowed", what the router finds; `allow` as in Match.

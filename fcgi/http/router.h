@@ -1,5 +1,5 @@
-// From method and path to a row of the route table. The table is one array of Route<Handler>, one row a
-// route; what a handler is, the router does not know:
+// From method and path to a row of the route table. The table is one array of Route<Handler>, one
+// row a route; what a handler is, the router does not know:
 //
 //   constexpr std::array kRoutes{Route{Method::kGet, "/api/hot", Zone::kPublic, 0, get_hot}, …};
 //   const Router router(kRoutes);
@@ -58,9 +58,8 @@ class Router {
     finish();
   }
 
-  // HEAD matches where GET does. `raw_path` is split on its raw '/', then each segment is decoded once, so
-  // that
-  // "%2F" belongs to its segment. Error: kInvalid, "bad_target" (a bad escape).
+  // HEAD matches where GET does. `raw_path` is split on its raw '/', then each segment is decoded
+  // once, so that "%2F" belongs to its segment. Error: kInvalid, "bad_target" (a bad escape).
   Result<Match> match(Method method, std::string_view raw_path, Zone zone) const;
 
  private:

@@ -11,8 +11,9 @@
 //   said=$(printf 'v1\n%s\n%s\n%s\n%s' POST /api/items "$ts" "$digest")
 //   sig=$(printf %s "$said" | openssl dgst -sha256 -hmac "$key" -r | cut -d' ' -f1)
 //
-// What was signed can be sent again within the window: the keys keep others out, and writes are made to be
-// repeated (eventId). Where the wire can be read, TLS belongs before the internal server.
+// What was signed can be sent again within the window: the keys keep others out, and writes are
+// made to be repeated (eventId). Where the wire can be read, TLS belongs before the internal
+// server.
 #pragma once
 
 #include <map>
@@ -45,8 +46,8 @@ class Signatures {
   // No keys: everybody may ask.
   bool empty() const { return keys_.empty(); }
 
-  // Errors: kUnauthorised, "bad_signature" for all that is wrong with it, "stale_signature" for a genuine one
-  // of another time. One SHA-256 of the body and one HMAC.
+  // Errors: kUnauthorised, "bad_signature" for all that is wrong with it, "stale_signature" for a
+  // genuine one of another time. One SHA-256 of the body and one HMAC.
   Result<void> verify(std::string_view authorization, const Signed& request, UnixSeconds now);
 
   // The value of Authorization. Error: kInvalid, "bad_kid" for an unknown one.

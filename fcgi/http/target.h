@@ -1,8 +1,8 @@
-// The request target: path and query of a raw REQUEST_URI. The path stays raw here, since only the router
-// knows where its segments end; parameters are decoded.
+// The request target: path and query of a raw REQUEST_URI. The path stays raw here, since only the
+// router knows where its segments end; parameters are decoded.
 //
-// Our own decoder rather than Boost.URL: that one refuses the raw UTF-8, '|', '{' and '[' which nginx lets
-// through, and allocates for a path that needs no decoding.
+// Our own decoder rather than Boost.URL: that one refuses the raw UTF-8, '|', '{' and '[' which
+// nginx lets through, and allocates for a path that needs no decoding.
 #pragma once
 
 #include <optional>
@@ -31,7 +31,8 @@ class Target {
   // Raw, with its leading '/', without the query.
   std::string_view path() const { return path_; }
 
-  // A query parameter, decoded once ('+' is a space). The last of duplicates wins; "a" without '=' is empty.
+  // A query parameter, decoded once ('+' is a space). The last of duplicates wins; "a" without '='
+  // is empty.
   std::optional<std::string_view> parameter(std::string_view name) const;
 
  private:

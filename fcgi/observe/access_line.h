@@ -1,8 +1,8 @@
 // The lines of access.log. Pure.
 //
-// Privacy: addresses are cut (IPv4 to /24, IPv6 to /48), users are shown only where the format says %{id}u,
-// and a query only where it says %q: both name readers, as paths of the internal server may. Control
-// characters, quotes and backslashes in what a client sent stand as \xNN.
+// Privacy: addresses are cut (IPv4 to /24, IPv6 to /48), users are shown only where the format says
+// %{id}u, and a query only where it says %q: both name readers, as paths of the internal server
+// may. Control characters, quotes and backslashes in what a client sent stand as \xNN.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// A file that grows by lines: of one process, or of several that append to the same one. A line is never cut:
-// what leaves in one write are whole lines.
+// A file that grows by lines: of one process, or of several that append to the same one. A line is
+// never cut: what leaves in one write are whole lines.
 #pragma once
 
 #include <chrono>
@@ -12,8 +12,8 @@ class LineFile {
  public:
   enum class Buffer { kNone, kLines };  // kLines: up to 64 KiB wait for flush()
 
-  // Not opened when `path` is empty. A file that cannot be opened costs one line in the log, here and at each
-  // reopen().
+  // Not opened when `path` is empty. A file that cannot be opened costs one line in the log, here
+  // and at each reopen().
   LineFile(std::string path, Buffer buffer);
   ~LineFile();
   LineFile(const LineFile&) = delete;
@@ -23,8 +23,8 @@ class LineFile {
   // `line` without its end. Nothing when the file is not open.
   void append(std::string_view line);
   void flush();
-  // After the file was moved away (USR1): what waits goes to the old one. Goes on with it when there is no
-  // new one.
+  // After the file was moved away (USR1): what waits goes to the old one. Goes on with it when
+  // there is no new one.
   void reopen();
 
  private:

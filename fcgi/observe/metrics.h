@@ -1,6 +1,6 @@
-// /metrics: the state of the pool in OpenMetrics' text form (1.0.0), from the scoreboard alone. One table
-// names each family, what it means and which shipped alert (nginx/freshet-alerts.yml) watches it;
-// freshet-metrics(7) is written from it.
+// /metrics: the state of the pool in OpenMetrics' text form (1.0.0), from the scoreboard alone. One
+// table names each family, what it means and which shipped alert (nginx/freshet-alerts.yml) watches
+// it; freshet-metrics(7) is written from it.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +32,8 @@ class Samples {
  public:
   Samples(std::string& out, std::string_view family, MetricType type)
       : out_(out), family_(family), type_(type) {}
-  // `labels` as they stand between braces: route="GET /api/hot",status="2xx". A counter's name gets its
-  // _total, an info's its _info.
+  // `labels` as they stand between braces: route="GET /api/hot",status="2xx". A counter's name gets
+  // its _total, an info's its _info.
   void add(std::string_view labels, double value);
   void add(double value) { add({}, value); }
   void add(const HistogramTotals& histogram, std::string_view labels);

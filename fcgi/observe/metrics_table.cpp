@@ -1,4 +1,5 @@
 // The families of /metrics. Names as Prometheus wants them: base units, _total for what only grows.
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -106,6 +107,18 @@ void list_reads(Samples& samples, const View& view) {
   samples.add(label("result", "miss"), number(view.totals.list_misses));
 }
 
+void card_reads(Samples& samples, const View& view) {
+  samples.add(label("result", "hit"), number(view.totals.card_hits));
+  samples.add(label("result", "miss"), number(view.totals.card_misses));
+}
+
+void feed_pages(Samples& samples, const View& view) {
+  const std::uint64_t degraded = view.totals.feed_pages_degraded;
+  samples.add(label("result", "complete"),
+              number(view.totals.feed_pages - std::min(degraded, view.totals.feed_pages)));
+  samples.add(label("result", "degraded"), number(degraded));
+}
+
 void background_commands(Samples& samples, const View& view) {
   samples.add(label("outcome", "done"), number(view.totals.background_done));
   samples.add(label("outcome", "dropped"), number(view.totals.background_dropped));
@@ -181,6 +194,11 @@ constexpr std::array kMetrics{
     Metric{"freshet_writes_queued", kCounter, "", "Writes answered 202: they wait for Redis.", "", total<&Totals::queued_writes>},
     Metric{"freshet_loop_turn_seconds", kHistogram, "", "Turns of the workers' loops: a connection that becomes ready waits for the one under way, to be accepted or read.", "FreshetLoopLag", [](Samples& samples, const View& view) { samples.add(view.totals.turns, {}); }},
     Metric{"freshet_hot_list_reads", kCounter, "result", "Hot lists from the worker's snapshot (hit), or not (miss).", "FreshetHotListMisses", list_reads},
+    Metric{"freshet_feed_pages", kCounter, "result", "Pages of the feed, complete or degraded: Redis or the index was away, or nothing could be kept.", "", feed_pages},
+    Metric{"freshet_card_reads", kCounter, "result", "What is shown of an item, from the worker's memory (hit), or read from Redis (miss).", "", card_reads},
+    Metric{"freshet_card_bytes", kGauge, "", "Memory that the living workers use for it.", "", total<&Totals::card_bytes>},
+    Metric{"freshet_items_shown", kCounter, "", "Items on pages of feeds; what a page repeats counts once.", "", total<&Totals::shown>},
+    Metric{"freshet_announcements_ignored", kCounter, "", "Messages on the channel hot:epoch that Freshet did not send, by the workers that got them.", "", total<&Totals::announcements_ignored>},
 
     Metric{"freshet_redis_ready_workers", kGauge, "", "Workers whose connection to Redis is ready.", "FreshetRedisAway", total<&Totals::redis_ready>},
     Metric{"freshet_redis_breaker_workers", kGauge, "state", "Workers by the state of their breaker.", "", breakers},
@@ -196,9 +214,9 @@ constexpr std::array kMetrics{
     Metric{"freshet_redis_full_in_seconds", kGauge, "", "Until that is so, if memory grows on as in the last hour or two; absent while it does not grow.", "FreshetRedisFills",
            [](Samples& samples, const View& view) { if (const auto left = redis::hours_left(view.board.sample().memory.load())) samples.add(3600 * *left); }},
 
-    Metric{"freshet_background_queue_commands", kGauge, "", "Commands that wait to be written behind the reply.", "", total<&Totals::background_queued>},
-    Metric{"freshet_background_age_seconds", kGauge, "", "Age of the oldest command that is queued or spooled.", "FreshetSpoolOld", [](Samples& samples, const View& view) { samples.add(number(view.totals.background_age_ms) / 1e3); }},
-    Metric{"freshet_background_commands", kCounter, "outcome", "Commands behind the reply: done, dropped for good, spooled, replayed from a spool.", "FreshetWritesLost", background_commands},
+    Metric{"freshet_background_queue_commands", kGauge, "", "Commands, and articles' places, that wait to be written behind the reply.", "", total<&Totals::background_queued>},
+    Metric{"freshet_background_age_seconds", kGauge, "", "Age of the oldest command that is queued or event that is spooled.", "FreshetSpoolOld", [](Samples& samples, const View& view) { samples.add(number(view.totals.background_age_ms) / 1e3); }},
+    Metric{"freshet_background_commands", kCounter, "outcome", "Commands behind the reply that are done; writes dropped for good; events spooled, and replayed from a spool.", "FreshetWritesLost", background_commands},
     Metric{"freshet_spool_bytes", kGauge, "", "Bytes in the spool files of living workers.", "FreshetSpoolFills", total<&Totals::spooled_bytes>},
     Metric{"freshet_spool_max_bytes", kGauge, "", "Bytes that one worker's spool file may have.", "FreshetSpoolFills", [](Samples& samples, const View& view) { samples.add(static_cast<double>(view.settings.spool.max_bytes)); }},
 

@@ -1,5 +1,5 @@
-// What becomes of requests: latencies and statuses by route in the worker's slot, the access log, the slow
-// log, and the request that the status page shows.
+// What becomes of requests: latencies and statuses by route in the worker's slot, the access log,
+// the slow log, and the request that the status page shows.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,8 @@ class RequestObserver final : public gateway::Observer {
   void answered(const Request& request, const Response& response, Clock::time_point now) override;
   void slow(const Request& request, Clock::duration elapsed) override;
 
-  // After each turn: shows the request that has been inside longest (null: none is), else the last one.
+  // After each turn: shows the request that has been inside longest (null: none is), else the last
+  // one.
   void show(const Request* oldest);
   // Now and then: what waits of the access log leaves.
   void flush() { access_log_.flush(); }

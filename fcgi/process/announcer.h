@@ -1,5 +1,6 @@
-// What the master wants systemd to know, said when it is new and again when it could not be delivered. Silent
-// while another process is the service's main one: systemd listens to that alone (NotifyAccess=main).
+// What the master wants systemd to know, said when it is new and again when it could not be
+// delivered. Silent while another process is the service's main one: systemd listens to that alone
+// (NotifyAccess=main).
 #pragma once
 
 #include <sys/types.h>
@@ -16,8 +17,8 @@ class Announcer {
  public:
   explicit Announcer(bool silent);
   void speak() { silent_ = false; }
-  // Makes that process the main one and is silent from then on. False: systemd could not be told; try again
-  // at next_deadline().
+  // Makes that process the main one and is silent from then on. False: systemd could not be told;
+  // try again at next_deadline().
   bool pass_to(pid_t successor, SteadyTime now);
 
   void reloading();  // READY follows when all is well again

@@ -1,5 +1,5 @@
-// What happens in a child of the master between fork() and its own work, and the question of who may run as
-// root.
+// What happens in a child of the master between fork() and its own work, and the question of who
+// may run as root.
 #pragma once
 
 #include <sys/types.h>
@@ -25,10 +25,10 @@ struct ChildSetup {
   const char* name = "freshetd-worker";  // of the process; at most 15 bytes
 };
 
-// Runs in the child and never returns: resets signals, closes what is the master's, sets the environment,
-// opens the log, leads stdout and stderr there, sets limits and priority, goes to its folder, drops
-// privileges, asks for TERM when the master dies, runs `body`, and leaves by _exit() with its result so that
-// no handler or destructor of the master runs here.
+// Runs in the child and never returns: resets signals, closes what is the master's, sets the
+// environment, opens the log, leads stdout and stderr there, sets limits and priority, goes to its
+// folder, drops privileges, asks for TERM when the master dies, runs `body`, and leaves by _exit()
+// with its result so that no handler or destructor of the master runs here.
 [[noreturn]] void run_child(const Settings& settings, const ChildSetup& setup,
                             const std::function<int()>& body);
 // The same for a worker, which finds its pid in its slot.

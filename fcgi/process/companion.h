@@ -1,7 +1,7 @@
-// A child of the master beside the workers, which serves no requests of readers: the recorder, the one that
-// answers status and metrics, and the keeper of the model. At most one of each lives at a time. It is started
-// again when it dies and replaced when the settings change, and nothing of that concerns the workers: it is
-// no part of READY.
+// A child of the master beside the workers, which serves no requests of readers: the recorder, the
+// one that answers status and metrics, and the keeper of the model. At most one of each lives at a
+// time. It is started again when it dies and replaced when the settings change, and nothing of that
+// concerns the workers: it is no part of READY.
 #pragma once
 
 #include <functional>
@@ -13,19 +13,19 @@
 
 namespace freshet {
 
-// Runs in the child; returns its exit status. Opens whatever it needs itself. Signals there: TERM asks it to
-// end, USR1 to reopen the log.
+// Runs in the child; returns its exit status. Opens whatever it needs itself. Signals there: TERM
+// asks it to end, USR1 to reopen the log.
 using CompanionMain = std::function<int(const Settings&)>;
-// The same for one that answers on a listen socket of its own, non-blocking. The socket stays open in the
-// master, so connections wait in its queue while the companion is replaced.
+// The same for one that answers on a listen socket of its own, non-blocking. The socket stays open
+// in the master, so connections wait in its queue while the companion is replaced.
 using StatusMain = std::function<int(const Settings&, int listen_fd)>;
 
 struct CompanionRole {
   const char* name;    // of the process; at most 15 bytes
   CompanionMain main;  // none: never started
-  // Grows as it gets on, in whichever of its lives. A death without progress since the fork delays the next
-  // start as respawn.h says; after progress it is started at once. None: to have lived for kSettled is
-  // progress.
+  // Grows as it gets on, in whichever of its lives. A death without progress since the fork delays
+  // the next start as respawn.h says; after progress it is started at once. None: to have lived for
+  // kSettled is progress.
   std::function<std::uint64_t()> progress;
   std::function<std::vector<int>()> inherited;  // what it must close, as it is at the fork
 };
@@ -37,10 +37,11 @@ class Companion {
   // The slot is written by the master, and read by whoever shows the status.
   Companion(CompanionSlot& slot, CompanionRole role);
 
-  // From now on one shall live with these settings, which must outlive it here; null: none. One that lives is
-  // asked to end, and the new one starts when it has.
+  // From now on one shall live with these settings, which must outlive it here; null: none. One
+  // that lives is asked to end, and the new one starts when it has.
   void want(const Settings* settings, SteadyTime now);
-  // Starts it when it is due, and kills one that was asked to end and has not in process_control_timeout.
+  // Starts it when it is due, and kills one that was asked to end and has not in
+  // process_control_timeout.
   void tick(SteadyTime now);
   // True when the dead child was this one; `status` as of waitpid.
   bool reap(pid_t pid, int status, SteadyTime now);

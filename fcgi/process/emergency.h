@@ -1,6 +1,6 @@
-// emergency_restart_threshold and emergency_restart_interval: workers that crash one after the other may
-// share a cause that a new generation has not (a damaged cache, a file that was replaced meanwhile). Pure:
-// `now` is a parameter.
+// emergency_restart_threshold and emergency_restart_interval: workers that crash one after the
+// other may share a cause that a new generation has not (a damaged cache, a file that was replaced
+// meanwhile). Pure: `now` is a parameter.
 #pragma once
 
 #include <deque>
@@ -10,9 +10,9 @@
 
 namespace freshet {
 
-// True iff a process with this status (as of waitpid) died by a signal that its own code brought upon it:
-// SEGV, BUS, ABRT, FPE, ILL, SYS, TRAP. Not KILL, which the watchdog, the kernel's memory killer and
-// operators send.
+// True iff a process with this status (as of waitpid) died by a signal that its own code brought
+// upon it: SEGV, BUS, ABRT, FPE, ILL, SYS, TRAP. Not KILL, which the watchdog, the kernel's memory
+// killer and operators send.
 bool is_crash(int status);
 
 class CrashWatch {

@@ -1,7 +1,7 @@
-// A generation is a set of workers of one configuration: the same settings, and the same of what was read
-// beside them. It has a position for each worker it may have; an open one wants one worker that serves. The
-// rest follows: an open position without one gets a fork, at once or after a delay. How many are open is
-// scaling.h's business.
+// A generation is a set of workers of one configuration: the same settings, and the same of what
+// was read beside them. It has a position for each worker it may have; an open one wants one worker
+// that serves. The rest follows: an open position without one gets a fork, at once or after a
+// delay. How many are open is scaling.h's business.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@
 
 namespace freshet {
 
-// A configuration as it was read once, and what is run by it. The functions hold what was read beside the
-// settings (secrets, lists): whoever is forked later has what its siblings have, whatever the files say by
-// then.
+// A configuration as it was read once, and what is run by it. The functions hold what was read
+// beside the settings (secrets, lists): whoever is forked later has what its siblings have,
+// whatever the files say by then.
 struct Plan {
   Loaded configuration;
   WorkerMain worker;
@@ -50,8 +50,8 @@ struct Generation {
   bool established = false;  // all the workers it began with were ready; scaling goes on from there
 };
 
-// The most workers of a generation: pm.max_children, or the number of cores this process may use when that is
-// 0.
+// The most workers of a generation: pm.max_children, or the number of cores this process may use
+// when that is 0.
 std::size_t worker_count(const PoolSettings& pool);
 
 }  // namespace freshet

@@ -1,5 +1,5 @@
-// What a master gives to the master of a new binary that is to take its place, and what the two say to each
-// other. The new one is started with the old one's arguments and environment and
+// What a master gives to the master of a new binary that is to take its place, and what the two say
+// to each other. The new one is started with the old one's arguments and environment and
 //
 //   descriptors 3 to 5            the listen socket of requests, the channel, the lease
 //   6, 7                          if there are: the listen socket of status, the table of limits
@@ -15,9 +15,9 @@
 //               old
 // Each sees the other's end as the end of the channel.
 //
-// The lease is the reading end of a pipe whose other end is held by the old master and its recorder alone.
-// Its end is read when the recorder has ended, however it and its master came to that: only then may the next
-// recorder start.
+// The lease is the reading end of a pipe whose other end is held by the old master and its recorder
+// alone. Its end is read when the recorder has ended, however it and its master came to that: only
+// then may the next recorder start.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +38,8 @@ class Channel {
   // The next message, without waiting. None when there is none yet, or never more: then over().
   std::optional<std::string> hear();
   bool over() const { return end_.get() < 0; }
+  // Leaves this end open for as long as the process lives.
+  void keep() { end_.release(); }
 
  private:
   Descriptor end_;
@@ -45,10 +47,12 @@ class Channel {
 
 // What the new master got.
 struct Handover {
-  // Of what the environment announces, which is cleaned of it; none when this process was not started by
-  // another master. Waits for the state. Error: kInvalid "bad_handover". Call once, before forking.
+  // Of what the environment announces, which is cleaned of it; none when this process was not
+  // started by another master. Waits for the state. Error: kInvalid "bad_handover". Call once,
+  // before forking.
   static Result<std::optional<Handover>> receive();
-  // Makes listeners of its sockets. Error: kInvalid "bad_listen" when the settings name other addresses.
+  // Makes listeners of its sockets. Error: kInvalid "bad_listen" when the settings name other
+  // addresses.
   Result<Listeners> take_listeners(const PoolSettings& pool, bool with_status);
 
   std::uint32_t generation = 0;  // that serves in the old master
@@ -69,8 +73,8 @@ struct InheritedFds {
   int lease = -1;
   int limits = -1;  // none
 };
-// In the freshly forked child, before it executes the new binary: puts the descriptors in their places and
-// says so in the environment. Every other one closes at the execution.
+// In the freshly forked child, before it executes the new binary: puts the descriptors in their
+// places and says so in the environment. Every other one closes at the execution.
 void hand_over_in_child(const InheritedFds& inherited, int channel);
 
 }  // namespace freshet

@@ -40,7 +40,8 @@ sockaddr_un unix_address(const std::string& path) {
   return address;
 }
 
-// Ok when the file may be taken over: it is absent, or nobody answers behind it (then it was removed).
+// Ok when the file may be taken over: it is absent, or nobody answers behind it (then it was
+// removed).
 Result<void> clear_stale(const ListenAddress& at) {
   const std::string& path = at.address;
   struct stat status {};

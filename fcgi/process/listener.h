@@ -1,5 +1,5 @@
-// The listen sockets: taken from systemd (LISTEN_FDS) or made here. Non-blocking, close-on-exec. That of
-// requests is shared by all workers, that of status is the status companion's.
+// The listen sockets: taken from systemd (LISTEN_FDS) or made here. Non-blocking, close-on-exec.
+// That of requests is shared by all workers, that of status is the status companion's.
 #pragma once
 
 #include <sys/stat.h>
@@ -27,8 +27,8 @@ ListenAddress request_address(const PoolSettings& pool);
 ListenAddress status_address(const PoolSettings& pool);
 bool is_bound_to(int fd, const std::string& address);
 
-// The sockets systemd passed, until somebody takes them. Those that nobody took are closed at the end, with a
-// warning each: connections to them wait in systemd's queue.
+// The sockets systemd passed, until somebody takes them. Those that nobody took are closed at the
+// end, with a warning each: connections to them wait in systemd's queue.
 class PassedSockets {
  public:
   // Consumes LISTEN_FDS from the environment. Call once, before forking.
@@ -48,28 +48,29 @@ class PassedSockets {
 
 class Listener {
  public:
-  // A unix socket's file gets owner, group and mode before anybody can connect; one that is left over is
-  // removed only after connect() was refused. Errors: kConflict "address_in_use" (somebody listens there),
-  // kInvalid "bad_listen".
+  // A unix socket's file gets owner, group and mode before anybody can connect; one that is left
+  // over is removed only after connect() was refused. Errors: kConflict "address_in_use" (somebody
+  // listens there), kInvalid "bad_listen".
   static Result<Listener> bind(const ListenAddress& at);
   // A socket that was passed, whatever it is bound to.
   static Listener adopt(int fd, bool from_systemd);
 
   Listener(Listener&& other) noexcept;
   Listener& operator=(Listener&&) = delete;
-  // Closes the socket. The file is removed if this process made it and it is still the same file, so that a
-  // successor's stays.
+  // Closes the socket. The file is removed if this process made it and it is still the same file,
+  // so that a successor's stays.
   ~Listener();
 
-  // Takes no more connections: new ones are refused at once. (A socket of systemd's stays open there and its
-  // queue waits for the next master.)
+  // Takes no more connections: new ones are refused at once. (A socket of systemd's stays open
+  // there and its queue waits for the next master.)
   void close();
   int fd() const { return fd_; }  // −1 once closed
   bool from_systemd() const { return from_systemd_; }
   // From now on the file is this process' to remove, if a master made it; and no longer.
   void own_file(const std::string& path);
   void disown_file() { path_.clear(); }
-  // The new length of the queue, at reload. That of a socket from systemd is its unit's business and stays.
+  // The new length of the queue, at reload. That of a socket from systemd is its unit's business
+  // and stays.
   void set_backlog(int backlog) const;
 
  private:
@@ -90,8 +91,8 @@ struct Listeners {
   Listener requests;
   std::optional<Listener> status;  // none: pm.status_listen is empty, or `with_status` was false
 };
-// Sockets that were passed win over the file: each serves the address it is bound to, and one that is bound
-// to neither serves requests when no other does. What was not passed is bound here.
+// Sockets that were passed win over the file: each serves the address it is bound to, and one that
+// is bound to neither serves requests when no other does. What was not passed is bound here.
 Result<Listeners> open_listeners(const PoolSettings& pool, PassedSockets passed, bool with_status);
 
 }  // namespace freshet

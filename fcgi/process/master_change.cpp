@@ -53,6 +53,7 @@ void Master::finish_reload(const Generation& old, SteadyTime now) {
   options_.on_reloaded(settings);
   board_.pool().generation = current.number;
   board_.pool().reloads.fetch_add(1);
+  board_.pool().reloaded_at = wall_now().time_since_epoch().count();
   pool_.ask_to_end(old.number, SIGQUIT, now);
   want_recorder(now);
   status_.want(&settings, now);

@@ -1,5 +1,5 @@
-// The master itself, for its two files: master.cpp supervises and stops, master_change.cpp reloads and
-// upgrades. Everybody else includes master.h.
+// The master itself, for its two files: master.cpp supervises and stops, master_change.cpp reloads
+// and upgrades. Everybody else includes master.h.
 #pragma once
 
 #include <memory>

@@ -8,7 +8,8 @@ namespace freshet {
 
 OldMaster::OldMaster(Handover handover)
     : channel_(std::move(handover.channel)), lease_(std::move(handover.lease)), serves_(true) {
-  // Its end is seen on the channel, in its place among the messages; a signal could overtake the last one.
+  // Its end is seen on the channel, in its place among the messages; a signal could overtake the
+  // last one.
   prctl(PR_SET_PDEATHSIG, 0);
 }
 

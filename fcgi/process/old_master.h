@@ -1,5 +1,5 @@
-// The old master, seen from the master of a new binary that was started to take its place (handover.h). A
-// master that nobody went before has one that is over from the beginning.
+// The old master, seen from the master of a new binary that was started to take its place
+// (handover.h). A master that nobody went before has one that is over from the beginning.
 #pragma once
 
 #include "fcgi/process/handover.h"

@@ -171,8 +171,8 @@ void Pool::ask(Worker& worker, int signal, milliseconds patience, SteadyTime now
 
 void Pool::ask_to_end(std::uint32_t generation, int signal, SteadyTime now) {
   for (Worker& worker : workers_) {
-    // TERM goes over QUIT, never the other way round; nothing is asked twice, which would start patience
-    // anew.
+    // TERM goes over QUIT, never the other way round; nothing is asked twice, which would start
+    // patience anew.
     const bool stronger = worker.asked == 0 || (worker.asked == SIGQUIT && signal == SIGTERM);
     if ((generation == 0 || worker.generation == generation) && stronger)
       ask(worker, signal, worker.control_timeout, now);

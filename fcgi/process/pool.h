@@ -1,6 +1,6 @@
-// The master's book of workers: forks what is missing, learns who is ready, who wants to leave and who died,
-// and insists when one that was asked to end does not. Knows nothing of signals received, reloads or systemd;
-// master.cpp does.
+// The master's book of workers: forks what is missing, learns who is ready, who wants to leave and
+// who died, and insists when one that was asked to end does not. Knows nothing of signals received,
+// reloads or systemd; master.cpp does.
 #pragma once
 
 #include <functional>
@@ -41,7 +41,8 @@ struct Death {
 
 class Pool {
  public:
-  // `master_fds`, as they are at a fork, are closed in every worker. All references must outlive the pool.
+  // `master_fds`, as they are at a fork, are closed in every worker. All references must outlive
+  // the pool.
   Pool(Scoreboard& board, int listen_fd, std::function<std::vector<int>()> master_fds);
   ~Pool();
   Pool(const Pool&) = delete;
@@ -49,37 +50,40 @@ class Pool {
 
   // Forks a worker for each position that wants one and whose delay is over.
   void fork_missing(Generation& generation, SteadyTime now);
-  // Reads what the worker wrote: 'R' or 'X'. A replacement that became ready sends the one it replaces away.
+  // Reads what the worker wrote: 'R' or 'X'. A replacement that became ready sends the one it
+  // replaces away.
   void read_pipe(pid_t pid, Generation* generation, SteadyTime now);
-  // Strikes a dead child off and notes in its generation when the position may fork again; `status` as of
-  // waitpid. Nothing when it was none of the workers.
+  // Strikes a dead child off and notes in its generation when the position may fork again; `status`
+  // as of waitpid. Nothing when it was none of the workers.
   std::optional<Death> reap(pid_t pid, int status, const std::vector<Generation*>& generations,
                             SteadyTime now);
-  // Asks all workers of the generation (0: of all) to end: QUIT (then TERM) or TERM, and KILL when patience
-  // runs out.
+  // Asks all workers of the generation (0: of all) to end: QUIT (then TERM) or TERM, and KILL when
+  // patience runs out.
   void ask_to_end(std::uint32_t generation, int signal, SteadyTime now);
-  // A generation that is given up: those that are ready may hold requests and drain, the others end.
+  // A generation that is given up: those that are ready may hold requests and drain, the others
+  // end.
   void give_up(std::uint32_t generation, SteadyTime now);
-  // Insists where patience ran out, and kills workers whose loop has not turned since `watched_since` and
-  // longer than allowed.
+  // Insists where patience ran out, and kills workers whose loop has not turned since
+  // `watched_since` and longer than allowed.
   void enforce(SteadyTime now, SteadyTime watched_since);
   void reopen_logs();
   // Closes the worker's position and lets it drain.
   void send_away(pid_t pid, Generation& generation, SteadyTime now);
-  // A look at every worker: one that has requests inside or has answered some since the last look is not idle
-  // since then.
+  // A look at every worker: one that has requests inside or has answered some since the last look
+  // is not idle since then.
   void note_idle(SteadyTime now);
 
   Census census(const Generation& generation) const;
-  // The idle worker of this generation that has been so longest; none when none is idle this moment.
+  // The idle worker of this generation that has been so longest; none when none is idle this
+  // moment.
   std::optional<Worker> longest_idle(const Generation& generation) const;
   bool all_ready(const Generation& generation) const;
   std::size_t ready_count(std::uint32_t generation) const;
   std::size_t free_slots() const;
   bool empty() const { return workers_.empty(); }
   const std::vector<Worker>& workers() const { return workers_; }
-  // What a fork inherits of the master: its own descriptors and the workers' pipes, without the listen
-  // socket.
+  // What a fork inherits of the master: its own descriptors and the workers' pipes, without the
+  // listen socket.
   std::vector<int> descriptors() const;
   // When fork_missing() or enforce() has something to do next.
   SteadyTime next_deadline(Generation* generation, SteadyTime now, SteadyTime watched_since) const;

@@ -11,13 +11,15 @@ namespace freshet {
 
 class RecycleRule {
  public:
-  // `jitter`, 0.9 to 1.1, is a factor on both limits: each worker draws its own, or all would go at once.
+  // `jitter`, 0.9 to 1.1, is a factor on both limits: each worker draws its own, or all would go at
+  // once.
   RecycleRule(const PoolSettings& pool, double jitter, SteadyTime started);
 
   // So many replies were finished and that is enough.
   bool by_requests(std::uint64_t finished) const { return finished >= most_requests_; }
-  // This much is resident and that is too much. False for the first ten seconds of a worker: a limit that is
-  // below what every worker needs costs a replacement each ten seconds, not a storm of them.
+  // This much is resident and that is too much. False for the first ten seconds of a worker: a
+  // limit that is below what every worker needs costs a replacement each ten seconds, not a storm
+  // of them.
   bool by_memory(std::size_t resident, SteadyTime now) const;
 
  private:
@@ -29,8 +31,8 @@ class RecycleRule {
 // A number from 0.9 to 1.1.
 double random_jitter();
 
-// Resident memory of this process, what it shares with others included, as `ps` shows it; 0 when /proc cannot
-// be read. About 10 microseconds.
+// Resident memory of this process, what it shares with others included, as `ps` shows it; 0 when
+// /proc cannot be read. About 10 microseconds.
 std::size_t resident_bytes();
 
 }  // namespace freshet

@@ -1,5 +1,6 @@
-// The generation that serves, and while a reload is under way the one that shall take over from it: begun
-// beside it, and in its place when all its workers are ready. Whatever goes wrong before leaves the first.
+// The generation that serves, and while a reload is under way the one that shall take over from it:
+// begun beside it, and in its place when all its workers are ready. Whatever goes wrong before
+// leaves the first.
 #pragma once
 
 #include <functional>
@@ -30,8 +31,8 @@ class Reload {
   Generation* find(std::uint32_t number);
   std::vector<Generation*> all();
 
-  // Reads the configuration and starts the next generation, or has failed. False: not now, workers of earlier
-  // generations drain in the slots that it needs. REQUIRES: !under_way().
+  // Reads the configuration and starts the next generation, or has failed. False: not now, workers
+  // of earlier generations drain in the slots that it needs. REQUIRES: !under_way().
   bool begin(SteadyTime now);
   bool under_way() const { return next_ != nullptr; }
   void tick(SteadyTime now);

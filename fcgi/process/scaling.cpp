@@ -13,8 +13,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kBetweenLooks = 1s;
-// With ondemand the master wakes for connections that workers take anyway; so long it does not listen after
-// each of them, which bounds what that costs to a hundred wakes a second.
+// With ondemand the master wakes for connections that workers take anyway; so long it does not
+// listen after each of them, which bounds what that costs to a hundred wakes a second.
 constexpr auto kDeaf = 10ms;
 }  // namespace
 

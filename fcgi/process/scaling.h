@@ -11,8 +11,8 @@ class Scaling {
   // The references must outlive it. `listen_fd` is shared with the workers; −1: none.
   Scaling(Pool& pool, Scoreboard& board, int listen_fd) : pool_(pool), board_(board), listen_fd_(listen_fd) {}
 
-  // Opens and closes positions of the generation, asks workers that are not needed to drain, and writes
-  // PoolCounters. Does nothing before all the workers it began with were ready.
+  // Opens and closes positions of the generation, asks workers that are not needed to drain, and
+  // writes PoolCounters. Does nothing before all the workers it began with were ready.
   void tick(Generation& generation, SteadyTime now);
   // To wait for until it can be read, before the next deadline; −1: nothing.
   int watched_fd(const Generation& generation, SteadyTime now) const;

@@ -12,8 +12,8 @@ namespace freshet {
 
 struct Scoreboard::Memory {
   PoolCounters pool;
-  // Odd while the master moves a slot's counters into `retired`, so that a reader does not count them twice
-  // or not at all.
+  // Odd while the master moves a slot's counters into `retired`, so that a reader does not count
+  // them twice or not at all.
   std::atomic<std::uint32_t> folding{0};
   WorkerSlot retired;
   CompanionSlot recorder, status, keeper;
@@ -35,6 +35,12 @@ constexpr std::array kCounters{
     Counter{&WorkerSlot::over_budget, &Totals::over_budget},
     Counter{&WorkerSlot::list_hits, &Totals::list_hits},
     Counter{&WorkerSlot::list_misses, &Totals::list_misses},
+    Counter{&WorkerSlot::card_hits, &Totals::card_hits},
+    Counter{&WorkerSlot::card_misses, &Totals::card_misses},
+    Counter{&WorkerSlot::shown, &Totals::shown},
+    Counter{&WorkerSlot::feed_pages, &Totals::feed_pages},
+    Counter{&WorkerSlot::feed_pages_degraded, &Totals::feed_pages_degraded},
+    Counter{&WorkerSlot::announcements_ignored, &Totals::announcements_ignored},
     Counter{&WorkerSlot::cpu_us, &Totals::cpu_us},
     Counter{&WorkerSlot::redis_commands, &Totals::redis_commands},
     Counter{&WorkerSlot::redis_round_trips, &Totals::redis_round_trips},
@@ -47,7 +53,8 @@ constexpr std::array kCounters{
     Counter{&WorkerSlot::queued_writes, &Totals::queued_writes},
 };
 
-// Only the master writes a dead worker's slot and `retired`, so load and store need not be one step.
+// Only the master writes a dead worker's slot and `retired`, so load and store need not be one
+// step.
 template <class Number>
 void move_into(std::atomic<Number>& from, std::atomic<Number>& to) {
   to.store(to.load(kRelaxed) + from.load(kRelaxed), kRelaxed);
@@ -109,6 +116,7 @@ void add_living(const WorkerSlot& slot, Totals& totals) {
   totals.in_flight += slot.in_flight.load(kRelaxed);
   totals.late += slot.late.load(kRelaxed);
   totals.rss_bytes += slot.rss_bytes.load(kRelaxed);
+  totals.card_bytes += slot.card_bytes.load(kRelaxed);
   totals.spooled_bytes += slot.spooled_bytes.load(kRelaxed);
   totals.background_queued += slot.background_queued.load(kRelaxed);
   const std::int64_t trained = slot.model_trained_at.load(kRelaxed);
@@ -198,7 +206,7 @@ void Scoreboard::retire(WorkerSlot& slot) {
                       &slot.redis_breaker, &slot.generation, &slot.stage, &slot.cpu_permille})
     gauge->store(0, kRelaxed);
   for (auto* gauge : {&slot.background_queued, &slot.spooled_bytes, &slot.background_age_ms, &slot.rss_bytes,
-                      &slot.peak_rss_bytes})
+                      &slot.card_bytes, &slot.peak_rss_bytes})
     gauge->store(0, kRelaxed);
   slot.model_trained_at.store(0, kRelaxed);
   slot.request.store({});
@@ -211,8 +219,8 @@ void Scoreboard::retire(WorkerSlot& slot) {
 Totals Scoreboard::totals() const {
   const auto* first = std::launder(reinterpret_cast<const WorkerSlot*>(memory_ + 1));
   Totals totals;
-  // Bounded: a master that was killed between the two steps leaves the number odd for ever, and its workers
-  // end soon.
+  // Bounded: a master that was killed between the two steps leaves the number odd for ever, and its
+  // workers end soon.
   for (int attempt = 0; attempt < 1000; ++attempt) {
     const auto before = memory_->folding.load(std::memory_order_acquire);
     totals = Totals();

@@ -1,7 +1,7 @@
-// The scoreboard: one slot a worker in memory shared by the master and all workers. Each slot is written by
-// its own worker only (the master resets it when the worker is replaced), with relaxed atomics, so a reader
-// may see a moment's skew and never a torn number. Totals are sums over slots; nothing is incremented by one
-// process and decremented by another.
+// The scoreboard: one slot a worker in memory shared by the master and all workers. Each slot is
+// written by its own worker only (the master resets it when the worker is replaced), with relaxed
+// atomics, so a reader may see a moment's skew and never a torn number. Totals are sums over slots;
+// nothing is incremented by one process and decremented by another.
 #pragma once
 
 #include <array>
@@ -22,14 +22,15 @@ namespace freshet {
 
 struct PoolCounters {
   std::atomic<std::int64_t> started_at{0};
+  std::atomic<std::int64_t> reloaded_at{0};  // the last time that a reload succeeded; 0: none did
   std::atomic<std::uint32_t> generation{0};
   std::atomic<std::uint32_t> reloads{0}, failed_reloads{0}, respawns{0};
   // Written by the master once a second (scaling.h), as PHP-FPM counts them:
   std::atomic<std::uint32_t> max_active{0};            // the most workers that were busy at once
   std::atomic<std::uint32_t> max_children_reached{0};  // so often none was idle and no more were allowed
   std::atomic<std::uint32_t> emergency_restarts{0};    // new generations after deaths by a signal
-  // Connections that wait to be accepted, as far as a worker can see it (fcgi/worker_report.h), twice a
-  // second:
+  // Connections that wait to be accepted, as far as a worker can see it (fcgi/worker_report.h),
+  // twice a second:
   std::atomic<std::uint32_t> listen_queue{0}, max_listen_queue{0};
 };
 
@@ -41,8 +42,8 @@ struct CompanionSlot {
   std::atomic<std::uint32_t> respawns{0};
 };
 
-// What only Redis knows, asked by one worker for all (fcgi/sampler.h): its sizes every kSampleIntervalMs, how
-// it is, a loss and its memory, every kHealthIntervalMs.
+// What only Redis knows, asked by one worker for all (fcgi/sampler.h): its sizes every
+// kSampleIntervalMs, how it is, a loss and its memory, every kHealthIntervalMs.
 inline constexpr std::int64_t kSampleIntervalMs = 10'000;
 inline constexpr std::int64_t kHealthIntervalMs = 1'000;
 struct StoreNumbers {
@@ -66,8 +67,8 @@ struct HistogramTotals {
   std::array<std::uint64_t, kDurationBuckets> counts{};
   std::uint64_t sum_us = 0;
   std::uint64_t count() const;
-  // The bound (µs) that this share of all durations does not exceed; 0 when there are none, the last bound
-  // when it is beyond.
+  // The bound (µs) that this share of all durations does not exceed; 0 when there are none, the
+  // last bound when it is beyond.
   std::int64_t quantile_us(double share) const;
 };
 struct RouteTotals {
@@ -78,7 +79,9 @@ struct RouteTotals {
 // Sums over all slots, dead workers included.
 struct Totals {
   std::uint64_t accepted = 0, requests = 0, slow_requests = 0, over_budget = 0;
-  std::uint64_t list_hits = 0, list_misses = 0;
+  std::uint64_t list_hits = 0, list_misses = 0, card_hits = 0, card_misses = 0, shown = 0,
+                announcements_ignored = 0;
+  std::uint64_t feed_pages = 0, feed_pages_degraded = 0;
   std::uint64_t redis_commands = 0, redis_round_trips = 0, redis_errors = 0, redis_reconnects = 0;
   std::uint64_t background_done = 0, background_dropped = 0, spooled = 0, replayed = 0, queued_writes = 0;
   std::array<std::uint64_t, static_cast<std::size_t>(Refusal::kCount)> refused{};
@@ -89,7 +92,7 @@ struct Totals {
   std::uint64_t peak_rss_bytes = 0;  // of any one worker, ever
   // Of the living workers, this moment:
   std::uint64_t connections = 0, in_flight = 0, late = 0, spooled_bytes = 0, background_queued = 0,
-                rss_bytes = 0;
+                rss_bytes = 0, card_bytes = 0;
   std::int64_t model_trained_at = 0;    // the oldest in use; 0: none
   std::uint64_t background_age_ms = 0;  // the greatest
   std::uint32_t max_in_flight = 0;      // of any one worker, ever
@@ -114,15 +117,16 @@ class Scoreboard {
   CompanionSlot& keeper();
   RecorderReport& recorder_report();  // written by the recorder itself
   StoreSample& sample();
-  // What stands at a row of the route table, "GET /api/hot"; empty: no such row. Named by the master.
+  // What stands at a row of the route table, "GET /api/hot"; empty: no such row. Named by the
+  // master.
   void name_route(std::size_t row, std::string_view name);
   std::string route_name(std::size_t row) const;
   // What a worker's loop is at: "rank GET /api/recommendations", "idle".
   std::string stage_text(const WorkerSlot& slot) const;
   // Master only: adds a dead worker's counters to `retired` and empties its slot.
   void retire(WorkerSlot& slot);
-  // Any process. Counters never go back from one call to the next, also while the master retires a slot.
-  // O(slots).
+  // Any process. Counters never go back from one call to the next, also while the master retires a
+  // slot. O(slots).
   Totals totals() const;
 
  private:

@@ -18,8 +18,8 @@ struct SignalRow {
 };
 std::span<const SignalRow> signal_table();
 
-// While one lives, the signals of the table are blocked and arrive on a descriptor instead. One for each
-// process.
+// While one lives, the signals of the table are blocked and arrive on a descriptor instead. One for
+// each process.
 class SignalQueue {
  public:
   static Result<SignalQueue> open();
@@ -36,9 +36,9 @@ class SignalQueue {
   int fd_;
 };
 
-// In a freshly forked worker: unblocks what the master blocked. Until the worker has its own handlers QUIT,
-// TERM and INT end it at once (it has taken no request yet), without a core file; HUP, USR1, USR2 and PIPE
-// are ignored.
+// In a freshly forked worker: unblocks what the master blocked. Until the worker has its own
+// handlers QUIT, TERM and INT end it at once (it has taken no request yet), without a core file;
+// HUP, USR1, USR2 and PIPE are ignored.
 void reset_signals_in_child();
 
 }  // namespace freshet

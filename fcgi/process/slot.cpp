@@ -6,10 +6,11 @@ namespace freshet {
 namespace {
 
 constexpr std::array<std::string_view, static_cast<std::size_t>(Refusal::kCount)> kRefusalNames{
-    "bot",          "bad_json",        "bad_member",      "too_large",    "not_found",
-    "method",       "forbidden",       "unauthorised",    "denied",       "foreign_origin",
-    "rate_limited", "network_limited", "service_limited", "over_limit",   "redis_away",
-    "spool_full",   "deadline",        "protocol",        "read_timeout", "write_timeout"};
+    "bot",          "bad_json",        "bad_member",      "too_large",        "not_found",
+    "method",       "forbidden",       "unauthorised",    "denied",           "foreign_origin",
+    "rate_limited", "network_limited", "service_limited", "too_many_unknown", "uv_bound",
+    "over_limit",   "redis_away",      "spool_full",      "deadline",         "protocol",
+    "read_timeout", "write_timeout"};
 
 // One process writes, so load and store need not be one step.
 void grow(std::atomic<std::uint64_t>& counter, std::uint64_t by) {

@@ -1,5 +1,5 @@
-// One worker's part of the scoreboard (scoreboard.h): written by that worker alone, with relaxed atomics; the
-// master resets it when the worker is replaced.
+// One worker's part of the scoreboard (scoreboard.h): written by that worker alone, with relaxed
+// atomics; the master resets it when the worker is replaced.
 #pragma once
 
 #include <array>
@@ -13,6 +13,7 @@
 
 #include "core/async/stage.h"
 #include "core/base/histogram.h"
+#include "core/base/id_note.h"
 #include "core/redis/errors.h"
 
 namespace freshet {
@@ -20,7 +21,8 @@ namespace freshet {
 // Of each number by itself: readers take what they find, and no number guards another.
 inline constexpr auto kRelaxed = std::memory_order_relaxed;
 
-// Why a request was refused or not counted; each has a row in kRefusalNames (slot.cpp) and a key in /status.
+// Why a request was refused or not counted; each has a row in kRefusalNames (slot.cpp) and a key in
+// /status.
 enum class Refusal : std::uint8_t {
   kBot,
   kBadJson,
@@ -35,6 +37,8 @@ enum class Refusal : std::uint8_t {
   kRateLimited,    // a visitor's token bucket was empty
   kNetworkLimited,
   kServiceLimited,
+  kTooManyUnknown,  // an article that nobody vouched for, beyond what a network or the service has
+  kUvBound,         // counted, but not as a visitor: limits.uv_per_network
   kOverLimit,
   kRedisAway,
   kSpoolFull,
@@ -73,9 +77,9 @@ struct ShownRequest {
   std::array<char, 96> path{};  // without the query, which may name readers
 };
 
-// A value of several words that one process writes and others read whole. There are two copies: the one of
-// the current version is complete, the next value is written to the other. So a writer that is stopped or
-// killed half-way leaves the value before.
+// A value of several words that one process writes and others read whole. There are two copies: the
+// one of the current version is complete, the next value is written to the other. So a writer that
+// is stopped or killed half-way leaves the value before.
 template <class Value>
 class Shared {
   static constexpr std::size_t kWords = sizeof(Value) / sizeof(std::uint64_t);
@@ -91,8 +95,8 @@ class Shared {
     for (std::size_t i = 0; i < kWords; ++i) copies_[next % 2][i].store(words[i], std::memory_order_relaxed);
     version_.store(next, std::memory_order_release);
   }
-  // Tries again while it is overtaken; a writer that never pauses for as long as reading takes could overtake
-  // it for ever.
+  // Tries again while it is overtaken; a writer that never pauses for as long as reading takes
+  // could overtake it for ever.
   Value load() const {
     Words words{};
     for (int attempt = 0; attempt < 10'000; ++attempt) {
@@ -126,6 +130,11 @@ struct alignas(64) WorkerSlot {
   std::atomic<std::uint32_t> late{0};  // of these, answered already; their coroutines have not ended
   std::atomic<std::uint32_t> max_in_flight{0};
   std::atomic<std::uint64_t> list_hits{0}, list_misses{0};  // hot lists from this worker's snapshot, or not
+  std::atomic<std::uint64_t> card_hits{0}, card_misses{0};  // of items, from its memory, or not
+  std::atomic<std::uint64_t> card_bytes{0};
+  std::atomic<std::uint64_t> shown{0};                               // items on pages of feeds
+  std::atomic<std::uint64_t> feed_pages{0}, feed_pages_degraded{0};  // all, and of them those that say so
+  std::atomic<std::uint64_t> announcements_ignored{0};  // messages on hot:epoch that are none of ours
   std::atomic<std::uint64_t> redis_commands{0}, redis_round_trips{0}, redis_errors{0}, redis_reconnects{0};
   std::array<std::atomic<std::uint64_t>, redis::kErrorClasses> redis_errors_by_class{};
   std::atomic<std::uint32_t> redis_ready{0};
@@ -144,10 +153,11 @@ struct alignas(64) WorkerSlot {
   SharedHistogram turns;          // of the loop: what came last in a turn has waited so long
   Shared<ShownRequest> request;   // the one that has been inside longest; when none is, the last
   std::array<RouteCounters, kMostRoutes> routes{};
+  IdNote unplaced;  // articles whose events it counted lately; outlives it
 };
 
-// Serves, and has no request inside. A worker that is not idle still takes further requests beside those it
-// has: "idle" says whether a request that comes now would have it for itself.
+// Serves, and has no request inside. A worker that is not idle still takes further requests beside
+// those it has: "idle" says whether a request that comes now would have it for itself.
 bool is_idle(const WorkerSlot& slot);
 // Serves, and has at least one request inside.
 bool is_busy(const WorkerSlot& slot);

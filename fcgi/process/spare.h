@@ -1,9 +1,9 @@
-// How many workers a generation should have: PHP-FPM's rules for pm = dynamic and ondemand. Pure: counts in,
-// a change out; scaling.h takes the counts and acts.
+// How many workers a generation should have: PHP-FPM's rules for pm = dynamic and ondemand. Pure:
+// counts in, a change out; scaling.h takes the counts and acts.
 //
-// A worker is idle when it serves and no request is inside it (is_idle() in scoreboard.h) at the moment of
-// the look, once a second. One that has requests takes more beside them, so a pool is not full when none is
-// idle: it is as busy as its cores, and more workers than cores rarely help.
+// A worker is idle when it serves and no request is inside it (is_idle() in scoreboard.h) at the
+// moment of the look, once a second. One that has requests takes more beside them, so a pool is not
+// full when none is idle: it is as busy as its cores, and more workers than cores rarely help.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ namespace freshet {
 
 enum class PoolMode { kStatic, kDynamic, kOndemand };
 
-// What the settings say, with each 0 replaced by what it stands for and cut to the number of workers there
-// can be: 1 <= min_spare <= max_spare <= max_children, start within them.
+// What the settings say, with each 0 replaced by what it stands for and cut to the number of
+// workers there can be: 1 <= min_spare <= max_spare <= max_children, start within them.
 struct SpareLimits {
   PoolMode mode = PoolMode::kStatic;
   std::size_t start = 1, min_spare = 1, max_spare = 1, max_children = 1;
@@ -23,10 +23,10 @@ struct SpareLimits {
 // REQUIRES: max_children >= 1.
 SpareLimits spare_limits(const PoolSettings& pool, std::size_t max_children);
 
-// How many workers a generation begins with, when the one before it had so many (0: it is the first). A
-// reload under load does not begin small. ondemand begins with one: it shows that a worker with these
-// settings can serve, which is what READY says and what a reload waits for, and ends when it was idle for
-// long enough.
+// How many workers a generation begins with, when the one before it had so many (0: it is the
+// first). A reload under load does not begin small. ondemand begins with one: it shows that a
+// worker with these settings can serve, which is what READY says and what a reload waits for, and
+// ends when it was idle for long enough.
 std::size_t first_workers(const SpareLimits& limits, std::size_t before);
 
 struct Census {
@@ -43,11 +43,11 @@ struct PoolChange {
 
 class SpareRule {
  public:
-  // dynamic, once a second. Forks as many as are missing but at most 1, 2, 4 … 32, doubling from one look to
-  // the next; retires one a look. Workers that start count as idle ones: they will be.
+  // dynamic, once a second. Forks as many as are missing but at most 1, 2, 4 … 32, doubling from
+  // one look to the next; retires one a look. Workers that start count as idle ones: they will be.
   PoolChange look(const SpareLimits& limits, const Census& census);
-  // ondemand, when a connection waits to be accepted. One at a time: the worker that starts takes all that
-  // waits.
+  // ondemand, when a connection waits to be accepted. One at a time: the worker that starts takes
+  // all that waits.
   PoolChange connection_waits(const SpareLimits& limits, const Census& census);
 
  private:

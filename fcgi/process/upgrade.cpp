@@ -64,7 +64,12 @@ Upgrade::Upgrade(Program program, std::string state)
     : program_(std::move(program)), state_(std::move(state)) {}
 
 Upgrade::~Upgrade() {
-  if (went()) return;
+  // The new master ends after us, and systemd kills who is left then: it shall see no end before the
+  // process's own.
+  if (went()) {
+    channel_.keep();
+    return;
+  }
   if (lives()) kill(addressee(), SIGKILL);
   if (child_ != 0) kill(child_, SIGKILL);
 }

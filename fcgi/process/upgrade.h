@@ -1,10 +1,11 @@
-// The way to a new binary, seen from the old master: the file is asked whether it accepts the configuration,
-// then started beside the old master with the listen sockets (handover.h), and waited for until its workers
-// are ready. Until it is told to go everything can be taken back.
+// The way to a new binary, seen from the old master: the file is asked whether it accepts the
+// configuration, then started beside the old master with the listen sockets (handover.h), and
+// waited for until its workers are ready. Until it is told to go everything can be taken back.
 //
-// systemd takes a main process for alien that is not its own child: it does not wait for its end, and a stop
-// kills at once. So a process stands between the two masters: it is the new one's parent until that is ready,
-// and is killed then. The new one is a child of systemd (of whoever takes orphans) before it is announced.
+// systemd takes a main process for alien that is not its own child: it does not wait for its end,
+// and a stop kills at once. So a process stands between the two masters: it is the new one's parent
+// until that is ready, and is killed then. The new one is a child of systemd (of whoever takes
+// orphans) before it is announced.
 #pragma once
 
 #include <functional>
@@ -34,10 +35,11 @@ class Upgrade {
   Upgrade(const Upgrade&) = delete;
   Upgrade& operator=(const Upgrade&) = delete;
 
-  // True when another file stands at the program's path than the one that runs here. (Never in process 1: a
-  // container ends with it.)
+  // True when another file stands at the program's path than the one that runs here. (Never in
+  // process 1: a container ends with it.)
   bool offered() const;
-  // Starts the check. What was given must live until it is no more under_way(). REQUIRES: !under_way().
+  // Starts the check. What was given must live until it is no more under_way(). REQUIRES:
+  // !under_way().
   void begin(const InheritedFds& inherited, SteadyTime deadline, milliseconds patience);
   bool under_way() const { return pending() || lives(); }
   bool pending() const { return stage_ != Stage::kNone; }  // nothing has come of it yet
@@ -54,8 +56,8 @@ class Upgrade {
   // Ends what was started with this signal, and with KILL when its patience is over.
   void cancel(int signal, SteadyTime now);
 
-  // The new master is the service from now on. REQUIRES: ready(). Its end is no business of this process any
-  // more: its parent sees its exit status.
+  // The new master is the service from now on. REQUIRES: ready(). Its end is no business of this
+  // process any more: its parent sees its exit status.
   void go();
   bool went() const { return stage_ == Stage::kGone; }
   bool over() const { return channel_.over(); }  // the new master has ended
@@ -67,7 +69,8 @@ class Upgrade {
  private:
   enum class Stage { kNone, kChecking, kStarting, kReleasing, kReady, kGone };
   pid_t launch(const std::vector<std::string>& arguments, const std::function<void()>& in_child) const;
-  // Starts the new master, successor_, as the child of a child, which is returned. On failure successor_ < 1.
+  // Starts the new master, successor_, as the child of a child, which is returned. On failure
+  // successor_ < 1.
   pid_t launch_apart(int channel);
   void start(SteadyTime now);
   void lose_orphan();

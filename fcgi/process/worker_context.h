@@ -1,5 +1,5 @@
-// What the master hands to a freshly forked worker. The worker opens everything else (event loop, Redis)
-// itself, after the fork.
+// What the master hands to a freshly forked worker. The worker opens everything else (event loop,
+// Redis) itself, after the fork.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +20,13 @@ struct WorkerContext {
                  // comes, which is when its replacement is ready
 };
 
-// The master writes the slot's state, pid, generation and started_at; everything else in it is the worker's,
-// above all last_turn_ms: a READY worker renews it well within request_terminate_timeout, also when idle (a
-// timer of a second), or it is killed.
+// The master writes the slot's state, pid, generation and started_at; everything else in it is the
+// worker's, above all last_turn_ms: a READY worker renews it well within request_terminate_timeout,
+// also when idle (a timer of a second), or it is killed.
 //
-// Runs in the child; returns its exit status. Signals there: QUIT drains (stops accepting, goes on serving
-// kept connections until the peer closes them or process_control_timeout has passed), TERM and INT stop after
-// the requests in flight, USR1 reopens the log.
+// Runs in the child; returns its exit status. Signals there: QUIT drains (stops accepting, goes on
+// serving kept connections until the peer closes them or process_control_timeout has passed), TERM
+// and INT stop after the requests in flight, USR1 reopens the log.
 using WorkerMain = std::function<int(WorkerContext&)>;
 
 }  // namespace freshet
