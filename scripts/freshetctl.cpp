@@ -16,10 +16,10 @@ int main(int argc, char** argv) {
     freshet::ctl::add_commands(app, status);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
+    return app.exit(error) == 0 ? 0 : freshet::ctl::kNotDone;
   } catch (const std::exception& error) {
     std::cerr << "freshetctl: " << error.what() << '\n';
-    return 1;
+    return freshet::ctl::kNotDone;
   }
   return status;
 }

@@ -1,5 +1,5 @@
-// write_pages TEMPLATE: the template on stdout, with its marker lines replaced by what the programs' own
-// tables say, so that no page or completion can fall behind them:
+// write_pages TEMPLATE: the template on stdout, with its marker lines replaced by what the
+// programs' own tables say, so that no page or completion can fall behind them:
 //   @DIRECTIVES@  each directive of freshet.toml, as man(7)
 //   @SERVICE@     freshetd's options, as man(7)
 //   @FLAGS@       the same for scripts/completion/freshetd, as shell
@@ -41,8 +41,8 @@ std::string named(std::string_view text, std::size_t& at) {
   return name.data();
 }
 
-// Text for a line of its own or a part of one: no character has a meaning to roff, hyphens can be copied as
-// such.
+// Text for a line of its own or a part of one: no character has a meaning to roff, hyphens can be
+// copied as such.
 std::string roff(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -104,8 +104,8 @@ void write_metrics(std::ostream& out, const CLI::App&) {
   }
 }
 
-// What CLI11 appends to a type for its checks: "{a,b}", "INT in [1 - 100]", "POSITIVE"; empty when there is
-// none.
+// What CLI11 appends to a type for its checks: "{a,b}", "INT in [1 - 100]", "POSITIVE"; empty when
+// there is none.
 std::string check_of(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const std::size_t colon = type.find(':');
@@ -173,8 +173,8 @@ void write_flags(std::ostream& out, const CLI::App& app) {
   out << "'\n";
 }
 
-// The options of a command ("" for those of all), as rows of two case statements: what may follow the
-// command, and what may follow an option ("?" for anything, such as a file).
+// The options of a command ("" for those of all), as rows of two case statements: what may follow
+// the command, and what may follow an option ("?" for anything, such as a file).
 void write_rows(std::ostream& words, std::ostream& values, const std::string& command, const CLI::App& app) {
   std::string all;
   for (const CLI::Option* option : app.get_options()) {

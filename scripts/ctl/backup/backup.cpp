@@ -9,6 +9,7 @@
 #include "core/database/database_schema.h"
 #include "scripts/ctl/backup/backup_folder.h"
 #include "scripts/ctl/backup/save_redis.h"
+#include "scripts/ctl/commands/json_report.h"
 #include "scripts/ctl/commands/progress.h"
 
 namespace freshet::ctl {
@@ -40,12 +41,24 @@ Result<void> copy_config(const std::string& path, NewBackup& into) {
   return {};
 }
 
-void print_facts(const Manifest& manifest) {
+std::int64_t bytes_of(const Manifest& manifest) {
   std::int64_t bytes = 0;
   for (const BackupFile& each : manifest.files) bytes += each.bytes;
+  return bytes;
+}
+
+void write_facts(json::Writer& out, const Manifest& manifest) {
+  out.key("items").integer(manifest.items).key("keys").integer(manifest.keys);
+  out.key("redis_version").string(manifest.redis_version).key("bytes").integer(bytes_of(manifest));
+  out.key("files").integer(static_cast<std::int64_t>(manifest.files.size()));
+  out.key("made").string(to_rfc3339(manifest.began)).key("version").string(manifest.version);
+  out.key("schema").integer(manifest.schema);
+}
+
+void print_facts(const Manifest& manifest) {
   fmt::print("{} items, {} keys of Redis {}, {} files, {} bytes, made {} by Freshet {}, schema {}\n",
              grouped(manifest.items), grouped(manifest.keys), manifest.redis_version, manifest.files.size(),
-             grouped(bytes), to_rfc3339(manifest.began), manifest.version, manifest.schema);
+             grouped(bytes_of(manifest)), to_rfc3339(manifest.began), manifest.version, manifest.schema);
 }
 
 }  // namespace
@@ -72,15 +85,32 @@ Result<Manifest> verify_backup(const std::string& folder) {
 
 namespace {
 
-Result<int> verify(const std::string& folder) {
-  FRESHET_TRY(manifest, verify_backup(folder));
+Result<int> verify(const std::string& folder, bool as_json) {
+  if (!fs::is_directory(folder))
+    return fail(ErrorCode::kNotFound, "no_backup", {}, folder + ": there is no such folder");
+  const auto manifest = verify_backup(folder);
+  if (!manifest) {
+    fmt::print(stderr, "freshetctl backup: {}\n", manifest.error().detail);
+    if (as_json)
+      report_json([&](json::Writer& out) {
+        out.key("whole").boolean(false).key("why").string(manifest.error().detail);
+      });
+    return 1;
+  }
+  if (as_json) {
+    report_json([&](json::Writer& out) {
+      out.key("whole").boolean(true);
+      write_facts(out, *manifest);
+    });
+    return 0;
+  }
   print_facts(*manifest);
   fmt::print("whole and unchanged\n");
   return 0;
 }
 
-// Redis, then the database: what save_redis.h says of their order. Returns how many strangers' keys it left
-// out.
+// Redis, then the database: what save_redis.h says of their order. Returns how many strangers' keys
+// it left out.
 Result<std::int64_t> save_state(const BackupOptions& options, const Settings& settings,
                                 const redis::Endpoint& endpoint, const NewBackup& into, Manifest& manifest) {
   FRESHET_TRY(dump, DumpWriter::create(into.file(kRedisName)));
@@ -114,7 +144,7 @@ Result<void> copy_files(const BackupOptions& options, const Settings& settings, 
 
 Result<int> run_backup(const BackupOptions& options, const Target& target) {
   umask(0077);
-  if (options.verify) return verify(options.folder);
+  if (options.verify) return verify(options.folder, options.json);
   FRESHET_TRY(settings, settings_of(target));
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
   if (!exists(settings->recorder.database))
@@ -131,6 +161,13 @@ Result<int> run_backup(const BackupOptions& options, const Target& target) {
     return tl::unexpected(ok.error());
   manifest.ended = wall_now();
   FRESHET_TRY(finished, backup->finish(std::move(manifest)));
+  if (options.json) {
+    report_json([&](json::Writer& out) {
+      write_facts(out, *finished);
+      out.key("left_out").integer(*strangers);
+    });
+    return 0;
+  }
   print_facts(*finished);
   if (*strangers > 0)
     fmt::print("left out: {} keys under the prefix that are none of Freshet's\n", grouped(*strangers));

@@ -6,16 +6,6 @@
 namespace freshet::ctl {
 namespace {
 
-// The part of a name between colons, counted from 0.
-std::string part_of(std::string name, std::size_t part) {
-  for (; part > 0; --part) {
-    const std::size_t colon = name.find(':');
-    if (colon == name.npos) return {};
-    name.erase(0, colon + 1);
-  }
-  return name.substr(0, name.find(':'));
-}
-
 class Eraser {
  public:
   Eraser(redis::SyncRedis& redis, database::Database& database, const Settings& settings,
@@ -70,7 +60,7 @@ class Eraser {
         const redis::KeyPattern* const pattern = keys_.pattern_of(key);
         if (pattern == nullptr || pattern->about == redis::About::kNobody) continue;
         if (pattern->about == redis::About::kReader) {
-          consider(part_of(keys_.plain(key), pattern->part));
+          consider(std::string(redis::part_of(*keys_.plain(key), pattern->part)));
           continue;
         }
         const char* const command = pattern->type == "zset" ? "ZSCAN" : "SSCAN";

@@ -18,9 +18,9 @@ struct ToErase {
   std::unordered_set<std::string> hashed;  // by their names in Database::erased_since()
 };
 
-// Erases them from both, as core/recorder/eraser.h does; a reader known by the hash alone is looked for among
-// all ids that database and keys name. Returns how many readers were found. The recorder must not run.
-// O(keys + readers). Errors: Redis' and the database's.
+// Erases them from both, as core/recorder/eraser.h does; a reader known by the hash alone is looked
+// for among all ids that database and keys name. Returns how many readers were found. The recorder
+// must not run. O(keys + readers). Errors: Redis' and the database's.
 Result<std::int64_t> erase_again(redis::SyncRedis& redis, database::Database& database,
                                  const Settings& settings, const readers::ReaderHashes& hashes,
                                  const ToErase& wanted);

@@ -1,5 +1,5 @@
-// The part of freshetctl restore that writes Redis: what save_redis.h saved, with what was left of each key's
-// time to live when it was saved, less the time since.
+// The part of freshetctl restore that writes Redis: what save_redis.h saved, with what was left of
+// each key's time to live when it was saved, less the time since.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct RedisLoaded {
   std::int64_t keys = 0;     // written
   std::int64_t expired = 0;  // their time was over
 };
-// REQUIRES: !has_keys(). O(bytes). Errors: Redis' and the dump's; kInvalid "redis_refused" when Redis does
-// not take a value: it is of an older version than the one saved, or lacks its module.
+// REQUIRES: !has_keys(). O(bytes). Errors: Redis' and the dump's; kInvalid "redis_refused" when
+// Redis does not take a value: it is of an older version than the one saved, or lacks its module.
 Result<RedisLoaded> load_redis(redis::SyncRedis& redis, DumpReader& dump, std::int64_t total,
                                ProgressLine& line);
 

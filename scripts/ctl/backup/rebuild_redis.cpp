@@ -9,6 +9,7 @@
 #include "core/recorder/group.h"
 #include "core/redis/scripts.h"
 #include "scripts/ctl/check/key_names.h"
+#include "scripts/ctl/commands/json_report.h"
 #include "scripts/ctl/commands/owner.h"
 #include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/commands/redis_walk.h"
@@ -18,13 +19,14 @@ namespace {
 
 constexpr std::size_t kBatch = 500;
 
-// Error: kConflict "has_items" when Redis has an item that was put. No key lists them all: O(keys) when there
-// is none.
+// Error: kConflict "has_items" when Redis has an item that was put. No key lists them all: O(keys)
+// when there is none.
 Result<void> expect_no_items(redis::SyncRedis& redis, const RedisSettings& settings) {
+  const redis::Keys keys(settings.key_prefix);
   return walk(redis, "SCAN", "", [&](const std::vector<std::string>& found) -> Result<void> {
     redis::Pipeline look;
     for (const std::string& key : found) {
-      const auto plain = plain_name(key, settings.key_prefix);
+      const auto plain = keys.plain(key);
       if (plain && after(*plain, "item:")) look.add("HEXISTS", key, "published_at");
     }
     if (look.empty()) return {};
@@ -98,8 +100,8 @@ class Refill {
   std::int64_t read_ = 0, written_ = 0;
 };
 
-// The loss that was noted, "" when there is none. What the recorder has not noticed yet is noted here: a
-// rebuild that is interrupted shall not hide it.
+// The loss that was noted, "" when there is none. What the recorder has not noticed yet is noted
+// here: a rebuild that is interrupted shall not hide it.
 Result<std::string> loss_of(redis::SyncRedis& redis, database::Database& database, const redis::Keys& keys) {
   FRESHET_TRY(group, recorder::has_group(redis, keys));
   if (!*group) {
@@ -145,9 +147,17 @@ Result<int> run_rebuild_redis(const RebuildRedisOptions& options, const Target& 
   redis::SyncRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
   const auto began = ProgressLine::Clock::now();
   FRESHET_TRY(rebuilt, rebuild_redis(redis, **database, *settings, options));
+  const Nanoseconds took = ProgressLine::Clock::now() - began;
   const RestoredReaders& readers = rebuilt->readers;
-  fmt::print("wrote {} items to Redis in {}\n", grouped(rebuilt->items),
-             in_words(ProgressLine::Clock::now() - began));
+  if (options.json) {
+    report_json([&](json::Writer& out) {
+      out.key("items").integer(rebuilt->items).key("interactions").integer(readers.interactions);
+      out.key("dismissals").integer(readers.dismissals).key("follows").integer(readers.follows);
+      out.key("seconds").number(in_seconds(took));
+    });
+    return 0;
+  }
+  fmt::print("wrote {} items to Redis in {}\n", grouped(rebuilt->items), in_words(took));
   fmt::print("and of readers {} interactions, {} dismissals, {} follows\n", grouped(readers.interactions),
              grouped(readers.dismissals), grouped(readers.follows));
   return 0;

@@ -52,8 +52,8 @@ class Reconciler {
   }
 
  private:
-  // What is not yet recorded goes into the database, and jobs alone stay for the recorder. The stream's last
-  // id is not below what was recorded.
+  // What is not yet recorded goes into the database, and jobs alone stay for the recorder. The
+  // stream's last id is not below what was recorded.
   Result<void> stream() {
     recorder::Stream stream(settings_, endpoint_);
     if (auto ok = recorder::make_group(redis_, keys_); !ok) return ok;
@@ -93,12 +93,13 @@ class Reconciler {
     return read ? put_changed(batch) : read;
   }
 
-  // Those that Redis has otherwise or not at all, or that a set of their tags lacks, which may be of another
-  // moment than the hash.
+  // Those that Redis has otherwise or not at all, or that a set of their tags lacks, which may be
+  // of another moment than the hash.
   Result<void> put_changed(const std::vector<items::Item>& some) {
     Pipeline look;
     for (const items::Item& each : some) {
       items::append_item(look, keys_, each.id);
+      look.add("HMGET", keys_.article(each.id.view()), "date", "hidden");
       for (const TagName& tag : each.tags) look.add("SMISMEMBER", keys_.tag(tag.view()), each.id.view());
     }
     if (look.empty()) return {};
@@ -107,7 +108,10 @@ class Reconciler {
     std::size_t at = 0;
     for (const items::Item& each : some) {
       const auto there = items::item_of(each.id, (*replies)[at++]);
-      bool same = there && items::fields_of(*there) == items::fields_of(each);
+      const Reply& counted_by = (*replies)[at++];
+      bool same = there && items::fields_of(*there) == items::fields_of(each) &&
+                  text_at(counted_by, 0) == std::to_string(unix_s(each.published_at)) &&
+                  text_at(counted_by, 1) == (each.hidden ? "1" : "0");
       for (std::size_t i = 0; i < each.tags.size(); ++i)
         same = (*replies)[at++][0].integer().value_or(0) == 1 && same;
       if (!same) changed.push_back(each);
@@ -122,7 +126,7 @@ class Reconciler {
       std::vector<std::string> ids;
       Pipeline look;
       for (const std::string& key : found) {
-        const auto plain = plain_name(key, settings_.redis.key_prefix);
+        const auto plain = keys_.plain(key);
         const auto id = plain ? after(*plain, "item:") : std::nullopt;
         if (!id || known_.contains(std::string(*id))) continue;
         ids.emplace_back(*id);
@@ -166,7 +170,7 @@ class Reconciler {
   Result<void> follows() {
     return walk(redis_, "SCAN", "", [&](const std::vector<std::string>& found) -> Result<void> {
       for (const std::string& key : found) {
-        const auto plain = plain_name(key, settings_.redis.key_prefix);
+        const auto plain = keys_.plain(key);
         if (!plain) continue;
         Result<void> ok;
         if (const auto reader = after(*plain, "follow:authors:")) ok = one_sided(key, *reader, true);

@@ -1,5 +1,5 @@
-// The part of freshetctl restore that makes Redis and the database one again. A backup of a running service
-// has each at a slightly other moment (save_redis.h), the database later.
+// The part of freshetctl restore that makes Redis and the database one again. A backup of a running
+// service has each at a slightly other moment (save_redis.h), the database later.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ struct Reconciled {
   std::int64_t half_follows = 0;   // of which only one of reader and author knew: dropped
 };
 
-// The stream's entries go into the database (jobs stay), which then has the last word:
-// on items, and on what readers did and whom they follow. The stream is not behind what the database
-// recorded, hidden items stand in no rank, and hot:rank is made anew. The recorder must not run. O(items +
-// keys). Errors: Redis' and the database's.
+// The stream's entries go into the database (jobs stay), which then has the last word: on items,
+// and on what readers did and whom they follow. The stream is not behind what the database
+// recorded, hidden items stand in no rank, and hot:rank is made anew. The recorder must not run.
+// O(items + keys). Errors: Redis' and the database's.
 Result<Reconciled> reconcile(redis::SyncRedis& redis, database::Database& database, const Settings& settings,
                              const redis::Endpoint& endpoint);
 

@@ -18,6 +18,7 @@
 #include "scripts/ctl/backup/erase_again.h"
 #include "scripts/ctl/backup/load_redis.h"
 #include "scripts/ctl/backup/reconcile.h"
+#include "scripts/ctl/commands/json_report.h"
 #include "scripts/ctl/commands/redis_walk.h"
 #include "scripts/ctl/commands/reindex.h"
 #include "scripts/ctl/replay/event_log.h"
@@ -30,9 +31,9 @@ namespace fs = std::filesystem;
 constexpr milliseconds kGlance{100};
 constexpr int kGlances = 10;
 
-// Whether any recorder, on whatever host, is connected: it waits for the stream's entries, or asks for them
-// three times a second. (What the stream itself says of consumers that got nothing differs between versions
-// of Redis.) An account that may not list clients is told nothing.
+// Whether any recorder, on whatever host, is connected: it waits for the stream's entries, or asks
+// for them three times a second. (What the stream itself says of consumers that got nothing differs
+// between versions of Redis.) An account that may not list clients is told nothing.
 Result<bool> recorder_asks(redis::SyncRedis& redis) {
   redis::Pipeline list;
   list.add("CLIENT", "LIST", "TYPE", "normal");
@@ -70,6 +71,14 @@ class Restorer {
       if (auto ok = (this->*step)(); !ok) return ok;
     }
     return {};
+  }
+
+  void write(json::Writer& out) const {
+    out.key("items").integer(manifest_.items).key("keys").integer(loaded_.keys);
+    out.key("as_of").string(to_rfc3339(manifest_.began)).key("expired").integer(loaded_.expired);
+    out.key("put").integer(reconciled_.items_put).key("removed").integer(reconciled_.items_removed);
+    out.key("half_follows").integer(reconciled_.half_follows).key("erased").integer(erased_);
+    out.key("erasures_known").boolean(knows_erasures_);
   }
 
   void report() const {
@@ -221,8 +230,16 @@ Result<int> run_restore(const RestoreOptions& options, const Target& target) {
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
   Restorer restorer(options, *settings, *endpoint);
   if (auto ok = restorer.run(); !ok) return tl::unexpected(ok.error());
-  restorer.report();
-  return run_reindex({options.quiet}, target);
+  if (!options.json) restorer.report();
+  FRESHET_TRY(indexed, reindex(target, options.quiet));
+  if (options.json)
+    report_json([&](json::Writer& out) {
+      restorer.write(out);
+      out.key("indexed").integer(indexed->indexed);
+    });
+  else
+    fmt::print("{}\n", in_words(*indexed));
+  return 0;
 }
 
 }  // namespace freshet::ctl

@@ -19,7 +19,8 @@ struct Member {
   std::string name, reason;
 };
 
-// Members of one key after the other, oldest first: however many a key has, a script trims them as they come.
+// Members of one key after the other, oldest first: however many a key has, a script trims them as
+// they come.
 class ReaderRestorer {
  public:
   // `earlier`: as reader_restore.lua has it.
@@ -42,8 +43,8 @@ class ReaderRestorer {
  private:
   void end_script() {
     if (members_.empty()) return;
-    out_.script(scripts::kReaderRestore, keys_.size(), 3 + 3 * members_.size());
-    for (const std::string& key : keys_) out_.arg(key);
+    out_.script(scripts::kReaderRestore);
+    for (const std::string& key : keys_) out_.key(key);
     out_.arg(most_).arg(ttl_.count()).arg(earlier_);
     for (const Member& each : members_)
       out_.arg(each.at.time_since_epoch().count()).arg(each.name).arg(each.reason);

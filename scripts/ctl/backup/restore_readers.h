@@ -1,5 +1,5 @@
-// The part of freshetctl rebuild-redis that gives readers back what they did and do not want, and whom they
-// follow.
+// The part of freshetctl rebuild-redis that gives readers back what they did and do not want, and
+// whom they follow.
 #pragma once
 
 #include "core/base/time.h"
@@ -15,11 +15,11 @@ struct RestoredReaders {
   std::int64_t follows = 0;  // likewise
 };
 
-// From the database into Redis, not through the stream: of each reader the newest interactions.max_kept that
-// are within interactions.ttl at `now`, of older ones what keeps their items excluded, and dismissals
-// likewise; and all follows, without a back-fill: what authors publish from now on reaches the reader. What
-// Redis has already is kept where it is newer. O(interactions); memory does not depend on how many there are.
-// Errors: Redis' and the database's.
+// From the database into Redis, not through the stream: of each reader the newest
+// interactions.max_kept that are within interactions.ttl at `now`, of older ones what keeps their
+// items excluded, and dismissals likewise; and all follows, without a back-fill: what authors
+// publish from now on reaches the reader. What Redis has already is kept where it is newer.
+// O(interactions); memory does not depend on how many there are. Errors: Redis' and the database's.
 Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, database::Database& database,
                                         const Settings& settings, UnixSeconds now);
 

@@ -24,15 +24,15 @@ constexpr std::size_t kAtOnce = 40;        // keys of one pipeline: a DUMP of 50
 constexpr std::int64_t kWhole = 10000;     // members; a larger key is read in pieces
 constexpr std::int64_t kWorthMs = 60'000;  // what lives shorter is gone before a restore is over
 
-constexpr std::array<std::string_view, 12> kLeftOut{
-    "hot:rank",      "hot:rank:next", "hot:rank:meta",    "hot:rank:lock",         "hot:list",
-    "hot:list:meta", "hot:list:lock", "hot:list:*:*:*:*", "hot:list:meta:*:*:*:*", "hot:list:lock:*:*:*:*",
-    "feed:cache:*",  "feed:state:*"};
+constexpr std::array<std::string_view, 16> kLeftOut{
+    "hot:rank",      "hot:rank:next",   "hot:rank:meta",    "hot:rank:lock",         "hot:rank:turn",
+    "hot:placed",    "hot:placed:next", "hot:unplaced",     "hot:placed:views",      "hot:list",
+    "hot:list:meta", "hot:list:lock",   "hot:list:*:*:*:*", "hot:list:meta:*:*:*:*", "hot:list:lock:*:*:*:*",
+    "feed:cache:{*}"};
 
-// Counters of one item, read together: pv must be the number of dwell times.
-constexpr std::string_view kFirstOfFamily = "hot:pv:";
-constexpr std::array<std::string_view, 4> kFamily{
-    "hot:uv:hll:", "hot:dwell:sum:", "hot:dwell:cnt:", "hot:first_ts:"};
+// Of one article, read together: visitors are counted in the one and looked up in the other.
+constexpr std::string_view kFirstOfFamily = "hot:article:";
+constexpr std::array<std::string_view, 1> kFamily{"hot:uv:hll:"};
 constexpr std::string_view kJobs = "job:*";
 
 const char* size_command(std::string_view type) {

@@ -1,11 +1,12 @@
-// The part of freshetctl backup that reads Redis: into a dump (redis_dump.h), by SCAN and DUMP, in small
-// steps between which Redis serves. So it works with any Redis that can be reached, needs none of its files
-// and no right to replicate, and takes our keys only.
+// The part of freshetctl backup that reads Redis: into a dump (redis_dump.h), by SCAN and DUMP, in
+// small steps between which Redis serves. So it works with any Redis that can be reached, needs
+// none of its files and no right to replicate, and takes our keys only.
 //
-// Not one moment of all keys: each is as it was at some moment of the walk, an item's counters all at the
-// same. What belongs together is read in an order that restore_redis.h and reconcile.h can mend: jobs before
-// what they write, an hour's bucket before the bound on it, the recorder's stream last, and the database
-// after it: an item that is in the dump's hashes is in its stream or in the database.
+// Not one moment of all keys: each is as it was at some moment of the walk, an item's counters all
+// at the same. What belongs together is read in an order that load_redis.h and reconcile.h can
+// mend: jobs before what they write, an hour's bucket before the bound on it, the recorder's stream
+// last, and the database after it: an item that is in the dump's hashes is in its stream or in the
+// database.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ struct RedisSaved {
   std::int64_t strangers = 0;  // under our prefix, and none of ours: not written
 };
 
-// Left out is what is made anew from the rest (hot:rank, cached lists, buffers of feeds) and what has less
-// than a minute to live. O(keys); memory: their names. Errors: Redis' and the dump's.
+// Left out is what is made anew from the rest (hot:rank, cached lists, buffers of feeds) and what
+// has less than a minute to live. O(keys); memory: their names. Errors: Redis' and the dump's.
 Result<RedisSaved> save_redis(redis::SyncRedis& redis, const RedisSettings& settings, DumpWriter& dump,
                               ProgressLine& line);
 

@@ -33,8 +33,8 @@ class Checker {
 
   Result<Sums> run() {
     if (auto ok = scan(); !ok) return tl::unexpected(ok.error());
-    for (const auto step :
-         {&MemberCheck::ranks, &MemberCheck::index, &MemberCheck::hidden, &MemberCheck::rebuild}) {
+    for (const auto step : {&MemberCheck::ranks, &MemberCheck::index, &MemberCheck::hidden,
+                            &MemberCheck::rebuild, &MemberCheck::places_again}) {
       if (auto ok = (member_check_.*step)(); !ok) return tl::unexpected(ok.error());
     }
     return sums_;
@@ -60,13 +60,18 @@ class Checker {
   Result<void> look_at(const std::vector<std::string>& found) {
     std::vector<NamedKey> ours;
     for (const std::string& key : found) {
-      auto plain = plain_name(key, settings_.redis.key_prefix);
+      auto plain = keys_.plain(key);
       if (!plain) continue;  // another prefix, another owner
       if (seen_.insert(key).second) ours.push_back({key, std::move(*plain)});
     }
     sums_.keys += static_cast<std::int64_t>(ours.size());
     if (auto ok = key_check_.look_at(ours); !ok) return ok;
     if (auto ok = timeline_check_.look_at(ours); !ok) return ok;
+    std::vector<std::string> articles;
+    for (const NamedKey& each : ours) {
+      if (const auto id = after(each.plain, "hot:article:")) articles.emplace_back(*id);
+    }
+    if (auto ok = member_check_.places(articles); !ok) return ok;
     for (const NamedKey& each : ours) {
       Result<void> ok;
       if (each.key == keys_.lost()) findings_.add(kinds::kLost, each.key);
@@ -98,6 +103,29 @@ void expect(Findings& findings, const std::optional<std::int64_t>& wanted, std::
   findings.add(kinds::kSum, what, fmt::format("{} counted, {} expected", grouped(found), grouped(*wanted)));
 }
 
+std::string json_of(const Sums& sums, const Findings& findings) {
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object().key("violations").integer(findings.remaining(Level::kViolation));
+  writer.key("odd").integer(findings.remaining(Level::kOdd));
+  writer.key("stale").integer(findings.remaining(Level::kStale));
+  writer.key("keys").integer(sums.keys).key("items").integer(sums.items);
+  writer.key("pv").integer(sums.pv).key("views").integer(sums.views).key("findings");
+  findings.write(writer);
+  writer.end_object();
+  return out;
+}
+
+std::string text_of(const Sums& sums, const Findings& findings, bool swept) {
+  const std::int64_t stale = findings.remaining(Level::kStale);
+  return findings.text() +
+         fmt::format("{} keys, {} items with counters, pv {}, counted views {}\n", grouped(sums.keys),
+                     grouped(sums.items), grouped(sums.pv), grouped(sums.views)) +
+         fmt::format("{} violations, {} odd, {} stale{}", grouped(findings.remaining(Level::kViolation)),
+                     grouped(findings.remaining(Level::kOdd)), grouped(stale),
+                     stale > 0 && !swept ? " (--sweep removes them)" : "");
+}
+
 }  // namespace
 
 Result<Sums> check_redis(redis::SyncRedis& redis, const Settings& settings, const CheckOptions& options,
@@ -116,13 +144,9 @@ Result<int> run_check(const CheckOptions& options, const Target& target) {
   Findings findings;
   const auto sums = check_redis(redis, *settings, options, findings);
   if (!sums) return tl::unexpected(at_redis(sums.error(), *endpoint));
-  fmt::print("{}{} keys, {} items with counters, pv {}, counted views {}\n", findings.text(),
-             grouped(sums->keys), grouped(sums->items), grouped(sums->pv), grouped(sums->views));
-  const std::int64_t violations = findings.remaining(Level::kViolation),
-                     odd = findings.remaining(Level::kOdd), stale = findings.remaining(Level::kStale);
-  fmt::print("{} violations, {} odd, {} stale{}\n", grouped(violations), grouped(odd), grouped(stale),
-             stale > 0 && !options.sweep ? " (--sweep removes them)" : "");
-  return violations > 0 || (options.strict && odd + stale > 0) ? 1 : 0;
+  fmt::print("{}\n", options.json ? json_of(*sums, findings) : text_of(*sums, findings, options.sweep));
+  const std::int64_t lesser = findings.remaining(Level::kOdd) + findings.remaining(Level::kStale);
+  return findings.remaining(Level::kViolation) > 0 || (options.strict && lesser > 0) ? 1 : 0;
 }
 
 }  // namespace freshet::ctl

@@ -17,7 +17,8 @@ struct CheckOptions {
   bool sweep = false;
   bool strict = false;  // odd and stale things count as violations
   bool quiet = false;
-  std::optional<std::int64_t> expect_pv;     // the sum of all hot:pv:{id}
+  bool json = false;
+  std::optional<std::int64_t> expect_pv;     // the sum of all page views
   std::optional<std::int64_t> expect_views;  // the sum of all counted views
 };
 
@@ -28,9 +29,9 @@ struct Sums {
   std::int64_t views = 0;
 };
 
-// Goes through the whole keyspace with SCAN, in pipelines of at most 500 commands; serving goes on. What
-// changes while it looks is never reported: each statement is about one atomic read, or is read again.
-// O(keys).
+// Goes through the whole keyspace with SCAN, in pipelines of at most 500 commands; serving goes on.
+// What changes while it looks is never reported: each statement is about one atomic read, or is
+// read again. O(keys).
 Result<Sums> check_redis(redis::SyncRedis& redis, const Settings& settings, const CheckOptions& options,
                          Findings& findings);
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/feed/feed_store.h"
+#include "core/hot/article.h"
 #include "core/redis/fields.h"
 #include "scripts/ctl/check/key_names.h"
 #include "scripts/ctl/commands/progress.h"
@@ -22,8 +23,6 @@ namespace {
 
 constexpr double kHllError = 1.05;  // of an estimate of visitors: six standard errors
 constexpr std::int64_t kHllSmall = 2;
-// Pending hand-outs beside the unacknowledged are those acknowledged in the last minute.
-constexpr std::int64_t kPendingPages = 4;
 
 bool positive(std::string_view text) {
   const auto value = redis::parse<double>(text);
@@ -35,9 +34,8 @@ bool positive(std::string_view text) {
 Result<void> KeyCheck::look_at(const std::vector<NamedKey>& ours) {
   if (auto ok = types_and_ttls(ours); !ok) return ok;
   if (auto ok = items(ours); !ok) return ok;
-  if (auto ok = counters(ours); !ok) return ok;
-  if (auto ok = feeds(ours); !ok) return ok;
-  return views(ours);
+  if (auto ok = articles(ours); !ok) return ok;
+  return feeds(ours);
 }
 
 Result<void> KeyCheck::types_and_ttls(const std::vector<NamedKey>& ours) {
@@ -56,24 +54,26 @@ Result<void> KeyCheck::types_and_ttls(const std::vector<NamedKey>& ours) {
     if (type != pattern->type) {
       findings_.add(kinds::kWrongType, ours[i].key, fmt::format("{} instead of {}", type, pattern->type));
     }
-    if (after(ours[i].plain, "item:")) continue;  // items() knows which of them may expire
+    // items() knows which of them may expire.
+    if (after(ours[i].plain, "item:") || after(ours[i].plain, "hot:article:")) continue;
     if (!pattern->permanent && ttl_ms == -1) findings_.add(kinds::kNoTtl, ours[i].key);
     if (pattern->permanent && ttl_ms >= 0) findings_.add(kinds::kTtl, ours[i].key);
   }
   return {};
 }
 
-// What the site put stays; the hash of an item that was only seen lives as long as its counters.
+// What the site put stays, in both hashes; an article that was only seen lives as long as its
+// counters, and that an item was removed is remembered as long.
 Result<void> KeyCheck::items(const std::vector<NamedKey>& ours) {
   std::vector<std::string> names;
   Pipeline pipeline;
   for (const NamedKey& each : ours) {
-    if (!after(each.plain, "item:")) continue;
+    const bool is_item = after(each.plain, "item:").has_value();
+    if (!is_item && !after(each.plain, "hot:article:")) continue;
     names.push_back(each.key);
+    const char* const date = is_item ? "published_at" : "date";
     // The first and the last answer differ when it was put or deleted in between.
-    pipeline.add("HEXISTS", each.key, "published_at")
-        .add("PTTL", each.key)
-        .add("HEXISTS", each.key, "published_at");
+    pipeline.add("HEXISTS", each.key, date).add("PTTL", each.key).add("HEXISTS", each.key, date);
   }
   FRESHET_TRY(replies, ask(redis_, pipeline));
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -86,67 +86,58 @@ Result<void> KeyCheck::items(const std::vector<NamedKey>& ours) {
   return {};
 }
 
-Result<void> KeyCheck::counters(const std::vector<NamedKey>& ours) {
+Result<void> KeyCheck::articles(const std::vector<NamedKey>& ours) {
   std::vector<std::string> ids;
   Pipeline pipeline;
+  pipeline.add("TIME");
   for (const NamedKey& each : ours) {
-    const auto id = after(each.plain, "hot:pv:");
+    const auto id = after(each.plain, "hot:article:");
     if (!id) continue;
     ids.emplace_back(*id);
-    // Visitors first: a report in between adds to both.
-    pipeline.add("HGET", keys_.item(*id), "uv_less").add("PFCOUNT", keys_.uv_hll(*id));
-    pipeline.add("MGET", keys_.pv(*id), keys_.dwell_count(*id), keys_.dwell_sum(*id));
+    pipeline.add("HMGET", each.key, "pv", "ms", "uv", "total", "score", "views", "renewed", "viewed");
+    hot::append_article(pipeline, keys_, *id);
   }
+  if (ids.empty()) return {};
   FRESHET_TRY(replies, ask(redis_, pipeline));
+  const UnixSeconds now{seconds{redis::whole(text_at(replies->front(), 0))}};
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    const std::int64_t gone = redis::whole((*replies)[3 * i].string().value_or(""));
-    item_counters(ids[i], (*replies)[3 * i + 1].integer().value_or(0) - gone, (*replies)[3 * i + 2]);
+    const Reply& raw = (*replies)[1 + 2 * i];
+    if (raw.is_error()) continue;  // of another type, which was said
+    const hot::Article article = hot::article_of((*replies)[2 + 2 * i], now, settings_);
+    engagement(keys_.article(ids[i]), raw, article);
+    views(keys_.article(ids[i]), raw, article);
+    if (article.counts.pv > 0) ++sums_.items;
+    sums_.pv += article.counts.pv;
+    sums_.views += article.views;
   }
   return {};
 }
 
-void KeyCheck::item_counters(const std::string& id, std::int64_t uv, const Reply& read) {
-  if (text_at(read, 0).empty()) return;
-  const auto pv = redis::parse<std::int64_t>(text_at(read, 0));
-  const auto count = redis::parse<std::int64_t>(text_at(read, 1));
-  const auto sum = redis::parse<std::int64_t>(text_at(read, 2));
-  const std::string key = keys_.pv(id);
-  ++sums_.items;
-  sums_.pv += pv.value_or(0);
-  if (!pv || !count || !sum) {
-    findings_.add(kinds::kBadCounter, key, "without hot:dwell:cnt or hot:dwell:sum, or no integer");
+void KeyCheck::engagement(const std::string& key, const Reply& raw, const hot::Article& article) {
+  if (text_at(raw, 0).empty()) return;
+  const auto pv = redis::parse<std::int64_t>(text_at(raw, 0)),
+             ms = redis::parse<std::int64_t>(text_at(raw, 1));
+  const auto uv = redis::parse<double>(text_at(raw, 2));
+  if (!pv || !ms || !uv || text_at(raw, 6).empty() || *pv < 1) {
+    findings_.add(kinds::kBadCounter, key, "without ms, uv or renewed, or no positive number");
     return;
   }
-  if (*pv < 1 || *pv != *count) {
-    findings_.add(kinds::kBadCounter, key, fmt::format("pv {}, hot:dwell:cnt {}", *pv, *count));
+  if (*ms < 0 || *ms / settings_.engagement.dwell_cap_ms > *pv) {
+    findings_.add(kinds::kBadCounter, key, fmt::format("{} ms of dwell in {} sessions", *ms, *pv));
   }
-  if (*sum < 0 || *sum / settings_.engagement.dwell_cap_ms > *count) {
-    findings_.add(kinds::kBadCounter, key, fmt::format("{} ms of dwell in {} sessions", *sum, *count));
-  }
-  if (static_cast<double>(uv) > kHllError * static_cast<double>(*pv) + kHllSmall) {
-    findings_.add(kinds::kUvAbovePv, key, fmt::format("pv {}, uv {}", *pv, uv));
+  const std::int64_t visitors = article.counts.uv;
+  if (static_cast<double>(visitors) > kHllError * static_cast<double>(*pv) + kHllSmall) {
+    findings_.add(kinds::kUvAbovePv, key, fmt::format("pv {}, uv {}", *pv, visitors));
   }
 }
 
-Result<void> KeyCheck::views(const std::vector<NamedKey>& ours) {
-  std::vector<std::string> names;
-  Pipeline pipeline;
-  for (const NamedKey& each : ours) {
-    if (!after(each.plain, "hot:views:")) continue;
-    names.push_back(each.key);
-    pipeline.add("HMGET", each.key, "total", "score", "pv");
-  }
-  FRESHET_TRY(replies, ask(redis_, pipeline));
-  for (std::size_t i = 0; i < names.size(); ++i) item_views(names[i], (*replies)[i]);
-  return {};
-}
-
-void KeyCheck::item_views(const std::string& key, const Reply& read) {
-  const std::string total(text_at(read, 0)), score(text_at(read, 1)), pv(text_at(read, 2));
-  if (read.is_error() || (total.empty() && pv.empty())) return;  // expired meanwhile
-  const auto number = redis::parse<std::int64_t>(pv);
-  sums_.views += number.value_or(0);
-  if (!number || *number < 1) findings_.add(kinds::kBadCounter, key, "pv " + pv);
+void KeyCheck::views(const std::string& key, const Reply& raw, const hot::Article& article) {
+  const std::string total(text_at(raw, 3)), score(text_at(raw, 4)), views(text_at(raw, 5));
+  if (views.empty() && total.empty() && score.empty()) return;
+  if (article.views < 1 && !views.empty() && text_at(raw, 7).empty())
+    findings_.add(kinds::kBadCounter, key, "views without viewed");
+  if (!views.empty() && redis::parse_or_zero<std::int64_t>(views) < 1)
+    findings_.add(kinds::kBadCounter, key, "views " + views);
   if (!positive(total)) findings_.add(kinds::kBadScore, key, "total " + total);
   if (!positive(score)) findings_.add(kinds::kBadScore, key, "score " + score);
 }
@@ -159,7 +150,7 @@ Result<void> KeyCheck::feeds(const std::vector<NamedKey>& ours) {
     std::int64_t most;
   };
   const std::array caps{Cap{"feed:cache:", "LLEN", depth},
-                        Cap{"feed:pending:", "ZCARD", kPendingPages * settings_.feed.max_pending},
+                        Cap{"feed:state:", "HLEN", feed::kMostStateFields},
                         Cap{"user:interactions:", "ZCARD", settings_.interactions.max_kept},
                         Cap{"user:earlier:", "STRLEN", 11 * settings_.interactions.max_earlier()},
                         Cap{"user:not_interested:", "ZCARD", settings_.feedback.most},

@@ -1,11 +1,12 @@
-// The part of `freshetctl check` that looks at one key after the other: its name, type and TTL, and the
-// counters of items.
+// The part of `freshetctl check` that looks at one key after the other: its name, type and TTL, and
+// the counters of items.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "core/config/settings.h"
+#include "core/hot/article.h"
 #include "core/redis/keys.h"
 #include "core/redis/sync_redis.h"
 #include "scripts/ctl/check/check.h"
@@ -24,17 +25,16 @@ class KeyCheck {
   KeyCheck(redis::SyncRedis& redis, const Settings& settings, const redis::Keys& keys, Findings& findings,
            Sums& sums)
       : redis_(redis), settings_(settings), keys_(keys), findings_(findings), sums_(sums) {}
-  // At most kPage keys, each given once. 5 RTT.
+  // At most kPage keys, each given once. 4 RTT.
   Result<void> look_at(const std::vector<NamedKey>& ours);
 
  private:
   Result<void> types_and_ttls(const std::vector<NamedKey>& ours);
   Result<void> items(const std::vector<NamedKey>& ours);
-  Result<void> counters(const std::vector<NamedKey>& ours);
+  Result<void> articles(const std::vector<NamedKey>& ours);
   Result<void> feeds(const std::vector<NamedKey>& ours);
-  void item_counters(const std::string& id, std::int64_t uv, const redis::Reply& read);
-  Result<void> views(const std::vector<NamedKey>& ours);
-  void item_views(const std::string& key, const redis::Reply& read);
+  void engagement(const std::string& key, const redis::Reply& raw, const hot::Article& article);
+  void views(const std::string& key, const redis::Reply& raw, const hot::Article& article);
 
   redis::SyncRedis& redis_;
   const Settings& settings_;

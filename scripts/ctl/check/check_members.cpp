@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cmath>
+#include <thread>
 
-#include "core/hot/engagement.h"
+#include "core/hot/article.h"
 #include "core/redis/fields.h"
 #include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/commands/redis_walk.h"
@@ -26,9 +28,17 @@ constexpr std::string_view kSweep =
 constexpr std::string_view kBestAndBound =
     "local best = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES') "
     "return {best[2] or '', redis.call('ZSCORE', KEYS[2], ARGV[1]) or ''}";
-// KEYS 1 hot:rank:next  2 hot:rank:lock
+// KEYS 1 hot:article:{id}  2 hot:rank  3 hot:placed  ARGV 1 its version, of which the counters have
+// expired  2 id
+constexpr std::string_view kSweepExpired =
+    "if redis.call('HGET', KEYS[1], 'v') ~= ARGV[1] then return 0 end "
+    "redis.call('HDEL', KEYS[3], ARGV[2]) return redis.call('ZREM', KEYS[2], ARGV[2])";
+// From a report to its article's place, with room: at most so old is what may be wrong.
+constexpr milliseconds kPlacingTime{2000};
+
+// KEYS 1 hot:rank:next  2 hot:rank:lock  3 hot:placed:next
 constexpr std::string_view kSweepRebuild =
-    "if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end return redis.call('UNLINK', KEYS[1])";
+    "if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end return redis.call('UNLINK', KEYS[1], KEYS[3])";
 
 }  // namespace
 
@@ -45,7 +55,7 @@ Result<void> MemberCheck::bucket(const std::string& key, std::string_view hour) 
   }
   if (auto ok = scores(key, "0"); !ok) return ok;
   return members(kinds::kNoCounters, key, "ZREM",
-                 [&](std::string_view id) { return std::vector{keys_.views(id)}; });
+                 [&](std::string_view id) { return std::vector{keys_.article(id)}; });
 }
 
 Result<void> MemberCheck::tag(const std::string& key) {
@@ -112,17 +122,13 @@ Result<void> MemberCheck::run_sweep(const Kind& kind, const Pipeline& sweep) {
 }
 
 Result<void> MemberCheck::ranks() {
-  const auto pv = [&](std::string_view id) { return std::vector{keys_.pv(id)}; };
-  const auto views = [&](std::string_view id) { return std::vector{keys_.views(id)}; };
-  const auto either = [&](std::string_view id) { return std::vector{keys_.pv(id), keys_.views(id)}; };
   struct Rank {
     std::string key;
     const char* lowest;  // a score may not be this, nor lower
-    Witnesses witnesses;
   };
   // A rank key is a logarithm: any finite number will do.
-  for (const Rank& each : {Rank{keys_.rank(), "-inf", pv}, Rank{keys_.score(), "0", views},
-                           Rank{keys_.published(), "(0", either}}) {
+  for (const Rank& each :
+       {Rank{keys_.rank(), "-inf"}, Rank{keys_.score(), "0"}, Rank{keys_.published(), "(0"}}) {
     Pipeline size;
     size.add("ZCARD", each.key);
     FRESHET_TRY(replies, ask(redis_, size));
@@ -131,12 +137,14 @@ Result<void> MemberCheck::ranks() {
       findings_.add(kinds::kOverCap, each.key, grouped(members_there));
     }
     if (auto ok = scores(each.key, each.lowest); !ok) return ok;
-    if (auto ok = members(kinds::kNoCounters, each.key, "ZREM", each.witnesses); !ok) return ok;
+    const auto article = [&](std::string_view id) { return std::vector{keys_.article(id)}; };
+    if (auto ok = members(kinds::kNoCounters, each.key, "ZREM", article); !ok) return ok;
   }
   return hottest();
 }
 
-// The highest rank key must stand for a finite score now. The half-life is the one the rank was made with.
+// The highest rank key must stand for a finite score now. The half-life is the one the rank was
+// made with.
 Result<void> MemberCheck::hottest() {
   Pipeline pipeline;
   pipeline.add("ZREVRANGE", keys_.rank(), 0, 0, "WITHSCORES")
@@ -150,6 +158,93 @@ Result<void> MemberCheck::hottest() {
   if (key && !std::isfinite(hot::score_at(*key, now, life))) {
     findings_.add(kinds::kBadScore, keys_.rank(),
                   fmt::format("{} has {:.17g}", text_at(replies->front(), 0), *key));
+  }
+  return {};
+}
+
+// Sums of logarithms and their texts come back as they were: places are compared exactly.
+Result<void> MemberCheck::places(const std::vector<std::string>& ids) {
+  if (ids.empty()) return {};
+  Pipeline pipeline;
+  pipeline.add("TIME");
+  for (const std::string& id : ids) {
+    hot::append_article(pipeline, keys_, id);
+    pipeline.add("ZSCORE", keys_.rank(), id).add("ZSCORE", keys_.score(), id);
+  }
+  FRESHET_TRY(replies, ask(redis_, pipeline));
+  const UnixSeconds now{seconds{redis::whole(text_at(replies->front(), 0))}};
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const Reply* at = &(*replies)[1 + 3 * i];
+    if (at[0].is_error()) continue;
+    const hot::Article article = hot::article_of(at[0], now, settings_);
+    const auto place = [&](std::size_t reply) {
+      return redis::parse<double>(at[reply].string().value_or(""));
+    };
+    const auto score = hot::is_shown(article) ? article.views_score : std::nullopt;
+    if (place(1) != hot::rank_key_of(article, settings_.engagement) || place(2) != score)
+      misplaced_.push_back(ids[i]);
+  }
+  return {};
+}
+
+Result<void> MemberCheck::places_again() {
+  if (misplaced_.empty()) return {};
+  Pipeline look;
+  look.add("HMGET", keys_.rank_meta(), "formula", "next");
+  FRESHET_TRY(meta, ask(redis_, look));
+  const bool ours = text_at(meta->front(), 0) == hot::formula_argument(settings_.engagement);
+  if (!ours || !text_at(meta->front(), 1).empty()) return {};  // it is being made anew, or is to be
+  std::this_thread::sleep_for(kPlacingTime);
+  for (const std::string& id : misplaced_) {
+    if (auto ok = wrong_places(id); !ok) return ok;
+  }
+  return {};
+}
+
+// None are those that were written within the last two seconds.
+Result<void> MemberCheck::wrong_places(const std::string& id) {
+  Pipeline pipeline;
+  pipeline.add("MULTI").add("TIME");
+  hot::append_article(pipeline, keys_, id);
+  for (const std::string& key : {keys_.rank(), keys_.score()})
+    pipeline.add("ZSCORE", key, id).add("ZCARD", key).add("ZRANGE", key, 0, 0, "WITHSCORES");
+  pipeline.add("EXEC");
+  FRESHET_TRY(replies, ask(redis_, pipeline));
+  const Reply& read = replies->back();
+  const UnixSeconds now{seconds{redis::whole(text_at(read[0], 0))}};
+  const std::int64_t now_us = unix_s(now) * 1'000'000 + redis::whole(text_at(read[0], 1));
+  const hot::Article article = hot::article_of(read[1], now, settings_);
+  if (article.version > now_us - std::chrono::microseconds(kPlacingTime).count()) return {};
+  struct Place {
+    std::string of;
+    std::optional<double> due, is;
+    double lowest;  // what is below has no place
+  };
+  const auto place = [&](const std::string& of, std::size_t at, std::optional<double> due, double lowest) {
+    const bool full = read[at + 1].integer().value_or(0) >= settings_.list.max_members;
+    if (full) lowest = redis::parse_or_zero<double>(text_at(read[at + 2], 1));
+    return Place{of, due, redis::parse<double>(read[at].string().value_or("")), lowest};
+  };
+  const EngagementSettings& engagement = settings_.engagement;
+  const double floor = hot::rank_key(settings_.list.floor, now, engagement.half_life);
+  for (const Place& each :
+       {place(keys_.rank(), 2, hot::rank_key_of(article, engagement), floor),
+        place(keys_.score(), 5, hot::is_shown(article) ? article.views_score : std::nullopt, 0)}) {
+    const bool dropped = !each.is && each.due && *each.due <= each.lowest;
+    if (each.is == each.due || dropped) continue;
+    if (each.of == keys_.rank() && each.is && article.counts.pv == 0 && !article.hidden) {
+      findings_.add(kinds::kNoCounters, each.of, id);
+      Pipeline sweep;
+      sweep.add("EVAL", kSweepExpired, 3, keys_.article(id), keys_.rank(), keys_.placed(), article.version,
+                id);
+      if (auto ok = run_sweep(kinds::kNoCounters, sweep); !ok) return ok;
+      continue;
+    }
+    const auto text = [](const std::optional<double>& of) {
+      return of ? fmt::format("{:.17g}", *of) : "no place";
+    };
+    findings_.add(kinds::kMisplaced, each.of,
+                  fmt::format("{} has {}, its counters give {}", id, text(each.is), text(each.due)));
   }
   return {};
 }
@@ -207,14 +302,15 @@ Result<void> MemberCheck::forget_hidden() {
 
 Result<void> MemberCheck::rebuild() {
   Pipeline pipeline;
-  // The lock comes before the new rank and goes after it; one rebuild may end and another begin in between.
+  // The lock comes before the new rank and goes after it; one rebuild may end and another begin in
+  // between.
   pipeline.add("EXISTS", keys_.rank_next()).add("EXISTS", keys_.rank_lock()).add("EXISTS", keys_.rank_next());
   FRESHET_TRY(replies, ask(redis_, pipeline));
   const bool there = replies->front().integer().value_or(0) == 1 && (*replies)[2].integer().value_or(0) == 1;
   if (!there || (*replies)[1].integer().value_or(1) == 1) return {};
   findings_.add(kinds::kOldRebuild, keys_.rank_next());
   Pipeline sweep;
-  sweep.add("EVAL", kSweepRebuild, 2, keys_.rank_next(), keys_.rank_lock());
+  sweep.add("EVAL", kSweepRebuild, 3, keys_.rank_next(), keys_.rank_lock(), keys_.placed_next());
   return run_sweep(kinds::kOldRebuild, sweep);
 }
 

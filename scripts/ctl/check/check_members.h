@@ -1,5 +1,5 @@
-// The part of `freshetctl check` that looks at sets: ranks, buckets, tags, hidden items; and sweeps what is
-// stale in them.
+// The part of `freshetctl check` that looks at sets: ranks, buckets, tags, hidden items; and sweeps
+// what is stale in them.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,8 @@ namespace freshet::ctl {
 
 class MemberCheck {
  public:
-  // All must outlive this. `sweep`: what is stale is removed, each member only if it still is at that moment.
+  // All must outlive this. `sweep`: what is stale is removed, each member only if it still is at
+  // that moment.
   MemberCheck(redis::SyncRedis& redis, const Settings& settings, const redis::Keys& keys, Findings& findings,
               bool sweep)
       : redis_(redis), settings_(settings), keys_(keys), findings_(findings), sweep_(sweep) {}
@@ -27,6 +28,11 @@ class MemberCheck {
   Result<void> tag(const std::string& key);
   // hot:rank, hot:score and hot:published: caps, scores, members with counters.
   Result<void> ranks();
+  // The places of these articles are what their counters give; what is not is kept for
+  // places_again().
+  Result<void> places(const std::vector<std::string>& ids);
+  // Two seconds later: what was counted by then has its place.
+  Result<void> places_again();
   // hot:current:index: hours with buckets.
   Result<void> index();
   // hot:hidden: in no rank; nothing that need not be remembered.
@@ -45,6 +51,7 @@ class MemberCheck {
                              const std::vector<std::string>& stale, const Witnesses& witnesses);
   Result<void> run_sweep(const Kind& kind, const redis::Pipeline& sweep);
   Result<void> hottest();
+  Result<void> wrong_places(const std::string& id);
   Result<void> hidden_and_listed(const std::vector<std::string>& found);
   Result<void> forget_hidden();
 
@@ -53,6 +60,7 @@ class MemberCheck {
   const redis::Keys& keys_;
   Findings& findings_;
   const bool sweep_;
+  std::vector<std::string> misplaced_;
 };
 
 }  // namespace freshet::ctl

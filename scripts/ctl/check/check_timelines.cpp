@@ -17,8 +17,9 @@ using redis::text_at;
 
 namespace {
 
-// KEYS 1 a timeline. Returns, '' where there is none: the lowest and the highest score of an id, the two
-// marks, how many members there are, and how many of them have no score that an id may have.
+// KEYS 1 a timeline. Returns, '' where there is none: the lowest and the highest score of an id,
+// the marks, how many members there are, and how many of them have no score that an id may
+// have.
 constexpr std::string_view kLook =
     "if redis.call('TYPE', KEYS[1]).ok ~= 'zset' then return {} end "
     "local function edge(command, from, to) "
@@ -26,7 +27,8 @@ constexpr std::string_view kLook =
     "end "
     "return {edge('ZRANGEBYSCORE', '(0', '+inf'), edge('ZREVRANGEBYSCORE', '+inf', '(0'), "
     "redis.call('ZSCORE', KEYS[1], ':') or '', redis.call('ZSCORE', KEYS[1], '::') or '', "
-    "redis.call('ZCARD', KEYS[1]), redis.call('ZCOUNT', KEYS[1], '-inf', 0)}";
+    "redis.call('ZCARD', KEYS[1]), redis.call('ZCOUNT', KEYS[1], '-inf', 0), redis.call('ZSCORE', KEYS[1], "
+    "':::') or ''}";
 // KEYS 1 2 sorted sets  ARGV 1 a member of the first  2 of the second. Returns 1 iff only the first has its
 // own.
 constexpr std::string_view kOnlyFirst =
@@ -82,9 +84,9 @@ void TimelineCheck::judge(const Asked& asked, const Reply& found) {
   if (!cut.empty() &&
       (said(cut) <= 0 || (!lowest.empty() && said(cut) >= redis::parse_or_zero<double>(lowest))))
     bad(fmt::format("lowest score {}, and '::' says that {} was cut off", lowest, cut));
-  if (odd != (last.empty() ? 0 : 1) + (cut.empty() ? 0 : 1))
+  if (odd != (last.empty() ? 0 : 1) + (cut.empty() ? 0 : 1) + (text_at(found, 6).empty() ? 0 : 1))
     bad(fmt::format("{} members without a score above 0", odd));
-  if (asked.most && ids > *asked.most)
+  if (asked.most && ids > *asked.most + *asked.most / 10)  // as timeline.lua allows
     findings_.add(kinds::kOverCap, asked.key, fmt::format("{} of {}", ids, *asked.most));
 }
 

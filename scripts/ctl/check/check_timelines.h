@@ -1,5 +1,5 @@
-// The part of `freshetctl check` that looks at timelines, outboxes and follows (core/timeline/parts/
-// timeline.lua).
+// The part of `freshetctl check` that looks at timelines, outboxes and follows
+// (core/timeline/parts/ timeline.lua).
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ class TimelineCheck {
   TimelineCheck(redis::SyncRedis& redis, const Settings& settings, const redis::Keys& keys,
                 Findings& findings)
       : redis_(redis), settings_(settings), keys_(keys), findings_(findings) {}
-  // At most kPage keys. 1 RTT, and 2 for every page of members of each key that says who follows whom.
+  // At most kPage keys. 1 RTT, and 2 for every page of members of each key that says who follows
+  // whom.
   Result<void> look_at(const std::vector<NamedKey>& ours);
 
  private:

@@ -70,4 +70,16 @@ std::string Findings::text() const {
   return out;
 }
 
+void Findings::write(json::Writer& writer) const {
+  writer.begin_array();
+  for (const auto& [name, found] : found_) {
+    writer.begin_object().key("kind").string(name).key("level").string(word(found.kind.level));
+    writer.key("meaning").string(found.kind.meaning).key("times").integer(found.times);
+    writer.key("swept").integer(swept_count(found.kind)).key("examples").begin_array();
+    for (const std::string& example : found.examples) writer.string(example);
+    writer.end_array().end_object();
+  }
+  writer.end_array();
+}
+
 }  // namespace freshet::ctl

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/json.h"
+
 namespace freshet::ctl {
 
 enum class Level {
@@ -36,6 +38,8 @@ inline constexpr Kind kBadCounter{"bad_counter", Level::kViolation, "counters th
 inline constexpr Kind kBound{"bound", Level::kViolation,
                              "hot:current:index below the best total of its hour"};
 inline constexpr Kind kHiddenListed{"hidden_listed", Level::kViolation, "a hidden item in a rank"};
+inline constexpr Kind kMisplaced{"misplaced", Level::kViolation,
+                                 "a place in hot:rank or hot:score that is not what the counters give"};
 inline constexpr Kind kBadTimeline{"bad_timeline", Level::kViolation,
                                    "scores and marks of a timeline that contradict each other"};
 inline constexpr Kind kLost{"lost", Level::kViolation,
@@ -64,9 +68,11 @@ class Findings {
   std::int64_t swept_count(const Kind& kind) const;
   // Of one level, without what was swept.
   std::int64_t remaining(Level level) const;
-  // A line for each kind found, its examples below it; control characters escaped. Empty when nothing was
-  // found.
+  // A line for each kind found, its examples below it; control characters escaped. Empty when
+  // nothing was found.
   std::string text() const;
+  // [{kind, level, meaning, times, swept, examples}], in the same order.
+  void write(json::Writer& writer) const;
 
  private:
   struct Found {

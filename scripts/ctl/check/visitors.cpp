@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
+#include "core/base/json.h"
 #include "core/base/secret.h"
 #include "core/redis/scripts.h"
 #include "fcgi/http/identity.h"
@@ -29,17 +31,88 @@ void print_row(std::string_view name, std::int64_t items, const hot::Added& adde
              grouped(added.pv), grouped(added.uv), spent(added.dwell_ms), grouped(added.views));
 }
 
+// Of visitors, whom more is known of than of articles.
+void print_visitor(const VisitorTotals& visitor) {
+  const hot::Added& added = visitor.added;
+  fmt::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}  {:>10}  {}\n", visitor.name, kNameWidth,
+             grouped(visitor.items), grouped(added.pv), grouped(added.uv), spent(added.dwell_ms),
+             grouped(added.views), grouped(visitor.from.beyond),
+             visitor.from.network.empty() ? "-" : visitor.from.network);
+}
+
 hot::Added sum(const std::vector<hot::AddedTo>& items) {
   hot::Added all;
   for (const hot::AddedTo& each : items) all += each.added;
   return all;
 }
 
-void print_items(std::string_view visitor, const std::vector<hot::AddedTo>& items) {
-  print_head(fmt::format("{}", visitor).c_str());
-  for (const hot::AddedTo& each : items) print_row(each.item.view(), 1, each.added);
-  print_row("together", static_cast<std::int64_t>(items.size()), sum(items));
-}
+// What is said of visitors: tables and lines as they come, or one list of JSON at the end:
+// [{visitor, articles, pv, uv, dwell_ms, views, items?: [{id, pv, …}]}].
+class Report {
+ public:
+  explicit Report(bool json) : json_(json) {
+    if (json_) writer_.begin_array();
+  }
+  void totals(const std::vector<VisitorTotals>& all) {
+    if (!json_)
+      fmt::print("{:<{}}  {:>10}  {:>10}  {:>10}  {:>12}  {:>10}  {:>10}  {}\n", "visitor", kNameWidth,
+                 "articles", "page views", "visitors", "reading", "views", "beyond", "network");
+    for (const VisitorTotals& each : all) {
+      if (json_) {
+        begin(each.name, each.items, each.added).key("beyond").integer(each.from.beyond);
+        writer_.key("network").string(each.from.network).end_object();
+      } else {
+        print_visitor(each);
+      }
+    }
+  }
+  void items(std::string_view visitor, const std::vector<hot::AddedTo>& items) {
+    if (json_) return write(visitor, items);
+    print_head(std::string(visitor).c_str());
+    for (const hot::AddedTo& each : items) print_row(each.item.view(), 1, each.added);
+    print_row("together", static_cast<std::int64_t>(items.size()), sum(items));
+  }
+  void taken_back(std::string_view visitor, const std::vector<hot::AddedTo>& items) {
+    if (json_) return write(visitor, items);
+    const hot::Added all = sum(items);
+    fmt::print("{}: taken back from {} articles: {} page views, {} visitors, {} of reading, {} views\n",
+               visitor, grouped(static_cast<std::int64_t>(items.size())), grouped(all.pv), grouped(all.uv),
+               spent(all.dwell_ms), grouped(all.views));
+  }
+  // What was added before it was remembered.
+  void uncorrected(int remember_after) {
+    if (!json_ && remember_after > 0)
+      fmt::print(
+          "up to {} reports of each day, visitor (or network of those who are not signed in) and host "
+          "stay: limits.remember_after\n",
+          2 * remember_after);
+  }
+  void end() {
+    if (json_) fmt::print("{}\n", (writer_.end_array(), out_));
+  }
+
+ private:
+  json::Writer& begin(std::string_view visitor, std::int64_t articles, const hot::Added& added) {
+    writer_.begin_object().key("visitor").string(visitor).key("articles").integer(articles);
+    return write(added);
+  }
+  json::Writer& write(const hot::Added& added) {
+    writer_.key("pv").integer(added.pv).key("uv").integer(added.uv);
+    return writer_.key("dwell_ms").integer(added.dwell_ms).key("views").integer(added.views);
+  }
+  void write(std::string_view visitor, const std::vector<hot::AddedTo>& items) {
+    begin(visitor, static_cast<std::int64_t>(items.size()), sum(items)).key("items").begin_array();
+    for (const hot::AddedTo& each : items) {
+      writer_.begin_object().key("id").string(each.item.view());
+      write(each.added).end_object();
+    }
+    writer_.end_array().end_object();
+  }
+
+  const bool json_;
+  std::string out_;
+  json::Writer writer_{out_};
+};
 
 // A connection, and what is needed to ask over it.
 struct Session {
@@ -97,18 +170,27 @@ Result<std::vector<std::string>> resolve(const VisitorNames& visitors, const Set
   return out;
 }
 
-Result<std::vector<VisitorTotals>> top_visitors(redis::SyncRedis& redis, const Settings& settings, int top) {
+Result<std::string> resolve_network(const std::string& network, const Settings& settings) {
+  const std::string address = network.substr(0, network.find('/'));
+  if (http::address_network(address) == address) return network;  // no address: as it is printed
+  FRESHET_TRY(identity, identity_of(settings.identity));
+  return identity->network_of(address);
+}
+
+Result<std::vector<VisitorTotals>> top_visitors(redis::SyncRedis& redis, const Settings& settings, int top,
+                                                const std::string& network) {
   const auto most = static_cast<std::size_t>(top);
   const auto heavier = [](const VisitorTotals& a, const VisitorTotals& b) {
     const std::int64_t of_a = a.added.pv + a.added.views, of_b = b.added.pv + b.added.views;
     return of_a != of_b ? of_a > of_b : a.name < b.name;
   };
+  const redis::Keys keys(settings.redis.key_prefix);
   std::vector<VisitorTotals> best;
   auto walked = walk(redis, "SCAN", "", [&](const std::vector<std::string>& found) -> Result<void> {
     redis::Pipeline look;
     std::vector<std::string> names;
     for (const std::string& key : found) {
-      const auto plain = plain_name(key, settings.redis.key_prefix);
+      const auto plain = keys.plain(key);
       const auto visitor = plain ? after(*plain, "hot:added:") : std::nullopt;
       if (!visitor) continue;
       names.emplace_back(*visitor);
@@ -118,8 +200,10 @@ Result<std::vector<VisitorTotals>> top_visitors(redis::SyncRedis& redis, const S
     FRESHET_TRY(replies, ask(redis, look));
     for (std::size_t i = 0; i < names.size(); ++i) {
       const auto items = hot::read_added((*replies)[i]);
+      auto from = hot::read_came_from((*replies)[i]);
+      if (!network.empty() && from.network != network) continue;
       if (items.empty() || std::ranges::find(best, names[i], &VisitorTotals::name) != best.end()) continue;
-      best.push_back({names[i], static_cast<std::int64_t>(items.size()), sum(items)});
+      best.push_back({names[i], std::move(from), static_cast<std::int64_t>(items.size()), sum(items)});
     }
     std::ranges::sort(best, heavier);
     if (best.size() > most) best.resize(most);
@@ -133,18 +217,19 @@ Result<int> run_visitors(const VisitorsOptions& options, const Target& target) {
   FRESHET_TRY(session, open(target));
   Session& s = **session;
   FRESHET_TRY(names, resolve(options.visitors, s.settings));
-  if (!names->empty()) {
-    for (const std::string& name : *names) {
-      const auto items = redis::wait(hot::added_by(s.redis, s.keys, name));
-      if (!items) return tl::unexpected(at_redis(items.error(), s.endpoint));
-      print_items(name, *items);
-    }
-    return 0;
+  Report report(options.json);
+  for (const std::string& name : *names) {
+    const auto items = redis::wait(hot::added_by(s.redis, s.keys, name));
+    if (!items) return tl::unexpected(at_redis(items.error(), s.endpoint));
+    report.items(name, *items);
   }
-  const auto best = top_visitors(s.redis, s.settings, options.top);
-  if (!best) return tl::unexpected(at_redis(best.error(), s.endpoint));
-  print_head("visitor");
-  for (const VisitorTotals& each : *best) print_row(each.name, each.items, each.added);
+  if (names->empty()) {
+    FRESHET_TRY(network, resolve_network(options.visitors.network, s.settings));
+    const auto best = top_visitors(s.redis, s.settings, options.top, *network);
+    if (!best) return tl::unexpected(at_redis(best.error(), s.endpoint));
+    report.totals(*best);
+  }
+  report.end();
   return 0;
 }
 
@@ -152,23 +237,29 @@ Result<int> run_purge(const PurgeOptions& options, const Target& target) {
   FRESHET_TRY(session, open(target));
   Session& s = **session;
   FRESHET_TRY(names, resolve(options.visitors, s.settings));
-  if (names->empty()) return fail(ErrorCode::kInvalid, "no_visitor", {}, "whose counts? See --help");
+  if (!options.visitors.network.empty()) {
+    FRESHET_TRY(network, resolve_network(options.visitors.network, s.settings));
+    const auto all = top_visitors(s.redis, s.settings, std::numeric_limits<int>::max(), *network);
+    if (!all) return tl::unexpected(at_redis(all.error(), s.endpoint));
+    for (const VisitorTotals& each : *all) names->push_back(each.name);
+  } else if (names->empty())
+    return fail(ErrorCode::kInvalid, "no_visitor", {}, "whose counts? See --help");
+  Report report(options.json);
   for (const std::string& name : *names) {
     const auto items = redis::wait(hot::added_by(s.redis, s.keys, name));
     if (!items) return tl::unexpected(at_redis(items.error(), s.endpoint));
     if (options.dry_run) {
-      print_items(name, *items);
+      report.items(name, *items);
       continue;
     }
     std::vector<ItemId> ids;
     for (const hot::AddedTo& each : *items) ids.push_back(each.item);
     const auto done = redis::wait(hot::take_back(s.redis, s.settings, s.keys, name, ids));
     if (!done) return tl::unexpected(at_redis(done.error(), s.endpoint));
-    const hot::Added all = sum(*done);
-    fmt::print("{}: taken back from {} articles: {} page views, {} visitors, {} of reading, {} views\n", name,
-               grouped(static_cast<std::int64_t>(done->size())), grouped(all.pv), grouped(all.uv),
-               spent(all.dwell_ms), grouped(all.views));
+    report.taken_back(name, *done);
   }
+  report.uncorrected(s.settings.limits.remember_after);
+  report.end();
   return 0;
 }
 

@@ -35,7 +35,7 @@ int run(const Command& command, const Run& body, const Target& target) {
   std::string line = error.detail.empty() ? std::string(error.reason) : error.detail;
   while (line.ends_with('\n')) line.pop_back();
   fmt::print(stderr, "freshetctl {}: {}\n", command.name, line);
-  return 1;
+  return kNotDone;
 }
 
 }  // namespace

@@ -13,6 +13,9 @@ namespace freshet::ctl {
 // What a subcommand does; its exit status.
 using Run = std::function<Result<int>(const Target&)>;
 
+// Help of --json, which every command that reports has.
+inline constexpr const char* kAsJson = "report as JSON, on one line";
+
 struct Command {
   const char* name;
   const char* help;

@@ -31,6 +31,7 @@ Run import_command(CLI::App& app) {
                  "where it notes how far it has come, to go on there after an interruption (default: "
                  "FILE.import)")
       ->type_name("NOTES");
+  app.add_flag("--json", options->json, kAsJson);
   app.add_flag("-q,--quiet", options->quiet, "no progress");
   return [options](const Target& target) { return run_import(*options, target); };
 }
@@ -75,7 +76,7 @@ Run replay_command(CLI::App& app) {
   app.add_option("--mode", options->mode, "with --at --model views")
       ->check(CLI::IsMember({"accumulate", "current"}))
       ->capture_default_str();
-  app.add_flag("--json", options->json, "with --at: as JSON");
+  app.add_flag("--json", options->json, kAsJson);
   app.footer(
       "Dwell is in milliseconds. Deskdrop has none: an event's dwell is the time to the next event of its "
       "session, at "
@@ -90,6 +91,7 @@ Run replay_command(CLI::App& app) {
 Run train_command(CLI::App& app) {
   auto options = std::make_shared<TrainOptions>();
   app.add_option("--output", options->output, "write here instead of recommend.model")->type_name("FILE");
+  app.add_flag("--json", options->json, kAsJson);
   app.add_flag("-q,--quiet", options->quiet, "no progress");
   app.footer("Serving goes on with the model before until the new one takes its place.");
   return [options](const Target& target) { return run_train(*options, target); };
@@ -102,7 +104,7 @@ Run evaluate_command(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--model", options->model, "the present model, instead of recommend.model")
       ->type_name("FILE");
-  app.add_flag("--json", options->json, "as JSON instead of a table");
+  app.add_flag("--json", options->json, kAsJson);
   app.add_flag("-q,--quiet", options->quiet, "no progress");
   app.footer(
       "For each day a model is trained on the interactions before it, and readers are judged by what they\n"
@@ -118,6 +120,7 @@ Run explain_command(CLI::App& app) {
   app.add_option("--exclude", options->exclude, "hard, soft or off")
       ->check(CLI::IsMember({"hard", "soft", "off"}));
   app.add_flag("--all", options->all, "every candidate, not the first hundred");
+  app.add_flag("--json", options->json, kAsJson);
   app.footer("Reads Redis and the model as a worker does at this moment, and writes nothing.");
   return [options](const Target& target) { return run_explain(*options, target); };
 }
@@ -136,6 +139,7 @@ Run fill_command(CLI::App& app) {
       ->check(CLI::PositiveNumber)
       ->type_name("SECONDS");
   app.add_flag("--dry-run", options->dry_run, "print what each reader would get, and push nothing");
+  app.add_flag("--json", options->json, "each run's sums as a line of JSON");
   app.footer(
       "Without --reader and --readers it is for those who opened the channel within fill.active and have\n"
       "seen what they got before. What the seen-filter knows is not pushed, and what is pushed is not shown\n"

@@ -23,6 +23,7 @@ Run check_command(CLI::App& app) {
   app.add_option("--expect-views", options->expect_views,
                  "what the counted views of all items must add up to");
   app.add_flag("--strict", options->strict, "odd and stale things are violations too");
+  app.add_flag("--json", options->json, kAsJson);
   app.add_flag("-q,--quiet", options->quiet, "no progress");
   app.footer(
       "Exit status 1 when violations remain. Serving goes on meanwhile; do not expect sums while events come "
@@ -30,12 +31,15 @@ Run check_command(CLI::App& app) {
   return [options](const Target& target) { return run_check(*options, target); };
 }
 
-Run rebuild_command(CLI::App&) {
-  return [](const Target& target) { return run_rebuild_rank(target); };
+Run rebuild_command(CLI::App& app) {
+  auto options = std::make_shared<RebuildRankOptions>();
+  app.add_flag("--json", options->json, kAsJson);
+  return [options](const Target& target) { return run_rebuild_rank(*options, target); };
 }
 
 Run reindex_command(CLI::App& app) {
   auto options = std::make_shared<ReindexOptions>();
+  app.add_flag("--json", options->json, kAsJson);
   app.add_flag("-q,--quiet", options->quiet, "no progress");
   app.footer("Serving goes on, with the old index until the new one takes its place.");
   return [options](const Target& target) { return run_reindex(*options, target); };
@@ -44,6 +48,7 @@ Run reindex_command(CLI::App& app) {
 Run rebuild_redis_command(CLI::App& app) {
   auto options = std::make_shared<RebuildRedisOptions>();
   app.add_flag("--force", options->force, "also when Redis has items: the database's replace them");
+  app.add_flag("--json", options->json, kAsJson);
   app.add_flag("-q,--quiet", options->quiet, "no progress");
   app.footer("Items only: what was counted of them is lost with Redis.");
   return [options](const Target& target) { return run_rebuild_redis(*options, target); };
@@ -58,6 +63,7 @@ Run backup_command(CLI::App& app) {
                "make none: read all of a backup, and exit 1 unless it is whole and unchanged");
   app.add_flag("--with-config", options->with_config,
                "freshet.toml and conf.d, too; restoring leaves them where they are");
+  app.add_flag("--json", options->json, kAsJson);
   app.add_flag("-q,--quiet", options->quiet, "no progress");
   app.footer(
       "Serving goes on. It is made where the recorder runs, as FOLDER.partial, and moved to its place when "
@@ -77,6 +83,7 @@ Run restore_command(CLI::App& app) {
   app.add_flag("--replace", options->replace, "delete what Redis and the database hold now");
   app.add_option("--erase", options->erase, "readers who were erased after the backup was made: an id a line")
       ->type_name("FILE");
+  app.add_flag("--json", options->json, kAsJson);
   app.add_flag("-q,--quiet", options->quiet, "no progress");
   app.footer(
       "Stop the service first, on all hosts; it refuses while a recorder runs. Keys get what was left of "
@@ -102,6 +109,9 @@ void visitor_options(CLI::App& app, VisitorNames& visitors) {
   app.add_option("--address", visitors.address, "who came anonymously and without a cookie from here …")
       ->type_name("IP");
   app.add_option("--agent", visitors.agent, "… with this User-Agent")->type_name("TEXT");
+  app.add_option("--network", visitors.network,
+                 "all who came from this network last: 192.0.2.0/24, or as `freshetctl visitors` prints it")
+      ->type_name("NET");
 }
 
 Run visitors_command(CLI::App& app) {
@@ -110,6 +120,7 @@ Run visitors_command(CLI::App& app) {
   app.add_option("--top", options->top, "so many of those who added the most, when none is named")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
+  app.add_flag("--json", options->json, kAsJson);
   app.footer(kVisitorNames);
   return [options](const Target& target) { return run_visitors(*options, target); };
 }
@@ -118,6 +129,7 @@ Run purge_command(CLI::App& app) {
   auto options = std::make_shared<PurgeOptions>();
   visitor_options(app, options->visitors);
   app.add_flag("-n,--dry-run", options->dry_run, "only show it");
+  app.add_flag("--json", options->json, kAsJson);
   app.footer(std::string(kVisitorNames) +
              "\nPage views, reading time, views and their scores are as if the visitor had never come; "
              "lists show it at once.\nThe count of visitors is an estimate, and so is what is taken from it. "
@@ -128,7 +140,7 @@ Run purge_command(CLI::App& app) {
 
 Run doctor_command(CLI::App& app) {
   auto options = std::make_shared<DoctorOptions>();
-  app.add_flag("--json", options->json, "as JSON instead of lines");
+  app.add_flag("--json", options->json, kAsJson);
   app.add_option("--user", options->user,
                  "whom the service runs as (default: `user`, else the owner of the database's folder)");
   app.add_option("--nginx", options->nginx, "the nginx whose configuration (-T) is looked at; empty: none")

@@ -2,13 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/base/json.h"
 #include "core/feed/recall.h"
 #include "core/items/item_store.h"
 #include "core/readers/reader_store.h"
-#include "core/recommend/reason_text.h"
+#include "core/readers/reason.h"
 #include "core/recommend/recommendations.h"
 #include "core/recommend/recommender.h"
 #include "core/redis/scripts.h"
@@ -20,6 +22,7 @@ namespace {
 
 constexpr std::size_t kFirst = 100;  // candidates shown without --all
 constexpr std::size_t kIdColumn = 24;
+constexpr std::size_t kTitleLetters = 60;
 
 Result<recommend::Exclude> exclude_named(const std::string& name) {
   if (name == "hard") return recommend::Exclude::kHard;
@@ -49,87 +52,161 @@ class DirectRecall final : public feed::Recall {
   feed::BlockingRecall searcher_;
 };
 
-class Table {
+// What became of a candidate.
+struct Fate {
+  std::string_view word;  // for programs
+  std::string_view text;
+  std::optional<std::size_t> place;  // on the page, from 0
+};
+
+std::string cut(std::string_view title) {
+  std::size_t letters = 0;
+  for (std::size_t at = 0; at < title.size(); ++at) {
+    const bool begins = (static_cast<unsigned char>(title[at]) & 0xC0) != 0x80;
+    if (begins && ++letters > kTitleLetters) return std::string(title.substr(0, at)) + "…";
+  }
+  return std::string(title);
+}
+
+class Explanation {
  public:
-  explicit Table(const recommend::Explained& explained) : explained_(explained) {
+  Explanation(const ReaderId& reader, const recommend::Explained& explained)
+      : reader_(reader), explained_(explained) {
     for (std::size_t i = 0; i < explained.page.items.size(); ++i)
       place_.emplace(explained.page.items[i].id.view(), i);
-  }
-
-  void print(std::size_t most) const {
-    fmt::print("{:<{}} {:>12} {:>10} {:>9} {:>9} {:>9} {:>9} {:>8} {:>6} {:<8} {}\n", "item", kIdColumn,
-               "score", "trend", "affinity", "cf", "content", "points", "age h", "factor", "source",
-               "what became of it");
-    const auto& choices = explained_.selection->choices();
-    for (std::size_t i = 0; i < std::min(most, choices.size()); ++i) print_row(choices[i], i);
-    if (choices.size() > most) fmt::print("… and {} more (--all)\n", choices.size() - most);
-    print_filled_up();
-  }
-
- private:
-  std::string_view id(const recommend::Choice& choice) const { return explained_.selection->id(choice); }
-
-  void print_row(const recommend::Choice& choice, std::size_t at) const {
-    const recommend::Ranked& each = *choice.ranked;
-    fmt::print("{:<{}} {:>12.6g} {:>10.4g} {:>9.4g} {:>9.4g} {:>9.4g} {:>9.4g} {:>8.1f} {:>6.3g} {:<8} {}\n",
-               id(choice), kIdColumn, choice.score(), each.trend, each.affinity, each.cf, each.content,
-               each.points, each.age_hours, choice.factor, each.discovery ? "discover" : name_of(each.source),
-               verdict(choice, at));
-  }
-
-  // What the search index filled the page up with stands among no choices.
-  void print_filled_up() const {
     std::unordered_set<std::string_view> chosen;
-    for (const recommend::Choice& each : explained_.selection->choices()) chosen.insert(id(each));
-    const auto& page = explained_.page.items;
-    for (std::size_t i = 0; i < page.size(); ++i) {
-      if (!chosen.contains(page[i].id.view()))
-        fmt::print("{:<{}} from the index, served as {}: {}\n", page[i].id.view(), kIdColumn, i + 1,
-                   recommend::reason_text(page[i].reason));
+    for (const recommend::Choice& each : choices()) chosen.insert(id(each));
+    for (std::size_t i = 0; i < explained.page.items.size(); ++i) {
+      if (!chosen.contains(explained.page.items[i].id.view())) filled_up_.push_back(i);
+    }
+    for (std::size_t i = 0; i < choices().size(); ++i) {
+      if (place_.contains(id(choices()[i]))) last_served_ = i;
     }
   }
 
-  std::string verdict(const recommend::Choice& choice, std::size_t at) const {
+  void print(std::size_t most) const {
+    print_reader();
+    fmt::print("{:<{}} {:>12} {:>10} {:>9} {:>9} {:>9} {:>9} {:>8} {:>6} {:<8} {:<40} {}\n", "item",
+               kIdColumn, "score", "trend", "affinity", "cf", "content", "points", "age h", "factor",
+               "source", "what became of it", "title");
+    for (std::size_t i = 0; i < std::min(most, choices().size()); ++i) print_row(i);
+    if (choices().size() > most) fmt::print("… and {} more (--all)\n", choices().size() - most);
+    for (const std::size_t i : filled_up_) {
+      const recommend::Recommendation& each = explained_.page.items[i];
+      fmt::print("{:<{}} from the index, served as {}: {}; {}\n", each.id.view(), kIdColumn, i + 1,
+                 readers::reason_text(each.reason), cut(each.card->title));
+    }
+  }
+
+  std::string json(std::size_t most) const {
+    std::string out;
+    json::Writer writer(out);
+    const readers::ReaderState& state = explained_.state;
+    const recommend::ExcludedCounts& excluded = explained_.page.excluded;
+    writer.begin_object().key("reader").string(reader_.view()).key("model").string(explained_.page.model);
+    writer.key("topics_viewed").unsigned_integer(state.topics.size());
+    writer.key("replies_viewed").unsigned_integer(state.replies.size());
+    writer.key("interactions").unsigned_integer(state.done.size());
+    writer.key("dismissed").unsigned_integer(state.dismissed.size());
+    writer.key("excluded").begin_object().key("interacted").unsigned_integer(excluded.interacted);
+    writer.key("viewed").unsigned_integer(excluded.viewed);
+    writer.key("not_interested").unsigned_integer(excluded.not_interested).end_object();
+    writer.key("candidates").unsigned_integer(choices().size()).key("items").begin_array();
+    for (std::size_t i = 0; i < std::min(most, choices().size()); ++i) write_row(i, writer);
+    for (const std::size_t i : filled_up_) {
+      const recommend::Recommendation& each = explained_.page.items[i];
+      writer.begin_object().key("id").string(each.id.view()).key("title").string(each.card->title);
+      writer.key("source").string("index").key("fate").string("served");
+      write_place(i, writer).end_object();
+    }
+    writer.end_array().end_object();
+    return out;
+  }
+
+ private:
+  const std::vector<recommend::Choice>& choices() const { return explained_.selection->choices(); }
+  std::string_view id(const recommend::Choice& choice) const { return explained_.selection->id(choice); }
+  std::string_view title(const recommend::Choice& choice) const {
+    return explained_.suggestions->facts(choice.ranked->item).title;
+  }
+  static std::string_view source(const recommend::Choice& choice) {
+    return choice.ranked->discovery ? "discover" : name_of(choice.ranked->source);
+  }
+
+  void print_reader() const {
+    const readers::ReaderState& state = explained_.state;
+    const recommend::ExcludedCounts& out = explained_.page.excluded;
+    fmt::print("reader {}: {} topics and {} replies viewed, {} interactions, {} dismissed\n", reader_.view(),
+               state.topics.size(), state.replies.size(), state.done.size(), state.dismissed.size());
+    fmt::print("excluded: {} interacted, {} viewed, {} not interested; model {}\n\n", out.interacted,
+               out.viewed, out.not_interested, explained_.page.model);
+  }
+
+  void print_row(std::size_t at) const {
+    const recommend::Choice& choice = choices()[at];
+    const recommend::Ranked& each = *choice.ranked;
+    const Fate fate = fate_of(at);
+    std::string text(fate.text);
+    if (fate.place) {
+      text = fmt::format("served as {}: {}", *fate.place + 1,
+                         readers::reason_text(explained_.page.items[*fate.place].reason));
+    }
+    fmt::print(
+        "{:<{}} {:>12.6g} {:>10.4g} {:>9.4g} {:>9.4g} {:>9.4g} {:>9.4g} {:>8.1f} {:>6.3g} {:<8} {:<40} {}\n",
+        id(choice), kIdColumn, choice.score(), each.trend, each.affinity, each.cf, each.content, each.points,
+        each.age_hours, choice.factor, source(choice), text, cut(title(choice)));
+  }
+
+  void write_row(std::size_t at, json::Writer& writer) const {
+    const recommend::Choice& choice = choices()[at];
+    const recommend::Ranked& each = *choice.ranked;
+    const Fate fate = fate_of(at);
+    writer.begin_object().key("id").string(id(choice)).key("title").string(title(choice));
+    writer.key("score").number(choice.score()).key("trend").number(each.trend);
+    writer.key("affinity")
+        .number(each.affinity)
+        .key("cf")
+        .number(each.cf)
+        .key("content")
+        .number(each.content);
+    writer.key("points").number(each.points).key("age_hours").number(each.age_hours);
+    writer.key("factor").number(choice.factor).key("source").string(source(choice));
+    writer.key("fate").string(fate.word);
+    if (fate.place) write_place(*fate.place, writer);
+    writer.end_object();
+  }
+
+  json::Writer& write_place(std::size_t place, json::Writer& writer) const {
+    writer.key("place").unsigned_integer(place + 1);
+    return writer.key("reason").string(readers::reason_text(explained_.page.items[place].reason));
+  }
+
+  Fate fate_of(std::size_t at) const {
+    const recommend::Choice& choice = choices()[at];
     switch (choice.verdict) {
       case recommend::Verdict::kInteracted:
-        return "dropped: interacted with";
+        return {"interacted", "dropped: interacted with", {}};
       case recommend::Verdict::kViewed:
-        return "dropped: viewed lately";
+        return {"viewed", "dropped: viewed lately", {}};
       case recommend::Verdict::kNotInterested:
-        return "dropped: not interested";
+        return {"not_interested", "dropped: not interested", {}};
       case recommend::Verdict::kEligible:
         break;
     }
     const auto place = place_.find(id(choice));
-    if (place != place_.end()) {
-      return fmt::format("served as {}: {}", place->second + 1,
-                         recommend::reason_text(explained_.page.items[place->second].reason));
-    }
-    if (explained_.unshowable.contains(std::string(id(choice)))) return "dropped: hidden or not an item";
-    return at <= last_position() ? "dropped: enough of its author or tag" : "below the page";
+    if (place != place_.end()) return {"served", {}, place->second};
+    if (explained_.unshowable.contains(std::string(id(choice))))
+      return {"hidden", "dropped: hidden or not an item", {}};
+    if (at <= last_served_) return {"capped", "dropped: enough of its author or tag", {}};
+    return {"below", "below the page", {}};
   }
 
-  // Where in the choices the lowest served one stands.
-  std::size_t last_position() const {
-    const auto& choices = explained_.selection->choices();
-    for (std::size_t i = choices.size(); i > 0; --i) {
-      if (place_.contains(id(choices[i - 1]))) return i - 1;
-    }
-    return 0;
-  }
-
+  const ReaderId& reader_;
   const recommend::Explained& explained_;
   std::unordered_map<std::string_view, std::size_t> place_;
+  std::vector<std::size_t> filled_up_;  // what the index filled the page up with stands among no choices
+  std::size_t last_served_ = 0;         // where in the choices the lowest served one stands
 };
-
-void print_reader(const ReaderId& reader, const recommend::Explained& explained) {
-  const readers::ReaderState& state = explained.state;
-  const recommend::ExcludedCounts& out = explained.page.excluded;
-  fmt::print("reader {}: {} topics and {} replies viewed, {} interactions, {} dismissed\n", reader.view(),
-             state.topics.size(), state.replies.size(), state.done.size(), state.dismissed.size());
-  fmt::print("excluded: {} interacted, {} viewed, {} not interested; model {}\n\n", out.interacted,
-             out.viewed, out.not_interested, explained.page.model);
-}
 
 }  // namespace
 
@@ -148,13 +225,18 @@ Result<int> run_explain(const ExplainOptions& options, const Target& target) {
   model::ServedModel model;
   model.open(settings->recommend.model);
   recommend::MappedRecommender recommender(trend, model, *settings);
-  recommend::Recommendations recommendations(readers, recommender, items, recall, *settings);
+  items::CardCache cards(items, settings->items_cache_bytes);
+  recommend::Recommendations recommendations(readers, recommender, cards, recall, *settings);
 
   const recommend::RecommendRequest request{*reader, static_cast<std::size_t>(options.limit), *exclude};
   const auto explained = redis::wait(recommendations.explain(request));
   if (!explained) return tl::unexpected(at_redis(explained.error(), *endpoint));
-  print_reader(*reader, **explained);
-  Table(**explained).print(options.all ? SIZE_MAX : kFirst);
+  const Explanation explanation(*reader, **explained);
+  const std::size_t most = options.all ? SIZE_MAX : kFirst;
+  if (options.json)
+    fmt::print("{}\n", explanation.json(most));
+  else
+    explanation.print(most);
   return 0;
 }
 

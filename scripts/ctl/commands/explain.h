@@ -1,5 +1,5 @@
-// freshetctl explain USER: every candidate of a recommendation with the terms of its score, and what became
-// of it: the same code that serves, at this moment. Writes nothing.
+// freshetctl explain USER: every candidate of a recommendation with the terms of its score, and
+// what became of it: the same code that serves, at this moment. Writes nothing.
 #pragma once
 
 #include <string>
@@ -13,6 +13,7 @@ struct ExplainOptions {
   int limit = 20;
   std::string exclude = "hard";  // hard | soft | off
   bool all = false;              // every candidate, not the first hundred
+  bool json = false;
 };
 
 // Errors: Redis', kInvalid "bad_id".

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "core/base/json.h"
 #include "core/base/log.h"
 #include "core/base/secret.h"
 #include "core/feed/feed_store.h"
@@ -56,8 +57,9 @@ Result<void> check_channel(const std::string& channel, const WaterfallSettings& 
               fmt::format("no channel {}; waterfall.channels has {}", channel, fmt::join(channels, ", ")));
 }
 
-// Under what name the filter knows readers who were erased. Without identity.salt_file each start of the
-// service has a salt of its own, which nobody else can know: such a reader is then known by the id alone.
+// Under what name the filter knows readers who were erased. Without identity.salt_file each start
+// of the service has a salt of its own, which nobody else can know: such a reader is then known by
+// the id alone.
 Result<std::shared_ptr<http::Identity>> shared_identity(const IdentitySettings& settings) {
   if (settings.salt_file.empty()) return nullptr;
   FRESHET_TRY(salt, read_secret(settings.salt_file));
@@ -74,26 +76,26 @@ feed::SeenEpochs::Name epoch_names(const std::shared_ptr<http::Identity>& identi
 struct Parts {
   Parts(redis::SyncRedis& redis, const Settings& settings, const redis::Keys& keys,
         const std::shared_ptr<http::Identity>& identity)
-      : later(redis),
-        readers(redis, nothing, settings, keys, [] { return std::string(); }),
+      : readers(redis, nothing, settings, keys, [] { return std::string(); }),
         items(redis, settings, keys),
         trend(redis, settings, keys),
         recommender(trend, model, settings),
-        recommendations(readers, recommender, items, recall, settings),
+        cards(items, settings.items_cache_bytes),
+        recommendations(readers, recommender, cards, recall, settings),
         filter(feed::make_seen_filter(settings, keys)),
-        seen(redis, later, *filter, settings, keys, wall_now, epoch_names(identity)),
-        timelines(redis, redis, settings, keys),
+        seen(redis, nothing, *filter, settings, keys, wall_now, epoch_names(identity)),
+        timelines(redis, redis, nothing, cards, settings, keys),
         fill(recommendations, seen, timelines) {
     model.open(settings.recommend.model);
   }
   NoDeferred nothing;
   NoRecall recall;
-  AtOnce later;
   readers::RedisReaderStore readers;
   items::RedisItemStore items;
   recommend::TrendReader trend;
   model::ServedModel model;
   recommend::MappedRecommender recommender;
+  items::CardCache cards;
   recommend::Recommendations recommendations;
   std::unique_ptr<feed::SeenFilter> filter;
   feed::RedisFeedStore seen;
@@ -112,7 +114,6 @@ class FillRun {
     if (stop_.came()) return fail(ErrorCode::kConflict, kInterrupted);
     if (options_.dry_run) return show(reader);
     FRESHET_TRY(pushed, redis::wait(parts_.fill.fill(options_.channel, reader, limit_)));
-    if (!parts_.later.outcome()) return parts_.later.outcome();
     count(pushed->pushed, pushed->duplicates);
     return {};
   }
@@ -121,9 +122,11 @@ class FillRun {
  private:
   Result<void> show(const ReaderId& reader) {
     FRESHET_TRY(chosen, redis::wait(parts_.fill.choose(reader, limit_)));
-    fmt::print("{}:", reader.view());
-    for (const ItemId& each : *chosen) fmt::print(" {}", each.view());
-    fmt::print("\n");
+    if (!options_.json) {
+      fmt::print("{}:", reader.view());
+      for (const ItemId& each : *chosen) fmt::print(" {}", each.view());
+      fmt::print("\n");
+    }
     count(static_cast<std::int64_t>(chosen->size()), 0);
     return {};
   }
@@ -140,7 +143,23 @@ class FillRun {
   FillSummary summary_;
 };
 
+std::string json_of(const FillOptions& options, const FillSummary& summary) {
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object().key("channel").string(options.channel).key("readers").integer(summary.readers);
+  writer.key("served").integer(summary.served).key("skipped").integer(summary.skipped);
+  writer.key("nothing_new").integer(summary.nothing_new).key("pushed").integer(summary.pushed);
+  writer.key("duplicates").integer(summary.duplicates).key("dry_run").boolean(options.dry_run);
+  writer.key("interrupted").boolean(summary.interrupted).end_object();
+  return out;
+}
+
 void print(const FillOptions& options, const FillSummary& summary) {
+  if (options.json) {
+    fmt::print("{}\n", json_of(options, summary));
+    std::fflush(stdout);
+    return;
+  }
   fmt::print("{}: {} readers, {} served, {} skipped, {} with nothing new; {} items {}", options.channel,
              grouped(summary.readers), grouped(summary.served), grouped(summary.skipped),
              grouped(summary.nothing_new), grouped(summary.pushed),

@@ -1,5 +1,5 @@
-// freshetctl fill CHANNEL: pushes recommendations into a channel's timelines, for the readers who come for
-// them (core/timeline/channel_fill.h). A timer runs it.
+// freshetctl fill CHANNEL: pushes recommendations into a channel's timelines, for the readers who
+// come for them (core/timeline/channel_fill.h). A timer runs it.
 #pragma once
 
 #include <string>
@@ -16,6 +16,7 @@ struct FillOptions {
   int limit = 0;                     // items to each at most; 0: fill.items
   int every = 0;                     // again after so many seconds, until SIGTERM; 0: once
   bool dry_run = false;              // print what would be pushed
+  bool json = false;                 // a run's sums as an object a line
 };
 
 // Whom a run was for. `readers` = served + skipped + nothing_new.
@@ -29,11 +30,12 @@ struct FillSummary {
   bool interrupted = false;      // by SIGTERM or SIGINT, between two readers; the rest are for the next run
 };
 
-// One run. SIGTERM and SIGINT end it between two readers if the caller has them blocked. Errors: Redis';
-// kInvalid "unknown_channel", "follow_channel", "bad_id"; kNotFound "no_file"; kInvalid "bad_secret".
+// One run. SIGTERM and SIGINT end it between two readers if the caller has them blocked. Errors:
+// Redis'; kInvalid "unknown_channel", "follow_channel", "bad_id"; kNotFound "no_file"; kInvalid
+// "bad_secret".
 Result<FillSummary> fill_once(const FillOptions& options, const Target& target);
-// Runs, once or for ever, and prints. 0, or 1 when a single run was interrupted. With `every` an error of a
-// later run is printed, and the next one tries again.
+// Runs, once or for ever, and prints. 0, or 1 when a single run was interrupted. With `every` an
+// error of a later run is printed, and the next one tries again.
 Result<int> run_fill(const FillOptions& options, const Target& target);
 
 }  // namespace freshet::ctl

@@ -9,9 +9,10 @@
 namespace freshet::ctl {
 namespace {
 
-constexpr std::int64_t kMsPerSecond = 1000;
+constexpr std::int64_t kUsPerSecond = 1'000'000;
 
-// Of some readers: when each was last there, and the score of their timeline's newest item (0: none).
+// Of some readers: when each was last there, and the score of their timeline's newest item (0:
+// none).
 struct TimelineState {
   UnixSeconds last_read;
   std::int64_t head = 0;
@@ -65,7 +66,7 @@ Result<std::vector<ReaderId>> read_readers(const std::vector<std::string>& named
 }
 
 bool is_unread(std::int64_t head, UnixSeconds last_read) {
-  return head > last_read.time_since_epoch().count() * kMsPerSecond;
+  return head > last_read.time_since_epoch().count() * kUsPerSecond;
 }
 
 Result<void> each_active(redis::SyncRedis& redis, const redis::Keys& keys, const std::string& channel,

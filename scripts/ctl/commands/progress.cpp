@@ -13,8 +13,6 @@ constexpr std::int64_t kBarCells = 20;
 constexpr Nanoseconds kOnTerminal = std::chrono::milliseconds(200);
 constexpr Nanoseconds kElsewhere = std::chrono::seconds(10);
 
-double in_seconds(Nanoseconds span) { return std::chrono::duration<double>(span).count(); }
-
 }  // namespace
 
 std::string grouped(std::int64_t number) {

@@ -1,5 +1,5 @@
-// What a long job says of itself: one line that is written over on a terminal, a line every ten seconds
-// elsewhere.
+// What a long job says of itself: one line that is written over on a terminal, a line every ten
+// seconds elsewhere.
 #pragma once
 
 #include <chrono>
@@ -22,6 +22,7 @@ struct Progress {
 
 // 72,312
 std::string grouped(std::int64_t number);
+inline double in_seconds(Nanoseconds span) { return std::chrono::duration<double>(span).count(); }
 // 850 ms, 4.2 s, 42 s, 3:05 min, 2:07:09 h.
 std::string in_words(Nanoseconds span);
 // "[########............]  43 %  31,000 of 72,312  9,812/s  ETA 4.2 s"; without a total "31,000  9,812/s".
@@ -36,8 +37,8 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // Writes bar(progress) and `more` when it is time for it: 5 times a second, or every 10 s. `total` and
-  // `elapsed` as there.
+  // Writes bar(progress) and `more` when it is time for it: 5 times a second, or every 10 s.
+  // `total` and `elapsed` as there.
   void show(const Progress& progress, const std::string& more = {});
   // Takes the line away from a terminal, before something else is written.
   void clear();

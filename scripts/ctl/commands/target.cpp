@@ -4,6 +4,8 @@
 
 #include "core/base/secret.h"
 #include "core/config/config.h"
+#include "core/redis/schema.h"
+#include "core/redis/sync_redis.h"
 #include "fcgi/http/signature.h"
 #include "scripts/ctl/replay/event_log.h"
 
@@ -14,9 +16,21 @@ std::string in_state(const Target& target, const char* name) {
   return (std::filesystem::path(target.state) / name).string();
 }
 
+constexpr milliseconds kSchemaTimeout{2000};
+
 bool exists(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored);
+}
+
+// A Redis that does not answer is the business of who asks it.
+Result<redis::Endpoint> of_our_schema(Result<redis::Endpoint> endpoint, const Settings& settings) {
+  if (!endpoint) return endpoint;
+  redis::SyncRedis redis(*endpoint, kSchemaTimeout, {});
+  const auto fits = redis::wait(redis::expect_schema(redis, redis::Keys(settings.redis.key_prefix)));
+  if (!fits && fits.error().reason == "other_schema")
+    return tl::unexpected(at_redis(fits.error(), *endpoint));
+  return endpoint;
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find_first_of("\r\n")); }
@@ -77,14 +91,14 @@ Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& set
   if (const std::string file = in_state(target, "etc/redis-operator");
       account.empty() && target.redis.empty() && !target.state.empty() && exists(file))
     account = "freshet-operator:" + file;
-  if (!endpoint || account.empty()) return endpoint;
+  if (!endpoint || account.empty()) return of_our_schema(std::move(endpoint), settings);
   const std::size_t colon = account.find(':');
   if (colon == std::string::npos || colon == 0)
     return fail(ErrorCode::kInvalid, "bad_redis_user", {}, "--redis-user takes NAME:FILE");
   FRESHET_TRY(password, read_secret(account.substr(colon + 1)));
   endpoint->username = account.substr(0, colon);
   endpoint->password = std::move(*password);
-  return endpoint;
+  return of_our_schema(std::move(endpoint), settings);
 }
 
 Error at_redis(Error error, const redis::Endpoint& endpoint) {

@@ -18,24 +18,28 @@ struct Target {
   std::string redis_user;  // --redis-user NAME:FILE: whom to be there, instead of the service
 };
 
-// The internal server: --base, else the instance in --state (run/internal.url, as scripts/run writes
-// it), else http://127.0.0.1:8081; with the key, if any. Errors: kInvalid, kNotFound "no_instance".
+// The internal server: --base, else the instance in --state (run/internal.url, as scripts/run
+// writes it), else http://127.0.0.1:8081; with the key, if any. Errors: kInvalid, kNotFound
+// "no_instance".
 Result<HttpAddress> http_address(const Target& target);
 // The configuration's file: --config, else DIR/etc/freshet.toml where there is one, else empty.
 std::string config_path(const Target& target);
-// The configuration: --config, else DIR/etc/freshet.toml where there is one, else the shipped defaults.
+// The configuration: --config, else DIR/etc/freshet.toml where there is one, else the shipped
+// defaults.
 Result<Settings> settings_of(const Target& target);
-// Redis: --redis, else what a configuration that was found says, else DIR/run/redis.sock, else the shipped
-// default. With the service's own account. Errors: kInvalid.
+// Redis: --redis, else what a configuration that was found says, else DIR/run/redis.sock, else the
+// shipped default. With the service's own account. Errors: kInvalid.
 Result<redis::Endpoint> service_endpoint(const Target& target, const Settings& settings);
-// The same with the account of --redis-user, if any.
+// The same with the account of --redis-user, if any; one that answers has our schema (kConflict
+// "other_schema").
 Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings);
 
 // An error of Redis with the address it is about, for people.
 Error at_redis(Error error, const redis::Endpoint& endpoint);
 
 inline constexpr const char* kDefaultBase = "http://127.0.0.1:8081";
-// How long freshetctl waits for a reply of Redis: it may read much at once, and nobody waits for it.
+// How long freshetctl waits for a reply of Redis: it may read much at once, and nobody waits for
+// it.
 inline constexpr milliseconds kRedisTimeout{10000};
 
 }  // namespace freshet::ctl

@@ -5,6 +5,7 @@
 #include "core/model/model_copy.h"
 #include "core/training/train.h"
 #include "core/training/training_source.h"
+#include "scripts/ctl/commands/json_report.h"
 #include "scripts/ctl/commands/owner.h"
 #include "scripts/ctl/commands/progress.h"
 
@@ -29,14 +30,28 @@ Result<int> run_train(const TrainOptions& options, const Target& target) {
       training::train(*data, settings->train, show, recommend::RankingSettings::of(*settings));
   line.clear();
   if (!trained && trained.error().reason == "no_events") {
-    fmt::print("{}; no model was made\n", trained.error().detail);
+    if (options.json)
+      report_json(
+          [&](json::Writer& out) { out.key("model").null().key("why").string(trained.error().detail); });
+    else
+      fmt::print("{}; no model was made\n", trained.error().detail);
     return 0;
   }
   if (!trained) return tl::unexpected(trained.error());
   if (auto ok = training::write_model(*trained, file); !ok) return tl::unexpected(ok.error());
   FRESHET_TRY(written, model::copy_model(file));
+  const auto interactions = static_cast<std::int64_t>(data->events.size());
+  if (options.json) {
+    report_json([&](json::Writer& out) {
+      out.key("model").string(file).key("algorithm").string(trained->algorithm);
+      out.key("items").integer(written->model->items()).key("interactions").integer(interactions);
+      out.key("bytes").integer(static_cast<std::int64_t>(written->model->bytes()));
+      out.key("validation").string(trained->report).key("seconds").number(in_seconds(spent()));
+    });
+    return 0;
+  }
   fmt::print("{}: {} of {} items, {} interactions, {:.1f} MB, in {}\n", file, trained->algorithm,
-             grouped(written->model->items()), grouped(static_cast<std::int64_t>(data->events.size())),
+             grouped(written->model->items()), grouped(interactions),
              static_cast<double>(written->model->bytes()) / 1e6, in_words(spent()));
   fmt::print("validation: {}\n", trained->report);
   return 0;

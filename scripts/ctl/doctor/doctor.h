@@ -1,5 +1,6 @@
-// freshetctl doctor: whether a deployment is as the service needs it, and the cure where it is not. It
-// changes nothing. The parts are separate so that each can be asked of facts that no test machine has.
+// freshetctl doctor: whether a deployment is as the service needs it, and the cure where it is not.
+// It changes nothing. The parts are separate so that each can be asked of facts that no test
+// machine has.
 #pragma once
 
 #include <cstdint>
@@ -36,13 +37,15 @@ struct RedisFacts {
   std::optional<std::int64_t> stream_length;
   std::optional<milliseconds> oldest_entry;   // age of what waits longest in the stream; 0: nothing waits
   std::optional<milliseconds> recorder_idle;  // since somebody last asked for entries as a group
-  bool clients_shown = false;  // CLIENT LIST was allowed: recorder_idle is all there is to know
-  bool has_group = false;      // a recorder has joined the stream
+  bool clients_shown = false;         // CLIENT LIST was allowed: recorder_idle is all there is to know
+  bool has_group = false;             // a recorder has joined the stream
+  std::vector<std::string> unlisted;  // articles that nobody vouched for, the most read first
+  std::int64_t unlisted_count = 0;
 };
 
 // TIME's reply as unix milliseconds.
 std::optional<std::int64_t> time_ms(const redis::Reply& reply);
-// About 25 round trips. Errors: Redis away, or it does not let us in.
+// About 26 round trips. Errors: Redis away, or it does not let us in.
 Result<RedisFacts> ask_redis(redis::SyncRedis& redis, const Settings& settings);
 void judge_redis(const RedisFacts& facts, const Settings& settings, Diagnoses& out);
 // The parts of these two that are of the stream and who reads it; 1 RTT.
@@ -66,8 +69,8 @@ struct AccountFacts {
   std::vector<std::string> excessive;  // what it may and the service never does: "FLUSHALL"
 };
 
-// `service`: with the name and password that the service itself has. Executes nothing; three round trips.
-// Errors: Redis away, or it does not let the account in.
+// `service`: with the name and password that the service itself has. Executes nothing; three round
+// trips. Errors: Redis away, or it does not let the account in.
 Result<AccountFacts> ask_account(const redis::Endpoint& service, const Settings& settings);
 void judge_account(const AccountFacts& facts, Diagnoses& out);
 
@@ -82,19 +85,20 @@ struct Account {
 std::optional<Account> account_named(const std::string& name);
 // The account of a uid; one without a name is called "uid N".
 Account account_of(unsigned uid);
-// By the mode bits of the path and of every folder above it (not by ACLs), as if the account were not root.
-// `wanted`: a sum of R_OK, W_OK, X_OK.
+// By the mode bits of the path and of every folder above it (not by ACLs), as if the account were
+// not root. `wanted`: a sum of R_OK, W_OK, X_OK.
 bool may(const Account& account, const std::filesystem::path& path, int wanted);
 
-// Secrets, folders, database, index, model, by their permissions and schema versions. O(bytes of the model).
+// Secrets, folders, database, index, model, by their permissions and schema versions. O(bytes of
+// the model).
 void look_at_files(const Settings& settings, const Account& service, UnixSeconds now, Diagnoses& out);
 // Free bytes of a file system that something of ours is on.
 void judge_space(std::string_view what, const std::string& path, std::uint64_t free, std::uint64_t total,
                  Diagnoses& out);
 // The configuration's own file, which may hold a password.
 void look_at_config(const Settings& settings, const std::string& path, Diagnoses& out);
-// The age of the newest whole backup of those in `folder`. Reads manifests and sizes; the bytes are what
-// `backup --verify` looks at.
+// The age of the newest whole backup of those in `folder`. Reads manifests and sizes; the bytes are
+// what `backup --verify` looks at.
 void look_at_backups(const std::string& folder, UnixSeconds now, Diagnoses& out);
 // `peer`: who connects to it, nginx.
 void look_at_socket(const Settings& settings, const std::optional<Account>& peer, Diagnoses& out);
@@ -107,7 +111,8 @@ void look_at_status_socket(const Settings& settings, Diagnoses& out);
 // What `nginx -T` prints, or why it does not. `state`: as Target's, whose nginx.conf is then meant.
 Result<std::string> nginx_dump(const std::string& program, const std::string& state);
 void judge_nginx(const std::string& dump, const Settings& settings, Diagnoses& out);
-// The account its workers run as: the directive `user`. nullopt: as who started it, which nobody says.
+// The account its workers run as: the directive `user`. nullopt: as who started it, which nobody
+// says.
 std::optional<std::string> nginx_user(const std::string& dump);
 
 // The exit status: 1 when something is an error. Errors: none; what cannot be seen is a finding.

@@ -1,9 +1,9 @@
-// The doctor's look at the service's account of Redis: what it may and need not, and what it needs and may
-// not.
+// The doctor's look at the service's account of Redis: what it may and need not, and what it needs
+// and may not.
 //
-// Each question is the command itself, queued in a transaction that is never executed: Redis says at once
-// whether the account may send it (NOPERM), of any version and without any right to ask about rights. What
-// was queued is gone with the connection. A refusal stands in ACL LOG.
+// Each question is the command itself, queued in a transaction that is never executed: Redis says
+// at once whether the account may send it (NOPERM), of any version and without any right to ask
+// about rights. What was queued is gone with the connection. A refusal stands in ACL LOG.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,8 +28,8 @@ constexpr std::array kNeeded{
     "EXISTS K", "TYPE K", "TTL K", "PTTL K", "DEL K", "UNLINK K", "EXPIRE K 1", "PEXPIRE K 1", "EXPIREAT K 1",
     "RENAME K K",
     // of strings and HyperLogLogs
-    "GET K", "GETEX K", "SET K x", "APPEND K x", "MGET K", "INCR K", "INCRBY K 1", "STRLEN K", "PFADD K",
-    "PFCOUNT K",
+    "GET K", "GETEX K", "SET K x", "APPEND K x", "MGET K", "INCR K", "PERSIST K", "SPOP K", "STRLEN K",
+    "PFADD K", "PFCOUNT K",
     // of hashes
     "HGET K x", "HSET K x y", "HDEL K x", "HMGET K x", "HGETALL K", "HKEYS K", "HEXISTS K x", "HINCRBY K x 1",
     "HINCRBYFLOAT K x 1",
@@ -39,16 +39,16 @@ constexpr std::array kNeeded{
     // of sets
     "SADD K x", "SCARD K", "SMEMBERS K", "SISMEMBER K x", "SMISMEMBER K x", "SREM K x",
     // of sorted sets
-    "ZADD K 1 x", "ZCARD K", "ZCOUNT K 0 1", "ZINTER 1 K", "ZMSCORE K x", "ZRANGE K 0 1",
-    "ZRANGEBYSCORE K 0 1", "ZREM K x", "ZREMRANGEBYRANK K 0 1", "ZREMRANGEBYSCORE K 0 1", "ZREVRANGE K 0 1",
-    "ZREVRANGEBYSCORE K 1 0", "ZREVRANK K x", "ZSCAN K 0", "ZSCORE K x",
+    "ZADD K 1 x", "ZCARD K", "ZCOUNT K 0 1", "ZMSCORE K x", "ZRANGE K 0 1", "ZRANGEBYSCORE K 0 1", "ZREM K x",
+    "ZREMRANGEBYRANK K 0 1", "ZREMRANGEBYSCORE K 0 1", "ZREVRANGE K 0 1", "ZREVRANGEBYSCORE K 1 0",
+    "ZREVRANK K x", "ZSCAN K 0", "ZSCORE K x",
     // of the stream
     "XADD K * x y", "XLEN K", "XRANGE K - +", "XTRIM K MAXLEN 1", "XACK K x 0", "XPENDING K x",
     "XREADGROUP GROUP x x STREAMS K >", "XAUTOCLAIM K x x 0 0", "XGROUP CREATE K x 0", "XINFO STREAM K",
     "XINFO GROUPS K"};
 
-// What no service needs. Each is wrong in its arguments, or harmless: it would do nothing if it were
-// executed.
+// What no service needs. Each is wrong in its arguments, or harmless: it would do nothing if it
+// were executed.
 constexpr std::array kExcessive{"FLUSHALL x x",        "FLUSHDB x x",
                                 "SWAPDB x x",          "REPLICAOF x x",
                                 "KEYS freshet-doctor", "CONFIG SET freshet-doctor x",

@@ -74,8 +74,8 @@ void judge_bodies(const std::string& dump, const Settings& settings, Diagnoses& 
   out.ok(kCheck, fmt::format("bulk bodies of {} bytes pass", wanted));
 }
 
-// The directives of the innermost block around `at`, or of the file of the dump it is in, without those of
-// the blocks in it.
+// The directives of the innermost block around `at`, or of the file of the dump it is in, without
+// those of the blocks in it.
 std::string block_around(std::string_view dump, std::size_t at) {
   constexpr std::string_view kFile = "# configuration file ";
   std::size_t from = at;
@@ -103,8 +103,8 @@ bool included(const std::string& dump, const std::string& block, const std::rege
   return false;
 }
 
-// A block with a fastcgi_param of its own has none of those above it, so FRESHET_SITE must stand, or be
-// included, beside each FRESHET_ZONE.
+// A block with a fastcgi_param of its own has none of those above it, so FRESHET_SITE must stand,
+// or be included, beside each FRESHET_ZONE.
 void judge_site(const std::string& dump, Diagnoses& out) {
   constexpr std::string_view kCheck = "nginx.site";
   const std::regex zone("\n[ \t]*fastcgi_param[ \t]+FRESHET_ZONE[ \t]+(\\w+)");

@@ -1,10 +1,13 @@
 // The doctor's questions to Redis.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <functional>
 
+#include "core/hot/article.h"
 #include "core/redis/fields.h"
 #include "core/redis/memory_level.h"
 #include "scripts/ctl/commands/progress.h"
@@ -59,6 +62,47 @@ Result<void> time_pings(redis::SyncRedis& redis, RedisFacts& facts) {
   return {};
 }
 
+// Of the thousand that a new network read last.
+Result<void> ask_unlisted(redis::SyncRedis& redis, const Settings& settings, RedisFacts& facts) {
+  constexpr int kNewest = 1000;
+  constexpr std::size_t kShown = 10;
+  const redis::Keys keys(settings.redis.key_prefix);
+  Pipeline newest;
+  newest.add("ZREVRANGEBYSCORE", keys.unlisted(), "+inf", now_ms() / 1000, "LIMIT", 0, kNewest)
+      .add("ZCOUNT", keys.unlisted(), now_ms() / 1000, "+inf");
+  FRESHET_TRY(found, redis.call(newest));
+  Pipeline look;
+  for (std::size_t i = 0; i < (*found)[0].size(); ++i)
+    hot::append_article(look, keys, redis::text_at((*found)[0], i));
+  if (look.empty()) return {};
+  FRESHET_TRY(replies, redis.call(look));
+  std::vector<std::pair<std::int64_t, std::string>> read;  // a network counts once, a report or a view
+  for (std::size_t i = 0; i < replies->size(); ++i) {
+    const hot::Article article =
+        hot::article_of((*replies)[i], UnixSeconds{seconds{now_ms() / 1000}}, settings);
+    if (!article.listed) read.emplace_back(article.counts.pv + article.views, redis::text_at((*found)[0], i));
+  }
+  std::ranges::stable_sort(read, std::greater(), &std::pair<std::int64_t, std::string>::first);
+  if (read.size() > kShown) read.resize(kShown);
+  for (auto& [networks, id] : read) facts.unlisted.push_back(std::move(id));
+  facts.unlisted_count = (*found)[1].integer().value_or(0);
+  return {};
+}
+
+void judge_unlisted(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {
+  constexpr std::string_view kCheck = "items.unlisted";
+  if (settings.items_unknown == "list")
+    return out.warn(kCheck, "items.unknown is list: anybody can put any text on a public list",
+                    "PUT the articles and set items.unknown = \"count\", if the site can");
+  if (facts.unlisted.empty()) return out.ok(kCheck, "no article is read that nobody vouched for");
+  out.warn(
+      kCheck,
+      fmt::format("{} articles are read and on no list, since nobody vouched for them; the most read: {}",
+                  grouped(facts.unlisted_count), fmt::join(facts.unlisted, ", ")),
+      "PUT them (freshetctl import), or report through the internal server; a site that has nothing but "
+      "beacons sets items.unknown = \"list\"");
+}
+
 void judge_version(const RedisFacts& facts, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.version";
   const std::string_view version = value(facts.info, "redis_version");
@@ -77,8 +121,8 @@ void judge_role(const RedisFacts& facts, Diagnoses& out) {
               "name the master in redis.url");
 }
 
-// A failover loses what the old master acknowledged and had not sent to the new one. A master that is cut off
-// goes on acknowledging until it is reached, unless it must have a replica.
+// A failover loses what the old master acknowledged and had not sent to the new one. A master that
+// is cut off goes on acknowledging until it is reached, unless it must have a replica.
 void judge_failover(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.failover";
   if (settings.redis.sentinels.empty()) return;
@@ -205,6 +249,7 @@ Result<RedisFacts> ask_redis(redis::SyncRedis& redis, const Settings& settings) 
     const Reply& reply = (*replies)[2 + i];
     if (reply.size() == 2) facts.directives.emplace(kDirectives.at(i), reply[1].string().value_or(""));
   }
+  if (auto ok = ask_unlisted(redis, settings, facts); !ok) return tl::unexpected(ok.error());
   if (auto ok = ask_recorder(redis, settings, facts); !ok) return tl::unexpected(ok.error());
   return facts;
 }
@@ -217,6 +262,7 @@ void judge_redis(const RedisFacts& facts, const Settings& settings, Diagnoses& o
   judge_memory(facts, out);
   judge_latency(facts, settings, out);
   judge_clock(facts, out);
+  judge_unlisted(facts, settings, out);
   judge_recorder(facts, settings, out);
 }
 

@@ -13,8 +13,8 @@ struct ListenQueue {
   std::uint32_t limit = 0;    // the backlog: more are refused at once
 };
 
-// Errors: kNotFound, "no_socket" — nobody listens there; kUnavailable, "no_sock_diag" — the kernel does not
-// say (a sandbox).
+// Errors: kNotFound, "no_socket" — nobody listens there; kUnavailable, "no_sock_diag" — the kernel
+// does not say (a sandbox).
 Result<ListenQueue> listen_queue(const std::string& path);
 
 }  // namespace freshet::ctl

@@ -8,6 +8,7 @@
 #include "core/redis/keys.h"
 #include "core/redis/scripts.h"
 #include "core/redis/sync_redis.h"
+#include "scripts/ctl/commands/json_report.h"
 #include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/doctor/sock_diag.h"
 #include "scripts/ctl/doctor/status_text.h"
@@ -68,7 +69,7 @@ Result<int> run_status(const StatusOptions& options, const Target& target) {
   return 0;
 }
 
-Result<int> run_rebuild_rank(const Target& target) {
+Result<int> run_rebuild_rank(const RebuildRankOptions& options, const Target& target) {
   FRESHET_TRY(settings, settings_of(target));
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
   redis::SyncRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
@@ -80,10 +81,20 @@ Result<int> run_rebuild_rank(const Target& target) {
       return tl::unexpected(at_redis(rebuilt.error(), *endpoint));
     return fail(ErrorCode::kConflict, "rebuild_running", {}, "another rebuild is running");
   }
+  const Nanoseconds took = std::chrono::steady_clock::now() - began;
   const EngagementSettings& e = settings->engagement;
+  if (options.json) {
+    report_json([&](json::Writer& out) {
+      out.key("items").integer(rebuilt->items).key("ranked").integer(rebuilt->ranked);
+      out.key("half_life").integer(e.half_life.count()).key("pv_weight").number(e.pv_weight);
+      out.key("uv_weight").number(e.uv_weight).key("dwell_weight").number(e.dwell_weight);
+      out.key("seconds").number(in_seconds(took));
+    });
+    return 0;
+  }
   fmt::print("rebuilt hot:rank in {}: {} items with counters, {} ranked (half-life {} s, weights {} {} {})\n",
-             in_words(std::chrono::steady_clock::now() - began), grouped(rebuilt->items),
-             grouped(rebuilt->ranked), e.half_life.count(), e.pv_weight, e.uv_weight, e.dwell_weight);
+             in_words(took), grouped(rebuilt->items), grouped(rebuilt->ranked), e.half_life.count(),
+             e.pv_weight, e.uv_weight, e.dwell_weight);
   return 0;
 }
 

@@ -22,7 +22,7 @@ constexpr std::array kUnits{
     Named{"start since", Unit::kSeconds},         Named{"memory peak", Unit::kBytes},
     Named{"model trained at", Unit::kMoment},     Named{"recorder waiting since", Unit::kMoment},
     Named{"recorder last commit", Unit::kMoment}, Named{"sampled at", Unit::kMoment},
-    Named{"redis lost since", Unit::kMoment}};
+    Named{"redis lost since", Unit::kMoment},     Named{"last reload", Unit::kMoment}};
 constexpr std::array kEndings{Named{" ms", Unit::kMilliseconds}, Named{" us", Unit::kMicroseconds},
                               Named{" bytes", Unit::kBytes}};
 

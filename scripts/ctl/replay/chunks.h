@@ -21,7 +21,8 @@ struct Chunk {
   std::size_t end = 0;             // offset in the file behind its last line
 };
 
-// Cuts NDJSON into chunks within both limits. A line that alone exceeds the bytes is in `too_long`. O(bytes).
+// Cuts NDJSON into chunks within both limits. A line that alone exceeds the bytes is in `too_long`.
+// O(bytes).
 struct Chunks {
   std::vector<Chunk> chunks;
   std::vector<std::size_t> too_long;
@@ -29,8 +30,8 @@ struct Chunks {
 Chunks cut_into_chunks(std::string_view ndjson, std::size_t most_lines = kMostChunkLines,
                        std::size_t most_bytes = kMostChunkBytes);
 
-// One line of items with published_at and update_time moved by `shift`; everything else as it was. Errors:
-// kInvalid.
+// One line of items with published_at and update_time moved by `shift`; everything else as it was.
+// Errors: kInvalid.
 Result<std::string> shifted_item(std::string_view line, seconds shift);
 
 // shifted_item() for every line of every chunk. Errors: kInvalid, with the line in the detail.

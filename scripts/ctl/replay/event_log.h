@@ -1,4 +1,5 @@
-// Logs of what readers did, as freshetctl replays them: the shipped sample's NDJSON, or Deskdrop's CSV.
+// Logs of what readers did, as freshetctl replays them: the shipped sample's NDJSON, or Deskdrop's
+// CSV.
 #pragma once
 
 #include <limits>
@@ -35,16 +36,17 @@ using LogItems = std::unordered_map<std::string, LogItem>;
 // --- Reading. Events come back in order of time; those of one second in the order of the file. Errors:
 // kInvalid, "bad_log", detail "line N: what is wrong".
 
-// {"at":…,"type":…,"item":…,"user":…,"session"?,"dwellMs"?,"userAgent"?} a line. `at` is RFC 3339 or unix
-// seconds.
+// {"at":…,"type":…,"item":…,"user":…,"session"?,"dwellMs"?,"userAgent"?} a line. `at` is RFC 3339
+// or unix seconds.
 Result<std::vector<LogEvent>> parse_events(std::string_view ndjson);
 // Deskdrop's users_interactions.csv, columns by the names in its first line.
 Result<std::vector<LogEvent>> parse_deskdrop(std::string_view csv);
 // Items as POST /api/items takes them: `id`, `title`, `published_at`.
 Result<LogItems> parse_items(std::string_view ndjson);
 
-// Deskdrop has no dwell. What its log does say is when the session did its next thing: that span, at most the
-// cap, is the dwell of each event; the last one of a session has 0. REQUIRES: `events` in order of time.
+// Deskdrop has no dwell. What its log does say is when the session did its next thing: that span,
+// at most the cap, is the dwell of each event; the last one of a session has 0. REQUIRES: `events`
+// in order of time.
 void dwell_from_next_event(std::vector<LogEvent>& events);
 
 struct Selection {
@@ -58,8 +60,8 @@ struct EventLog {
   std::vector<LogEvent> events;
   LogItems items;  // empty when no file of items lies beside it
 };
-// `path`: an NDJSON file (items.ndjson beside it is read too), or a directory with users_interactions.csv or
-// events.ndjson. Errors as above, with the path in the detail.
+// `path`: an NDJSON file (items.ndjson beside it is read too), or a directory with
+// users_interactions.csv or events.ndjson. Errors as above, with the path in the detail.
 Result<EventLog> read_log(const std::string& path);
 // The bytes of a file. Errors: kNotFound, "no_file".
 Result<std::string> read_file(const std::string& path);

@@ -85,7 +85,8 @@ struct HttpConnection::Wire {
   asio::awaitable<error_code> connect();
   asio::awaitable<error_code> connect_to(asio::generic::stream_protocol::endpoint endpoint);
   void close();
-  // A server may close a kept connection at any time; one that has done so already is not worth a request.
+  // A server may close a kept connection at any time; one that has done so already is not worth a
+  // request.
   bool alive();
 
   const HttpAddress& address;
@@ -122,7 +123,8 @@ asio::awaitable<error_code> HttpConnection::Wire::connect_to(
     error_code error;
     stream.expires_at(deadline);
     co_await stream.async_connect(endpoint, redirect_error(use_awaitable, error));
-    // A unix socket with a full backlog answers EAGAIN, which Asio takes for a connection in progress.
+    // A unix socket with a full backlog answers EAGAIN, which Asio takes for a connection in
+    // progress.
     if (!error) stream.socket().remote_endpoint(error);
     if (!error) break;
     if (error != asio::error::not_connected || std::chrono::steady_clock::now() >= deadline) {

@@ -39,8 +39,8 @@ struct HttpReply {
   std::string body;
 };
 
-// One connection, made when it is first needed and again after the server closed it or an error. One request
-// at a time.
+// One connection, made when it is first needed and again after the server closed it or an error.
+// One request at a time.
 class HttpConnection {
  public:
   // `timeout` bounds connecting and each exchange. `address` must outlive this.
@@ -48,8 +48,8 @@ class HttpConnection {
   ~HttpConnection();
   HttpConnection(HttpConnection&&) noexcept;
 
-  // Errors: kUnavailable, "no_connection" — nothing was sent; kUnknownOutcome, "no_reply" — sent, but no
-  // reply came.
+  // Errors: kUnavailable, "no_connection" — nothing was sent; kUnknownOutcome, "no_reply" — sent,
+  // but no reply came.
   boost::asio::awaitable<Result<HttpReply>> exchange(const HttpRequest& request);
 
  private:

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "core/base/json.h"
+#include "scripts/ctl/commands/json_report.h"
 #include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/replay/event_log.h"
 #include "scripts/ctl/replay/resume.h"
@@ -87,18 +88,25 @@ class Importer {
     fmt::print(stderr, "line {}: {}\n", line, code);
   }
   void show(std::int64_t total) { line_.show({done(), total, Clock::now() - began_, {}, before_}); }
-  int finish() {
+  int finish(bool as_json) {
     line_.clear();
     notes_.remove();
     if (shown_ > kMostShown) {
       fmt::print(stderr, "… and {} more rejected lines\n", grouped(shown_ - kMostShown));
     }
     const auto took = Clock::now() - began_;
-    const double s = std::max(1e-9, std::chrono::duration<double>(took).count());
-    fmt::print("imported {} items in {} ({}/s), rejected {}{}\n", grouped(position_.accepted), in_words(took),
-               grouped(static_cast<std::int64_t>(static_cast<double>(done() - before_) / s)),
-               grouped(position_.rejected),
-               before_ > 0 ? fmt::format(", {} of them by an earlier run", grouped(before_)) : "");
+    const double s = std::max(1e-9, in_seconds(took));
+    if (as_json)
+      report_json([&](json::Writer& out) {
+        out.key("accepted").integer(position_.accepted).key("rejected").integer(position_.rejected);
+        out.key("earlier").integer(before_).key("seconds").number(in_seconds(took));
+      });
+    else
+      fmt::print("imported {} items in {} ({}/s), rejected {}{}\n", grouped(position_.accepted),
+                 in_words(took),
+                 grouped(static_cast<std::int64_t>(static_cast<double>(done() - before_) / s)),
+                 grouped(position_.rejected),
+                 before_ > 0 ? fmt::format(", {} of them by an earlier run", grouped(before_)) : "");
     return position_.rejected == 0 ? 0 : 1;
   }
   void clear() { line_.clear(); }
@@ -198,7 +206,7 @@ Result<int> run_import(const ImportOptions& options, const Target& target) {
     }
     importer.show(total);
   }
-  return importer.finish();
+  return importer.finish(options.json);
 }
 
 }  // namespace freshet::ctl

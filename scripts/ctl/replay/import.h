@@ -1,5 +1,5 @@
-// freshetctl import: items from an NDJSON file into a running service. Each chunk's acknowledgement is noted
-// in a file (resume.h), so that an interrupted import goes on where it was.
+// freshetctl import: items from an NDJSON file into a running service. Each chunk's acknowledgement
+// is noted in a file (resume.h), so that an interrupted import goes on where it was.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,7 @@ struct ImportOptions {
   std::string events;         // the log that is replayed afterwards; empty: events.ndjson beside the file
   std::string speed = "max";  // of that replay
   std::string resume;         // where it notes how far it has come; empty: FILE.import
+  bool json = false;
   bool quiet = false;
 };
 

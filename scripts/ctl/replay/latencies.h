@@ -1,4 +1,5 @@
-// Latencies of any number of requests in a fixed space: buckets 1.1 % wide, from 1 µs to half an hour.
+// Latencies of any number of requests in a fixed space: buckets 1.1 % wide, from 1 µs to half an
+// hour.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +20,8 @@ class Latencies {
     ++total_;
     greatest_ = std::max(greatest_, span);
   }
-  // The latency that `share` of the requests did not exceed, up to the width of a bucket; 0 without any.
-  // REQUIRES: 0 < share ≤ 1.
+  // The latency that `share` of the requests did not exceed, up to the width of a bucket; 0 without
+  // any. REQUIRES: 0 < share ≤ 1.
   Microseconds percentile(double share) const {
     const auto wanted = static_cast<std::int64_t>(std::ceil(share * static_cast<double>(total_)));
     std::int64_t seen = 0;

@@ -1,6 +1,6 @@
-// freshetctl replay --at: the hot list as it stood at a moment of a log, computed from the events alone, by
-// the same formulas as the service (core/hot). Where the service estimates visitors by HyperLogLog, this
-// counts them. Pure.
+// freshetctl replay --at: the hot list as it stood at a moment of a log, computed from the events
+// alone, by the same formulas as the service (core/hot). Where the service estimates visitors by
+// HyperLogLog, this counts them. Pure.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct PastScore {
   std::int64_t uv = 0;  // engagement: visitors; views: readers of the last day it was viewed
 };
 
-// Highest score first, ties by id, the greater bytes first; at most `limit`. Events after `at` do not count.
-// O(events · log).
+// Highest score first, ties by id, the greater bytes first; at most `limit`. Events after `at` do
+// not count. O(events · log).
 
 // One PV per session and window, the session's greatest dwell, exponential decay.
 std::vector<PastScore> engagement_at(const EventLog& log, UnixSeconds at, const Settings& settings,

@@ -33,12 +33,14 @@ struct PlayOptions {
 class Player {
  public:
   using Clock = std::chrono::steady_clock;
-  // All must outlive this. REQUIRES: `events` not empty, in order of time; `published` has every item.
+  // All must outlive this. REQUIRES: `events` not empty, in order of time; `published` has every
+  // item.
   Player(const std::vector<LogEvent>& events, const std::unordered_map<std::string, UnixSeconds>& published,
          const HttpAddress& address, const PlayOptions& options);
 
-  // Blocks until everything has been played or SIGINT or SIGTERM came; requests in flight are waited for.
-  // Errors: kUnavailable when the service cannot be reached at first, or for half a minute later on.
+  // Blocks until everything has been played or SIGINT or SIGTERM came; requests in flight are
+  // waited for. Errors: kUnavailable when the service cannot be reached at first, or for half a
+  // minute later on.
   Result<void> play();
 
   const ReplayTotals& totals() const { return totals_; }

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/base/json.h"
+#include "scripts/ctl/commands/json_report.h"
 #include "scripts/ctl/replay/past.h"
 #include "scripts/ctl/replay/player.h"
 #include "scripts/ctl/replay/timing.h"
@@ -14,7 +15,6 @@ namespace freshet::ctl {
 namespace {
 
 constexpr std::size_t kListLength = 20;
-constexpr int kInterrupted = 130;
 
 Result<std::optional<UnixSeconds>> time_option(const std::string& text) {
   if (text.empty()) return std::optional<UnixSeconds>();
@@ -68,8 +68,24 @@ void print_totals(const Player& player, const std::vector<LogEvent>& log, const 
              in_ms(totals.latencies.greatest()));
 }
 
+void print_json_totals(const Player& player) {
+  const ReplayTotals& totals = player.totals();
+  report_json([&](json::Writer& out) {
+    out.key("events").integer(totals.events).key("requests").integer(totals.sent);
+    out.key("rounds").integer(totals.rounds).key("counted").integer(of(totals, Outcome::kCounted));
+    out.key("dedup").integer(of(totals, Outcome::kDedup)).key("bots").integer(of(totals, Outcome::kBot));
+    out.key("queued").integer(of(totals, Outcome::kQueued)).key("refused");
+    out.integer(of(totals, Outcome::kRefused)).key("failed").integer(of(totals, Outcome::kFailed));
+    out.key("lost").integer(totals.lost).key("resent").integer(totals.resent);
+    out.key("p50_ms").number(in_ms(totals.latencies.percentile(0.5)));
+    out.key("p99_ms").number(in_ms(totals.latencies.percentile(0.99)));
+    out.key("seconds").number(in_seconds(player.elapsed()));
+    out.key("interrupted").boolean(player.interrupted());
+  });
+}
+
 int status_of(const Player& player, const ReplayOptions& options) {
-  if (player.interrupted()) return kInterrupted;
+  if (player.interrupted()) return 1;
   const ReplayTotals& totals = player.totals();
   const std::int64_t refused = of(totals, Outcome::kRefused) + of(totals, Outcome::kFailed);
   if (options.strict && refused + totals.lost > 0) return 1;
@@ -96,7 +112,10 @@ Result<int> send_all(const EventLog& log, const PublishTimes& published, const R
   Player player(log.events, published, *address, play);
   auto played = player.play();
   if (!played && player.totals().sent == 0) return tl::unexpected(played.error());
-  print_totals(player, log.events, options);
+  if (options.json)
+    print_json_totals(player);
+  else
+    print_totals(player, log.events, options);
   if (!played) return tl::unexpected(played.error());
   return status_of(player, options);
 }

@@ -17,20 +17,21 @@ namespace freshet::ctl {
 
 enum class Route { kTrack, kViews };
 
-// A log without sessions gets them: a reader who does nothing for 30 minutes of the log begins a new one
-// ("user-2"). They are needed because the service's session window passes in real time: at 600 times the
-// speed, 12 days of the log would be one session. REQUIRES: `events` in order of time.
+// A log without sessions gets them: a reader who does nothing for 30 minutes of the log begins a
+// new one ("user-2"). They are needed because the service's session window passes in real time: at
+// 600 times the speed, 12 days of the log would be one session. REQUIRES: `events` in order of
+// time.
 void derive_sessions(std::vector<LogEvent>& events);
 
-// The body of one report. `published` is unix seconds; `round` counts from 1 and sets the sessions of a
-// repeated log apart; `event_id` may be empty.
+// The body of one report. `published` is unix seconds; `round` counts from 1 and sets the sessions
+// of a repeated log apart; `event_id` may be empty.
 std::string report_body(Route route, const LogEvent& event, std::int64_t published, std::int64_t round,
                         const std::string& event_id);
 
 // What a reply says was done with an event.
 enum class Outcome { kCounted, kDedup, kBot, kQueued, kRefused, kFailed };
-// 202 is queued, 4xx refused, all else but 2xx failed; in a 2xx `counted:false` is a bot, `dedup:true` a view
-// within the window.
+// 202 is queued, 4xx refused, all else but 2xx failed; in a 2xx `counted:false` is a bot,
+// `dedup:true` a view within the window.
 Outcome outcome_of(int status, std::string body);
 
 struct ReplayTotals {
@@ -65,8 +66,9 @@ struct ReplayOptions {
   bool json = false;
 };
 
-// The exit status: 130 after Ctrl-C or SIGTERM; 1 when nothing was accepted, or with `strict` when anything
-// was not. Errors: what keeps it from starting, or a service that does not come back for half a minute.
+// The exit status: 1 after Ctrl-C or SIGTERM, when nothing was accepted, or with `strict` when
+// anything was not. Errors: what keeps it from starting, or a service that does not come back for
+// half a minute.
 Result<int> run_replay(const ReplayOptions& options, const Target& target);
 
 }  // namespace freshet::ctl

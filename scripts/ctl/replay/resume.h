@@ -1,5 +1,5 @@
-// How far an import has come, in a small file that survives its death: the next run of the same file into the
-// same service goes on there.
+// How far an import has come, in a small file that survives its death: the next run of the same
+// file into the same service goes on there.
 #pragma once
 
 #include <cstdint>

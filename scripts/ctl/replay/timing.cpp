@@ -6,7 +6,8 @@
 namespace freshet::ctl {
 namespace {
 
-// Some 100 years: what is further off than that never comes, and the clock's own range is not exceeded.
+// Some 100 years: what is further off than that never comes, and the clock's own range is not
+// exceeded.
 constexpr double kLongestPlaySeconds = 3.2e9;
 
 template <class T>

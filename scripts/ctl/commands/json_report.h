@@ -1,0 +1,23 @@
+// What a command with --json says instead of its text: one object, on one line of stdout.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <string>
+
+#include "core/base/json.h"
+
+namespace freshet::ctl {
+
+// `members` writes the object's members.
+inline void report_json(const std::function<void(json::Writer&)>& members) {
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_object();
+  members(writer);
+  writer.end_object();
+  fmt::print("{}\n", out);
+}
+
+}  // namespace freshet::ctl
