@@ -56,6 +56,7 @@ function sampleOf(status, metrics) {
     requests: sum(metrics, "freshet_requests_total"), bad: requests("4xx"), failed: requests("5xx"),
     latency: buckets(metrics, "freshet_request_duration_seconds"), redis: buckets(metrics, "freshet_redis_round_trip_duration_seconds"),
     errors: sum(metrics, "freshet_redis_errors_total"), hits: status["hot list hits"], misses: status["hot list misses"],
+    cardHits: status["card hits"], cardMisses: status["card misses"], pages: status["feed pages"], degraded: status["feed pages degraded"],
     memory: status["redis used bytes"], busy: status["active processes"], idle: status["idle processes"],
     waiting: status["queued writes"] - status.replayed, lag: status["recorder lag entries"],
   };
@@ -63,8 +64,9 @@ function sampleOf(status, metrics) {
 
 // --- The charts ------------------------------------------------------------------------------------------------------------
 
-// of(now, before, seconds) → a value a series; null: none.
+// of(now, before, seconds) → a value a series; null: none. What holds of one moment does not take the other two.
 const rate = (name) => (now, before, seconds) => (now[name] - before[name]) / seconds;
+const share = (part, rest) => (part + rest > 0 ? 100 * part / (part + rest) : null);
 const kCharts = [
   { title: "Requests", unit: "/s", series: [["all", rate("requests")]] },
   { title: "Latency", unit: "ms", series: [["p50", (now, before) => quantile(0.5, before.latency, now.latency)],
@@ -75,15 +77,15 @@ const kCharts = [
     ["p99", (now, before) => quantile(0.99, before.redis, now.redis)]] },
   { title: "Redis errors", unit: "/s", series: [["all", rate("errors")]] },
   { title: "Redis' memory", unit: "MiB", series: [["all", (now) => now.memory / 1048576]] },
-  { title: "Hot lists from copies", unit: "%", series: [["hits", (now, before) => {
-    const [hits, misses] = [now.hits - before.hits, now.misses - before.misses];
-    return hits + misses > 0 ? 100 * hits / (hits + misses) : null;
-  }]] },
+  { title: "Read from memory", unit: "%", series: [["hot lists", (now, before) => share(now.hits - before.hits, now.misses - before.misses)],
+    ["titles", (now, before) => share(now.cardHits - before.cardHits, now.cardMisses - before.cardMisses)]] },
+  { title: "Feed pages degraded", unit: "%", series: [["all", (now, before) => share(now.degraded - before.degraded,
+    now.pages - now.degraded - before.pages + before.degraded)]] },
   { title: "Writes that wait", unit: "", series: [["spooled", (now) => Math.max(0, now.waiting)], ["recorder's lag", (now) => now.lag]] },
 ];
 
 function inShort(value) {
-  return value === null ? "–" : value >= 100 || Number.isInteger(value) ? Math.round(value).toLocaleString() : value.toPrecision(2);
+  return value === null ? "–" : value >= 10 || Number.isInteger(value) ? Math.round(value).toLocaleString() : value.toPrecision(2);
 }
 
 // The values of a series at every sample that has one of kRateMs before it.
@@ -93,7 +95,8 @@ function valuesOf(of, samples) {
     while (from < index && samples[from].at < now.at - kRateMs) ++from;
     const before = samples[Math.max(0, from - 1)];
     const seconds = (now.at - before.at) / 1000;
-    const value = seconds > 0 && before.start === now.start ? of(now, before, seconds) : null;
+    const known = of.length === 1 || (seconds > 0 && before.start === now.start);
+    const value = known ? of(now, before, seconds) : null;
     return { at: now.at, value: Number.isFinite(value) ? value : null };
   });
 }
@@ -119,7 +122,8 @@ function draw(chart, samples) {
     part.append(element("strong", inShort(values.at(-1).value)), ` ${chart.unit}${chart.series.length > 1 ? " " + name : ""}`);
     figure.append(part, " ");
   });
-  box.append(figure, svg, element("p", `at most ${inShort(most < 1e-6 ? 0 : most)} ${chart.unit}`, "hint"));
+  const none = all.every(([, values]) => values.every(({ value }) => value === null));
+  box.append(figure, svg, element("p", none ? "" : `at most ${inShort(most < 1e-6 ? 0 : most)} ${chart.unit}`, "hint"));
   return box;
 }
 
@@ -132,15 +136,62 @@ function fill(list, facts) {
 const mebibytes = (bytes) => `${(bytes / 1048576).toFixed(1)} MiB`;
 const ago = (seconds) => (seconds > 0 ? `${inWords(Date.now() / 1000 - seconds)} ago` : "never");
 
+// What freshetctl doctor says of the same, as far as the status process knows it: grade, check, what (false: nothing), cure.
+const kDay = 86400;
+const kFindings = [
+  ["error", "redis.items", (s) => s["redis lost since"] > 0 && `Redis lost its data ${ago(s["redis lost since"])}`, "freshetctl rebuild-redis"],
+  ["error", "redis", (s) => s["redis ready"] === 0 && "no worker reaches Redis",
+    "systemctl start redis-server, or correct redis.url"],
+  ["warning", "redis", (s) => s["redis ready"] > 0 && s["redis breakers open"] > 0 && `${s["redis breakers open"]} workers leave Redis alone`,
+    "look at Redis' log: it is slow, or refuses connections"],
+  ["error", "redis.memory", (s) => s["redis full"] > 0 && "Redis' memory is nearly used up: what the public writes waits in the spool",
+    "raise maxmemory, or lower list.max_members and the TTLs"],
+  ["warning", "redis.memory", (s) => s["redis max bytes"] === 0 && "maxmemory is not set: writes go on until the host has no memory left",
+    "maxmemory in redis.conf, and redis-cli CONFIG SET the same"],
+  ["warning", "redis.forecast", (s) => s["redis full in hours"] < 24 && `Redis will be full in ${s["redis full in hours"].toFixed(1)} hours, if it goes on`,
+    "raise maxmemory; freshetctl visitors shows who writes most"],
+  ["error", "recorder.alive", (s) => s.recorder !== "running" && `the recorder is ${s.recorder}${s["recorder reason"] ? ": " + s["recorder reason"] : ""}`,
+    "journalctl -u freshet; the disk of recorder.database"],
+  ["warning", "recorder.stream", (s) => s["recorder lag age ms"] > 60000 && `${s["recorder lag entries"]} entries wait, one since ${inWords(s["recorder lag age ms"] / 1000)}`,
+    "find out why the recorder does not keep up: the disk of recorder.database"],
+  ["warning", "files.model", (s) => s["model trained at"] === 0 && "there is no model: recommendations come from what is trending alone",
+    "freshetctl train, and systemctl enable --now freshet-train.timer"],
+  ["warning", "files.model", (s) => s["model trained at"] > 0 && Date.now() / 1000 - s["model trained at"] > 2 * kDay && `the model was trained ${ago(s["model trained at"])}`,
+    "systemctl status freshet-train.timer freshet-train.service"],
+  ["warning", "config", (s) => s["failed reloads"] > 0 && `${s["failed reloads"]} reloads were given up`, "freshetd -t checks the file; journalctl -u freshet"],
+  ["warning", "pool", (s) => s.respawns > 0 && `${s.respawns} workers died`, "journalctl -u freshet; coredumpctl"],
+  ["warning", "config.backlog", (s) => s["max listen queue"] > s["listen queue len"] / 2 && `${s["max listen queue"]} connections waited at once`,
+    "raise pm.max_children, or listen.backlog and net.core.somaxconn"],
+];
+
+function findingsOf(status) {
+  return kFindings.map(([grade, check, of, cure]) => ({ grade, check, what: of(status), cure })).filter(({ what }) => what);
+}
+
+function showFindings(found) {
+  const count = (grade, word) => {
+    const times = found.filter((each) => each.grade === grade).length;
+    return `${times} ${word}${times === 1 ? "" : "s"}`;
+  };
+  document.getElementById("verdict").textContent = `${count("error", "error")}, ${count("warning", "warning")}. ` +
+    "freshetctl doctor looks at files, nginx and Redis' settings, too.";
+  document.getElementById("findings").replaceChildren(...found.map(({ grade, check, what, cure }) => {
+    const row = element("li", "", grade);
+    row.append(element("strong", grade), ` ${check}: ${what}`, element("span", `Cure: ${cure}`, "about"));
+    return row;
+  }));
+}
+
 function showFacts(status) {
   const seconds = status["recorder lag age ms"] / 1000;
   fill(document.getElementById("facts"), [
     ["Started", ago(status["start time"])],
+    ["Last reload", ago(status["last reload"])],
     ["Reloads", `${status.reloads}, failed ${status["failed reloads"]}`, status["failed reloads"] > 0],
     ["Workers that died", status.respawns, status.respawns > 0],
     ["Redis", `${status["redis ready"]} of ${status["total processes"]} workers connected`, status["redis ready"] < status["total processes"]],
     ["Breakers open", status["redis breakers open"], status["redis breakers open"] > 0],
-    ["Data of Redis", status["redis lost since"] ? `lost ${ago(status["redis lost since"] / 1000)}; run freshetctl rebuild-redis` : "there", status["redis lost since"] > 0],
+    ["Data of Redis", status["redis lost since"] ? `lost ${ago(status["redis lost since"])}; run freshetctl rebuild-redis` : "there", status["redis lost since"] > 0],
     ["Redis' memory", status["redis max bytes"] ? `${mebibytes(status["redis used bytes"])} of ${mebibytes(status["redis max bytes"])}`
       : `${mebibytes(status["redis used bytes"])}, no maxmemory`, status["redis full"] > 0],
     ["Spool", mebibytes(status["spooled bytes"]), status["spooled bytes"] > 0],
@@ -213,10 +264,10 @@ async function look() {
   showFacts(status);
   showWorkers(status.processes || []);
   document.getElementById("updated").textContent = `Updated at ${new Date().toLocaleTimeString()}.`;
-  const trouble = [status["redis full"] > 0 && "Redis' memory is nearly used up, the public's writes wait",
-    status["redis breakers open"] > 0 && "workers leave Redis alone", status["redis lost since"] > 0 && "Redis has lost its data",
-    status.recorder !== "running" && `the recorder is ${status.recorder}`].filter(Boolean);
-  say(trouble.length ? `Look at this: ${trouble.join("; ")}.` : "");
+  const found = findingsOf(status);
+  showFindings(found);
+  const errors = found.filter(({ grade }) => grade === "error").map(({ what }) => what);
+  say(errors.length ? `Look at this: ${errors.join("; ")}.` : "");
 }
 
 async function run() {

@@ -1,7 +1,8 @@
 // A feed as a site's page would show it: the first page by refresh, the next ones while scrolling, and every ten
 // seconds a peek at what is new. A request whose reply was lost is sent again with the same page token, and gives the
 // same items. What is shown and the token stay in the history's entry, so a reload or a way back shows the same place.
-import { aboutItem, articleUrl, attribute, callAgain, element, newReader, pause, readerName, say } from "/page.js";
+import { attribute, callAgain, newReader, readerName, say } from "/page.js";
+import { growing, itemRow } from "/scroll.js";
 
 const kLimit = 10;
 const kPeekMs = 10000;
@@ -17,7 +18,7 @@ let agent = readerName();
 let page = null;  // the token last received
 let query = "";
 let shown = [];  // the items, as they stand
-let busy = false;
+const grown = growing(more, () => show("load_more"));
 
 async function ask(action) {
   const body = { action, limit: kLimit, userId: agent };
@@ -27,24 +28,7 @@ async function ask(action) {
   return (await callAgain("POST", "/api/feed", body)).data;
 }
 
-function row(item) {
-  const made = document.createElement("li");
-  made.dataset.id = item.id;
-  const link = element("a", item.title || item.id);
-  link.href = articleUrl(item.id, agent);
-  made.append(link, element("span", aboutItem(item), "about"));
-  return made;
-}
-
-const bottom = new IntersectionObserver((entries) => {
-  if (entries.some((entry) => entry.isIntersecting) && !more.hidden) show("load_more");
-}, { rootMargin: "300px" });
-
-// The observer tells of changes only: asked anew, it also tells that the bottom is still in sight.
-function lookAgain() {
-  bottom.unobserve(more);
-  bottom.observe(more);
-}
+const row = (item) => itemRow(item, agent, item.reason.text);
 
 function endText() {
   if (shown.length > 0) return "You have seen all there is. New items come here when you refresh.";
@@ -63,11 +47,8 @@ function keepPlace() {
 }
 
 // Adds a page; a refresh goes on top of what is there, as new items do.
-async function show(action) {
-  if (busy) return;
-  busy = true;
-  let nextMs = kPauseMs;
-  try {
+function show(action) {
+  return grown.alone(kPauseMs, async () => {
     const data = await ask(action);
     page = data.page;
     const rows = data.items.map(row);
@@ -76,15 +57,10 @@ async function show(action) {
     else list.append(...rows);
     place(data.items, data.exhausted, data.has_more);
     keepPlace();
-    if (rows.length > 0) nextMs = 0;
     refreshButton.textContent = "Refresh";
     say(data.degraded ? "The service is not up to date; try again." : shown.length ? `${shown.length} items shown.` : "");
-  } catch (error) {
-    say(`Not loaded: ${error.message}.`);
-  } finally {
-    busy = false;
-    setTimeout(lookAgain, nextMs);
-  }
+    return rows.length > 0 ? 0 : kPauseMs;
+  });
 }
 
 function startOver() {
@@ -101,7 +77,7 @@ function goOn(kept) {
   list.replaceChildren(...shown.map(row));
   place(shown, kept.exhausted, kept.hasMore);
   say(`${shown.length} items shown.`);
-  lookAgain();
+  grown.lookAgain();
 }
 
 document.getElementById("search").addEventListener("submit", (event) => {
@@ -115,18 +91,11 @@ document.getElementById("other").addEventListener("click", () => {
   agent = localStorage.freshetAgent = newReader();
   return startOver();
 });
-more.addEventListener("click", () => show("load_more"));
-
-async function peek() {
-  for (;;) {
-    await pause(kPeekMs);
-    if (document.visibilityState !== "visible" || busy) continue;
-    const data = await ask("peek").catch(() => ({ new: 0 }));
-    refreshButton.textContent = data.new > 0 ? `Refresh (${data.new} new)` : "Refresh";
-  }
-}
 
 localStorage.freshetAgent = agent;
 if (history.state?.agent === agent && history.state.shown.length) goOn(history.state);
 else startOver();
-peek();
+grown.every(kPeekMs, async () => {
+  const data = await ask("peek").catch(() => ({ new: 0 }));
+  refreshButton.textContent = data.new > 0 ? `Refresh (${data.new} new)` : "Refresh";
+});

@@ -143,7 +143,9 @@ function describe(row, item) {
   const parts = [item.author && `by ${item.author}`, item.published_at && `${inWords(Date.now() / 1000 - item.published_at)} ago`];
   about.textContent = parts.filter(Boolean).join(" · ");
   const site = siteLink(item);
-  if (site) about.append(about.textContent ? " · " : "", site);
+  if (!site) return;
+  [site.title, site.textContent] = [site.textContent, "source"];
+  about.append(about.textContent ? " · " : "", site);
 }
 
 function render(list, items) {

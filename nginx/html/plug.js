@@ -22,7 +22,7 @@ function show(state, waiting) {
   const said = { there: "Redis is there", away: "Redis is away", back: "Redis is back" }[state];
   if (badge.textContent !== said) badge.textContent = said;
   count.textContent = state === "away" ? `${waiting} writes wait, the lists stay`
-    : state === "back" ? `${waiting} writes still wait` : most > 0 ? `all ${most} writes that waited are counted` : "";
+    : state === "back" ? `${waiting} writes still wait` : most > 1 ? `all ${most} writes that waited are counted` : most ? "the write that waited is counted" : "";
 }
 
 async function look() {

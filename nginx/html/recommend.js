@@ -1,9 +1,10 @@
 // Recommendations as a site's page would show them, each with its reason. Opening an item records the view; the very
 // next request leaves it out.
-import { aboutItem, articleUrl, asked, attribute, button, call, element, newReader, readerName, replaceRows, say } from "/page.js";
+import { aboutItem, articleUrl, asked, attribute, button, call, demo, element, inWords, newReader, readerName, replaceRows, say } from "/page.js";
 
 const kLimit = 10;
 const kUndoMs = 8000;
+const kAgainMs = 3000;  // after a page that was not up to date
 
 const list = document.getElementById("items");
 const history_ = document.getElementById("history");
@@ -77,6 +78,12 @@ function otherRow(item) {
   return made;
 }
 
+// "ease@1795401784" was trained then.
+function modelInWords(model) {
+  const [name, at] = model.split("@");
+  return at ? `Model: ${name}, trained ${inWords(Date.now() / 1000 - at)} ago.` : `Model: ${name}.`;
+}
+
 async function show() {
   try {
     const [page, seen, other] = await Promise.all([
@@ -86,7 +93,6 @@ async function show() {
     document.getElementById("beside").hidden = !other;
     if (other) {
       document.getElementById("beside-title").textContent = `For ${beside}`;
-      document.getElementById("beside-hint").textContent = `You are ${user}.`;
       replaceRows(document.getElementById("beside-items"), markOnly(other.items.map(otherRow), page.items, beside));
     }
     replaceRows(history_, seen.items.map((id) => {
@@ -95,20 +101,32 @@ async function show() {
       made.append(link(id));
       return made;
     }));
+    document.getElementById("unread").hidden = seen.items.length > 0;
     attribute(page.items);
     const out = page.excluded;
-    excluded.textContent = `Left out: ${out.viewed} viewed, ${out.interacted} interacted with, ${out.not_interested} dismissed. ` +
-      `Model: ${page.model}.`;
-    say(page.degraded ? "The service is not up to date; this is what was trending."
+    excluded.textContent = `You are ${user}. Left out: ${out.viewed} viewed, ${out.interacted} interacted with, ${out.not_interested} dismissed. ` +
+      modelInWords(page.model);
+    if (page.degraded) setTimeout(show, kAgainMs);
+    say(page.degraded ? `The service is not up to date${page.items.length ? "; this is what was trending" : ""}.`
       : page.items.length ? "" : "There is nothing to recommend yet.");
   } catch (error) {
     say(`Not loaded: ${error.message}.`);
   }
 }
 
+// Readers of the sample, whose past is known.
+const nameInput = document.getElementById("name");
+if (demo.readers?.length) document.getElementById("known").append("Readers of the sample: ");
+for (const reader of demo.readers || []) {
+  document.getElementById("known").append(button(reader, `Compare with ${reader}`, () => {
+    nameInput.value = reader;
+    document.getElementById("compare").requestSubmit();
+  }), " ");
+}
+
 document.getElementById("compare").addEventListener("submit", (event) => {
   event.preventDefault();
-  beside = document.getElementById("name").value.trim();
+  beside = nameInput.value.trim();
   if (beside) asked.set("beside", beside);
   else asked.delete("beside");
   history.replaceState(null, "", "?" + asked);
@@ -124,5 +142,5 @@ document.getElementById("other").addEventListener("click", () => {
 });
 
 localStorage.freshetAgent = user;
-document.getElementById("name").value = beside;
+nameInput.value = beside;
 show();

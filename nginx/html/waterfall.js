@@ -2,7 +2,8 @@
 // and changes only the one it asked about: pulling down asks for what is newer than `drop`, scrolling for what is older
 // than `up`. So nothing comes twice and no gap opens, whatever is pushed meanwhile. Every few seconds it asks how many
 // wait, without taking them. What is shown and the scores stay in the history's entry, so a reload shows the same place.
-import { aboutItem, articleUrl, asked, attribute, button, call, callAgain, element, pause, readerName, say, zone } from "/page.js";
+import { asked, attribute, button, call, callAgain, element, inWords, readerName, say, zone } from "/page.js";
+import { growing, itemRow } from "/scroll.js";
 
 const kLimit = 10;
 const kPollMs = 3000;
@@ -21,7 +22,7 @@ let drop = 0;
 let up = 0;
 let begun = false;  // the first page has come
 let shown = [];     // the items, as they stand
-let busy = false;
+const grown = growing(more, () => take("up"));
 
 // A page of the timeline. Asking again with the same score gives the same answer, so what was lost is asked again.
 function ask(direction, score, limit) {
@@ -30,13 +31,7 @@ function ask(direction, score, limit) {
 }
 
 function row(item) {
-  const made = document.createElement("li");
-  made.dataset.id = item.id;
-  const link = element("a", item.title || item.id);
-  link.href = articleUrl(item.id, reader);
-  const reason = channel === "follow" && item.author ? `You follow ${item.author}` : "Pushed to you";
-  made.append(link, element("span", `${reason} · came ${new Date(item.score).toLocaleString()}`, "reason"),
-    element("span", aboutItem(item), "about"));
+  const made = itemRow(item, reader, `${item.reason.text} · came ${inWords((Date.now() - item.score / 1000) / 1000)} ago`);
   rows.get(item.id)?.remove();  // it was taken out and pushed anew
   rows.set(item.id, made);
   return made;
@@ -46,16 +41,6 @@ function showWaiting(count) {
   pullButton.textContent = count > 0 ? `${count} new` : "Nothing new";
   pullButton.hidden = count === 0 && shown.length === 0;
   pullButton.classList.toggle("waiting", count > 0);
-}
-
-const bottom = new IntersectionObserver((entries) => {
-  if (entries.some((entry) => entry.isIntersecting) && !more.hidden) take("up");
-}, { rootMargin: "300px" });
-
-// The observer tells of changes only: asked anew, it also tells that the bottom is still in sight.
-function lookAgain() {
-  bottom.unobserve(more);
-  bottom.observe(more);
 }
 
 function endText() {
@@ -97,11 +82,8 @@ function place(direction, page) {
   history.replaceState({ reader, channel, drop, up, shown, hasMore: !more.hidden }, "");
 }
 
-async function take(direction) {
-  if (busy) return;
-  busy = true;
-  let nextMs = 0;
-  try {
+function take(direction) {
+  return grown.alone(kPollMs, async () => {
     const page = await ask(direction, direction === "up" ? up : drop, kLimit);
     // A first page that could not be read is asked for again: its scores are nobody's.
     if (direction === "first" && page.degraded) throw new Error("the service is not up to date");
@@ -110,33 +92,17 @@ async function take(direction) {
     say(page.degraded ? "The service is not up to date; try again."
       : page.trimmed ? `${rows.size} items shown. Older ones were dropped to make room.`
       : rows.size ? `${rows.size} items shown.` : "");
-    if (page.degraded) nextMs = kPollMs;
-  } catch (error) {
-    say(`Not loaded: ${error.message}.`);
-    nextMs = kPollMs;
+    return page.degraded ? kPollMs : 0;
+  }, (error) => {
     if (direction === "first" && !error.final) setTimeout(() => take("first"), kPollMs);
-  } finally {
-    busy = false;
-    setTimeout(lookAgain, nextMs);
-  }
+  });
 }
 
 function pull() {
   return take(begun ? "down" : "first");
 }
 
-async function poll() {
-  for (;;) {
-    await pause(kPollMs);
-    if (document.visibilityState !== "visible" || busy || !begun) continue;
-    const score = drop;
-    const page = await ask("down", score, 1).catch(() => null);
-    if (page && !page.degraded && score === drop && !busy) showWaiting(page.items.length + page.newer);
-  }
-}
-
 pullButton.addEventListener("click", pull);
-more.addEventListener("click", () => take("up"));
 
 // The pull by touch: from the top of the page, downwards.
 let touched = null;  // where the finger came down
@@ -186,11 +152,15 @@ async function suggestAuthors() {
   const items = await call("GET", "/api/hot?model=engagement&limit=50");
   const names = new Set(items.map((item) => item.author).filter(Boolean));
   document.getElementById("authors").replaceChildren(...[...names].map((author) => Object.assign(element("option"), { value: author })));
+  const buttons = [...names].slice(0, 5).map((author) => button(author, `Follow ${author}`, () => changeFollow("PUT", idOf(author))));
+  if (names.size) document.getElementById("hot-authors").replaceChildren("Read now: ", ...buttons.flatMap((each) => [each, " "]));
 }
+
+const idOf = (author) => author.trim().replace(/[\s:{}]+/g, "_");  // an id has none of these
 
 followForm.addEventListener("submit", (event) => {
   event.preventDefault();
-  const author = authorInput.value.trim().replace(/[\s:{}]+/g, "_");  // an id has none of these
+  const author = idOf(authorInput.value);
   authorInput.value = "";
   if (author) changeFollow("PUT", author);
 });
@@ -205,7 +175,7 @@ function goOn(kept) {
   showEnd(kept.hasMore);
   attribute(shown);
   say(`${shown.length} items shown.`);
-  lookAgain();
+  grown.lookAgain();
 }
 
 localStorage.freshetAgent = reader;
@@ -222,4 +192,9 @@ if (channel === "follow") {
 const kept = history.state;
 if (kept?.reader === reader && kept.channel === channel && kept.shown.length) goOn(kept);
 else take("first");
-poll();
+grown.every(kPollMs, async () => {
+  if (!begun) return;
+  const score = drop;
+  const page = await ask("down", score, 1).catch(() => null);
+  if (page && !page.degraded && score === drop && !grown.busy) showWaiting(page.items.length + page.newer);
+});

@@ -1,7 +1,7 @@
 // A running Freshet of its own, started and stopped as a person would, and a Chromium in front of it.
 import { execFile } from "node:child_process";
 import { randomInt } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -49,6 +49,9 @@ export async function startFreshet() {
   const state = await mkdtemp(join(tmpdir(), "freshet-browser-"));
   const { host, release } = await claimAddress();
   await run("chmod", ["755", state]);
+  // Most tests name articles that they never put, and look at what a first report did.
+  await mkdir(join(state, "etc/conf.d"), { recursive: true });
+  await writeFile(join(state, "etc/conf.d/test.toml"), 'items.unknown = "list"\n');
   await run(kRun, ["--detach", "--no-sample", "--state", state, "--address", host, "--port", kPort, "--internal-port",
     kInternalPort].map(String));
   const base = `http://${host}:${kPort}`;

@@ -102,6 +102,15 @@ test("an error page of a proxy is named by its status, on every page", async () 
   await page.close();
 });
 
+test("each item of a feed says why it is there", async () => {
+  const page = await browser.tab();
+  await page.goto(freshet.base + "/feed.html?agent=curious");
+  await eventually("the first page", () => ids(page, "#feed"), (rows) => rows.length >= 10);
+  const reasons = await page.$$eval("#feed li", (rows) => rows.map((row) => row.querySelector(".reason").textContent));
+  for (const reason of reasons) assert.match(reason, /^(new|rising now|more to read)$/);
+  await page.close();
+});
+
 test("a search without a match says so", async () => {
   const page = await browser.tab();
   await page.goto(freshet.base + "/feed.html?agent=searcher");
@@ -161,7 +170,7 @@ test("a row of the internal server's hot page says why it stands there, in terms
   await page.goto(freshet.internal + "/");
   const row = 'ol[data-model="engagement"] li[data-id="item-0"]';
   await page.waitForSelector(row);
-  assert.match(await page.textContent(row + " .about"), /by author-0 · \d+ minutes? ago · example\.org/);
+  assert.match(await page.textContent(row + " .about"), /by author-0 · \d+ minutes? ago · source/);
   await page.focus(row + " .toggle");
   await page.keyboard.press("Enter");
   await becomes(page, row + " .why", /points$/);
@@ -232,7 +241,7 @@ test("an author is followed and unfollowed on the internal server's page, and pu
   await freshet.publish("author-5", ["item-5"]);
   await becomes(page, "#pull", /1 new/);
   await page.click("#pull");
-  await becomes(page, "#timeline", /You follow author-5/);
+  await becomes(page, "#timeline", /by author-5, whom you follow · came/);
   await page.click("#follows button");
   await becomes(page, "#follows", /You follow nobody yet/);
 
@@ -277,6 +286,8 @@ test("the dashboard goes on while all workers are stuck, and keeps what it has s
   }, (perSecond) => perSecond > 0);
   const { processes } = await (await fetch(freshet.internal + "/status?json&full")).json();
   assert.equal(await page.$$eval("#workers tr", (rows) => rows.length), 1 + processes.length);
+  assert.match(await page.textContent("#verdict"), /^0 errors, [1-9]\d* warnings?\./);
+  assert.match(await page.textContent("#findings .warning"), /there is no model.*Cure: freshetctl train/);
   const again = async () => {
     const said = await page.textContent("#updated");
     await page.waitForFunction((before) => document.getElementById("updated").textContent !== before, said, { polling: 50 });
@@ -341,6 +352,7 @@ test("an article's page on the internal server has its text and its source", asy
 });
 
 test("the plug of the demonstration stops Redis: lists stay, writes wait and are counted when it is back", async () => {
+  await freshet.put("unplugged", { title: "Read while Redis is away", published_at: Math.floor(Date.now() / 1000) });
   const page = await browser.tab();
   await page.goto(freshet.internal + "/");
   await becomes(page, "#plug .badge", /^Redis is there$/);

@@ -486,7 +486,7 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description 1 to 128 bytes of valid UTF-8 without control characters, white space, characters without width, bidirectional controls, ':', '{', '}'; not "hll" or "list". 12 and "12" are the same id. */
+        /** @description 1 to 128 bytes of valid UTF-8 without control characters, white space, characters without width, bidirectional controls, ':', '{', '}'. 12 and "12" are the same id. */
         Id: string | number;
         /** @description An Id, or null, which is as if absent. */
         MaybeId: string | number | null;
@@ -502,7 +502,7 @@ export interface components {
          * @description The reason of a problem: those of the service, in alphabetical order.
          * @enum {unknown}
          */
-        Code: "bad_action" | "bad_body" | "bad_boolean" | "bad_content_type" | "bad_exclude" | "bad_id" | "bad_item" | "bad_json" | "bad_kind" | "bad_list" | "bad_number" | "bad_page" | "bad_parameter" | "bad_query" | "bad_signature" | "bad_string" | "bad_target" | "bad_time" | "bad_token" | "bad_url" | "bad_user" | "busy" | "conflict" | "denied" | "expired_token" | "forbidden" | "foreign_origin" | "hidden_item" | "internal" | "invalid" | "item_busy" | "method_not_allowed" | "no_route" | "not_found" | "origin_not_allowed" | "rate_limited" | "rebuild_running" | "spool_full" | "stale_signature" | "stream_full" | "too_large" | "too_many_follows" | "too_many_pending" | "unauthorised" | "unavailable" | "unknown_channel" | "unknown_host" | "unknown_item" | "unknown_job" | "unknown_outcome";
+        Code: "bad_action" | "bad_body" | "bad_boolean" | "bad_content_type" | "bad_exclude" | "bad_id" | "bad_item" | "bad_json" | "bad_kind" | "bad_list" | "bad_number" | "bad_page" | "bad_parameter" | "bad_query" | "bad_signature" | "bad_string" | "bad_target" | "bad_time" | "bad_token" | "bad_url" | "bad_user" | "busy" | "conflict" | "denied" | "expired_token" | "forbidden" | "foreign_origin" | "hidden_item" | "internal" | "invalid" | "item_busy" | "method_not_allowed" | "no_route" | "not_found" | "origin_not_allowed" | "rate_limited" | "rebuild_running" | "spool_full" | "stale_signature" | "stream_full" | "too_large" | "too_many_follows" | "too_many_pending" | "too_many_unknown" | "unauthorised" | "unavailable" | "unknown_channel" | "unknown_host" | "unknown_item" | "unknown_job" | "unknown_outcome";
         /** @description RFC 9457. `code` is for programs and stable. Replies of nginx itself have the type about:blank. */
         Problem: {
             /** Format: uri-reference */
@@ -543,12 +543,18 @@ export interface components {
             uv: number;
             avg_dwell_ms: number;
             score: number;
+            listed?: components["schemas"]["NotListed"];
             /**
              * @description a crawler's report, which counts nothing
              * @constant
              */
             counted?: false;
         };
+        /**
+         * @description Nobody vouched for the article (a PUT, a report through the internal server, readers of ten networks): it is on no list, each network counts once, and an hour after the last new one it is forgotten.
+         * @constant
+         */
+        NotListed: false;
         View: {
             articleId: components["schemas"]["Id"];
             /** @description used while the item is unknown; a public client's within 24 hours of now, else it counts as now */
@@ -565,6 +571,7 @@ export interface components {
             /** @description the first of this fingerprint today */
             uv?: boolean;
             scoreInc?: number;
+            listed?: components["schemas"]["NotListed"];
             /** @constant */
             counted?: false;
         };
@@ -582,11 +589,16 @@ export interface components {
         Stats: {
             pv: number;
             uv: number;
+            listed?: components["schemas"]["NotListed"];
             avg_dwell_ms: number;
             dwell: {
                 sum_ms: number;
                 count: number;
             };
+            /** @description how often it was on a page of a feed, up to a second ago */
+            shown: number;
+            /** @description pv ÷ shown, null before it was shown; above 1 when readers also come from elsewhere */
+            click_through: number | null;
             /** @description unix seconds */
             first_ts: number;
             age_seconds: number;
@@ -627,8 +639,8 @@ export interface components {
             page?: string | null;
             eventId?: components["schemas"]["EventId"];
         };
-        /** @description What pages show of an item; of one that was never put only the id is known. */
-        Card: {
+        /** @description Of an item that was never put only the id is known. */
+        FeedItem: {
             id: components["schemas"]["IdText"];
             title?: string;
             /** @description unix seconds */
@@ -636,6 +648,7 @@ export interface components {
             url?: string;
             author?: string;
             tags?: string[];
+            reason: components["schemas"]["Reason"];
         };
         FeedPage: {
             /** @constant */
@@ -644,7 +657,7 @@ export interface components {
             msg: "success";
             /** @description refresh and load_more: items, has_more, page, exhausted; peek: new. */
             data: {
-                items?: components["schemas"]["Card"][];
+                items?: components["schemas"]["FeedItem"][];
                 has_more?: boolean;
                 page?: string | null;
                 /** @description the only end */
@@ -714,7 +727,7 @@ export interface components {
         };
         Reason: {
             /** @enum {unknown} */
-            kind: "like" | "author" | "new_in_tag" | "rising" | "new" | "match" | "more";
+            kind: "like" | "author" | "new_in_tag" | "rising" | "new" | "match" | "query" | "followed" | "more";
             id?: components["schemas"]["IdText"];
             title?: string;
             /** @enum {unknown} */
@@ -775,8 +788,9 @@ export interface components {
                 url?: string;
                 author?: string;
                 tags?: string[];
-                /** @description milliseconds */
+                /** @description unix microseconds, raised above every earlier one of the timeline */
                 score: number;
+                reason: components["schemas"]["Reason"];
             }[];
             /** @description the page's highest score */
             drop: number;
@@ -855,6 +869,8 @@ export interface components {
         Export: {
             userId: components["schemas"]["IdText"];
             redis: {
+                /** @description what it is, in words for the reader */
+                what: string;
                 key: string;
                 /** @enum {unknown} */
                 type: "string" | "hash" | "list" | "set" | "zset";
@@ -909,6 +925,19 @@ export interface components {
             "accept lag p99 us": number;
             "hot list hits": number;
             "hot list misses": number;
+            /** @description What is shown of an item, from a worker's memory */
+            "card hits": number;
+            /** @description Read from Redis */
+            "card misses": number;
+            "card bytes": number;
+            /** @description Items on pages of feeds */
+            "items shown": number;
+            /** @description Handed out since the start */
+            "feed pages": number;
+            /** @description Of them: Redis or the index was away, or nothing could be kept */
+            "feed pages degraded": number;
+            /** @description Messages on the channel hot:epoch that Freshet did not send */
+            "announcements ignored": number;
             "redis p99 us": number;
             "redis breakers open": number;
             /** @description unix seconds; 0: Redis has its items */
@@ -930,6 +959,8 @@ export interface components {
             generation: number;
             reloads: number;
             "failed reloads": number;
+            /** @description unix seconds; 0: none yet */
+            "last reload": number;
             respawns: number;
             requests: number;
             connections: number;
@@ -1556,6 +1587,8 @@ export interface operations {
                      *         "sum_ms": 42000,
                      *         "count": 1
                      *       },
+                     *       "shown": 4,
+                     *       "click_through": 0.25,
                      *       "first_ts": 1795161600,
                      *       "age_seconds": 231090,
                      *       "decay": 0.156621,
@@ -1631,6 +1664,8 @@ export interface operations {
                      *           "sum_ms": 42000,
                      *           "count": 1
                      *         },
+                     *         "shown": 4,
+                     *         "click_through": 0.25,
                      *         "first_ts": 1795161600,
                      *         "age_seconds": 231090,
                      *         "decay": 0.156621,
@@ -1661,6 +1696,8 @@ export interface operations {
                      *           "sum_ms": 0,
                      *           "count": 0
                      *         },
+                     *         "shown": 0,
+                     *         "click_through": null,
                      *         "first_ts": 1795248000,
                      *         "age_seconds": 144690,
                      *         "decay": 0.313241,
@@ -1751,7 +1788,14 @@ export interface operations {
                      *             "author": "bob",
                      *             "tags": [
                      *               "news"
-                     *             ]
+                     *             ],
+                     *             "reason": {
+                     *               "kind": "like",
+                     *               "id": "essay",
+                     *               "title": "An essay",
+                     *               "interaction": "view",
+                     *               "text": "like “An essay”, which you read"
+                     *             }
                      *           },
                      *           {
                      *             "id": "essay",
@@ -1759,7 +1803,11 @@ export interface operations {
                      *             "update_time": 1795248000,
                      *             "tags": [
                      *               "news"
-                     *             ]
+                     *             ],
+                     *             "reason": {
+                     *               "kind": "rising",
+                     *               "text": "rising now"
+                     *             }
                      *           }
                      *         ],
                      *         "has_more": true,
@@ -2388,7 +2436,7 @@ export interface operations {
                 customerId?: components["schemas"]["IdText"];
                 /** @description down: newer than score, nearest first; up: older. */
                 direction?: "first" | "down" | "up";
-                /** @description Required with down and up. */
+                /** @description Required with down and up: a drop or an up that a page gave. */
                 score?: number;
                 /** @example 1 */
                 limit?: number;
@@ -2423,11 +2471,15 @@ export interface operations {
                      *           "title": "A note",
                      *           "update_time": 1795251600,
                      *           "tags": [],
-                     *           "score": 1795392690716
+                     *           "score": 1795392690716253,
+                     *           "reason": {
+                     *             "kind": "more",
+                     *             "text": "more to read"
+                     *           }
                      *         }
                      *       ],
-                     *       "drop": 1795392690716,
-                     *       "up": 1795392690716,
+                     *       "drop": 1795392690716253,
+                     *       "up": 1795392690716253,
                      *       "has_more": true,
                      *       "newer": 0
                      *     }
@@ -2989,6 +3041,7 @@ export interface operations {
                      *       "userId": "ann",
                      *       "redis": [
                      *         {
+                     *           "what": "when you last opened a channel",
                      *           "key": "active:discover",
                      *           "type": "zset",
                      *           "value": {
@@ -3322,6 +3375,7 @@ export interface operations {
                      *       "generation": 1,
                      *       "reloads": 0,
                      *       "failed reloads": 0,
+                     *       "last reload": 0,
                      *       "respawns": 0,
                      *       "emergency restarts": 0,
                      *       "requests": 34,
@@ -3334,6 +3388,13 @@ export interface operations {
                      *       "queued writes": 0,
                      *       "hot list hits": 0,
                      *       "hot list misses": 1,
+                     *       "card hits": 0,
+                     *       "card misses": 1,
+                     *       "card bytes": 412,
+                     *       "items shown": 0,
+                     *       "feed pages": 0,
+                     *       "feed pages degraded": 0,
+                     *       "announcements ignored": 0,
                      *       "redis ready": 2,
                      *       "redis commands": 436,
                      *       "redis round trips": 48,
@@ -3369,7 +3430,7 @@ export interface operations {
                      *       "hot published": 1,
                      *       "hot hidden": 0,
                      *       "stream entries": 5,
-                     *       "seen filter": "blocks",
+                     *       "seen filter": "fingerprints",
                      *       "seen bytes": 0,
                      *       "seen false positive rate": 0,
                      *       "seen impressions today": 0,
@@ -3388,6 +3449,8 @@ export interface operations {
                      *         "rate_limited": 0,
                      *         "network_limited": 0,
                      *         "service_limited": 0,
+                     *         "too_many_unknown": 0,
+                     *         "uv_bound": 0,
                      *         "over_limit": 0,
                      *         "redis_away": 0,
                      *         "spool_full": 0,
