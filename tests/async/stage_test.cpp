@@ -88,7 +88,7 @@ TEST_CASE("A stage knows the commands it waits for, their number and how long th
 
   Stage stage;
   redis::Pipeline pipeline;
-  pipeline.script(kScripts[0], 1, 0).arg("hot:pv:a");
+  pipeline.script(kScripts[0]).key("hot:pv:{a}");
   std::atomic<bool> done{false};
   thread.on_loop([&] {
     auto ask = [](redis::RedisConnection& redis, const redis::Pipeline& commands) -> Task<void> {
@@ -124,7 +124,7 @@ TEST_CASE("A command's name has none of its arguments", "[stage]") {
   pipeline.add("GET", "x").add("GET", "y");
   CHECK(command_name(pipeline, kScripts) == "HMGET +2");
   pipeline.clear();
-  pipeline.script(kScripts[0], 0, 0);
+  pipeline.script(kScripts[0]);
   CHECK(command_name(pipeline, kScripts) == "track");
   CHECK(command_name(pipeline, {}) == "EVALSHA");
   pipeline.clear();

@@ -65,11 +65,6 @@ TEST_CASE("colons and braces are refused, so no two keys made of ids can be the 
   for (const char* text : {":", "{", "}", "a:b", "a{b}", "hot:rank"}) refused(text);
 }
 
-TEST_CASE("the reserved ids hll and list are refused", "[ids]") {
-  refused("hll");
-  refused("list");
-}
-
 TEST_CASE("every control character is refused, C1 and DEL too", "[ids]") {
   for (char32_t c = 0; c < 0x20; ++c) refused("a" + encode(c) + "b");
   for (char32_t c = 0x7F; c <= 0x9F; ++c) refused("a" + encode(c) + "b");

@@ -1,4 +1,5 @@
-// The guards against what others collected: JSONTestSuite, the naughty strings, the project's hostile inputs.
+// The guards against what others collected: JSONTestSuite, the naughty strings, the project's
+// hostile inputs.
 #include <catch2/catch.hpp>
 #include <set>
 

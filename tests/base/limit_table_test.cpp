@@ -166,8 +166,9 @@ struct Interruption {
 };
 Interruption interruption;
 
-// Threads on two cores meet too seldom within the nanoseconds of a take to prove anything; a timer's signal
-// comes in the middle of one nearly every time, however many cores there are and however busy they are.
+// Threads on two cores meet too seldom within the nanoseconds of a take to prove anything; a
+// timer's signal comes in the middle of one nearly every time, however many cores there are and
+// however busy they are.
 TEST_CASE("no take is lost that comes in the middle of another", "[limits]") {
   constexpr int kTimes = 2000;
   LimitTable table(LimitTable::kLeastBytes);

@@ -9,35 +9,49 @@ import tempfile
 
 import report
 from benchmarks import BENCHMARKS, Section, Session
+from compare import compare
 from peers import ROOT
 from procs import BenchError
+from redis import RedisError
 from workload import REQUESTS
 
 LONGEST_TURN_S = 60
 MOST_ROUNDS = 21
 MOST_TIMELINES = 10_000_000
 SMOKE_REQUESTS = 1 << 15
+FAILURES = (BenchError, AssertionError, RedisError)  # what ends a benchmark with a message
 
 
 def arguments():
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__.split(". ")[0] + ".")
-    parser.add_argument("names", nargs="*", metavar="name", help="of: " + ", ".join(BENCHMARKS) + " (default: all)")
+    parser.add_argument("names", nargs="*", metavar="name", help="of: " + ", ".join(BENCHMARKS) + " (default: all); or compare REV: this tree beside a revision, in turns")
     parser.add_argument("--seconds", type=int, default=3, help="of one turn (default 3)")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each contender; medians are shown (default 3)")
     parser.add_argument("--timelines", type=int, default=1_000_000, help="of waterfall's many (default 1,000,000: 0.6 GB of memory)")
     parser.add_argument("--smoke", action="store_true", help="one short turn of ping and track: does the harness work?")
     parser.add_argument("--peers-only", action="store_true", help="leave freshet out")
     options = parser.parse_args()
+    options.revision = None
+    if options.names[:1] == ["compare"]:
+        if len(options.names) != 2:
+            parser.error("compare takes one revision")
+        options.revision, options.names = options.names[1], []
+        return bounded(parser, options)
     unknown = [name for name in options.names if name not in BENCHMARKS]
     if unknown:
         parser.error(f"no benchmark {unknown[0]}; there are {', '.join(BENCHMARKS)}")
+    options = bounded(parser, options)
+    if options.smoke:
+        options.seconds, options.rounds = 1, 1
+    options.names = options.names or (["ping", "track"] if options.smoke else list(BENCHMARKS))
+    return options
+
+
+def bounded(parser, options):
     if not 1 <= options.seconds <= LONGEST_TURN_S or not 1 <= options.rounds <= MOST_ROUNDS:
         parser.error(f"--seconds is 1 to {LONGEST_TURN_S}, --rounds 1 to {MOST_ROUNDS}")
     if not 1 <= options.timelines <= MOST_TIMELINES:
         parser.error(f"--timelines is 1 to {MOST_TIMELINES:,}")
-    if options.smoke:
-        options.seconds, options.rounds = 1, 1
-    options.names = options.names or (["ping", "track"] if options.smoke else list(BENCHMARKS))
     return options
 
 
@@ -51,11 +65,13 @@ def session_of(options, directory):
 def measure(options, directory):
     sections, session = [], session_of(options, directory)
     try:
+        if options.revision:
+            sections += compare(session, options.revision)
         for name in options.names:
             print(f"… {name}", file=sys.stderr, flush=True)
             try:
                 sections += BENCHMARKS[name](session)
-            except BenchError as error:
+            except FAILURES as error:
                 sections.append(Section(name, name, problems=[str(error)]))
     finally:
         session.stop()
@@ -70,7 +86,7 @@ def main():
     os.chmod(directory, 0o755)
     try:
         sections = measure(options, directory)
-    except BenchError as error:
+    except FAILURES as error:
         print(f"scripts/bench: {error}", file=sys.stderr)
         return 1
     finally:

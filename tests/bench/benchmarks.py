@@ -29,7 +29,7 @@ PRELOAD_SLICES = 60
 PRELOAD_PER_SECOND = 20_000  # about what one turn sends; only decides how long the last slices are
 LONGEST_HISTORY = """
 local most = 0
-for reader = 0, 999 do most = math.max(most, redis.call('LLEN', 'user:views:topic:u' .. reader)) end
+for reader = 0, 999 do most = math.max(most, redis.call('LLEN', 'user:views:topic:{u' .. reader .. '}')) end
 return most
 """
 
@@ -147,7 +147,7 @@ def history(session):
 
 def check_histories(contender, turn):
     """For take_turns: what the views left is there, and capped."""
-    longest = contender.deployment.redis_client().run("EVAL", LONGEST_HISTORY, 0)
+    longest = contender.deployment.redis_client().eval(LONGEST_HISTORY, 0)
     if not 0 < longest <= 10:
         turn.problems.append(f"the longest history has {longest} topics")
 
@@ -161,10 +161,10 @@ def fill(session, articles):
 def preload(contender, articles):
     """Sends views of a1, a2 … until the rank holds `articles` of them. The append-only file is off meanwhile."""
     client = contender.deployment.redis_client()
-    client.run("CONFIG", "SET", "appendonly", "no")
+    client.config_set("appendonly", "no")
     first = 1
     for _ in range(PRELOAD_SLICES):
-        left = articles - client.run("ZCARD", "hot:rank")
+        left = articles - client.zcard("hot:rank")
         if left <= 0:
             break
         seconds = min(max(left // PRELOAD_PER_SECOND, 1), PRELOAD_SLICE_S)
@@ -172,7 +172,7 @@ def preload(contender, articles):
         first = (first + turn.requests - 1) % articles + 1
     else:
         raise BenchError(f"could not fill the store with {articles} articles: {turn.problems}")
-    client.run("CONFIG", "SET", "appendonly", "yes")
+    client.config_set("appendonly", "yes")
     redis_server.compact(client)
 
 

@@ -14,7 +14,7 @@ from procs import BenchError, wait_until
 
 ITEMS, READERS, LIMIT = 100_000, 100_000, 20
 FRESH = 2_000  # buffers hold items of the newest two days, as recall's decay makes them
-SHARD_IMPRESSIONS = 2048  # core/feed/seen_layout.h
+SHARD_BYTES = 3 * 512  # core/feed/seen_layout.h
 BUFFERED = 240  # items of each reader's buffer: twelve pages
 TAGS = 200
 IMPORT_LIMIT_S = 600
@@ -23,7 +23,7 @@ SPAN_S = 90 * 86400  # the items' ages
 # ARGV 1 first reader  2 last reader  3 fresh items  4 items of a buffer
 FILL = """
 for reader = ARGV[1], ARGV[2] do
-  local cache, state, ids = 'feed:cache:u' .. reader, 'feed:state:u' .. reader, {}
+  local cache, state, ids = 'feed:cache:{u' .. reader .. '}', 'feed:state:{u' .. reader .. '}', {}
   for i = 1, ARGV[4] do ids[i] = 'i' .. (reader * 7 + i * 13) % ARGV[3] end
   redis.call('DEL', cache)
   redis.call('RPUSH', cache, unpack(ids))
@@ -32,7 +32,7 @@ for reader = ARGV[1], ARGV[2] do
   redis.call('EXPIRE', state, 1800)
 end
 """
-BUFFERED_IN_ALL = "local n = 0 for reader = 0, ARGV[1] - 1 do n = n + redis.call('LLEN', 'feed:cache:u' .. reader) end return n"
+BUFFERED_IN_ALL = "local n = 0 for reader = 0, ARGV[1] - 1 do n = n + redis.call('LLEN', 'feed:cache:{u' .. reader .. '}') end return n"
 
 
 def item(number, now):
@@ -64,37 +64,35 @@ def put_items(client):
         commands = []
         for number in range(first, first + 1000):
             each = item(number, now)
-            commands.append(("HSET", f"item:{each['id']}", "title", each["title"], "url", each["url"], "author", each["author"],
+            commands.append(("HSET", f"item:{{{each['id']}}}", "title", each["title"], "url", each["url"], "author", each["author"],
                              "tags", " ".join(each["tags"]), "published_at", each["published_at"]))
             commands.append(("ZADD", "recall", each["published_at"], each["id"]))
-        client.run_all(commands)
+        redis_server.run_all(client, commands)
 
 
 def fill_seen_days(client):
     """The seven days before today as full as they were made for. The peer's are left empty, which is in its favour."""
     today = time.time() // 86400 * 86400
     name = time.strftime("%Y%m%d", time.gmtime(today))
-    width, shards = map(int, client.run("GET", f"bf:global:{name}:layout").decode().split("x"))
-    full = bytes([width]) + bytes([SHARD_IMPRESSIONS // 64]) * 64
+    shards = int(client.get(f"bf:global:{name}:shards"))
     for back in range(1, 8):
         day, ends = time.strftime("%Y%m%d", time.gmtime(today - back * 86400)), int(today) + (8 - back) * 86400
-        commands = [("SET", f"bf:global:{day}:layout", f"{width}x{shards}", "EXAT", ends)]
-        commands += [("SET", f"bf:global:{day}:{width}x{shards}.{shard}", full + os.urandom(width * SHARD_IMPRESSIONS), "EXAT", ends)
-                     for shard in range(shards)]
-        client.run_all(commands)
+        commands = [("SET", f"bf:global:{day}:shards", shards, "EXAT", ends)]
+        commands += [("SET", f"bf:global:{day}:{{{shard}}}", os.urandom(SHARD_BYTES), "EXAT", ends) for shard in range(shards)]
+        redis_server.run_all(client, commands)
 
 
 def forget_today(client):
     """What earlier turns have shown: their readers get the same items again."""
     today = time.strftime("%Y%m%d", time.gmtime())
-    keys = client.run("KEYS", f"bf:global:{today}:*x*") + client.run("KEYS", f"seen:*:{today}")
+    keys = client.keys(f"bf:global:{today}:{{*}}") + client.keys(f"seen:*:{today}")
     for first in range(0, len(keys), 1000):
-        client.run("UNLINK", *keys[first:first + 1000])
+        client.unlink(*keys[first:first + 1000])
 
 
 def fill_buffers(client):
     for first in range(0, READERS, 1000):
-        client.run("EVAL", FILL, 0, first, first + 999, FRESH, BUFFERED)
+        client.eval(FILL, 0, first, first + 999, FRESH, BUFFERED)
 
 
 def prepare(session):
@@ -122,7 +120,7 @@ def load_more(contenders, turns_of):
         redis_server.compact(contender.deployment.redis_client())
 
     def after(contender, turn):
-        left = contender.deployment.redis_client().run("EVAL", BUFFERED_IN_ALL, 0, READERS)
+        left = contender.deployment.redis_client().eval(BUFFERED_IN_ALL, 0, READERS)
         handed_out = READERS * BUFFERED - left
         # What the filter wrongly takes for seen is replaced: up to one in a hundred.
         least, most = turn.requests * LIMIT, (turn.requests + turn.progress["opened"]) * LIMIT * 1.01

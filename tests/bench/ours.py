@@ -17,16 +17,16 @@ from procs import BenchError, Server, stopped_on_failure, wait_until
 from peers import ROOT, loopback
 from redis_server import RedisServer
 
-RUN = os.path.join(ROOT, "scripts", "run")
 RUN_LIMIT_S = 900  # scripts/run builds when something has changed
 READY_LIMIT_S = 10
 
 
 class Ours:
-    """One running instance: redis-server from here, nginx and freshetd from scripts/run."""
+    """One running instance: redis-server from here, nginx and freshetd from scripts/run of the tree `root`."""
 
-    def __init__(self, run_directory, name="freshet"):
+    def __init__(self, run_directory, name="freshet", root=ROOT):
         self.name = name
+        self._run = os.path.join(root, "scripts", "run")
         self.state = os.path.join(run_directory, name)
         self._loopback = loopback.Loopback()
         self.host, self.port, self.internal_port = self._loopback.host, loopback.PUBLIC, loopback.INTERNAL
@@ -42,7 +42,7 @@ class Ours:
 
     def _start(self):
         done = subprocess.run(
-            [RUN, "--detach", "--no-sample", "--no-limits", "--state", self.state, "--address", self.host, "--port", str(self.port),
+            [self._run, "--detach", "--no-sample", "--no-limits", "--state", self.state, "--address", self.host, "--port", str(self.port),
              "--internal-port", str(self.internal_port), "--redis", "unix://" + self.redis.socket_path],
             capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
         if done.returncode != 0:
@@ -79,7 +79,7 @@ class Ours:
         return self._roots["worker"]
 
     def stop(self):
-        subprocess.run([RUN, "--stop", "--state", self.state], capture_output=True, timeout=60, check=False)
+        subprocess.run([self._run, "--stop", "--state", self.state], capture_output=True, timeout=60, check=False)
         self.redis.stop()
         self._loopback.close()
 

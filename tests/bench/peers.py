@@ -2,21 +2,18 @@
 
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 
-import procs
-from procs import BenchError, Server, stopped_on_failure
+import procs  # which finds tests/support
+import loopback
+from procs import ROOT, BenchError, Server, stopped_on_failure
 from redis_server import RedisServer
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
 PEERS = os.path.join(HERE, "peers")
-sys.path.insert(0, os.path.join(ROOT, "tests/support"))
-import loopback  # noqa: E402
 
 SEED_SCRIPT = os.path.join(PEERS, "seed", "track.lua")
-OUR_SCRIPT = os.path.join(ROOT, "core", "hot", "track.lua")
+OUR_SCRIPT = os.path.join(PEERS, "ours", "track.lua")  # as it was when scripts ranked
 WORKER_PROCESSES = os.cpu_count() or 2  # echo's: as many as freshetd has
 PHP_CHILDREN = 4  # tried 2, 4, 8 at 32 connections on two cores: 7.0, 9.1, 9.2 k req/s; 189, 170, 174 µs
 LUA_MODULES = ("ndk_http_module.so", "ngx_http_lua_module.so")
@@ -24,18 +21,8 @@ MODULE_DIRECTORY = "/usr/lib/nginx/modules"
 
 
 def script_text(path):
-    """A Redis script with its `--@include name` lines replaced by parts/name.lua, as the build embeds it."""
     with open(path, encoding="utf-8") as file:
-        lines = file.read().splitlines()
-    text = []
-    for line in lines:
-        if line.startswith("--@include "):
-            part = os.path.join(os.path.dirname(path), "parts", line.split()[1] + ".lua")
-            with open(part, encoding="utf-8") as file:
-                text.extend(file.read().splitlines())
-        else:
-            text.append(line)
-    return "\n".join(text) + "\n"
+        return file.read()
 
 
 @dataclass
@@ -76,7 +63,7 @@ class Peer:
     def load_scripts(self):
         """Loads the seed's script and ours into Redis; templates know them by the tokens SEED_SHA and OURS_SHA."""
         for token, path in (("SEED_SHA", SEED_SCRIPT), ("OURS_SHA", OUR_SCRIPT)):
-            self._tokens[token] = self.redis.client.run("SCRIPT", "LOAD", script_text(path)).decode()
+            self._tokens[token] = self.redis.client.script_load(script_text(path))
 
     def render(self, template, target=None):
         """Fills the tokens of a template in; returns the path of the result."""

@@ -5,25 +5,17 @@ import os
 import signal
 import socket
 import subprocess
-import time
+import sys
 
-START_LIMIT_S = 20.0
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests/support"))
+from waiting import wait_until  # noqa: E402
+
 STOP_LIMIT_S = 10.0
 
 
 class BenchError(Exception):
     """Something the benchmark needs is missing or broke; the message is for the person who runs it."""
-
-
-def wait_until(condition, what, limit_s=START_LIMIT_S):
-    """Polls `condition` until it is true; raises BenchError naming `what` after `limit_s` seconds."""
-    deadline = time.monotonic() + limit_s
-    while time.monotonic() < deadline:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.01)
-    raise BenchError(f"waited {limit_s:.0f} s in vain for {what}")
 
 
 @contextlib.contextmanager

@@ -1,5 +1,5 @@
-// Readers as a site has them: impressions a day log-normal (σ = 1.2), 60 on average: half see less than 30,
-// one in a hundred more than 480.
+// Readers as a site has them: impressions a day log-normal (σ = 1.2), 60 on average: half see less
+// than 30, one in a hundred more than 480.
 #pragma once
 
 #include <algorithm>

@@ -1,8 +1,9 @@
-// Recall over 100,000 items against one flat Xapian query: recall_bench [items [days [rounds [folder]]]]
+// Recall over 100,000 items against one flat Xapian query: recall_bench [items [days [rounds
+// [folder]]]]
 //
 // Both take the best 500 by a 13-term OR and read their ids; the flat index is one database without
-// partitions and knows no decay. They take turns; medians and 99th percentiles in ms. Builds its indexes in a
-// temporary folder first.
+// partitions and knows no decay. They take turns; medians and 99th percentiles in ms. Builds its
+// indexes in a temporary folder first.
 #include <stdlib.h>
 #include <xapian.h>
 

@@ -11,6 +11,7 @@ import ours
 import peers
 from peers import Contender
 from procs import BenchError, wait_until
+from redis_server import run_all
 
 ITEMS, READERS, DONE, TOPICS = 50_000, 5_000, 100, 100
 LINES_A_POST = 50_000
@@ -83,16 +84,16 @@ def teach_peer(client):
 
     def run(least):
         if len(commands) >= least:
-            client.run_all(commands)
+            run_all(client, commands)
             commands.clear()
 
     for number in range(ITEMS):
         each = item(number, now)
-        commands.append(("HSET", f"item:{each['id']}", "title", each["title"], "url", each["url"], "author", each["author"],
+        commands.append(("HSET", f"item:{{{each['id']}}}", "title", each["title"], "url", each["url"], "author", each["author"],
                          "tags", " ".join(each["tags"]), "published_at", each["published_at"]))
         run(1000)
     for each in interactions(now):
-        commands.append(("ZADD", f"user:interactions:{each['userId']}", each["at"], f"l:{each['topicId']}"))
+        commands.append(("ZADD", f"user:interactions:{{{each['userId']}}}", each["at"], f"l:{each['topicId']}"))
         run(1000)
     for reader in range(READERS):
         ranked = [part for place in range(RANKED) for part in (RANKED - place, f"i{choose.randrange(ITEMS)}")]

@@ -17,7 +17,7 @@ READERS, LONG = 1_000, 60  # timelines of the page rows, and the items of each
 GROWN = 10  # items of a timeline where there are many
 PUSHED_TO = ((1, 32), (100, 8), (10_000, 2))  # readers of a push, connections
 PUSH_READERS = 10_000
-FIRST_SCORE = 1_750_000_000_000
+FIRST_SCORE = 1_750_000_000_000_000
 TTL_S = 30 * 86400
 LOADED_AT_ONCE = 2_000
 MINIMUM_S = 5  # of the turns that push to many: some tens of requests
@@ -25,7 +25,7 @@ MINIMUM_S = 5  # of the turns that push to many: some tens of requests
 # Timelines as timeline_push.lua leaves them. ARGV 1 first reader  2 last reader  3 items of each  4 items in all  5 first score  6 TTL s  7 1: with the mark
 LOAD = """
 for reader = ARGV[1], ARGV[2] do
-  local key, members = 'wf:discover:u' .. reader, {}
+  local key, members = 'wf:discover:{u' .. reader .. '}', {}
   for i = 1, ARGV[3] do
     members[2 * i - 1], members[2 * i] = string.format('%.0f', ARGV[5] + i), 'i' .. (reader * 7 + i * 13) % ARGV[4]
   end
@@ -37,27 +37,27 @@ for reader = ARGV[1], ARGV[2] do
   redis.call('EXPIRE', key, ARGV[6])
 end
 """
-PUSHED_IN_ALL = "local n = 0 for reader = 0, ARGV[1] - 1 do n = n + redis.call('ZCOUNT', 'wf:discover:u' .. reader, '(0', '+inf') end return n"
+PUSHED_IN_ALL = "local n = 0 for reader = 0, ARGV[1] - 1 do n = n + redis.call('ZCOUNT', 'wf:discover:{u' .. reader .. '}', '(0', '+inf') end return n"
 
 
 def put_items(client):
     now, commands = int(time.time()), []
     for number in range(ITEMS):
-        commands.append(("HSET", f"item:i{number}", "title", f"Article {number} about topic {number % 977}", "url", f"https://example.org/{number}",
+        commands.append(("HSET", f"item:{{i{number}}}", "title", f"Article {number} about topic {number % 977}", "url", f"https://example.org/{number}",
                          "author", f"author{number % 500}", "tags", f"topic{number % 100} t{number % 37}", "published_at", now - number * 60,
                          "update_time", now - number * 60))
-    client.run_all(commands)
+    redis_server.run_all(client, commands)
 
 
 def load_timelines(client, count, items, ours_too):
     """`count` timelines and the items they name, in an empty store. The append-only file is off meanwhile."""
     redis_server.empty(client)
-    client.run("CONFIG", "SET", "appendonly", "no")
+    client.config_set("appendonly", "no")
     put_items(client)
     for first in range(0, count, LOADED_AT_ONCE):
         last = min(first + LOADED_AT_ONCE, count) - 1
-        client.run("EVAL", LOAD, 0, first, last, items, ITEMS, FIRST_SCORE, TTL_S, int(ours_too))
-    client.run("CONFIG", "SET", "appendonly", "yes")
+        client.eval(LOAD, 0, first, last, items, ITEMS, FIRST_SCORE, TTL_S, int(ours_too))
+    client.config_set("appendonly", "yes")
     redis_server.compact(client)
 
 
@@ -113,7 +113,7 @@ def check_pushes(readers):
     def check(contender, turn):
         client = contender.deployment.redis_client()
         redis_server.quiet(client)
-        held = client.run("EVAL", PUSHED_IN_ALL, 0, PUSH_READERS)
+        held = client.eval(PUSHED_IN_ALL, 0, PUSH_READERS)
         least, most = turn.requests * readers, (turn.requests + turn.progress["opened"]) * readers
         if not least <= held <= most:
             turn.problems.append(f"timelines hold {held} items, sent {least} to {most}")
@@ -146,12 +146,12 @@ def growth(session, section):
         session.running[name] = session.running.get(name) or ours.Ours(session.directory, name)
         client = session.running[name].redis_client()
         redis_server.empty(client)
-        before = int(client.info("used_memory"))
+        before = client.info("memory")["used_memory"]
         load_timelines(client, count, GROWN, True)
         bases[label] = (session.running[name], count)
         if label == "many":
-            values = [(f"Redis' memory for a timeline of {GROWN} items, among {count:,}", (int(client.info("used_memory")) - before) / count, "bytes"),
-                      ("of that the key's own, by MEMORY USAGE", client.run("MEMORY", "USAGE", f"wf:{CHANNEL}:u{count - 1}", "SAMPLES", 0), "bytes")]
+            values = [(f"Redis' memory for a timeline of {GROWN} items, among {count:,}", (client.info("memory")["used_memory"] - before) / count, "bytes"),
+                      ("of that the key's own, by MEMORY USAGE", client.memory_usage(f"wf:{CHANNEL}:{{u{count - 1}}}", samples=0), "bytes")]
 
     def take(kind, path, script, arguments, **options):
         made = [Contender(f"freshet {kind}, {count:,} timelines", deployment, path, script, **options) for deployment, count in bases.values()]

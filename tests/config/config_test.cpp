@@ -74,8 +74,8 @@ std::string shipped_file() {
   return text.str();
 }
 
-// The shipped file with every directive switched on: "#name = value" becomes "name = value"; prose begins
-// with "# ".
+// The shipped file with every directive switched on: "#name = value" becomes "name = value"; prose
+// begins with "# ".
 std::string switched_on() { return std::regex_replace(shipped_file(), std::regex("(^|\n)#([a-z])"), "$1$2"); }
 
 TEST_CASE("an empty file gives the defaults of Settings", "[config]") {
@@ -225,6 +225,7 @@ TEST_CASE("what is checked across directives names the line of the one set last"
       Case{"gateway.bulk_budget = \"100ms\"", "must not be above gateway.bulk_budget"},
       Case{"gateway.max_body_bytes = \"9M\"", "gateway.max_body_bytes must not be above"},
       Case{"redis.reconnect_min = \"3s\"", "redis.reconnect_min must not be above"},
+      Case{"redis.key_prefix = \"{site}:\"", "redis.key_prefix takes no braces"},
       Case{"rlimit_files = 1024", "rlimit_files must be 0 or at least pm.max_in_flight + 64"},
       Case{"hot.pv_weight = 0\nhot.uv_weight = 0.0",
            "freshet.toml:2: hot.pv_weight and hot.uv_weight cannot both be 0"},

@@ -47,7 +47,7 @@ EventLog random_log() {
   return log;
 }
 
-// Seed 001 over the raw events of one item, each figure by a pass of its own.
+// Engagement over the raw events of one item, each figure by a pass of its own.
 double engagement_by_hand(const EventLog& log, const std::string& item, UnixSeconds now) {
   std::map<std::string, std::vector<LogEvent>> sessions;
   std::set<std::string> readers;
@@ -81,7 +81,7 @@ double engagement_by_hand(const EventLog& log, const std::string& item, UnixSeco
   return base * std::exp2(-static_cast<double>(now.time_since_epoch().count() - first) / kDay);
 }
 
-// Seed 003 over the raw events of one item.
+// Views over the raw events of one item.
 double views_by_hand(const EventLog& log, const std::string& item, UnixSeconds now, PastMode mode) {
   std::map<std::string, std::int64_t> counted;
   std::set<std::pair<std::string, std::int64_t>> days;

@@ -1,4 +1,5 @@
-// What readers did, in SQLite: kept once, carried over from older files, and forgotten to the last byte.
+// What readers did, in SQLite: kept once, carried over from older files, and forgotten to the last
+// byte.
 #include "core/database/database_readers.h"
 
 #include <iterator>

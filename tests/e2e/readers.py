@@ -33,8 +33,8 @@ class Readers:
             time.sleep(0.01)  # the pace of a client that was told to come back
 
     def counted(self):
-        return {article: (int(self._instance.redis("GET", f"hot:pv:{article}") or 0),
-                          int(self._instance.redis("GET", f"hot:dwell:sum:{article}") or 0)) for article in self.articles}
+        return {article: tuple(int(value or 0) for value in self._instance.redis("HMGET", f"hot:article:{{{article}}}", "pv", "ms"))
+                for article in self.articles}
 
     def expected(self):
         return {article: (len(dwells), sum(dwells)) for article, dwells in self.acknowledged.items()}

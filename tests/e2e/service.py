@@ -16,6 +16,7 @@ from client import Client
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests/support"))
 import loopback  # noqa: E402
+from waiting import wait_until  # noqa: E402
 
 BUILD = os.environ.get("FRESHET_BUILD_DIR", os.path.join(ROOT, "build/release"))
 CTL = os.path.join(BUILD, "scripts/freshetctl")  # not scripts/freshetctl, which first sees to packages and the build
@@ -25,16 +26,6 @@ SHARED = os.environ.get("FRESHET_SHARED", os.path.join(os.path.dirname(ROOT), "s
 PATIENT = {"redis__timeout": '"1s"', "gateway__request_budget": '"3s"'}
 # nginx gives idle connections to workers up after a tenth of the shipped time, so that those who drain end soon. Still it closes first.
 LETS_GO_SOON = r"s/^\( *keepalive_\(time\|timeout\)\) 5s;/\1 500ms;/"
-
-
-def wait_until(condition, what, limit_s=20.0):
-    """Returns the first true value of `condition`; fails after `limit_s`."""
-    deadline = time.monotonic() + limit_s
-    while not (value := condition()):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {limit_s:g} s in vain for {what}")
-        time.sleep(0.01)
-    return value
 
 
 def kill_in_the_middle(most_s, *command):
@@ -118,7 +109,8 @@ class Instance:
         self.host, self.port, self.internal_port = self._loopback.host, loopback.PUBLIC, loopback.INTERNAL
         self.socket_path = os.path.join(self.state, "run/freshetd.sock")
         self._options, self.nginx_edit = options, LETS_GO_SOON
-        self._seen, self._directives = {}, directives
+        # Most tests name articles that they never put, and look at what a first report did.
+        self._seen, self._directives = {}, {"items__unknown": '"list"', "limits__remember_after": 0} | directives
         self.expects_refusals = False  # by Redis, of its account
         self.configure()
         # Not a new one each run: with some, of a few visitors two would meet in a HyperLogLog's register and count as one.
@@ -296,13 +288,27 @@ class Instance:
         assert reply.status == 200, reply
         return members
 
+    def await_placed(self):
+        """Until what was counted before has its places in the ranks, and is remembered of its visitors: when nothing waits to be written, or after
+        the second that this may take, under a load that never ends."""
+        promised = time.monotonic() + 1
+        while self.status()["background queued"] != 0 and time.monotonic() < promised:
+            time.sleep(0.01)
+
+    def keys_of(self, *names):
+        """The keys that hold something of these: ids, readers, sessions. What other requests left to be written behind their replies is none of them."""
+        self.await_placed()
+        return [key for name in names for key in self.redis("KEYS", f"*{name}*")]
+
     def hot(self, **query):
-        """The list as the workers have it (nginx caches the public one)."""
+        """The list as the workers have it (nginx caches the public one), with all that was counted before."""
+        self.await_placed()
         reply = self.internal().get("/api/hot", query=query)
         assert reply.status == 200, reply
         return reply.json()
 
     def stats(self, item):
+        self.await_placed()
         reply = self.internal().get(f"/api/articles/{item}/stats")
         assert reply.status == 200, reply
         return reply.json()

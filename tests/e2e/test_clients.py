@@ -117,6 +117,8 @@ def test_the_examples_of_the_clients_run(service, language):
     program, _, example = LANGUAGES[language]
     service.put("hello", title="Hello, world")
     service.put("other", title="Another")
+    assert service.public().track("hello", 1000, sessionId=language).status == 200
+    wait_until(lambda: service.public().get("/api/hot?model=engagement").json(), "a hot list")
     def shown():
         done = subprocess.run([program, os.path.join(CLIENTS, example), f"http://{service.host}:{service.port}"],
                               capture_output=True, text=True, timeout=60, check=False)

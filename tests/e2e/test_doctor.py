@@ -19,7 +19,7 @@ ASKED = {"freshet-doctor:none-of-ours", "eval", "client|kill", "acl|deluser", "s
 
 @pytest.fixture
 def site(instance):
-    made = instance(**PATIENT)
+    made = instance(items__unknown='"count"', **PATIENT)
     made.expects_refusals = True
     return made
 
@@ -198,3 +198,17 @@ def test_a_way_from_nginx_that_harms_requests_is_found(site, check, name, patter
     assert what in findings[f"nginx.{check}"][0]["what"], findings[f"nginx.{check}"]
     assert grade(findings, f"nginx.{check}") == {"error" if check == "site" else "warning"}
     assert all(grade(findings, other) == {"ok"} for other in findings if other.startswith("nginx.") and other != f"nginx.{check}")
+
+
+def test_what_nobody_vouched_for_is_named_with_the_cure(site):
+    assert grade(doctor(site, "--nginx", "")[1], "items.unlisted") == {"ok"}
+    for number in range(12):
+        for network in range(1 + number % 5):
+            assert site.public(source=f"127.{60 + network}.0.1").track(f"beacon-{number}", 1).json()["listed"] is False
+    [found] = doctor(site, "--nginx", "")[1]["items.unlisted"]
+    assert found["grade"] == "warning" and found["what"].startswith("12 articles") and "PUT" in found["cure"] and '"list"' in found["cure"]
+    named = found["what"].rpartition(": ")[2].split(", ")
+    assert len(named) == 10 and set(named[:2]) == {"beacon-4", "beacon-9"}
+    site.put("beacon-4")
+    [found] = doctor(site, "--nginx", "")[1]["items.unlisted"]
+    assert "beacon-4" not in found["what"]

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from client import Load
+from fastcgi import Connection
 from readers import Readers, known_items, mixed, read_items
 from service import birth, children, rss_kib, wait_until
 
@@ -43,6 +44,24 @@ def test_workers_killed_in_the_middle_of_gets_cost_no_client_anything(own_servic
     own_service.check()
 
 
+def test_what_killed_workers_counted_and_did_not_place_is_placed_by_their_successors(own_service, name):
+    for _ in range(10):  # once it must be quick enough: a note is forgotten after two seconds
+        article = name("a")
+        began = time.monotonic()
+        own_service.public().track(article, 1000, sessionId=name("s"))
+        own_service.await_placed()
+        # As if it had not been placed; and nobody walks over all articles.
+        own_service.redis("SET", "hot:rank:turn", "test", "EX", 600)
+        own_service.redis("ZREM", "hot:rank", article)
+        own_service.redis("HDEL", "hot:placed", article)
+        for victim in own_service.workers():
+            os.kill(victim, signal.SIGKILL)
+        if time.monotonic() - began < 1.5:
+            break
+    wait_until(lambda: own_service.redis("ZSCORE", "hot:rank", article), "the article to be placed")
+    assert "noted_articles_placed" in own_service.log()
+
+
 def test_workers_killed_in_the_middle_of_posts_count_each_event_once(own_service, name):
     readers = Readers(own_service, name)
     with Load(own_service.public, readers.report, threads=6) as load:
@@ -57,6 +76,19 @@ def test_workers_killed_in_the_middle_of_posts_count_each_event_once(own_service
     assert readers.statuses <= {200, 502}
     readers.assert_counted_once()
     own_service.check()
+
+
+def test_workers_that_drain_leave_new_connections_to_their_successors(own_service):
+    old, kept = own_service.workers(), [Connection(own_service.socket_path) for _ in range(8)]
+    for each in kept:
+        assert each.ask()[0] == 200
+    own_service.reload()
+    assert set(own_service.workers()) & set(old), "a worker waits for those who keep a connection"
+    for _ in range(50):
+        with Connection(own_service.socket_path, timeout=10) as one:
+            assert one.ask()[0] == 200
+    for each in kept:
+        each.close()
 
 
 def test_without_their_master_workers_end(own_service):
@@ -127,7 +159,7 @@ def test_a_stop_under_load_answers_whatever_it_carried_out(own_service, name):
         own_service.signal("freshetd", signal.SIGQUIT)
         wait_until(lambda: birth(master) != born, "the master's end", 20)
     assert load.errors == []
-    assert int(own_service.redis("GET", f"hot:pv:{article}")) == len(answered) > 200
+    assert int(own_service.redis("HGET", f"hot:article:{{{article}}}", "pv")) == len(answered) > 200
 
 
 # --- time

@@ -86,6 +86,10 @@ def test_a_feed_gives_everything_once_newest_first_and_ends(site, name):
     first = reader.ask("refresh", 20)
     assert [item["id"] for item in first["items"]][:20] == ids[:20]
     assert {"id", "title", "update_time", "tags"} <= set(first["items"][0])
+    site.public().track(ids[0], 1000, sessionId=name("s"))
+    wait_until(lambda: site.stats(ids[0])["shown"] > 0, "the pages to be counted")
+    stats = site.stats(ids[0])
+    assert stats["pv"] == 1 and stats["click_through"] == 1 / stats["shown"]
     assert first["items"][0]["title"] == f"about {ids[0]}"
     rest = reader.ids("load_more", 20) + reader.ids("load_more", 20) + reader.ids("load_more", 20)
     everything = [item["id"] for item in first["items"]] + rest
@@ -96,6 +100,19 @@ def test_a_feed_gives_everything_once_newest_first_and_ends(site, name):
     assert reader.ids("refresh") == []
     new = put_items(site, name, 2)
     assert sorted(come(reader, 2)) == sorted(new)
+
+
+def test_every_item_says_why_it_is_there_also_when_its_page_comes_from_the_buffer(site, name):
+    put_items(site, name, 8, tags=["garden"])
+    reader = Feed(site, name("r"))
+    site.put(liked := name("liked"), title="Roses", tags=["garden"], author="ann")
+    wait_recallable(site, name, [liked])
+    assert {item["reason"]["kind"] for item in reader.ask("refresh", 4)["items"]} == {"new"}
+    said = site.internal().post("/api/interactions", {"userId": reader.agent, "topicId": liked, "kind": "favorite"})
+    assert said.status == 200, said
+    reasons = [item["reason"] for item in reader.ask("load_more", 2)["items"]]
+    assert reasons == [{"kind": "new_in_tag", "tag": "garden", "text": "new in garden"}] * 2
+    assert [item["reason"]["kind"] for item in reader.ask("refresh", 2, query="about")["items"]] == ["query"] * 2
 
 
 def test_a_new_item_is_recallable_within_a_second_or_so(site, name):
@@ -115,7 +132,7 @@ def test_peek_records_nothing(site, name):
     assert reader.ask("peek", 5) == {"new": 5}
     assert reader.ask("peek", 5) == {"new": 5}
     assert reader.ids("refresh", 5) == ids
-    assert site.redis("EXISTS", f"feed:pending:{reader.agent}") == 1
+    assert site.redis("EXISTS", f"feed:state:{{{reader.agent}}}") == 1
 
 
 def test_the_same_page_again_is_the_same_items_and_a_lost_reply_loses_nothing(site, name):
@@ -172,7 +189,7 @@ def test_what_a_reader_reads_shapes_what_comes(site, name):
     put_items(site, name, 30)
     reader = Feed(site, name("r"))
     site.public().track(old[0], 30000, userId=reader.agent)
-    wait_until(lambda: site.redis("EXISTS", f"user:interactions:{reader.agent}") == 1, "the interest")
+    wait_until(lambda: site.redis("EXISTS", f"user:interactions:{{{reader.agent}}}") == 1, "the interest")
     assert set(reader.ids("refresh", 6)) == set(old)
 
 
@@ -228,13 +245,19 @@ def test_simultaneous_requests_of_one_reader_never_give_the_same_item(own_servic
         assert len(flat) == len(set(flat)) == 60 and set(flat) == set(ids)
 
 
+def unacknowledged(service, readers):
+    """How many pages wait, of the last four of each."""
+    pages = [page for reader in readers for page in service.redis("HMGET", f"feed:state:{{{reader}}}", "0", "1", "2", "3") if page]
+    assert len(pages) >= len(readers)
+    return sum(page.startswith("0=") for page in pages)
+
+
 def test_impressions_reach_the_filter_and_are_then_acknowledged(site, name):
     put_items(site, name, 3)
     reader = Feed(site, name("r"))
     shown = reader.ids("refresh", 3)
-    pending = f"feed:pending:{reader.agent}"
-    wait_until(lambda: site.redis("ZCOUNT", pending, "-inf", -1) == 0, "the acknowledgement")
-    site.redis("DEL", pending, f"feed:state:{reader.agent}", f"feed:cache:{reader.agent}")
+    wait_until(lambda: unacknowledged(site, [reader.agent]) == 0, "the acknowledgement")
+    site.redis("DEL", f"feed:state:{{{reader.agent}}}", f"feed:cache:{{{reader.agent}}}")
     assert not set(reader.all(50)) & set(shown)  # the filter alone knows
     keys = site.redis("KEYS", "bf:global:*")
     assert keys and all(site.redis("TTL", key) > 7 * DAY for key in keys)
@@ -245,10 +268,14 @@ def test_without_redis_a_feed_is_empty_and_degraded_and_nothing_handed_out_repea
     reader = Feed(site, name("r"))
     first = reader.ids("refresh", 10)
     token = reader.page
+    before = site.status()
+    assert before["feed pages"] > 0
     site.kill_redis()
     data = reader.ask("load_more", 10, page=token)
     assert data["items"] == [] and data["degraded"] and data["has_more"] and data["page"] == token
     assert reader.ask("peek").get("degraded")
+    after = site.status()
+    assert [after[key] - before[key] for key in ("feed pages", "feed pages degraded")] == [1, 1]
     site.restart_redis()
     wait_until(lambda: "degraded" not in reader.ask("peek"), "the return of Redis")
     rest = Feed(site, reader.agent).all(10)
@@ -257,7 +284,7 @@ def test_without_redis_a_feed_is_empty_and_degraded_and_nothing_handed_out_repea
 
 
 def test_what_was_handed_out_stays_out_when_its_worker_dies_at_once(site, name):
-    """It is pending in Redis from the moment it was handed out, whatever becomes of the impressions."""
+    """It waits in Redis from the moment it was handed out, whatever becomes of the impressions."""
     put_items(site, name, 30)
     readers = [Feed(site, name("r")) for _ in range(8)]
     shown = [set(reader.ids("refresh", 10)) for reader in readers]
@@ -270,13 +297,9 @@ def test_what_was_handed_out_stays_out_when_its_worker_dies_at_once(site, name):
         assert not set(rest) & before and len(set(rest) | before) == 30
 
 
-def unacknowledged(service, readers):
-    return sum(service.redis("ZCOUNT", f"feed:pending:{reader}", "-inf", -1) for reader in readers)
-
-
-def test_no_impression_is_lost_when_workers_end_or_the_queue_is_full(instance, name):
-    """A reload ends workers by QUIT; a queue of one command sends every page's impressions through the spool."""
-    service = instance("--no-limits", **PATIENT, spool__queue_commands="1", pm__max_children="1")
+def test_no_impression_is_lost_when_workers_end(instance, name):
+    """A reload ends workers by QUIT: they send first what they hold."""
+    service = instance("--no-limits", **PATIENT, pm__max_children="1")
     put_items(service, name, 30)
     readers = [name("r") for _ in range(60)]
     shown, errors = {}, []
@@ -296,9 +319,6 @@ def test_no_impression_is_lost_when_workers_end_or_the_queue_is_full(instance, n
         thread.join()
     assert errors == [] and len(shown) == 60
     wait_until(lambda: unacknowledged(service, readers) == 0, "every acknowledgement")
-    wait_until(lambda: service.status()["background queued"] == 0, "the queue to be empty")  # a worker says so twice a second
-    status = service.status()
-    assert status["spooled"] > 60 and status["background dropped"] == 0
     for reader in readers[::7]:
-        service.redis("DEL", f"feed:pending:{reader}", f"feed:state:{reader}", f"feed:cache:{reader}")
+        service.redis("DEL", f"feed:state:{{{reader}}}", f"feed:cache:{{{reader}}}")
         assert not shown[reader] & set(Feed(service, reader).all(30))  # the filter alone knows

@@ -1,5 +1,6 @@
 """freshetctl fill beside the running service: what it pushes is on the reader's pages, and what was shown is not shown again."""
 
+import json
 import signal
 import subprocess
 import time
@@ -84,6 +85,8 @@ def test_a_dry_run_prints_what_would_be_pushed_and_pushes_nothing(site, name):
     said = fill(site, "--reader", reader, "--limit", "2", "--dry-run")
     promised = said.splitlines()[0].removeprefix(reader + ":").split()
     assert len(promised) == 2 and "2 items would be pushed" in said
+    sums = json.loads(fill(site, "--reader", reader, "--limit", "2", "--dry-run", "--json"))
+    assert (sums["channel"], sums["readers"], sums["served"], sums["pushed"], sums["dry_run"]) == ("discover", 1, 1, 2, True)
     assert page(site, reader) == []
     fill(site, "--reader", reader, "--limit", "2")
     assert page(site, reader) == promised
@@ -108,7 +111,7 @@ def test_a_run_that_is_ended_in_the_middle_and_repeated_serves_everybody_once(si
         site.redis("ZADD", "active:discover", *(word for each in readers[first:first + 500] for word in (int(time.time()), each)))
 
     def held():
-        count = "local out = {} for i, name in ipairs(ARGV) do out[i] = redis.call('ZCOUNT', 'wf:discover:' .. name, '(0', '+inf') end return out"
+        count = "local out = {} for i, name in ipairs(ARGV) do out[i] = redis.call('ZCOUNT', 'wf:discover:{' .. name .. '}', '(0', '+inf') end return out"
         return [each for first in range(0, len(readers), 500) for each in site.redis("EVAL", count, 0, *readers[first:first + 500])]
 
     with subprocess.Popen([CTL, "fill", "discover", "--limit", "3", "--state", site.state], stdout=subprocess.PIPE, text=True) as process:
@@ -127,9 +130,9 @@ def test_what_is_wrong_is_said_and_pushes_nothing(site, name):
     for arguments, words in ((["elsewhere"], "no channel elsewhere"), (["follow"], "follow is filled by those who are followed"),
                              (["discover", "--reader", "a:b"], "--reader a:b is no id"), (["discover", "--readers", "/none"], "/none")):
         status, said = ctl(site, *arguments)
-        assert status == 1 and words in said, said
-    assert ctl(site, "discover", "--limit", "0")[0] == 1
-    assert ctl(site)[0] == 1
+        assert status == 2 and words in said, said
+    assert ctl(site, "discover", "--limit", "0")[0] == 2
+    assert ctl(site)[0] == 2
     site.signal("redis", signal.SIGKILL)
-    wait_until(lambda: ctl(site, "discover", "--reader", name("ann"))[0] == 1, "Redis to be gone")
+    wait_until(lambda: ctl(site, "discover", "--reader", name("ann"))[0] == 2, "Redis to be gone")
     assert f"Redis at {site.state}/run/redis.sock" in ctl(site, "discover", "--reader", name("ann"))[1]

@@ -258,7 +258,7 @@ def test_freshetctl_signs_with_its_key(signed, name, tmp_path):
     assert tool("--key", f"k1:{tmp_path}/nothing").returncode != 0
     done = tool("--key", f"k1:{signed.paths['k1']}")
     assert done.returncode == 0, done
-    assert signed.redis("HGET", f"item:{item}", "title") == "x"
+    assert signed.redis("HGET", f"item:{{{item}}}", "title") == "x"
 
 
 def test_after_a_reload_that_was_given_up_new_workers_know_the_old_keys_and_not_the_new_ones(instance):

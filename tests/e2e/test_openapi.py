@@ -189,7 +189,7 @@ WRONG = [
     ("getItem", 404, "unknown_item", {"id": "nowhere"}),
     ("exportUser", 400, "bad_number", {"id": "r", "query": {"from": -1}}),
     ("job", 404, "unknown_job", {"id": "nowhere"}),
-    ("deleteItem", 400, "bad_id", {"id": "list"}),
+    ("deleteItem", 400, "bad_id", {"id": "a b"}),
 ]
 
 

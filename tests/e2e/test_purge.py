@@ -1,6 +1,7 @@
 """freshetctl visitors and purge: an operator finds who counts too much, and takes it back while others read on."""
 
 import itertools
+import json
 import signal
 import subprocess
 import threading
@@ -14,6 +15,8 @@ HOT = {"model": "engagement"}
 
 
 def ctl(service, *command, expect=0):
+    """What the command says, when what was counted before is remembered."""
+    service.await_placed()
     done = subprocess.run([CTL, *command, "--state", service.state], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == expect, (command, done.stdout, done.stderr)
     return done.stdout if expect == 0 else done.stderr
@@ -59,6 +62,11 @@ def test_the_fraud_is_on_top_and_their_counts_go(own_service, name):
     shown = rows(ctl(service, "visitors", visitor))
     assert shown[bad][:3] == ["1", "40", "1"] and shown[bad][-1] == "40" and shown["together"] == shown[bad]
     assert rows(ctl(service, "purge", "--dry-run", visitor)) == shown
+    listed = json.loads(ctl(service, "visitors", "--json"))
+    assert len(listed) > 3 and (listed[0]["visitor"], listed[0]["articles"], listed[0]["pv"]) == (visitor, 1, 40)
+    [found] = json.loads(ctl(service, "visitors", "--json", visitor))
+    assert json.loads(ctl(service, "purge", "--dry-run", "--json", visitor)) == [found]
+    assert [(item["id"], item["pv"], item["views"]) for item in found["items"]] == [(bad, 40, 40)]
     assert service.stats(bad)["pv"] == 44
 
     assert "40 page views, 1 visitors" in ctl(service, "purge", visitor)
@@ -83,8 +91,52 @@ def test_users_and_the_anonymous_are_found_by_what_an_operator_knows_of_them(own
     anonymous = ctl(service, "visitors", "--address", "127.0.0.1", "--agent", agent)
     assert anonymous.startswith("a") and rows(anonymous)[item][1:3] == ["3", "3"]
     assert "3 page views, 3 visitors" in ctl(service, "purge", "--address", "127.0.0.1", "--agent", agent)
-    assert service.redis("EXISTS", f"hot:pv:{item}") == 0
+    assert service.redis("HEXISTS", f"hot:article:{{{item}}}", "pv") == 0
     assert item not in [each["id"] for each in service.hot(**HOT)]
+    service.check()
+
+
+def test_a_network_is_purged_as_one_and_others_stay(own_service, name):
+    service, item = own_service, name("i")
+    service.put(item)
+    for number in range(12):
+        assert service.public(source=f"127.0.7.{1 + number}", agent=f"{AGENT} {number}").track(item, 1000, sessionId=f"s{number}").status == 200
+    for number in range(2):
+        assert service.public(source="127.0.8.1", agent=f"{AGENT} {number}").track(item, 1000, sessionId=f"t{number}").status == 200
+    table = rows(ctl(service, "visitors"))
+    networks = [columns[-1] for columns in table.values()]
+    assert len(table) == 14 and sorted(networks.count(each) for each in set(networks)) == [2, 12]
+    for named in ("127.0.7.0/24", "127.0.7.99", max(networks, key=networks.count)):
+        assert set(rows(ctl(service, "visitors", "--network", named))) == {who for who, columns in table.items() if networks.count(columns[-1]) == 12}
+    ctl(service, "purge", "--network", "127.0.7.0/24")
+    stats = service.stats(item)
+    assert (stats["pv"], stats["uv"], stats["dwell"]["sum_ms"]) == (2, 2, 2000)
+    assert len(rows(ctl(service, "visitors"))) == 2
+    service.check()
+
+
+def test_the_first_reports_of_a_network_are_not_written_down_and_purge_says_how_many_stay(instance, name):
+    service = instance("--no-limits", limits__remember_after=20, **PATIENT)
+    item, reader = name("i"), name("r")
+    service.put(item)
+
+    def report(number):  # each as somebody else
+        client = service.public(source=f"127.0.7.{1 + number % 200}", agent=f"{AGENT} {number}")
+        assert client.track(item, 1000, sessionId=f"s{number}").status == 200
+
+    for number in range(20):
+        report(number)
+    service.await_placed()
+    assert service.redis("KEYS", "hot:added:*") == []
+    for number in range(20, 70):
+        report(number)
+    for number in range(30):
+        assert service.internal().track(item, 1000, userId=reader, sessionId=f"t{number}").status == 200
+    assert service.stats(item)["pv"] == 100
+    assert "up to 40 reports" in ctl(service, "purge", "--network", "127.0.7.0/24")
+    assert service.stats(item)["pv"] == 20 + 30
+    assert "10 page views" in ctl(service, "purge", "--reader", reader)
+    assert service.stats(item)["pv"] == 20 + 20
     service.check()
 
 
@@ -123,6 +175,7 @@ def test_a_purge_under_load_that_is_killed_and_repeated_leaves_what_the_others_a
         stats = service.stats(item)
         assert stats["pv"] == counted[item] and stats["dwell"]["sum_ms"] == 10 * counted[item], item
     service.check()
+    service.await_placed()
     ranks = service.redis("ZRANGE", "hot:rank", 0, -1, "WITHSCORES")
     ctl(service, "rebuild-rank")
     assert service.redis("ZRANGE", "hot:rank", 0, -1, "WITHSCORES") == ranks
@@ -142,9 +195,9 @@ def test_what_is_not_remembered_cannot_be_purged_and_says_so(instance, name):
     assert service.internal().track(item, 1, userId="u").status == 200
     assert service.redis("KEYS", "hot:added:*") == []
     for command in ("visitors", "purge"):
-        assert "limits.remember" in ctl(service, command, "--reader", "u", expect=1)
+        assert "limits.remember" in ctl(service, command, "--reader", "u", expect=2)
 
 
 def test_without_redis_it_says_so(own_service):
     own_service.signal("redis", signal.SIGKILL)
-    assert "redis.sock" in ctl(own_service, "purge", "cAAAAAAAAAAAAAAAAAAAAAA", expect=1)
+    assert "redis.sock" in ctl(own_service, "purge", "cAAAAAAAAAAAAAAAAAAAAAA", expect=2)

@@ -25,11 +25,11 @@ def history(client, reader, **query):
 
 def done(service, reader):
     """{letter:item: unix seconds} of Redis."""
-    return {member: int(score) for member, score in service.redis("ZRANGE", f"user:interactions:{reader}", 0, -1, "WITHSCORES")}
+    return {member: int(score) for member, score in service.redis("ZRANGE", f"user:interactions:{{{reader}}}", 0, -1, "WITHSCORES")}
 
 
 def dismissed(service, reader):
-    return set(service.redis("ZRANGE", f"user:not_interested:{reader}", 0, -1))
+    return set(service.redis("ZRANGE", f"user:not_interested:{{{reader}}}", 0, -1))
 
 
 def back_again(service):
@@ -229,7 +229,7 @@ def test_a_bad_interaction_is_400_and_named_alone_and_in_a_line(service, members
     assert_problem(service.internal().post("/api/interactions", event), 400, code, member)
     reply = service.internal().post("/api/interactions", json.dumps(event), **LINES)
     assert reply.json() == {"accepted": 0, "rejected": [{"line": 1, "code": code, "member": member}]}
-    assert service.redis("EXISTS", "user:interactions:bad") == 0
+    assert service.redis("EXISTS", "user:interactions:{bad}") == 0
 
 
 def test_interactions_and_merges_are_not_for_the_public(service):
@@ -257,7 +257,7 @@ def test_not_interested_is_kept_with_its_reason_and_undone(service, name):
     word = {"userId": reader, "kind": "not_interested"}
     for topic in ("a", "b", "c"):
         assert client.post("/api/feedback", word | {"topicId": topic, "reason": "too 長い"}).json() == {"ok": True}
-    assert service.redis("HGET", f"user:not_interested:why:{reader}", "a") == "too 長い"
+    assert service.redis("HGET", f"user:not_interested:why:{{{reader}}}", "a") == "too 長い"
     assert client.delete("/api/feedback", query={"userId": reader, "topicId": "a"}).json() == {"ok": True}
     assert client.ask("DELETE", "/api/feedback", word | {"topicId": "b"}).json() == {"ok": True}
     assert dismissed(service, reader) == {"c"}
@@ -274,7 +274,7 @@ def test_bad_feedback_is_400_and_named(service, members, code, member):
 
 @pytest.mark.parametrize("members, code, member", [
     ({"kind": "page"}, "bad_kind", "kind"), ({"kind": 1}, "bad_kind", "kind"), ({"topicId": None}, "bad_id", "topicId"), ({"topicId": "a b"}, "bad_id", "topicId"),
-    ({"userId": None}, "bad_id", "userId"), ({"userId": "hll"}, "bad_id", "userId")])
+    ({"userId": None}, "bad_id", "userId"), ({"userId": "a{b}"}, "bad_id", "userId")])
 def test_a_bad_view_is_400_and_named(service, members, code, member):
     assert_problem(service.public().post("/api/history", {"userId": "r", "topicId": "t"} | members), 400, code, member)
 
@@ -334,7 +334,7 @@ def test_without_redis_writes_are_queued_and_applied_once(instance, name):
     assert history(public, reader, kind="reply") == []
     assert len(done(service, reader)) == 500 and set(done(service, reader).values()) == {1700000000}
     assert dismissed(service, reader) == {"no"}
-    assert service.redis("HGET", f"user:not_interested:why:{reader}", "no") == "why"
+    assert service.redis("HGET", f"user:not_interested:why:{{{reader}}}", "no") == "why"
     entries = [dict(zip(entry[1][::2], entry[1][1::2])) for entry in service.redis("XRANGE", "recorder:stream", "-", "+")]
     assert service.status()["background dropped"] == 0
     assert len({each["item"] for each in entries if each["op"] == "interaction"}) == 1201

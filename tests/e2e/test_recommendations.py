@@ -225,7 +225,7 @@ def test_soft_exclusion_puts_what_was_viewed_last_and_off_changes_nothing(lone, 
     assert soft["items"][-1]["id"] == hot and soft["excluded"]["viewed"] == 0
     # As if the view had been a day ago: half of the score is back, which is still the most.
     day_ago = int(time.time()) - DAY
-    lone.redis("HSET", f"user:views:at:{reader.user}", f"t:{hot}", day_ago)
+    lone.redis("HSET", f"user:views:at:{{{reader.user}}}", f"t:{hot}", day_ago)
     again = reader.ask(exclude="soft")
     assert again["items"][0]["id"] == hot
     off = reader.ask(exclude="off")
@@ -419,6 +419,7 @@ def test_explain_prints_every_candidate_and_what_became_of_it(taught, name):
     reader.look(garden[1])
     reader.dismiss(chess[0])
     served = reader.ids(5)
+    titles = {i: f"Roses and soil {i}" for i in garden} | {i: f"Openings and endgames {i}" for i in chess}
     done = subprocess.run([CTL, "explain", reader.user, "--limit", "5", "--all", "--state", site.state],
                           capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -429,6 +430,16 @@ def test_explain_prints_every_candidate_and_what_became_of_it(taught, name):
     for place, item in enumerate(served, 1):
         assert f"served as {place}: like" in lines[item]
     assert "below the page" in lines[chess[1]]
+    assert all(line.endswith(f" {titles[item]}") for item, line in lines.items() if item in titles)
+
+    done = subprocess.run([CTL, "explain", reader.user, "--limit", "5", "--all", "--json", "--state", site.state],
+                          capture_output=True, text=True, check=False, timeout=60)
+    said = json.loads(done.stdout)
+    assert (said["reader"], said["candidates"], said["dismissed"]) == (reader.user, len(said["items"]), 1)
+    fates = {item["id"]: item["fate"] for item in said["items"]}
+    assert [fates[item] for item in (garden[0], garden[1], chess[0], chess[1])] == ["interacted", "viewed", "not_interested", "below"]
+    assert {item["place"]: item["id"] for item in said["items"] if item["fate"] == "served"} == dict(enumerate(served, 1))
+    assert all(item["title"] == titles[item["id"]] for item in said["items"])
 
 
 # --- faults and bad input

@@ -62,9 +62,9 @@ def test_a_reply_to_a_queued_write_says_so(own_service, name):
     assert own_service.internal().get("/health/ready").status == 503
     assert own_service.internal().get("/health/live").status == 200
     own_service.restart_redis()
-    wait_until(lambda: own_service.redis("GET", f"hot:pv:{article}") and own_service.redis("HGET", f"hot:views:{article}", "pv"), "the events")
+    wait_until(lambda: None not in own_service.redis("HMGET", f"hot:article:{{{article}}}", "pv", "views"), "the events")
     wait_until(lambda: own_service.internal().get("/health/ready").status == 200, "readiness")
-    assert own_service.redis("HGET", f"hot:views:{article}", "pv") == "1"
+    assert own_service.redis("HGET", f"hot:article:{{{article}}}", "views") == "1"
     own_service.check()
 
 
@@ -81,7 +81,7 @@ def test_a_full_spool_refuses_writes_with_retry_after(instance, name):
     assert reply.status == 503 and int(reply.headers["Retry-After"]) >= 1
     assert service.status()["refused"]["spool_full"] >= 1
     service.restart_redis()
-    wait_until(lambda: int(service.redis("GET", f"hot:pv:{article}") or 0) == accepted, "the acknowledged events")
+    wait_until(lambda: int(service.redis("HGET", f"hot:article:{{{article}}}", "pv") or 0) == accepted, "the acknowledged events")
 
 
 @pytest.mark.latency

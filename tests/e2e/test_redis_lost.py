@@ -75,6 +75,10 @@ def test_a_loss_under_writes_is_told_everywhere_until_it_is_mended(own_service, 
     assert finding["grade"] == "error" and finding["cure"].startswith("freshetctl rebuild-redis"), finding
     status, said = freshetctl(own_service, "check")
     assert status == 1 and "rebuild-redis" in said, said
+    status, said = freshetctl(own_service, "check", "--json", "--quiet")
+    found = json.loads(said)
+    assert status == 1 and found["violations"] == 1, said
+    assert [(each["kind"], each["level"], each["times"]) for each in found["findings"] if each["level"] == "violation"] == [("lost", "violation", 1)]
 
     # Whoever starts anew knows it too.
     recorder = own_service.recorder()

@@ -157,7 +157,7 @@ def test_a_redis_that_is_loading(guarded):
     service = guarded.service
     # As the base of the file it is read key by key; while it reads commands Redis listens to nobody.
     for turn in range(300):
-        service.redis("SET", f"hot:session:load-{turn}:s", "1" * 300, "EX", "3600")
+        service.redis("SET", f"hot:session:{{load-{turn}}}:s", "1" * 300, "EX", "3600")
     service.redis("BGREWRITEAOF")
     wait_until(lambda: service.persistence("aof_rewrite_in_progress") == "0" and service.persistence("aof_base_size") != "0", "the file's base")
     service.kill_redis()

@@ -116,7 +116,7 @@ def test_a_planned_failover_is_followed_by_idle_connections_too(instance, deploy
     wait_until(lambda: not deployment.of_the_service(old), "nobody on the old master", 60)
     wait_until(lambda: deployment.of_the_service(new), "the service on the new one", 60)
     wait_until(lambda: service.internal().put(f"/api/items/{item}", {"title": "new", "published_at": 1}).status == 200, "a write", 30)
-    assert deployment.ask(new, "HGET", f"item:{item}", "title") == "new"
+    assert deployment.ask(new, "HGET", f"item:{{{item}}}", "title") == "new"
     # One worker's list must hear of the change through the subscription that moved too.
     wait_until(lambda: service.internal().get(f"/api/items/{item}").json()["title"] == "new", "the new title")
 

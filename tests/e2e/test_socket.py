@@ -123,7 +123,7 @@ def test_half_sent_requests_are_dropped_at_their_deadline_while_others_are_serve
         assert time.monotonic() - began < DEADLINE_S + 2
     assert_held_up_by_nobody(load)
     wait_until(lambda: service.status()["refused"]["read_timeout"] >= before + len(held), "their count", 5)
-    assert service.redis("EXISTS", "hot:pv:half") == 0
+    assert service.redis("EXISTS", "hot:article:{half}") == 0
 
 
 def test_who_goes_away_in_mid_request_is_forgotten_before_any_deadline(service):
@@ -166,29 +166,38 @@ def big_list(service):
             status, _ = direct.ask(method="POST", uri="/api/views", zone="public",
                                    body=json.dumps({"articleId": f"big-{number}", "fingerprint": "f", "publishedAt": int(time.time())}).encode())
             assert status == 200
-        uri = "/api/hot?limit=100&tag=big"
-        size = wait_until(lambda: len(direct.ask(uri=uri)[1]), "the list")
-        size = wait_until(lambda: size if size > 2_000_000 else 0, f"a large reply (it has {size} bytes)", 1)
-    return uri, size
+    uri = "/api/hot?limit=100&tag=big"  # read by nginx, which takes what comes at once: a worker waits a second only
+    reply = wait_until(lambda: reply if len((reply := service.internal().get(uri)).json()) == 100 else None, "all in the list").body
+    assert len(reply) > 2_000_000
+    return uri
 
 
 @pytest.mark.latency
 def test_a_reader_that_never_reads_its_reply_is_dropped_while_others_are_served(service):
-    uri, size = big_list(service)
-    with connect(service) as direct:
-        status, body = direct.ask(uri=uri)
-        assert status == 200 and len(json.loads(body)) == 100 and len(body) == size
+    uri = big_list(service)
     before = service.status()
     with Load(service.internal, ping, threads=2) as load:
-        held = [connect(service) for _ in range(20)]
-        for direct in held:
-            direct.send(request(uri=uri))
-        wait_until(lambda: service.status()["refused"]["write_timeout"] >= before["refused"]["write_timeout"] + 20, "the dropping", 10)
+        held = []
+
+        def hold():
+            held.append(connect(service))
+            held[-1].send(request(uri=uri))
+
+        def dropped():
+            # A worker for which Redis was too slow has no list: then one more asks.
+            if len(held) < 200 and time.monotonic() > began + len(held) / 10:
+                hold()
+            return service.status()["refused"]["write_timeout"] >= before["refused"]["write_timeout"] + 20
+
+        began = time.monotonic()
+        for _ in range(20):
+            hold()
+        wait_until(dropped, "the dropping", 60)
         seen = len(load.results)
         wait_until(lambda: len(load.results) > seen + 20 or load.errors, "load")
     assert_held_up_by_nobody(load)
+    assert sum(direct.closed_by_peer(0.2) for direct in held) >= 20
     for direct in held:
-        assert direct.closed_by_peer(3)
         direct.close()
     wait_until(lambda: service.status()["connections"] <= before["connections"] + 4, "the connections' end")
 

@@ -64,19 +64,17 @@ def many(count):
     ({"items": {"0": "i"}}, "bad_list", "items"), ({"items": many(101)}, "bad_list", "items"), ({"items": ["i", 1.5]}, "bad_id", "items"),
     ({"items": ["i", None]}, "bad_id", "items"), ({"items": [["i"]]}, "bad_id", "items"), ({"items": ["i", {}]}, "bad_id", "items"),
     ({"items": [True]}, "bad_id", "items"), ({"items": ["i", "a:b"]}, "bad_id", "items"), ({"items": ["i", ""]}, "bad_id", "items"),
-    ({"items": ["list"]}, "bad_id", "items"), ({"items": ["x" * 129]}, "bad_id", "items"), ({"items": [1e300]}, "bad_id", "items"),
+    ({"items": ["x" * 129]}, "bad_id", "items"), ({"items": [1e300]}, "bad_id", "items"),
     ({"customers": None}, "bad_list", "customers"), ({"customers": []}, "bad_list", "customers"), ({"customers": "r"}, "bad_list", "customers"),
     ({"customers": many(10001)}, "bad_list", "customers"), ({"customers": many(60000)}, "bad_list", "customers"),
     ({"customers": ["r", "a b"]}, "bad_id", "customers"), ({"customers": ["r", ["s"]]}, "bad_id", "customers"), ({"customers": ["r", "a}b"]}, "bad_id", "customers"),
     ({"followersOf": "a"}, "bad_list", "customers"), ({"customers": None, "followersOf": ""}, "bad_id", "followersOf"),
     ({"customers": None, "followersOf": ["a"]}, "bad_id", "followersOf"), ({"customers": None, "followersOf": "a"}, "bad_parameter", "followersOf")])
 def test_a_bad_push_is_named_and_nothing_is_written(service, members, code, member):
-    before = service.redis("DBSIZE")
     body = {"items": ["i"], "customers": ["never"]} | members
     problem = assert_problem(service.internal().post("/api/waterfall/discover", body), 400, code)
     assert problem["member"] == member
-    assert service.redis("EXISTS", "wf:discover:never", "wf:discover:r", "wf:discover:n0") == 0
-    assert service.redis("DBSIZE") <= before
+    assert service.keys_of("{never}", "{r}", "{n0}") == []
 
 
 def test_the_place_of_a_bad_element_is_said(service):
@@ -97,13 +95,13 @@ def test_whole_numbers_are_ids_as_everywhere(service, name):
     (b" " * (8 << 20) + b"{}", 413, None)], ids=itertools.count())
 def test_bodies_that_are_no_push_are_refused_and_write_nothing(service, body, status, code):
     assert_problem(service.internal().post("/api/waterfall/discover", body), status, code)
-    assert service.redis("EXISTS", "wf:discover:deep") == 0
+    assert service.redis("EXISTS", "wf:discover:{deep}") == 0
 
 
 def test_a_push_that_any_page_could_send_is_refused(service):
     reply = service.internal().post("/api/waterfall/discover", '{"items":["i"],"customers":["plain"]}', headers={"Content-Type": "text/plain"})
     assert_problem(reply, 415, "bad_content_type")
-    assert service.redis("EXISTS", "wf:discover:plain") == 0
+    assert service.redis("EXISTS", "wf:discover:{plain}") == 0
 
 
 @pytest.mark.parametrize("members, code, member", [

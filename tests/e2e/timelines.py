@@ -20,7 +20,7 @@ def ids(page):
 
 def timeline(service, channel, reader):
     """The ids in Redis, newest first."""
-    return service.redis("ZREVRANGEBYSCORE", f"wf:{channel}:{reader}", "+inf", "(0")
+    return service.redis("ZREVRANGEBYSCORE", f"wf:{channel}:{{{reader}}}", "+inf", "(0")
 
 
 class Reader:

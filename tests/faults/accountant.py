@@ -8,8 +8,8 @@ import time
 from service import wait_until
 
 KINDS = ("track", "view")
-PV = {"track": ("GET", "hot:pv:{}"), "view": ("HGET", "hot:views:{}", "pv")}
-EVENT = {"track": "hot:event:{}:{}", "view": "hot:view:event:{}:{}"}
+PV = {"track": ("HGET", "hot:article:{{{}}}", "pv"), "view": ("HGET", "hot:article:{{{}}}", "views")}
+EVENT = {"track": "hot:event:{{{}}}:{}", "view": "hot:view:event:{{{}}}:{}"}
 ASK_AT_ONCE = 500
 
 

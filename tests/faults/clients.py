@@ -113,10 +113,11 @@ def slow_clients(run):
     with run.instance(patient=True, limits=True, hot__first_dwell='"24h"') as service:
         readers, target = run.readers(service), big_list(service)
         workers = set(service.workers())
-        honest = run.load(service, readers, connections=4, only=(*GETS, "hot", "track"), think_s=0.1, source=HONEST)
+        # Sixteen requests a second of one address, of which no route gets more than its limit for as long as this takes.
+        honest = run.load(service, readers, connections=4, only=(*GETS, "hot", "track"), think_s=0.25, source=HONEST)
         neighbour = run.load(service, readers, connections=1, only=("history", "timeline"), think_s=0.1, source=NEIGHBOUR)
         with honest, neighbour:
-            honest.wait_for(run.scale(200, 400))
+            honest.wait_for(run.scale(100, 400))
             alone, began = honest.seconds(), time.monotonic()
             with SlowClients((service.host, service.port), target, 1000, 500, 200, SLOW) as slow:
                 together = time.monotonic()

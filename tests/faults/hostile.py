@@ -194,7 +194,7 @@ def is_id(text):
     """As the interface says it."""
     raw = text.encode("utf-8", "surrogatepass")
     bad = any(ord(c) < 0x20 or 0x7f <= ord(c) <= 0x9f or c.isspace() or c in ":{}" or c in INVISIBLE or 0xd800 <= ord(c) <= 0xdfff for c in text)
-    return 1 <= len(raw) <= 128 and not bad and text not in ("hll", "list")
+    return 1 <= len(raw) <= 128 and not bad
 
 
 def round_trips(service, strings):

@@ -203,7 +203,7 @@ class Load:
         except Lost:
             reply = None
         now = time.monotonic()
-        degraded = reply is not None and reply.has(b"freshet-degraded")
+        degraded = reply is not None and b"freshet-degraded" in reply.headers
         self._when.append(now)
         self._seconds.append(now - began)
         self._what.append(OPERATIONS.index(operation))
@@ -223,7 +223,7 @@ class Load:
             wrong = operation.judge(reader, got, degraded)
         if wrong is None and operation.name == "item" and not data.split(b" ", 2)[1].endswith(b"/" + got["id"].encode()):
             wrong = "another item than was asked for"
-        if wrong is None and operation.name == "hot" and reply.has(b"set-cookie"):
+        if wrong is None and operation.name == "hot" and b"set-cookie" in reply.headers:
             wrong = "a cookie on a list that everybody shares"
         if wrong is not None:
             self._note("mixup", f"{operation.name} of {reader.id}: {wrong} in {reply}")

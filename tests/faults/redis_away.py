@@ -165,7 +165,7 @@ def loading(service):
     """Started again with a file that it takes its time to read."""
     # Between two keys that cannot be compressed Redis answers; else only after some fifty, which is beyond every deadline.
     service.redis("EVAL", "for i = 1, 2000 do local t = {} for j = 1, 30 do t[j] = redis.sha1hex(i * 30 + j) end "
-                          "redis.call('SET', 'hot:session:load:' .. i, table.concat(t), 'EX', 3600) end", 0)
+                          "redis.call('SET', 'hot:session:{load}:' .. i, table.concat(t), 'EX', 3600) end", 0)
     # As the base of the file it is read key by key; while it reads commands Redis listens to nobody.
     service.redis("BGREWRITEAOF")
     wait_until(lambda: service.persistence("aof_rewrite_in_progress") == "0" and service.persistence("aof_base_size") != "0", "the file's base")

@@ -136,7 +136,7 @@ def endless_keys(run):
 
 
 ENDLESS = """local out = {}
-for _, key in ipairs(redis.call('KEYS', 'hot:*:made-*')) do
+for _, key in ipairs(redis.call('KEYS', 'hot:*:{made-*')) do
   if redis.call('TTL', key) == -1 then out[#out + 1] = key end
 end
 for _, key in ipairs(redis.call('KEYS', 'hot:added:*')) do
@@ -150,12 +150,19 @@ def filling(run):
     def send(client, number):
         return client.track(f"made-up-{number}".ljust(LONGEST_ID, "x"), 1, sessionId=f"s{number}".ljust(LONGEST_ID, "x"))
 
+    with run.instance(patient=True, items__unknown='"count"') as service, honest(run, service):  # as shipped
+        with Attackers(service, send, lambda number: f"127.{60 + number % 20}.0.9") as attackers:
+            until(run)
+        made = service.redis("ZCARD", "hot:unlisted")
+        run.figure(f"{attackers}; {made} articles made")
+        run.none("more than a hundred a network", max(0, made - 2000))
+    # A site that lists what nobody vouched for has more of it.
     with run.instance(patient=True, spool__max_bytes='"64M"') as service:
         with honest(run, service, fine=(200, 202)):
             service.put("to-be-hidden")
             # So much that the buffers of connections make no difference.
-            service.redis("SETRANGE", "hot:session:strangers:s", 1 << 26, "x")
-            service.redis("EXPIRE", "hot:session:strangers:s", 3600)
+            service.redis("SETRANGE", "hot:session:{strangers}:s", 1 << 26, "x")
+            service.redis("EXPIRE", "hot:session:{strangers}:s", 3600)
             limit = int(service.redis("MEMORY", "STATS")["total.allocated"] / 0.885)
             service.redis("CONFIG", "SET", "maxmemory", limit)
             with Attackers(service, send, lambda number: f"127.{60 + number % 20}.0.9") as attackers:
@@ -187,6 +194,27 @@ def buried(run):
         wrong = {item: score for item, score in forged.items() if abs(score / fair - 1) > 0.01}
         run.figure(f"{len(forged)} articles looked at", len(forged) > 4, safety=True)
         run.none("articles buried or raised", len(wrong), list(wrong.items()))
+
+
+@fault("A6", "free text as ids, with controls in it, from nine networks, at full dwell", "none of it on a public list, controls 0 accepted")
+def free_text(run):
+    text, hidden = "BUY-AT-EVIL.EXAMPLE-".ljust(120, "!"), "BUY\u202e-NOW"
+
+    def send(client, number):
+        item = hidden if number % 5 == 0 else f"{text}{number % 40}"
+        if number % 2:
+            return client.post("/api/views", {"articleId": item, "fingerprint": f"f{number}", "publishedAt": int(time.time())})
+        return client.track(item, 180000, sessionId=f"s{number}")
+
+    with run.instance(patient=True, limits=True, items__unknown='"count"') as service, honest(run, service):
+        with Attackers(service, send, lambda number: f"127.{60 + number % 9}.0.{1 + number % 200}", threads=2) as attackers:
+            until(run)
+        run.figure(str(attackers))
+        service.await_placed()
+        lists = [item["id"] for model in ("engagement", "views") for item in service.internal().get(f"/api/hot?model={model}&limit=100").json()]
+        run.none("articles listed that nobody vouched for", sum(item != "honest-article" for item in lists), lists)
+        run.figure(f"{service.redis('ZCARD', 'hot:unlisted')} counted and not listed", service.redis("ZCARD", "hot:unlisted") > 0, safety=True)
+        run.none("ids with controls kept", len(service.redis("KEYS", "*BUY*NOW*")))
 
 
 @fault("A7", "a page of another site writes to the internal server through its operator's browser", "nothing is written, the server's own callers 0 refused")

@@ -1,6 +1,7 @@
 """The instruments of the fault matrix notice what they are there for: a mixed-up reply, a lost event, one that was counted twice."""
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
@@ -108,14 +109,14 @@ class FakeService:
 
     def redis(self, command, *arguments):
         """What the accountant asks of Redis."""
-        def pv(key):
-            kind = "track" if key.startswith("hot:pv:") else "view"
-            return self.counted.get((kind, key.rpartition(":")[2]))
+        def pv(key, field):
+            kind = "track" if field == "pv" else "view"
+            return self.counted.get((kind, key.rpartition(":")[2].strip("{}")))
 
         def event(key):
             kind, rest = ("view", key.removeprefix("hot:view:event:")) if key.startswith("hot:view") else ("track", key.removeprefix("hot:event:"))
-            return "reply" if (kind, *rest.split(":")) in self.events else None
-        return [event(key) for key in arguments] if command == "MGET" else pv(arguments[0])
+            return "reply" if (kind, *(part.strip("{}") for part in rest.split(":"))) in self.events else None
+        return [event(key) for key in arguments] if command == "MGET" else pv(*arguments)
 
 
 @pytest.fixture
@@ -190,7 +191,7 @@ def test_another_item_of_the_same_reader_is_noticed(readers):
     operation = next(each for each in loads.OPERATIONS if each.name == "item")
     reader = readers[0]
     for asked in (3, 4):
-        reply = wire.Reply(200, b"", json.dumps({"id": reader.items[3], "title": f"about {reader.word} number 3"}).encode())
+        reply = wire.Reply(200, None, json.dumps({"id": reader.items[3], "title": f"about {reader.word} number 3"}).encode())
         load._judge(operation, reader, wire.request("GET", f"/api/items/{reader.items[asked]}"), reply, False)
     assert load.mixed_up == 1 and "another item" in load.mixups[0]
 
@@ -288,16 +289,37 @@ def test_the_table_is_aligned_and_holds_every_figure():
     assert all(len(line) <= 100 for line in text.splitlines())
 
 
+def reply_of(*parts):
+    """What the client takes for the reply to one request that is answered so."""
+    async def answer(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(0)
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+
+    async def ask():
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            client = wire.Connection(*server.sockets[0].getsockname(), timeout_s=0.5)
+            try:
+                return await client.ask(wire.request("GET", "/"))
+            finally:
+                client.close()
+    return asyncio.run(ask())
+
+
 def test_chunked_bodies_and_bodies_with_a_length_are_read_whole():
-    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX: y"
-    body = b"5\r\nabcde\r\n1\r\nf\r\n0\r\n\r\n"
-    for size in range(len(body)):
-        assert wire._body(head, bytearray(body[:size]), 0) is None
-    assert wire._body(head, bytearray(body), 0) == b"abcdef"
-    head = b"HTTP/1.1 200 OK\r\nContent-Length: 3"
-    assert wire._body(head, bytearray(b"ab"), 0) is None
-    assert wire._body(head, bytearray(b"abc"), 0) == b"abc"
-    with pytest.raises(wire.Lost):
-        wire._body(head, bytearray(b"abcd"), 0)
+    head, body = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX: y\r\n\r\n", b"5\r\nabcde\r\n1\r\nf\r\n0\r\n\r\n"
+    reply = reply_of(head, *(body[at:at + 1] for at in range(len(body))))
+    assert (reply.status, reply.headers[b"x"], reply.body) == (200, b"y", b"abcdef")
+    assert reply_of(b"HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nab", b"c").body == b"abc"
 
 
+def test_what_is_not_exactly_one_reply_is_none():
+    reply = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc"
+    for parts in ([reply + b"d"], [reply + reply], [reply[:-1]], [b"HTTP/1.1 200 OK\r\n\r\nabc"], [b"5\r\nabcde"]):
+        with pytest.raises(wire.Lost):
+            reply_of(*parts)

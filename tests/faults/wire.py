@@ -1,27 +1,22 @@
 """HTTP/1.1 on kept connections for one asyncio loop: some thousands of requests a second, and nothing repeated behind one's back."""
 
 import asyncio
-import re
 
-LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
-CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
-CLOSES = re.compile(rb"\r\nconnection: *close", re.IGNORECASE)
+import httptools
+
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120.0.0.0 Safari/537.36"
 
 
 class Lost(Exception):
-    """No reply, or the beginning of one."""
+    """No reply, or the beginning of one, or more than one."""
 
 
 class Reply:
-    __slots__ = ("status", "head", "body")
+    """headers: names in lower case → values, both bytes; the last of several."""
+    __slots__ = ("status", "headers", "body")
 
-    def __init__(self, status, head, body):
-        self.status, self.head, self.body = status, head, body
-
-    def has(self, header):
-        """Whether there is such a header; `header` in lower case, as bytes."""
-        return b"\r\n" + header + b":" in self.head.lower()
+    def __init__(self, status=0, headers=None, body=b""):
+        self.status, self.headers, self.body = status, headers or {}, body
 
     def __repr__(self):
         return f"{self.status} {self.body[:300]!r}"
@@ -36,13 +31,12 @@ def request(method, target, body=b"", media="application/json"):
 
 
 class Connection(asyncio.Protocol):
-    """One request at a time; connects when it must."""
+    """One request at a time; connects when it must. Bytes that belong to no reply are a Lost, too."""
 
     def __init__(self, host, port, timeout_s=20.0, source=None):
         self._address, self._timeout_s = (host, port), timeout_s
         self._source = (source, 0) if source else None
-        self._transport = self._waiting = None
-        self._got = bytearray()
+        self._transport = self._waiting = self._parser = self._reply = None
 
     async def ask(self, data):
         """Sends a request and returns its reply. Raises Lost; then the outcome is unknown."""
@@ -74,54 +68,39 @@ class Connection(asyncio.Protocol):
     # --- asyncio.Protocol
 
     def connection_made(self, transport):
-        self._transport = transport
-        self._got.clear()
+        self._transport, self._reply = transport, None
+        self._parser = httptools.HttpResponseParser(self)
 
     def connection_lost(self, exc):
         self._fail(f"the connection ended{f': {exc}' if exc else ''}")
         self._transport = None
 
     def data_received(self, data):
-        self._got += data
         if self._waiting is None or self._waiting.done():
             return self._fail("bytes that nobody asked for")
-        end = self._got.find(b"\r\n\r\n")
-        if end < 0:
-            return None
-        head = bytes(self._got[:end])
         try:
-            body = _body(head, self._got, end + 4)
-        except (Lost, ValueError) as error:
-            return self._fail(str(error))
-        if body is None:
-            return None
-        self._got.clear()
-        if CLOSES.search(head):
-            self._transport.close()
-        self._waiting.set_result(Reply(int(head[9:12]), head, body))
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            return self._fail(f"no reply, or more than one: {error}")
+        if self._reply is not None and self._reply.status:
+            if not self._parser.should_keep_alive():
+                self._transport.close()
+            self._waiting.set_result(self._reply)
+            self._reply = None
         return None
 
+    # --- httptools.HttpResponseParser
 
-def _body(head, got, at):
-    """The whole body, or None when some of it is still to come. Bytes behind it are a Lost."""
-    if length := LENGTH.search(head):
-        size = int(length[1])
-        if len(got) - at > size:
-            raise Lost("more bytes than the reply has")
-        return bytes(got[at:]) if len(got) - at == size else None
-    if not CHUNKED.search(head):
-        if head[9:12] in (b"204", b"304"):
-            return b""
-        raise Lost("a reply whose end nobody knows")
-    out = b""
-    while True:
-        line = got.find(b"\r\n", at)
-        if line < 0:
-            return None
-        size = int(got[at:line], 16)
-        at = line + 2 + size + 2
-        if len(got) < at:
-            return None
-        if size == 0:
-            return out
-        out += got[line + 2:at - 2]
+    def on_message_begin(self):
+        if self._reply is not None:
+            raise Lost("a second reply")
+        self._reply = Reply()
+
+    def on_header(self, name, value):
+        self._reply.headers[name.lower()] = value
+
+    def on_body(self, body):
+        self._reply.body += body
+
+    def on_message_complete(self):
+        self._reply.status = self._parser.get_status_code()

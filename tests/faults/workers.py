@@ -102,11 +102,11 @@ def killed_in_posts(run):
 @fault("F3", "every worker crashes before READY", "≤ 20 forks a minute, master alive, not ready")
 def crashing_before_ready(run):
     with run.instance(patient=True) as service:
-        layout = f"bf:global:{time.strftime('%Y%m%d', time.gmtime())}:layout"
-        wait_until(lambda: service.redis("EXISTS", layout), "the seen-filter")
-        kept = service.redis("GET", layout)
-        service.redis("DEL", layout)
-        service.redis("HSET", layout, "in", "the way")  # a worker that cannot use the seen-filter ends before it is ready
+        shards = f"bf:global:{time.strftime('%Y%m%d', time.gmtime())}:shards"
+        wait_until(lambda: service.redis("EXISTS", shards), "the seen-filter")
+        kept = service.redis("GET", shards)
+        service.redis("DEL", shards)
+        service.redis("HSET", shards, "in", "the way")  # a worker that cannot use the seen-filter ends before it is ready
         master, began = service.pid("freshetd"), birth(service.pid("freshetd"))
         victims = service.workers()
         for pid in victims:
@@ -123,9 +123,9 @@ def crashing_before_ready(run):
         assert forks >= 4, "no worker crashed before it was ready"
         run.none("times ready", answered)
         run.none("masters lost", int(birth(master) != began))
-        service.redis("DEL", layout)
+        service.redis("DEL", shards)
         if kept is not None:
-            service.redis("SET", layout, kept, "EX", 9 * 86400)
+            service.redis("SET", shards, kept, "EX", 9 * 86400)
         back = time.monotonic()
         wait_until(lambda: _ready(service), "the pool", 30)
         run.figure(f"serving {time.monotonic() - back:.1f} s after the cause was gone")

@@ -12,7 +12,8 @@ namespace freshet::test {
 
 class ExactFilter final : public feed::SeenFilter {
  public:
-  Task<Result<void>> probe(redis::Redis&) const override { co_return Result<void>(); }
+  Task<Result<void>> probe(redis::Redis&) override { co_return Result<void>(); }
+  Task<Result<void>> learn(redis::Redis&, UnixSeconds) override { co_return Result<void>(); }
   std::size_t append_read(redis::Pipeline& out, const ReaderId& reader, UnixSeconds now) const override {
     out.command(1 + kDays).arg("SUNION");
     for (std::size_t back = 0; back < kDays; ++back)
@@ -20,7 +21,7 @@ class ExactFilter final : public feed::SeenFilter {
     return 1;
   }
   Result<std::shared_ptr<const feed::SeenView>> view(const redis::Replies& replies, std::size_t first,
-                                                     const ReaderId&, UnixSeconds) const override {
+                                                     const ReaderId&, UnixSeconds) override {
     std::set<ItemId> items;
     for (std::size_t i = 0; i < replies[first].size(); ++i)
       items.insert(ItemId::trusted(std::string(*replies[first][i].string())));
@@ -28,15 +29,17 @@ class ExactFilter final : public feed::SeenFilter {
   }
   Task<Result<std::vector<bool>>> check(redis::Redis&, const ReaderId&,
                                         const std::shared_ptr<const feed::SeenView>& view,
-                                        const std::vector<ItemId>& items, UnixSeconds) const override {
-    std::vector<bool> out;
-    for (const ItemId& item : items) out.push_back(view->contains(item));
-    co_return out;
+                                        const std::vector<ItemId>& items, UnixSeconds) override {
+    co_return view->contain(items);
   }
-  void append_add(redis::Pipeline& out, const ReaderId& reader, const std::vector<ItemId>& items,
-                  UnixSeconds at) const override {
+  Task<Result<void>> add(redis::Redis& redis, ReaderId reader, std::vector<ItemId> items, UnixSeconds at,
+                         bool) override {
+    if (items.empty()) co_return Result<void>();
+    redis::Pipeline out;
     out.command(2 + items.size()).arg("SADD").arg(key(reader, at));
     for (const ItemId& item : items) out.arg(item.view());
+    FRESHET_CO_TRY(added, co_await redis::run_one(redis, out));
+    co_return Result<void>();
   }
   Task<Result<feed::SeenStatus>> status(redis::Redis&, UnixSeconds) const override {
     co_return feed::SeenStatus();
@@ -47,7 +50,11 @@ class ExactFilter final : public feed::SeenFilter {
   class View final : public feed::SeenView {
    public:
     explicit View(std::set<ItemId> items) : items_(std::move(items)) {}
-    bool contains(const ItemId& item) const override { return items_.contains(item); }
+    std::vector<bool> contain(const std::vector<ItemId>& asked) const override {
+      std::vector<bool> out;
+      for (const ItemId& item : asked) out.push_back(items_.contains(item));
+      return out;
+    }
 
    private:
     std::set<ItemId> items_;

@@ -15,8 +15,8 @@ namespace {
 
 bool near(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(a, b); }
 
-// Empty when `recalled` is the head of `all`. Scores that differ in their last bits only (weights of terms
-// are added in another order in another partition) may stand in either order.
+// Empty when `recalled` is the head of `all`. Scores that differ in their last bits only (weights
+// of terms are added in another order in another partition) may stand in either order.
 std::string difference(const feed::Recalled& recalled, const std::vector<feed::Candidate>& all,
                        std::size_t size) {
   const auto& got = recalled.candidates;

@@ -1,5 +1,5 @@
-// Fakes of the feed's ports, in memory: a FeedStore that keeps the laws of the scripts, an index that is a
-// list.
+// Fakes of the feed's ports, in memory: a FeedStore that keeps the laws of the scripts, an index
+// that is a list.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,11 @@ inline const ReaderId kReader = ReaderId::trusted("r");
 class FakeSeen final : public feed::SeenView {
  public:
   explicit FakeSeen(std::set<ItemId> items) : items_(std::move(items)) {}
-  bool contains(const ItemId& id) const override { return items_.contains(id); }
+  std::vector<bool> contain(const std::vector<ItemId>& asked) const override {
+    std::vector<bool> out;
+    for (const ItemId& id : asked) out.push_back(items_.contains(id));
+    return out;
+  }
 
  private:
   std::set<ItemId> items_;
@@ -50,6 +54,8 @@ class FakeItems final : public FakeItemStore {
  public:
   std::set<ItemId> hidden, unknown;
   std::map<ItemId, UnixSeconds> dates;
+  std::map<ItemId, std::string> authors;
+  std::map<ItemId, std::vector<std::string>> tags;
   int reads = 0;
   bool away = false;
 
@@ -64,6 +70,8 @@ class FakeItems final : public FakeItemStore {
       items::ItemCard card;
       card.title = "title of " + id.str();
       if (const auto date = dates.find(id); date != dates.end()) card.shown_from = date->second;
+      if (const auto author = authors.find(id); author != authors.end()) card.author = author->second;
+      if (const auto given = tags.find(id); given != tags.end()) card.tags = given->second;
       if (hidden.contains(id)) card.shown_from = items::kNever;
       card.known = !unknown.contains(id);
       out.push_back(card);
@@ -83,6 +91,8 @@ class FakeFeedStore final : public feed::FeedStore {
   std::vector<ItemId> noted;  // as interests
   std::int64_t generation = 0, sequence = 0;
   bool done = false, failing = false, full = false;
+  bool beside = false;   // something else than a page was recorded
+  int busy = 0;          // so often a swap must be opened again
   bool by_item = false;  // there is no view: the filter is asked, as redisbloom is
   int trips = 0;         // round trips
   std::map<std::string, feed::Page> pages;
@@ -91,11 +101,8 @@ class FakeFeedStore final : public feed::FeedStore {
     ++trips;
     if (failing) co_return away();
     feed::Opening out;
-    if (const auto at = pages.find(request.request); at != pages.end()) {
-      out.replay = at->second;
-      out.replay->replay = true;
-      co_return out;
-    }
+    out.replay = pages.contains(request.request);
+    if (out.replay) co_return out;
     out.generation = generation;
     out.handed_out.assign(pending.begin(), pending.end());
     out.unacknowledged = unacknowledged;
@@ -107,15 +114,20 @@ class FakeFeedStore final : public feed::FeedStore {
   }
   Task<Result<std::vector<bool>>> seen(const ReaderId&, const std::shared_ptr<const feed::SeenView>& view,
                                        const std::vector<ItemId>& items) override {
-    std::vector<bool> out;
     if (!view) ++trips;
-    for (const ItemId& id : items) out.push_back(view ? view->contains(id) : seen_items.contains(id));
+    auto out = view ? view->contain(items) : FakeSeen(seen_items).contain(items);
     co_return out;
   }
   Task<Result<feed::Refilled>> swap(const feed::PageRequest& request, const feed::Refill& refill) override {
     ++trips;
     if (failing) co_return away();
     if (full) co_return fail(ErrorCode::kUnavailable, "too_many_pending");
+    if (busy > 0) {
+      --busy;
+      feed::Refilled out;
+      out.again = true;
+      co_return out;
+    }
     if (refill.generation == generation) {
       buffer = refill.candidates;
       done = refill.exhausted;
@@ -131,10 +143,18 @@ class FakeFeedStore final : public feed::FeedStore {
     ++trips;
     if (failing) co_return away();
     feed::Taken out;
+    if (const auto at = pages.find(request.request); at != pages.end()) {
+      out.state = feed::Taken::State::kPage;
+      out.page = at->second;
+      out.page.replay = true;
+      out.interests = interests;
+      co_return out;
+    }
     if (buffer.empty()) co_return out;
     out.state = feed::Taken::State::kPage;
     out.page = pop(request, {});
-    out.seen = view();
+    look(out);
+    out.interests = interests;
     co_return out;
   }
   Task<Result<feed::Taken>> refill(const feed::PageRequest& request, const feed::Page& kept) override {
@@ -142,24 +162,36 @@ class FakeFeedStore final : public feed::FeedStore {
     feed::Taken out;
     out.state = feed::Taken::State::kPage;
     out.page = pop(request, kept.items);
-    out.seen = view();
+    look(out);
     co_return out;
   }
+  Task<Result<std::vector<ItemId>>> show_again(const feed::PageRequest&,
+                                               const std::vector<ItemId>& items) override {
+    co_return items;
+  }
   Task<Result<feed::SeenStatus>> seen_status() override { co_return feed::SeenStatus(); }
-  void record(const ReaderId&, const std::vector<feed::Handout>& handouts, const std::vector<ItemId>& shown,
-              UnixSeconds) override {
+  Task<Result<void>> record(ReaderId, feed::Impressions impressions) override {
+    const std::vector<ItemId>& shown = impressions.shown;
     recorded.insert(recorded.end(), shown.begin(), shown.end());
-    for (const feed::Handout& each : handouts) {
+    for (const feed::Handout& each : impressions.handouts) {
       for (const ItemId& id : each.items) {
         if (std::find(shown.begin(), shown.end(), id) != shown.end()) continue;
         withdrawn.insert(id);
         pending.erase(id);
       }
     }
+    co_return Result<void>();
   }
-  void engaged(const ReaderId&, const ItemId& item) override { noted.push_back(item); }
+  void add_interest(const ReaderId&, const ItemId& item) override { noted.push_back(item); }
 
  private:
+  void look(feed::Taken& taken) {
+    taken.noted = beside;
+    taken.unacknowledged = unacknowledged;
+    if (!beside) return;
+    ++trips;
+    taken.seen = view();
+  }
   std::shared_ptr<const feed::SeenView> view() const {
     return by_item ? nullptr : std::make_shared<FakeSeen>(seen_items);
   }
@@ -172,7 +204,7 @@ class FakeFeedStore final : public feed::FeedStore {
     feed::Page page;
     page.items = std::move(items);
     page.generation = generation;
-    page.sequence = page.moves = ++sequence;
+    page.sequence = page.handout_seq = ++sequence;
     page.buffered = !buffer.empty();
     page.exhausted = buffer.empty() && done;
     if (!request.request.empty()) pages[request.request] = page;

@@ -5,10 +5,11 @@
 #include <thread>
 
 #include "core/base/fingerprint.h"
-#include "core/items/item_store.h"
+#include "core/redis/fields.h"
 #include "core/redis/scripts.h"
 #include "core/redis/sync_redis.h"
 #include "tests/feed/exact_filter.h"
+#include "tests/support/deferred.h"
 #include "tests/support/redis_server.h"
 
 using namespace freshet;
@@ -16,23 +17,6 @@ using namespace freshet;
 namespace {
 
 const ReaderId kReader = ReaderId::trusted("r");
-
-class AtOnce final : public redis::Deferred {
- public:
-  explicit AtOnce(redis::SyncRedis& inner) : inner_(inner) {}
-  bool post(redis::Pipeline pipeline) override {
-    if (!lost) REQUIRE(inner_.call(pipeline));
-    return true;
-  }
-  Result<void> spool(redis::Pipeline pipeline) override {
-    post(std::move(pipeline));
-    return {};
-  }
-  bool lost = false;
-
- private:
-  redis::SyncRedis& inner_;
-};
 
 struct Site {
   Site() : keys("p:") {
@@ -47,9 +31,8 @@ struct Site {
   Settings settings;
   redis::Keys keys;
   redis::SyncRedis redis{server.endpoint(), milliseconds(5000), redis::kAllScripts};
-  AtOnce deferred{redis};
+  test::ImmediateWriter deferred{redis};
   test::ExactFilter filter;
-  items::RedisItemStore items{redis, settings, keys};
   std::optional<feed::RedisFeedStore> made;
 
   feed::RedisFeedStore& feed() {
@@ -66,7 +49,8 @@ struct Site {
   }
   feed::Page swap(feed::Opening opened, std::vector<ItemId> candidates, bool exhausted = false,
                   std::size_t limit = 5, std::string request = {}, std::string query = {}) {
-    const feed::Refill refill{opened.generation, opened.moves, std::move(candidates), exhausted, {}};
+    const feed::Refill refill{opened.generation,     opened.handout_seq, opened.noted,
+                              std::move(candidates), exhausted,          {}};
     auto swapped = redis::wait(feed().swap(page(limit, std::move(request), std::move(query)), refill));
     REQUIRE(swapped);
     return swapped->page;
@@ -77,8 +61,33 @@ struct Site {
     return *taken;
   }
   void record(const feed::Page& from, const std::vector<ItemId>& shown) {
-    feed().record(kReader, {{from.generation, from.moves, from.items}}, shown, wall_now());
+    feed::Impressions impressions;
+    impressions.handouts.push_back({from.handout_seq, from.items});
+    impressions.shown = shown;
+    impressions.at = wall_now();
+    record(impressions);
   }
+  void record(const feed::Impressions& impressions) {
+    REQUIRE(redis::wait(feed().record(kReader, impressions)));
+  }
+  // The pages of the reader's feed as if they were so much older.
+  void age(std::int64_t by_ms) {
+    for (const char* const slot : {"0", "1", "2", "3"}) {
+      redis::Pipeline read, write;
+      read.add("HGET", keys.feed_state("r"), slot);
+      const auto page = redis.call(read);
+      REQUIRE(page);
+      auto words = redis::words(page->front().string().value_or(""));
+      if (words.size() < 3) continue;
+      const std::string time = std::to_string(redis::whole(words[2]) - by_ms);
+      words[2] = time;
+      std::string text;
+      for (const auto each : words) text.append(text.empty() ? "" : " ").append(each);
+      write.add("HSET", keys.feed_state("r"), slot, text);
+      REQUIRE(redis.call(write));
+    }
+  }
+  std::int64_t ttl() { return integer("TTL", keys.feed_state("r")); }
   std::int64_t integer(auto... words) {
     redis::Pipeline command;
     command.add(words...);
@@ -88,20 +97,7 @@ struct Site {
     REQUIRE(value);
     return *value;
   }
-  void hide(int number, bool hidden = true, UnixSeconds published = UnixSeconds{seconds{1700000000}}) {
-    items::Item item;
-    item.id = ItemId::trusted("i" + std::to_string(number));
-    item.title = "t";
-    item.published_at = published;
-    item.hidden = hidden;
-    REQUIRE(redis::wait(items.put(item)));
-  }
 };
-
-std::int64_t unix_ms() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<milliseconds>(now).count();
-}
 
 std::vector<ItemId> range(int from, int to) {
   std::vector<ItemId> out;
@@ -119,12 +115,8 @@ TEST_CASE("a swap hands out the first page and keeps the rest for half an hour",
   CHECK(page.sequence == 1);
   CHECK(page.buffered);
   CHECK_FALSE(page.exhausted);
-  for (const auto& key : {site.keys.feed_cache("r"), site.keys.feed_state("r")}) {
-    const auto ttl = site.integer("TTL", key);
-    CHECK((ttl > 1790 && ttl <= 1800));
-  }
-  const auto ttl = site.integer("TTL", site.keys.feed_pending("r"));
-  CHECK((ttl > 8 * 86400 - 10 && ttl <= 8 * 86400));
+  const auto ttl = site.integer("TTL", site.keys.feed_cache("r"));
+  CHECK((ttl > 1790 && ttl <= 1800));
   const auto next = site.take(5);
   CHECK(next.page.items == range(5, 10));
   CHECK(next.page.sequence == 2);
@@ -154,7 +146,7 @@ TEST_CASE("the second of two refreshes that saw the same generation takes its pa
 TEST_CASE("a refresh of another query replaces the buffer, and its load_more wants that query", "[feed]") {
   Site site;
   site.swap({}, range(0, 10));
-  CHECK(site.swap({}, range(20, 30), false, 5, {}, "q").items == range(20, 25));
+  CHECK(site.swap(site.open(), range(20, 30), false, 5, {}, "q").items == range(20, 25));
   CHECK(site.take(5).state == feed::Taken::State::kEmpty);
   CHECK(site.take(5, {}, "q").page.items == range(25, 30));
 }
@@ -170,24 +162,98 @@ TEST_CASE("what was handed out by another request between opening and swap is no
   CHECK(site.swap(opened, range(5, 20)).items == range(10, 15));
 }
 
-TEST_CASE("hidden items are skipped and the page is filled from behind them", "[feed]") {
+TEST_CASE("a refresh that more pages overtook than are remembered takes from the buffer, or is opened again",
+          "[feed]") {
   Site site;
-  site.hide(1);
-  site.hide(7);
-  CHECK(site.swap({}, range(0, 12), false, 3).items ==
-        std::vector<ItemId>{range(0, 1)[0], range(2, 3)[0], range(3, 4)[0]});
-  CHECK(site.take(4).page.items ==
-        std::vector<ItemId>{range(4, 5)[0], range(5, 6)[0], range(6, 7)[0], range(8, 9)[0]});
+  site.swap({}, range(0, 7), false, 1);
+  const auto opened = site.open();
+  for (int i = 0; i < 5; ++i) site.record(site.take(1).page, range(i + 1, i + 2));
+  CHECK(site.swap(opened, range(0, 20), false, 1).items == range(6, 7));
+  const feed::Refill refill{opened.generation, opened.handout_seq, 0, range(0, 20), false, {}};
+  const auto swapped = redis::wait(site.feed().swap(site.page(1), refill));
+  REQUIRE(swapped);
+  CHECK(swapped->again);
+  CHECK(site.swap(site.open(), range(7, 20), false, 1).items == range(7, 8));
 }
 
-TEST_CASE("an item that was dated ahead meanwhile is skipped until its date", "[feed]") {
+TEST_CASE("a feed's hash lives eight days while a page is not acknowledged, else as long as the buffer",
+          "[feed]") {
   Site site;
-  const UnixSeconds date = wall_now() + seconds{2};
-  for (const int number : {1, 7}) site.hide(number, false, date);
-  CHECK(site.swap({}, range(0, 12), false, 3).items ==
-        std::vector<ItemId>{range(0, 1)[0], range(2, 3)[0], range(3, 4)[0]});
-  while (wall_now() < date) std::this_thread::sleep_for(milliseconds{5});
-  CHECK(site.take(4).page.items == range(4, 8));
+  const auto first = site.swap({}, range(0, 20), false, 1);
+  CHECK((site.ttl() > 8 * 86400 - 10 && site.ttl() <= 8 * 86400));
+  site.record(first, range(0, 1));
+  CHECK((site.ttl() > 1790 && site.ttl() <= 1800));
+  std::vector<feed::Page> pages;
+  for (int i = 0; i < 6; ++i) pages.push_back(site.take(1).page);
+  for (const feed::Page& each : pages) {
+    CHECK(site.ttl() > 8 * 86400 - 10);
+    site.record(each, each.items);
+  }
+  CHECK(site.ttl() <= 1800);
+  site.take(20);
+  const auto empty = site.swap(site.open(), {});
+  CHECK(empty.items.empty());
+  CHECK(site.ttl() > 8 * 86400 - 10);  // the page before
+}
+
+TEST_CASE("pages that more than four others followed still wait for their acknowledgement", "[feed]") {
+  Site site;
+  std::vector<feed::Page> pages{site.swap({}, range(0, 20), false, 1)};
+  for (int i = 0; i < 6; ++i) pages.push_back(site.take(1).page);
+  CHECK(site.open().handed_out.size() == 7);
+  site.record(pages[1], {});
+  auto left = site.open().handed_out;
+  CHECK(left.size() == 6);
+  CHECK(std::find(left.begin(), left.end(), pages[1].items[0]) == left.end());
+  for (const feed::Page& each : pages) site.record(each, each.items);
+  CHECK(site.integer("HSTRLEN", site.keys.feed_state("r"), "late") == 0);
+  CHECK(site.open().unacknowledged.empty());
+}
+
+TEST_CASE("what another than a page recorded is told of each later page, until a refresh", "[feed]") {
+  Site site;
+  feed::Impressions fill;
+  fill.shown = range(6, 7);
+  fill.at = wall_now();
+  site.record(fill);
+  CHECK(site.integer("EXISTS", site.keys.feed_state("r")) == 0);
+  site.swap({}, range(0, 20));
+  auto taken = site.take(1);
+  CHECK_FALSE(taken.noted);
+  CHECK(taken.seen == nullptr);
+  site.record(fill);
+  for (int i = 0; i < 2; ++i) {
+    taken = site.take(1);
+    CHECK(taken.noted);
+    REQUIRE(taken.seen);
+    CHECK(taken.seen->contain(taken.page.items) == std::vector<bool>{i == 0});
+  }
+  site.swap(site.open(), range(10, 20));
+  CHECK_FALSE(site.take(1).noted);
+}
+
+TEST_CASE("an acknowledgement of before an erasure is not taken for one of after it", "[feed]") {
+  Site site;
+  const auto before = site.swap({}, range(0, 5), false, 1);
+  site.integer("DEL", site.keys.feed_state("r"), site.keys.feed_cache("r"));
+  std::this_thread::sleep_for(milliseconds(2));
+  site.swap(site.open(), range(5, 10), false, 1);
+  site.record(before, range(0, 1));
+  CHECK(site.ttl() > 1800);
+}
+
+TEST_CASE("what is none of ours in a feed's keys is a clear error or no buffer", "[feed]") {
+  Site site;
+  const auto key = site.keys.feed_state("r");
+  site.integer("HSET", key, "head", "rubbish", "0", "0=", "1", "x", "2", "0=a 1 b", "late", "\n\n0\nx");
+  CHECK(site.open().generation == 0);
+  CHECK(site.take(1).state == feed::Taken::State::kEmpty);
+  CHECK(site.swap(site.open(), range(0, 5), false, 1).items == range(0, 1));
+  site.integer("DEL", key);
+  site.integer("SADD", key, "x");
+  const auto opened = redis::wait(site.feed().open(site.page(5), false));
+  REQUIRE_FALSE(opened);
+  CHECK(opened.error().code == ErrorCode::kInternal);
 }
 
 TEST_CASE("the same request within a minute gives the same page, and leaves the buffer alone", "[feed]") {
@@ -196,13 +262,52 @@ TEST_CASE("the same request within a minute gives the same page, and leaves the 
   const auto again = site.swap({}, range(50, 60), false, 3, "r.e.1");
   CHECK(again.items == first.items);
   CHECK(again.replay);
-  CHECK(site.open("r.e.1").replay->items == first.items);
+  CHECK(site.open("r.e.1").replay);
   const auto second = site.take(3, "m.p.1");
   CHECK(site.take(3, "m.p.1").page.items == second.page.items);
   CHECK(site.take(3, "m.p.1").page.replay);
   CHECK(site.take(3).page.items == range(6, 9));
-  const auto ttl = site.integer("TTL", site.keys.feed_page("r", "m.p.1"));
-  CHECK((ttl > 55 && ttl <= 60));
+  site.age(58000);
+  CHECK(site.take(3, "m.p.1").page.items == second.page.items);
+  site.age(3000);
+  CHECK(site.take(3, "m.p.1").page.items == range(9, 12));
+}
+
+TEST_CASE("a page comes with the newest interests, from the buffer or handed out again", "[feed][reason]") {
+  Site site;
+  site.integer("ZADD", site.keys.interactions("r"), 10, "p:old", 20, "l:new");
+  const auto newest = [](const std::vector<feed::Interest>& interests) {
+    REQUIRE(interests.size() == 2);
+    CHECK(interests[0].item.view() == "new");
+    CHECK(interests[0].kind == readers::Interaction::kLike);
+    CHECK(interests[1].item.view() == "old");
+  };
+  site.swap({}, range(0, 12), false, 3, "r.e.1");
+  newest(site.open("r.e.1").interests);
+  newest(site.take(3, "m.p.1").interests);
+  newest(site.take(3, "m.p.1").interests);
+}
+
+TEST_CASE("what who asked for a page again was shown is not given back, and what is given back is not shown",
+          "[feed]") {
+  Site site;
+  const auto page = site.swap({}, range(0, 6), false, 3, "r.e.1");
+  const auto show = [&](int from, int to) {
+    const auto shown = redis::wait(site.feed().show_again(site.page(3, "r.e.1"), range(from, to)));
+    REQUIRE(shown);
+    return *shown;
+  };
+  CHECK(show(0, 2) == range(0, 2));
+  site.record(page, range(0, 1));
+  CHECK(site.open().handed_out == range(0, 2));
+  CHECK(show(0, 3) == range(0, 2));
+  site.age(6000);
+  const auto lost = site.open().unacknowledged;
+  REQUIRE(lost.size() == 1);
+  CHECK(lost[0].handout.items == range(0, 2));
+  site.record(page, range(0, 2));
+  CHECK(site.open().unacknowledged.empty());
+  CHECK(show(0, 3) == range(0, 2));
 }
 
 TEST_CASE("a refilled page is remembered as it was served", "[feed]") {
@@ -220,30 +325,34 @@ TEST_CASE("a refilled page is remembered as it was served", "[feed]") {
 
 TEST_CASE("more unacknowledged impressions than allowed are refused, and nothing is handed out", "[feed]") {
   Site site;
-  site.deferred.lost = true;
   const auto first = site.swap({}, range(0, 300), false, 100);
   const auto refused = redis::wait(site.feed().take(site.page(1)));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::kUnavailable);
   CHECK(refused.error().reason == "too_many_pending");
   CHECK(site.integer("LLEN", site.keys.feed_cache("r")) == 200);
-  site.deferred.lost = false;
   site.record(first, range(0, 100));
   CHECK(site.take(1).page.items == range(100, 101));
 }
 
-TEST_CASE("impressions lost on the way are reported half a minute later, each hand-out whole", "[feed]") {
+TEST_CASE("impressions lost on the way are reported a while later, each hand-out whole", "[feed]") {
   Site site;
   const auto page = site.swap({}, range(0, 3), false, 3);
   CHECK(site.open().unacknowledged.empty());
   CHECK(site.open().handed_out == range(0, 3));
-  site.integer("ZADD", site.keys.feed_pending("r"), "XX", "CH", -static_cast<double>(unix_ms() - 40000),
-               std::to_string(page.generation) + ".1 i0 i1 i2");
+  site.age(40000);
   const auto lost = site.open().unacknowledged;
   REQUIRE(lost.size() == 1);
   CHECK(lost[0].handout.items == range(0, 3));
   CHECK(std::abs((wall_now() - lost[0].at).count() - 40) <= 2);
-  site.feed().record(kReader, {lost[0].handout}, lost[0].handout.items, lost[0].at);
+  CHECK_FALSE(lost[0].recorded);
+  CHECK(site.take(1).unacknowledged.empty());  // nothing is buffered
+  feed::Impressions again;
+  again.handouts.push_back(lost[0].handout);
+  again.shown = lost[0].handout.items;
+  again.at = lost[0].at;
+  again.again = true;
+  site.record(again);
   CHECK(site.open().unacknowledged.empty());
   CHECK(site.open().handed_out == range(0, 3));  // for a minute
 }
@@ -254,8 +363,7 @@ TEST_CASE("what was acknowledged more than a minute ago is left to the filter, a
   const auto page = site.swap({}, range(0, 3), false, 3);
   site.record(page, range(0, 3));
   CHECK(site.open().handed_out == range(0, 3));
-  site.integer("ZADD", site.keys.feed_pending("r"), "XX", "CH", static_cast<double>(unix_ms() - 61000),
-               std::to_string(page.generation) + ".1 i0 i1 i2");
+  site.age(61000);
   CHECK(site.open().handed_out.empty());
 }
 
@@ -265,8 +373,7 @@ TEST_CASE("what was handed out and not shown is forgotten, and the rest is recor
   site.record(page, range(1, 3));
   const auto opened = site.open();
   CHECK(opened.handed_out == range(1, 3));
-  CHECK_FALSE(opened.seen->contains(range(0, 1)[0]));
-  CHECK(opened.seen->contains(range(1, 2)[0]));
+  CHECK(opened.seen->contain(range(0, 3)) == std::vector<bool>{false, true, true});
   site.record(page, range(1, 3));
   CHECK(site.open().handed_out == range(1, 3));
   const auto other = site.swap(opened, range(0, 1));
@@ -278,7 +385,7 @@ TEST_CASE("interests are the newest items engaged with, each once, and run out a
           "[feed]") {
   Site site;
   for (const int number : {1, 2, 3, 1})
-    site.feed().engaged(kReader, ItemId::trusted("i" + std::to_string(number)));
+    site.feed().add_interest(kReader, ItemId::trusted("i" + std::to_string(number)));
   CHECK(site.open().interests.size() == 3);
   const auto key = site.keys.interactions("r");
   CHECK(site.integer("ZCARD", key) == 3);
@@ -291,7 +398,7 @@ TEST_CASE("an interest that pushes out a reply leaves its item excluded", "[feed
   Site site;
   site.settings.interactions.max_kept = 1;
   site.integer("ZADD", site.keys.interactions("r"), 10, "r:replied", 20, "v:read");
-  site.feed().engaged(kReader, ItemId::trusted("now"));
+  site.feed().add_interest(kReader, ItemId::trusted("now"));
   CHECK(site.integer("ZCARD", site.keys.interactions("r")) == 1);
   const auto kept = site.redis.call(redis::Pipeline().add("GET", site.keys.earlier("r")));
   REQUIRE(kept);
@@ -310,6 +417,7 @@ TEST_CASE("an interest weighs what the strongest thing done with its item weighs
   REQUIRE(opened.interests.size() == 2);
   CHECK(opened.interests[0].item.view() == "old");
   CHECK(opened.interests[0].weight == site.settings.interactions.post_weight);
+  CHECK(opened.interests[0].kind == readers::Interaction::kPost);
   CHECK(opened.interests[1].item.view() == "new");
   CHECK(opened.interests[1].weight == site.settings.interactions.view_weight);
 }

@@ -247,7 +247,8 @@ TEST_CASE_METHOD(Fixture, "a new item is found once it is committed, by a search
   CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 4);
 }
 
-// What the recorder's pause between commits rests on (recorder::kIndexPause): two commits are one too many.
+// What the recorder's pause between commits rests on (recorder::kIndexPause): two commits are one
+// too many.
 TEST_CASE_METHOD(Fixture, "a search that began with the newest commit outlives the next", "[search]") {
   RandomItems random(7);
   std::vector<items::Item> items(3000);

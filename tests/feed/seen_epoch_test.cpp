@@ -1,4 +1,5 @@
-// A reader who was erased is unknown to the seen-filter at once, everywhere, at no cost to everybody else.
+// A reader who was erased is unknown to the seen-filter at once, everywhere, at no cost to
+// everybody else.
 #include "core/feed/seen_epoch.h"
 
 #include <catch2/catch.hpp>
@@ -6,6 +7,7 @@
 #include "core/feed/feed_store.h"
 #include "core/redis/scripts.h"
 #include "core/redis/sync_redis.h"
+#include "tests/support/deferred.h"
 #include "tests/support/redis_server.h"
 
 using namespace freshet;
@@ -28,19 +30,6 @@ class Counting final : public redis::Redis {
   redis::SyncRedis& inner_;
 };
 
-class AtOnce final : public redis::Deferred {
- public:
-  explicit AtOnce(redis::SyncRedis& inner) : inner_(inner) {}
-  bool post(redis::Pipeline pipeline) override {
-    REQUIRE(inner_.call(pipeline));
-    return true;
-  }
-  Result<void> spool(redis::Pipeline) override { return {}; }
-
- private:
-  redis::SyncRedis& inner_;
-};
-
 // A worker of a site.
 struct Worker {
   Worker(const test::RedisServer& server, const Settings& settings, const redis::Keys& keys)
@@ -52,11 +41,18 @@ struct Worker {
   }
   redis::SyncRedis connection;
   Counting redis{connection};
-  AtOnce deferred{connection};
+  test::NoWriter deferred;
   std::unique_ptr<feed::SeenFilter> filter;
   feed::RedisFeedStore feed;
 
-  // Whether the filter knows that the reader saw the item; and in how many round trips that was read.
+  void shows(const ReaderId& reader, const ItemId& item) {
+    feed::Impressions shown;
+    shown.shown.push_back(item);
+    shown.at = wall_now();
+    REQUIRE(redis::wait(feed.record(reader, shown)));
+  }
+  // Whether the filter knows that the reader saw the item; and in how many round trips that was
+  // read.
   bool knows(const ReaderId& reader, const ItemId& item, int* round_trips = nullptr) {
     redis.round_trips = 0;
     const auto opened = redis::wait(feed.open({reader, {}, {}, 5}, false));
@@ -79,7 +75,7 @@ TEST_CASE("the filter forgets an erased reader on every worker and reads everybo
   Worker one(server, settings, keys), two(server, settings, keys);
   const ReaderId reader = ReaderId::trusted("r"), other = ReaderId::trusted("o");
   const ItemId before = ItemId::trusted("before"), after = ItemId::trusted("after");
-  for (const ReaderId& each : {reader, other}) one.feed.record(each, {}, {before}, wall_now());
+  for (const ReaderId& each : {reader, other}) one.shows(each, before);
   CHECK(one.knows(reader, before));
   CHECK(two.knows(reader, before));
 
@@ -94,7 +90,7 @@ TEST_CASE("the filter forgets an erased reader on every worker and reads everybo
   CHECK(one.knows(other, before, &round_trips));
   CHECK(round_trips == 1);
   // Written under the new number, found under it, also by who learns of it only now.
-  one.feed.record(reader, {}, {after}, wall_now());
+  one.shows(reader, after);
   CHECK(one.knows(reader, after));
   CHECK(two.knows(reader, after));
   CHECK(!two.knows(reader, before));

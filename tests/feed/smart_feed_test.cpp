@@ -18,11 +18,12 @@ struct Site {
   }
   Settings settings;
   FakeItems items;
+  items::CardCache cards{items, settings.items_cache_bytes};
   FakeRecall recall;
   FakeFeedStore store{items};
   std::optional<feed::SmartFeed> made;
   feed::SmartFeed& feed() {
-    if (!made) made.emplace(store, recall, items, settings);
+    if (!made) made.emplace(store, recall, cards, settings);
     return *made;
   }
 
@@ -46,6 +47,11 @@ struct Site {
 std::vector<ItemId> ids(const feed::FeedPage& page) {
   std::vector<ItemId> out;
   for (const feed::FeedItem& each : page.items) out.push_back(each.id);
+  return out;
+}
+std::vector<std::string> reasons(const feed::FeedPage& page) {
+  std::vector<std::string> out;
+  for (const feed::FeedItem& each : page.items) out.push_back(readers::reason_text(each.reason));
   return out;
 }
 std::vector<ItemId> range(int from, int to) {
@@ -127,26 +133,27 @@ TEST_CASE("a buffered item that was seen elsewhere meanwhile is replaced, not sh
   Site site;
   site.refresh();
   site.store.seen_items = {item(6), item(7)};
+  site.store.beside = true;
   CHECK(ids(site.load_more(3)) == std::vector<ItemId>{item(5), item(8), item(9)});
   CHECK(site.store.withdrawn == std::set<ItemId>{item(6), item(7)});
 }
 
-TEST_CASE("a filter that has no view is asked by item, one round trip more, for a buffered page too",
-          "[feed]") {
+TEST_CASE("a filter that has no view is asked by item, one round trip more", "[feed]") {
   Site site;
   site.store.by_item = true;
   site.store.seen_items = {item(0)};
   CHECK(ids(site.refresh(3)) == range(1, 4));
   CHECK(site.store.trips == 3);
   site.store.seen_items.insert(item(4));
+  site.store.beside = true;
   CHECK(ids(site.load_more(3)) == range(5, 8));
 }
 
 TEST_CASE("an item hidden after it was buffered is replaced and may come again", "[feed]") {
   Site site;
-  site.settings.feed.card_ttl = milliseconds(0);
   site.refresh();
   site.items.hidden = {item(5)};
+  site.cards.forget(item(5));
   CHECK(ids(site.load_more(3)) == range(6, 9));
   CHECK(site.store.withdrawn == std::set<ItemId>{item(5)});
   for (const ItemId& id : site.store.recorded) CHECK(id != item(5));
@@ -164,10 +171,15 @@ TEST_CASE("the same page again is the same items, recorded once", "[feed]") {
   Site site;
   const auto first = site.ask(feed::FeedAction::kRefresh, 5, "r.e.1");
   site.store.seen_items = {item(0), item(1)};
+  std::size_t shown = 0;
+  site.feed().on_shown([&](std::span<const ItemId> items) { shown += items.size(); });
   const auto again = site.ask(feed::FeedAction::kRefresh, 5, "r.e.1");
   CHECK(ids(again) == ids(first));
   CHECK(again.sequence == first.sequence);
   CHECK(site.store.recorded.size() == 5);
+  CHECK(shown == 0);
+  site.ask(feed::FeedAction::kLoadMore, 5, "r.e.2");
+  CHECK(shown == 5);
 }
 
 TEST_CASE("a failed recall keeps the old buffer and serves from it", "[feed]") {
@@ -246,9 +258,31 @@ TEST_CASE("an item that is dated ahead is on no page, from the rank or from the 
 
 TEST_CASE("lost impressions are sent again with their own day", "[feed]") {
   Site site;
-  site.store.unacknowledged = {{{1, 1, {item(50)}}, UnixSeconds(seconds(86400 * 20000 + 5))}};
+  site.store.unacknowledged = {{{1, {item(50)}}, UnixSeconds(seconds(86400 * 20000 + 5))}};
+  const auto times = [&] {
+    return std::count(site.store.recorded.begin(), site.store.recorded.end(), item(50));
+  };
   site.refresh();
-  CHECK(std::count(site.store.recorded.begin(), site.store.recorded.end(), item(50)) == 1);
+  CHECK(times() == 1);
+  site.load_more();
+  CHECK(times() == 2);
+}
+
+TEST_CASE("a buffered page is not asked of the filter while nothing else was recorded", "[feed]") {
+  Site site;
+  site.refresh();
+  site.store.seen_items = {item(5)};  // a false positive
+  site.store.trips = 0;
+  CHECK(ids(site.load_more(3)) == range(5, 8));
+  CHECK(site.store.trips == 1);
+}
+
+TEST_CASE("a refresh that was overtaken begins again, and gives up after a while", "[feed]") {
+  Site site;
+  site.store.busy = 2;
+  CHECK(ids(site.refresh()) == range(0, 5));
+  site.store.busy = 10;
+  CHECK(site.refresh().degraded);
 }
 
 TEST_CASE("where nothing may be kept a refresh shows the best unseen, and is the same again", "[feed]") {
@@ -278,4 +312,60 @@ TEST_CASE("where nothing may be kept load_more goes on in the buffer and makes n
   REQUIRE(page);
   CHECK(ids(*page) == range(5, 10));
   CHECK_FALSE(page->degraded);
+}
+
+// --- why each is there
+
+TEST_CASE("each item of a feed says why it is there, in the reader's own terms", "[feed][reason]") {
+  Site site;
+  const UnixSeconds today = wall_now() - seconds{60};
+  const auto put = [&](int number, const char* author, std::vector<std::string> tags, UnixSeconds date) {
+    site.items.authors[item(number)] = author;
+    site.items.tags[item(number)] = std::move(tags);
+    site.items.dates[item(number)] = date;
+  };
+  put(50, "ann", {"news"}, {});
+  put(51, "bob", {"rust", "web"}, {});
+  put(0, "ann", {"food"}, {});
+  put(1, "cid", {"news"}, today);
+  put(2, "bob", {"web", "rust", "go"}, today);
+  put(3, "cid", {"food"}, today);
+  put(4, "cid", {"news"}, {});
+  put(5, "cid", {"food"}, today);
+  put(6, "cid", {"food"}, {});
+  site.store.hot = {item(3)};
+  site.store.interests = {{item(51), 1, readers::Interaction::kView},
+                          {item(50), 3, readers::Interaction::kFavorite}};
+  const std::vector<std::string> wanted = {
+      "by ann, whose work you liked",
+      "new in news",
+      "like “title of i51”, which you read",  // views name no author and no tag
+      "rising now",
+      "like “title of i50”, which you favourited",
+      "new",
+      "more to read",
+  };
+  SECTION("a refresh's first page") { CHECK(reasons(site.refresh(7)) == wanted); }
+  SECTION("pages from the buffer, with the titles of the first one's interests") {
+    site.refresh(1);
+    const int trips = site.store.trips + site.items.reads;
+    CHECK(reasons(site.load_more(6)) == std::vector<std::string>(wanted.begin() + 1, wanted.end()));
+    CHECK(site.store.trips + site.items.reads - trips <= 2);
+  }
+  SECTION("a page that is asked for again") {
+    site.ask(feed::FeedAction::kRefresh, 7, "r.e.1");
+    CHECK(reasons(site.ask(feed::FeedAction::kRefresh, 7, "r.e.1")) == wanted);
+  }
+  SECTION("a glance") {
+    const feed::FeedRequest asked{feed::FeedAction::kRefresh, kReader, 7, {}, {}, {}, false};
+    CHECK(reasons(now(site.feed().page(asked)).value()) == wanted);
+  }
+  SECTION("what is hidden is not named") {
+    site.items.hidden = {item(51)};
+    CHECK(reasons(site.refresh(7))[2] == "new");
+  }
+  SECTION("a text that was searched for is the reason") {
+    for (const std::string& each : reasons(site.ask(feed::FeedAction::kRefresh, 7, {}, "rust")))
+      CHECK(each == "matches your search");
+  }
 }

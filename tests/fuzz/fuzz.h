@@ -1,4 +1,5 @@
-// What the fuzz targets share: a claim that ends the run when it is wrong, and bytes taken from the input.
+// What the fuzz targets share: a claim that ends the run when it is wrong, and bytes taken from the
+// input.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// libFuzzer: no bytes on a FastCGI connection crash the framing or libfcgi behind it, framing does not depend
-// on how bytes are cut, and what is decoded is answered.
+// libFuzzer: no bytes on a FastCGI connection crash the framing or libfcgi behind it, framing does
+// not depend on how bytes are cut, and what is decoded is answered.
 #include <algorithm>
 #include <cstdint>
 #include <string>

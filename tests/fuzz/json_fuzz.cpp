@@ -1,4 +1,5 @@
-// libFuzzer: no bytes crash the parser, and what it accepts is, once rewritten, read again as the same.
+// libFuzzer: no bytes crash the parser, and what it accepts is, once rewritten, read again as the
+// same.
 #include <cstdint>
 #include <string>
 

@@ -1,5 +1,5 @@
-// libFuzzer: no body of lines (NDJSON) crashes what reads items and interactions, each line is told of once,
-// and what is taken keeps its bounds.
+// libFuzzer: no body of lines (NDJSON) crashes what reads items and interactions, each line is told
+// of once, and what is taken keeps its bounds.
 #include <set>
 #include <string>
 

@@ -1,6 +1,6 @@
-// libFuzzer: no bytes of a model file lead outside it. The input is a file, or says what is changed in a
-// small one that is right, whose checksum is then made right again: a checksum is no defence against who can
-// write.
+// libFuzzer: no bytes of a model file lead outside it. The input is a file, or says what is changed
+// in a small one that is right, whose checksum is then made right again: a checksum is no defence
+// against who can write.
 #include <sys/mman.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -73,8 +73,9 @@ bool is_good(std::string_view bytes) {
 }
 
 void use(const model::Model& model) {
-  std::vector<float> scores(model.items()), marks(model.items());
-  std::vector<std::uint32_t> touched;
+  std::vector<float> scores(model.items());
+  std::vector<std::uint8_t> lines(model::lines_of(model.items()));
+  std::vector<double> sums(1);
   for (std::uint32_t item = 0; item < model.items(); ++item) {
     require(model.find(model.id(item)) == item);
     std::size_t read = model.title(item).size() + model.author(item).size() + model.terms(item).size();
@@ -84,8 +85,9 @@ void use(const model::Model& model) {
     for (const model::TermWeight& term : model.terms(item)) require(term.weight == term.weight);
     for (const auto part : {model::Part::kCf, model::Part::kContent, model::Part::kBorrowed}) {
       for (const model::Neighbour& each : model.row(part, item)) require(each.item < model.items());
-      model.accumulate(part, item, 1, scores);
-      model.accumulate(part, item, 1, scores, marks, touched);
+      model.fetch(part, item);
+      model.accumulate(part, item, 1, scores, lines);
+      model.relate(part, item, 1, model::Few({&item, 1}), sums);
     }
   }
   require(!model.find("nobody") || model.id(*model.find("nobody")) == "nobody");

@@ -1,5 +1,5 @@
-// libFuzzer: whatever a spool's file holds, whoever adopts it reads to an end, what nobody touched is read as
-// it was written, and what is appended behind all that is left is read back.
+// libFuzzer: whatever a spool's file holds, whoever adopts it reads to an end, what nobody touched
+// is read as it was written, and what is appended behind all that is left is read back.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -35,7 +35,7 @@ std::vector<std::string> fill(Spool& spool, Input& input) {
   std::vector<std::string> payloads;
   for (int count = input.number<std::uint8_t>() % 5; count > 0; --count) {
     payloads.emplace_back(input.text(input.number<std::uint8_t>()));
-    require(spool.append(Spool::Kind::kCommand, payloads.back()));
+    require(spool.append(payloads.back()));
   }
   return payloads;
 }
@@ -45,7 +45,7 @@ std::vector<std::string> read(Spool& spool) {
   std::vector<std::string> payloads;
   for (auto position = spool.begin(); const auto record = spool.at(position);) {
     require(record->next > position);
-    if (record->kind != Spool::Kind::kTorn) payloads.emplace_back(record->payload);
+    if (!record->torn) payloads.emplace_back(record->payload);
     position = record->next;
   }
   return payloads;
@@ -77,7 +77,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   Spool& spool = **opened;
   const auto found = read(spool);
   if (untouched) require(found == written && !spool.damaged());
-  if (spool.append(Spool::Kind::kScript, "appended")) {
+  if (spool.append("appended")) {
     const auto with_more = read(spool);
     require(with_more.size() == found.size() + 1 && with_more.back() == "appended");
   }

@@ -1,4 +1,5 @@
-// libFuzzer: no request target crashes the parser and the router, and what they give out is decoded once.
+// libFuzzer: no request target crashes the parser and the router, and what they give out is decoded
+// once.
 #include <array>
 #include <string>
 

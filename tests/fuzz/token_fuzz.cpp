@@ -1,5 +1,5 @@
-// libFuzzer: no token, page token, cookie or Authorization header crashes what verifies it, and none is
-// believed that was not signed here: what was signed and then changed is refused.
+// libFuzzer: no token, page token, cookie or Authorization header crashes what verifies it, and
+// none is believed that was not signed here: what was signed and then changed is refused.
 #include <string>
 
 #include "fcgi/http/identity.h"

@@ -59,8 +59,8 @@ GatewayOptions with_slow_log() {
   return options;
 }
 
-// A gateway whose application echoes the URI and the body's size; /big answers 3 MB, /wait waits at the gate,
-// /throw throws.
+// A gateway whose application echoes the URI and the body's size; /big answers 3 MB, /wait waits at
+// the gate, /throw throws.
 class Fixture {
  public:
   explicit Fixture(GatewayOptions options = {.read_timeout = milliseconds(300),

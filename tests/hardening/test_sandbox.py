@@ -144,7 +144,7 @@ def live(service):
     wait_until(lambda: victim not in service.workers() and len(service.workers()) == 2, "another worker", 60)
 
     # Redis does not answer: what is counted goes into the spool, and from there into Redis.
-    counted = int(service.redis("get", "hot:pv:a"))
+    counted = int(service.redis("hget", "hot:article:{a}", "pv"))
     service.redis_signal(signal.SIGSTOP)
     try:
         status, reply = service.ask("POST", "/api/track", {"articleId": "a", "dwellMs": 5, "userId": "spooled", "eventId": "spooled"})
@@ -152,7 +152,7 @@ def live(service):
         assert os.listdir(service.at("lib/spool"))
     finally:
         service.redis_signal(signal.SIGCONT)
-    wait_until(lambda: int(service.redis("get", "hot:pv:a")) == counted + 1, "the spool's replay", 60)
+    wait_until(lambda: int(service.redis("hget", "hot:article:{a}", "pv")) == counted + 1, "the spool's replay", 60)
 
     status, reply = service.ask("PUT", "/api/items/late", {"title": "written at last", "published_at": now()})
     assert status == 200, reply

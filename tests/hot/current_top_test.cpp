@@ -17,7 +17,8 @@ const UnixSeconds kNow{seconds{1770000000}};
 
 std::int64_t hour_of(UnixSeconds at) { return at.time_since_epoch().count() / 3600; }
 
-// What Redis holds: each bucket by total, highest first, and a bound that may be too high but never too low.
+// What Redis holds: each bucket by total, highest first, and a bound that may be too high but never
+// too low.
 struct Shelf {
   std::map<std::int64_t, std::vector<CurrentMember>> buckets;
   std::vector<hot::BucketBound> bounds;

@@ -41,8 +41,8 @@ struct Arbitrary<Article> {
 };
 }  // namespace rc
 
-TEST_CASE("the base score is the seed's weighted sum", "[rank]") {
-  // 1·10 + 3·4 + 0.002·(50,000/10): seed 001's formula by hand.
+TEST_CASE("the base score is a weighted sum", "[rank]") {
+  // 1·10 + 3·4 + 0.002·(50,000/10).
   CHECK(hot::base_score({10, 4, 50000, 10}, kSeed) == Approx(32.0).epsilon(1e-15));
   CHECK(hot::base_score({0, 0, 0, 0}, kSeed) == 0.0);
 }
@@ -58,7 +58,8 @@ TEST_CASE("a first-seen time in the future does not multiply the score", "[rank]
 
 TEST_CASE("one long view does not beat ninety readers once dwell is shrunk", "[rank]") {
   const hot::EngagementCounts one{1, 1, 180000, 1}, ninety{90, 90, 0, 90};
-  CHECK(hot::base_score(one, kSeed) > hot::base_score(ninety, kSeed));  // the seed's: 364 against 360
+  CHECK(hot::base_score(one, kSeed) >
+        hot::base_score(ninety, kSeed));  // with the plain mean: 364 against 360
   EngagementSettings shrunk;
   shrunk.dwell_prior_views = 10;
   CHECK(hot::base_score(one, shrunk) < hot::base_score(ninety, shrunk));

@@ -16,7 +16,8 @@ struct Fixture {
   FakeHotStore hot;
   FakeItemStore items;
   Settings settings;
-  HotLists lists{hot, items, settings};
+  items::CardCache cards{items, settings.items_cache_bytes};
+  HotLists lists{hot, cards, settings};
   HotLists::Clock::time_point start = HotLists::Clock::now();
 
   Result<hot::ServedList> get(milliseconds after = milliseconds(0)) {
@@ -50,7 +51,9 @@ TEST_CASE("What is rendered is JSON and cut between elements, whatever a title h
   card.known = true;
   card.title = "a \"title\",\nwith ]},\n{ everything";
   card.shown_from = UnixSeconds{seconds{1700000000}};
-  const std::string json = hot::render({{ItemId::trusted("x"), 1.5, card}, {ItemId::trusted("y"), 0.1, {}}});
+  const std::string json =
+      hot::render({{ItemId::trusted("x"), 1.5, std::make_shared<const items::ItemCard>(card)},
+                   {ItemId::trusted("y"), 0.1, nullptr}});
   const hot::HotList list(json);
   CHECK(list.size() == 2);
   std::string first = list.first(1);

@@ -1,5 +1,6 @@
 // hot:rank anew from the counters.
 #include "core/hot/engagement.h"
+#include "core/redis/schema.h"
 #include "tests/support/store_fixture.h"
 
 using namespace freshet;
@@ -36,7 +37,7 @@ TEST_CASE_METHOD(RebuildFixture, "a rebuilt rank is the one that counting made",
   f.traffic(40);
   const auto before = f.ranks();
   REQUIRE(before.size() == 40);
-  f.command("DEL", f.keys().rank());
+  f.command("DEL", f.keys().rank(), f.keys().placed());
   const auto done = f.rebuild();
   CHECK(done.items == 40);
   CHECK(done.ranked == 40);
@@ -81,6 +82,20 @@ TEST_CASE_METHOD(RebuildFixture, "hidden items and items without counters are no
   CHECK(f.ranks().size() == 2);
 }
 
+TEST_CASE_METHOD(RebuildFixture, "data of another schema is told from ours and from none", "[rebuild]") {
+  auto& f = *this;
+  const auto fits = [&] { return wait(redis::expect_schema(f.redis, f.keys())); };
+  CHECK(fits());
+  const bool by_event = GENERATE(true, false);
+  by_event ? f.traffic(1) : static_cast<void>(f.match());
+  CHECK(fits());
+  f.command("HSET", f.keys().rank_meta(), "schema", redis::kSchema + 1);
+  CHECK(fits().error().reason == "other_schema");
+  f.command("HDEL", f.keys().rank_meta(), "schema");
+  REQUIRE_FALSE(fits());
+  CHECK(fits().error().detail.find("schema 1") != std::string::npos);
+}
+
 TEST_CASE_METHOD(RebuildFixture, "two rebuilds do not run at once", "[rebuild]") {
   auto& f = *this;
   f.command("SET", f.keys().rank_lock(), 1, "EX", 60);
@@ -106,7 +121,9 @@ TEST_CASE_METHOD(Fixture, "a prefix with glob characters finds its own items onl
 
 TEST_CASE_METHOD(Fixture, "thousands of items are rebuilt in batches", "[rebuild]") {
   redis::Pipeline fill;
-  for (int i = 0; i < 3000; ++i) fill.add("SET", keys().pv("n" + std::to_string(i)), i + 1);
+  for (int i = 0; i < 3000; ++i)
+    fill.add("HSET", keys().article("n" + std::to_string(i)), "pv", i + 1, "first", unix_s(now()), "renewed",
+             unix_s(now()), "v", 1);
   REQUIRE(redis.call(fill));
   const auto done = wait(hot::rebuild_rank(redis, settings, keys()));
   REQUIRE(done);

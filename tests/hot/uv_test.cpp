@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -32,6 +33,7 @@ TEST_CASE_METHOD(Fixture, "UV is within two in a hundred or one of exact for 99 
     return;
   }
   std::unordered_map<std::string, std::unordered_set<std::string>> exact;
+  double from_pfcount = 0;
   std::string line;
   std::getline(file, line);
   int sent = 0;
@@ -44,7 +46,13 @@ TEST_CASE_METHOD(Fixture, "UV is within two in a hundred or one of exact for 99 
       field = line.substr(from, comma - from);
       from = comma + 1;
     }
-    track(report(fields[2], fields[3], 0, fields[4]));
+    const auto counts = wait(hot->track(report(fields[2], fields[3], 0, fields[4])));
+    REQUIRE(counts);
+    if (sent % 10 == 0) {
+      const auto estimate =
+          static_cast<double>(command("PFCOUNT", keys().uv_hll(fields[2])).integer().value_or(0));
+      from_pfcount = std::max(from_pfcount, std::abs(static_cast<double>(counts->uv) - estimate) / estimate);
+    }
     exact[fields[2]].insert(fields[3]);
     ++sent;
   }
@@ -60,4 +68,35 @@ TEST_CASE_METHOD(Fixture, "UV is within two in a hundred or one of exact for 99 
   WARN(good << " of " << exact.size() << " articles within bounds; the worst is off by " << worst * 100
             << " %");
   CHECK(static_cast<double>(good) >= 0.99 * static_cast<double>(exact.size()));
+  CHECK(from_pfcount <= 0.01);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "UV is PFCOUNT's below a hundred, and within one in a hundred of it up to a million",
+                 "[uv]") {
+  // Few articles have most of the visitors; the names are random, and one in four comes again.
+  std::mt19937_64 random(7);
+  const bool all = std::getenv("FRESHET_LONG") != nullptr;
+  const int most = all ? 1'000'000 : 60'000;
+  std::vector<std::string> names;
+  double worst = 0;
+  int looked = 0;
+  for (const int visitors : {130, 2'000, most}) {
+    const std::string id = "a" + std::to_string(visitors);
+    for (int i = 0; i < visitors; ++i) {
+      const bool again = !names.empty() && random() % 4 == 0;
+      if (!again) names.push_back(std::to_string(random()));
+      const auto counts =
+          wait(hot->track(report(id, again ? names[random() % names.size()] : names.back(), 0)));
+      REQUIRE(counts);
+      if (i >= 300 && i % (visitors / 1000) != 0) continue;
+      const std::int64_t estimate = command("PFCOUNT", keys().uv_hll(id)).integer().value_or(0);
+      if (estimate < 100) REQUIRE(counts->uv == estimate);
+      worst = std::max(worst,
+                       std::abs(static_cast<double>(counts->uv - estimate)) / static_cast<double>(estimate));
+      ++looked;
+    }
+  }
+  CHECK(looked > 1500);
+  CHECK(worst <= 0.01);
 }

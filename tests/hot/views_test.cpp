@@ -15,7 +15,7 @@ double example(double views, int hours) {
 }
 }  // namespace
 
-TEST_CASE("the three examples of seed 003 are 2.2908, 5.4433 and 0.4713", "[rank]") {
+TEST_CASE("three worked examples are 2.2908, 5.4433 and 0.4713", "[rank]") {
   CHECK(example(120, 12) == Approx(2.2908).margin(5e-5));
   CHECK(example(80, 4) == Approx(5.4433).margin(5e-5));
   CHECK(example(300, 72) == Approx(0.4713).margin(5e-5));

@@ -44,7 +44,8 @@ std::vector<std::string> crawler_agents() {
   return agents;
 }
 
-// The distinct agents of the real visitors in the Deskdrop log. Its lines have an agent in quotes, or none.
+// The distinct agents of the real visitors in the Deskdrop log. Its lines have an agent in quotes,
+// or none.
 std::set<std::string> reader_agents() {
   std::set<std::string> agents;
   const auto path = test::shared_path("data/deskdrop/users_interactions.csv");

@@ -120,6 +120,30 @@ TEST_CASE("what makes keys takes from the service's bucket when nobody is signed
   CHECK(fixture.granted(fixture.from("10.1.0.2", "UA", reader("X")), 1) == 1);
 }
 
+TEST_CASE("a share is so many at once and so many a day, of each network and article", "[limits]") {
+  LimitSettings limits = settings();
+  limits.uv_per_network = 500;
+  Fixture fixture(limits);
+  constexpr std::int64_t kDay = 86400 * kSecond;
+  const auto used_up = [&](Share share, std::string_view whose, std::string_view of, std::int64_t now) {
+    int used = 0;
+    for (; used < 5000 && fixture.limits.is_left(share, whose, of, now); ++used)
+      fixture.limits.use(share, whose, of, now);
+    return used;
+  };
+  CHECK(used_up(Share::kVisitors, "n", "a", 0) == 500);
+  CHECK(used_up(Share::kVisitors, "n", "b", 0) == 500);
+  CHECK(used_up(Share::kVisitors, "m", "a", 0) == 500);
+  CHECK(used_up(Share::kVisitors, "n", "a", kDay / 2) == Approx(250).margin(1));
+  CHECK(used_up(Share::kVisitors, "n", "a", kDay) == Approx(250).margin(1));
+  CHECK(used_up(Share::kUnknown, "n", {}, 0) == kUnknownADay);
+  CHECK(used_up(Share::kUnremembered, "n", {}, 0) == 20);
+  limits.uv_per_network = 0;
+  Fixture unbounded(limits);
+  for (int i = 0; i < 2000; ++i) unbounded.limits.use(Share::kVisitors, "n", "a", 0);
+  CHECK(unbounded.limits.is_left(Share::kVisitors, "n", "a", 0));
+}
+
 // A network asks so often a second, each time as somebody else.
 struct Crowd {
   std::string network;

@@ -1,4 +1,5 @@
-// The OpenAPI document against the tables it describes: routes.cpp and the reasons of problem.cpp, both ways.
+// The OpenAPI document against the tables it describes: routes.cpp and the reasons of problem.cpp,
+// both ways.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>

@@ -103,7 +103,8 @@ TEST_CASE("the reasons are in order, each once", "[problem]") {
   CHECK(std::ranges::adjacent_find(reasons(), std::greater_equal<>{}, &Reason::code) == reasons().end());
 }
 
-// Reasons that only start-up and tools can meet live elsewhere: core/config, fcgi/process, core/redis.
+// Reasons that only start-up and tools can meet live elsewhere: core/config, fcgi/process,
+// core/redis.
 TEST_CASE("every reason that the code gives a client is in the table", "[problem]") {
   const std::regex given(
       R"re((?:ErrorCode::k(?:Invalid|Unauthorised|Forbidden|NotFound|Conflict|TooLarge), |invalid\()"([a-z_]+)")re");

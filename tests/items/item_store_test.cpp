@@ -229,7 +229,7 @@ TEST_CASE_METHOD(Placed, "an item leaves the tags it lost and joins those it got
   CHECK(f.ids(accumulate(seconds{0}, "local")).size() == 1);
 }
 
-TEST_CASE_METHOD(Placed, "a view that is indexed after its item was hidden or re-dated changes nothing",
+TEST_CASE_METHOD(Placed, "a view that is placed after its item was hidden or re-dated changes nothing",
                  "[items]") {
   auto& f = *this;
   const auto date = f.now() - seconds{3600};
@@ -242,6 +242,8 @@ TEST_CASE_METHOD(Placed, "a view that is indexed after its item was hidden or re
   f.put(f.news("a", date, true));
   f.put(f.news("b", date - seconds{86400}));
   f.later.flush();
+  CHECK(*f.score(f.keys().rank(), "b") == Approx(*f.stats("b").rank_key));
+  CHECK(*f.score(f.keys().published(), "b") == static_cast<double>(unix_s(date) - 86400));
   CHECK_FALSE(f.score(f.keys().current(date.time_since_epoch().count() / 3600), "b"));
   CHECK_FALSE(f.listed_anywhere("a"));
   CHECK(f.current_ids() == std::vector<std::string>{"b"});
@@ -273,7 +275,8 @@ TEST_CASE_METHOD(Placed, "the epoch moves when a list could be wrong, and only t
 
 namespace {
 
-// Does something else once, between the first round trip (what was the item?) and the second (write it).
+// Does something else once, between the first round trip (what was the item?) and the second (write
+// it).
 class Interrupted final : public redis::Redis {
  public:
   Interrupted(redis::Redis& inner, std::function<void()> between)

@@ -15,8 +15,8 @@ namespace freshet::test {
 inline const UnixSeconds kTrainedAt{seconds{1700000000}};
 inline const training::Progress kSilent = [](std::string_view, double) {};
 
-// Readers with tastes: items and readers have one of five, and a reader mostly takes items of it. Items say
-// theirs in tags. The last `fresh` items have no events.
+// Readers with tastes: items and readers have one of five, and a reader mostly takes items of it.
+// Items say theirs in tags. The last `fresh` items have no events.
 inline training::TrainingData world(std::uint32_t readers, std::uint32_t items, std::uint32_t fresh = 0,
                                     unsigned seed = 1) {
   std::mt19937 random(seed);

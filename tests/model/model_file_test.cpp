@@ -150,6 +150,14 @@ TEST_CASE("wrong offsets, indexes and numbers are refused although the checksum 
   std::uint32_t second_id = 0;
   std::memcpy(&second_id, good.data() + items + sizeof(layout::Item), sizeof(second_id));
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  const std::size_t slots = section(layout::index_of(layout::Section::kSlots));
+  const auto slot = [&](bool taken) {  // the first that is, or is not
+    for (std::size_t at = slots;; at += sizeof(std::uint32_t)) {
+      std::uint32_t item = 0;
+      std::memcpy(&item, good.data() + at, sizeof item);
+      if ((item != layout::kNoItem) == taken) return at;
+    }
+  };
 
   file.put(signed_again(good));
   REQUIRE(file.reason() == "ok");
@@ -161,6 +169,9 @@ TEST_CASE("wrong offsets, indexes and numbers are refused although the checksum 
       {"id's offset", with(good, items, 0xFFFFFFF0U)},
       {"id's length", with(good, items + 4, 0xFFFFFFF0U)},
       {"order of ids", with(good, items, second_id)},
+      {"slot of no item", with(good, slot(true), std::uint32_t{40})},
+      {"item without a slot", with(good, slot(true), layout::kNoItem)},
+      {"item with two slots", with(good, slot(false), std::uint32_t{0})},
       {"tags' place", with(good, items + offsetof(layout::Item, first_tag), 0xFFFFFF00U)},
       {"time", with(good, items + offsetof(layout::Item, published), std::int64_t{-1})},
       {"count", with(good, items + offsetof(layout::Item, count), kNan)},

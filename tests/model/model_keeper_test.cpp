@@ -1,4 +1,5 @@
-// The keeper's copies, and those who map them: whatever becomes of the file, what is mapped stays as it was.
+// The keeper's copies, and those who map them: whatever becomes of the file, what is mapped stays
+// as it was.
 #include "core/model/model_keeper.h"
 
 #include <fcntl.h>
@@ -37,7 +38,8 @@ struct Site {
     keeper.emplace(path, shelf);
   }
   void learn(std::uint32_t items) const { REQUIRE(write_model(trained(world(60, items, 5)), path)); }
-  // Two looks: what has changed is copied when it was still for one. True when another model is served.
+  // Two looks: what has changed is copied when it was still for one. True when another model is
+  // served.
   bool look() {
     for (int i = 0; i < 2; ++i) {
       keeper->look(now);

@@ -4,16 +4,15 @@ import re
 
 # files: regular expressions of ctest names, cheap tests first; the next ones are run when all of these pass.
 TESTS = [
-    (r"core/(hot|items)/(track|view|views_index|bucket_heads|stats|rank_\w+|list_\w+|rekey|item_\w+|purge_item)\.lua",
+    (r"core/(hot|items)/(track|view|unlisted|place|place_views|added|bucket_heads|rank_\w+|list_\w+|item_\w+|purge_item|shown)\.lua",
      ["test_hot_store$|test_items$", "test_ctl_redis$|e2e_(hot|hot_lists|purge)$"]),
-    (r"core/(hot|items)/parts/(added|engagement_key|formula|item_place|rank_put)\.lua", ["test_hot_store$|test_items$", "e2e_(hot_lists|purge)$"]),
     (r"(core/base/limit_table|fcgi/http/limits)\.(h|cpp)", ["test_base$|test_http$", "e2e_abuse$"]),
-    (r"core/(readers/engaged|feed/(parts/)?feed_\w+)\.lua", ["test_feed_store$", "e2e_feed$"]),
+    (r"core/(readers/interest_add|feed/(parts/)?feed_\w+)\.lua", ["test_feed_store$", "e2e_feed$"]),
     (r"core/feed/seen_\w+\.lua", ["test_seen$", "e2e_feed$"]),
     (r"core/readers/user_erase\.lua", ["test_recorder", "e2e_privacy$"]),
-    (r"core/(readers/(parts/)?(reader_\w+|distinct_views))\.lua", ["test_readers$", "e2e_(readers|privacy|backup)$"]),
+    (r"core/readers/(parts/)?reader_\w+\.lua", ["test_readers$", "e2e_(readers|privacy|backup)$"]),
     (r"core/timeline/(timeline_\w+|parts/timeline\w*)\.lua", ["test_timeline_(store|law)$|test_follows$", "e2e_(waterfall|fill)$"]),
-    (r"core/timeline/(follow_\w+|fanout_chunk)\.lua", ["test_follows$|test_recorder", "e2e_fanout$"]),
+    (r"core/timeline/(follow_\w+|fanout_chunk)\.lua", ["test_follows$|test_timeline_(store|law)$|test_recorder", "e2e_fanout$"]),
     (r"core/recorder/stream_ack\.lua", ["test_recorder"]),
     (r"fcgi/handlers/(hot|parse_hot|preview)\.cpp", ["e2e_(hot|hot_lists)$", "e2e_(bad_input|abuse|identity|http|openapi|redis_faults)$"]),
     (r"fcgi/handlers/feed\.cpp", ["e2e_feed$", "e2e_(abuse|identity|bad_input|openapi|redis_states)$"]),

@@ -75,6 +75,10 @@ void fill_with_distinct(Scoreboard& board) {
   for (auto* const each : {&pool.generation, &pool.reloads, &pool.failed_reloads, &pool.respawns,
                            &pool.max_active, &pool.max_children_reached, &pool.emergency_restarts})
     *each = static_cast<std::uint32_t>(next++);
+  for (auto* const each : {&slot.card_hits, &slot.card_misses, &slot.card_bytes, &slot.announcements_ignored,
+                           &slot.shown, &slot.feed_pages_degraded})
+    *each = next++;
+  slot.feed_pages = 5000;
 }
 
 }  // namespace
@@ -113,6 +117,13 @@ TEST_CASE("Every family shows the number it is named after, in the unit of its n
                            "freshet_pool_max_active_workers 1027\n",
                            "freshet_pool_max_children_reached_total 1028\n",
                            "freshet_pool_emergency_restarts_total 1029\n",
+                           "freshet_card_reads_total{result=\"hit\"} 1030\n",
+                           "freshet_card_reads_total{result=\"miss\"} 1031\n",
+                           "freshet_card_bytes 1032\n",
+                           "freshet_feed_pages_total{result=\"complete\"} 3965\n",
+                           "freshet_feed_pages_total{result=\"degraded\"} 1035\n",
+                           "freshet_announcements_ignored_total 1033\n",
+                           "freshet_items_shown_total 1034\n",
                            "freshet_pool_workers{state=\"busy\"} 1\n",
                            "freshet_pool_workers{state=\"idle\"} 0\n"}) {
     CAPTURE(line, text);

@@ -1,4 +1,5 @@
-// The numbers of PHP-FPM's part of /status; tests/e2e/test_status.py compares its form with a real PHP-FPM's.
+// The numbers of PHP-FPM's part of /status; tests/e2e/test_status.py compares its form with a real
+// PHP-FPM's.
 #include <catch2/catch.hpp>
 
 #include "fcgi/handlers/status.h"
@@ -72,7 +73,7 @@ TEST_CASE("What is counted of Redis and of the recorder has the number it is nam
                                 .seen_impressions_today = 4007,
                                 .seen_fill_today = 0.25,
                                 .seen_false_positive_rate = 0.125,
-                                .seen_filter = {"blocks"}});
+                                .seen_filter = {"fingerprints"}});
   const std::string page = page_of(board, StatusForm::kJson);
   CAPTURE(page);
   for (
@@ -81,7 +82,7 @@ TEST_CASE("What is counted of Redis and of the recorder has the number it is nam
        R"("recorder entries":3001,"recorder malformed":3002,"recorder items":3003,"recorder last commit":3004,)"
        R"("recorder lag entries":3005,"recorder lag age ms":3006)",
        R"("sampled at":4001,"hot rank":4002,"hot published":4003,"hot hidden":4004,"stream entries":4005,)"
-       R"("seen filter":"blocks","seen bytes":4006,"seen false positive rate":0.125,)"
+       R"("seen filter":"fingerprints","seen bytes":4006,"seen false positive rate":0.125,)"
        R"("seen impressions today":4007,"seen fill today":0.25)"})
     CHECK(page.find(part) != std::string::npos);
 }

@@ -28,10 +28,15 @@ class Package(unittest.TestCase):
         cls.folder = tempfile.mkdtemp(prefix="freshet-package-")
         os.chmod(cls.folder, 0o755)
         cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
+        cls.deb = cls.pack(cls.folder)
+
+    @staticmethod
+    def pack(folder):
         # The permissions in the package must not come from who builds it.
-        status, said = run("cpack", "-G", "DEB", "--config", os.path.join(BUILD, "CPackConfig.cmake"), "-B", cls.folder, umask=0o077)
+        status, said = run("cpack", "-G", "DEB", "--config", os.path.join(BUILD, "CPackConfig.cmake"), "-B", folder, umask=0o077)
         assert status == 0, said
-        (cls.deb,) = glob.glob(os.path.join(cls.folder, "*.deb"))
+        (deb,) = glob.glob(os.path.join(folder, "*.deb"))
+        return deb
 
     def field(self, name):
         return run("dpkg-deb", "-f", self.deb, name)[1].strip()
@@ -46,6 +51,11 @@ class Package(unittest.TestCase):
         status, said = run("lintian", "--fail-on", "error,warning", "--allow-root", self.deb)
         tags = [line for line in said.splitlines() if re.match(r"[EW]: ", line)]  # not what perl says of locales
         self.assertEqual((status, tags), (0, []), said)
+
+    def test_packed_again_later_it_is_the_same_bytes(self):
+        again = self.pack(os.path.join(self.folder, "again"))
+        with open(self.deb, "rb") as first, open(again, "rb") as second:
+            self.assertTrue(first.read() == second.read())
 
     def test_it_holds_what_is_listed_owned_by_root(self):
         lines = run("dpkg-deb", "-c", self.deb)[1].splitlines()

@@ -28,7 +28,8 @@ std::string content_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// Runs `worker` as the master would, after `before` in the new process; returns the status as of waitpid.
+// Runs `worker` as the master would, after `before` in the new process; returns the status as of
+// waitpid.
 int run(
     const Settings& settings, const WorkerMain& worker, const std::function<void()>& before = [] {}) {
   Scoreboard board(1);

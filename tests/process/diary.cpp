@@ -16,7 +16,8 @@ void Diary::note(const std::string& what) const {
   static_cast<void>(!write(fd_, line.data(), line.size()));
 }
 
-// As SQLite's: at the end of a process such a lock is gone before any pipe is closed; one of flock() is not.
+// As SQLite's: at the end of a process such a lock is gone before any pipe is closed; one of
+// flock() is not.
 bool Diary::alone() const {
   struct flock whole {};
   whole.l_type = F_WRLCK;

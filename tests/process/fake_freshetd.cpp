@@ -1,12 +1,13 @@
-// An executable that stands where freshetd does, for tests of upgrades: a master with fakes (fake_master.h).
+// An executable that stands where freshetd does, for tests of upgrades: a master with fakes
+// (fake_master.h).
 //   fake_freshetd FOLDER READY_TIMEOUT_MS [-t]
 // What a copy of it does is said by the line at its very end, behind the executable's own bytes:
 //   good     serves
 //   refuse   says on stderr why it does not like the configuration, status 78, when asked by -t
 //   crash    ends by a signal once it is to serve
 //   deaf     never does anything once it is to serve
-// It writes "state <word>" into the log: the word that it has from the master before it, or "none"; and
-// "limits <n>": so many masters have taken a token of the table, this one included.
+// It writes "state <word>" into the log: the word that it has from the master before it, or "none";
+// and "limits <n>": so many masters have taken a token of the table, this one included.
 #include <signal.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
-// A real master with fake workers, a fake recorder and a fake status companion, over files in one folder:
-// freshet.toml, secret (a word that is read with it, or there is none), log, diary (of the recorder),
-// status-diary, notify (the socket where systemd would listen).
+// A real master with fake workers, a fake recorder and a fake status companion, over files in one
+// folder: freshet.toml, secret (a word that is read with it, or there is none), log, diary (of the
+// recorder), status-diary, notify (the socket where systemd would listen).
 #pragma once
 
 #include <chrono>

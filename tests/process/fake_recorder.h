@@ -1,7 +1,7 @@
-// A recorder without Redis, SQLite or index, for tests of the master. Its diary, a file, gets a line for each
-// thing that happens to it: "start PID", "knows-SECRET PID", "end PID", "reopen PID", "second PID" (another
-// one lives), and what it should not have: "listens PID", "signalfd PID". How it behaves is said by
-// recorder.database:
+// A recorder without Redis, SQLite or index, for tests of the master. Its diary, a file, gets a
+// line for each thing that happens to it: "start PID", "knows-SECRET PID", "end PID", "reopen PID",
+// "second PID" (another one lives), and what it should not have: "listens PID", "signalfd PID". How
+// it behaves is said by recorder.database:
 //   anything     runs until TERM
 //   die          ends with status 3 at once
 //   slow         takes a while to end

@@ -57,8 +57,8 @@ int bound_socket(const std::string& path) {
   return fd;
 }
 
-// Runs `body` in a child and returns its exit status: for tests that need an environment and descriptors of
-// their own.
+// Runs `body` in a child and returns its exit status: for tests that need an environment and
+// descriptors of their own.
 template <class Body>
 int in_child(Body body) {
   const pid_t pid = fork();

@@ -1,5 +1,5 @@
-// A real master with fake workers, a fake recorder and a fake status companion in a process of its own, in a
-// temporary folder.
+// A real master with fake workers, a fake recorder and a fake status companion in a process of its
+// own, in a temporary folder.
 #pragma once
 
 #include <poll.h>
@@ -55,7 +55,8 @@ class Client {
   Client& operator=(const Client&) = delete;
   ~Client();
   bool connected() const { return connected_; }
-  // Sends the command and returns the line that comes back, empty when the connection ended or nothing came.
+  // Sends the command and returns the line that comes back, empty when the connection ended or
+  // nothing came.
   std::string ask(char command = 'p') const;
   void send_only(char command) const;
 
@@ -73,8 +74,8 @@ Reply parse_reply(const std::string& line);
 
 class TestMaster {
  public:
-  // `config` is TOML; the listen addresses are added, -R is given. The watchdog interval is told to the
-  // master when not 0.
+  // `config` is TOML; the listen addresses are added, -R is given. The watchdog interval is told to
+  // the master when not 0.
   explicit TestMaster(const std::string& config, std::chrono::microseconds watchdog = 0us,
                       std::chrono::milliseconds ready_timeout = 20s);
   TestMaster(const TestMaster&) = delete;
@@ -92,8 +93,8 @@ class TestMaster {
   bool ready(std::uint32_t workers) const {
     return board_.totals().ready == workers && board_.totals().workers == workers;
   }
-  // Waits for a message to systemd that contains `part`; what comes before it is dropped. Empty when none
-  // comes in 10 s, or at once when the master has ended.
+  // Waits for a message to systemd that contains `part`; what comes before it is dropped. Empty
+  // when none comes in 10 s, or at once when the master has ended.
   std::string notified(const std::string& part) const;
   int exit_status();  // waits for the end; -1 when it does not come or was no exit
   std::string log() const;

@@ -94,6 +94,7 @@ TEST_CASE("HUP and USR2 replace all workers by ones with the new settings", "[pr
     CHECK(master.ask().text == "new" + std::to_string(generation));
   }
   CHECK(master.board().pool().reloads == 2);
+  CHECK(master.board().pool().reloaded_at >= master.board().pool().started_at);
   CHECK(master.board().pool().generation == 3);
 }
 
@@ -152,6 +153,7 @@ TEST_CASE("a reload that cannot be is reported and the old workers serve on", "[
   CHECK(contains(message, why));
   CHECK(master.board().pool().failed_reloads == 1);
   CHECK(master.board().pool().reloads == 0);
+  CHECK(master.board().pool().reloaded_at == 0);
   CHECK(eventually([&] { return master.ready(2); }));
   CHECK(alive(worker));
   CHECK(master.ask().generation == 1);

@@ -30,7 +30,8 @@ std::vector<std::size_t> living(TestMaster& master) {
   return slots;
 }
 
-// A request that stays inside a worker which had none. Its connection is kept until it is destroyed.
+// A request that stays inside a worker which had none. Its connection is kept until it is
+// destroyed.
 class Busy {
  public:
   explicit Busy(const TestMaster& master)

@@ -106,8 +106,8 @@ pid_t parent_of(pid_t pid) {
   return parent;
 }
 
-// As systemd with NotifyAccess=main: nobody else is heard, and only a living child of its own can become main
-// (another would be alien to it).
+// As systemd with NotifyAccess=main: nobody else is heard, and only a living child of its own can
+// become main (another would be alien to it).
 void TestService::judge(const Notice& notice) {
   if (notice.sender != main_) {
     strays_.push_back(notice);

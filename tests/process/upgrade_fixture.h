@@ -1,5 +1,6 @@
-// A service whose binary can be replaced: copies of fake_freshetd in a temporary folder, each a process of
-// its own, with the test as systemd (it receives what they notify, and is the parent of whoever is left).
+// A service whose binary can be replaced: copies of fake_freshetd in a temporary folder, each a
+// process of its own, with the test as systemd (it receives what they notify, and is the parent of
+// whoever is left).
 #pragma once
 
 #include <string>
@@ -23,16 +24,17 @@ class TestService {
   ~TestService();  // kills all masters
 
   void write_config(const std::string& config) const;
-  // Puts another file where the binary stands, in one step: a copy of fake_freshetd with this behaviour.
+  // Puts another file where the binary stands, in one step: a copy of fake_freshetd with this
+  // behaviour.
   void install(const std::string& behaviour = "good", int mode = 0755);
   void install_text(const std::string& text);  // an executable file of just this
 
   // The process that systemd takes for the service.
   pid_t main() const { return main_; }
   void signal(int number) const;
-  // Waits for a message from the main process that contains `part`; what comes before it is dropped, except
-  // that MAINPID= moves main(). A message of any other process goes to strays(). Empty when none comes in 10
-  // s.
+  // Waits for a message from the main process that contains `part`; what comes before it is
+  // dropped, except that MAINPID= moves main(). A message of any other process goes to strays().
+  // Empty when none comes in 10 s.
   std::string notified(const std::string& part);
   std::vector<Notice> strays();  // after reading all that is there
   // The whole of an upgrade that succeeds: the pid that is main afterwards.

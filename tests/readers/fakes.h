@@ -20,7 +20,9 @@ class FakeReaderStore final : public readers::ReaderStore {
   Task<Result<std::vector<readers::Viewed>>> views(const ReaderId&, readers::ViewKind) override {
     co_return std::vector<readers::Viewed>();
   }
-  Task<Result<void>> clear_views(const ReaderId&, readers::ViewKind) override { co_return next(); }
+  Task<Result<void>> clear_views(const ReaderId&, readers::ViewKind, std::optional<UnixSeconds>) override {
+    co_return next();
+  }
   Task<Result<void>> merge_views(const ReaderId&, const ReaderId&) override { co_return next(); }
   Task<Result<std::vector<Result<void>>>> interact(const std::vector<readers::ReaderEvent>& events) override {
     if (away) co_return tl::unexpected(*away);
@@ -29,7 +31,9 @@ class FakeReaderStore final : public readers::ReaderStore {
     co_return out;
   }
   Task<Result<void>> dismiss(const readers::Dismissal&) override { co_return next(); }
-  Task<Result<void>> undo_dismissal(const ReaderId&, const ItemId&) override { co_return next(); }
+  Task<Result<void>> undo_dismissal(const ReaderId&, const ItemId&, std::optional<UnixSeconds>) override {
+    co_return next();
+  }
   Task<Result<readers::ReaderState>> read(const ReaderId&) override { co_return readers::ReaderState(); }
 
   void viewed_behind(const readers::View&) override {}

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/readers/reader_store.h"
+#include "core/readers/stored_events.h"
 #include "tests/support/store_fixture.h"
 
 namespace freshet::test {
@@ -22,6 +23,7 @@ struct Readers : Fixture {
   }
   // Again after `settings` were changed.
   void renew() {
+    later.apply = [this](const auto& fields) { return readers::apply(*made, fields); };
     made.emplace(redis, later, settings, keys(), [this] { return "made-" + std::to_string(++events); });
   }
   readers::RedisReaderStore& store() { return *made; }

@@ -105,13 +105,17 @@ class FakeReaders final : public readers::ReaderStore {
   Task<Result<std::vector<readers::Viewed>>> views(const ReaderId&, readers::ViewKind) override {
     co_return tl::unexpected(unused().error());
   }
-  Task<Result<void>> clear_views(const ReaderId&, readers::ViewKind) override { co_return unused(); }
+  Task<Result<void>> clear_views(const ReaderId&, readers::ViewKind, std::optional<UnixSeconds>) override {
+    co_return unused();
+  }
   Task<Result<void>> merge_views(const ReaderId&, const ReaderId&) override { co_return unused(); }
   Task<Result<std::vector<Result<void>>>> interact(const std::vector<readers::ReaderEvent>&) override {
     co_return tl::unexpected(unused().error());
   }
   Task<Result<void>> dismiss(const readers::Dismissal&) override { co_return unused(); }
-  Task<Result<void>> undo_dismissal(const ReaderId&, const ItemId&) override { co_return unused(); }
+  Task<Result<void>> undo_dismissal(const ReaderId&, const ItemId&, std::optional<UnixSeconds>) override {
+    co_return unused();
+  }
   void viewed_behind(const readers::View&) override {}
   Result<void> viewed_later(const readers::View&) override { return unused(); }
   Result<void> interact_later(const readers::ReaderEvent&) override { return unused(); }

@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-#include "core/recommend/reason_text.h"
 #include "tests/recommend/fakes.h"
 
 using namespace freshet;
@@ -20,14 +19,14 @@ struct Site {
   FakeRecall recall;
   Settings settings;
   UnixSeconds clock = kNow;
-  recommend::Recommendations recommendations{readers, recommender, items,
+  items::CardCache cards{items, settings.items_cache_bytes};
+  recommend::Recommendations recommendations{readers, recommender, cards,
                                              recall,  settings,    [this] { return clock; }};
 
   explicit Site(int count = 30) {
     std::vector<FakeCandidate> all;
     for (int i = 0; i < count; ++i) all.push_back({"i" + std::to_string(i), 100.0 - i, 1, "", {}, kNow});
     offer(all);
-    readers.state.items_epoch = "1";
   }
   void offer(const std::vector<FakeCandidate>& all) {
     recommender.next = std::make_shared<FakeSuggestions>(all);
@@ -85,11 +84,11 @@ TEST_CASE_METHOD(Site, "hidden, deleted and unknown items are replaced by the ne
   items.unknown = {item(3)};
   CHECK(ids(page()) == std::vector<std::string>{"i1", "i4", "i5", "i6", "i7"});
   for (int i = 0; i < 25; ++i) items.hidden.insert(item(i));
-  readers.state.items_epoch = "2";
+  cards.forget_all();
   CHECK(ids(page()) == std::vector<std::string>{"i25", "i26", "i27", "i28", "i29"});
   // The page is as long as what is left.
   for (int i = 25; i < 29; ++i) items.hidden.insert(item(i));
-  readers.state.items_epoch = "3";
+  cards.forget_all();
   CHECK(ids(page()) == std::vector<std::string>{"i29"});
 }
 
@@ -103,10 +102,10 @@ TEST_CASE_METHOD(Site,
   recommender.like["i0"] = {{item(2), 2}};
   CHECK(now(recommendations.similar(item(0), 5)).error().reason == "unknown_item");
   recommender.next->speaks[1] = {item(0), readers::Interaction::kLike, 1};
-  CHECK(page(1).items.front().reason.kind != recommend::Reason::Kind::kLike);
+  CHECK(page(1).items.front().reason.kind != readers::Reason::Kind::kLike);
   clock = kNow + seconds{1};  // with the cards that are known
   CHECK(ids(page(3)) == std::vector<std::string>{"i0", "i1", "i2"});
-  CHECK(page(2).items[1].reason.kind == recommend::Reason::Kind::kLike);
+  CHECK(page(2).items[1].reason.kind == readers::Reason::Kind::kLike);
 }
 
 TEST_CASE("a page is full whatever is excluded, until nothing visible is left", "[recommend][fill]") {
@@ -160,9 +159,9 @@ TEST_CASE_METHOD(Site, "what fills a page up comes last, without a score, and sa
   recall.published[item(3)] = kNow - seconds{3600};
   const auto served = page(3);
   REQUIRE(ids(served) == std::vector<std::string>{"i2", "i3", "i4"});
-  CHECK(recommend::reason_text(served.items[0].reason) == "matches what you like");
-  CHECK(recommend::reason_text(served.items[1].reason) == "new");
-  CHECK(recommend::reason_text(served.items[2].reason) == "more to read");
+  CHECK(readers::reason_text(served.items[0].reason) == "matches what you like");
+  CHECK(readers::reason_text(served.items[1].reason) == "new");
+  CHECK(readers::reason_text(served.items[2].reason) == "more to read");
   CHECK(served.items[0].score == 0);
   REQUIRE(recall.asked.size() == 1);
   REQUIRE(recall.asked.front().interests.size() == 1);
@@ -188,12 +187,11 @@ TEST_CASE_METHOD(Site, "when Redis has lost its items the index is not walked to
   CHECK(items.reads == 2);
 }
 
-TEST_CASE_METHOD(Site, "a title that was known is asked for anew as soon as the items' epoch moves",
-                 "[recommend]") {
+TEST_CASE_METHOD(Site, "a title that was known is asked for anew when its item has changed", "[recommend]") {
   CHECK(ids(page()).front() == "i0");
   items.hidden = {item(0)};
   CHECK(ids(page()).front() == "i0");  // nothing says so yet
-  readers.state.items_epoch = "2";
+  cards.forget_all();
   CHECK(ids(page()).front() == "i1");
 }
 
@@ -234,13 +232,13 @@ TEST_CASE_METHOD(Site, "each item says why it is there, in the reader's own term
   const auto served = page();
   REQUIRE(served.items.size() == 5);
   const auto reason = [&](int at) { return served.items[static_cast<std::size_t>(at)].reason; };
-  CHECK(recommend::reason_text(reason(0)) == "like “title of liked”, which you favourited");
+  CHECK(readers::reason_text(reason(0)) == "like “title of liked”, which you favourited");
   CHECK(reason(0).item == ItemId::trusted("liked"));
   CHECK(items.reads == 1);  // its title came with the others
-  CHECK(recommend::reason_text(reason(1)) == "by ann, whose work you liked");
-  CHECK(recommend::reason_text(reason(2)) == "new in news");
-  CHECK(recommend::reason_text(reason(3)) == "rising now");
-  CHECK(recommend::reason_text(reason(4)) == "new");
+  CHECK(readers::reason_text(reason(1)) == "by ann, whose work you liked");
+  CHECK(readers::reason_text(reason(2)) == "new in news");
+  CHECK(readers::reason_text(reason(3)) == "rising now");
+  CHECK(readers::reason_text(reason(4)) == "new");
 }
 
 TEST_CASE_METHOD(Site, "nothing that is there for affinity is said to be rising", "[recommend][reason]") {
@@ -255,23 +253,23 @@ TEST_CASE_METHOD(Site, "nothing that is there for affinity is said to be rising"
     recommender.next->speaks[each] = {ItemId::trusted("liked"), readers::Interaction::kLike, 0.0999};
   const auto texts = [&] {
     std::vector<std::string> out;
-    for (const auto& each : page(3).items) out.push_back(recommend::reason_text(each.reason));
+    for (const auto& each : page(3).items) out.push_back(readers::reason_text(each.reason));
     return out;
   };
   const std::string like = "like “title of liked”, which you liked";
   CHECK(texts() == std::vector<std::string>{"rising now", like, like});
   items.hidden = {ItemId::trusted("liked")};
-  readers.state.items_epoch = "2";
+  cards.forget_all();
   CHECK(texts() == std::vector<std::string>{"rising now", "matches what you like", "matches what you like"});
 }
 
 TEST_CASE_METHOD(Site, "a reason never names what has been hidden", "[recommend][reason]") {
   recommender.next->speaks[0] = {ItemId::trusted("secret"), readers::Interaction::kLike, 1};
-  CHECK(page().items.front().reason.kind == recommend::Reason::Kind::kLike);
+  CHECK(page().items.front().reason.kind == readers::Reason::Kind::kLike);
   items.hidden = {ItemId::trusted("secret")};
-  readers.state.items_epoch = "2";
+  cards.forget_all();
   const auto served = page();
-  CHECK(served.items.front().reason.kind == recommend::Reason::Kind::kRising);
+  CHECK(served.items.front().reason.kind == readers::Reason::Kind::kRising);
   CHECK(served.items.front().reason.title.empty());
 }
 
@@ -299,8 +297,10 @@ TEST_CASE_METHOD(Site, "items like another come from the model, and of a newer i
   REQUIRE(alone);
   CHECK(alone->items.empty());
   items.unknown = {item(7)};
+  cards.forget_all();
   CHECK(now(recommendations.similar(item(7), 5)).error().reason == "unknown_item");
   items.hidden = {item(1)};
+  cards.forget_all();
   CHECK(now(recommendations.similar(item(1), 5)).error().reason == "unknown_item");
 }
 

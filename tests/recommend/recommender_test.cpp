@@ -1,4 +1,5 @@
-// What is trending and new, read from a real Redis, and what is suggested from that and a real model file.
+// What is trending and new, read from a real Redis, and what is suggested from that and a real
+// model file.
 #include "core/recommend/recommender.h"
 
 #include <filesystem>
@@ -139,7 +140,7 @@ TEST_CASE_METHOD(Site, "a profile brings what its likes like, and says which eve
   // Of two events of one item the stronger is named.
   const auto twice =
       suggest({did("roses1", readers::Interaction::kView), did("roses1", readers::Interaction::kPost)});
-  const std::vector<std::uint32_t> other{twice->find(id("roses0")).value()};
+  const std::vector<std::uint32_t> other{twice->find("roses0").value()};
   const auto why = twice->because(other);
   REQUIRE(why.front());
   CHECK(why.front()->kind == readers::Interaction::kPost);

@@ -1,9 +1,11 @@
-// What readers did is recorded, and forgotten on demand: no key, row, stream entry or spool file names them.
+// What readers did is recorded, and forgotten on demand: no key, row, stream entry or spool file
+// names them.
 #include <iterator>
 
 #include "core/readers/personal_keys.h"
 #include "core/recorder/eraser.h"
 #include "core/redis/spool.h"
+#include "core/redis/stored_event.h"
 #include "tests/recorder/fixture.h"
 #include "tests/recorder/sqlite_shell.h"
 #include "tests/support/bytes_of.h"
@@ -70,7 +72,8 @@ struct Erasing : Fixture {
       const std::size_t end = std::min(pattern.find(':'), pattern.size());
       std::string_view piece = pattern.substr(0, end);
       pattern.remove_prefix(std::min(end + 1, pattern.size()));
-      std::string text(piece == "*" ? (number == part ? std::string_view(name) : "20260306") : piece);
+      const std::string id = number == part ? name : "20260306";
+      const std::string text = piece == "*" ? id : piece == "{*}" ? "{" + id + "}" : std::string(piece);
       out += (number > 0 ? ":" : "") + text;
     }
     return out;
@@ -226,7 +229,7 @@ TEST_CASE_METHOD(Erasing,
   redis::Pipeline late;
   late.add("XADD", keys().stream(), "*", "op", "interaction", "reader", kReader, "item", "late", "kind", "l",
            "at", "9");
-  REQUIRE((*spool)->append(redis::Spool::Kind::kCommand, late.at(0)));
+  REQUIRE((*spool)->append(redis::StoredEvent("interaction").add(kReader).add("late").bytes()));
   did(kReader, "early", 1);
   ask(kReader, "j");
   put(item("a", "Put meanwhile"));

@@ -34,10 +34,10 @@ TEST_CASE("a step leaves out who left, or followed anew, since it looked who fol
   f.followers(4);
   const auto job = f.publish({"a"});
   redis::Pipeline step;
-  step.script(scripts::kFanoutChunk, 6, 17);
-  step.arg(f.keys().job(job)).arg(f.keys().readers_of("ann"));
+  step.script(scripts::kFanoutChunk);
+  step.key(f.keys().job(job)).key(f.keys().readers_of("ann"));
   const Names looked_up{"r0", "r1", "r2", "r3"};
-  for (const auto& each : looked_up) step.arg(f.timeline_key(each));
+  for (const auto& each : looked_up) step.key(f.timeline_key(each));
   const auto upto = f.command("ZSCORE", f.keys().readers_of("ann"), "r3");
   step.arg(0).arg(*upto.string()).arg(1).arg(*upto.string()).arg(500).arg(1000).arg(1000).arg(1).arg("a");
   for (const auto& each : looked_up)

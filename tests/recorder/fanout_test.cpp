@@ -44,6 +44,8 @@ TEST_CASE("a timeline stays within its bound whatever is pushed", "[recorder]") 
   f.run();
   REQUIRE(f.over(f.publish({"a", "b", "c", "d", "e"})));
   CHECK(f.timeline("r0") == Names{"c", "d", "e"});
+  REQUIRE(f.over(f.publish({"f"})));
+  CHECK(f.timeline("r0") == Names{"d", "e", "f"});
   CHECK(*f.command("ZSCORE", f.timeline_key("r0"), "::").number() < 0);
 }
 

@@ -1,5 +1,5 @@
-// The vocabulary of the recorder's tests: a private Redis, a recorder in a thread or in a process of its own,
-// and a comparison of everything it keeps with what was written.
+// The vocabulary of the recorder's tests: a private Redis, a recorder in a thread or in a process
+// of its own, and a comparison of everything it keeps with what was written.
 #pragma once
 
 #include <sys/mman.h>
@@ -93,8 +93,8 @@ class SharedMemory {
   Shared* shared_;
 };
 
-// One server for a whole test program; each Fixture begins with an empty database. Anyone may connect: a test
-// runs a recorder as another user.
+// One server for a whole test program; each Fixture begins with an empty database. Anyone may
+// connect: a test runs a recorder as another user.
 inline RedisServer& shared_server() {
   static RedisServer one({"--unixsocketperm", "777"});
   return one;

@@ -11,7 +11,8 @@ using namespace freshet::test;
 
 namespace {
 
-// Where files lie in memory: there a life is full of batches, on a disk it is mostly one wait for it.
+// Where files lie in memory: there a life is full of batches, on a disk it is mostly one wait for
+// it.
 std::filesystem::path memory() {
   const std::filesystem::path shm = "/dev/shm";
   return access(shm.c_str(), W_OK) == 0 ? shm : std::filesystem::temp_directory_path();

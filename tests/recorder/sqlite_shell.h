@@ -1,4 +1,5 @@
-// Another connection to the recorder's database, for what only an administrator or a fault would do.
+// Another connection to the recorder's database, for what only an administrator or a fault would
+// do.
 #pragma once
 
 #include <sqlite3.h>

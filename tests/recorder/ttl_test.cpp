@@ -1,12 +1,13 @@
-// No key lives longer than core/redis/keys.h says, whatever was done in whatever order: after each of many
-// random commands every key in Redis is looked at. FRESHET_SEED repeats a run.
+// No key lives longer than core/redis/keys.h says, whatever was done in whatever order: after each
+// of many random commands every key in Redis is looked at. FRESHET_SEED repeats a run.
 #include <cstdlib>
 #include <random>
 
 #include "core/feed/feed_store.h"
-#include "core/feed/seen_blocks.h"
+#include "core/feed/seen_fingerprints.h"
 #include "core/hot/added.h"
 #include "core/readers/reader_store.h"
+#include "core/readers/stored_events.h"
 #include "core/readers/users.h"
 #include "tests/support/long_form.h"
 #include "tests/timeline/follow_fixture.h"
@@ -16,13 +17,13 @@ using namespace freshet::test;
 
 namespace {
 
-// Every key that no TTL holds, and those of the site's items: {key, 1 for an item that was put, …}.
+// Every key that no TTL holds: {key, 1 for a hash of an item that was put, …}.
 constexpr std::string_view kWithoutTtl = R"(
 local out = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
   if redis.call('PTTL', key) == -1 then
     out[#out + 1] = key
-    out[#out + 1] = redis.call('TYPE', key).ok == 'hash' and redis.call('HEXISTS', key, 'published_at') == 1 and '1' or '0'
+    out[#out + 1] = redis.call('TYPE', key).ok == 'hash' and redis.call('HEXISTS', key, key:find('^item:') and 'published_at' or 'date') == 1 and '1' or '0'
   end
 end
 return out)";
@@ -33,7 +34,12 @@ class World : public Followers {
     settings.feed.max_pending = 500;
     settings.history.size = 3;
     settings.fanout.max_push = 2;
+    settings.items_unknown_max = 5;
     renew();
+    later.apply = [this](const auto& fields) {
+      return freshet::hot::is_ours(fields) ? freshet::hot::apply(*hot, fields)
+                                           : freshet::readers::apply(*readers, fields);
+    };
     readers.emplace(redis, later, settings, keys(), [this] { return "made-" + std::to_string(++events); });
     feed.emplace(redis, later, filter, settings, keys(), wall_now,
                  [](const ReaderId& reader) { return "h" + reader.str(); });
@@ -52,24 +58,28 @@ class World : public Followers {
         hot::TrackEvent event = report(id, who, below(5) * 1000, "s" + word(4));
         event.counted_as = event.visitor;
         event.unproven = below(2) == 0;
+        event.standing = standing();
         if (below(3) == 0) event.event = EventId::trusted("e" + word(5));
         if (below(4) == 0) {
           REQUIRE(hot->track_later(event));
           return "track, spooled";
         }
-        track(event);
+        if (!wait(hot->track(event))) return "track, refused";
+        settle();
         return "track " + id + " by " + who;
       }
       case 3:
       case 4: {
         hot::ViewEvent event = seen(id, "f" + word(6));
         event.counted_as = VisitorId::trusted(who);
+        event.standing = standing();
         if (below(3) == 0) event.event = EventId::trusted("e" + word(5));
         if (below(4) == 0) {
           REQUIRE(hot->view_later(event));
           return "view, spooled";
         }
-        view(event);
+        if (!wait(hot->view(event))) return "view, refused";
+        settle();
         return "view " + id + " by " + who;
       }
       case 5: {
@@ -102,7 +112,7 @@ class World : public Followers {
         return "look at " + id;
       }
       case 10:
-        REQUIRE(wait(readers->clear_views(reader, readers::ViewKind::kTopic)));
+        REQUIRE(wait(readers->clear_views(reader, readers::ViewKind::kTopic, std::nullopt)));
         return "clear";
       case 11:
         REQUIRE(wait(readers->merge_views(reader, ReaderId::trusted("v" + word(6)))));
@@ -113,7 +123,7 @@ class World : public Followers {
         return "like";
       case 13:
         if (below(2) == 0) {
-          REQUIRE(wait(readers->undo_dismissal(reader, item_id)));
+          REQUIRE(wait(readers->undo_dismissal(reader, item_id, std::nullopt)));
           return "undo";
         }
         REQUIRE(wait(readers->dismiss({reader, item_id, below(2) == 0 ? "why" : "",
@@ -123,8 +133,8 @@ class World : public Followers {
         page_of(reader);
         return "feed";
       case 15:
-        feed->engaged(reader, item_id);
-        return "engaged";
+        feed->add_interest(reader, item_id);
+        return "add_interest";
       case 16: {
         push({id, "i" + word(12)}, {who, "v" + word(6)}, "discover");
         page(timeline::Direction::kFirst, 0, 5, below(2) == 0 ? "discover" : "follow", who);
@@ -157,17 +167,22 @@ class World : public Followers {
       INFO(key);
       REQUIRE(row);
       REQUIRE(row->permanent);
-      if (row->pattern == "item:*")
+      if (row->pattern == "item:{*}" || row->pattern == "hot:article:{*}")
         REQUIRE(redis::text_at(found, i + 1) == "1");  // others expire with their counters
     }
   }
 
   std::optional<readers::RedisReaderStore> readers;
-  feed::SeenBlocks filter{settings.seen, keys()};
+  feed::SeenFingerprints filter{settings.seen, keys()};
   std::optional<feed::RedisFeedStore> feed;
 
  private:
   int below(int bound) { return std::uniform_int_distribution(0, bound - 1)(random_); }
+  // Of the site itself, or of a network; of some more than an article needs to be listed.
+  hot::Standing standing() {
+    if (below(3) == 0) return {};
+    return {std::string(6, static_cast<char>('a' + below(12))), below(4) > 0, below(4) > 0};
+  }
   std::string word(int bound) { return std::to_string(below(bound)); }
 
   // A refresh or the next page, of which some is shown, all, or nothing.
@@ -183,14 +198,16 @@ class World : public Followers {
       REQUIRE(opened);
       std::vector<ItemId> candidates;
       for (int i = 0; i < 8; ++i) candidates.push_back(ItemId::trusted("i" + std::to_string(i)));
-      const auto swapped =
-          wait(feed->swap(request, {opened->generation, opened->moves, candidates, below(2) == 0, {}}));
+      const auto swapped = wait(feed->swap(
+          request, {opened->generation, opened->handout_seq, opened->noted, candidates, below(2) == 0, {}}));
       REQUIRE(swapped);
       page = swapped->page;
     }
     std::vector<ItemId> shown = page.items;
     shown.resize(static_cast<std::size_t>(below(static_cast<int>(shown.size()) + 1)), ItemId::trusted("i"));
-    if (below(3) > 0) feed->record(reader, {{page.generation, page.moves, page.items}}, shown, now());
+    feed::Impressions seen{{{page.handout_seq, page.items}}, shown, now(), below(2) == 0, below(4) == 0};
+    if (below(6) == 0) seen.handouts.clear();
+    if (below(3) > 0) REQUIRE(wait(feed->record(reader, seen)));
   }
 
   std::mt19937_64 random_;

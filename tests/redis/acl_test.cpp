@@ -63,7 +63,8 @@ std::set<std::string> keys_of_ours() {
   return out;
 }
 
-// The commands that are named where `pattern` finds them in the files of `folder`, in small letters.
+// The commands that are named where `pattern` finds them in the files of `folder`, in small
+// letters.
 void collect(const std::filesystem::path& folder, const std::string& extension, const std::regex& pattern,
              std::set<std::string>& into) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {

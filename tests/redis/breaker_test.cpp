@@ -138,9 +138,13 @@ TEST_CASE("Each error line of Redis has its meaning, and how it is retried", "[e
   }
 }
 
-TEST_CASE("A word that is none of Redis' own is an answer of our scripts, and counted nowhere", "[errors]") {
+TEST_CASE("A word of our scripts is counted nowhere, and means what their table says", "[errors]") {
   CHECK(find_error("STREAM_FULL") == nullptr);
   CHECK(find_error("OOMPH") == nullptr);
   CHECK(find_error("") == nullptr);
-  CHECK(classify("STREAM_FULL").code == ErrorCode::kInternal);
+  CHECK(classify("OOMPH").code == ErrorCode::kInternal);
+  const Error full = classify("STREAM_FULL the recorder does not keep up");
+  CHECK(full.code == ErrorCode::kUnavailable);
+  CHECK(full.reason == "stream_full");
+  CHECK(full.detail == "the recorder does not keep up");
 }

@@ -44,12 +44,8 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
                                                        const std::string& b) {
   const std::string pair = a + "\n" + b;
   std::vector<std::pair<std::string, std::string>> out{
-      {k.pv(a), "pv " + a},
       {k.uv_hll(a), "hll " + a},
-      {k.dwell_sum(a), "sum " + a},
-      {k.dwell_count(a), "cnt " + a},
-      {k.first_ts(a), "first " + a},
-      {k.views(a), "views " + a},
+      {k.article(a), "article " + a},
       {k.item(a), "item " + a},
       {k.uv_day(a, kDay), "uv " + a},
       {k.tag(a), "tag " + a},
@@ -59,8 +55,6 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
       {k.dedup(a, b), "dedup " + pair},
       {k.feed_cache(a), "feed cache " + a},
       {k.feed_state(a), "feed state " + a},
-      {k.feed_pending(a), "feed pending " + a},
-      {k.feed_page(a, b), "feed page " + pair},
       {k.interactions(a), "interactions " + a},
       {k.earlier(a), "earlier " + a},
       {k.views_of(readers::ViewKind::kTopic, a), "topics " + a},
@@ -86,6 +80,12 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
       {k.rank(), "rank"},
       {k.rank_next(), "rank next"},
       {k.rank_meta(), "rank meta"},
+      {k.rank_turn(), "rank turn"},
+      {k.placed(), "placed"},
+      {k.placed_next(), "placed next"},
+      {k.placed_views(), "placed views"},
+      {k.unplaced(), "unplaced"},
+      {k.unlisted(), "unlisted"},
       {k.rank_lock(), "rank lock"},
       {k.score(), "score"},
       {k.published(), "published"},
@@ -133,13 +133,6 @@ TEST_CASE("no two names collide, pairwise over hostile ids", "[keys]") {
   CHECK(meanings.size() > 5000);
 }
 
-TEST_CASE("the article 'hll' would collide with the seed's HyperLogLog names, so it is no id", "[keys]") {
-  const Keys keys("");
-  CHECK(keys.uv_hll("20260306") == keys.uv_day("hll", kDay));
-  CHECK_FALSE(check_id("hll", "articleId"));
-  CHECK_FALSE(check_id("list", "articleId"));
-}
-
 TEST_CASE("every name has a row in the table, and every row a name", "[keys]") {
   const Keys keys("");
   std::set<const redis::KeyPattern*> used;
@@ -157,23 +150,21 @@ TEST_CASE("every name has a row in the table, and every row a name", "[keys]") {
   }
   CHECK(used.size() == redis::kKeyPatterns.size());
   CHECK(keys.pattern_of("hot:something") == nullptr);
-  CHECK(keys.pattern_of("hot:pv:a:b") == nullptr);
+  CHECK(keys.pattern_of("hot:article:{a}:b") == nullptr);
+  CHECK(keys.pattern_of("hot:article:a") == nullptr);
   CHECK(keys.pattern_of("hot:current:index")->permanent);
   CHECK_FALSE(keys.pattern_of("hot:current:493000")->permanent);
 }
 
-TEST_CASE("the seeds' names are kept", "[keys]") {
+TEST_CASE("names keep their words, and the id stands in braces", "[keys]") {
   const Keys keys("");
-  CHECK(keys.pv("7") == "hot:pv:7");
-  CHECK(keys.uv_hll("7") == "hot:uv:hll:7");
-  CHECK(keys.dwell_sum("7") == "hot:dwell:sum:7");
-  CHECK(keys.dwell_count("7") == "hot:dwell:cnt:7");
-  CHECK(keys.first_ts("7") == "hot:first_ts:7");
+  CHECK(keys.article("7") == "hot:article:{7}");
+  CHECK(keys.uv_hll("7") == "hot:uv:hll:{7}");
   CHECK(keys.rank() == "hot:rank");
   CHECK(keys.score() == "hot:score");
-  CHECK(keys.uv_day("7", kDay) == "hot:uv:7:20260306");
-  CHECK(keys.dedup("7", "f") == "hot:dedup:7:f");
+  CHECK(keys.uv_day("7", kDay) == "hot:uv:{7}:20260306");
+  CHECK(keys.dedup("7", "f") == "hot:dedup:{7}:f");
   CHECK(keys.list({}) == "hot:list");
-  CHECK(keys.feed_cache("7") == "feed:cache:7");
+  CHECK(keys.feed_cache("7") == "feed:cache:{7}");
   CHECK(keys.seen_day("20260306") == "bf:global:20260306");
 }

@@ -217,7 +217,7 @@ TEST_CASE("NOSCRIPT is cured by loading the scripts and sending only that comman
   REQUIRE(fixture.wait_ready());
   std::promise<std::pair<std::int64_t, std::string>> result;
   Pipeline pipeline;
-  pipeline.script(kScripts[0], 0, 0).add("ECHO", "beside");
+  pipeline.script(kScripts[0]).add("ECHO", "beside");
   fixture.thread().on_loop([&] {
     spawn(
         [](RedisConnection& connection, const Pipeline& commands, auto& done) -> Task<void> {

@@ -36,7 +36,7 @@ TEST_CASE("What was spooled is there for the next process, in order", "[spool]")
   const pid_t child = fork();
   if (child == 0) {
     auto spool = Spool::open(path, 1 << 20);
-    for (int i = 0; i < 1000; ++i) (*spool)->append(Spool::Kind::kCommand, "record " + std::to_string(i));
+    for (int i = 0; i < 1000; ++i) (*spool)->append("record " + std::to_string(i));
     (void)kill(getpid(), SIGKILL);
   }
   int status = 0;
@@ -89,7 +89,7 @@ TEST_CASE("A full spool refuses and keeps what it has", "[spool]") {
   auto spool = Spool::open(directory.path() / "a.spool", 10000);
   REQUIRE(spool);
   int taken = 0;
-  while ((*spool)->append(Spool::Kind::kCommand, std::string(100, 'x'))) ++taken;
+  while ((*spool)->append(std::string(100, 'x'))) ++taken;
   CHECK(taken > 50);
   CHECK(taken <= 100);
   CHECK(contents(**spool).size() == static_cast<std::size_t>(taken));
@@ -100,7 +100,7 @@ TEST_CASE("An emptied spool starts over, so it never fills up by use alone", "[s
   auto spool = Spool::open(directory.path() / "a.spool", 10000);
   REQUIRE(spool);
   for (int i = 0; i < 1000; ++i) {
-    REQUIRE((*spool)->append(Spool::Kind::kCommand, std::string(100, 'x')));
+    REQUIRE((*spool)->append(std::string(100, 'x')));
     (*spool)->pop_to((*spool)->at((*spool)->begin())->next);
   }
   CHECK((*spool)->empty());
@@ -111,7 +111,7 @@ TEST_CASE("A torn record ends the file and what stood before it is kept", "[spoo
   const auto path = directory.path() / "a.spool";
   {
     auto spool = Spool::open(path, 1 << 20);
-    for (int i = 0; i < 3; ++i) (*spool)->append(Spool::Kind::kCommand, "0123456789abcdef");
+    for (int i = 0; i < 3; ++i) (*spool)->append("0123456789abcdef");
   }
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(4096 + 2 * 32 + 16 + 5);  // inside the third payload
@@ -128,7 +128,7 @@ TEST_CASE("A torn record before whole ones is told, and they are kept", "[spool]
   const auto path = directory.path() / "a.spool";
   {
     auto spool = Spool::open(path, 1 << 20);
-    for (const char* each : {"first", "second", "third"}) (*spool)->append(Spool::Kind::kCommand, each);
+    for (const char* each : {"first", "second", "third"}) (*spool)->append(each);
   }
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(4096 + 24 + 16);  // the second payload
@@ -139,22 +139,11 @@ TEST_CASE("A torn record before whole ones is told, and they are kept", "[spool]
   const auto first = (*spool)->at((*spool)->begin());
   const auto torn = (*spool)->at(first->next);
   REQUIRE(torn);
-  CHECK(torn->kind == Spool::Kind::kTorn);
+  CHECK(torn->torn);
   CHECK((*spool)->damaged());
   const auto third = (*spool)->at(torn->next);
   REQUIRE(third);
   CHECK(third->payload == "third");
-}
-
-TEST_CASE("A spool full of commands has room for a script", "[spool]") {
-  TemporaryDirectory directory;
-  auto spool = Spool::open(directory.path() / "a.spool", 4096);
-  while ((*spool)->append(Spool::Kind::kCommand, "0123456789abcdef")) continue;
-  const auto bytes = (*spool)->bytes();
-  CHECK(bytes <= 4096);
-  CHECK((*spool)->append(Spool::Kind::kScript, std::string(8000, 's')));
-  CHECK_FALSE((*spool)->append(Spool::Kind::kCommand, "x"));
-  CHECK((*spool)->bytes() > bytes + 8000);
 }
 
 TEST_CASE("A file that is not a spool is left alone", "[spool]") {
@@ -189,7 +178,7 @@ TEST_CASE("Any appends and pops behave as a queue", "[spool]") {
           break;
         default:
           const auto text = *rc::gen::arbitrary<std::string>();
-          if ((*spool)->append(Spool::Kind::kCommand, text)) model.push_back(text);
+          if ((*spool)->append(text)) model.push_back(text);
       }
       RC_ASSERT(contents(**spool) == model);
     }
@@ -210,8 +199,7 @@ TEST_CASE("What is popped is no longer in the file, while others still wait and 
   const auto path = directory.path() / "a.spool";
   auto spool = Spool::open(path, 1 << 20);
   REQUIRE(spool);
-  for (int i = 0; i < 100; ++i)
-    REQUIRE((*spool)->append(Spool::Kind::kCommand, "reader-" + std::to_string(i) + "!"));
+  for (int i = 0; i < 100; ++i) REQUIRE((*spool)->append("reader-" + std::to_string(i) + "!"));
   for (int i = 0; i < 100; ++i) {
     const std::string name = "reader-" + std::to_string(i) + "!";
     REQUIRE(file_holds(path, name));
@@ -220,7 +208,7 @@ TEST_CASE("What is popped is no longer in the file, while others still wait and 
     REQUIRE(file_holds(path, "reader-99!") == (i < 99));
   }
   CHECK(std::filesystem::file_size(path) == 4096);
-  REQUIRE((*spool)->append(Spool::Kind::kCommand, "again"));
+  REQUIRE((*spool)->append("again"));
   CHECK(contents(**spool) == std::vector<std::string>{"again"});
 }
 
@@ -231,7 +219,7 @@ TEST_CASE("What a process left that was killed while it popped or appended goes 
   std::uint64_t second = 0, end = 0;
   {
     auto spool = Spool::open(path, 1 << 20);
-    for (const char* each : {"popped", "waits", "torn"}) (*spool)->append(Spool::Kind::kCommand, each);
+    for (const char* each : {"popped", "waits", "torn"}) (*spool)->append(each);
     second = (*spool)->at((*spool)->begin())->next;
     end = (*spool)->at(second)->next;
   }
@@ -257,7 +245,7 @@ TEST_CASE("What a process left that was killed while it popped or appended goes 
     REQUIRE(spool);
     CHECK((*spool)->empty());
     for (const char* each : {"popped", "waits", "torn"}) CHECK(!file_holds(path, each));
-    REQUIRE((*spool)->append(Spool::Kind::kCommand, "new"));
+    REQUIRE((*spool)->append("new"));
     CHECK(contents(**spool) == std::vector<std::string>{"new"});
   }
 }
@@ -269,10 +257,8 @@ TEST_CASE("A spool tells whether it mentions a name, also of another process and
   CHECK(!*Spool::mentions(path, "anna"));
   auto spool = Spool::open(path, 8 << 20);
   REQUIRE(spool);
-  const auto add = [&](const std::string& payload) {
-    REQUIRE((*spool)->append(Spool::Kind::kCommand, payload));
-  };
-  add("$27\r\nuser:interactions:annabel\r\n$5\r\nhanna\r\n");
+  const auto add = [&](const std::string& payload) { REQUIRE((*spool)->append(payload)); };
+  add("11\r\ninteraction\r\n7\r\nannabel\r\n5\r\nhanna\r\n");
   CHECK(!*Spool::mentions(path, "anna"));
   CHECK(*Spool::mentions(path, "annabel"));
   CHECK(*Spool::mentions(path, "hanna"));
@@ -281,7 +267,7 @@ TEST_CASE("A spool tells whether it mentions a name, also of another process and
       "\r\n" + name + "\r\n");
   CHECK(*Spool::mentions(path, name));
   CHECK(!*Spool::mentions(path, name.substr(1)));
-  add("$10\r\n{anna}:tail\r\n");
+  add("4\r\nanna\r\n");
   CHECK(*Spool::mentions(path, "anna"));
   while (const auto record = (*spool)->at((*spool)->begin())) (*spool)->pop_to(record->next);
   CHECK(!*Spool::mentions(path, "anna"));

@@ -48,9 +48,10 @@ TEST_CASE("after a timeout the late reply does not answer the next command", "[s
 TEST_CASE("a server that went away is found again, and counters survive its restart", "[sync]") {
   RedisServer own({"--appendonly", "yes", "--appendfsync", "always"});
   redis::SyncRedis client(own.endpoint(), milliseconds(5000), redis::kAllScripts);
-  InlineDeferred later(client);
+  ImmediateWriter later(client);
   const Settings settings;
-  hot::RedisHotStore hot(client, later, settings, redis::Keys(""), [] { return "e"; });
+  Behind behind(later, settings, redis::Keys(""));
+  hot::RedisHotStore hot(client, behind.all, settings, redis::Keys(""), [] { return "e"; });
   REQUIRE(wait(hot.track(Fixture::report("a", "v", 1000))));
   own.kill();
   const auto away = wait(hot.track(Fixture::report("a", "w", 1000)));
@@ -68,9 +69,10 @@ TEST_CASE("a server that went away is found again, and counters survive its rest
 TEST_CASE("a server that refuses writes for want of memory refuses a report as a whole", "[sync]") {
   RedisServer own({"--maxmemory", "1", "--maxmemory-policy", "noeviction"});
   redis::SyncRedis client(own.endpoint(), milliseconds(5000), redis::kAllScripts);
-  InlineDeferred later(client);
+  ImmediateWriter later(client);
   const Settings settings;
-  hot::RedisHotStore hot(client, later, settings, redis::Keys(""), [] { return "e"; });
+  Behind behind(later, settings, redis::Keys(""));
+  hot::RedisHotStore hot(client, behind.all, settings, redis::Keys(""), [] { return "e"; });
   auto event = Fixture::report("a", "v", 1000);
   event.event = EventId::trusted("e1");
   const auto refused = wait(hot.track(event));

@@ -8,15 +8,19 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
-def check_layers(files):
-    """Runs scripts/check-layers on a tree of these files: (status, output)."""
+def check(name, files):
+    """Runs scripts/check-NAME on a tree of these files: (status, output)."""
     with tempfile.TemporaryDirectory() as tree:
         for path, text in files.items():
             os.makedirs(os.path.join(tree, os.path.dirname(path)), exist_ok=True)
             with open(os.path.join(tree, path), "w", encoding="utf-8") as file:
                 file.write(text)
-        done = subprocess.run([os.path.join(ROOT, "scripts/check-layers"), tree], capture_output=True, text=True, check=False)
+        done = subprocess.run([os.path.join(ROOT, f"scripts/check-{name}"), tree], capture_output=True, text=True, check=False)
         return done.returncode, done.stdout
+
+
+def check_layers(files):
+    return check("layers", files)
 
 
 class Layers(unittest.TestCase):
@@ -78,6 +82,54 @@ class Layers(unittest.TestCase):
 
     def test_a_tree_without_sources_fails(self):
         self.assertEqual(check_layers({"README": ""})[0], 1)
+
+
+class Keys(unittest.TestCase):
+    ROWS = "".join(f'KeyPattern{{"{name}", "string", true, About::kNobody}},\n' for name in
+                   ("a:{*}", "b:{*}:*", "one", "hot:one", "hot:two", "day:*"))
+
+    def checked(self, path, text):
+        files = {"core/redis/keys.h": self.ROWS, path: text, "core/hot/well.lua": "-- KEYS 1 a:{id}\n"}
+        status, said = check("keys", files)
+        return status, said
+
+    def assert_broken(self, path, text, why):
+        status, said = self.checked(path, text)
+        self.assertEqual(status, 1, text)
+        self.assertRegex(said, f"{path}.*: .*{why}")
+
+    def assert_kept(self, path, text):
+        status, said = self.checked(path, text)
+        self.assertEqual(status, 0, said)
+
+    def test_a_script_stays_with_what_is_in_braces(self):
+        self.assert_kept("core/hot/a.lua", "-- KEYS 1 a:{id}  2 b:{id}:{day}  [3 b:{id}:{event}]\n-- ARGV 1 x\n")
+        self.assert_kept("core/hot/a.lua", "-- KEYS 1 hot:one or hot:two\n")
+        self.assert_broken("core/hot/a.lua", "-- KEYS 1 a:{id}  2 b:{reader}:{day}\n", "spans slots")
+        self.assert_broken("core/hot/a.lua", "-- KEYS 1 a:{id}\n--      2 hot:one\n", "spans slots")
+        self.assert_broken("core/hot/a.lua", "-- KEYS 1 hot:one  2 hot:two\n", "spans slots")
+        self.assert_broken("core/hot/a.lua", "-- KEYS 1… a:{id} of each\n", "spans slots")
+        self.assert_broken("core/hot/a.lua", "-- KEYS 1 day:{day}  2 b:{id}:{day}\n", "spans slots")
+
+    def test_a_head_names_every_key_as_the_table_does(self):
+        self.assert_broken("core/hot/a.lua", "-- KEYS 1 c:{id}\n", "no row of kKeyPatterns")
+        self.assert_broken("core/hot/a.lua", "-- KEYS 1 a:{id}\nreturn KEYS[2]\n", "KEYS.2.")
+        self.assert_broken("core/hot/a.lua", "return KEYS[1]\n", "no line -- KEYS")
+
+    def test_commands_of_several_keys_are_found(self):
+        self.assert_kept("core/hot/a.cpp", 'out.add("DEL", keys.one(id)).add("RENAMES");  // add("DEL", a, b)\n')
+        self.assert_broken("core/hot/a.cpp", '\nout.add("DEL", keys.a(1, 2), keys.b());', "DEL spans slots")
+        self.assert_broken("core/hot/a.cpp", 'out.command(1 + n).arg("MGET");', "MGET spans slots")
+        self.assert_broken("core/hot/a.cpp", 'out.add("MULTI")', "MULTI spans slots")
+        self.assert_broken("core/hot/a.cpp", 'out.add("EVAL", kLook, 2, a, b);', "kLook spans slots")
+        self.assert_kept("core/hot/a.cpp", 'out.add("EVAL", kLook, 1, a, b);')
+
+    def test_what_is_listed_may_span_and_must(self):
+        self.assert_kept("core/hot/rank_page.lua", "-- KEYS 1 hot:one  2 hot:two\n")
+        # In the whole tree the list has nothing that spans no more.
+        status, said = check("keys", {"core/redis/keys.h": self.ROWS, "core/hot/well.lua": "-- KEYS 1 a:{id}\n", "scripts/check-keys": ""})
+        self.assertEqual(status, 1)
+        self.assertIn("core/hot/rank_page.lua spans no slots, or is gone", said)
 
 
 if __name__ == "__main__":

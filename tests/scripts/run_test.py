@@ -9,7 +9,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 import urllib.error
 import urllib.request
@@ -19,14 +18,7 @@ RUN = os.path.join(ROOT, "scripts/run")
 CTL = os.path.join(os.environ.get("FRESHET_BUILD_DIR", os.path.join(ROOT, "build/release")), "scripts/freshetctl")
 sys.path.insert(0, os.path.join(ROOT, "tests/support"))
 import loopback  # noqa: E402
-
-
-def wait_until(condition, what, limit_s=30):
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {limit_s} s in vain for {what}")
-        time.sleep(0.05)
+from waiting import wait_until  # noqa: E402
 
 
 def run(*arguments):
@@ -122,6 +114,14 @@ class Run(unittest.TestCase):
         self.assertEqual(done.stdout, '{"pushed":1,"duplicates":0}', done.stderr)
         page = json.loads(self.get(waiting)[1])
         self.assertEqual(([item["id"] for item in page["items"]], page["newer"]), (["demo"], 0))
+
+    def test_pages_of_an_origin_that_is_named_may_call_it_and_no_others(self):
+        status, said = run("--detach", *self.arguments(), "--origin", "http://localhost:3000")
+        self.assertEqual(status, 0, said)
+        for origin, allowed in (("http://localhost:3000", "http://localhost:3000"), ("http://localhost:3001", None)):
+            asked = urllib.request.Request(f"http://{self.host}:{self.port}/api/recommendations", headers={"Origin": origin})
+            with urllib.request.urlopen(asked, timeout=5) as reply:
+                self.assertEqual(reply.headers.get("Access-Control-Allow-Origin"), allowed)
 
     def test_the_sample_comes_again_with_new_days_and_new_readers(self):
         status, said = run("--detach", *self.arguments())
@@ -222,7 +222,7 @@ class Run(unittest.TestCase):
             other.kill()
 
     def test_wrong_arguments_are_refused(self):
-        for wrong in (["--port", "0"], ["--port", "70000"], ["--port"], ["--port", "9", "--internal-port", "9"], ["--wrong"], ["--address", "192.0.2.1"],
+        for wrong in (["--port", "0"], ["--port", "70000"], ["--port"], ["--port", "9", "--internal-port", "9"], ["--wrong"], ["--address", "192.0.2.1"], ["--origin", "localhost:3000"],
                       ["--address", "127.1"], ["--address", "0.0.0.0"]):
             self.assertNotEqual(run("--state", self.state, *wrong)[0], 0, wrong)
         self.assertFalse(os.path.exists(self.state))

@@ -1,4 +1,5 @@
-// What the tests of recall share: random items, an index of them, and the answer by scoring every one.
+// What the tests of recall share: random items, an index of them, and the answer by scoring every
+// one.
 #pragma once
 
 #include <stdlib.h>
@@ -88,8 +89,8 @@ inline std::vector<std::string> finds(const Settings& settings, const std::strin
   return ids(found(recall, {text, {}, kNow, 100}));
 }
 
-// Items about few words, so that many match and many tie; dates from clustered to scattered, some equal, some
-// in the future.
+// Items about few words, so that many match and many tie; dates from clustered to scattered, some
+// equal, some in the future.
 class RandomItems {
  public:
   explicit RandomItems(std::uint64_t seed) : random_(seed) {
@@ -125,9 +126,9 @@ class RandomItems {
   std::size_t made_ = 0;
 };
 
-// Every item that `query` may return, without what is dated ahead, by score, date and id, each descending:
-// the plain definition. Reads the weight of every match of the whole database, without ranges, cutoffs or
-// partitions' order.
+// Every item that `query` may return, without what is dated ahead, by score, date and id, each
+// descending: the plain definition. Reads the weight of every match of the whole database, without
+// ranges, cutoffs or partitions' order.
 inline std::vector<feed::Candidate> by_scoring_everything(const Xapian::Database& database,
                                                           const Xapian::Query& terms, bool matches_only,
                                                           const feed::GaussDecay& decay, UnixSeconds now) {

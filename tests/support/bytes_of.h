@@ -1,4 +1,5 @@
-// A file's content in one read: a stream's iterators take a second for a megabyte where memory is watched.
+// A file's content in one read: a stream's iterators take a second for a megabyte where memory is
+// watched.
 #pragma once
 
 #include <filesystem>

@@ -1,6 +1,6 @@
-// A Redis server that answers what the test says, byte by byte when it likes, or not at all: for the faults a
-// real server will not produce on command. One thread; any number of connections, served one at a time in the
-// order of their commands.
+// A Redis server that answers what the test says, byte by byte when it likes, or not at all: for
+// the faults a real server will not produce on command. One thread; any number of connections,
+// served one at a time in the order of their commands.
 #pragma once
 
 #include <poll.h>
@@ -22,8 +22,8 @@ namespace freshet::test {
 class FakeRedis {
  public:
   using Command = std::vector<std::string>;
-  // What to send for a command on the n-th connection (from 0). nullopt: close the connection without an
-  // answer.
+  // What to send for a command on the n-th connection (from 0). nullopt: close the connection
+  // without an answer.
   using Answer = std::function<std::optional<std::string>(const Command& command, int connection)>;
 
   FakeRedis(const std::string& path, Answer answer)

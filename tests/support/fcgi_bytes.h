@@ -1,5 +1,5 @@
-// FastCGI records by hand, as nginx sends them, and the reading of replies: for tests and fuzzers that speak
-// to the gateway directly.
+// FastCGI records by hand, as nginx sends them, and the reading of replies: for tests and fuzzers
+// that speak to the gateway directly.
 #pragma once
 
 #include <algorithm>
@@ -91,7 +91,8 @@ inline std::string get(std::string_view uri, bool keep = true) {
                       {}, keep);
 }
 
-// The first whole reply in `bytes`: its STDOUT, and how many bytes it took; 0 when none is whole yet.
+// The first whole reply in `bytes`: its STDOUT, and how many bytes it took; 0 when none is whole
+// yet.
 struct Reply {
   std::string out;
   std::size_t bytes = 0;

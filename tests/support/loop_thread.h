@@ -1,9 +1,7 @@
-// An EventLoop on a thread of its own, so that a test can be the blocking peer. What belongs to the loop is
-// touched through on_loop().
+// An EventLoop on a thread of its own, so that a test can be the blocking peer. What belongs to the
+// loop is touched through on_loop().
 #pragma once
 
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/post.hpp>
 #include <functional>
 #include <future>
 #include <memory>
@@ -27,7 +25,7 @@ class LoopThread {
   auto on_loop(Work work) {
     std::packaged_task<decltype(work())()> task(std::move(work));
     auto result = task.get_future();
-    boost::asio::post(loop_.io(), std::ref(task));
+    loop_.post([&task] { task(); });
     return result.get();
   }
   // After this the test's thread may touch everything.
@@ -38,7 +36,6 @@ class LoopThread {
 
  private:
   EventLoop loop_;
-  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> guard_{loop_.io().get_executor()};
   std::thread thread_;
 };
 

@@ -21,8 +21,8 @@ namespace freshet::test {
 
 class RedisServer {
  public:
-  // `options` go to redis-server's command line: {"--appendonly", "yes"}. Ready when this returns; throws
-  // when it does not come up.
+  // `options` go to redis-server's command line: {"--appendonly", "yes"}. Ready when this returns;
+  // throws when it does not come up.
   explicit RedisServer(std::vector<std::string> options = {}) : options_(std::move(options)) {
     std::string pattern = (std::filesystem::temp_directory_path() / "freshet-redis-XXXXXX").string();
     if (!mkdtemp(pattern.data())) throw std::runtime_error("no temporary directory");

@@ -1,5 +1,5 @@
-// Test material that lies outside the repository: the folder $FRESHET_SHARED, by default ../shared beside the
-// source tree. Tests that need it say so when it is missing, and pass.
+// Test material that lies outside the repository: the folder $FRESHET_SHARED, by default ../shared
+// beside the source tree. Tests that need it say so when it is missing, and pass.
 #pragma once
 
 #include <algorithm>

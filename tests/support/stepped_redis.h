@@ -1,5 +1,5 @@
-// Coroutines over a real Redis, one round trip at a time, in an order drawn from a seed: between any two
-// steps of one, another's may come.
+// Coroutines over a real Redis, one round trip at a time, in an order drawn from a seed: between
+// any two steps of one, another's may come.
 #pragma once
 
 #include <coroutine>
@@ -39,8 +39,8 @@ class Turns {
   std::vector<std::coroutine_handle<>> waiting_;
 };
 
-// A Redis whose round trips take a turn each. Right behind each, before anybody else's, `watch` runs, and
-// `seen` gets its replies.
+// A Redis whose round trips take a turn each. Right behind each, before anybody else's, `watch`
+// runs, and `seen` gets its replies.
 class SteppedRedis final : public redis::Redis {
  public:
   SteppedRedis(redis::SyncRedis& inner, Turns& turns, const redis::Pipeline& watch,

@@ -1,7 +1,9 @@
-// The vocabulary of the store's tests: a private Redis, the stores on it, and a few words to speak to them.
+// The vocabulary of the store's tests: a private Redis, the stores on it, and a few words to speak
+// to them.
 #pragma once
 
 #include <catch2/catch.hpp>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,53 +12,38 @@
 #include <thread>
 #include <vector>
 
+#include "core/hot/added.h"
 #include "core/hot/hot_store.h"
+#include "core/hot/placing.h"
 #include "core/hot/rebuild.h"
+#include "core/hot/stored_events.h"
 #include "core/items/item_store.h"
 #include "core/redis/fields.h"
 #include "core/redis/keys.h"
 #include "core/redis/scripts.h"
 #include "core/redis/sync_redis.h"
+#include "tests/support/deferred.h"
 #include "tests/support/redis_server.h"
 
 namespace freshet::test {
 
 using redis::wait;
 
-// Runs what is posted at once, or holds it back; keeps what is spooled until replay().
-class InlineDeferred final : public redis::Deferred {
- public:
-  explicit InlineDeferred(redis::SyncRedis& redis) : redis_(redis) {}
-  bool post(redis::Pipeline pipeline) override {
-    held_.push_back(std::move(pipeline));
-    if (!hold) flush();
-    return true;
+// What a store of events needs behind its replies.
+struct Behind {
+  Behind(redis::Deferred& deferred, const Settings& settings, const redis::Keys& keys)
+      : placing(deferred, settings, keys),
+        contributions(deferred, settings, keys, [this] { return std::to_string(10'000'000 + ++batches); }),
+        all{deferred, placing, contributions} {}
+  // What a worker does a moment after its events.
+  void settle() {
+    placing.flush();
+    contributions.flush();
   }
-  Result<void> spool(redis::Pipeline pipeline) override {
-    spooled.push_back(std::move(pipeline));
-    return {};
-  }
-  void flush() {
-    for (const auto& each : held_) run(each);
-    held_.clear();
-  }
-  void replay() {
-    for (const auto& each : spooled) run(each);
-  }
-  bool hold = false;
-  std::vector<redis::Pipeline> spooled;
-
- private:
-  void run(const redis::Pipeline& pipeline) {
-    const auto replies = redis_.call(pipeline);
-    REQUIRE(replies);
-    for (const auto& each : *replies) {
-      INFO(each.error());
-      REQUIRE_FALSE(each.is_error());
-    }
-  }
-  redis::SyncRedis& redis_;
-  std::vector<redis::Pipeline> held_;
+  int batches = 0;
+  hot::Placing placing;
+  hot::Contributions contributions;
+  hot::RedisHotStore::Behind all;
 };
 
 // One server for a whole test program; each Fixture begins with an empty database.
@@ -68,18 +55,21 @@ inline RedisServer& server() {
 struct Fixture {
   Settings settings;
   redis::SyncRedis redis{server().endpoint(), milliseconds(10000), redis::kAllScripts};
-  InlineDeferred later{redis};
+  ImmediateWriter later{redis};
   int events = 0;
+  std::unique_ptr<Behind> behind;
   std::unique_ptr<hot::RedisHotStore> hot;
   std::unique_ptr<items::RedisItemStore> items;
 
   Fixture() {
     server().flush();
     open();
+    later.apply = [this](const auto& fields) { return freshet::hot::apply(*hot, fields); };
   }
   // Again after `settings` were changed.
   void open() {
-    hot = std::make_unique<hot::RedisHotStore>(redis, later, settings, keys(),
+    behind = std::make_unique<Behind>(later, settings, keys());
+    hot = std::make_unique<hot::RedisHotStore>(redis, behind->all, settings, keys(),
                                                [this] { return "made-" + std::to_string(++events); });
     items = std::make_unique<items::RedisItemStore>(redis, settings, keys());
   }
@@ -100,17 +90,24 @@ struct Fixture {
     out.fingerprint = fingerprint;
     return out;
   }
+  // Each of the two below does it.
+  void settle() { behind->settle(); }
   hot::TrackCounts track(const hot::TrackEvent& event) {
     auto out = wait(hot->track(event));
     INFO((out ? "" : out.error().detail));
     REQUIRE(out);
+    settle();
     return *out;
   }
   hot::ViewOutcome view(const hot::ViewEvent& event) {
     auto out = wait(hot->view(event));
     INFO((out ? "" : out.error().detail));
     REQUIRE(out);
+    settle();
     return *out;
+  }
+  std::string field(const std::string& id, const std::string& name) {
+    return text(command("HGET", keys().article(id), name));
   }
   items::Item item(const std::string& id, UnixSeconds published) const {
     items::Item out;

@@ -1,5 +1,5 @@
-// Blocking unix-socket ends for tests: a listening socket in a directory of its own, and clients with a
-// deadline on every wait.
+// Blocking unix-socket ends for tests: a listening socket in a directory of its own, and clients
+// with a deadline on every wait.
 #pragma once
 
 #include <fcntl.h>

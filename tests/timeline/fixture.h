@@ -43,6 +43,7 @@ inline Mode any_mode() { return GENERATE(Mode{""}, Mode{"site:"}); }
 
 struct Waterfall : Fixture {
   WatchedRedis watched{redis}, bulk{redis};
+  std::optional<items::CardCache> cards;  // keeps nothing: what an item is now is what is shown
   std::optional<timeline::RedisWaterfallStore> made;
   std::optional<timeline::RedisFollowStore> follows;
 
@@ -55,7 +56,9 @@ struct Waterfall : Fixture {
   // Again after `settings` were changed.
   void renew() {
     open();
-    made.emplace(watched, bulk, settings, keys());
+    made.reset();
+    cards.emplace(*items, 0);
+    made.emplace(watched, bulk, later, *cards, settings, keys(), milliseconds(0));
     follows.emplace(redis, settings, keys(), [this] { return "job" + std::to_string(++events); });
   }
   timeline::RedisWaterfallStore& store() { return *made; }

@@ -75,15 +75,15 @@ TEST_CASE("a limit is a limit, and there is more exactly when another item would
   }
 }
 
-TEST_CASE("scores are the server's time in ms, and rise whatever happens to the clock or the items",
+TEST_CASE("scores are the server's time in µs, and rise whatever happens to the clock or the items",
           "[waterfall]") {
   Waterfall site(any_mode());
-  const std::int64_t before = site.now().time_since_epoch().count() * 1000;
+  const std::int64_t before = site.now().time_since_epoch().count() * 1'000'000;
   site.push(count(1, 20));
   auto items = site.members(site.timeline());
   for (std::size_t i = 1; i < items.size(); ++i) CHECK(items[i - 1].second < items[i].second);
   CHECK(items.front().second >= before);
-  CHECK(items.back().second < before + 60'000);
+  CHECK(items.back().second < before + 60'000'000);
   // The clock goes back: the highest score is of a time to come, and its item is gone.
   const std::int64_t ahead = items.back().second + 100'000'000;
   site.command("ZADD", site.timeline(), ahead, "ahead", -ahead, ":");
@@ -154,6 +154,10 @@ TEST_CASE("a timeline keeps its newest items, and a cursor below the cut is told
 
 TEST_CASE("a timeline runs out when it is not read, however often it is pushed to", "[waterfall]") {
   Waterfall site(any_mode());
+  const auto noted = [&](std::int64_t ago) {
+    // And nothing has joined since.
+    site.command("ZADD", site.timeline(), ago - site.now().time_since_epoch().count(), ":::", -1, ":");
+  };
   const auto ttl = site.settings.waterfall.ttl.count();
   site.push({"a"});
   CHECK(site.ttl(site.timeline()) > ttl - 60);
@@ -166,9 +170,32 @@ TEST_CASE("a timeline runs out when it is not read, however often it is pushed t
   CHECK(site.ttl(site.timeline()) > ttl - 60);
   for (const auto direction : {Direction::kDown, Direction::kUp}) {
     site.command("EXPIRE", site.timeline(), 1000);
+    noted(3500);
+    site.page(direction, cursor);
+    CHECK(site.ttl(site.timeline()) <= 1000);  // it was noted within the hour
+    noted(3600);
     site.page(direction, cursor);
     CHECK(site.ttl(site.timeline()) > ttl - 60);
   }
+  // The clock went back by hours since it was noted.
+  site.command("EXPIRE", site.timeline(), 1000);
+  noted(-7200);
+  site.first();
+  CHECK(site.ttl(site.timeline()) > ttl - 60);
+  // Of a short life an eighth.
+  site.settings.waterfall.ttl = seconds{800};
+  site.renew();
+  site.command("EXPIRE", site.timeline(), 400);
+  noted(90);
+  site.first();
+  CHECK(site.ttl(site.timeline()) <= 400);
+  noted(100);
+  site.first();
+  CHECK(site.ttl(site.timeline()) > 700);
+  site.settings.waterfall.ttl = seconds{ttl};
+  site.renew();
+  noted(3600);
+  site.first();
   // Empty, it still knows its scores, and runs out the same way.
   site.take_out("b");
   CHECK(site.ttl(site.timeline()) > ttl - 60);
@@ -206,7 +233,7 @@ TEST_CASE("hidden items are skipped, the page is refilled, and what is shown aga
   CHECK(ids_of(site.first(2)) == Ids{"9", "8"});
   for (const char* each : {"2", "10", "11", "12"}) site.hide(each, false);
   CHECK(ids_of(site.first(12)) == count(12, 1));
-  CHECK(site.first(1).items.front().card.title == "Title of 12");
+  CHECK(site.first(1).items.front().card->title == "Title of 12");
 }
 
 TEST_CASE("an item that is dated ahead can be pushed, and stands in its place from its date on",
@@ -278,7 +305,7 @@ TEST_CASE("where unknown items are rejected they are neither pushable nor shown,
   CHECK(pushable() == std::vector<bool>{true, true, false, false});
   site.push({"never", "known"});
   CHECK(ids_of(site.first()) == Ids{"known", "never"});
-  CHECK((site.first().items[0].card.known && !site.first().items[1].card.known));
+  CHECK((site.first().items[0].card->known && !site.first().items[1].card->known));
   site.settings.items_unknown = "reject";
   site.renew();
   CHECK(pushable() == std::vector<bool>{false, true, false, false});
@@ -301,11 +328,52 @@ TEST_CASE("a page is one round trip, and notes that the reader is active", "[wat
   for (const auto& [reader, at] : active) CHECK(std::abs(at - site.now().time_since_epoch().count()) < 60);
   site.follow("author");
   site.publish("author", {"pulled"});
-  for (int again = 0; again < 2; ++again) {
+  for (const std::vector<std::size_t>& trips : {std::vector<std::size_t>{1, 3, 1, 1, 4}, {1, 3}}) {
     site.watched.trips.clear();
     CHECK(ids_of(site.page(Direction::kFirst, 0, 5, "follow")) == Ids{"pulled"});
-    CHECK(site.watched.trips.size() == 1);
+    CHECK(site.watched.trips == trips);  // the list of pulled authors is always old here
   }
+}
+
+TEST_CASE("that a reader is active is noted once an hour, when something came, and without a timeline",
+          "[waterfall]") {
+  Waterfall site(any_mode());
+  const std::string active = site.keys().active("discover");
+  const auto forgotten = [&] { return site.command("ZREM", active, "reader").integer() == 1; };
+  site.first();
+  CHECK(forgotten());
+  site.first();
+  CHECK(forgotten());
+  CHECK_FALSE(site.exists(site.timeline()));
+  site.push({"a"});
+  site.command("ZADD", site.timeline(), -site.now().time_since_epoch().count() - 1, ":::");
+  site.first();
+  CHECK_FALSE(forgotten());
+  site.command("ZADD", site.timeline(), -site.now().time_since_epoch().count() + 1, ":::");
+  site.first();
+  CHECK(forgotten());  // it came since
+  site.command("ZADD", site.timeline(), 3601 - site.now().time_since_epoch().count(), ":::", -1, ":");
+  site.first();
+  CHECK(forgotten());
+  site.first();
+  CHECK_FALSE(forgotten());
+}
+
+TEST_CASE("a timeline that is pushed to one by one exceeds its cap by less than a tenth", "[waterfall]") {
+  Waterfall site(any_mode());
+  site.settings.waterfall.max_items = 60;  // looked at each sixth
+  site.renew();
+  std::size_t most = 0;
+  for (int i = 0; i < 200; ++i) {
+    site.push({std::to_string(i)});
+    const std::size_t held = site.in(site.timeline()).size();
+    most = std::max(most, held);
+    CHECK(held >= static_cast<std::size_t>(std::min(i + 1, 60)));
+  }
+  CHECK(most == 65);
+  CHECK(site.up(1).trimmed);
+  site.push({"x", "y"});  // several: looked at
+  CHECK(site.in(site.timeline()).size() == 60);
 }
 
 TEST_CASE("a push goes over the connection for bulk, five hundred readers a trip", "[waterfall]") {
@@ -333,6 +401,10 @@ TEST_CASE("a timeline of a wrong type is an error, and the other readers are ser
   site.command("SET", site.keys().item("a"), "text");
   CHECK(site.try_page(Direction::kFirst, 0, 5, "discover", "good").error().code == ErrorCode::kInternal);
   CHECK_FALSE(wait(site.store().pushable({ItemId::trusted("a")})));
+  site.push({"b"}, {"good"});
+  site.publish("author", {"pulled"});
+  site.follow("author", "somebody");
+  site.publish("author", {"pulled"});
   site.command("SET", site.keys().authors_of("good"), "text");
   CHECK_FALSE(site.try_page(Direction::kFirst, 0, 5, "follow", "good"));
 }

@@ -19,13 +19,14 @@ const auto kAlways = [] { return true; };
 class FakeWaterfall final : public timeline::WaterfallStore {
  public:
   std::optional<Error> error;  // answered by read and push
-  std::set<std::string> bad;   // items that cannot be pushed
+  timeline::WaterfallPage answer;
+  std::set<std::string> bad;  // items that cannot be pushed
   std::vector<timeline::Push> pushes;
   std::string broken = "nobody";  // reader whose timeline cannot be written
 
   Task<Result<timeline::WaterfallPage>> read(const timeline::PageQuery&) override {
     if (error) co_return tl::unexpected(*error);
-    timeline::WaterfallPage page;
+    timeline::WaterfallPage page = answer;
     page.drop = 9, page.up = 7;
     co_return page;
   }
@@ -71,7 +72,7 @@ std::vector<IdType> ids(std::initializer_list<const char*> names) {
   return out;
 }
 
-std::vector<ReaderId> readers(int count) {
+std::vector<ReaderId> readers_of(int count) {
   std::vector<ReaderId> out;
   for (int i = 0; i < count; ++i) out.push_back(ReaderId::trusted(std::to_string(i)));
   return out;
@@ -95,7 +96,7 @@ TEST_CASE("without Redis a page is empty and leaves the client where it is", "[w
     store.error = error;
     for (const auto direction :
          {timeline::Direction::kFirst, timeline::Direction::kDown, timeline::Direction::kUp}) {
-      const auto served = now(timeline::read_page(store, asking(direction)));
+      const auto served = now(timeline::read_page(store, asking(direction), false));
       REQUIRE(served);
       const std::int64_t cursor = direction == timeline::Direction::kFirst ? 0 : 42;
       CHECK(served->degraded);
@@ -107,13 +108,44 @@ TEST_CASE("without Redis a page is empty and leaves the client where it is", "[w
 
 TEST_CASE("a page that Redis has is not degraded, and a fault of ours is no absence", "[waterfall]") {
   FakeWaterfall store;
-  const auto served = now(timeline::read_page(store, asking(timeline::Direction::kUp)));
+  const auto served = now(timeline::read_page(store, asking(timeline::Direction::kUp), false));
   REQUIRE(served);
   CHECK((!served->degraded && served->page.drop == 9 && served->page.up == 7));
   store.error = kBroken;
-  const auto failed = now(timeline::read_page(store, asking(timeline::Direction::kUp)));
+  const auto failed = now(timeline::read_page(store, asking(timeline::Direction::kUp), false));
   REQUIRE_FALSE(failed);
   CHECK(failed.error().reason == "redis_reply");
+}
+
+TEST_CASE("each item of a page says why it is there, in the channel of follows whom the reader follows",
+          "[waterfall]") {
+  const auto card = [](const char* author, const char* tag, seconds age) {
+    items::ItemCard out;
+    out.known = true;
+    out.title = author;
+    out.author = author;
+    out.tags.emplace_back(tag);
+    out.shown_from = wall_now() - age;
+    return std::make_shared<const items::ItemCard>(out);
+  };
+  constexpr seconds kOld{30 * 86400};
+  FakeWaterfall store;
+  store.answer.items = {{ItemId::trusted("a"), 9, card("ann", "sea", kOld), {}},
+                        {ItemId::trusted("b"), 8, card("bob", "garden", seconds{60}), {}},
+                        {ItemId::trusted("c"), 7, card("", "war", kOld), {}}};
+  store.answer.interests = {{ItemId::trusted("x"), 1, readers::Interaction::kLike}};
+  store.answer.liked = {card("ann", "garden", kOld)};
+  const auto texts = [&](bool follows) {
+    const auto served = now(timeline::read_page(store, asking(timeline::Direction::kUp), follows));
+    REQUIRE(served);
+    std::vector<std::string> out;
+    for (const auto& each : served->page.items) out.push_back(readers::reason_text(each.reason));
+    return out;
+  };
+  using Texts = std::vector<std::string>;
+  CHECK(texts(false) == Texts{"by ann, whose work you liked", "new in garden", "more to read"});
+  CHECK(texts(true) ==
+        Texts{"by ann, whom you follow", "by bob, whom you follow", "from somebody you follow"});
 }
 
 TEST_CASE("items that cannot be pushed are named and the others pushed in their order", "[waterfall]") {
@@ -122,7 +154,7 @@ TEST_CASE("items that cannot be pushed are named and the others pushed in their 
   store.bad = {"b", "d"};
   items.hidden = {ItemId::trusted("b")};
   items.unknown = {ItemId::trusted("d")};
-  const timeline::Push push{"discover", ids<ItemId>({"a", "b", "c", "d"}), readers(2)};
+  const timeline::Push push{"discover", ids<ItemId>({"a", "b", "c", "d"}), readers_of(2)};
   const auto outcome = now(timeline::push_items(store, items, push, kAlways));
   REQUIRE(outcome);
   CHECK(said(outcome->refused) == std::vector<std::string>{"b hidden_item", "d unknown_item"});
@@ -137,7 +169,7 @@ TEST_CASE("when no item can be pushed nothing is written, and each is named", "[
   FakeFollows follows;
   store.bad = {"a", "b"};
   const auto some = ids<ItemId>({"a", "b"});
-  const auto outcome = now(timeline::push_items(store, items, {"discover", some, readers(2)}, kAlways));
+  const auto outcome = now(timeline::push_items(store, items, {"discover", some, readers_of(2)}, kAlways));
   REQUIRE(outcome);
   CHECK((outcome->refused.size() == 2 && outcome->counts.pushed == 0 && store.pushes.empty()));
   const auto published = now(timeline::publish_items(store, items, follows, AuthorId::trusted("x"), some));
@@ -148,7 +180,7 @@ TEST_CASE("when no item can be pushed nothing is written, and each is named", "[
 TEST_CASE("many readers are served by five hundreds, each reader once", "[waterfall]") {
   FakeWaterfall store;
   FakeItems items;
-  const auto all = readers(1201);
+  const auto all = readers_of(1201);
   const auto outcome =
       now(timeline::push_items(store, items, {"discover", ids<ItemId>({"a"}), all}, kAlways));
   REQUIRE(outcome);
@@ -168,7 +200,7 @@ TEST_CASE("many items go to fewer readers at once, so that nobody waits long for
   FakeItems items;
   std::vector<ItemId> hundred;
   for (int i = 0; i < 100; ++i) hundred.push_back(ItemId::trusted("i" + std::to_string(i)));
-  const auto all = readers(101);
+  const auto all = readers_of(101);
   REQUIRE(now(timeline::push_items(store, items, {"discover", hundred, all}, kAlways)));
   std::vector<ReaderId> served;
   for (const timeline::Push& push : store.pushes) {
@@ -184,7 +216,7 @@ TEST_CASE("a push whose time is up ends between two round trips and says so", "[
   int turns = 0;
   const auto once = [&turns] { return turns++ < 1; };
   const auto outcome =
-      now(timeline::push_items(store, items, {"discover", ids<ItemId>({"a"}), readers(1000)}, once));
+      now(timeline::push_items(store, items, {"discover", ids<ItemId>({"a"}), readers_of(1000)}, once));
   REQUIRE_FALSE(outcome);
   CHECK((outcome.error().code == ErrorCode::kUnavailable && outcome.error().reason == "budget"));
   CHECK(store.pushes.size() == 1);
@@ -195,7 +227,7 @@ TEST_CASE("a timeline that cannot be written stands in nobody's way, and its err
   FakeWaterfall store;
   FakeItems items;
   store.broken = "7";
-  const timeline::Push push{"discover", ids<ItemId>({"a"}), readers(1500)};
+  const timeline::Push push{"discover", ids<ItemId>({"a"}), readers_of(1500)};
   const auto outcome = now(timeline::push_items(store, items, push, kAlways));
   REQUIRE_FALSE(outcome);
   CHECK(outcome.error().reason == "redis_reply");

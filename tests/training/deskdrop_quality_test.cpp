@@ -1,6 +1,6 @@
 // What `evaluate_public deskdrop` must reach (quality.md, Q7 and Q8): all its days, two minutes, at
-// night; its first 75, which take a sixth of that, with every change. There the models know little, so what
-// they must reach was measured.
+// night; its first 75, which take a sixth of that, with every change. There the models know little,
+// so what they must reach was measured.
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <fstream>

@@ -1,5 +1,7 @@
 #include "core/training/learn_rerank.h"
 
+#include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -41,19 +43,18 @@ std::vector<training::Choice> planted(int count, const Rule& utility) {
 
 double hit_rate(const recommend::Reranker& reranker, const std::vector<training::Choice>& choices) {
   double hits = 0;
+  std::vector<float> logits;
   for (const training::Choice& choice : choices) {
-    std::size_t best = 0;
-    for (std::size_t i = 1; i < choice.candidates.size(); ++i) {
-      if (reranker.logit(choice.candidates[i]) > reranker.logit(choice.candidates[best])) best = i;
-    }
-    hits += choice.taken[best];
+    reranker.logits(choice.candidates, logits);
+    const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
+    hits += choice.taken[static_cast<std::size_t>(best)];
   }
   return hits / static_cast<double>(choices.size());
 }
 
-// A site of `days` days: 10 new items a day; each of 30 readers takes two of yesterday's items a day, always
-// those that have their own number modulo 5: what has trended for a day is what all readers' last items were
-// not.
+// A site of `days` days: 10 new items a day; each of 30 readers takes two of yesterday's items a
+// day, always those that have their own number modulo 5: what has trended for a day is what all
+// readers' last items were not.
 training::TrainingData site(int days) {
   training::TrainingData data;
   std::mt19937 random(3);
@@ -138,7 +139,36 @@ TEST_CASE("numbers far from those learned from give finite logits", "[rerank]") 
   const auto reranker = training::fit_reranker(choices);
   recommend::Features far{};
   far.fill(1e30F);
-  CHECK(std::isfinite(reranker.logit(far)));
+  std::vector<float> logits;
+  reranker.logits({&far, 1}, logits);
+  CHECK(std::isfinite(logits.at(0)));
+}
+
+TEST_CASE("logits are those of the formula", "[rerank]") {
+  const auto choices =
+      planted(100, [](const recommend::Features& x) { return static_cast<double>(x[0] * x[1]); });
+  const auto reranker = training::fit_reranker(choices);
+  for (const training::Choice& choice : choices) {
+    std::vector<float> logits;
+    reranker.logits(choice.candidates, logits);
+    REQUIRE(logits.size() == choice.candidates.size());
+    for (std::size_t c = 0; c < logits.size(); ++c) {
+      std::array<double, recommend::kFeatures> x{};
+      double expected = 0;
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const double deviations =
+            (double{choice.candidates[c][i]} - double{reranker.mean[i]}) * double{reranker.scale[i]};
+        x[i] = std::clamp(deviations, -6.0, 6.0);
+        expected += double{reranker.linear[i]} * x[i];
+      }
+      for (const auto& unit : reranker.hidden) {
+        double in = double{unit.bias};
+        for (std::size_t i = 0; i < x.size(); ++i) in += double{unit.weights[i]} * x[i];
+        expected += double{unit.out} * std::tanh(in);
+      }
+      if (std::abs(double{logits[c]} - expected) > 1e-4) FAIL(logits[c] << " instead of " << expected);
+    }
+  }
 }
 
 TEST_CASE("a re-ranker is learned from a site's past days, always the same", "[rerank]") {

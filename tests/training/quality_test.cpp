@@ -1,4 +1,5 @@
-// The goals of recommendation quality hold, by the program that prints them (tests/bench/public_data).
+// The goals of recommendation quality hold, by the program that prints them
+// (tests/bench/public_data).
 #include <catch2/catch.hpp>
 
 #include "tests/bench/public_data/sets.h"

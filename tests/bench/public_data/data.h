@@ -31,8 +31,8 @@ struct Trial {
   std::chrono::duration<double> trained{0};   // read from SQLite, trained, written
 };
 
-// Puts the data into a database as the recorder does, then times reading, training and writing. In a folder
-// of its own under the system's temporary directory, removed when done.
+// Puts the data into a database as the recorder does, then times reading, training and writing. In
+// a folder of its own under the system's temporary directory, removed when done.
 Result<Trial> trial(const training::TrainingData& data, const TrainSettings& settings, const Stage& stage);
 
 // A folder that is removed with what is in it.
@@ -60,8 +60,8 @@ struct Times {
   double p50_us = 0, p99_us = 0;
 };
 
-// Each reader's affinities and top 20, with at most the first 200 of the profile, as serving has it; the
-// median of three.
+// Each reader's affinities and top 20, with at most the first 200 of the profile, as serving has
+// it; the median of three.
 Times scoring_times(const model::Model& model, std::span<const std::vector<std::uint32_t>> profiles);
 
 }  // namespace freshet::bench

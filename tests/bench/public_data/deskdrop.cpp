@@ -1,8 +1,9 @@
-// Deskdrop (CI&T's articles, real readers), daily prequential: before each day (UTC) everything is trained on
-// all earlier events, then articles first seen before that day and not yet touched by the reader are ranked.
-// The last 141 of its 352 days, with the day as the clock's midnight; a reader counts on a day when something
-// was known of them before it and when they touch at least one such article; what they touch first on that
-// day is what should have been on top. Relevance is binary, means are over (reader, day).
+// Deskdrop (CI&T's articles, real readers), daily prequential: before each day (UTC) everything is
+// trained on all earlier events, then articles first seen before that day and not yet touched by
+// the reader are ranked. The last 141 of its 352 days, with the day as the clock's midnight; a
+// reader counts on a day when something was known of them before it and when they touch at least
+// one such article; what they touch first on that day is what should have been on top. Relevance is
+// binary, means are over (reader, day).
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// evaluate_public DATASET DIR [--json] [--quiet]: measures recommendations on a public data set whose files
-// are in DIR.
+// evaluate_public DATASET DIR [--json] [--quiet]: measures recommendations on a public data set
+// whose files are in DIR.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

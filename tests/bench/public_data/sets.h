@@ -1,5 +1,5 @@
-// Recommendation quality on public data, measured with the code that trains and serves: the protocols, one
-// row each.
+// Recommendation quality on public data, measured with the code that trains and serves: the
+// protocols, one row each.
 #pragma once
 
 #include <array>

@@ -5,22 +5,12 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-sys.path.insert(0, os.path.join(ROOT, "tests/e2e"))
+sys.path[:0] = [os.path.join(ROOT, "tests/e2e"), os.path.join(ROOT, "tests/support")]
+from waiting import wait_until  # noqa: E402
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-
-def wait_until(condition, what, seconds=30):
-    deadline = time.monotonic() + seconds
-    while True:
-        found = condition()
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"no {what} within {seconds} s"
-        time.sleep(0.02)
 
 
 def children(pid):
@@ -84,7 +74,7 @@ class Machine:
                 os.kill(pid, 9)
             self._nspawn.wait(10)
         for folder, _, _ in os.walk(self._group, topdown=False):
-            wait_until(lambda folder=folder: self._remove(folder), f"end of the processes in {folder}", 10)
+            wait_until(lambda folder=folder: self._remove(folder), f"the end of the processes in {folder}", 10)
 
     def run(self, script, check=True, timeout=60):
         """bash in the machine, as root; what it said on stdout and stderr."""
@@ -130,7 +120,7 @@ class Machine:
 
         try:
             self._leader = wait_until(leader, "init")
-            state = wait_until(lambda: re.search("running|degraded", self.run("systemctl is-system-running", check=False)), "boot", 60)[0]
+            state = wait_until(lambda: re.search("running|degraded", self.run("systemctl is-system-running", check=False)), "the end of the boot", 60)[0]
         except AssertionError as error:
             raise AssertionError(f"{error}: {self._said()}") from error
         assert state == "running", self.run("systemctl --failed --no-pager; journalctl -b -p warning --no-pager | tail -n 40")

@@ -107,7 +107,7 @@ def test_the_documented_commands_install_a_service_that_the_doctor_finds_well(ma
     for step in before:
         machine.run(step)
     assert doctor.startswith("freshetctl doctor")
-    said = wait_until(lambda: re.search(r"(?s).*\b0 errors, 1 warnings?\b", machine.run(doctor, check=False)), "clean bill", 15)[0]
+    said = wait_until(lambda: re.search(r"(?s).*\b0 errors, 1 warnings?\b", machine.run(doctor, check=False)), "a clean bill", 15)[0]
     assert re.search(r"files\.model: .*is not there", said), said
     assert machine.run("systemctl --failed --no-legend") == ""
     # From here on a slow answer of a busy machine is no failure.
@@ -119,7 +119,10 @@ def test_nginx_answers_from_outside_the_unit():
     anybody, operator = Client(HOST, PUBLIC), Client(HOST, INTERNAL)
     assert operator.put("/api/items/hello", {"title": "Hello", "published_at": NOW}).status == 200
     assert anybody.track("hello", 5000, sessionId="s1").json()["pv"] == 1
-    assert [item["id"] for item in anybody.get("/api/hot?model=engagement").json()] == ["hello"]
+    end = time.monotonic() + 30
+    while not (listed := anybody.get("/api/hot?model=engagement").json()) and time.monotonic() < end:
+        time.sleep(0.1)  # articles are placed a moment after the report
+    assert [item["id"] for item in listed] == ["hello"]
     assert anybody.get("/").status == 200 and anybody.get("/ping").status == 404
     assert operator.get("/ping").body == b"pong"
     assert operator.get("/health/ready").status == 200
@@ -170,7 +173,7 @@ def test_a_stop_drains_also_after_upgrades_of_the_binary(machine):
             load.go_on()
         said = machine.journal("freshet.service", began)
         print(f"{upgrades} upgrades, {len(load.results)} requests, a stop of {took * 1000:.0f} ms")
-        assert load.errors == [] and "event=master_stopped" in said
+        assert load.errors == [] and said.count("event=master_stopped") >= 1 + min(upgrades, 1), said
         assert "alien" not in said and "Failed with result" not in said and "SIGKILL" not in said, said
         assert took < 5
 
@@ -179,7 +182,7 @@ def test_a_killed_master_is_back_within_a_second(machine):
     before = main_pid(machine)
     began = time.monotonic()
     machine.run(f"kill -9 {before}")
-    wait_until(lambda: ping() == 200 and main_pid(machine) not in (0, before), "service", 5)
+    wait_until(lambda: ping() == 200 and main_pid(machine) not in (0, before), "the service", 5)
     assert time.monotonic() - began < 2
     assert machine.show("freshet.service", "NRestarts")["NRestarts"] == "1"
 
@@ -226,7 +229,7 @@ def test_a_reboot_keeps_everything(machine):
     assert operator.track("kept", 5000, sessionId="s1").status == 200
     before = operator.get("/api/articles/kept/stats").json()
     machine.reboot()
-    wait_until(lambda: ping() == 200, "service")
+    wait_until(lambda: ping() == 200, "the service")
     operator = Client(HOST, INTERNAL)
     assert operator.get("/api/articles/kept/stats").json()["pv"] == before["pv"] == 1
     assert operator.get("/api/items/hello").json()["title"] == "Hello"
@@ -244,7 +247,7 @@ def test_an_upgrade_from_the_release_before_cures_what_that_left_behind(machine,
     install_package(machine, repackaged(deb, "0.0.1-1", as_it_was))
     assert ping() == 502
     install_package(machine, deb)
-    wait_until(lambda: ping() == 200, "service")
+    wait_until(lambda: ping() == 200, "the service")
     assert machine.run("stat -c '%U:%G' /run/freshet /run/freshet/*").split() == ["root:root"] + ["www-data:www-data"] * 2
     assert Client(HOST, INTERNAL).get("/api/articles/kept/stats").json()["pv"] == 1
 

@@ -1,0 +1,236 @@
+// What a page of recommendations costs the worker: recommend_cost [MODEL [items [done [readers [rounds]]]]]
+//
+// The site of `scripts/bench recommend` in memory: every layer below the handler, over Redis' replies
+// as bytes, without Redis, sockets or JSON. Titles are known, no search runs. Prints µs of CPU a page,
+// with and without a re-ranker. MODEL is trained and written when it is not there.
+#include <hiredis/hiredis.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/items/item_store.h"
+#include "core/model/served_model.h"
+#include "core/readers/reader_store.h"
+#include "core/recommend/recommendations.h"
+#include "core/recommend/recommender.h"
+#include "core/redis/sync_redis.h"
+#include "core/training/train.h"
+
+using namespace freshet;
+
+namespace {
+
+constexpr std::uint32_t kTopics = 100;
+
+struct Size {
+  std::uint32_t items = 50'000, done = 100, readers = 500;
+  int rounds = 20;
+};
+
+std::string id(std::uint32_t item) { return "i" + std::to_string(item); }
+
+training::TrainingItem item(std::uint32_t number, UnixSeconds now) {
+  const std::string topic = std::to_string(number % kTopics);
+  training::TrainingItem out;
+  out.id = id(number);
+  out.title = "Article " + out.id + " about topic " + topic + " and place " + std::to_string(number % 331);
+  out.author = "author" + std::to_string(number % 500);
+  out.tags = {"topic" + topic, "t" + std::to_string(number % 37)};
+  out.published = now - seconds{60 + number * 60};
+  return out;
+}
+
+// Each reader keeps to three topics, four times in five.
+training::TrainingData site(const Size& size, UnixSeconds now) {
+  training::TrainingData data;
+  data.now = now;
+  for (std::uint32_t number = 0; number < size.items; ++number) data.items.push_back(item(number, now));
+  std::mt19937 random(6);
+  const auto below = [&](std::uint32_t most) { return static_cast<std::uint32_t>(random() % most); };
+  for (std::uint32_t reader = 0; reader < 5000; ++reader) {
+    const std::uint32_t topics[] = {below(kTopics), below(kTopics), below(kTopics)};
+    for (std::uint32_t number = 0; number < size.done; ++number) {
+      const std::uint32_t topic = below(5) != 0 ? topics[below(3)] : below(kTopics);
+      const std::uint32_t done = topic + kTopics * below(size.items / kTopics);
+      const auto kind = static_cast<readers::Interaction>(1 + number % 5);
+      data.events.push_back({reader, done, kind, now - seconds{std::int64_t{number} * 3600}});
+    }
+  }
+  return data;
+}
+
+// Of the usual form; what it prefers does not matter here.
+std::vector<float> any_reranker() {
+  recommend::Reranker out;
+  std::mt19937 random(7);
+  const auto number = [&] { return std::uniform_real_distribution<float>(-1, 1)(random); };
+  for (std::size_t i = 0; i < recommend::kFeatures; ++i) {
+    out.mean[i] = 1;
+    out.scale[i] = 0.5F;
+    out.linear[i] = number();
+  }
+  for (auto& unit : out.hidden) {
+    for (float& weight : unit.weights) weight = number();
+    unit.out = number();
+  }
+  return out.to_floats();
+}
+
+std::string bulk(std::string_view text) {
+  return "$" + std::to_string(text.size()) + "\r\n" + std::string(text) + "\r\n";
+}
+
+std::string array(std::size_t elements) { return "*" + std::to_string(elements) + "\r\n"; }
+
+// Answers what recommendations ask of Redis.
+class Answers final : public redis::Redis, public redis::Deferred {
+ public:
+  Answers(const training::TrainingData& data, const Size& size) : data_(data), states_(size.readers) {
+    auto event = data.events.begin();
+    for (std::string& out : states_) {
+      out = array(2 * std::size_t{size.done});
+      for (const auto end = event + size.done; event != end; ++event) {
+        out += bulk(readers::interaction_member(event->kind, id(event->item)));
+        out += bulk(std::to_string(event->at.time_since_epoch().count()));
+      }
+    }
+  }
+  std::uint32_t reader = 0;  // whose state is asked for
+
+  Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
+    redis::Replies out;
+    for (std::size_t i = 0; i < pipeline.size(); ++i) {
+      const std::string answer = answer_to(words_of(pipeline.at(i)));
+      redisReader* const decoder = redisReaderCreate();
+      void* reply = nullptr;
+      redisReaderFeed(decoder, answer.data(), answer.size());
+      redisReaderGetReply(decoder, &reply);
+      redisReaderFree(decoder);
+      out.emplace_back(static_cast<redisReply*>(reply));
+    }
+    co_return out;
+  }
+  bool ready() const override { return true; }
+  bool post(redis::Pipeline, redis::StoredEvent) override { return true; }
+  Result<void> spool(const redis::StoredEvent&) override { return {}; }
+
+ private:
+  static std::vector<std::string> words_of(std::string_view resp) {
+    std::vector<std::string> out;
+    for (std::size_t at = resp.find('$'); at < resp.size();) {
+      const std::size_t bytes = std::strtoul(resp.data() + at + 1, nullptr, 10);
+      at = resp.find('\n', at) + 1;
+      out.emplace_back(resp.substr(at, bytes));
+      at += bytes + 2;
+    }
+    return out;
+  }
+  std::string answer_to(const std::vector<std::string>& words) const {
+    if (words[0] == "ZREVRANGE" && words[1].starts_with("user:interactions:")) return states_[reader];
+    if (words[0] == "ZREVRANGEBYSCORE" && words[1] == "hot:newest") {
+      std::string out = array(200);
+      for (std::uint32_t i = 0; i < 200; ++i) out += bulk(id(i));
+      return out;
+    }
+    if (words[0] == "GET" || words[0] == "HGET") return "$-1\r\n";
+    if (words[0] != "HMGET") return array(0);
+    const auto number = std::strtoul(words[1].c_str() + words[1].rfind('i') + 1, nullptr, 10);
+    const training::TrainingItem& of = data_.items[number];
+    std::string out = array(words.size() - 2);
+    for (std::size_t i = 2; i < words.size(); ++i) {
+      if (words[i] == "published_at")
+        out += bulk(std::to_string(of.published.time_since_epoch().count()));
+      else if (words[i] == "title")
+        out += bulk(of.title);
+      else if (words[i] == "author")
+        out += bulk(of.author);
+      else if (words[i] == "tags")
+        out += bulk(of.tags[0] + " " + of.tags[1]);
+      else
+        out += "$-1\r\n";
+    }
+    return out;
+  }
+  const training::TrainingData& data_;
+  std::vector<std::string> states_;
+};
+
+class NoIndex final : public feed::Recall {
+  Task<Result<feed::Recalled>> search(feed::RecallQuery) override {
+    co_return fail(ErrorCode::kUnavailable, "index_away");
+  }
+};
+
+double cpu_us() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
+}
+
+template <class T>
+T must(Result<T> result) {
+  if (result) return *std::move(result);
+  std::fprintf(stderr, "%s: %s\n", std::string(result.error().reason).c_str(), result.error().detail.c_str());
+  std::exit(1);
+}
+
+void measure(const char* name, bool rerank, const model::ServedModel& model,
+             const training::TrainingData& data, const Size& size) {
+  Settings settings;
+  settings.recommend.snapshot = milliseconds{3'600'000};
+  settings.recommend.rerank = rerank;
+  const redis::Keys keys("");
+  Answers redis(data, size);
+  readers::RedisReaderStore states(redis, redis, settings, keys, [] { return std::string("e"); });
+  items::RedisItemStore items(redis, settings, keys);
+  recommend::TrendReader trend(redis, settings, keys);
+  recommend::MappedRecommender recommender(trend, model, settings);
+  NoIndex index;
+  items::CardCache cards(items, settings.items_cache_bytes);
+  cards.heard(items::CardCache::Clock::time_point::max());
+  recommend::Recommendations recommendations(states, recommender, cards, index, settings);
+  std::vector<double> pages;
+  for (int round = 0; round <= size.rounds; ++round) {  // the first one is not counted
+    const double began = cpu_us();
+    for (redis.reader = 0; redis.reader < size.readers; ++redis.reader) {
+      const auto reader = ReaderId::trusted("u" + std::to_string(redis.reader));
+      const auto page = must(redis::wait(recommendations.page({reader})));
+      if (page.items.size() != 20) std::exit(1);
+    }
+    if (round > 0) pages.push_back((cpu_us() - began) / size.readers);
+  }
+  std::sort(pages.begin(), pages.end());
+  std::printf("%s: %.0f µs a page (%.0f–%.0f)\n", name, pages[pages.size() / 2], pages.front(), pages.back());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto number = [&](int at, auto usual) {
+    return argc > at ? static_cast<decltype(usual)>(std::atoi(argv[at])) : usual;
+  };
+  Size size;
+  const std::filesystem::path path = argc > 1 ? argv[1] : "recommend_cost.model";
+  size.items = number(2, size.items);
+  size.done = number(3, size.done);
+  size.readers = number(4, size.readers);
+  size.rounds = number(5, size.rounds);
+  const training::TrainingData data = site(size, wall_now());
+  if (!std::filesystem::exists(path)) {
+    training::Parameters usual;
+    usual.mix.part[0] = usual.mix.part[1] = usual.mix.part[2] = 0.5F;
+    auto trained = must(training::train_as(data, {}, usual));
+    trained.reranker = any_reranker();
+    if (const auto written = training::write_model(trained, path); !written) return 1;
+  }
+  model::ServedModel model;
+  if (!model.open(path)) return 1;
+  measure("with a re-ranker", true, model, data, size);
+  measure("by the formula", false, model, data, size);
+}

@@ -1,0 +1,114 @@
+// What a request costs Redis, counted and not timed: commands, round trips, bytes of the
+// append-only file. Counts have no noise, so they are pinned: who adds a command changes a number
+// in one row here, and says why.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "core/redis/fields.h"
+#include "core/redis/redis.h"
+#include "core/redis/scripts.h"
+#include "core/redis/sync_redis.h"
+#include "tests/support/redis_server.h"
+
+namespace freshet::test {
+
+struct Cost {
+  std::map<std::string, std::int64_t> calls;  // of each command that Redis executed, "get" → 2
+  std::int64_t round_trips = 0;               // run() of costs().redis
+  std::int64_t aof_bytes = 0;                 // that the append-only file grew by
+
+  // Commands that Redis executed, inside of scripts too; of a script only what it called.
+  std::int64_t commands() const {
+    std::int64_t out = 0;
+    for (const auto& [name, count] : calls) out += name == "evalsha" ? 0 : count;
+    return out;
+  }
+  // "get 2, hget 1": for INFO(), so that a failure says what was added.
+  std::string text() const {
+    std::string out;
+    for (const auto& [name, count] : calls)
+      out.append(out.empty() ? "" : ", ").append(name).append(" ").append(std::to_string(count));
+    return out;
+  }
+};
+
+// A Redis on which every run() is counted.
+class CountingRedis final : public redis::Redis {
+ public:
+  explicit CountingRedis(redis::SyncRedis& inner) : inner_(inner) {}
+  Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
+    ++round_trips;
+    auto replies = co_await inner_.run(pipeline);
+    co_return replies;
+  }
+  bool ready() const override { return true; }
+  std::int64_t round_trips = 0;
+
+ private:
+  redis::SyncRedis& inner_;
+};
+
+// A private server with an append-only file, and what it has executed.
+class Costs {
+ public:
+  Costs() { flush(); }
+  void flush() {
+    server_.flush();
+    redis::Pipeline load;
+    for (const redis::Script& each : redis::kAllScripts) load.add("SCRIPT", "LOAD", each.source);
+    REQUIRE(direct.call_all(load));
+  }
+  // What `work` makes Redis do over `redis`, and over `direct` in writes behind the reply. Keys
+  // that expire meanwhile count as commands of their own: let nothing expire.
+  Cost of(const std::function<void()>& work) {
+    redis::Pipeline look, reset;
+    look.add("INFO", "persistence");
+    reset.add("CONFIG", "RESETSTAT");
+    const std::int64_t before = field(look, "aof_current_size:");
+    REQUIRE(direct.call_all(reset));
+    redis.round_trips = 0;
+    work();
+    Cost out;
+    out.round_trips = redis.round_trips;
+    redis::Pipeline stats;
+    stats.add("INFO", "commandstats");
+    const std::string lines = info(stats);
+    for (std::size_t at = lines.find("cmdstat_"); at != lines.npos; at = lines.find("cmdstat_", at + 1)) {
+      const std::string_view line = std::string_view(lines).substr(at + 8, lines.find('\r', at) - at - 8);
+      const std::size_t colon = line.find(":calls=");
+      const std::string name(line.substr(0, colon));
+      if (name == "info" || name == "config|resetstat") continue;  // ours
+      const std::string_view count = line.substr(colon + 7);
+      out.calls[name] = redis::parse_or_zero<std::int64_t>(count.substr(0, count.find(',')));
+    }
+    out.aof_bytes = field(look, "aof_current_size:") - before;
+    return out;
+  }
+
+ private:
+  std::string info(const redis::Pipeline& command) {
+    const auto replies = direct.call_all(command);
+    REQUIRE(replies);
+    return std::string(replies->front().string().value_or(""));
+  }
+  std::int64_t field(const redis::Pipeline& command, std::string_view name) {
+    const std::string lines = info(command);
+    const std::size_t at = lines.find(name);
+    REQUIRE(at != lines.npos);
+    const std::string_view rest = std::string_view(lines).substr(at + name.size());
+    return redis::parse_or_zero<std::int64_t>(rest.substr(0, rest.find('\r')));
+  }
+  // Written before each reply, and never behind a slow disk.
+  RedisServer server_{{"--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0"}};
+
+ public:
+  redis::SyncRedis direct{server_.endpoint(), milliseconds(10000), redis::kAllScripts};
+  CountingRedis redis{direct};  // what is measured goes here
+};
+
+}  // namespace freshet::test

@@ -1,0 +1,122 @@
+// What the feed costs Redis.
+#include <array>
+
+#include "core/feed/feed_store.h"
+#include "core/feed/smart_feed.h"
+#include "core/items/item_store.h"
+#include "tests/cost/cost.h"
+#include "tests/support/deferred.h"
+
+using namespace freshet;
+using test::Cost;
+
+namespace {
+
+constexpr int kItems = 600;
+
+// The index: all items, newest first.
+class Index final : public feed::Recall {
+ public:
+  Task<Result<feed::Recalled>> search(feed::RecallQuery query) override {
+    feed::Recalled out;
+    for (int i = 0; i < std::min(static_cast<int>(query.size), kItems); ++i)
+      out.candidates.push_back({ItemId::trusted("item-" + std::to_string(i)), 1, UnixSeconds{seconds{1}}});
+    co_return out;
+  }
+};
+
+// Redis without what follows behind the reply, when that is held back.
+class Before final : public redis::Redis {
+ public:
+  explicit Before(redis::Redis& inner) : inner_(inner) {}
+  Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
+    if (held && pipeline.at(0).find("APPEND") != std::string_view::npos)
+      co_return fail(ErrorCode::kUnavailable, "redis_away");
+    auto replies = co_await inner_.run(pipeline);
+    co_return replies;
+  }
+  bool ready() const override { return true; }
+  bool held = false;
+
+ private:
+  redis::Redis& inner_;
+};
+
+// A worker whose cards are warm, and a reader with interests.
+struct Site {
+  Site() {
+    cards.heard(items::CardCache::Clock::time_point::max());
+    for (int i = 0; i < kItems; ++i) {
+      items::Item item;
+      item.id = ItemId::trusted("item-" + std::to_string(i));
+      item.title = "title";
+      item.published_at = UnixSeconds{seconds{1700000000}};
+      REQUIRE(redis::wait(items.put(item)));
+    }
+    REQUIRE(redis::wait(filter->probe(costs.direct)));
+    redis::Pipeline interest;
+    interest.add("ZADD", keys.interactions(reader.view()), 1, "v:item-599");
+    REQUIRE(costs.direct.call_all(interest));
+    ask(ReaderId::trusted("somebody"), feed::FeedAction::kRefresh, 100);
+    for (int page = 0; page < 5; ++page) ask(ReaderId::trusted("somebody"), feed::FeedAction::kLoadMore, 100);
+    ask(reader, feed::FeedAction::kRefresh);
+    ask(reader, feed::FeedAction::kLoadMore);
+  }
+  void ask(const ReaderId& who, feed::FeedAction action, std::size_t limit = 20) {
+    const feed::FeedRequest asked{action, who, limit, {}, "r." + std::to_string(++requests)};
+    if (action == feed::FeedAction::kPeek) {
+      REQUIRE(redis::wait(feed.peek(asked)));
+      return;
+    }
+    const auto page = redis::wait(feed.page(asked));
+    REQUIRE(page);
+    REQUIRE(page->items.size() == limit);
+  }
+  Cost cost(feed::FeedAction action, bool with_writes) {
+    before.held = !with_writes;
+    Cost out = costs.of([&] { ask(reader, action); });
+    before.held = false;
+    return out;
+  }
+
+  test::Costs costs;
+  Settings settings;
+  const redis::Keys keys{""};
+  const ReaderId reader = ReaderId::trusted("reader");
+  test::NoWriter nowhere;
+  Before before{costs.redis};
+  Index index;
+  items::RedisItemStore items{costs.redis, settings, keys};
+  items::CardCache cards{items, settings.items_cache_bytes};
+  std::unique_ptr<feed::SeenFilter> filter = feed::make_seen_filter(settings, keys);
+  feed::RedisFeedStore store{
+      before, nowhere, *filter, settings, keys, wall_now, [](const ReaderId& who) { return who.str(); }};
+  feed::SmartFeed feed{store, index, cards, settings};
+  int requests = 0;
+};
+
+}  // namespace
+
+TEST_CASE("what a page of the feed costs Redis", "[cost]") {
+  struct Row {
+    const char* name;
+    feed::FeedAction action;
+    bool with_writes;  // what follows behind the reply too
+    std::int64_t commands, round_trips, aof_bytes;
+  };
+  const std::array rows{
+      Row{"load_more and its impressions", feed::FeedAction::kLoadMore, true, 12, 3, 941},
+      Row{"refresh and its impressions", feed::FeedAction::kRefresh, true, 18, 4, 6902},
+      Row{"load_more", feed::FeedAction::kLoadMore, false, 7, 1, 466},
+      Row{"refresh", feed::FeedAction::kRefresh, false, 13, 2, 5905},
+      Row{"peek", feed::FeedAction::kPeek, true, 7, 1, 0},
+  };
+  Site site;
+  for (const Row& row : rows) {
+    const Cost cost = site.cost(row.action, row.with_writes);
+    INFO(row.name << ": " << cost.text());
+    CHECK(cost.commands() == row.commands);
+    CHECK(cost.round_trips == row.round_trips);
+    CHECK(cost.aof_bytes == row.aof_bytes);
+  }
+}

@@ -1,0 +1,115 @@
+// What counting costs Redis.
+#include "core/hot/hot_store.h"
+#include "core/items/item_store.h"
+#include "core/items/shown.h"
+#include "tests/cost/cost.h"
+#include "tests/support/store_fixture.h"
+
+using namespace freshet;
+using test::Cost;
+
+namespace {
+
+// A worker, and an article that was put and is read by others.
+struct Counting {
+  Counting() {
+    items::Item item;
+    item.id = ItemId::trusted("a");
+    item.published_at = UnixSeconds{seconds{1700000000}};
+    REQUIRE(redis::wait(items.put(item)));
+    for (int i = 0; i < 150; ++i) track("v" + std::to_string(i), 1000);
+    view("v1");
+    settle();
+  }
+  void track(const std::string& visitor, std::int64_t dwell, const std::string& event = {},
+             const std::string& id = "a") {
+    auto report = test::Fixture::report(id, visitor, dwell);
+    report.counted_as = report.visitor;
+    report.event = EventId::trusted(event);
+    REQUIRE(redis::wait(hot.track(report)));
+  }
+  void view(const std::string& fingerprint, const std::string& event = {}) {
+    auto seen = test::Fixture::seen("a", fingerprint);
+    seen.counted_as = VisitorId::trusted(fingerprint);
+    seen.event = EventId::trusted(event);
+    REQUIRE(redis::wait(hot.view(seen)));
+  }
+  void settle() { behind.settle(); }
+  Cost of(const std::function<void()>& work) { return costs.of(work); }
+
+  test::Costs costs;
+  Settings settings;
+  redis::Keys keys{""};
+  test::ImmediateWriter later{costs.direct};
+  test::Behind behind{later, settings, keys};
+  hot::RedisHotStore hot{costs.redis, behind.all, settings, keys, [] { return std::string("e"); }};
+  items::RedisItemStore items{costs.redis, settings, keys};
+};
+
+void expect(const Cost& cost, std::int64_t commands, std::int64_t aof_bytes, std::int64_t round_trips = 1) {
+  INFO(cost.text());
+  CHECK(cost.commands() == commands);
+  CHECK(cost.round_trips == round_trips);
+  CHECK(cost.aof_bytes <= aof_bytes);
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(Counting, "a report", "[cost]") {
+  SECTION("the first of a session") {
+    expect(of([&] { track("w", 1000); }), 6, 420);  // PFCOUNT is not among them each time
+  }
+  SECTION("of a visitor who is known, in another session") {
+    auto again = test::Fixture::report("a", "v1", 1000, "another");
+    expect(of([&] { REQUIRE(redis::wait(hot.track(again))); }), 5, 360);
+  }
+  SECTION("repeated, with more dwell") {
+    expect(of([&] { track("v1", 5000); }), 6, 420);
+  }
+  SECTION("repeated, with nothing new") {
+    expect(of([&] { track("v1", 1000); }), 5, 240);
+  }
+  SECTION("with an event id") {
+    expect(of([&] { track("w", 1000, "e1"); }), 8, 600);
+  }
+  SECTION("of an article that nobody knew") {
+    expect(of([&] { track("w", 1000, {}, "new"); }), 10, 760);
+  }
+}
+
+TEST_CASE_METHOD(Counting, "a view", "[cost]") {
+  SECTION("of the day's visitor") {
+    expect(of([&] { view("w"); }), 6, 420);
+  }
+  SECTION("within the window") {
+    expect(of([&] { view("v1"); }), 3, 0);
+  }
+  SECTION("with an event id") {
+    expect(of([&] { view("w", "e1"); }), 8, 600);
+  }
+}
+
+TEST_CASE_METHOD(Counting, "what follows behind the replies", "[cost]") {
+  for (int i = 0; i < 100; ++i) {
+    track("w", 1000, {}, "b" + std::to_string(i));
+    track("x", 1000, {}, "b" + std::to_string(i));
+  }
+  settle();
+  for (int i = 0; i < 100; ++i) track("w", 2000, {}, "b" + std::to_string(i));
+  // A hundred articles in their places: six commands; and what one visitor added to them.
+  const Cost cost = of([&] { behind.placing.flush(); });
+  INFO(cost.text());
+  CHECK(cost.commands() == 6);
+  CHECK(cost.aof_bytes < 100 * 80);
+  const Cost added = of([&] { behind.contributions.flush(); });
+  INFO(added.text());
+  CHECK(added.commands() == 102);
+  // And what twenty items on a page of a feed add.
+  items::Shown shown(later, keys);
+  std::vector<ItemId> page;
+  for (int i = 0; i < 20; ++i) page.push_back(ItemId::trusted("b" + std::to_string(i)));
+  shown.add(page);
+  const Cost of_page = of([&] { shown.flush(); });
+  INFO(of_page.text());
+  CHECK(of_page.commands() == 2 * 20);
+}

@@ -1,0 +1,80 @@
+// What a page of recommendations and a history cost Redis.
+#include "core/items/item_store.h"
+#include "core/readers/reader_store.h"
+#include "core/recommend/recommendations.h"
+#include "core/recommend/recommender.h"
+#include "tests/cost/cost.h"
+#include "tests/support/deferred.h"
+
+using namespace freshet;
+using test::Cost;
+
+namespace {
+
+class NoIndex final : public feed::Recall {
+  Task<Result<feed::Recalled>> search(feed::RecallQuery) override {
+    co_return fail(ErrorCode::kUnavailable, "index_away");
+  }
+};
+
+// A reader with a hundred interactions and a full history, and a worker that has read what is new.
+struct Site {
+  Site() {
+    settings.recommend.snapshot = milliseconds(3'600'000);
+    cards.heard(items::CardCache::Clock::time_point::max());
+    for (int i = 0; i < 200; ++i) {
+      items::Item item;
+      item.id = ItemId::trusted("item-" + std::to_string(i));
+      item.title = "title";
+      item.published_at = UnixSeconds{seconds{1700000000}};
+      REQUIRE(redis::wait(items.put(item)));
+      if (i < 20) REQUIRE(redis::wait(readers.viewed({reader, item.id, readers::ViewKind::kTopic})));
+      if (i < 100)
+        REQUIRE(
+            redis::wait(readers.interact({{reader, item.id, readers::Interaction::kLike, wall_now(), {}}})));
+    }
+    ask();
+  }
+  void ask() {
+    const auto page = redis::wait(recommendations.page({reader}));
+    REQUIRE(page);
+    REQUIRE(page->items.size() == 20);
+    REQUIRE(page->excluded.interacted == 100);
+  }
+
+  test::Costs costs;
+  Settings settings;
+  const redis::Keys keys{""};
+  const ReaderId reader = ReaderId::trusted("ann");
+  test::NoWriter behind;
+  items::RedisItemStore items{costs.redis, settings, keys};
+  readers::RedisReaderStore readers{costs.redis, behind, settings, keys, [] { return std::string("e"); }};
+  recommend::TrendReader trend{costs.redis, settings, keys};
+  model::ServedModel model;
+  NoIndex index;
+  recommend::MappedRecommender recommender{trend, model, settings};
+  items::CardCache cards{items, settings.items_cache_bytes};
+  recommend::Recommendations recommendations{readers, recommender, cards, index, settings};
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(Site, "a page of recommendations with known titles is six reads in one trip", "[cost]") {
+  const Cost cost = costs.of([&] { ask(); });
+  INFO(cost.text());
+  CHECK(cost.commands() == 6);
+  CHECK(cost.calls.count("evalsha") == 0);
+  CHECK(cost.round_trips == 1);
+  CHECK(cost.aof_bytes == 0);
+}
+
+TEST_CASE_METHOD(Site, "a history is two reads in one trip", "[cost]") {
+  const Cost cost = costs.of([&] {
+    const auto views = redis::wait(readers.views(reader, readers::ViewKind::kTopic));
+    REQUIRE(views);
+    REQUIRE(views->size() == 10);
+  });
+  INFO(cost.text());
+  CHECK(cost.commands() == 2);
+  CHECK(cost.round_trips == 1);
+}

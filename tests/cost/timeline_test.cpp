@@ -1,0 +1,135 @@
+// What timelines cost Redis.
+#include "core/items/item_store.h"
+#include "core/timeline/follow_store.h"
+#include "core/timeline/timeline_store.h"
+#include "tests/cost/cost.h"
+#include "tests/support/deferred.h"
+
+using namespace freshet;
+using test::Cost;
+using timeline::Direction;
+
+namespace {
+
+// A worker whose cards are warm, and readers with full timelines, read a moment ago.
+struct Site {
+  static constexpr int kItems = 600;
+  Site() {
+    cards.heard(items::CardCache::Clock::time_point::max());
+    settings.fanout.max_push = 0;  // who has a follower is pulled
+    std::vector<items::Item> all(kItems);
+    for (int i = 0; i < kItems; ++i) {
+      items::Item& each = all[static_cast<std::size_t>(i)];
+      each.id = item(i);
+      each.title = "title";
+      each.published_at = UnixSeconds{seconds{1700000000}};
+    }
+    REQUIRE(redis::wait(items.put_many(all)));
+  }
+  void make() {
+    timelines.emplace(costs.redis, costs.redis, later, cards, settings, keys);
+    follows.emplace(costs.redis, settings, keys, [] { return "job"; });
+    for (const char* channel : {"discover", "follow"}) {
+      std::vector<ItemId> some;
+      for (int i = 0; i < 500; ++i) some.push_back(item(i));
+      push(channel, some);
+      nothing_joined(channel);
+      page(channel, Direction::kFirst);
+    }
+  }
+  // Since the page before.
+  void nothing_joined(const std::string& channel) {
+    redis::Pipeline mark;
+    mark.add("ZADD", keys.timeline(channel, "r0"), -1, ":");
+    REQUIRE(costs.direct.call_all(mark));
+  }
+  static ItemId item(int number) { return ItemId::trusted("item-" + std::to_string(number)); }
+  void push(const std::string& channel, std::vector<ItemId> what, int count = 1) {
+    timeline::Push one{channel, std::move(what), {}};
+    for (int i = 0; i < count; ++i) one.readers.push_back(ReaderId::trusted("r" + std::to_string(i)));
+    REQUIRE(redis::wait(timelines->push(one)));
+  }
+  timeline::WaterfallPage page(const std::string& channel, Direction direction, std::int64_t score = 0) {
+    auto out = redis::wait(timelines->read({channel, ReaderId::trusted("r0"), direction, score, 20}));
+    REQUIRE(out);
+    REQUIRE(out->items.size() == 20);
+    return std::move(*out);
+  }
+
+  test::Costs costs;
+  Settings settings;
+  redis::Keys keys{""};
+  test::ImmediateWriter later{costs.direct};  // another row's
+  items::RedisItemStore items{costs.redis, settings, keys};
+  items::CardCache cards{items, settings.items_cache_bytes};
+  std::optional<timeline::RedisWaterfallStore> timelines;
+  std::optional<timeline::RedisFollowStore> follows;
+};
+
+void check(const Cost& cost, std::int64_t commands, std::int64_t round_trips) {
+  INFO(cost.text());
+  CHECK(cost.commands() == commands);
+  CHECK(cost.round_trips == round_trips);
+}
+
+}  // namespace
+
+TEST_CASE("a page of a timeline is a range, the marks, a count and the reader's interests", "[cost]") {
+  Site site;
+  site.make();
+  const auto first = site.page("discover", Direction::kFirst);
+  check(site.costs.of([&] { site.page("discover", Direction::kFirst); }), 3, 1);
+  const auto below = site.page("discover", Direction::kUp, first.up);  // its cards are warm now
+  check(site.costs.of([&] { site.page("discover", Direction::kUp, first.up); }), 4, 1);
+  check(site.costs.of([&] { site.page("discover", Direction::kDown, below.up); }), 4, 1);
+  site.cards.forget_all();
+  check(site.costs.of([&] { site.page("discover", Direction::kFirst); }), 3 + 21, 2);
+  const Cost idle = site.costs.of([&] { site.page("discover", Direction::kFirst); });
+  CHECK(idle.aof_bytes == 0);
+}
+
+TEST_CASE("that a timeline is read is noted once an hour, in four commands behind the reply", "[cost]") {
+  Site site;
+  site.make();
+  redis::Pipeline old;
+  old.add("ZADD", site.keys.timeline("discover", "r0"), -1, ":::");
+  REQUIRE(site.costs.direct.call_all(old));
+  check(site.costs.of([&] { site.page("discover", Direction::kFirst); }), 3 + 4, 1);
+  check(site.costs.of([&] { site.page("discover", Direction::kFirst); }), 3, 1);
+}
+
+TEST_CASE("in the channel of follows a page asks for the marks of who is pulled as well", "[cost]") {
+  Site site;
+  site.make();
+  const ReaderId reader = ReaderId::trusted("r0");
+  const AuthorId author = AuthorId::trusted("ann");
+  check(site.costs.of([&] { site.page("follow", Direction::kFirst); }), 2, 1);
+  REQUIRE(redis::wait(site.follows->follow(reader, author)));
+  REQUIRE(redis::wait(site.follows->publish(author, {Site::item(550)})));
+  site.timelines.emplace(site.costs.redis, site.costs.redis, site.later, site.cards, site.settings, site.keys,
+                         milliseconds(3'600'000));
+  const std::vector<ItemId> published(1, Site::item(550));
+  REQUIRE(redis::wait(site.cards.of(published)));
+  // Who is pulled; marks and page; the outbox; the mark as it was, time, a push, the mark, and marks
+  // and page again; that it was read.
+  check(site.costs.of([&] { site.page("follow", Direction::kFirst); }), 1 + 3 + 1 + (1 + 1 + 2 + 1 + 3) + 4,
+        4);
+  site.nothing_joined("follow");
+  check(site.costs.of([&] { site.page("follow", Direction::kFirst); }), 3, 1);
+}
+
+TEST_CASE("a push of one item is three commands a reader, and fewer when nothing is to be cut", "[cost]") {
+  Site site;
+  site.make();
+  constexpr int kReaders = 50;
+  for (int i = 0; i < 16; ++i) site.push("discover", {Site::item(500 + i)}, kReaders);
+  std::int64_t commands = 0;
+  for (int i = 0; i < 8; ++i) {
+    const Cost cost = site.costs.of([&] { site.push("discover", {Site::item(520 + i)}, kReaders); });
+    CHECK(cost.round_trips == 1);
+    commands += cost.commands();
+  }
+  // A look and a write each; each eighth time a look for what to cut. Reader r0's timeline is full,
+  // so what is looked for there is also cut. TIME once a push.
+  CHECK(commands == 8 + kReaders * (8 * 2 + 1) + 1);
+}

@@ -1,0 +1,181 @@
+// Places that follow behind events: the last state stays, in whatever order it comes, and nothing is
+// lost when a worker dies between counting and placing.
+#include "core/hot/placing.h"
+
+#include <random>
+
+#include "core/hot/engagement.h"
+#include "tests/support/store_fixture.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+namespace {
+
+struct Place : Fixture {
+  // A worker that counts and is killed.
+  void count_only(const hot::TrackEvent& event) {
+    Behind lost(later, settings, keys());
+    hot::RedisHotStore dying(redis, lost.all, settings, keys(), [] { return std::string("x"); });
+    REQUIRE(wait(dying.track(event)));
+  }
+  double due(const std::string& id) {
+    const auto s = stats(id);
+    return hot::rank_key(hot::base_score({s.pv, s.uv, s.dwell_sum_ms, s.dwell_count}, settings.engagement),
+                         s.first, settings.engagement.half_life);
+  }
+  void look_after() {
+    command("DEL", keys().rank_turn());
+    REQUIRE(wait(hot::look_after_ranks(redis, settings, keys())));
+  }
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(Place, "in whatever order articles are placed, the last state stays", "[placing]") {
+  std::mt19937 random(5);
+  later.hold = true;
+  for (int i = 0; i < 200; ++i) {
+    const std::string id = "a" + std::to_string(random() % 5), who = "v" + std::to_string(i);
+    track(report(id, who, static_cast<std::int64_t>(random() % 100000)));
+    view(seen(id, who));
+  }
+  auto held = later.take();
+  std::shuffle(held.begin(), held.end(), random);
+  later.run(held);
+  later.run(held);  // repeated: harmless
+  for (int i = 0; i < 5; ++i) {
+    const std::string id = "a" + std::to_string(i);
+    CHECK(*stats(id).rank_key == due(id));
+    CHECK(stats(id).views_score == redis::parse<double>(field(id, "score")));
+    CHECK(text(command("HGET", keys().placed(), id)) <= field(id, "v"));
+  }
+}
+
+TEST_CASE_METHOD(Place, "of an article that comes again and again one place is written", "[placing]") {
+  later.hold = true;
+  for (int i = 0; i < 100; ++i) REQUIRE(wait(hot->track(report("a", "v" + std::to_string(i), 0))));
+  CHECK(behind->placing.waiting() == 1);
+  behind->placing.flush();
+  CHECK(behind->placing.waiting() == 0);
+  const auto held = later.take();
+  REQUIRE(held.size() == 1);
+  CHECK(held.front().size() == 1);
+  behind->placing.flush();
+  CHECK(later.take().empty());  // nothing is written for nothing
+  for (std::size_t i = 0; i < hot::Placing::kMost; ++i)
+    REQUIRE(wait(hot->track(report("b" + std::to_string(i), "v", 0))));
+  CHECK(behind->placing.waiting() == 0);  // as many do not wait
+  CHECK(later.take().size() == 1);
+}
+
+TEST_CASE_METHOD(Place, "the timer is set once for all that waits", "[placing]") {
+  std::vector<std::function<void()>> timers;
+  hot::Placing timed(later, settings, keys(), [&](milliseconds span, std::function<void()> f) {
+    CHECK(span == hot::Placing::kEvery);
+    timers.push_back(std::move(f));
+  });
+  for (int i = 1; i < 4; ++i) timed.add(hot::RankPlace{"a" + std::to_string(i), 1e6, now(), i}, now());
+  REQUIRE(timers.size() == 1);
+  timers[0]();
+  CHECK(timed.waiting() == 0);
+  CHECK(command("ZCARD", keys().rank()).integer() == 3);
+  timed.add(hot::RankPlace{"b", 1e6, now(), 1}, now());
+  CHECK(timers.size() == 2);
+}
+
+TEST_CASE_METHOD(Place, "what a killed worker counted is placed within a walk over all keys", "[placing]") {
+  track(report("other", "v", 0));
+  for (int i = 0; i < 40; ++i) count_only(report("a" + std::to_string(i), "v", 100));
+  CHECK_FALSE(stats("a0").rank_key);
+  int steps = 0;
+  for (; command("ZCARD", keys().rank()).integer() != 41 && steps < 600; ++steps) look_after();
+  CHECK(steps < 600);
+  for (int i = 0; i < 40; ++i)
+    CHECK(*stats("a" + std::to_string(i)).rank_key == due("a" + std::to_string(i)));
+  // Who has no turn does nothing.
+  count_only(report("a0", "w", 100));
+  const auto before = stats("a0").rank_key;
+  for (int i = 0; i < 100; ++i) REQUIRE(wait(hot::look_after_ranks(redis, settings, keys())));
+  CHECK(stats("a0").rank_key == before);
+  CHECK(ttl(keys().rank_turn()) >= 0);
+}
+
+TEST_CASE_METHOD(Place, "a worker with another formula places nothing, and what it counted is not lost",
+                 "[placing]") {
+  track(report("a", "v", 1000));
+  const double before = *stats("a").rank_key;
+  const EngagementSettings old = settings.engagement;
+  settings.engagement.half_life = seconds{3600};
+  open();
+  track(report("a", "w", 1000));
+  CHECK(*stats("a").rank_key == before);
+  CHECK(command("SISMEMBER", keys().unplaced(), "a").integer() == 1);
+  look_after();  // by the new ones: not theirs yet
+  CHECK(*stats("a").rank_key == before);
+  settings.engagement = old;
+  open();
+  look_after();
+  CHECK(*stats("a").rank_key == due("a"));
+  CHECK_FALSE(exists(keys().unplaced()));
+}
+
+TEST_CASE_METHOD(Place, "what is counted while a rank is made anew, by the old formula, is in the new one",
+                 "[placing]") {
+  for (int i = 0; i < 5; ++i) track(report("a" + std::to_string(i), "v", 1000));
+  Settings next = settings;
+  next.engagement.half_life = seconds{3600};
+  // Before each command of the rebuild an old worker counts.
+  struct Busy final : redis::Redis {
+    explicit Busy(Place& of) : place(of) {}
+    Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
+      place.track(Fixture::report("a" + std::to_string(n % 5), "w" + std::to_string(n), 1000));
+      ++n;
+      co_return co_await place.redis.run(pipeline);
+    }
+    bool ready() const override { return true; }
+    Place& place;
+    int n = 0;
+  } busy(*this);
+  REQUIRE(wait(hot::rebuild_rank(busy, next, keys())));
+  CHECK(busy.n > 5);
+  track(report("a3", "late", 1000));  // an old worker lives still
+  settings.engagement = next.engagement;
+  open();
+  look_after();
+  for (int i = 0; i < 5; ++i) CHECK(*stats("a" + std::to_string(i)).rank_key == due("a" + std::to_string(i)));
+  CHECK_FALSE(exists(keys().unplaced()));
+  CHECK_FALSE(exists(keys().placed_next()));
+}
+
+TEST_CASE_METHOD(Place, "an article that is hidden or removed is not placed by what was counted before",
+                 "[placing]") {
+  put(item("a", now()));
+  put(item("b", now()));
+  later.hold = true;
+  for (const char* id : {"a", "b"}) {
+    track(report(id, "v", 1000));
+    view(seen(id, "f"));
+  }
+  auto hidden = item("a", now());
+  hidden.hidden = true;
+  put(hidden);
+  remove("b");
+  later.flush();
+  for (const auto& key :
+       {keys().rank(), keys().score(), keys().published(), keys().placed(), keys().placed_views()})
+    CHECK_FALSE(exists(key));
+}
+
+TEST_CASE_METHOD(Place, "versions are kept of members alone", "[placing]") {
+  settings.list.max_members = 5;
+  open();
+  for (int i = 0; i < 30; ++i) {
+    track(report("a" + std::to_string(i), "v", i * 1000));
+    view(seen("a" + std::to_string(i), "f"));
+  }
+  CHECK(command("HLEN", keys().placed()).integer() == 5);
+  CHECK(command("HLEN", keys().placed_views()).integer() == 5);
+  remove("a29");
+  CHECK(command("HLEN", keys().placed()).integer() == 4);
+}

@@ -1,0 +1,140 @@
+#include "core/items/card_cache.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/hot/fakes.h"
+
+using namespace freshet;
+using items::announcement_of;
+using items::CardCache;
+using test::now;
+
+namespace {
+
+constexpr std::int64_t kRoom = 1 << 20;
+
+ItemId item(int number) { return ItemId::trusted("i" + std::to_string(number)); }
+
+// Titles are "0", "1", … by the number of the read.
+struct Store final : test::FakeItemStore {
+  int reads = 0;
+  std::size_t read = 0;  // cards
+  std::function<void()> meanwhile = [] {};
+  Task<Result<std::vector<items::ItemCard>>> cards(const std::vector<ItemId>& ids) override {
+    std::vector<items::ItemCard> out(ids.size());
+    for (items::ItemCard& each : out) each.title = std::to_string(reads);
+    ++reads;
+    read += ids.size();
+    meanwhile();
+    co_return out;
+  }
+};
+
+struct Worker {
+  Store store;
+  CardCache::Clock::time_point clock = CardCache::Clock::now();
+  CardCache cards{store, kRoom, [this] { return clock; }};
+  std::string title(int number) {
+    const auto found = now(cards.of({item(number)}));
+    REQUIRE(found);
+    return found->front()->title;
+  }
+  void later(milliseconds by) { clock += by; }
+};
+
+}  // namespace
+
+TEST_CASE("cards are read once, those that are missing together", "[cards]") {
+  Worker worker;
+  worker.cards.heard(worker.clock);
+  CHECK(worker.title(1) == "0");
+  const auto page = now(worker.cards.of({item(1), item(2), item(3)}));
+  REQUIRE(page);
+  CHECK((page->at(0)->title == "0" && page->at(1)->title == "1" && page->at(2)->title == "1"));
+  CHECK((worker.store.reads == 2 && worker.store.read == 3));
+  CHECK((worker.cards.counters().hits == 1 && worker.cards.counters().misses == 3));
+  CHECK(worker.cards.missing({item(3), item(4), item(5)}, 2) == std::vector<ItemId>{item(4)});
+}
+
+TEST_CASE("a card is forgotten when its item is announced, and only that", "[cards]") {
+  Worker worker;
+  worker.cards.heard(worker.clock);
+  worker.title(1);
+  worker.title(2);
+  worker.cards.forget(item(1));
+  CHECK((worker.title(1) == "2" && worker.title(2) == "1"));
+  worker.cards.forget_all();
+  CHECK((worker.title(1) == "3" && worker.title(2) == "4"));
+}
+
+TEST_CASE("a card that was read while its item changed is not kept", "[cards]") {
+  Worker worker;
+  worker.cards.heard(worker.clock);
+  const bool all = GENERATE(false, true);
+  worker.store.meanwhile = [&] { all ? worker.cards.forget_all() : worker.cards.forget(item(1)); };
+  worker.title(1);
+  worker.store.meanwhile = [] {};
+  CHECK(worker.title(1) == "1");
+  CHECK(worker.title(1) == "1");
+}
+
+TEST_CASE("cards that came with something else are kept, unless their items changed since", "[cards]") {
+  Worker worker;
+  worker.cards.heard(worker.clock);
+  items::ItemCard card;
+  card.title = "came";
+  const auto as_of = worker.cards.changes();
+  worker.cards.forget(item(1));
+  worker.cards.keep({item(1), item(2)}, {card, card}, as_of);
+  CHECK((worker.title(1) == "0" && worker.title(2) == "came"));
+}
+
+TEST_CASE("while announcements are not heard a card is believed for two seconds", "[cards]") {
+  Worker worker;
+  worker.cards.heard(worker.clock);
+  worker.title(1);
+  worker.later(milliseconds(1500));
+  worker.title(2);
+  worker.later(milliseconds(500));
+  CHECK(worker.title(1) == "0");
+  worker.later(milliseconds(1));
+  CHECK(worker.title(1) == "2");  // read again
+  CHECK(worker.title(2) == "1");  // read within the gap
+  worker.later(milliseconds(2000));
+  CHECK(worker.cards.missing({item(1), item(2)}, 2) == std::vector<ItemId>{item(2)});
+  worker.later(milliseconds(86400000));
+  worker.cards.heard(worker.clock);  // it was only late: whatever was announced has come
+  CHECK(worker.title(1) == "2");
+}
+
+TEST_CASE("cards keep to their bytes, and the least recently used leave", "[cards]") {
+  Worker worker;
+  worker.cards.heard(worker.clock);
+  for (int i = 0; i < 10000; ++i) {
+    worker.title(i);
+    worker.title(0);
+  }
+  CHECK(worker.cards.counters().bytes <= kRoom);
+  CHECK(worker.cards.counters().bytes > kRoom - 1000);
+  CHECK(worker.title(0) == "0");
+  CHECK(worker.title(1) != "1");
+  CardCache none(worker.store, 0);
+  now(none.of({item(1)}));
+  CHECK((none.counters().bytes == 0 && none.missing({item(1)}, 1).size() == 1));
+}
+
+TEST_CASE("an announcement names an item, or all; anything else is none", "[cards]") {
+  const auto card = announcement_of("card a b");
+  CHECK_FALSE(card);  // no id has a space
+  const auto one = announcement_of("card a");
+  REQUIRE(one);
+  CHECK((one->item == ItemId::trusted("a") && !one->lists));
+  const auto list = announcement_of("list a");
+  REQUIRE(list);
+  CHECK((list->item == ItemId::trusted("a") && list->lists));
+  const auto all = announcement_of("all");
+  REQUIRE(all);
+  CHECK((!all->item && all->lists));
+  for (const char* garbage : {"", "card", "card ", "list {a}", "42", "all of it", "a", "cards a", "\xff"})
+    CHECK_FALSE(announcement_of(garbage));
+}

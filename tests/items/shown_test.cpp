@@ -1,0 +1,86 @@
+#include "core/items/shown.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/store_fixture.h"
+
+using namespace freshet;
+using test::Fixture;
+
+namespace {
+
+std::vector<ItemId> named(const std::vector<std::string>& names) {
+  std::vector<ItemId> out;
+  for (const std::string& each : names) out.push_back(ItemId::trusted(each));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "what is shown is summed up and written at once", "[items]") {
+  put(item("a", now()));
+  put(item("b", now()));
+  items::Shown shown(later, keys());
+  shown.add(named({"a", "b"}));
+  shown.add(named({"a"}));
+  CHECK(shown.waiting() == 2);
+  CHECK(stats("a").shown == 0);
+  shown.flush();
+  shown.flush();
+  CHECK(stats("a").shown == 2);
+  CHECK(stats("b").shown == 1);
+  CHECK(shown.waiting() == 0);
+  CHECK(shown.total() == 3);
+  shown.add(named({"a"}));
+  shown.flush();
+  CHECK(stats("a").shown == 3);
+  CHECK(ttl(keys().article("a")) == -1);
+}
+
+TEST_CASE_METHOD(Fixture, "an item that is not known any more is not made again by being shown", "[items]") {
+  items::Shown shown(later, keys());
+  shown.add(named({"gone"}));
+  shown.flush();
+  CHECK_FALSE(exists(keys().article("gone")));
+}
+
+TEST_CASE_METHOD(Fixture, "what is shown starts over with the page views", "[items]") {
+  put(item("a", now()));
+  items::Shown shown(later, keys());
+  shown.add(named({"a"}));
+  shown.flush();
+  track(report("a", "v", 1000));
+  CHECK(stats("a").shown == 1);
+  const auto ended = std::to_string(unix_s(now()) - settings.engagement.counter_ttl.count() - 1);
+  command("HSET", keys().article("a"), "renewed", ended);
+  CHECK(stats("a").pv == 0);
+  CHECK(stats("a").shown == 0);
+  track(report("a", "w", 1000));
+  CHECK(stats("a").pv == 1);
+  CHECK(stats("a").shown == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "what many pages show is written when enough of it waits, or after a while",
+                 "[items]") {
+  put(item("a", now()));
+  std::vector<std::string> many;
+  for (std::size_t i = 1; i < items::Shown::kMost; ++i) many.push_back("i" + std::to_string(i));
+  std::vector<std::function<void()>> timers;
+  items::Shown shown(later, keys(), [&](milliseconds span, std::function<void()> f) {
+    CHECK(span == items::Shown::kEvery);
+    timers.push_back(std::move(f));
+  });
+  shown.add(named(many));
+  CHECK(shown.waiting() == items::Shown::kMost - 1);
+  shown.add(named({"a"}));
+  CHECK(shown.waiting() == 0);
+  CHECK(stats("a").shown == 1);
+  REQUIRE(timers.size() == 1);
+  shown.add(named({"a"}));
+  timers[0]();
+  CHECK(stats("a").shown == 2);
+  shown.add(named({"a"}));
+  CHECK(timers.size() == 2);
+}

@@ -1,0 +1,70 @@
+// Stand-ins for the background writer.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/redis/deferred.h"
+#include "core/redis/fields.h"
+#include "core/redis/sync_redis.h"
+
+namespace freshet::test {
+
+// Runs what is posted at once, or holds it back; keeps what is spooled until replay() applies it.
+class ImmediateWriter final : public redis::Deferred {
+ public:
+  explicit ImmediateWriter(redis::SyncRedis& redis) : redis_(redis) {}
+  bool post(redis::Pipeline pipeline, redis::StoredEvent) override {
+    held_.push_back(std::move(pipeline));
+    if (!hold) flush();
+    return true;
+  }
+  Result<void> spool(const redis::StoredEvent& event) override {
+    spooled.push_back(event);
+    return {};
+  }
+  void flush() {
+    for (const auto& each : held_) run(each);
+    held_.clear();
+  }
+  void replay() {
+    for (const auto& each : spooled) {
+      const Result<void> applied = redis::wait(apply(redis::fields_of(each.bytes())));
+      if (!applied && applied.error().code == ErrorCode::kRateLimited) continue;  // dropped, as in a worker
+      INFO((applied ? "" : applied.error().reason));
+      REQUIRE(applied);
+    }
+  }
+  // What was held back, which is not run then.
+  std::vector<redis::Pipeline> take() { return std::exchange(held_, {}); }
+  void run(const std::vector<redis::Pipeline>& some) {
+    for (const auto& each : some) run(each);
+  }
+  bool hold = false;
+  std::vector<redis::StoredEvent> spooled;
+  std::function<Task<Result<void>>(const std::vector<std::string_view>&)> apply;
+
+ private:
+  void run(const redis::Pipeline& pipeline) {
+    const auto replies = redis_.call(pipeline);
+    REQUIRE(replies);
+    for (const auto& each : *replies) {
+      INFO(each.error());
+      REQUIRE_FALSE(each.is_error());
+    }
+  }
+  redis::SyncRedis& redis_;
+  std::vector<redis::Pipeline> held_;
+};
+
+// Takes no command, and forgets events.
+class NoWriter final : public redis::Deferred {
+ public:
+  bool post(redis::Pipeline, redis::StoredEvent) override { return false; }
+  Result<void> spool(const redis::StoredEvent&) override { return {}; }
+};
+
+}  // namespace freshet::test
