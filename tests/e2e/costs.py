@@ -100,6 +100,7 @@ class Site:
 
     def _settle(self):
         """What is written behind replies is written."""
+        self.service.await_placed()
         seen = None
         while seen != (seen := (self.service.persistence("aof_current_size"), self.service.status()["recorder lag entries"])):
             time.sleep(0.3)
@@ -117,7 +118,7 @@ class Site:
         self._settle()
         used, now = self._used(), self._keys()
         aof, worker, redis = ((after - begin) / requests for after, begin in zip(used, before))
-        grown = sum(size for size, _ in now.values()) - sum(size for size, _ in keys.values())
+        grown = sum(max(0, size - keys.get(key, (0, 0))[0]) for key, (size, _) in now.items())
         lasting = [ttl for key, (_, ttl) in now.items() if key not in keys]
         assert -1 not in lasting, f"{operation.what} makes a key without an end"
         return Cost(grown / requests, max(lasting, default=0), aof, worker / 1000, redis / 1000)

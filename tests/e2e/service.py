@@ -288,11 +288,12 @@ class Instance:
         assert reply.status == 200, reply
         return members
 
-    def await_placed(self):
+    def await_placed(self, limit_s=10):
         """Until what was counted before has its places in the ranks, and is remembered of its visitors: when nothing waits to be written, or after
-        the second that this may take, under a load that never ends."""
-        promised = time.monotonic() + 1
-        while self.status()["background queued"] != 0 and time.monotonic() < promised:
+        `limit_s`, under a load that never ends and while Redis is away."""
+        deadline, idle = time.monotonic() + limit_s, 0
+        while idle < 2 and time.monotonic() < deadline:  # twice: a reply leaves shortly before its worker's rows say what it left to be written
+            idle = idle + 1 if self.status()["background queued"] == 0 else 0
             time.sleep(0.01)
 
     def keys_of(self, *names):
