@@ -27,7 +27,7 @@ for reader = ARGV[1], ARGV[2] do
   for i = 1, ARGV[4] do ids[i] = 'i' .. (reader * 7 + i * 13) % ARGV[3] end
   redis.call('DEL', cache)
   redis.call('RPUSH', cache, unpack(ids))
-  redis.call('HSET', state, 'generation', 1, 'sequence', 0, 'query', '', 'done', 0)
+  redis.call('HSET', state, 'head', '1 0 0 ' .. ARGV[4] .. ' 0 0 ')  -- core/feed/parts/feed_state.lua
   redis.call('EXPIRE', cache, 1800)
   redis.call('EXPIRE', state, 1800)
 end
@@ -137,6 +137,10 @@ def refresh(contenders, turns_of, connections):
 
 def feed(session, section):
     contenders = prepare(session)
-    return [section("feed-more", "P4 POST /api/feed load_more, 32 connections", load_more(contenders, session.turns)),
-            section("feed-refresh-2", "P5 POST /api/feed refresh of 500, 2 connections", refresh(contenders, session.turns, 2)),
-            section("feed-refresh-32", "P5 POST /api/feed refresh of 500, 32 connections", refresh(contenders, session.turns, 32))]
+    sections = [section("feed-more", "P4 POST /api/feed load_more, 32 connections", load_more(contenders, session.turns)),
+                section("feed-refresh-2", "P5 POST /api/feed refresh of 500, 2 connections", refresh(contenders, session.turns, 2)),
+                section("feed-refresh-32", "P5 POST /api/feed refresh of 500, 32 connections", refresh(contenders, session.turns, 32))]
+    for action, at in (("load_more", 2), ("refresh", 3)):
+        asked = [Contender(f"{each[0]} {action}", each[1], each[at]) for each in contenders]
+        peers.check_titles(sections[0], asked, body={"action": action, "agent_id": "u1", "limit": LIMIT})
+    return sections

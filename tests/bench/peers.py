@@ -1,7 +1,9 @@
 """The peers: what a site would run instead, each a folder under peers/, each with its own nginx and redis-server."""
 
+import json
 import os
 import subprocess
+import urllib.request
 from dataclasses import dataclass
 
 import procs  # which finds tests/support
@@ -42,6 +44,17 @@ class Contender:
     def url(self):
         host, port = self.deployment.address_of(self)
         return f"http://{host}:{port}{self.path}"
+
+
+def check_titles(section, contenders, query="", body=None):
+    """A page whose items have no titles is not the work that is measured: a problem of the section."""
+    for contender in contenders:
+        request = urllib.request.Request(contender.url + query, body and json.dumps(body).encode(), {"Content-Type": "application/json"} if body else {})
+        with urllib.request.urlopen(request, timeout=5) as reply:
+            page = json.load(reply)
+        items = page.get("data", page)["items"]
+        if not items or not all(item["title"] for item in items):
+            section.problems.append(f"{contender.name}: {len(items)} items of a page, some without a title")
 
 
 class Peer:

@@ -129,6 +129,7 @@ def recommend(session, section):
     title = f"P6 GET /api/recommendations, {ITEMS:,} items, {DONE} interactions a reader"
     sections = [section(f"recommend-{connections}", f"{title}, {connections} connections",
                         session.turns(contenders, connections, script_args=[READERS])) for connections in (2, 32)]
+    peers.check_titles(sections[0], contenders, "?userId=u1")
     if session.with_ours:
         trips, renewals = round_trips(session.running["freshet-recommend"])
         sections[0].values.append(("freshet: round trips a request, titles known half of the time", trips, f"renewals of the trend: {renewals:.2f} a request"))

@@ -23,7 +23,7 @@ function seen_key(string $agent, int $daysBack): string {
 
 function serve(Redis $redis, string $agent, array $ids, bool $more): void {
     $pipe = $redis->pipeline();
-    foreach ($ids as $id) $pipe->hMGet("item:$id", ['title', 'url', 'author', 'tags', 'published_at']);
+    foreach ($ids as $id) $pipe->hMGet("item:{{$id}}", ['title', 'url', 'author', 'tags', 'published_at']);
     $cards = $pipe->exec();
     $items = [];
     foreach ($ids as $at => $id) {

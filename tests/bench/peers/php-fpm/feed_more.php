@@ -3,5 +3,5 @@
 require __DIR__ . '/feed_common.php';
 $in = feed_request();
 $redis = redis();
-$ids = $redis->rawCommand('LPOP', 'feed:cache:' . $in['agent_id'], (string)$in['limit']) ?: [];
+$ids = $redis->rawCommand('LPOP', "feed:cache:{{$in['agent_id']}}", (string)$in['limit']) ?: [];
 serve($redis, $in['agent_id'], $ids, count($ids) === $in['limit']);

@@ -16,7 +16,7 @@ foreach ($candidates as $at => $id) {
 }
 $page = array_slice($clean, 0, $in['limit']);
 $rest = array_slice($clean, $in['limit']);
-$cache = "feed:cache:$agent";
+$cache = "feed:cache:{{$agent}}";
 $pipe = $redis->pipeline();
 $pipe->del($cache);
 if ($rest) $pipe->rPush($cache, ...$rest);

@@ -7,7 +7,7 @@ if (!is_array($in) || !is_string($in['userId'] ?? null) || !is_string($in['topic
 }
 $redis = new Redis();
 $redis->pconnect($_SERVER['REDIS_SOCKET']);
-$key = "user:views:topic:{$in['userId']}";
+$key = "user:views:topic:{{$in['userId']}}";
 $redis->lPush($key, $in['topicId']);
 $redis->lTrim($key, 0, 9);
 $redis->expire($key, 604800);

@@ -10,15 +10,15 @@ if ($reader === '' || $limit < 1 || $limit > 100) {
 $redis = new Redis();
 $redis->pconnect($_SERVER['REDIS_SOCKET']);
 $pipe = $redis->pipeline();
-$pipe->lRange("user:views:topic:$reader", 0, 9);
-$pipe->zRevRange("user:interactions:$reader", 0, -1);
+$pipe->lRange("user:views:topic:{{$reader}}", 0, 9);
+$pipe->zRevRange("user:interactions:{{$reader}}", 0, -1);
 $pipe->zRevRange("recommended:$reader", 0, 199, true);
 [$viewed, $interacted, $ranked] = $pipe->exec();
 $exclude = array_flip($viewed);
 foreach ($interacted as $member) $exclude[substr($member, 2)] = true;
 $left = array_slice(array_diff_key($ranked, $exclude), 0, $limit, true);
 $pipe = $redis->pipeline();
-foreach ($left as $id => $score) $pipe->hMGet("item:$id", ['title', 'url', 'author', 'tags', 'published_at']);
+foreach ($left as $id => $score) $pipe->hMGet("item:{{$id}}", ['title', 'url', 'author', 'tags', 'published_at']);
 $cards = $pipe->exec();
 $items = [];
 foreach (array_keys($left) as $at => $id) {

@@ -12,7 +12,7 @@ if ($reader === '' || $limit < 1 || $limit > 100 || !in_array($direction, ['firs
 }
 $redis = new Redis();
 $redis->pconnect($_SERVER['REDIS_SOCKET']);
-$key = "wf:$channel:$reader";
+$key = "wf:$channel:{{$reader}}";
 $options = ['withscores' => true, 'limit' => [0, $limit + 1]];
 if ($direction === 'down') $page = $redis->zRangeByScore($key, "($cursor", '+inf', $options);
 else $page = $redis->zRevRangeByScore($key, $direction === 'up' ? "($cursor" : '+inf', '-inf', $options);
@@ -20,7 +20,7 @@ $more = count($page) > $limit;
 $page = array_slice($page, 0, $limit, true);
 if ($direction === 'down') $page = array_reverse($page, true);
 $pipe = $redis->pipeline();
-foreach ($page as $id => $score) $pipe->hMGet("item:$id", ['title', 'url', 'author', 'tags', 'published_at']);
+foreach ($page as $id => $score) $pipe->hMGet("item:{{$id}}", ['title', 'url', 'author', 'tags', 'published_at']);
 $cards = $pipe->exec();
 $items = [];
 foreach (array_keys($page) as $at => $id) {

@@ -13,7 +13,7 @@ foreach (array_chunk($in['customers'], PIPELINED) as $customers) {
     $score = (int)(microtime(true) * 1000);
     $pipe = $redis->pipeline();
     foreach ($customers as $customer) {
-        $key = "wf:discover:$customer";
+        $key = "wf:discover:{{$customer}}";
         foreach ($in['items'] as $item) $pipe->zAdd($key, ['NX'], $score, $item);
         $pipe->zRemRangeByRank($key, 0, -501);
     }
