@@ -1,5 +1,7 @@
 #include "core/items/shown.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/redis/scripts.h"
@@ -19,9 +21,14 @@ void Shown::add(std::span<const ItemId> items) {
 void Shown::flush() {
   if (counts_.empty()) return;
   redis::Pipeline out;
-  out.script(scripts::kShown);
-  for (const auto& [item, count] : counts_) out.key(keys_.article(item.view()));
-  for (const auto& [item, count] : counts_) out.arg(count);
+  for (auto from = counts_.begin(); from != counts_.end();) {
+    const auto left = std::distance(from, counts_.end());
+    const auto to = std::next(from, std::min<std::ptrdiff_t>(left, kAtOnce));
+    out.script(scripts::kShown);
+    for (auto at = from; at != to; ++at) out.key(keys_.article(at->first.view()));
+    for (auto at = from; at != to; ++at) out.arg(at->second);
+    from = to;
+  }
   counts_.clear();
   deferred_.post(std::move(out));
 }

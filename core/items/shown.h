@@ -16,13 +16,14 @@ namespace freshet::items {
 class Shown {
  public:
   static constexpr milliseconds kEvery{1000};
-  static constexpr std::size_t kMost = 500;  // items
+  static constexpr std::size_t kMost = 8192;   // items
+  static constexpr std::size_t kAtOnce = 250;  // of a command
 
   // `deferred` must outlive this.
   Shown(redis::Deferred& deferred, redis::Keys keys, redis::After after = {});
   // Once more of each. No round trip; written kEvery after the first that waits, or when kMost items
-  // wait: one command, and one more inner one for each item. Lost with the process, or when Redis is
-  // away.
+  // wait: one command for each kAtOnce, one inner one for each item. Lost with the process, or when
+  // Redis is away.
   void add(std::span<const ItemId> items);
   void flush();
   std::size_t waiting() const { return counts_.size(); }  // items

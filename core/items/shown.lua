@@ -4,6 +4,6 @@
 -- ARGV as many counts
 local call = redis.call
 for i = 1, #KEYS do
-  if call('EXISTS', KEYS[i]) == 1 then call('HINCRBY', KEYS[i], 'shown', ARGV[i]) end
+  if call('HINCRBY', KEYS[i], 'shown', ARGV[i]) == ARGV[i] + 0 and call('HLEN', KEYS[i]) == 1 then call('DEL', KEYS[i]) end
 end
 return #KEYS
