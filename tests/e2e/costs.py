@@ -118,7 +118,7 @@ class Site:
         self._settle()
         used, now = self._used(), self._keys()
         aof, worker, redis = ((after - begin) / requests for after, begin in zip(used, before))
-        grown = sum(max(0, size - keys.get(key, (0, 0))[0]) for key, (size, _) in now.items())
+        grown = sum(size for size, _ in now.values()) - sum(size for size, _ in keys.values())
         lasting = [ttl for key, (_, ttl) in now.items() if key not in keys]
         assert -1 not in lasting, f"{operation.what} makes a key without an end"
         return Cost(grown / requests, max(lasting, default=0), aof, worker / 1000, redis / 1000)
