@@ -98,9 +98,18 @@ def ping(session):
     return [Section("ping", "P1 the gateway's floor: GET, an empty reply", session.turns(contenders, 32))]
 
 
+# What the original does, and no more: no interests by reading, no memory of what a visitor added.
+COUNTING_ONLY = {"feed.interest_min_dwell": '"1h"', "limits.remember": '"0s"'}
+
+
 def track_contenders(session):
     php, lua = session.deployment("php-fpm"), session.deployment("nginx-lua")
-    return session.ours("freshet track", "/api/track", "track.lua") + [
+    counting = []
+    if session.with_ours:
+        if "freshet-counting" not in session.running:
+            session.running["freshet-counting"] = ours.Ours(session.directory, "freshet-counting", settings=COUNTING_ONLY)
+        counting = [Contender("freshet track", session.running["freshet-counting"], "/api/track", "track.lua")]
+    return counting + session.ours("freshet track, as shipped", "/api/track", "track.lua") + [
         Contender("PHP-FPM, seed's script", php, "/track_seed", "track.lua", counts_all=True),
         Contender("PHP-FPM, our script", php, "/track_ours", "track.lua"),
         Contender("nginx-lua, seed's script", lua, "/track_seed", "track.lua", counts_all=True),
@@ -114,8 +123,17 @@ def track(session):
     for connections in session.track_connections:
         rows = session.turns(track_contenders(session), connections, script_args=[workload.path],
                              before=turns.start_empty, after=turns.check_counters(workload))
-        sections.append(Section(f"track-{connections}", f"P2 POST /api/track, {connections} connections", rows))
+        section = Section(f"track-{connections}", f"P2 POST /api/track, {connections} connections", rows)
+        if session.with_ours:
+            ping = turns.take_turns([Contender("ping", session.running["freshet-counting"], "/ping", internal=True)], connections, session.seconds, 1)[0]
+            section.values.append(("freshet track: the worker's CPU ÷ that of its ping", cpu_of("worker", rows[0]) / cpu_of("worker", ping), "×"))
+            section.values.append(("freshet track, as shipped: Redis' CPU ÷ that of nginx-lua, our script", cpu_of("redis", rows[1]) / cpu_of("redis", rows[-1]), "×"))
+        sections.append(section)
     return sections
+
+
+def cpu_of(group, row):
+    return row.median(lambda turn: turn.cpu_us[group])
 
 
 def hot(session):

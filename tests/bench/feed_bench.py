@@ -25,7 +25,7 @@ FILL = """
 for reader = ARGV[1], ARGV[2] do
   local cache, state, ids = 'feed:cache:{u' .. reader .. '}', 'feed:state:{u' .. reader .. '}', {}
   for i = 1, ARGV[4] do ids[i] = 'i' .. (reader * 7 + i * 13) % ARGV[3] end
-  redis.call('DEL', cache)
+  redis.call('DEL', cache, state)
   redis.call('RPUSH', cache, unpack(ids))
   redis.call('HSET', state, 'head', '1 0 0 ' .. ARGV[4] .. ' 0 0 ')  -- core/feed/parts/feed_state.lua
   redis.call('EXPIRE', cache, 1800)

@@ -22,9 +22,9 @@ READY_LIMIT_S = 10
 
 
 class Ours:
-    """One running instance: redis-server from here, nginx and freshetd from scripts/run of the tree `root`."""
+    """One running instance: redis-server from here, nginx and freshetd from scripts/run of the tree `root`, with these `settings` of freshet.toml."""
 
-    def __init__(self, run_directory, name="freshet", root=ROOT):
+    def __init__(self, run_directory, name="freshet", root=ROOT, settings=None):
         self.name = name
         self._run = os.path.join(root, "scripts", "run")
         self.state = os.path.join(run_directory, name)
@@ -39,6 +39,8 @@ class Ours:
             self._roots["nginx"] = root_of(listeners(tcp=(self.host, self.port)))
             self._roots["worker"] = root_of(listeners(unix_path=self.fcgi_socket))
             self._equal_nginx()
+            if settings:
+                self._set(settings)
 
     def _start(self):
         done = subprocess.run(
@@ -61,13 +63,29 @@ class Ours:
         os.kill(master, signal.SIGHUP)
         wait_until(lambda: _nginx_workers(master) == 1, "nginx to run one worker process")
 
+    def _set(self, settings):
+        path = os.path.join(self.state, "etc", "freshet.toml")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        for name, value in settings.items():
+            text, found = re.subn(rf"(?m)^#?{re.escape(name)} = .*$", f"{name} = {value}", text)
+            if found != 1:
+                raise BenchError(f"freshet.toml names no {name}")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.kill(self.master_pid(), signal.SIGUSR2)
+        wait_until(lambda: self._status()["reloads"] == 1, "freshetd to reload")
+
+    def _status(self):
+        with urllib.request.urlopen(f"{self.internal_url}/status?json", timeout=5) as reply:
+            return json.load(reply)
+
     def address_of(self, contender):
         return self.host, self.internal_port if contender.internal else self.port
 
     def queued_writes(self):
         """Reports answered 202 so far because Redis missed its deadline: cheaper than a counted one."""
-        with urllib.request.urlopen(f"{self.internal_url}/status?json", timeout=5) as reply:
-            return json.load(reply)["queued writes"]
+        return self._status()["queued writes"]
 
     def redis_client(self):
         return self.redis.client
