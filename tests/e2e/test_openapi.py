@@ -148,6 +148,8 @@ def test_every_example_of_the_document_is_answered_as_the_document_shows(instanc
         if isinstance(shown, dict):
             wrong = api.fits(closed(described["content"]["application/json"]["schema"]), shown)
             assert not wrong, (name, wrong)
+            if name == "status":  # some of its rows come with the first samples
+                reply = wait_until(lambda: set(shown) <= set(came().json()) and came(), "the samples")  # noqa: B023
             assert set(shown) == set(reply.json()), name
 
 
