@@ -10,7 +10,7 @@
 namespace freshet {
 
 Task<void> RankKeeper::keep_in_step() {
-  const auto match = co_await hot::params_match(sources_.redis, sources_.settings.engagement, sources_.keys);
+  const auto match = co_await hot::params_match(sources_.redis, sources_.settings, sources_.keys);
   if (match && !*match) co_await rebuild();
   co_await place_noted();
   for (;;) {

@@ -1,5 +1,5 @@
-// Keeps hot:rank in step with half-life and weights, by which it is keyed: when they were changed
-// it is made anew, by one worker under a lock. And it keeps ranks in step with counters: what a
+// Keeps ranks in step with half-life and weights, by which they are keyed: when these were changed
+// they are made anew, by one worker under a lock. And it keeps ranks in step with counters: what a
 // worker counted and, killed, did not place is placed, at once when it noted it, else by a walk over
 // all articles (core/hot/rebuild.h).
 #pragma once

@@ -47,8 +47,8 @@ Task<void> Sampler::look_at_health(milliseconds now) {
 
 Task<void> Sampler::take() {
   redis::Pipeline sizes;
-  for (const std::string& key :
-       {keys_.rank(), keys_.score(), keys_.published(), keys_.hidden(), keys_.newest()})
+  for (const std::string& key : {keys_.rank(hot::kByEngagement), keys_.rank(hot::kByViews), keys_.published(),
+                                 keys_.hidden(), keys_.newest()})
     sizes.add("ZCARD", key);
   sizes.add("XLEN", keys_.stream());
   const auto replies = co_await redis_.run(sizes);

@@ -1,6 +1,7 @@
 #include "core/config/config_try.h"
 
 #include <charconv>
+#include <type_traits>
 
 #include "core/config/config_directives.h"
 
@@ -22,6 +23,17 @@ Result<void> try_directive(std::string_view name, std::string_view value, Settin
   }();
   if (!assigned) return fail(ErrorCode::kInvalid, "bad_parameter", std::string(name), assigned.error());
   return {};
+}
+
+double directive_number(std::string_view name, const Settings& settings) {
+  const auto number = [](auto* field) {
+    if constexpr (requires { field->count(); }) return static_cast<double>(field->count());
+    if constexpr (std::is_arithmetic_v<std::remove_pointer_t<decltype(field)>>)
+      return static_cast<double>(*field);
+    return 0.0;
+  };
+  // The accessor gives out a mutable field; nothing is written here.
+  return std::visit(number, config::find_directive(name)->field(const_cast<Settings&>(settings)));
 }
 
 }  // namespace freshet

@@ -1,4 +1,4 @@
-// One directive set to a value that came from elsewhere than a file.
+// One directive by its name: set to a value that came from elsewhere than a file, and read.
 #pragma once
 
 #include <string_view>
@@ -12,5 +12,8 @@ namespace freshet {
 // directive's. Errors: kInvalid "bad_parameter", `name`. REQUIRES: `name` is a directive that is a
 // number or a time.
 Result<void> try_directive(std::string_view name, std::string_view value, Settings& settings);
+
+// Its value in the unit of its field, times as a count. REQUIRES: as above.
+double directive_number(std::string_view name, const Settings& settings);
 
 }  // namespace freshet

@@ -138,7 +138,7 @@ Task<Result<Opening>> RedisFeedStore::open(const PageRequest& request, bool peek
   append_state(command, keys_.feed_state(reader));
   command.add("TIME");
   command.add("ZREVRANGE", keys_.interactions(reader), 0, kMostInteractions - 1);
-  command.add("ZREVRANGE", keys_.rank(), 0, kHotHead - 1);
+  command.add("ZREVRANGE", keys_.rank(hot::kByEngagement), 0, kHotHead - 1);
   if (peek) command.add("LRANGE", keys_.feed_cache(reader), 0, -1);
   const std::size_t first = command.size();
   const ReaderId known_as = epochs_.known_as(request.reader);

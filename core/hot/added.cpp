@@ -88,21 +88,18 @@ class Purge {
     FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
     const UnixSeconds now{seconds{redis::whole(redis::text_at(replies->back(), 0))}};
     std::vector<std::string> busy;
-    std::vector<RankPlace> ranks;
-    std::vector<ViewsPlace> views;
+    Places places;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if ((*replies)[2 * i].integer().value_or(0) == 0) {
         busy.push_back(ids[i]);
         continue;
       }
       const Article article = article_of((*replies)[2 * i + 1], now, settings_);
-      ranks.push_back(rank_place(ids[i], article, settings_.engagement));
-      if (added[i].views > 0) views.push_back(views_place(ids[i], article));
+      add_places(places, ids[i], article, settings_, added[i].views > 0 ? Leaves::kAll : Leaves::kComputed);
       done.push_back({ItemId::trusted(ids[i]), added[i]});
     }
     Pipeline place;
-    if (!ranks.empty()) append_places(place, ranks, now, settings_, keys_);
-    if (!views.empty()) append_places(place, views, settings_, keys_);
+    append_places(place, places, now, settings_, keys_);
     if (!place.empty()) {
       FRESHET_CO_TRY(placed, co_await redis::run_all(redis_, place));
     }

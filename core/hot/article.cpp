@@ -67,9 +67,11 @@ Article article_of(const redis::Reply& fields, UnixSeconds now, const Settings& 
   return out;
 }
 
-std::optional<double> rank_key_of(const Article& article, const EngagementSettings& settings) {
-  if (!is_shown(article) || article.counts.pv <= 0) return std::nullopt;
-  const double key = rank_key(base_score(article.counts, settings), article.first, settings.half_life);
+std::optional<double> place_of(const Article& article, const Model& model, const Settings& settings) {
+  if (!is_shown(article)) return std::nullopt;
+  if (model.base == nullptr) return article.views_score;
+  if (article.counts.pv <= 0) return std::nullopt;
+  const double key = rank_key(model.base(article.counts, settings), article.first, model.half_life(settings));
   return std::isfinite(key) ? std::optional(key) : std::nullopt;
 }
 

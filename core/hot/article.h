@@ -26,7 +26,7 @@
 
 #include "core/base/time.h"
 #include "core/config/settings.h"
-#include "core/hot/engagement.h"
+#include "core/hot/models.h"
 #include "core/redis/command.h"
 #include "core/redis/keys.h"
 #include "core/redis/reply.h"
@@ -54,7 +54,8 @@ Article article_of(const redis::Reply& fields, UnixSeconds now, const Settings& 
 
 // Whether it may have places in ranks.
 inline bool is_shown(const Article& article) { return article.listed && !article.hidden; }
-// The place in hot:rank; nullopt for none: not shown, without counters, or of a base without a logarithm.
-std::optional<double> rank_key_of(const Article& article, const EngagementSettings& settings);
+// Its place in the model's rank; nullopt for none: not shown, without counters, or of a base without a
+// logarithm.
+std::optional<double> place_of(const Article& article, const Model& model, const Settings& settings);
 
 }  // namespace freshet::hot

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "core/base/time.h"
 #include "core/config/settings.h"
@@ -21,16 +20,23 @@ struct EngagementCounts {
   std::int64_t dwell_count = 0;
 };
 
-// Mean dwell in ms, 0 without any.
-double plain_mean_dwell(const EngagementCounts& counts);
-
 // Mean dwell in ms, pulled towards `prior_ms` as if `prior_views` more readers had stayed that
 // long, so that one long view does not beat many readers: (sum + m·prior)/(count + m). m = 0 is the
-// plain mean.
-double shrunk_mean_dwell(const EngagementCounts& counts, double prior_views, double prior_ms);
+// plain mean, 0 without any.
+inline double shrunk_mean_dwell(const EngagementCounts& counts, double prior_views, double prior_ms) {
+  const double weight = static_cast<double>(counts.dwell_count) + prior_views;
+  if (weight <= 0.0) return 0.0;
+  return (static_cast<double>(counts.dwell_sum_ms) + prior_views * prior_ms) / weight;
+}
+inline double plain_mean_dwell(const EngagementCounts& counts) { return shrunk_mean_dwell(counts, 0.0, 0.0); }
 
 // Points before decay. ≥ 0 for counts and weights ≥ 0.
-double base_score(const EngagementCounts& counts, const EngagementSettings& settings);
+inline double base_score(const EngagementCounts& counts, const EngagementSettings& settings) {
+  return settings.pv_weight * static_cast<double>(counts.pv) +
+         settings.uv_weight * static_cast<double>(counts.uv) +
+         settings.dwell_weight *
+             shrunk_mean_dwell(counts, settings.dwell_prior_views, settings.dwell_prior_ms);
+}
 
 // 2^(−age/half_life), in (0, 1]: an age below 0 (clocks disagree) counts as 0. REQUIRES:
 // half_life > 0.
@@ -43,9 +49,5 @@ double rank_key(double base, UnixSeconds first, seconds half_life);
 
 // The score that a rank key stands for at `now`: 2^(key − now/half_life).
 double score_at(double key, UnixSeconds now, seconds half_life);
-
-// The parameters of base_score() and rank_key() as one text, by which ranks of other parameters are
-// told apart. Two settings that rank alike have the same text.
-std::string formula_argument(const EngagementSettings& settings);
 
 }  // namespace freshet::hot

@@ -9,7 +9,6 @@
 #include "core/base/hex.h"
 #include "core/base/json.h"
 #include "core/hot/current_top.h"
-#include "core/hot/engagement.h"
 
 namespace freshet::hot {
 
@@ -180,7 +179,7 @@ Task<Result<ServedList>> HotLists::at(const ListQuery& query, UnixSeconds at) {
 // --- building: gather → load → score → cut
 
 Task<Result<std::string>> HotLists::build(const ListQuery& query, UnixSeconds at) {
-  const bool is_current = query.model == Model::kViews && query.mode == ViewsMode::kCurrent;
+  const bool is_current = query.mode == ViewsMode::kCurrent;
   auto ranking = is_current ? current(query, at) : walk(query);
   FRESHET_CO_TRY(scored, co_await ranking);
   std::vector<ItemId> ids;
@@ -191,9 +190,7 @@ Task<Result<std::string>> HotLists::build(const ListQuery& query, UnixSeconds at
   shown.reserve(scored->size());
   for (std::size_t i = 0; i < scored->size(); ++i) {
     const ScoredItem& item = (*scored)[i];
-    const double score = query.model == Model::kEngagement
-                             ? hot::score_at(item.score, at, settings_.engagement.half_life)
-                             : item.score;
+    const double score = score_at(*query.model, item.score, at, settings_);
     // Keys made with another half-life, which a reload has just changed: until the rank is rebuilt,
     // what there was before.
     if (!std::isfinite(score)) co_return fail(ErrorCode::kUnavailable, "rank_changing");

@@ -120,7 +120,10 @@ Task<Result<TrackCounts>> RedisHotStore::track(const TrackEvent& event) {
   article.version = number(6);
   const UnixSeconds now = time(7);
   const EngagementSettings& engagement = settings_.engagement;
-  if (is_shown(article)) behind_.placing.add(rank_place(event.item.str(), article, engagement), now);
+  for (const Model& model : kModels) {
+    if (is_shown(article) && model.base != nullptr)
+      behind_.placing.add(model, place_in(model, event.item.str(), article, settings_), now);
+  }
   if (article.listed) {
     behind_.contributions.add(event.counted_as, event.standing, event.item,
                               {.pv = number(8), .uv = number(9), .dwell_ms = number(10)});
@@ -209,11 +212,13 @@ Task<Result<ViewOutcome>> RedisHotStore::view(const ViewEvent& event) {
     const bool is_new = parts[7] == "1", began = parts.size() > 8 && parts[8] == "1";
     const double inc = number(1);
     if (listed && !hidden) {
-      behind_.placing.add(ViewsPlace{.id = event.item.str(),
-                                     .score = number(3),
-                                     .total = number(2),
-                                     .published = UnixSeconds{seconds{redis::whole(parts[4])}},
-                                     .version = redis::parse_or_zero<std::int64_t>(parts[6])});
+      behind_.placing.add(kByViews,
+                          {.id = event.item.str(),
+                           .place = number(3),
+                           .published = UnixSeconds{seconds{redis::whole(parts[4])}},
+                           .version = redis::parse_or_zero<std::int64_t>(parts[6]),
+                           .views_total = number(2)},
+                          {});
     }
     if (listed && is_new) {
       behind_.contributions.add(event.counted_as, event.standing, event.item,
@@ -273,9 +278,7 @@ Task<Result<RankPage>> RedisHotStore::rank_page(const ListQuery& query, std::int
                                                 std::int64_t count) {
   const bool has_tag = !query.tag.empty();
   Pipeline command;
-  command.script(scripts::kRankPage)
-      .key(query.model == Model::kEngagement ? keys_.rank() : keys_.score())
-      .key(keys_.published());
+  command.script(scripts::kRankPage).key(keys_.rank(*query.model)).key(keys_.published());
   if (has_tag) command.key(keys_.tag(query.tag.view()));
   command.arg(offset).arg(count).arg(query.window.count()).arg(kMostMembersRead);
   FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
@@ -326,28 +329,21 @@ Task<Result<std::vector<hot::ItemStats>>> RedisHotStore::stats(const std::vector
   std::vector<ItemStats> out;
   if (items.empty()) co_return out;
   const UnixSeconds day{seconds{today() * kDaySeconds}};
-  constexpr std::size_t kCommands = 6;  // of an item
+  constexpr std::size_t kCommands = 2 + 2 * kModels.size();  // of an item
   Pipeline command;
   command.add("TIME");
   for (const ItemId& item : items) {
     const std::string_view id = item.view();
     append_article(command, keys_, id);
     command.add("SCARD", keys_.uv_day(id, day));
-    for (const std::string& rank : {keys_.rank(), keys_.score()})
-      command.add("ZSCORE", rank, id).add("ZREVRANK", rank, id);
+    for (const Model& model : kModels)
+      command.add("ZSCORE", keys_.rank(model), id).add("ZREVRANK", keys_.rank(model), id);
   }
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
   const UnixSeconds now{seconds{redis::whole(redis::text_at(replies->front(), 0))}};
   for (std::size_t i = 1; i < replies->size(); i += kCommands) {
     const redis::Reply* at = &(*replies)[i];
     const Article article = article_of(at[0], now, settings_);
-    const auto score = [](const redis::Reply& reply) {
-      return redis::parse<double>(reply.string().value_or(""));
-    };
-    const auto rank = [](const redis::Reply& reply) -> std::optional<std::int64_t> {
-      const auto from_zero = reply.integer();
-      return from_zero ? std::optional(*from_zero + 1) : std::nullopt;
-    };
     out.push_back({.known = article.counted(),
                    .listed = article.listed,
                    .pv = article.counts.pv,
@@ -356,14 +352,17 @@ Task<Result<std::vector<hot::ItemStats>>> RedisHotStore::stats(const std::vector
                    .dwell_count = article.counts.dwell_count,
                    .first = article.first,
                    .now = now,
-                   .rank_key = score(at[2]),
-                   .rank = rank(at[3]),
-                   .views_score = score(at[4]),
-                   .views_rank = rank(at[5]),
+                   .ranked = {},
                    .views_pv = article.views,
                    .views_total = article.views_total,
                    .uv_today = at[1].integer().value_or(0),
                    .shown = article.shown});
+    for (const Model& model : kModels) {
+      const redis::Reply* of = &at[2 + 2 * index_of(model)];
+      Ranked& ranked = out.back().ranked.at(index_of(model));
+      ranked.place = redis::parse<double>(of[0].string().value_or(""));
+      if (const auto above = of[1].integer()) ranked.rank = *above + 1;
+    }
   }
   co_return out;
 }

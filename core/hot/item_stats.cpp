@@ -6,20 +6,27 @@
 #include "core/hot/views.h"
 
 namespace freshet::hot {
+namespace {
+
+EngagementCounts counts_of(const ItemStats& stats) {
+  return {stats.pv, stats.uv, stats.dwell_sum_ms, stats.dwell_count};
+}
+
+}  // namespace
+
+Terms terms_of(const Model& model, const ItemStats& stats, const Settings& settings) {
+  const seconds age = std::max(seconds(0), stats.now - stats.first);
+  const double base = model.base(counts_of(stats), settings);
+  const double decayed = decay(age, model.half_life(settings));
+  return {static_cast<double>(age.count()), base, decayed, base * decayed};
+}
 
 EngagementTerms engagement_terms(const ItemStats& stats, const EngagementSettings& settings) {
-  const EngagementCounts counts{stats.pv, stats.uv, stats.dwell_sum_ms, stats.dwell_count};
-  const seconds age = std::max(seconds(0), stats.now - stats.first);
-  EngagementTerms terms;
-  terms.avg_dwell_ms = hot::plain_mean_dwell(counts);
-  terms.age_seconds = static_cast<double>(age.count());
-  terms.base = hot::base_score(counts, settings);
-  terms.from_pv = settings.pv_weight * static_cast<double>(stats.pv);
-  terms.from_uv = settings.uv_weight * static_cast<double>(stats.uv);
-  terms.from_dwell = std::max(0.0, terms.base - terms.from_pv - terms.from_uv);
-  terms.decay = hot::decay(age, settings.half_life);
-  terms.score = terms.base * terms.decay;
-  return terms;
+  const EngagementCounts counts = counts_of(stats);
+  const double from_pv = settings.pv_weight * static_cast<double>(stats.pv);
+  const double from_uv = settings.uv_weight * static_cast<double>(stats.uv);
+  const double from_dwell = std::max(0.0, base_score(counts, settings) - from_pv - from_uv);
+  return {plain_mean_dwell(counts), from_pv, from_uv, from_dwell};
 }
 
 std::optional<double> click_through(const ItemStats& stats) {

@@ -9,13 +9,18 @@
 
 namespace freshet::hot {
 
-struct EngagementTerms {
-  double avg_dwell_ms = 0;
+// Of a model with a base.
+struct Terms {
   double age_seconds = 0;
-  double base = 0;  // from_pv + from_uv + from_dwell, points
-  double from_pv = 0, from_uv = 0, from_dwell = 0;
+  double base = 0;  // points
   double decay = 0;
   double score = 0;  // base · decay
+};
+Terms terms_of(const Model& model, const ItemStats& stats, const Settings& settings);
+
+struct EngagementTerms {
+  double avg_dwell_ms = 0;
+  double from_pv = 0, from_uv = 0, from_dwell = 0;  // points: their sum is the base
 };
 EngagementTerms engagement_terms(const ItemStats& stats, const EngagementSettings& settings);
 

@@ -1,9 +1,10 @@
-// Places of articles in hot:rank, hot:score and the buckets of mode = current. They follow from an
-// article's hash (article.h) alone, and are written behind the events, many at once. Each carries the
-// version of the hash that it was made from, and no earlier one replaces a later one; so in whatever
-// order workers place an article, the last state is what stays.
+// Places of articles in the ranks of all models, and of views in the buckets of mode = current. They
+// follow from an article's hash (article.h) alone, and are written behind the events, many at once.
+// Each carries the version of the hash that it was made from, and no earlier one replaces a later one;
+// so in whatever order workers place an article, the last state is what stays.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <optional>
 #include <span>
@@ -20,35 +21,36 @@
 
 namespace freshet::hot {
 
-struct RankPlace {
+// The parameters that places follow from, of all models, as one text: ranks of others are made anew.
+std::string formula_argument(const Settings& settings);
+
+struct Place {
   std::string id;
-  std::optional<double> key;             // nullopt: no place
-  std::optional<UnixSeconds> published;  // nullopt: nothing of it is counted
+  std::optional<double> place;  // nullopt: none
+  UnixSeconds published;        // of views it names the bucket
   std::int64_t version = 0;
+  bool counted = true;     // false: nothing of it is
+  double views_total = 0;  // 0: none in a bucket
 };
-struct ViewsPlace {
-  std::string id;
-  std::optional<double> score;  // nullopt: no place
-  double total = 0;             // 0: none in a bucket
-  UnixSeconds published;        // also without a place: it names the bucket
-  std::int64_t version = 0;
-  bool counted = true;  // false: nothing of it is
-};
+Place place_in(const Model& model, std::string id, const Article& article, const Settings& settings);
+using Places = std::array<std::vector<Place>, kModels.size()>;  // in the order of kModels
 
-RankPlace rank_place(std::string id, const Article& article, const EngagementSettings& settings);
-ViewsPlace views_place(std::string id, const Article& article);
+// Adds the places that the article has; of the ranks where it has none it leaves none, those of
+// models with a base, or all.
+enum class Leaves : std::uint8_t { kNone, kComputed, kAll };
+void add_places(Places& to, const std::string& id, const Article& article, const Settings& settings,
+                Leaves leaves);
 
-enum class Rank : std::uint8_t { kServed, kNext };  // kNext: the one that a rebuild makes
+enum class Rank : std::uint8_t { kServed, kNext };  // kNext: those that a rebuild makes
 
-// One command each. `now`: by Redis' clock, for the floor. Harmless when repeated or late; that of
-// kServed puts ids into hot:unplaced where the rank has another formula. At most 500 at once.
-void append_places(redis::Pipeline& out, std::span<const RankPlace> places, UnixSeconds now,
-                   const Settings& settings, const redis::Keys& keys, Rank rank = Rank::kServed);
-void append_places(redis::Pipeline& out, std::span<const ViewsPlace> places, const Settings& settings,
-                   const redis::Keys& keys);
+// A command for each model that has any. `now`: by Redis' clock, for the floor. Harmless when repeated
+// or late; that of kServed puts ids into hot:unplaced where ranks have other parameters. At most 500
+// of a model at once.
+void append_places(redis::Pipeline& out, const Places& places, UnixSeconds now, const Settings& settings,
+                   const redis::Keys& keys, Rank rank = Rank::kServed);
 
 // Places these articles as they are now; one that is hidden or was never seen is left out. 2 RTT for
-// every 500. `rank`: of engagement. Returns how many got a place in that.
+// every 500. Returns how many got a place by the first model.
 Task<Result<std::int64_t>> place_articles(redis::Redis& redis, std::span<const std::string> ids,
                                           const Settings& settings, const redis::Keys& keys,
                                           Rank rank = Rank::kServed);
@@ -67,23 +69,21 @@ class Placing {
           IdNote* note = nullptr);
   // Before an event of the article is counted.
   void expect(std::string_view id) { noted_.add(id, IdNoter::Clock::now()); }
-  void add(RankPlace place, UnixSeconds now);
-  void add(ViewsPlace place);
+  // `now`: as above.
+  void add(const Model& model, Place place, UnixSeconds now);
   void flush();
   // The worker ends, and all is placed.
   void forget() { noted_.clear(); }
-  std::size_t waiting() const { return ranks_.size() + views_.size(); }
+  std::size_t waiting() const { return waiting_; }
 
  private:
-  void added();
-
   redis::Deferred& deferred_;
   const Settings& settings_;
   const redis::Keys keys_;
   redis::FlushTimer timer_;
   IdNoter noted_;
-  std::unordered_map<std::string, RankPlace> ranks_;
-  std::unordered_map<std::string, ViewsPlace> views_;
+  std::array<std::unordered_map<std::string, Place>, kModels.size()> places_;
+  std::size_t waiting_ = 0;
   UnixSeconds now_{};  // the latest that an event had
 };
 

@@ -3,6 +3,7 @@
 // and returns plain values.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "core/base/ids.h"
 #include "core/base/result.h"
 #include "core/base/time.h"
+#include "core/hot/models.h"
 
 namespace freshet::hot {
 
@@ -81,12 +83,11 @@ struct ViewOutcome {
 // --- Lists
 // -------------------------------------------------------------------------------------------------------------------
 
-enum class Model { kViews, kEngagement };
 enum class ViewsMode { kAccumulate, kCurrent };
 
 struct ListQuery {
-  Model model = Model::kViews;
-  ViewsMode mode = ViewsMode::kAccumulate;  // model = views only
+  const Model* model = &kByViews;           // a row of kModels
+  ViewsMode mode = ViewsMode::kAccumulate;  // kCurrent: of views only
   seconds window{0};                        // published within; 0: all
   TagName tag;                              // empty: all
   auto operator<=>(const ListQuery&) const = default;
@@ -94,7 +95,7 @@ struct ListQuery {
 
 struct ScoredItem {
   ItemId item;
-  double score = 0;  // engagement: the rank key z (score at `t` is 2^(z − t/half_life)); views: as served
+  double score = 0;  // its place in the rank; of mode = current as served
 };
 
 // The list as Redis has it for everybody.
@@ -110,20 +111,24 @@ struct CachedList {
   std::optional<milliseconds> due = std::nullopt;
 };
 
+// How an article stands in the rank of a model; up to a second behind its counters.
+struct Ranked {
+  std::optional<double> place;       // nullopt: it has none
+  std::optional<std::int64_t> rank;  // 1 is the hottest
+};
+
 struct ItemStats {
   bool known = false;  // any counter exists
   bool listed = true;  // as Effect's
   std::int64_t pv = 0, uv = 0, dwell_sum_ms = 0, dwell_count = 0;
-  UnixSeconds first;                  // effective publish time
-  UnixSeconds now;                    // Redis' clock when read
-  std::optional<double> rank_key;     // member of hot:rank, which may be a second behind
-  std::optional<std::int64_t> rank;   // 1 is the hottest
-  std::optional<double> views_score;  // member of hot:score
-  std::optional<std::int64_t> views_rank;
+  UnixSeconds first;  // effective publish time
+  UnixSeconds now;    // Redis' clock when read
+  std::array<Ranked, kModels.size()> ranked;
   std::int64_t views_pv = 0;  // counted views
   double views_total = 0;     // undecayed sum of increments
   std::int64_t uv_today = 0;
   std::int64_t shown = 0;  // on pages of feeds
+  const Ranked& in(const Model& model) const { return ranked.at(index_of(model)); }
 };
 
 // A page of the walk down a rank: the members that pass the filters, and where to go on.

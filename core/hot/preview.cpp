@@ -31,7 +31,7 @@ bool ranks_before(const ShownItem& a, const ShownItem& b) {
 }
 
 Task<Result<std::vector<ShownItem>>> scored_anew(HotStore& hot, const std::vector<ItemId>& ids,
-                                                 const EngagementSettings& tried) {
+                                                 const Model& model, const Settings& tried) {
   std::vector<ShownItem> shown;
   for (std::size_t from = 0; from < ids.size(); from += kStatsAtOnce) {
     const std::vector<ItemId> some(
@@ -39,7 +39,7 @@ Task<Result<std::vector<ShownItem>>> scored_anew(HotStore& hot, const std::vecto
         ids.begin() + static_cast<std::ptrdiff_t>(std::min(ids.size(), from + kStatsAtOnce)));
     FRESHET_CO_TRY(stats, co_await hot.stats(some));
     for (std::size_t i = 0; i < some.size(); ++i) {
-      const double score = engagement_terms((*stats)[i], tried).score;
+      const double score = terms_of(model, (*stats)[i], tried).score;
       if (score > 0) shown.push_back({some[i], score, {}});
     }
   }
@@ -52,14 +52,14 @@ Task<Result<std::vector<ShownItem>>> scored_anew(HotStore& hot, const std::vecto
 
 Task<Result<ServedList>> preview(HotStore& hot, items::CardCache& cards, const Settings& tried,
                                  const ListQuery& query, UnixSeconds now) {
-  if (query.model == Model::kViews) {
+  if (query.model->base == nullptr) {
     HotLists lists(hot, cards, tried);
     auto served = co_await lists.at(query, now);
     if (served && served->degraded) co_return fail(ErrorCode::kUnavailable, "redis_away");
     co_return served;
   }
   FRESHET_CO_TRY(ids, co_await highest_of_today(hot, query));
-  FRESHET_CO_TRY(shown, co_await scored_anew(hot, *ids, tried.engagement));
+  FRESHET_CO_TRY(shown, co_await scored_anew(hot, *ids, *query.model, tried));
   std::vector<ItemId> best;
   for (const ShownItem& each : *shown) best.push_back(each.item);
   FRESHET_CO_TRY(found, co_await cards.of(best));

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "core/hot/engagement.h"
 #include "core/hot/placing.h"
 #include "core/redis/fields.h"
 #include "core/redis/schema.h"
@@ -17,16 +16,24 @@ using redis::Pipeline;
 constexpr std::int64_t kScanCount = 500;
 constexpr std::size_t kBatch = 500;
 
-// hot:rank:meta says by which parameters hot:rank was made.
+// hot:rank:meta says by which parameters ranks were made.
 constexpr std::string_view kFormula = "formula", kNext = "next", kCursor = "cursor";
 
 constexpr std::int64_t kSlices = 600;            // of all keys: one a second
 constexpr std::int64_t kLargestSlice = 20'000;   // about 10 ms of Redis
 constexpr std::int64_t kSmallestSlice = 10'000;  // a small site is whole again in a second or two
 
-void append_meta(Pipeline& out, const EngagementSettings& settings, const redis::Keys& keys) {
-  out.add("HSET", keys.rank_meta(), kFormula, formula_argument(settings), "half_life",
-          settings.half_life.count(), "schema", redis::kSchema);
+void append_meta(Pipeline& out, const Settings& settings, const redis::Keys& keys) {
+  out.add("HSET", keys.rank_meta(), kFormula, formula_argument(settings), "schema", redis::kSchema);
+}
+
+// Models whose ranks are made of counters.
+std::vector<const Model*> computed() {
+  std::vector<const Model*> out;
+  for (const Model& model : kModels) {
+    if (model.base != nullptr) out.push_back(&model);
+  }
+  return out;
 }
 
 // The ids in a page of SCAN.
@@ -37,7 +44,7 @@ std::vector<std::string> ids_of(const redis::Reply& page, const redis::Keys& key
   return ids;
 }
 
-// Until nothing is left of hot:unplaced, or the rank has another formula.
+// Until nothing is left of hot:unplaced, or ranks have other parameters.
 Task<Result<void>> place_left(redis::Redis& redis, const Settings& settings, const redis::Keys& keys) {
   for (bool more = true; more;) {
     Pipeline take;
@@ -47,8 +54,7 @@ Task<Result<void>> place_left(redis::Redis& redis, const Settings& settings, con
     std::vector<std::string> ids;
     for (std::size_t i = 0; i < taken.size(); ++i) ids.emplace_back(redis::text_at(taken, i));
     FRESHET_CO_TRY(placed, co_await place_articles(redis, ids, settings, keys));  // or back into the set
-    more = ids.size() == kBatch &&
-           replies->front().string().value_or("") == formula_argument(settings.engagement);
+    more = ids.size() == kBatch && replies->front().string().value_or("") == formula_argument(settings);
   }
   co_return Result<void>();
 }
@@ -60,8 +66,9 @@ class Rebuild {
 
   Task<Result<Rebuilt>> run() {
     Pipeline begin;
-    begin.add("DEL", keys_.rank_next(), keys_.placed_next())
-        .add("HSET", keys_.rank_meta(), kNext, formula_argument(settings_.engagement));
+    for (const Model* model : computed())
+      begin.add("DEL", keys_.rank_next(*model), keys_.placed_next(*model));
+    begin.add("HSET", keys_.rank_meta(), kNext, formula_argument(settings_));
     FRESHET_CO_TRY(begun, co_await redis::run_all(redis_, begin));
     FRESHET_CO_TRY(done, co_await pass());
     FRESHET_CO_TRY(swapped, co_await swap());
@@ -70,7 +77,7 @@ class Rebuild {
   }
 
  private:
-  // Every article, into hot:rank:next.
+  // Every article, into hot:rank:next and the like.
   Task<Result<Rebuilt>> pass() {
     Rebuilt done;
     std::string cursor = "0";
@@ -89,19 +96,23 @@ class Rebuild {
     co_return done;
   }
 
-  // The parameters and the rank change places in one transaction.
+  // The parameters and the ranks change places in one transaction.
   Task<Result<void>> swap() {
     Pipeline exists;
-    exists.add("EXISTS", keys_.rank_next());
-    FRESHET_CO_TRY(next, co_await redis::run_one(redis_, exists));
+    for (const Model* model : computed()) exists.add("EXISTS", keys_.rank_next(*model));
+    FRESHET_CO_TRY(next, co_await redis::run_all(redis_, exists));
     Pipeline out;
     out.add("MULTI");
-    if (next->integer().value_or(0) > 0) {
-      out.add("RENAME", keys_.rank_next(), keys_.rank()).add("RENAME", keys_.placed_next(), keys_.placed());
-    } else {
-      out.add("DEL", keys_.rank(), keys_.placed());
+    std::size_t at = 0;
+    for (const Model* model : computed()) {
+      if ((*next)[at++].integer().value_or(0) > 0) {
+        out.add("RENAME", keys_.rank_next(*model), keys_.rank(*model))
+            .add("RENAME", keys_.placed_next(*model), keys_.placed(*model));
+      } else {
+        out.add("DEL", keys_.rank(*model), keys_.placed(*model));
+      }
     }
-    append_meta(out, settings_.engagement, keys_);
+    append_meta(out, settings_, keys_);
     out.add("HDEL", keys_.rank_meta(), kNext);
     out.add("EXEC");
     FRESHET_CO_TRY(done, co_await redis::run_all(redis_, out));
@@ -115,13 +126,15 @@ class Rebuild {
 
 }  // namespace
 
-Task<Result<bool>> params_match(redis::Redis& redis, const EngagementSettings& settings,
-                                const redis::Keys& keys) {
+Task<Result<bool>> params_match(redis::Redis& redis, const Settings& settings, const redis::Keys& keys) {
   Pipeline read;
-  read.add("HGET", keys.rank_meta(), kFormula).add("EXISTS", keys.rank());
+  read.add("HGET", keys.rank_meta(), kFormula);
+  for (const Model* model : computed()) read.add("EXISTS", keys.rank(*model));
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis, read));
   if ((*replies)[0].string().value_or("") == formula_argument(settings)) co_return true;
-  if ((*replies)[1].integer().value_or(1) != 0) co_return false;
+  for (std::size_t i = 1; i < replies->size(); ++i) {
+    if ((*replies)[i].integer().value_or(1) != 0) co_return false;
+  }
   Pipeline write;
   append_meta(write, settings, keys);
   if (auto ok = co_await redis::run_all(redis, write); !ok) co_return tl::unexpected(ok.error());
@@ -147,7 +160,7 @@ Task<Result<void>> look_after_ranks(redis::Redis& redis, const Settings& setting
       .add("DBSIZE");
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis, look));
   const redis::Reply& meta = (*replies)[1];
-  const bool ours = redis::text_at(meta, 0) == formula_argument(settings.engagement);
+  const bool ours = redis::text_at(meta, 0) == formula_argument(settings);
   if (replies->front().is_nil() || !ours) co_return Result<void>();
   FRESHET_CO_TRY(left, co_await place_left(redis, settings, keys));
   const std::string_view cursor = redis::text_at(meta, 1);

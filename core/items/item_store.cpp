@@ -111,21 +111,16 @@ Task<Result<std::vector<RedisItemStore::Change>>> RedisItemStore::write_once(std
 // `replies`: of each change the time, or another word when nothing was written; then its article.
 Task<Result<void>> RedisItemStore::place(const std::vector<Change>& changes, const redis::Replies& replies) {
   UnixSeconds now;
-  std::vector<hot::RankPlace> ranks;
-  std::vector<hot::ViewsPlace> views;
+  hot::Places places;
   for (std::size_t i = 0; i < changes.size(); ++i) {
     const auto time = replies[i].integer();
     if (!time) continue;
     now = UnixSeconds{seconds{*time}};
     const hot::Article article = hot::article_of(replies[changes.size() + i], now, settings_);
-    const std::string& id = changes[i].item->id.str();
-    if (article.hidden) continue;
-    if (article.counts.pv > 0) ranks.push_back(hot::rank_place(id, article, settings_.engagement));
-    if (article.views_score) views.push_back(hot::views_place(id, article));
+    hot::add_places(places, changes[i].item->id.str(), article, settings_, hot::Leaves::kNone);
   }
   Pipeline command;
-  if (!ranks.empty()) hot::append_places(command, ranks, now, settings_, keys_);
-  if (!views.empty()) hot::append_places(command, views, settings_, keys_);
+  hot::append_places(command, places, now, settings_, keys_);
   if (command.empty()) co_return Result<void>();
   FRESHET_CO_TRY(placed, co_await redis::run_all(redis_, command));
   co_return Result<void>();
@@ -138,21 +133,19 @@ void RedisItemStore::append_put(Pipeline& out, const Change& change) const {
       .key(keys_.item(id))
       .key(keys_.article(id))
       .key(keys_.stream())
-      .key(keys_.rank())
-      .key(keys_.placed())
-      .key(keys_.score())
-      .key(keys_.placed_views())
       .key(keys_.published())
       .key(keys_.current_index())
       .key(keys_.hidden())
       .key(keys_.epoch())
       .key(keys_.newest())
       .key(keys_.current(hour_of(change.old_date)));
+  for (const hot::Model& model : hot::kModels) out.key(keys_.rank(model)).key(keys_.placed(model));
   for (const std::string_view tag : change.gone) out.key(keys_.tag(tag));
   for (const TagName& tag : item.tags) out.key(keys_.tag(tag.view()));
   out.arg(id).arg(change.old_tags).arg(change.old_date).arg(change.remove ? 1 : 0).arg(item.hidden ? 1 : 0);
   out.arg(unix_s(item.published_at))
       .arg(settings_.engagement.counter_ttl.count())
+      .arg(hot::kModels.size())
       .arg(change.gone.size())
       .arg(stream_max_);
   for (const auto& [name, value] : fields_of(item)) out.arg(name).arg(value);

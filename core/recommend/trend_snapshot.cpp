@@ -61,8 +61,8 @@ Task<Result<std::vector<LiveItem>>> TrendReader::read(std::shared_ptr<const mode
 Task<Result<std::vector<std::string>>> TrendReader::heads() {
   Pipeline command;
   command.add("GET", keys_.epoch())
-      .add("ZREVRANGE", keys_.score(), 0, settings_.trend - 1)
-      .add("ZREVRANGE", keys_.rank(), 0, settings_.trend - 1)
+      .add("ZREVRANGE", keys_.rank(hot::kByViews), 0, settings_.trend - 1)
+      .add("ZREVRANGE", keys_.rank(hot::kByEngagement), 0, settings_.trend - 1)
       .add("ZREVRANGEBYSCORE", keys_.newest(), wall_now().time_since_epoch().count(), "-inf", "LIMIT", 0,
            settings_.newest);
   FRESHET_CO_TRY(replies, co_await redis_.run(command));

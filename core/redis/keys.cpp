@@ -17,9 +17,8 @@ std::string join(std::initializer_list<std::string_view> parts) {
 // "" for the seed's own list, else ":views:current:86400:swift".
 std::string variant(const hot::ListQuery& query) {
   if (query == hot::ListQuery{}) return {};
-  const bool views = query.model == hot::Model::kViews;
-  const bool current = views && query.mode == hot::ViewsMode::kCurrent;
-  return join({views ? ":views" : ":engagement", current ? ":current:" : ":accumulate:",
+  const bool current = query.mode == hot::ViewsMode::kCurrent;
+  return join({":", query.model->word, current ? ":current:" : ":accumulate:",
                std::to_string(query.window.count()), ":", query.tag.view()});
 }
 

@@ -141,27 +141,23 @@ class Keys {
   std::string added(std::string_view visitor) const { return of_item("hot:added:", visitor); }
 
   // --- Of all items: permanent, each capped by list.max_members or by the number of items
-  // ZSET of rank keys
-  std::string rank() const { return of_all(":rank"); }
+  // ZSET of places (core/hot/models.h)
+  std::string rank(const hot::Model& model) const { return prefix_ + std::string(model.rank); }
   // ZSET while rebuilding
-  std::string rank_next() const { return of_all(":rank:next"); }
-  // Hash: the formula that hot:rank was made with (and, while it is made anew, `next`), its half-life,
+  std::string rank_next(const hot::Model& model) const { return rank(model) + ":next"; }
+  // Hash: the parameters that ranks were made with (`formula`; while they are made anew, also `next`),
   // the schema of all keys, and how far the rank keeper's walk is
   std::string rank_meta() const { return of_all(":rank:meta"); }
   // String; kRebuildLockTtl
   std::string rank_lock() const { return of_all(":rank:lock"); }
   // String: somebody's turn to look after ranks; kRankTurnTtl
   std::string rank_turn() const { return of_all(":rank:turn"); }
-  // Hash: member of hot:rank → version of the counters that its place was made from
-  std::string placed() const { return of_all(":placed"); }
+  // Hash: member of a rank → version of the counters that its place was made from
+  std::string placed(const hot::Model& model) const { return prefix_ + std::string(model.placed); }
   // Hash while rebuilding
-  std::string placed_next() const { return of_all(":placed:next"); }
-  // Hash: member of hot:score → likewise
-  std::string placed_views() const { return of_all(":placed:views"); }
-  // Set of ids that were not placed, because hot:rank had another formula, and are to be
+  std::string placed_next(const hot::Model& model) const { return placed(model) + ":next"; }
+  // Set of ids that were not placed, because ranks had other parameters, and are to be
   std::string unplaced() const { return of_all(":unplaced"); }
-  // ZSET, mode = accumulate
-  std::string score() const { return of_all(":score"); }
   // ZSET of publish times
   std::string published() const { return of_all(":published"); }
   // ZSET of what must not be shown → unix s at which that ends: +inf of a hidden item; of a deleted

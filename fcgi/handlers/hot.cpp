@@ -27,8 +27,9 @@ Task<Result<Response>> not_counted(Call& call, const ItemId& item) {
   hot::TrackCounts counts;
   if (stats) {  // a crawler is not worth an error
     const hot::ItemStats& known = stats->front();
-    const auto terms = hot::engagement_terms(known, call.services.settings.engagement);
-    counts = {known.pv, known.uv, terms.avg_dwell_ms, terms.score};
+    const Settings& settings = call.services.settings;
+    counts = {known.pv, known.uv, hot::engagement_terms(known, settings.engagement).avg_dwell_ms,
+              hot::terms_of(hot::kByEngagement, known, settings).score};
   }
   std::string out;
   json::Writer writer(out);
@@ -132,6 +133,25 @@ std::string seconds_text(milliseconds span) {
   return std::to_string(std::max<std::int64_t>(1, std::chrono::ceil<seconds>(span).count()));
 }
 
+// How it stands in the list of one model, and why.
+void write_model(json::Writer& writer, const hot::ItemStats& stats, const hot::Model& model,
+                 const Settings& settings) {
+  const auto& [place, rank] = stats.in(model);
+  if (model.base != nullptr) {
+    const auto terms = hot::terms_of(model, stats, settings);
+    writer.key("age_seconds").number(terms.age_seconds).key("decay").number(terms.decay);
+    writer.key("base").number(terms.base).key("score").number(terms.score);
+  } else {
+    const auto views = hot::views_terms(stats, settings.views);
+    writer.key("pv").integer(stats.views_pv).key("total").number(stats.views_total);
+    writer.key("uv_today").integer(stats.uv_today).key("score").number(place.value_or(0));
+    writer.key("hours").number(views.hours).key("divisor").number(views.divisor);
+    writer.key("current").number(views.current);
+  }
+  writer.key("rank");
+  rank ? writer.integer(*rank) : writer.null();
+}
+
 void write_stats(json::Writer& writer, const hot::ItemStats& stats, const Settings& settings) {
   const auto terms = hot::engagement_terms(stats, settings.engagement);
   writer.begin_object().key("pv").integer(stats.pv).key("uv").integer(stats.uv);
@@ -143,18 +163,15 @@ void write_stats(json::Writer& writer, const hot::ItemStats& stats, const Settin
   writer.key("shown").integer(stats.shown).key("click_through");
   click_through ? writer.number(*click_through) : writer.null();
   writer.key("first_ts").integer(stats.first.time_since_epoch().count());
-  writer.key("age_seconds").number(terms.age_seconds).key("decay").number(terms.decay);
-  writer.key("base").number(terms.base).key("terms").begin_object().key("pv").number(terms.from_pv);
+  writer.key("terms").begin_object().key("pv").number(terms.from_pv);
   writer.key("uv").number(terms.from_uv).key("dwell").number(terms.from_dwell).end_object();
-  writer.key("score").number(terms.score).key("rank");
-  stats.rank ? writer.integer(*stats.rank) : writer.null();
-  const auto views = hot::views_terms(stats, settings.views);
-  writer.key("views").begin_object().key("pv").integer(stats.views_pv).key("total").number(stats.views_total);
-  writer.key("uv_today").integer(stats.uv_today).key("score").number(stats.views_score.value_or(0));
-  writer.key("rank");
-  stats.views_rank ? writer.integer(*stats.views_rank) : writer.null();
-  writer.key("hours").number(views.hours).key("divisor").number(views.divisor);
-  writer.key("current").number(views.current).end_object().end_object();
+  for (const hot::Model& model : hot::kModels) {
+    const bool inside = &model != &hot::kByEngagement;
+    if (inside) writer.key(model.word).begin_object();
+    write_model(writer, stats, model, settings);
+    if (inside) writer.end_object();
+  }
+  writer.end_object();
 }
 
 }  // namespace

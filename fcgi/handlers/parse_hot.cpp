@@ -17,8 +17,11 @@ constexpr std::size_t kMaxUrlBytes = 2048;
 constexpr seconds kMaxAhead{365 * 86400};
 constexpr seconds kClockSlack{5};  // between the client's "now" and ours
 
-constexpr std::array kModels{Word<hot::Model>{"views", hot::Model::kViews},
-                             Word<hot::Model>{"engagement", hot::Model::kEngagement}};
+constexpr auto kModels = [] {
+  std::array<Word<const hot::Model*>, hot::kModels.size()> words;
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = {hot::kModels[i].word, &hot::kModels[i]};
+  return words;
+}();
 constexpr std::array kModes{Word<hot::ViewsMode>{"accumulate", hot::ViewsMode::kAccumulate},
                             Word<hot::ViewsMode>{"current", hot::ViewsMode::kCurrent}};
 constexpr std::array kWindows{Word<seconds>{"all", seconds(0)}, Word<seconds>{"24h", seconds(24 * 3600)},
@@ -80,22 +83,22 @@ Result<hot::ViewEvent> parse_view(json::Value body) {
 
 Result<HotRequest> parse_hot(const http::Target& target, UnixSeconds now) {
   HotRequest parsed;
-  FRESHET_TRY(model, one_of(kModels, "model", target.parameter("model"), std::optional(hot::Model::kViews)));
+  FRESHET_TRY(model, one_of(kModels, "model", target.parameter("model"), std::optional(&hot::kByViews)));
   FRESHET_TRY(mode,
               one_of(kModes, "mode", target.parameter("mode"), std::optional(hot::ViewsMode::kAccumulate)));
   FRESHET_TRY(window, one_of(kWindows, "window", target.parameter("window"), std::optional(seconds(0))));
-  const bool views = *model == hot::Model::kViews;
-  FRESHET_TRY(limit, http::integer_parameter(target, "limit", views ? 10 : 20, 1, kMaxLimit));
+  const hot::Model& by = **model;
+  FRESHET_TRY(limit, http::integer_parameter(target, "limit", by.limit, 1, kMaxLimit));
   FRESHET_TRY(at, at_parameter(target, now));
-  if (views && *at) return fail(ErrorCode::kInvalid, "bad_parameter", "at", "only with model=engagement");
-  if (!views && target.parameter("mode")) {
-    return fail(ErrorCode::kInvalid, "bad_parameter", "mode", "only with model=views");
-  }
+  const std::string not_with = "not with model=" + std::string(by.word);
+  if (by.base == nullptr && *at) return fail(ErrorCode::kInvalid, "bad_parameter", "at", not_with);
+  if (by.base != nullptr && target.parameter("mode"))
+    return fail(ErrorCode::kInvalid, "bad_parameter", "mode", not_with);
   if (const auto tag = target.parameter("tag")) {
     FRESHET_TRY(name, TagName::parse(*tag, "tag"));
     parsed.query.tag = std::move(*name);
   }
-  parsed.query.model = *model;
+  parsed.query.model = &by;
   parsed.query.mode = *mode;
   parsed.query.window = *window;
   parsed.limit = static_cast<std::size_t>(*limit);

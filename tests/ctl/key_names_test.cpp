@@ -15,7 +15,7 @@ TEST_CASE("a key gives back the name it was built from, with any prefix", "[ctl]
     CHECK(plain(keys.article("a b")) == "hot:article:{a b}");
     CHECK(plain(keys.session("a", "s")) == "hot:session:{a}:s");
     CHECK(plain(keys.item("a")) == "item:{a}");
-    CHECK(plain(keys.rank()) == "hot:rank");
+    CHECK(plain(keys.rank(hot::kByEngagement)) == "hot:rank");
     CHECK(plain(keys.current(441345)) == "hot:current:441345");
     CHECK(plain(keys.current_index()) == "hot:current:index");
     CHECK(plain(keys.tag("c++")) == "tag:c++");

@@ -95,7 +95,7 @@ TEST_CASE("The current list is without what is dated ahead", "[lists]") {
   f.hot.cached = {CachedList::State::kBuild, "", 0, "1"};
   f.hot.members = {{ItemId::trusted("ahead"), 9, wall_now() + seconds{3600}},
                    {ItemId::trusted("now"), 3, wall_now() - seconds{1}}};
-  const hot::ListQuery query{hot::Model::kViews, hot::ViewsMode::kCurrent, {}, {}};
+  const hot::ListQuery query{&hot::kByViews, hot::ViewsMode::kCurrent, {}, {}};
   const auto served = now(f.lists.get(query, f.start));
   REQUIRE(served);
   CHECK(served->list->size() == 1);

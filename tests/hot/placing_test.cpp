@@ -46,9 +46,9 @@ TEST_CASE_METHOD(Place, "in whatever order articles are placed, the last state s
   later.run(held);  // repeated: harmless
   for (int i = 0; i < 5; ++i) {
     const std::string id = "a" + std::to_string(i);
-    CHECK(*stats(id).rank_key == due(id));
-    CHECK(stats(id).views_score == redis::parse<double>(field(id, "score")));
-    CHECK(text(command("HGET", keys().placed(), id)) <= field(id, "v"));
+    CHECK(*place_of(id) == due(id));
+    CHECK(place_of(id, hot::kByViews) == redis::parse<double>(field(id, "score")));
+    CHECK(text(command("HGET", keys().placed(hot::kByEngagement), id)) <= field(id, "v"));
   }
 }
 
@@ -75,48 +75,48 @@ TEST_CASE_METHOD(Place, "the timer is set once for all that waits", "[placing]")
     CHECK(span == hot::Placing::kEvery);
     timers.push_back(std::move(f));
   });
-  for (int i = 1; i < 4; ++i) timed.add(hot::RankPlace{"a" + std::to_string(i), 1e6, now(), i}, now());
+  for (int i = 1; i < 4; ++i) timed.add(hot::kByEngagement, {"a" + std::to_string(i), 1e6, now(), i}, now());
   REQUIRE(timers.size() == 1);
   timers[0]();
   CHECK(timed.waiting() == 0);
-  CHECK(command("ZCARD", keys().rank()).integer() == 3);
-  timed.add(hot::RankPlace{"b", 1e6, now(), 1}, now());
+  CHECK(command("ZCARD", keys().rank(hot::kByEngagement)).integer() == 3);
+  timed.add(hot::kByEngagement, {"b", 1e6, now(), 1}, now());
   CHECK(timers.size() == 2);
 }
 
 TEST_CASE_METHOD(Place, "what a killed worker counted is placed within a walk over all keys", "[placing]") {
   track(report("other", "v", 0));
   for (int i = 0; i < 40; ++i) count_only(report("a" + std::to_string(i), "v", 100));
-  CHECK_FALSE(stats("a0").rank_key);
+  CHECK_FALSE(place_of("a0"));
   int steps = 0;
-  for (; command("ZCARD", keys().rank()).integer() != 41 && steps < 600; ++steps) look_after();
+  for (; command("ZCARD", keys().rank(hot::kByEngagement)).integer() != 41 && steps < 600; ++steps)
+    look_after();
   CHECK(steps < 600);
-  for (int i = 0; i < 40; ++i)
-    CHECK(*stats("a" + std::to_string(i)).rank_key == due("a" + std::to_string(i)));
+  for (int i = 0; i < 40; ++i) CHECK(*place_of("a" + std::to_string(i)) == due("a" + std::to_string(i)));
   // Who has no turn does nothing.
   count_only(report("a0", "w", 100));
-  const auto before = stats("a0").rank_key;
+  const auto before = place_of("a0");
   for (int i = 0; i < 100; ++i) REQUIRE(wait(hot::look_after_ranks(redis, settings, keys())));
-  CHECK(stats("a0").rank_key == before);
+  CHECK(place_of("a0") == before);
   CHECK(ttl(keys().rank_turn()) >= 0);
 }
 
 TEST_CASE_METHOD(Place, "a worker with another formula places nothing, and what it counted is not lost",
                  "[placing]") {
   track(report("a", "v", 1000));
-  const double before = *stats("a").rank_key;
+  const double before = *place_of("a");
   const EngagementSettings old = settings.engagement;
   settings.engagement.half_life = seconds{3600};
   open();
   track(report("a", "w", 1000));
-  CHECK(*stats("a").rank_key == before);
+  CHECK(*place_of("a") == before);
   CHECK(command("SISMEMBER", keys().unplaced(), "a").integer() == 1);
   look_after();  // by the new ones: not theirs yet
-  CHECK(*stats("a").rank_key == before);
+  CHECK(*place_of("a") == before);
   settings.engagement = old;
   open();
   look_after();
-  CHECK(*stats("a").rank_key == due("a"));
+  CHECK(*place_of("a") == due("a"));
   CHECK_FALSE(exists(keys().unplaced()));
 }
 
@@ -143,9 +143,9 @@ TEST_CASE_METHOD(Place, "what is counted while a rank is made anew, by the old f
   settings.engagement = next.engagement;
   open();
   look_after();
-  for (int i = 0; i < 5; ++i) CHECK(*stats("a" + std::to_string(i)).rank_key == due("a" + std::to_string(i)));
+  for (int i = 0; i < 5; ++i) CHECK(*place_of("a" + std::to_string(i)) == due("a" + std::to_string(i)));
   CHECK_FALSE(exists(keys().unplaced()));
-  CHECK_FALSE(exists(keys().placed_next()));
+  CHECK_FALSE(exists(keys().placed_next(hot::kByEngagement)));
 }
 
 TEST_CASE_METHOD(Place, "an article that is hidden or removed is not placed by what was counted before",
@@ -162,8 +162,8 @@ TEST_CASE_METHOD(Place, "an article that is hidden or removed is not placed by w
   put(hidden);
   remove("b");
   later.flush();
-  for (const auto& key :
-       {keys().rank(), keys().score(), keys().published(), keys().placed(), keys().placed_views()})
+  for (const auto& key : {keys().rank(hot::kByEngagement), keys().rank(hot::kByViews), keys().published(),
+                          keys().placed(hot::kByEngagement), keys().placed(hot::kByViews)})
     CHECK_FALSE(exists(key));
 }
 
@@ -174,8 +174,8 @@ TEST_CASE_METHOD(Place, "versions are kept of members alone", "[placing]") {
     track(report("a" + std::to_string(i), "v", i * 1000));
     view(seen("a" + std::to_string(i), "f"));
   }
-  CHECK(command("HLEN", keys().placed()).integer() == 5);
-  CHECK(command("HLEN", keys().placed_views()).integer() == 5);
+  CHECK(command("HLEN", keys().placed(hot::kByEngagement)).integer() == 5);
+  CHECK(command("HLEN", keys().placed(hot::kByViews)).integer() == 5);
   remove("a29");
-  CHECK(command("HLEN", keys().placed()).integer() == 4);
+  CHECK(command("HLEN", keys().placed(hot::kByEngagement)).integer() == 4);
 }

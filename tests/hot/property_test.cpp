@@ -128,11 +128,11 @@ TEST_CASE("the terms that stats shows give the served score within 1e-9", "[prop
       if (world.articles[i].pv == 0) continue;
       const auto s = world.stats(World::name(static_cast<int>(i)));
       const double base = hot::base_score({s.pv, s.uv, s.dwell_sum_ms, s.dwell_count}, e);
-      REQUIRE(s.rank_key);
-      REQUIRE(close(hot::rank_key(base, s.first, e.half_life), *s.rank_key));
+      REQUIRE(s.in(hot::kByEngagement).place);
+      REQUIRE(close(hot::rank_key(base, s.first, e.half_life), *s.in(hot::kByEngagement).place));
       REQUIRE(s.first == world.articles[i].first);
       REQUIRE(s.pv == world.articles[i].pv);
-      REQUIRE(s.rank);
+      REQUIRE(s.in(hot::kByEngagement).rank);
     }
   }
 }

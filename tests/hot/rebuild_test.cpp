@@ -27,7 +27,7 @@ struct RebuildFixture : Fixture {
     REQUIRE(out);
     return *out;
   }
-  bool match() { return *wait(hot::params_match(redis, settings.engagement, keys())); }
+  bool match() { return *wait(hot::params_match(redis, settings, keys())); }
 };
 
 }  // namespace
@@ -37,14 +37,14 @@ TEST_CASE_METHOD(RebuildFixture, "a rebuilt rank is the one that counting made",
   f.traffic(40);
   const auto before = f.ranks();
   REQUIRE(before.size() == 40);
-  f.command("DEL", f.keys().rank(), f.keys().placed());
+  f.command("DEL", f.keys().rank(hot::kByEngagement), f.keys().placed(hot::kByEngagement));
   const auto done = f.rebuild();
   CHECK(done.items == 40);
   CHECK(done.ranked == 40);
   CHECK(f.ranks() == before);
   f.rebuild();
   CHECK(f.ranks() == before);
-  CHECK_FALSE(f.exists(f.keys().rank_next()));
+  CHECK_FALSE(f.exists(f.keys().rank_next(hot::kByEngagement)));
   CHECK_FALSE(f.exists(f.keys().rank_lock()));
 }
 
@@ -68,6 +68,14 @@ TEST_CASE_METHOD(RebuildFixture, "another half-life is noticed, and rebuilding m
   }
 }
 
+TEST_CASE_METHOD(RebuildFixture, "each parameter is told from the others, as in ranks of earlier versions",
+                 "[rebuild]") {
+  CHECK(hot::formula_argument(settings) == "1 3 0.002 0 0 86400");
+  settings.engagement.dwell_prior_views = 5;
+  settings.engagement.dwell_prior_ms = 30000;
+  CHECK(hot::formula_argument(settings) == "1 3 0.002 5 30000 86400");
+}
+
 TEST_CASE_METHOD(RebuildFixture, "hidden items and items without counters are not in a rebuilt rank",
                  "[rebuild]") {
   auto& f = *this;
@@ -75,7 +83,7 @@ TEST_CASE_METHOD(RebuildFixture, "hidden items and items without counters are no
   auto hidden = f.item("a1", f.now());
   hidden.hidden = true;
   f.put(hidden);
-  f.command("ZADD", f.keys().rank(), 99999, "ghost");
+  f.command("ZADD", f.keys().rank(hot::kByEngagement), 99999, "ghost");
   const auto done = f.rebuild();
   CHECK(done.items == 3);
   CHECK(done.ranked == 2);
@@ -128,5 +136,5 @@ TEST_CASE_METHOD(Fixture, "thousands of items are rebuilt in batches", "[rebuild
   const auto done = wait(hot::rebuild_rank(redis, settings, keys()));
   REQUIRE(done);
   CHECK(done->ranked >= 3000);
-  CHECK(command("ZCARD", keys().rank()).integer().value_or(0) == 3000);
+  CHECK(command("ZCARD", keys().rank(hot::kByEngagement)).integer().value_or(0) == 3000);
 }

@@ -201,8 +201,9 @@ TEST_CASE_METHOD(Fixture, "a publish time a year ahead does not multiply the sco
   CHECK(track(report("store", "v", 0)).score == 4);
   for (const std::string id : {"client", "store"}) {
     const auto terms = stats(id);
-    REQUIRE(terms.rank_key);
-    CHECK(hot::score_at(*terms.rank_key, terms.now, settings.engagement.half_life) <= 4.0001);
+    REQUIRE(terms.in(hot::kByEngagement).place);
+    CHECK(hot::score_at(*terms.in(hot::kByEngagement).place, terms.now, settings.engagement.half_life) <=
+          4.0001);
     CHECK(terms.first <= terms.now);
   }
 }
@@ -284,10 +285,10 @@ TEST_CASE_METHOD(Fixture, "the rank never holds more than list.max_members", "[t
   open();
   for (int i = 0; i < 20; ++i) {
     track(report("a" + std::to_string(i), "v", i * 1000));
-    CHECK(command("ZCARD", keys().rank()).integer().value_or(99) <= 5);
+    CHECK(command("ZCARD", keys().rank(hot::kByEngagement)).integer().value_or(99) <= 5);
     CHECK(command("ZCARD", keys().published()).integer().value_or(99) <= 5);
     view(seen("a" + std::to_string(i), "f"));
-    CHECK(command("ZCARD", keys().score()).integer().value_or(99) <= 5);
+    CHECK(command("ZCARD", keys().rank(hot::kByViews)).integer().value_or(99) <= 5);
   }
   CHECK(ids(engagement()) == std::vector<std::string>{"a19", "a18", "a17", "a16", "a15"});
 }
@@ -317,19 +318,19 @@ TEST_CASE_METHOD(Fixture, "weights of zero give no place in the rank and no infi
   settings.engagement.pv_weight = settings.engagement.uv_weight = 0;
   open();
   CHECK(track(report("a", "v", 0)).score == 0);
-  CHECK_FALSE(exists(keys().rank()));
+  CHECK_FALSE(exists(keys().rank(hot::kByEngagement)));
 }
 
 TEST_CASE_METHOD(Fixture, "an event replayed from before the article's date does not multiply the score",
                  "[track]") {
   track(report("a", "v", 0));
-  const auto place = *stats("a").rank_key;
+  const auto place = *place_of("a");
   auto late = report("a", "w", 0);
   late.at = now() - seconds{10 * 86400};
   const auto counts = track(late);
   CHECK(counts.pv == 2);
   CHECK(counts.score == 8);
-  CHECK(*stats("a").rank_key == Approx(place + 1));
+  CHECK(*place_of("a") == Approx(place + 1));
 }
 
 TEST_CASE_METHOD(Fixture,
@@ -338,12 +339,12 @@ TEST_CASE_METHOD(Fixture,
   const auto half_life = settings.engagement.half_life;
   track(report("a", "v", 0));
   put(item("a", now() + seconds{86400}));
-  CHECK(hot::score_at(*stats("a").rank_key, now(), half_life) <= 4.001);
+  CHECK(hot::score_at(*place_of("a"), now(), half_life) <= 4.001);
   const auto last_event = now() - seconds{100};
   command("HSET", keys().article("a"), "early", last_event.time_since_epoch().count());
   CHECK(stats("a").first == last_event);
   REQUIRE(wait(hot::rebuild_rank(redis, settings, keys())));
-  CHECK(*stats("a").rank_key == Approx(hot::rank_key(4, last_event, half_life)).epsilon(1e-14));
+  CHECK(*place_of("a") == Approx(hot::rank_key(4, last_event, half_life)).epsilon(1e-14));
   // Its date has come: the date counts again.
   const auto date = now() - seconds{50};
   command("HSET", keys().article("a"), "date", date.time_since_epoch().count());

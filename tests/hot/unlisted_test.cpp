@@ -149,7 +149,7 @@ TEST_CASE_METHOD(Strangers, "views are counted by network until the tenth, too",
   CHECK(ids(accumulate()).empty());
   CHECK(view(viewed(9)).effect.listed);
   CHECK(ids(accumulate()) == std::vector<std::string>{kId});
-  CHECK(score(keys().score(), kId) == Approx(30 / std::pow(2, 1.5)));
+  CHECK(score(keys().rank(hot::kByViews), kId) == Approx(30 / std::pow(2, 1.5)));
   CHECK(stats(kId).views_total == 30);
   // Of these networks none has reported reading it.
   CHECK(track(report(kId, "v", 0)).uv == 1);

@@ -25,7 +25,7 @@ TEST_CASE_METHOD(Fixture, "a second view within the window is dedup and changes 
   const auto again = view(seen("a", "f"));
   CHECK(again.dedup);
   CHECK(stats("a").views_total == before.views_total);
-  CHECK(stats("a").views_score == before.views_score);
+  CHECK(place_of("a", hot::kByViews) == before.in(hot::kByViews).place);
 }
 
 TEST_CASE_METHOD(Fixture, "after the window the same fingerprint counts one, not three, on the same day",
@@ -149,18 +149,18 @@ TEST_CASE_METHOD(Fixture, "hot:score is the sum of what each view added", "[view
   put(item("a", now() - seconds{5 * 3600}));
   double sum = 0;
   for (int i = 0; i < 50; ++i) sum += view(seen("a", "f" + std::to_string(i))).score_inc;
-  CHECK(score(keys().score(), "a").value_or(0) == Approx(sum).epsilon(1e-12));
+  CHECK(score(keys().rank(hot::kByViews), "a").value_or(0) == Approx(sum).epsilon(1e-12));
 }
 
 TEST_CASE_METHOD(Fixture, "an item's accumulated score goes on after the counters expired", "[view]") {
   put(item("a", now()));
   view(seen("a", "f"));
   view(seen("a", "h"));
-  const double before = score(keys().score(), "a").value_or(0);
+  const double before = score(keys().rank(hot::kByViews), "a").value_or(0);
   command("HSET", keys().article("a"), "viewed", unix_s(now()) - 30 * 86400);
   CHECK(stats("a").views_pv == 0);
   const double inc = view(seen("a", "g")).score_inc;
-  CHECK(score(keys().score(), "a").value_or(0) == before + inc);
+  CHECK(score(keys().rank(hot::kByViews), "a").value_or(0) == before + inc);
   CHECK(stats("a").views_total == 3);
   const auto heads = wait(hot->bucket_heads({now().time_since_epoch().count() / 3600}, 0, 10));
   REQUIRE(heads);
@@ -181,7 +181,7 @@ TEST_CASE_METHOD(Fixture, "a view that is placed late does not undo a later one"
   REQUIRE(heads);
   REQUIRE(heads->size() == 1);
   CHECK(heads->front().total == 6);
-  CHECK(score(keys().score(), "a") == stats("a").views_score);
+  CHECK(score(keys().rank(hot::kByViews), "a") == place_of("a", hot::kByViews));
 }
 
 TEST_CASE_METHOD(Fixture, "the index forgets buckets that are gone and bounds that are too high", "[view]") {

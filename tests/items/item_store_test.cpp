@@ -120,10 +120,10 @@ TEST_CASE_METHOD(Placed, "an item shown again comes back with all that was count
   f.put(f.news("b", date));
   f.read_and_view("b", "v1");
   f.read_and_view("b", "v2");
-  CHECK(f.score(f.keys().rank(), "a").value_or(0) ==
-        Approx(f.score(f.keys().rank(), "b").value_or(1)).epsilon(1e-12));
-  CHECK(f.score(f.keys().score(), "a").value_or(0) ==
-        Approx(f.score(f.keys().score(), "b").value_or(1)).epsilon(1e-3));
+  CHECK(f.score(f.keys().rank(hot::kByEngagement), "a").value_or(0) ==
+        Approx(f.score(f.keys().rank(hot::kByEngagement), "b").value_or(1)).epsilon(1e-12));
+  CHECK(f.score(f.keys().rank(hot::kByViews), "a").value_or(0) ==
+        Approx(f.score(f.keys().rank(hot::kByViews), "b").value_or(1)).epsilon(1e-3));
   const auto heads = wait(f.hot->bucket_heads({date.time_since_epoch().count() / 3600}, 0, 10));
   REQUIRE(heads);
   REQUIRE(heads->size() == 2);
@@ -178,10 +178,10 @@ TEST_CASE_METHOD(Placed, "an unknown item that was counted can be removed from e
 TEST_CASE_METHOD(Placed, "a changed publish time re-keys the ranks and moves the bucket", "[items]") {
   auto& f = *this;
   f.read_and_view("a", "v1");
-  const auto fresh = *f.score(f.keys().rank(), "a");
+  const auto fresh = *f.score(f.keys().rank(hot::kByEngagement), "a");
   const auto moved = f.now() - seconds{3 * 86400};
   f.put(f.news("a", moved));
-  CHECK(*f.score(f.keys().rank(), "a") == Approx(fresh - 3).epsilon(1e-7));
+  CHECK(*f.score(f.keys().rank(hot::kByEngagement), "a") == Approx(fresh - 3).epsilon(1e-7));
   const auto heads = wait(f.hot->bucket_heads({moved.time_since_epoch().count() / 3600}, 0, 10));
   REQUIRE(heads);
   REQUIRE(heads->size() == 1);
@@ -242,7 +242,7 @@ TEST_CASE_METHOD(Placed, "a view that is placed after its item was hidden or re-
   f.put(f.news("a", date, true));
   f.put(f.news("b", date - seconds{86400}));
   f.later.flush();
-  CHECK(*f.score(f.keys().rank(), "b") == Approx(*f.stats("b").rank_key));
+  CHECK(*f.score(f.keys().rank(hot::kByEngagement), "b") == Approx(*f.place_of("b")));
   CHECK(*f.score(f.keys().published(), "b") == static_cast<double>(unix_s(date) - 86400));
   CHECK_FALSE(f.score(f.keys().current(date.time_since_epoch().count() / 3600), "b"));
   CHECK_FALSE(f.listed_anywhere("a"));

@@ -77,17 +77,11 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
       {k.seen_shard(a, b), "seen shard " + pair},
       {k.seen_day(a), "seen day " + a},
       {k.stream(), "stream"},
-      {k.rank(), "rank"},
-      {k.rank_next(), "rank next"},
       {k.rank_meta(), "rank meta"},
       {k.rank_turn(), "rank turn"},
-      {k.placed(), "placed"},
-      {k.placed_next(), "placed next"},
-      {k.placed_views(), "placed views"},
       {k.unplaced(), "unplaced"},
       {k.unlisted(), "unlisted"},
       {k.rank_lock(), "rank lock"},
-      {k.score(), "score"},
       {k.published(), "published"},
       {k.hidden(), "hidden"},
       {k.epoch(), "epoch"},
@@ -96,13 +90,20 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
       {k.current(493000), "current 493000"},
       {k.current(0), "current 0"},
   };
-  for (const auto model : {hot::Model::kViews, hot::Model::kEngagement}) {
+  for (const hot::Model& model : hot::kModels) {
+    const std::string by(model.word);
+    out.emplace_back(k.rank(model), "rank " + by);
+    out.emplace_back(k.placed(model), "placed " + by);
+    if (model.base != nullptr) {
+      out.emplace_back(k.rank_next(model), "rank next " + by);
+      out.emplace_back(k.placed_next(model), "placed next " + by);
+    }
     for (const int window : {0, 86400}) {
       hot::ListQuery query;
-      query.model = model;
+      query.model = &model;
       query.window = seconds{window};
       query.tag = TagName::trusted(a);
-      const std::string what = std::to_string(static_cast<int>(model)) + std::to_string(window) + a;
+      const std::string what = by + std::to_string(window) + a;
       out.emplace_back(k.list(query), "list " + what);
       out.emplace_back(k.list_meta(query), "list meta " + what);
       out.emplace_back(k.list_lock(query), "list lock " + what);
@@ -160,8 +161,8 @@ TEST_CASE("names keep their words, and the id stands in braces", "[keys]") {
   const Keys keys("");
   CHECK(keys.article("7") == "hot:article:{7}");
   CHECK(keys.uv_hll("7") == "hot:uv:hll:{7}");
-  CHECK(keys.rank() == "hot:rank");
-  CHECK(keys.score() == "hot:score");
+  CHECK(keys.rank(hot::kByEngagement) == "hot:rank");
+  CHECK(keys.rank(hot::kByViews) == "hot:score");
   CHECK(keys.uv_day("7", kDay) == "hot:uv:{7}:20260306");
   CHECK(keys.dedup("7", "f") == "hot:dedup:{7}:f");
   CHECK(keys.list({}) == "hot:list");

@@ -153,6 +153,9 @@ struct Fixture {
     REQUIRE(out);
     return out->front();
   }
+  std::optional<double> place_of(const std::string& id, const hot::Model& model = hot::kByEngagement) {
+    return stats(id).in(model).place;
+  }
   // The whole of a query's rank, page by page.
   std::vector<hot::ScoredItem> walk(const hot::ListQuery& query, std::int64_t page_size = 100) {
     std::vector<hot::ScoredItem> out;
@@ -173,7 +176,7 @@ struct Fixture {
 
 inline hot::ListQuery engagement(seconds window = seconds{0}, const std::string& tag = {}) {
   hot::ListQuery out;
-  out.model = hot::Model::kEngagement;
+  out.model = &hot::kByEngagement;
   out.window = window;
   out.tag = TagName::trusted(tag);
   return out;

@@ -153,8 +153,10 @@ class Reconciler {
         return redis::is_embargo(redis::parse_or_zero<double>((*until)[at++].string().value_or("")));
       });
       if (found.empty()) return {};
+      std::vector<std::string> keys{keys_.newest()};
+      for (const hot::Model& model : hot::kModels) keys.push_back(keys_.rank(model));
       Pipeline out;
-      for (const std::string& key : {keys_.score(), keys_.newest()}) {
+      for (const std::string& key : keys) {
         out.command(2 + found.size()).arg("ZREM").arg(key);
         for (const std::string& each : found) out.arg(each);
       }

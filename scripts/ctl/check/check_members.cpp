@@ -2,17 +2,23 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <span>
 #include <thread>
+#include <utility>
 
 #include "core/hot/article.h"
+#include "core/hot/placing.h"
 #include "core/redis/fields.h"
 #include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/commands/redis_walk.h"
 
 namespace freshet::ctl {
 
+using hot::kModels;
+using hot::Model;
 using redis::Pipeline;
 using redis::Reply;
 using redis::text_at;
@@ -28,15 +34,15 @@ constexpr std::string_view kSweep =
 constexpr std::string_view kBestAndBound =
     "local best = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES') "
     "return {best[2] or '', redis.call('ZSCORE', KEYS[2], ARGV[1]) or ''}";
-// KEYS 1 hot:article:{id}  2 hot:rank  3 hot:placed  ARGV 1 its version, of which the counters have
-// expired  2 id
+// KEYS 1 hot:article:{id}  2 a model's rank  3 its hot:placed  ARGV 1 its version, of which the counters
+// have expired  2 id
 constexpr std::string_view kSweepExpired =
     "if redis.call('HGET', KEYS[1], 'v') ~= ARGV[1] then return 0 end "
     "redis.call('HDEL', KEYS[3], ARGV[2]) return redis.call('ZREM', KEYS[2], ARGV[2])";
 // From a report to its article's place, with room: at most so old is what may be wrong.
 constexpr milliseconds kPlacingTime{2000};
 
-// KEYS 1 hot:rank:next  2 hot:rank:lock  3 hot:placed:next
+// KEYS 1 a model's rank, next  2 hot:rank:lock  3 its hot:placed, next
 constexpr std::string_view kSweepRebuild =
     "if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end return redis.call('UNLINK', KEYS[1], KEYS[3])";
 
@@ -126,9 +132,11 @@ Result<void> MemberCheck::ranks() {
     std::string key;
     const char* lowest;  // a score may not be this, nor lower
   };
+  std::vector<Rank> ranks{{keys_.published(), "(0"}};
   // A rank key is a logarithm: any finite number will do.
-  for (const Rank& each :
-       {Rank{keys_.rank(), "-inf"}, Rank{keys_.score(), "0"}, Rank{keys_.published(), "(0"}}) {
+  for (const Model& model : kModels)
+    ranks.push_back({keys_.rank(model), model.base != nullptr ? "-inf" : "0"});
+  for (const Rank& each : ranks) {
     Pipeline size;
     size.add("ZCARD", each.key);
     FRESHET_TRY(replies, ask(redis_, size));
@@ -143,21 +151,21 @@ Result<void> MemberCheck::ranks() {
   return hottest();
 }
 
-// The highest rank key must stand for a finite score now. The half-life is the one the rank was
-// made with.
+// The highest place must stand for a finite score now, if it was made with the configuration's
+// parameters.
 Result<void> MemberCheck::hottest() {
   Pipeline pipeline;
-  pipeline.add("ZREVRANGE", keys_.rank(), 0, 0, "WITHSCORES")
-      .add("HGET", keys_.rank_meta(), "half_life")
-      .add("TIME");
+  pipeline.add("HGET", keys_.rank_meta(), "formula").add("TIME");
+  for (const Model& model : kModels) pipeline.add("ZREVRANGE", keys_.rank(model), 0, 0, "WITHSCORES");
   FRESHET_TRY(replies, ask(redis_, pipeline));
-  const auto key = redis::parse<double>(text_at(replies->front(), 1));
-  const auto half_life = redis::parse<std::int64_t>((*replies)[1].string().value_or(""));
-  const UnixSeconds now{seconds{redis::parse_or_zero<std::int64_t>(text_at((*replies)[2], 0))}};
-  const seconds life = half_life && *half_life > 0 ? seconds{*half_life} : settings_.engagement.half_life;
-  if (key && !std::isfinite(hot::score_at(*key, now, life))) {
-    findings_.add(kinds::kBadScore, keys_.rank(),
-                  fmt::format("{} has {:.17g}", text_at(replies->front(), 0), *key));
+  if (replies->front().string().value_or("") != hot::formula_argument(settings_)) return {};
+  const UnixSeconds now{seconds{redis::whole(text_at((*replies)[1], 0))}};
+  for (const Model& model : kModels) {
+    const Reply& best = (*replies)[2 + hot::index_of(model)];
+    const auto place = redis::parse<double>(text_at(best, 1));
+    if (place && !std::isfinite(hot::score_at(model, *place, now, settings_)))
+      findings_.add(kinds::kBadScore, keys_.rank(model),
+                    fmt::format("{} has {:.17g}", text_at(best, 0), *place));
   }
   return {};
 }
@@ -169,20 +177,21 @@ Result<void> MemberCheck::places(const std::vector<std::string>& ids) {
   pipeline.add("TIME");
   for (const std::string& id : ids) {
     hot::append_article(pipeline, keys_, id);
-    pipeline.add("ZSCORE", keys_.rank(), id).add("ZSCORE", keys_.score(), id);
+    for (const Model& model : kModels) pipeline.add("ZSCORE", keys_.rank(model), id);
   }
   FRESHET_TRY(replies, ask(redis_, pipeline));
   const UnixSeconds now{seconds{redis::whole(text_at(replies->front(), 0))}};
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const Reply* at = &(*replies)[1 + 3 * i];
-    if (at[0].is_error()) continue;
-    const hot::Article article = hot::article_of(at[0], now, settings_);
-    const auto place = [&](std::size_t reply) {
-      return redis::parse<double>(at[reply].string().value_or(""));
+  const Reply* at = &(*replies)[1];
+  for (const std::string& id : ids) {
+    const Reply& fields = *at++;
+    const Reply* const found = std::exchange(at, at + kModels.size());
+    if (fields.is_error()) continue;
+    const hot::Article article = hot::article_of(fields, now, settings_);
+    const auto is_wrong = [&](const Model& model) {
+      return redis::parse<double>(found[hot::index_of(model)].string().value_or("")) !=
+             hot::place_of(article, model, settings_);
     };
-    const auto score = hot::is_shown(article) ? article.views_score : std::nullopt;
-    if (place(1) != hot::rank_key_of(article, settings_.engagement) || place(2) != score)
-      misplaced_.push_back(ids[i]);
+    if (std::ranges::any_of(kModels, is_wrong)) misplaced_.push_back(id);
   }
   return {};
 }
@@ -192,7 +201,7 @@ Result<void> MemberCheck::places_again() {
   Pipeline look;
   look.add("HMGET", keys_.rank_meta(), "formula", "next");
   FRESHET_TRY(meta, ask(redis_, look));
-  const bool ours = text_at(meta->front(), 0) == hot::formula_argument(settings_.engagement);
+  const bool ours = text_at(meta->front(), 0) == hot::formula_argument(settings_);
   if (!ours || !text_at(meta->front(), 1).empty()) return {};  // it is being made anew, or is to be
   std::this_thread::sleep_for(kPlacingTime);
   for (const std::string& id : misplaced_) {
@@ -206,8 +215,10 @@ Result<void> MemberCheck::wrong_places(const std::string& id) {
   Pipeline pipeline;
   pipeline.add("MULTI").add("TIME");
   hot::append_article(pipeline, keys_, id);
-  for (const std::string& key : {keys_.rank(), keys_.score()})
+  for (const Model& model : kModels) {
+    const std::string key = keys_.rank(model);
     pipeline.add("ZSCORE", key, id).add("ZCARD", key).add("ZRANGE", key, 0, 0, "WITHSCORES");
+  }
   pipeline.add("EXEC");
   FRESHET_TRY(replies, ask(redis_, pipeline));
   const Reply& read = replies->back();
@@ -215,36 +226,29 @@ Result<void> MemberCheck::wrong_places(const std::string& id) {
   const std::int64_t now_us = unix_s(now) * 1'000'000 + redis::whole(text_at(read[0], 1));
   const hot::Article article = hot::article_of(read[1], now, settings_);
   if (article.version > now_us - std::chrono::microseconds(kPlacingTime).count()) return {};
-  struct Place {
-    std::string of;
-    std::optional<double> due, is;
-    double lowest;  // what is below has no place
-  };
-  const auto place = [&](const std::string& of, std::size_t at, std::optional<double> due, double lowest) {
+  for (const Model& model : kModels) {
+    const std::size_t at = 2 + 3 * hot::index_of(model);
+    const auto is = redis::parse<double>(read[at].string().value_or(""));
+    const auto due = hot::place_of(article, model, settings_);
     const bool full = read[at + 1].integer().value_or(0) >= settings_.list.max_members;
-    if (full) lowest = redis::parse_or_zero<double>(text_at(read[at + 2], 1));
-    return Place{of, due, redis::parse<double>(read[at].string().value_or("")), lowest};
-  };
-  const EngagementSettings& engagement = settings_.engagement;
-  const double floor = hot::rank_key(settings_.list.floor, now, engagement.half_life);
-  for (const Place& each :
-       {place(keys_.rank(), 2, hot::rank_key_of(article, engagement), floor),
-        place(keys_.score(), 5, hot::is_shown(article) ? article.views_score : std::nullopt, 0)}) {
-    const bool dropped = !each.is && each.due && *each.due <= each.lowest;
-    if (each.is == each.due || dropped) continue;
-    if (each.of == keys_.rank() && each.is && article.counts.pv == 0 && !article.hidden) {
-      findings_.add(kinds::kNoCounters, each.of, id);
+    // What is below has no place.
+    const double lowest =
+        full ? redis::parse_or_zero<double>(text_at(read[at + 2], 1)) : hot::floor_at(model, now, settings_);
+    const bool dropped = !is && due && *due <= lowest;
+    if (is == due || dropped) continue;
+    const std::string key = keys_.rank(model);
+    if (model.base != nullptr && is && article.counts.pv == 0 && !article.hidden) {
+      findings_.add(kinds::kNoCounters, key, id);
       Pipeline sweep;
-      sweep.add("EVAL", kSweepExpired, 3, keys_.article(id), keys_.rank(), keys_.placed(), article.version,
-                id);
+      sweep.add("EVAL", kSweepExpired, 3, keys_.article(id), key, keys_.placed(model), article.version, id);
       if (auto ok = run_sweep(kinds::kNoCounters, sweep); !ok) return ok;
       continue;
     }
     const auto text = [](const std::optional<double>& of) {
       return of ? fmt::format("{:.17g}", *of) : "no place";
     };
-    findings_.add(kinds::kMisplaced, each.of,
-                  fmt::format("{} has {}, its counters give {}", id, text(each.is), text(each.due)));
+    findings_.add(kinds::kMisplaced, key,
+                  fmt::format("{} has {}, its counters give {}", id, text(is), text(due)));
   }
   return {};
 }
@@ -264,14 +268,15 @@ Result<void> MemberCheck::hidden() {
 Result<void> MemberCheck::hidden_and_listed(const std::vector<std::string>& found) {
   Pipeline listed, hidden;
   for (const std::string& each : found) {
-    listed.add("ZSCORE", keys_.rank(), each).add("ZSCORE", keys_.score(), each);
+    for (const Model& model : kModels) listed.add("ZSCORE", keys_.rank(model), each);
     hidden.add("ZSCORE", keys_.hidden(), each);
   }
   // Whether it is hidden is read last: an item that is shown again leaves that set first.
   FRESHET_TRY(in_rank, ask(redis_, listed));
   FRESHET_TRY(is_hidden, ask(redis_, hidden));
   for (std::size_t i = 0; i < found.size(); ++i) {
-    const bool shown = !(*in_rank)[2 * i].is_nil() || !(*in_rank)[2 * i + 1].is_nil();
+    const auto places = std::span(*in_rank).subspan(i * kModels.size(), kModels.size());
+    const bool shown = !std::ranges::all_of(places, &Reply::is_nil);
     const auto until = redis::parse<double>((*is_hidden)[i].string().value_or(""));
     if (shown && until && !redis::is_embargo(*until))
       findings_.add(kinds::kHiddenListed, keys_.hidden(), found[i]);
@@ -301,17 +306,22 @@ Result<void> MemberCheck::forget_hidden() {
 }
 
 Result<void> MemberCheck::rebuild() {
-  Pipeline pipeline;
-  // The lock comes before the new rank and goes after it; one rebuild may end and another begin in
-  // between.
-  pipeline.add("EXISTS", keys_.rank_next()).add("EXISTS", keys_.rank_lock()).add("EXISTS", keys_.rank_next());
-  FRESHET_TRY(replies, ask(redis_, pipeline));
-  const bool there = replies->front().integer().value_or(0) == 1 && (*replies)[2].integer().value_or(0) == 1;
-  if (!there || (*replies)[1].integer().value_or(1) == 1) return {};
-  findings_.add(kinds::kOldRebuild, keys_.rank_next());
-  Pipeline sweep;
-  sweep.add("EVAL", kSweepRebuild, 3, keys_.rank_next(), keys_.rank_lock(), keys_.placed_next());
-  return run_sweep(kinds::kOldRebuild, sweep);
+  for (const Model& model : kModels) {
+    if (model.base == nullptr) continue;
+    const std::string next = keys_.rank_next(model);
+    Pipeline pipeline;
+    // The lock comes before the new rank and goes after it; one rebuild may end and another begin in
+    // between.
+    pipeline.add("EXISTS", next).add("EXISTS", keys_.rank_lock()).add("EXISTS", next);
+    FRESHET_TRY(replies, ask(redis_, pipeline));
+    const auto there = [&](std::size_t i) { return (*replies)[i].integer().value_or(i == 1) == 1; };
+    if (!there(0) || there(1) || !there(2)) continue;
+    findings_.add(kinds::kOldRebuild, next);
+    Pipeline sweep;
+    sweep.add("EVAL", kSweepRebuild, 3, next, keys_.rank_lock(), keys_.placed_next(model));
+    if (auto ok = run_sweep(kinds::kOldRebuild, sweep); !ok) return ok;
+  }
+  return {};
 }
 
 }  // namespace freshet::ctl

@@ -26,7 +26,7 @@ class MemberCheck {
   Result<void> bucket(const std::string& key, std::string_view hour);
   // tag:{tag}: members with items.
   Result<void> tag(const std::string& key);
-  // hot:rank, hot:score and hot:published: caps, scores, members with counters.
+  // Ranks and hot:published: caps, scores, members with counters.
   Result<void> ranks();
   // The places of these articles are what their counters give; what is not is kept for
   // places_again().
@@ -37,7 +37,7 @@ class MemberCheck {
   Result<void> index();
   // hot:hidden: in no rank; nothing that need not be remembered.
   Result<void> hidden();
-  // hot:rank:next only while a rebuild runs.
+  // hot:rank:next, and the like of other models, only while a rebuild runs.
   Result<void> rebuild();
 
  private:
