@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -22,6 +23,7 @@ RECIPES = {
     "parameter": ("A parameter of the engagement formula", 8),
     "key": ("A key in Redis", 2),
     "endpoint": ("An endpoint on existing data", 6),
+    "model": ("A model of hot lists", 10),
 }
 
 
@@ -130,6 +132,47 @@ def follow_endpoint():
         read_by(service, {"read": ["ann", "bob"]})
         assert service.internal().get("/api/articles/read/visitors").json() == {"uv": 2}
         assert service.public().get("/api/articles/read/visitors").status == 404
+    finally:
+        service.stop()
+
+
+def follow_model():
+    """model=readers ranks by visitors, and all that goes by a model's row does so by its."""
+    service = own_service()
+
+    def listed(**query):
+        return [each["id"] for each in service.hot(model="readers", **query)]
+
+    try:
+        service.start()
+        internal = service.internal()
+        read_by(service, {"often": ["ann"] * 8, "widely": ["ann", "bob"], "hidden": ["ann", "bob", "cay"]})
+        service.put("widely", tags=["news"])
+        wait_until(lambda: order(service, "engagement") == ["hidden", "often"], "the list by engagement")
+        wait_until(lambda: listed() == ["hidden", "widely", "often"], "the list by readers")
+        assert listed(tag="news") == ["widely"]
+        later = service.hot(model="readers", at=int(time.time()) + 7 * 86400)
+        assert [round(each["score"], 3) for each in later] == [1.5, 1, 0.5], later
+        tried = internal.get("/api/hot/preview?model=readers&hot.readers_half_life=10m")
+        assert tried.status == 200 and len(tried.json()) == 3, tried
+        stats = internal.get("/api/articles/widely/stats").json()
+        assert stats["readers"]["rank"] == 2 and stats["readers"]["base"] == 2 and stats["rank"] == 3, stats
+        assert service.public().get("/api/hot?model=readers&mode=current").status == 400
+        service.put("hidden", hidden=True)
+        wait_until(lambda: listed() == ["widely", "often"], "the list without what is hidden")
+        assert service.redis("HEXISTS", "hot:placed:readers", "hidden") == 0
+        service.check()
+        service.redis("ZINCRBY", "hot:rank:readers", 1, "often")
+        with unittest.TestCase().assertRaisesRegex(AssertionError, "hot:rank:readers"):
+            service.check()
+        # Other parameters, as a model that is new to a running site, make all ranks anew.
+        service.redis("DEL", "hot:rank:readers", "hot:placed:readers")
+        service.configure(hot__readers_half_life='"1d"')
+        service.renew()
+        wait_until(lambda: service.redis("ZCARD", "hot:rank:readers") == 2, "the rank made anew")
+        wait_until(lambda: listed() == ["widely", "often"], "the list of it")
+        assert service.redis("EXISTS", "hot:rank:readers:next") == 0
+        service.check()
     finally:
         service.stop()
 
