@@ -31,8 +31,9 @@ for i = 5, #ARGV, 6 do
     call('HINCRBYFLOAT', added, 's:' .. id, score)
   end
 end
-call('HSET', added, 'batches', (batches .. ARGV[2]):sub(-128))
-if ARGV[3] ~= '' then call('HSET', added, 'network', ARGV[3]) end
+local about = {'batches', (batches .. ARGV[2]):sub(-128)}
+if ARGV[3] ~= '' then about[3], about[4] = 'network', ARGV[3] end
+call('HSET', added, unpack(about))
 if ARGV[4] ~= '0' then call('HINCRBY', added, 'beyond', ARGV[4]) end
 if new then call('EXPIRE', added, ARGV[1]) end
 return 1
