@@ -355,13 +355,13 @@ def test_what_strangers_write_is_on_no_public_list_until_somebody_vouches_for_it
         assert forged(service, network, text).json()["listed"] is False
         viewed = service.public(source=f"127.{network}.0.1").view(f"v{text[1:]}", f"f{network}", now)
         assert viewed.json()["listed"] is False and viewed.json()["ok"]
-    assert public_lists(service) == {"honest"}
+    wait_until(lambda: public_lists(service) == {"honest"}, "the honest one")
     stats = service.stats(text)
     assert stats["pv"] == 9 and stats["listed"] is False
     # The tenth network, a PUT, a report of the site's own.
     assert "listed" not in forged(service, 70, text).json()
     assert forged(service, 61, "of-the-site").json()["listed"] is False and forged(service, 61, "reported").json()["listed"] is False
-    assert public_lists(service) == {"honest", text}
+    wait_until(lambda: public_lists(service) == {"honest", text}, "what ten networks have read")
     service.put("of-the-site")
     assert service.internal().track("reported", 1).status == 200
     wait_until(lambda: public_lists(service) == {"honest", text, "of-the-site", "reported"}, "what is vouched for")

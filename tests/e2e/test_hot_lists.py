@@ -213,6 +213,7 @@ def test_a_deleted_item_leaves_every_list_at_once(service, column, query):
     assert shows_at_once(service, tag, query, (items[0], items[2]))
 
 
+@pytest.mark.latency
 def test_a_deleted_item_leaves_every_public_list_within_two_seconds_idle_or_busy(service, column):
     tag, items = column
     client = service.public()
