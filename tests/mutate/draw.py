@@ -81,7 +81,7 @@ def lua(line, code, whole):
     yield "negated", negated(line, code, "", " then", "not (%s)")
     yield "changed", swaps(line, code, r"(?<![\w.\[%])\d+(?![\w.\]])", raised)
     yield "swapped", swaps(line, code, r" (and|or) ", lambda match: " or " if match[1] == "and" else " and ")
-    yield "swapped", swaps(line, code, r" ([+-]) ", lambda match: " - " if match[1] == "+" else " + ")
+    yield "swapped", swaps(line, code, r" ([+-]) (?!0\b)", lambda match: " - " if match[1] == "+" else " + ")
     yield "swapped", swaps(line, code, r"math\.(min|max)\(", lambda match: "math.max(" if match[1] == "min" else "math.min(")
     yield "dropped EXPIRE", swaps(line, line, r", '(?:EX|PX)', \w+(?:\[\d+\])?(?=[,)])", lambda match: "")
     yield "dropped", swaps(line, line, r", '(?:NX|GT)'(?=[,)])", lambda match: "")
