@@ -1,11 +1,13 @@
 #include "core/database/database.h"
 
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <utility>
 
+#include "core/base/hex.h"
 #include "core/database/database_schema.h"
 #include "core/database/sqlite.h"
 #include "core/redis/fields.h"
@@ -44,6 +46,8 @@ constexpr std::array<std::string_view, kStatements> kSql{
     "SELECT value FROM meta WHERE name = ?1",
     "SELECT name, value FROM meta WHERE name >= ?1 AND name < ?2"};
 constexpr std::string_view kLastEntry = "last_entry";
+constexpr std::string_view kIdentity = "identity";
+constexpr std::string_view kToken = "token";
 constexpr std::string_view kErased = "erased:";     // before a reader's name; the value: unix seconds
 constexpr std::string_view kErasedEnd = "erased;";  // ';' follows ':'
 
@@ -70,6 +74,9 @@ struct Database::State {
   std::string log_path() const { return path + "-wal"; }
   Result<void> put_tags(std::int64_t key, const items::Item& item);
   Result<items::Item> row();  // of kAll
+  Result<std::string> meta(std::string_view name);
+  Result<void> put_meta(std::string_view name, std::string_view value);
+  Result<void> know_identity(bool may_write);
 
   const std::string path;
   std::optional<Sqlite> db;
@@ -78,6 +85,8 @@ struct Database::State {
   Identity log;            // of the write-ahead log
   std::int64_t items = 0;  // as of the last commit
   std::int64_t added = 0;  // since
+  std::string identity;
+  std::uint64_t token = 0;  // of write_as()
 };
 
 // Closing folds the log into the database and removes it, unless the database is no longer at its
@@ -112,15 +121,59 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path, Mode m
   state->readers = std::move(*readers);
   FRESHET_TRY(items, state->db->integer("SELECT count(*) FROM items"));
   state->items = *items;
+  if (auto ok = state->know_identity(mode == Mode::kWrite); !ok) return tl::unexpected(ok.error());
   state->log = identity_of(state->log_path());
   return std::unique_ptr<Database>(new Database(std::move(state)));
+}
+
+// --- Whose it is
+
+Result<void> Database::State::know_identity(bool may_write) {
+  FRESHET_TRY(known, meta(kIdentity));
+  identity = std::move(*known);
+  if (!identity.empty() || !may_write) return {};
+  std::array<unsigned char, 16> random{};
+  if (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
+    return fail(ErrorCode::kInternal, "database_error", {}, "no random bytes");
+  identity = hex(random);
+  return put_meta(kIdentity, identity);
+}
+
+const std::string& Database::identity() const { return state_->identity; }
+
+Result<std::uint64_t> Database::last_token() {
+  FRESHET_TRY(text, state_->meta(kToken));
+  return redis::parse_or_zero<std::uint64_t>(*text);
+}
+
+Result<void> Database::expect_ours() {
+  FRESHET_TRY(last, last_token());
+  if (*last == state_->token) return {};
+  return fail(ErrorCode::kUnavailable, "lease_lost", {}, "another recorder writes the database");
+}
+
+Result<void> Database::write_as(std::uint64_t token) {
+  state_->token = 0;
+  if (auto ok = begin(); !ok) return ok;
+  state_->token = token;
+  const auto last = last_token();
+  Result<void> noted = last ? Result<void>() : tl::unexpected(last.error());
+  if (last && *last > token) noted = expect_ours();
+  if (noted) noted = state_->put_meta(kToken, std::to_string(token));
+  if (noted) noted = commit();
+  if (!noted) rollback();
+  return noted;
 }
 
 // --- Transactions
 
 Result<void> Database::begin() {
   state_->added = 0;
-  return state_->db->execute("BEGIN IMMEDIATE");
+  auto begun = state_->db->execute("BEGIN IMMEDIATE");
+  if (!begun || state_->token == 0) return begun;
+  auto ours = expect_ours();
+  if (!ours) rollback();
+  return ours;
 }
 
 Result<void> Database::commit() {
@@ -179,13 +232,14 @@ Result<void> Database::remove_item(const ItemId& id) {
   return {};
 }
 
-Result<void> Database::put_last_entry(std::string_view entry) {
-  return state_->queries[kSetMeta].bind(1, kLastEntry).bind(2, entry).run();
+Result<void> Database::State::put_meta(std::string_view name, std::string_view value) {
+  return queries[kSetMeta].bind(1, name).bind(2, value).run();
 }
 
+Result<void> Database::put_last_entry(std::string_view entry) { return state_->put_meta(kLastEntry, entry); }
+
 Result<void> Database::put_erasure(std::string_view reader, UnixSeconds at) {
-  const std::string name = std::string(kErased) + std::string(reader), value = std::to_string(unix_s(at));
-  return state_->queries[kSetMeta].bind(1, name).bind(2, value).run();
+  return state_->put_meta(std::string(kErased) + std::string(reader), std::to_string(unix_s(at)));
 }
 
 // --- Reading
@@ -204,13 +258,15 @@ Result<std::vector<std::string>> Database::erased_since(UnixSeconds since) {
   return out;
 }
 
-Result<std::string> Database::last_entry() {
-  Query& query = state_->queries[kGetMeta];
-  FRESHET_TRY(found, query.bind(1, kLastEntry).step());
+Result<std::string> Database::State::meta(std::string_view name) {
+  Query& query = queries[kGetMeta];
+  FRESHET_TRY(found, query.bind(1, name).step());
   std::string out(*found ? query.text(0) : std::string_view());
   query.done();
   return out;
 }
+
+Result<std::string> Database::last_entry() { return state_->meta(kLastEntry); }
 
 Result<items::Item> Database::State::row() {
   Query& all = queries[kAll];

@@ -37,7 +37,19 @@ class Database {
   static Result<std::unique_ptr<Database>> open(const std::string& path, Mode mode);
   ~Database();
 
-  // What is written between the two is there afterwards as a whole or not at all.
+  // Random, made with the file; a copy has the same. "": a version that knew none wrote it, and it
+  // was opened to be read.
+  const std::string& identity() const;
+  Result<std::uint64_t> last_token();  // 0: none
+  // Notes that the owner of this token writes from now on, through this object. Errors: also
+  // kUnavailable "lease_lost" when a higher one was noted.
+  Result<void> write_as(std::uint64_t token);
+  // Errors: kUnavailable "lease_lost" when another token than ours was noted since. After a write to
+  // something else that has a lock of its own it tells whether that came too late.
+  Result<void> expect_ours();
+
+  // What is written between the two is there afterwards as a whole or not at all. begin() has the
+  // errors of expect_ours(), too, once there was a write_as().
   Result<void> begin();
   Result<void> commit();
   void rollback();  // harmless when nothing was begun

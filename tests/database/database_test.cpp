@@ -210,3 +210,32 @@ TEST_CASE_METHOD(File, "what is deleted is overwritten in the file", "[database]
   CHECK(bytes.size() > 4096);
   CHECK(bytes.find(item.text) == std::string::npos);
 }
+
+TEST_CASE_METHOD(File, "who wrote before another noted its token writes no more", "[database]") {
+  auto first = open(), second = open();
+  REQUIRE(first->write_as(1));
+  put(*first, named("a"));
+  REQUIRE(second->write_as(2));
+  CHECK(second->last_token() == 2);
+  for (int again = 0; again < 2; ++again) {
+    const auto refused = first->begin();
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().reason == "lease_lost");
+    CHECK(first->expect_ours().error().reason == "lease_lost");
+    CHECK(first->write_as(1).error().reason == "lease_lost");
+  }
+  put(*second, named("b"));
+  CHECK(ids(*second) == std::vector<std::string>{"a", "b"});
+  REQUIRE(first->write_as(3));
+  CHECK_FALSE(second->expect_ours());
+}
+
+TEST_CASE_METHOD(File, "a database has an identity, which its copies share and no other has", "[database]") {
+  const std::string identity = open()->identity();
+  CHECK(identity.size() == 32);
+  CHECK(open()->identity() == identity);
+  CHECK(open(Database::Mode::kRead)->identity() == identity);
+  SqliteShell(path).run("VACUUM INTO '" + path + ".copy'");
+  CHECK(Database::open(path + ".copy", Database::Mode::kWrite).value()->identity() == identity);
+  CHECK(Database::open(path + ".other", Database::Mode::kWrite).value()->identity() != identity);
+}
