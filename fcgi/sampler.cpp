@@ -29,11 +29,15 @@ void Sampler::tick(milliseconds now) {
 // A Redis that does not answer says nothing of what it has; nor does one that does not let us ask.
 Task<void> Sampler::look_at_health(milliseconds now) {
   redis::Pipeline asked;
-  asked.add("GET", keys_.lost()).add("INFO", "memory");
+  asked.add("GET", keys_.lost()).add("INFO", "memory").add("HGET", keys_.lease(), "holder");
   const auto replies = co_await redis_.run(asked);
   if (!replies) co_return;
   if (const redis::Reply& lost = replies->front(); !lost.is_error())
     sample_.lost_since.store(redis::parse_or_zero<std::int64_t>(lost.string().value_or("")) / 1000);
+  const redis::Reply& recorder = (*replies)[2];
+  RecorderHolder holder{};
+  std::ranges::copy(recorder.string().value_or("").substr(0, holder.size() - 1), holder.begin());
+  sample_.recorder_holder.store(holder);
   const redis::MemoryLevel before = sample_.memory.load();
   const auto level = redis::memory_level((*replies)[1].string().value_or(""), before, now);
   if (!level) co_return;

@@ -23,6 +23,8 @@ enum class RecorderReason : std::uint32_t {
   kDatabaseError,
   kIndexLocked,
   kIndexError,
+  kOtherRecorder,  // another process records
+  kOtherDatabase,  // Redis belongs to another database than ours
   kCount
 };
 
@@ -36,7 +38,9 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(RecorderR
                          "database_newer",
                          "database_error",
                          "index_locked",
-                         "index_error"};
+                         "index_error",
+                         "other_recorder",
+                         "other_database"};
 
 struct RecorderReport {
   std::atomic<RecorderState> state{RecorderState::kStarting};

@@ -45,6 +45,7 @@ class Eraser {
   // Takes jobs; one that waits already is known by its entry.
   void add(std::vector<Erasure> erasures);
   std::size_t waiting() const { return waiting_.size(); }  // their entries are pending
+  void clear() { waiting_.clear(); }
   bool wants_a_read() const;  // a job waits only for what the stream holds by now
 
   // Does what is due, everything `stream` handed out before being done, and returns it: to be

@@ -37,6 +37,10 @@ class Pusher {
   // Takes jobs; one that waits already is known by its entry.
   void add(std::vector<Fanout> fanouts);
   std::size_t waiting() const { return waiting_.size(); }  // their entries are pending
+  void clear() {
+    waiting_.clear();
+    progress_.reset();
+  }
   // The entry of the job that is next, or under way; "": there is none.
   std::string first() const { return waiting_.empty() ? std::string() : waiting_.front().entry; }
 

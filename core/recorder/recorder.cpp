@@ -22,7 +22,8 @@ namespace freshet::recorder {
 namespace {
 
 constexpr milliseconds kFirstWait{100};
-constexpr milliseconds kLongestWait{2000};
+constexpr milliseconds kLongestWait{
+    500};                            // so the lease of a dead recorder is taken half a second later at most
 constexpr milliseconds kGlance{20};  // how often a wait looks whether it shall stop
 // So many changes wait for the index at most, in memory.
 constexpr std::size_t kMostHeld = 5000;
@@ -42,6 +43,9 @@ constexpr std::array kReasons{ReasonRow{"disk_full", RecorderReason::kDatabaseFu
                               ReasonRow{"bad_stemmer", RecorderReason::kIndexError},
                               ReasonRow{"redis", RecorderReason::kRedisAway},
                               ReasonRow{"other_schema", RecorderReason::kRedisAway},
+                              ReasonRow{"other_recorder", RecorderReason::kOtherRecorder},
+                              ReasonRow{"lease_lost", RecorderReason::kOtherRecorder},
+                              ReasonRow{"other_database", RecorderReason::kOtherDatabase},
                               ReasonRow{"", RecorderReason::kDatabaseError}};
 
 RecorderReason reason_of(const Error& error) {
@@ -61,15 +65,17 @@ void wait_until(Clock::time_point until, const std::atomic<bool>& stop) {
 
 struct Recorder::State {
   State(const Settings& s, const redis::Endpoint& endpoint, RecorderReport& r, readers::ReaderHashes hashes,
-        milliseconds settle)
+        milliseconds settle, milliseconds ttl)
       : settings(s),
         report(r),
         stream(settings, endpoint),
+        lease(stream.keys(), ttl),
         eraser(settings, endpoint, std::move(hashes), settle),
         pusher(settings, endpoint) {}
 
   Result<void> turn(const std::atomic<bool>& stop);
   Result<void> join();
+  Result<void> take_lease();
   Result<void> make_group();
   Result<void> open_files();
   Result<void> open_database();
@@ -80,6 +86,7 @@ struct Recorder::State {
   Result<void> erase(const std::atomic<bool>& stop);
   Result<void> push();
   Result<void> settle(const Batch& batch, const redis::Pipeline& then = {});
+  void tell(const Backlog& backlog);
   Result<void> compare();
   void failed(const Error& error);
   void went_well();
@@ -87,8 +94,10 @@ struct Recorder::State {
   const Settings settings;
   RecorderReport& report;
   Stream stream;
+  Lease lease;
   Eraser eraser;
   Pusher pusher;
+  bool leased = false;  // and nobody said since that it is lost
   bool joined = false;
   bool lost = false;            // when it joined: Redis had lost its data
   bool compared = false;        // with each other, Redis, database and index, since they were opened
@@ -99,8 +108,8 @@ struct Recorder::State {
 };
 
 Recorder::Recorder(const Settings& settings, const redis::Endpoint& endpoint, RecorderReport& report,
-                   readers::ReaderHashes hashes, milliseconds settle)
-    : state_(std::make_unique<State>(settings, endpoint, report, std::move(hashes), settle)) {}
+                   readers::ReaderHashes hashes, milliseconds settle, milliseconds lease)
+    : state_(std::make_unique<State>(settings, endpoint, report, std::move(hashes), settle, lease)) {}
 Recorder::~Recorder() = default;
 
 int Recorder::run(const std::atomic<bool>& stop) {
@@ -117,6 +126,7 @@ int Recorder::run(const std::atomic<bool>& stop) {
     wait = std::min(2 * wait, kLongestWait);
   }
   if (!state_->held.empty()) (void)state_->finish_held();  // else when it starts again
+  if (state_->leased) state_->lease.give_back(state_->stream.redis());
   return 0;
 }
 
@@ -162,6 +172,7 @@ Result<void> Recorder::State::turn(const std::atomic<bool>& stop) {
 
 Result<void> Recorder::State::join() {
   if (auto ok = redis::wait(redis::expect_schema(stream.redis(), stream.keys())); !ok) return ok;
+  if (auto ok = take_lease(); !ok) return ok;
   FRESHET_TRY(there, has_group(stream.redis(), stream.keys()));
   if (!*there) {
     if (auto ok = make_group(); !ok) return ok;
@@ -175,11 +186,21 @@ Result<void> Recorder::State::join() {
   return {};
 }
 
-// Only the database knows whether there was one before.
-Result<void> Recorder::State::make_group() {
+// For the database as it is now. What is held goes on where nobody wrote since; else it is pending,
+// and comes again.
+Result<void> Recorder::State::take_lease() {
   if (!database) {
     if (auto ok = open_database(); !ok) return ok;
   }
+  FRESHET_TRY(last, database->last_token());
+  if (*last != lease.token()) held = {};
+  if (auto ok = lease.take(stream.redis(), database->identity(), *last); !ok) return ok;
+  leased = true;
+  return database->write_as(lease.token());
+}
+
+// Only the database knows whether there was one before.
+Result<void> Recorder::State::make_group() {
   FRESHET_TRY(recorded, database->last_entry());
   return recorded->empty() ? recorder::make_group(stream.redis(), stream.keys())
                            : make_lost_group(stream.redis(), stream.keys());
@@ -187,7 +208,7 @@ Result<void> Recorder::State::make_group() {
 
 Result<void> Recorder::State::open_files() {
   if (!database) {
-    if (auto ok = open_database(); !ok) return ok;
+    if (auto ok = take_lease(); !ok) return ok;
   }
   if (!index) {
     FRESHET_TRY(opened, search::SearchIndex::open(settings.search));
@@ -237,6 +258,8 @@ Result<void> Recorder::State::write_index() {
     written = each.kind == Change::Kind::kPut ? index->put(each.item) : index->remove(each.item.id);
     if (!written) break;
   }
+  // We have the index' lock: who took over since has not written yet what is newer.
+  if (written) written = database->expect_ours();
   if (written) {
     written = index->commit();
     indexed = Clock::now();
@@ -272,15 +295,19 @@ Result<void> Recorder::State::push() {
 
 // Acknowledges, and says how far behind we are.
 Result<void> Recorder::State::settle(const Batch& batch, const redis::Pipeline& then) {
-  FRESHET_TRY(backlog, stream.acknowledge(batch, then));
+  FRESHET_TRY(backlog, stream.acknowledge(lease, batch, then));
   report.entries.fetch_add(batch.entries.size());
   report.malformed.fetch_add(batch.malformed);
-  report.lag_entries.store(backlog->entries);
-  report.lag_age_ms.store(backlog->oldest_ms);
+  tell(*backlog);
   // Pending although ours are done: another consumer was given them.
   const std::size_t ours = held.entries.size() + eraser.waiting() + pusher.waiting();
   if (backlog->pending > ours && stream.done()) stream.restart();
   return {};
+}
+
+void Recorder::State::tell(const Backlog& backlog) {
+  report.lag_entries.store(backlog.entries);
+  report.lag_age_ms.store(backlog.oldest_ms);
 }
 
 // What has been lost by others is not repaired here, but said.
@@ -308,23 +335,31 @@ Result<void> Recorder::State::compare() {
 
 void Recorder::State::failed(const Error& error) {
   const RecorderReason reason = reason_of(error);
+  const bool refused = reason == RecorderReason::kOtherRecorder || reason == RecorderReason::kOtherDatabase;
   stream.restart();
   // What is held is in the database: a Redis that lost the entries meanwhile gives them no second
   // time.
-  if (reason != RecorderReason::kRedisAway) held = {};
+  if (reason != RecorderReason::kRedisAway && !refused) held = {};
   // What failed may have failed for good on this connection, these descriptors.
-  if (reason == RecorderReason::kRedisAway)
-    joined = false;
-  else if (reason == RecorderReason::kIndexError)
+  if (reason == RecorderReason::kRedisAway || refused) joined = leased = false;
+  if (refused) {  // jobs are another's now
+    eraser.clear();
+    pusher.clear();
+  }
+  if (reason == RecorderReason::kIndexError)
     index.reset();
-  else if (reason != RecorderReason::kIndexLocked)
+  else if (reason != RecorderReason::kIndexLocked && reason != RecorderReason::kRedisAway)
     database.reset();
   if (report.state.load() != RecorderState::kWaiting) report.waiting_since.store(unix_now());
   if (report.state.exchange(RecorderState::kWaiting) != RecorderState::kWaiting ||
       report.reason.load() != reason)
     log::warning("recorder_waits", {{"for", std::string(error.reason)}, {"why", error.detail}});
   report.reason.store(reason);
-  if (joined) (void)settle(Batch());  // only for the report
+  if (reason == RecorderReason::kRedisAway) return;
+  if (leased)
+    (void)settle(Batch());  // we go on when it is over
+  else if (const auto backlog = stream.backlog())
+    tell(*backlog);
 }
 
 void Recorder::State::went_well() {

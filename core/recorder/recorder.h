@@ -1,6 +1,7 @@
 // What keeps items and what readers did durable: reads the stream that every write of these leaves
 // (core/items/item_store.h, reader_entries.h), and writes SQLite and the search index. The only
-// writer of both. It also forgets readers (eraser.h), and pushes what authors publish (fanout.h).
+// writer of both, by a lease (lease.h). It also forgets readers (eraser.h), and pushes what authors
+// publish (fanout.h).
 //
 // SQLite commits each batch, then the index those of a quarter of a second together (kIndexPause),
 // then their entries are acknowledged and the stream is cut behind the last one acknowledged.
@@ -15,6 +16,7 @@
 #include "core/base/time.h"
 #include "core/config/settings.h"
 #include "core/recorder/eraser.h"
+#include "core/recorder/lease.h"
 #include "core/redis/redis_url.h"
 
 namespace freshet::recorder {
@@ -28,14 +30,15 @@ inline constexpr milliseconds kIndexPause{250};
 // fork.
 class Recorder {
  public:
-  // `report` must outlive this. `settle`: how long an erasure waits for what is under way.
+  // `report` must outlive this. `settle`: how long an erasure waits for what is under way. `lease`:
+  // for how long we record when nothing is heard of us.
   Recorder(const Settings& settings, const redis::Endpoint& endpoint, RecorderReport& report,
-           readers::ReaderHashes hashes = {}, milliseconds settle = kSettle);
+           readers::ReaderHashes hashes = {}, milliseconds settle = kSettle, milliseconds lease = kLease);
   ~Recorder();
 
   // Until `stop` is true, within a second of it (plus the commit in hand). Whatever fails — Redis,
-  // the disk, the index — is waited for, with the reason in the report, and tried again. Returns
-  // the exit status, 0.
+  // the disk, the index, another recorder — is waited for, with the reason in the report, and tried
+  // again, twice a second at least. Returns the exit status, 0; the lease was given back then.
   int run(const std::atomic<bool>& stop);
 
  private:

@@ -1,4 +1,4 @@
-#include "scripts/ctl/backup/restore_readers.h"
+#include "core/recorder/restore_readers.h"
 
 #include <vector>
 
@@ -6,13 +6,26 @@
 #include "core/redis/keys.h"
 #include "core/redis/scripts.h"
 #include "core/timeline/follow_store.h"
-#include "scripts/ctl/commands/redis_walk.h"
 
-namespace freshet::ctl {
+namespace freshet::recorder {
 namespace {
 
 constexpr std::size_t kMostAtOnce = 500;         // members of one script
 constexpr std::size_t kPipelineBytes = 1 << 18;  // sent together
+
+// Pipelines with a pulse before each.
+class Sender {
+ public:
+  Sender(redis::SyncRedis& redis, const Pulse& pulse) : redis_(redis), pulse_(pulse) {}
+  Result<redis::Replies> operator()(const redis::Pipeline& pipeline) const {
+    const Result<void> on = pulse_ ? pulse_() : Result<void>();
+    return on ? redis_.call_each(pipeline) : tl::unexpected(on.error());
+  }
+
+ private:
+  redis::SyncRedis& redis_;
+  const Pulse& pulse_;
+};
 
 struct Member {
   UnixSeconds at;
@@ -24,8 +37,8 @@ struct Member {
 class ReaderRestorer {
  public:
   // `earlier`: as reader_restore.lua has it.
-  ReaderRestorer(redis::SyncRedis& redis, int most, std::string earlier, seconds ttl, UnixSeconds now)
-      : redis_(redis), most_(most), earlier_(std::move(earlier)), ttl_(ttl), oldest_(now - ttl) {}
+  ReaderRestorer(Sender send, int most, std::string earlier, seconds ttl, UnixSeconds now)
+      : ask_(send), most_(most), earlier_(std::move(earlier)), ttl_(ttl), oldest_(now - ttl) {}
 
   Result<void> add(std::vector<std::string> keys, Member member) {
     if (member.at < oldest_) return {};
@@ -52,7 +65,7 @@ class ReaderRestorer {
   }
   Result<void> send() {
     if (out_.empty()) return {};
-    FRESHET_TRY(replies, ask(redis_, out_));
+    FRESHET_TRY(replies, ask_(out_));
     for (const redis::Reply& each : *replies) {
       if (each.is_error()) return tl::unexpected(redis::classify(each.error()));
       written_ += each.integer().value_or(0);
@@ -61,7 +74,7 @@ class ReaderRestorer {
     return {};
   }
 
-  redis::SyncRedis& redis_;
+  const Sender ask_;
   const int most_;
   const std::string earlier_;
   const seconds ttl_;
@@ -75,7 +88,7 @@ class ReaderRestorer {
 // Follows, some at a time, in both directions.
 class Followings {
  public:
-  Followings(redis::SyncRedis& redis, const redis::Keys& keys) : redis_(redis), keys_(keys) {}
+  Followings(Sender send, const redis::Keys& keys) : ask_(send), keys_(keys) {}
 
   Result<void> add(const readers::Follow& follow) {
     follows_.push_back(follow);
@@ -87,7 +100,7 @@ class Followings {
     redis::Pipeline marks, both;
     for (const readers::Follow& each : follows_)
       marks.add("ZSCORE", keys_.pull_outbox(each.author.view()), ":");
-    FRESHET_TRY(found, ask(redis_, marks));
+    FRESHET_TRY(found, ask_(marks));
     for (std::size_t i = 0; i < follows_.size(); ++i) {
       const std::string_view reader = follows_[i].reader.view(), author = follows_[i].author.view();
       const std::int64_t pulled = -redis::whole((*found)[i].string().value_or(""));
@@ -95,7 +108,7 @@ class Followings {
       both.add("ZADD", keys_.authors_of(reader), "NX", pulled, author);
     }
     follows_.clear();
-    FRESHET_TRY(written, ask(redis_, both));
+    FRESHET_TRY(written, ask_(both));
     for (const redis::Reply& each : *written) {
       if (each.is_error()) return tl::unexpected(redis::classify(each.error()));
       written_ += each.integer().value_or(0);  // of the script an array: 0
@@ -105,7 +118,7 @@ class Followings {
   std::int64_t written() const { return written_; }
 
  private:
-  redis::SyncRedis& redis_;
+  const Sender ask_;
   const redis::Keys& keys_;
   std::vector<readers::Follow> follows_;
   std::int64_t written_ = 0;
@@ -114,9 +127,10 @@ class Followings {
 }  // namespace
 
 Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, database::Database& database,
-                                        const Settings& settings, UnixSeconds now) {
+                                        const Settings& settings, UnixSeconds now, const Pulse& pulse) {
   const redis::Keys keys(settings.redis.key_prefix);
-  ReaderRestorer events(redis, settings.interactions.max_kept,
+  const Sender send(redis, pulse);
+  ReaderRestorer events(send, settings.interactions.max_kept,
                         std::to_string(settings.interactions.max_earlier()), settings.interactions.ttl, now);
   auto read = database.readers().for_each_interaction([&](const readers::ReaderEvent& each) {
     const std::string member = std::string(1, readers::kind_of(each.kind).letter) + ":" + each.item.str();
@@ -126,7 +140,7 @@ Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, database::Datab
   if (read) read = events.end();
   if (!read) return tl::unexpected(read.error());
 
-  ReaderRestorer unwanted(redis, settings.feedback.most, {}, settings.feedback.ttl, now);
+  ReaderRestorer unwanted(send, settings.feedback.most, {}, settings.feedback.ttl, now);
   read = database.readers().for_each_dismissal([&](const readers::DismissedAt& each) {
     const std::string_view reader = each.dismissal.reader.view();
     return unwanted.add({keys.not_interested(reader), keys.not_interested_why(reader)},
@@ -135,7 +149,7 @@ Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, database::Datab
   if (read) read = unwanted.end();
   if (!read) return tl::unexpected(read.error());
 
-  Followings followings(redis, keys);
+  Followings followings(send, keys);
   read =
       database.readers().for_each_follow([&](const readers::Follow& each) { return followings.add(each); });
   if (read) read = followings.write();
@@ -143,4 +157,4 @@ Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, database::Datab
   return RestoredReaders{events.written(), unwanted.written(), followings.written()};
 }
 
-}  // namespace freshet::ctl
+}  // namespace freshet::recorder

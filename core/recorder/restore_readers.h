@@ -1,13 +1,15 @@
-// The part of freshetctl rebuild-redis that gives readers back what they did and do not want, and
-// whom they follow.
+// The part of a rebuild (rebuild.h) that gives readers back what they did and do not want, and whom
+// they follow.
 #pragma once
+
+#include <functional>
 
 #include "core/base/time.h"
 #include "core/config/settings.h"
 #include "core/database/database.h"
 #include "core/redis/sync_redis.h"
 
-namespace freshet::ctl {
+namespace freshet::recorder {
 
 struct RestoredReaders {
   std::int64_t interactions = 0;  // written, each item and kind at its newest time
@@ -19,8 +21,10 @@ struct RestoredReaders {
 // interactions.max_kept that are within interactions.ttl at `now`, of older ones what keeps their
 // items excluded, and dismissals likewise; and all follows, without a back-fill: what authors
 // publish from now on reaches the reader. What Redis has already is kept where it is newer.
-// O(interactions); memory does not depend on how many there are. Errors: Redis' and the database's.
+// O(interactions); memory does not depend on how many there are. `pulse` is called before each
+// pipeline, and its error ends this. Errors: also Redis' and the database's.
+using Pulse = std::function<Result<void>()>;
 Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, database::Database& database,
-                                        const Settings& settings, UnixSeconds now);
+                                        const Settings& settings, UnixSeconds now, const Pulse& pulse = {});
 
-}  // namespace freshet::ctl
+}  // namespace freshet::recorder

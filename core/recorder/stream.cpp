@@ -65,11 +65,22 @@ Result<Batch> Stream::read(Wait how) {
   return read_batch(entries);
 }
 
-Result<Backlog> Stream::acknowledge(const Batch& batch, const Pipeline& then) {
+Result<Backlog> Stream::acknowledge(const Lease& lease, const Batch& batch, const Pipeline& then) {
   Pipeline command;
-  command.script(scripts::kStreamAck).key(keys_.stream()).arg(kGroup);
+  command.script(scripts::kStreamAck).key(keys_.stream()).key(keys_.lease()).arg(kGroup);
+  command.arg(lease.token()).arg(lease.ttl().count());
   for (const std::string& entry : batch.entries) command.arg(entry);
   for (std::size_t i = 0; i < then.size(); ++i) command.raw(then.at(i));
+  return ask_backlog(command);
+}
+
+Result<Backlog> Stream::backlog() {
+  Pipeline command;
+  command.script(scripts::kStreamAck).key(keys_.stream()).key(keys_.lease()).arg(kGroup).arg(0).arg(0);
+  return ask_backlog(command);
+}
+
+Result<Backlog> Stream::ask_backlog(const Pipeline& command) {
   FRESHET_TRY(reply, call(command));
   Backlog out;
   out.entries = static_cast<std::uint64_t>((*reply)[0].integer().value_or(0));

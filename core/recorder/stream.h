@@ -7,6 +7,7 @@
 
 #include "core/config/settings.h"
 #include "core/recorder/batch.h"
+#include "core/recorder/lease.h"
 #include "core/redis/keys.h"
 #include "core/redis/sync_redis.h"
 
@@ -55,8 +56,10 @@ class Stream {
   // "": none.
   void hold(std::string entry) { held_ = std::move(entry); }
   // After everything in the batch is done, also with none. Cuts the stream behind the lowest that
-  // is pending. `then` is sent with it, so that both happen when this process dies meanwhile.
-  Result<Backlog> acknowledge(const Batch& batch, const redis::Pipeline& then = {});
+  // is pending, and renews the lease. `then` is sent with it, so that both happen when this process
+  // dies meanwhile. Errors: also "lease_lost", and nothing of the batch was acknowledged.
+  Result<Backlog> acknowledge(const Lease& lease, const Batch& batch, const redis::Pipeline& then = {});
+  Result<Backlog> backlog();  // for anybody
   // The highest id the stream ever gave.
   Result<std::string> last_generated();
 
@@ -65,6 +68,7 @@ class Stream {
   static constexpr const char* kStart = "0-0";
 
   Result<redis::Reply> call(const redis::Pipeline& command);
+  Result<Backlog> ask_backlog(const redis::Pipeline& command);
 
   redis::SyncRedis redis_;
   const redis::Keys keys_;

@@ -99,6 +99,7 @@ inline constexpr std::array kKeyPatterns{
     KeyPattern{"bf:global:*", "MBbloom--", false, About::kNobody},
     KeyPattern{"recorder:stream", "stream", true,
                About::kNobody},  // the recorder's own business, see core/recorder/eraser.h
+    KeyPattern{"recorder:lease", "hash", true, About::kNobody},
     KeyPattern{"hot:list", "string", false, About::kNobody},
     KeyPattern{"hot:list:meta", "hash", false, About::kNobody},
     KeyPattern{"hot:list:lock", "string", false, About::kNobody},
@@ -256,6 +257,8 @@ class Keys {
 
   // Stream for the recorder; stream.max_len
   std::string stream() const { return prefix_ + "recorder:stream"; }
+  // Hash: which process records, and which database Redis belongs to (core/recorder/lease.h)
+  std::string lease() const { return prefix_ + "recorder:lease"; }
 
   // Matches hot:article:{id} of every item, for SCAN; and the id in such a name.
   std::string article_pattern() const;

@@ -35,9 +35,12 @@ inline constexpr std::array kScriptWords{
     ScriptWord{word::kDay, ErrorCode::kInternal, "redis_error"},    // the store tries again with that day
     ScriptWord{word::kRetry, ErrorCode::kInternal, "redis_error"},  // never an error
     ScriptWord{word::kStreamFull, ErrorCode::kUnavailable, "stream_full"},
+    // Another recorder has taken the lease since.
+    ScriptWord{"FENCED", ErrorCode::kUnavailable, "lease_lost"},
     // A number is none, or out of range.
     ScriptWord{"INVALID", ErrorCode::kInvalid, "bad_number"},
-    // The stream has no consumer group: it was flushed. As Redis itself says it.
+    // The stream has no consumer group, or the recorder's lease is gone: it was flushed. As Redis
+    // itself says it.
     ScriptWord{"NOGROUP", ErrorCode::kUnavailable, "redis_no_group"},
     // The reader has as many impressions that wait to be recorded as may be.
     ScriptWord{"TOO_MANY_PENDING", ErrorCode::kUnavailable, "too_many_pending"},

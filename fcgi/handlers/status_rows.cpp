@@ -43,6 +43,7 @@ Rows recorder_rows(Scoreboard& board) {
   const auto reason = static_cast<std::size_t>(report.reason.load(kRelaxed));
   return {{"recorder", std::string(state)},
           {"recorder reason", std::string(waits ? kRecorderReasonNames[reason] : "")},
+          {"recorder holder", std::string(board.sample().recorder_holder.load().data())},
           {"recorder waiting since", waits ? report.waiting_since.load(kRelaxed) : std::int64_t{0}},
           {"recorder pid", std::int64_t{process.pid.load(kRelaxed)}},
           {"recorder respawns", number(process.respawns.load(kRelaxed))},

@@ -54,13 +54,15 @@ struct StoreNumbers {
   double seen_fill_today = 0, seen_false_positive_rate = 0;
   std::array<char, 16> seen_filter{};  // as in seen.filter
 };
+using RecorderHolder = std::array<char, 96>;  // "HOST, pid 7"; cut when it is longer
 struct StoreSample {
   std::atomic<std::int64_t> claimed_ms{0};         // CLOCK_MONOTONIC: somebody asks, or asked then
   Shared<StoreNumbers> numbers;                    // written by whoever claimed it
   std::atomic<std::int64_t> health_claimed_ms{0};  // likewise, every kHealthIntervalMs
   std::atomic<std::int64_t> lost_since{0};         // unix seconds: Redis lost its items; 0: it has them
   Shared<redis::MemoryLevel> memory;
-  std::atomic<bool> full{false};  // as MemoryLevel::full, for every request
+  Shared<RecorderHolder> recorder_holder;  // who records, on whatever host, or did last
+  std::atomic<bool> full{false};           // as MemoryLevel::full, for every request
 };
 
 struct HistogramTotals {

@@ -150,7 +150,7 @@ const kFindings = [
     "maxmemory in redis.conf, and redis-cli CONFIG SET the same"],
   ["warning", "redis.forecast", (s) => s["redis full in hours"] < 24 && `Redis will be full in ${s["redis full in hours"].toFixed(1)} hours, if it goes on`,
     "raise maxmemory; freshetctl visitors shows who writes most"],
-  ["error", "recorder.alive", (s) => s.recorder !== "running" && `the recorder is ${s.recorder}${s["recorder reason"] ? ": " + s["recorder reason"] : ""}`,
+  ["error", "recorder.alive", (s) => s.recorder !== "running" && `the recorder is ${s.recorder}${s["recorder reason"] ? ": " + s["recorder reason"] : ""}${s["recorder reason"].startsWith("other_") ? ` (${s["recorder holder"]})` : ""}`,
     "journalctl -u freshet; the disk of recorder.database"],
   ["warning", "recorder.stream", (s) => s["recorder lag age ms"] > 60000 && `${s["recorder lag entries"]} entries wait, one since ${inWords(s["recorder lag age ms"] / 1000)}`,
     "find out why the recorder does not keep up: the disk of recorder.database"],

@@ -10,6 +10,8 @@
 #include <thread>
 
 #include "core/database/database.h"
+#include "core/recorder/lease.h"
+#include "core/redis/scripts.h"
 #include "core/search/index_folder.h"
 #include "scripts/ctl/backup/backup_folder.h"
 #include "tests/recorder/sqlite_shell.h"
@@ -52,9 +54,9 @@ RedisFacts good_facts() {
                       {"maxmemory", "10000"}};
   facts.ping = milliseconds(1);
   facts.clock_ahead = facts.oldest_entry = milliseconds(0);
-  facts.recorder_idle = milliseconds(200);
   facts.stream_length = 0;
-  facts.has_group = facts.clients_shown = true;
+  facts.has_group = true;
+  facts.recorder = recorder::Holder{"web1, pid 7", "d", true};
   return facts;
 }
 
@@ -174,6 +176,8 @@ TEST_CASE("items that Redis has lost are an error, whoever noticed it", "[doctor
     return out.all().front();
   };
   CHECK(judged_items({10, 0, 0}).grade == Grade::kOk);
+  CHECK(judged_items({10, 0, 0, "web2, pid 9"}).what ==
+        "Redis belongs to another database, that of web2, pid 9");
   CHECK(judged_items({0, 0, 0}).grade == Grade::kOk);
   const std::string rebuild = "freshetctl rebuild-redis";
   for (const auto& [facts, cure] :
@@ -209,14 +213,11 @@ TEST_CASE("a slow Redis and a clock that is off are found by how much", "[doctor
 
 TEST_CASE("a recorder that is silent or does not keep up is found", "[doctor]") {
   auto facts = good_facts();
-  facts.recorder_idle = milliseconds(60'000);
+  facts.recorder->holds = false;
   facts.oldest_entry = milliseconds(120'000);
+  CHECK(found(judged(facts), "recorder.alive").what == "nobody records; the last was web1, pid 7");
   CHECK(found(judged(facts), "recorder.alive").grade == Grade::kError);
   CHECK(found(judged(facts), "recorder.stream").grade == Grade::kWarning);
-  facts.clients_shown = false;
-  CHECK(found(judged(facts), "recorder.alive").grade == Grade::kError);
-  facts.oldest_entry = milliseconds(0);
-  CHECK(found(judged(facts), "recorder.alive").grade == Grade::kNotLooked);
 }
 
 TEST_CASE("eviction is an error only where memory has a bound", "[doctor]") {
@@ -241,7 +242,7 @@ TEST_CASE("a Redis that fills up, or has no bound, is told before the public's w
 }
 
 TEST_CASE("what Redis does not tell gives no verdict", "[doctor]") {
-  const Diagnoses out = judged(RedisFacts{{}, {}, {}, {}, {}, {}, {}, false, true});
+  const Diagnoses out = judged(RedisFacts());
   for (const char* check :
        {"redis.version", "redis.persistence", "redis.eviction", "recorder.stream", "recorder.alive"})
     CHECK(found(out, check).grade == Grade::kNotLooked);
@@ -288,14 +289,15 @@ TEST_CASE("the stream of a real Redis is measured against its bound", "[doctor][
     send(server, redis::Pipeline().add("XADD", "recorder:stream", id, "op", "x"));
   };
   send(server, redis::Pipeline().add("XGROUP", "CREATE", "recorder:stream", "recorder", "0", "MKSTREAM"));
-  CHECK(found(asked(server, settings), "recorder.alive").what == "nobody reads the stream");
-  add("1-0");
-  send(server, redis::Pipeline()
-                   .add("XREADGROUP", "GROUP", "recorder", "recorder", "STREAMS", "recorder:stream", ">")
-                   .add("XDEL", "recorder:stream", "1-0"));
+  CHECK(found(asked(server, settings), "recorder.alive").what == "nobody records");
+  redis::SyncRedis redis(server.endpoint(), milliseconds(5000), redis::kAllScripts);
+  recorder::Lease lease(redis::Keys(""), seconds(600));
+  REQUIRE(lease.take(redis, "d", 0));
   const Diagnoses out = asked(server, settings);
   CHECK(found(out, "recorder.alive").grade == Grade::kOk);
   CHECK(found(out, "recorder.stream").grade == Grade::kOk);
+  lease.give_back(redis);
+  CHECK(found(asked(server, settings), "recorder.alive").what.starts_with("nobody records; the last was "));
   add("1-1");  // of 1970
   CHECK(found(asked(server, settings), "recorder.stream").what.find("one since") != std::string::npos);
   add("*");

@@ -4,8 +4,8 @@
 
 #include "core/base/fingerprint.h"
 #include "core/recorder/group.h"
+#include "core/recorder/restore_readers.h"
 #include "core/timeline/follow_store.h"
-#include "scripts/ctl/backup/restore_readers.h"
 #include "scripts/ctl/doctor/doctor.h"
 #include "tests/support/store_fixture.h"
 #include "tests/support/unix_socket.h"
@@ -138,7 +138,7 @@ TEST_CASE("whom readers follow comes back in both directions, with nothing of wh
   REQUIRE(lost.database->readers().put_follow({here, AuthorId::trusted("bob"), UnixSeconds{seconds{50}}}));
   REQUIRE(lost.database->commit());
   for (int again = 0; again < 2; ++again) {
-    const auto restored = restore_readers(lost.redis, *lost.database, lost.settings, wall_now());
+    const auto restored = recorder::restore_readers(lost.redis, *lost.database, lost.settings, wall_now());
     REQUIRE(restored);
     CHECK(restored->follows == (again == 0 ? 1201 : 0));
   }
@@ -173,7 +173,9 @@ TEST_CASE("readers get back the newest of what the database has of them, and not
   REQUIRE(rows.put_dismissal({few, old, "seen", {}}, at(now - 80 * 86400)));
   REQUIRE(rows.put_dismissal({few, ItemId::trusted("older"), "", {}}, at(now - 91 * 86400)));
   REQUIRE(lost.database->commit());
-  const auto restore = [&] { return restore_readers(lost.redis, *lost.database, lost.settings, at(now)); };
+  const auto restore = [&] {
+    return recorder::restore_readers(lost.redis, *lost.database, lost.settings, at(now));
+  };
   const auto restored = restore();
   REQUIRE(restored);
   CHECK(restored->dismissals == 1);

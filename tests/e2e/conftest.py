@@ -56,7 +56,7 @@ def instance():
         return started[-1].start()
 
     yield start
-    for one in started:
+    for one in reversed(started):  # the first may have the Redis of others
         one.stop()
 
 

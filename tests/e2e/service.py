@@ -99,9 +99,14 @@ def stop_orphans():
 
 
 class Instance:
-    """options: of scripts/run; directives: dotted names of the configuration (dots as __) and their TOML values."""
+    """options: of scripts/run; directives: dotted names of the configuration (dots as __) and their TOML values. `beside`: an instance whose
+    Redis is this one's, too, as if the two were hosts of one deployment."""
 
-    def __init__(self, *options, **directives):
+    def __init__(self, *options, beside=None, **directives):
+        self.beside = beside
+        if beside:
+            options += ("--redis", f"unix://{beside.state}/run/redis.sock")
+            directives = {"redis__username": '"freshet"', "redis__password_file": f'"{beside.state}/etc/redis-service"'} | directives
         # A unix socket's path has 107 bytes at most, so not pytest's own tmp_path.
         self.state = tempfile.mkdtemp(prefix=f"freshet-e2e-{os.getpid()}-", dir="/tmp")
         os.chmod(self.state, 0o755)

@@ -21,6 +21,15 @@ struct Faults : Fixture {
   std::string integrity() const {
     return SqliteShell(settings.recorder.database).run("PRAGMA integrity_check");
   }
+  // As freshetctl rebuild-redis --force does at the end.
+  void give_redis_to_our_database() {
+    const auto database =
+        database::Database::open(settings.recorder.database, database::Database::Mode::kRead);
+    REQUIRE(database);
+    recorder::Lease taken(keys());
+    REQUIRE(taken.take(redis, (*database)->identity(), 0, recorder::holder_of(redis, keys())->database));
+    taken.give_back(redis);
+  }
   void put_some(const std::string& what, int count = 30) {
     std::vector<items::Item> many;
     for (int i = 0; i < count; ++i) {
@@ -356,6 +365,10 @@ TEST_CASE_METHOD(Faults, "a database that knows of nothing recorded finds no los
       std::filesystem::remove(settings.recorder.database + suffix);
     std::filesystem::remove_all(settings.search.index);
     model.clear();
+    run();
+    REQUIRE(waits_for(RecorderReason::kOtherDatabase));
+    stop();
+    give_redis_to_our_database();
   }
   run();
   put(item("x", "After"));

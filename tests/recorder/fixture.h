@@ -100,37 +100,21 @@ inline RedisServer& shared_server() {
   return one;
 }
 
-struct Fixture {
-  RedisServer& server;
-  Folder folder;
+// A recorder, in a thread or in a process of its own.
+struct Recording {
   Settings settings;
-  redis::Endpoint endpoint = server.endpoint();  // of the recorder
-  redis::SyncRedis redis{server.endpoint(), milliseconds(10000), redis::kAllScripts};
+  redis::Endpoint endpoint;
   SharedMemory shared;
-  std::unique_ptr<items::RedisItemStore> items;
-  std::map<std::string, items::Item> model;  // what was acknowledged
   std::thread thread;
   pid_t child = 0;
   readers::ReaderHashes hashes{
       [](const ReaderId& reader) { return "u" + std::string(reader.view().rbegin(), reader.view().rend()); },
       [](const ReaderId& reader) { return "e" + std::string(reader.view().rbegin(), reader.view().rend()); }};
   milliseconds settle{0};  // of erasures
+  milliseconds lease = recorder::kLease;
 
-  explicit Fixture(RedisServer& on = shared_server(),
-                   const std::filesystem::path& in = std::filesystem::temp_directory_path())
-      : server(on), folder(in) {
-    server.flush();
-    settings.recorder.database = (folder.path() / "items.db").string();
-    settings.spool.path = (folder.path() / "spool").string();
-    settings.search.index = (folder.path() / "index").string();
-    open();
-  }
-  ~Fixture() { stop(); }
-  // Again after `settings` were changed.
-  void open() { items = std::make_unique<items::RedisItemStore>(redis, settings, keys()); }
-  redis::Keys keys() const { return redis::Keys(settings.redis.key_prefix); }
-
-  // --- The recorder
+  explicit Recording(redis::Endpoint at) : endpoint(std::move(at)) {}
+  ~Recording() { stop(); }
 
   void run() {
     shared->stop.store(false);
@@ -146,7 +130,7 @@ struct Fixture {
     _exit(record());
   }
   int record() {
-    return recorder::Recorder(settings, endpoint, shared->report, hashes, settle).run(shared->stop);
+    return recorder::Recorder(settings, endpoint, shared->report, hashes, settle, lease).run(shared->stop);
   }
   void kill_process() {
     ::kill(child, SIGKILL);
@@ -156,15 +140,43 @@ struct Fixture {
   void stop() {
     shared->stop.store(true);
     if (thread.joinable()) thread.join();
-    if (child != 0) waitpid(child, nullptr, 0);
+    if (child != 0) {
+      ::kill(child, SIGCONT);  // a test that failed may have left it asleep
+      waitpid(child, nullptr, 0);
+    }
     child = 0;
   }
-  std::string noted_loss() { return recorder::noted_loss(redis, keys()).value(); }
   bool waits_for(RecorderReason reason) {
     return comes([&] {
       return shared->report.state.load() == RecorderState::kWaiting && shared->report.reason.load() == reason;
     });
   }
+};
+
+struct Fixture : Recording {
+  RedisServer& server;
+  Folder folder;
+  redis::SyncRedis redis{server.endpoint(), milliseconds(10000), redis::kAllScripts};
+  std::unique_ptr<items::RedisItemStore> items;
+  std::map<std::string, items::Item> model;  // what was acknowledged
+
+  explicit Fixture(RedisServer& on = shared_server(),
+                   const std::filesystem::path& in = std::filesystem::temp_directory_path())
+      : Recording(on.endpoint()), server(on), folder(in) {
+    server.flush();
+    settings.recorder.database = (folder.path() / "items.db").string();
+    settings.spool.path = (folder.path() / "spool").string();
+    settings.search.index = (folder.path() / "index").string();
+    open();
+  }
+  ~Fixture() { stop(); }
+  // Again after `settings` were changed.
+  void open() { items = std::make_unique<items::RedisItemStore>(redis, settings, keys()); }
+  redis::Keys keys() const { return redis::Keys(settings.redis.key_prefix); }
+
+  // --- The recorder
+
+  std::string noted_loss() { return recorder::noted_loss(redis, keys()).value(); }
   // All that was written is recorded, and the recorder knows of no trouble.
   bool settles() {
     return comes([&] { return backlog() == 0 && shared->report.state.load() == RecorderState::kRunning; });

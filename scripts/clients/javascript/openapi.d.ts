@@ -995,6 +995,8 @@ export interface components {
             "recorder lag age ms": number;
             recorder: string;
             "recorder reason": string;
+            /** @description who records, on whatever host, or did last */
+            "recorder holder": string;
             "seen bytes"?: number;
             "seen impressions today"?: number;
             "seen filter"?: string;
@@ -3416,6 +3418,7 @@ export interface operations {
                      *       "redis full": 0,
                      *       "recorder": "running",
                      *       "recorder reason": "",
+                     *       "recorder holder": "web1, pid 1748",
                      *       "recorder waiting since": 0,
                      *       "recorder pid": 1748,
                      *       "recorder respawns": 0,

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <vector>
 
-#include "core/items/item_store.h"
 #include "core/recorder/group.h"
+#include "core/recorder/lease.h"
 #include "core/redis/scripts.h"
 #include "scripts/ctl/check/key_names.h"
 #include "scripts/ctl/commands/json_report.h"
@@ -16,8 +16,6 @@
 
 namespace freshet::ctl {
 namespace {
-
-constexpr std::size_t kBatch = 500;
 
 // Error: kConflict "has_items" when Redis has an item that was put. No key lists them all: O(keys)
 // when there is none.
@@ -40,65 +38,31 @@ Result<void> expect_no_items(redis::SyncRedis& redis, const RedisSettings& setti
   });
 }
 
-class Refill {
- public:
-  Refill(redis::SyncRedis& redis, const Settings& settings, const RebuildRedisOptions& options,
-         std::int64_t total)
-      : redis_(redis),
-        keys_(settings.redis.key_prefix),
-        items_(redis, settings, keys_, items::RedisItemStore::Tell::kNobody),
-        force_(options.force),
-        total_(total),
-        line_(stderr, options.quiet) {}
+// The identity of the database that Redis belongs to, when it is another than ours; else "".
+Result<std::string> owner_of(redis::SyncRedis& redis, const database::Database& database,
+                             const redis::Keys& keys, bool force) {
+  FRESHET_TRY(recorder, recorder::holder_of(redis, keys));
+  if (recorder->database.empty() || recorder->database == database.identity()) return std::string();
+  const std::string whose = "another database, that of " + recorder->who;
+  if (!force)
+    return fail(ErrorCode::kConflict, "other_database", {},
+                "Redis belongs to " + whose + "; --force gives it to this one");
+  if (recorder->holds)
+    return fail(ErrorCode::kConflict, "other_recorder", {}, "Redis belongs to " + whose + ", which records");
+  return recorder->database;
+}
 
-  Result<void> add(const items::Item& item) {
-    batch_.push_back(item);
-    return batch_.size() < kBatch ? Result<void>() : flush();
-  }
-
-  Result<void> flush() {
-    read_ += static_cast<std::int64_t>(batch_.size());
-    if (!force_) {
-      if (auto ok = leave_out_known(); !ok) return ok;
-    }
-    if (auto put = redis::wait(items_.put_many(batch_)); !put) return put;
-    written_ += static_cast<std::int64_t>(batch_.size());
-    batch_.clear();
-    line_.show({read_, total_, ProgressLine::Clock::now() - began_, {}});
-    return {};
-  }
-
-  std::int64_t written() const { return written_; }
-
- private:
-  // What came or went through the service since is newer than the database.
-  Result<void> leave_out_known() {
-    redis::Pipeline ask;
-    for (const items::Item& item : batch_) {
-      ask.add("HEXISTS", keys_.item(item.id.view()), "published_at");
-      ask.add("ZSCORE", keys_.hidden(), item.id.view());
-    }
-    if (ask.empty()) return {};
-    FRESHET_TRY(replies, redis_.call(ask));
-    std::vector<items::Item> unknown;
-    for (std::size_t i = 0; i < batch_.size(); ++i) {
-      const bool known = (*replies)[2 * i].integer() == 1 || !(*replies)[2 * i + 1].is_nil();
-      if (!known) unknown.push_back(std::move(batch_[i]));
-    }
-    batch_ = std::move(unknown);
-    return {};
-  }
-
-  redis::SyncRedis& redis_;
-  const redis::Keys keys_;
-  items::RedisItemStore items_;
-  const bool force_;
-  const std::int64_t total_;
-  ProgressLine line_;
-  const ProgressLine::Clock::time_point began_ = ProgressLine::Clock::now();
-  std::vector<items::Item> batch_;
-  std::int64_t read_ = 0, written_ = 0;
-};
+Result<void> take_over(redis::SyncRedis& redis, database::Database& database, const redis::Keys& keys,
+                       const std::string& owner) {
+  if (database.identity().empty())
+    return fail(ErrorCode::kConflict, "no_identity", {},
+                "start this version's recorder on the database first");
+  FRESHET_TRY(known, database.last_token());
+  recorder::Lease lease(keys);
+  if (auto ok = lease.take(redis, database.identity(), *known, owner); !ok) return ok;
+  lease.give_back(redis);
+  return {};
+}
 
 // The loss that was noted, "" when there is none. What the recorder has not noticed yet is noted
 // here: a rebuild that is interrupted shall not hide it.
@@ -112,30 +76,28 @@ Result<std::string> loss_of(redis::SyncRedis& redis, database::Database& databas
   return recorder::noted_loss(redis, keys);
 }
 
-Result<void> end_loss(redis::SyncRedis& redis, const std::string& loss, const redis::Keys& keys) {
-  FRESHET_TRY(now, recorder::noted_loss(redis, keys));
-  if (*now != loss)
-    return fail(ErrorCode::kConflict, "lost_again", {},
-                "Redis lost its items again meanwhile: call this once more");
-  return recorder::forget_loss(redis, keys);
-}
-
 }  // namespace
 
-Result<RedisRebuilt> rebuild_redis(redis::SyncRedis& redis, database::Database& database,
-                                   const Settings& settings, const RebuildRedisOptions& options) {
+Result<recorder::Refilled> rebuild_redis(redis::SyncRedis& redis, database::Database& database,
+                                         const Settings& settings, const RebuildRedisOptions& options) {
   const redis::Keys keys(settings.redis.key_prefix);
+  FRESHET_TRY(owner, owner_of(redis, database, keys, options.force));
   FRESHET_TRY(loss, loss_of(redis, database, keys));
   if (!options.force && loss->empty()) {
     if (auto empty = expect_no_items(redis, settings.redis); !empty) return tl::unexpected(empty.error());
   }
-  Refill refill(redis, settings, options, database.count());
-  auto read = database.for_each_item([&](const items::Item& item) { return refill.add(item); });
-  if (read) read = refill.flush();
-  if (!read) return tl::unexpected(read.error());
-  FRESHET_TRY(readers, restore_readers(redis, database, settings, wall_now()));
-  if (auto ok = end_loss(redis, *loss, keys); !ok) return tl::unexpected(ok.error());
-  return RedisRebuilt{refill.written(), *readers};
+  ProgressLine line(stderr, options.quiet);
+  const auto began = ProgressLine::Clock::now();
+  const std::int64_t total = database.count();
+  FRESHET_TRY(done, recorder::refill(redis, database, settings, options.force, [&](std::int64_t read) {
+                line.show({read, total, ProgressLine::Clock::now() - began, {}});
+                return Result<void>();
+              }));
+  if (auto ok = recorder::end_loss(redis, keys, *loss); !ok) return tl::unexpected(ok.error());
+  if (!owner->empty()) {
+    if (auto ok = take_over(redis, database, keys, *owner); !ok) return tl::unexpected(ok.error());
+  }
+  return done;
 }
 
 Result<int> run_rebuild_redis(const RebuildRedisOptions& options, const Target& target) {
@@ -148,7 +110,7 @@ Result<int> run_rebuild_redis(const RebuildRedisOptions& options, const Target& 
   const auto began = ProgressLine::Clock::now();
   FRESHET_TRY(rebuilt, rebuild_redis(redis, **database, *settings, options));
   const Nanoseconds took = ProgressLine::Clock::now() - began;
-  const RestoredReaders& readers = rebuilt->readers;
+  const recorder::RestoredReaders& readers = rebuilt->readers;
   if (options.json) {
     report_json([&](json::Writer& out) {
       out.key("items").integer(rebuilt->items).key("interactions").integer(readers.interactions);

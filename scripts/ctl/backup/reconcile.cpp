@@ -8,10 +8,10 @@
 #include "core/hot/rebuild.h"
 #include "core/items/item_store.h"
 #include "core/recorder/group.h"
+#include "core/recorder/restore_readers.h"
 #include "core/recorder/stream.h"
 #include "core/recorder/write_batch.h"
 #include "core/redis/fields.h"
-#include "scripts/ctl/backup/restore_readers.h"
 #include "scripts/ctl/check/key_names.h"
 #include "scripts/ctl/commands/redis_walk.h"
 
@@ -165,7 +165,7 @@ class Reconciler {
   }
 
   Result<void> readers() {
-    const auto restored = restore_readers(redis_, database_, settings_, wall_now());
+    const auto restored = recorder::restore_readers(redis_, database_, settings_, wall_now());
     return restored ? Result<void>() : tl::unexpected(restored.error());
   }
 

@@ -7,10 +7,10 @@
 #include <memory>
 #include <optional>
 #include <sstream>
-#include <thread>
 
 #include "core/base/secret.h"
 #include "core/database/database_copy.h"
+#include "core/recorder/lease.h"
 #include "core/redis/scripts.h"
 #include "fcgi/reader_hashes.h"
 #include "scripts/ctl/backup/backup.h"
@@ -28,26 +28,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr milliseconds kGlance{100};
-constexpr int kGlances = 10;
-
-// Whether any recorder, on whatever host, is connected: it waits for the stream's entries, or asks
-// for them three times a second. (What the stream itself says of consumers that got nothing differs
-// between versions of Redis.) An account that may not list clients is told nothing.
-Result<bool> recorder_asks(redis::SyncRedis& redis) {
-  redis::Pipeline list;
-  list.add("CLIENT", "LIST", "TYPE", "normal");
-  for (int i = 0; i < kGlances; ++i) {
-    if (i > 0) std::this_thread::sleep_for(kGlance);
-    FRESHET_TRY(clients, redis.call(list));
-    const std::string_view text = clients->front().string().value_or("");
-    for (const std::string_view command : {" cmd=xreadgroup", " cmd=xautoclaim"}) {
-      if (text.find(command) != text.npos) return true;
-    }
-  }
-  return false;
-}
-
 Result<void> remove_file(const std::string& path) {
   std::error_code error;
   fs::remove(path, error);
@@ -62,12 +42,14 @@ class Restorer {
         settings_(settings),
         endpoint_(endpoint),
         redis_(endpoint, kRedisTimeout, redis::kAllScripts),
+        lease_(redis::Keys(settings.redis.key_prefix)),
         line_(stderr, options.quiet) {}
 
   Result<void> run() {
-    for (const auto step : {&Restorer::verify, &Restorer::expect_stopped, &Restorer::expect_empty,
-                            &Restorer::prepare_erasures, &Restorer::copy_database, &Restorer::load,
-                            &Restorer::place_database, &Restorer::make_one, &Restorer::copy_model}) {
+    for (const auto step :
+         {&Restorer::verify, &Restorer::expect_stopped, &Restorer::expect_empty, &Restorer::prepare_erasures,
+          &Restorer::copy_database, &Restorer::take_lease, &Restorer::load, &Restorer::place_database,
+          &Restorer::make_one, &Restorer::copy_model}) {
       if (auto ok = (this->*step)(); !ok) return ok;
     }
     return {};
@@ -108,9 +90,10 @@ class Restorer {
   }
 
   Result<void> expect_stopped() {
-    const auto asks = recorder_asks(redis_);
-    if (!asks) return tl::unexpected(at_redis(asks.error(), endpoint_));
-    if (!*asks && !database::database_in_use(database())) return {};
+    const auto recorder = recorder::holder_of(redis_, redis::Keys(settings_.redis.key_prefix));
+    if (!recorder) return tl::unexpected(at_redis(recorder.error(), endpoint_));
+    before_ = recorder->database;
+    if (!database::database_in_use(database())) return {};
     return fail(ErrorCode::kConflict, "service_runs", {}, "the service runs: stop it first");
   }
 
@@ -163,7 +146,21 @@ class Restorer {
     }
     if (auto ok = copy_file(in_backup(kDatabaseName), temporary()); !ok) return ok;
     FRESHET_TRY(migrated, database::Database::open(temporary(), database::Database::Mode::kWrite));
+    identity_of_copy_ = (*migrated)->identity();
+    FRESHET_TRY(token, (*migrated)->last_token());
+    token_of_copy_ = *token;
     return (*migrated)->truncate_log();
+  }
+
+  // Redis belongs to the restored database from now on. No recorder of whatever host comes between.
+  Result<void> take_lease() {
+    if (const auto taken = lease_.take(redis_, identity_of_copy_, token_of_copy_, before_); !taken) {
+      if (taken.error().reason != "other_recorder") return tl::unexpected(at_redis(taken.error(), endpoint_));
+      return fail(ErrorCode::kConflict, "service_runs", {},
+                  "the service runs: stop it first (" + taken.error().detail + ")");
+    }
+    kept_.emplace(lease_, endpoint_);
+    return {};
   }
 
   Result<void> load() {
@@ -192,6 +189,7 @@ class Restorer {
   Result<void> make_one() {
     FRESHET_TRY(opened, database::Database::open(database(), database::Database::Mode::kWrite));
     database::Database& restored = **opened;
+    if (auto ok = restored.write_as(lease_.token()); !ok) return ok;
     FRESHET_TRY(reconciled, reconcile(redis_, restored, settings_, endpoint_));
     reconciled_ = *reconciled;
     const bool knew = knows_erasures_;
@@ -211,6 +209,11 @@ class Restorer {
   const Settings& settings_;
   const redis::Endpoint& endpoint_;
   redis::SyncRedis redis_;
+  recorder::Lease lease_;
+  std::optional<recorder::KeptLease> kept_;
+  std::string before_;            // the identity of the database that Redis belonged to
+  std::string identity_of_copy_;  // the backup's database
+  std::uint64_t token_of_copy_ = 0;
   ProgressLine line_;
   Manifest manifest_;
   std::optional<http::Identity> identity_;

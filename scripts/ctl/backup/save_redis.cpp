@@ -25,8 +25,8 @@ constexpr std::int64_t kWhole = 10000;     // members; a larger key is read in p
 constexpr std::int64_t kWorthMs = 60'000;  // what lives shorter is gone before a restore is over
 
 // What their names begin with.
-constexpr std::array<std::string_view, 5> kLeftOut{"hot:rank", "hot:placed", "hot:unplaced", "hot:list",
-                                                   "feed:cache:"};
+constexpr std::array<std::string_view, 6> kLeftOut{"hot:rank", "hot:placed",  "hot:unplaced",
+                                                   "hot:list", "feed:cache:", "recorder:lease"};
 
 // Of one article, read together: visitors are counted in the one and looked up in the other.
 constexpr std::string_view kFirstOfFamily = "hot:article:";

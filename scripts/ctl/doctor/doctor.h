@@ -13,6 +13,7 @@
 
 #include "core/config/settings.h"
 #include "core/database/database.h"
+#include "core/recorder/lease.h"
 #include "core/redis/sync_redis.h"
 #include "scripts/ctl/commands/target.h"
 #include "scripts/ctl/doctor/diagnoses.h"
@@ -35,11 +36,10 @@ struct RedisFacts {
   std::optional<milliseconds> ping;                            // median round trip
   std::optional<milliseconds> clock_ahead;                     // of ours
   std::optional<std::int64_t> stream_length;
-  std::optional<milliseconds> oldest_entry;   // age of what waits longest in the stream; 0: nothing waits
-  std::optional<milliseconds> recorder_idle;  // since somebody last asked for entries as a group
-  bool clients_shown = false;         // CLIENT LIST was allowed: recorder_idle is all there is to know
-  bool has_group = false;             // a recorder has joined the stream
-  std::vector<std::string> unlisted;  // articles that nobody vouched for, the most read first
+  std::optional<milliseconds> oldest_entry;  // age of what waits longest in the stream; 0: nothing waits
+  bool has_group = false;                    // a recorder has joined the stream
+  std::optional<recorder::Holder> recorder;  // who records, or did last
+  std::vector<std::string> unlisted;         // articles that nobody vouched for, the most read first
   std::int64_t unlisted_count = 0;
 };
 
@@ -48,7 +48,7 @@ std::optional<std::int64_t> time_ms(const redis::Reply& reply);
 // About 26 round trips. Errors: Redis away, or it does not let us in.
 Result<RedisFacts> ask_redis(redis::SyncRedis& redis, const Settings& settings);
 void judge_redis(const RedisFacts& facts, const Settings& settings, Diagnoses& out);
-// The parts of these two that are of the stream and who reads it; 1 RTT.
+// The parts of these two that are of the stream and who reads it; 2 RTT.
 Result<void> ask_recorder(redis::SyncRedis& redis, const Settings& settings, RedisFacts& facts);
 void judge_recorder(const RedisFacts& facts, const Settings& settings, Diagnoses& out);
 
@@ -57,6 +57,7 @@ struct ItemFacts {
   std::int64_t items = 0;       // of the database
   std::int64_t missing = 0;     // of these, in Redis neither known nor just deleted
   std::int64_t lost_since = 0;  // unix seconds: the recorder noted a loss; 0: none
+  std::string belongs_to;       // whose database Redis belongs to, when it is another; else ""
 };
 // O(items). Errors: those of both.
 Result<ItemFacts> ask_items(redis::SyncRedis& redis, database::Database& database, const Settings& settings);

@@ -14,41 +14,11 @@ namespace {
 
 using redis::Reply;
 
-constexpr milliseconds kRecorderSilent{10'000};  // it asks again every 0.3 s
 constexpr milliseconds kLag{60'000};
 
 // Milliseconds of an entry's id, "ms-sequence".
 std::int64_t entry_ms(std::string_view id) {
   return redis::parse_or_zero<std::int64_t>(id.substr(0, id.find('-')));
-}
-
-void note_idle(milliseconds idle, RedisFacts& facts) {
-  facts.recorder_idle = std::min(idle, facts.recorder_idle.value_or(idle));
-}
-
-void read_consumers(const Reply& consumers, RedisFacts& facts) {
-  for (std::size_t i = 0; i < consumers.size(); ++i) {
-    const Reply consumer = consumers[i];
-    for (std::size_t k = 0; k + 1 < consumer.size(); k += 2) {
-      if (consumer[k].string().value_or("") == "idle")
-        note_idle(milliseconds(consumer[k + 1].integer().value_or(0)), facts);
-    }
-  }
-}
-
-// Redis before 7.2 counts a consumer as idle while it waits in vain: its connection tells the rest.
-void read_clients(std::string_view list, RedisFacts& facts) {
-  constexpr std::string_view kIdle = " idle=";
-  while (!list.empty()) {
-    const std::size_t end = std::min(list.find('\n'), list.size());
-    const std::string_view line = list.substr(0, end);
-    list.remove_prefix(std::min(end + 1, list.size()));
-    const std::size_t at = line.find(kIdle);
-    if (line.find(" cmd=xreadgroup") == std::string_view::npos || at == std::string_view::npos) continue;
-    const std::size_t from = at + kIdle.size();
-    const auto idle = redis::parse_or_zero<std::int64_t>(line.substr(from, line.find(' ', from) - from));
-    note_idle(seconds(idle), facts);
-  }
 }
 
 void judge_stream(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {
@@ -69,18 +39,14 @@ void judge_stream(const RedisFacts& facts, const Settings& settings, Diagnoses& 
 
 void judge_alive(const RedisFacts& facts, Diagnoses& out) {
   constexpr std::string_view kCheck = "recorder.alive";
+  if (!facts.recorder) return out.not_looked(kCheck, "HMGET is not allowed to this user");
   if (!facts.has_group)
     return out.error(kCheck, "no recorder has ever read the stream: nothing reaches the database",
                      "start the service with recorder.enabled = true on one host");
-  if (facts.recorder_idle && *facts.recorder_idle <= kRecorderSilent)
-    return out.ok(kCheck, "the recorder reads the stream");
-  const bool waits = facts.oldest_entry.value_or(milliseconds(0)) > kRecorderSilent;
-  if (!facts.clients_shown && !waits)
-    return out.not_looked(kCheck, "CLIENT LIST is not allowed to this user, and nothing waits to be read");
+  if (facts.recorder->holds) return out.ok(kCheck, facts.recorder->who + ", records");
   out.error(kCheck,
-            facts.recorder_idle
-                ? fmt::format("the recorder last read {} s ago", facts.recorder_idle->count() / 1000)
-                : std::string("nobody reads the stream"),
+            facts.recorder->who.empty() ? std::string("nobody records")
+                                        : "nobody records; the last was " + facts.recorder->who,
             "journalctl -u freshet; `freshetctl status` tells the recorder's state and reason");
 }
 
@@ -90,9 +56,7 @@ Result<void> ask_recorder(redis::SyncRedis& redis, const Settings& settings, Red
   const std::string stream = redis::Keys(settings.redis.key_prefix).stream();
   redis::Pipeline command;
   command.add("XLEN", stream).add("XRANGE", stream, "-", "+", "COUNT", 1).add("TIME");
-  command.add("XINFO", "GROUPS", stream)
-      .add("XINFO", "CONSUMERS", stream, recorder::kGroup)
-      .add("CLIENT", "LIST");
+  command.add("XINFO", "GROUPS", stream);
   FRESHET_TRY(replies, redis.call(command));
   if (const auto length = (*replies)[0].integer()) facts.stream_length = *length;
   const auto now = time_ms((*replies)[2]);
@@ -101,10 +65,8 @@ Result<void> ask_recorder(redis::SyncRedis& redis, const Settings& settings, Red
     facts.oldest_entry = milliseconds(oldest.size() > 0 ? *now - entry_ms(id.value_or("")) : 0);
   }
   facts.has_group = (*replies)[3].size() > 0;
-  read_consumers((*replies)[4], facts);
-  const auto clients = (*replies)[5].string();
-  facts.clients_shown = clients.has_value();
-  if (clients) read_clients(*clients, facts);
+  const auto recorder = recorder::holder_of(redis, redis::Keys(settings.redis.key_prefix));
+  if (recorder) facts.recorder = *recorder;
   return {};
 }
 
@@ -117,6 +79,8 @@ Result<ItemFacts> ask_items(redis::SyncRedis& redis, database::Database& databas
   constexpr std::size_t kBatch = 500;
   const redis::Keys keys(settings.redis.key_prefix);
   ItemFacts facts;
+  FRESHET_TRY(holder, recorder::holder_of(redis, keys));
+  if (!holder->database.empty() && holder->database != database.identity()) facts.belongs_to = holder->who;
   FRESHET_TRY(loss, recorder::noted_loss(redis, keys));
   facts.lost_since = redis::parse_or_zero<std::int64_t>(*loss) / 1000;
   redis::Pipeline look;
@@ -142,6 +106,10 @@ void judge_items(const ItemFacts& facts, Diagnoses& out) {
   constexpr std::string_view kCheck = "redis.items";
   const std::string what = fmt::format("{} of the database's {} items are not in Redis",
                                        grouped(facts.missing), grouped(facts.items));
+  if (!facts.belongs_to.empty())
+    return out.error(kCheck, "Redis belongs to another database, that of " + facts.belongs_to,
+                     "recorder.enabled = false on every host but that one; where this database is to be it: "
+                     "freshetctl rebuild-redis --force");
   if (facts.lost_since != 0)
     return out.error(kCheck,
                      fmt::format("Redis lost its data before {}; {}",

@@ -1,0 +1,87 @@
+// Who may record. One process at a time has the lease, which ends unless it is renewed; whoever
+// takes it gets a token, higher than every one before. Redis keeps both, and the identity of the
+// database that it belongs to: who comes with another database is refused, also while nobody
+// records. Whatever the recorder writes is held to the token, since a process may sleep through the
+// end of its lease: stream_ack.lua in Redis, Database::begin() in SQLite. Tokens stand in both, so a
+// Redis that fell back to an older state gives no token twice.
+//
+// A Redis without a lease (new, or emptied) belongs to the first database that comes, unless that
+// was refused here before. A database takes the place of another only while the same process holds
+// both (the file was deleted or replaced under it), or by freshetctl restore or rebuild-redis --force.
+//
+// Blocking; 1 RTT each unless it says otherwise.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "core/base/result.h"
+#include "core/base/time.h"
+#include "core/redis/keys.h"
+#include "core/redis/sync_redis.h"
+
+namespace freshet::recorder {
+
+// Renewed at least three times a second while Redis answers.
+inline constexpr milliseconds kLease{3000};
+
+class Lease {
+ public:
+  // `ttl`: for how long it is good without being renewed.
+  explicit Lease(const redis::Keys& keys, milliseconds ttl = kLease) : key_(keys.lease()), ttl_(ttl) {}
+
+  // Takes it, also over from ourselves, from a dead process of this machine, or when it ran out, for
+  // the database `identity`; `known`: the highest token that this has. `instead`: the identity of a
+  // database whose place it takes; "" none but the one that was ours last. 1 RTT, or 2. Errors:
+  // kConflict "other_recorder" (of the same database), "other_database"; both say who.
+  Result<void> take(redis::SyncRedis& redis, const std::string& identity, std::uint64_t known,
+                    const std::string& instead = {});
+  // Errors: kUnavailable "lease_lost" (another took it), "redis_no_group" (Redis lost it).
+  Result<void> renew(redis::SyncRedis& redis) const;
+  void give_back(redis::SyncRedis& redis) const;
+
+  std::uint64_t token() const { return token_; }  // the last we had; 0: none yet
+  milliseconds ttl() const { return ttl_; }
+
+ private:
+  Result<redis::Replies> ask(redis::SyncRedis& redis, const std::string& identity, std::uint64_t known,
+                             const std::string& instead, std::uint64_t gone) const;
+
+  const std::string key_;
+  const milliseconds ttl_;
+  std::uint64_t token_ = 0;
+  std::string ours_;      // identity, the last we had
+  bool refused_ = false;  // Redis belonged to another database when we asked last
+};
+
+// Renews a lease from a thread, over a connection of its own, while this lives; then gives it back.
+class KeptLease {
+ public:
+  KeptLease(const Lease& lease, redis::Endpoint endpoint);
+  ~KeptLease();
+  KeptLease(const KeptLease&) = delete;
+  KeptLease& operator=(const KeptLease&) = delete;
+
+ private:
+  void keep();
+
+  const Lease lease_;
+  redis::SyncRedis redis_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool over_ = false;
+  std::thread thread_;
+};
+
+// Who has the lease, for tools.
+struct Holder {
+  std::string who;       // "HOST, pid 123"; "": nobody ever had it
+  std::string database;  // the identity of the one that Redis belongs to; "": to none yet
+  bool holds = false;    // now; else it was the last
+};
+Result<Holder> holder_of(redis::SyncRedis& redis, const redis::Keys& keys);
+
+}  // namespace freshet::recorder

@@ -1,0 +1,91 @@
+#include "core/recorder/refill.h"
+
+#include <vector>
+
+#include "core/items/item_store.h"
+#include "core/recorder/group.h"
+
+namespace freshet::recorder {
+namespace {
+
+constexpr std::size_t kBatch = 500;
+
+class Items {
+ public:
+  Items(redis::SyncRedis& redis, const Settings& settings, bool replace,
+        const std::function<Result<void>(std::int64_t)>& pulse)
+      : redis_(redis),
+        keys_(settings.redis.key_prefix),
+        items_(redis, settings, keys_, items::RedisItemStore::Tell::kNobody),
+        replace_(replace),
+        pulse_(pulse) {}
+
+  Result<void> add(const items::Item& item) {
+    batch_.push_back(item);
+    return batch_.size() < kBatch ? Result<void>() : flush();
+  }
+
+  Result<void> flush() {
+    read_ += static_cast<std::int64_t>(batch_.size());
+    if (auto on = pulse_(read_); !on) return on;
+    if (!replace_) {
+      if (auto ok = leave_out_known(); !ok) return ok;
+    }
+    if (auto put = redis::wait(items_.put_many(batch_)); !put) return put;
+    written_ += static_cast<std::int64_t>(batch_.size());
+    batch_.clear();
+    return {};
+  }
+
+  std::int64_t read() const { return read_; }
+  std::int64_t written() const { return written_; }
+
+ private:
+  // What came or went through the service since is newer than the database.
+  Result<void> leave_out_known() {
+    redis::Pipeline ask;
+    for (const items::Item& item : batch_) {
+      ask.add("HEXISTS", keys_.item(item.id.view()), "published_at");
+      ask.add("ZSCORE", keys_.hidden(), item.id.view());
+    }
+    if (ask.empty()) return {};
+    FRESHET_TRY(replies, redis_.call(ask));
+    std::vector<items::Item> unknown;
+    for (std::size_t i = 0; i < batch_.size(); ++i) {
+      const bool known = (*replies)[2 * i].integer() == 1 || !(*replies)[2 * i + 1].is_nil();
+      if (!known) unknown.push_back(std::move(batch_[i]));
+    }
+    batch_ = std::move(unknown);
+    return {};
+  }
+
+  redis::SyncRedis& redis_;
+  const redis::Keys keys_;
+  items::RedisItemStore items_;
+  const bool replace_;
+  const std::function<Result<void>(std::int64_t)>& pulse_;
+  std::vector<items::Item> batch_;
+  std::int64_t read_ = 0, written_ = 0;
+};
+
+}  // namespace
+
+Result<Refilled> refill(redis::SyncRedis& redis, database::Database& database, const Settings& settings,
+                        bool replace, const std::function<Result<void>(std::int64_t)>& pulse) {
+  Items items(redis, settings, replace, pulse);
+  auto read = database.for_each_item([&](const items::Item& item) { return items.add(item); });
+  if (read) read = items.flush();
+  if (!read) return tl::unexpected(read.error());
+  FRESHET_TRY(readers,
+              restore_readers(redis, database, settings, wall_now(), [&] { return pulse(items.read()); }));
+  return Refilled{items.written(), *readers};
+}
+
+Result<void> end_loss(redis::SyncRedis& redis, const redis::Keys& keys, const std::string& loss) {
+  FRESHET_TRY(now, noted_loss(redis, keys));
+  if (*now == loss) return forget_loss(redis, keys);
+  return fail(ErrorCode::kConflict, "lost_again", {},
+              "Redis lost its items again meanwhile: call this once more");
+}
+
+}  // namespace freshet::recorder

@@ -1,0 +1,103 @@
+"""Two instances on one Redis, as two hosts of one deployment are."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+from client import Load
+from recorded import Recorded, Writers
+from service import CTL, PATIENT, birth, wait_until
+
+
+def freshetctl(service, *arguments):
+    """As the operator of the Redis that both have."""
+    account = f"freshet-operator:{service.beside.state}/etc/redis-operator"
+    done = subprocess.run([CTL, *arguments, "--state", service.state, "--redis-user", account], capture_output=True, text=True, check=False, timeout=120)
+    return done.returncode, done.stdout + done.stderr
+
+
+def finding(service, check):
+    _, said = freshetctl(service, "doctor", "--json", "--nginx", "")
+    return next(each for each in json.loads(said)["findings"] if each["check"] == check)
+
+
+def holder(service):
+    return f"pid {service.recorder()}"
+
+
+def test_a_second_recorder_is_refused_and_says_who_records(instance, name):
+    first = instance("--no-limits", **PATIENT)
+    first.expects_refusals = True  # of what the doctor asks whether the account may
+    recorded, writers = Recorded(first), Writers(name)
+    wait_until(lambda: first.status()["recorder"] == "running", "the recorder")
+    second = instance("--no-limits", beside=first, **PATIENT)
+    Recorded(second).wait_until_it("waiting", "other_database")
+    with Load(first.internal, writers.write, 2) as here, Load(second.internal, writers.write, 2) as there:
+        wait_until(lambda: min(len(here.results), len(there.results)) > 100 or here.errors or there.errors, "writes")
+    assert not here.errors and not there.errors
+    recorded.wait_for(writers.kept)
+    assert Recorded(second).titles() == {}
+    for each in (first, second):
+        wait_until(lambda each=each: holder(first) in each.status()["recorder holder"], "who records")
+    assert "event=recorder_waits for=other_database" in second.log() and holder(first) in second.log()
+    assert finding(second, "recorder.alive")["grade"] == "ok"
+    assert holder(first) in finding(second, "recorder.alive")["what"]
+    refused = finding(second, "redis.items")
+    assert refused["grade"] == "error" and holder(first) in refused["what"], refused
+    status, said = freshetctl(second, "rebuild-redis")
+    assert status == 2 and holder(first) in said, said
+    status, said = freshetctl(second, "rebuild-redis", "--force")
+    assert status == 2 and "which records" in said, said
+    first.check()
+
+
+def test_a_recorder_takes_over_from_a_host_that_died_with_a_copy_of_its_database(instance, name):
+    first = instance("--no-limits", **PATIENT)
+    recorded, writers = Recorded(first), Writers(name)
+    second = instance("--no-limits", beside=first, recorder__enabled="false", **PATIENT)
+    with Load(second.internal, writers.write, 2) as load:
+        wait_until(lambda: len(load.results) > 200 or load.errors, "writes")
+        recorder, born = first.recorder(), birth(first.recorder())
+        first.note_processes()
+        first.signal("freshetd", signal.SIGKILL)
+        wait_until(lambda: birth(recorder) != born, "the first host's end")
+        # What a replicated volume would have.
+        folder = os.path.dirname(recorded.database)
+        for each in os.listdir(folder):
+            if each.startswith("freshet.db"):
+                shutil.copy(os.path.join(folder, each), os.path.join(second.state, "record", each))
+        owner = os.stat(os.path.join(second.state, "record"))
+        for each in os.listdir(os.path.join(second.state, "record")):
+            os.chown(os.path.join(second.state, "record", each), owner.st_uid, owner.st_gid)
+        second.configure(recorder__enabled="true")
+        second.reload()
+        began = time.monotonic()
+        Recorded(second).wait_until_it("running")
+        assert time.monotonic() - began < 30
+        seen = len(load.results)
+        wait_until(lambda: len(load.results) > seen + 100 or load.errors, "writes")
+    assert not load.errors
+    wait_until(lambda: Recorded(second).titles() == writers.kept, "the recorder", 60)
+    wait_until(lambda: holder(second) in second.status()["recorder holder"], "who records")
+
+
+def test_a_host_with_an_empty_database_is_given_redis_by_a_command(instance, name):
+    first = instance("--no-limits", **PATIENT)
+    before = {item: first.put(item)["title"] for item in (name("before") for _ in range(20))}
+    Recorded(first).wait_for(before)
+    second = instance("--no-limits", beside=first, **PATIENT)
+    Recorded(second).wait_until_it("waiting", "other_database")
+    recorder, born = first.recorder(), birth(first.recorder())
+    first.configure(recorder__enabled="false")
+    first.reload()
+    wait_until(lambda: birth(recorder) != born, "the end of the first recorder")
+    item = name("after")
+    second.put(item)
+    Recorded(second).wait_until_it("waiting", "other_database")
+    status, said = freshetctl(second, "rebuild-redis", "--force")
+    assert status == 0, said
+    wait_until(lambda: item in Recorded(second).titles(), "the recorder")
+    assert before.keys().isdisjoint(Recorded(second).titles())  # to be imported
