@@ -140,6 +140,7 @@ constexpr std::array kDirectives{
 
     Directive{"recorder.enabled", "this host writes SQLite and the search index; on one host of a deployment", at<&S::recorder, &Recorder::enabled>},
     Directive{"recorder.database", "SQLite file of the recorder", at<&S::recorder, &Recorder::database>},
+    Directive{"recorder.rebuild", "who gives a Redis that lost its items them back: the recorder, or freshetctl rebuild-redis", at<&S::recorder, &Recorder::rebuild>, {}, Unit::kNone, "auto|manual"},
     Directive{"recorder.batch", "stream entries the recorder writes in one transaction", at<&S::recorder, &Recorder::batch>, {1, 10000}},
     Directive{"stream.max_len", "entries that may wait for the recorder; beyond it writes get 503", at<&S::recorder, &Recorder::stream_max_len>, {1000, 1e9}},
 

@@ -169,6 +169,7 @@ struct SpoolSettings {
 struct RecorderSettings {
   bool enabled = true;  // false on every host but one
   std::string database = "/var/lib/freshet/freshet.db";
+  std::string rebuild = "auto";           // auto: a Redis that lost its items gets them back | manual
   int batch = 500;                        // stream entries a transaction
   std::int64_t stream_max_len = 1000000;  // entries that may wait; beyond it writes are answered 503
 };

@@ -13,6 +13,7 @@
 #include "core/database/database.h"
 #include "core/recorder/fanout.h"
 #include "core/recorder/group.h"
+#include "core/recorder/refill.h"
 #include "core/recorder/stream.h"
 #include "core/recorder/write_batch.h"
 #include "core/redis/schema.h"
@@ -42,6 +43,7 @@ constexpr std::array kReasons{ReasonRow{"disk_full", RecorderReason::kDatabaseFu
                               ReasonRow{"index", RecorderReason::kIndexError},
                               ReasonRow{"bad_stemmer", RecorderReason::kIndexError},
                               ReasonRow{"redis", RecorderReason::kRedisAway},
+                              ReasonRow{"lost_again", RecorderReason::kRedisAway},
                               ReasonRow{"other_schema", RecorderReason::kRedisAway},
                               ReasonRow{"other_recorder", RecorderReason::kOtherRecorder},
                               ReasonRow{"lease_lost", RecorderReason::kOtherRecorder},
@@ -83,6 +85,8 @@ struct Recorder::State {
   bool index_is_due() const { return Clock::now() >= indexed + kIndexPause; }
   Result<void> finish_held();
   Result<void> write_index();
+  bool rebuilds() const { return settings.recorder.rebuild == "auto"; }
+  Result<void> rebuild(const std::atomic<bool>& stop);
   Result<void> erase(const std::atomic<bool>& stop);
   Result<void> push();
   Result<void> settle(const Batch& batch, const redis::Pipeline& then = {});
@@ -99,7 +103,7 @@ struct Recorder::State {
   Pusher pusher;
   bool leased = false;  // and nobody said since that it is lost
   bool joined = false;
-  bool lost = false;            // when it joined: Redis had lost its data
+  std::string loss;             // when it joined: as noted_loss() has it
   bool compared = false;        // with each other, Redis, database and index, since they were opened
   Batch held;                   // in the database, and not yet in the index and acknowledged
   Clock::time_point indexed{};  // when the index was last committed
@@ -121,6 +125,7 @@ int Recorder::run(const std::atomic<bool>& stop) {
       wait = kFirstWait;
       continue;
     }
+    if (stop.load()) break;
     state_->failed(outcome.error());
     wait_until(Clock::now() + wait, stop);
     wait = std::min(2 * wait, kLongestWait);
@@ -144,6 +149,9 @@ Result<void> Recorder::State::turn(const std::atomic<bool>& stop) {
   if (again && !held.empty()) {
     if (auto ok = write_index(); !ok) return ok;
     held = {};
+  }
+  if (!loss.empty() && rebuilds()) {
+    if (auto ok = rebuild(stop); !ok) return ok;
   }
   const bool busy = pusher.waiting() > 0 || eraser.wants_a_read();
   const bool full = held.changes.size() >= kMostHeld;
@@ -177,9 +185,11 @@ Result<void> Recorder::State::join() {
   if (!*there) {
     if (auto ok = make_group(); !ok) return ok;
   }
-  FRESHET_TRY(loss, noted_loss(stream.redis(), stream.keys()));
-  lost = !loss->empty();
-  if (lost) log::error("redis_lost", {{"at_ms", *loss}, {"cure", "freshetctl rebuild-redis"}});
+  FRESHET_TRY(noted, noted_loss(stream.redis(), stream.keys()));
+  loss = std::move(*noted);
+  if (!loss.empty())
+    log::error("redis_lost",
+               {{"at_ms", loss}, {"cure", rebuilds() ? "recorder.rebuild" : "freshetctl rebuild-redis"}});
   stream.restart();
   joined = true;
   compared = false;
@@ -223,6 +233,18 @@ Result<void> Recorder::State::open_database() {
   database = std::move(*opened);
   report.items.store(database->count());
   compared = false;
+  return {};
+}
+
+// What is written meanwhile waits in the stream.
+Result<void> Recorder::State::rebuild(const std::atomic<bool>& stop) {
+  const auto go_on = [&](std::int64_t) {
+    return stop.load() ? fail(ErrorCode::kUnavailable, "stopped") : settle(Batch());
+  };
+  FRESHET_TRY(done, refill(stream.redis(), *database, settings, false, go_on));
+  if (auto ok = end_loss(stream.redis(), stream.keys(), loss); !ok) return ok;
+  loss.clear();
+  log::notice("redis_rebuilt", {{"items", std::to_string(done->items)}});
   return {};
 }
 
@@ -323,7 +345,7 @@ Result<void> Recorder::State::compare() {
   }
   FRESHET_TRY(last, database->last_entry());
   FRESHET_TRY(generated, stream.last_generated());
-  if (!lost && below(*generated, *last))
+  if (loss.empty() && below(*generated, *last))
     log::warning(
         "redis_lost_items",
         {{"recorded_up_to", *last}, {"stream_at", *generated}, {"cure", "freshetctl rebuild-redis --force"}});

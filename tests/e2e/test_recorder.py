@@ -233,7 +233,8 @@ def test_reindex_makes_the_index_anew_while_writes_go_on(own_service, name):
     assert own_service.recorder() == recorder and own_service.status()["recorder respawns"] == 0
 
 
-def test_rebuild_redis_gives_a_redis_that_lost_everything_its_items_back(own_service, name):
+def test_rebuild_redis_gives_a_redis_that_lost_everything_its_items_back(instance, name):
+    own_service = instance("--no-limits", recorder__rebuild='"manual"', **PATIENT)
     recorded, titles = Recorded(own_service), put_some(own_service, name, 30, tags=["a", "b"], author="me", text="words")
     status, said = freshetctl(own_service, "rebuild-redis")
     assert status == 2 and "--force" in said, said

@@ -11,7 +11,7 @@ import pytest
 
 from client import Load
 from recorded import Writers
-from service import CTL, birth, wait_until
+from service import CTL, PATIENT, birth, wait_until
 
 
 def freshetctl(service, *arguments):
@@ -56,7 +56,8 @@ def lose_files(service):
 
 
 @pytest.mark.parametrize("lose", [flush, lose_files])
-def test_a_loss_under_writes_is_told_everywhere_until_it_is_mended(own_service, name, lose):
+def test_a_loss_under_writes_is_told_everywhere_until_it_is_mended(instance, name, lose):
+    own_service = instance("--no-limits", recorder__rebuild='"manual"', **PATIENT)
     own_service.expects_refusals = True  # of what the doctor asks whether the account may
     before = {item: own_service.put(item)["title"] for item in (name("before") for _ in range(200))}
     wait_until(lambda: own_service.status()["recorder items"] >= len(before), "the recorder")
@@ -100,6 +101,24 @@ def test_a_loss_under_writes_is_told_everywhere_until_it_is_mended(own_service, 
     wait_until(lambda: own_service.status()["recorder items"] >= len(kept), "the recorder")
     assert {item: own_service.internal().get(f"/api/items/{item}").json().get("title") for item in kept} == kept
     assert items_finding(own_service)["grade"] == "ok"
+    own_service.check()
+
+
+@pytest.mark.parametrize("lose", [flush, lose_files])
+def test_a_loss_under_writes_is_mended_by_the_recorder(own_service, name, lose):
+    before = {item: own_service.put(item)["title"] for item in (name("before") for _ in range(200))}
+    wait_until(lambda: own_service.status()["recorder items"] >= len(before), "the recorder")
+    writers = Writers(name)
+    with Load(own_service.internal, writers.write, threads=2) as load:
+        wait_until(lambda: len(load.results) > 50 or load.errors, "writes")
+        lose(own_service)
+        wait_until(lambda: "event=redis_rebuilt " in own_service.log() or load.errors, "the recorder to mend it")
+        seen = len(load.results)
+        wait_until(lambda: len(load.results) > seen + 50 or load.errors, "writes")
+    assert not load.errors, load.errors[:3]
+    wait_until(lambda: lost_since(own_service) == 0 and own_service.status()["recorder lag entries"] == 0, "the end of it")
+    wait_until(lambda: degraded(lists(own_service, name)) == {None}, "whole lists")
+    assert {item: own_service.internal().get(f"/api/items/{item}").json().get("title") for item in before} == before
     own_service.check()
 
 

@@ -320,6 +320,7 @@ TEST_CASE_METHOD(Faults, "what was written before Redis was flushed is searched 
 
 TEST_CASE_METHOD(Faults, "a Redis that lost what the database has is noted, once, whoever comes first",
                  "[recorder]") {
+  settings.recorder.rebuild = "manual";
   open();
   run();
   put_some("Before");
@@ -351,6 +352,38 @@ TEST_CASE_METHOD(Faults, "a Redis that lost what the database has is noted, once
   put(item("later", "Later"));
   REQUIRE(settles());
   CHECK(noted_loss() == noted);
+}
+
+TEST_CASE_METHOD(Faults, "a Redis that lost its items has them back, and whoever came meanwhile is newer",
+                 "[recorder]") {
+  run();
+  put_some("Before", 1200);
+  did("ann", "i7", wall_now().time_since_epoch().count());
+  put(item("deleted", "To be deleted"));
+  REQUIRE(settles());
+  stop();
+  server.flush();
+  put(item("i3", "After"));
+  remove("deleted");
+  SECTION("at once") {}
+  SECTION("after a rebuild that was killed") {
+    settings.recorder.batch = 1;
+    run_process();
+    REQUIRE(comes([&] { return !noted_loss().empty(); }));
+    kill_process();
+  }
+  run();
+  REQUIRE(settles());
+  REQUIRE(comes([&] { return noted_loss().empty(); }));
+  for (const auto& [id, expected] : model) {
+    INFO(id);
+    const auto there = wait(items->get(ItemId::trusted(id)));
+    REQUIRE(there);
+    CHECK(there->title == expected.title);
+  }
+  CHECK_FALSE(wait(items->get(ItemId::trusted("deleted"))));
+  CHECK_FALSE(command("ZSCORE", keys().interactions("ann"), "l:i7").is_nil());
+  check_all();
 }
 
 TEST_CASE_METHOD(Faults, "a database that knows of nothing recorded finds no loss", "[recorder]") {
