@@ -17,7 +17,7 @@
 -- %.17g (0.2 µs each); `+ 0` reads one in half the time of tonumber and fails, here at the top, on what is none.
 local call, format = redis.call, string.format
 local id, window, formula = ARGV[1], ARGV[7], ARGV[9]
--- Expects: formula, which is formula_argument() of core/hot/engagement.h. Gives its parameters as numbers, or fails on what is none.
+-- Expects: formula, which is formula_argument() of core/hot/placing.h. Gives its parameters as numbers, or fails on what is none.
 local w_pv, w_uv, w_dwell, m, prior, half = formula:match('^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
 w_pv, w_uv, w_dwell, m, prior, half = w_pv + 0, w_uv + 0, w_dwell + 0, m + 0, prior + 0, half + 0
 local dwell = ARGV[3]:find('^%d+$') and ARGV[3] + 0
