@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/readers/reader_store.h"
 #include "core/redis/fields.h"
 
 namespace freshet::feed {
