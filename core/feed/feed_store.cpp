@@ -1,6 +1,10 @@
 #include "core/feed/feed_store.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
+#include <array>
+#include <charconv>
 
 #include "core/feed/interests.h"
 #include "core/items/item_store.h"
@@ -18,6 +22,14 @@ using redis::Pipeline;
 constexpr std::int64_t kLostAfterMs = 5000;
 // What is acknowledged is kept aside so long.
 constexpr std::int64_t kAcknowledgedForMs = 60000;
+
+std::string digest(const std::string& query) {
+  if (query.empty()) return {};
+  std::array<char, 16> text{};
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), XXH3_64bits(query.data(), query.size()), 16).ptr;
+  return {text.data(), end};
+}
 
 std::vector<ItemId> ids_of(const redis::Reply& array) {
   std::vector<ItemId> out;
@@ -129,7 +141,7 @@ RedisFeedStore::RedisFeedStore(redis::Redis& redis, redis::Deferred& deferred, S
 
 // --- reading
 
-Task<Result<Opening>> RedisFeedStore::open(const PageRequest& request, bool peek) {
+Task<Result<Opening>> RedisFeedStore::open(const FeedRequest& request, bool peek) {
   const UnixSeconds now = clock_();
   FRESHET_CO_TRY(learned, co_await filter_.learn(redis_, now));
   const std::string_view reader = request.reader.view();
@@ -214,12 +226,12 @@ Task<Result<SeenStatus>> RedisFeedStore::seen_status() {
 
 // --- handing out
 
-void RedisFeedStore::append_page(Pipeline& out, const redis::Script& script, const PageRequest& request,
+void RedisFeedStore::append_page(Pipeline& out, const redis::Script& script, const FeedRequest& request,
                                  const Page* kept) const {
   const std::string_view reader = request.reader.view();
   out.script(script).key(keys_.feed_cache(reader)).key(keys_.feed_state(reader));
   out.arg(request.limit - std::min(kept ? kept->items.size() : 0, request.limit))
-      .arg(request.query)
+      .arg(digest(request.query))
       .arg(request.request)
       .arg(feed_.replay_window.count())
       .arg(redis::kPendingTtl.count())
@@ -228,7 +240,7 @@ void RedisFeedStore::append_page(Pipeline& out, const redis::Script& script, con
       .arg(acknowledged_ttl().count());
 }
 
-Task<Result<Refilled>> RedisFeedStore::swap(const PageRequest& request, const Refill& refill) {
+Task<Result<Refilled>> RedisFeedStore::swap(const FeedRequest& request, const Refill& refill) {
   Pipeline command;
   append_page(command, scripts::kFeedSwap, request, nullptr);
   command.arg(refill.generation).arg(refill.handout_seq).arg(refill.noted).arg(refill.exhausted ? 1 : 0);
@@ -244,17 +256,17 @@ Task<Result<Refilled>> RedisFeedStore::swap(const PageRequest& request, const Re
   co_return out;
 }
 
-Task<Result<Taken>> RedisFeedStore::take(const PageRequest& request) {
+Task<Result<Taken>> RedisFeedStore::take(const FeedRequest& request) {
   auto taken = co_await take_or_refill(request, nullptr);
   co_return taken;
 }
 
-Task<Result<Taken>> RedisFeedStore::refill(const PageRequest& request, const Page& kept) {
+Task<Result<Taken>> RedisFeedStore::refill(const FeedRequest& request, const Page& kept) {
   auto taken = co_await take_or_refill(request, &kept);
   co_return taken;
 }
 
-Task<Result<Taken>> RedisFeedStore::take_or_refill(const PageRequest& request, const Page* kept) {
+Task<Result<Taken>> RedisFeedStore::take_or_refill(const FeedRequest& request, const Page* kept) {
   Pipeline command;
   append_page(command, scripts::kFeedTake, request, kept);
   command.arg(kept ? std::to_string(kept->generation) + " " + std::to_string(kept->sequence) : "");
@@ -282,7 +294,7 @@ Task<Result<Taken>> RedisFeedStore::take_or_refill(const PageRequest& request, c
   co_return taken;
 }
 
-Task<Result<std::vector<ItemId>>> RedisFeedStore::show_again(const PageRequest& request,
+Task<Result<std::vector<ItemId>>> RedisFeedStore::show_again(const FeedRequest& request,
                                                              const std::vector<ItemId>& items) {
   Pipeline command;
   command.script(scripts::kFeedAgain).key(keys_.feed_state(request.reader.view())).arg(request.request);

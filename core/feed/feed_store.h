@@ -30,13 +30,13 @@ class RedisFeedStore final : public FeedStore {
   RedisFeedStore(redis::Redis& redis, redis::Deferred& deferred, SeenFilter& filter, const Settings& settings,
                  redis::Keys keys, Clock clock = wall_now, SeenEpochs::Name epoch_name = {});
 
-  Task<Result<Opening>> open(const PageRequest& request, bool peek) override;
+  Task<Result<Opening>> open(const FeedRequest& request, bool peek) override;
   Task<Result<std::vector<bool>>> seen(const ReaderId& reader, const std::shared_ptr<const SeenView>& view,
                                        const std::vector<ItemId>& items) override;
-  Task<Result<Refilled>> swap(const PageRequest& request, const Refill& refill) override;
-  Task<Result<Taken>> take(const PageRequest& request) override;
-  Task<Result<Taken>> refill(const PageRequest& request, const Page& kept) override;
-  Task<Result<std::vector<ItemId>>> show_again(const PageRequest& request,
+  Task<Result<Refilled>> swap(const FeedRequest& request, const Refill& refill) override;
+  Task<Result<Taken>> take(const FeedRequest& request) override;
+  Task<Result<Taken>> refill(const FeedRequest& request, const Page& kept) override;
+  Task<Result<std::vector<ItemId>>> show_again(const FeedRequest& request,
                                                const std::vector<ItemId>& items) override;
   Task<Result<SeenStatus>> seen_status() override;
   Task<Result<void>> record(ReaderId reader, Impressions impressions) override;
@@ -49,8 +49,8 @@ class RedisFeedStore final : public FeedStore {
   Task<Result<std::shared_ptr<const SeenView>>> view_of(const redis::Replies& replies, std::size_t first,
                                                         const ReaderId& reader, const ReaderId& known_as,
                                                         UnixSeconds now);
-  Task<Result<Taken>> take_or_refill(const PageRequest& request, const Page* kept);
-  void append_page(redis::Pipeline& out, const redis::Script& script, const PageRequest& request,
+  Task<Result<Taken>> take_or_refill(const FeedRequest& request, const Page* kept);
+  void append_page(redis::Pipeline& out, const redis::Script& script, const FeedRequest& request,
                    const Page* kept) const;
   seconds acknowledged_ttl() const { return std::max(feed_.buffer_ttl, feed_.replay_window); }
 

@@ -69,13 +69,19 @@ class Recall {
 // --- A reader's feed
 // -------------------------------------------------------------------------------------------------------------
 
-// Which page: a page that was handed out once for the same `request` within feed.replay_window is
-// handed out again, with the same items and token. Empty: nothing is remembered.
-struct PageRequest {
+enum class FeedAction : std::uint8_t { kRefresh, kLoadMore, kPeek };
+
+struct FeedRequest {
   ReaderId reader;
-  std::string request;  // an id: action and the page token or event id that came with it
-  std::string query;    // digest of the explicit query, empty for none
+  // An id: action and the page token or event id that came with it. A page that was handed out once
+  // for it within feed.replay_window is handed out again, with the same items and token. Empty:
+  // nothing is remembered.
+  std::string request;
+  std::string query;  // empty: by interests
   std::size_t limit = 20;
+  FeedAction action = FeedAction::kRefresh;
+  SearchCost cost = {};  // of what it searches; null: nobody asks
+  bool keeps = true;     // false: Redis has no room, so no buffer is made
 };
 
 // A page as one step handed it out: excluded from later ones from that moment on, and waiting for
@@ -185,7 +191,7 @@ class FeedStore {
   // 1 RTT: all that a refresh (or peek) must know; on the first call of a day 2. Errors of all
   // methods: Redis' own; kUnavailable "too_many_pending" when more than feed.max_pending impressions
   // wait for their acknowledgement.
-  virtual Task<Result<Opening>> open(const PageRequest& request, bool peek) = 0;
+  virtual Task<Result<Opening>> open(const FeedRequest& request, bool peek) = 0;
   // Which of `items` the reader has seen, in order. 0 RTT with fingerprints, 1 with redisbloom.
   virtual Task<Result<std::vector<bool>>> seen(const ReaderId& reader,
                                                const std::shared_ptr<const SeenView>& view,
@@ -193,16 +199,16 @@ class FeedStore {
   // 1 RTT, atomic: replaces the buffer and hands out its first page. When another refresh of the
   // same query came first (the generation has changed) its buffer is kept and the page is taken
   // from there.
-  virtual Task<Result<Refilled>> swap(const PageRequest& request, const Refill& refill) = 0;
+  virtual Task<Result<Refilled>> swap(const FeedRequest& request, const Refill& refill) = 0;
   // 1 RTT, atomic: hands out the next page of the buffer; with Taken::noted 1 more.
-  virtual Task<Result<Taken>> take(const PageRequest& request) = 0;
+  virtual Task<Result<Taken>> take(const FeedRequest& request) = 0;
   // The same: fills up a page of which only `kept` can be shown, as far as the buffer goes. The
   // page, with what is kept, is a new handout, and what is remembered of it is corrected.
-  virtual Task<Result<Taken>> refill(const PageRequest& request, const Page& kept) = 0;
+  virtual Task<Result<Taken>> refill(const FeedRequest& request, const Page& kept) = 0;
   // 1 RTT: before a replay that is not acknowledged is shown. Which of `items` may be: not those that
   // who handed out the page has left out meanwhile. They count as shown, whoever else leaves them
   // out.
-  virtual Task<Result<std::vector<ItemId>>> show_again(const PageRequest& request,
+  virtual Task<Result<std::vector<ItemId>>> show_again(const FeedRequest& request,
                                                        const std::vector<ItemId>& items) = 0;
   // Writes impressions into the filter and, when it has them, acknowledges what was handed out: 2
   // RTT. After an error all waits as before.

@@ -1,10 +1,6 @@
 #include "core/feed/smart_feed.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <unordered_set>
 #include <utility>
 
@@ -35,18 +31,6 @@ FeedPage degraded() {
   FeedPage page;
   page.degraded = true;
   return page;
-}
-
-std::string digest(const std::string& query) {
-  if (query.empty()) return {};
-  std::array<char, 16> text{};
-  const auto end =
-      std::to_chars(text.data(), text.data() + text.size(), XXH3_64bits(query.data(), query.size()), 16).ptr;
-  return {text.data(), end};
-}
-
-PageRequest page_request(const FeedRequest& request) {
-  return {request.reader, request.request, digest(request.query), request.limit};
 }
 
 RecallQuery recall_query(const FeedRequest& request, const Opening& opening, UnixSeconds now) {
@@ -136,8 +120,7 @@ Task<Result<FeedPage>> SmartFeed::page(const FeedRequest& request) {
 }
 
 Task<Result<FeedPage>> SmartFeed::load_more(const FeedRequest& request) {
-  const PageRequest wanted = page_request(request);
-  FRESHET_CO_TRY(taken, co_await store_.take(wanted));
+  FRESHET_CO_TRY(taken, co_await store_.take(request));
   if (taken->state == Taken::State::kEmpty && !request.keeps) co_return degraded();
   if (taken->state == Taken::State::kEmpty) {
     auto refreshed = co_await refresh(request);
@@ -159,8 +142,7 @@ Task<Result<FeedPage>> SmartFeed::refresh(const FeedRequest& request) {
 
 Task<Result<std::optional<FeedPage>>> SmartFeed::try_refresh(const FeedRequest& request) {
   using Served = std::optional<FeedPage>;
-  const PageRequest wanted = page_request(request);
-  FRESHET_CO_TRY(opening, co_await store_.open(wanted, false));
+  FRESHET_CO_TRY(opening, co_await store_.open(request, false));
   if (opening->replay) {
     FRESHET_CO_TRY(replayed, co_await load_more(request));
     co_return Served(std::move(*replayed));
@@ -180,7 +162,7 @@ Task<Result<std::optional<FeedPage>>> SmartFeed::try_refresh(const FeedRequest& 
   for (const Interest& each : opening->interests) named.push_back(each.item);
   for (ItemId& each : cards_.missing(named, named.size())) refill.details.push_back(std::move(each));
   const auto as_of = cards_.changes();
-  FRESHET_CO_TRY(refilled, co_await store_.swap(wanted, refill));
+  FRESHET_CO_TRY(refilled, co_await store_.swap(request, refill));
   if (refilled->again) co_return Served();
   cards_.keep(refill.details, std::move(refilled->details), as_of);
   FRESHET_CO_TRY(served, co_await serve(request, std::move(refilled->page), false, nullptr,
@@ -190,7 +172,7 @@ Task<Result<std::optional<FeedPage>>> SmartFeed::try_refresh(const FeedRequest& 
 
 // A refresh of which nothing is left behind: the same again shows the same.
 Task<Result<FeedPage>> SmartFeed::glance(const FeedRequest& request) {
-  PageRequest wanted = page_request(request);
+  FeedRequest wanted = request;
   wanted.request.clear();
   FRESHET_CO_TRY(opening, co_await store_.open(wanted, true));
   FRESHET_CO_TRY(found, co_await unseen(request, *opening));
@@ -208,8 +190,7 @@ Task<Result<FeedPage>> SmartFeed::glance(const FeedRequest& request) {
 
 // Recall failed: what was buffered before is still good.
 Task<Result<FeedPage>> SmartFeed::from_old_buffer(const FeedRequest& request) {
-  const PageRequest wanted = page_request(request);
-  FRESHET_CO_TRY(taken, co_await store_.take(wanted));
+  FRESHET_CO_TRY(taken, co_await store_.take(request));
   if (taken->state == Taken::State::kEmpty) co_return degraded();
   record_lost(request.reader, std::move(taken->unacknowledged));
   auto served = co_await serve(request, std::move(taken->page), taken->noted, std::move(taken->seen),
@@ -223,7 +204,7 @@ Task<Result<FeedPage>> SmartFeed::from_old_buffer(const FeedRequest& request) {
 
 Task<Result<std::optional<std::size_t>>> SmartFeed::peek(const FeedRequest& request) {
   using Count = std::optional<std::size_t>;
-  PageRequest wanted = page_request(request);
+  FeedRequest wanted = request;
   wanted.request.clear();  // a count is no page
   const auto opening = co_await store_.open(wanted, true);
   if (!opening && redis_is_away(opening.error())) co_return Count();
@@ -291,7 +272,6 @@ Task<Result<std::vector<ItemId>>> SmartFeed::without_seen(const ReaderId& reader
 Task<Result<FeedPage>> SmartFeed::serve(const FeedRequest& request, Page page, bool recheck,
                                         std::shared_ptr<const SeenView> seen,
                                         std::vector<Interest> interests) {
-  const PageRequest wanted = page_request(request);
   keep_named(request, interests);
   FeedPage out;
   std::vector<items::SharedCard> named;
@@ -306,9 +286,9 @@ Task<Result<FeedPage>> SmartFeed::serve(const FeedRequest& request, Page page, b
     named = std::move(cards->named);
     const bool whole = out.items.size() == page.items.size();
     if (whole || page.replay || refills == kMostRefills) break;
-    if (!page.buffered && wanted.request.empty()) break;  // nothing to fill up with, nothing to correct
+    if (!page.buffered && request.request.empty()) break;  // nothing to fill up with, nothing to correct
     page.items = ids_of(out.items);
-    FRESHET_CO_TRY(refilled, co_await store_.refill(wanted, page));
+    FRESHET_CO_TRY(refilled, co_await store_.refill(request, page));
     page = std::move(refilled->page);
     recheck = refilled->noted;
     seen = std::move(refilled->seen);
@@ -318,7 +298,7 @@ Task<Result<FeedPage>> SmartFeed::serve(const FeedRequest& request, Page page, b
   out.exhausted = page.exhausted;
   if (page.replay && !page.acknowledged) {
     const std::vector<ItemId> wished = ids_of(out.items);
-    FRESHET_CO_TRY(allowed, co_await store_.show_again(wanted, wished));
+    FRESHET_CO_TRY(allowed, co_await store_.show_again(request, wished));
     const IdSet may(allowed->begin(), allowed->end());
     std::erase_if(out.items, [&](const FeedItem& item) { return !may.contains(item.id); });
   }

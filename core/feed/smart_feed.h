@@ -28,18 +28,6 @@
 
 namespace freshet::feed {
 
-enum class FeedAction : std::uint8_t { kRefresh, kLoadMore, kPeek };
-
-struct FeedRequest {
-  FeedAction action = FeedAction::kRefresh;
-  ReaderId reader;
-  std::size_t limit = 20;
-  std::string query;     // empty: by interests
-  std::string request;   // see PageRequest::request
-  SearchCost cost = {};  // of what it searches; null: nobody asks
-  bool keeps = true;     // false: Redis has no room, so no buffer is made
-};
-
 struct FeedItem {
   ItemId id;
   items::SharedCard card;  // never null

@@ -66,7 +66,7 @@ Task<Result<Pushed>> ChannelFill::fill(const std::string& channel, const ReaderI
 // filter may not know yet.
 Task<Result<std::unordered_set<std::string>>> ChannelFill::shown(const ReaderId& reader,
                                                                  const recommend::Selection& selection) {
-  feed::PageRequest who;
+  feed::FeedRequest who;
   who.reader = reader;
   FRESHET_CO_TRY(opening, co_await seen_.open(who, false));
   const std::vector<ItemId> eligible = eligible_of(selection);

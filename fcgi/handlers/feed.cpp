@@ -19,7 +19,7 @@ constexpr std::size_t kMaxPageBytes = 128;
 
 struct Action {
   feed::FeedAction action;
-  std::string_view letter;  // in PageRequest::request
+  std::string_view letter;  // in FeedRequest::request
 };
 constexpr std::array kActions{Word<Action>{"refresh", {feed::FeedAction::kRefresh, "r"}},
                               Word<Action>{"load_more", {feed::FeedAction::kLoadMore, "m"}},

@@ -63,7 +63,7 @@ struct Site {
     ask(reader, feed::FeedAction::kLoadMore);
   }
   void ask(const ReaderId& who, feed::FeedAction action, std::size_t limit = 20) {
-    const feed::FeedRequest asked{action, who, limit, {}, "r." + std::to_string(++requests)};
+    const feed::FeedRequest asked{who, "r." + std::to_string(++requests), {}, limit, action};
     if (action == feed::FeedAction::kPeek) {
       REQUIRE(redis::wait(feed.peek(asked)));
       return;

@@ -80,7 +80,7 @@ struct Site : Fixture {
     REQUIRE(wait(filter->probe(redis)));
     feed::RedisFeedStore feed(
         redis, later, *filter, settings, keys(), [at] { return at; }, epoch_name);
-    feed::PageRequest request;
+    feed::FeedRequest request;
     request.reader = reader(who);
     const auto opening = wait(feed.open(request, false));
     REQUIRE(opening);
@@ -135,7 +135,7 @@ TEST_CASE("what the feed has handed out is not filled, known to the filter or st
   const auto filter = feed::make_seen_filter(site.settings, site.keys());
   REQUIRE(wait(filter->probe(site.redis)));
   feed::RedisFeedStore feed(site.redis, site.later, *filter, site.settings, site.keys());
-  feed::PageRequest request;
+  feed::FeedRequest request;
   request.reader = reader("ann");
   request.limit = 2;
   const auto handed = wait(feed.swap(request, {0, 0, 0, {id("i1"), id("i3"), id("i5")}, false, {}}));

@@ -97,7 +97,7 @@ class FakeFeedStore final : public feed::FeedStore {
   int trips = 0;         // round trips
   std::map<std::string, feed::Page> pages;
 
-  Task<Result<feed::Opening>> open(const feed::PageRequest& request, bool peek) override {
+  Task<Result<feed::Opening>> open(const feed::FeedRequest& request, bool peek) override {
     ++trips;
     if (failing) co_return away();
     feed::Opening out;
@@ -118,7 +118,7 @@ class FakeFeedStore final : public feed::FeedStore {
     auto out = view ? view->contain(items) : FakeSeen(seen_items).contain(items);
     co_return out;
   }
-  Task<Result<feed::Refilled>> swap(const feed::PageRequest& request, const feed::Refill& refill) override {
+  Task<Result<feed::Refilled>> swap(const feed::FeedRequest& request, const feed::Refill& refill) override {
     ++trips;
     if (failing) co_return away();
     if (full) co_return fail(ErrorCode::kUnavailable, "too_many_pending");
@@ -139,7 +139,7 @@ class FakeFeedStore final : public feed::FeedStore {
     out.details = items_.all(refill.details);
     co_return out;
   }
-  Task<Result<feed::Taken>> take(const feed::PageRequest& request) override {
+  Task<Result<feed::Taken>> take(const feed::FeedRequest& request) override {
     ++trips;
     if (failing) co_return away();
     feed::Taken out;
@@ -157,7 +157,7 @@ class FakeFeedStore final : public feed::FeedStore {
     out.interests = interests;
     co_return out;
   }
-  Task<Result<feed::Taken>> refill(const feed::PageRequest& request, const feed::Page& kept) override {
+  Task<Result<feed::Taken>> refill(const feed::FeedRequest& request, const feed::Page& kept) override {
     ++trips;
     feed::Taken out;
     out.state = feed::Taken::State::kPage;
@@ -165,7 +165,7 @@ class FakeFeedStore final : public feed::FeedStore {
     look(out);
     co_return out;
   }
-  Task<Result<std::vector<ItemId>>> show_again(const feed::PageRequest&,
+  Task<Result<std::vector<ItemId>>> show_again(const feed::FeedRequest&,
                                                const std::vector<ItemId>& items) override {
     co_return items;
   }
@@ -196,7 +196,7 @@ class FakeFeedStore final : public feed::FeedStore {
     return by_item ? nullptr : std::make_shared<FakeSeen>(seen_items);
   }
   static tl::unexpected<Error> away() { return fail(ErrorCode::kUnavailable, "redis_away"); }
-  feed::Page pop(const feed::PageRequest& request, std::vector<ItemId> items) {
+  feed::Page pop(const feed::FeedRequest& request, std::vector<ItemId> items) {
     while (items.size() < request.limit && !buffer.empty()) {
       if (pending.insert(buffer.front()).second) items.push_back(buffer.front());
       buffer.erase(buffer.begin());

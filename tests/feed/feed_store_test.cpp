@@ -39,7 +39,7 @@ struct Site {
     if (!made) made.emplace(redis, deferred, filter, settings, keys);
     return *made;
   }
-  feed::PageRequest page(std::size_t limit, std::string request = {}, std::string query = {}) const {
+  feed::FeedRequest page(std::size_t limit, std::string request = {}, std::string query = {}) const {
     return {kReader, std::move(request), std::move(query), limit};
   }
   feed::Opening open(const std::string& request = {}) {

@@ -29,7 +29,7 @@ struct Site {
 
   feed::FeedPage ask(feed::FeedAction action, std::size_t limit = 5, std::string request = {},
                      std::string query = {}) {
-    const feed::FeedRequest asked{action, kReader, limit, std::move(query), std::move(request)};
+    const feed::FeedRequest asked{kReader, std::move(request), std::move(query), limit, action};
     auto page = now(feed().page(asked));
     REQUIRE(page);
     return *page;
@@ -37,7 +37,7 @@ struct Site {
   feed::FeedPage refresh(std::size_t limit = 5) { return ask(feed::FeedAction::kRefresh, limit); }
   feed::FeedPage load_more(std::size_t limit = 5) { return ask(feed::FeedAction::kLoadMore, limit); }
   std::optional<std::size_t> peek(std::size_t limit = 5) {
-    const feed::FeedRequest asked{feed::FeedAction::kPeek, kReader, limit, {}, {}};
+    const feed::FeedRequest asked{kReader, {}, {}, limit, feed::FeedAction::kPeek};
     auto count = now(feed().peek(asked));
     REQUIRE(count);
     return *count;
@@ -210,7 +210,7 @@ TEST_CASE("without Redis a page is empty, degraded and not the end", "[feed]") {
 TEST_CASE("too many unrecorded impressions are an error, not a degraded page", "[feed]") {
   Site site;
   site.store.full = true;
-  const feed::FeedRequest asked{feed::FeedAction::kRefresh, kReader, 5, {}, {}};
+  const feed::FeedRequest asked{kReader, {}, {}, 5};
   const auto page = now(site.feed().page(asked));
   REQUIRE_FALSE(page);
   CHECK(page.error().reason == "too_many_pending");
@@ -289,7 +289,7 @@ TEST_CASE("where nothing may be kept a refresh shows the best unseen, and is the
   Site site;
   site.items.hidden = {item(2)};
   site.store.seen_items = {item(0)};
-  const feed::FeedRequest asked{feed::FeedAction::kRefresh, kReader, 3, {}, "again", {}, false};
+  const feed::FeedRequest asked{kReader, "again", {}, 3, feed::FeedAction::kRefresh, {}, false};
   for (int times = 0; times < 2; ++times) {
     const auto page = now(site.feed().page(asked));
     REQUIRE(page);
@@ -303,7 +303,7 @@ TEST_CASE("where nothing may be kept a refresh shows the best unseen, and is the
 
 TEST_CASE("where nothing may be kept load_more goes on in the buffer and makes none", "[feed]") {
   Site site;
-  const feed::FeedRequest asked{feed::FeedAction::kLoadMore, kReader, 5, {}, {}, {}, false};
+  const feed::FeedRequest asked{kReader, {}, {}, 5, feed::FeedAction::kLoadMore, {}, false};
   const auto none = now(site.feed().page(asked));
   REQUIRE(none);
   CHECK((none->items.empty() && none->degraded && !none->exhausted && site.store.generation == 0));
@@ -357,7 +357,7 @@ TEST_CASE("each item of a feed says why it is there, in the reader's own terms",
     CHECK(reasons(site.ask(feed::FeedAction::kRefresh, 7, "r.e.1")) == wanted);
   }
   SECTION("a glance") {
-    const feed::FeedRequest asked{feed::FeedAction::kRefresh, kReader, 7, {}, {}, {}, false};
+    const feed::FeedRequest asked{kReader, {}, {}, 7, feed::FeedAction::kRefresh, {}, false};
     CHECK(reasons(now(site.feed().page(asked)).value()) == wanted);
   }
   SECTION("what is hidden is not named") {

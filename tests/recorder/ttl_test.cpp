@@ -187,7 +187,7 @@ class World : public Followers {
 
   // A refresh or the next page, of which some is shown, all, or nothing.
   void page_of(const ReaderId& reader) {
-    const feed::PageRequest request{reader, below(2) == 0 ? "r" + word(3) : "", below(3) == 0 ? "q" : "", 3};
+    const feed::FeedRequest request{reader, below(2) == 0 ? "r" + word(3) : "", below(3) == 0 ? "q" : "", 3};
     feed::Page page;
     const auto taken = wait(feed->take(request));
     REQUIRE(taken);
