@@ -78,3 +78,23 @@ TEST_CASE_METHOD(Site, "a history is two reads in one trip", "[cost]") {
   CHECK(cost.commands() == 2);
   CHECK(cost.round_trips == 1);
 }
+
+TEST_CASE_METHOD(Site, "a view of a topic, new, again, and with an event id", "[cost]") {
+  struct Row {
+    const char* what;
+    const char* item;
+    const char* event;
+    std::int64_t commands, aof_bytes;
+  };
+  for (const Row& row : {Row{"new", "item-50", "", 9, 404}, Row{"again", "item-50", "", 6, 354},
+                         Row{"with an event id", "item-51", "an-event-of-sixteen", 14, 553},
+                         Row{"that event again", "item-51", "an-event-of-sixteen", 2, 0}}) {
+    readers::View view{reader, ItemId::trusted(row.item), readers::ViewKind::kTopic};
+    if (*row.event != 0) view.event = EventId::trusted(row.event);
+    const Cost cost = costs.of([&] { REQUIRE(redis::wait(readers.viewed(view))); });
+    INFO(row.what << ": " << cost.text() << ", " << cost.aof_bytes << " bytes");
+    CHECK(cost.commands() == row.commands);
+    CHECK(cost.aof_bytes == row.aof_bytes);
+    CHECK(cost.round_trips == 1);
+  }
+}
