@@ -8,10 +8,11 @@
 --      with KEYS 7 also total or ''  which key its bucket is  the hour
 -- Returns how many got a place. Where ranks are of other parameters none does: those who have these find the ids in hot:unplaced; as they do while
 -- ranks with others are being made.
-local call, size = redis.call, KEYS[7] and 7 or 4
+local call, index = redis.call, KEYS[7]
+local size = index and 7 or 4
 local n = (#ARGV - 6) / size
 local ids = {}
-for i = 1, n do ids[i] = ARGV[size * i - size + 7] end
+for i = 1, n do ids[i] = ARGV[size * (i - 1) + 7] end
 if ARGV[1] ~= '' then
   local meta = call('HMGET', KEYS[5], 'formula', 'next')
   if not meta[1] and ARGV[3] == 'formula' then
@@ -27,8 +28,8 @@ local now = call('TIME')[1] + 0
 local dark, was = call('ZMSCORE', KEYS[4], unpack(ids)), call('HMGET', KEYS[2], unpack(ids))
 local add, placed, dates, gone, uncounted = {}, {}, {}, {}, {}
 for i, id in ipairs(ids) do
-  local at = size * i - size + 7
-  local place, date, v, total, bucket = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], KEYS[7] and KEYS[ARGV[at + 5] + 0]
+  local at = size * (i - 1) + 7
+  local place, date, v, bucket = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], index and KEYS[ARGV[at + 5] + 0]
   local until_s = tonumber(dark[i] or nil)
   local hidden = until_s and until_s > now and until_s == math.floor(until_s)  -- not one that is only dated ahead
   if not hidden and not (was[i] and was[i] + 0 >= v + 0) then
@@ -40,10 +41,10 @@ for i, id in ipairs(ids) do
       add[#add + 1], add[#add + 2] = place, id
       placed[#placed + 1], placed[#placed + 2] = id, v
       dates[#dates + 1], dates[#dates + 2] = date, id
-      if bucket and total ~= '' then
-        call('ZADD', bucket, total, id)
+      if bucket and ARGV[at + 4] ~= '' then
+        call('ZADD', bucket, ARGV[at + 4], id)
         call('EXPIRE', bucket, ARGV[6])
-        call('ZADD', KEYS[7], 'GT', total, ARGV[at + 6])
+        call('ZADD', index, 'GT', ARGV[at + 4], ARGV[at + 6])
       end
     end
   end
