@@ -1,7 +1,7 @@
 // Keeps ranks in step with half-life and weights, by which they are keyed: when these were changed
 // they are made anew, by one worker under a lock. And it keeps ranks in step with counters: what a
-// worker counted and, killed, did not place is placed, at once when it noted it, else by a walk over
-// all articles (core/hot/rebuild.h).
+// worker counted and, killed, did not place is placed, at once when it noted it, else by a walk
+// over all articles (core/hot/rebuild.h).
 #pragma once
 
 #include <string>
@@ -29,8 +29,8 @@ class RankKeeper {
   };
   explicit RankKeeper(Sources sources) : sources_(std::move(sources)), timer_(sources_.loop) {}
 
-  // When this worker serves, as long as it lives. A rebuild that failed is logged and left to the next
-  // worker that starts.
+  // When this worker serves, as long as it lives. A rebuild that failed is logged and left to the
+  // next worker that starts.
   Task<void> keep_in_step();
 
  private:

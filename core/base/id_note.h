@@ -1,4 +1,5 @@
-// Ids that a process noted within the last while, in memory that others can read when it was killed.
+// Ids that a process noted within the last while, in memory that others can read when it was
+// killed.
 #pragma once
 
 #include <array>

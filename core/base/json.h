@@ -133,8 +133,8 @@ Result<std::optional<std::string>> optional_string(Value object, std::string_vie
 Result<std::vector<std::string>> optional_strings(Value object, std::string_view member,
                                                   std::size_t max_count, std::size_t max_bytes);
 
-// --- Writing. Appends to a string; numbers in the shortest form that reads back the same, never rounded.
-// Bytes that are not UTF-8 become U+FFFD, so what is written is always JSON.
+// --- Writing. Appends to a string; numbers in the shortest form that reads back the same, never
+// rounded. Bytes that are not UTF-8 become U+FFFD, so what is written is always JSON.
 class Writer {
  public:
   explicit Writer(std::string& out) : out_(out) {}

@@ -9,7 +9,8 @@
 // whoever takes from it at once.
 //
 //   64 bytes   magic, version, size, seed; then sets of 8 words:
-//   word       44 bits of the moment in µs (they come round in 203 days), 20 bits of tag; 0: nobody's
+//   word       44 bits of the moment in µs (they come round in 203 days), 20 bits of tag; 0:
+//   nobody's
 //
 // One take() is 25–45 ns while the caches have the bucket, and what a miss of cache and TLB costs
 // beyond: below 1 µs among a million buckets, on a loaded virtual machine (test_base "[.bench]").

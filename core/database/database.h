@@ -44,8 +44,8 @@ class Database {
   // Notes that the owner of this token writes from now on, through this object. Errors: also
   // kUnavailable "lease_lost" when a higher one was noted.
   Result<void> write_as(std::uint64_t token);
-  // Errors: kUnavailable "lease_lost" when another token than ours was noted since. After a write to
-  // something else that has a lock of its own it tells whether that came too late.
+  // Errors: kUnavailable "lease_lost" when another token than ours was noted since. After a write
+  // to something else that has a lock of its own it tells whether that came too late.
   Result<void> expect_ours();
 
   // What is written between the two is there afterwards as a whole or not at all. begin() has the

@@ -5,9 +5,11 @@
 // database, so that a weight means the same in every range. Let T be the score of the N-th best so
 // far:
 //
-//   - in a range, an item whose weight is below T / (decay of the range's youngest moment) cannot be among
+//   - in a range, an item whose weight is below T / (decay of the range's youngest moment) cannot
+//   be among
 //     the best; Xapian takes that as a cutoff and skips most postings without weighing them;
-//   - when (highest weight the query can give) × (decay of what is left) is below T, nothing older can be.
+//   - when (highest weight the query can give) × (decay of what is left) is below T, nothing older
+//   can be.
 //
 // What scores nothing, or so little that it is 0, follows newest first. Compared with scoring
 // everything by tests/feed/exactness_test.cpp.

@@ -1,5 +1,6 @@
 // Why an item is in a feed. The first that is true of: it has the words searched for; by an author
-// the reader liked; new in a tag they liked; like something they did; trending; new; or simply more.
+// the reader liked; new in a tag they liked; like something they did; trending; new; or simply
+// more.
 #pragma once
 
 #include <unordered_set>

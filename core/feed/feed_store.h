@@ -1,6 +1,6 @@
-// FeedStore on Redis: a reader's buffer and the hash of their feed (core/feed/parts/feed_state.lua),
-// the seen-filter, and the newest interactions. What hands out is one atomic script on the reader's
-// own two keys.
+// FeedStore on Redis: a reader's buffer and the hash of their feed
+// (core/feed/parts/feed_state.lua), the seen-filter, and the newest interactions. What hands out is
+// one atomic script on the reader's own two keys.
 #pragma once
 
 #include <algorithm>

@@ -19,7 +19,6 @@
 namespace freshet::feed {
 
 // --- Recall
-// ----------------------------------------------------------------------------------------------------------------------
 
 struct Interest {  // an item that the reader engaged with; its tags and terms are what is looked for
   ItemId item;
@@ -67,7 +66,6 @@ class Recall {
 };
 
 // --- A reader's feed
-// -------------------------------------------------------------------------------------------------------------
 
 enum class FeedAction : std::uint8_t { kRefresh, kLoadMore, kPeek };
 
@@ -189,8 +187,8 @@ class FeedStore {
  public:
   virtual ~FeedStore() = default;
   // 1 RTT: all that a refresh (or peek) must know; on the first call of a day 2. Errors of all
-  // methods: Redis' own; kUnavailable "too_many_pending" when more than feed.max_pending impressions
-  // wait for their acknowledgement.
+  // methods: Redis' own; kUnavailable "too_many_pending" when more than feed.max_pending
+  // impressions wait for their acknowledgement.
   virtual Task<Result<Opening>> open(const FeedRequest& request, bool peek) = 0;
   // Which of `items` the reader has seen, in order. 0 RTT with fingerprints, 1 with redisbloom.
   virtual Task<Result<std::vector<bool>>> seen(const ReaderId& reader,
@@ -205,9 +203,9 @@ class FeedStore {
   // The same: fills up a page of which only `kept` can be shown, as far as the buffer goes. The
   // page, with what is kept, is a new handout, and what is remembered of it is corrected.
   virtual Task<Result<Taken>> refill(const FeedRequest& request, const Page& kept) = 0;
-  // 1 RTT: before a replay that is not acknowledged is shown. Which of `items` may be: not those that
-  // who handed out the page has left out meanwhile. They count as shown, whoever else leaves them
-  // out.
+  // 1 RTT: before a replay that is not acknowledged is shown. Which of `items` may be: not those
+  // that who handed out the page has left out meanwhile. They count as shown, whoever else leaves
+  // them out.
   virtual Task<Result<std::vector<ItemId>>> show_again(const FeedRequest& request,
                                                        const std::vector<ItemId>& items) = 0;
   // Writes impressions into the filter and, when it has them, acknowledges what was handed out: 2

@@ -8,12 +8,12 @@
 // may come again, and load_more goes on in a buffer that is there.
 //
 // What is handed out is excluded at once, by the same script that hands it out; the filter learns
-// of it behind the reply, and then it is acknowledged. What is not, since a worker died or Redis was
-// away, is recorded at the reader's next request. A buffer never holds what was handed out, so
+// of it behind the reply, and then it is acknowledged. What is not, since a worker died or Redis
+// was away, is recorded at the reader's next request. A buffer never holds what was handed out, so
 // load_more asks the filter only when something else was recorded since (a channel's fill).
 //
-// Round trips: refresh 2, load_more 1; each one more when titles must be fetched, a page refilled, a
-// replay is not acknowledged, or the filter asked by a load_more; refresh also with redisbloom.
+// Round trips: refresh 2, load_more 1; each one more when titles must be fetched, a page refilled,
+// a replay is not acknowledged, or the filter asked by a load_more; refresh also with redisbloom.
 #pragma once
 
 #include <functional>
@@ -82,7 +82,8 @@ class SmartFeed {
   Task<Result<std::vector<ItemId>>> without_seen(const ReaderId& reader, const Opening& opening,
                                                  const std::vector<ItemId>& items);
   // From a page as it was handed out to what is served.
-  // `recheck`: ask the filter, since something else was recorded while the page waited in the buffer.
+  // `recheck`: ask the filter, since something else was recorded while the page waited in the
+  // buffer.
   Task<Result<FeedPage>> serve(const FeedRequest& request, Page page, bool recheck,
                                std::shared_ptr<const SeenView> seen, std::vector<Interest> interests);
   void give_reasons(const FeedRequest& request, const std::vector<Interest>& interests,

@@ -1,7 +1,7 @@
 // What one visitor added to the counters of items, and taking it back: for visitors who turn out to
 // be a fraud. Workers sum up what their events added, and once a second note it in
-// hot:added:{visitor}, for limits.remember after the visitor's last new article; with the network that
-// its last event came from, and how many did not count as a visitor for limits.uv_per_network.
+// hot:added:{visitor}, for limits.remember after the visitor's last new article; with the network
+// that its last event came from, and how many did not count as a visitor for limits.uv_per_network.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ struct AddedTo {
   Added added;
 };
 
-// Of a worker: what visitors added since it was last written, kEvery after the first of it or when it
-// is of kMost visitors and articles. What a killed worker had not written is not remembered.
+// Of a worker: what visitors added since it was last written, kEvery after the first of it or when
+// it is of kMost visitors and articles. What a killed worker had not written is not remembered.
 class Contributions {
  public:
   static constexpr milliseconds kEvery{1000};

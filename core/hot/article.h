@@ -1,6 +1,7 @@
 // What hot:article:{id} says: an article's counters, and what counting needs of the item.
 //
-//   date hidden             the item store's: unix s, and 1 for an item that is hidden or was removed;
+//   date hidden             the item store's: unix s, and 1 for an item that is hidden or was
+//   removed;
 //                           no date: it was never put
 //   first                   unix s: publish time of what was never put, from its first event
 //   early                   unix s of the last event before `date`
@@ -10,12 +11,14 @@
 //   renewed                 unix s: those above end engagement.counter_ttl later
 //   views total score       counted views, their undecayed sum, the accumulated score
 //   viewed                  unix s: views and total end views.counter_ttl later
-//   shown                   how often it was on a page of a feed (core/items/shown.h), as long as the
+//   shown                   how often it was on a page of a feed (core/items/shown.h), as long as
+//   the
 //                           counters of engagement or, before the first of those, as the hash
-//   nets                    of an article that strangers alone have read: the first 6 bytes of each network's
+//   nets                    of an article that strangers alone have read: the first 6 bytes of each
+//   network's
 //                           name; a '+' before them: it is vouched for nevertheless
-//   v                       the version: grows with each write that a place may follow from, and is the Redis
-//   time of
+//   v                       the version: grows with each write that a place may follow from, and is
+//   the Redis time of
 //                           the last one in µs unless that clock went back
 #pragma once
 
@@ -54,8 +57,8 @@ Article article_of(const redis::Reply& fields, UnixSeconds now, const Settings& 
 
 // Whether it may have places in ranks.
 inline bool is_shown(const Article& article) { return article.listed && !article.hidden; }
-// Its place in the model's rank; nullopt for none: not shown, without counters, or of a base without a
-// logarithm.
+// Its place in the model's rank; nullopt for none: not shown, without counters, or of a base
+// without a logarithm.
 std::optional<double> place_of(const Article& article, const Model& model, const Settings& settings);
 
 }  // namespace freshet::hot

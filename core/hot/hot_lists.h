@@ -68,7 +68,8 @@ class HotLists {
   // worker refreshes it; else 1 RTT, and for the one process that rebuilds a few more (the walk
   // down the rank, at most 100 items' cards). `query` must live until the task has ended.
   Task<Result<ServedList>> get(const ListQuery& query, Clock::time_point now);
-  // How a list of a model with a base will stand at `at` if nobody comes. Never cached. At least 2 RTT.
+  // How a list of a model with a base will stand at `at` if nobody comes. Never cached. At least 2
+  // RTT.
   Task<Result<ServedList>> at(const ListQuery& query, UnixSeconds at);
   // The last copy, for a request that has no time left: degraded. Null when there is none, or one
   // that may show what was hidden meanwhile.

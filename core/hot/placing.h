@@ -1,7 +1,7 @@
-// Places of articles in the ranks of all models, and of views in the buckets of mode = current. They
-// follow from an article's hash (article.h) alone, and are written behind the events, many at once.
-// Each carries the version of the hash that it was made from, and no earlier one replaces a later one;
-// so in whatever order workers place an article, the last state is what stays.
+// Places of articles in the ranks of all models, and of views in the buckets of mode = current.
+// They follow from an article's hash (article.h) alone, and are written behind the events, many at
+// once. Each carries the version of the hash that it was made from, and no earlier one replaces a
+// later one; so in whatever order workers place an article, the last state is what stays.
 #pragma once
 
 #include <array>
@@ -21,7 +21,8 @@
 
 namespace freshet::hot {
 
-// The parameters that places follow from, of all models, as one text: ranks of others are made anew.
+// The parameters that places follow from, of all models, as one text: ranks of others are made
+// anew.
 std::string formula_argument(const Settings& settings);
 
 struct Place {
@@ -43,14 +44,14 @@ void add_places(Places& to, const std::string& id, const Article& article, const
 
 enum class Rank : std::uint8_t { kServed, kNext };  // kNext: those that a rebuild makes
 
-// A command for each model that has any. `now`: by Redis' clock, for the floor. Harmless when repeated
-// or late; that of kServed puts ids into hot:unplaced where ranks have other parameters. At most 500
-// of a model at once.
+// A command for each model that has any. `now`: by Redis' clock, for the floor. Harmless when
+// repeated or late; that of kServed puts ids into hot:unplaced where ranks have other parameters.
+// At most 500 of a model at once.
 void append_places(redis::Pipeline& out, const Places& places, UnixSeconds now, const Settings& settings,
                    const redis::Keys& keys, Rank rank = Rank::kServed);
 
-// Places these articles as they are now; one that is hidden or was never seen is left out. 2 RTT for
-// every 500. Returns how many got a place by the first model.
+// Places these articles as they are now; one that is hidden or was never seen is left out. 2 RTT
+// for every 500. Returns how many got a place by the first model.
 Task<Result<std::int64_t>> place_articles(redis::Redis& redis, std::span<const std::string> ids,
                                           const Settings& settings, const redis::Keys& keys,
                                           Rank rank = Rank::kServed);

@@ -18,12 +18,11 @@
 namespace freshet::hot {
 
 // --- Engagement
-// ---------------------------------------------------------------------------------------------------
 
 // What is asked of an event before it may add to an article.
 struct Standing {
-  // The network of a client of the public server, hashed. Empty: the site's own word, which vouches for
-  // the article (items.unknown = count).
+  // The network of a client of the public server, hashed. Empty: the site's own word, which vouches
+  // for the article (items.unknown = count).
   std::string network = {};
   bool may_begin = true;  // an article that nobody vouched for may come into being by it
   bool in_uv = true;      // its visitor counts as one
@@ -61,7 +60,6 @@ struct TrackCounts {
 };
 
 // --- Views
-// --------------------------------------------------------------------------------------------------------
 
 struct ViewEvent {
   ItemId item;
@@ -81,7 +79,6 @@ struct ViewOutcome {
 };
 
 // --- Lists
-// -------------------------------------------------------------------------------------------------------------------
 
 enum class ViewsMode { kAccumulate, kCurrent };
 
@@ -150,10 +147,10 @@ struct BucketMember {
 class HotStore {
  public:
   virtual ~HotStore() = default;
-  // 1 RTT, one atomic script each, and 2 of an article that nobody vouched for; the article's places in
-  // ranks, and what it is remembered that the visitor added, follow behind the reply. Errors: kNotFound
-  // "unknown_item" (items.unknown = reject); kRateLimited "too_many_unknown" (Standing::may_begin, or
-  // items.unknown_max are there); Redis' own.
+  // 1 RTT, one atomic script each, and 2 of an article that nobody vouched for; the article's
+  // places in ranks, and what it is remembered that the visitor added, follow behind the reply.
+  // Errors: kNotFound "unknown_item" (items.unknown = reject); kRateLimited "too_many_unknown"
+  // (Standing::may_begin, or items.unknown_max are there); Redis' own.
   virtual Task<Result<TrackCounts>> track(const TrackEvent& event) = 0;
   virtual Task<Result<ViewOutcome>> view(const ViewEvent& event) = 0;
   // Keeps an event that Redis could not take where it survives this process (the spool); it is

@@ -1,6 +1,7 @@
 // Ranks anew from the counters, and kept in step with them: those of models with a base. Rank keys
-// made with one half-life or set of weights do not compare with those of another, so a change of any
-// parameter, or another model, needs new ranks; hot:rank:meta says what the stored ones were made with.
+// made with one half-life or set of weights do not compare with those of another, so a change of
+// any parameter, or another model, needs new ranks; hot:rank:meta says what the stored ones were
+// made with.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +22,14 @@ struct Rebuilt {
 
 // Fills hot:rank:next, and the like of other models, from every article's counters, renames all to
 // hot:rank and the like, then places once more what was counted meanwhile, by whatever formula: it
-// stands in hot:unplaced. Serving goes on. May be repeated at any time; a crash in the middle leaves
-// the old or the new ranks. One at a time:
-// kConflict "rebuild_running". O(keys), in pipelines of ≤ 500 commands.
+// stands in hot:unplaced. Serving goes on. May be repeated at any time; a crash in the middle
+// leaves the old or the new ranks. One at a time: kConflict "rebuild_running". O(keys), in
+// pipelines of ≤ 500 commands.
 Task<Result<Rebuilt>> rebuild_rank(redis::Redis& redis, const Settings& settings, const redis::Keys& keys);
 
 // What a worker that died left unplaced: places what stands in hot:unplaced, and the next 1/600 of
-// all articles. Called by every worker once a second, of which one does it; none while ranks have other
-// parameters. 1 RTT, or 3 and more.
+// all articles. Called by every worker once a second, of which one does it; none while ranks have
+// other parameters. 1 RTT, or 3 and more.
 Task<Result<void>> look_after_ranks(redis::Redis& redis, const Settings& settings, const redis::Keys& keys);
 
 }  // namespace freshet::hot

@@ -45,8 +45,8 @@ class CardCache {
   // `store` must outlive this. `bytes` bounds what is kept; 0: nothing is.
   CardCache(ItemStore& store, std::int64_t bytes, std::function<Clock::time_point()> now = Clock::now);
 
-  // The card of each, in order, never null. No round trip when it has all, else 1. `items` must live
-  // until it is done. Errors: the store's.
+  // The card of each, in order, never null. No round trip when it has all, else 1. `items` must
+  // live until it is done. Errors: the store's.
   Task<Result<std::vector<SharedCard>>> of(const std::vector<ItemId>& items);
 
   // For who reads cards among other things: those of the first `most` that are not here; and, when
@@ -89,8 +89,8 @@ class CardCache {
   CardCounters counters_;
 };
 
-// What is said on hot:epoch: "card ID": what is shown of the item is other now; "list ID": and lists
-// with it may be wrong; "all": of any item, and any list. nullopt: nothing of ours.
+// What is said on hot:epoch: "card ID": what is shown of the item is other now; "list ID": and
+// lists with it may be wrong; "all": of any item, and any list. nullopt: nothing of ours.
 struct Announcement {
   std::optional<ItemId> item;  // nullopt: all
   bool lists = true;

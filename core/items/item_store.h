@@ -24,8 +24,8 @@ class RedisItemStore final : public ItemStore {
   RedisItemStore(redis::Redis& redis, const Settings& settings, redis::Keys keys,
                  Tell tell = Tell::kRecorder);
 
-  // 2 RTT each, and 1 when something of it is counted; put_many: for every 500 items. Errors: kConflict
-  // "item_busy" when others keep writing it; kUnavailable "stream_full".
+  // 2 RTT each, and 1 when something of it is counted; put_many: for every 500 items. Errors:
+  // kConflict "item_busy" when others keep writing it; kUnavailable "stream_full".
   Task<Result<void>> put(const Item& item) override;
   Task<Result<void>> put_many(const std::vector<Item>& items) override;
   // Removing what is not there is no error. A late event of a removed item counts, but brings it

@@ -21,9 +21,9 @@ class Shown {
 
   // `deferred` must outlive this.
   Shown(redis::Deferred& deferred, redis::Keys keys, redis::After after = {});
-  // Once more of each. No round trip; written kEvery after the first that waits, or when kMost items
-  // wait: one command for each kAtOnce, one inner one for each item. Lost with the process, or when
-  // Redis is away.
+  // Once more of each. No round trip; written kEvery after the first that waits, or when kMost
+  // items wait: one command for each kAtOnce, one inner one for each item. Lost with the process,
+  // or when Redis is away.
   void add(std::span<const ItemId> items);
   void flush();
   std::size_t waiting() const { return counts_.size(); }  // items

@@ -71,8 +71,8 @@ void in_chunks(const Column* columns, const std::int16_t* weights, std::size_t c
   if (at < count) each(columns + at, weights + at, count - at);
 }
 
-// Calls each(columns, stored weights, how many) for the row, kTogether at a time (then a constant) and
-// what is left.
+// Calls each(columns, stored weights, how many) for the row, kTogether at a time (then a constant)
+// and what is left.
 template <class Each>
 void in_chunks(const RowsView& rows, std::uint32_t item, const Each& each) {
   const std::uint64_t begin = rows.starts[item];

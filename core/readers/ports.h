@@ -1,6 +1,7 @@
-// What this room needs of storage: what readers looked at, what they did, and what they do not want.
-// reader_store.h implements it on Redis; interactions and feedback also go through the recorder's
-// stream to SQLite. Every method is 1 RTT, and a write atomic for one reader, unless it says otherwise.
+// What this room needs of storage: what readers looked at, what they did, and what they do not
+// want. reader_store.h implements it on Redis; interactions and feedback also go through the
+// recorder's stream to SQLite. Every method is 1 RTT, and a write atomic for one reader, unless it
+// says otherwise.
 #pragma once
 
 #include <cstdint>

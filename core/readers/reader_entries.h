@@ -5,8 +5,8 @@
 //   op undismiss    reader, item, at
 //   op follow       reader, author, at
 //   op unfollow     reader, author
-//   op fanout       author, items (ids, between them a space), upto (score in follow:readers:{author} of the
-//   last
+//   op fanout       author, items (ids, between them a space), upto (score in
+//   follow:readers:{author} of the last
 //                   who gets them), job: push them to followers (core/recorder/fanout.h)
 //   op erase        reader, job: forget everything about the reader (job: id of job:{id} in Redis)
 // An entry may be applied any number of times.

@@ -27,7 +27,8 @@ class Affinity {
   float total(std::uint32_t item) const { return cf_[item] + content_[item]; }
   float cf(std::uint32_t item) const { return cf_[item]; }  // of co-interaction, borrowed rows too
   float content(std::uint32_t item) const { return content_[item]; }
-  // The indexes of the `most` greatest totals > 0, greatest first, ties by index; of `without` none.
+  // The indexes of the `most` greatest totals > 0, greatest first, ties by index; of `without`
+  // none.
   std::vector<std::uint32_t> top(std::size_t most, std::span<const std::uint32_t> without = {});
 
  private:

@@ -1,6 +1,6 @@
 // Why an item is recommended. The first that is true of: like something they did, by an author they
-// liked, new in a tag they liked, in their interests, rising or new; of what fills a page up instead
-// of the last two: new, or simply more.
+// liked, new in a tag they liked, in their interests, rising or new; of what fills a page up
+// instead of the last two: new, or simply more.
 #pragma once
 
 #include <optional>

@@ -1,8 +1,8 @@
 // The learned re-ranker: numbers about a candidate for a reader → how likely that reader takes it
 // rather than the other candidates.
 //
-//   x' = clamp((x − mean) · scale, ±kMostDeviation),  logit(x) = a·x' + Σ over hidden units k of b_k ·
-//   tanh(w_k·x' + c_k)
+//   x' = clamp((x − mean) · scale, ±kMostDeviation),  logit(x) = a·x' + Σ over hidden units k of
+//   b_k · tanh(w_k·x' + c_k)
 //
 // P(takes i) ∝ exp(logit(x_i)) among the candidates of one moment, which is what learning maximises
 // (rerank_fit.h). The linear part does most of the work; the few hidden units let what is known of

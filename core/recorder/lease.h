@@ -2,12 +2,13 @@
 // takes it gets a token, higher than every one before. Redis keeps both, and the identity of the
 // database that it belongs to: who comes with another database is refused, also while nobody
 // records. Whatever the recorder writes is held to the token, since a process may sleep through the
-// end of its lease: stream_ack.lua in Redis, Database::begin() in SQLite. Tokens stand in both, so a
-// Redis that fell back to an older state gives no token twice.
+// end of its lease: stream_ack.lua in Redis, Database::begin() in SQLite. Tokens stand in both, so
+// a Redis that fell back to an older state gives no token twice.
 //
 // A Redis without a lease (new, or emptied) belongs to the first database that comes, unless that
 // was refused here before. A database takes the place of another only while the same process holds
-// both (the file was deleted or replaced under it), or by freshetctl restore or rebuild-redis --force.
+// both (the file was deleted or replaced under it), or by freshetctl restore or rebuild-redis
+// --force.
 //
 // Blocking; 1 RTT each unless it says otherwise.
 #pragma once
@@ -33,10 +34,10 @@ class Lease {
   // `ttl`: for how long it is good without being renewed.
   explicit Lease(const redis::Keys& keys, milliseconds ttl = kLease) : key_(keys.lease()), ttl_(ttl) {}
 
-  // Takes it, also over from ourselves, from a dead process of this machine, or when it ran out, for
-  // the database `identity`; `known`: the highest token that this has. `instead`: the identity of a
-  // database whose place it takes; "" none but the one that was ours last. 1 RTT, or 2. Errors:
-  // kConflict "other_recorder" (of the same database), "other_database"; both say who.
+  // Takes it, also over from ourselves, from a dead process of this machine, or when it ran out,
+  // for the database `identity`; `known`: the highest token that this has. `instead`: the identity
+  // of a database whose place it takes; "" none but the one that was ours last. 1 RTT, or 2.
+  // Errors: kConflict "other_recorder" (of the same database), "other_database"; both say who.
   Result<void> take(redis::SyncRedis& redis, const std::string& identity, std::uint64_t known,
                     const std::string& instead = {});
   // Errors: kUnavailable "lease_lost" (another took it), "redis_no_group" (Redis lost it).

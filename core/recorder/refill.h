@@ -1,6 +1,6 @@
-// A Redis that lost its items gets them back from the database: their hashes, tags and places in the
-// ranks; and readers what they did and do not want (restore_readers.h). Not through the stream: the
-// database has them already. Counters are lost with Redis.
+// A Redis that lost its items gets them back from the database: their hashes, tags and places in
+// the ranks; and readers what they did and do not want (restore_readers.h). Not through the stream:
+// the database has them already. Counters are lost with Redis.
 #pragma once
 
 #include <functional>

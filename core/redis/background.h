@@ -1,5 +1,5 @@
-// The background writer: commands a reply need not wait for, over a connection of their own, and the
-// spool of events that wait for Redis.
+// The background writer: commands a reply need not wait for, over a connection of their own, and
+// the spool of events that wait for Redis.
 //
 // post() puts a pipeline into a bounded queue; a pump sends what is there, up to 500 commands at a
 // time. When Redis is away, or the queue is full, the pipeline's event goes to the spool file. When
@@ -42,7 +42,8 @@ struct BackgroundOptions {
 
 struct BackgroundCounters {
   std::uint64_t done = 0;  // commands Redis took
-  // Events refused for good, torn, or lost since queue and spool were full; commands refused for good.
+  // Events refused for good, torn, or lost since queue and spool were full; commands refused for
+  // good.
   std::uint64_t dropped = 0;
   std::uint64_t spooled = 0;   // events written to the spool
   std::uint64_t replayed = 0;  // events of a spool that were applied
@@ -65,9 +66,9 @@ class BackgroundWriter final : public Deferred {
   const BackgroundCounters& counters() const { return counters_; }
   std::size_t queued() const { return queued_commands_; }
   std::uint64_t spool_bytes() const { return spool_ ? spool_->bytes() : 0; }
-  // How long the oldest command or event waits that Redis has not taken yet: exact for the queue; of the
-  // spool (and a dead process' that is being replayed) the time since it was last empty. 0 when
-  // nothing waits.
+  // How long the oldest command or event waits that Redis has not taken yet: exact for the queue;
+  // of the spool (and a dead process' that is being replayed) the time since it was last empty. 0
+  // when nothing waits.
   milliseconds oldest_age() const;
 
  private:
@@ -116,7 +117,8 @@ class BackgroundWriter final : public Deferred {
   std::function<void()> drained_;
   BackgroundCounters counters_;
   Clock::time_point refused_{};  // when Redis last took back a replay: it is left alone for a scan_interval
-  // Events that found no room in the spool since the log last said that it refuses; 0: it takes them.
+  // Events that found no room in the spool since the log last said that it refuses; 0: it takes
+  // them.
   std::size_t refused_events_ = 0;
   Clock::time_point last_refusal_{};
   bool pumping_ = false;

@@ -138,7 +138,8 @@ class Keys {
   std::string item(std::string_view id) const { return of_item("item:", id); }
 
   // --- Of one visitor
-  // Hash: what they added to counters, core/hot/added.h; limits.remember since their last new article
+  // Hash: what they added to counters, core/hot/added.h; limits.remember since their last new
+  // article
   std::string added(std::string_view visitor) const { return of_item("hot:added:", visitor); }
 
   // --- Of all items: permanent, each capped by list.max_members or by the number of items
@@ -146,8 +147,8 @@ class Keys {
   std::string rank(const hot::Model& model) const { return prefix_ + std::string(model.rank); }
   // ZSET while rebuilding
   std::string rank_next(const hot::Model& model) const { return rank(model) + ":next"; }
-  // Hash: the parameters that ranks were made with (`formula`; while they are made anew, also `next`),
-  // the schema of all keys, and how far the rank keeper's walk is
+  // Hash: the parameters that ranks were made with (`formula`; while they are made anew, also
+  // `next`), the schema of all keys, and how far the rank keeper's walk is
   std::string rank_meta() const { return of_all(":rank:meta"); }
   // String; kRebuildLockTtl
   std::string rank_lock() const { return of_all(":rank:lock"); }
@@ -191,8 +192,8 @@ class Keys {
   // --- Of one reader's feed
   // List of item ids: the buffer; feed.buffer_ttl
   std::string feed_cache(std::string_view reader) const { return of_item("feed:cache:", reader); }
-  // Hash: what the buffer is of, and the last pages (core/feed/parts/feed_state.lua); feed.buffer_ttl,
-  // kPendingTtl while one is not acknowledged
+  // Hash: what the buffer is of, and the last pages (core/feed/parts/feed_state.lua);
+  // feed.buffer_ttl, kPendingTtl while one is not acknowledged
   std::string feed_state(std::string_view reader) const { return of_item("feed:state:", reader); }
 
   // --- Of one reader
@@ -204,8 +205,8 @@ class Keys {
   std::string views_at(std::string_view reader) const { return of_item("user:views:at:", reader); }
   // ZSET: "{letter}:{item}" (readers::kInteractionKinds) → unix s; interactions.ttl since the last
   std::string interactions(std::string_view reader) const { return of_item("user:interactions:", reader); }
-  // String: fingerprints of the items of older ones, oldest first (core/readers/parts/reader_trim.lua);
-  // likewise
+  // String: fingerprints of the items of older ones, oldest first
+  // (core/readers/parts/reader_trim.lua); likewise
   std::string earlier(std::string_view reader) const { return of_item("user:earlier:", reader); }
   // ZSET: item → unix s; feedback.ttl since the last
   std::string not_interested(std::string_view reader) const {
@@ -249,8 +250,8 @@ class Keys {
     return prefix_ + "job:" + std::string(channel) + ":" + std::string(event);
   }
 
-  // --- The seen-filter: one filter a UTC day ("20260306"), cut into shards; gone eight days after it began.
-  // String, bits
+  // --- The seen-filter: one filter a UTC day ("20260306"), cut into shards; gone eight days after
+  // it began. String, bits
   std::string seen_shard(std::string_view day, std::string_view shard) const;
   // redisbloom's filter
   std::string seen_day(std::string_view day) const;
@@ -263,7 +264,8 @@ class Keys {
   // Matches hot:article:{id} of every item, for SCAN; and the id in such a name.
   std::string article_pattern() const;
   std::string id_of_article(std::string_view key) const;
-  // A key found in Redis without the prefix; nullopt when it does not begin with it: somebody else's.
+  // A key found in Redis without the prefix; nullopt when it does not begin with it: somebody
+  // else's.
   std::optional<std::string> plain(std::string_view key) const;
   // The row of kKeyPatterns that a key found in Redis belongs to; nullptr: none of ours.
   const KeyPattern* pattern_of(std::string_view key) const;

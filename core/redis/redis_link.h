@@ -3,15 +3,15 @@
 // built on it.
 //
 // The rules of hiredis 0.14 that this file keeps, each learnt the hard way:
-//  - A context that had an error, or a deadline, is destroyed and never used again; redisReconnect is never
-//  called (it forgets timeouts,
+//  - A context that had an error, or a deadline, is destroyed and never used again; redisReconnect
+//  is never called (it forgets timeouts,
 //    and a late reply would answer the next command).
-//  - redisAsyncFree outside a callback runs the pending callbacks with a null reply; inside one it is
-//  deferred. So it is only called outside.
+//  - redisAsyncFree outside a callback runs the pending callbacks with a null reply; inside one it
+//  is deferred. So it is only called outside.
 //  - hiredis closes its descriptor itself: it leaves epoll in the cleanup hook, before that.
 //  - HandleRead and HandleWrite are never called from a callback.
-//  - The disconnect callback fires only after a successful connect, so nothing depends on it; the cleanup
-//  hook always runs.
+//  - The disconnect callback fires only after a successful connect, so nothing depends on it; the
+//  cleanup hook always runs.
 //
 // When it is tried again is the breaker's decision (breaker.h). Where Redis is, with sentinels, is
 // asked again before each attempt (sentinel.h).

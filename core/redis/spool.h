@@ -1,5 +1,5 @@
-// A file of events (stored_event.h) that outlives the process which wrote it: what was acknowledged while
-// Redis was away waits here.
+// A file of events (stored_event.h) that outlives the process which wrote it: what was acknowledged
+// while Redis was away waits here.
 //
 // The file is mapped into memory, so an append costs a copy and survives kill -9 of the process
 // (not a power cut: the kernel writes it out in its own time). Space is allocated before it is

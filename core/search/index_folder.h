@@ -1,7 +1,8 @@
 // The index's folder: which partitions there are, and who may write.
 //
 //   XAPIANDB               names the partitions; a Xapian stub file, replaced by rename
-//   {from}-{before}.{n}/   a Xapian database with the items published in [from, before), unix seconds; n is
+//   {from}-{before}.{n}/   a Xapian database with the items published in [from, before), unix
+//   seconds; n is
 //                          new for every folder that is made
 //   lock                   empty; see IndexLock
 #pragma once

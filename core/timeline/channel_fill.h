@@ -3,9 +3,9 @@
 // feed.
 //
 // What the filter knows is not pushed, nor what the feed has just handed out; what is pushed stays
-// out of the feed for seven days, also of what is buffered there already. A page that the feed hands
-// out between the look at the filter and the note in it, some milliseconds, can have the same items,
-// and so can the buffer of a reader who had none and refreshes just then.
+// out of the feed for seven days, also of what is buffered there already. A page that the feed
+// hands out between the look at the filter and the note in it, some milliseconds, can have the same
+// items, and so can the buffer of a reader who had none and refreshes just then.
 //
 // First the push, then the note. After a crash between the two the timeline has what the filter
 // does not know: the next time it is chosen again, keeps its place and is noted then, so nothing is

@@ -1,16 +1,18 @@
 // FollowStore on Redis. What concerns two ids is several steps, each on the keys of one: of the
 // author (who follows, what was published), of the reader (whom they follow, the timeline), of the
-// recorder's stream. Every step can be repeated, and they come in an order in which nothing is lost:
-// after an error, or a death in between, the same call again does the rest.
+// recorder's stream. Every step can be repeated, and they come in an order in which nothing is
+// lost: after an error, or a death in between, the same call again does the rest.
 //
 //   follow    look → the reader joins the author's followers and learns the newest items, and the
-//             recorder is told → these join the timeline together with the mark that says "followed".
-//             An item that is published from the first step on is pushed, or pulled beyond the mark.
-//             Who is let go of meanwhile begins anew. Several calls for one reader at once may
-//             exceed waterfall.max_follows by their number.
-//   unfollow  look → the recorder is told, the reader's mark goes, and the reader leaves the author's
+//             recorder is told → these join the timeline together with the mark that says
+//             "followed". An item that is published from the first step on is pushed, or pulled
+//             beyond the mark. Who is let go of meanwhile begins anew. Several calls for one reader
+//             at once may exceed waterfall.max_follows by their number.
+//   unfollow  look → the recorder is told, the reader's mark goes, and the reader leaves the
+//   author's
 //             followers: nothing more joins → what the outboxes have leaves the timeline.
-//   publish   look → items join the outboxes; who is to be pushed to is decided here → the author is
+//   publish   look → items join the outboxes; who is to be pushed to is decided here → the author
+//   is
 //             said to be pulled, or the job is made and the recorder told.
 #pragma once
 
@@ -66,8 +68,8 @@ struct Join {
 void append_join(redis::Pipeline& out, const WaterfallSettings& settings, const Join& join);
 
 // Appends the script that pushes `ids`, the last as the highest, into one ZSET of
-// core/timeline/parts/timeline.lua. Without `most` any number stays; without `ttl` a new key is permanent.
-// Its reply: how many were new, and the highest score ever given.
+// core/timeline/parts/timeline.lua. Without `most` any number stays; without `ttl` a new key is
+// permanent. Its reply: how many were new, and the highest score ever given.
 void append_push(redis::Pipeline& out, const std::string& key, std::optional<std::int64_t> most,
                  std::optional<seconds> ttl, const std::vector<std::string_view>& ids);
 

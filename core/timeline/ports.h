@@ -92,8 +92,8 @@ class WaterfallStore {
                                     const ItemId& item) = 0;
 };
 
-// Who follows whom, and what authors publish. All of it belongs to waterfall.follow_channel. Up to 3
-// RTT each but authors_of(); follow_store.h says in which steps, none of which loses anything.
+// Who follows whom, and what authors publish. All of it belongs to waterfall.follow_channel. Up to
+// 3 RTT each but authors_of(); follow_store.h says in which steps, none of which loses anything.
 class FollowStore {
  public:
   virtual ~FollowStore() = default;

@@ -8,22 +8,22 @@
 //
 // That a timeline was read is noted in it as unix seconds. The note is written anew, behind the
 // reply, together with the timeline's TTL and the reader's place in active:{channel}, when it is
-// kNotedEvery old (or an eighth of waterfall.ttl, if that is shorter) or something has joined since.
-// So a timeline that is read keeps 7/8 of its TTL at least, and active:{channel} is at most an hour
-// behind, and never before what the reader has read. Of a reader who has no timeline each page is
-// noted.
+// kNotedEvery old (or an eighth of waterfall.ttl, if that is shorter) or something has joined
+// since. So a timeline that is read keeps 7/8 of its TTL at least, and active:{channel} is at most
+// an hour behind, and never before what the reader has read. Of a reader who has no timeline each
+// page is noted.
 //
 // The reader's newest interactions come with the page, for its reasons.
 //
 // In the channel of follows the page asks instead for the reader's marks of those authors who are
-// pulled, of whom the store has a list that is kPulledAge old at most. Of those who published beyond
-// the mark the outboxes are read, merged, and pushed by follow_join.lua.
+// pulled, of whom the store has a list that is kPulledAge old at most. Of those who published
+// beyond the mark the outboxes are read, merged, and pushed by follow_join.lua.
 //
 // Bytes of a timeline by MEMORY USAGE (Redis 7.0), ids of 8 and of 24 bytes: of no item 104, of 10
 // items 264 and 456, of 128 about 15,900 and 17,900, of 500 about 51,500 and 59,800; up to 126
 // items Redis packs them. "a timeline costs Redis so many bytes" in
-// tests/timeline/timeline_store_test.cpp prints and bounds them; tests/cost/timeline_test.cpp counts
-// commands.
+// tests/timeline/timeline_store_test.cpp prints and bounds them; tests/cost/timeline_test.cpp
+// counts commands.
 //
 // A deleted item leaves the timeline, behind the reply, when a page first comes across it. With
 // items.unknown = reject what was never put, or whose hash is gone, is not shown.
@@ -52,8 +52,8 @@ inline constexpr milliseconds kPulledAge{1000};
 
 class RedisWaterfallStore final : public WaterfallStore {
  public:
-  // All must outlive this. `bulk` carries push() only, and may be `redis`. `pulled_age`: how old the
-  // list of pulled authors may be.
+  // All must outlive this. `bulk` carries push() only, and may be `redis`. `pulled_age`: how old
+  // the list of pulled authors may be.
   RedisWaterfallStore(redis::Redis& redis, redis::Redis& bulk, redis::Deferred& deferred,
                       items::CardCache& cards, const Settings& settings, redis::Keys keys,
                       milliseconds pulled_age = kPulledAge);

@@ -16,9 +16,9 @@ struct ServedPage {
   bool degraded = false;
 };
 // A page with the reason of each item: in the channel of follows (`follows`) that its author is
-// followed, elsewhere what feed::FeedReasons says, except that nothing is rising: an item stands here
-// for a month. While Redis is away an empty page that leaves the client where it is: the cursor that
-// came, and has_more. Cost and other errors as WaterfallStore::read().
+// followed, elsewhere what feed::FeedReasons says, except that nothing is rising: an item stands
+// here for a month. While Redis is away an empty page that leaves the client where it is: the
+// cursor that came, and has_more. Cost and other errors as WaterfallStore::read().
 Task<Result<ServedPage>> read_page(WaterfallStore& store, const PageQuery& query, bool follows);
 
 struct RefusedItem {

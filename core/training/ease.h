@@ -2,9 +2,10 @@
 // matrix B with a diagonal of zeros that best gives readers' touches X back from themselves, in
 // closed form. With two additions that validation on ML-1M asked for (DECISIONS.md):
 //
-//   G = Xᵀ D X,  D = diag((n̄ / n_u)^reader_exponent): each touch of a reader of a thousand items says less
-//   P = (G + λ·I + dropout/(1 − dropout) · diag G)⁻¹     (Steck, "Autoencoders that don't overfit towards the
-//   B_ij = −P_ij / P_jj,  B_jj = 0                         Identity", NeurIPS 2020)
+//   G = Xᵀ D X,  D = diag((n̄ / n_u)^reader_exponent): each touch of a reader of a thousand items
+//   says less P = (G + λ·I + dropout/(1 − dropout) · diag G)⁻¹     (Steck, "Autoencoders that don't
+//   overfit towards the B_ij = −P_ij / P_jj,  B_jj = 0                         Identity", NeurIPS
+//   2020)
 #pragma once
 
 #include <cstdint>

@@ -43,8 +43,8 @@ Gateway::~Gateway() = default;
 
 void Gateway::listen(int listen_fd) {
   listen_fd_ = listen_fd;
-  // A new connection wakes every worker that waits. Were it one alone (EPOLLEXCLUSIVE), a connection
-  // would be left lying when that one is killed, stopped or drained before it accepts.
+  // A new connection wakes every worker that waits. Were it one alone (EPOLLEXCLUSIVE), a
+  // connection would be left lying when that one is killed, stopped or drained before it accepts.
   if (!loop_.add(listen_fd, EPOLLIN, *this)) log::error("listen_not_watched", {});
 }
 

@@ -97,8 +97,8 @@ void take_shares(Call& call, const ItemId& item, const hot::Standing& standing, 
     limits.use(http::Share::kVisitors, standing.network, item.view(), now_us);
 }
 
-// Under whom it is remembered what the report adds: nobody, for the first reports of a day of a visitor,
-// or of a network of those who are not signed in.
+// Under whom it is remembered what the report adds: nobody, for the first reports of a day of a
+// visitor, or of a network of those who are not signed in.
 VisitorId remembered_as(Call& call, const http::Who& who, const hot::Standing& standing) {
   http::Limits& limits = call.services.limits;
   const std::string_view whose =

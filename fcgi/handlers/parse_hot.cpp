@@ -124,8 +124,9 @@ Result<std::vector<ItemId>> parse_ids(const http::Target& target) {
 
 namespace {
 
-// True iff a browser would take `url` for one of another scheme than http and https, as javascript:. Browsers
-// drop control characters and blanks before the scheme, tabs and line ends wherever they are.
+// True iff a browser would take `url` for one of another scheme than http and https, as
+// javascript:. Browsers drop control characters and blanks before the scheme, tabs and line ends
+// wherever they are.
 bool has_foreign_scheme(std::string_view url) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   std::string scheme;

@@ -1,5 +1,5 @@
-// Which clients are meant: addresses, networks and agents, as clients.deny_file and clients.allow_file list
-// them.
+// Which clients are meant: addresses, networks and agents, as clients.deny_file and
+// clients.allow_file list them.
 //
 //   # Whole lines, or what follows an address.
 //   192.0.2.7
@@ -7,9 +7,9 @@
 //   2001:db8::/32
 //   agent:^BadBot/         an RE2 pattern, found anywhere in the User-Agent; to the end of the line
 //
-// Networks are kept as sorted ranges, so a look-up is one binary search whatever their number: under a
-// microsecond among 100,000 (test_http "[.bench]"), 8 bytes each for IPv4 and 48 for IPv6. Made in the master
-// before the fork and shared by all workers.
+// Networks are kept as sorted ranges, so a look-up is one binary search whatever their number:
+// under a microsecond among 100,000 (test_http "[.bench]"), 8 bytes each for IPv4 and 48 for IPv6.
+// Made in the master before the fork and shared by all workers.
 #pragma once
 
 #include <cstdint>

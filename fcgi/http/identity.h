@@ -3,9 +3,10 @@
 //
 // reader, by identity.mode:
 //   header  what nginx's auth_request found (Request::verified_user)
-//   token   a token in "Authorization: Bearer v1…", else in the cookie freshet_token. A bearer token that is
-//   not valid is an
-//           error; a cookie that is not is as if absent (a page with a stale cookie goes on, anonymously)
+//   token   a token in "Authorization: Bearer v1…", else in the cookie freshet_token. A bearer
+//   token that is not valid is an
+//           error; a cookie that is not is as if absent (a page with a stale cookie goes on,
+//           anonymously)
 //   open    nothing is verified
 // An id that the request itself claims (body, query) is believed in mode `open`, and on the
 // internal server in every mode; there it goes before the verified one. Elsewhere it is ignored.
@@ -13,10 +14,10 @@
 // visitor, in this order; the first letter keeps the classes apart, so that no user's id can ever
 // be another's visitor:
 //   "u" + HMAC(salt, reader)                               the reader
-//   "c" + the random id inside the cookie that we signed   freshet_visitor; over TLS __Host-freshet_visitor,
-//   which no other host of the site can set, and that alone
-//   "a" + HMAC(salt, fingerprint, User-Agent, address)     anybody else; of an IPv6 address the /64, which is
-//   one subscriber
+//   "c" + the random id inside the cookie that we signed   freshet_visitor; over TLS
+//   __Host-freshet_visitor, which no other host of the site can set, and that alone "a" +
+//   HMAC(salt, fingerprint, User-Agent, address)     anybody else; of an IPv6 address the /64,
+//   which is one subscriber
 // Each is 23 characters of [A-Za-z0-9_-]; no raw id or address is stored anywhere by it.
 #pragma once
 

@@ -20,9 +20,9 @@ enum class Asked : std::uint8_t {
 };
 
 // Ok iff no page of another site can have sent this. `hosts`: names of the internal server
-// (http.internal_hosts), without port. Addresses need not be listed, since no name of anybody's stands in
-// such a Host; and no browser speaks to a unix socket. Errors: kForbidden, "unknown_host" or
-// "foreign_origin".
+// (http.internal_hosts), without port. Addresses need not be listed, since no name of anybody's
+// stands in such a Host; and no browser speaks to a unix socket. Errors: kForbidden, "unknown_host"
+// or "foreign_origin".
 Result<void> check_internal(const Request& request, std::span<const std::string> hosts, Asked asked);
 
 }  // namespace freshet::http

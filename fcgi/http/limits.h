@@ -1,9 +1,11 @@
 // Who may ask how often: the buckets that a request takes from, before its handler
 // (core/base/limit_table.h).
 //
-//   visitor   the reader who is signed in, else the visitor's cookie, else address (of IPv6 the /64) and
+//   visitor   the reader who is signed in, else the visitor's cookie, else address (of IPv6 the
+//   /64) and
 //             User-Agent: rate and burst of the route's own directives, limits.track_rate …
-//   network   the IPv4 /24 or IPv6 /48 of those who are not signed in: limits.network_factor times a
+//   network   the IPv4 /24 or IPv6 /48 of those who are not signed in: limits.network_factor times
+//   a
 //             visitor's rate and burst
 //   service   all that is anonymous and makes keys: limits.anonymous_rate
 //

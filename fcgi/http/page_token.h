@@ -1,8 +1,8 @@
 // The token of a feed page: says which page of which buffer a client received last, and that we
 // said so.
 //
-//   <generation>.<sequence>.<hmac>      both in decimal; hmac = 22 characters of base64url over reader and
-//   both
+//   <generation>.<sequence>.<hmac>      both in decimal; hmac = 22 characters of base64url over
+//   reader and both
 //
 // It carries no right: a token of another reader, or one that is made up, is refused.
 #pragma once

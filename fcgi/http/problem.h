@@ -3,8 +3,8 @@
 // becomes an HTTP status.
 //
 //   {"type":"urn:freshet:problem:bad_id","title":"An id is missing or malformed","status":400,
-//    "detail":"an id has no white space","code":"bad_id","msg":"articleId: an id has no white space",
-//    "member":"articleId"}
+//    "detail":"an id has no white space","code":"bad_id","msg":"articleId: an id has no white
+//    space", "member":"articleId"}
 #pragma once
 
 #include <span>

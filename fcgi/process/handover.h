@@ -3,16 +3,17 @@
 //
 //   descriptors 3 to 5            the listen socket of requests, the channel, the lease
 //   6, 7                          if there are: the listen socket of status, the table of limits
-//   FRESHET_HANDOVER              "<generation> <workers> <requests> <status> <limits>": what serves in the
-//                                 old master; of each socket where it comes from: systemd, made (by a
-//                                 master), or none; and "limits" or "none"
+//   FRESHET_HANDOVER              "<generation> <workers> <requests> <status> <limits>": what
+//   serves in the
+//                                 old master; of each socket where it comes from: systemd, made (by
+//                                 a master), or none; and "limits" or "none"
 //
 // On the channel, a message each:
 //   old → new   K<state>  first: what main() wants to keep over upgrades
 //               G            go: it is the service's main process from now on
 //   new → old   R            its workers are ready
-//               T, Q, U      once it went: it got TERM, QUIT or USR1, which is meant for what is left of the
-//               old
+//               T, Q, U      once it went: it got TERM, QUIT or USR1, which is meant for what is
+//               left of the old
 // Each sees the other's end as the end of the channel.
 //
 // The lease is the reading end of a pipe whose other end is held by the old master and its recorder

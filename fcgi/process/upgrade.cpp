@@ -64,8 +64,8 @@ Upgrade::Upgrade(Program program, std::string state)
     : program_(std::move(program)), state_(std::move(state)) {}
 
 Upgrade::~Upgrade() {
-  // The new master ends after us, and systemd kills who is left then: it shall see no end before the
-  // process's own.
+  // The new master ends after us, and systemd kills who is left then: it shall see no end before
+  // the process's own.
   if (went()) {
     channel_.keep();
     return;

@@ -1,8 +1,9 @@
-// What a page of recommendations costs the worker: recommend_cost [MODEL [items [done [readers [rounds]]]]]
+// What a page of recommendations costs the worker: recommend_cost [MODEL [items [done [readers
+// [rounds]]]]]
 //
-// The site of `scripts/bench recommend` in memory: every layer below the handler, over Redis' replies
-// as bytes, without Redis, sockets or JSON. Titles are known, no search runs. Prints µs of CPU a page,
-// with and without a re-ranker. MODEL is trained and written when it is not there.
+// The site of `scripts/bench recommend` in memory: every layer below the handler, over Redis'
+// replies as bytes, without Redis, sockets or JSON. Titles are known, no search runs. Prints µs of
+// CPU a page, with and without a re-ranker. MODEL is trained and written when it is not there.
 #include <hiredis/hiredis.h>
 #include <time.h>
 

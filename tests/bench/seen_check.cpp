@@ -136,8 +136,8 @@ void use_sets(Contender& contender, UnixSeconds now) {
   };
 }
 
-// Eight full days of every reader, oldest first, in pages of 20 as they come, readers mixed. Returns
-// how many impressions.
+// Eight full days of every reader, oldest first, in pages of 20 as they come, readers mixed.
+// Returns how many impressions.
 std::int64_t fill(Contender& contender, UnixSeconds now) {
   contender.empty_bytes = contender.memory();
   std::int64_t impressions = 0;

@@ -1,5 +1,5 @@
-// The table of PERFORMANCE.md: false positives over eight full days, for readers of several habits in
-// shards of several loads. Without Redis: cmake --build build/release --target seen_table &&
+// The table of PERFORMANCE.md: false positives over eight full days, for readers of several habits
+// in shards of several loads. Without Redis: cmake --build build/release --target seen_table &&
 // build/release/tests/bench/seen_table
 #include <cstdio>
 

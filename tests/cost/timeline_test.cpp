@@ -110,8 +110,8 @@ TEST_CASE("in the channel of follows a page asks for the marks of who is pulled 
                          milliseconds(3'600'000));
   const std::vector<ItemId> published(1, Site::item(550));
   REQUIRE(redis::wait(site.cards.of(published)));
-  // Who is pulled; marks and page; the outbox; the mark as it was, time, a push, the mark, and marks
-  // and page again; that it was read.
+  // Who is pulled; marks and page; the outbox; the mark as it was, time, a push, the mark, and
+  // marks and page again; that it was read.
   check(site.costs.of([&] { site.page("follow", Direction::kFirst); }), 1 + 3 + 1 + (1 + 1 + 2 + 1 + 3) + 4,
         4);
   site.nothing_joined("follow");

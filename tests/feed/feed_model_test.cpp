@@ -188,8 +188,8 @@ class Explorer {
     for (const feed::FeedItem& each : page->items) items.push_back(each.id);
     // The page that is asked for again was made for another limit.
     REQUIRE((again || items.size() <= asked.limit));
-    // A request that is asked again shows what it has shown, or the next page when that is no longer
-    // remembered.
+    // A request that is asked again shows what it has shown, or the next page when that is no
+    // longer remembered.
     std::set<ItemId>& before = reader.by_request[asked.request];
     for (const ItemId& item : items) {
       const auto at = reader.shown.find(item);

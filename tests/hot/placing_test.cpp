@@ -1,5 +1,5 @@
-// Places that follow behind events: the last state stays, in whatever order it comes, and nothing is
-// lost when a worker dies between counting and placing.
+// Places that follow behind events: the last state stays, in whatever order it comes, and nothing
+// is lost when a worker dies between counting and placing.
 #include "core/hot/placing.h"
 
 #include <random>

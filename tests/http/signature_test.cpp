@@ -49,7 +49,8 @@ TEST_CASE("what one of the keys signed is believed, and nothing else about it ma
 }
 
 TEST_CASE("the signature is the one that openssl makes", "[signature]") {
-  // printf 'v1\nPOST\n/api/items?x=1\n1772798400\n%s' "$(printf '{"a":1}' | sha256sum | cut -d' ' -f1)" |
+  // printf 'v1\nPOST\n/api/items?x=1\n1772798400\n%s' "$(printf '{"a":1}' | sha256sum | cut -d' '
+  // -f1)" |
   //   openssl dgst -sha256 -hmac 0123456789abcdef -r
   CHECK(keys().sign("k1", kRequest, kNow).value() ==
         "Freshet-HMAC-SHA256 kid=k1, ts=1772798400, "

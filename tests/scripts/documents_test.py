@@ -212,6 +212,12 @@ class Sources(unittest.TestCase):
         self.assertGreater(len(names), 700)
         return [(name, source(name)) for name in names]
 
+    def test_a_comment_of_cpp_is_within_a_hundred_columns(self):
+        for name, text in self.texts():
+            if name.endswith((".cpp", ".h")):
+                wide = [number for number, line in enumerate(text.split("\n"), 1) if len(line) > 100 and line.lstrip().startswith("//")]
+                self.assertEqual(wide, [], name)
+
     def test_they_speak_of_features(self):
         """In tests/bench/peers the systems that the features come from are what is measured."""
         for name, text in self.texts():

@@ -26,8 +26,8 @@ namespace {
 
 constexpr std::size_t kIdsAtOnce = 500;
 
-// KEYS 1 2 sorted sets  ARGV 1 a member of the first  2 of the second. Removes it where only the first has
-// its own.
+// KEYS 1 2 sorted sets  ARGV 1 a member of the first  2 of the second. Removes it where only the
+// first has its own.
 constexpr std::string_view kDropHalf =
     "if redis.call('ZSCORE', KEYS[2], ARGV[2]) then return 0 end return redis.call('ZREM', KEYS[1], ARGV[1])";
 

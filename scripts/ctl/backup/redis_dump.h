@@ -1,10 +1,11 @@
 // What a backup holds of Redis (redis.dump): a file of records, one after the other.
 //
-//   "FRESHET REDIS 1\n", then records: kind (1 byte), bytes of the key (4), when it expires (8: unix ms, 0:
-//   never), bytes of the body (4), key, body. Numbers are little-endian. The body of kValue is what DUMP
-//   gave, which only Redis reads; that of kSet and kSorted are strings, each behind its length (4): members,
-//   or member and score by turns. A large key has several such records. The last record is kEnd, its body the
-//   number of records before it (8), so that a file that was cut off is never taken for a whole one.
+//   "FRESHET REDIS 1\n", then records: kind (1 byte), bytes of the key (4), when it expires (8:
+//   unix ms, 0: never), bytes of the body (4), key, body. Numbers are little-endian. The body of
+//   kValue is what DUMP gave, which only Redis reads; that of kSet and kSorted are strings, each
+//   behind its length (4): members, or member and score by turns. A large key has several such
+//   records. The last record is kEnd, its body the number of records before it (8), so that a file
+//   that was cut off is never taken for a whole one.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // freshetctl restore: a backup (backup.h) becomes the service's state, on the host of its recorder,
-// while the service does not run on any: it has the recorder's lease until it is done. Redis and the database
-// are loaded, made one (reconcile.h), whoever was erased since is erased again (erase_again.h), and the
-// search index is made from the database. Killed in the middle it can be repeated, with --replace; the
-// database takes its place last.
+// while the service does not run on any: it has the recorder's lease until it is done. Redis and
+// the database are loaded, made one (reconcile.h), whoever was erased since is erased again
+// (erase_again.h), and the search index is made from the database. Killed in the middle it can be
+// repeated, with --replace; the database takes its place last.
 #pragma once
 
 #include <string>

@@ -34,8 +34,8 @@ constexpr std::string_view kSweep =
 constexpr std::string_view kBestAndBound =
     "local best = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES') "
     "return {best[2] or '', redis.call('ZSCORE', KEYS[2], ARGV[1]) or ''}";
-// KEYS 1 hot:article:{id}  2 a model's rank  3 its hot:placed  ARGV 1 its version, of which the counters
-// have expired  2 id
+// KEYS 1 hot:article:{id}  2 a model's rank  3 its hot:placed  ARGV 1 its version, of which the
+// counters have expired  2 id
 constexpr std::string_view kSweepExpired =
     "if redis.call('HGET', KEYS[1], 'v') ~= ARGV[1] then return 0 end "
     "redis.call('HDEL', KEYS[3], ARGV[2]) return redis.call('ZREM', KEYS[2], ARGV[2])";
@@ -310,8 +310,8 @@ Result<void> MemberCheck::rebuild() {
     if (model.base == nullptr) continue;
     const std::string next = keys_.rank_next(model);
     Pipeline pipeline;
-    // The lock comes before the new rank and goes after it; one rebuild may end and another begin in
-    // between.
+    // The lock comes before the new rank and goes after it; one rebuild may end and another begin
+    // in between.
     pipeline.add("EXISTS", next).add("EXISTS", keys_.rank_lock()).add("EXISTS", next);
     FRESHET_TRY(replies, ask(redis_, pipeline));
     const auto there = [&](std::size_t i) { return (*replies)[i].integer().value_or(i == 1) == 1; };

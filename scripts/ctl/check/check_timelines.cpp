@@ -29,8 +29,8 @@ constexpr std::string_view kLook =
     "redis.call('ZSCORE', KEYS[1], ':') or '', redis.call('ZSCORE', KEYS[1], '::') or '', "
     "redis.call('ZCARD', KEYS[1]), redis.call('ZCOUNT', KEYS[1], '-inf', 0), redis.call('ZSCORE', KEYS[1], "
     "':::') or ''}";
-// KEYS 1 2 sorted sets  ARGV 1 a member of the first  2 of the second. Returns 1 iff only the first has its
-// own.
+// KEYS 1 2 sorted sets  ARGV 1 a member of the first  2 of the second. Returns 1 iff only the first
+// has its own.
 constexpr std::string_view kOnlyFirst =
     "if redis.call('ZSCORE', KEYS[1], ARGV[1]) and not redis.call('ZSCORE', KEYS[2], ARGV[2]) then return 1 "
     "end "

@@ -17,12 +17,12 @@ struct VisitorNames {
   std::vector<std::string> readers;  // ids of the site's users
   // Who is known by neither a user's id nor a cookie; one needs the other.
   std::string address, agent;
-  // All whose last event came from there: "192.0.2.0/24", an address of it, or as `freshetctl visitors`
-  // prints it.
+  // All whose last event came from there: "192.0.2.0/24", an address of it, or as `freshetctl
+  // visitors` prints it.
   std::string network;
 };
-// All but those of a network as names, in this order, each once. Those that are not given as such need
-// identity.salt_file. Errors: kInvalid "bad_id", "bad_secret", "no_salt", "no_agent".
+// All but those of a network as names, in this order, each once. Those that are not given as such
+// need identity.salt_file. Errors: kInvalid "bad_id", "bad_secret", "no_salt", "no_agent".
 Result<std::vector<std::string>> resolve(const VisitorNames& visitors, const Settings& settings);
 
 struct VisitorsOptions {
@@ -42,8 +42,8 @@ struct VisitorTotals {
   std::int64_t items = 0;
   hot::Added added;
 };
-// Those with the most page views and views, the first `top`; of that network, if one is named. A walk
-// over all keys: O(keys), and serving goes on.
+// Those with the most page views and views, the first `top`; of that network, if one is named. A
+// walk over all keys: O(keys), and serving goes on.
 Result<std::vector<VisitorTotals>> top_visitors(redis::SyncRedis& redis, const Settings& settings, int top,
                                                 const std::string& network = {});
 // As hot:added:{visitor} names it. Errors: kInvalid "no_salt", "bad_secret".

@@ -25,7 +25,8 @@ std::string grouped(std::int64_t number);
 inline double in_seconds(Nanoseconds span) { return std::chrono::duration<double>(span).count(); }
 // 850 ms, 4.2 s, 42 s, 3:05 min, 2:07:09 h.
 std::string in_words(Nanoseconds span);
-// "[########............]  43 %  31,000 of 72,312  9,812/s  ETA 4.2 s"; without a total "31,000  9,812/s".
+// "[########............]  43 %  31,000 of 72,312  9,812/s  ETA 4.2 s"; without a total "31,000
+// 9,812/s".
 std::string bar(const Progress& progress);
 
 class ProgressLine {

@@ -33,8 +33,8 @@ struct LogItem {
 };
 using LogItems = std::unordered_map<std::string, LogItem>;
 
-// --- Reading. Events come back in order of time; those of one second in the order of the file. Errors:
-// kInvalid, "bad_log", detail "line N: what is wrong".
+// --- Reading. Events come back in order of time; those of one second in the order of the file.
+// Errors: kInvalid, "bad_log", detail "line N: what is wrong".
 
 // {"at":…,"type":…,"item":…,"user":…,"session"?,"dwellMs"?,"userAgent"?} a line. `at` is RFC 3339
 // or unix seconds.
