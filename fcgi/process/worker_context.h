@@ -15,10 +15,10 @@ struct WorkerContext {
   Scoreboard& board;
   std::size_t slot;  // index in board.slots(), this worker's own
   int listen_fd;     // non-blocking, shared by all workers
-  int ready_fd;      // write end of a pipe: one byte 'R' when Redis answered and the scripts are
-                     // loaded. Later, once, 'X' when this worker wants to be replaced
-                     // (pm.max_requests): it serves on until QUIT comes, which is when its replacement
-                     // is ready
+  // Write end of a pipe: one byte 'R' when Redis answered and the scripts are loaded. Later, once,
+  // 'X' when this worker wants to be replaced (pm.max_requests): it serves on until QUIT comes,
+  // which is when its replacement is ready.
+  int ready_fd;
 };
 
 // The master writes the slot's state, pid, generation and started_at; everything else in it is the
