@@ -79,7 +79,10 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, Limit
                   .spool_bytes = settings.spool.max_bytes,
                   .queue_commands = settings.spool.queue_commands,
                   .spools_wait = [&sample = context.board.sample()] { return sample.full.load(); },
-                  .apply = [this](const std::vector<std::string_view>& fields) { return apply(fields); }}),
+                  .apply = [this](const std::vector<std::string_view>& fields) { return apply(fields); },
+                  .max_age = settings.spool.max_age,
+                  .is_void = [this](const std::vector<std::string_view>& fields,
+                                    milliseconds age) { return is_void(fields, age); }}),
       subscriber(loop, link(endpoint, settings.redis.timeout, {}), keys.epoch(), listener()),
       placing_timer(loop),
       contributions_timer(loop),
@@ -145,6 +148,18 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, Limit
 
 Task<Result<void>> WorkerParts::apply(const std::vector<std::string_view>& fields) {
   return hot::is_ours(fields) ? hot::apply(bulk_hot, fields) : readers::apply(bulk_readers, fields);
+}
+
+// What readers did before they were erased.
+Task<Result<bool>> WorkerParts::is_void(const std::vector<std::string_view>& fields, milliseconds age) {
+  std::string name;
+  if (hot::is_ours(fields))
+    name = hot::visitor_in(fields);
+  else if (const auto reader = readers::reader_in(fields); !reader.empty())
+    name = secrets.identity.epoch_name(ReaderId::trusted(std::string(reader)));
+  if (name.empty()) co_return false;
+  const Result<bool> erased = co_await readers::was_erased(bulk, keys.erased(name), age);
+  co_return erased;
 }
 
 redis::LinkOptions WorkerParts::link(const redis::Endpoint& endpoint, milliseconds timeout,

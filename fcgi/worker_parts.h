@@ -113,8 +113,9 @@ struct WorkerParts {
  private:
   redis::LinkOptions link(const redis::Endpoint& endpoint, milliseconds timeout, milliseconds budget);
   void refuse(const Request& request, gateway::Refused why, Response& response);
-  // Of a spool.
+  // Of a spool: BackgroundOptions.
   Task<Result<void>> apply(const std::vector<std::string_view>& fields);
+  Task<Result<bool>> is_void(const std::vector<std::string_view>& fields, milliseconds age);
   redis::Listener listener();
   void announced(std::string_view message);
 };

@@ -256,6 +256,7 @@ constexpr std::array kDirectives{
 
     Directive{"spool.path", "folder of what waits while Redis is away", at<&S::spool, &SpoolSettings::path>},
     Directive{"spool.max_bytes", "size of each worker's spool file", at<&S::spool, &SpoolSettings::max_bytes>, {65536, 65536 * kMebi}, Unit::kBytes},
+    Directive{"spool.max_age", "what waited longer is dropped when Redis is back", at<&S::spool, &SpoolSettings::max_age>, {3600, 90 * kDay}},
     Directive{"spool.queue_commands", "commands the background writer holds in memory", at<&S::spool, &SpoolSettings::queue_commands>, {1, 1e7}},
 
     Directive{"http.cors_origins", "origins that browsers may call the public routes from", at<&S::http, &HttpSettings::cors_origins>},

@@ -161,6 +161,7 @@ struct BotSettings {
 struct SpoolSettings {
   std::string path = "/var/lib/freshet/spool";
   std::size_t max_bytes = 64UL * 1024 * 1024;  // of each worker's file
+  seconds max_age{7 * 86400};                  // older events are dropped
   std::size_t queue_commands = 10000;          // the background writer's queue
 };
 

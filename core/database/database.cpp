@@ -244,15 +244,15 @@ Result<void> Database::put_erasure(std::string_view reader, UnixSeconds at) {
 
 // --- Reading
 
-Result<std::vector<std::string>> Database::erased_since(UnixSeconds since) {
+Result<std::vector<Database::Erased>> Database::erased_since(UnixSeconds since) {
   Query& query = state_->queries[kMetaOf];
   query.bind(1, kErased).bind(2, kErasedEnd);
-  std::vector<std::string> out;
+  std::vector<Erased> out;
   for (;;) {
     FRESHET_TRY(more, query.step());
     if (!*more) break;
-    if (redis::parse_or_zero<std::int64_t>(query.text(1)) >= unix_s(since))
-      out.emplace_back(query.text(0).substr(kErased.size()));
+    const UnixSeconds at{seconds{redis::parse_or_zero<std::int64_t>(query.text(1))}};
+    if (at >= since) out.push_back({std::string(query.text(0).substr(kErased.size())), at});
   }
   query.done();
   return out;

@@ -68,7 +68,11 @@ class Database {
   // That a reader was erased, under a salted hash of the id, never the id (ReaderHashes::epoch):
   // for a backup from before that to be restored without them. Kept as long as the database.
   Result<void> put_erasure(std::string_view reader, UnixSeconds at);
-  Result<std::vector<std::string>> erased_since(UnixSeconds since);  // O(erasures)
+  struct Erased {
+    std::string reader;
+    UnixSeconds at;
+  };
+  Result<std::vector<Erased>> erased_since(UnixSeconds since);  // O(erasures)
 
   // Interactions and dismissals; lives as long as this.
   ReaderRows& readers();

@@ -49,6 +49,11 @@ bool is_ours(const std::vector<std::string_view>& fields) {
   return fields.front() == kTrack || fields.front() == kView;
 }
 
+std::string_view visitor_in(const std::vector<std::string_view>& fields) {
+  if (fields.size() != (fields.front() == kTrack ? kTrackFields : kViewFields)) return {};
+  return fields.front() == kTrack ? fields[2] : fields[6];
+}
+
 Task<Result<void>> apply(HotStore& store, const std::vector<std::string_view>& fields) {
   if (fields.size() != (fields.front() == kTrack ? kTrackFields : kViewFields))
     co_return redis::not_an_event();

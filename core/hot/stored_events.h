@@ -15,6 +15,8 @@ redis::StoredEvent stored(const ViewEvent& event);
 
 // Whether fields_of() an event are of this room.
 bool is_ours(const std::vector<std::string_view>& fields);
+// Whose visitor's event it is; "" when nobody's. REQUIRES: is_ours(fields).
+std::string_view visitor_in(const std::vector<std::string_view>& fields);
 // Counts it, as its time says. 1 RTT. REQUIRES: is_ours(fields). Errors: the store's; kInvalid
 // "spool_format".
 Task<Result<void>> apply(HotStore& store, const std::vector<std::string_view>& fields);

@@ -22,6 +22,13 @@ namespace freshet::readers {
 struct ReaderHashes {
   std::function<std::string(const ReaderId&)> visitor;
   std::function<std::string(const ReaderId&)> epoch;
+  // Those there are: what an erasure is remembered by.
+  std::vector<std::string> all(const ReaderId& reader) const {
+    std::vector<std::string> out;
+    if (epoch) out.push_back(epoch(reader));
+    if (visitor) out.push_back(visitor(reader));
+    return out;
+  }
 };
 
 // Names of one or more readers. What is empty names nobody.

@@ -48,6 +48,10 @@ redis::StoredEvent stored_clear(const ReaderId& reader, ViewKind kind, UnixSecon
   return redis::StoredEvent(kClear).add(reader.view()).add(word_of(kind)).add(until);
 }
 
+std::string_view reader_in(const std::vector<std::string_view>& fields) {
+  return fields.size() < 4 ? std::string_view() : fields[1];
+}
+
 Task<Result<void>> apply(ReaderStore& store, const std::vector<std::string_view>& fields) {
   const std::string_view kind = fields.front();
   const auto is = [&](std::string_view word, std::size_t size) {

@@ -13,6 +13,8 @@ namespace freshet::readers {
 redis::StoredEvent stored(const View& view);
 redis::StoredEvent stored(const ReaderEvent& event);
 redis::StoredEvent stored(const Dismissal& dismissal);
+// Of whom the event of these fields is; "" when it is none.
+std::string_view reader_in(const std::vector<std::string_view>& fields);
 redis::StoredEvent stored_undo(const ReaderId& reader, const ItemId& item, UnixSeconds at);
 redis::StoredEvent stored_clear(const ReaderId& reader, ViewKind kind, UnixSeconds until);
 

@@ -69,6 +69,7 @@ Users::Users(redis::Redis& redis, BlockingPool& pool, const Settings& settings, 
     : redis_(redis),
       pool_(pool),
       recorder_(settings.recorder),
+      spool_max_age_(settings.spool.max_age),
       keys_(std::move(keys)),
       hashes_(std::move(hashes)),
       new_job_id_(std::move(new_job_id)) {}
@@ -163,7 +164,9 @@ Task<Result<std::string>> Users::forget(const ReaderId& reader) {
   const std::string id = new_job_id_();
   Pipeline command;
   command.script(scripts::kUserErase).key(keys_.job(id)).key(keys_.stream());
+  for (const std::string& name : hashes_.all(reader)) command.key(keys_.erased(name));
   command.arg(reader.view()).arg(id).arg(recorder_.stream_max_len).arg(redis::kJobTtl.count());
+  command.arg(redis::tombstone_ttl(spool_max_age_).count());
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
   co_return id;
 }
@@ -179,6 +182,17 @@ Task<Result<Job>> Users::job(const EventId& id) {
   out.total = redis::parse_or_zero<std::int64_t>(redis::text_at(*reply, 2));
   out.failed = redis::parse_or_zero<std::int64_t>(redis::text_at(*reply, 3));
   co_return out;
+}
+
+Task<Result<bool>> was_erased(redis::Redis& redis, const std::string& tombstone, milliseconds age) {
+  constexpr seconds kTolerance{120};
+  Pipeline command;
+  command.add("GET", tombstone).add("TIME");
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis, command));
+  const auto erased = redis::parse<std::int64_t>(replies->front().string().value_or(""));
+  if (!erased) co_return false;
+  const auto now = redis::parse_or_zero<std::int64_t>(redis::text_at((*replies)[1], 0));
+  co_return seconds{now} - age <= seconds{*erased} + kTolerance;
 }
 
 }  // namespace freshet::readers

@@ -73,9 +73,14 @@ class Users {
   redis::Redis& redis_;
   BlockingPool& pool_;
   const RecorderSettings recorder_;
+  const seconds spool_max_age_;
   const redis::Keys keys_;
   const ReaderHashes hashes_;
   const std::function<std::string()> new_job_id_;
 };
+
+// Whether the reader of this tombstone (Keys::erased) was erased after what happened so long ago.
+// Within two minutes the erasure wins: clocks may differ by as much. 1 RTT.
+Task<Result<bool>> was_erased(redis::Redis& redis, const std::string& tombstone, milliseconds age);
 
 }  // namespace freshet::readers

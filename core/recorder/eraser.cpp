@@ -132,11 +132,12 @@ Result<void> Eraser::raise_epochs(const std::vector<Erasure>& erasures) {
   return {};
 }
 
-// For a backup that still has them.
+// For a backup that still has them, and for spools when Redis has lost the tombstones.
 Result<void> Eraser::note(database::Database& database, const std::vector<ReaderId>& readers) {
-  if (!hashes_.epoch) return {};
   for (const ReaderId& each : readers) {
-    if (auto ok = database.put_erasure(hashes_.epoch(each), wall_now()); !ok) return ok;
+    for (const std::string& name : hashes_.all(each)) {
+      if (auto ok = database.put_erasure(name, wall_now()); !ok) return ok;
+    }
   }
   return {};
 }

@@ -9,8 +9,8 @@
 // hash says that there was one; and with the entry's acknowledgement the stream behind it. What the
 // reader does meanwhile may be forgotten or stay.
 //
-// Spool files of other hosts cannot be seen from here: what they hold comes back when they are
-// replayed.
+// Spool files of other hosts cannot be seen from here: a tombstone (user:erased, set with the
+// request) makes void what they hold when they are replayed. Until then it stays in these files.
 #pragma once
 
 #include <atomic>

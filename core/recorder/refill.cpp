@@ -72,6 +72,8 @@ class Items {
 
 Result<Refilled> refill(redis::SyncRedis& redis, database::Database& database, const Settings& settings,
                         bool replace, const std::function<Result<void>(std::int64_t)>& pulse) {
+  if (auto ok = restore_tombstones(redis, database, settings, wall_now()); !ok)
+    return tl::unexpected(ok.error());
   Items items(redis, settings, replace, pulse);
   auto read = database.for_each_item([&](const items::Item& item) { return items.add(item); });
   if (read) read = items.flush();

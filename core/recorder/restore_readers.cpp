@@ -157,4 +157,27 @@ Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, database::Datab
   return RestoredReaders{events.written(), unwanted.written(), followings.written()};
 }
 
+Result<void> restore_tombstones(redis::SyncRedis& redis, database::Database& database,
+                                const Settings& settings, UnixSeconds now) {
+  const redis::Keys keys(settings.redis.key_prefix);
+  const seconds ttl = redis::tombstone_ttl(settings.spool.max_age);
+  FRESHET_TRY(erased, database.erased_since(now - ttl));
+  redis::Pipeline out;
+  const auto send = [&]() -> Result<void> {
+    if (out.empty()) return {};
+    FRESHET_TRY(written, redis.call_all(out));
+    out.clear();
+    return {};
+  };
+  for (const database::Database::Erased& each : *erased) {
+    const seconds left = each.at + ttl - now;
+    if (left.count() <= 0) continue;
+    // The later erasure wins where both know one: that of Redis is never older.
+    out.add("SET", keys.erased(each.reader), unix_s(each.at), "NX", "EX", left.count());
+    if (out.bytes().size() < kPipelineBytes) continue;
+    if (auto ok = send(); !ok) return ok;
+  }
+  return send();
+}
+
 }  // namespace freshet::recorder

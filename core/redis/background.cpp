@@ -14,9 +14,14 @@ constexpr std::string_view kSpoolSuffix = ".spool";
 
 }  // namespace
 
+struct BackgroundWriter::Waiting {
+  std::string event;
+  milliseconds age;
+};
+
 // What is taken of a spool at once.
 struct BackgroundWriter::Portion {
-  std::vector<std::string> events;
+  std::vector<Waiting> events;
   std::size_t torn = 0;
   std::uint64_t next = 0;
 };
@@ -190,34 +195,41 @@ BackgroundWriter::Portion BackgroundWriter::next_portion(Spool& spool) const {
     if (record->torn)
       ++out.torn;
     else
-      out.events.emplace_back(record->payload);
+      out.events.push_back({std::string(record->payload), record->age});
   }
   return out;
 }
 
-namespace {
-
-using Fields = std::vector<std::string_view>;
-
-Task<void> apply_one(const std::function<Task<Result<void>>(const Fields&)>& apply, const Fields& fields,
-                     Result<void>& outcome) {
-  if (fields.empty())
+Task<void> BackgroundWriter::apply_one(const std::vector<std::string_view>& fields, milliseconds age,
+                                       Result<void>& outcome) {
+  if (fields.empty()) {
     outcome = not_an_event();
-  else
-    outcome = co_await apply(fields);
+    co_return;
+  }
+  if (options_.max_age.count() > 0 && age > options_.max_age) {
+    outcome = fail(ErrorCode::kInvalid, "too_old");
+    co_return;
+  }
+  if (options_.is_void) {
+    const Result<bool> is_void = co_await options_.is_void(fields, age);
+    if (!is_void)
+      outcome = tl::unexpected(is_void.error());
+    else if (*is_void)
+      outcome = fail(ErrorCode::kInvalid, "erased");
+    if (!outcome) co_return;
+  }
+  outcome = co_await options_.apply(fields);
 }
 
-}  // namespace
-
 // All at once: their commands leave in one write, in the order of the events.
-Task<BackgroundWriter::Outcomes> BackgroundWriter::apply_all(const std::vector<std::string>& events) {
+Task<BackgroundWriter::Outcomes> BackgroundWriter::apply_all(const std::vector<Waiting>& events) {
   Outcomes outcomes(events.size());
-  std::vector<Fields> fields;
-  for (const std::string& each : events) fields.push_back(fields_of(each));
+  std::vector<std::vector<std::string_view>> fields;
+  for (const Waiting& each : events) fields.push_back(fields_of(each.event));
   Event<bool> all_done;
   std::size_t left = events.size();
   for (std::size_t i = 0; i < events.size(); ++i) {
-    spawn(apply_one(options_.apply, fields[i], outcomes[i]), [&, i](std::exception_ptr thrown) {
+    spawn(apply_one(fields[i], events[i].age, outcomes[i]), [&, i](std::exception_ptr thrown) {
       if (thrown) outcomes[i] = fail(ErrorCode::kInternal, "exception");
       if (--left == 0) all_done.fire(true);
     });

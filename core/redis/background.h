@@ -38,6 +38,11 @@ struct BackgroundOptions {
   // Applies the event of these fields (stored_event.h). is_away() of its error: again, later; any
   // other error: dropped and logged. The fields live until it is done.
   std::function<Task<Result<void>>(const std::vector<std::string_view>& fields)> apply = {};
+  // An event that is older is dropped. 0: none is.
+  milliseconds max_age{0};
+  // Whether the event of these fields, of so long ago, is to be dropped. Errors: as apply's.
+  std::function<Task<Result<bool>>(const std::vector<std::string_view>& fields, milliseconds age)> is_void =
+      {};
 };
 
 struct BackgroundCounters {
@@ -80,7 +85,9 @@ class BackgroundWriter final : public Deferred {
   Task<void> pump();
   Task<bool> send_queue();
   Task<bool> replay(Spool& spool);
-  Task<Outcomes> apply_all(const std::vector<std::string>& events);
+  struct Waiting;
+  Task<Outcomes> apply_all(const std::vector<Waiting>& events);
+  Task<void> apply_one(const std::vector<std::string_view>& fields, milliseconds age, Result<void>& outcome);
   void keep_or_drop(const StoredEvent& event);
   bool may_replay() const {
     if (options_.spools_wait && options_.spools_wait()) return false;

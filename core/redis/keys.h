@@ -27,10 +27,12 @@ inline constexpr milliseconds kRankTurnTtl{900};
 inline constexpr seconds kPendingTtl{8 * 86400};    // as long as a day's seen-filter lives
 inline constexpr seconds kSeenEpochTtl{9 * 86400};  // beyond the oldest day of the seen-filter
 inline constexpr seconds kJobTtl{86400};            // after its last change
-inline constexpr int kMostActive = 1'000'000;       // readers of a channel
+// Longer than any spool may hold what the reader did before.
+inline constexpr seconds tombstone_ttl(seconds max_age) { return max_age + seconds(86400); }
+inline constexpr int kMostActive = 1'000'000;  // readers of a channel
 
 enum class About : std::uint8_t {
-  kNobody,   // no reader can be told from it, or only by a salted hash that stays (user:epoch)
+  kNobody,   // no reader can be told from it, or only by a salted hash that stays (user:epoch, user:erased)
   kReader,   // one part of the name says whose it is: the id, the visitor, or what a client made of the id
   kMembers,  // a set or ZSET of such names
 };
@@ -84,6 +86,7 @@ inline constexpr std::array kKeyPatterns{
     KeyPattern{"user:not_interested:why:{*}", "hash", false, About::kReader, 3},
     KeyPattern{"user:events:{*}", "zset", false, About::kReader, 2},
     KeyPattern{"user:epoch:{*}", "string", false, About::kNobody},
+    KeyPattern{"user:erased:{*}", "string", false, About::kNobody},
     KeyPattern{"wf:*:{*}", "zset", false, About::kReader, 2},
     KeyPattern{"active:*", "zset", true, About::kMembers},
     KeyPattern{"follow:authors:{*}", "zset", true, About::kReader, 2},
@@ -221,6 +224,8 @@ class Keys {
   // `hashed`: a salted hash of the reader's id, never the id: it outlives the reader's erasure.
   // String: how often the reader was erased; kSeenEpochTtl since it was last used
   std::string seen_epoch(std::string_view hashed) const { return of_item("user:epoch:", hashed); }
+  // String, unix s: the reader was erased then; tombstone_ttl()
+  std::string erased(std::string_view hashed) const { return of_item("user:erased:", hashed); }
 
   // --- Timelines. Scores are unix µs, raised to be strictly increasing within a key; a member
   // whose name begins with ':' is no id but a mark of the key itself, and its score is negative

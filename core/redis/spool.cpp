@@ -15,13 +15,14 @@ namespace freshet::redis {
 
 namespace {
 
-constexpr std::uint64_t kMagic = 0x324c4f4f50535246;  // "FRSPOOL2", little-endian
+constexpr std::uint64_t kMagic = 0x334c4f4f50535246;  // "FRSPOOL3", little-endian
 constexpr std::uint64_t kHeaderBytes = 4096;
 constexpr std::uint64_t kGrowth = 1 << 20;
 
 struct RecordHeader {
   std::uint64_t size;
-  std::uint64_t checksum;  // XXH3 of the payload
+  std::uint64_t checksum;  // XXH3 of the payload and at_ms
+  std::int64_t at_ms;      // unix time of the append
 };
 
 std::int64_t unix_ms() {
@@ -29,9 +30,13 @@ std::int64_t unix_ms() {
   return std::chrono::duration_cast<milliseconds>(now).count();
 }
 
+milliseconds since(std::int64_t ms) { return milliseconds(std::max<std::int64_t>(0, unix_ms() - ms)); }
+
 std::uint64_t padded(std::uint64_t size) { return (size + 7) & ~std::uint64_t{7}; }
 
-std::uint64_t checksum(std::string_view payload) { return XXH3_64bits(payload.data(), payload.size()); }
+std::uint64_t checksum(std::string_view payload, std::int64_t at_ms) {
+  return XXH3_64bits_withSeed(payload.data(), payload.size(), static_cast<XXH64_hash_t>(at_ms));
+}
 
 // Whether `name` stands in `text` between line ends, as a field does.
 bool names(std::string_view text, std::string_view name) {
@@ -146,7 +151,8 @@ bool Spool::append(std::string_view payload) {
   const std::uint64_t start = header().end;
   const std::uint64_t end = start + sizeof(RecordHeader) + padded(payload.size());
   if (end > max_bytes_ || !reserve(end)) return false;
-  const RecordHeader record{payload.size(), checksum(payload)};
+  const std::int64_t now = unix_ms();
+  const RecordHeader record{payload.size(), checksum(payload, now), now};
   auto* to = static_cast<char*>(memory_) + start;
   std::memcpy(to, &record, sizeof record);
   std::memcpy(to + sizeof record, payload.data(), payload.size());
@@ -160,7 +166,7 @@ bool Spool::empty() const { return header().begin == header().end; }
 std::uint64_t Spool::bytes() const { return header().end - header().begin; }
 milliseconds Spool::age() const {
   if (empty() || header().since_ms == 0) return milliseconds(0);
-  return milliseconds(std::max<std::int64_t>(0, unix_ms() - header().since_ms));
+  return since(header().since_ms);
 }
 std::uint64_t Spool::begin() const { return header().begin; }
 
@@ -173,7 +179,7 @@ std::uint64_t Spool::whole(std::uint64_t position) const {
   if (record.size > end - position - sizeof record) return 0;
   const std::uint64_t next = position + sizeof record + padded(record.size);
   if (next > end) return 0;
-  return checksum({from + sizeof record, record.size}) == record.checksum ? next : 0;
+  return checksum({from + sizeof record, record.size}, record.at_ms) == record.checksum ? next : 0;
 }
 
 std::optional<Spool::Record> Spool::at(std::uint64_t position) {
@@ -183,12 +189,12 @@ std::optional<Spool::Record> Spool::at(std::uint64_t position) {
   const auto* from = static_cast<const char*>(memory_) + position;
   if (end - position >= sizeof record) std::memcpy(&record, from, sizeof record);
   if (const std::uint64_t next = whole(position); next != 0)
-    return Record{false, {from + sizeof record, record.size}, next};
+    return Record{false, {from + sizeof record, record.size}, next, since(record.at_ms)};
   damaged_ = true;
   // Its size may be as wrong as the rest: it is believed when it leads to a record that is whole.
   if (record.size < end - position) {
     const std::uint64_t next = position + sizeof record + padded(record.size);
-    if (whole(next) != 0) return Record{true, {}, next};
+    if (whole(next) != 0) return Record{true, {}, next, {}};
   }
   header().end = position;
   forget(position, end);  // else when it is opened next

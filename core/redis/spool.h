@@ -26,6 +26,7 @@ class Spool {
     bool torn;
     std::string_view payload;  // valid until the next pop_to() or append()
     std::uint64_t next;        // hand to pop_to()
+    milliseconds age;          // since it was appended, by this host's clock
   };
 
   // Opens or creates the file and takes its lock. Errors: kConflict "spool_locked" (another process

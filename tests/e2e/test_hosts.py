@@ -9,7 +9,8 @@ import time
 
 from client import Load
 from recorded import Recorded, Writers
-from service import CTL, PATIENT, birth, wait_until
+from service import CTL, PATIENT, ROOT, birth, children, wait_until
+from test_privacy import recorded_interactions, wait_done, wait_recorded
 
 
 def freshetctl(service, *arguments):
@@ -101,3 +102,36 @@ def test_a_host_with_an_empty_database_is_given_redis_by_a_command(instance, nam
     assert status == 0, said
     wait_until(lambda: item in Recorded(second).titles(), "the recorder")
     assert before.keys().isdisjoint(Recorded(second).titles())  # to be imported
+
+
+def test_what_another_host_s_spool_holds_of_an_erased_reader_is_void(instance, name):
+    first = instance("--no-limits", **PATIENT)
+    second = instance("--no-limits", beside=first, recorder__enabled="false", **PATIENT)
+    item, gone, stays = name("i"), name("gone"), name("stays")
+    first.put(item)
+    first.lose_redis()
+    wait_until(lambda: second.status()["redis ready"] == 0, "the loss of Redis to be noticed")
+    for reader in (gone, stays):
+        assert second.public().track(item, 20000, userId=reader, sessionId=reader).status == 202
+        assert second.public().view(item, reader).status == 202
+        assert second.public().post("/api/history", {"userId": reader, "topicId": item}).status == 202
+        assert second.internal().post("/api/interactions", {"userId": reader, "topicId": item, "kind": "like"}).json()["accepted"] == 1
+    # It is off for a while, with all that in its spools.
+    master = second.pid("freshetd")
+    all_of_it = [(pid, birth(pid)) for pid in (master, *children(master))]
+    second.note_processes()
+    second.signal("freshetd", signal.SIGKILL)
+    wait_until(lambda: not any(birth(pid) == born for pid, born in all_of_it), "its end")
+    first.restart_redis()
+    wait_until(lambda: first.status()["redis ready"] > 0 and first.status()["recorder"] == "running", "Redis")
+    number = wait_until(lambda: (reply := first.internal().delete(f"/api/users/{gone}")).status == 202 and reply.json()["job"], "the job")
+    wait_done(first, number)
+    subprocess.run([os.path.join(ROOT, "scripts/run"), "--stop", "--state", second.state], check=True, timeout=120, capture_output=True)
+    second.start()
+    wait_until(lambda: not [each for each in os.listdir(os.path.join(second.state, "spool")) if each.endswith(".spool")], "its spools to be applied")
+    wait_recorded(first, stays, 1)
+    assert first.keys_of(stays) != [] and first.keys_of(gone) == []
+    assert recorded_interactions(first, gone) == 0
+    exported = first.internal().get(f"/api/users/{gone}").json()
+    assert exported["redis"] == [] and exported["database"]["interactions"] == []
+    first.check()

@@ -235,7 +235,7 @@ TEST_CASE("A torn event and one that is none are dropped and counted, and the re
   }
   {
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(4096 + 16 + 5);  // inside the first
+    file.seekp(4096 + 24 + 5);  // inside the first
     file.put('X');
   }
   Memory memory;
@@ -245,6 +245,29 @@ TEST_CASE("A torn event and one that is none are dropped and counted, and the re
   CHECK(eventually([&] { return !std::filesystem::exists(path); }));
   CHECK(writer.with([](auto& w) { return w.counters().dropped; }) == 2);
   CHECK(writer.with([](auto& w) { return w.counters().replayed; }) == 1);
+}
+
+TEST_CASE("An event that waited too long, or that is void by now, is dropped", "[background]") {
+  TemporaryDirectory directory;
+  std::filesystem::create_directories(directory.path() / "spool");
+  const bool old = GENERATE(false, true);
+  {
+    auto spool = Spool::open(directory.path() / "spool" / "4194304.spool", 1 << 20);
+    for (const char* const each : {"gone", "stays"}) REQUIRE((*spool)->append(set_event(each).bytes()));
+    CHECK(eventually([&] { return (*spool)->age() > 20ms; }));
+  }
+  Memory memory;
+  FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return memory.answer(c); });
+  BackgroundOptions options{.spool_directory = {}, .scan_interval = 10ms};
+  options.max_age = old ? 20ms : milliseconds(3'600'000);
+  options.is_void = [](const std::vector<std::string_view>& fields, milliseconds age) -> Task<Result<bool>> {
+    co_return fields[1] == "gone" && age > 20ms;
+  };
+  Writer writer(directory.path(), options);
+  const std::uint64_t dropped = old ? 2 : 1;
+  CHECK(eventually([&] { return writer.with([](auto& w) { return w.counters().dropped; }) == dropped; }));
+  CHECK(eventually([&] { return memory.keys().size() == 2 - dropped; }));
+  CHECK(writer.with([](auto& w) { return w.counters().replayed; }) == 2 - dropped);
 }
 
 TEST_CASE("What is posted without an event is lost while Redis is away", "[background]") {

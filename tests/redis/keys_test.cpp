@@ -64,6 +64,7 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
       {k.not_interested_why(a), "not interested why " + a},
       {k.reader_events(a), "reader events " + a},
       {k.seen_epoch(a), "seen epoch " + a},
+      {k.erased(a), "erased " + a},
       {k.timeline(a, b), "timeline " + pair},
       {k.active(a), "active " + a},
       {k.authors_of(a), "authors of " + a},

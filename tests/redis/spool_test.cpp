@@ -114,7 +114,7 @@ TEST_CASE("A torn record ends the file and what stood before it is kept", "[spoo
     for (int i = 0; i < 3; ++i) (*spool)->append("0123456789abcdef");
   }
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(4096 + 2 * 32 + 16 + 5);  // inside the third payload
+  file.seekp(4096 + 2 * 40 + 24 + 5);  // inside the third payload
   file.put('X');
   file.close();
   auto spool = Spool::open(path, 1 << 20);
@@ -131,7 +131,7 @@ TEST_CASE("A torn record before whole ones is told, and they are kept", "[spool]
     for (const char* each : {"first", "second", "third"}) (*spool)->append(each);
   }
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(4096 + 24 + 16);  // the second payload
+  file.seekp(4096 + 32 + 24);  // the second payload
   file.put('X');
   file.close();
   auto spool = Spool::open(path, 1 << 20);

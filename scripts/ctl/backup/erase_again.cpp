@@ -93,7 +93,9 @@ class Eraser {
     const auto rows = database_.readers().erase(readers);
     Result<void> ok = rows ? Result<void>() : tl::unexpected(rows.error());
     for (const ReaderId& each : readers) {
-      if (ok && hashes_.epoch) ok = database_.put_erasure(hashes_.epoch(each), wall_now());
+      for (const std::string& name : hashes_.all(each)) {
+        if (ok) ok = database_.put_erasure(name, wall_now());
+      }
     }
     if (ok) ok = database_.commit();
     if (!ok) {

@@ -11,6 +11,7 @@
 #include "core/base/secret.h"
 #include "core/database/database_copy.h"
 #include "core/recorder/lease.h"
+#include "core/recorder/restore_readers.h"
 #include "core/redis/scripts.h"
 #include "fcgi/reader_hashes.h"
 #include "scripts/ctl/backup/backup.h"
@@ -134,7 +135,7 @@ class Restorer {
 
   Result<void> take_erasures(database::Database& from) {
     FRESHET_TRY(hashed, from.erased_since(manifest_.began));
-    erase_.hashed.insert(hashed->begin(), hashed->end());
+    for (const auto& each : *hashed) erase_.hashed.insert(each.reader);
     knows_erasures_ = hashes_.epoch != nullptr;
     return {};
   }
@@ -197,7 +198,7 @@ class Restorer {
     knows_erasures_ = knew;
     FRESHET_TRY(erased, erase_again(redis_, restored, settings_, hashes_, erase_));
     erased_ = *erased;
-    return {};
+    return recorder::restore_tombstones(redis_, restored, settings_, wall_now());
   }
 
   Result<void> copy_model() {
