@@ -3,14 +3,13 @@
 
 #include <sys/stat.h>
 
-#include <atomic>
 #include <fstream>
 #include <map>
-#include <thread>
 
 #include "core/database/database.h"
 #include "core/database/database_copy.h"
 #include "core/readers/reader_store.h"
+#include "core/recorder/lease.h"
 #include "core/timeline/follow_store.h"
 #include "fcgi/reader_hashes.h"
 #include "scripts/ctl/backup/backup_folder.h"
@@ -375,38 +374,22 @@ TEST_CASE("what Redis or the disk holds is deleted only on demand", "[backup]") 
   CHECK(to.database()->count() == 50);
 }
 
-TEST_CASE("a restore refuses while a recorder has the database open or asks the stream", "[backup]") {
+TEST_CASE("a restore refuses while a recorder has the database open, or another one the lease", "[backup]") {
   Place from, to;
   use(from);
   REQUIRE(from.back_up());
-  const bool here = GENERATE(true, false);
   std::unique_ptr<database::Database> held;
-  if (here) {
+  recorder::Lease elsewhere(to.keys(), seconds(600));
+  const bool here = GENERATE(true, false);
+  if (here)
     held = to.database();
-  } else {
-    redis::Pipeline join;
-    join.add("XGROUP", "CREATE", to.keys().stream(), "recorder", "0", "MKSTREAM");
-    join.add("XGROUP", "CREATECONSUMER", to.keys().stream(), "recorder", "elsewhere");
-    REQUIRE(to.there.call(join));
-  }
-  // The one elsewhere goes on asking, then it stops.
-  std::atomic<bool> stop{false};
-  std::thread elsewhere([&] {
-    redis::SyncRedis own(to.own.endpoint(), milliseconds(10000), {});
-    redis::Pipeline read;
-    read.add("XREADGROUP", "GROUP", "recorder", "elsewhere", "COUNT", "1", "STREAMS", to.keys().stream(),
-             ">");
-    while (!here && !stop) {
-      (void)own.call(read);
-      std::this_thread::sleep_for(milliseconds(100));
-    }
-  });
+  else
+    REQUIRE(elsewhere.take(to.there, "identity of another database", 7));
   const auto refused = to.restore(from.at("backup"), true);
-  stop = true;
-  elsewhere.join();
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "service_runs");
   held.reset();
+  elsewhere.give_back(to.there);
   CHECK(to.restore(from.at("backup"), true));
 }
 
