@@ -45,7 +45,7 @@ class Readers:
         try:
             wait_until(settled, "the spool to be applied", 30)
         except AssertionError:
-            assert self.counted() == self.expected()
+            assert self.counted() == self.expected(), (self.counted(), self.expected(), self._instance.status())
             raise
         assert sum(len(dwells) for dwells in self.acknowledged.values()) > 50
 

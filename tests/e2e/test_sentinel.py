@@ -92,6 +92,8 @@ def test_a_master_that_comes_back_is_not_written_to(instance, deployment, name):
         wait_until(lambda: deployment.master() not in (old, None), "a failover", 60)
         normal(service)
         reports(writes.results)
+        # A worker that has not heard of the failover yet would believe it: Redis' own fence for that is min-replicas-to-write.
+        wait_until(lambda: service.status()["redis ready"] == len(service.workers()), "all workers at the new master", 60)
         # It will accept what the kernel took for it while it stood, and read what was sent before the failover.
         before, began = deployment.known_to_the_kernel(old), time.monotonic()
         deployment.signal(old, signal.SIGCONT)  # it takes itself for the master
