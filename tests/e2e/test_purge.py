@@ -133,6 +133,7 @@ def test_the_first_reports_of_a_network_are_not_written_down_and_purge_says_how_
     for number in range(30):
         assert service.internal().track(item, 1000, userId=reader, sessionId=f"t{number}").status == 200
     assert service.stats(item)["pv"] == 100
+    assert {each["not_remembered_max"] for each in json.loads(ctl(service, "purge", "--network", "127.0.7.0/24", "--dry-run", "--json"))} == {40}
     assert "up to 40 reports" in ctl(service, "purge", "--network", "127.0.7.0/24")
     assert service.stats(item)["pv"] == 20 + 30
     assert "10 page views" in ctl(service, "purge", "--reader", reader)

@@ -47,10 +47,11 @@ hot::Added sum(const std::vector<hot::AddedTo>& items) {
 }
 
 // What is said of visitors: tables and lines as they come, or one list of JSON at the end:
-// [{visitor, articles, pv, uv, dwell_ms, views, items?: [{id, pv, …}]}].
+// [{visitor, articles, pv, uv, dwell_ms, views, not_remembered_max?, items?: [{id, pv, …}]}].
 class Report {
  public:
-  explicit Report(bool json) : json_(json) {
+  // `not_remembered_max`: reports a day and host that stay when a visitor's are taken back.
+  explicit Report(bool json, int not_remembered_max = 0) : json_(json), not_remembered_max_(not_remembered_max) {
     if (json_) writer_.begin_array();
   }
   void totals(const std::vector<VisitorTotals>& all) {
@@ -80,12 +81,12 @@ class Report {
                spent(all.dwell_ms), grouped(all.views));
   }
   // What was added before it was remembered.
-  void uncorrected(int remember_after) {
-    if (!json_ && remember_after > 0)
+  void not_remembered() {
+    if (!json_ && not_remembered_max_ > 0)
       fmt::print(
           "up to {} reports of each day, visitor (or network of those who are not signed in) and host "
           "stay: limits.remember_after\n",
-          2 * remember_after);
+          not_remembered_max_);
   }
   void end() {
     if (json_) fmt::print("{}\n", (writer_.end_array(), out_));
@@ -101,7 +102,9 @@ class Report {
     return writer_.key("dwell_ms").integer(added.dwell_ms).key("views").integer(added.views);
   }
   void write(std::string_view visitor, const std::vector<hot::AddedTo>& items) {
-    begin(visitor, static_cast<std::int64_t>(items.size()), sum(items)).key("items").begin_array();
+    begin(visitor, static_cast<std::int64_t>(items.size()), sum(items));
+    if (not_remembered_max_ > 0) writer_.key("not_remembered_max").integer(not_remembered_max_);
+    writer_.key("items").begin_array();
     for (const hot::AddedTo& each : items) {
       writer_.begin_object().key("id").string(each.item.view());
       write(each.added).end_object();
@@ -110,6 +113,7 @@ class Report {
   }
 
   const bool json_;
+  const int not_remembered_max_;
   std::string out_;
   json::Writer writer_{out_};
 };
@@ -244,7 +248,7 @@ Result<int> run_purge(const PurgeOptions& options, const Target& target) {
     for (const VisitorTotals& each : *all) names->push_back(each.name);
   } else if (names->empty())
     return fail(ErrorCode::kInvalid, "no_visitor", {}, "whose counts? See --help");
-  Report report(options.json);
+  Report report(options.json, 2 * s.settings.limits.remember_after);
   for (const std::string& name : *names) {
     const auto items = redis::wait(hot::added_by(s.redis, s.keys, name));
     if (!items) return tl::unexpected(at_redis(items.error(), s.endpoint));
@@ -258,7 +262,7 @@ Result<int> run_purge(const PurgeOptions& options, const Target& target) {
     if (!done) return tl::unexpected(at_redis(done.error(), s.endpoint));
     report.taken_back(name, *done);
   }
-  report.uncorrected(s.settings.limits.remember_after);
+  report.not_remembered();
   report.end();
   return 0;
 }
