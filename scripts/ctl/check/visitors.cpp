@@ -51,7 +51,8 @@ hot::Added sum(const std::vector<hot::AddedTo>& items) {
 class Report {
  public:
   // `not_remembered_max`: reports a day and host that stay when a visitor's are taken back.
-  explicit Report(bool json, int not_remembered_max = 0) : json_(json), not_remembered_max_(not_remembered_max) {
+  explicit Report(bool json, int not_remembered_max = 0)
+      : json_(json), not_remembered_max_(not_remembered_max) {
     if (json_) writer_.begin_array();
   }
   void totals(const std::vector<VisitorTotals>& all) {
