@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tests/support/long_form.h"
 #include "tests/support/store_fixture.h"
 
 using namespace freshet;
@@ -73,11 +74,10 @@ TEST_CASE_METHOD(Fixture, "UV is within two in a hundred or one of exact for 99 
 
 TEST_CASE_METHOD(Fixture,
                  "UV is PFCOUNT's below a hundred, and within one in a hundred of it up to a million",
-                 "[uv]") {
+                 "[uv][long]") {
   // Few articles have most of the visitors; the names are random, and one in four comes again.
   std::mt19937_64 random(7);
-  const bool all = std::getenv("FRESHET_LONG") != nullptr;
-  const int most = all ? 1'000'000 : 60'000;
+  const int most = rounds(60'000, 1'000'000);
   std::vector<std::string> names;
   double worst = 0;
   int looked = 0;
