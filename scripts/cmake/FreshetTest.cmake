@@ -2,7 +2,7 @@
 # A Catch2 executable, registered with ctest under its label and the label `cpp`. The Catch2 main is compiled once
 # (tests/main.cpp). The target `unit_tests` builds those of the label unit.
 # LONG: how long its cases tagged [long] may take in the long form, which only `scripts/test --long` runs.
-# WAITS: it computes little, so it takes one slot of scripts/test (half a core) instead of two.
+# WAITS: it computes little, so it takes one slot of scripts/test (a quarter of a core) instead of two.
 function(freshet_test)
   cmake_parse_arguments(T "WAITS" "NAME;LABEL;TIMEOUT;LONG" "SOURCES;LIBS" ${ARGN})
   if(NOT T_TIMEOUT)

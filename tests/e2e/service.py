@@ -274,7 +274,8 @@ class Instance:
             return False
 
     def check(self):
-        """The invariants of a running instance: key names, TTLs, caps, sums."""
+        """The invariants of a running instance: key names, TTLs, caps, sums. Without what waits to be placed there is nothing to look at twice."""
+        self.await_placed(1)
         done = subprocess.run([CTL, "check", "--state", self.state], capture_output=True,
                               text=True, check=False, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
