@@ -72,7 +72,7 @@ class StatusProcess {
     if (path == settings_.pool.status_path) return pages_.status(*target);
     if (path == settings_.pool.ping_path) return pages_.ping();
     if (path == "/metrics") return pages_.metrics();
-    return path == "/health/live" ? pages_.live() : pages_.ready(pages_.pool_ready());
+    return path == "/health/live" ? pages_.live() : pages_.pool_ready();
   }
 
   void take(int signal) {

@@ -13,6 +13,7 @@
 #include <climits>
 #include <cstdlib>
 
+#include "core/base/need.h"
 #include "core/config/access_format.h"
 
 namespace freshet::config {
@@ -119,6 +120,8 @@ bool names_relative_file(const S& s) {
   return std::ranges::any_of(files, [](const auto& file) { return !file.empty() && !file.starts_with('/'); });
 }
 
+bool is_need(const std::string& word) { return std::ranges::find(kNeedNames, word) != kNeedNames.end(); }
+
 bool is_variable(const std::string& name) { return !name.empty() && name.find('=') == std::string::npos; }
 bool names_unset_variable(const std::pair<const std::string, std::string>& one) {
   return one.second.starts_with('$') && !std::getenv(one.second.c_str() + 1);
@@ -156,6 +159,8 @@ constexpr std::array kChecks{
     Check{true, {"ping.path", "pm.status_path"},
           [](const S& s) { return !s.pool.ping_path.empty() && s.pool.ping_path == s.pool.status_path; },
           "and pm.status_path must differ"},
+    Check{true, {"ready.require"}, [](const S& s) { return !std::ranges::all_of(s.ready.require, is_need); },
+          "takes redis, items, index, model and writes"},
     Check{true, {"access.format"}, [](const S& s) { return !is_access_format(s.request_log.access_format); },
           "takes PHP-FPM's letters and %{redis_ms}x, %{round_trips}x, %{route}x, %{request_id}x, %{zone}x: see freshet.toml(5)"},
     Check{false, {"request_slowlog_timeout", "gateway.request_budget"},

@@ -84,6 +84,7 @@ constexpr std::array kDirectives{
     Directive{"pm.status_path", "URI of the status page; empty: none", at<&S::pool, &Pool::status_path>},
     Directive{"ping.path", "URI of the ping page; empty: none", at<&S::pool, &Pool::ping_path>},
     Directive{"ping.response", "what the ping page says", at<&S::pool, &Pool::ping_response>},
+    Directive{"ready.require", "what /health/ready answers 503 without: redis, items, index, model, writes", at<&S::ready, &ReadySettings::require>},
 
     Directive{"gateway.read_timeout", "a request that has begun must be whole after this", at<&S::gateway, &Gateway::read_timeout>, {1, kHourMs}},
     Directive{"gateway.write_timeout", "a reply must be taken in this time", at<&S::gateway, &Gateway::write_timeout>, {1, kHourMs}},

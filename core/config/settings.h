@@ -292,6 +292,11 @@ struct HttpSettings {
   std::string scheme_header = "none";                    // in which a TLS-terminating proxy names the scheme
 };
 
+// What /health/ready answers 503 without.
+struct ReadySettings {
+  std::vector<std::string> require{"redis"};  // words of core/base/need.h
+};
+
 struct Settings {
   std::string error_log = "stderr";
   std::string log_level = "notice";
@@ -309,6 +314,7 @@ struct Settings {
   BotSettings bots;
   SpoolSettings spool;
   HttpSettings http;
+  ReadySettings ready;
   RecorderSettings recorder;
   SearchSettings search;
   RecallSettings recall;

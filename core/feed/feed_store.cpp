@@ -224,6 +224,13 @@ Task<Result<SeenStatus>> RedisFeedStore::seen_status() {
   co_return status;
 }
 
+Task<Result<std::vector<ItemId>>> RedisFeedStore::newest(std::size_t most) {
+  Pipeline command;
+  command.add("ZREVRANGE", keys_.newest(), 0, most - 1);
+  FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
+  co_return ids_of(*reply);
+}
+
 // --- handing out
 
 void RedisFeedStore::append_page(Pipeline& out, const redis::Script& script, const FeedRequest& request,

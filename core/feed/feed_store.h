@@ -33,6 +33,7 @@ class RedisFeedStore final : public FeedStore {
   Task<Result<Opening>> open(const FeedRequest& request, bool peek) override;
   Task<Result<std::vector<bool>>> seen(const ReaderId& reader, const std::shared_ptr<const SeenView>& view,
                                        const std::vector<ItemId>& items) override;
+  Task<Result<std::vector<ItemId>>> newest(std::size_t most) override;
   Task<Result<Refilled>> swap(const FeedRequest& request, const Refill& refill) override;
   Task<Result<Taken>> take(const FeedRequest& request) override;
   Task<Result<Taken>> refill(const FeedRequest& request, const Page& kept) override;

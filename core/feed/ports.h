@@ -194,6 +194,8 @@ class FeedStore {
   virtual Task<Result<std::vector<bool>>> seen(const ReaderId& reader,
                                                const std::shared_ptr<const SeenView>& view,
                                                const std::vector<ItemId>& items) = 0;
+  // 1 RTT: the newest items, those dated ahead among them.
+  virtual Task<Result<std::vector<ItemId>>> newest(std::size_t most) = 0;
   // 1 RTT, atomic: replaces the buffer and hands out its first page. When another refresh of the
   // same query came first (the generation has changed) its buffer is kept and the page is taken
   // from there.

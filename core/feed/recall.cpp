@@ -40,6 +40,18 @@ BlockingRecall::BlockingRecall(const Settings& settings)
       source_(search_source(settings.search)),
       budget_(settings.search.shards.empty() ? settings.recall.budget : milliseconds(0)) {}
 
+Result<std::uint64_t> BlockingRecall::documents() {
+  try {
+    return source_->current().get_doccount();
+  } catch (const Xapian::Error& error) {
+    source_->discard();
+    return away(error.get_description());
+  } catch (const std::exception& error) {
+    source_->discard();
+    return away(error.what());
+  }
+}
+
 Result<Recalled> BlockingRecall::search(const RecallQuery& query) {
   std::string why;
   struct Meter {
@@ -92,6 +104,15 @@ PooledRecall::Lane::Lane(const Settings& settings, EventLoop& loop)
 
 PooledRecall::PooledRecall(const Settings& settings, EventLoop& loop)
     : liked_(settings, loop), typed_(settings, loop) {}
+
+Task<Result<std::uint64_t>> PooledRecall::documents() {
+  std::function<Result<std::uint64_t>(std::size_t)> work = [this](std::size_t thread) {
+    return liked_.searchers[thread]->documents();
+  };
+  auto asking = liked_.pool.run<std::uint64_t>(std::move(work), BlockingPool::Clock::now() + kPatience);
+  auto found = co_await asking;
+  co_return found;
+}
 
 Task<Result<Recalled>> PooledRecall::search(RecallQuery query) {
   // Whoever types has one search at a time; forgotten with this coroutine's frame.

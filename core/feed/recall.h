@@ -26,6 +26,8 @@ class BlockingRecall {
   // As Recall::search(). A database that changed or went away under the search is opened again and
   // the search repeated, a few times.
   Result<Recalled> search(const RecallQuery& query);
+  // How many documents there are. Errors: kUnavailable "index_away".
+  Result<std::uint64_t> documents();
 
  private:
   Result<Recalled> search_once(const RecallQuery& query, const search::SearchDeadline& deadline);
@@ -34,7 +36,8 @@ class BlockingRecall {
   GaussDecay decay_;
   std::unique_ptr<SearchSource> source_;
   InterestTerms interests_;
-  std::chrono::microseconds budget_;  // of CPU, 0: a remote shard bounds a search by its socket's timeout
+  // Of CPU; 0: a remote shard bounds a search by its socket's timeout.
+  std::chrono::microseconds budget_;
 };
 
 // The port, on threads of the worker: recall.threads for what readers type, and as many for all
@@ -43,6 +46,9 @@ class BlockingRecall {
 class PooledRecall final : public Recall {
  public:
   PooledRecall(const Settings& settings, EventLoop& loop);
+  // How many documents the index has, on a thread as search(). Errors: kUnavailable "index_away",
+  // "recall_busy".
+  Task<Result<std::uint64_t>> documents();
   Task<Result<Recalled>> search(RecallQuery query) override;
 
  private:

@@ -27,9 +27,9 @@ constexpr double kInterestFade = 0.9;
 // A reader with too many pages that are not acknowledged is told so, however well Redis is.
 bool redis_is_away(const Error& error) { return error.reason != "too_many_pending" && is_away(error); }
 
-FeedPage degraded() {
+FeedPage degraded(Need missing) {
   FeedPage page;
-  page.degraded = true;
+  page.degraded = missing;
   return page;
 }
 
@@ -115,13 +115,13 @@ Task<Result<FeedPage>> SmartFeed::page(const FeedRequest& request) {
     served = co_await glance(request);
   else
     served = co_await refresh(request);
-  if (!served && redis_is_away(served.error())) co_return degraded();
+  if (!served && redis_is_away(served.error())) co_return degraded(Need::kRedis);
   co_return served;
 }
 
 Task<Result<FeedPage>> SmartFeed::load_more(const FeedRequest& request) {
   FRESHET_CO_TRY(taken, co_await store_.take(request));
-  if (taken->state == Taken::State::kEmpty && !request.keeps) co_return degraded();
+  if (taken->state == Taken::State::kEmpty && !request.keeps) co_return degraded(Need::kWrites);
   if (taken->state == Taken::State::kEmpty) {
     auto refreshed = co_await refresh(request);
     co_return refreshed;
@@ -149,10 +149,13 @@ Task<Result<std::optional<FeedPage>>> SmartFeed::try_refresh(const FeedRequest& 
   }
   record_lost(request.reader, std::move(opening->unacknowledged));
   auto found = co_await unseen(request, *opening);
-  if (!found) {
+  const bool searched = found.has_value();
+  if (!searched) {
     if (!redis_is_away(found.error())) co_return tl::unexpected(found.error());
     FRESHET_CO_TRY(old, co_await from_old_buffer(request));
-    co_return Served(std::move(*old));
+    if (old->generation > 0 || !request.query.empty()) co_return Served(std::move(*old));
+    found = co_await from_heads(request, *opening);
+    if (!found) co_return tl::unexpected(found.error());
   }
   Refill refill{opening->generation,     opening->handout_seq, opening->noted,
                 std::move(found->items), found->exhausted,     {}};
@@ -167,6 +170,7 @@ Task<Result<std::optional<FeedPage>>> SmartFeed::try_refresh(const FeedRequest& 
   cards_.keep(refill.details, std::move(refilled->details), as_of);
   FRESHET_CO_TRY(served, co_await serve(request, std::move(refilled->page), false, nullptr,
                                         std::move(opening->interests)));
+  if (!searched) served->degraded = Need::kIndex;
   co_return Served(std::move(*served));
 }
 
@@ -175,12 +179,17 @@ Task<Result<FeedPage>> SmartFeed::glance(const FeedRequest& request) {
   FeedRequest wanted = request;
   wanted.request.clear();
   FRESHET_CO_TRY(opening, co_await store_.open(wanted, true));
-  FRESHET_CO_TRY(found, co_await unseen(request, *opening));
+  auto found = co_await unseen(request, *opening);
+  const bool searched = found.has_value();
+  if (!searched && !redis_is_away(found.error())) co_return tl::unexpected(found.error());
+  if (!searched && !request.query.empty()) co_return degraded(Need::kIndex);
+  if (!searched) found = co_await from_heads(request, *opening);
+  if (!found) co_return tl::unexpected(found.error());
   std::vector<ItemId> best = found->items;
   best.resize(std::min(best.size(), request.limit + kSpareCards));
   keep_named(request, opening->interests);
   FRESHET_CO_TRY(cards, co_await with_cards(best, opening->interests));
-  FeedPage out = degraded();
+  FeedPage out = degraded(searched ? Need::kWrites : Need::kIndex);
   out.items = showable(cards->items, std::vector<bool>(best.size()), clock_());
   if (out.items.size() > request.limit)
     out.items.erase(out.items.begin() + static_cast<std::ptrdiff_t>(request.limit), out.items.end());
@@ -191,15 +200,28 @@ Task<Result<FeedPage>> SmartFeed::glance(const FeedRequest& request) {
 // Recall failed: what was buffered before is still good.
 Task<Result<FeedPage>> SmartFeed::from_old_buffer(const FeedRequest& request) {
   FRESHET_CO_TRY(taken, co_await store_.take(request));
-  if (taken->state == Taken::State::kEmpty) co_return degraded();
+  if (taken->state == Taken::State::kEmpty) co_return degraded(Need::kIndex);
   record_lost(request.reader, std::move(taken->unacknowledged));
   auto served = co_await serve(request, std::move(taken->page), taken->noted, std::move(taken->seen),
                                std::move(taken->interests));
   if (served) {
-    served->degraded = true;
+    served->degraded = Need::kIndex;
     served->exhausted = false;  // it is not known
   }
   co_return served;
+}
+
+// What Redis has to show when nothing can be searched: a page, and nothing to wait in the buffer.
+Task<Result<SmartFeed::Unseen>> SmartFeed::from_heads(const FeedRequest& request, const Opening& opening) {
+  FRESHET_CO_TRY(newest, co_await store_.newest(static_cast<std::size_t>(settings_.size)));
+  const std::vector<ItemId> heads = in_turns(*newest, opening.hot);
+  FRESHET_CO_TRY(left, co_await without_seen(request.reader, opening, heads));
+  left->resize(std::min(left->size(), 2 * request.limit + kSpareCards));
+  FRESHET_CO_TRY(known, co_await known_of(*left));
+  known->resize(std::min(known->size(), request.limit));
+  Unseen out;
+  out.items = std::move(*known);
+  co_return out;
 }
 
 Task<Result<std::optional<std::size_t>>> SmartFeed::peek(const FeedRequest& request) {

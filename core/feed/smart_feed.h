@@ -13,13 +13,16 @@
 // load_more asks the filter only when something else was recorded since (a channel's fill).
 //
 // Round trips: refresh 2, load_more 1; each one more when titles must be fetched, a page refilled,
-// a replay is not acknowledged, or the filter asked by a load_more; refresh also with redisbloom.
+// a replay is not acknowledged, or the filter asked by a load_more; refresh also with redisbloom,
+// and two or three without an index.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <unordered_set>
 
+#include "core/base/need.h"
 #include "core/config/settings.h"
 #include "core/feed/ports.h"
 #include "core/items/card_cache.h"
@@ -38,8 +41,9 @@ struct FeedPage {
   std::vector<FeedItem> items;
   std::int64_t generation = 0, sequence = 0;  // for the page token; 0 and 0 when degraded
   bool exhausted = false;                     // nothing unseen is left; else asking again gives more
-  bool degraded =
-      false;  // Redis or the index is away: the buffer's page, or an empty one; or nothing is kept
+  // What was missing. The index: the buffer's page, or one of what is hot and newest. Redis: an
+  // empty one. Writes: nothing is kept.
+  std::optional<Need> degraded;
 };
 
 class SmartFeed {
@@ -78,6 +82,7 @@ class SmartFeed {
   Task<Result<std::optional<FeedPage>>> try_refresh(const FeedRequest& request);
   Task<Result<FeedPage>> glance(const FeedRequest& request);
   Task<Result<FeedPage>> from_old_buffer(const FeedRequest& request);
+  Task<Result<Unseen>> from_heads(const FeedRequest& request, const Opening& opening);
   Task<Result<Unseen>> unseen(const FeedRequest& request, const Opening& opening);
   Task<Result<std::vector<ItemId>>> without_seen(const ReaderId& reader, const Opening& opening,
                                                  const std::vector<ItemId>& items);

@@ -139,7 +139,7 @@ Task<Result<std::unique_ptr<Explained>>> Recommendations::explain(const Recommen
   out->selection =
       std::make_unique<Selection>(*out->suggestions, out->state, request.exclude, selection_, out->at);
   FRESHET_CO_TRY(items, co_await cut(*out, request.limit, out->unshowable));
-  out->page = {std::move(*items), out->selection->excluded(), recommender_.model(), false};
+  out->page = {std::move(*items), out->selection->excluded(), recommender_.model(), std::nullopt};
   if (out->page.items.size() < request.limit) {
     FRESHET_CO_TRY(filled, co_await fill_up(*out, request));
   }
@@ -158,7 +158,10 @@ Task<Result<void>> Recommendations::fill_up(Explained& explained, const Recommen
   for (query.size = looked_at.size() + limit;; query.size *= 2) {
     co_await doing(Doing::kRecall);
     const auto recalled = co_await recall_.search(query);
-    if (!recalled) co_return Result<void>();  // no index: the page stays as it is
+    if (!recalled) {  // the page stays as it is
+      explained.page.degraded = Need::kIndex;
+      co_return Result<void>();
+    }
     co_await doing(Doing::kRank);
     const auto left = left_of(*recalled, *explained.selection, looked_at);
     FRESHET_CO_TRY(more, co_await append(explained, left, limit));
@@ -228,7 +231,7 @@ Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Explained& 
 
 RecommendPage Recommendations::degraded(const RecommendRequest& request) {
   RecommendPage page;
-  page.degraded = true;
+  page.degraded = Need::kRedis;
   page.model = recommender_.model();
   const auto suggestions = recommender_.suggest_stale({}, clock_());
   if (!suggestions) return page;  // there has never been anything to show
@@ -251,7 +254,7 @@ RecommendPage Recommendations::degraded(const RecommendRequest& request) {
 Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, std::size_t limit,
                                                    feed::SearchCost cost) {
   SimilarPage page;
-  FRESHET_CO_TRY(found, co_await related(item, limit + kSpare, std::move(cost), page.model));
+  FRESHET_CO_TRY(found, co_await related(item, limit + kSpare, std::move(cost), page));
   std::vector<ItemId> ids(1, item);
   for (const SimilarItem& each : *found) ids.push_back(each.item);
   auto cards = co_await cards_.of(ids);
@@ -272,7 +275,7 @@ Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, std::size
 
 void Recommendations::add_from_last_copy(const std::vector<SimilarItem>& found, std::size_t limit,
                                          SimilarPage& page) {
-  page.degraded = true;
+  page.degraded = Need::kRedis;
   const UnixSeconds now = clock_();
   const auto suggestions = recommender_.suggest_stale({}, now);
   if (!suggestions) return;  // nothing is known of any item
@@ -285,13 +288,13 @@ void Recommendations::add_from_last_copy(const std::vector<SimilarItem>& found, 
 }
 
 Task<Result<std::vector<SimilarItem>>> Recommendations::related(const ItemId& item, std::size_t most,
-                                                                feed::SearchCost cost, std::string& model) {
+                                                                feed::SearchCost cost, SimilarPage& page) {
   auto known = recommender_.similar(item, most);
   if (known && !known->empty()) {
-    model = recommender_.model();
+    page.model = recommender_.model();
     co_return std::move(*known);
   }
-  model = "search";
+  page.model = "search";
   feed::RecallQuery query;
   query.interests.push_back({item, 1});
   query.cost = std::move(cost);
@@ -300,7 +303,8 @@ Task<Result<std::vector<SimilarItem>>> Recommendations::related(const ItemId& it
   co_await doing(Doing::kRecall);
   const auto recalled = co_await recall_.search(std::move(query));
   std::vector<SimilarItem> out;
-  if (!recalled) co_return out;  // no index: nothing is known to be like it
+  if (!recalled) page.degraded = Need::kIndex;
+  if (!recalled) co_return out;  // nothing is known to be like it
   for (const feed::Candidate& each : recalled->candidates) {
     if (each.score > 0 && each.item != item && out.size() < most) out.push_back({each.item, each.score});
   }

@@ -13,6 +13,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/base/need.h"
 #include "core/config/settings.h"
 #include "core/feed/ports.h"
 #include "core/items/card_cache.h"
@@ -42,13 +43,16 @@ struct RecommendPage {
   std::vector<Recommendation> items;
   ExcludedCounts excluded;
   std::string model;
-  bool degraded = false;  // without the reader's state: nothing is excluded
+  // Redis: without the reader's state, nothing is excluded. The index: fewer than were asked for.
+  std::optional<Need> degraded;
 };
 
 struct SimilarPage {
   std::vector<Recommendation> items;  // reasons are not set
   std::string model;                  // or "search"
-  bool degraded = false;              // Redis is away: titles of the last copy, and hidden items may be there
+  // Redis: titles of the last copy, and hidden items may be there. The index: only what the model
+  // knows to be like it.
+  std::optional<Need> degraded;
 };
 
 // What explain() tells of a reader's moment. `page` is what was served then.
@@ -93,7 +97,7 @@ class Recommendations {
   RecommendPage degraded(const RecommendRequest& request);
   void add_from_last_copy(const std::vector<SimilarItem>& found, std::size_t limit, SimilarPage& page);
   Task<Result<std::vector<SimilarItem>>> related(const ItemId& item, std::size_t most, feed::SearchCost cost,
-                                                 std::string& model);
+                                                 SimilarPage& page);
 
   readers::ReaderStore& readers_;
   Recommender& recommender_;

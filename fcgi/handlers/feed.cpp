@@ -101,7 +101,7 @@ Response render(const feed::FeedPage& page, const FeedBody& body, http::PageToke
   else
     writer.null();
   writer.key("exhausted").boolean(page.exhausted);
-  if (page.degraded) writer.key("degraded").boolean(true);
+  write_degraded(writer, page.degraded);
   writer.end_object().end_object();
   Response response = private_json(std::move(out));
   if (page.degraded) response.headers += "Freshet-Degraded: true\r\n";
@@ -140,8 +140,8 @@ Task<Result<Response>> post_feed(Call& call) {
   }
   parsed->request.request = std::move(*name);
   FRESHET_CO_TRY(page, co_await services.feed.page(parsed->request));
-  page->degraded |= services.redis_lost();
-  services.count_feed_page(page->degraded);
+  page->degraded = services.or_lost(page->degraded);
+  services.count_feed_page(page->degraded.has_value());
   co_return render(*page, *parsed, services.pages);
 }
 

@@ -1,9 +1,12 @@
 // The reply of every handler whose answer is for its caller alone.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "core/base/json.h"
+#include "core/base/need.h"
 #include "fcgi/gateway/request.h"
 
 namespace freshet::handlers {
@@ -15,6 +18,11 @@ inline Response private_json(std::string body, int status = 200) {
   response.headers = "Cache-Control: private, no-store\r\n";
   response.body = std::move(body);
   return response;
+}
+
+// The members of a page that says what it lacks.
+inline void write_degraded(json::Writer& writer, std::optional<Need> missing) {
+  if (missing) writer.key("degraded").boolean(true).key("missing").string(need_name(*missing));
 }
 
 }  // namespace freshet::handlers

@@ -1,5 +1,7 @@
 #include "fcgi/handlers/operation.h"
 
+#include <algorithm>
+
 #include "fcgi/handlers/status.h"
 #include "fcgi/http/problem.h"
 #include "fcgi/observe/metrics.h"
@@ -14,6 +16,10 @@ Response text(std::string body, std::string_view content_type = "text/plain; cha
   response.headers = "Cache-Control: no-store\r\n";
   response.body = std::move(body);
   return response;
+}
+
+Response not_ready(std::string why) {
+  return http::problem(Error{ErrorCode::kUnavailable, "not_ready", {}, std::move(why)});
 }
 
 OperationPages pages(Call& call) { return {call.services.board, call.services.settings}; }
@@ -34,14 +40,24 @@ Response OperationPages::metrics() const {
 
 Response OperationPages::live() const { return text("alive\n"); }
 
-Response OperationPages::ready(bool is_ready) const {
-  if (is_ready) return text(board_.sample().full.load() ? "ready\nwrites:false\n" : "ready\nwrites:true\n");
-  return http::problem(Error{ErrorCode::kUnavailable, "redis_away", {}, {}});
+Response OperationPages::ready(const Has& has) const {
+  std::vector<Need> without = missing(has, board_.sample());
+  const std::string named = need_names(without);
+  const auto& required = settings_.ready.require;
+  const bool serves = std::ranges::none_of(
+      without, [&](Need each) { return std::ranges::find(required, need_name(each)) != required.end(); });
+  if (!serves) return not_ready("without " + named);
+  const bool writes = std::ranges::find(without, Need::kWrites) == without.end();
+  std::erase(without, Need::kWrites);
+  std::string body = writes ? "ready\nwrites:true\n" : "ready\nwrites:false\n";
+  if (!without.empty()) body.append("missing:").append(need_names(without)).append("\n");
+  return text(std::move(body));
 }
 
-bool OperationPages::pool_ready() const {
+Response OperationPages::pool_ready() const {
   const Totals totals = board_.totals();
-  return totals.ready > 0 && totals.redis_ready > 0;
+  if (totals.ready == 0) return not_ready("no worker serves");
+  return ready(has_of(totals));
 }
 
 Task<Result<Response>> get_ping(Call& call) { co_return pages(call).ping(); }
@@ -53,8 +69,9 @@ Task<Result<Response>> get_metrics(Call& call) { co_return pages(call).metrics()
 Task<Result<Response>> get_live(Call& call) { co_return pages(call).live(); }
 
 Task<Result<Response>> get_ready(Call& call) {
-  if (!call.services.redis_ready()) co_return fail(ErrorCode::kUnavailable, "redis_away");
-  co_return pages(call).ready(true);
+  const WorkerSlot& slot = call.services.slot;
+  co_return pages(call).ready({call.services.redis_ready(), slot.index_documents.load(kRelaxed) >= 0,
+                               slot.model_trained_at.load(kRelaxed) != 0});
 }
 
 }  // namespace freshet::handlers

@@ -16,10 +16,10 @@ class OperationPages {
   Response status(const http::Target& target) const;
   Response metrics() const;
   Response live() const;
-  // `is_ready`: whether the one that is meant can serve; else 503.
-  Response ready(bool is_ready) const;
-  // Some worker serves, and reaches Redis.
-  bool pool_ready() const;
+  // Whether who has that much serves, and without what: 503 when ready.require lists some of it.
+  Response ready(const Has& has) const;
+  // Of the pool: what some worker has. 503 while none serves.
+  Response pool_ready() const;
 
  private:
   Scoreboard& board_;
@@ -30,6 +30,6 @@ Task<Result<Response>> get_ping(Call& call);
 Task<Result<Response>> get_status(Call& call);
 Task<Result<Response>> get_metrics(Call& call);
 Task<Result<Response>> get_live(Call& call);
-Task<Result<Response>> get_ready(Call& call);  // 503 while this worker's Redis is away
+Task<Result<Response>> get_ready(Call& call);  // of this worker
 
 }  // namespace freshet::handlers

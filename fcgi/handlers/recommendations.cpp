@@ -41,7 +41,7 @@ Response render(const recommend::RecommendPage& page) {
   writer.key("viewed").unsigned_integer(page.excluded.viewed);
   writer.key("not_interested").unsigned_integer(page.excluded.not_interested).end_object();
   writer.key("model").string(page.model);
-  if (page.degraded) writer.key("degraded").boolean(true);
+  write_degraded(writer, page.degraded);
   writer.end_object();
   Response response = private_json(std::move(out));
   if (page.degraded) response.headers += "Freshet-Degraded: true\r\n";
@@ -71,7 +71,7 @@ Task<Result<Response>> get_recommendations(Call& call) {
   const recommend::RecommendRequest request{who->reader, static_cast<std::size_t>(*limit), *exclude,
                                             call.metered()};
   FRESHET_CO_TRY(page, co_await services.recommendations.page(request));
-  page->degraded |= services.redis_lost();
+  page->degraded = services.or_lost(page->degraded);
   write_log(who->reader, *page);
   co_return render(*page);
 }
@@ -81,13 +81,13 @@ Task<Result<Response>> get_similar(Call& call) {
   FRESHET_CO_TRY(limit, http::integer_parameter(call.target, "limit", kDefaultLimit, 1, kMaxLimit));
   FRESHET_CO_TRY(page, co_await call.services.recommendations.similar(*id, static_cast<std::size_t>(*limit),
                                                                       call.metered()));
-  page->degraded |= call.services.redis_lost();
+  page->degraded = call.services.or_lost(page->degraded);
   std::string out;
   json::Writer writer(out);
   writer.begin_object();
   write_items(writer, page->items, false);
   writer.key("model").string(page->model);
-  if (page->degraded) writer.key("degraded").boolean(true);
+  write_degraded(writer, page->degraded);
   writer.end_object();
   Response response = private_json(std::move(out));
   if (page->degraded) response.headers += "Freshet-Degraded: true\r\n";

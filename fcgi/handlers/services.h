@@ -3,7 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
+#include "core/base/need.h"
 #include "core/config/settings.h"
 #include "core/feed/smart_feed.h"
 #include "core/hot/hot_lists.h"
@@ -59,6 +61,10 @@ struct Services {
   bool redis_full() const { return board.sample().full.load(std::memory_order_relaxed); }
   void count(Refusal reason) {
     slot.refused[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+  }
+  // What a page that lacks nothing else lacks then.
+  std::optional<Need> or_lost(std::optional<Need> missing) const {
+    return missing || !redis_lost() ? missing : Need::kItems;
   }
   void count_feed_page(bool degraded) {
     slot.feed_pages.fetch_add(1, std::memory_order_relaxed);

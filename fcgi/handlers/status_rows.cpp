@@ -162,7 +162,11 @@ Rows our_rows(Scoreboard& board, const Totals& totals) {
                 {"spooled", number(totals.spooled)},
                 {"spooled bytes", number(totals.spooled_bytes)},
                 {"replayed", number(totals.replayed)},
-                {"model trained at", totals.model_trained_at}});
+                {"index ready", number(totals.index_ready)},
+                {"index documents", totals.index_documents},
+                {"model ready", number(totals.model_ready)},
+                {"model trained at", totals.model_trained_at},
+                {"missing", need_names(missing(has_of(totals), board.sample()))}});
   append(rows, memory_rows(board));
   append(rows, recorder_rows(board));
   append(rows, sampled_rows(board));

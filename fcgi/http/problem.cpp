@@ -33,6 +33,9 @@ constexpr std::array kStatuses{
 // Of kInvalid too, but with a status of its own.
 constexpr std::string_view kWrongType = "bad_content_type";
 
+// Whose detail is for operators.
+constexpr std::string_view kNotReady = "not_ready";
+
 constexpr std::array kReasons{
     Reason{"bad_action", "The action is not one of those there are"},
     Reason{"bad_body", "The body is not a JSON object"},
@@ -68,6 +71,7 @@ constexpr std::array kReasons{
     Reason{"method_not_allowed", "This route does not take that method"},
     Reason{"no_route", "There is no such route"},
     Reason{"not_found", "There is no such thing"},
+    Reason{kNotReady, "What ready.require lists is missing"},
     Reason{"origin_not_allowed", "Pages of that origin may not call this service"},
     Reason{"rate_limited", "Too many requests"},
     Reason{"rebuild_running", "A rebuild is already running"},
@@ -124,8 +128,9 @@ Response problem(const Error& error, seconds retry_after) {
   const Status& status = row(error.code);
   const Reason* reason = find_reason(error.reason);
   if (reason == nullptr || error.code == ErrorCode::kInternal) reason = find_reason(status.reason);
+  const bool shown = status.show_detail || reason->code == kNotReady;
   Response response = render(reason->code == kWrongType ? 415 : status.status, *reason,
-                             status.show_detail ? error.member : "", status.show_detail ? error.detail : "");
+                             shown ? error.member : "", shown ? error.detail : "");
   if (status.status == 503 || status.status == 429) {
     response.add_header("Retry-After", std::to_string(std::max<std::int64_t>(1, retry_after.count())));
   }

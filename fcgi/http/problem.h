@@ -30,9 +30,9 @@ std::span<const Reason> reasons();
 int status_of(ErrorCode code);
 
 // The reply to a failed request: of its code's status, or 415 for "bad_content_type". Details of
-// errors above 413 are for the log and not served. 503 and 429 carry Retry-After, 401
-// WWW-Authenticate; nothing of this may be cached. Control characters in texts are escaped as JSON
-// does.
+// errors above 413 are for the log and not served, but for "not_ready". 503 and 429 carry
+// Retry-After, 401 WWW-Authenticate; nothing of this may be cached. Control characters in texts are
+// escaped as JSON does.
 Response problem(const Error& error, seconds retry_after = seconds{1});
 
 // 404 "no_route" and 405 "method_not_allowed", what the router finds; `allow` as in Match.

@@ -156,6 +156,12 @@ void recorder_lag(Samples& samples, const View& view) {
   samples.add(static_cast<double>(view.board.recorder_report().lag_age_ms.load(kRelaxed)) / 1e3);
 }
 
+void missing_needs(Samples& samples, const View& view) {
+  const std::vector<Need> all = missing(has_of(view.totals), view.board.sample());
+  for (std::size_t i = 0; i < kNeeds; ++i)
+    samples.add(label("what", kNeedNames[i]), std::ranges::count(all, static_cast<Need>(i)) > 0 ? 1 : 0);
+}
+
 void model_time(Samples& samples, const View& view) {
   if (view.totals.model_trained_at != 0) samples.add(number(view.totals.model_trained_at));
 }
@@ -194,6 +200,7 @@ constexpr std::array kMetrics{
     Metric{"freshet_writes_queued", kCounter, "", "Writes answered 202: they wait for Redis.", "", total<&Totals::queued_writes>},
     Metric{"freshet_loop_turn_seconds", kHistogram, "", "Turns of the workers' loops: a connection that becomes ready waits for the one under way, to be accepted or read.", "FreshetLoopLag", [](Samples& samples, const View& view) { samples.add(view.totals.turns, {}); }},
     Metric{"freshet_hot_list_reads", kCounter, "result", "Hot lists from the worker's snapshot (hit), or not (miss).", "FreshetHotListMisses", list_reads},
+    Metric{"freshet_missing", kGauge, "what", "1: no worker has it; ready.require says what /health/ready answers 503 without.", "FreshetIndexAway", missing_needs},
     Metric{"freshet_feed_pages", kCounter, "result", "Pages of the feed, complete or degraded: Redis or the index was away, or nothing could be kept.", "", feed_pages},
     Metric{"freshet_card_reads", kCounter, "result", "What is shown of an item, from the worker's memory (hit), or read from Redis (miss).", "", card_reads},
     Metric{"freshet_card_bytes", kGauge, "", "Memory that the living workers use for it.", "", total<&Totals::card_bytes>},
@@ -239,6 +246,8 @@ constexpr std::array kMetrics{
     Metric{"freshet_recorder_last_commit_time_seconds", kGauge, "", "When it last committed, in unix time; 0: not yet.", "", report<&RecorderReport::last_commit>},
     Metric{"freshet_recorder_restarts", kCounter, "", "Recorders that died and were started again.", "", recorder_restarts},
 
+    Metric{"freshet_index_documents", kGauge, "", "Documents of the search index; absent while it cannot be searched.", "",
+           [](Samples& samples, const View& view) { if (view.totals.index_documents >= 0) samples.add(number(view.totals.index_documents)); }},
     Metric{"freshet_model_trained_time_seconds", kGauge, "", "When the model in use was trained, in unix time; the oldest, when workers differ.", "FreshetModelOld", model_time},
 };
 // clang-format on

@@ -119,7 +119,11 @@ void add_living(const WorkerSlot& slot, Totals& totals) {
   totals.card_bytes += slot.card_bytes.load(kRelaxed);
   totals.spooled_bytes += slot.spooled_bytes.load(kRelaxed);
   totals.background_queued += slot.background_queued.load(kRelaxed);
+  const std::int64_t documents = slot.index_documents.load(kRelaxed);
+  totals.index_documents = std::max(totals.index_documents, documents);
+  if (documents >= 0) ++totals.index_ready;
   const std::int64_t trained = slot.model_trained_at.load(kRelaxed);
+  if (trained != 0) ++totals.model_ready;
   if (trained != 0 && (totals.model_trained_at == 0 || trained < totals.model_trained_at))
     totals.model_trained_at = trained;
   totals.background_age_ms = std::max(totals.background_age_ms, slot.background_age_ms.load(kRelaxed));
@@ -209,11 +213,22 @@ void Scoreboard::retire(WorkerSlot& slot) {
                       &slot.card_bytes, &slot.peak_rss_bytes})
     gauge->store(0, kRelaxed);
   slot.model_trained_at.store(0, kRelaxed);
+  slot.index_documents.store(-1, kRelaxed);
   slot.request.store({});
   slot.pid.store(0, kRelaxed);
   slot.started_at.store(0, kRelaxed);
   slot.last_turn_ms.store(0, kRelaxed);
   memory_->folding.fetch_add(1, std::memory_order_release);
+}
+
+std::vector<Need> missing(const Has& has, const StoreSample& store) {
+  std::vector<Need> out;
+  if (!has.redis) out.push_back(Need::kRedis);
+  if (store.lost_since.load(kRelaxed) != 0) out.push_back(Need::kItems);
+  if (!has.index) out.push_back(Need::kIndex);
+  if (!has.model) out.push_back(Need::kModel);
+  if (store.full.load(kRelaxed)) out.push_back(Need::kWrites);
+  return out;
 }
 
 Totals Scoreboard::totals() const {

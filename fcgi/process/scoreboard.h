@@ -11,9 +11,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <sys/types.h>
 
+#include "core/base/need.h"
 #include "core/base/recorder_report.h"
 #include "core/redis/memory_level.h"
 #include "fcgi/process/slot.h"
@@ -96,11 +98,22 @@ struct Totals {
   std::uint64_t connections = 0, in_flight = 0, late = 0, spooled_bytes = 0, background_queued = 0,
                 rss_bytes = 0, card_bytes = 0;
   std::int64_t model_trained_at = 0;    // the oldest in use; 0: none
+  std::int64_t index_documents = -1;    // of the index; -1: no worker can search it
   std::uint64_t background_age_ms = 0;  // the greatest
   std::uint32_t max_in_flight = 0;      // of any one worker, ever
-  std::uint32_t workers = 0, ready = 0, redis_ready = 0;
+  std::uint32_t workers = 0, ready = 0, redis_ready = 0, index_ready = 0, model_ready = 0;
   std::array<std::uint32_t, 3> breakers{};  // workers by redis::BreakerState
 };
+
+// What a worker has by itself; of the pool: what some worker has.
+struct Has {
+  bool redis = false, index = false, model = false;
+};
+inline Has has_of(const Totals& totals) {
+  return {totals.redis_ready > 0, totals.index_ready > 0, totals.model_ready > 0};
+}
+// What is missing, in the order of Need.
+std::vector<Need> missing(const Has& has, const StoreSample& store);
 
 // Counters of dead workers are folded into `retired` by the master, so totals never go back.
 class Scoreboard {

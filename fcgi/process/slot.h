@@ -148,6 +148,7 @@ struct alignas(64) WorkerSlot {
   std::atomic<std::uint64_t> cpu_us{0};           // user and system, since its start
   std::atomic<std::uint32_t> cpu_permille{0};     // of one core, lately
   std::atomic<std::int64_t> model_trained_at{0};  // unix seconds; 0: no model
+  std::atomic<std::int64_t> index_documents{-1};  // asked every two seconds; -1: it cannot be searched
   std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Refusal::kCount)> refused{};
   SharedHistogram redis_latency;  // of pipelines
   SharedHistogram turns;          // of the loop: what came last in a turn has waited so long

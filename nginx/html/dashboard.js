@@ -154,6 +154,8 @@ const kFindings = [
     "journalctl -u freshet; the disk of recorder.database"],
   ["warning", "recorder.stream", (s) => s["recorder lag age ms"] > 60000 && `${s["recorder lag entries"]} entries wait, one since ${inWords(s["recorder lag age ms"] / 1000)}`,
     "find out why the recorder does not keep up: the disk of recorder.database"],
+  ["warning", "ready", (s) => s.missing.split(",").includes("index") && "no worker can search: feeds have what is hot and new only",
+    "freshetctl doctor says why; on a host that does not record search.shards names who has the index"],
   ["warning", "files.model", (s) => s["model trained at"] === 0 && "there is no model: recommendations come from what is trending alone",
     "freshetctl train, and systemctl enable --now freshet-train.timer"],
   ["warning", "files.model", (s) => s["model trained at"] > 0 && Date.now() / 1000 - s["model trained at"] > 2 * kDay && `the model was trained ${ago(s["model trained at"])}`,

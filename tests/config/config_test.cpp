@@ -240,6 +240,8 @@ TEST_CASE("what is checked across directives names the line of the one set last"
       Case{"identity.mode = \"open\"\nlisten = \"*:9000\"", "which is not loopback"},
       Case{"listen = \"nowhere\"", "listen.address must be an absolute path"},
       Case{"listen = \"localhost:70000\"", "listen.address must be an absolute path"},
+      Case{"ready.require = [\"redis\", \"recorder\"]",
+           "ready.require takes redis, items, index, model and writes"},
       Case{"pm.status_listen = \"status\"", "pm.status_listen must be an absolute path"},
       Case{"listen = \"/tmp/x\"\npm.status_listen = \"/tmp/x\"",
            "must be another address than listen.address"},

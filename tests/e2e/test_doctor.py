@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from service import CTL, PATIENT, children, comm
+from service import CTL, PATIENT, children, comm, wait_until
 
 
 
@@ -21,6 +21,7 @@ ASKED = {"freshet-doctor:none-of-ours", "eval", "client|kill", "acl|deluser", "s
 def site(instance):
     made = instance(items__unknown='"count"', **PATIENT)
     made.expects_refusals = True
+    wait_until(lambda: made.status()["index ready"] == len(made.workers()), "the index to be seen")
     return made
 
 

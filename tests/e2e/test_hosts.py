@@ -135,3 +135,49 @@ def test_what_another_host_s_spool_holds_of_an_erased_reader_is_void(instance, n
     exported = first.internal().get(f"/api/users/{gone}").json()
     assert exported["redis"] == [] and exported["database"]["interactions"] == []
     first.check()
+
+
+def ready(service):
+    return service.internal().get("/health/ready")
+
+
+def lines(reply):
+    return reply.body.decode().splitlines()
+
+
+def test_a_host_without_index_and_model_says_so_and_its_feeds_have_what_redis_has(instance, name):
+    first = instance("--no-limits", **PATIENT)
+    first.expects_refusals = True  # of what the doctor asks whether the account may
+    second = instance("--no-limits", beside=first, recorder__enabled="false", **PATIENT)
+    put = [name("i") for _ in range(8)]
+    for each in put:
+        first.put(each)
+    Recorded(first).wait_for({each: f"about {each}" for each in put})
+    hot, reader = put[3], name("r")
+    assert second.public().track(hot, 20000, userId=name("u"), sessionId=name("s")).status == 200
+    first.await_placed()
+    second.await_placed()
+    wait_until(lambda: first.status()["index documents"] == len(put), "the index to be seen")
+    wait_until(lambda: "missing:model" in lines(ready(first)), "what the first has")
+    assert lines(ready(second)) == ["ready", "writes:true", "missing:index,model"]
+    assert 'freshet_missing{what="index"} 1' in second.internal().get("/metrics").body.decode()
+    assert finding(second, "ready")["grade"] == "warning"
+
+    def page(action, limit=5):
+        reply = second.public().post("/api/feed", {"action": action, "limit": limit, "userId": reader})
+        assert reply.status == 200, reply
+        data = reply.json()["data"]
+        assert (data["degraded"], data["missing"], reply.headers["Freshet-Degraded"]) == (True, "index", "true")
+        return [each["id"] for each in data["items"]]
+
+    begun = page("refresh")
+    assert len(begun) == 5 and hot in begun
+    assert sorted(begun + page("load_more")) == sorted(put)
+    assert page("refresh") == []
+    typed = second.public().post("/api/feed", {"action": "refresh", "userId": reader, "query": "about"}).json()["data"]
+    assert typed["items"] == [] and typed["missing"] == "index" and not typed["exhausted"]
+    second.configure(ready__require='["redis", "index"]')
+    second.renew()
+    reply = ready(second)
+    assert reply.status == 503 and reply.json()["code"] == "not_ready" and reply.json()["detail"] == "without index,model", reply
+    assert finding(second, "ready")["grade"] == "error"

@@ -220,7 +220,8 @@ def test_without_redis_replies_are_queued_degraded_or_503_as_described(own_servi
         assert reply.headers["Freshet-Degraded"] == "true", (operation, reply)
         assert reply.json().get("degraded") or reply.json()["data"]["degraded"]
     assert "degraded" in api.ask(internal, "feed", 200, body={"action": "peek", "agent_id": reader}).json()["data"]
-    for operation, asked in {"putItem": {"id": item, "body": {"title": "t", "published_at": 1}}, "getItem": {"id": item}, "ready": {},
+    for operation, asked in {"putItem": {"id": item, "body": {"title": "t", "published_at": 1}}, "getItem": {"id": item},
                              "follow": {"body": {"follower": reader, "author": "a"}}, "mergeHistory": {"body": {"from": "a", "to": "b"}}}.items():
         assert api.ask(internal, operation, 503, **asked).json()["code"] in ("unavailable", "unknown_outcome")
+    assert api.ask(internal, "ready", 503).json()["code"] == "not_ready"
     api.ask(internal, "status", 200, query={"json": ""})

@@ -83,7 +83,7 @@ class FakeItems final : public FakeItemStore {
 class FakeFeedStore final : public feed::FeedStore {
  public:
   explicit FakeFeedStore(const FakeItems& items) : items_(items) {}
-  std::vector<ItemId> buffer, hot;
+  std::vector<ItemId> buffer, hot, newest_items;
   std::vector<feed::Interest> interests;
   std::vector<feed::Unacknowledged> unacknowledged;
   std::set<ItemId> seen_items, pending, withdrawn;
@@ -117,6 +117,10 @@ class FakeFeedStore final : public feed::FeedStore {
     if (!view) ++trips;
     auto out = view ? view->contain(items) : FakeSeen(seen_items).contain(items);
     co_return out;
+  }
+  Task<Result<std::vector<ItemId>>> newest(std::size_t) override {
+    ++trips;
+    co_return newest_items;
   }
   Task<Result<feed::Refilled>> swap(const feed::FeedRequest& request, const feed::Refill& refill) override {
     ++trips;

@@ -58,9 +58,11 @@ class ModelIndex final : public feed::Recall {
  public:
   explicit ModelIndex(Turns& turns) : turns_(turns) {}
   std::map<std::int64_t, ItemId, std::greater<>> visible;
+  std::function<bool()> is_away;
   Task<Result<feed::Recalled>> search(feed::RecallQuery query) override {
     auto turn = turns_.pass();
     co_await turn;
+    if (is_away()) co_return fail(ErrorCode::kUnavailable, "index_away");
     feed::Recalled out;
     for (const auto& [at, item] : visible) {
       if (out.candidates.size() == query.size) break;
@@ -103,6 +105,7 @@ class Explorer {
       filter_ = std::make_unique<ExactFilter>();
     else
       filter_ = feed::make_seen_filter(settings_, keys_);
+    index_.is_away = [this] { return draw_trouble() != Trouble::kNone; };
     for (std::size_t i = 0; i < kReaders; ++i)
       readers_[i].id = ReaderId::trusted("reader" + std::to_string(i));
     start_worker();
@@ -178,9 +181,9 @@ class Explorer {
     }
     const auto answered = reader.answered;
     const auto page = co_await workers_.back()->feed.page(asked);
-    if (!page || page->degraded) {
-      // Or overtaken at each of its openings, by as many others of this reader.
-      REQUIRE((conditions_.troubled || reader.asked - answered > 10));
+    // Or overtaken at each of its openings, by as many others of this reader.
+    if (!page || page->degraded) REQUIRE((conditions_.troubled || reader.asked - answered > 10));
+    if (!page || (page->degraded && page->items.empty())) {
       reader.may_be_lost += asked.limit;
       co_return;
     }

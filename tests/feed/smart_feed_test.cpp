@@ -195,6 +195,49 @@ TEST_CASE("a failed recall keeps the old buffer and serves from it", "[feed]") {
   CHECK(empty.items.empty());
 }
 
+TEST_CASE("without an index a feed has what is new and hot, nothing twice, and says what is missing",
+          "[feed]") {
+  Site site;
+  site.recall.away = true;
+  site.store.newest_items = range(0, 8);
+  site.store.hot = {item(40), item(41), item(1)};
+  site.items.hidden = {item(41)};
+  site.items.unknown = {item(2)};
+  const auto page = site.refresh();
+  CHECK(ids(page) == std::vector<ItemId>{item(0), item(40), item(1), item(3), item(4)});
+  CHECK((page.degraded == Need::kIndex && !page.exhausted && page.generation == 1));
+  CHECK(site.store.recorded.size() == 5);
+  CHECK(site.store.buffer.empty());
+  const auto next = site.load_more();
+  CHECK(ids(next) == range(5, 8));
+  CHECK((next.degraded == Need::kIndex && !next.exhausted));
+  site.recall.away = false;
+  CHECK_FALSE(site.refresh().degraded);
+}
+
+TEST_CASE("what a reader typed is not answered by what is hot", "[feed]") {
+  Site site;
+  site.recall.away = true;
+  site.store.newest_items = range(0, 8);
+  const auto page = site.ask(feed::FeedAction::kRefresh, 5, {}, "words");
+  CHECK((page.items.empty() && page.degraded == Need::kIndex && !page.exhausted));
+}
+
+TEST_CASE("where nothing may be kept a feed without an index has what is new and hot, too", "[feed]") {
+  Site site;
+  site.recall.away = true;
+  site.store.newest_items = range(0, 8);
+  site.store.seen_items = {item(0)};
+  for (int times = 0; times < 2; ++times) {
+    const feed::FeedRequest asked{kReader, "again", {}, 3, feed::FeedAction::kRefresh, {}, false};
+    const auto page = now(site.feed().page(asked));
+    REQUIRE(page);
+    CHECK(ids(*page) == range(1, 4));
+    CHECK((page->degraded == Need::kIndex && page->generation == 0));
+  }
+  CHECK(site.store.recorded.empty());
+}
+
 TEST_CASE("without Redis a page is empty, degraded and not the end", "[feed]") {
   Site site;
   site.store.failing = true;

@@ -412,7 +412,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A worker answers and has its Redis */
+        /** A worker answers, and has what ready.require lists */
         get: operations["ready"];
         put?: never;
         post?: never;
@@ -502,7 +502,7 @@ export interface components {
          * @description The reason of a problem: those of the service, in alphabetical order.
          * @enum {unknown}
          */
-        Code: "bad_action" | "bad_body" | "bad_boolean" | "bad_content_type" | "bad_exclude" | "bad_id" | "bad_item" | "bad_json" | "bad_kind" | "bad_list" | "bad_number" | "bad_page" | "bad_parameter" | "bad_query" | "bad_signature" | "bad_string" | "bad_target" | "bad_time" | "bad_token" | "bad_url" | "bad_user" | "busy" | "conflict" | "denied" | "expired_token" | "forbidden" | "foreign_origin" | "hidden_item" | "internal" | "invalid" | "item_busy" | "method_not_allowed" | "no_route" | "not_found" | "origin_not_allowed" | "rate_limited" | "rebuild_running" | "spool_full" | "stale_signature" | "stream_full" | "too_large" | "too_many_follows" | "too_many_pending" | "too_many_unknown" | "unauthorised" | "unavailable" | "unknown_channel" | "unknown_host" | "unknown_item" | "unknown_job" | "unknown_outcome";
+        Code: "bad_action" | "bad_body" | "bad_boolean" | "bad_content_type" | "bad_exclude" | "bad_id" | "bad_item" | "bad_json" | "bad_kind" | "bad_list" | "bad_number" | "bad_page" | "bad_parameter" | "bad_query" | "bad_signature" | "bad_string" | "bad_target" | "bad_time" | "bad_token" | "bad_url" | "bad_user" | "busy" | "conflict" | "denied" | "expired_token" | "forbidden" | "foreign_origin" | "hidden_item" | "internal" | "invalid" | "item_busy" | "method_not_allowed" | "no_route" | "not_found" | "not_ready" | "origin_not_allowed" | "rate_limited" | "rebuild_running" | "spool_full" | "stale_signature" | "stream_full" | "too_large" | "too_many_follows" | "too_many_pending" | "too_many_unknown" | "unauthorised" | "unavailable" | "unknown_channel" | "unknown_host" | "unknown_item" | "unknown_job" | "unknown_outcome";
         /** @description RFC 9457. `code` is for programs and stable. Replies of nginx itself have the type about:blank. */
         Problem: {
             /** Format: uri-reference */
@@ -666,6 +666,7 @@ export interface components {
                 new?: number;
                 /** @constant */
                 degraded?: true;
+                missing?: components["schemas"]["Missing"];
             };
         };
         HistoryView: {
@@ -759,7 +760,13 @@ export interface components {
             model: string;
             /** @constant */
             degraded?: true;
+            missing?: components["schemas"]["Missing"];
         };
+        /**
+         * @description What a degraded page was made without: Redis (what was known last, or nothing), the items that Redis has lost, the search index (what is hot and new; for a text nothing), room for writes (nothing is kept)
+         * @enum {unknown}
+         */
+        Missing: "redis" | "items" | "index" | "writes";
         Similar: {
             items: {
                 id: components["schemas"]["IdText"];
@@ -773,10 +780,11 @@ export interface components {
             }[];
             model: string;
             /**
-             * @description Redis is away: what was last known of the items, and hidden ones may be among them
+             * @description Redis is away: what was last known of the items, and hidden ones may be among them. Or the index is, and the model does not know the item
              * @constant
              */
             degraded?: true;
+            missing?: components["schemas"]["Missing"];
         };
         TimelinePage: {
             /** @description newest first */
@@ -942,7 +950,15 @@ export interface components {
             "redis breakers open": number;
             /** @description unix seconds; 0: Redis has its items */
             "redis lost since": number;
+            /** @description Workers that can search */
+            "index ready": number;
+            /** @description -1: no worker can */
+            "index documents": number;
+            /** @description Workers that have a model */
+            "model ready": number;
             "model trained at": number;
+            /** @description What no worker has, of redis, items, index, model, writes: "index,model" */
+            missing: string;
             "sampled at"?: number;
             "hot rank"?: number;
             "hot published"?: number;
@@ -1228,7 +1244,7 @@ export interface components {
         RateLimitRemaining: number;
         /** @description Seconds until it is full */
         RateLimitReset: number;
-        /** @description present when the reply is empty or stale because Redis is away, or lacks what Redis has lost */
+        /** @description present when the reply is less than it would be: Redis or the index is away, Redis has lost its items or is nearly full */
         FreshetDegraded: "true";
     };
     pathItems: never;
@@ -1766,7 +1782,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A page. Redis away: empty, has_more, degraded, the given page. Redis nearly full: the best unseen, degraded */
+            /** @description A page. Redis away: empty, has_more, degraded, the given page. Without an index: what is hot and new, degraded. Redis nearly full: the best unseen, degraded */
             200: {
                 headers: {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
@@ -3218,7 +3234,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description ready: reads are answered. The second line says whether writes of the public are taken (writes:true) or wait, Redis being nearly full (writes:false) */
+            /** @description ready: reads are answered. The second line says whether writes of the public are taken (writes:true) or wait, Redis being nearly full (writes:false); a third, if there is one, what is missing (missing:index,model) */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3412,7 +3428,11 @@ export interface operations {
                      *       "spooled": 0,
                      *       "spooled bytes": 0,
                      *       "replayed": 0,
+                     *       "index ready": 2,
+                     *       "index documents": 2,
+                     *       "model ready": 0,
                      *       "model trained at": 0,
+                     *       "missing": "model",
                      *       "redis used bytes": 2428872,
                      *       "redis max bytes": 1073741824,
                      *       "redis full": 0,

@@ -5,12 +5,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 
 #include <netdb.h>
 
+#include "core/base/need.h"
 #include "core/redis/fields.h"
 #include "scripts/ctl/doctor/doctor.h"
 
@@ -110,6 +112,26 @@ void judge_forecast(std::string_view status, Diagnoses& out) {
   out.warn(kCheck, how, "raise maxmemory; freshetctl visitors shows who writes most");
 }
 
+// What it says that no worker has.
+void judge_missing(std::string_view status, const Settings& settings, Diagnoses& out) {
+  constexpr std::string_view kCheck = "ready", kRow = "\"missing\":\"";
+  const std::size_t row = status.find(kRow);
+  if (row == status.npos) return;
+  const std::size_t from = row + kRow.size();
+  const std::string_view names = status.substr(from, status.find('"', from) - from);
+  if (names.empty()) return out.ok(kCheck, "the workers have all that they need");
+  const auto lack = [&](std::string_view need) { return names.find(need) != names.npos; };
+  const std::string what = fmt::format("no worker has: {}", names);
+  if (std::ranges::any_of(settings.ready.require, lack))
+    return out.error(kCheck, what + "; /health/ready answers 503",
+                     "what is said of it here, or take it out of ready.require");
+  if (lack(need_name(Need::kIndex)))
+    return out.warn(kCheck, what + "; feeds have what is hot and new only",
+                    settings.recorder.enabled ? "freshetctl reindex"
+                                              : "search.shards names the servers of the index");
+  out.ok(kCheck, what);
+}
+
 }  // namespace
 
 void look_at_status_socket(const Settings& settings, Diagnoses& out) {
@@ -127,6 +149,7 @@ void look_at_status_socket(const Settings& settings, Diagnoses& out) {
   switch (listen.starts_with('/') ? ask_unix(listen, asked) : ask_tcp(listen, asked)) {
     case Answer::kYes:
       judge_forecast(asked.reply, out);
+      judge_missing(asked.reply, settings, out);
       return out.ok(kCheck, "status and metrics are answered on " + listen);
     case Answer::kForbidden:
       return out.not_looked(kCheck, listen + " is not writable for this user");
