@@ -299,7 +299,7 @@ class Instance:
         `limit_s`, under a load that never ends and while Redis is away."""
         deadline, idle = time.monotonic() + limit_s, 0
         while idle < 2 and time.monotonic() < deadline:  # twice: a reply leaves shortly before its worker's rows say what it left to be written
-            idle = idle + 1 if self.status()["background queued"] == 0 else 0
+            idle = idle + 1 if self.status().get("background queued") == 0 else 0  # without a worker it says nothing of it
             time.sleep(0.01)
 
     def keys_of(self, *names):
