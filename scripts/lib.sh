@@ -85,6 +85,7 @@ render_nginx() {
     -e "s#/run/freshet/#$state/run/#g"
     -e "s#/run/nginx.pid#$state/run/nginx.pid#"
     -e "s#/var/log/nginx/#$state/log/#g"
+    -e "s#/var/cache/freshet-model\b#$state/model#g"
     -e "s#/var/lib/nginx/freshet_hot#$state/cache/hot#g"
     -e "s#/var/lib/nginx/#$state/tmp/#g"
     -e "s#^\( *listen \)80\b#\1$2:$3#"

@@ -116,7 +116,8 @@ bool names_relative_file(const S& s) {
                          s.spool.path,
                          s.recorder.database,
                          s.search.index,
-                         s.recommend.model};
+                         s.recommend.model,
+                         s.train.publish};
   return std::ranges::any_of(files, [](const auto& file) { return !file.empty() && !file.starts_with('/'); });
 }
 
@@ -252,6 +253,13 @@ constexpr std::array kChecks{
             return std::min(s.interactions.post_weight, s.interactions.reply_weight) <= s.interactions.view_weight;
           },
           "and interactions.reply_weight must be above interactions.view_weight"},
+
+    Check{true, {"recommend.model_from"},
+          [](const S& s) {
+            const std::string& from = s.recommend.model_from;
+            return !from.empty() && !from.starts_with("http://") && !from.starts_with("unix:///");
+          },
+          "must be http://host:port or unix:///path"},
 
     Check{true, {"waterfall.channels"},
           [](const S& s) { return !std::ranges::all_of(s.waterfall.channels, is_channel) || has_repeat(s.waterfall.channels); },

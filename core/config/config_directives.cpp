@@ -187,6 +187,7 @@ constexpr std::array kDirectives{
     Directive{"feedback.tag_factor", "factor on items that share a tag with a dismissed one", at<&S::feedback, &Feedback::tag_factor>, {0, 1}},
 
     Directive{"recommend.model", "file that freshetctl train writes and workers map", at<&S::recommend, &Recommend::model>},
+    Directive{"recommend.model_from", "internal server of the host that trains, which freshetctl fetch-model asks for the model", at<&S::recommend, &Recommend::model_from>},
     Directive{"recommend.cf_weight", "w of trend x (1 + w x affinity)", at<&S::recommend, &Recommend::cf_weight>, {0, 1000}},
     Directive{"recommend.rerank", "use the model's learned re-ranker when it has one", at<&S::recommend, &Recommend::rerank>},
     Directive{"recommend.discover_every", "every Nth slot is a discovery, which the reader would not have met otherwise; 0: none", at<&S::recommend, &Recommend::discover_every>, {0, 100}},
@@ -205,6 +206,7 @@ constexpr std::array kDirectives{
     Directive{"train.content_neighbours", "items of like content kept of each item", at<&S::train, &Train::content_neighbours>, {1, 500}},
     Directive{"train.ease_max_items", "EASE is not tried with more items", at<&S::train, &Train::ease_max_items>, {0, 50000}},
     Directive{"train.max_per_reader", "newest interactions of a reader that count", at<&S::train, &Train::max_per_reader>, {10, 1e6}},
+    Directive{"train.publish", "folder for a copy of each new model, which nginx serves to other hosts; empty: none", at<&S::train, &Train::publish>},
 
     Directive{"waterfall.channels", "names of the channels, each 1..32 of a-z 0-9 - _", at<&S::waterfall, &Waterfall::channels>},
     Directive{"waterfall.follow_channel", "the channel that what authors publish goes to; empty: none", at<&S::waterfall, &Waterfall::follow_channel>},

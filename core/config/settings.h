@@ -241,6 +241,7 @@ struct FeedbackSettings {
 // score = trend · (1 + cf_weight · affinity), or the learned re-ranker.
 struct RecommendSettings {
   std::string model = "/var/lib/freshet/freshet.model";  // what `freshetctl train` writes
+  std::string model_from;  // the internal server that `freshetctl fetch-model` asks for it; empty: none
   double cf_weight = 2;
   bool rerank = true;                     // use the model's re-ranker when it has one
   int discover_every = 6;                 // every Nth slot is a discovery; 0: none
@@ -256,6 +257,7 @@ struct RecommendSettings {
 };
 
 struct TrainSettings {
+  std::string publish;             // folder for a copy of each new model, which nginx serves; empty: none
   std::string algorithm = "auto";  // auto (by validation) | ease | rp3beta
   int neighbours = 300;            // of an item in the model, by co-interaction
   int content_neighbours = 40;     // by content

@@ -2,11 +2,17 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <vector>
+
+#include "core/model/model.h"
+#include "core/model/model_layout.h"
 
 namespace freshet::model {
 namespace {
@@ -52,25 +58,55 @@ bool sync_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
-Result<void> replace_model(const std::filesystem::path& path, std::span<const char> bytes) {
+Result<void> replace_model(const std::filesystem::path& path, std::span<const char> bytes, Readers readers) {
+  if (bytes.empty()) return fail(ErrorCode::kInvalid, "model_corrupt", {}, "it is empty");
   const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
   const auto whole = folder / path.filename();
   remove_leftovers(whole);
   const std::filesystem::path beside = whole.string() + "." + std::to_string(getpid()) + ".new";
   unlink(beside.c_str());
-  const int fd = open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  const int fd = open(beside.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd < 0) return system_error(beside);
-  const bool written = flock(fd, LOCK_EX | LOCK_NB) == 0 && write_all(fd, bytes) && fsync(fd) == 0 &&
-                       rename(beside.c_str(), whole.c_str()) == 0;
-  if (!written) {
-    auto error = system_error(beside);
+  const auto given_up = [&](tl::unexpected<Error> error) -> Result<void> {
     unlink(beside.c_str());
     close(fd);
     return error;
-  }
+  };
+  const bool open_to_all = readers == Readers::kOurs || fchmod(fd, 0644) == 0;
+  if (!open_to_all || flock(fd, LOCK_EX | LOCK_NB) != 0 || !write_all(fd, bytes))
+    return given_up(system_error(beside));
+  if (const auto model = Model::open(fd); !model) return given_up(tl::unexpected(model.error()));
+  if (fsync(fd) != 0 || rename(beside.c_str(), whole.c_str()) != 0) return given_up(system_error(beside));
   close(fd);
   if (!sync_folder(folder)) return system_error(folder);
   return {};
+}
+
+Result<void> publish_model(const std::filesystem::path& path, const std::filesystem::path& folder) {
+  FRESHET_TRY(file, open_file(path));
+  struct stat status {};
+  if (fstat(file->get(), &status) != 0) return system_error(path);
+  std::vector<char> bytes(static_cast<std::size_t>(status.st_size));
+  std::size_t got = 0;
+  while (got < bytes.size()) {
+    const ssize_t more = read(file->get(), bytes.data() + got, bytes.size() - got);
+    if (more < 0 && errno == EINTR) continue;
+    if (more < 0) return system_error(path);
+    if (more == 0) break;  // cut short: then it is no model
+    got += static_cast<std::size_t>(more);
+  }
+  return replace_model(folder / kPublished, {bytes.data(), got}, Readers::kAll);
+}
+
+std::optional<std::uint64_t> checksum_of(const std::filesystem::path& path) {
+  const auto file = open_file(path);
+  std::array<char, sizeof(layout::Header)> bytes{};
+  if (!file || read(file->get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
+    return std::nullopt;
+  layout::Header header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  if (header.magic != layout::kMagic) return std::nullopt;
+  return header.checksum;
 }
 
 }  // namespace freshet::model

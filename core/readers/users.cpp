@@ -34,6 +34,7 @@ void append_read(Pipeline& out, std::string_view type, const std::string& key) {
 }
 
 struct Rows {
+  std::string database;  // its identity
   std::vector<ReaderEvent> interactions;
   std::vector<DismissedAt> dismissals;
   std::vector<Follow> follows;
@@ -45,7 +46,7 @@ Result<Rows> read_rows_of(const std::string& path, const ReaderId& reader, std::
   FRESHET_TRY(interactions, (*database)->readers().interactions_of(reader, from, kMostExportedRows + 1));
   FRESHET_TRY(dismissals, (*database)->readers().dismissals_of(reader, kMostExportedRows));
   FRESHET_TRY(follows, (*database)->readers().follows_of(reader, kMostExportedRows));
-  return Rows{std::move(*interactions), std::move(*dismissals), std::move(*follows)};
+  return Rows{(*database)->identity(), std::move(*interactions), std::move(*dismissals), std::move(*follows)};
 }
 
 // A timeline's own marks say nothing of its reader (core/timeline/parts/timeline.lua).
@@ -138,8 +139,14 @@ Task<Result<void>> Users::read_members(const std::vector<Membership>& sets, cons
 
 // What cannot be read is said in the export: the rest of it is worth something without.
 Task<void> Users::read_rows(const ReaderId& reader, std::int64_t from, Export& out) {
+  Pipeline command;
+  command.add("HMGET", keys_.lease(), "holder", "database");
+  const auto lease = co_await redis::run_one(redis_, command);
+  const std::string holder(lease ? redis::text_at(*lease, 0) : "");
+  const std::string belongs_to(lease ? redis::text_at(*lease, 1) : "");
+  const std::string elsewhere = "ask the host that records" + (holder.empty() ? "" : ": " + holder);
   if (!recorder_.enabled) {
-    out.no_database = "the recorder runs on another host";
+    out.no_database = elsewhere;
     co_return;
   }
   const std::function<Result<Rows>(std::size_t)> work =
@@ -147,6 +154,10 @@ Task<void> Users::read_rows(const ReaderId& reader, std::int64_t from, Export& o
   auto rows = co_await pool_.run<Rows>(work);
   if (!rows) {
     out.no_database = std::string(rows.error().reason);
+    co_return;
+  }
+  if (!belongs_to.empty() && rows->database != belongs_to) {
+    out.no_database = elsewhere;
     co_return;
   }
   out.interactions = std::move(rows->interactions);

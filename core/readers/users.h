@@ -35,7 +35,8 @@ struct StoredKey {
 struct Export {
   std::vector<StoredKey> keys;
   bool more_keys = false;  // there are more than an export shows
-  // Why the durable rows are missing; empty: they are here. On a host without the database always.
+  // Why the durable rows are missing; empty: they are here. On a host without the database always,
+  // with the name of the one that records.
   std::string no_database;
   std::vector<ReaderEvent> interactions;  // oldest first
   std::optional<std::int64_t> next;       // the number of the first interaction that is not shown

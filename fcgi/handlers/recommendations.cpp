@@ -94,4 +94,13 @@ Task<Result<Response>> get_similar(Call& call) {
   co_return response;
 }
 
+Task<Result<Response>> get_model(Call& call) {
+  if (call.services.settings.train.publish.empty())
+    co_return fail(ErrorCode::kNotFound, "no_model", {}, "train.publish is not set here");
+  Response response;
+  response.content_type = "application/octet-stream";
+  response.headers = "X-Accel-Redirect: /freshet.model\r\nCache-Control: no-store\r\n";
+  co_return response;
+}
+
 }  // namespace freshet::handlers

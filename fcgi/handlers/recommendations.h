@@ -1,4 +1,4 @@
-// GET /api/recommendations and GET /api/items/{id}/similar.
+// GET /api/recommendations, GET /api/items/{id}/similar, and GET /api/model for other hosts.
 #pragma once
 
 #include "fcgi/handlers/routes.h"
@@ -7,5 +7,8 @@ namespace freshet::handlers {
 
 Task<Result<Response>> get_recommendations(Call& call);
 Task<Result<Response>> get_similar(Call& call);
+// Lets nginx answer with the file (X-Accel-Redirect). Errors: kNotFound "no_model" without
+// train.publish.
+Task<Result<Response>> get_model(Call& call);
 
 }  // namespace freshet::handlers

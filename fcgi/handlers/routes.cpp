@@ -54,6 +54,7 @@ constexpr std::array kRoutes{
     Route{Method::kDelete, "/api/feedback", Zone::kPublic, kBody, {delete_feedback, kFeedback}},
     Route{Method::kGet, "/api/recommendations", Zone::kPublic, 0, {get_recommendations, kRecommendations}},
     Route{Method::kGet, "/api/items/{id}/similar", Zone::kPublic, 0, {get_similar, kRecommendations}},
+    Route{Method::kGet, "/api/model", Zone::kInternal, 0, get_model},
     Route{Method::kGet, "/api/waterfall/{channel}", Zone::kPublic, 0, {get_waterfall, kWaterfall}},
     Route{Method::kPost, "/api/waterfall/{channel}", Zone::kInternal, kBulkBody, post_waterfall},
     Route{Method::kDelete, "/api/waterfall/{channel}/{itemId}", Zone::kInternal, 0, delete_waterfall},

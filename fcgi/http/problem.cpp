@@ -69,6 +69,7 @@ constexpr std::array kReasons{
     Reason{"invalid", "The request is wrong"},
     Reason{"item_busy", "The item is being changed by another request"},
     Reason{"method_not_allowed", "This route does not take that method"},
+    Reason{"no_model", "This host gives its model to nobody"},
     Reason{"no_route", "There is no such route"},
     Reason{"not_found", "There is no such thing"},
     Reason{kNotReady, "What ready.require lists is missing"},

@@ -26,7 +26,8 @@ install(DIRECTORY nginx/html DESTINATION ${CMAKE_INSTALL_DATADIR}/freshet COMPON
 
 freshet_install(/lib/systemd/system systemd/freshet.service systemd/freshet.socket systemd/freshet-train.service
                 systemd/freshet-train.timer systemd/freshet-fill.service systemd/freshet-fill.timer
-                systemd/freshet-check.service systemd/freshet-check.timer)
+                systemd/freshet-check.service systemd/freshet-check.timer systemd/freshet-fetch-model.service
+                systemd/freshet-fetch-model.timer systemd/freshet-search@.service)
 install(FILES systemd/freshet.sysusers DESTINATION /usr/lib/sysusers.d RENAME freshet.conf COMPONENT freshet)
 
 # freshet_compressed(SOURCE DESTINATION COMPONENT): NAME.gz, the same bytes at every build.
@@ -84,6 +85,7 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "systemd | systemd-sysusers, init-system-helpers (>= 1.54), procps")
 # Redis may be on another host (redis-tcp.conf); ZINTER came with 6.2.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "redis-server (>= 5:6.2), nginx")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "xapian-tools")  # freshet-search@.service
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "feed and hot-list engine for content sites, over FastCGI")
 set(CPACK_PACKAGE_DESCRIPTION "Freshet answers what is hot now, what to show a reader next, and what arrived
 since they last looked: page views, reading time, what readers do and whom

@@ -21,7 +21,7 @@ import unit
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(unit.ROOT, "tests/e2e"))
 from fastcgi import Connection  # noqa: E402
-from service import birth, children, comm, wait_until  # noqa: E402
+from service import birth, children, comm, loopback, wait_until  # noqa: E402
 
 SALT = "0123456789abcdef0123456789abcdef"
 USER = pwd.getpwnam("nobody")
@@ -96,7 +96,7 @@ class Sandboxed:
         values = {"listen__address": f'"{self.at("run/freshetd.sock")}"', "pm__status_listen": f'"{self.at("run/status.sock")}"',
                   "redis__url": f'"unix://{self.at("run/redis.sock")}"', "spool__path": f'"{self.at("lib/spool")}"',
                   "recorder__database": f'"{self.at("lib/freshet.db")}"', "search__index": f'"{self.at("lib/index")}"',
-                  "recommend__model": f'"{self.at("lib/freshet.model")}"', "identity__salt_file": '"salt"', "pm__max_children": "2",
+                  "recommend__model": f'"{self.at("lib/freshet.model")}"', "train__publish": f'"{self.at("lib")}"', "identity__salt_file": '"salt"', "pm__max_children": "2",
                   "redis__timeout": '"2s"', "gateway__request_budget": '"5s"', "error_log": f'"{self.at("log/error.log")}"',
                   "spool__max_bytes": "1048576"} | directives
         with open(self.at("etc/conf.d/test.toml"), "w", encoding="utf-8") as file:

@@ -1,16 +1,19 @@
 """The service really runs under what freshet.service locks away: seccomp filters, namespaces, no capabilities, a read-only system."""
 
+import http.server
 import json
 import os
 import shutil
 import signal
 import sqlite3
 import subprocess
+import sys
+import tempfile
 import threading
 
 import pytest
 import unit
-from sandboxed import SALT, Sandboxed, birth, now, wait_until
+from sandboxed import HERE, SALT, Sandboxed, birth, loopback, now, unprivileged, wait_until
 
 for tool in ("bwrap", "systemd-analyze", "setpriv", "redis-server"):
     if not shutil.which(tool):
@@ -49,6 +52,7 @@ REQUESTS = [
     ("DELETE", "/api/users/r", None),
     ("GET", "/api/jobs/JOB", None),
     ("DELETE", "/api/items/d", None),
+    ("GET", "/api/model", None),
     ("GET", "/health/live", None),
     ("GET", "/health/ready", None),
     ("GET", "/ping", None),
@@ -236,3 +240,59 @@ def test_a_unit_that_allows_too_little_is_noticed():
             one.start()
     finally:
         one.stop()
+
+
+def under(name, folder, program):
+    """The command that runs a program with the filters of a shipped unit, as the service's user."""
+    filters = os.path.join(folder, "unit.json")
+    with open(filters, "w", encoding="utf-8") as file:
+        json.dump(unit.filters(unit.directives(os.path.join(unit.ROOT, "systemd", name))), file)
+    os.chmod(filters, 0o644)
+    return [*unprivileged(), sys.executable, os.path.join(HERE, "enter.py"), filters, "", *program]
+
+
+def test_the_index_is_served_under_the_filters_of_its_unit(service):
+    one = service()
+    drive(one)
+    index, address = one.at("lib/index"), loopback.Loopback()
+    wait_until(lambda: os.path.exists(os.path.join(index, "XAPIANDB")), "the index")
+    started = subprocess.Popen(under("freshet-search@.service", one.state, ["/usr/bin/xapian-tcpsrv", "--quiet", "--interface", address.host, "--port", "7007", index]),
+                               start_new_session=True, stdout=subprocess.DEVNULL)
+    try:
+        stub = one.at("remote")
+        with open(stub, "w", encoding="ascii") as file:
+            file.write(f"remote {address.host}:7007\n")
+
+        def documents():
+            said = subprocess.run(["xapian-delve", stub], capture_output=True, text=True, check=False, timeout=60).stdout
+            return "number of documents = 3" in said
+
+        wait_until(documents, "the index to be served")
+    finally:
+        os.killpg(started.pid, signal.SIGKILL)
+        started.wait()
+        address.close()
+
+
+class NoModel(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_error(404)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_model_is_asked_for_under_the_filters_of_its_unit():
+    server = http.server.HTTPServer(("127.0.0.1", 0), NoModel)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    build = os.environ.get("FRESHET_BUILD_DIR", os.path.join(unit.ROOT, "build/release"))
+    folder = tempfile.mkdtemp(prefix="freshet-hard-", dir="/tmp")
+    try:
+        os.chmod(folder, 0o755)
+        program = shutil.copy(os.path.join(build, "scripts/freshetctl"), folder)
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        done = subprocess.run(under("freshet-fetch-model.service", folder, [program, "fetch-model", url]), capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 2 and f"{url}: it has no model" in done.stderr, done.stdout + done.stderr
+    finally:
+        shutil.rmtree(folder)
+        server.shutdown()

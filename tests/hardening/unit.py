@@ -12,7 +12,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 CLONE_NEW = [0x00000080, 0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000]
 PROT_WRITE, PROT_EXEC, SHM_EXEC = 2, 4, 0o100000
-AF = {"AF_UNIX": 1}
+AF = {"AF_UNIX": 1, "AF_INET": 2, "AF_INET6": 10}
 NAMESPACES = ["bwrap", "--unshare-user", "--unshare-net", "--unshare-uts", "--unshare-pid"]
 
 
@@ -54,9 +54,10 @@ def filters(unit):
     assert unit["SystemCallArchitectures"] == ["native"]
     out = []
     if unit.get("RestrictAddressFamilies"):
-        families = [AF[name] for name in unit["RestrictAddressFamilies"][-1].split()]
-        assert len(families) == 1, "several families are several ranges"
-        out.append(("allow", [(errno.EAFNOSUPPORT, "socket", [(0, "NE", families[0])])]))
+        families = sorted(AF[name] for name in unit["RestrictAddressFamilies"][-1].split())
+        between = [family for family in range(families[0], families[-1]) if family not in families]
+        refused = [("LT", families[0]), *(("EQ", family) for family in between), ("GT", families[-1])]
+        out.append(("allow", [(errno.EAFNOSUPPORT, "socket", [(0, *each)]) for each in refused]))
     if unit.get("RestrictNamespaces") == ["yes"]:
         rules = [(errno.EPERM, call, [(where, "MASKED_EQ", flag, flag)])
                  for flag in CLONE_NEW for call, where in (("clone", 0), ("unshare", 0), ("setns", 1))]

@@ -1,6 +1,7 @@
 #include "core/model/model.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -12,6 +13,7 @@
 
 #include "core/model/model_layout.h"
 #include "core/model/model_view.h"
+#include "core/model/replace_model.h"
 #include "tests/model/fixture.h"
 #include "tests/support/shared_files.h"
 
@@ -63,6 +65,34 @@ layout::Header header_of(const std::string& bytes) {
 }
 
 }  // namespace
+
+TEST_CASE("a model takes another's place when it is one, and is published for everybody to read", "[model]") {
+  File file;
+  const std::string good = file.bytes();
+  TemporaryDirectory others;
+  const auto folder = others.path();
+  const auto put = [&](const std::string& bytes) {
+    const auto ok = replace_model(folder / "m", bytes);
+    return ok ? "ok" : std::string(ok.error().reason);
+  };
+  CHECK(put(good) == "ok");
+  CHECK(put(good.substr(0, good.size() - 1)) == "model_corrupt");
+  CHECK(put("") == "model_corrupt");
+  std::string other_version = good;
+  other_version[8] = 9;
+  CHECK(put(other_version) == "model_version");
+  CHECK(read_file(folder / "m") == good);
+  CHECK(checksum_of(folder / "m") == header_of(good).checksum);
+  CHECK_FALSE(checksum_of(folder / "none"));
+  const auto before = umask(0077);
+  CHECK(publish_model(file.path, folder));
+  umask(before);
+  CHECK(read_file(folder / kPublished) == good);
+  CHECK((std::filesystem::status(folder / kPublished).permissions() & std::filesystem::perms::all) ==
+        std::filesystem::perms{0644});
+  CHECK_FALSE(publish_model(file.path, folder / "none"));
+  CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 2);
+}
 
 TEST_CASE("a model is read as it was trained", "[model]") {
   File file;

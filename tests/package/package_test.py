@@ -89,6 +89,7 @@ class Package(unittest.TestCase):
         self.unpack("units")  # ours, should the host have some of the same name
         os.makedirs(folder + "/bin")
         shutil.copy("/bin/kill", folder + "/bin/kill")  # ExecReload=
+        shutil.copy("/usr/bin/xapian-tcpsrv", folder + "/usr/bin")  # of the package that ours suggests
         _, said = run("systemd-analyze", "verify", "--man=no", "--root=" + folder, *UNITS)
         self.assertEqual([line for line in said.splitlines() if "freshet" in line], [])
 
@@ -111,11 +112,11 @@ class Package(unittest.TestCase):
         os.symlink("/lib/systemd/system/freshet.socket", wants + "/freshet.socket")
         self.dpkg(host, "--install", self.deb)
         self.assertEqual(host.read("etc/freshet/freshet.toml"), "pm.max_children = 3\n")
-        restart = "try-restart freshet.service freshet-train.timer freshet-fill.timer freshet-check.timer"
+        restart = "try-restart freshet.service freshet-train.timer freshet-fill.timer freshet-check.timer freshet-fetch-model.timer"
         self.assertEqual(host.asked_systemctl(), ["daemon-reload", restart])
 
         self.dpkg(host, "--remove", "freshet")
-        stop = "stop freshet-train.timer freshet-fill.timer freshet-check.timer freshet.service freshet.socket"
+        stop = "stop freshet-train.timer freshet-fill.timer freshet-check.timer freshet-fetch-model.timer freshet.service freshet.socket freshet-search@*.service"
         self.assertEqual(host.asked_systemctl(), [stop, "daemon-reload"])
         left = host.paths() - before
         self.assertLessEqual(CONFFILES | {"/var/lib/freshet/freshet.db", "/etc/freshet/conf.d/own.toml"}, left)

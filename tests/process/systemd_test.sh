@@ -12,8 +12,9 @@ trap 'rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
 # verify wants the programs to exist; the machine that tests may not have them installed.
-for unit in freshet.service freshet.socket freshet-train.service freshet-train.timer freshet-fill.service freshet-fill.timer freshet-check.service freshet-check.timer; do
-  sed 's,/usr/sbin/freshetd,/bin/true,;s,/usr/bin/freshetctl,/bin/true,' "$units/$unit" >"$work/$unit"
+for unit in freshet.service freshet.socket freshet-train.service freshet-train.timer freshet-fill.service freshet-fill.timer freshet-check.service freshet-check.timer \
+  freshet-fetch-model.service freshet-fetch-model.timer freshet-search@.service; do
+  sed 's,/usr/sbin/freshetd,/bin/true,;s,/usr/bin/freshetctl,/bin/true,;s,/usr/bin/xapian-tcpsrv,/bin/true,' "$units/$unit" >"$work/$unit"
 done
 verify() {
   systemd-analyze verify --man=no "$work"/freshet*.service "$work/freshet.socket" "$work"/freshet-*.timer 2>&1 |
@@ -31,6 +32,11 @@ open() { sed -n 's/^✗ \([^ ]*\) .*/\1/p' "$work/report" | grep -vxE "$needed" 
 for unit in freshet.service freshet-train.service freshet-fill.service freshet-check.service; do
   secure 5 "$unit" || fail "exposure of $unit over 0.5: $(grep -v '✓' "$work/report")"
   [ -z "$(open)" ] || fail "$unit leaves open: $(open)"
+  tail -n 1 "$work/report"
+done
+
+for unit in freshet-fetch-model.service freshet-search@.service; do
+  secure 10 "$unit" || fail "exposure of $unit over 1.0: $(grep -v '✓' "$work/report")"
   tail -n 1 "$work/report"
 done
 

@@ -39,6 +39,22 @@ class Units(unittest.TestCase):
                                   "UMask": ["0077"], "LimitCORE": ["0"]})  # a core file holds secrets
         self.assertEqual([directives(read(name)).get("SupplementaryGroups") for name in SERVICES], [["redis"], None, ["redis"]])
 
+    def test_what_talks_over_the_network_has_the_rest_of_the_sandbox_and_reaches_nobody_who_is_not_named(self):
+        sandbox = lambda name: directives(read(name).partition(SANDBOX)[2].partition("\n[Install]")[0])
+        service = sandbox("freshet.service")
+        for name, families in (("freshet-fetch-model.service", "AF_UNIX AF_INET AF_INET6"), ("freshet-search@.service", "AF_INET AF_INET6")):
+            with self.subTest(unit=name):
+                unit = sandbox(name)
+                self.assertEqual(unit, service | {"PrivateNetwork": ["no"], "RestrictAddressFamilies": [families]})
+                self.assertEqual(unit["IPAddressDeny"], ["any"])
+                unit = directives(read(name))
+                self.assertEqual([unit.get(directive) for directive in ("User", "Group", "UMask", "LimitCORE")], [["freshet"], ["freshet"], ["0077"], ["0"]])
+        search = directives(read("freshet-search@.service"))
+        self.assertEqual((search["TemporaryFileSystem"], search["BindReadOnlyPaths"]), (["/var/lib:ro"], ["/var/lib/freshet/index"]))
+        self.assertNotIn("LoadCredential", search)
+        timer = directives(read("freshet-fetch-model.timer"))
+        self.assertEqual((timer["OnCalendar"], timer["RandomizedDelaySec"], timer["WantedBy"]), (["*:0/10"], ["5min"], ["timers.target"]))
+
     def test_jobs_give_way_to_the_service_and_end(self):
         for name in SERVICES[1:]:
             with self.subTest(unit=name):

@@ -28,12 +28,20 @@ void add_target(CLI::App& app, Target& target) {
       ->type_name("FILE");
 }
 
+bool records_here(const Target& target) {
+  const auto settings = settings_of(target);
+  return !settings || settings->recorder.enabled;
+}
+
 int run(const Command& command, const Run& body, const Target& target) {
   const Result<int> status = body(target);
   if (status) return *status;
   const Error& error = status.error();
   std::string line = error.detail.empty() ? std::string(error.reason) : error.detail;
   while (line.ends_with('\n')) line.pop_back();
+  if (error.reason == "database_absent" && !records_here(target))
+    line += "; recorder.enabled is false: the database is on the host that `freshetctl status` names as "
+            "recorder holder";
   fmt::print(stderr, "freshetctl {}: {}\n", command.name, line);
   return kNotDone;
 }

@@ -5,6 +5,7 @@
 
 #include "scripts/ctl/commands/commands.h"
 #include "scripts/ctl/commands/explain.h"
+#include "scripts/ctl/commands/fetch_model.h"
 #include "scripts/ctl/commands/fill.h"
 #include "scripts/ctl/commands/train.h"
 #include "scripts/ctl/evaluate/evaluate.h"
@@ -97,6 +98,18 @@ Run train_command(CLI::App& app) {
   return [options](const Target& target) { return run_train(*options, target); };
 }
 
+Run fetch_model_command(CLI::App& app) {
+  auto options = std::make_shared<FetchModelOptions>();
+  app.add_option("URL", options->url,
+                 "the internal server of the host that trains: http://host:port (default: "
+                 "recommend.model_from)");
+  app.add_flag("--json", options->json, kAsJson);
+  app.footer(
+      "That host has train.publish. What has not changed since the last time is not sent again. What comes "
+      "takes the\nplace of recommend.model when it is a model that this version reads; else that stays.");
+  return [options](const Target& target) { return run_fetch_model(*options, target); };
+}
+
 Run evaluate_command(CLI::App& app) {
   auto options = std::make_shared<EvaluateOptions>();
   app.add_option("--days", options->days, "the last days with interactions")
@@ -152,6 +165,7 @@ constexpr std::array kContentCommands{
     Command{"replay", "Play a log of events through HTTP, or compute a list of the past from it",
             replay_command},
     Command{"train", "Make the recommender's model anew from the database", train_command},
+    Command{"fetch-model", "Bring the recommender's model from the host that trains", fetch_model_command},
     Command{"evaluate",
             "Measure recommendations on the site's own past, beside the trend alone and the present model",
             evaluate_command},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/model/model_copy.h"
+#include "core/model/replace_model.h"
 #include "core/training/train.h"
 #include "core/training/training_source.h"
 #include "scripts/ctl/commands/json_report.h"
@@ -39,6 +40,12 @@ Result<int> run_train(const TrainOptions& options, const Target& target) {
   }
   if (!trained) return tl::unexpected(trained.error());
   if (auto ok = training::write_model(*trained, file); !ok) return tl::unexpected(ok.error());
+  if (const std::string& folder = settings->train.publish; options.output.empty() && !folder.empty()) {
+    const auto published = model::publish_model(file, folder);
+    if (!published)
+      return fail(published.error().code, published.error().reason, {},
+                  file + " is made, but not published: " + published.error().detail);
+  }
   FRESHET_TRY(written, model::copy_model(file));
   const auto interactions = static_cast<std::int64_t>(data->events.size());
   if (options.json) {

@@ -12,8 +12,9 @@ struct TrainOptions {
   bool quiet = false;
 };
 
-// Run by root it works as the owner of the model's folder. On a new site, with nothing to learn
-// from, it says so. Errors: no database, the disk. In all these cases the model before stays.
+// A copy goes to train.publish, if that is set. Run by root it works as the owner of the model's
+// folder. On a new site, with nothing to learn from, it says so. Errors: no database, the disk. In
+// all these cases the model before stays.
 Result<int> run_train(const TrainOptions& options, const Target& target);
 
 }  // namespace freshet::ctl

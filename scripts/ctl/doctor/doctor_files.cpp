@@ -9,7 +9,9 @@
 #include <set>
 
 #include "core/database/database.h"
+#include "core/feed/recall.h"
 #include "core/model/model_copy.h"
+#include "core/model/replace_model.h"
 #include "core/search/index_folder.h"
 #include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/doctor/doctor.h"
@@ -137,7 +139,6 @@ void look_at_database(const Settings& settings, const Account& service, Diagnose
 void look_at_index(const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "files.index";
   const std::string& path = settings.search.index;
-  if (!settings.search.shards.empty()) return out.not_looked(kCheck, "search.shards are on other hosts");
   try {
     const search::IndexFolder folder(path);
     const auto parts = folder.partitions();
@@ -152,24 +153,61 @@ void look_at_index(const Settings& settings, Diagnoses& out) {
   }
 }
 
+// Each asked as a worker would.
+void look_at_shards(const Settings& settings, Diagnoses& out) {
+  constexpr std::string_view kCheck = "search.shards";
+  if (settings.search.shards.empty() && !settings.recorder.enabled)
+    return out.warn(kCheck, "there is no index here, and none elsewhere is named: feeds have what is hot and new only",
+                    "search.shards = [\"ADDRESS:7007\"], and freshet-search@ADDRESS.service on the host that records");
+  for (const std::string& each : settings.search.shards) {
+    Settings one = settings;
+    one.search.shards = {each};
+    const auto documents = feed::BlockingRecall(one).documents();
+    if (documents) {
+      out.ok(kCheck, fmt::format("{} documents at {}", grouped(static_cast<std::int64_t>(*documents)), each));
+    } else {
+      out.error(kCheck, fmt::format("{}: {}", each, documents.error().detail),
+                "there: systemctl status freshet-search@ADDRESS, whose IPAddressAllow= names this host");
+    }
+  }
+}
+
+void look_at_published(const Settings& settings, Diagnoses& out) {
+  constexpr std::string_view kCheck = "files.published";
+  const auto ours = model::checksum_of(settings.recommend.model);
+  if (settings.train.publish.empty() || !ours) return;
+  const fs::path copy = fs::path(settings.train.publish) / model::kPublished;
+  const auto file = look(copy);
+  if (!file || model::checksum_of(copy) != ours)
+    return out.warn(kCheck, copy.string() + " is not the model of this host: others fetch none, or an old one",
+                    "freshetctl train");
+  if ((file->st_mode & S_IROTH) == 0)
+    return out.error(kCheck, fmt::format("{} ({}) is not readable for nginx", copy.string(), mode_of(*file)),
+                     fmt::format("chmod 0644 {}", copy.string()));
+  out.ok(kCheck, fmt::format("{} ({})", copy.string(), mode_of(*file)));
+}
+
 void look_at_model(const Settings& settings, const Account& service, UnixSeconds now, Diagnoses& out) {
   constexpr std::string_view kCheck = "files.model";
   const std::string& path = settings.recommend.model;
-  const std::string train = "freshetctl train, and systemctl enable --now freshet-train.timer";
+  const bool fetched = !settings.recommend.model_from.empty();
+  const std::string timer = fetched ? "freshet-fetch-model" : "freshet-train";
+  const std::string command = fetched ? "freshetctl fetch-model" : "freshetctl train";
+  const std::string train = fmt::format("{}, and systemctl enable --now {}.timer", command, timer);
   const auto copy = model::copy_model(path);
   if (!copy && copy.error().reason == "model_absent")
     return out.warn(kCheck, path + " is not there: recommendations come from what is trending alone", train);
   if (!copy && copy.error().reason == "model_no_room") return out.not_looked(kCheck, copy.error().detail);
   if (!copy)
     return out.error(kCheck, fmt::format("{}: {}: {}", path, copy.error().reason, copy.error().detail),
-                     "freshetctl train");
+                     command);
   if (!may(service, path, R_OK))
     return out.error(kCheck, fmt::format("{} is not readable for {}", path, service.name),
                      fmt::format("chown {} {}", service.name, path));
   const auto age = now - copy->model->trained_at();
   if (age > kModelOld)
     return out.warn(kCheck, fmt::format("{} was trained {} days ago", path, age / seconds(86400)),
-                    "systemctl status freshet-train.timer freshet-train.service");
+                    fmt::format("systemctl status {0}.timer {0}.service", timer));
   out.ok(kCheck,
          fmt::format("{} items in {}, trained {} h ago", copy->model->items(), path, age / seconds(3600)));
 }
@@ -235,7 +273,7 @@ void look_at_files(const Settings& settings, const Account& service, UnixSeconds
   if (settings.recorder.enabled) {
     folders.emplace_back("the folder of recorder.database",
                          fs::path(settings.recorder.database).parent_path());
-    if (settings.search.shards.empty()) folders.emplace_back("search.index", settings.search.index);
+    folders.emplace_back("search.index", settings.search.index);
   }
   std::erase_if(folders,
                 [&](const auto& each) { return !look_at_folder(each.first, each.second, service, out); });
@@ -246,7 +284,9 @@ void look_at_files(const Settings& settings, const Account& service, UnixSeconds
   } else {
     out.not_looked("files.database", "the recorder runs on another host (recorder.enabled)");
   }
+  look_at_shards(settings, out);
   look_at_model(settings, service, now, out);
+  look_at_published(settings, out);
 }
 
 void look_at_socket(const Settings& settings, const std::optional<Account>& peer, Diagnoses& out) {

@@ -27,7 +27,6 @@ using boost::system::error_code;
 namespace {
 
 constexpr milliseconds kBacklogPause{5};
-constexpr std::size_t kMostReplyBytes = 64U << 20U;
 
 Result<std::string> bracketless(std::string_view host) {
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
@@ -167,6 +166,7 @@ asio::awaitable<Result<HttpReply>> HttpConnection::exchange(const HttpRequest& r
                                            request.body);
   message.set(http::field::host, host_line(wire.address.host));
   if (!request.user_agent.empty()) message.set(http::field::user_agent, beast_view(request.user_agent));
+  if (!request.if_none_match.empty()) message.set(http::field::if_none_match, request.if_none_match);
   if (!request.body.empty()) message.set(http::field::content_type, beast_view(request.content_type));
   if (wire.signatures) {
     FRESHET_CO_TRY(
@@ -178,7 +178,7 @@ asio::awaitable<Result<HttpReply>> HttpConnection::exchange(const HttpRequest& r
 
   error_code error;
   http::response_parser<http::string_body> parser;
-  parser.body_limit(kMostReplyBytes);
+  parser.body_limit(request.most_reply_bytes);
   wire.stream.expires_after(wire.timeout);
   co_await http::async_write(wire.stream, message, redirect_error(use_awaitable, error));
   if (!error) {
@@ -189,7 +189,9 @@ asio::awaitable<Result<HttpReply>> HttpConnection::exchange(const HttpRequest& r
     co_return fail(ErrorCode::kUnknownOutcome, "no_reply", {}, wire.address.shown + ": " + error.message());
   }
   if (!parser.get().keep_alive()) wire.close();
-  co_return HttpReply{static_cast<int>(parser.get().result_int()), std::move(parser.get().body())};
+  const auto etag = parser.get()[http::field::etag];
+  co_return HttpReply{static_cast<int>(parser.get().result_int()), std::move(parser.get().body()),
+                      std::string(etag.data(), etag.size())};
 }
 
 BlockingHttp::BlockingHttp(HttpAddress address, milliseconds timeout)

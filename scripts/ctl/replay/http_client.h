@@ -33,10 +33,13 @@ struct HttpRequest {
   std::string body;
   std::string_view content_type = "application/json";
   std::string_view user_agent;
+  std::string if_none_match;                   // an ETag; empty: any
+  std::uint64_t most_reply_bytes = 64U << 20;  // a longer body is an error, "no_reply"
 };
 struct HttpReply {
   int status = 0;
   std::string body;
+  std::string etag;  // empty: it has none
 };
 
 // One connection, made when it is first needed and again after the server closed it or an error.

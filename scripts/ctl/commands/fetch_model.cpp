@@ -1,0 +1,97 @@
+#include "scripts/ctl/commands/fetch_model.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <fstream>
+
+#include "core/model/model_copy.h"
+#include "core/model/replace_model.h"
+#include "scripts/ctl/commands/json_report.h"
+#include "scripts/ctl/commands/owner.h"
+#include "scripts/ctl/commands/progress.h"
+
+namespace freshet::ctl {
+namespace {
+
+constexpr milliseconds kPatience{300'000};
+constexpr std::uint64_t kMostModelBytes = 4ULL << 30;
+
+Result<HttpAddress> where_from(const FetchModelOptions& options, const Settings& settings, Target target) {
+  target.base = options.url.empty() ? settings.recommend.model_from : options.url;
+  if (target.base.empty())
+    return fail(ErrorCode::kInvalid, "no_url", {},
+                "name the internal server of the host that trains, or set recommend.model_from");
+  const auto& keys = settings.identity.internal_key_files;
+  if (target.key.empty() && !keys.empty()) target.key = keys.begin()->first + ":" + keys.begin()->second;
+  return http_address(target);
+}
+
+// Beside the model: the ETag it came with, behind the checksum of the file that it belongs to.
+std::string note_of(const std::string& model) { return model + ".etag"; }
+
+// Of what is there; empty when it did not come from there, or nobody knows.
+std::string known_etag(const std::string& model) {
+  std::ifstream note(note_of(model));
+  std::string checksum, etag;
+  if (!(note >> checksum) || !std::getline(note >> std::ws, etag)) return {};
+  const auto is = model::checksum_of(model);
+  return is && checksum == fmt::format("{:016x}", *is) ? etag : std::string();
+}
+
+// Without it the next time brings the same again.
+void remember(const std::string& model, const std::string& etag) {
+  const auto is = model::checksum_of(model);
+  if (etag.empty() || !is) return;
+  std::ofstream(note_of(model), std::ios::trunc) << fmt::format("{:016x} {}\n", *is, etag);
+}
+
+tl::unexpected<Error> refused(const HttpAddress& from, const HttpReply& reply) {
+  const std::string_view why =
+      reply.status == 404
+          ? "it has no model: train.publish there, and freshetctl train"
+          : reply.status == 401 ? "it wants signed requests: --key, or identity.internal_keys here" : "";
+  if (!why.empty()) return fail(ErrorCode::kNotFound, "no_model", {}, fmt::format("{}: {}", from.shown, why));
+  return fail(ErrorCode::kUnavailable, "no_model", {},
+              fmt::format("{}: GET /api/model was answered {}", from.shown, reply.status));
+}
+
+}  // namespace
+
+Result<int> run_fetch_model(const FetchModelOptions& options, const Target& target) {
+  FRESHET_TRY(settings, settings_of(target));
+  const std::string& file = settings->recommend.model;
+  FRESHET_TRY(from, where_from(options, *settings, target));
+  if (auto ok = become_owner_of(file); !ok) return tl::unexpected(ok.error());
+
+  BlockingHttp http(*from, kPatience);
+  HttpRequest request;
+  request.path = "/api/model";
+  request.user_agent = "freshetctl";
+  request.if_none_match = known_etag(file);
+  request.most_reply_bytes = kMostModelBytes;
+  FRESHET_TRY(reply, http.exchange(request));
+  const bool unchanged = reply->status == 304 && !request.if_none_match.empty();
+  if (!unchanged && reply->status != 200) return refused(*from, *reply);
+  if (!unchanged) {
+    if (const auto ok = model::replace_model(file, reply->body); !ok)
+      return fail(ok.error().code, ok.error().reason, {},
+                  fmt::format("what {} serves: {}; {} stays as it was", from->shown, ok.error().detail, file));
+    remember(file, reply->etag);
+  }
+  FRESHET_TRY(copy, model::copy_model(file));
+  const model::Model& is = *copy->model;
+  if (options.json) {
+    report_json([&](json::Writer& out) {
+      out.key("model").string(file).key("changed").boolean(!unchanged).key("items").integer(is.items());
+      out.key("trained_at").string(to_rfc3339(is.trained_at()));
+      out.key("bytes").integer(static_cast<std::int64_t>(is.bytes()));
+    });
+    return 0;
+  }
+  fmt::print("{}: {}{} items, {:.1f} MB, trained {}\n", file, unchanged ? "unchanged, " : "", grouped(is.items()),
+             static_cast<double>(is.bytes()) / 1e6, to_rfc3339(is.trained_at()));
+  return 0;
+}
+
+}  // namespace freshet::ctl
