@@ -92,12 +92,6 @@ void fetch_all(std::span<const Value> values, std::uint64_t begin, std::uint64_t
   for (std::uint64_t at = 0; at < count; at += kStep) __builtin_prefetch(&values[begin + at]);
 }
 
-void add_to(const Few& few, std::uint32_t item, double share, std::span<double> sums) {
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    if (few.items()[i] == item) sums[i] += share;
-  }
-}
-
 class MappedModel final : public Model {
  public:
   MappedModel(std::unique_ptr<const Mapping> mapping, const ModelView& view)
@@ -108,16 +102,33 @@ class MappedModel final : public Model {
     const std::uint32_t item = item_of(view_, wanted);
     return item == layout::kNoItem ? std::nullopt : std::optional(item);
   }
+  // In steps, each over some ids: what one fetches the next one reads.
+  void find_all(std::span<const std::string_view> ids, std::span<std::uint32_t> out) const override {
+    constexpr std::size_t kSome = 32;
+    std::array<std::size_t, kSome> slots{};
+    for (std::size_t from = 0; from < ids.size(); from += kSome) {
+      const std::size_t some = std::min(kSome, ids.size() - from);
+      for (std::size_t i = 0; i < some; ++i) {
+        slots[i] = layout::slot_of(ids[from + i], view_.slots.size());
+        __builtin_prefetch(&view_.slots[slots[i]]);
+      }
+      const auto likely = [&](std::size_t i) { return view_.slots[slots[i]]; };
+      for (std::size_t i = 0; i < some; ++i) {
+        if (likely(i) != layout::kNoItem) __builtin_prefetch(&view_.items[likely(i)]);
+      }
+      for (std::size_t i = 0; i < some; ++i) {
+        if (likely(i) != layout::kNoItem) __builtin_prefetch(text(view_.items[likely(i)].id).data());
+      }
+      for (std::size_t i = 0; i < some; ++i) out[from + i] = item_at(view_, slots[i], ids[from + i]);
+    }
+  }
   std::string_view id(std::uint32_t item) const override { return text(view_.items[item].id); }
   std::string_view title(std::uint32_t item) const override { return text(view_.items[item].title); }
   std::string_view author(std::uint32_t item) const override { return text(view_.items[item].author); }
-  std::vector<std::string_view> tags(std::uint32_t item) const override {
+  void tags(std::uint32_t item, std::vector<std::string_view>& out) const override {
     const layout::Item& entry = view_.items[item];
-    std::vector<std::string_view> names;
-    for (const layout::Text& tag : view_.tags.subspan(entry.first_tag, entry.tags)) {
-      names.push_back(text(tag));
-    }
-    return names;
+    out.clear();
+    for (const layout::Text& tag : view_.tags.subspan(entry.first_tag, entry.tags)) out.push_back(text(tag));
   }
   UnixSeconds published(std::uint32_t item) const override {
     return UnixSeconds(seconds(view_.items[item].published));
@@ -144,6 +155,16 @@ class MappedModel final : public Model {
       }
     });
   }
+  void fetch(std::uint32_t item) const override {
+    const auto* const at = reinterpret_cast<const char*>(&view_.items[item]);
+    __builtin_prefetch(at);  // may be in two of the processor's lines
+    __builtin_prefetch(at + sizeof(layout::Item) - 1);
+  }
+  void fetch_place(Part part, std::uint32_t item) const override {
+    const RowsView& rows = view_.rows[static_cast<std::size_t>(part)];
+    __builtin_prefetch(&rows.starts[item]);
+    __builtin_prefetch(&rows.scales[item]);
+  }
   void fetch(Part part, std::uint32_t item) const override {
     const RowsView& rows = view_.rows[static_cast<std::size_t>(part)];
     const std::uint64_t begin = rows.starts[item], entries = rows.starts[item + 1] - begin;
@@ -156,10 +177,12 @@ class MappedModel final : public Model {
     const RowsView& rows = view_.rows[static_cast<std::size_t>(part)];
     const double step = scale * static_cast<double>(rows.scales[item]);
     in_chunks(rows, item, [&](const auto* columns, const std::int16_t* weights, auto count) {
-      unsigned some = 0;  // nearly always none, so one branch a chunk
-      for (std::size_t i = 0; i < count; ++i) some |= few.maybe(columns[i]) ? 1U : 0U;
+      std::uint32_t some = 0;  // mostly none, so one branch a chunk
+      for (std::size_t i = 0; i < count; ++i) some |= few.maybe(columns[i]);
       for (std::size_t i = 0; some != 0 && i < count; ++i) {
-        if (few.maybe(columns[i])) add_to(few, columns[i], step * weights[i], sums);
+        const std::uint32_t maybe = few.maybe(columns[i]);
+        if (maybe == 0) continue;
+        if (const auto at = few.find(columns[i], maybe)) sums[*at] += step * weights[i];
       }
     });
   }
@@ -201,12 +224,19 @@ class MappedModel final : public Model {
 
 }  // namespace
 
+void Model::find_all(std::span<const std::string_view> ids, std::span<std::uint32_t> out) const {
+  for (std::size_t i = 0; i < ids.size(); ++i) out[i] = find(ids[i]).value_or(kNone);
+}
+
+void Model::fetch(std::uint32_t /*item*/) const {}
 void Model::fetch(Part /*part*/, std::uint32_t /*item*/) const {}
+void Model::fetch_place(Part /*part*/, std::uint32_t /*item*/) const {}
 
 void Model::relate(Part part, std::uint32_t item, double scale, const Few& few,
                    std::span<double> sums) const {
   for (const Neighbour& each : row(part, item)) {
-    if (few.maybe(each.item)) add_to(few, each.item, scale * static_cast<double>(each.weight), sums);
+    if (const auto at = few.find(each.item, few.maybe(each.item)))
+      sums[*at] += scale * static_cast<double>(each.weight);
   }
 }
 

@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/descriptor.h"
@@ -37,6 +38,8 @@ struct TermWeight {
 enum class Part : std::uint8_t { kCf, kContent, kBorrowed };
 inline constexpr std::size_t kParts = 3;
 
+inline constexpr std::uint32_t kNone = 0xFFFFFFFF;  // the index of no item
+
 // What training chose on its validation part: affinity = Σ over parts of mix[part] · Σ over the
 // profile of weight · neighbour weight.
 struct Mix {
@@ -47,19 +50,26 @@ struct Mix {
 inline constexpr std::uint32_t kLine = 16;
 constexpr std::size_t lines_of(std::size_t items) { return (items + kLine - 1) / kLine; }
 
-// A few items to be found among the neighbours of many. `items` must outlive this.
+// A few items to be found among the neighbours of many, each once. `items` must outlive this.
 class Few {
  public:
-  explicit Few(std::span<const std::uint32_t> items) : items_(items) {
-    for (const std::uint32_t each : items) some_[each % some_.size()] = true;
+  explicit Few(std::span<const std::uint32_t> items) : items_(items), next_(items.size()) {
+    for (std::uint32_t i = 0; i < items.size(); ++i)
+      next_[i] = std::exchange(first_[items[i] % first_.size()], i + 1);
   }
   std::span<const std::uint32_t> items() const { return items_; }
-  // False: it is none of them. Nearly all neighbours are not.
-  bool maybe(std::uint32_t item) const { return some_[item % some_.size()]; }
+  // 0: it is none of them. Nearly all neighbours are not.
+  std::uint32_t maybe(std::uint32_t item) const { return first_[item % first_.size()]; }
+  // Where it stands in items(), of what maybe() said; nullopt: it is none of them.
+  std::optional<std::size_t> find(std::uint32_t item, std::uint32_t maybe) const {
+    while (maybe != 0 && items_[maybe - 1] != item) maybe = next_[maybe - 1];
+    return maybe == 0 ? std::nullopt : std::optional<std::size_t>(maybe - 1);
+  }
 
  private:
   std::span<const std::uint32_t> items_;
-  std::array<bool, 2048> some_{};
+  std::array<std::uint32_t, 2048> first_{};  // 1 + a place in items(), by what is left of the item
+  std::vector<std::uint32_t> next_;          // likewise, the next of equal remainder
 };
 
 class Model {
@@ -78,10 +88,16 @@ class Model {
   // --- the item table; indexes are 0..items() − 1, ordered by id's bytes
   virtual std::uint32_t items() const = 0;
   virtual std::optional<std::uint32_t> find(std::string_view id) const = 0;
+  // find() of each, kNone for those it does not have. Of many it is several times as fast: their
+  // memory is fetched together.
+  virtual void find_all(std::span<const std::string_view> ids, std::span<std::uint32_t> out) const;
+  // What is known of the item will be asked for soon: its memory may be fetched meanwhile.
+  virtual void fetch(std::uint32_t item) const;
   virtual std::string_view id(std::uint32_t item) const = 0;
   virtual std::string_view title(std::uint32_t item) const = 0;
   virtual std::string_view author(std::uint32_t item) const = 0;
-  virtual std::vector<std::string_view> tags(std::uint32_t item) const = 0;
+  // Instead of what is in `out`, whose memory is used again.
+  virtual void tags(std::uint32_t item, std::vector<std::string_view>& out) const = 0;
   virtual UnixSeconds published(std::uint32_t item) const = 0;  // published_at, else the first event
   virtual float count(std::uint32_t item) const = 0;            // events in training, unweighted
   virtual float decayed_count(std::uint32_t item) const = 0;    // Σ 2^(−age/1 d) at trained_at()
@@ -93,8 +109,10 @@ class Model {
   // lines[neighbour / kLine] to 1. scores.size() == items(), lines.size() == lines_of(items()).
   virtual void accumulate(Part part, std::uint32_t item, float scale, std::span<float> scores,
                           std::span<std::uint8_t> lines) const = 0;
-  // The row will be accumulated soon: its memory may be fetched meanwhile.
+  // The row will be accumulated or related soon: its memory may be fetched meanwhile. Before that
+  // fetch_place() may fetch what says where it is.
   virtual void fetch(Part part, std::uint32_t item) const;
+  virtual void fetch_place(Part part, std::uint32_t item) const;
   // Adds scale · weight to sums[i] where few.items()[i] is a neighbour of `item`. O(row).
   virtual void relate(Part part, std::uint32_t item, double scale, const Few& few,
                       std::span<double> sums) const;

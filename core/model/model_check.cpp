@@ -189,8 +189,11 @@ std::size_t layout::slot_of(std::string_view id, std::size_t slots) {
 }
 
 std::uint32_t item_of(const ModelView& view, std::string_view id) {
-  const std::size_t slots = view.slots.size();
-  for (std::size_t slot = layout::slot_of(id, slots);; slot = (slot + 1) & (slots - 1)) {
+  return item_at(view, layout::slot_of(id, view.slots.size()), id);
+}
+
+std::uint32_t item_at(const ModelView& view, std::size_t slot, std::string_view id) {
+  for (;; slot = (slot + 1) & (view.slots.size() - 1)) {
     const std::uint32_t item = view.slots[slot];
     if (item == layout::kNoItem) return item;
     const layout::Text& known = view.items[item].id;

@@ -44,7 +44,7 @@ inline constexpr std::size_t kRowSections = 4;
 inline constexpr std::size_t kSections = static_cast<std::size_t>(Section::kRows) + kRowSections * kParts;
 inline constexpr std::uint32_t kNarrowItems = 65536;
 inline constexpr float kWeightSteps = 32767;
-inline constexpr std::uint32_t kNoItem = 0xFFFFFFFF;
+inline constexpr std::uint32_t kNoItem = kNone;
 
 // At least twice as many as items. An item stands in the first slot that was free at its slot_of()
 // or behind it, around the end.

@@ -34,6 +34,8 @@ struct ModelView {
 
 // The item of this id, by the table of slots; kNoItem: there is none. O(1).
 std::uint32_t item_of(const ModelView& view, std::string_view id);
+// The same of an id whose slot is known, by layout::slot_of().
+std::uint32_t item_at(const ModelView& view, std::size_t slot, std::string_view id);
 
 // Verifies every checksum, size, offset, index and number of the file in `bytes`, which begin at a
 // multiple of 64. Whatever bytes it is given, it reads nothing outside them. O(bytes). Errors as

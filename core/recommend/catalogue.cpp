@@ -1,6 +1,7 @@
 #include "core/recommend/catalogue.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "core/readers/interaction.h"
@@ -10,20 +11,32 @@ namespace {
 
 constexpr seconds kRecentHalfLife{86400};  // of Model::decayed_count()
 
+std::uint64_t next_number() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
 double sane(double count) { return std::isfinite(count) && count > 0 ? count : 0; }
 
 }  // namespace
 
 Catalogue::Catalogue(std::shared_ptr<const model::Model> model, std::vector<LiveItem> live)
-    : model_(std::move(model)), model_items_(model_ ? model_->items() : 0), live_(std::move(live)) {
+    : number_(next_number()),
+      model_(std::move(model)),
+      model_items_(model_ ? model_->items() : 0),
+      live_(std::move(live)) {
   std::vector<double> ratios;
+  is_live_.resize(model_items_);
   for (std::uint32_t position = 0; position < live_.size(); ++position) {
     const LiveItem& each = live_[position];
     const std::uint32_t index = model_ ? model_->find(each.id).value_or(size()) : size();
-    if (!by_id_.emplace(each.id, index).second) continue;
+    const bool is_new = index == size();
+    const bool added = is_new ? new_by_id_.emplace(each.id, index).second : !is_live_[index];
+    if (!added) continue;
     live_index_.push_back(index);
     live_of_.emplace(index, position);
-    if (index == size()) {
+    if (!is_new) is_live_[index] = true;
+    if (is_new) {
       new_.push_back(position);
     } else if (sane(each.points) > 0 && sane(model_->count(index)) > 0) {
       ratios.push_back(sane(each.points) / sane(model_->count(index)));
@@ -37,32 +50,49 @@ Catalogue::Catalogue(std::shared_ptr<const model::Model> model, std::vector<Live
 
 const LiveItem* Catalogue::live_of(std::uint32_t item) const {
   if (item >= model_items_) return &live_[new_[item - model_items_]];
-  const auto at = live_of_.find(item);
-  return at == live_of_.end() ? nullptr : &live_[at->second];
+  return is_live_[item] ? &live_[live_of_.at(item)] : nullptr;
 }
 
 std::optional<std::uint32_t> Catalogue::find(std::string_view id) const {
-  if (const auto at = by_id_.find(id); at != by_id_.end()) return at->second;
-  return model_ ? model_->find(id) : std::nullopt;
+  if (model_) {
+    if (const auto item = model_->find(id)) return item;
+  }
+  const auto at = new_by_id_.find(id);
+  return at == new_by_id_.end() ? std::nullopt : std::optional(at->second);
+}
+
+void Catalogue::find_all(std::span<const std::string_view> ids, std::span<std::uint32_t> out) const {
+  std::fill(out.begin(), out.end(), model::kNone);
+  if (model_) model_->find_all(ids, out);
+  if (new_by_id_.empty()) return;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (out[i] != model::kNone) continue;
+    if (const auto at = new_by_id_.find(ids[i]); at != new_by_id_.end()) out[i] = at->second;
+  }
 }
 
 std::string_view Catalogue::id(std::uint32_t item) const {
   return item < model_items_ ? model_->id(item) : std::string_view(live_of(item)->id);
 }
 
-std::string_view Catalogue::title(std::uint32_t item) const {
-  const LiveItem* const live = live_of(item);
-  return live ? std::string_view(live->title) : model_->title(item);
+Facts Catalogue::facts(std::uint32_t item) const {
+  Facts out;
+  facts(item, out);
+  return out;
 }
 
-std::string_view Catalogue::author(std::uint32_t item) const {
-  const LiveItem* const live = live_of(item);
-  return live ? std::string_view(live->author) : model_->author(item);
-}
-
-std::vector<std::string_view> Catalogue::tags(std::uint32_t item) const {
-  const LiveItem* const live = live_of(item);
-  return live ? std::vector<std::string_view>(live->tags.begin(), live->tags.end()) : model_->tags(item);
+void Catalogue::facts(std::uint32_t item, Facts& out) const {
+  if (const LiveItem* const live = live_of(item)) {
+    out.title = live->title;
+    out.author = live->author;
+    out.tags.assign(live->tags.begin(), live->tags.end());
+    out.published = live->published;
+    return;
+  }
+  out.title = model_->title(item);
+  out.author = model_->author(item);
+  model_->tags(item, out.tags);
+  out.published = model_->published(item);
 }
 
 UnixSeconds Catalogue::published(std::uint32_t item) const {

@@ -13,13 +13,23 @@ constexpr double kLeastShare = 0.1;
 
 ReasonMaker::ReasonMaker(const Suggestions& suggestions, const readers::ReaderState& state, UnixSeconds now,
                          double trend)
-    : suggestions_(suggestions), now_(now), trend_(trend) {
-  for (const readers::Done& each : state.done) {
-    const auto index = suggestions.find(each.item.view());
-    if (!index || each.kind == readers::Interaction::kView) continue;
-    const Facts facts = suggestions.facts(*index);
-    liked_.add(facts.author, facts.tags);
+    : suggestions_(suggestions), state_(state), now_(now), trend_(trend) {}
+
+readers::Liked ReasonMaker::liked() const {
+  std::vector<std::string_view> ids;
+  for (const readers::Done& each : state_.done) {
+    if (each.kind != readers::Interaction::kView) ids.push_back(each.item.view());
   }
+  std::vector<std::uint32_t> items(ids.size());
+  suggestions_.find_all(ids, items);
+  readers::Liked out;
+  Facts facts;
+  for (const std::uint32_t item : items) {
+    if (item == model::kNone) continue;
+    suggestions_.facts(item, facts);
+    out.add(facts.author, facts.tags);
+  }
+  return out;
 }
 
 Reason ReasonMaker::reason(const Ranked& ranked, const std::optional<Because>& because,
@@ -42,7 +52,8 @@ Reason ReasonMaker::of_recalled(const feed::Candidate& candidate, const items::I
 }
 
 Reason ReasonMaker::of_facts(const Facts& facts, Reason::Kind otherwise) const {
-  return liked_.reason(facts.author, facts.tags, now_ - facts.published, otherwise);
+  if (!liked_) liked_ = liked();
+  return liked_->reason(facts.author, facts.tags, now_ - facts.published, otherwise);
 }
 
 }  // namespace freshet::recommend

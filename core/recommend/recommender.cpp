@@ -23,17 +23,21 @@ Task<Result<std::shared_ptr<const Suggestions>>> MappedRecommender::suggest(Prof
 std::shared_ptr<const Suggestions> MappedRecommender::suggest_stale(const Profile& profile, UnixSeconds now) {
   if (!catalogue_) return nullptr;
   const std::size_t most = ranking_.settings().profile;
+  std::vector<std::string_view> ids;
+  ids.reserve(profile.events.size() + profile.unwanted.size());
+  for (const readers::Done& each : profile.events) ids.push_back(each.item.view());
+  for (const ItemId& each : profile.unwanted) ids.push_back(each.view());
+  std::vector<std::uint32_t> items(ids.size());
+  catalogue_->find_all(ids, items);
   std::vector<ProfileEvent> events;
   std::vector<std::uint32_t> unwanted;
-  for (const readers::Done& each : profile.events) {
-    const auto item = catalogue_->find(each.item.view());
-    if (item && events.size() < most)
-      events.push_back({*item, each.kind, each.at});
-    else if (item)
-      unwanted.push_back(*item);
-  }
-  for (const ItemId& each : profile.unwanted) {
-    if (const auto item = catalogue_->find(each.view())) unwanted.push_back(*item);
+  events.reserve(std::min(most, profile.events.size()));
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (items[i] == model::kNone) continue;
+    if (i < profile.events.size() && events.size() < most)
+      events.push_back({items[i], profile.events[i].kind, profile.events[i].at});
+    else
+      unwanted.push_back(items[i]);
   }
   DoneBefore done_before;
   if (profile.earlier)

@@ -1,6 +1,7 @@
 #include "core/recommend/selection.h"
 
 #include <algorithm>
+#include <bitset>
 #include <cmath>
 
 #include "core/base/fingerprint.h"
@@ -87,28 +88,37 @@ Verdict Selection::verdict(std::string_view id) const {
 
 // By item: candidates are many, and numbers are compared faster than ids.
 std::vector<Selection::Mark> Selection::marks() const {
+  std::vector<std::string_view> ids;
   std::vector<Mark> out;
   const auto mark = [&](std::string_view id, Verdict verdict, std::optional<UnixSeconds> viewed = {}) {
-    if (const auto item = suggestions_.find(id)) out.push_back({*item, verdict, viewed});
+    ids.push_back(id);
+    out.push_back({model::kNone, verdict, viewed});
   };
   for (const std::string_view id : dismissed_) mark(id, Verdict::kNotInterested);
   for (const std::string_view id : interacted_) mark(id, Verdict::kInteracted);
   const Verdict view = exclude_ == Exclude::kHard ? Verdict::kViewed : Verdict::kEligible;
   for (const auto& [id, at] : viewed_) mark(id, view, at);
+  std::vector<std::uint32_t> items(ids.size());
+  suggestions_.find_all(ids, items);
+  for (std::size_t i = 0; i < items.size(); ++i) out[i].item = items[i];
   std::sort(out.begin(), out.end(), [](const Mark& a, const Mark& b) { return a.item < b.item; });
   return out;
 }
 
 void Selection::judge(UnixSeconds now) {
   const std::vector<Mark> all = marks();
+  std::bitset<4096> marked;  // most candidates are seen here to have none
+  for (const Mark& each : all) marked.set(each.item % marked.size());
   const bool earlier = exclude_ != Exclude::kOff && state_.earlier;
   for (Choice& each : choices_) {
     const std::uint32_t item = each.ranked->item;
-    auto mark = std::lower_bound(all.begin(), all.end(), item,
-                                 [](const Mark& one, std::uint32_t wanted) { return one.item < wanted; });
-    for (; mark != all.end() && mark->item == item; ++mark) {
-      each.verdict = std::max(each.verdict, mark->verdict);
-      if (mark->viewed) each.factor *= soft_exclusion(now - *mark->viewed, settings_.soft_half_life);
+    if (marked.test(item % marked.size())) {
+      auto mark = std::lower_bound(all.begin(), all.end(), item,
+                                   [](const Mark& one, std::uint32_t wanted) { return one.item < wanted; });
+      for (; mark != all.end() && mark->item == item; ++mark) {
+        each.verdict = std::max(each.verdict, mark->verdict);
+        if (mark->viewed) each.factor *= soft_exclusion(now - *mark->viewed, settings_.soft_half_life);
+      }
     }
     if (earlier && each.verdict < Verdict::kInteracted &&
         state_.earlier->contains(fingerprint(suggestions_.id(item))))
@@ -139,10 +149,11 @@ std::vector<std::size_t> Selection::pick(std::size_t limit,
                                          const std::function<bool(const Choice&)>& showable) const {
   std::vector<std::size_t> picked, capped;
   Caps caps(settings_.per_author, settings_.per_tag);
+  Facts facts;
   for (std::size_t i = 0; i < choices_.size() && picked.size() < limit; ++i) {
     const Choice& each = choices_[i];
     if (each.verdict != Verdict::kEligible || !showable(each)) continue;
-    const Facts facts = suggestions_.facts(each.ranked->item);
+    suggestions_.facts(each.ranked->item, facts);
     if (!caps.allow(facts)) {
       capped.push_back(i);
       continue;

@@ -13,12 +13,6 @@
 
 namespace freshet::recommend {
 
-struct Facts {
-  std::string_view title, author;
-  std::vector<std::string_view> tags;
-  UnixSeconds published;
-};
-
 // The event of a reader that speaks most for an item.
 struct Because {
   ItemId item;
@@ -43,18 +37,30 @@ class Suggestions {
 
   const std::vector<Ranked>& all() const { return all_; }
   std::string_view id(std::uint32_t item) const { return catalogue_->id(item); }
-  Facts facts(std::uint32_t item) const {
-    return {catalogue_->title(item), catalogue_->author(item), catalogue_->tags(item),
-            catalogue_->published(item)};
-  }
+  Facts facts(std::uint32_t item) const { return catalogue_->facts(item); }
+  void facts(std::uint32_t item, Facts& out) const { catalogue_->facts(item, out); }
   // Of any item of the catalogue, candidate or not.
   std::optional<std::uint32_t> find(std::string_view id) const { return catalogue_->find(id); }
-  // In order; nullopt where no event speaks for the item. O(profile × neighbours) for all together.
-  // Virtual for unit tests, which say themselves what speaks.
+  // find() of each, model::kNone for those it does not know.
+  void find_all(std::span<const std::string_view> ids, std::span<std::uint32_t> out) const {
+    catalogue_->find_all(ids, out);
+  }
+  // `items`: each once. In order; nullopt where no event speaks for the item. O(profile × neighbours) for all
+  // together. Virtual for unit tests, which say themselves what speaks.
   virtual std::vector<std::optional<Because>> because(std::span<const std::uint32_t> items) const;
 
  private:
+  struct Voice {
+    const ProfileEvent* event = nullptr;
+    double weight = 0;
+  };
+  // What each item of the profile says, the newest first.
+  std::vector<Voice> voices() const;
   double weight(const ProfileEvent& event) const;
+  template <class Each>
+  void each_part(const ProfileEvent& event, const Each& each) const;
+  void fetch_place(const ProfileEvent& event) const;
+  void fetch(const ProfileEvent& event) const;
   // What `event` adds to the affinity of each that is wanted.
   void add_relations(const ProfileEvent& event, const model::Few& wanted, std::span<double> shares) const;
 

@@ -21,8 +21,8 @@ class TrainedModel final : public model::Model {
   std::string_view id(std::uint32_t item) const override { return trained_.items[item].id; }
   std::string_view title(std::uint32_t item) const override { return trained_.items[item].title; }
   std::string_view author(std::uint32_t item) const override { return trained_.items[item].author; }
-  std::vector<std::string_view> tags(std::uint32_t item) const override {
-    return {trained_.items[item].tags.begin(), trained_.items[item].tags.end()};
+  void tags(std::uint32_t item, std::vector<std::string_view>& out) const override {
+    out.assign(trained_.items[item].tags.begin(), trained_.items[item].tags.end());
   }
   UnixSeconds published(std::uint32_t item) const override { return trained_.items[item].published; }
   float count(std::uint32_t item) const override { return trained_.counts[item]; }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -76,10 +77,17 @@ void use(const model::Model& model) {
   std::vector<float> scores(model.items());
   std::vector<std::uint8_t> lines(model::lines_of(model.items()));
   std::vector<double> sums(1);
+  std::vector<std::string_view> tags;
   for (std::uint32_t item = 0; item < model.items(); ++item) {
     require(model.find(model.id(item)) == item);
+    model.fetch(item);
+    const std::array ids{model.id(item), std::string_view("none")};
+    std::array<std::uint32_t, 2> found{};
+    model.find_all(ids, found);
+    require(found[0] == item && model.find(ids[1]).value_or(model::kNone) == found[1]);
     std::size_t read = model.title(item).size() + model.author(item).size() + model.terms(item).size();
-    for (const std::string_view tag : model.tags(item)) read += std::string(tag).size();
+    model.tags(item, tags);
+    for (const std::string_view tag : tags) read += std::string(tag).size();
     require(read < (1U << 20U));
     require(std::string(model.title(item)).size() == model.title(item).size());
     for (const model::TermWeight& term : model.terms(item)) require(term.weight == term.weight);

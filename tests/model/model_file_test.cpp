@@ -106,9 +106,10 @@ TEST_CASE("a model is read as it was trained", "[model]") {
     CHECK(model->author(i) == made.items[i].author);
     CHECK(model->published(i) == made.items[i].published);
     CHECK(model->count(i) == made.counts[i]);
-    REQUIRE(model->tags(i).size() == made.items[i].tags.size());
-    for (std::size_t t = 0; t < made.items[i].tags.size(); ++t)
-      CHECK(model->tags(i)[t] == made.items[i].tags[t]);
+    std::vector<std::string_view> tags{"of another"};
+    model->tags(i, tags);
+    REQUIRE(tags.size() == made.items[i].tags.size());
+    for (std::size_t t = 0; t < made.items[i].tags.size(); ++t) CHECK(tags[t] == made.items[i].tags[t]);
     CHECK(model->terms(i).size() == made.terms[i].size());
     for (std::size_t p = 0; p < kParts; ++p) {
       const auto row = model->row(static_cast<Part>(p), i);
@@ -126,6 +127,24 @@ TEST_CASE("a model is read as it was trained", "[model]") {
   CHECK(model->trained_at() == kTrainedAt);
   CHECK(model->mix().part[0] == made.mix.part[0]);
   CHECK(model->bytes() == std::filesystem::file_size(file.path));
+}
+
+TEST_CASE("ids are found together as each alone", "[model]") {
+  File file;
+  const auto model = opened(file.path);
+  std::vector<std::string> names;
+  for (std::uint32_t i = 0; i < model->items(); ++i) {
+    names.emplace_back(model->id(i));
+    names.push_back("not-" + names[2 * i]);
+  }
+  const std::vector<std::string_view> ids(names.begin(), names.end());
+  std::vector<std::uint32_t> found(ids.size());
+  model->find_all(ids, found);
+  for (std::uint32_t i = 0; i < model->items(); ++i) {
+    CHECK(found[2 * i] == i);
+    CHECK(found[2 * i + 1] == kNone);
+  }
+  model->find_all({}, {});
 }
 
 TEST_CASE("a file that was cut at any length is refused", "[model]") {
@@ -330,7 +349,9 @@ TEST_CASE("strings of any kind pass through the file unchanged", "[model]") {
     const auto found = model->find(item.id);
     REQUIRE(found);
     CHECK(model->title(*found) == item.title);
-    REQUIRE(model->tags(*found).size() == item.tags.size());
-    for (std::size_t t = 0; t < item.tags.size(); ++t) CHECK(model->tags(*found)[t] == item.tags[t]);
+    std::vector<std::string_view> tags;
+    model->tags(*found, tags);
+    REQUIRE(tags.size() == item.tags.size());
+    for (std::size_t t = 0; t < item.tags.size(); ++t) CHECK(tags[t] == item.tags[t]);
   }
 }

@@ -57,7 +57,9 @@ struct Site {
     std::string all;
     for (std::uint32_t i = 0; i < model.items(); ++i) {
       all.append(model.id(i)).append(model.title(i)).append(model.author(i));
-      for (const auto& tag : model.tags(i)) all.append(tag);
+      std::vector<std::string_view> tags;
+      model.tags(i, tags);
+      for (const auto& tag : tags) all.append(tag);
       for (const Part part : {Part::kCf, Part::kContent, Part::kBorrowed})
         for (const Neighbour& each : model.row(part, i))
           all.append(std::to_string(each.item)).append(std::to_string(each.weight));
