@@ -36,10 +36,16 @@ class Affinity {
     std::uint32_t item = 0;
     float cf = 0, content = 0;
   };
+  struct Line {
+    std::uint32_t first = 0;  // its first item
+    float greatest = 0;       // of its totals
+  };
   void clear(std::size_t items);
+  void find_lines();
 
   std::vector<float> cf_, content_;  // what the parts add to the total; whole lines
   std::vector<std::uint8_t> lines_;  // 1: something in the line may not be 0
+  std::vector<Line> found_;
   std::vector<model::Neighbour> best_;
   std::vector<Kept> kept_;
 };

@@ -21,8 +21,7 @@ constexpr float kLeastWeight = std::numeric_limits<float>::min();  // in the pro
 // Affinity names its candidates anew so often at most, without what the reader did long ago.
 constexpr int kRounds = 4;
 
-template <class Candidate>
-bool before(const Catalogue& catalogue, const Candidate& a, const Candidate& b) {
+bool before(const Catalogue& catalogue, const Ranked& a, const Ranked& b) {
   if (a.score != b.score) return a.score > b.score;
   if (a.age_hours != b.age_hours) return a.age_hours < b.age_hours;
   return catalogue.id(a.item) < catalogue.id(b.item);
@@ -50,8 +49,8 @@ const std::vector<Ranked>& Ranking::rank(const Catalogue& catalogue, std::span<c
   weigh_profile(catalogue, profile, now);
   unwanted_.clear();
   for (const std::uint32_t each : unwanted) pass_over(each);
-  name_candidates(catalogue, all, done_before);
-  fill_terms(catalogue, now);
+  name_candidates(catalogue, now, all, done_before);
+  fill_terms(catalogue);
   score(catalogue, profile, now);
   sort(catalogue);
   if (profile.size() >= std::max<std::size_t>(1, settings_.discover_from)) discover(now);
@@ -97,26 +96,52 @@ void Ranking::pass_over(std::uint32_t item) {
   weight_[item] = std::max(weight_[item], kLeastWeight);
 }
 
-void Ranking::name_candidates(const Catalogue& catalogue, bool all, const DoneBefore& done_before) {
-  ranked_.clear();
+void Ranking::describe(const Catalogue& catalogue, UnixSeconds now, Ranked& candidate) const {
+  candidate.points = std::min(kMostPoints, catalogue.points(candidate.item));
+  candidate.age_hours = hot::hours_since(catalogue.published(candidate.item), now);
+  candidate.trend =
+      (1 + candidate.points) / std::pow(candidate.age_hours + settings_.base_hours, settings_.gamma);
+}
+
+// What is live is the same for all readers of a second.
+void Ranking::describe_live(const Catalogue& catalogue, UnixSeconds now) {
+  if (live_of_ == catalogue.number() && live_at_ == now) return;
+  live_.clear();
+  for (const std::uint32_t item : catalogue.live()) {
+    Ranked& each = live_.emplace_back();
+    each.item = item;
+    each.source = catalogue.points(item) > 0 ? Source::kTrend : Source::kNewest;
+    describe(catalogue, now, each);
+  }
+  live_of_ = catalogue.number();
+  live_at_ = now;
+}
+
+void Ranking::name_candidates(const Catalogue& catalogue, UnixSeconds now, bool all,
+                              const DoneBefore& done_before) {
+  describe_live(catalogue, now);
+  ranked_ = live_;
   if (named_.size() < catalogue.size()) named_.resize(catalogue.size(), 0);
+  for (Ranked& each : ranked_) {
+    named_[each.item] = 1;
+    each.in_profile = weight_[each.item] != 0;
+  }
   const auto name = [&](std::uint32_t item, Source source) {
     if (std::exchange(named_[item], std::uint8_t{1}) != 0) return;
-    Ranked candidate;
+    Ranked& candidate = ranked_.emplace_back();
     candidate.item = item;
     candidate.source = source;
     candidate.in_profile = weight_[item] != 0;
-    ranked_.push_back(candidate);
+    describe(catalogue, now, candidate);
   };
-  const auto by_points = [&](std::uint32_t item) {
-    name(item, catalogue.points(item) > 0 ? Source::kTrend : Source::kNewest);
-  };
-  for (const std::uint32_t item : catalogue.live()) by_points(item);
   if (!items_.empty()) {
-    for (const std::uint32_t item : best_by_affinity(catalogue, done_before)) name(item, Source::kAffinity);
+    const auto best = best_by_affinity(catalogue, done_before);
+    for (const std::uint32_t item : best) catalogue.model()->fetch(item);
+    for (const std::uint32_t item : best) name(item, Source::kAffinity);
   }
   if (all || catalogue.live().empty()) {
-    for (std::uint32_t item = 0; item < catalogue.size(); ++item) by_points(item);
+    for (std::uint32_t item = 0; item < catalogue.size(); ++item)
+      name(item, catalogue.points(item) > 0 ? Source::kTrend : Source::kNewest);
   }
 }
 
@@ -150,12 +175,9 @@ double Ranking::content_of_new(const Catalogue& catalogue, std::uint32_t item) c
   return sum * static_cast<double>(catalogue.model() ? catalogue.model()->mix().part[part] : 0.F);
 }
 
-void Ranking::fill_terms(const Catalogue& catalogue, UnixSeconds now) {
+void Ranking::fill_terms(const Catalogue& catalogue) {
   double greatest = 0;
   for (Ranked& each : ranked_) {
-    each.points = std::min(kMostPoints, catalogue.points(each.item));
-    each.age_hours = hot::hours_since(catalogue.published(each.item), now);
-    each.trend = (1 + each.points) / std::pow(each.age_hours + settings_.base_hours, settings_.gamma);
     if (each.item >= catalogue.model_items()) {
       each.content = content_of_new(catalogue, each.item);
     } else if (!items_.empty()) {
@@ -187,13 +209,23 @@ void Ranking::score(const Catalogue& catalogue, std::span<const ProfileEvent> pr
     ranked_[i].score = std::exp(std::max(kLeastLogOdds, static_cast<double>(logits_[i]) - most));
 }
 
+// By coarse scores first; those of one coarse score by comparison.
 void Ranking::sort(const Catalogue& catalogue) {
   keys_.clear();
-  for (std::uint32_t i = 0; i < ranked_.size(); ++i)
-    keys_.push_back({ranked_[i].score, ranked_[i].age_hours, ranked_[i].item, i});
-  std::sort(keys_.begin(), keys_.end(), [&](const Key& a, const Key& b) { return before(catalogue, a, b); });
+  for (const Ranked& each : ranked_) keys_.push_back(coarse_key(each.score));
+  const std::span<std::uint32_t> places = order_.descending(keys_);
+  for (auto first = places.begin(); first != places.end();) {
+    const std::uint32_t key = keys_[*first];
+    const auto end =
+        std::find_if(first, places.end(), [&](std::uint32_t place) { return keys_[place] != key; });
+    if (end - first > 1) {
+      std::sort(first, end,
+                [&](std::uint32_t a, std::uint32_t b) { return before(catalogue, ranked_[a], ranked_[b]); });
+    }
+    first = end;
+  }
   other_.clear();
-  for (const Key& each : keys_) other_.push_back(ranked_[each.position]);
+  for (const std::uint32_t place : places) other_.push_back(ranked_[place]);
   ranked_.swap(other_);
 }
 

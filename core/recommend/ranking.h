@@ -16,6 +16,7 @@
 #include "core/readers/interaction.h"
 #include "core/recommend/affinity.h"
 #include "core/recommend/catalogue.h"
+#include "core/recommend/order.h"
 #include "core/recommend/rerank.h"
 
 namespace freshet::recommend {
@@ -86,9 +87,11 @@ class Ranking {  // scratch memory, reused; one thread
   void weigh_profile(const Catalogue& catalogue, std::span<const ProfileEvent> profile, UnixSeconds now);
   void forget_profile(std::span<const ProfileEvent> profile);
   void pass_over(std::uint32_t item);
-  void name_candidates(const Catalogue& catalogue, bool all, const DoneBefore& done_before);
+  void describe_live(const Catalogue& catalogue, UnixSeconds now);
+  void describe(const Catalogue& catalogue, UnixSeconds now, Ranked& candidate) const;
+  void name_candidates(const Catalogue& catalogue, UnixSeconds now, bool all, const DoneBefore& done_before);
   std::vector<std::uint32_t> best_by_affinity(const Catalogue& catalogue, const DoneBefore& done_before);
-  void fill_terms(const Catalogue& catalogue, UnixSeconds now);
+  void fill_terms(const Catalogue& catalogue);
   void score(const Catalogue& catalogue, std::span<const ProfileEvent> profile, UnixSeconds now);
   void sort(const Catalogue& catalogue);
   void find_discoveries();
@@ -101,15 +104,14 @@ class Ranking {  // scratch memory, reused; one thread
     std::uint32_t open = 0;      // among those outside the profile
     double affinity = 0;
   };
-  struct Key {  // what candidates are ordered by
-    double score = 0, age_hours = 0;
-    std::uint32_t item = 0, position = 0;
-  };
-
   RankingSettings settings_;
   Affinity affinity_;
   std::vector<Ranked> ranked_, other_;  // the candidates; where they go when their order changes
-  std::vector<Key> keys_;
+  std::vector<Ranked> live_;            // the catalogue's, described as of live_at_; shared by readers
+  std::uint64_t live_of_ = 0;           // the catalogue's number
+  UnixSeconds live_at_;
+  Order order_;
+  std::vector<std::uint32_t> keys_;
   std::vector<ProfileItem> items_;    // of the profile, those in the model
   std::vector<float> weight_;         // by catalogue index; 0 outside the profile
   std::vector<float> interests_;      // by term: Σ weight · term weight over the profile

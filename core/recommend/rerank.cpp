@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/recommend/four.h"
+
 namespace freshet::recommend {
 namespace {
 
@@ -22,22 +24,20 @@ void each_parameter(Self& self, const Visit& visit) {
   }
 }
 
-using Units = std::array<float, kHiddenUnits>;
-
-// tanh of each, by Eigen's rational approximation: arithmetic only, so several at once.
-void tanh_of(Units& units) {
-  for (float& each : units) {
-    const float x = std::clamp(each, -9.F, 9.F), y = x * x;
-    float above = -2.76076847742355e-16F;
-    for (const float next : {2.00018790482477e-13F, -8.60467152213735e-11F, 5.12229709037114e-08F,
-                             1.48572235717979e-05F, 6.37261928875436e-04F, 4.89352455891786e-03F})
-      above = above * y + next;
-    float below = 1.19825839466702e-06F;
-    for (const float next : {1.18534705686654e-04F, 2.26843463243900e-03F, 4.89352518554385e-03F})
-      below = below * y + next;
-    each = x * above / below;
-  }
+// tanh, by Eigen's rational approximation.
+Four tanh_of(Four number) {
+  const Four x = greater_of(all(-9), lesser_of(all(9), number)), y = x * x;
+  Four above = all(-2.76076847742355e-16F);
+  for (const float next : {2.00018790482477e-13F, -8.60467152213735e-11F, 5.12229709037114e-08F,
+                           1.48572235717979e-05F, 6.37261928875436e-04F, 4.89352455891786e-03F})
+    above = above * y + next;
+  Four below = all(1.19825839466702e-06F);
+  for (const float next : {1.18534705686654e-04F, 2.26843463243900e-03F, 4.89352518554385e-03F})
+    below = below * y + next;
+  return x * above / below;
 }
+
+constexpr std::size_t kTogether = 4;
 
 }  // namespace
 
@@ -61,25 +61,21 @@ std::vector<float> Reranker::to_floats() const {
 }
 
 void Reranker::logits(std::span<const Features> candidates, std::vector<float>& out) const {
-  std::array<Units, kFeatures> weights;  // by feature: all units at once
-  Units bias, share;
-  for (std::size_t k = 0; k < kHiddenUnits; ++k) {
-    for (std::size_t i = 0; i < kFeatures; ++i) weights[i][k] = hidden[k].weights[i];
-    bias[k] = hidden[k].bias;
-    share[k] = hidden[k].out;
-  }
-  out.clear();
-  for (const Features& features : candidates) {
-    float sum = 0;
-    Units in = bias;
+  out.resize(candidates.size());
+  for (std::size_t first = 0; first < candidates.size(); first += kTogether) {
+    const std::size_t some = std::min(kTogether, candidates.size() - first);
+    Four sum = all(0);
+    std::array<Four, kHiddenUnits> in;
+    for (std::size_t k = 0; k < kHiddenUnits; ++k) in[k] = all(hidden[k].bias);
     for (std::size_t i = 0; i < kFeatures; ++i) {
-      const float x = std::clamp((features[i] - mean[i]) * scale[i], -kMostDeviation, kMostDeviation);
+      Four x = all(0);
+      for (std::size_t j = 0; j < some; ++j) x[j] = candidates[first + j][i];
+      x = greater_of(all(-kMostDeviation), lesser_of(all(kMostDeviation), (x - mean[i]) * scale[i]));
       sum += linear[i] * x;
-      for (std::size_t k = 0; k < kHiddenUnits; ++k) in[k] += weights[i][k] * x;
+      for (std::size_t k = 0; k < kHiddenUnits; ++k) in[k] += hidden[k].weights[i] * x;
     }
-    tanh_of(in);
-    for (std::size_t k = 0; k < kHiddenUnits; ++k) sum += share[k] * in[k];
-    out.push_back(sum);
+    for (std::size_t k = 0; k < kHiddenUnits; ++k) sum += hidden[k].out * tanh_of(in[k]);
+    for (std::size_t j = 0; j < some; ++j) out[first + j] = sum[j];
   }
 }
 

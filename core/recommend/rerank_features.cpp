@@ -1,7 +1,13 @@
 #include "core/recommend/rerank_features.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
+#include <utility>
+
+#include "core/recommend/four.h"
+#include "core/recommend/order.h"
 
 namespace freshet::recommend {
 namespace {
@@ -15,9 +21,8 @@ double hours(seconds span) {
   return std::min(kMostHours, static_cast<double>(std::max<std::int64_t>(0, span.count())) / 3600);
 }
 
-Features& set(Features& features, Feature which, double value) {
+void set(Features& features, Feature which, double value) {
   features[static_cast<std::size_t>(which)] = static_cast<float>(value);
-  return features;
 }
 
 // What is known of the reader, the same for all candidates.
@@ -51,14 +56,14 @@ class ReaderFacts {
 
   const Features& facts() const { return facts_; }
   UnixSeconds last() const { return times_.front(); }
-  double events_since(UnixSeconds at) const { return later(times_, at); }
-  double visits_since(UnixSeconds at) const { return later(visits_, at); }
+  std::size_t events_since(UnixSeconds at) const { return later(times_, at); }
+  std::size_t visits_since(UnixSeconds at) const { return later(visits_, at); }
 
  private:
   // How many of `times`, descending, are later than `at`.
-  static double later(const std::vector<UnixSeconds>& times, UnixSeconds at) {
-    return static_cast<double>(std::lower_bound(times.begin(), times.end(), at, std::greater<>()) -
-                               times.begin());
+  static std::size_t later(const std::vector<UnixSeconds>& times, UnixSeconds at) {
+    const auto end = std::lower_bound(times.begin(), times.end(), at, std::greater<>());
+    return static_cast<std::size_t>(end - times.begin());
   }
 
   Features facts_{};
@@ -70,65 +75,96 @@ struct Most {
   double trend = 0, points = 0, recent = 0, affinity = 0;
 };
 
-// How many of the candidates that the reader has not touched have a greater key.
-class Places {
- public:
-  template <class Key>
-  Places(std::span<const Ranked> candidates, const Key& key) {
-    keys_.reserve(candidates.size());
-    for (const Ranked& each : candidates) {
-      if (!each.in_profile) keys_.push_back(key(each));
-    }
-    std::sort(keys_.begin(), keys_.end(), std::greater<>());
-  }
-  double before(double key) const {
-    return static_cast<double>(std::lower_bound(keys_.begin(), keys_.end(), key, std::greater<>()) -
-                               keys_.begin());
-  }
+// ln(1 + a count).
+float log_of_count(std::size_t count) {
+  static const auto kKnown = [] {
+    std::array<float, 2048> out{};
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(std::log1p(i));
+    return out;
+  }();
+  return count < kKnown.size() ? kKnown[count] : static_cast<float>(std::log1p(count));
+}
 
- private:
-  std::vector<double> keys_;
-};
+// Sets a feature of each candidate to how many of those that the reader has not touched have a
+// greater key.
+void set_places(Feature which, std::span<const Ranked> candidates, std::span<const std::uint32_t> keys,
+                std::vector<Features>& out) {
+  Order order;
+  std::size_t greater = 0, equal = 0;  // of those so far
+  std::uint32_t key = 0;
+  for (const std::uint32_t position : order.descending(keys)) {
+    if (keys[position] != key) greater += std::exchange(equal, 0);
+    key = keys[position];
+    set(out[position], which, log_of_count(greater));
+    if (!candidates[position].in_profile) ++equal;
+  }
+}
+
+// Features that are logarithms, of all candidates.
+constexpr std::array kLogs{Feature::kTrend,  Feature::kAge,         Feature::kPoints,
+                           Feature::kRecent, Feature::kLogAffinity, Feature::kHoursPassedOver};
+using Logs = std::array<std::vector<float>, kLogs.size()>;  // what they are of; > 0
+
+void set_logs(Logs& numbers, std::vector<Features>& out) {
+  for (std::size_t log = 0; log < kLogs.size(); ++log) {
+    std::vector<float>& of = numbers[log];
+    const auto which = static_cast<std::size_t>(kLogs[log]);
+    of.resize((out.size() + 3) / 4 * 4, 1.F);
+    for (std::size_t i = 0; i < of.size(); i += 4) store(log_of(four(&of[i])), &of[i]);
+    for (std::size_t i = 0; i < out.size(); ++i) out[i][which] = of[i];
+  }
+}
+
+// A ratio of numbers ≥ 0, that of the trend of a hostile date, too, as one of which there is a
+// logarithm.
+float ratio(double number, double to) {
+  return static_cast<float>(std::clamp(number / std::max(1e-300, to), 1e-37, 1e37));
+}
 
 }  // namespace
 
 void rerank_features(const Catalogue& catalogue, std::span<const ProfileEvent> profile,
                      std::span<const Ranked> candidates, UnixSeconds now, std::vector<Features>& out) {
   const ReaderFacts reader(catalogue, profile, now);
-  const Places by_trend(candidates, [](const Ranked& each) { return each.trend; });
-  const Places by_newness(candidates, [](const Ranked& each) { return -each.age_hours; });
   const double decay = catalogue.recent_decay(now);
   std::vector<double> recent(candidates.size());
+  std::vector<UnixSeconds> published(candidates.size());
   Most most;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const Ranked& each = candidates[i];
     recent[i] = catalogue.recent(each.item, decay);
+    published[i] = now - seconds{std::llround(each.age_hours * 3600)};
     if (each.in_profile) continue;
     most.trend = std::max(most.trend, each.trend);
     most.points = std::max(most.points, each.points);
     most.recent = std::max(most.recent, recent[i]);
     most.affinity = std::max(most.affinity, each.affinity);
   }
-  constexpr double kLeastTrend = 1e-300;  // the trend of a hostile date is still a number
   out.assign(candidates.size(), reader.facts());
+  Logs logs;
+  for (auto& each : logs) each.reserve(candidates.size() + 4);
+  std::vector<std::uint32_t> trends, newness;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const Ranked& each = candidates[i];
-    const UnixSeconds published = std::min(catalogue.published(each.item), now);
     const double affinity = most.affinity > 0 ? std::min(1.0, each.affinity / most.affinity) : 0;
     Features& x = out[i];
-    set(x, Feature::kTrend, std::log(std::max(kLeastTrend, each.trend) / std::max(kLeastTrend, most.trend)));
-    set(x, Feature::kAge, std::log(std::min(kMostHours, each.age_hours) + 2));
-    set(x, Feature::kPoints, std::log((1 + each.points) / (1 + most.points)));
-    set(x, Feature::kRecent, std::log((0.1 + recent[i]) / (0.1 + most.recent)));
-    set(x, Feature::kTrendPlace, std::log1p(by_trend.before(each.trend)));
-    set(x, Feature::kNewness, std::log1p(by_newness.before(-each.age_hours)));
+    logs[0].push_back(ratio(each.trend, most.trend));
+    logs[1].push_back(static_cast<float>(std::min(kMostHours, each.age_hours) + 2));
+    logs[2].push_back(ratio(1 + each.points, 1 + most.points));
+    logs[3].push_back(ratio(0.1 + recent[i], 0.1 + most.recent));
+    logs[4].push_back(static_cast<float>(0.01 + affinity));
+    logs[5].push_back(static_cast<float>(1 + hours(reader.last() - published[i])));
     set(x, Feature::kAffinity, affinity);
-    set(x, Feature::kLogAffinity, std::log(0.01 + affinity));
-    set(x, Feature::kNewSinceVisit, published > reader.last() ? 1 : 0);
-    set(x, Feature::kHoursPassedOver, std::log1p(hours(reader.last() - published)));
-    set(x, Feature::kEventsSince, std::log1p(reader.events_since(published)));
-    set(x, Feature::kVisitsSince, std::log1p(reader.visits_since(published)));
+    set(x, Feature::kNewSinceVisit, published[i] > reader.last() ? 1 : 0);
+    set(x, Feature::kEventsSince, log_of_count(reader.events_since(published[i])));
+    set(x, Feature::kVisitsSince, log_of_count(reader.visits_since(published[i])));
+    trends.push_back(std::bit_cast<std::uint32_t>(static_cast<float>(each.trend)));
+    const auto age = std::min<std::int64_t>((now - published[i]).count(), 0xFFFFFFFF);
+    newness.push_back(0xFFFFFFFF - static_cast<std::uint32_t>(age));
   }
+  set_logs(logs, out);
+  set_places(Feature::kTrendPlace, candidates, trends, out);
+  set_places(Feature::kNewness, candidates, newness, out);
 }
 
 }  // namespace freshet::recommend
