@@ -15,27 +15,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// hiredis frees a reply when its callback returns. We keep it instead: the callback marks the reply
-// as taken and this function, put in the reader's table, leaves that one alone.
-thread_local void* taken_reply = nullptr;
-
-void free_unless_taken(void* reply) {
-  if (reply != nullptr && reply == taken_reply) {
-    taken_reply = nullptr;
-    return;
-  }
-  freeReplyObject(reply);
-}
-
-redisReplyObjectFunctions* keeping_functions(const redisReplyObjectFunctions& defaults) {
-  static redisReplyObjectFunctions functions = [&] {
-    redisReplyObjectFunctions copy = defaults;
-    copy.freeObject = free_unless_taken;
-    return copy;
-  }();
-  return &functions;
-}
-
 }  // namespace
 
 RedisConnection::RedisConnection(EventLoop& loop, LinkOptions options, std::span<const Script> scripts)
@@ -128,8 +107,9 @@ bool RedisConnection::refuse(Batch& batch, std::size_t commands) {
 
 void RedisConnection::take(Batch& batch, void* reply) {
   if (reply != nullptr) {
-    taken_reply = reply;
-    batch.replies.emplace_back(static_cast<redisReply*>(reply));
+    auto* const raw = static_cast<redisReply*>(reply);
+    assembly_.take(raw);  // hiredis would free it when this callback returns
+    batch.replies.push_back(Reply::of_tree(raw));
   } else if (!batch.error) {
     batch.error =
         Error{ErrorCode::kUnknownOutcome, "redis_lost", {}, "the connection was lost before the reply"};
@@ -233,7 +213,7 @@ Task<bool> RedisConnection::ready_before(Clock::time_point limit) {
 // --- connecting
 
 void RedisConnection::on_open() {
-  context()->c.reader->fn = keeping_functions(*context()->c.reader->fn);
+  assembly_.assemble_for(*context()->c.reader);
   spawn(shake_hands(++generation_), [](std::exception_ptr) {});
 }
 

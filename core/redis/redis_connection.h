@@ -27,6 +27,7 @@
 #include "core/base/histogram.h"
 #include "core/redis/redis.h"
 #include "core/redis/redis_link.h"
+#include "core/redis/reply.h"
 
 namespace freshet::redis {
 
@@ -107,6 +108,7 @@ class RedisConnection final : public RedisLink, public Redis {
   void set_ready(bool ready);
 
   std::span<const Script> scripts_;
+  ReplyAssembly assembly_;  // of the context's reader
   Timer deadline_timer_;
   std::deque<Batch*> pending_;     // sent, replies to come: in the order of their deadlines
   std::vector<Batch*> completed_;  // to be resumed when hiredis has returned

@@ -11,6 +11,7 @@
 #include "core/base/result.h"
 #include "core/redis/errors.h"
 
+struct redisReader;
 struct redisReply;
 
 namespace freshet::redis {
@@ -19,7 +20,9 @@ namespace freshet::redis {
 class Reply {
  public:
   Reply() = default;
-  explicit Reply(redisReply* raw) : raw_(raw) {}
+  explicit Reply(redisReply* raw) : raw_(raw, Deleter(Owner::kHiredis)) {}
+  // Owns one that a ReplyAssembly made.
+  static Reply of_tree(redisReply* raw) { return Reply(raw, Owner::kTree); }
   bool is_error() const;
   bool is_nil() const;
   bool is_array() const;
@@ -34,15 +37,37 @@ class Reply {
   Reply operator[](std::size_t index) const;  // a view of an element: valid while the owner lives
 
  private:
-  // Elements of an array belong to the array's owner.
-  struct Deleter {
-    Deleter() noexcept : owner(true) {}
-    explicit Deleter(bool owns) noexcept : owner(owns) {}
-    void operator()(redisReply* raw) const noexcept;
-    bool owner;
+  enum class Owner : std::uint8_t {
+    kNobody,   // elements of an array belong to the array's owner
+    kHiredis,  // this; freed as hiredis frees its own
+    kTree      // this; freed as a tree
   };
-  Reply(redisReply* raw, bool owner) : raw_(raw, Deleter(owner)) {}
+  struct Deleter {
+    Deleter() noexcept : owner(Owner::kHiredis) {}
+    explicit Deleter(Owner whose) noexcept : owner(whose) {}
+    void operator()(redisReply* raw) const noexcept;
+    Owner owner;
+  };
+  Reply(redisReply* raw, Owner owner) : raw_(raw, Deleter(owner)) {}
   std::unique_ptr<redisReply, Deleter> raw_;
+};
+
+struct ReplyTree;
+
+// What a reader of a connection is assembling: replies as trees, each with all its parts in one
+// piece of memory (or few, when it is long), where hiredis takes two for every string. Outlives the
+// reader.
+class ReplyAssembly {
+ public:
+  // From now on the replies of `reader` are trees of this kind.
+  void assemble_for(redisReader& reader);
+  // Leaves this reply to the caller when hiredis would free it.
+  void take(redisReply* reply) { taken_ = reply; }
+
+ private:
+  friend struct TreeFunctions;
+  ReplyTree* open_ = nullptr;
+  redisReply* taken_ = nullptr;
 };
 
 }  // namespace freshet::redis
