@@ -33,13 +33,13 @@ Task<void> Sampler::look_at_health(milliseconds now) {
   const auto replies = co_await redis_.run(asked);
   if (!replies) co_return;
   if (const redis::Reply& lost = replies->front(); !lost.is_error())
-    sample_.lost_since.store(redis::parse_or_zero<std::int64_t>(lost.string().value_or("")) / 1000);
+    sample_.lost_since.store(redis::parse_or_zero<std::int64_t>(lost.text()) / 1000);
   const redis::Reply& recorder = (*replies)[2];
   RecorderHolder holder{};
-  std::ranges::copy(recorder.string().value_or("").substr(0, holder.size() - 1), holder.begin());
+  std::ranges::copy(recorder.text().substr(0, holder.size() - 1), holder.begin());
   sample_.recorder_holder.store(holder);
   const redis::MemoryLevel before = sample_.memory.load();
-  const auto level = redis::memory_level((*replies)[1].string().value_or(""), before, now);
+  const auto level = redis::memory_level((*replies)[1].text(), before, now);
   if (!level) co_return;
   sample_.memory.store(*level);
   sample_.full.store(level->full != 0, std::memory_order_relaxed);

@@ -21,6 +21,8 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr unsigned kFlags =
     rapidjson::kParseInsituFlag | rapidjson::kParseIterativeFlag | rapidjson::kParseNumbersAsStringsFlag;
 
+constexpr std::size_t kUsualNodes = 24;  // of what pages report
+
 tl::unexpected<Error> bad_json(std::string detail) {
   return fail(ErrorCode::kInvalid, "bad_json", {}, std::move(detail));
 }
@@ -135,6 +137,7 @@ class Builder {
 
 Result<void> Document::parse(std::string& text, const Limits& limits) {
   nodes_.clear();
+  nodes_.reserve(kUsualNodes);
   if (text.starts_with(kByteOrderMark)) return bad_json("begins with a byte order mark");
   // RapidJSON would take a NUL for the end of the text.
   if (text.find('\0') != std::string::npos) return bad_json("contains a NUL byte");

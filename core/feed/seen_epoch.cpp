@@ -12,7 +12,7 @@ std::size_t SeenEpochs::append_read(redis::Pipeline& out, const ReaderId& reader
 
 Result<void> SeenEpochs::update(const redis::Reply& reply, const ReaderId& reader) {
   if (reply.is_error()) return tl::unexpected(redis::classify(reply.error()));
-  const auto epoch = redis::parse_or_zero<std::int64_t>(reply.string().value_or(""));
+  const auto epoch = redis::parse_or_zero<std::int64_t>(reply.text());
   if (epoch <= 0) {
     epochs_.erase(reader);
     return {};

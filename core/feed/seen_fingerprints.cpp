@@ -84,7 +84,7 @@ Task<Result<void>> SeenFingerprints::probe(redis::Redis& redis) {
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis, command));
   for (int back = 0; back < kSeenDays; ++back) {
     const auto shards = redis::parse_or_zero<std::int64_t>(
-        (*replies)[static_cast<std::size_t>(back) + 1].string().value_or(""));
+        (*replies)[static_cast<std::size_t>(back) + 1].text());
     if (shards > 0) days_.insert_or_assign(today - days(back), Known{shards, {}, {}});
   }
   co_return Result<void>();
@@ -99,7 +99,7 @@ Task<Result<void>> SeenFingerprints::learn(redis::Redis& redis, UnixSeconds now)
   FRESHET_CO_TRY(replies, co_await redis.run(command));
   const redis::Reply& count = replies->back();
   if (count.is_error()) co_return tl::unexpected(redis::classify(count.error()));
-  const auto shards = redis::parse_or_zero<std::int64_t>(count.string().value_or(""));
+  const auto shards = redis::parse_or_zero<std::int64_t>(count.text());
   // It is not there when the day is over.
   days_.try_emplace(day, Known{shards > 0 ? shards : shards_, {}, {}});
   days_.erase(days_.begin(), days_.lower_bound(day - days(kSeenDays)));

@@ -62,7 +62,7 @@ Task<Result<redis::Reply>> RedisHotStore::ask(const Pipeline& count, const Event
     if (!counted->front().is_error() || !is_unlisted) co_return std::move(counted->front());
     const Pipeline unlisted = unlisted_command(event);
     FRESHET_CO_TRY(noted, co_await redis_.run(unlisted));
-    const bool is_listed = noted->front().string().value_or("") == redis::word::kListed;
+    const bool is_listed = noted->front().text() == redis::word::kListed;
     if (!is_listed) co_return std::move(noted->front());
     if (attempt == kTries) co_return fail(ErrorCode::kUnavailable, "unavailable");
   }
@@ -360,7 +360,7 @@ Task<Result<std::vector<hot::ItemStats>>> RedisHotStore::stats(const std::vector
     for (const Model& model : kModels) {
       const redis::Reply* of = &at[2 + 2 * index_of(model)];
       Ranked& ranked = out.back().ranked.at(index_of(model));
-      ranked.place = redis::parse<double>(of[0].string().value_or(""));
+      ranked.place = redis::parse<double>(of[0].text());
       if (const auto above = of[1].integer()) ranked.rank = *above + 1;
     }
   }

@@ -54,7 +54,7 @@ Task<Result<void>> place_left(redis::Redis& redis, const Settings& settings, con
     std::vector<std::string> ids;
     for (std::size_t i = 0; i < taken.size(); ++i) ids.emplace_back(redis::text_at(taken, i));
     FRESHET_CO_TRY(placed, co_await place_articles(redis, ids, settings, keys));  // or back into the set
-    more = ids.size() == kBatch && replies->front().string().value_or("") == formula_argument(settings);
+    more = ids.size() == kBatch && replies->front().text() == formula_argument(settings);
   }
   co_return Result<void>();
 }
@@ -131,7 +131,7 @@ Task<Result<bool>> params_match(redis::Redis& redis, const Settings& settings, c
   read.add("HGET", keys.rank_meta(), kFormula);
   for (const Model* model : computed()) read.add("EXISTS", keys.rank(*model));
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis, read));
-  if ((*replies)[0].string().value_or("") == formula_argument(settings)) co_return true;
+  if ((*replies)[0].text() == formula_argument(settings)) co_return true;
   for (std::size_t i = 1; i < replies->size(); ++i) {
     if ((*replies)[i].integer().value_or(1) != 0) co_return false;
   }

@@ -81,7 +81,7 @@ Task<Result<void>> RedisItemStore::read_old(std::vector<Change>& changes) {
   for (std::size_t i = 0; i < changes.size(); ++i) {
     const redis::Reply& dates = (*replies)[2 * i + 1];
     Change& change = changes[i];
-    change.old_tags = std::string((*replies)[2 * i].string().value_or(""));
+    change.old_tags = std::string((*replies)[2 * i].text());
     change.old_date = std::string(redis::text_at(dates, dates[0].is_nil() ? 1 : 0));
     change.gone.clear();
     for (const std::string_view tag : redis::words(change.old_tags)) {
@@ -102,7 +102,7 @@ Task<Result<std::vector<RedisItemStore::Change>>> RedisItemStore::write_once(std
   FRESHET_CO_TRY(placed, co_await place(changes, *replies));
   std::vector<Change> again;
   for (std::size_t i = 0; i < changes.size(); ++i) {
-    if ((*replies)[i].string().value_or("") == redis::word::kRetry)
+    if ((*replies)[i].text() == redis::word::kRetry)
       again.push_back(Change{changes[i].item, changes[i].remove, {}, {}, {}});
   }
   co_return again;

@@ -200,7 +200,7 @@ Task<Result<bool>> was_erased(redis::Redis& redis, const std::string& tombstone,
   Pipeline command;
   command.add("GET", tombstone).add("TIME");
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis, command));
-  const auto erased = redis::parse<std::int64_t>(replies->front().string().value_or(""));
+  const auto erased = redis::parse<std::int64_t>(replies->front().text());
   if (!erased) co_return false;
   const auto now = redis::parse_or_zero<std::int64_t>(redis::text_at((*replies)[1], 0));
   co_return seconds{now} - age <= seconds{*erased} + kTolerance;

@@ -66,7 +66,7 @@ Task<Result<std::vector<std::string>>> TrendReader::heads() {
       .add("ZREVRANGEBYSCORE", keys_.newest(), wall_now().time_since_epoch().count(), "-inf", "LIMIT", 0,
            settings_.newest);
   FRESHET_CO_TRY(replies, co_await redis_.run(command));
-  const std::string epoch(replies->front().string().value_or(""));
+  const std::string epoch(replies->front().text());
   if (epoch != epoch_) known_.clear();
   epoch_ = epoch;
   std::vector<std::string> ids;
@@ -96,7 +96,7 @@ TrendReader::Known TrendReader::known_of(const std::string& id, const redis::Rep
   known.item.author = std::string(redis::text_at(fields, 2));
   for (const std::string_view tag : redis::words(redis::text_at(fields, 3)))
     known.item.tags.emplace_back(tag);
-  known.item.published = at(known.put ? redis::text_at(fields, 0) : first_seen.string().value_or(""));
+  known.item.published = at(known.put ? redis::text_at(fields, 0) : first_seen.text());
   known.with_content = with_content;
   if (with_content) {
     const std::string_view text = redis::text_at(fields, 5).substr(0, kMostText);

@@ -46,7 +46,7 @@ Result<void> make_lost_group(redis::SyncRedis& redis, const redis::Keys& keys) {
 
 Result<std::string> noted_loss(redis::SyncRedis& redis, const redis::Keys& keys) {
   FRESHET_TRY(replies, redis.call_all(Pipeline().add("GET", keys.lost())));
-  return std::string(replies->front().string().value_or(""));
+  return std::string(replies->front().text());
 }
 
 Result<void> forget_loss(redis::SyncRedis& redis, const redis::Keys& keys) {

@@ -103,7 +103,7 @@ class Followings {
     FRESHET_TRY(found, ask_(marks));
     for (std::size_t i = 0; i < follows_.size(); ++i) {
       const std::string_view reader = follows_[i].reader.view(), author = follows_[i].author.view();
-      const std::int64_t pulled = -redis::whole((*found)[i].string().value_or(""));
+      const std::int64_t pulled = -redis::whole((*found)[i].text());
       timeline::append_push(both, keys_.readers_of(author), std::nullopt, std::nullopt, {reader});
       both.add("ZADD", keys_.authors_of(reader), "NX", pulled, author);
     }

@@ -27,6 +27,7 @@ class Pipeline {
   // Starts a command of exactly `arguments` arguments, the command's name included; follow with as
   // many arg() calls.
   Pipeline& command(std::size_t arguments) {
+    if (bytes_.capacity() < kUsualBytes) bytes_.reserve(kUsualBytes);
     counted_ = false;
     starts_.push_back(bytes_.size());
     header('*', arguments);
@@ -91,6 +92,8 @@ class Pipeline {
   }
 
  private:
+  static constexpr std::size_t kUsualBytes = 512;  // of a script with its keys and arguments
+
   void header(char type, std::size_t value) {
     std::array<char, 24> text;
     text[0] = type;

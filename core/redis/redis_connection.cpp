@@ -242,7 +242,7 @@ Task<void> RedisConnection::shake_hands(std::uint64_t generation) {
     refused = reply.error();
     break;
   }
-  if (refused.empty() && options().finder != nullptr && (*replies)[role][0].string().value_or("") != "master")
+  if (refused.empty() && options().finder != nullptr && (*replies)[role][0].text() != "master")
     refused = "it is no master";
   if (!refused.empty()) {
     log::warning("redis_handshake_failed", {{"error", refused}});

@@ -113,6 +113,10 @@ Result<std::optional<std::string_view>> Reply::optional_string() const {
   return string().map([](std::string_view text) { return std::optional(text); });
 }
 
+std::string_view Reply::text() const {
+  return is_text(raw_.get()) ? text_of(raw_.get()) : std::string_view();
+}
+
 Result<double> Reply::number() const {
   if (is_error()) return tl::unexpected(classify(error()));
   if (raw_ && raw_->type == REDIS_REPLY_INTEGER) return static_cast<double>(raw_->integer);

@@ -32,6 +32,8 @@ class Reply {
   Result<std::int64_t> integer() const;     // an integer, or a string that is one
   Result<std::string_view> string() const;  // a string or status; valid while this Reply lives
   Result<std::optional<std::string_view>> optional_string() const;  // nil: nullopt
+  // A string or status; "" for anything else. Valid while this Reply lives.
+  std::string_view text() const;
   Result<double> number() const;              // a string such as "%.17g" writes, or an integer
   std::size_t size() const;                   // elements of an array, else 0
   Reply operator[](std::size_t index) const;  // a view of an element: valid while the owner lives

@@ -96,7 +96,7 @@ Result<void> SyncRedis::shake_hands(bool must_be_master) {
   for (const Reply& each : *replies) {
     if (each.is_error()) return tl::unexpected(classify(each.error()));
   }
-  if (must_be_master && replies->back()[0].string().value_or("") != "master")
+  if (must_be_master && replies->back()[0].text() != "master")
     return fail(ErrorCode::kUnavailable, "redis_readonly", {},
                 "the server that the sentinels name is no master");
   return {};

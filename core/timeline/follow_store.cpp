@@ -65,7 +65,7 @@ Task<Result<void>> RedisFollowStore::follow(const ReaderId& reader, const Author
   look.add("ZCARD", authors).add("XLEN", keys_.stream()).add("TIME");
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
     FRESHET_CO_TRY(found, co_await redis::run_all(redis_, look));
-    const std::string mark((*found)[0].string().value_or(""));
+    const std::string mark((*found)[0].text());
     if (!mark.empty() && !(*found)[1].is_nil()) break;
     if (mark.empty() && (*found)[2].integer().value_or(0) >= waterfall_.max_follows)
       co_return tl::unexpected(too_many_follows());

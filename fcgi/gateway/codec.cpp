@@ -149,9 +149,8 @@ void Codec::encode(const Request& request, const Response& response, std::string
 
 void Codec::answer(const Request& request, const Response& response, std::string& wire) {
   const OsScope scope({}, wire);
-  std::string head;
-  head.reserve(192 + response.headers.size());
-  head.append("Status: ")
+  std::string& head = head_;
+  head.assign("Status: ")
       .append(std::to_string(response.status))
       .append(" ")
       .append(reason_phrase(response.status));

@@ -42,6 +42,7 @@ class Codec {
   void read_params(Request& request, std::string_view& content_length) const;
 
   FCGX_Request fcgx_{};
+  std::string head_;  // of a reply; its memory is used again
 };
 
 }  // namespace freshet::gateway

@@ -46,7 +46,10 @@ Hmac::Digest Hmac::of(std::string_view bytes) {
 }
 
 Hmac::Digest Hmac::of_fields(std::initializer_list<std::string_view> fields) {
+  std::size_t bytes = 0;
+  for (const std::string_view field : fields) bytes += 8 + field.size();
   std::string message;
+  message.reserve(bytes);
   for (const std::string_view field : fields) {
     for (std::uint64_t size = field.size(), i = 0; i < 8; ++i)
       message.push_back(static_cast<char>(size >> 8 * i));
@@ -58,6 +61,7 @@ Hmac::Digest Hmac::of_fields(std::initializer_list<std::string_view> fields) {
 std::string base64url(std::string_view bytes) {
   constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
   std::string text;
+  text.reserve((4 * bytes.size() + 2) / 3);
   std::uint32_t bits = 0;
   unsigned count = 0;
   for (const char c : bytes) {

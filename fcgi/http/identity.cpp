@@ -15,7 +15,9 @@ constexpr std::string_view kBearer = "Bearer ";
 constexpr std::size_t kRandomText = 22;  // 16 bytes as base64url
 
 VisitorId visitor(char kind, std::string_view text) {
-  return VisitorId::trusted(std::string(1, kind).append(text));
+  std::string id;
+  id.reserve(1 + text.size());
+  return VisitorId::trusted(std::move(id.append(1, kind).append(text)));
 }
 
 // A token in the Authorization header. Schemes are case-insensitive (RFC 9110, 11.1); others than
