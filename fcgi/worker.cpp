@@ -55,7 +55,8 @@ class WorkerProcess {
         settings_(context.settings),
         report_(context.board, parts.slot,
                 {parts.loop, parts.gateway, parts.redis, parts.background, parts.placing, parts.contributions,
-                 parts.shown, parts.lists, parts.cards, parts.model, parts.observer, context.listen_fd}),
+                 parts.shown, parts.interests, parts.lists, parts.cards, parts.model, parts.observer,
+                 context.listen_fd}),
         sampler_(parts.redis, parts.feed_store, parts.keys, context.board.sample()),
         rank_keeper_({parts.loop, parts.redis, parts.bulk, settings_, parts.keys,
                       unplaced(context.board, parts.slot)}),
@@ -129,6 +130,7 @@ class WorkerProcess {
       parts_.placing.flush();
       parts_.contributions.flush();
       parts_.shown.flush();
+      parts_.interests.flush();
       parts_.feed.when_recorded([this] {
         parts_.background.drain(Clock::now() + settings_.redis.timeout * 20, [this] { parts_.loop.stop(); });
       });

@@ -87,6 +87,7 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, Limit
       placing_timer(loop),
       contributions_timer(loop),
       shown_timer(loop),
+      interests_timer(loop),
       placing(background, settings, keys, after(placing_timer), &slot.unplaced),
       contributions(background, settings, keys, random_id, after(contributions_timer)),
       hot(redis, {background, placing, contributions}, settings, keys, random_id),
@@ -99,6 +100,7 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, Limit
       seen_filter(feed::make_seen_filter(settings, keys)),
       feed_store(redis, background, *seen_filter, settings, keys, wall_now,
                  reader_hashes(secrets.identity).epoch),
+      interests(background, settings, keys, after(interests_timer)),
       readers(redis, background, settings, keys, random_id),
       bulk_readers(bulk, background, settings, keys, random_id),
       recall(settings, loop),
@@ -132,6 +134,9 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, Limit
                context.board,
                slot,
                [this] { return redis.ready(); },
+               [this](const ReaderId& reader, const ItemId& item, milliseconds dwell) {
+                 interests.note(reader, item, dwell);
+               },
                prepared.clients.get(),
                &secrets.signatures},
       application(services),

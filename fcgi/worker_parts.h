@@ -21,6 +21,7 @@
 #include "core/items/item_store.h"
 #include "core/items/shown.h"
 #include "core/model/served_model.h"
+#include "core/readers/interests.h"
 #include "core/readers/reader_store.h"
 #include "core/readers/users.h"
 #include "core/recommend/recommendations.h"
@@ -76,7 +77,7 @@ struct WorkerParts {
   redis::BackgroundWriter background;
   redis::RedisSubscriber subscriber;
 
-  Timer placing_timer, contributions_timer, shown_timer;
+  Timer placing_timer, contributions_timer, shown_timer, interests_timer;
   hot::Placing placing;
   hot::Contributions contributions;
   hot::RedisHotStore hot;
@@ -89,6 +90,7 @@ struct WorkerParts {
 
   std::unique_ptr<feed::SeenFilter> seen_filter;
   feed::RedisFeedStore feed_store;
+  readers::Interests interests;
   readers::RedisReaderStore readers;
   readers::RedisReaderStore bulk_readers;
   feed::PooledRecall recall;

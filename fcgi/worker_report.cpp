@@ -45,7 +45,8 @@ void WorkerReport::turn() {
   slot_.redis_ready.store(sources_.redis.ready() ? 1 : 0, kRelaxed);
   const redis::BackgroundCounters& background = sources_.background.counters();
   slot_.background_queued.store(sources_.background.queued() + sources_.placing.waiting() +
-                                    sources_.contributions.waiting() + sources_.shown.waiting(),
+                                    sources_.contributions.waiting() + sources_.shown.waiting() +
+                                    sources_.interests.waiting(),
                                 kRelaxed);
   slot_.background_done.store(background.done, kRelaxed);
   slot_.background_age_ms.store(static_cast<std::uint64_t>(sources_.background.oldest_age().count()),

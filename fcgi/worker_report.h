@@ -11,6 +11,7 @@
 #include "core/items/card_cache.h"
 #include "core/items/shown.h"
 #include "core/model/served_model.h"
+#include "core/readers/interests.h"
 #include "core/redis/background.h"
 #include "core/redis/redis_connection.h"
 #include "fcgi/gateway/gateway.h"
@@ -29,6 +30,7 @@ class WorkerReport {
     const hot::Placing& placing;
     const hot::Contributions& contributions;
     const items::Shown& shown;
+    const readers::Interests& interests;
     const hot::HotLists& lists;
     const items::CardCache& cards;
     const model::ServedModel& model;

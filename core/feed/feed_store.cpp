@@ -338,16 +338,4 @@ Task<Result<void>> RedisFeedStore::record(ReaderId reader, Impressions impressio
   co_return Result<void>();
 }
 
-void RedisFeedStore::add_interest(const ReaderId& reader, const ItemId& item) {
-  Pipeline out;
-  out.script(scripts::kInterestAdd)
-      .key(keys_.interactions(reader.view()))
-      .key(keys_.earlier(reader.view()))
-      .arg(readers::interaction_member(readers::Interaction::kView, item.view()))
-      .arg(interactions_.max_kept)
-      .arg(interactions_.max_earlier())
-      .arg(interactions_.ttl.count());
-  deferred_.post(std::move(out));  // lost: an interest less
-}
-
 }  // namespace freshet::feed

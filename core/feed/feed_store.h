@@ -41,7 +41,6 @@ class RedisFeedStore final : public FeedStore {
                                                const std::vector<ItemId>& items) override;
   Task<Result<SeenStatus>> seen_status() override;
   Task<Result<void>> record(ReaderId reader, Impressions impressions) override;
-  void add_interest(const ReaderId& reader, const ItemId& item) override;
 
  private:
   // The filter's view from the epoch's reply `first` and those behind it; `known_as`: whom the

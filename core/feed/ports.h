@@ -215,8 +215,6 @@ class FeedStore {
   virtual Task<Result<void>> record(ReaderId reader, Impressions impressions) = 0;
   // What the filter holds, for /status. 1 RTT.
   virtual Task<Result<SeenStatus>> seen_status() = 0;
-  // Behind the reply: the item becomes the newest of the reader's interests.
-  virtual void add_interest(const ReaderId& reader, const ItemId& item) = 0;
 };
 
 }  // namespace freshet::feed

@@ -100,12 +100,7 @@ std::vector<ItemId> in_turns(const std::vector<ItemId>& fresh, const std::vector
 
 SmartFeed::SmartFeed(FeedStore& store, Recall& recall, items::CardCache& cards, const Settings& settings,
                      WallClock clock)
-    : store_(store),
-      recall_(recall),
-      cards_(cards),
-      settings_(settings.recall),
-      interest_min_dwell_(settings.feed.interest_min_dwell),
-      clock_(std::move(clock)) {}
+    : store_(store), recall_(recall), cards_(cards), settings_(settings.recall), clock_(std::move(clock)) {}
 
 Task<Result<FeedPage>> SmartFeed::page(const FeedRequest& request) {
   Result<FeedPage> served;
@@ -365,10 +360,6 @@ Task<Result<std::vector<ItemId>>> SmartFeed::known_of(const std::vector<ItemId>&
   std::erase_if(cards->items,
                 [&](const FeedItem& item) { return !item.card->known || item.card->dark(now); });
   co_return ids_of(cards->items);
-}
-
-void SmartFeed::note_reading(const ReaderId& reader, const ItemId& item, milliseconds dwell) {
-  if (dwell >= interest_min_dwell_) store_.add_interest(reader, item);
 }
 
 // What fails still waits, and is recorded at a later request.

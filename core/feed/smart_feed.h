@@ -59,10 +59,6 @@ class SmartFeed {
   // nullopt when Redis or the index is away.
   Task<Result<std::optional<std::size_t>>> peek(const FeedRequest& request);
 
-  // A report on a page view. Reading for feed.interest_min_dwell or longer counts as interest, from
-  // the next refresh on. Behind the reply, no waiting.
-  void note_reading(const ReaderId& reader, const ItemId& item, milliseconds dwell);
-
   // `shown` hears what is on each page that is handed out by page(), once also when the page is
   // handed out again.
   void on_shown(std::function<void(std::span<const ItemId>)> shown) { shown_ = std::move(shown); }
@@ -107,7 +103,6 @@ class SmartFeed {
   Recall& recall_;
   items::CardCache& cards_;
   const RecallSettings settings_;
-  const milliseconds interest_min_dwell_;
   const WallClock clock_;
   std::size_t recording_ = 0;  // record() under way
   std::function<void()> recorded_;

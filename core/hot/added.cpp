@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <string>
 
@@ -16,6 +17,7 @@ namespace {
 using redis::Pipeline;
 
 constexpr std::size_t kItemsAtOnce = 100;
+constexpr std::ptrdiff_t kVisitorsAtOnce = 64;
 constexpr int kTries = 4;
 
 // Of the visitor, as added.lua names them.
@@ -160,16 +162,23 @@ void Contributions::add(const VisitorId& visitor, const Standing& standing, cons
 // Lost when there is no room at all.
 void Contributions::flush() {
   Pipeline out;
-  for (const auto& [visitor, of] : visitors_) {
-    out.script(scripts::kAdded).key(keys_.added(visitor));
-    out.arg(settings_.limits.remember.count()).arg(new_name_().substr(0, 8)).arg(of.network).arg(of.beyond);
-    for (const auto& [id, added] : of.articles) {
-      out.arg(id)
-          .arg((added.pv << kPvShift) + added.dwell_ms)
-          .arg(added.pv)
-          .arg(added.uv)
-          .arg((added.views << kViewsShift) + added.first_views)
-          .arg(added.views_score);
+  for (auto from = visitors_.begin(); from != visitors_.end();) {
+    const auto left = std::distance(from, visitors_.end());
+    const auto to = std::next(from, std::min<std::ptrdiff_t>(left, kVisitorsAtOnce));
+    out.script(scripts::kAdded);
+    for (auto at = from; at != to; ++at) out.key(keys_.added(at->first));
+    out.arg(settings_.limits.remember.count()).arg(new_name_().substr(0, 8));
+    for (; from != to; ++from) {
+      const Visitor& of = from->second;
+      out.arg(of.network).arg(of.beyond).arg(of.articles.size());
+      for (const auto& [id, added] : of.articles) {
+        out.arg(id)
+            .arg((added.pv << kPvShift) + added.dwell_ms)
+            .arg(added.pv)
+            .arg(added.uv)
+            .arg((added.views << kViewsShift) + added.first_views)
+            .arg(added.views_score);
+      }
     }
   }
   visitors_.clear();

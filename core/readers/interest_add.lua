@@ -1,11 +1,14 @@
--- Adds an item to a reader's interests: a view of it becomes their newest interaction.
+-- Adds items to readers' interests: a view of one becomes its reader's newest interaction. A reader whose key is of another type is passed over.
 --
--- KEYS 1 user:interactions:{reader}  2 user:earlier:{reader}
--- ARGV 1 v:{item}  2 most interactions kept  3 most of user:earlier  4 TTL s
-local call = redis.call
-local done, earlier, most, most_earlier = KEYS[1], KEYS[2], tonumber(ARGV[2]), tonumber(ARGV[3])
-call('ZADD', done, call('TIME')[1], ARGV[1])
---@include reader_trim
-call('EXPIRE', done, ARGV[4])
-call('EXPIRE', earlier, ARGV[4])
-return 1
+-- KEYS 1… user:interactions:{reader} and user:earlier:{reader} of each, in turns
+-- ARGV 1 most interactions kept  2 most of user:earlier  3 TTL s  4… v:{item} of each
+local call, most, most_earlier = redis.call, tonumber(ARGV[1]), tonumber(ARGV[2])
+local now = call('TIME')[1]
+for i = 1, #KEYS / 2 do
+  local done, earlier = KEYS[2 * i - 1], KEYS[2 * i]
+  if type(redis.pcall('ZADD', done, now, ARGV[3 + i])) == 'number' then
+    --@include reader_trim
+    call('EXPIRE', done, ARGV[3])
+    call('EXPIRE', earlier, ARGV[3])
+  end
+end

@@ -201,7 +201,7 @@ Task<Result<Response>> post_track(Call& call) {
   const auto counted = co_await hot::track(services.hot, track->event, call.writes_later());
   if (!counted) co_return refused(counted.error(), "articleId");
   if (!who->reader.empty() && !call.writes_later())
-    services.feed.note_reading(who->reader, track->event.item, milliseconds(track->event.dwell_ms));
+    services.note_reading(who->reader, track->event.item, milliseconds(track->event.dwell_ms));
   view_for_history(call, who->reader, track->event.item, track->event.event);
   take_shares(call, track->event.item, track->event.standing, counted->outcome.effect);
   if (counted->queued) co_return queued_reply(services);

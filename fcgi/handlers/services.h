@@ -50,6 +50,8 @@ struct Services {
   Scoreboard& board;
   WorkerSlot& slot;
   std::function<bool()> redis_ready;
+  // A reader read an item for so long. Behind the reply (core/readers/interests.h).
+  std::function<void(const ReaderId&, const ItemId&, milliseconds)> note_reading;
   const http::ClientLists* clients = nullptr;  // none: nobody is on a list
   http::Signatures* signatures = nullptr;      // none: the internal server asks nobody to sign
 

@@ -88,7 +88,6 @@ class FakeFeedStore final : public feed::FeedStore {
   std::vector<feed::Unacknowledged> unacknowledged;
   std::set<ItemId> seen_items, pending, withdrawn;
   std::vector<ItemId> recorded;
-  std::vector<ItemId> noted;  // as interests
   std::int64_t generation = 0, sequence = 0;
   bool done = false, failing = false, full = false;
   bool beside = false;   // something else than a page was recorded
@@ -186,7 +185,6 @@ class FakeFeedStore final : public feed::FeedStore {
     }
     co_return Result<void>();
   }
-  void add_interest(const ReaderId&, const ItemId& item) override { noted.push_back(item); }
 
  private:
   void look(feed::Taken& taken) {

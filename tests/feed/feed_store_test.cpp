@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "core/base/fingerprint.h"
+#include "core/readers/interests.h"
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
 #include "core/redis/sync_redis.h"
@@ -38,6 +39,11 @@ struct Site {
   feed::RedisFeedStore& feed() {
     if (!made) made.emplace(redis, deferred, filter, settings, keys);
     return *made;
+  }
+  void note(const std::string& item, milliseconds dwell = milliseconds(20000)) {
+    readers::Interests interests(deferred, settings, keys);
+    interests.note(kReader, ItemId::trusted(item), dwell);
+    interests.flush();
   }
   feed::FeedRequest page(std::size_t limit, std::string request = {}, std::string query = {}) const {
     return {kReader, std::move(request), std::move(query), limit};
@@ -384,8 +390,8 @@ TEST_CASE("what was handed out and not shown is forgotten, and the rest is recor
 TEST_CASE("interests are the newest items engaged with, each once, and run out after interactions.ttl",
           "[feed]") {
   Site site;
-  for (const int number : {1, 2, 3, 1})
-    site.feed().add_interest(kReader, ItemId::trusted("i" + std::to_string(number)));
+  for (const int number : {1, 2, 3, 1}) site.note("i" + std::to_string(number));
+  site.note("skimmed", site.settings.feed.interest_min_dwell - milliseconds(1));
   CHECK(site.open().interests.size() == 3);
   const auto key = site.keys.interactions("r");
   CHECK(site.integer("ZCARD", key) == 3);
@@ -394,11 +400,29 @@ TEST_CASE("interests are the newest items engaged with, each once, and run out a
   CHECK(ttl <= site.settings.interactions.ttl.count());
 }
 
+TEST_CASE(
+    "interests are written together, when many wait, and a reader's key of another type loses no other's",
+    "[feed]") {
+  Site site;
+  readers::Interests interests(site.deferred, site.settings, site.keys);
+  site.integer("SADD", site.keys.interactions("r1"), "foreign");
+  const auto most = static_cast<int>(readers::Interests::kMost);
+  for (int i = 0; i < most - 1; ++i)
+    interests.note(ReaderId::trusted("r" + std::to_string(i)), ItemId::trusted("i"), milliseconds(20000));
+  CHECK(interests.waiting() == readers::Interests::kMost - 1);
+  CHECK(site.integer("EXISTS", site.keys.interactions("r0")) == 0);
+  interests.note(ReaderId::trusted("last"), ItemId::trusted("i"), milliseconds(20000));
+  CHECK(interests.waiting() == 0);
+  for (int i = 0; i < most - 1; ++i)
+    CHECK(site.integer(i == 1 ? "SCARD" : "ZCARD", site.keys.interactions("r" + std::to_string(i))) == 1);
+  CHECK(site.integer("ZCARD", site.keys.interactions("last")) == 1);
+}
+
 TEST_CASE("an interest that pushes out a reply leaves its item excluded", "[feed]") {
   Site site;
   site.settings.interactions.max_kept = 1;
   site.integer("ZADD", site.keys.interactions("r"), 10, "r:replied", 20, "v:read");
-  site.feed().add_interest(kReader, ItemId::trusted("now"));
+  site.note("now");
   CHECK(site.integer("ZCARD", site.keys.interactions("r")) == 1);
   const auto kept = site.redis.call(redis::Pipeline().add("GET", site.keys.earlier("r")));
   REQUIRE(kept);

@@ -74,14 +74,6 @@ TEST_CASE("a refresh hands out the best, keeps the rest, and records what it sho
   CHECK(site.items.reads == 0);  // the cards came with the swap
 }
 
-TEST_CASE("reading for feed.interest_min_dwell or longer counts as interest", "[feed]") {
-  Site site;
-  site.settings.feed.interest_min_dwell = milliseconds(10000);
-  site.feed().note_reading(kReader, item(1), milliseconds(9999));
-  site.feed().note_reading(kReader, item(2), milliseconds(10000));
-  CHECK(site.store.noted == std::vector<ItemId>{item(2)});
-}
-
 TEST_CASE("load_more is one round trip when the titles are known", "[feed]") {
   Site site;
   site.refresh();

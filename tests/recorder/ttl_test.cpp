@@ -6,6 +6,7 @@
 #include "core/feed/feed_store.h"
 #include "core/feed/seen_fingerprints.h"
 #include "core/hot/added.h"
+#include "core/readers/interests.h"
 #include "core/readers/reader_store.h"
 #include "core/readers/stored_events.h"
 #include "core/readers/users.h"
@@ -43,6 +44,7 @@ class World : public Followers {
     readers.emplace(redis, later, settings, keys(), [this] { return "made-" + std::to_string(++events); });
     feed.emplace(redis, later, filter, settings, keys(), wall_now,
                  [](const ReaderId& reader) { return "h" + reader.str(); });
+    interests.emplace(later, settings, keys());
   }
 
   // Does something, and says what.
@@ -133,7 +135,8 @@ class World : public Followers {
         page_of(reader);
         return "feed";
       case 15:
-        feed->add_interest(reader, item_id);
+        interests->note(reader, item_id, settings.feed.interest_min_dwell);
+        interests->flush();
         return "add_interest";
       case 16: {
         push({id, "i" + word(12)}, {who, "v" + word(6)}, "discover");
@@ -175,6 +178,7 @@ class World : public Followers {
   std::optional<readers::RedisReaderStore> readers;
   feed::SeenFingerprints filter{settings.seen, keys()};
   std::optional<feed::RedisFeedStore> feed;
+  std::optional<readers::Interests> interests;
 
  private:
   int below(int bound) { return std::uniform_int_distribution(0, bound - 1)(random_); }

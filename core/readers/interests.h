@@ -1,0 +1,38 @@
+// What readers took an interest in by reading, for their feeds: collected in the worker and written
+// behind the replies.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/base/time.h"
+#include "core/config/settings.h"
+#include "core/redis/deferred.h"
+#include "core/redis/keys.h"
+
+namespace freshet::readers {
+
+class Interests {
+ public:
+  static constexpr milliseconds kEvery{250};
+  static constexpr std::size_t kMost = 64;  // reports of a command
+
+  // All must outlive this.
+  Interests(redis::Deferred& deferred, const Settings& settings, redis::Keys keys, redis::After after = {});
+  // A report on a page view. Reading for feed.interest_min_dwell or longer makes the item the newest
+  // of the reader's interests, kEvery after the first that waits or when kMost wait: no round trip,
+  // one command, four inner ones for each. Lost with the process, or when Redis is away.
+  void note(const ReaderId& reader, const ItemId& item, milliseconds dwell);
+  void flush();
+  std::size_t waiting() const { return waiting_.size(); }
+
+ private:
+  redis::Deferred& deferred_;
+  const Settings& settings_;
+  const redis::Keys keys_;
+  redis::FlushTimer timer_;
+  std::vector<std::pair<ReaderId, ItemId>> waiting_;  // the newest last
+};
+
+}  // namespace freshet::readers
