@@ -19,7 +19,8 @@ enum class Need : std::uint8_t {
 inline constexpr std::size_t kNeeds = 5;
 
 // The word in ready.require, on /health/ready and /status, in /metrics, and beside `degraded`.
-inline constexpr std::array<std::string_view, kNeeds> kNeedNames{"redis", "items", "index", "model", "writes"};
+inline constexpr std::array<std::string_view, kNeeds> kNeedNames{"redis", "items", "index", "model",
+                                                                 "writes"};
 constexpr std::string_view need_name(Need need) { return kNeedNames[static_cast<std::size_t>(need)]; }
 
 // "index,model"

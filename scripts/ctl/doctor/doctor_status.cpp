@@ -126,9 +126,9 @@ void judge_missing(std::string_view status, const Settings& settings, Diagnoses&
     return out.error(kCheck, what + "; /health/ready answers 503",
                      "what is said of it here, or take it out of ready.require");
   if (lack(need_name(Need::kIndex)))
-    return out.warn(kCheck, what + "; feeds have what is hot and new only",
-                    settings.recorder.enabled ? "freshetctl reindex"
-                                              : "search.shards names the servers of the index");
+    return out.warn(
+        kCheck, what + "; feeds have what is hot and new only",
+        settings.recorder.enabled ? "freshetctl reindex" : "search.shards names the servers of the index");
   out.ok(kCheck, what);
 }
 
