@@ -83,8 +83,8 @@ Task<Result<void>> SeenFingerprints::probe(redis::Redis& redis) {
   for (int back = 0; back < kSeenDays; ++back) command.add("GET", count_key(today - days(back)));
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis, command));
   for (int back = 0; back < kSeenDays; ++back) {
-    const auto shards = redis::parse_or_zero<std::int64_t>(
-        (*replies)[static_cast<std::size_t>(back) + 1].text());
+    const auto shards =
+        redis::parse_or_zero<std::int64_t>((*replies)[static_cast<std::size_t>(back) + 1].text());
     if (shards > 0) days_.insert_or_assign(today - days(back), Known{shards, {}, {}});
   }
   co_return Result<void>();

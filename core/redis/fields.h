@@ -48,9 +48,7 @@ inline std::int64_t whole(std::string_view text) {
 }
 
 // The text of an element, "" for nil or what is none. Valid while the reply lives.
-inline std::string_view text_at(const Reply& reply, std::size_t index) {
-  return reply[index].text();
-}
+inline std::string_view text_at(const Reply& reply, std::size_t index) { return reply[index].text(); }
 
 // An argument that may be left out: unix seconds, or "".
 inline void optional_time(Pipeline& pipeline, const std::optional<UnixSeconds>& at) {

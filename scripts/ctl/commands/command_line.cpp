@@ -40,8 +40,9 @@ int run(const Command& command, const Run& body, const Target& target) {
   std::string line = error.detail.empty() ? std::string(error.reason) : error.detail;
   while (line.ends_with('\n')) line.pop_back();
   if (error.reason == "database_absent" && !records_here(target))
-    line += "; recorder.enabled is false: the database is on the host that `freshetctl status` names as "
-            "recorder holder";
+    line +=
+        "; recorder.enabled is false: the database is on the host that `freshetctl status` names as "
+        "recorder holder";
   fmt::print(stderr, "freshetctl {}: {}\n", command.name, line);
   return kNotDone;
 }

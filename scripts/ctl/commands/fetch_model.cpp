@@ -48,9 +48,9 @@ void remember(const std::string& model, const std::string& etag) {
 
 tl::unexpected<Error> refused(const HttpAddress& from, const HttpReply& reply) {
   const std::string_view why =
-      reply.status == 404
-          ? "it has no model: train.publish there, and freshetctl train"
-          : reply.status == 401 ? "it wants signed requests: --key, or identity.internal_keys here" : "";
+      reply.status == 404   ? "it has no model: train.publish there, and freshetctl train"
+      : reply.status == 401 ? "it wants signed requests: --key, or identity.internal_keys here"
+                            : "";
   if (!why.empty()) return fail(ErrorCode::kNotFound, "no_model", {}, fmt::format("{}: {}", from.shown, why));
   return fail(ErrorCode::kUnavailable, "no_model", {},
               fmt::format("{}: GET /api/model was answered {}", from.shown, reply.status));
@@ -75,8 +75,9 @@ Result<int> run_fetch_model(const FetchModelOptions& options, const Target& targ
   if (!unchanged && reply->status != 200) return refused(*from, *reply);
   if (!unchanged) {
     if (const auto ok = model::replace_model(file, reply->body); !ok)
-      return fail(ok.error().code, ok.error().reason, {},
-                  fmt::format("what {} serves: {}; {} stays as it was", from->shown, ok.error().detail, file));
+      return fail(
+          ok.error().code, ok.error().reason, {},
+          fmt::format("what {} serves: {}; {} stays as it was", from->shown, ok.error().detail, file));
     remember(file, reply->etag);
   }
   FRESHET_TRY(copy, model::copy_model(file));
@@ -89,8 +90,8 @@ Result<int> run_fetch_model(const FetchModelOptions& options, const Target& targ
     });
     return 0;
   }
-  fmt::print("{}: {}{} items, {:.1f} MB, trained {}\n", file, unchanged ? "unchanged, " : "", grouped(is.items()),
-             static_cast<double>(is.bytes()) / 1e6, to_rfc3339(is.trained_at()));
+  fmt::print("{}: {}{} items, {:.1f} MB, trained {}\n", file, unchanged ? "unchanged, " : "",
+             grouped(is.items()), static_cast<double>(is.bytes()) / 1e6, to_rfc3339(is.trained_at()));
   return 0;
 }
 

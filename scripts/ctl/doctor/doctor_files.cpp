@@ -157,8 +157,9 @@ void look_at_index(const Settings& settings, Diagnoses& out) {
 void look_at_shards(const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "search.shards";
   if (settings.search.shards.empty() && !settings.recorder.enabled)
-    return out.warn(kCheck, "there is no index here, and none elsewhere is named: feeds have what is hot and new only",
-                    "search.shards = [\"ADDRESS:7007\"], and freshet-search@ADDRESS.service on the host that records");
+    return out.warn(
+        kCheck, "there is no index here, and none elsewhere is named: feeds have what is hot and new only",
+        "search.shards = [\"ADDRESS:7007\"], and freshet-search@ADDRESS.service on the host that records");
   for (const std::string& each : settings.search.shards) {
     Settings one = settings;
     one.search.shards = {each};
@@ -179,7 +180,8 @@ void look_at_published(const Settings& settings, Diagnoses& out) {
   const fs::path copy = fs::path(settings.train.publish) / model::kPublished;
   const auto file = look(copy);
   if (!file || model::checksum_of(copy) != ours)
-    return out.warn(kCheck, copy.string() + " is not the model of this host: others fetch none, or an old one",
+    return out.warn(kCheck,
+                    copy.string() + " is not the model of this host: others fetch none, or an old one",
                     "freshetctl train");
   if ((file->st_mode & S_IROTH) == 0)
     return out.error(kCheck, fmt::format("{} ({}) is not readable for nginx", copy.string(), mode_of(*file)),
