@@ -20,9 +20,10 @@ class Interests {
 
   // All must outlive this.
   Interests(redis::Deferred& deferred, const Settings& settings, redis::Keys keys, redis::After after = {});
-  // A report on a page view. Reading for feed.interest_min_dwell or longer makes the item the newest
-  // of the reader's interests, kEvery after the first that waits or when kMost wait: no round trip,
-  // one command, four inner ones for each. Lost with the process, or when Redis is away.
+  // A report on a page view. Reading for feed.interest_min_dwell or longer makes the item the
+  // newest of the reader's interests, kEvery after the first that waits or when kMost wait: no
+  // round trip, one command, four inner ones for each. Lost with the process, or when Redis is
+  // away.
   void note(const ReaderId& reader, const ItemId& item, milliseconds dwell);
   void flush();
   std::size_t waiting() const { return waiting_.size(); }
