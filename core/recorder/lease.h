@@ -26,7 +26,7 @@
 
 namespace freshet::recorder {
 
-// Renewed at least three times a second while Redis answers.
+// Asked for three times as often while Redis answers; written when a third of it has gone.
 inline constexpr milliseconds kLease{3000};
 
 class Lease {

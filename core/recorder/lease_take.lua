@@ -13,4 +13,5 @@ if database ~= ARGV[3] and database ~= ARGV[4] then return {-1, had[1] or ''} en
 if tonumber(had[5] or 0) > now_ms() and last ~= ARGV[6] then return {0, had[1], had[2], tonumber(last)} end
 local token = math.max(tonumber(last), tonumber(ARGV[5])) + 1
 redis.call('HSET', KEYS[1], 'holder', ARGV[1], 'process', ARGV[2], 'token', token, 'database', ARGV[3])
-return renew(KEYS[1], tostring(token), ARGV[7]) or {token}
+extend(KEYS[1], ARGV[7])
+return {token}

@@ -68,6 +68,36 @@ TEST_CASE_METHOD(Leased, "a recorder with another database is refused, also whil
   check_all();
 }
 
+TEST_CASE_METHOD(Leased, "a lease is written when a third of it has gone, not each time it is renewed",
+                 "[recorder]") {
+  recorder::Lease mine(keys(), seconds(3000));
+  REQUIRE(mine.take(redis, "a database", 0));
+  const auto till = [&] {
+    return redis::parse_or_zero<std::int64_t>(
+        std::string(command("HGET", keys().lease(), "till").string().value_or("")));
+  };
+  const auto ends_in = [&](seconds left) {
+    const auto now = redis::time_of(command("TIME"));
+    REQUIRE(now);
+    command("HSET", keys().lease(), "till", (*now + left).count() / 1000);
+    return till();
+  };
+  const auto taken = till();
+  REQUIRE(mine.renew(redis));
+  CHECK(till() == taken);
+  const auto kept = ends_in(seconds(2100));
+  REQUIRE(mine.renew(redis));
+  CHECK(till() == kept);
+  const auto short_of_it = ends_in(seconds(1900));
+  REQUIRE(mine.renew(redis));
+  CHECK(till() > short_of_it + 1'000'000);
+  const auto too_late = ends_in(seconds(4000));  // the clock of Redis was set back
+  REQUIRE(mine.renew(redis));
+  CHECK(till() < too_late);
+  mine.give_back(redis);
+  CHECK_FALSE(recorder::holder_of(redis, keys())->holds);
+}
+
 TEST_CASE_METHOD(Leased, "a recorder of the same database waits until the lease is given back",
                  "[recorder]") {
   lease = seconds(600);

@@ -4,10 +4,14 @@ local function now_ms()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
--- For so many ms from now on; 0 gives it back. Returns nil, or the error to answer with: nothing was done.
+local function extend(lease, ms) redis.call('HSET', lease, 'till', string.format('%.0f', now_ms() + ms)) end
+-- For so many ms from now on, or not yet, as long as two thirds of that are left: what is asked three times a second is written once. 0 gives
+-- it back. Returns nil, or the error to answer with: nothing was done.
 local function renew(lease, token, ms)
-  local last = redis.call('HGET', lease, 'token')
-  if not last then return redis.error_reply('NOGROUP the lease is gone') end
-  if last ~= token then return redis.error_reply('FENCED another took the lease') end
-  redis.call('HSET', lease, 'till', string.format('%.0f', now_ms() + ms))
+  local had = redis.call('HMGET', lease, 'token', 'till')
+  if not had[1] then return redis.error_reply('NOGROUP the lease is gone') end
+  if had[1] ~= token then return redis.error_reply('FENCED another took the lease') end
+  local left = tonumber(had[2] or 0) - now_ms()
+  if left > ms * 2 / 3 and left <= tonumber(ms) then return end
+  extend(lease, ms)
 end
