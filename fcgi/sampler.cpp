@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/base/agreed_clock.h"
 #include "core/base/log.h"
 #include "core/redis/fields.h"
 
@@ -26,20 +27,43 @@ void Sampler::tick(milliseconds now) {
   }
 }
 
+Task<Result<void>> Sampler::begin() {
+  redis::Pipeline asked;
+  asked.add("TIME");
+  spools_.append_read(asked);
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, asked));
+  take_time((*replies)[0]);
+  const redis::Pipeline answer = spools_.answer((*replies)[1]);
+  if (!answer.empty()) co_await redis_.run(answer);  // else it is asked again in a second
+  co_return Result<void>();
+}
+
+void Sampler::take_time(const redis::Reply& time) {
+  const auto now = redis::time_of(time);
+  if (!now) return;
+  agree_on(*now);
+  sample_.clock_offset_us.store(agreed_offset()->count(), std::memory_order_relaxed);
+}
+
 // A Redis that does not answer says nothing of what it has; nor does one that does not let us ask.
 Task<void> Sampler::look_at_health(milliseconds now) {
   redis::Pipeline asked;
   asked.add("GET", keys_.lost()).add("INFO", "memory").add("HGET", keys_.lease(), "holder");
+  asked.add("TIME");
+  spools_.append_read(asked);
   const auto replies = co_await redis_.run(asked);
   if (!replies) co_return;
   if (const redis::Reply& lost = replies->front(); !lost.is_error())
     sample_.lost_since.store(redis::parse_or_zero<std::int64_t>(lost.text()) / 1000);
+  take_time((*replies)[3]);
+  const redis::Pipeline answer = spools_.answer((*replies)[4]);
   const redis::Reply& recorder = (*replies)[2];
   RecorderHolder holder{};
   std::ranges::copy(recorder.text().substr(0, holder.size() - 1), holder.begin());
   sample_.recorder_holder.store(holder);
   const redis::MemoryLevel before = sample_.memory.load();
   const auto level = redis::memory_level((*replies)[1].text(), before, now);
+  if (!answer.empty()) co_await redis_.run(answer);  // else it is asked again in a second
   if (!level) co_return;
   sample_.memory.store(*level);
   sample_.full.store(level->full != 0, std::memory_order_relaxed);

@@ -1,10 +1,11 @@
 // What only Redis knows and /metrics shows: sizes of ranks, the stream, the seen-filter; whether it
-// lost its items, which lists say; and how full it is, which stops public writes. One worker,
-// whoever comes first, reads it for all: sizes each kSampleIntervalMs, the others each
-// kHealthIntervalMs.
+// lost its items, which lists say; how full it is, which stops public writes; and its time, by
+// which hosts agree. Answers for the host's spools when somebody was erased. One worker, whoever
+// comes first, reads it for all: sizes each kSampleIntervalMs, the others each kHealthIntervalMs.
 #pragma once
 
 #include "core/feed/ports.h"
+#include "core/readers/spool_watch.h"
 #include "core/redis/keys.h"
 #include "core/redis/redis.h"
 #include "fcgi/process/scoreboard.h"
@@ -14,21 +15,27 @@ namespace freshet {
 class Sampler {
  public:
   // References outlive this.
-  Sampler(redis::Redis& redis, feed::FeedStore& feed, const redis::Keys& keys, StoreSample& sample)
-      : redis_(redis), feed_(feed), keys_(keys), sample_(sample) {}
+  Sampler(redis::Redis& redis, feed::FeedStore& feed, const redis::Keys& keys, const SpoolSettings& spool,
+          StoreSample& sample)
+      : redis_(redis), feed_(feed), keys_(keys), spools_(spool, keys), sample_(sample) {}
 
+  // Before connections are taken: agrees on Redis' time, and makes the host's spools known there. 1
+  // RTT, or 2. Errors: Redis' own.
+  Task<Result<void>> begin();
   // Now and then; `now` on CLOCK_MONOTONIC. Asks Redis when it is time and nobody else does: 1 RTT
-  // for its health, 2 for the sizes, behind all requests.
+  // for its health (2 when an erasure is answered), 2 for the sizes, behind all requests.
   void tick(milliseconds now);
 
  private:
   static bool claim(std::atomic<std::int64_t>& claimed_ms, std::int64_t interval_ms, milliseconds now);
   Task<void> look_at_health(milliseconds now);
+  void take_time(const redis::Reply& time);
   Task<void> take();
 
   redis::Redis& redis_;
   feed::FeedStore& feed_;
   const redis::Keys& keys_;
+  const readers::SpoolWatch spools_;
   StoreSample& sample_;
   bool looking_ = false;
   bool taking_ = false;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/async/signals.h"
+#include "core/base/agreed_clock.h"
 #include "core/base/log.h"
 #include "core/redis/schema.h"
 #include "fcgi/process/child.h"
@@ -57,7 +58,7 @@ class WorkerProcess {
                 {parts.loop, parts.gateway, parts.redis, parts.background, parts.placing, parts.contributions,
                  parts.shown, parts.interests, parts.lists, parts.cards, parts.model, parts.observer,
                  context.listen_fd}),
-        sampler_(parts.redis, parts.feed_store, parts.keys, context.board.sample()),
+        sampler_(parts.redis, parts.feed_store, parts.keys, settings_.spool, context.board.sample()),
         rank_keeper_({parts.loop, parts.redis, parts.bulk, settings_, parts.keys,
                       unplaced(context.board, parts.slot)}),
         signals_(parts.loop, {SIGTERM, SIGINT, SIGQUIT, SIGUSR1}, [this](int signal) { take(signal); }),
@@ -96,6 +97,12 @@ class WorkerProcess {
     if (!schema && schema.error().reason == "other_schema") {
       log::error("redis_has_another_schema", {{"error", schema.error().detail}});
       _exit(kExitUnusable);
+    }
+    const auto begun = co_await sampler_.begin();
+    if (!begun) {
+      log::warning("worker_not_ready", {{"error", std::string(begun.error().reason)}});
+      if (parts_.redis.ready()) _exit(kExitUnusable);
+      co_return;  // Redis went away again: the next connection probes
     }
     const auto probed = co_await parts_.seen_filter->probe(parts_.redis);
     if (probed && !draining_) take_connections();
@@ -159,6 +166,8 @@ class WorkerProcess {
 
   void beat() {
     publish();
+    if (const auto offset = context_.board.sample().clock_offset_us.load(kRelaxed); offset != 0)
+      agree_on_offset(std::chrono::microseconds(offset));
     parts_.model.take(shelf_);
     look_at_index();
     report_.beat();

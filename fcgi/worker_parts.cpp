@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/agreed_clock.h"
 #include "core/base/hex.h"
 #include "core/hot/stored_events.h"
 #include "core/readers/stored_events.h"
@@ -78,7 +79,8 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, Limit
                  {.spool_directory = settings.spool.path,
                   .spool_bytes = settings.spool.max_bytes,
                   .queue_commands = settings.spool.queue_commands,
-                  .spools_wait = [&sample = context.board.sample()] { return sample.full.load(); },
+                  .spools_wait =
+                      [&sample = context.board.sample()] { return sample.full.load() || !agreed_offset(); },
                   .apply = [this](const std::vector<std::string_view>& fields) { return apply(fields); },
                   .max_age = settings.spool.max_age,
                   .is_void = [this](const std::vector<std::string_view>& fields,

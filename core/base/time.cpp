@@ -1,8 +1,13 @@
 #include "core/base/time.h"
 
 #include <array>
+#include <atomic>
 #include <cstdio>
+#include <ctime>
+#include <limits>
 #include <optional>
+
+#include "core/base/agreed_clock.h"
 
 namespace freshet {
 namespace {
@@ -106,6 +111,16 @@ Civil civil(UnixSeconds at) {
           static_cast<long>(time.seconds().count())};
 }
 
+constexpr std::int64_t kNotAgreed = std::numeric_limits<std::int64_t>::min();
+std::atomic<std::int64_t> agreed_offset_us{kNotAgreed};
+
+std::chrono::microseconds since_boot() {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return std::chrono::duration_cast<std::chrono::microseconds>(seconds(now.tv_sec) +
+                                                               std::chrono::nanoseconds(now.tv_nsec));
+}
+
 }  // namespace
 
 Result<UnixSeconds> parse_rfc3339(std::string_view text, std::string_view member) {
@@ -134,6 +149,23 @@ std::string utc_day(UnixSeconds at) {
   return {text.data(), static_cast<std::size_t>(size)};
 }
 
-UnixSeconds wall_now() { return std::chrono::floor<seconds>(std::chrono::system_clock::now()); }
+void agree_on(std::chrono::microseconds now) { agree_on_offset(now - since_boot()); }
+
+std::optional<std::chrono::microseconds> agreed_offset() {
+  const std::int64_t offset = agreed_offset_us.load(std::memory_order_relaxed);
+  if (offset == kNotAgreed) return std::nullopt;
+  return std::chrono::microseconds(offset);
+}
+
+void agree_on_offset(std::chrono::microseconds offset) {
+  agreed_offset_us.store(offset.count(), std::memory_order_relaxed);
+}
+
+milliseconds wall_ms() {
+  if (const auto offset = agreed_offset()) return std::chrono::floor<milliseconds>(since_boot() + *offset);
+  return std::chrono::floor<milliseconds>(std::chrono::system_clock::now().time_since_epoch());
+}
+
+UnixSeconds wall_now() { return UnixSeconds(std::chrono::floor<seconds>(wall_ms())); }
 
 }  // namespace freshet

@@ -26,8 +26,8 @@ inline std::int64_t unix_s(UnixSeconds at) { return at.time_since_epoch().count(
 std::string to_rfc3339(UnixSeconds at);
 // "20260306", the UTC day that UV sets and daily filters are keyed by.
 std::string utc_day(UnixSeconds at);
-// Now by this host's clock. Scripts use Redis' own clock; this one is for logs, caches and requests
-// without Redis.
+// Now by Redis' clock, as far as this process has heard of it (agreed_clock.h); until then, and in
+// tools, by this host's.
 UnixSeconds wall_now();
 
 }  // namespace freshet

@@ -6,6 +6,7 @@
 #include "core/database/database.h"
 #include "core/readers/export_words.h"
 #include "core/readers/reader_entries.h"
+#include "core/readers/spool_watch.h"
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
 
@@ -70,7 +71,7 @@ Users::Users(redis::Redis& redis, BlockingPool& pool, const Settings& settings, 
     : redis_(redis),
       pool_(pool),
       recorder_(settings.recorder),
-      spool_max_age_(settings.spool.max_age),
+      spool_(settings.spool),
       keys_(std::move(keys)),
       hashes_(std::move(hashes)),
       new_job_id_(std::move(new_job_id)) {}
@@ -174,24 +175,32 @@ Task<void> Users::read_rows(const ReaderId& reader, std::int64_t from, Export& o
 Task<Result<std::string>> Users::forget(const ReaderId& reader) {
   const std::string id = new_job_id_();
   Pipeline command;
-  command.script(scripts::kUserErase).key(keys_.job(id)).key(keys_.stream());
+  command.script(scripts::kUserErase).key(keys_.job(id)).key(keys_.stream()).key(keys_.spools());
   for (const std::string& name : hashes_.all(reader)) command.key(keys_.erased(name));
-  command.arg(reader.view()).arg(id).arg(recorder_.stream_max_len).arg(redis::kJobTtl.count());
-  command.arg(redis::tombstone_ttl(spool_max_age_).count());
+  command.arg(reader.view()).arg(id).arg(recorder_.stream_max_len);
+  command.arg(redis::tombstone_ttl(spool_.max_age).count()).arg(milliseconds(spool_.max_age).count());
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
   co_return id;
 }
 
 Task<Result<Job>> Users::job(const EventId& id) {
   Pipeline command;
-  command.add("HMGET", keys_.job(id.view()), "state", "done", "total", "failed");
-  FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
+  command.add("HMGET", keys_.job(id.view()), "state", "done", "total", "failed", "at").add("TIME");
+  SpoolWatch(spool_, keys_).append_read(command);
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
+  const redis::Reply* const reply = replies->data();
   Job out;
   out.state = std::string(redis::text_at(*reply, 0));
   if (out.state.empty()) co_return fail(ErrorCode::kNotFound, "unknown_job", "id");
   out.done = redis::parse_or_zero<std::int64_t>(redis::text_at(*reply, 1));
   out.total = redis::parse_or_zero<std::int64_t>(redis::text_at(*reply, 2));
   out.failed = redis::parse_or_zero<std::int64_t>(redis::text_at(*reply, 3));
+  const milliseconds at(redis::parse_or_zero<std::int64_t>(redis::text_at(*reply, 4)));
+  const seconds now(redis::parse_or_zero<std::int64_t>(redis::text_at((*replies)[1], 0)));
+  // What is older than a spool may be is dropped unread.
+  if (out.state == "done" && at.count() > 0 && now - at <= spool_.max_age)
+    out.hosts = silent_since((*replies)[2], at);
+  if (!out.hosts.empty()) out.state = "waiting";
   co_return out;
 }
 

@@ -45,8 +45,11 @@ struct Export {
 };
 
 struct Job {
-  std::string state;  // queued | running | done | failed
+  std::string state;  // queued | running | waiting | done | failed
   std::int64_t done = 0, total = 0, failed = 0;
+  // Of an erasure that is done but for them, "waiting": whose spools may still hold something of
+  // the reader, which is void.
+  std::vector<std::string> hosts;
 };
 
 class Users {
@@ -74,7 +77,7 @@ class Users {
   redis::Redis& redis_;
   BlockingPool& pool_;
   const RecorderSettings recorder_;
-  const seconds spool_max_age_;
+  const SpoolSettings spool_;
   const redis::Keys keys_;
   const ReaderHashes hashes_;
   const std::function<std::string()> new_job_id_;

@@ -57,7 +57,7 @@ Result<Entry> parse_item_entry(const redis::Reply& fields, std::string_view op) 
   return change;
 }
 
-Result<UnixSeconds> time_of(const redis::Reply& fields) {
+Result<UnixSeconds> event_time(const redis::Reply& fields) {
   const std::string_view text = value_of(fields, "at");
   if (!is_time(text)) return fail(ErrorCode::kInvalid, "bad_time", "at");
   return UnixSeconds{seconds{redis::parse_or_zero<std::int64_t>(text)}};
@@ -67,12 +67,12 @@ Result<Entry> parse_interaction(const redis::Reply& fields, const ReaderId& read
   const std::string_view letter = value_of(fields, "kind");
   const auto kind = letter.size() == 1 ? readers::interaction_of_letter(letter[0]) : std::nullopt;
   if (!kind) return fail(ErrorCode::kInvalid, "bad_kind", "kind");
-  FRESHET_TRY(at, time_of(fields));
+  FRESHET_TRY(at, event_time(fields));
   return ReaderChange(readers::ReaderEvent{reader, item, *kind, *at, {}});
 }
 
 Result<Entry> parse_dismissal(const redis::Reply& fields, const ReaderId& reader, const ItemId& item) {
-  FRESHET_TRY(at, time_of(fields));
+  FRESHET_TRY(at, event_time(fields));
   const std::string_view reason = value_of(fields, "reason");
   if (!utf8::valid(reason)) return fail(ErrorCode::kInvalid, "bad_utf8", "reason");
   return ReaderChange(Dismissed{{reader, item, std::string(reason), {}}, *at});
@@ -82,7 +82,7 @@ Result<Entry> parse_follow(const redis::Reply& fields, const ReaderId& reader, s
   const auto author = AuthorId::parse(value_of(fields, "author"), "author");
   if (!author) return fail(ErrorCode::kInvalid, "bad_id", "author");
   if (op == readers::kOpUnfollow) return ReaderChange(Unfollowed{reader, *author});
-  FRESHET_TRY(at, time_of(fields));
+  FRESHET_TRY(at, event_time(fields));
   return ReaderChange(readers::Follow{reader, *author, *at});
 }
 
@@ -120,7 +120,7 @@ Result<Entry> parse_reader_entry(const redis::Reply& fields, std::string_view op
   if (!item) return fail(ErrorCode::kInvalid, "bad_id", "item");
   if (op == readers::kOpInteraction) return parse_interaction(fields, *reader, *item);
   if (op == readers::kOpDismiss) return parse_dismissal(fields, *reader, *item);
-  FRESHET_TRY(at, time_of(fields));
+  FRESHET_TRY(at, event_time(fields));
   return ReaderChange(Undismissed{*reader, *item, *at});
 }
 

@@ -22,6 +22,7 @@ Eraser::Eraser(const Settings& settings, redis::Endpoint endpoint, readers::Read
       keys_(settings.redis.key_prefix),
       hashes_(std::move(hashes)),
       spool_(settings.spool.path),
+      job_ttl_(redis::tombstone_ttl(settings.spool.max_age)),
       settle_(settle) {}
 
 void Eraser::add(std::vector<Erasure> erasures) {
@@ -54,7 +55,7 @@ bool Eraser::wants_a_read() const {
 bool Eraser::in_spool(Waiting& one) const {
   std::error_code absent;  // no folder, no spool
   for (const auto& entry : std::filesystem::directory_iterator(spool_, absent)) {
-    if (entry.path().extension() != ".spool") continue;
+    if (entry.path().extension() != redis::kSpoolSuffix) continue;
     const auto found = redis::Spool::mentions(entry.path(), one.erasure.reader.view());
     if (found && !*found) continue;
     if (!std::exchange(one.told, true))
@@ -148,7 +149,7 @@ void Eraser::append_state(redis::Pipeline& out, const Erasure& erasure, std::str
                           std::size_t done, std::size_t total) const {
   const std::string key = keys_.job(erasure.job);
   out.add("HSET", key, "state", state, "done", done, "total", total, "failed", state == "failed" ? 1 : 0);
-  out.add("EXPIRE", key, redis::kJobTtl.count());
+  out.add("EXPIRE", key, job_ttl_.count());
 }
 
 redis::Pipeline Eraser::result_of(const std::vector<Erasure>& done) const {

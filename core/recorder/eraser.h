@@ -80,6 +80,7 @@ class Eraser {
   const redis::Keys keys_;
   const readers::ReaderHashes hashes_;
   const std::filesystem::path spool_;
+  const seconds job_ttl_;
   const milliseconds settle_;
   std::vector<Waiting> waiting_;  // in the order of their entries
   std::size_t total_ = 0;         // keys of the last walk

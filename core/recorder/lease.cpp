@@ -9,6 +9,7 @@
 #include <fstream>
 #include <utility>
 
+#include "core/base/agreed_clock.h"
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
 
@@ -48,6 +49,15 @@ std::string who_has(std::string_view holder) {
   return holder.empty() ? std::string("a recorder of which nothing is known") : std::string(holder);
 }
 
+// And agrees on the time of Redis.
+Result<redis::Replies> with_time(redis::SyncRedis& redis, Pipeline command) {
+  command.add("TIME");
+  auto replies = redis.call_all(command);
+  if (!replies) return replies;
+  if (const auto now = redis::time_of(replies->back())) agree_on(*now);
+  return replies;
+}
+
 }  // namespace
 
 Result<redis::Replies> Lease::ask(redis::SyncRedis& redis, const std::string& identity, std::uint64_t known,
@@ -57,7 +67,7 @@ Result<redis::Replies> Lease::ask(redis::SyncRedis& redis, const std::string& id
   command.script(scripts::kLeaseTake).key(key_).arg(this_host() + ", pid " + pid).arg(this_place() + pid);
   command.arg(identity).arg(instead.empty() ? ours_ : instead).arg(known).arg(gone).arg(ttl_.count());
   command.arg(refused_ ? 1 : 0);
-  return redis.call_all(command);
+  return with_time(redis, std::move(command));
 }
 
 Result<void> Lease::take(redis::SyncRedis& redis, const std::string& identity, std::uint64_t known,
@@ -85,7 +95,7 @@ Result<void> Lease::take(redis::SyncRedis& redis, const std::string& identity, s
 Result<void> Lease::renew(redis::SyncRedis& redis) const {
   Pipeline command;
   command.script(scripts::kLeaseRenew).key(key_).arg(token_).arg(ttl_.count());
-  const auto replies = redis.call_all(command);
+  const auto replies = with_time(redis, std::move(command));
   return replies ? Result<void>() : tl::unexpected(replies.error());
 }
 

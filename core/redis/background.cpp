@@ -8,12 +8,6 @@
 
 namespace freshet::redis {
 
-namespace {
-
-constexpr std::string_view kSpoolSuffix = ".spool";
-
-}  // namespace
-
 struct BackgroundWriter::Waiting {
   std::string event;
   milliseconds age;

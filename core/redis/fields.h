@@ -50,6 +50,13 @@ inline std::int64_t whole(std::string_view text) {
 // The text of an element, "" for nil or what is none. Valid while the reply lives.
 inline std::string_view text_at(const Reply& reply, std::size_t index) { return reply[index].text(); }
 
+// What TIME answered; nullopt: something else.
+inline std::optional<std::chrono::microseconds> time_of(const Reply& reply) {
+  const auto s = parse<std::int64_t>(text_at(reply, 0)), us = parse<std::int64_t>(text_at(reply, 1));
+  if (!s || !us) return std::nullopt;
+  return seconds(*s) + std::chrono::microseconds(*us);
+}
+
 // An argument that may be left out: unix seconds, or "".
 inline void optional_time(Pipeline& pipeline, const std::optional<UnixSeconds>& at) {
   at ? pipeline.arg(unix_s(*at)) : pipeline.arg("");

@@ -103,6 +103,7 @@ inline constexpr std::array kKeyPatterns{
     KeyPattern{"recorder:stream", "stream", true,
                About::kNobody},  // the recorder's own business, see core/recorder/eraser.h
     KeyPattern{"recorder:lease", "hash", true, About::kNobody},
+    KeyPattern{"recorder:spools", "zset", true, About::kNobody},
     KeyPattern{"hot:list", "string", false, About::kNobody},
     KeyPattern{"hot:list:meta", "hash", false, About::kNobody},
     KeyPattern{"hot:list:lock", "string", false, About::kNobody},
@@ -248,7 +249,7 @@ class Keys {
   // ZSET: author → highest score of their follow:pull; those who have one
   std::string pulled() const { return prefix_ + "follow:pulled"; }
 
-  // Hash: state, done, total, failed; kJobTtl
+  // Hash: state, done, total, failed; kJobTtl. Of an erasure also `at`, unix ms; tombstone_ttl()
   std::string job(std::string_view id) const { return prefix_ + "job:" + std::string(id); }
   // String, the reply to the push of this id; kEventTtl
   std::string push_event(std::string_view channel, std::string_view event) const {
@@ -265,6 +266,9 @@ class Keys {
   std::string stream() const { return prefix_ + "recorder:stream"; }
   // Hash: which process records, and which database Redis belongs to (core/recorder/lease.h)
   std::string lease() const { return prefix_ + "recorder:lease"; }
+
+  // ZSET: host → unix ms at which nothing waited in its spools (core/readers/spool_watch.h)
+  std::string spools() const { return prefix_ + "recorder:spools"; }
 
   // Matches hot:article:{id} of every item, for SCAN; and the id in such a name.
   std::string article_pattern() const;

@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/base/agreed_clock.h"
+
 namespace freshet::redis {
 
 namespace {
@@ -25,10 +27,7 @@ struct RecordHeader {
   std::int64_t at_ms;      // unix time of the append
 };
 
-std::int64_t unix_ms() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<milliseconds>(now).count();
-}
+std::int64_t unix_ms() { return wall_ms().count(); }
 
 milliseconds since(std::int64_t ms) { return milliseconds(std::max<std::int64_t>(0, unix_ms() - ms)); }
 
@@ -123,6 +122,18 @@ Result<bool> Spool::mentions(const std::filesystem::path& path, std::string_view
   ::close(fd);
   if (got < 0) return io_error(path, "read");
   return found;
+}
+
+bool Spool::any_waits(const std::filesystem::path& folder) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().extension() != kSpoolSuffix) continue;
+    const auto bytes = entry.file_size(error);
+    if (!error && bytes > kHeaderBytes) return true;
+    if (error == std::errc::no_such_file_or_directory) error.clear();  // just now deleted: empty
+    if (error) return true;
+  }
+  return error && error != std::errc::no_such_file_or_directory;
 }
 
 Spool::Spool(std::filesystem::path path, int fd, std::size_t max_bytes, void* memory)

@@ -20,13 +20,15 @@
 
 namespace freshet::redis {
 
+inline constexpr std::string_view kSpoolSuffix = ".spool";  // of the file's name
+
 class Spool {
  public:
   struct Record {
     bool torn;
     std::string_view payload;  // valid until the next pop_to() or append()
     std::uint64_t next;        // hand to pop_to()
-    milliseconds age;          // since it was appended, by this host's clock
+    milliseconds age;          // since it was appended, by the clock that all hosts agree on
   };
 
   // Opens or creates the file and takes its lock. Errors: kConflict "spool_locked" (another process
@@ -37,6 +39,8 @@ class Spool {
   // what was popped and not yet removed. False when there is no such file. Errors: kUnavailable
   // "spool_io". O(bytes).
   static Result<bool> mentions(const std::filesystem::path& path, std::string_view name);
+  // Whether any spool in the folder has an event, or cannot be looked at. O(files).
+  static bool any_waits(const std::filesystem::path& folder);
   ~Spool();
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
@@ -47,7 +51,7 @@ class Spool {
   bool empty() const;
   std::uint64_t bytes() const;  // waiting
   // How long it has not been empty, also in its earlier owners' hands; 0 when it is. What waits in
-  // it is at most so old. By the wall clock.
+  // it is at most so old. By the same clock.
   milliseconds age() const;
   std::uint64_t begin() const;  // position of the oldest record
   // The record at `position`, or nullopt at the end. One whose checksum is wrong (a power cut tore

@@ -95,7 +95,13 @@ Task<Result<Response>> get_job(Call& call) {
   std::string out;
   json::Writer writer(out);
   writer.begin_object().key("state").string(job->state).key("done").integer(job->done);
-  writer.key("total").integer(job->total).key("failed").integer(job->failed).end_object();
+  writer.key("total").integer(job->total).key("failed").integer(job->failed);
+  if (!job->hosts.empty()) {
+    writer.key("hosts").begin_array();
+    for (const std::string& each : job->hosts) writer.string(each);
+    writer.end_array();
+  }
+  writer.end_object();
   co_return private_json(std::move(out));
 }
 

@@ -61,6 +61,7 @@ struct StoreSample {
   std::atomic<std::int64_t> claimed_ms{0};         // CLOCK_MONOTONIC: somebody asks, or asked then
   Shared<StoreNumbers> numbers;                    // written by whoever claimed it
   std::atomic<std::int64_t> health_claimed_ms{0};  // likewise, every kHealthIntervalMs
+  std::atomic<std::int64_t> clock_offset_us{0};    // as agreed_offset(); 0: nobody knows yet
   std::atomic<std::int64_t> lost_since{0};         // unix seconds: Redis lost its items; 0: it has them
   Shared<redis::MemoryLevel> memory;
   Shared<RecorderHolder> recorder_holder;  // who records, on whatever host, or did last

@@ -156,7 +156,7 @@ TEST_CASE("a Redis as the service needs it is without a finding", "[doctor]") {
   const Diagnoses out = judged(good_facts());
   INFO(out.text());
   CHECK(out.count(Grade::kOk) == static_cast<std::int64_t>(out.all().size()));
-  CHECK(out.all().size() == 9);
+  CHECK(out.all().size() == 10);
 }
 
 TEST_CASE("a Redis that could not write its file is an error", "[doctor]") {

@@ -117,6 +117,7 @@ class Instance:
         # Most tests name articles that they never put, and look at what a first report did.
         self._seen, self._directives = {}, {"items__unknown": '"list"', "limits__remember_after": 0} | directives
         self.expects_refusals = False  # by Redis, of its account
+        self.environment = {}  # of its processes, beside this one's
         self.configure()
         # Not a new one each run: with some, of a few visitors two would meet in a HyperLogLog's register and count as one.
         with open(os.path.join(self.state, "etc/salt"), "w", opener=lambda path, flags: os.open(path, flags, 0o600), encoding="ascii") as file:
@@ -133,7 +134,7 @@ class Instance:
     def start(self):
         command = [os.path.join(ROOT, "scripts/run"), "--detach", "--no-sample", "--state", self.state, "--address", self.host,
                    "--port", str(self.port), "--internal-port", str(self.internal_port), *self._options]
-        done = subprocess.run(command, env=os.environ | {"FRESHET_NGINX_EDIT": self.nginx_edit}, stdin=subprocess.DEVNULL, capture_output=True,
+        done = subprocess.run(command, env=os.environ | self.environment | {"FRESHET_NGINX_EDIT": self.nginx_edit}, stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, timeout=900, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         wait_until(lambda: self.internal().get("/ping").status == 200, "/ping")

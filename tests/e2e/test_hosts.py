@@ -10,7 +10,7 @@ import time
 from client import Load
 from recorded import Recorded, Writers
 from service import CTL, PATIENT, ROOT, birth, children, wait_until
-from test_privacy import recorded_interactions, wait_done, wait_recorded
+from test_privacy import forget, job, recorded_interactions, wait_done, wait_recorded
 
 
 def freshetctl(service, *arguments):
@@ -125,10 +125,17 @@ def test_what_another_host_s_spool_holds_of_an_erased_reader_is_void(instance, n
     first.restart_redis()
     wait_until(lambda: first.status()["redis ready"] > 0 and first.status()["recorder"] == "running", "Redis")
     number = wait_until(lambda: (reply := first.internal().delete(f"/api/users/{gone}")).status == 202 and reply.json()["job"], "the job")
-    wait_done(first, number)
+    wait_until(lambda: job(first, number)["state"] == "waiting", "the job")
+    assert [each.partition(":")[2] for each in job(first, number)["hosts"]] == [f"{second.state}/spool"]
+    first.expects_refusals = True  # of what the doctor asks whether the account may
+    warned = finding(second, "spools.hosts")
+    assert warned["grade"] == "warning" and f"{second.state}/spool" in warned["what"], warned
+    assert 8 * 86400 - 60 < first.redis("TTL", f"job:{number}") <= 8 * 86400  # longer than a spool may live
     subprocess.run([os.path.join(ROOT, "scripts/run"), "--stop", "--state", second.state], check=True, timeout=120, capture_output=True)
     second.start()
     wait_until(lambda: not [each for each in os.listdir(os.path.join(second.state, "spool")) if each.endswith(".spool")], "its spools to be applied")
+    wait_done(first, number)
+    assert "hosts" not in job(first, number) and finding(second, "spools.hosts")["grade"] == "ok"
     wait_recorded(first, stays, 1)
     assert first.keys_of(stays) != [] and first.keys_of(gone) == []
     assert recorded_interactions(first, gone) == 0
@@ -181,3 +188,101 @@ def test_a_host_without_index_and_model_says_so_and_its_feeds_have_what_redis_ha
     reply = ready(second)
     assert reply.status == 503 and reply.json()["code"] == "not_ready" and reply.json()["detail"] == "without index,model", reply
     assert finding(second, "ready")["grade"] == "error"
+
+
+def test_nobody_waits_for_a_host_whose_spools_are_too_old_to_be_read(instance, name):
+    first = instance("--no-limits", **PATIENT, spool__max_age='"1h"')
+    wait_until(lambda: first.redis("ZCARD", "recorder:spools") == 1, "the host to register")
+    asked, now = int(time.time() * 1000), int(time.time() * 1000)
+    first.redis("ZADD", "recorder:spools", now - 1000, "lost:/spool")
+    number = forget(first, name("r"))
+    wait_until(lambda: job(first, number)["state"] == "waiting", "the job")
+    assert job(first, number)["hosts"] == ["lost:/spool"]
+    first.redis("HSET", f"job:{number}", "at", asked - 3601 * 1000)
+    assert job(first, number)["state"] == "done" and "hosts" not in job(first, number)
+    # Silent for longer than a spool may live when somebody else is erased: it is gone.
+    first.redis("ZADD", "recorder:spools", now - 3602 * 1000, ":erasure", now - 3603 * 1000, "lost:/spool")
+    wait_done(first, forget(first, name("r")))
+    assert first.redis("ZSCORE", "recorder:spools", "lost:/spool") is None
+
+
+def test_a_host_answers_an_erasure_only_when_nothing_waits_in_its_spools(instance, name):
+    first = instance("--no-limits", **PATIENT)
+    wait_until(lambda: first.redis("ZCARD", "recorder:spools") == 1, "the host to register")
+    # What a dead worker left, and nobody can read: it may hold anything.
+    with open(os.path.join(first.state, "spool/1.spool"), "wb") as file:
+        file.write(b"x" * 8192)
+    number = forget(first, name("r"))
+    wait_until(lambda: job(first, number)["state"] == "waiting", "the job")
+    assert [each.partition(":")[2] for each in job(first, number)["hosts"]] == [f"{first.state}/spool"]
+    os.remove(file.name)
+    wait_done(first, number)
+
+
+def test_a_client_gets_the_rate_of_each_host(instance, name):
+    """Buckets are of a host: who asks all of them has the sum. nginx's limits are likewise."""
+    limits = {"limits__history_rate": "0.001", "limits__history_burst": "7"}
+    first = instance(**limits, **PATIENT)
+    second = instance(beside=first, recorder__enabled="false", **limits, **PATIENT)
+    reader, taken = name("r"), {}
+    for host in (first, second, first, second):
+        for _ in range(10):
+            reply = host.public().post("/api/history", {"userId": reader, "topicId": name("i")})
+            assert reply.status in (200, 429), reply
+            taken[host.host] = taken.get(host.host, 0) + (reply.status == 200)
+    assert taken == {first.host: 7, second.host: 7}
+
+
+def tool(service, *arguments):
+    """As the service of this host is in Redis."""
+    done = subprocess.run([CTL, *arguments, "--state", service.state], capture_output=True, text=True, check=False, timeout=120)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_each_tool_works_from_a_host_that_does_not_record_with_the_account_it_needs(instance, name):
+    first = instance("--no-limits", **PATIENT)
+    first.expects_refusals = True  # of what the service's account may not
+    second = instance("--no-limits", beside=first, recorder__enabled="false", **PATIENT)
+    reader = name("r")
+    for each in (name("i") for _ in range(5)):
+        first.put(each)
+        assert second.public().track(each, 20000, userId=reader, sessionId=reader).status == 200
+    assert second.internal().get("/api/waterfall/discover", query={"userId": reader}).status == 200
+    second.await_placed()
+    for command in (["fill", "discover", "--json"], ["visitors", "--json"], ["rebuild-rank", "--json"], ["explain", reader], ["status"], ["purge", "--reader", reader, "-n", "--json"]):
+        status, said = tool(second, *command)
+        assert status == 0, (command, said)
+    assert first.internal().get("/api/waterfall/discover", query={"userId": reader}).json()["items"]
+    second.await_placed()
+    for command in (["check"], ["check", "--sweep"]):
+        status, said = tool(second, *command)
+        assert status == 2 and "no permissions" in said, said
+        status, said = freshetctl(second, *command)
+        assert status == 0 and "0 violations" in said, said
+    status, said = freshetctl(second, "doctor", "--json", "--nginx", "")
+    assert status == 0 and json.loads(said)["errors"] == 0, said
+    for command, why in ((["train"], "recorder.enabled is false"), (["reindex"], "recorder.enabled is false"), (["evaluate"], "recorder.enabled is false"),
+                         (["backup", os.path.join(second.state, "backup")], "the backup is made where the recorder runs")):
+        status, said = freshetctl(second, *command)
+        assert status == 2 and why in said, (command, said)
+
+
+def test_a_host_with_an_account_of_its_own_is_shut_out_alone(instance, name):
+    first = instance("--no-limits", **PATIENT)
+    with open(os.path.join(first.state, "etc/redis-acl.conf"), encoding="utf-8") as file:
+        rights = next(line for line in file if line.startswith("user freshet ")).split()[2:]
+    first.redis("ACL", "SETUSER", "freshet-2", *[each for each in rights if not each.startswith("#")], ">of-the-second")
+    password = os.path.join(first.state, "etc/redis-second")
+    with open(password, "w", encoding="ascii") as file:
+        file.write("of-the-second")
+    shutil.chown(password, "nobody" if os.geteuid() == 0 else None)
+    os.chmod(password, 0o600)
+    second = instance("--no-limits", beside=first, recorder__enabled="false", redis__username='"freshet-2"', redis__password_file=f'"{password}"', **PATIENT)
+    assert second.public().track(name("a"), 20000, userId=name("r"), sessionId=name("s")).status == 200
+    assert second.refused_by_redis() == []
+    first.redis("ACL", "SETUSER", "freshet-2", "off")
+    first.redis("CLIENT", "KILL", "USER", "freshet-2")
+    wait_until(lambda: second.status()["redis ready"] == 0, "the account's end to be noticed")
+    assert second.public().track(name("a"), 20000, userId=name("r"), sessionId=name("s")).status == 202
+    assert first.public().track(name("a"), 20000, userId=name("r"), sessionId=name("s")).status == 200
+    first.expects_refusals = second.expects_refusals = True

@@ -79,6 +79,7 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
       {k.seen_day(a), "seen day " + a},
       {k.stream(), "stream"},
       {k.lease(), "lease"},
+      {k.spools(), "spools"},
       {k.rank_meta(), "rank meta"},
       {k.rank_turn(), "rank turn"},
       {k.unplaced(), "unplaced"},

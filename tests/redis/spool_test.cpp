@@ -9,6 +9,7 @@
 #include <fstream>
 #include <thread>
 
+#include "core/base/agreed_clock.h"
 #include "tests/support/bytes_of.h"
 #include "tests/support/unix_socket.h"
 
@@ -48,6 +49,34 @@ TEST_CASE("What was spooled is there for the next process, in order", "[spool]")
   REQUIRE(all.size() == 1000);
   CHECK(all.front() == "record 0");
   CHECK(all.back() == "record 999");
+}
+
+TEST_CASE("A folder of spools says whether anything waits in one", "[spool]") {
+  TemporaryDirectory directory;
+  CHECK_FALSE(Spool::any_waits(directory.path() / "none"));
+  CHECK_FALSE(Spool::any_waits(directory.path()));
+  auto spool = Spool::open(directory.path() / "a.spool", 1 << 20);
+  CHECK_FALSE(Spool::any_waits(directory.path()));
+  REQUIRE((*spool)->append("event"));
+  CHECK(Spool::any_waits(directory.path()));
+  (*spool)->pop_to((*spool)->at((*spool)->begin())->next);
+  CHECK_FALSE(Spool::any_waits(directory.path()));
+}
+
+TEST_CASE("The age of an event goes by the clock that is agreed on", "[spool]") {
+  TemporaryDirectory directory;
+  const auto before = agreed_offset();
+  auto spool = Spool::open(directory.path() / "a.spool", 1 << 20);
+  agree_on(std::chrono::hours(24 * 365 * 10));
+  REQUIRE((*spool)->append("event"));
+  agree_on(std::chrono::hours(24 * 365 * 10) + std::chrono::minutes(5));
+  const auto age = (*spool)->at((*spool)->begin())->age;
+  CHECK((age >= std::chrono::minutes(5) && age < std::chrono::minutes(6)));
+  CHECK((wall_now() >= UnixSeconds(std::chrono::hours(24 * 365 * 10)) &&
+         wall_now() < UnixSeconds(std::chrono::hours(24 * 365 * 10 + 1))));
+  REQUIRE_FALSE(before);  // and forgotten again, for the tests behind this one
+  agree_on(std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::system_clock::now().time_since_epoch()));
 }
 
 TEST_CASE("A spool belongs to one process at a time", "[spool]") {

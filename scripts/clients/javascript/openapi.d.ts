@@ -926,7 +926,13 @@ export interface components {
             no_database?: string;
         };
         Job: {
-            state: string;
+            /**
+             * @description waiting: an erasure that is done but for `hosts`
+             * @enum {unknown}
+             */
+            state: "queued" | "running" | "waiting" | "done" | "failed";
+            /** @description Of an erasure: host and folder whose spools may still hold something of the reader, which is void. They answer when nothing waits there; after spool.max_age nobody waits for them */
+            hosts?: string[];
             done: number;
             total: number;
             failed: number;

@@ -39,6 +39,8 @@ struct RedisFacts {
   std::optional<milliseconds> oldest_entry;  // age of what waits longest in the stream; 0: nothing waits
   bool has_group = false;                    // a recorder has joined the stream
   std::optional<recorder::Holder> recorder;  // who records, or did last
+  std::vector<std::string> silent;           // hosts that have not answered the last erasure
+  std::optional<milliseconds> last_erasure;  // when it was asked for, unix time
   std::vector<std::string> unlisted;         // articles that nobody vouched for, the most read first
   std::int64_t unlisted_count = 0;
 };

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 
+#include "core/readers/spool_watch.h"
 #include "core/recorder/group.h"
 #include "core/redis/fields.h"
 #include "core/redis/keys.h"
 #include "scripts/ctl/commands/progress.h"
 #include "scripts/ctl/doctor/doctor.h"
+#include "scripts/ctl/doctor/status_text.h"
 
 namespace freshet::ctl {
 namespace {
@@ -37,6 +39,22 @@ void judge_stream(const RedisFacts& facts, const Settings& settings, Diagnoses& 
   out.ok(kCheck, what);
 }
 
+void judge_spools(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {
+  constexpr std::string_view kCheck = "spools.hosts";
+  if (!facts.last_erasure) return out.ok(kCheck, "nobody was erased yet");
+  const std::string at = to_rfc3339(UnixSeconds(std::chrono::floor<seconds>(*facts.last_erasure)));
+  if (facts.silent.empty()) return out.ok(kCheck, "every host has answered the last erasure, of " + at);
+  std::string names;
+  for (const std::string& each : facts.silent) names.append(names.empty() ? "" : ", ").append(each);
+  out.warn(kCheck,
+           fmt::format(
+               "{} has not said since an erasure at {} that nothing waits in its spools; what they hold of "
+               "the reader is void",
+               names, at),
+           fmt::format("start the host, or delete its spools; after {} (spool.max_age) nobody waits for it",
+                       span_text(settings.spool.max_age)));
+}
+
 void judge_alive(const RedisFacts& facts, Diagnoses& out) {
   constexpr std::string_view kCheck = "recorder.alive";
   if (!facts.recorder) return out.not_looked(kCheck, "HMGET is not allowed to this user");
@@ -57,6 +75,7 @@ Result<void> ask_recorder(redis::SyncRedis& redis, const Settings& settings, Red
   redis::Pipeline command;
   command.add("XLEN", stream).add("XRANGE", stream, "-", "+", "COUNT", 1).add("TIME");
   command.add("XINFO", "GROUPS", stream);
+  readers::SpoolWatch(settings.spool, redis::Keys(settings.redis.key_prefix)).append_read(command);
   FRESHET_TRY(replies, redis.call(command));
   if (const auto length = (*replies)[0].integer()) facts.stream_length = *length;
   const auto now = time_ms((*replies)[2]);
@@ -65,6 +84,8 @@ Result<void> ask_recorder(redis::SyncRedis& redis, const Settings& settings, Red
     facts.oldest_entry = milliseconds(oldest.size() > 0 ? *now - entry_ms(id.value_or("")) : 0);
   }
   facts.has_group = (*replies)[3].size() > 0;
+  facts.last_erasure = readers::last_erasure((*replies)[4]);
+  if (facts.last_erasure) facts.silent = readers::silent_since((*replies)[4], *facts.last_erasure);
   const auto recorder = recorder::holder_of(redis, redis::Keys(settings.redis.key_prefix));
   if (recorder) facts.recorder = *recorder;
   return {};
@@ -73,6 +94,7 @@ Result<void> ask_recorder(redis::SyncRedis& redis, const Settings& settings, Red
 void judge_recorder(const RedisFacts& facts, const Settings& settings, Diagnoses& out) {
   judge_stream(facts, settings, out);
   judge_alive(facts, out);
+  judge_spools(facts, settings, out);
 }
 
 Result<ItemFacts> ask_items(redis::SyncRedis& redis, database::Database& database, const Settings& settings) {

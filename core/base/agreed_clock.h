@@ -1,0 +1,21 @@
+// The time that all hosts agree on. Whoever hears it from Redis says so here; from then on
+// wall_now() goes by it and by CLOCK_BOOTTIME. So it is the same on every host, and does not move
+// when somebody sets this host's clock. Of one process; any thread.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "core/base/time.h"
+
+namespace freshet {
+
+// It is `now` at this moment.
+void agree_on(std::chrono::microseconds now);
+// Unix time less CLOCK_BOOTTIME, the same for all processes of a machine. nullopt: nobody said yet.
+std::optional<std::chrono::microseconds> agreed_offset();
+void agree_on_offset(std::chrono::microseconds offset);
+// As wall_now(): by the host's own clock until it is agreed on.
+milliseconds wall_ms();
+
+}  // namespace freshet
