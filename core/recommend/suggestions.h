@@ -45,8 +45,8 @@ class Suggestions {
   void find_all(std::span<const std::string_view> ids, std::span<std::uint32_t> out) const {
     catalogue_->find_all(ids, out);
   }
-  // `items`: each once. In order; nullopt where no event speaks for the item. O(profile × neighbours) for all
-  // together. Virtual for unit tests, which say themselves what speaks.
+  // `items`: each once. In order; nullopt where no event speaks for the item. O(profile ×
+  // neighbours) for all together. Virtual for unit tests, which say themselves what speaks.
   virtual std::vector<std::optional<Because>> because(std::span<const std::uint32_t> items) const;
 
  private:
