@@ -31,17 +31,18 @@ Task<Result<void>> Sampler::begin() {
   redis::Pipeline asked;
   asked.add("TIME");
   spools_.append_read(asked);
+  const auto asked_at = since_boot();
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, asked));
-  take_time((*replies)[0]);
+  take_time((*replies)[0], asked_at);
   const redis::Pipeline answer = spools_.answer((*replies)[1]);
   if (!answer.empty()) co_await redis_.run(answer);  // else it is asked again in a second
   co_return Result<void>();
 }
 
-void Sampler::take_time(const redis::Reply& time) {
+void Sampler::take_time(const redis::Reply& time, std::chrono::microseconds asked_at) {
   const auto now = redis::time_of(time);
   if (!now) return;
-  agree_on(*now);
+  agree_on(*now, asked_at);
   sample_.clock_offset_us.store(agreed_offset()->count(), std::memory_order_relaxed);
 }
 
@@ -51,11 +52,12 @@ Task<void> Sampler::look_at_health(milliseconds now) {
   asked.add("GET", keys_.lost()).add("INFO", "memory").add("HGET", keys_.lease(), "holder");
   asked.add("TIME");
   spools_.append_read(asked);
+  const auto asked_at = since_boot();
   const auto replies = co_await redis_.run(asked);
   if (!replies) co_return;
   if (const redis::Reply& lost = replies->front(); !lost.is_error())
     sample_.lost_since.store(redis::parse_or_zero<std::int64_t>(lost.text()) / 1000);
-  take_time((*replies)[3]);
+  take_time((*replies)[3], asked_at);
   const redis::Pipeline answer = spools_.answer((*replies)[4]);
   const redis::Reply& recorder = (*replies)[2];
   RecorderHolder holder{};

@@ -29,7 +29,7 @@ class Sampler {
  private:
   static bool claim(std::atomic<std::int64_t>& claimed_ms, std::int64_t interval_ms, milliseconds now);
   Task<void> look_at_health(milliseconds now);
-  void take_time(const redis::Reply& time);
+  void take_time(const redis::Reply& time, std::chrono::microseconds asked_at);
   Task<void> take();
 
   redis::Redis& redis_;

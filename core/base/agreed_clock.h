@@ -10,8 +10,11 @@
 
 namespace freshet {
 
-// It is `now` at this moment.
-void agree_on(std::chrono::microseconds now);
+// CLOCK_BOOTTIME.
+std::chrono::microseconds since_boot();
+// It was `now` (Unix time) at some moment between `asked_at` (of since_boot()) and this one. What
+// is agreed on moves only as far as that proves it wrong: a slow reply moves nothing.
+void agree_on(std::chrono::microseconds now, std::chrono::microseconds asked_at);
 // Unix time less CLOCK_BOOTTIME, the same for all processes of a machine. nullopt: nobody said yet.
 std::optional<std::chrono::microseconds> agreed_offset();
 void agree_on_offset(std::chrono::microseconds offset);

@@ -1,5 +1,6 @@
 #include "core/base/time.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -114,13 +115,6 @@ Civil civil(UnixSeconds at) {
 constexpr std::int64_t kNotAgreed = std::numeric_limits<std::int64_t>::min();
 std::atomic<std::int64_t> agreed_offset_us{kNotAgreed};
 
-std::chrono::microseconds since_boot() {
-  timespec now{};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return std::chrono::duration_cast<std::chrono::microseconds>(seconds(now.tv_sec) +
-                                                               std::chrono::nanoseconds(now.tv_nsec));
-}
-
 }  // namespace
 
 Result<UnixSeconds> parse_rfc3339(std::string_view text, std::string_view member) {
@@ -149,7 +143,17 @@ std::string utc_day(UnixSeconds at) {
   return {text.data(), static_cast<std::size_t>(size)};
 }
 
-void agree_on(std::chrono::microseconds now) { agree_on_offset(now - since_boot()); }
+std::chrono::microseconds since_boot() {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return std::chrono::duration_cast<std::chrono::microseconds>(seconds(now.tv_sec) +
+                                                               std::chrono::nanoseconds(now.tv_nsec));
+}
+
+void agree_on(std::chrono::microseconds now, std::chrono::microseconds asked_at) {
+  const auto least = now - since_boot(), most = now - asked_at;
+  agree_on_offset(std::clamp(agreed_offset().value_or(least), least, std::max(least, most)));
+}
 
 std::optional<std::chrono::microseconds> agreed_offset() {
   const std::int64_t offset = agreed_offset_us.load(std::memory_order_relaxed);

@@ -52,9 +52,10 @@ std::string who_has(std::string_view holder) {
 // And agrees on the time of Redis.
 Result<redis::Replies> with_time(redis::SyncRedis& redis, Pipeline command) {
   command.add("TIME");
+  const auto asked_at = since_boot();
   auto replies = redis.call_all(command);
   if (!replies) return replies;
-  if (const auto now = redis::time_of(replies->back())) agree_on(*now);
+  if (const auto now = redis::time_of(replies->back())) agree_on(*now, asked_at);
   return replies;
 }
 

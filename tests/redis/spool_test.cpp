@@ -67,16 +67,17 @@ TEST_CASE("The age of an event goes by the clock that is agreed on", "[spool]") 
   TemporaryDirectory directory;
   const auto before = agreed_offset();
   auto spool = Spool::open(directory.path() / "a.spool", 1 << 20);
-  agree_on(std::chrono::hours(24 * 365 * 10));
+  agree_on(std::chrono::hours(24 * 365 * 10), since_boot());
   REQUIRE((*spool)->append("event"));
-  agree_on(std::chrono::hours(24 * 365 * 10) + std::chrono::minutes(5));
+  agree_on(std::chrono::hours(24 * 365 * 10) + std::chrono::minutes(5), since_boot());
   const auto age = (*spool)->at((*spool)->begin())->age;
   CHECK((age >= std::chrono::minutes(5) && age < std::chrono::minutes(6)));
   CHECK((wall_now() >= UnixSeconds(std::chrono::hours(24 * 365 * 10)) &&
          wall_now() < UnixSeconds(std::chrono::hours(24 * 365 * 10 + 1))));
   REQUIRE_FALSE(before);  // and forgotten again, for the tests behind this one
   agree_on(std::chrono::duration_cast<std::chrono::microseconds>(
-      std::chrono::system_clock::now().time_since_epoch()));
+               std::chrono::system_clock::now().time_since_epoch()),
+           since_boot());
 }
 
 TEST_CASE("A spool belongs to one process at a time", "[spool]") {
