@@ -11,13 +11,13 @@ from faults.scenario import fault, percentile
 ITEMS = 4000
 RATE = 5  # requests a second: what limits.feed allows a reader
 DEAR_CPU = 0.25  # of a core, what the workers may compute for the attacker: some 0.08 by what a search is charged, 1 and more without
-HONEST = 12  # readers, each from a network of its own
+HONEST = 60  # readers, each from a network of its own, with a refresh a second: less than their own searches are charged
 
 
 class Refreshes(threading.Thread):
     """A reader's refreshes, one after the other, until stopped: (when it was answered, seconds, status, degraded)."""
 
-    def __init__(self, service, reader, query=None, pause_s=1 / RATE, **client):
+    def __init__(self, service, reader, query=None, pause_s=1, **client):
         super().__init__(daemon=True)
         self.seen, self._client, self._pause_s, self._stop_now = [], service.public(**client), pause_s, threading.Event()
         self._body = {"action": "refresh", "agent_id": reader, "limit": 5} | ({"query": query} if query else {})
