@@ -8,6 +8,7 @@
 #include "core/base/log.h"
 #include "core/base/time.h"
 #include "fcgi/handlers/hot.h"
+#include "fcgi/http/etag.h"
 #include "fcgi/http/internal_guard.h"
 #include "fcgi/http/problem.h"
 #include "fcgi/http/signature.h"
@@ -176,6 +177,8 @@ Task<Result<Response>> Application::dispatch(Request& request, std::optional<htt
     co_return http::problem(Error{ErrorCode::kRateLimited, "rate_limited", {}, {}}, allowance->wait);
   }
   auto answered = co_await route.handler.handle(call);
+  if (answered && route.method == Method::kGet && !is_open(route.handler.caller))
+    http::make_conditional(request, *answered);
   if (allowance && call.searched) {
     const http::Payer payer = payer_of(call);
     allowance =

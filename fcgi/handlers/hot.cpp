@@ -39,12 +39,6 @@ Task<Result<Response>> not_counted(Call& call, const ItemId& item) {
   co_return private_json(std::move(out));
 }
 
-// An entity tag matches whatever validator strength nginx' gzip left it.
-bool matches(std::string_view if_none_match, std::string_view etag) {
-  return if_none_match == "*" ||
-         (!if_none_match.empty() && if_none_match.find(etag) != std::string_view::npos);
-}
-
 // An event's id holds for the reader or the signed cookie, else for the session or fingerprint that
 // the report names (not for an address, which a phone changes between a try and its repetition).
 // Whoever guesses the id of an anonymous report could have it taken for repeated.
@@ -262,18 +256,13 @@ Task<Result<Response>> get_hot(Call& call) {
     if (services.redis_lost()) response.headers += "Freshet-Degraded: true\r\n";
   } else {
     const ListSettings& list = services.settings.list;
-    const std::string etag = served->list->etag(wanted->limit);
-    response.headers.append("ETag: ").append(etag);
+    response.headers.append("ETag: ").append(served->list->etag(wanted->limit));
     response.headers.append("\r\nCache-Control: public, max-age=").append(seconds_text(list.snapshot));
     response.headers.append(", stale-while-revalidate=")
         .append(seconds_text(list.stale_while_revalidate))
         .append(kForNginx);
     // It is what Redis has, and may be cached as ever: a loss can last until somebody comes.
     if (services.redis_lost()) response.headers += "Freshet-Degraded: true\r\n";
-    if (matches(call.request.if_none_match, etag)) {
-      response.status = 304;
-      co_return response;
-    }
   }
   response.body = served->list->first(wanted->limit);
   co_return response;

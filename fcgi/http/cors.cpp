@@ -63,7 +63,7 @@ Response Cors::options(const Request& request, const Match& match) const {
   if (cross_origin) {
     decorate(request, response);
     response.add_header("Access-Control-Allow-Methods", match.allow);
-    response.add_header("Access-Control-Allow-Headers", "Content-Type, Authorization");
+    response.add_header("Access-Control-Allow-Headers", "Content-Type, Authorization, If-None-Match");
     response.add_header("Access-Control-Max-Age", "86400");
   }
   return response;
@@ -75,6 +75,7 @@ void Cors::decorate(const Request& request, Response& response) const {
   if (!allows(request.origin)) return;
   response.add_header("Access-Control-Allow-Origin", request.origin);
   response.add_header("Access-Control-Allow-Credentials", "true");
+  response.add_header("Access-Control-Expose-Headers", "ETag, Freshet-Degraded, Retry-After");
 }
 
 }  // namespace freshet::http

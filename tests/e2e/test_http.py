@@ -173,6 +173,42 @@ def test_replies_over_a_kibibyte_are_compressed(service, name):
     assert "Content-Encoding" not in service.internal().get("/ping", headers=asked).headers
 
 
+# --- asking again
+
+
+def test_what_has_not_changed_is_304_for_who_polls(service, name):
+    public, internal, reader, author = service.public(), service.internal(), name("r"), name("a")
+    items = [name("i") for _ in range(20)]
+    for item in items:
+        service.put(item, title="t" * 100, author=author)
+    internal.put("/api/follows", {"userId": reader, "author": author})
+    internal.post("/api/waterfall/discover", {"items": items, "customers": [reader]})
+    internal.post("/api/history", {"userId": reader, "topicId": items[0]})
+    asked = [f"/api/history?userId={reader}", f"/api/recommendations?userId={reader}", f"/api/items/{items[0]}/similar",
+             f"/api/waterfall/discover?customerId={reader}", f"/api/follows?userId={reader}"]
+    for client, path in [(public, each) for each in asked] + [(internal, each) for each in asked + [f"/api/items/{items[0]}"]]:
+        for encoding in ("identity", "gzip"):
+            def again(client=client, path=path, encoding=encoding):
+                whole = client.get(path, headers={"Accept-Encoding": encoding})
+                tag = whole.headers["ETag"]
+                # nginx weakens the tag of what it compresses.
+                assert whole.status == 200 and tag.startswith("W/" if whole.headers["Content-Encoding"] else '"'), (path, whole)
+                same = client.get(path, headers={"Accept-Encoding": encoding, "If-None-Match": tag})
+                return same.status == 304 and not same.body and same.headers["ETag"] == tag.removeprefix("W/")
+            wait_until(again, f"a 304 of {path}, {encoding}")
+    timeline = internal.get(asked[3], headers={"Accept-Encoding": "gzip"})
+    assert timeline.headers["Content-Encoding"] == "gzip"  # so the loop saw a weak tag
+    service.put(another := name("i"))
+    internal.post("/api/waterfall/discover", {"items": [another], "customers": [reader]})
+    changed = public.get(asked[3], headers={"If-None-Match": timeline.headers["ETag"]})
+    assert changed.status == 200 and changed.headers["ETag"] not in timeline.headers["ETag"]
+
+
+def test_what_is_no_reply_to_a_poll_has_no_tag(service):
+    for path in ("/ping", "/status", "/metrics", "/health/live", "/health/ready", "/api/items/none", "/api/nothing"):
+        assert "ETag" not in service.internal().get(path, headers={"If-None-Match": "*"}).headers, path
+
+
 # --- other origins
 
 
@@ -182,7 +218,8 @@ def test_a_preflight_of_an_allowed_origin_is_204(limited):
     assert (reply.status, reply.body) == (204, b"")
     assert reply.headers["Access-Control-Allow-Origin"] == ORIGIN
     assert "POST" in reply.headers["Access-Control-Allow-Methods"]
-    assert "content-type" in reply.headers["Access-Control-Allow-Headers"].lower()
+    allowed = reply.headers["Access-Control-Allow-Headers"].lower()
+    assert "content-type" in allowed and "if-none-match" in allowed
     assert "Origin" in reply.headers["Vary"]
 
 
@@ -200,6 +237,7 @@ def test_replies_to_an_allowed_origin_say_so_from_the_cache_too(limited):
         assert "Access-Control-Allow-Origin" not in client.get("/api/hot").headers
     bad = client.get("/api/hot?limit=0", headers={"Origin": ORIGIN})
     assert bad.headers["Access-Control-Allow-Origin"] == ORIGIN
+    assert "ETag" in bad.headers["Access-Control-Expose-Headers"]
 
 
 def test_internal_routes_grant_no_origin_anything(limited):

@@ -75,6 +75,7 @@ def test_every_operation_answers_as_described(service, name, api):
     reply = ask("putItems", body=json.dumps(line) + "\n{}\n", headers=LINES)
     assert reply.json()["accepted"] == 1 and len(reply.json()["rejected"]) == 1
     ask("getItem", id=item)
+    ask("getItem", 304, id=item, headers={"If-None-Match": "*"})
     ask("track", client=public, body={"articleId": item, "dwellMs": 1000, "userId": reader, "sessionId": None, "eventId": name("e")})
     ask("track", client=public, body=json.dumps({"articleId": item, "dwellMs": 1}), headers={"Content-Type": "text/plain"})
     view = {"articleId": item, "fingerprint": name("f"), "publishedAt": now}

@@ -1081,6 +1081,13 @@ export interface components {
         NginxCode: "bad_request" | "error" | "forbidden" | "method_not_allowed" | "not_found" | "rate_limited" | "timeout" | "too_large" | "unavailable" | "uri_too_long";
     };
     responses: {
+        /** @description If-None-Match names what it still is */
+        NotModified: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content?: never;
+        };
         /** @description A part of the service is away; Retry-After says when to ask again */
         Away: {
             headers: {
@@ -1259,6 +1266,8 @@ export interface components {
     parameters: never;
     requestBodies: never;
     headers: {
+        /** @description Good for If-None-Match; absent while degraded */
+        ETag: string;
         /** @description seconds */
         RetryAfter: number;
         /** @description The burst of the token bucket with the fewest tokens left (limits.*): the visitor's, the network's or the service's. Never on a list that nginx caches, from the internal server, or without a limit */
@@ -1472,8 +1481,7 @@ export interface operations {
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
                     "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
                     "RateLimit-Reset": components["headers"]["RateLimitReset"];
-                    /** @description absent with `at` and while Redis is away */
-                    ETag?: string;
+                    ETag: components["headers"]["ETag"];
                     "Freshet-Degraded": components["headers"]["FreshetDegraded"];
                     [name: string]: unknown;
                 };
@@ -1496,13 +1504,7 @@ export interface operations {
                     "application/json": components["schemas"]["HotItem"][];
                 };
             };
-            /** @description Not changed since If-None-Match */
-            304: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
+            304: components["responses"]["NotModified"];
             /** @description The request is wrong; `member` says where */
             400: {
                 headers: {
@@ -1561,6 +1563,7 @@ export interface operations {
             /** @description Best first */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     /** @description JSON: the settings it was made with, times in seconds */
                     "Freshet-Settings"?: string;
                     [name: string]: unknown;
@@ -1584,6 +1587,7 @@ export interface operations {
                     "application/json": components["schemas"]["HotItem"][];
                 };
             };
+            304: components["responses"]["NotModified"];
             /** @description The request is wrong; `member` says where */
             400: {
                 headers: {
@@ -1616,6 +1620,7 @@ export interface operations {
             /** @description Its counters and the terms of its scores */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1656,6 +1661,7 @@ export interface operations {
                     "application/json": components["schemas"]["Stats"];
                 };
             };
+            304: components["responses"]["NotModified"];
             /** @description The request is wrong; `member` says where */
             400: {
                 headers: {
@@ -1692,6 +1698,7 @@ export interface operations {
             /** @description By id */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1768,6 +1775,7 @@ export interface operations {
                     };
                 };
             };
+            304: components["responses"]["NotModified"];
             /** @description The request is wrong; `member` says where */
             400: {
                 headers: {
@@ -1897,6 +1905,7 @@ export interface operations {
             /** @description Newest first */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
                     "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
                     "RateLimit-Reset": components["headers"]["RateLimitReset"];
@@ -1914,6 +1923,7 @@ export interface operations {
                     "application/json": components["schemas"]["IdList"];
                 };
             };
+            304: components["responses"]["NotModified"];
             /** @description The request is wrong; `member` says where */
             400: {
                 headers: {
@@ -2338,6 +2348,7 @@ export interface operations {
             /** @description Best first */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
                     "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
                     "RateLimit-Reset": components["headers"]["RateLimitReset"];
@@ -2384,6 +2395,7 @@ export interface operations {
                     "application/json": components["schemas"]["Recommendations"];
                 };
             };
+            304: components["responses"]["NotModified"];
             /** @description The request is wrong; `member` says where */
             400: {
                 headers: {
@@ -2420,6 +2432,7 @@ export interface operations {
             /** @description Most alike first */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
                     "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
                     "RateLimit-Reset": components["headers"]["RateLimitReset"];
@@ -2446,6 +2459,7 @@ export interface operations {
                     "application/json": components["schemas"]["Similar"];
                 };
             };
+            304: components["responses"]["NotModified"];
             /** @description The request is wrong; `member` says where */
             400: {
                 headers: {
@@ -2497,6 +2511,7 @@ export interface operations {
             /** @description Newest first; an empty page returns the given score in drop and up */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
                     "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
                     "RateLimit-Reset": components["headers"]["RateLimitReset"];
@@ -2528,6 +2543,7 @@ export interface operations {
                     "application/json": components["schemas"]["TimelinePage"];
                 };
             };
+            304: components["responses"]["NotModified"];
             /** @description The request is wrong; `member` says where */
             400: {
                 headers: {
@@ -2697,6 +2713,7 @@ export interface operations {
             /** @description Authors */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     "RateLimit-Limit": components["headers"]["RateLimitLimit"];
                     "RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
                     "RateLimit-Reset": components["headers"]["RateLimitReset"];
@@ -2714,6 +2731,7 @@ export interface operations {
                     "application/json": components["schemas"]["IdList"];
                 };
             };
+            304: components["responses"]["NotModified"];
             /** @description The request is wrong; `member` says where */
             400: {
                 headers: {
@@ -2864,6 +2882,7 @@ export interface operations {
             /** @description The item */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2884,6 +2903,7 @@ export interface operations {
                     "application/json": components["schemas"]["Item"];
                 };
             };
+            304: components["responses"]["NotModified"];
             /** @description The request is wrong; `member` says where */
             400: {
                 headers: {
@@ -3074,6 +3094,7 @@ export interface operations {
             /** @description A part of it; `next` leads on */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3106,6 +3127,7 @@ export interface operations {
                     "application/json": components["schemas"]["Export"];
                 };
             };
+            304: components["responses"]["NotModified"];
             /** @description The request is wrong; `member` says where */
             400: {
                 headers: {
@@ -3181,6 +3203,7 @@ export interface operations {
             /** @description Its state */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3195,6 +3218,7 @@ export interface operations {
                     "application/json": components["schemas"]["Job"];
                 };
             };
+            304: components["responses"]["NotModified"];
             /** @description The request is wrong; `member` says where */
             400: {
                 headers: {
@@ -3233,13 +3257,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description If-None-Match names what it is */
-            304: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
+            304: components["responses"]["NotModified"];
             /** @description The request is wrong; `member` says where */
             400: {
                 headers: {

@@ -1,0 +1,58 @@
+#include "fcgi/http/etag.h"
+
+#include <xxhash.h>
+
+#include "core/base/hex.h"
+
+namespace freshet::http {
+
+namespace {
+
+constexpr std::string_view kName = "ETag: ";
+constexpr std::string_view kLineEnd = "\r\n";
+
+// The value of a header line that `headers` may have.
+std::string_view tag_in(std::string_view headers) {
+  const std::size_t at = headers.find(kName);
+  if (at == headers.npos) return {};
+  headers.remove_prefix(at + kName.size());
+  return headers.substr(0, headers.find(kLineEnd));
+}
+
+}  // namespace
+
+std::string etag_of(std::string_view body) {
+  XXH128_canonical_t hash;
+  XXH128_canonicalFromHash(&hash, XXH3_128bits(body.data(), body.size()));
+  std::string tag = "\"";
+  for (const unsigned char byte : hash.digest) append_hex(tag, byte);
+  return tag.append("\"");
+}
+
+bool names_etag(std::string_view if_none_match, std::string_view etag) {
+  if (if_none_match == "*") return true;
+  // A tag has no quote inside, so what stands between two of them is one, or what is between tags.
+  for (;;) {
+    const std::size_t begin = if_none_match.find('"');
+    if (begin == if_none_match.npos) return false;
+    const std::size_t end = if_none_match.find('"', begin + 1);
+    if (end == if_none_match.npos) return false;
+    if (if_none_match.substr(begin, end + 1 - begin) == etag) return true;
+    if_none_match.remove_prefix(end + 1);
+  }
+}
+
+void make_conditional(const Request& request, Response& response) {
+  if (response.status != 200 || response.body.empty()) return;
+  std::string tag(tag_in(response.headers));
+  if (tag.empty()) {
+    if (response.headers.find("Freshet-Degraded: ") != std::string::npos) return;
+    tag = etag_of(response.body);
+    response.headers.append(kName).append(tag).append(kLineEnd);
+  }
+  if (!names_etag(request.if_none_match, tag)) return;
+  response.status = 304;
+  response.body.clear();
+}
+
+}  // namespace freshet::http
