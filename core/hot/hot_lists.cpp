@@ -60,7 +60,8 @@ std::string HotList::etag(std::size_t limit) const {
   return tag.append("-").append(std::to_string(limit)).append("\"");
 }
 
-std::string render(const std::vector<ShownItem>& items) {
+std::string render(const std::vector<ShownItem>& items, UnixSeconds at) {
+  const auto minute = std::chrono::floor<std::chrono::minutes>(at);
   std::string json = "[";
   for (const ShownItem& shown : items) {
     if (json.size() > 1) json.append(",\n");
@@ -77,6 +78,7 @@ std::string render(const std::vector<ShownItem>& items) {
         writer.end_array();
       }
       writer.key("published_at").integer(card.shown_from.time_since_epoch().count());
+      writer.key("age").integer(std::max(seconds(0), seconds(minute - card.shown_from)).count());
     }
     writer.end_object();
   }
@@ -196,7 +198,7 @@ Task<Result<std::string>> HotLists::build(const ListQuery& query, UnixSeconds at
     if (!std::isfinite(score)) co_return fail(ErrorCode::kUnavailable, "rank_changing");
     shown.push_back({item.item, score, std::move((*cards)[i])});
   }
-  co_return render(shown);
+  co_return render(shown, at);
 }
 
 Task<Result<std::vector<ScoredItem>>> HotLists::walk(const ListQuery& query) {

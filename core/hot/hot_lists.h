@@ -55,9 +55,10 @@ struct ShownItem {
   double score = 0;
   items::SharedCard card;  // null: nothing is known
 };
-// [{"id","score","title"?,"url"?,"author"?,"tags"?,"published_at"?}, …], one element a line. The
-// date, not the age: an age would make another list of it every second, and another ETag.
-std::string render(const std::vector<ShownItem>& items);
+// [{"id","score","title"?,"url"?,"author"?,"tags"?,"published_at"?,"age"?}, …], one element a line.
+// The age is that of the last whole minute before `at`, or 0: with seconds, or a minute of each
+// item's own, it would make another list of it every time, and another ETag.
+std::string render(const std::vector<ShownItem>& items, UnixSeconds at);
 
 class HotLists {
  public:

@@ -64,7 +64,7 @@ Task<Result<ServedList>> preview(HotStore& hot, items::CardCache& cards, const S
   for (const ShownItem& each : *shown) best.push_back(each.item);
   FRESHET_CO_TRY(found, co_await cards.of(best));
   for (std::size_t i = 0; i < best.size(); ++i) (*shown)[i].card = std::move((*found)[i]);
-  co_return ServedList{std::make_shared<const HotList>(render(*shown)), false};
+  co_return ServedList{std::make_shared<const HotList>(render(*shown, now)), false};
 }
 
 }  // namespace freshet::hot

@@ -103,6 +103,24 @@ def test_scores_halve_in_a_half_life_and_keep_their_order(service, column):
         assert third["score"] == pytest.approx(first["score"] / 4, rel=1e-9)
 
 
+def test_ages_are_those_of_the_last_whole_minute(service, name):
+    tag, item, published = name("t"), name("a"), int(time.time()) - HOUR_S
+    service.put(item, tags=[tag], published_at=published)
+    service.public().track(item, 0, userId="u")
+    service.public().view(item, "f")
+    minute = (published // 60 + 200) * 60
+    for at in (minute, minute + 59):
+        [shown] = wait_until(lambda at=at: service.hot(model="engagement", tag=tag, at=at), "the list")
+        assert (shown["published_at"], shown["age"]) == (published, minute - published)
+    for query in ({}, {"mode": "current"}, {"model": "engagement"}):
+        before = int(time.time())
+        [shown] = wait_until(lambda query=query: service.hot(tag=tag, **query), "the list")
+        # Of a list that may be some seconds old.
+        assert (shown["age"] + published) % 60 == 0 and before - 120 < shown["age"] + published <= time.time()
+    [shown] = service.internal().get("/api/hot/preview", query={"model": "engagement", "tag": tag}).json()
+    assert (shown["age"] + published) % 60 == 0
+
+
 def test_a_list_of_tomorrow_is_never_cached(service, column):
     reply = service.public().get("/api/hot", query={"model": "engagement", "tag": column[0], "at": int(time.time()) + 900})
     assert reply.status == 200 and "no-store" in reply.headers["Cache-Control"]

@@ -53,15 +53,38 @@ TEST_CASE("What is rendered is JSON and cut between elements, whatever a title h
   card.shown_from = UnixSeconds{seconds{1700000000}};
   const std::string json =
       hot::render({{ItemId::trusted("x"), 1.5, std::make_shared<const items::ItemCard>(card)},
-                   {ItemId::trusted("y"), 0.1, nullptr}});
+                   {ItemId::trusted("y"), 0.1, nullptr}},
+                  UnixSeconds{seconds{1700000100}});
   const hot::HotList list(json);
   CHECK(list.size() == 2);
   std::string first = list.first(1);
   json::Document document;
   REQUIRE(document.parse(first));
   CHECK(document.root().elements()[0]["title"].text() == card.title);
-  CHECK(list.first(1).find("\"published_at\":1700000000}") != std::string::npos);
+  CHECK(list.first(1).find("\"published_at\":1700000000,\"age\":100}") != std::string::npos);
   CHECK(json.find("published_at", first.size()) == std::string::npos);  // nobody knows when y was published
+}
+
+TEST_CASE("Ages move once a minute, all at once, and none is negative", "[lists]") {
+  std::vector<hot::ShownItem> items;
+  for (const std::int64_t published : {1699999979, 1700000000, 1700000039, 1700000041}) {
+    items::ItemCard card;
+    card.known = true;
+    card.shown_from = UnixSeconds{seconds{published}};
+    items.push_back({ItemId::trusted("x"), 1, std::make_shared<const items::ItemCard>(card)});
+  }
+  const auto at = [&](std::int64_t now) { return hot::render(items, UnixSeconds{seconds{now}}); };
+  const auto ages = [&](std::int64_t now) {
+    json::Document document;
+    std::string list = at(now);
+    REQUIRE(document.parse(list));
+    std::vector<std::int64_t> found;
+    for (const json::Value item : document.root().elements()) found.push_back(item["age"].integer().value());
+    return found;
+  };
+  CHECK(ages(1700000040) == std::vector<std::int64_t>{61, 40, 1, 0});  // a whole minute
+  CHECK(at(1700000040) == at(1700000099));
+  CHECK(ages(1700000100) == std::vector<std::int64_t>{121, 100, 61, 59});
 }
 
 TEST_CASE("While its snapshot is fresh a worker asks nobody", "[lists]") {

@@ -601,6 +601,8 @@ export interface components {
             tags?: string[];
             /** @description unix seconds; of an item that the store knows */
             published_at?: number;
+            /** @description seconds since then, at the last whole minute before the list was made, or before `at` */
+            age?: number;
         };
         /** @description The terms give the served score within 1e-9 relative. */
         Stats: {
@@ -1497,7 +1499,8 @@ export interface operations {
                      *         "tags": [
                      *           "news"
                      *         ],
-                     *         "published_at": 1795161600
+                     *         "published_at": 1795161600,
+                     *         "age": 90000
                      *       }
                      *     ]
                      */
@@ -1580,7 +1583,8 @@ export interface operations {
                      *         "tags": [
                      *           "news"
                      *         ],
-                     *         "published_at": 1795161600
+                     *         "published_at": 1795161600,
+                     *         "age": 90000
                      *       }
                      *     ]
                      */
