@@ -106,11 +106,11 @@ void InterestTerms::forget() {
 
 const std::vector<std::string>& InterestTerms::terms_of(const Xapian::Database& database,
                                                         const ItemId& item) {
-  const auto [entry, missing] = terms_.try_emplace(item);
-  std::vector<std::string>& terms = entry->second;
-  if (!missing) return terms;
+  static const std::vector<std::string> none;
+  if (const auto known = terms_.find(item); known != terms_.end()) return known->second;
   const auto found = database.postlist_begin(search::id_term(item));
-  if (found == database.postlist_end(search::id_term(item))) return terms;
+  if (found == database.postlist_end(search::id_term(item))) return none;  // the next commit may have it
+  std::vector<std::string>& terms = terms_[item];
   for (const char prefix : {search::kTagPrefix, search::kTitlePrefix}) {
     auto term = database.termlist_begin(*found);
     for (term.skip_to(std::string(1, prefix)); term != database.termlist_end(*found); ++term) {

@@ -27,8 +27,8 @@ inline constexpr std::size_t kMaxQueryWords = 32, kMaxPhrases = 2, kMaxPhraseWor
 Result<Xapian::Query> text_query(const std::string& text, const Xapian::Stem& stemmer);
 
 // Makes queries of interests: the tags and title words of the items, each worth (sum of the weights
-// of its items) × idf, the best kTerms of them. Remembers what it has read for some seconds. One
-// per thread.
+// of its items) × idf, the best kTerms of them. Remembers the items it has read for some seconds.
+// One per thread.
 class InterestTerms {
  public:
   static constexpr std::size_t kTerms = 13;

@@ -247,6 +247,17 @@ TEST_CASE_METHOD(Fixture, "a new item is found once it is committed, by a search
   CHECK(found(recall, {"whale", {}, kNow, 10}).candidates.size() == 4);
 }
 
+TEST_CASE_METHOD(
+    Fixture, "what is like an item is found once the item is committed, also when it was asked for before",
+    "[search]") {
+  write(settings, {item("like", "news", kNow, {"sea"})});
+  feed::BlockingRecall recall(settings);
+  const feed::RecallQuery query{{}, {{ItemId::trusted("late"), 1.0}}, kNow, 10};
+  CHECK(found(recall, query).candidates.front().score == 0);
+  write(settings, {item("late", "harbour", kNow, {"sea"})});
+  CHECK(found(recall, query).candidates.front().score > 0);
+}
+
 // What the recorder's pause between commits rests on (recorder::kIndexPause): two commits are one
 // too many.
 TEST_CASE_METHOD(Fixture, "a search that began with the newest commit outlives the next", "[search]") {
