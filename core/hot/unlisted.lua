@@ -10,7 +10,7 @@
 local call, id, network, most = redis.call, ARGV[1], ARGV[2], 10
 local is_report = ARGV[8] ~= ''
 local said = KEYS[3] and call('GET', KEYS[3])
-if said then return said .. (is_report and ' 0 0 0 0' or ' 0 0') end
+if said then return said end
 local had = call('HMGET', KEYS[1], 'nets', 'v', 'date', 'hidden', 'first', 'pv', 'uv', 'ms', 'views', 'total', 'score')
 local nets = had[1] or ''
 if had[3] or had[4] == '1' or (had[2] and nets == '') or nets:sub(1, 1) == '+' then return 'LISTED' end
@@ -55,6 +55,6 @@ if is_report then
 else
   reply = string.format('%d %.17g %.17g %.17g %d %d %d', more, inc, total, score, published, shown, v)
 end
-if KEYS[3] then call('SET', KEYS[3], reply, 'EX', 86400) end
+if KEYS[3] then call('SET', KEYS[3], reply .. (is_report and ' 0 0 0 0' or ' 0 0'), 'EX', 86400) end
 if is_report then return string.format('%s %d %d %d %d', reply, more, more, more * ARGV[8], began) end
 return string.format('%s %d %d', reply, more, began)

@@ -12,7 +12,7 @@ if not (w_pv and w_uv and base_hours and gamma and ttl) then return redis.error_
 local event = KEYS[4]
 if event then
   local said = call('GET', event)
-  if said then return said == 'dedup' and said or said .. ' 0' end
+  if said then return said end
 end
 local time = call('TIME')
 local clock = time[1] + 0
@@ -65,5 +65,5 @@ if nets and unlisted then
   call('EXPIRE', KEYS[1], ttl, 'GT')
 end
 local reply = string.format('%d %.17g %.17g %.17g %d %d %d', uv, inc, total, score, published, (had[7] or 0) + 0, v)
-if event then call('SET', event, reply, 'EX', 86400) end
+if event then call('SET', event, reply .. ' 0', 'EX', 86400) end
 return reply .. ' 1'

@@ -22,7 +22,7 @@ class Interests {
   Interests(redis::Deferred& deferred, const Settings& settings, redis::Keys keys, redis::After after = {});
   // A report on a page view. Reading for feed.interest_min_dwell or longer makes the item the
   // newest of the reader's interests, kEvery after the first that waits or when kMost wait: no
-  // round trip, one command, four inner ones for each. Lost with the process, or when Redis is
+  // round trip, one command, three inner ones for each. Lost with the process, or when Redis is
   // away.
   void note(const ReaderId& reader, const ItemId& item, milliseconds dwell);
   void flush();

@@ -207,7 +207,8 @@ class Keys {
   }
   // Hash: "t:{item}" of a topic, "r:{item}" of a reply → unix s; as the lists
   std::string views_at(std::string_view reader) const { return of_item("user:views:at:", reader); }
-  // ZSET: "{letter}:{item}" (readers::kInteractionKinds) → unix s; interactions.ttl since the last
+  // ZSET: "{letter}:{item}" (readers::kInteractionKinds) → unix s; interactions.ttl since the last,
+  // a day of it less at most
   std::string interactions(std::string_view reader) const { return of_item("user:interactions:", reader); }
   // String: fingerprints of the items of older ones, oldest first
   // (core/readers/parts/reader_trim.lua); likewise

@@ -1,5 +1,6 @@
 // What a page of recommendations and a history cost Redis.
 #include "core/items/item_store.h"
+#include "core/readers/interests.h"
 #include "core/readers/reader_store.h"
 #include "core/recommend/recommendations.h"
 #include "core/recommend/recommender.h"
@@ -97,4 +98,30 @@ TEST_CASE_METHOD(Site, "a view of a topic, new, again, and with an event id", "[
     CHECK(cost.aof_bytes == row.aof_bytes);
     CHECK(cost.round_trips == 1);
   }
+}
+
+TEST_CASE_METHOD(Site, "items that readers read for a while, of new readers, and again on the same day",
+                 "[cost]") {
+  test::ImmediateWriter now{costs.direct};
+  readers::Interests interests{now, settings, keys};
+  // An item each: time; of each reader the item and how long its key lives, which begins with it.
+  const auto note = [&](const char* id) {
+    return costs.of([&] {
+      for (int i = 0; i < 50; ++i)
+        interests.note(ReaderId::trusted("r" + std::to_string(i)), ItemId::trusted(id),
+                       settings.feed.interest_min_dwell);
+      interests.flush();
+    });
+  };
+  const Cost first = note("item-1");
+  INFO(first.text());
+  CHECK(first.commands() == 1 + 3 * 50);
+  // And from then on whether there are too many, of items that are new.
+  const Cost second = note("item-2");
+  INFO(second.text());
+  CHECK(second.commands() == 1 + 3 * 50);
+  const Cost again = note("item-2");
+  INFO(again.text());
+  CHECK(again.commands() == 1 + 2 * 50);
+  CHECK(second.aof_bytes < first.aof_bytes * 2 / 3);
 }

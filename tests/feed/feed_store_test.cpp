@@ -422,6 +422,7 @@ TEST_CASE("an interest that pushes out a reply leaves its item excluded", "[feed
   Site site;
   site.settings.interactions.max_kept = 1;
   site.integer("ZADD", site.keys.interactions("r"), 10, "r:replied", 20, "v:read");
+  site.integer("EXPIRE", site.keys.interactions("r"), 1000);
   site.note("now");
   CHECK(site.integer("ZCARD", site.keys.interactions("r")) == 1);
   const auto kept = site.redis.call(redis::Pipeline().add("GET", site.keys.earlier("r")));
