@@ -5,6 +5,7 @@
 
 #include "core/async/event_loop.h"
 #include "core/async/signals.h"
+#include "core/async/timer.h"
 #include "core/base/log.h"
 #include "fcgi/gateway/gateway.h"
 #include "fcgi/handlers/operation.h"
@@ -30,8 +31,11 @@ class StatusProcess {
             [](const Request&, gateway::Refused, Response& response) {
               response = http::problem(Error{ErrorCode::kUnavailable, "overloaded", {}, {}});
             }),
-        signals_(loop_, {SIGTERM, SIGQUIT, SIGINT, SIGUSR1}, [this](int signal) { take(signal); }) {
+        signals_(loop_, {SIGTERM, SIGQUIT, SIGINT, SIGUSR1}, [this](int signal) { take(signal); }),
+        board_(board),
+        sampling_(loop_) {
     gateway_.listen(listen_fd);
+    remember();
   }
 
   int run() {
@@ -75,8 +79,15 @@ class StatusProcess {
     return path == "/health/live" ? pages_.live() : pages_.pool_ready();
   }
 
+  void remember() {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    board_.history().add(take_sample(board_, std::chrono::duration_cast<milliseconds>(now)));
+    sampling_.after(kHistoryStep, [this] { remember(); });
+  }
+
   void take(int signal) {
     if (signal == SIGUSR1) return log::reopen();
+    sampling_.cancel();
     gateway_.drain(std::chrono::steady_clock::now(), [this] { loop_.stop(); });
   }
 
@@ -85,6 +96,8 @@ class StatusProcess {
   EventLoop loop_;
   gateway::Gateway gateway_;
   Signals signals_;
+  Scoreboard& board_;
+  Timer sampling_;
 };
 
 }  // namespace

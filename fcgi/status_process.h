@@ -1,5 +1,6 @@
 // The process beside the workers that answers /status, /metrics, /ping and /health while they are
-// busy, stopped or dead. It has the scoreboard and nothing else: no Redis, no index, no model.
+// busy, stopped or dead, and remembers five minutes of the pool. It has the scoreboard and nothing
+// else: no Redis, no index, no model.
 #pragma once
 
 #include "core/config/settings.h"

@@ -30,7 +30,8 @@ Response OperationPages::ping() const { return text(settings_.pool.ping_response
 
 Response OperationPages::status(const http::Target& target) const {
   const bool full = target.parameter("full").has_value();
-  StatusPage page = status_page(board_, settings_, wall_now(), status_form(target), full);
+  const bool history = target.parameter("history").has_value();
+  StatusPage page = status_page(board_, settings_, wall_now(), status_form(target), full, history);
   return text(std::move(page.body), page.content_type);
 }
 

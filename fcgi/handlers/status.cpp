@@ -1,11 +1,14 @@
 #include "fcgi/handlers/status.h"
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <optional>
 #include <utility>
 
 #include "core/base/json.h"
+#include "fcgi/handlers/status_history.h"
 #include "fcgi/handlers/status_rows.h"
 
 namespace freshet::handlers {
@@ -79,6 +82,7 @@ struct StatusContent {
   std::vector<Group> groups;
   std::vector<Rows> workers;  // of a full page
   bool full = false;
+  std::optional<std::vector<PoolSample>> history;
 };
 
 // --- lines
@@ -141,6 +145,11 @@ std::string json_text(const StatusContent& page) {
       writer.end_object();
     }
     writer.end_array();
+  }
+  if (page.history) {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    writer.key("history");
+    write_history(writer, *page.history, std::chrono::duration_cast<milliseconds>(now));
   }
   writer.end_object();
   return out;
@@ -263,13 +272,15 @@ std::string write(const StatusContent& page, StatusForm form) {
 }  // namespace
 
 StatusPage status_page(Scoreboard& board, const Settings& settings, UnixSeconds now, StatusForm form,
-                       bool full) {
+                       bool full, bool history) {
   const Totals totals = board.totals();
   StatusContent page{
       .pool = fpm_rows(board, settings, totals, now),
       .groups = {{"refused", refused_rows(totals)}, {"redis failures", redis_error_rows(totals)}},
       .workers = {},
-      .full = full};
+      .full = full,
+      .history = {}};
+  if (history) page.history = board.history().samples();
   Rows ours = our_rows(board, totals);
   page.pool.insert(page.pool.end(), std::make_move_iterator(ours.begin()),
                    std::make_move_iterator(ours.end()));

@@ -25,14 +25,14 @@ struct StatusPage {
 // ours: requests, refused by reason, Redis, background writer, recorder ("off": recorder.enabled is
 // false; "away": it has died and is about to be started again; starting, running; "waiting" with a
 // reason and since when, in unix seconds), seen-filter (as of "sampled at"). `full` adds each
-// worker.
+// worker, `history` to JSON the last five minutes (status_history.h).
 //
 // What is not PHP-FPM's meaning: "accepted conn" are connections, which nginx keeps for many
 // requests; a worker has many requests, "request …" are of the one that has been inside longest, or
 // else the last one; "last request cpu" is the worker's lately, in percent of a core, "last request
 // memory" its resident memory; "user" and "script" are always "-".
 StatusPage status_page(Scoreboard& board, const Settings& settings, UnixSeconds now, StatusForm form,
-                       bool full);
+                       bool full, bool history = false);
 StatusForm status_form(const http::Target& target);
 
 }  // namespace freshet::handlers

@@ -19,6 +19,7 @@ struct Scoreboard::Memory {
   CompanionSlot recorder, status, keeper;
   RecorderReport recorder_report;
   StoreSample sample;
+  PoolHistory history;
   std::array<std::array<char, 64>, kMostRoutes> route_names{};
 };
 
@@ -161,6 +162,7 @@ CompanionSlot& Scoreboard::status() { return memory_->status; }
 CompanionSlot& Scoreboard::keeper() { return memory_->keeper; }
 RecorderReport& Scoreboard::recorder_report() { return memory_->recorder_report; }
 StoreSample& Scoreboard::sample() { return memory_->sample; }
+PoolHistory& Scoreboard::history() { return memory_->history; }
 
 void Scoreboard::name_route(std::size_t row, std::string_view name) {
   if (row >= kMostRoutes) return;

@@ -18,6 +18,7 @@
 #include "core/base/need.h"
 #include "core/base/recorder_report.h"
 #include "core/redis/memory_level.h"
+#include "fcgi/process/pool_history.h"
 #include "fcgi/process/slot.h"
 
 namespace freshet {
@@ -133,6 +134,7 @@ class Scoreboard {
   CompanionSlot& keeper();
   RecorderReport& recorder_report();  // written by the recorder itself
   StoreSample& sample();
+  PoolHistory& history();  // written by the status process
   // What stands at a row of the route table, "GET /api/hot"; empty: no such row. Named by the
   // master.
   void name_route(std::size_t row, std::string_view name);

@@ -1,130 +1,94 @@
-// The operator's page: asks the status process every two seconds, which answers while all workers are stuck, and draws five
-// minutes of it. What it has seen is kept over a reload of the page.
+// The operator's page: asks the status process every two seconds, which answers while all workers are stuck and has kept the
+// last five minutes. Drawn by Chart.js, of Debian.
 import { articleUrl, element, inWords, pause, say, unreachable, zone } from "/page.js";
 
 const kEveryMs = 2000;
-const kKeptMs = 300000;
-const kRateMs = 10000;  // a rate and a percentile are of so long
-const kStoreKey = "freshetDashboard";
-const kSize = { width: 220, height: 48 };
-
-// --- What the metrics say ------------------------------------------------------------------------------------------------
-
-// Prometheus' text → [{name, labels, value}].
-export function parseMetrics(text) {
-  const found = [];
-  for (const line of text.split("\n")) {
-    const match = /^([a-z_]+)(?:\{(.*)\})? (\S+)$/.exec(line);
-    if (!match) continue;
-    const labels = Object.fromEntries([...(match[2] || "").matchAll(/([a-z_]+)="((?:[^"\\]|\\.)*)"/g)].map(([, name, value]) => [name, value]));
-    found.push({ name: match[1], labels, value: Number(match[3]) });
-  }
-  return found;
-}
-
-function sum(metrics, name, keep = () => true) {
-  return metrics.filter((each) => each.name === name && keep(each.labels)).reduce((all, each) => all + each.value, 0);
-}
-
-// Upper bound in s → requests up to it, of all routes.
-function buckets(metrics, name) {
-  const all = {};
-  for (const each of metrics) if (each.name === name + "_bucket") all[each.labels.le] = (all[each.labels.le] || 0) + each.value;
-  return all;
-}
-
-// In ms, from the difference of two histograms, as Prometheus' histogram_quantile; null when nothing came.
-export function quantile(share, before, after) {
-  const bounds = Object.keys(after).map((le) => [le === "+Inf" ? Infinity : Number(le), after[le] - (before[le] || 0)]).sort((a, b) => a[0] - b[0]);
-  const total = bounds.at(-1)?.[1];
-  if (!(total > 0)) return null;
-  let [low, below] = [0, 0];
-  for (const [bound, count] of bounds) {
-    if (count >= share * total) {
-      if (bound === Infinity) return 1000 * low;
-      return 1000 * (low + (bound - low) * (share * total - below) / Math.max(1e-9, count - below));
-    }
-    [low, below] = [bound, count];
-  }
-  return null;
-}
-
-function sampleOf(status, metrics) {
-  const requests = (from) => sum(metrics, "freshet_requests_total", ({ status: code }) => code === from);
-  return {
-    at: Date.now(), start: status["start time"],
-    requests: sum(metrics, "freshet_requests_total"), bad: requests("4xx"), failed: requests("5xx"),
-    latency: buckets(metrics, "freshet_request_duration_seconds"), redis: buckets(metrics, "freshet_redis_round_trip_duration_seconds"),
-    errors: sum(metrics, "freshet_redis_errors_total"), hits: status["hot list hits"], misses: status["hot list misses"],
-    cardHits: status["card hits"], cardMisses: status["card misses"], pages: status["feed pages"], degraded: status["feed pages degraded"],
-    memory: status["redis used bytes"], busy: status["active processes"], idle: status["idle processes"],
-    waiting: status["queued writes"] - status.replayed, lag: status["recorder lag entries"],
-  };
-}
+const kMinutes = 5;
 
 // --- The charts ------------------------------------------------------------------------------------------------------------
 
-// of(now, before, seconds) → a value a series; null: none. What holds of one moment does not take the other two.
-const rate = (name) => (now, before, seconds) => (now[name] - before[name]) / seconds;
-const share = (part, rest) => (part + rest > 0 ? 100 * part / (part + rest) : null);
+// Series: what it is called here, its column of the history, what that is divided by.
 const kCharts = [
-  { title: "Requests", unit: "/s", series: [["all", rate("requests")]] },
-  { title: "Latency", unit: "ms", series: [["p50", (now, before) => quantile(0.5, before.latency, now.latency)],
-    ["p99", (now, before) => quantile(0.99, before.latency, now.latency)]] },
-  { title: "Errors", unit: "/s", series: [["4xx", rate("bad")], ["5xx", rate("failed")]] },
-  { title: "Workers", unit: "", series: [["idle", (now) => now.idle], ["busy", (now) => now.busy]] },
-  { title: "Redis", unit: "ms", series: [["p50", (now, before) => quantile(0.5, before.redis, now.redis)],
-    ["p99", (now, before) => quantile(0.99, before.redis, now.redis)]] },
-  { title: "Redis errors", unit: "/s", series: [["all", rate("errors")]] },
-  { title: "Redis' memory", unit: "MiB", series: [["all", (now) => now.memory / 1048576]] },
-  { title: "Read from memory", unit: "%", series: [["hot lists", (now, before) => share(now.hits - before.hits, now.misses - before.misses)],
-    ["titles", (now, before) => share(now.cardHits - before.cardHits, now.cardMisses - before.cardMisses)]] },
-  { title: "Feed pages degraded", unit: "%", series: [["all", (now, before) => share(now.degraded - before.degraded,
-    now.pages - now.degraded - before.pages + before.degraded)]] },
-  { title: "Writes that wait", unit: "", series: [["spooled", (now) => Math.max(0, now.waiting)], ["recorder's lag", (now) => now.lag]] },
+  { title: "Requests", unit: "/s", series: [["all", "requests"]] },
+  { title: "Latency", unit: "ms", series: [["p50", "p50 ms"], ["p99", "p99 ms"]] },
+  { title: "Errors", unit: "/s", series: [["4xx", "4xx"], ["5xx", "5xx"]] },
+  { title: "Workers", unit: "", series: [["idle", "idle processes"], ["busy", "active processes"]] },
+  { title: "Redis", unit: "ms", series: [["p50", "redis p50 ms"], ["p99", "redis p99 ms"]] },
+  { title: "Redis errors", unit: "/s", series: [["all", "redis errors"]] },
+  { title: "Redis' memory", unit: "MiB", series: [["all", "redis used bytes", 1048576]] },
+  { title: "Read from memory", unit: "%", series: [["hot lists", "hot list hits percent"], ["titles", "card hits percent"]] },
+  { title: "Feed pages degraded", unit: "%", series: [["all", "degraded percent"]] },
+  { title: "Writes that wait", unit: "", series: [["spooled", "waiting writes"], ["recorder's lag", "recorder lag entries"]] },
 ];
 
 function inShort(value) {
   return value === null ? "–" : value >= 10 || Number.isInteger(value) ? Math.round(value).toLocaleString() : value.toPrecision(2);
 }
 
-// The values of a series at every sample that has one of kRateMs before it.
-function valuesOf(of, samples) {
-  let from = 0;
-  return samples.map((now, index) => {
-    while (from < index && samples[from].at < now.at - kRateMs) ++from;
-    const before = samples[Math.max(0, from - 1)];
-    const seconds = (now.at - before.at) / 1000;
-    const known = of.length === 1 || (seconds > 0 && before.start === now.start);
-    const value = known ? of(now, before, seconds) : null;
-    return { at: now.at, value: Number.isFinite(value) ? value : null };
+// Null where its file is missing: then there are figures, and no lines.
+let library = null;
+
+function made(title) {
+  const box = element("li");
+  const figure = element("p", "", "figures");
+  const note = element("p", "", "hint");
+  const canvas = element("canvas");
+  canvas.setAttribute("role", "img");
+  const plot = element("div", "", "plot");
+  plot.append(canvas);
+  box.append(element("h3", title), figure, ...(library ? [plot] : []), note);
+  return { box, figure, note, canvas, plot: null };
+}
+
+// The second line is dashed, so that nobody needs to tell colours apart.
+function plotted(canvas) {
+  return new library(canvas, {
+    type: "line",
+    data: { datasets: [0, 1].map((index) => ({ data: [], borderDash: index ? [5, 3] : [], borderWidth: 2, pointRadius: 0, pointHitRadius: 8 })) },
+    options: {
+      animation: false, maintainAspectRatio: false, normalized: true, parsing: false,
+      plugins: { legend: { display: false }, tooltip: { enabled: false } },
+      scales: {
+        x: { type: "linear", min: -kMinutes, max: 0, grid: { display: false },
+          ticks: { stepSize: 1, autoSkip: false, maxRotation: 0, callback: (minute) => (minute === 0 ? "now" : minute === -kMinutes ? `${kMinutes} min ago` : "") } },
+        y: { beginAtZero: true, grace: "5%", ticks: { maxTicksLimit: 3, callback: inShort } },
+      },
+    },
   });
 }
 
-function draw(chart, samples) {
-  const box = element("li");
-  box.append(element("h3", chart.title));
-  const figure = element("p", "", "figures");
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  svg.setAttribute("viewBox", `0 -1 ${kSize.width} ${kSize.height + 2}`);
-  svg.setAttribute("preserveAspectRatio", "none");
-  svg.setAttribute("aria-hidden", "true");
-  const all = chart.series.map(([name, of]) => [name, valuesOf(of, samples)]);
-  const most = Math.max(1e-9, ...all.flatMap(([, values]) => values.map(({ value }) => value || 0)));
-  const now = samples.at(-1).at;
-  all.forEach(([name, values], index) => {
-    const line = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
-    line.setAttribute("class", `line-${index}`);
-    line.setAttribute("points", values.filter(({ value }) => value !== null).map(({ at, value }) =>
-      `${(kSize.width * (1 - (now - at) / kKeptMs)).toFixed(1)},${(kSize.height * (1 - value / most)).toFixed(1)}`).join(" "));
-    svg.append(line);
+function draw(chart, history) {
+  const at = history["ms ago"].map((ms) => -ms / 60000);
+  const all = chart.series.map(([name, column, divisor = 1]) => [name, history[column].map((value) => value === null ? null : value / divisor)]);
+  chart.shown.figure.replaceChildren(...all.flatMap(([name, values], index) => {
     const part = element("span", "", `line-${index}`);
-    part.append(element("strong", inShort(values.at(-1).value)), ` ${chart.unit}${chart.series.length > 1 ? " " + name : ""}`);
-    figure.append(part, " ");
+    part.append(element("strong", inShort(values.at(-1) ?? null)), ` ${chart.unit}${all.length > 1 ? " " + name : ""}`);
+    return [part, " "];
+  }));
+  const known = all.flatMap(([, values]) => values.filter((value) => value !== null));
+  const most = known.length ? `at most ${inShort(Math.max(...known))} ${chart.unit}`.trim() : "";
+  chart.shown.note.textContent = most;
+  if (!library) return;
+  const plot = (chart.shown.plot ||= plotted(chart.shown.canvas));
+  const style = getComputedStyle(document.documentElement);
+  const [line, text] = ["--line", "--soft"].map((name) => style.getPropertyValue(name).trim());
+  all.forEach(([, values], index) => {
+    plot.data.datasets[index].borderColor = style.getPropertyValue(index ? "--second" : "--first").trim();
+    plot.data.datasets[index].data = values.map((y, i) => ({ x: at[i], y }));
   });
-  const none = all.every(([, values]) => values.every(({ value }) => value === null));
-  box.append(figure, svg, element("p", none ? "" : `at most ${inShort(most < 1e-6 ? 0 : most)} ${chart.unit}`, "hint"));
-  return box;
+  for (const scale of Object.values(plot.options.scales)) {
+    scale.ticks.color = text;
+    scale.grid.color = scale.grid.borderColor = line;
+  }
+  plot.update("none");
+  chart.shown.canvas.setAttribute("aria-label", `${chart.title}, the last ${kMinutes} minutes: ${chart.shown.figure.textContent.trim()}${most && ", " + most}`);
+}
+
+async function begin() {
+  // It leaves a global behind, as it is no module.
+  await import("/chart.js/chart.min.js").then(() => library = globalThis.Chart).catch(() => {});
+  for (const chart of kCharts) chart.shown = made(chart.title);
+  document.getElementById("charts").replaceChildren(...kCharts.map(({ shown }) => shown.box));
 }
 
 // --- What stands beside them -----------------------------------------------------------------------------------------------
@@ -246,23 +210,11 @@ async function showTop() {
 
 // --- The loop --------------------------------------------------------------------------------------------------------------
 
-let samples = [];
-try {
-  samples = JSON.parse(sessionStorage[kStoreKey] || "[]");
-} catch {
-  // begin anew
-}
-
 async function look() {
-  const [status, text] = await Promise.all(["/status?json&full", "/metrics"].map(async (path, index) => {
-    const reply = await fetch(path).catch(unreachable);
-    if (!reply.ok) throw new Error(`the service answered ${reply.status}`);
-    return index === 0 ? reply.json() : reply.text();
-  }));
-  samples.push(sampleOf(status, parseMetrics(text)));
-  samples = samples.filter(({ at }) => at > Date.now() - kKeptMs - kRateMs);
-  sessionStorage[kStoreKey] = JSON.stringify(samples);
-  document.getElementById("charts").replaceChildren(...kCharts.map((chart) => draw(chart, samples)));
+  const reply = await fetch("/status?json&full&history").catch(unreachable);
+  if (!reply.ok) throw new Error(`the service answered ${reply.status}`);
+  const status = await reply.json();
+  for (const chart of kCharts) draw(chart, status.history);
   showFacts(status);
   showWorkers(status.processes || []);
   document.getElementById("updated").textContent = `Updated at ${new Date().toLocaleTimeString()}.`;
@@ -273,6 +225,7 @@ async function look() {
 }
 
 async function run() {
+  await begin();
   for (;;) {
     if (document.visibilityState === "visible") {
       await look().catch((error) => say(`Not up to date: ${error.message}.`));

@@ -82,7 +82,7 @@ set(FRESHET_MAINTAINER "The Freshet authors <freshet@example.org>" CACHE STRING 
 set(CPACK_DEBIAN_PACKAGE_MAINTAINER ${FRESHET_MAINTAINER})
 set(CPACK_DEBIAN_PACKAGE_SECTION web)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_DEPENDS "systemd | systemd-sysusers, init-system-helpers (>= 1.54), procps")
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "systemd | systemd-sysusers, init-system-helpers (>= 1.54), libjs-chart.js (>= 3), procps")
 # Redis may be on another host (redis-tcp.conf); ZINTER came with 6.2.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "redis-server (>= 5:6.2), nginx")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "xapian-tools")  # freshet-search@.service

@@ -179,6 +179,10 @@ class Instance:
         """The pid of the living recorder, or None."""
         return next((pid for pid in children(self.pid("freshetd")) if comm(pid) == "freshetd-record" and birth(pid)), None)
 
+    def status_process(self):
+        """The pid of the living one, or None."""
+        return next((pid for pid in children(self.pid("freshetd")) if comm(pid) == "freshetd-status" and birth(pid)), None)
+
     def note_processes(self):
         """Remembers who lives, for the check at the end; returns {pid: (birth, what)}."""
         now = {}

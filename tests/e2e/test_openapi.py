@@ -122,7 +122,7 @@ def test_every_operation_answers_as_described(service, name, api):
     ask("model", 304, headers={"If-None-Match": etag})
     for operation in ("live", "ready", "ping", "status", "metrics"):
         ask(operation)
-    ask("status", query={"json": "", "full": ""})
+    ask("status", query={"json": "", "full": "", "history": ""})
 
     answered = {operation for operation, status, _ in api.seen if status < 300}
     assert answered == {operation["operationId"] for _, _, operation in api.operations()}

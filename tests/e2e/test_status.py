@@ -148,6 +148,26 @@ def stopped(pids):
     return block()
 
 
+def test_five_minutes_are_kept_over_a_reload_and_told_while_every_worker_is_stopped(own_service, name):
+    def history():
+        return own_service.internal().get("/status?json&history").json()["history"]
+
+    def has_counted():
+        own_service.public().track(name("a"), 0, userId="u")
+        return any(history()["requests"][1:])
+
+    assert "history" not in own_service.internal().get("/status?json").json()
+    wait_until(has_counted, "requests a second")
+    before, keeper = history(), own_service.status_process()
+    assert all(len(column) == len(before["ms ago"]) for column in before.values())
+    own_service.reload()
+    wait_until(lambda: own_service.status_process() not in (keeper, None), "another status process")
+    with stopped(own_service.workers()):
+        after = wait_until(lambda: len(history()["ms ago"]) > len(before["ms ago"]) + 2 and history(), "more of it")
+    assert after["requests"][1:len(before["requests"])] == before["requests"][1:]
+    assert after["ms ago"] == sorted(after["ms ago"], reverse=True) and after["ms ago"][0] > before["ms ago"][0]
+
+
 def test_status_and_metrics_answer_while_every_worker_is_stopped(service):
     client = service.internal()
     with stopped(service.workers()):

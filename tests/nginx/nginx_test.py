@@ -12,6 +12,7 @@ from case import CRAWLER, PUBLIC, Case
 from instance import AGENT, Nginx, Sessions, auth_edits, wait_until
 from responder import Responder
 
+CHART = "/usr/share/javascript/chart.js/chart.min.js"
 PARAMETERS = {"REQUEST_METHOD", "REQUEST_URI", "CONTENT_TYPE", "CONTENT_LENGTH", "REMOTE_ADDR", "HTTP_USER_AGENT",
               "HTTP_ORIGIN", "HTTP_COOKIE", "HTTP_AUTHORIZATION", "HTTP_IF_NONE_MATCH", "HTTP_SEC_FETCH_SITE", "HTTP_X_FORWARDED_PROTO", "FRESHET_ZONE", "FRESHET_USER",
               "FRESHET_REQUEST_ID", "FRESHET_SITE", "HTTP_PROXY"}
@@ -311,6 +312,16 @@ class Behaviour(Case):
         self.assertIn(b'"public"', self.nginx.ask("/zone.js").body)
         self.assertIn(b'"internal"', self.nginx.ask("/zone.js", internal=True).body)
         self.assertEqual(self.nginx.ask("/zone.js", internal=True).headers["Content-Type"], "application/javascript")
+
+    @unittest.skipUnless(os.path.exists(CHART), "SKIPPED: not installed: libjs-chart.js")
+    def test_the_internal_server_has_debian_s_chart_js_and_nothing_else_of_its_folder(self):
+        reply = self.nginx.ask("/chart.js/chart.min.js", headers={"Accept-Encoding": "gzip"}, internal=True)
+        self.assertEqual((reply.status, reply.headers["Content-Type"], reply.headers["Content-Encoding"]), (200, "application/javascript", "gzip"))
+        with open(CHART, "rb") as file:
+            self.assertEqual(gzip.decompress(reply.body), file.read())
+        for path in ("/chart.js/", "/chart.js/chart.js", "/chart.js/chart.min.js/../../jquery/jquery.js"):
+            self.assertEqual(json.loads(self.nginx.ask(path, internal=True).body)["REQUEST_URI"], path)  # a worker's to refuse
+        self.assertEqual(self.nginx.ask("/chart.js/chart.min.js").status, 404)
 
     def test_the_page_script_is_at_most_two_kibibytes(self):
         self.assertLessEqual(len(self.nginx.ask("/freshet.js").body), 2048)

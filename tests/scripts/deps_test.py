@@ -100,6 +100,12 @@ class Deps(unittest.TestCase):
         self.assertRegex(said, r"^deps: installing jq\ndeps: 1 packages: \d+ s to download, \d+ s to install\n$")
         self.assertEqual(self.asked(), [["-s", "install", "jq"], ["-d", "install", "jq"], ["install", "jq"]])
 
+    def test_a_download_that_fails_is_tried_again(self):
+        self.installed("all", but=["jq"])
+        self.deps("run")
+        with open(self.path("asked"), encoding="utf-8") as file:
+            self.assertIn("-o Acquire::Retries=3 ", next(line for line in file if " -d " in line))
+
     def test_either_of_two_packages_will_do_and_the_first_is_what_comes(self):
         self.installed("libboost1.81-dev", *self.listed("build"), but=["libboost-dev"])
         self.assertEqual(self.deps("build"), (0, ""))

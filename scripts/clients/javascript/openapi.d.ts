@@ -1047,6 +1047,12 @@ export interface components {
             refused: {
                 [key: string]: number;
             };
+            /** @description A column each, a value a sample (every three seconds), oldest first. Rates are a second's, of the nine seconds before, as percentiles and shares; null: nothing can be said */
+            history?: {
+                "ms ago": number[];
+            } & {
+                [key: string]: (number | null)[];
+            };
             processes?: {
                 /** @description µs */
                 "request duration": number;
@@ -3454,6 +3460,8 @@ export interface operations {
                 openmetrics?: string;
                 /** @description Given at all: each worker too. */
                 full?: string;
+                /** @description Given at all: JSON has the last five minutes too. */
+                history?: string;
             };
             header?: never;
             path?: never;

@@ -1,0 +1,17 @@
+// The "history" of ?json&history: five minutes as columns, one value a sample, oldest first; null
+// where nothing can be said.
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+#include "core/base/json.h"
+#include "fcgi/process/scoreboard.h"
+
+namespace freshet::handlers {
+
+// {"ms ago": [297000, …, 0], "requests": [12.3, …], …}. `now` on CLOCK_MONOTONIC.
+void write_history(json::Writer& writer, const std::vector<PoolSample>& samples,
+                   std::chrono::milliseconds now);
+
+}  // namespace freshet::handlers
