@@ -77,6 +77,21 @@ class Pipeline {
     bytes_.append(resp);
     return *this;
   }
+  // The commands of another pipeline, with its barriers.
+  Pipeline& append(const Pipeline& other) {
+    for (const std::size_t each : other.barriers_) barriers_.push_back(starts_.size() + each);
+    for (std::size_t i = 0; i < other.size(); ++i) raw(other.at(i));
+    return *this;
+  }
+  // A barrier: what follows must not run before what came so far, and is not sent before that has
+  // its replies. Costs a round trip in a cluster, whose nodes keep no order among each other;
+  // nothing on one Redis, which runs a pipeline in order.
+  Pipeline& then() {
+    barriers_.push_back(starts_.size());
+    return *this;
+  }
+  // How many commands come before each barrier.
+  std::span<const std::size_t> barriers() const { return barriers_; }
   std::size_t size() const { return starts_.size(); }
   bool empty() const { return starts_.empty(); }
   std::string_view bytes() const { return bytes_; }
@@ -89,6 +104,7 @@ class Pipeline {
     counted_ = false;
     bytes_.clear();
     starts_.clear();
+    barriers_.clear();
   }
 
  private:
@@ -115,7 +131,7 @@ class Pipeline {
   }
 
   std::string bytes_;
-  std::vector<std::size_t> starts_;
+  std::vector<std::size_t> starts_, barriers_;
   bool counted_ = false;                        // a script's arguments follow
   std::size_t arguments_at_ = 0, keys_at_ = 0;  // of the script: where its numbers stand in bytes_
 };

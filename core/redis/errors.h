@@ -44,6 +44,9 @@ enum class RetryPolicy : std::uint8_t {
   // The command did nothing, and this server is not, or no longer, ours: sent once more on a new
   // connection, for which the sentinels are asked again.
   kReconnect,
+  // The command did nothing, and another node of the cluster has its slot, or will soon: sent again
+  // there by whoever knows the nodes (cluster/); without a cluster as kDegrade.
+  kRedirect,
   // Not sent again: only time helps. The error is kUnavailable, so reads serve what they have and
   // writes go to the spool.
   kDegrade,

@@ -17,8 +17,12 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-RedisConnection::RedisConnection(EventLoop& loop, LinkOptions options, std::span<const Script> scripts)
-    : RedisLink(loop, std::move(options)), scripts_(scripts), deadline_timer_(loop) {}
+RedisConnection::RedisConnection(EventLoop& loop, LinkOptions options, std::span<const Script> scripts,
+                                 ConnectionCounters* counters)
+    : RedisLink(loop, std::move(options)),
+      scripts_(scripts),
+      deadline_timer_(loop),
+      counters_(counters != nullptr ? *counters : own_counters_) {}
 
 RedisConnection::~RedisConnection() {
   listener_ = nullptr;
@@ -198,6 +202,7 @@ void RedisConnection::finish_renewal() {
 }
 
 Task<bool> RedisConnection::ready_before(Clock::time_point limit) {
+  if (ready_) co_return true;
   const auto event = std::make_shared<Event<bool>>();
   for_ready_.push_back(event);
   Timer timer(loop());

@@ -24,39 +24,31 @@
 #include <vector>
 
 #include "core/async/timer.h"
-#include "core/base/histogram.h"
-#include "core/redis/redis.h"
+#include "core/redis/redis_client.h"
 #include "core/redis/redis_link.h"
 #include "core/redis/reply.h"
 
 namespace freshet::redis {
 
-struct ConnectionCounters {
-  std::uint64_t commands = 0;
-  std::uint64_t round_trips = 0;  // pipelines sent
-  std::uint64_t errors = 0;       // pipelines that failed: away, lost, deadline
-  std::uint64_t timeouts = 0;     // contexts destroyed by a deadline
-  std::uint64_t connects = 0;     // hand-shakes completed
-  ErrorCounts
-      by_class;       // pipelines that failed as a whole, connections not made, commands that Redis refused
-  Histogram latency;  // of pipelines that were answered: from run() until the reply was read
-};
-
-class RedisConnection final : public RedisLink, public Redis {
+class RedisConnection final : public RedisLink, public RedisClient {
  public:
-  // `scripts` are loaded at every hand-shake and must outlive this.
-  RedisConnection(EventLoop& loop, LinkOptions options, std::span<const Script> scripts);
+  // `scripts` are loaded at every hand-shake and must outlive this, as must `counters`, in which
+  // several may count together; null: its own.
+  RedisConnection(EventLoop& loop, LinkOptions options, std::span<const Script> scripts,
+                  ConnectionCounters* counters = nullptr);
   ~RedisConnection() override;
-  // Fails what is pending and connects no more. For owners that must still be whole when their
-  // coroutines resume.
-  void close();
+  void connect() override { RedisLink::connect(); }
+  void close() override;
 
   Task<Result<Replies>> run(const Pipeline& pipeline) override;
   bool ready() const override { return ready_; }
-  // Called with true after each hand-shake and with false when the connection is lost.
-  void on_ready_changed(std::function<void(bool)> listener) { listener_ = std::move(listener); }
-  const ConnectionCounters& counters() const { return counters_; }
+  // True after each hand-shake.
+  void on_ready_changed(std::function<void(bool)> listener) override { listener_ = std::move(listener); }
+  const ConnectionCounters& counters() const override { return counters_; }
+  BreakerState breaker_state() const override { return breaker().state(); }
   std::size_t in_flight() const { return pending_.size(); }
+  // False when it is not ready by then.
+  Task<bool> ready_before(std::chrono::steady_clock::time_point limit);
 
  private:
   // One pipeline on its way. Lives in the awaiting coroutine's frame, which is never destroyed
@@ -101,7 +93,6 @@ class RedisConnection final : public RedisLink, public Redis {
   Refused look_at(const Replies& replies);
   bool begin_renewal();
   void finish_renewal();
-  Task<bool> ready_before(std::chrono::steady_clock::time_point limit);
   Task<void> shake_hands(std::uint64_t generation);
   void arm_deadline();
   void check_deadline();
@@ -114,7 +105,8 @@ class RedisConnection final : public RedisLink, public Redis {
   std::vector<Batch*> completed_;  // to be resumed when hiredis has returned
   std::chrono::steady_clock::time_point settled_at_{};  // when hiredis last returned with replies
   std::function<void(bool)> listener_;
-  ConnectionCounters counters_;
+  ConnectionCounters own_counters_;
+  ConnectionCounters& counters_;
   std::uint64_t generation_ = 0;  // of the context: a hand-shake of an older one means nothing
   std::chrono::steady_clock::time_point renewed_{};      // because of what Redis answered
   std::vector<std::shared_ptr<Event<bool>>> for_ready_;  // those who wait for the next hand-shake

@@ -30,16 +30,37 @@ Result<Endpoint> parse_unix(std::string_view url, std::string_view rest) {
   return endpoint;
 }
 
+// Takes user:password@ from the front of `rest`, if it is there. False: it is something else.
+bool take_credentials(std::string_view& rest, Endpoint& endpoint) {
+  const std::size_t at = rest.rfind('@');
+  if (at == std::string_view::npos) return true;
+  const std::string_view credentials = rest.substr(0, at);
+  rest.remove_prefix(at + 1);
+  const std::size_t colon = credentials.find(':');
+  if (colon == std::string_view::npos) return false;
+  endpoint.username = credentials.substr(0, colon);
+  endpoint.password = credentials.substr(colon + 1);
+  return true;
+}
+constexpr const char* kBadCredentials = "credentials are user:password";
+
+Result<Endpoint> parse_cluster(std::string_view url, std::string_view rest) {
+  Endpoint endpoint;
+  if (!take_credentials(rest, endpoint)) return bad(url, kBadCredentials);
+  if (rest.find('/') != std::string_view::npos) return bad(url, "a cluster has one database: no /db");
+  while (true) {
+    const std::size_t comma = rest.find(',');
+    const auto node = parse_address(rest.substr(0, comma));
+    if (!node) return bad(url, "needs the addresses of nodes, as 192.0.2.1:6379,192.0.2.2:6379");
+    endpoint.nodes.push_back(*node);
+    if (comma == std::string_view::npos) return endpoint;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
 Result<Endpoint> parse_tcp(std::string_view url, std::string_view rest) {
   Endpoint endpoint;
-  if (const std::size_t at = rest.rfind('@'); at != std::string_view::npos) {
-    const std::string_view credentials = rest.substr(0, at);
-    rest.remove_prefix(at + 1);
-    const std::size_t colon = credentials.find(':');
-    if (colon == std::string_view::npos) return bad(url, "credentials are user:password");
-    endpoint.username = credentials.substr(0, colon);
-    endpoint.password = credentials.substr(colon + 1);
-  }
+  if (!take_credentials(rest, endpoint)) return bad(url, kBadCredentials);
   if (const std::size_t slash = rest.find('/'); slash != std::string_view::npos) {
     const std::string_view db = rest.substr(slash + 1);
     if (!db.empty() && !to_int(db, 0, 1023, endpoint.db)) return bad(url, "the database is 0..1023");
@@ -67,9 +88,11 @@ Result<Endpoint> parse_tcp(std::string_view url, std::string_view rest) {
 Result<Endpoint> parse_url(std::string_view url) {
   constexpr std::string_view kUnix = "unix://";
   constexpr std::string_view kTcp = "redis://";
+  constexpr std::string_view kCluster = "redis+cluster://";
   if (url.starts_with(kUnix)) return parse_unix(url, url.substr(kUnix.size()));
   if (url.starts_with(kTcp)) return parse_tcp(url, url.substr(kTcp.size()));
-  return bad(url, "starts with unix:// or redis://");
+  if (url.starts_with(kCluster)) return parse_cluster(url, url.substr(kCluster.size()));
+  return bad(url, "starts with unix://, redis:// or redis+cluster://");
 }
 
 Result<Address> parse_address(std::string_view text) {
@@ -97,6 +120,10 @@ Result<Endpoint> endpoint_of(const RedisSettings& settings, const std::string& p
   if (endpoint->db == 0) endpoint->db = settings.db;
   if (endpoint->username.empty()) endpoint->username = settings.username;
   if (endpoint->password.empty()) endpoint->password = password;
+  if (endpoint->is_cluster() && endpoint->db != 0)
+    return bad("redis.db", "a cluster has one database: leave it 0, or give redis.key_prefix");
+  if (endpoint->is_cluster() && !settings.sentinels.empty())
+    return bad("redis.sentinels", "a cluster finds its masters by itself: leave it empty");
   for (const std::string& each : settings.sentinels) {
     FRESHET_TRY(address, parse_address(each));
     endpoint->sentinels.addresses.push_back(*address);
@@ -107,14 +134,20 @@ Result<Endpoint> endpoint_of(const RedisSettings& settings, const std::string& p
   return endpoint;
 }
 
+std::string shown(const Address& address) {
+  const bool six = address.host.find(':') != std::string::npos;
+  return (six ? "[" + address.host + "]" : address.host) + ":" + std::to_string(address.port);
+}
+
 std::string shown(const Endpoint& endpoint) {
-  const auto at = [](const std::string& host, int port) { return host + ":" + std::to_string(port); };
-  if (endpoint.sentinels.addresses.empty())
-    return endpoint.unix_path.empty() ? at(endpoint.host, endpoint.port) : endpoint.unix_path;
-  std::string out = endpoint.sentinels.master + " of";
-  for (const Address& each : endpoint.sentinels.addresses)
-    out.append(out.ends_with(" of") ? " " : ", ").append(at(each.host, each.port));
-  return out;
+  const auto list = [](std::string out, const std::vector<Address>& addresses) {
+    for (const Address& each : addresses) out.append(out.ends_with(" of") ? " " : ", ").append(shown(each));
+    return out;
+  };
+  if (endpoint.is_cluster()) return list("the cluster of", endpoint.nodes);
+  if (!endpoint.sentinels.addresses.empty())
+    return list(endpoint.sentinels.master + " of", endpoint.sentinels.addresses);
+  return endpoint.unix_path.empty() ? shown(Address{endpoint.host, endpoint.port}) : endpoint.unix_path;
 }
 
 }  // namespace freshet::redis

@@ -1,5 +1,6 @@
 // Where Redis is: unix:///path/to.sock[?db=N] or redis://[[user]:password@]host[:port][/db], or
-// whatever sentinels say is the master of a name.
+// whatever sentinels say is the master of a name; or a cluster of which some nodes are known,
+// redis+cluster://[[user]:password@]address:port[,address:port…].
 #pragma once
 
 #include <string>
@@ -30,7 +31,9 @@ struct Endpoint {
   int port = 6379;
   std::string username, password;  // empty: no AUTH
   int db = 0;
-  Sentinels sentinels;  // when there are any, host, port and unix_path mean nothing
+  Sentinels sentinels;         // when there are any, host, port and unix_path mean nothing
+  std::vector<Address> nodes;  // of a cluster: likewise
+  bool is_cluster() const { return !nodes.empty(); }
 };
 
 // Errors: kInvalid, "bad_redis_url".
@@ -45,7 +48,11 @@ Result<Address> parse_address(std::string_view text);
 Result<Endpoint> endpoint_of(const RedisSettings& settings, const std::string& password,
                              const std::string& sentinel_password);
 
-// "/run/redis.sock", "192.0.2.1:6379" or "NAME of 192.0.2.1:26379, …", for people.
+// "192.0.2.1:6379", "[2001:db8::1]:6379".
+std::string shown(const Address& address);
+
+// "/run/redis.sock", "192.0.2.1:6379", "NAME of 192.0.2.1:26379, …" or "the cluster of
+// 192.0.2.1:6379, …", for people.
 std::string shown(const Endpoint& endpoint);
 
 }  // namespace freshet::redis

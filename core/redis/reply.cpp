@@ -85,6 +85,17 @@ void Reply::Deleter::operator()(redisReply* raw) const noexcept {
   if (owner == Owner::kTree) free_tree(raw);
 }
 
+Reply Reply::of_error(std::string_view line) {
+  const std::string resp = "-" + std::string(line) + "\r\n";
+  redisReader* const reader = redisReaderCreate();
+  void* out = nullptr;
+  if (reader != nullptr && redisReaderFeed(reader, resp.data(), resp.size()) == REDIS_OK)
+    redisReaderGetReply(reader, &out);
+  redisReaderFree(reader);
+  if (out == nullptr) std::abort();  // no memory
+  return Reply(static_cast<redisReply*>(out));
+}
+
 bool Reply::is_error() const { return raw_ && raw_->type == REDIS_REPLY_ERROR; }
 bool Reply::is_nil() const { return raw_ && raw_->type == REDIS_REPLY_NIL; }
 bool Reply::is_array() const { return raw_ && raw_->type == REDIS_REPLY_ARRAY; }

@@ -21,6 +21,8 @@ class Reply {
  public:
   Reply() = default;
   explicit Reply(redisReply* raw) : raw_(raw, Deleter(Owner::kHiredis)) {}
+  // An error of ours, as if a server had answered it.
+  static Reply of_error(std::string_view line);
   // Owns one that a ReplyAssembly made.
   static Reply of_tree(redisReply* raw) { return Reply(raw, Owner::kTree); }
   bool is_error() const;

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-using freshet::redis::parse_url;
+using namespace freshet::redis;
 
 TEST_CASE("A Redis URL names a unix socket or a host", "[redis]") {
   const auto local = parse_url("unix:///run/redis.sock?db=3");
@@ -35,4 +35,35 @@ TEST_CASE("A Redis URL that means nothing is refused", "[redis]") {
     REQUIRE_FALSE(parsed);
     CHECK(parsed.error().reason == "bad_redis_url");
   }
+}
+
+TEST_CASE("A cluster's URL names some of its nodes by their addresses", "[redis]") {
+  const auto parsed = parse_url("redis+cluster://app:s:cret@192.0.2.7:6380,[2001:db8::1]:7000");
+  REQUIRE(parsed);
+  REQUIRE(parsed->is_cluster());
+  CHECK(parsed->nodes == std::vector<Address>{{"192.0.2.7", 6380}, {"2001:db8::1", 7000}});
+  CHECK(parsed->username == "app");
+  CHECK(parsed->password == "s:cret");
+  CHECK(shown(*parsed) == "the cluster of 192.0.2.7:6380, [2001:db8::1]:7000");
+  CHECK_FALSE(parse_url("redis://192.0.2.7:6380")->is_cluster());
+}
+
+TEST_CASE("What a cluster cannot have is refused with what to write instead", "[redis]") {
+  const auto why = [](const char* url) { return parse_url(url).error().detail; };
+  CHECK_THAT(why("redis+cluster://"), Catch::Contains("needs the addresses of nodes, as 192.0.2.1:6379,"));
+  CHECK_THAT(why("redis+cluster://192.0.2.1:1,"), Catch::Contains("needs the addresses"));
+  CHECK_THAT(why("redis+cluster://one.example:6379"), Catch::Contains("needs the addresses"));
+  CHECK_THAT(why("redis+cluster://192.0.2.1:6379/2"), Catch::Contains("no /db"));
+  CHECK_THAT(why("redis+cluster://secret@192.0.2.1:6379"), Catch::Contains("user:password"));
+  freshet::RedisSettings settings;
+  settings.url = "redis+cluster://192.0.2.1:6379";
+  settings.db = 2;
+  CHECK_THAT(endpoint_of(settings, "", "").error().detail, Catch::Contains("redis.db: a cluster has one"));
+  settings.db = 0;
+  settings.sentinels = {"192.0.2.1:26379"};
+  CHECK_THAT(endpoint_of(settings, "", "").error().detail,
+             Catch::Contains("redis.sentinels: a cluster finds"));
+  settings.sentinels.clear();
+  REQUIRE(endpoint_of(settings, "word", ""));
+  CHECK(endpoint_of(settings, "word", "")->password == "word");
 }

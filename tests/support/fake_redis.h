@@ -3,6 +3,8 @@
 // served one at a time in the order of their commands.
 #pragma once
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -19,6 +21,20 @@
 
 namespace freshet::test {
 
+// Listens on 127.0.0.1, on a port that the kernel chose.
+inline int listen_loopback(int& port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const where = reinterpret_cast<sockaddr*>(&address);
+  if (fd < 0 || bind(fd, where, size) != 0 || listen(fd, 1024) != 0 || getsockname(fd, where, &size) != 0)
+    throw std::runtime_error("cannot listen on loopback");
+  port = ntohs(address.sin_port);
+  return fd;
+}
+
 class FakeRedis {
  public:
   using Command = std::vector<std::string>;
@@ -26,8 +42,10 @@ class FakeRedis {
   // without an answer.
   using Answer = std::function<std::optional<std::string>(const Command& command, int connection)>;
 
-  FakeRedis(const std::string& path, Answer answer)
-      : answer_(std::move(answer)), listen_fd_(listen_unix(path)), thread_([this] { serve(); }) {}
+  FakeRedis(const std::string& path, Answer answer) : FakeRedis(listen_unix(path), std::move(answer)) {}
+  // Owns `listen_fd`.
+  FakeRedis(int listen_fd, Answer answer)
+      : answer_(std::move(answer)), listen_fd_(listen_fd), thread_([this] { serve(); }) {}
   ~FakeRedis() {
     stop_ = true;
     thread_.join();

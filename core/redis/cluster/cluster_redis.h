@@ -1,0 +1,87 @@
+// A Redis Cluster on a worker's loop: a connection to each master, with its own deadline and
+// breaker (redis_connection.h), and the map of slots by which Routing splits a pipeline.
+//
+// The map is asked for each second, of another node each time, and whenever a node refused a
+// command or was not there. One that differs from ours is adopted when most nodes say the same:
+// a master that was cut off from the rest goes on believing what it knew. A connection to a new
+// master is made when the map, or a refusal, names it.
+//
+// While a master is away its commands fail as those of a single Redis do, and the others go on.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/async/timer.h"
+#include "core/redis/cluster/routing.h"
+#include "core/redis/redis_connection.h"
+
+namespace freshet::redis {
+
+class ClusterRedis final : public RedisClient {
+ public:
+  // `options.endpoint.nodes` are asked for the rest; each connection has these options and loads
+  // `scripts`, which outlive this.
+  ClusterRedis(EventLoop& loop, LinkOptions options, std::span<const Script> scripts,
+               milliseconds renew_every = milliseconds(1000));
+  ~ClusterRedis() override { close(); }
+
+  void connect() override;
+  void close() override;
+  // 1 RTT to each node and between barriers; one more for each time a node refused. None begins
+  // later than options.retry_within.
+  Task<Result<Replies>> run(const Pipeline& pipeline) override;
+  // From when every slot has a master and each of them answers; later while one of them does.
+  bool ready() const override { return ready_; }
+  void on_ready_changed(std::function<void(bool)> listener) override { listener_ = std::move(listener); }
+  const ConnectionCounters& counters() const override { return counters_; }
+  BreakerState breaker_state() const override;
+  const SlotMap& map() const { return map_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Node {
+    Address address;
+    std::shared_ptr<RedisConnection> connection;
+    Clock::time_point made;
+  };
+
+  Node& node_at(const Address& address);
+  Address any_master() const;
+  Task<void> send(Routing& routing, std::vector<Routing::Part>& parts, Clock::time_point limit);
+  Task<void> send_one(Routing& routing, const Routing::Part& part, Clock::time_point limit);
+  Task<void> sleep(Clock::duration span);
+  void beat();
+  void look_at_map();
+  Task<void> renew();
+  Task<Result<SlotMap>> map_of(Node node);
+  void adopt(SlotMap map);
+  void retire_others();
+  void node_changed();
+  std::string what_is_missing() const;
+  void say(const std::string& what);
+
+  EventLoop& loop_;
+  const LinkOptions options_;
+  const std::span<const Script> scripts_;
+  const milliseconds renew_every_;  // the map
+  ConnectionCounters counters_;     // of all connections
+  std::vector<Node> nodes_;
+  std::vector<std::shared_ptr<RedisConnection>> retired_;  // until what they were sent is answered
+  SlotMap map_;
+  Timer beat_;
+  std::vector<std::shared_ptr<Event<bool>>> sleepers_;
+  std::function<void(bool)> listener_;
+  std::string said_;  // in the log
+  std::size_t asked_last_ = 0;
+  Clock::time_point looked_{};  // at the map
+  bool renewing_ = false;
+  bool complete_ = false;  // every slot had a master that answered, once
+  bool ready_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace freshet::redis

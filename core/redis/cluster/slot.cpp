@@ -1,0 +1,159 @@
+#include "core/redis/cluster/slot.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace freshet::redis {
+namespace {
+
+constexpr std::array<std::uint16_t, 256> crc_table() {
+  constexpr unsigned kPolynomial = 0x1021;
+  std::array<std::uint16_t, 256> out{};
+  for (unsigned byte = 0; byte < out.size(); ++byte) {
+    unsigned crc = byte << 8U;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc & 0x8000U) != 0 ? (crc << 1U) ^ kPolynomial : crc << 1U;
+    out[byte] = static_cast<std::uint16_t>(crc);
+  }
+  return out;
+}
+constexpr auto kCrc = crc_table();
+
+// The arguments of a command in RESP, one after the other.
+class Arguments {
+ public:
+  explicit Arguments(std::string_view resp) : rest_(resp) { left_ = number('*'); }
+  // nullopt behind the last.
+  std::optional<std::string_view> next() {
+    if (left_ == 0) return std::nullopt;
+    --left_;
+    const std::size_t size = number('$');
+    if (rest_.size() < size + 2) return std::nullopt;
+    const std::string_view out = rest_.substr(0, size);
+    rest_.remove_prefix(size + 2);
+    return out;
+  }
+  std::optional<std::string_view> skip(std::size_t count) {
+    for (; count > 0; --count) {
+      if (!next()) return std::nullopt;
+    }
+    return next();
+  }
+
+ private:
+  std::size_t number(char type) {
+    std::size_t out = 0;
+    if (rest_.empty() || rest_.front() != type) return 0;
+    const auto [end, error] = std::from_chars(rest_.data() + 1, rest_.data() + rest_.size(), out);
+    if (error != std::errc()) return 0;
+    rest_.remove_prefix(std::min(rest_.size(), static_cast<std::size_t>(end - rest_.data()) + 2));
+    return out;
+  }
+
+  std::string_view rest_;
+  std::size_t left_ = 0;
+};
+
+// Where a command's first key is.
+enum class Where : std::uint8_t {
+  kNowhere,
+  kSecond,        // behind a subcommand
+  kAfterNumber,   // behind the argument that says how many there are
+  kAfterScript,   // likewise, behind the script
+  kAfterStreams,  // behind the word STREAMS
+};
+struct Row {
+  std::string_view name;
+  Where where;
+};
+constexpr std::array kCommands{
+    Row{"ACL", Where::kNowhere},
+    Row{"AUTH", Where::kNowhere},
+    Row{"CLIENT", Where::kNowhere},
+    Row{"CLUSTER", Where::kNowhere},
+    Row{"COMMAND", Where::kNowhere},
+    Row{"CONFIG", Where::kNowhere},
+    Row{"DBSIZE", Where::kNowhere},
+    Row{"ECHO", Where::kNowhere},
+    Row{"EVAL", Where::kAfterScript},
+    Row{"EVALSHA", Where::kAfterScript},
+    Row{"EXEC", Where::kNowhere},
+    Row{"FLUSHALL", Where::kNowhere},
+    Row{"FLUSHDB", Where::kNowhere},
+    Row{"INFO", Where::kNowhere},
+    Row{"KEYS", Where::kNowhere},
+    Row{"MEMORY", Where::kSecond},
+    Row{"MULTI", Where::kNowhere},
+    Row{"OBJECT", Where::kSecond},
+    Row{"PING", Where::kNowhere},
+    Row{"PUBLISH", Where::kNowhere},
+    Row{"RANDOMKEY", Where::kNowhere},
+    Row{"ROLE", Where::kNowhere},
+    Row{"SCAN", Where::kNowhere},
+    Row{"SCRIPT", Where::kNowhere},
+    Row{"SELECT", Where::kNowhere},
+    Row{"TIME", Where::kNowhere},
+    Row{"WAIT", Where::kNowhere},
+    Row{"XGROUP", Where::kSecond},
+    Row{"XINFO", Where::kSecond},
+    Row{"XREAD", Where::kAfterStreams},
+    Row{"XREADGROUP", Where::kAfterStreams},
+    Row{"ZDIFF", Where::kAfterNumber},
+    Row{"ZINTER", Where::kAfterNumber},
+    Row{"ZINTERCARD", Where::kAfterNumber},
+    Row{"ZUNION", Where::kAfterNumber},
+};
+
+std::optional<std::string_view> counted(Arguments& arguments, std::size_t before) {
+  const auto count = arguments.skip(before);
+  return count && *count != "0" ? arguments.next() : std::nullopt;
+}
+
+std::optional<std::string_view> first_key(std::string_view resp) {
+  Arguments arguments(resp);
+  const auto name = arguments.next();
+  if (!name) return std::nullopt;
+  const auto* const row = std::ranges::find(kCommands, *name, &Row::name);
+  if (row == kCommands.end()) return arguments.next();
+  switch (row->where) {
+    case Where::kNowhere:
+      return std::nullopt;
+    case Where::kSecond:
+      return arguments.skip(1);
+    case Where::kAfterNumber:
+      return counted(arguments, 0);
+    case Where::kAfterScript:
+      return counted(arguments, 1);
+    case Where::kAfterStreams:
+      for (auto word = arguments.next(); word; word = arguments.next()) {
+        if (*word == "STREAMS") return arguments.next();
+      }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::uint16_t slot_of(std::string_view key) {
+  if (const std::size_t open = key.find('{'); open != key.npos) {
+    const std::size_t close = key.find('}', open + 1);
+    if (close != key.npos && close > open + 1) key = key.substr(open + 1, close - open - 1);
+  }
+  unsigned crc = 0;
+  for (const char each : key) {
+    const auto byte = static_cast<unsigned char>(each);
+    crc = ((crc << 8U) ^ kCrc[((crc >> 8U) ^ byte) & 0xFFU]) & 0xFFFFU;
+  }
+  return static_cast<std::uint16_t>(crc % kSlots);
+}
+
+std::optional<std::uint16_t> slot_of_command(std::string_view resp) {
+  const auto key = first_key(resp);
+  return key ? std::optional(slot_of(*key)) : std::nullopt;
+}
+
+std::string_view name_of_command(std::string_view resp) {
+  return Arguments(resp).next().value_or(std::string_view());
+}
+
+}  // namespace freshet::redis

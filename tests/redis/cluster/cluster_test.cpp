@@ -1,0 +1,183 @@
+// A cluster's client against three real masters.
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <future>
+#include <map>
+#include <thread>
+
+#include "core/redis/cluster/cluster_redis.h"
+#include "tests/support/loop_thread.h"
+#include "tests/support/redis_cluster.h"
+
+using namespace freshet;
+using namespace freshet::test;
+using namespace freshet::redis;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Adds one and says what it is now; a second key makes it one that a half-moved slot refuses.
+constexpr std::array kScripts{Script{"count",
+                                     "redis.call('INCR', KEYS[2]) return redis.call('INCR', KEYS[1])",
+                                     "936b6a3976af9a83d397e6f134cb9eee18c8fb7b"}};
+
+RedisCluster& cluster() {
+  static RedisCluster one(3);
+  return one;
+}
+
+// What counts, over and over, until it is stopped.
+class Load {
+ public:
+  Load(LoopThread& thread, Redis& redis, std::vector<std::string> names)
+      : thread_(thread), redis_(redis), names_(std::move(names)) {
+    thread_.on_loop([&] {
+      for (std::size_t i = 0; i < kAtOnce; ++i) {
+        ++running_;
+        spawn(count(i), [this](std::exception_ptr) { --running_; });
+      }
+    });
+  }
+  void stop() {
+    stopping_ = true;
+    RedisCluster::await([&] { return thread_.on_loop([&] { return running_ == 0; }); });
+  }
+  std::map<std::string, std::int64_t> acknowledged;
+  std::vector<std::string> errors;
+  std::atomic<int> done{0};
+
+ private:
+  static constexpr std::size_t kAtOnce = 8;
+  Task<void> count(std::size_t begin) {
+    for (std::size_t i = begin; !stopping_; ++i) {
+      const std::string& name = names_[i % names_.size()];
+      Pipeline pipeline;
+      pipeline.script(kScripts[0]).key("a{" + name + "}").key("b{" + name + "}");
+      pipeline.add("INCR", "plain{" + names_[(i + 7) % names_.size()] + "}");
+      const auto replies = co_await redis_.run(pipeline);
+      ++done;
+      if (!replies) {
+        errors.push_back(replies.error().detail);
+        continue;
+      }
+      if ((*replies)[0].is_error())
+        errors.emplace_back((*replies)[0].error());
+      else
+        ++acknowledged["{" + name + "}"];
+      if ((*replies)[1].is_error()) errors.emplace_back((*replies)[1].error());
+    }
+  }
+
+  LoopThread& thread_;
+  Redis& redis_;
+  const std::vector<std::string> names_;
+  std::atomic<bool> stopping_{false};
+  int running_ = 0;
+};
+
+struct Client {
+  explicit Client(milliseconds timeout = 5s, milliseconds budget = 10s) {
+    LinkOptions options;
+    options.endpoint = cluster().endpoint();  // its servers end with the thread that started them
+    options.timeout = timeout;
+    options.retry_within = budget;
+    thread.on_loop([&] {
+      redis = std::make_unique<ClusterRedis>(thread.loop(), options, kScripts);
+      redis->connect();
+    });
+    RedisCluster::await([&] { return thread.on_loop([&] { return redis->ready(); }); });
+  }
+  ~Client() {
+    thread.on_loop([&] { redis.reset(); });
+    thread.stop();
+  }
+  // The first reply's text, or the error's reason.
+  std::string run(const Pipeline& pipeline) {
+    std::promise<std::string> said;
+    thread.on_loop([&] {
+      spawn(
+          [](ClusterRedis& to, const Pipeline& what, std::promise<std::string>& out) -> Task<void> {
+            const auto reply = co_await run_one(to, what);
+            out.set_value(reply ? std::string(reply->text()) : std::string(reply.error().reason));
+          }(*redis, pipeline, said),
+          [](std::exception_ptr) {});
+    });
+    return said.get_future().get();
+  }
+
+  LoopThread thread;
+  std::unique_ptr<ClusterRedis> redis;
+};
+
+std::int64_t total(const std::string& key) {
+  for (int node = 0; node < 3; ++node) {
+    const Reply reply = cluster().ask(node, {"GET", key});
+    if (!reply.is_error()) return reply.integer().value_or(0);
+  }
+  return -1;
+}
+
+int owner_of(std::uint16_t slot) {
+  const auto map = SlotMap::read(cluster().ask(0, {"CLUSTER", "SLOTS"}), cluster().address(0));
+  for (int node = 0; node < 3; ++node)
+    if (*map->owner(slot) == cluster().address(node)) return node;
+  return -1;
+}
+
+}  // namespace
+
+TEST_CASE("Every master is found from one of them, and each has its own keys", "[cluster]") {
+  Client client;
+  for (int i = 0; i < 50; ++i) {
+    Pipeline set;
+    set.add("SET", "k{" + std::to_string(i) + "}", i).then().add("GET", "k{" + std::to_string(i) + "}");
+    CHECK(client.run(set) == "OK");
+  }
+  for (int node = 0; node < 3; ++node) CHECK(cluster().ask(node, {"DBSIZE"}).integer().value_or(0) > 0);
+}
+
+TEST_CASE("Slots that move under load lose no acknowledged command and repeat none", "[cluster]") {
+  Client client;
+  std::vector<std::string> names;
+  for (int i = 0; i < 24; ++i) names.push_back("moving-" + std::to_string(i));
+  Load load(client.thread, *client.redis, names);
+  RedisCluster::await([&] { return load.done > 100; });
+  for (const std::string& name : names) {
+    const std::uint16_t slot = slot_of(name);
+    const int from = owner_of(slot);
+    const int before = load.done;
+    // Time for a few commands to meet each state of the slot.
+    cluster().move_slot(slot, from, (from + 1) % 3, [] { std::this_thread::sleep_for(2ms); });
+    RedisCluster::await([&] { return load.done > before + 20; });
+  }
+  load.stop();
+  CHECK(client.redis->counters().by_class[ErrorClass::kCluster] > names.size());
+  CHECK(load.errors == std::vector<std::string>());
+  CHECK(load.acknowledged.size() == names.size());
+  for (const auto& [key, times] : load.acknowledged) {
+    CHECK(total("a" + key) == times);
+    CHECK(total("b" + key) == times);
+  }
+}
+
+TEST_CASE("A master that stands still fails its own commands, and is used again when it goes on",
+          "[cluster]") {
+  Client client(300ms, 400ms);
+  std::map<int, std::string> of;
+  for (int i = 0; of.size() < 3; ++i)
+    of.emplace(owner_of(slot_of("still-" + std::to_string(i))), "{still-" + std::to_string(i) + "}");
+  const auto get = [&](int node) {
+    Pipeline pipeline;
+    pipeline.add("SET", of[node], "v");
+    return client.run(pipeline);
+  };
+  // Shorter than cluster-node-timeout: the others go on calling the cluster whole.
+  cluster().node(1).pause();
+  const std::string silent = get(1);
+  const std::string others = get(0) + get(2);
+  cluster().node(1).resume();
+  CHECK(silent == "redis_timeout");
+  CHECK(others == "OKOK");
+  RedisCluster::await([&] { return get(1) == "OK"; });
+}

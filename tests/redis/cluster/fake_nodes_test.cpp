@@ -1,0 +1,288 @@
+// A cluster's client against nodes that answer what a test says: what real ones do rarely, or never
+// on command.
+#include <array>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "core/redis/cluster/cluster_redis.h"
+#include "tests/support/fake_redis.h"
+#include "tests/support/loop_thread.h"
+
+using namespace freshet;
+using namespace freshet::test;
+using namespace freshet::redis;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::array kScripts{Script{"one", "return 1", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"}};
+const std::string kLow = "{fHh}", kHigh = "{apX}";  // slots 0 and 16383
+const std::string kSilence = "silence";             // an Answer: nothing is sent
+
+std::string bulk(std::string_view text) {
+  return "$" + std::to_string(text.size()) + "\r\n" + std::string(text) + "\r\n";
+}
+
+// Two masters: the first has the lower half of the slots.
+class Nodes {
+ public:
+  // Empty: as a polite node would.
+  using Answer = std::function<std::optional<std::string>(const FakeRedis::Command&)>;
+
+  explicit Nodes(Answer first, Answer second = {}, milliseconds timeout = 10s, milliseconds budget = 10s)
+      : answers_{std::move(first), std::move(second)} {
+    std::array<int, 2> sockets{listen_loopback(ports_[0]), listen_loopback(ports_[1])};
+    for (std::size_t i = 0; i < 2; ++i)
+      servers_[i] = std::make_unique<FakeRedis>(
+          sockets[i], [this, i](const FakeRedis::Command& command, int) { return answer(i, command); });
+    options_.timeout = timeout;
+    options_.retry_within = budget;
+    options_.breaker = {.failures = 3, .open = 5ms, .first = 5ms, .most = 50ms};
+    options_.endpoint.nodes = {{"127.0.0.1", ports_[0]}};
+  }
+  ~Nodes() {
+    thread_.on_loop([&] { client_.reset(); });
+    thread_.stop();
+  }
+  void connect() {
+    thread_.on_loop([&] {
+      client_ = std::make_unique<ClusterRedis>(thread_.loop(), options_, kScripts, renew_every);
+      client_->connect();
+    });
+  }
+  bool ready() {
+    return thread_.on_loop([&] { return client_->ready(); });
+  }
+  void await_ready() {
+    connect();
+    const auto deadline = std::chrono::steady_clock::now() + 20s;
+    while (!ready() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(1ms);
+    REQUIRE(ready());
+  }
+  // The first texts of the replies, errors and all.
+  Result<std::vector<std::string>> run(Pipeline pipeline) {
+    auto promise = std::make_shared<std::promise<Result<std::vector<std::string>>>>();
+    auto future = promise->get_future();
+    const auto kept = std::make_shared<Pipeline>(std::move(pipeline));
+    thread_.on_loop([&] { spawn(run_it(kept, promise), [](std::exception_ptr) {}); });
+    REQUIRE(future.wait_for(20s) == std::future_status::ready);
+    return future.get();
+  }
+  Result<std::vector<std::string>> get(const std::string& key) {
+    Pipeline pipeline;
+    pipeline.add("GET", key);
+    return run(std::move(pipeline));
+  }
+  std::string at(std::size_t node) const { return "127.0.0.1:" + std::to_string(ports_[node]); }
+  // How often this command came.
+  int count(std::size_t node, const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    return static_cast<int>(std::ranges::count(received_[node], name));
+  }
+  std::vector<std::string> received(std::size_t node) {
+    const std::lock_guard lock(mutex_);
+    return received_[node];
+  }
+  LinkOptions& options() { return options_; }
+  milliseconds renew_every{1000};
+
+  std::string slots() const {
+    const auto range = [&](int first, int last, std::size_t node) {
+      return "*3\r\n:" + std::to_string(first) + "\r\n:" + std::to_string(last) + "\r\n*3\r\n" +
+             bulk("127.0.0.1") + ":" + std::to_string(ports_[node]) + "\r\n" + bulk("id");
+    };
+    return "*2\r\n" + range(0, 8191, 0) + range(8192, 16383, 1);
+  }
+
+ private:
+  std::optional<std::string> answer(std::size_t node, const FakeRedis::Command& command) {
+    {
+      const std::lock_guard lock(mutex_);
+      received_[node].push_back(command[0]);
+    }
+    if (answers_[node]) {
+      const auto said = answers_[node](command);
+      if (said == kSilence) return std::string();
+      if (!said || !said->empty()) return said;
+    }
+    if (command[0] == "PING") return "+PONG\r\n";
+    if (command[0] == "SCRIPT") return bulk(kScripts[0].sha1);
+    if (command[0] == "CLUSTER") return slots();
+    if (command[0] == "ASKING") return "+OK\r\n";
+    return bulk(command[1] + " of " + std::to_string(node));
+  }
+  Task<void> run_it(std::shared_ptr<Pipeline> pipeline,
+                    std::shared_ptr<std::promise<Result<std::vector<std::string>>>> promise) {
+    const auto replies = co_await client_->run(*pipeline);
+    if (!replies) {
+      promise->set_value(tl::unexpected(replies.error()));
+      co_return;
+    }
+    std::vector<std::string> out;
+    for (const Reply& each : *replies) out.emplace_back(each.is_error() ? each.error() : each.text());
+    promise->set_value(std::move(out));
+  }
+
+  std::array<Answer, 2> answers_;
+  std::array<int, 2> ports_{};
+  std::mutex mutex_;
+  std::array<std::vector<std::string>, 2> received_;
+  std::array<std::unique_ptr<FakeRedis>, 2> servers_;
+  LoopThread thread_;
+  LinkOptions options_;
+  std::unique_ptr<ClusterRedis> client_;
+};
+
+using Texts = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("A pipeline over two nodes has its replies in order, and scripts were loaded on both",
+          "[cluster]") {
+  Nodes nodes({});
+  nodes.await_ready();
+  Pipeline pipeline;
+  pipeline.add("GET", kHigh).add("GET", kLow).add("GET", kHigh);
+  CHECK(nodes.run(std::move(pipeline)) == Texts{kHigh + " of 1", kLow + " of 0", kHigh + " of 1"});
+  CHECK(nodes.count(0, "SCRIPT") > 0);
+  CHECK(nodes.count(1, "SCRIPT") > 0);
+}
+
+TEST_CASE("MOVED is followed, and the map is asked for again at once", "[cluster]") {
+  std::atomic<Nodes*> self{nullptr};
+  Nodes nodes([&](const auto& command) {
+    return command[0] == "GET" ? "-MOVED 0 " + self.load()->at(1) + "\r\n" : std::string();
+  });
+  self = &nodes;
+  nodes.renew_every = 1h;
+  nodes.await_ready();
+  const auto asked = [&] { return nodes.count(0, "CLUSTER") + nodes.count(1, "CLUSTER"); };
+  const int before = asked();
+  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  while (asked() == before && std::chrono::steady_clock::now() < deadline)
+    CHECK(nodes.get(kLow) == Texts{kLow + " of 1"});
+  CHECK(asked() > before);
+}
+
+TEST_CASE("ASK asks the other node, by ASKING on the same connection right before", "[cluster]") {
+  std::atomic<Nodes*> self{nullptr};
+  std::atomic<bool> asking{false};
+  Nodes nodes(
+      [&](const auto& command) {
+        return command[0] == "GET" ? "-ASK 0 " + self.load()->at(1) + "\r\n" : std::string();
+      },
+      [&](const auto& command) -> std::string {
+        if (command[0] == "ASKING") asking = true;
+        if (command[0] != "GET") return {};
+        return asking.exchange(false) ? bulk("asked") : "-MOVED 0 " + self.load()->at(0) + "\r\n";
+      });
+  self = &nodes;
+  nodes.await_ready();
+  CHECK(nodes.get(kLow) == Texts{"asked"});
+  CHECK(nodes.count(0, "GET") == 1);
+  CHECK(nodes.count(1, "GET") == 1);
+}
+
+TEST_CASE("TRYAGAIN is tried again, a little later each time", "[cluster]") {
+  std::atomic<int> refusals{4};
+  Nodes nodes([&](const auto& command) {
+    return command[0] == "GET" && refusals-- > 0 ? std::string("-TRYAGAIN Multiple keys request\r\n")
+                                                 : std::string();
+  });
+  nodes.await_ready();
+  CHECK(nodes.get(kLow) == Texts{kLow + " of 0"});
+  CHECK(nodes.count(0, "GET") == 5);
+}
+
+TEST_CASE("TRYAGAIN for longer than the request may take is its answer", "[cluster]") {
+  Nodes nodes(
+      [](const auto& command) {
+        return command[0] == "GET" ? std::string("-TRYAGAIN Multiple keys request\r\n") : std::string();
+      },
+      {}, 10s, 40ms);
+  nodes.await_ready();
+  const auto said = nodes.get(kLow);
+  REQUIRE(said);
+  CHECK(classify(said->front()).reason == "redis_tryagain");
+  CHECK(nodes.count(0, "GET") > 1);
+  CHECK(nodes.count(0, "GET") < 8);  // it waits twice as long each time
+}
+
+TEST_CASE("CLUSTERDOWN of one node is its own business", "[cluster]") {
+  Nodes nodes([](const auto& command) {
+    return command[0] == "GET" ? std::string("-CLUSTERDOWN The cluster is down\r\n") : std::string();
+  });
+  nodes.await_ready();
+  Pipeline pipeline;
+  pipeline.add("GET", kLow).add("GET", kHigh);
+  CHECK(nodes.run(std::move(pipeline)) == Texts{"CLUSTERDOWN The cluster is down", kHigh + " of 1"});
+  CHECK(nodes.count(0, "GET") == 1);
+}
+
+TEST_CASE("A reply that is torn may have been done: it is never sent again, and the other node's stands",
+          "[cluster]") {
+  // Part of a reply, and then the end.
+  std::atomic<bool> torn{false};
+  Nodes nodes([&](const auto& command) -> std::optional<std::string> {
+    if (torn) return std::nullopt;
+    if (command[0] != "GET") return std::string();
+    torn = true;
+    return std::string("$100\r\nhalf");
+  });
+  nodes.await_ready();
+  Pipeline pipeline;
+  pipeline.add("GET", kLow).add("GET", kHigh).add("GET", kLow);
+  const auto said = nodes.run(std::move(pipeline));
+  REQUIRE(said);
+  CHECK(classify((*said)[0]).code == ErrorCode::kUnknownOutcome);
+  CHECK((*said)[1] == kHigh + " of 1");
+  CHECK(classify((*said)[2]).code == ErrorCode::kUnknownOutcome);
+  CHECK(nodes.count(0, "GET") <= 2);
+}
+
+TEST_CASE("A node that is silent costs a deadline, and holds up nobody at the others", "[cluster]") {
+  std::atomic<bool> silent{false};
+  Nodes nodes([&](const auto&) { return silent ? kSilence : std::string(); }, {}, 200ms);
+  nodes.await_ready();
+  silent = true;
+  CHECK(nodes.get(kHigh) == Texts{kHigh + " of 1"});
+  const auto late = nodes.get(kLow);
+  REQUIRE_FALSE(late);
+  CHECK(is_away(late.error()));
+  CHECK(nodes.get(kHigh) == Texts{kHigh + " of 1"});
+  CHECK(nodes.ready());
+}
+
+TEST_CASE("Of the nodes that are named one that answers is enough", "[cluster]") {
+  Nodes nodes({});
+  int nobody = 0;
+  ::close(listen_loopback(nobody));
+  nodes.options().endpoint.nodes.insert(nodes.options().endpoint.nodes.begin(),
+                                        {{"127.0.0.1", nobody}, {"127.0.0.1", nobody}});
+  nodes.await_ready();
+  CHECK(nodes.get(kHigh) == Texts{kHigh + " of 1"});
+}
+
+TEST_CASE("What a command must not pass waits for its replies", "[cluster]") {
+  std::atomic<int> first{0};
+  std::atomic<bool> passed{false};
+  Nodes nodes(
+      [&](const auto& command) -> std::string {
+        if (command[0] != "SET") return {};
+        return ++first < 3 ? "-TRYAGAIN Multiple keys request\r\n" : "+OK\r\n";
+      },
+      [&](const auto& command) -> std::string {
+        if (command[0] == "GET" && first < 3) passed = true;
+        return {};
+      });
+  nodes.await_ready();
+  Pipeline pipeline;
+  pipeline.add("SET", kLow, 1).then().add("GET", kHigh);
+  CHECK(nodes.run(std::move(pipeline)) == Texts{"OK", kHigh + " of 1"});
+  CHECK_FALSE(passed);
+}
