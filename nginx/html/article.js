@@ -1,9 +1,8 @@
 // A stand-in for an article of a site: carries freshet.js for the article named in ?id= and shows what it counts.
-import { aboutItem, articleUrl, asked, call, element, siteLink, zone } from "/page.js";
+import { aboutItem, articleUrl, asked, attribute, call, callAgain, element, reader, zone } from "/page.js";
 
 const article = asked.get("id") || "demo";
-const conf = { article };
-if (asked.has("user")) conf.user = asked.get("user");
+const conf = { article, user: reader };
 for (const name of ["first", "every"]) if (asked.has(name)) conf[name] = Number(asked.get(name));
 
 const title = document.getElementById("title");
@@ -34,10 +33,7 @@ setInterval(() => {
 
 function describe(item) {
   document.title = title.textContent = item.title;
-  const about = document.getElementById("about");
-  about.textContent = aboutItem(item);
-  const site = siteLink(item);
-  if (site) about.append(" · ", site);
+  aboutItem(item, document.getElementById("about"));
   const text = document.getElementById("text");
   text.textContent = item.text || "";
   text.hidden = !item.text;
@@ -48,27 +44,31 @@ async function showSimilar() {
   document.getElementById("similar-items").replaceChildren(...items.map((item) => {
     const row = element("li");
     const link = element("a", item.title || item.id);
-    link.href = articleUrl(item.id, asked.get("user"));
-    row.append(link, element("span", aboutItem(item), "about"));
+    link.href = articleUrl(item.id);
+    row.append(link, aboutItem(item));
     return row;
   }));
   document.getElementById("similar").hidden = items.length === 0;
 }
 
-// Of the public server's, the hot lists alone tell what an article is; the internal server tells all of it.
 let known = false;
 function meet(item) {
   if (known || !item.title) return;
   known = true;
   describe(item);
+  attribute([item]);
   showSimilar().catch(() => {});
 }
-if (zone === "internal") call("GET", "/api/items/" + encodeURIComponent(article)).then(meet, () => {});
+
+// The internal server tells all of an item. What the hot lists tell of it has no text, so it counts only after that failed,
+// and on the public server.
+const told = zone !== "internal" ? Promise.resolve(false)
+  : callAgain("GET", "/api/items/" + encodeURIComponent(article)).then((item) => (meet(item), true), () => false);
 
 async function place(model) {
   const items = await call("GET", `/api/hot?model=${model}&limit=100`);
   const index = items.findIndex((item) => item.id === article);
-  if (index >= 0) meet(items[index]);
+  if (index >= 0) told.then((whole) => whole || meet(items[index]));
   return index < 0 ? null : `${index + 1} by ${model}`;
 }
 

@@ -1,7 +1,7 @@
 // A feed as a site's page would show it: the first page by refresh, the next ones while scrolling, and every ten
 // seconds a peek at what is new. A request whose reply was lost is sent again with the same page token, and gives the
 // same items. What is shown and the token stay in the history's entry, so a reload or a way back shows the same place.
-import { attribute, callAgain, newReader, readerName, say } from "/page.js";
+import { attribute, callAgain, reader, say } from "/page.js";
 import { growing, itemRow } from "/scroll.js";
 
 const kLimit = 10;
@@ -14,21 +14,20 @@ const more = document.getElementById("more");
 const refreshButton = document.getElementById("refresh");
 const queryInput = document.getElementById("query");
 
-let agent = readerName();
 let page = null;  // the token last received
 let query = "";
 let shown = [];  // the items, as they stand
 const grown = growing(more, () => show("load_more"));
 
 async function ask(action) {
-  const body = { action, limit: kLimit, userId: agent };
+  const body = { action, limit: kLimit, userId: reader };
   if (query) body.query = query;
   if (page) body.page = page;
   else body.eventId = Math.random().toString(36).slice(2);
   return (await callAgain("POST", "/api/feed", body)).data;
 }
 
-const row = (item) => itemRow(item, agent, item.reason.text);
+const row = (item) => itemRow(item, item.reason.text);
 
 function endText() {
   if (shown.length > 0) return "You have seen all there is. New items come here when you refresh.";
@@ -43,13 +42,14 @@ function place(items, exhausted, hasMore) {
 }
 
 function keepPlace() {
-  history.replaceState({ agent, page, query, shown, exhausted: !end.hidden, hasMore: !more.hidden }, "");
+  history.replaceState({ reader, page, query, shown, exhausted: !end.hidden, hasMore: !more.hidden }, "");
 }
 
 // Adds a page; a refresh goes on top of what is there, as new items do.
 function show(action) {
-  return grown.alone(kPauseMs, async () => {
+  return grown.alone(kPauseMs, async (wanted) => {
     const data = await ask(action);
+    if (!wanted()) return;
     page = data.page;
     const rows = data.items.map(row);
     shown = action === "refresh" ? [...data.items, ...shown] : [...shown, ...data.items];
@@ -64,6 +64,7 @@ function show(action) {
 }
 
 function startOver() {
+  grown.giveUp();
   list.replaceChildren();
   shown = [];
   page = null;
@@ -87,15 +88,11 @@ document.getElementById("search").addEventListener("submit", (event) => {
   query = wanted;
   return startOver();
 });
-document.getElementById("other").addEventListener("click", () => {
-  agent = localStorage.freshetAgent = newReader();
-  return startOver();
-});
 
-localStorage.freshetAgent = agent;
-if (history.state?.agent === agent && history.state.shown.length) goOn(history.state);
+if (history.state?.reader === reader && history.state.shown.length) goOn(history.state);
 else startOver();
 grown.every(kPeekMs, async () => {
+  const before = page;
   const data = await ask("peek").catch(() => ({ new: 0 }));
-  refreshButton.textContent = data.new > 0 ? `Refresh (${data.new} new)` : "Refresh";
+  if (page === before) refreshButton.textContent = data.new > 0 ? `Refresh (${data.new} new)` : "Refresh";
 });

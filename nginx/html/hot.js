@@ -1,7 +1,7 @@
 // The two hot lists, asked for every two seconds while the page is visible. A row that changed its place slides there; an
 // arrow says how far it moved within a minute, a line how it moved within three. From the internal server a row also says why
 // it stands where it stands.
-import { articleUrl, attribute, button, call, element, inWords, pause, read, replaceRows, say, siteLink, unreachable, zone } from "/page.js";
+import { aboutItem, articleUrl, attribute, button, call, element, inWords, pause, read, replaceRows, say, unreachable, zone } from "/page.js";
 
 const kEveryMs = 2000;
 const kLimit = 20;
@@ -88,8 +88,10 @@ function viewsTerms({ views }) {
 
 async function showWhy(row, model) {
   const panel = row.querySelector(".why");
+  const turn = (panel.turn = (panel.turn || 0) + 1);
   try {
     const stats = await call("GET", `/api/articles/${encodeURIComponent(row.dataset.id)}/stats`);
+    if (turn !== panel.turn) return;
     const { parts, sum } = model === "views" ? viewsTerms(stats) : engagementTerms(stats);
     const bar = element("div", "", "bar");
     const legend = element("ul", "", "legend");
@@ -104,7 +106,7 @@ async function showWhy(row, model) {
     bar.setAttribute("aria-hidden", "true");
     panel.replaceChildren(bar, legend, element("p", sum));
   } catch (error) {
-    panel.replaceChildren(element("p", `Not known: ${error.message}.`));
+    if (turn === panel.turn) panel.replaceChildren(element("p", `Not known: ${error.message}.`));
   }
 }
 
@@ -135,17 +137,7 @@ function drawTrail(row, trail) {
   const now = trail.at(-1).at;
   const dots = trail.filter(({ places }) => places.has(row.dataset.id)).map(({ at, places }) =>
     `${(kTrail.width * (1 - (now - at) / kTrailMs)).toFixed(1)},${(kTrail.height * places.get(row.dataset.id) / (kLimit - 1)).toFixed(1)}`);
-  row.querySelector("polyline").setAttribute("points", dots.join(" "));
-}
-
-function describe(row, item) {
-  const about = row.querySelector(".about");
-  const parts = [item.author && `by ${item.author}`, item.published_at && `${inWords(Date.now() / 1000 - item.published_at)} ago`];
-  about.textContent = parts.filter(Boolean).join(" · ");
-  const site = siteLink(item);
-  if (!site) return;
-  [site.title, site.textContent] = [site.textContent, "source"];
-  about.append(about.textContent ? " · " : "", site);
+  row.querySelector("polyline").setAttribute("points", dots.length > 3 ? dots.join(" ") : "");
 }
 
 function render(list, items) {
@@ -160,7 +152,7 @@ function render(list, items) {
     row.querySelector("a").textContent = item.title || item.id;
     row.querySelector(".score").textContent = `${item.score.toPrecision(4)} points`;
     row.style.setProperty("--share", best > 0 ? item.score / best : 0);
-    if (!row.contains(document.activeElement)) describe(row, item);
+    if (!row.contains(document.activeElement)) aboutItem({ ...item, tags: [] }, row.querySelector(".about"));
     showMove(row, before, place);
     drawTrail(row, trails.get(list));
     if (row.querySelector(".why:not([hidden])")) showWhy(row, model);

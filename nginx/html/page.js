@@ -1,16 +1,31 @@
 // What the pages share: who reads, asking the service, and rows that keep the focus.
+import "/calls.js";
 import { demo, zone } from "/zone.js";
 
 export { demo, zone };
 export const asked = new URLSearchParams(location.search);
 
-export function newReader() {
-  return "reader-" + Math.random().toString(36).slice(2, 10);
-}
+const newReader = () => "reader-" + Math.random().toString(36).slice(2, 10);
 
 // The reader of this browser, or the one that the address names.
-export function readerName() {
-  return asked.get("user") || asked.get("agent") || localStorage.freshetAgent || newReader();
+export const reader = asked.get("user") || asked.get("agent") || localStorage.freshetAgent || newReader();
+
+// Goes on as nobody whom the service knows, on every page.
+function beNewReader() {
+  localStorage.freshetAgent = newReader();
+  localStorage.freshetChosen = "1";
+  for (const name of ["user", "agent"]) asked.delete(name);
+  location.assign(location.pathname + (String(asked) && `?${asked}`));
+}
+
+// Who reads, on pages that have a place for it. Nobody by choice, they are the sample's reader behind the links that say so.
+const you = document.getElementById("you");
+if (you) {
+  localStorage.freshetAgent = reader;
+  you.append("Reader: ", element("strong", reader), " ", button("Be a new reader", null, beNewReader));
+}
+if (localStorage.freshetChosen) {
+  for (const link of document.querySelectorAll('nav a[href*="user=me"]')) link.setAttribute("href", link.getAttribute("href").replace(/[?&]user=me/, ""));
 }
 
 // These ask what only the internal server tells.
@@ -100,28 +115,34 @@ export function inWords(seconds) {
   return `${count} ${unit}${count === 1 ? "" : "s"}`;
 }
 
-export function articleUrl(id, user) {
-  return "/article.html?" + new URLSearchParams(user ? { id, user } : { id });
+export function articleUrl(id, user = reader) {
+  return "/article.html?" + new URLSearchParams({ id, user });
 }
 
-// "by ann · 3 days ago · news, rust"
-export function aboutItem(item, now = Date.now()) {
+// "by ann · 3 days ago · news, rust · source": the last is a link to where the item was published, if that is on the web.
+export function aboutItem(item, place = element("span", "", "about")) {
   const at = item.published_at || item.update_time;
-  return [item.author && `by ${item.author}`, at && `${inWords(now / 1000 - at)} ago`, (item.tags || []).join(", ")]
+  const said = [item.author && `by ${item.author}`, at && `${inWords(Date.now() / 1000 - at)} ago`, (item.tags || []).join(", ")]
     .filter(Boolean).join(" · ");
+  place.replaceChildren(said);
+  if (/^https?:\/\//.test(item.url || "")) {
+    const link = element("a", "source");
+    link.href = item.url;
+    link.rel = "noreferrer";
+    link.title = new URL(item.url).hostname.replace(/^www\./, "");
+    place.append(said ? " · " : "", link);
+  }
+  return place;
 }
 
-// A link to where the item was published; null without an address of the web.
-export function siteLink(item) {
-  if (!/^https?:\/\//.test(item.url || "")) return null;
-  const link = element("a", new URL(item.url).hostname.replace(/^www\./, ""));
-  link.href = item.url;
-  link.rel = "noreferrer";
-  return link;
-}
-
-// The sample's licence asks for it.
+// Names the origin and the licence of the sample's texts, as its licence asks for, once one of them is shown.
 export function attribute(items) {
-  const footer = document.getElementById("attribution");
-  if (footer) footer.hidden = footer.hidden && !items.some((item) => /^https:\/\/[a-z.]+\.stackexchange\.com\//.test(item.url || ""));
+  const { host } = items.map((item) => URL.canParse(item.url || "") && new URL(item.url)).find((url) => url && /^[a-z.]+\.stackexchange\.com$/.test(url.host)) || {};
+  if (!host || document.getElementById("attribution")) return;
+  const link = (href, text) => Object.assign(element("a", text), { href });
+  const footer = element("footer");
+  footer.id = "attribution";
+  footer.append("The sample is from ", link(`https://${host}`, host), ", a site of the Stack Exchange network, written by the authors named with each question, and licensed ",
+    link("https://creativecommons.org/licenses/by-sa/4.0/", "CC BY-SA 4.0"), " (", link("https://creativecommons.org/licenses/by-sa/3.0/", "3.0"), " before May 2018).");
+  document.querySelector("main").after(footer);
 }

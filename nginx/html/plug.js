@@ -34,14 +34,20 @@ async function look() {
   show(away || (pulled && waiting > 0) ? "away" : waiting > 0 && place.dataset.state !== "there" ? "back" : "there", waiting);
 }
 
+function notKnown() {
+  place.dataset.state = "unknown";
+  badge.textContent = "Redis: not known";
+  count.textContent = "";
+}
+
 async function run() {
   badge.setAttribute("role", "status");
   place.append(button("Pull the plug", "Pull the plug: stop Redis for ten seconds", pull), " ", badge, " ", count);
   place.dataset.state = "there";
   place.hidden = false;
   for (;;) {
-    if (document.visibilityState === "visible") await look().catch(() => {});
-    const busy = place.dataset.state !== "there" || performance.now() - pulledAt < kShortOfReady;
+    if (document.visibilityState === "visible") await look().catch(notKnown);
+    const busy = ["away", "back"].includes(place.dataset.state) || performance.now() - pulledAt < kShortOfReady;
     await pause(busy ? kBusyMs : kIdleMs);
   }
 }

@@ -1,6 +1,6 @@
 // Recommendations as a site's page would show them, each with its reason. Opening an item records the view; the very
 // next request leaves it out.
-import { aboutItem, articleUrl, asked, attribute, button, call, demo, element, inWords, newReader, readerName, replaceRows, say } from "/page.js";
+import { aboutItem, articleUrl, asked, attribute, button, call, demo, element, inWords, reader, replaceRows, say } from "/page.js";
 
 const kLimit = 10;
 const kUndoMs = 8000;
@@ -10,13 +10,12 @@ const list = document.getElementById("items");
 const history_ = document.getElementById("history");
 const excluded = document.getElementById("excluded");
 
-let user = readerName();
 let beside = asked.get("beside") || "";  // another reader, whose recommendations stand beside
 const titles = new Map();  // of what has been on this page
 
 function link(id) {
   const made = element("a", titles.get(id) || id);
-  made.href = articleUrl(id, user);
+  made.href = articleUrl(id);
   made.target = "_blank";
   made.addEventListener("click", () => looked(id));
   return made;
@@ -28,24 +27,24 @@ function row(item) {
   made.dataset.id = item.id;
   made.dataset.reason = item.reason.kind;
   const no = button("Not interested", `Not interested in ${titles.get(item.id)}`, () => dismiss(item.id, made));
-  made.append(link(item.id), element("span", item.reason.text, "reason"), element("span", aboutItem(item), "about"), no);
+  made.append(link(item.id), element("span", item.reason.text, "reason"), aboutItem(item), no);
   return made;
 }
 
 async function looked(id) {
-  await call("POST", "/api/history", { userId: user, topicId: id }).catch(report);
+  await call("POST", "/api/history", { userId: reader, topicId: id }).catch(report);
   return show();
 }
 
 async function dismiss(id, made) {
   try {
-    await call("POST", "/api/feedback", { userId: user, topicId: id, kind: "not_interested" });
+    await call("POST", "/api/feedback", { userId: reader, topicId: id, kind: "not_interested" });
   } catch (error) {
     return report(error);
   }
   const title = titles.get(id);
   const undo = button("Undo", `Undo: not interested in ${title}`, async () => {
-    await call("DELETE", "/api/feedback?" + new URLSearchParams({ userId: user, topicId: id })).catch(report);
+    await call("DELETE", "/api/feedback?" + new URLSearchParams({ userId: reader, topicId: id })).catch(report);
     return show();
   });
   const focused = made.contains(document.activeElement);
@@ -74,7 +73,7 @@ function otherRow(item) {
   made.dataset.id = item.id;
   const link = element("a", item.title || item.id);
   link.href = articleUrl(item.id, beside);
-  made.append(link, element("span", item.reason.text, "reason"), element("span", aboutItem(item), "about"));
+  made.append(link, element("span", item.reason.text, "reason"), aboutItem(item));
   return made;
 }
 
@@ -84,10 +83,15 @@ function modelInWords(model) {
   return at ? `Model: ${name}, trained ${inWords(Date.now() / 1000 - at)} ago.` : `Model: ${name}.`;
 }
 
+let shows = 0;
+
+// Of several under way the last alone is shown, whatever the order of their replies.
 async function show() {
+  const turn = ++shows;
   try {
     const [page, seen, other] = await Promise.all([
-      recommended(user), call("GET", "/api/history?" + new URLSearchParams({ userId: user })), beside ? recommended(beside) : null]);
+      recommended(reader), call("GET", "/api/history?" + new URLSearchParams({ userId: reader })), beside ? recommended(beside) : null]);
+    if (turn !== shows) return;
     const mine = page.items.map(row);
     replaceRows(list, other ? markOnly(mine, other.items, "you") : mine);
     document.getElementById("beside").hidden = !other;
@@ -104,13 +108,13 @@ async function show() {
     document.getElementById("unread").hidden = seen.items.length > 0;
     attribute(page.items);
     const out = page.excluded;
-    excluded.textContent = `You are ${user}. Left out: ${out.viewed} viewed, ${out.interacted} interacted with, ${out.not_interested} dismissed. ` +
+    excluded.textContent = `Left out: ${out.viewed} viewed, ${out.interacted} interacted with, ${out.not_interested} dismissed. ` +
       modelInWords(page.model);
     if (page.degraded) setTimeout(show, kAgainMs);
     say(page.degraded ? `The service is not up to date${page.items.length ? "; this is what was trending" : ""}.`
       : page.items.length ? "" : "There is nothing to recommend yet.");
   } catch (error) {
-    say(`Not loaded: ${error.message}.`);
+    if (turn === shows) say(`Not loaded: ${error.message}.`);
   }
 }
 
@@ -133,14 +137,9 @@ document.getElementById("compare").addEventListener("submit", (event) => {
   return show();
 });
 document.getElementById("clear").addEventListener("click", async () => {
-  await call("DELETE", "/api/history?" + new URLSearchParams({ userId: user })).catch(report);
-  return show();
-});
-document.getElementById("other").addEventListener("click", () => {
-  user = localStorage.freshetAgent = newReader();
+  await call("DELETE", "/api/history?" + new URLSearchParams({ userId: reader })).catch(report);
   return show();
 });
 
-localStorage.freshetAgent = user;
 nameInput.value = beside;
 show();

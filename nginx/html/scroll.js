@@ -3,12 +3,12 @@
 import { aboutItem, articleUrl, element, pause, say } from "/page.js";
 
 // A row of the list: the title, why it is there, and what is known of the item.
-export function itemRow(item, reader, reason) {
+export function itemRow(item, reason) {
   const made = document.createElement("li");
   made.dataset.id = item.id;
   const link = element("a", item.title || item.id);
-  link.href = articleUrl(item.id, reader);
-  made.append(link, element("span", reason, "reason"), element("span", aboutItem(item), "about"));
+  link.href = articleUrl(item.id);
+  made.append(link, element("span", reason, "reason"), aboutItem(item));
   return made;
 }
 
@@ -18,7 +18,7 @@ export function growing(more, load) {
     if (entries.some((entry) => entry.isIntersecting) && !more.hidden) load();
   }, { rootMargin: "300px" });
   const grown = {
-    busy: false,
+    busy: null,  // the name of what is being done
 
     // The observer tells of changes only: asked anew, it also tells that the bottom is still in sight.
     lookAgain() {
@@ -27,20 +27,29 @@ export function growing(more, load) {
     },
 
     // Does `work` unless something else is being done. It returns after how long (ms) the bottom is looked at again; when it
-    // throws, the reader is told, and that happens after `pauseMs`.
+    // throws, the reader is told, and that happens after `pauseMs`. It can ask whether its outcome is still wanted.
     async alone(pauseMs, work, failed = () => {}) {
       if (grown.busy) return;
-      grown.busy = true;
+      const name = (grown.busy = Symbol("work"));
+      const wanted = () => grown.busy === name;
       let nextMs = pauseMs;
       try {
-        nextMs = await work();
+        nextMs = await work(wanted);
       } catch (error) {
+        if (!wanted()) return;
         say(`Not loaded: ${error.message}.`);
         failed(error);
       } finally {
-        grown.busy = false;
-        setTimeout(grown.lookAgain, nextMs);
+        if (wanted()) {
+          grown.busy = null;
+          setTimeout(grown.lookAgain, nextMs);
+        }
       }
+    },
+
+    // What is being done is not wanted any more, so something else can be done at once.
+    giveUp() {
+      grown.busy = null;
     },
 
     // Does `look` every `ms` while the page is in sight and nothing else is being done. Never returns.

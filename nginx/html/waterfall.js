@@ -2,7 +2,7 @@
 // and changes only the one it asked about: pulling down asks for what is newer than `drop`, scrolling for what is older
 // than `up`. So nothing comes twice and no gap opens, whatever is pushed meanwhile. Every few seconds it asks how many
 // wait, without taking them. What is shown and the scores stay in the history's entry, so a reload shows the same place.
-import { asked, attribute, button, call, callAgain, element, inWords, readerName, say, zone } from "/page.js";
+import { asked, attribute, button, call, callAgain, element, inWords, reader, say, zone } from "/page.js";
 import { growing, itemRow } from "/scroll.js";
 
 const kLimit = 10;
@@ -15,7 +15,6 @@ const more = document.getElementById("more");
 const pullButton = document.getElementById("pull");
 
 const channel = asked.get("channel") || "discover";
-const reader = readerName();
 
 const rows = new Map();  // id → row
 let drop = 0;
@@ -31,7 +30,7 @@ function ask(direction, score, limit) {
 }
 
 function row(item) {
-  const made = itemRow(item, reader, `${item.reason.text} · came ${inWords((Date.now() - item.score / 1000) / 1000)} ago`);
+  const made = itemRow(item, `${item.reason.text} · came ${inWords((Date.now() - item.score / 1000) / 1000)} ago`);
   rows.get(item.id)?.remove();  // it was taken out and pushed anew
   rows.set(item.id, made);
   return made;
@@ -136,13 +135,15 @@ async function changeFollow(method, author) {
   await showFollows();
 }
 
+let followsAsked = 0;
+
 async function showFollows() {
+  const turn = ++followsAsked;
   const { items } = await call("GET", "/api/follows?" + new URLSearchParams({ userId: reader })).catch(() => ({ items: [] }));
+  if (turn !== followsAsked) return;
   follows.replaceChildren(items.length ? "You follow " : "You follow nobody yet. ");
-  for (const author of items) {
-    follows.append(element("strong", author), " ");
-    if (zone === "internal") follows.append(button("Unfollow", `Unfollow ${author}`, () => changeFollow("DELETE", author)), " ");
-  }
+  if (zone === "internal") for (const author of items) follows.append(button(`${author} ×`, `Unfollow ${author}`, () => changeFollow("DELETE", author)), " ");
+  else if (items.length) follows.append(element("strong", items.join(", ")), ". ");
   if (zone !== "internal") follows.append("A site's back end records follows; this page does it when the internal server serves it.");
   follows.hidden = false;
 }
@@ -178,7 +179,6 @@ function goOn(kept) {
   grown.lookAgain();
 }
 
-localStorage.freshetAgent = reader;
 const name = channel[0].toUpperCase() + channel.slice(1);
 document.title = name;
 document.getElementById("title").textContent = name;

@@ -1,6 +1,6 @@
 // Half-life, weights and exponent as sliders: the list that the service would give with them beside the one it gives. The
 // service computes both, from the same counters.
-import { articleUrl, element, pause, read, say, unreachable, zone } from "/page.js";
+import { articleUrl, attribute, element, pause, read, say, unreachable, zone } from "/page.js";
 
 const kShown = 20;
 const kSettleMs = 150;  // a slider that is dragged asks when it rests
@@ -127,8 +127,10 @@ async function begin() {
     today = found;
     makeSliders();
     show(document.getElementById("today"), today.items, today.items);
+    attribute(today.items);
     await ask();
   } catch (error) {
+    if (turn !== asked) return;
     say(`Not computed: ${error.message}.`);
     await pause(kAgainMs);
     if (turn === asked && !error.final) await begin();

@@ -1,12 +1,15 @@
 // The pages for everybody: without a mouse, without colours, without a network, without anything to show.
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
+import { promisify } from "node:util";
 import { eventually, openWindow, startFreshet } from "./instance.mjs";
 
 const kAxe = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
 const kPages = readdirSync(new URL("../../nginx/html", import.meta.url)).filter((name) => name.endsWith(".html"));
 const kCount = 14;
+const run = promisify(execFile);
 
 let freshet;
 let browser;
@@ -33,6 +36,10 @@ after(async () => {
 const ids = (page, list) => page.$$eval(`${list} > li[data-id]`, (rows) => rows.map((row) => row.dataset.id));
 const becomes = (page, selector, pattern) => page.waitForFunction(([where, source]) =>
   new RegExp(source).test(document.querySelector(where).textContent), [selector, pattern.source], { polling: 50 });
+// What a page does with the replies that it has is done when others, asked for later, have come.
+const settled = (page) => page.evaluate(async () => {
+  for (let i = 0; i < 3; ++i) await (await fetch("/zone.js")).text();
+});
 
 for (const colorScheme of ["light", "dark"]) {
   test(`axe finds nothing serious on any page, ${colorScheme}`, async () => {
@@ -340,13 +347,13 @@ test("the interface's page has every operation of the document, and finds those 
     await becomes(page, "#state", /^$/);
     const { paths } = await (await fetch(freshet.base + "/openapi.json")).json();
     const operations = Object.values(paths).flatMap((item) => Object.values(item)).map(({ operationId }) => operationId).filter(Boolean);
-    const shown = await page.$$eval("details", (all) => all.map(({ id }) => id));
+    const shown = await page.$$eval("main details", (all) => all.map(({ id }) => id));
     assert.deepEqual(shown.toSorted(), operations.toSorted());
     assert.equal(await page.$eval("#track", (made) => made.open), true);
     assert.match(await page.textContent("#track"), /articleId.*dwellMs/s);
     assert.equal(/undefined|\[object Object/.test(await page.textContent("main")), false);
     await page.fill("#filter", "not_interested");
-    await page.waitForFunction(() => document.querySelectorAll("details:not([hidden])").length < 5);
+    await page.waitForFunction(() => document.querySelectorAll("main details:not([hidden])").length < 5);
     assert.equal(await page.isVisible("#dismiss"), true);
   }
   assert.deepEqual(page.troubles, []);
@@ -431,5 +438,139 @@ test("sliders show the list of other settings beside today's, with arrows, and i
   await page.goto(freshet.base + "/whatif.html");
   await becomes(page, "#state", /The internal server has this page/);
   assert.deepEqual(page.troubles, []);
+  await page.close();
+});
+
+test("every page shows the calls it makes, and each as a curl command that does the same", async () => {
+  const page = await browser.tab();
+  const seen = {
+    "": "GET /api/hot?model=views&limit=20&mode=current", "feed.html": "POST /api/feed", "recommend.html": "GET /api/recommendations?limit=10&userId=caller",
+    "waterfall.html": "GET /api/waterfall/discover?userId=caller&direction=first&score=0&limit=10", "article.html?id=item-1": "GET /api/hot?model=views&limit=100",
+    "whatif.html": "GET /api/hot/preview?model=engagement&limit=100", "dashboard.html": "GET /api/hot?model=engagement&limit=5", "docs.html": "GET /openapi.json",
+  };
+  for (const [address, name] of Object.entries(seen)) {
+    await page.goto(`${freshet.internal}/${address}${address.includes("?") ? "&" : "?"}user=caller`);
+    assert.equal(await page.$eval(".calls", (box) => box.open), false, address);
+    await page.click(".calls summary");
+    const row = page.locator(".calls li", { has: page.locator("code", { hasText: new RegExp(`^${RegExp.escape?.(name) ?? name.replace(/[.?]/g, "\\$&")}$`) }) });
+    await row.waitFor();
+    await eventually("the status of " + name, () => row.textContent(), (text) => /200/.test(text));
+    await row.getByRole("button").click();
+    const command = await row.locator("pre").textContent();
+    assert.equal(await page.evaluate(() => String(getSelection())), command);
+    // What the command does is what the page's call did.
+    const { stdout } = await run("bash", ["-c", `${command} -sS -o /dev/null -w '%{http_code}'`]);
+    assert.equal(stdout, "200", command);
+  }
+  await page.close();
+});
+
+test("one click makes a new reader, on every page that has one, and the other pages know", async () => {
+  const page = await browser.tab();
+  for (const address of ["", "feed.html", "recommend.html", "waterfall.html", "waterfall.html?channel=follow", "article.html?id=item-1"]) {
+    await page.goto(`${freshet.base}/${address}${address.includes("?") ? "&" : "?"}user=old`);
+    assert.equal(await page.textContent("#you strong"), "old");
+    await Promise.all([page.waitForEvent("domcontentloaded"), page.getByRole("button", { name: "Be a new reader" }).click()]);
+    await becomes(page, "#you strong", /^reader-\w+$/);
+    assert.equal(page.url(), `${freshet.base}/${address}`);
+    const reader = await page.textContent("#you strong");
+    await page.goto(freshet.base + "/");
+    assert.equal(await page.textContent("#you strong"), reader);
+    assert.equal(await page.$$eval('nav a[href*="user="]', (links) => links.length), 0);
+  }
+  await page.evaluate(() => localStorage.clear());
+  await page.close();
+});
+
+test("every page with a text of the sample names its site and its licence, and links its source", async () => {
+  const url = "https://quantumcomputing.stackexchange.com/q/12";
+  await freshet.put("sampled", { title: "Asked at the sample's site", author: "asker", text: "What is it?", url, published_at: Math.floor(Date.now() / 1000) });
+  await freshet.track({ articleId: "sampled", userId: "asker", dwellMs: 60000, sessionId: "s" });
+  await freshet.push("discover", ["sampled"], "sampler");
+  await freshet.push("follow", ["sampled"], "sampler");
+  await freshet.track({ articleId: "item-1", userId: "asker", dwellMs: 1000, sessionId: "s" });
+  const page = await browser.tab();
+  for (const base of [freshet.base, freshet.internal]) {
+    for (const address of ["", "feed.html?user=sampler-of-" + new URL(base).port, "recommend.html?user=sampler", "waterfall.html?user=sampler",
+      "waterfall.html?channel=follow&user=sampler", "article.html?id=sampled", ...(base === freshet.internal ? ["whatif.html"] : [])]) {
+      await page.goto(`${base}/${address}`);
+      await becomes(page, "body", /CC BY-SA/).catch((error) => assert.fail(`${base}/${address}: ${error.message}`));
+      assert.match(await page.textContent("#attribution"), /quantumcomputing\.stackexchange\.com.*CC BY-SA 4\.0 \(3\.0/);
+      if (address !== "whatif.html") assert.ok(await page.$(`a[href="${url}"]`), address);
+    }
+  }
+  await page.goto(freshet.base + "/article.html?id=item-1");
+  await becomes(page, "#title", /^About 1$/);
+  assert.equal(await page.$("#attribution"), null);
+  await fetch(freshet.internal + "/api/items/sampled", { method: "DELETE" });
+  await page.close();
+});
+
+test("an article's text is there before what is similar, however late its reply", async () => {
+  await freshet.put("late", { title: "About 0 and more", author: "ann", text: "It came late", tags: ["news"], published_at: Math.floor(Date.now() / 1000) });
+  await freshet.track({ articleId: "late", userId: "somebody", dwellMs: 60000, sessionId: "s" });
+  await eventually("the article in the list", async () => (await fetch(freshet.internal + "/api/hot?model=engagement&limit=100")).json(),
+    (items) => items.some(({ id }) => id === "late"));
+  const page = await browser.tab();
+  let tell;
+  const held = new Promise((resolve) => (tell = resolve));
+  await page.route("**/api/items/late", async (route) => {
+    await held;
+    await route.continue();
+  });
+  await page.goto(freshet.internal + "/article.html?id=late");
+  await becomes(page, "#places", /by engagement/);
+  assert.equal(await page.isVisible("#similar"), false);
+  tell();
+  await becomes(page, "#text", /^It came late$/);
+  await page.waitForSelector("#similar:not([hidden])");
+  await page.close();
+});
+
+test("a late reply overwrites no newer one: neither of another reader nor of another search", async () => {
+  const page = await browser.tab();
+  let tell;
+  const held = new Promise((resolve) => (tell = resolve));
+  await page.route("**/api/recommendations?*userId=slow*", async (route) => {
+    const reply = await route.fetch();
+    await held;
+    const answer = await reply.json();
+    answer.items[0].id = "ghost";
+    await route.fulfill({ response: reply, json: answer });
+  });
+  await page.goto(freshet.base + "/recommend.html?user=reader");
+  await eventually("recommendations", () => ids(page, "#items"), (rows) => rows.length === 10);
+  const late = page.waitForResponse((reply) => reply.url().includes("userId=slow"));
+  for (const name of ["slow", "quick"]) {
+    await page.fill("#name", name);
+    await page.press("#name", "Enter");
+  }
+  await becomes(page, "#beside-title", /^For quick$/);
+  tell();
+  await (await late).finished();
+  await settled(page);
+  assert.equal((await ids(page, "#beside-items")).includes("ghost"), false);
+
+  let tellFeed;
+  const heldFeed = new Promise((resolve) => (tellFeed = resolve));
+  let first = true;
+  await page.route("**/api/feed", async (route) => {
+    if (first) {
+      first = false;
+      const reply = await route.fetch();
+      await heldFeed;
+      return route.fulfill({ response: reply });
+    }
+    return route.continue();
+  });
+  const lateFeed = page.waitForResponse("**/api/feed");
+  await page.goto(freshet.base + "/feed.html?user=hasty");
+  await page.fill("#query", "xylophone");
+  await page.press("#query", "Enter");
+  await becomes(page, "#end", /matches “xylophone”/);
+  tellFeed();
+  await (await lateFeed).finished();
+  await settled(page);
+  assert.deepEqual(await ids(page, "#feed"), []);
   await page.close();
 });
