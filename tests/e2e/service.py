@@ -259,15 +259,16 @@ class Instance:
         self.kill_redis()
         wait_until(lambda: self.status()["redis ready"] == 0, "the loss of Redis to be noticed")
 
-    def restart_redis(self, *options):
-        """After its death: the same server on the same files. options: of redis-server, beside those it always has."""
+    def restart_redis(self, *options, environment=None):
+        """After its death: the same server on the same files. options: of redis-server, beside those it always has; environment: beside ours."""
         run = os.path.join(self.state, "run")
         user = os.stat(os.path.join(self.state, "redis"))
         with open(os.path.join(self.state, "log/redis.log"), "ab") as log:
             process = subprocess.Popen(
                 ["redis-server", f"{self.state}/etc/redis-acl.conf", "--port", "0", "--unixsocket", f"{run}/redis.sock", "--unixsocketperm", "770",
                  "--dir", f"{self.state}/redis", "--appendonly", "yes", "--appendfsync", "everysec", "--save", "", *options],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, user=user.st_uid, group=user.st_gid)
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, user=user.st_uid, group=user.st_gid,
+                env=os.environ | (environment or {}))
         self.replace_process("redis", process.pid, "TERM")
         self._redis = process  # kept, so that it is reaped
         wait_until(self._redis_answers, "Redis")
