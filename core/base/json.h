@@ -149,7 +149,7 @@ class Writer {
   Writer& number(double value);  // REQUIRES: finite
   Writer& boolean(bool value);
   Writer& null();
-  Writer& raw(std::string_view json);  // one JSON value, written as it is
+  Writer& raw(std::string_view json);  // one JSON value, or an object's next members, as they are
   Writer& value(Value value);          // a parsed value again; missing is null
 
  private:

@@ -31,7 +31,7 @@ Reason FeedReasons::reason(const ItemId& item, const items::ItemCard& card) cons
   const seconds age = now_ - card.shown_from;
   Reason::Kind otherwise = age < readers::kNewFor ? Reason::Kind::kNew : Reason::Kind::kMore;
   if (trending_.contains(item)) otherwise = Reason::Kind::kRising;
-  Reason reason = liked_.reason(card.author, {card.tags.begin(), card.tags.end()}, age, otherwise);
+  Reason reason = liked_.reason(card.author, card.tags, age, otherwise);
   if (reason.kind != otherwise) return reason;
   std::size_t most = 0;
   for (const Named& each : named_) {

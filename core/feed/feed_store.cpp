@@ -324,14 +324,19 @@ Task<Result<void>> RedisFeedStore::record(ReaderId reader, Impressions impressio
   } else {
     out.script(scripts::kFeedAck).key(keys_.feed_state(reader.view())).arg(acknowledged_ttl().count());
     for (const Handout& each : impressions.handouts) {
-      std::string kept;
-      for (const ItemId& item : each.items) {
-        if (std::find(shown.begin(), shown.end(), item) != shown.end()) kept.append(" ").append(item.view());
+      out.arg(each.handout_seq);
+      if (each.items == shown) {
+        out.arg("=");
+        continue;
       }
-      const bool whole = std::all_of(each.items.begin(), each.items.end(), [&](const ItemId& item) {
-        return std::find(shown.begin(), shown.end(), item) != shown.end();
-      });
-      out.arg(each.handout_seq).arg(whole ? "=" : kept);
+      std::string kept;
+      bool whole = true;
+      for (const ItemId& item : each.items) {
+        const bool is_shown = std::find(shown.begin(), shown.end(), item) != shown.end();
+        if (is_shown) kept.append(" ").append(item.view());
+        whole = whole && is_shown;
+      }
+      out.arg(whole ? "=" : kept);
     }
   }
   FRESHET_CO_TRY(done, co_await redis::run_one(redis_, out));

@@ -64,17 +64,20 @@ std::vector<ItemId> ids_of(const std::vector<FeedItem>& items) {
 
 // Without what was seen elsewhere meanwhile, what is hidden or dated ahead, and what is not there
 // any more.
-std::vector<FeedItem> showable(const std::vector<FeedItem>& items, const std::vector<bool>& repeated,
+std::vector<FeedItem> showable(std::vector<FeedItem> items, const std::vector<bool>& repeated,
                                UnixSeconds now) {
   // Redis lost its items (they come back by freshetctl rebuild-redis): ids are better than nothing.
   const bool none_known =
       std::none_of(items.begin(), items.end(), [](const FeedItem& item) { return item.card->known; });
-  std::vector<FeedItem> out;
+  std::size_t kept = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const items::ItemCard& card = *items[i].card;
-    if (!repeated[i] && !card.dark(now) && (card.known || none_known)) out.push_back(items[i]);
+    if (repeated[i] || card.dark(now) || !(card.known || none_known)) continue;
+    if (kept != i) items[kept] = std::move(items[i]);
+    ++kept;
   }
-  return out;
+  items.erase(items.begin() + static_cast<std::ptrdiff_t>(kept), items.end());
+  return items;
 }
 
 // What is searched for is its own reason.
@@ -185,7 +188,7 @@ Task<Result<FeedPage>> SmartFeed::glance(const FeedRequest& request) {
   keep_named(request, opening->interests);
   FRESHET_CO_TRY(cards, co_await with_cards(best, opening->interests));
   FeedPage out = degraded(searched ? Need::kWrites : Need::kIndex);
-  out.items = showable(cards->items, std::vector<bool>(best.size()), clock_());
+  out.items = showable(std::move(cards->items), std::vector<bool>(best.size()), clock_());
   if (out.items.size() > request.limit)
     out.items.erase(out.items.begin() + static_cast<std::ptrdiff_t>(request.limit), out.items.end());
   give_reasons(request, opening->interests, cards->named, out.items);
@@ -299,7 +302,7 @@ Task<Result<FeedPage>> SmartFeed::serve(const FeedRequest& request, Page page, b
     Result<std::vector<bool>> repeated(std::vector<bool>(page.items.size()));
     if (recheck && !page.replay) repeated = co_await store_.seen(request.reader, seen, page.items);
     if (!repeated) co_return tl::unexpected(repeated.error());
-    out.items = showable(cards->items, *repeated, clock_());
+    out.items = showable(std::move(cards->items), *repeated, clock_());
     named = std::move(cards->named);
     const bool whole = out.items.size() == page.items.size();
     if (whole || page.replay || refills == kMostRefills) break;
@@ -330,8 +333,10 @@ Task<Result<FeedPage>> SmartFeed::serve(const FeedRequest& request, Page page, b
 
 Task<Result<SmartFeed::Cards>> SmartFeed::with_cards(const std::vector<ItemId>& items,
                                                      const std::vector<Interest>& interests) {
-  std::vector<ItemId> wanted = items;
-  for (const Interest& each : interests) wanted.push_back(each.item);
+  std::vector<ItemId> both;
+  if (!interests.empty()) both = items;
+  for (const Interest& each : interests) both.push_back(each.item);
+  const std::vector<ItemId>& wanted = interests.empty() ? items : both;
   FRESHET_CO_TRY(cards, co_await cards_.of(wanted));
   Cards out;
   out.items.reserve(items.size());

@@ -16,7 +16,8 @@ std::size_t heap_bytes(const std::string& text) {
 
 std::size_t bytes_of(const ItemId& item, const ItemCard& card) {
   std::size_t out = kFixedBytes + heap_bytes(item.str()) + heap_bytes(card.title) + heap_bytes(card.url) +
-                    heap_bytes(card.author) + card.tags.capacity() * sizeof(std::string);
+                    heap_bytes(card.author) + heap_bytes(card.json) +
+                    card.tags.capacity() * sizeof(std::string);
   for (const std::string& tag : card.tags) out += heap_bytes(tag);
   return out;
 }

@@ -5,6 +5,7 @@
 
 #include "core/hot/article.h"
 #include "core/hot/placing.h"
+#include "core/items/card_json.h"
 #include "core/items/item_fields.h"
 #include "core/redis/fields.h"
 #include "core/redis/script_words.h"
@@ -202,6 +203,7 @@ ItemCard card_of(const redis::Reply& fields) {
   for (const std::string_view tag : redis::words(redis::text_at(fields, 4))) card.tags.emplace_back(tag);
   const std::string_view updated = redis::text_at(fields, 5);
   card.update_time = redis::whole(updated.empty() ? redis::text_at(fields, 0) : updated);
+  card.json = json_of(card);
   return card;
 }
 

@@ -81,21 +81,4 @@ void Liked::add(std::string_view author, const std::vector<std::string_view>& ta
   tags_.insert(tags.begin(), tags.end());
 }
 
-Reason Liked::reason(std::string_view author, const std::vector<std::string_view>& tags, seconds age,
-                     Reason::Kind otherwise) const {
-  Reason reason;
-  reason.kind = otherwise;
-  if (authors_.contains(author)) {
-    reason.kind = Reason::Kind::kByAuthor;
-    reason.name = std::string(author);
-  } else if (age < kNewFor) {
-    const auto tag =
-        std::find_if(tags.begin(), tags.end(), [&](std::string_view each) { return tags_.contains(each); });
-    if (tag == tags.end()) return reason;
-    reason.kind = Reason::Kind::kNewInTag;
-    reason.name = std::string(*tag);
-  }
-  return reason;
-}
-
 }  // namespace freshet::readers

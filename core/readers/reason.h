@@ -46,10 +46,25 @@ class Liked {
  public:
   void add(std::string_view author, const std::vector<std::string_view>& tags);
   // By an author they liked, else new in a tag they liked, else `otherwise`.
-  Reason reason(std::string_view author, const std::vector<std::string_view>& tags, seconds age,
-                Reason::Kind otherwise) const;
+  // `Tags`: a range of what a string_view is made from.
+  template <class Tags>
+  Reason reason(std::string_view author, const Tags& tags, seconds age, Reason::Kind otherwise) const {
+    if (authors_.contains(author)) return named(Reason::Kind::kByAuthor, author);
+    if (age < kNewFor && !tags_.empty()) {
+      for (const std::string_view tag : tags) {
+        if (tags_.contains(tag)) return named(Reason::Kind::kNewInTag, tag);
+      }
+    }
+    return named(otherwise, {});
+  }
 
  private:
+  static Reason named(Reason::Kind kind, std::string_view name) {
+    Reason out;
+    out.kind = kind;
+    out.name = name;
+    return out;
+  }
   std::unordered_set<std::string_view> tags_, authors_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/items/card_json.h"
 #include "core/recommend/reasons.h"
 
 namespace freshet::recommend {
@@ -103,6 +104,7 @@ items::SharedCard card_from(const Facts& facts) {
   card->author = std::string(facts.author);
   card->tags.assign(facts.tags.begin(), facts.tags.end());
   card->update_time = facts.published.time_since_epoch().count();
+  card->json = items::json_of(*card);
   return card;
 }
 

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "core/base/json.h"
-#include "fcgi/handlers/card_json.h"
+#include "core/items/card_json.h"
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse.h"
 #include "fcgi/handlers/reader_name.h"
@@ -88,7 +88,7 @@ Response render(const feed::FeedPage& page, const FeedBody& body, http::PageToke
   writer.key("items").begin_array();
   for (const feed::FeedItem& item : page.items) {
     writer.begin_object();
-    write_card(writer, item.id, *item.card);
+    items::write_card(writer, item.id, *item.card);
     write_reason(writer, item.reason);
     writer.end_object();
   }

@@ -1,13 +1,16 @@
 // Why an item is on a reader's page, as the member "reason" of an object that has been begun.
 #pragma once
 
+#include <array>
+#include <string>
+
 #include "core/base/json.h"
 #include "core/readers/reason.h"
 
 namespace freshet::handlers {
 
-inline void write_reason(json::Writer& writer, const readers::Reason& reason) {
-  writer.key("reason").begin_object().key("kind").string(readers::reason_name(reason.kind));
+inline void write_members_of(json::Writer& writer, const readers::Reason& reason) {
+  writer.begin_object().key("kind").string(readers::reason_name(reason.kind));
   switch (reason.kind) {
     case readers::Reason::Kind::kLike:
       writer.key("id").string(reason.item.view()).key("title").string(reason.title);
@@ -30,6 +33,20 @@ inline void write_reason(json::Writer& writer, const readers::Reason& reason) {
       break;
   }
   writer.key("text").string(readers::reason_text(reason)).end_object();
+}
+
+inline void write_reason(json::Writer& writer, const readers::Reason& reason) {
+  writer.key("reason");
+  if (reason.kind == readers::Reason::Kind::kLike || !reason.name.empty())
+    return write_members_of(writer, reason);
+  // That names nothing has the same words each time.
+  static std::array<std::string, static_cast<std::size_t>(readers::Reason::Kind::kMore) + 1> made;
+  std::string& words = made[static_cast<std::size_t>(reason.kind)];
+  if (words.empty()) {
+    json::Writer once(words);
+    write_members_of(once, reason);
+  }
+  writer.raw(words);
 }
 
 }  // namespace freshet::handlers

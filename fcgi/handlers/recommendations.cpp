@@ -4,7 +4,7 @@
 
 #include "core/base/json.h"
 #include "core/base/log.h"
-#include "fcgi/handlers/card_json.h"
+#include "core/items/card_json.h"
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse.h"
 #include "fcgi/handlers/reason_json.h"
@@ -23,7 +23,7 @@ void write_items(json::Writer& writer, const std::vector<recommend::Recommendati
   writer.key("items").begin_array();
   for (const recommend::Recommendation& each : items) {
     writer.begin_object();
-    write_card(writer, each.id, *each.card);
+    items::write_card(writer, each.id, *each.card);
     writer.key("score").number(each.score);
     if (reasons) write_reason(writer, each.reason);
     writer.end_object();

@@ -3,8 +3,8 @@
 #include <chrono>
 
 #include "core/base/json.h"
+#include "core/items/card_json.h"
 #include "core/timeline/timelines.h"
-#include "fcgi/handlers/card_json.h"
 #include "fcgi/handlers/json_reply.h"
 #include "fcgi/handlers/parse_waterfall.h"
 #include "fcgi/handlers/reader_name.h"
@@ -22,7 +22,7 @@ Response render(const timeline::ServedPage& served) {
   writer.begin_object().key("items").begin_array();
   for (const timeline::Placed& each : page.items) {
     writer.begin_object();
-    write_card(writer, each.item, *each.card);
+    items::write_card(writer, each.item, *each.card);
     writer.key("score").integer(each.score);
     write_reason(writer, each.reason);
     writer.end_object();

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/items/card_json.h"
 #include "tests/hot/fakes.h"
 
 using namespace freshet;
@@ -54,6 +55,36 @@ TEST_CASE("cards are read once, those that are missing together", "[cards]") {
   CHECK((worker.store.reads == 2 && worker.store.read == 3));
   CHECK((worker.cards.counters().hits == 1 && worker.cards.counters().misses == 3));
   CHECK(worker.cards.missing({item(3), item(4), item(5)}, 2) == std::vector<ItemId>{item(4)});
+}
+
+TEST_CASE("pages show a card by its JSON, which its bytes count", "[cards]") {
+  items::ItemCard card;
+  std::string out;
+  json::Writer writer(out);
+  writer.begin_array().begin_object();
+  items::write_card(writer, item(1), card);
+  writer.end_object();
+  card.known = true;
+  card.title = "a \"b\"";
+  card.tags = {"t", "u"};
+  card.update_time = 7;
+  card.json = items::json_of(card);
+  writer.begin_object();
+  items::write_card(writer, item(1), card);
+  writer.key("more").integer(1).end_object();
+  card.url = "https://example.org/";
+  card.author = "ann";
+  CHECK(items::json_of(card) ==
+        R"("title":"a \"b\"","update_time":7,"url":"https://example.org/","author":"ann","tags":["t","u"])");
+  const std::string id = "{\"id\":\"" + item(1).str() + '"';
+  CHECK(out == "[" + id + "}," + id + R"(,"title":"a \"b\"","update_time":7,"tags":["t","u"],"more":1})");
+  Worker worker;
+  worker.cards.heard(worker.clock);
+  worker.cards.keep({item(1)}, {card}, worker.cards.changes());
+  const auto before = worker.cards.counters().bytes;
+  card.json.append(100, ' ').shrink_to_fit();
+  worker.cards.keep({item(1)}, {card}, worker.cards.changes());
+  CHECK(worker.cards.counters().bytes >= before + 100);
 }
 
 TEST_CASE("a card is forgotten when its item is announced, and only that", "[cards]") {
