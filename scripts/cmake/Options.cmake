@@ -17,6 +17,11 @@ if(CCACHE)
       CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
 
+# Nor does debug information say where it was made. (Without it nothing does: tests/package/reproducible.)
+if(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo")
+  add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
+endif()
+
 option(FRESHET_WERROR "Warnings are errors" ON)
 set(FRESHET_SANITIZE "" CACHE STRING "address,undefined or thread")
 
