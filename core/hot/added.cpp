@@ -231,7 +231,7 @@ Task<Result<std::vector<AddedTo>>> take_back(redis::Redis& redis, const Settings
     FRESHET_CO_TRY(ok, co_await purge.run(std::move(ids), done));
   }
   Pipeline tell;
-  tell.add("INCR", keys.epoch()).add("PUBLISH", keys.epoch(), "all");
+  tell.add("INCR", keys.epoch()).then().add("PUBLISH", keys.epoch(), "all");
   FRESHET_CO_TRY(told, co_await redis.run(tell));
   co_return done;
 }

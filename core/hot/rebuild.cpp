@@ -68,6 +68,7 @@ class Rebuild {
     Pipeline begin;
     for (const Model* model : computed())
       begin.add("DEL", keys_.rank_next(*model), keys_.placed_next(*model));
+    begin.then();  // from the next on places are put there
     begin.add("HSET", keys_.rank_meta(), kNext, formula_argument(settings_));
     FRESHET_CO_TRY(begun, co_await redis::run_all(redis_, begin));
     FRESHET_CO_TRY(done, co_await pass());

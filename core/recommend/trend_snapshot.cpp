@@ -61,6 +61,7 @@ Task<Result<std::vector<LiveItem>>> TrendReader::read(std::shared_ptr<const mode
 Task<Result<std::vector<std::string>>> TrendReader::heads() {
   Pipeline command;
   command.add("GET", keys_.epoch())
+      .then()  // what is read is never older than it
       .add("ZREVRANGE", keys_.rank(hot::kByViews), 0, settings_.trend - 1)
       .add("ZREVRANGE", keys_.rank(hot::kByEngagement), 0, settings_.trend - 1)
       .add("ZREVRANGEBYSCORE", keys_.newest(), wall_now().time_since_epoch().count(), "-inf", "LIMIT", 0,

@@ -97,7 +97,7 @@ class Followings {
   // The marks are read first: what an author publishes to be pulled in between is pulled.
   Result<void> write() {
     if (follows_.empty()) return {};
-    redis::Pipeline marks, both;
+    redis::Pipeline marks, both;  // neither needs an order: an author's readers, a reader's authors
     for (const readers::Follow& each : follows_)
       marks.add("ZSCORE", keys_.pull_outbox(each.author.view()), ":");
     FRESHET_TRY(found, ask_(marks));

@@ -74,8 +74,8 @@ Task<Result<void>> RedisFollowStore::follow(const ReaderId& reader, const Author
     enter.clear();
     enter.script(scripts::kFollowEnter).key(readers).key(keys_.outbox(author.view()));
     enter.key(keys_.pull_outbox(author.view())).arg(reader.view()).arg(waterfall_.backfill);
-    enter.add("XADD", keys_.stream(), "*", "op", "follow", "reader", reader.view(), "author", author.view(),
-              "at", redis::text_at((*found)[4], 0));
+    enter.then().add("XADD", keys_.stream(), "*", "op", "follow", "reader", reader.view(), "author",
+                     author.view(), "at", redis::text_at((*found)[4], 0));
     FRESHET_CO_TRY(entered, co_await redis::run_all(redis_, enter));
     const redis::Reply& published = entered->front();
     Join join{timeline_of(reader), authors, {}, {}};
@@ -85,9 +85,10 @@ Task<Result<void>> RedisFollowStore::follow(const ReaderId& reader, const Author
 
     begin.clear();
     append_join(begin, waterfall_, join);
-    begin.add("ZSCORE", readers, reader.view());
+    begin.then().add("ZSCORE", readers, reader.view());
     FRESHET_CO_TRY(begun, co_await redis::run_all(redis_, begin));
-    if (!(*begun)[1].is_nil()) break;  // else the reader was let go of meanwhile
+    // Else the reader was let go of meanwhile, or the mark is another's.
+    if ((*begun)[0].integer().value_or(0) == 1 && !(*begun)[1].is_nil()) break;
   }
   co_return Result<void>();
 }
@@ -100,6 +101,7 @@ Task<Result<void>> RedisFollowStore::unfollow(const ReaderId& reader, const Auth
   leave.add("XADD", keys_.stream(), "*", "op", "unfollow", "reader", reader.view(), "author", author.view())
       .add("ZREM", keys_.authors_of(reader.view()), author.view())
       .add("ZREM", keys_.readers_of(author.view()), reader.view())
+      .then()  // what is published from now on is not the reader's
       .add("ZRANGEBYSCORE", keys_.outbox(author.view()), "(0", "+inf")
       .add("ZRANGEBYSCORE", keys_.pull_outbox(author.view()), "(0", "+inf");
   FRESHET_CO_TRY(left, co_await redis::run_all(redis_, leave));
@@ -154,8 +156,8 @@ Task<Result<std::string>> RedisFollowStore::publish(const AuthorId& author,
   if (followers > 0) {
     std::string names;
     for (const ItemId& each : items) names.append(names.empty() ? "" : " ").append(each.view());
-    tell.add("XADD", keys_.stream(), "*", "op", "fanout", "author", author.view(), "items", names, "upto",
-             redis::text_at(placed, 1), "job", job);
+    tell.then().add("XADD", keys_.stream(), "*", "op", "fanout", "author", author.view(), "items", names,
+                    "upto", redis::text_at(placed, 1), "job", job);
   }
   FRESHET_CO_TRY(told, co_await redis::run_all(redis_, tell));
   co_return job;

@@ -260,6 +260,7 @@ Task<Result<RedisWaterfallStore::Look>> RedisWaterfallStore::look_joined(const P
     FRESHET_CO_TRY(read, co_await read_outboxes(join));
     command.clear();
     append_join(command, settings_, join);
+    command.then();  // or it is looked at as it was before
   }
 }
 

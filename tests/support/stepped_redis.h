@@ -2,11 +2,15 @@
 // any two steps of one, another's may come.
 #pragma once
 
+#include <algorithm>
 #include <coroutine>
 #include <functional>
+#include <map>
+#include <numeric>
 #include <random>
 #include <vector>
 
+#include "core/redis/cluster/slot.h"
 #include "core/redis/sync_redis.h"
 
 namespace freshet::test {
@@ -39,26 +43,73 @@ class Turns {
   std::vector<std::coroutine_handle<>> waiting_;
 };
 
+// The order in which a cluster may run a pipeline's commands: as a node each had a slot, and as if
+// some that have several keys were refused at first, because their slot is being moved.
+struct ClusterOrder {
+  std::mt19937& random;
+  bool keeps_barriers = true;  // Pipeline::then(); false: a mistake that a test is to notice
+
+  // What leaves together, in its order, one trip after the other.
+  std::vector<std::vector<std::size_t>> trips_of(const redis::Pipeline& pipeline) const {
+    std::vector<std::vector<std::size_t>> out;
+    std::vector<std::size_t> ends{pipeline.size()};
+    if (keeps_barriers) ends.insert(ends.begin(), pipeline.barriers().begin(), pipeline.barriers().end());
+    std::size_t begin = 0;
+    for (const std::size_t end : ends) {
+      add_section(pipeline, begin, end, out);
+      begin = end;
+    }
+    return out;
+  }
+
+ private:
+  void add_section(const redis::Pipeline& pipeline, std::size_t begin, std::size_t end,
+                   std::vector<std::vector<std::size_t>>& out) const {
+    std::map<std::size_t, std::vector<std::size_t>> of_slot;
+    for (std::size_t i = begin; i < end; ++i)
+      of_slot[redis::slot_of_command(pipeline.at(i)).value_or(redis::kSlots)].push_back(i);
+    std::vector<std::size_t> slots, now, later;
+    for (const auto& [slot, commands] : of_slot) slots.push_back(slot);
+    std::shuffle(slots.begin(), slots.end(), random);
+    for (const std::size_t slot : slots) {
+      for (const std::size_t i : of_slot[slot]) {
+        const bool refused = redis::name_of_command(pipeline.at(i)) == "EVALSHA" && random() % 4 == 0;
+        (refused ? later : now).push_back(i);
+      }
+    }
+    if (!now.empty()) out.push_back(std::move(now));
+    if (!later.empty()) out.push_back(std::move(later));
+  }
+};
+
 // A Redis whose round trips take a turn each. Right behind each, before anybody else's, `watch`
 // runs, and `seen` gets its replies.
 class SteppedRedis final : public redis::Redis {
  public:
   SteppedRedis(redis::SyncRedis& inner, Turns& turns, const redis::Pipeline& watch,
-               std::function<void(const redis::Reply* first)> seen)
-      : inner_(inner), turns_(turns), watch_(watch), seen_(std::move(seen)) {}
+               std::function<void(const redis::Reply* first)> seen, const ClusterOrder* order = nullptr)
+      : inner_(inner), turns_(turns), watch_(watch), seen_(std::move(seen)), order_(order) {}
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
-    auto turn = turns_.pass();
-    co_await turn;
-    redis::Pipeline both;
-    for (const auto* each : {&pipeline, &watch_}) {
-      for (std::size_t i = 0; i < each->size(); ++i) both.raw(each->at(i));
+    std::vector<std::vector<std::size_t>> trips(1);
+    if (order_ != nullptr) {
+      trips = order_->trips_of(pipeline);
+    } else {
+      trips[0].resize(pipeline.size());
+      std::iota(trips[0].begin(), trips[0].end(), std::size_t{0});
     }
-    auto replies = inner_.call(both);
-    if (replies) {
-      seen_(replies->data() + pipeline.size());
-      replies->resize(pipeline.size());
+    redis::Replies out(pipeline.size());
+    for (const auto& trip : trips) {
+      auto turn = turns_.pass();
+      co_await turn;
+      redis::Pipeline both;
+      for (const std::size_t i : trip) both.raw(pipeline.at(i));
+      both.append(watch_);
+      auto replies = inner_.call(both);
+      if (!replies) co_return replies;
+      for (std::size_t k = 0; k < trip.size(); ++k) out[trip[k]] = std::move((*replies)[k]);
+      seen_(replies->data() + trip.size());
     }
-    co_return replies;
+    co_return out;
   }
   bool ready() const override { return true; }
 
@@ -67,6 +118,7 @@ class SteppedRedis final : public redis::Redis {
   Turns& turns_;
   const redis::Pipeline& watch_;
   const std::function<void(const redis::Reply*)> seen_;
+  const ClusterOrder* const order_;
 };
 
 }  // namespace freshet::test
