@@ -149,4 +149,7 @@ document.getElementById("copy").addEventListener("click", async () => {
 });
 
 if (zone === "internal") begin();
-else say("The internal server has this page.");
+else {
+  document.querySelector("main").hidden = true;
+  say("The internal server has this page.");
+}

@@ -437,6 +437,7 @@ test("sliders show the list of other settings beside today's, with arrows, and i
   await page.waitForSelector('[id="views.gamma"]');
   await page.goto(freshet.base + "/whatif.html");
   await becomes(page, "#state", /The internal server has this page/);
+  assert.equal(await page.isVisible("#settings"), false);
   assert.deepEqual(page.troubles, []);
   await page.close();
 });
