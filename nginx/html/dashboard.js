@@ -1,6 +1,6 @@
 // The operator's page: asks the status process every two seconds, which answers while all workers are stuck and has kept the
 // last five minutes. Drawn by Chart.js, of Debian.
-import { articleUrl, element, inWords, pause, say, unreachable, zone } from "/page.js";
+import { articleUrl, attribute, element, inWords, pause, say, unreachable, zone } from "/page.js";
 
 const kEveryMs = 2000;
 const kMinutes = 5;
@@ -199,6 +199,7 @@ function showWorkers(workers) {
 async function showTop() {
   const reply = await fetch("/api/hot?model=engagement&limit=5", { signal: AbortSignal.timeout(kEveryMs) });
   const items = await reply.json();
+  attribute(items);
   document.getElementById("top").replaceChildren(...items.map((item) => {
     const row = element("li");
     const link = element("a", item.title || item.id);
