@@ -83,7 +83,7 @@ def settled(service):
     wait_until(quiet, "the recorder", 60)
 
 
-ONLY_NOW = re.compile("(?:.*score|age_seconds|decay|hours|divisor|current)$")  # another value at each moment
+ONLY_NOW = re.compile("(?:.*score|age|age_seconds|decay|hours|divisor|current)$")  # another value at each moment
 
 # Made anew by a restore, living shorter than one, or another at each look.
 FLEETING = (b"hot:list", b"hot:rank", b"hot:placed", b"hot:unplaced", b"feed:cache", b"feed:state", b"recorder:", b"job:")

@@ -152,10 +152,12 @@ def test_lists_carry_a_tag_and_may_be_kept_while_they_are_fetched_anew(service, 
     for client in (service.public(), service.internal()):
         reply = client.get("/api/hot", query={"tag": column[0]})
         assert "max-age=" in reply.headers["Cache-Control"] and "stale-while-revalidate=" in reply.headers["Cache-Control"]
-        tag = reply.headers["ETag"]
-        for match in (tag, f'"other", {tag}', "*", f"W/{tag}"):
-            same = client.get("/api/hot", query={"tag": column[0]}, headers={"If-None-Match": match})
-            assert (same.status, same.body, same.headers["ETag"]) == (304, b"", tag), match
+        for match in ("{}", '"other", {}', "*", "W/{}"):
+            def again(client=client, match=match):  # all ages change with the minute, and the tag with them
+                tag = client.get("/api/hot", query={"tag": column[0]}).headers["ETag"]
+                same = client.get("/api/hot", query={"tag": column[0]}, headers={"If-None-Match": match.format(tag)})
+                return (same.status, same.body, same.headers["ETag"]) == (304, b"", tag)
+            wait_until(again, f"a 304 to {match}")
         assert client.get("/api/hot", query={"tag": column[0]}, headers={"If-None-Match": '"other"'}).status == 200
 
 
@@ -173,7 +175,7 @@ def test_head_answers_as_get_does_without_the_body(service, column):
         path = f"/api/hot?tag={column[0]}"
         full, head = client.get(path), client.ask("HEAD", path)
         assert (head.status, head.body) == (200, b"")
-        assert head.headers["ETag"] == full.headers["ETag"]
+        wait_until(lambda: client.ask("HEAD", path).headers["ETag"] == client.get(path).headers["ETag"], "the same tag")  # noqa: B023
         assert head.headers["Content-Type"] == full.headers["Content-Type"] == "application/json"
 
 
