@@ -22,7 +22,7 @@ TESTS = [
     (r"fcgi/handlers/(items|users)\.cpp", ["e2e_(hot|privacy|recorder)$", "e2e_(bad_input|openapi|redis_faults)$"]),
     (r"fcgi/handlers/(waterfall|parse_waterfall|follows)\.cpp",
      ["e2e_(waterfall|waterfall_input)$", "e2e_(fanout|abuse|identity|openapi|waterfall_faults)$"]),
-    (r"fcgi/handlers/(status|status_rows|operation)\.cpp", ["test_observe$", "e2e_(status|http)$", "e2e_(pool|doctor|openapi)$"]),
+    (r"fcgi/handlers/(status|status_history|status_rows|operation)\.cpp", ["test_observe$", "e2e_(status|http)$", "e2e_(pool|doctor|openapi)$"]),
     (r"fcgi/handlers/(application|routes|visitor)\.cpp", ["test_openapi$", "e2e_(http|abuse|identity|openapi)$", "e2e_(status|bad_input|redis_faults)$"]),
     (r"nginx/.*\.conf", ["test_nginx_", "e2e_(http|hot_lists|identity|socket|status|faults)$"]),
     (r"systemd/redis-acl\.conf", ["test_redis_server$", "e2e_(readers|recorder|backup|doctor)$"]),
