@@ -17,7 +17,7 @@ namespace {
 using redis::Pipeline;
 
 constexpr std::size_t kItemsAtOnce = 100;
-constexpr std::ptrdiff_t kVisitorsAtOnce = 64;
+constexpr std::size_t kVisitorsAtOnce = 64;
 constexpr int kTries = 4;
 
 // Of the visitor, as added.lua names them.
@@ -159,27 +159,32 @@ void Contributions::add(const VisitorId& visitor, const Standing& standing, cons
   timer_.start();
 }
 
+void Contributions::append(Pipeline& out, std::span<const Visitors::value_type* const> visitors) const {
+  out.script(scripts::kAdded);
+  for (const auto* each : visitors) out.key(keys_.added(each->first));
+  out.arg(settings_.limits.remember.count()).arg(new_name_().substr(0, 8));
+  for (const auto* each : visitors) {
+    const Visitor& of = each->second;
+    out.arg(of.network).arg(of.beyond).arg(of.articles.size());
+    for (const auto& [id, added] : of.articles) {
+      out.arg(id)
+          .arg((added.pv << kPvShift) + added.dwell_ms)
+          .arg(added.pv)
+          .arg(added.uv)
+          .arg((added.views << kViewsShift) + added.first_views)
+          .arg(added.views_score);
+    }
+  }
+}
+
 // Lost when there is no room at all.
 void Contributions::flush() {
+  std::map<unsigned, std::vector<const Visitors::value_type*>> calls;
+  for (const auto& each : visitors_) calls[keys_.call_of(keys_.added(each.first))].push_back(&each);
   Pipeline out;
-  for (auto from = visitors_.begin(); from != visitors_.end();) {
-    const auto left = std::distance(from, visitors_.end());
-    const auto to = std::next(from, std::min<std::ptrdiff_t>(left, kVisitorsAtOnce));
-    out.script(scripts::kAdded);
-    for (auto at = from; at != to; ++at) out.key(keys_.added(at->first));
-    out.arg(settings_.limits.remember.count()).arg(new_name_().substr(0, 8));
-    for (; from != to; ++from) {
-      const Visitor& of = from->second;
-      out.arg(of.network).arg(of.beyond).arg(of.articles.size());
-      for (const auto& [id, added] : of.articles) {
-        out.arg(id)
-            .arg((added.pv << kPvShift) + added.dwell_ms)
-            .arg(added.pv)
-            .arg(added.uv)
-            .arg((added.views << kViewsShift) + added.first_views)
-            .arg(added.views_score);
-      }
-    }
+  for (const auto& [call, visitors] : calls) {
+    for (std::size_t from = 0; from < visitors.size(); from += kVisitorsAtOnce)
+      append(out, std::span(visitors).subspan(from, std::min(kVisitorsAtOnce, visitors.size() - from)));
   }
   visitors_.clear();
   waiting_ = 0;

@@ -59,7 +59,11 @@ class Contributions {
     std::int64_t beyond = 0;
     std::unordered_map<std::string, Added> articles;
   };
-  std::unordered_map<std::string, Visitor> visitors_;
+  using Visitors = std::unordered_map<std::string, Visitor>;
+  // A call for these, whose keys may share one.
+  void append(redis::Pipeline& out, std::span<const Visitors::value_type* const> visitors) const;
+
+  Visitors visitors_;
   std::size_t waiting_ = 0;  // of a visitor and an article each
 };
 

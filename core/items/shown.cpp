@@ -1,8 +1,10 @@
 #include "core/items/shown.h"
 
 #include <algorithm>
-#include <iterator>
+#include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "core/redis/scripts.h"
 
@@ -20,14 +22,21 @@ void Shown::add(std::span<const ItemId> items) {
 
 void Shown::flush() {
   if (counts_.empty()) return;
+  std::map<unsigned, std::vector<std::pair<std::string, std::int64_t>>> calls;
+  for (const auto& [item, count] : counts_) {
+    std::string key = keys_.article(item.view());
+    const unsigned call = keys_.call_of(key);
+    calls[call].emplace_back(std::move(key), count);
+  }
   redis::Pipeline out;
-  for (auto from = counts_.begin(); from != counts_.end();) {
-    const auto left = std::distance(from, counts_.end());
-    const auto to = std::next(from, std::min<std::ptrdiff_t>(left, kAtOnce));
-    out.script(scripts::kShown);
-    for (auto at = from; at != to; ++at) out.key(keys_.article(at->first.view()));
-    for (auto at = from; at != to; ++at) out.arg(at->second);
-    from = to;
+  for (const auto& [call, counts] : calls) {
+    for (auto from = counts.begin(); from != counts.end();) {
+      const auto to = from + std::min<std::ptrdiff_t>(counts.end() - from, kAtOnce);
+      out.script(scripts::kShown);
+      for (auto at = from; at != to; ++at) out.key(at->first);
+      for (auto at = from; at != to; ++at) out.arg(at->second);
+      from = to;
+    }
   }
   counts_.clear();
   deferred_.post(std::move(out));

@@ -1,6 +1,6 @@
 -- Items were shown so many times. What is not known any more is left out.
 --
--- KEYS 1… hot:article:{id} of each item
+-- KEYS 1… hot:article:{id} of each item, by call_of()
 -- ARGV as many counts
 local call = redis.call
 for i = 1, #KEYS do

@@ -1,7 +1,7 @@
 -- Adds items to readers' interests: a view of one becomes its reader's newest interaction. A reader whose key is of another type is passed over.
 -- The TTL is renewed once a day: that is enough.
 --
--- KEYS 1… user:interactions:{reader} and user:earlier:{reader} of each, in turns
+-- KEYS 1… user:interactions:{reader} and user:earlier:{reader} of each, in turns, by call_of()
 -- ARGV 1 most interactions kept  2 most of user:earlier  3 TTL s  4… v:{item} of each
 local call, most, most_earlier, ttl = redis.call, tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 local now, renewed = call('TIME')[1], ttl - math.min(86400, ttl / 8)

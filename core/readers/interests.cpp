@@ -1,5 +1,8 @@
 #include "core/readers/interests.h"
 
+#include <map>
+#include <vector>
+
 #include "core/readers/reader_store.h"
 #include "core/redis/scripts.h"
 
@@ -23,11 +26,19 @@ void Interests::flush() {
   if (waiting_.empty()) return;
   const auto& kept = settings_.interactions;
   redis::Pipeline out;
-  out.script(scripts::kInterestAdd);
-  for (const auto& [reader, item] : waiting_)
-    out.key(keys_.interactions(reader.view())).key(keys_.earlier(reader.view()));
-  out.arg(kept.max_kept).arg(kept.max_earlier()).arg(kept.ttl.count());
-  for (const auto& [reader, item] : waiting_) out.arg(interaction_member(Interaction::kView, item.view()));
+  std::map<unsigned, std::vector<std::size_t>> calls;
+  for (std::size_t i = 0; i < waiting_.size(); ++i)
+    calls[keys_.call_of(keys_.interactions(waiting_[i].first.view()))].push_back(i);
+  for (const auto& [call, readers] : calls) {
+    out.script(scripts::kInterestAdd);
+    for (const std::size_t i : readers) {
+      const std::string_view reader = waiting_[i].first.view();
+      out.key(keys_.interactions(reader)).key(keys_.earlier(reader));
+    }
+    out.arg(kept.max_kept).arg(kept.max_earlier()).arg(kept.ttl.count());
+    for (const std::size_t i : readers)
+      out.arg(interaction_member(Interaction::kView, waiting_[i].second.view()));
+  }
   waiting_.clear();
   deferred_.post(std::move(out));
 }

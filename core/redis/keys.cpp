@@ -2,6 +2,8 @@
 
 #include <initializer_list>
 
+#include "core/redis/cluster/slot.h"
+
 namespace freshet::redis {
 namespace {
 
@@ -46,6 +48,8 @@ std::string Keys::of_item(std::string_view head, std::string_view id, std::strin
 }
 
 std::string Keys::of_all(std::string_view tail) const { return join({prefix_, "hot", tail}); }
+
+unsigned Keys::call_of(std::string_view key) const { return on_ == On::kCluster ? slot_of(key) : 0; }
 
 std::string Keys::session(std::string_view id, std::string_view session) const {
   return of_item("hot:session:", id, session);

@@ -117,8 +117,13 @@ inline bool is_embargo(double until) { return until != std::floor(until); }
 
 class Keys {
  public:
+  enum class On : std::uint8_t { kOneRedis, kCluster };
   // `prefix` comes before every name (redis.key_prefix).
-  explicit Keys(std::string prefix) : prefix_(std::move(prefix)) {}
+  explicit Keys(std::string prefix, On on = On::kOneRedis) : prefix_(std::move(prefix)), on_(on) {}
+
+  // Keys of different ids may share a script's call when this is the same for them: always on one
+  // Redis; in a cluster, in which it is their slot, rarely.
+  unsigned call_of(std::string_view key) const;
 
   // --- Of one item
   // Hash: its counters, and what counting needs of the item itself (core/hot/article.h). That of an
@@ -287,6 +292,7 @@ class Keys {
   std::string of_all(std::string_view tail) const;
 
   std::string prefix_;
+  On on_;
 };
 
 // The part of a plain name that is number `part` between colons, counted from 0, without braces; ""

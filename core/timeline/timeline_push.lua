@@ -1,6 +1,6 @@
 -- Items join the heads of timelines.
 --
--- KEYS 1… wf:{channel}:{reader} of each
+-- KEYS 1… wf:{channel}:{reader} of each, by call_of()
 -- ARGV 1 TTL s of a new timeline  2 most items of it  3… items, the last becomes the newest
 -- Returns {how many are new, summed over the timelines: the others keep their place; how many timelines could not be written; the error of
 -- the last of these, or ''}.

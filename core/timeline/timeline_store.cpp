@@ -34,10 +34,6 @@ std::vector<std::string_view> distinct(const std::vector<ItemId>& items) {
   return out;
 }
 
-// Which timelines may share a script's call: on one Redis all. What a Cluster would make of it is a
-// function of the key's slot.
-unsigned group_of(std::string_view) { return 0; }
-
 }  // namespace
 
 RedisWaterfallStore::RedisWaterfallStore(redis::Redis& redis, redis::Redis& bulk, redis::Deferred& deferred,
@@ -308,7 +304,7 @@ Pipeline RedisWaterfallStore::commands_of(const Push& push, const std::vector<st
   std::map<unsigned, std::vector<std::string>> groups;
   for (; from < end; ++from) {
     std::string key = keys_.timeline(push.channel, push.readers[from].view());
-    groups[group_of(key)].push_back(std::move(key));
+    groups[keys_.call_of(key)].push_back(std::move(key));
   }
   Pipeline out;
   for (const auto& [group, timelines] : groups) {

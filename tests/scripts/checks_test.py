@@ -111,6 +111,15 @@ class Keys(unittest.TestCase):
         self.assert_broken("core/hot/a.lua", "-- KEYS 1… a:{id} of each\n", "spans slots")
         self.assert_broken("core/hot/a.lua", "-- KEYS 1 day:{day}  2 b:{id}:{day}\n", "spans slots")
 
+    def test_a_call_of_many_ids_is_of_one_slot_when_its_sender_asks_for_that(self):
+        self.assert_kept("core/hot/a_b.lua", "-- KEYS 1… a:{id} of each, by call_of()\n")
+        files = {"core/redis/keys.h": self.ROWS, "core/hot/a_b.lua": "-- KEYS 1… a:{id} of each, by call_of()\n"}
+        status, said = check("keys", files | {"core/hot/c.cpp": "calls[keys_.call_of(key)];\nout.script(scripts::kAB);\n"})
+        self.assertEqual(status, 0, said)
+        status, said = check("keys", files | {"core/hot/c.cpp": "out.script(scripts::kAB);\n"})
+        self.assertEqual(status, 1)
+        self.assertIn("core/hot/c.cpp: sends core/hot/a_b.lua without Keys::call_of()", said)
+
     def test_a_head_names_every_key_as_the_table_does(self):
         self.assert_broken("core/hot/a.lua", "-- KEYS 1 c:{id}\n", "no row of kKeyPatterns")
         self.assert_broken("core/hot/a.lua", "-- KEYS 1 a:{id}\nreturn KEYS[2]\n", "KEYS.2.")
