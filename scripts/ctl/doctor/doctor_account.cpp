@@ -21,9 +21,9 @@ using redis::Pipeline;
 // What the service sends, as systemd/redis-acl.conf allows it; K is a key, C the channel.
 constexpr std::array kNeeded{
     // of the connection, its scripts and the channel
-    "PING", "SELECT 0", "TIME", "ROLE", "DBSIZE", "SCAN 0", "COMMAND INFO get", "INFO memory",
-    "SCRIPT LOAD return", "EVALSHA 0000000000000000000000000000000000000000 1 K", "PUBLISH C x",
-    "SUBSCRIBE C",
+    "PING", "SELECT 0", "ASKING", "CLUSTER SLOTS", "TIME", "ROLE", "DBSIZE", "SCAN 0", "COMMAND INFO get",
+    "INFO memory", "SCRIPT LOAD return", "EVALSHA 0000000000000000000000000000000000000000 1 K",
+    "PUBLISH C x", "SUBSCRIBE C",
     // of any key
     "EXISTS K", "TYPE K", "TTL K", "PTTL K", "DEL K", "UNLINK K", "EXPIRE K 1", "PEXPIRE K 1", "EXPIREAT K 1",
     "RENAME K K",
@@ -66,7 +66,7 @@ void add_line(std::string_view line, const std::string& key, const std::string& 
 
 // "ZADD", or "XGROUP CREATE" where commands have parts.
 std::string name_of(std::string_view line) {
-  constexpr std::array kInParts{"COMMAND", "SCRIPT", "XGROUP", "XINFO", "CONFIG", "ACL", "CLIENT"};
+  constexpr std::array kInParts{"COMMAND", "CLUSTER", "SCRIPT", "XGROUP", "XINFO", "CONFIG", "ACL", "CLIENT"};
   const std::size_t space = std::min(line.find(' '), line.size());
   const bool in_parts = std::ranges::count(kInParts, line.substr(0, space)) > 0;
   return std::string(line.substr(0, in_parts ? std::min(line.find(' ', space + 1), line.size()) : space));
