@@ -174,7 +174,7 @@ def filling(run):
             used = service.redis("MEMORY", "STATS")["total.allocated"] / limit
             run.figure(f"{attackers}; Redis {100 * used:.1f} % full", used < 0.97, safety=True)
             run.none("of hiding, erasing, readiness and reading refused", sum(reply.status not in (200, 202) for reply in replies), replies)
-            service.redis("CONFIG", "SET", "maxmemory", 4 * limit)
+            service.redis("CONFIG", "SET", "maxmemory", 16 * limit)  # for all that waits in spools, however much a fast host let in
             wait_until(lambda: service.status()["redis full"] == 0, "the workers to learn that there is room", 60)
 
 
