@@ -63,11 +63,12 @@ wait_for() {
 
 gone() { ! is_same "$1" "$2"; }
 
-# end_process PID START_TIME SIGNAL: asks the process to end, and kills it when it has not after ten seconds.
+# end_process PID START_TIME SIGNAL: asks the process to end, and kills it when it has not after 40 seconds: freshetd gives
+# its workers 30, and Redis may still be writing.
 end_process() {
   is_same "$1" "$2" || return 0
   kill "-$3" "$1" 2>/dev/null || true
-  wait_for 10 gone "$1" "$2" && return 0  # a bare return in a trap gives the status from before it
+  wait_for 40 gone "$1" "$2" && return 0  # a bare return in a trap gives the status from before it
   is_same "$1" "$2" && kill -KILL "$1" 2>/dev/null
   wait_for 5 gone "$1" "$2" || true
 }

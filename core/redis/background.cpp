@@ -115,7 +115,7 @@ void BackgroundWriter::wake() {
   pumping_ = true;
   spawn(pump(), [this](std::exception_ptr) {
     pumping_ = false;
-    if (drained_ && queue_.empty()) finish_drain();
+    if (nothing_to_wait_for()) finish_drain();
   });
 }
 
@@ -301,7 +301,7 @@ void BackgroundWriter::adopt() {
 
 void BackgroundWriter::drain(std::chrono::steady_clock::time_point deadline, std::function<void()> done) {
   drained_ = std::move(done);
-  if (queue_.empty() && !pumping_) return finish_drain();
+  if (nothing_to_wait_for()) return finish_drain();
   drain_timer_.at(deadline, [this] { finish_drain(); });
 }
 

@@ -64,8 +64,8 @@ class BackgroundWriter final : public Deferred {
   bool post(Pipeline commands, StoredEvent event = {}) override;
   Result<void> spool(const StoredEvent& event) override;
 
-  // Sends what is queued; what cannot be sent before `deadline` goes to the spool. Then calls
-  // `done`. For a worker that stops.
+  // Sends what is queued; what cannot be sent before `deadline`, or at all since Redis is away,
+  // goes to the spool. Then calls `done`. For a worker that stops.
   void drain(std::chrono::steady_clock::time_point deadline, std::function<void()> done);
 
   const BackgroundCounters& counters() const { return counters_; }
@@ -103,6 +103,7 @@ class BackgroundWriter final : public Deferred {
   void adopt();
   void retire_orphan();
   void schedule_scan();
+  bool nothing_to_wait_for() const { return !pumping_ && (queue_.empty() || !connection_.ready()); }
   void finish_drain();
 
   RedisConnection connection_;

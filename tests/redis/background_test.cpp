@@ -417,3 +417,34 @@ TEST_CASE("A worker that stops sends its queue first; what cannot be sent is spo
   REQUIRE(drained.get_future().wait_for(10s) == std::future_status::ready);
   CHECK(memory.keys().size() == 1001);
 }
+
+TEST_CASE("A worker that stops while Redis is away spools its queue and waits for nothing", "[background]") {
+  TemporaryDirectory directory;
+  Memory memory;
+  FakeRedis server((directory.path() / "r").string(), [&](const auto& c, int) { return memory.answer(c); });
+  Writer writer(directory.path());
+  REQUIRE(writer.post("first"));
+  // Through the spool when the connection was not there yet.
+  const auto taken = [](auto& w) { return w.counters().done + w.counters().replayed; };
+  REQUIRE(eventually([&] { return writer.with(taken) == 1; }));
+  const auto before = writer.with([](auto& w) { return w.counters().spooled; });
+  memory.away(true);
+  writer.with([&](BackgroundWriter& w) {
+    for (int i = 0; i < 600; ++i) {
+      Pipeline pipeline;
+      pipeline.add("SET", std::to_string(i), "1");
+      w.post(std::move(pipeline), set_event(std::to_string(i)));
+    }
+    return 0;
+  });
+  // Of the first batch nothing is known; what stands behind it is still queued.
+  REQUIRE(eventually([&] { return writer.with([](auto& w) { return w.counters().spooled; }) > before; }));
+  REQUIRE(writer.with([](auto& w) { return w.queued(); }) > 0);
+  std::promise<void> drained;
+  writer.with([&](BackgroundWriter& w) {
+    w.drain(std::chrono::steady_clock::now() + 1h, [&] { drained.set_value(); });
+    return 0;
+  });
+  REQUIRE(drained.get_future().wait_for(10s) == std::future_status::ready);
+  CHECK(writer.with([](auto& w) { return w.counters().spooled; }) == before + 600);
+}
