@@ -92,7 +92,7 @@ TEST_CASE("a binary that cannot serve leaves the old generation serving and is n
            "refused (exit 3)"},
       Case{"refuses", [](TestService& s) { s.install("refuse"); }, "", "does not like; the configuration"},
       Case{"crashes", [](TestService& s) { s.install("crash"); }, "",
-           "before its workers were ready (signal 11)"},
+           "before its workers were ready (signal 6)"},
       Case{"is deaf", [](TestService& s) { s.install("deaf"); }, "", "not ready in time"},
       Case{"bad file", plain, "nonsense = 1", "unknown directive"},
       Case{"workers die", plain, "ping.response = \"die\"", "before its workers were ready (exit 70)"},
