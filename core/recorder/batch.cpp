@@ -13,8 +13,6 @@
 namespace freshet::recorder {
 namespace {
 
-using redis::text_at;
-
 std::string_view value_of(const redis::Reply& fields, std::string_view name) {
   for (std::size_t i = 0; i + 1 < fields.size(); i += 2) {
     if (redis::text_at(fields, i) == name) return redis::text_at(fields, i + 1);

@@ -14,7 +14,6 @@ namespace freshet::recorder {
 namespace {
 
 using redis::Pipeline;
-using redis::text_at;
 
 bool is_over(std::string_view state) { return state == "done" || state == "failed"; }
 

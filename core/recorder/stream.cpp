@@ -13,7 +13,6 @@ namespace {
 
 using redis::Pipeline;
 using redis::Reply;
-using redis::text_at;
 
 // Fixed: a recorder that starts again is the consumer that it was.
 constexpr std::string_view kConsumer = "recorder";

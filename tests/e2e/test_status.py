@@ -158,10 +158,11 @@ def test_five_minutes_are_kept_over_a_reload_and_told_while_every_worker_is_stop
 
     assert "history" not in own_service.internal().get("/status?json").json()
     wait_until(has_counted, "requests a second")
-    before, keeper = history(), own_service.status_process()
+    before, keeper, old = history(), own_service.status_process(), set(own_service.workers())
     assert all(len(column) == len(before["ms ago"]) for column in before.values())
     own_service.reload()
     wait_until(lambda: own_service.status_process() not in (keeper, None), "another status process")
+    wait_until(lambda: not old & set(own_service.workers()), "the old workers to be gone")
     with stopped(own_service.workers()):
         after = wait_until(lambda: len(history()["ms ago"]) > len(before["ms ago"]) + 2 and history(), "more of it")
     assert after["requests"][1:len(before["requests"])] == before["requests"][1:]

@@ -19,7 +19,7 @@ TESTS = [
     (r"fcgi/handlers/(history|feedback|interactions|parse_readers|lines)\.cpp",
      ["e2e_readers$", "e2e_(bad_input|abuse|identity|openapi|privacy|redis_faults)$"]),
     (r"fcgi/handlers/recommendations\.cpp", ["e2e_recommendations$", "e2e_(abuse|identity|bad_input|openapi|redis_states)$"]),
-    (r"fcgi/handlers/(items|users)\.cpp", ["e2e_(hot|privacy|recorder)$", "e2e_(bad_input|openapi|redis_faults)$"]),
+    (r"fcgi/handlers/(items|users)\.cpp", ["e2e_(hot|privacy|recorder)$", "e2e_(bad_input|openapi|redis_faults|hosts)$"]),
     (r"fcgi/handlers/(waterfall|parse_waterfall|follows)\.cpp",
      ["e2e_(waterfall|waterfall_input)$", "e2e_(fanout|abuse|identity|openapi|waterfall_faults)$"]),
     (r"fcgi/handlers/(status|status_history|status_rows|operation)\.cpp", ["test_observe$", "e2e_(status|http)$", "e2e_(pool|doctor|openapi)$"]),

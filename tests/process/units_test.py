@@ -64,6 +64,17 @@ class Units(unittest.TestCase):
                 self.assertRegex(job["TimeoutStartSec"][0], r"^(2h|15min)$")
                 self.assertIn("freshet.service", job["After"][0].split())
 
+    def test_every_unit_that_is_not_the_service_is_a_batch_job_or_waits_for_the_network(self):
+        for name in sorted(os.listdir(os.path.join(ROOT, "systemd"))):
+            if not name.endswith(".service") or name == "freshet.service":
+                continue
+            with self.subTest(unit=name):
+                unit = directives(read(name))
+                online = "network-online.target"
+                self.assertEqual(online in unit["After"][0].split(), online in " ".join(unit.get("Wants", [])).split())
+                if unit.get("Type") == ["oneshot"]:
+                    self.assertEqual(unit["CPUSchedulingPolicy"], ["batch"])
+
     def test_every_job_has_a_timer_whose_hosts_do_not_all_begin_at_once(self):
         for name in SERVICES[1:]:
             with self.subTest(unit=name):

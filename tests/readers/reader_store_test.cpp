@@ -199,6 +199,16 @@ TEST_CASE("clearing that waited in the spool forgets what was seen before it onl
   CHECK(site.times() == 1);
 }
 
+TEST_CASE("clearing up to a time that is still to come forgets what was seen until now only", "[readers]") {
+  Readers site;
+  site.look_at("before");
+  const UnixSeconds to_come = std::chrono::floor<seconds>(wall_now()) + std::chrono::hours(1);
+  REQUIRE(wait(site.store().clear_views(kReader, ViewKind::kTopic, to_come)));
+  CHECK(site.history().empty());
+  site.look_at("after");
+  CHECK(site.history() == Names{"after"});
+}
+
 TEST_CASE("what was seen before the history was cleared does not come back from a spool", "[readers]") {
   for (const bool waited : {false, true}) {
     CAPTURE(waited);

@@ -23,7 +23,6 @@ class Checker {
  public:
   Checker(redis::SyncRedis& redis, const Settings& settings, const CheckOptions& options, Findings& findings)
       : redis_(redis),
-        settings_(settings),
         keys_(settings.redis.key_prefix),
         findings_(findings),
         key_check_(redis, settings, keys_, findings, sums_),
@@ -86,7 +85,6 @@ class Checker {
   }
 
   redis::SyncRedis& redis_;
-  const Settings& settings_;
   const redis::Keys keys_;
   Sums sums_;
   Findings& findings_;

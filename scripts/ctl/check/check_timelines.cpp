@@ -75,7 +75,7 @@ void TimelineCheck::judge(const Asked& asked, const Reply& found) {
                          cut = text_at(found, 3);
   const double top = redis::parse<double>(highest).value_or(0);
   const std::int64_t odd = found[5].integer().value_or(0), ids = found[4].integer().value_or(0) - odd;
-  const auto bad = [&](std::string why) { findings_.add(kinds::kBadTimeline, asked.key, why); };
+  const auto bad = [&](const std::string& why) { findings_.add(kinds::kBadTimeline, asked.key, why); };
   if (last.empty() || said(last) < top)
     bad(fmt::format("highest score {}, and ':' says {}", highest, last.empty() ? "nothing" : last));
   if (said(last) >= static_cast<double>(timeline::kScoreEnd) ||
