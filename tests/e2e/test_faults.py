@@ -59,7 +59,7 @@ def test_what_killed_workers_counted_and_did_not_place_is_placed_by_their_succes
         if time.monotonic() - began < 1.5:
             break
     wait_until(lambda: own_service.redis("ZSCORE", "hot:rank", article), "the article to be placed")
-    assert "noted_articles_placed" in own_service.log()
+    wait_until(lambda: "noted_articles_placed" in own_service.log(), "what it says when Redis has answered")
 
 
 def test_workers_killed_in_the_middle_of_posts_count_each_event_once(own_service, name):

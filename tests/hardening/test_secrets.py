@@ -1,5 +1,6 @@
 """Keys and passwords come from $CREDENTIALS_DIRECTORY alone, and stay where they are: in no output, no log, no command line, no reply."""
 
+import contextlib
 import json
 import os
 import signal
@@ -56,10 +57,10 @@ def tell(text):
 def command_lines(service):
     out = ""
     for pid in service.processes():
-        with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
-            out += file.read().replace("\0", " ") + "\n"
-        with open(f"/proc/{pid}/environ", encoding="utf-8", errors="replace") as file:
-            out += file.read().replace("\0", " ") + "\n"
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a worker of before the reload has ended
+            for what in ("cmdline", "environ"):
+                with open(f"/proc/{pid}/{what}", encoding="utf-8", errors="replace") as file:
+                    out += file.read().replace("\0", " ") + "\n"
     return out
 
 
