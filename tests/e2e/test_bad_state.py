@@ -136,9 +136,10 @@ def set_clock(own_service):
     path = os.path.join(own_service.state, "clock")
 
     def write(offset):
-        with open(path, "w", encoding="ascii") as file:
-            file.write(f"{offset:+06d}")
-        os.chmod(path, 0o644)
+        with open(path + ".new", "w", encoding="ascii") as file:
+            file.write(f"{offset:+d}")
+        os.chmod(path + ".new", 0o644)
+        os.replace(path + ".new", path)
 
     write(0)
     own_service.lose_redis()

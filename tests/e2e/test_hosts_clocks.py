@@ -1,23 +1,18 @@
-"""Hosts whose clocks differ, and one whose clock is set: libfaketime is between their processes and the time of day. What counts is Redis' clock."""
+"""Hosts whose clocks differ, and one whose clock is set: shifted_clock.c is between their processes and the time of day. What counts is Redis' clock."""
 
-import glob
 import os
 import time
 
 import pytest
 
 from recorded import Recorded
-from service import PATIENT, Instance, wait_until
+from service import BUILD, PATIENT, Instance, wait_until
 from test_privacy import forget, wait_done
-
-FAKETIME = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
 
 
 @pytest.fixture
 def host(request):
     """host(first, offset in seconds): one beside the first; set_clock() moves the clock of all its processes while they run."""
-    if not FAKETIME:
-        pytest.fail("libfaketime is not there (./scripts/deps test)")
     started = []
 
     def start(first, offset, **directives):
@@ -32,9 +27,7 @@ def host(request):
 
         set_clock(offset)
         one.set_clock = set_clock
-        # Spans are measured by other clocks, which nobody sets; and files keep their times.
-        one.environment = {"LD_PRELOAD": FAKETIME[0], "FAKETIME_TIMESTAMP_FILE": path, "FAKETIME_NO_CACHE": "1",
-                           "FAKETIME_DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1"}
+        one.environment = {"LD_PRELOAD": os.path.join(BUILD, "tests/e2e/shifted_clock.so"), "SHIFTED_CLOCK": path}
         started.append(one)
         return one.start()
 
