@@ -27,6 +27,7 @@ class SignalThread {
   SignalThread(const SignalThread&) = delete;
   SignalThread& operator=(const SignalThread&) = delete;
   ~SignalThread() {
+    // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread): it is blocked, and obey() waits for it.
     pthread_kill(thread_.native_handle(), SIGTERM);
     thread_.join();
   }

@@ -88,7 +88,7 @@ struct TokenBucket {
 
 // Of requests through the public server, each visitor and each endpoint apart (fcgi/http/limits.h).
 struct LimitSettings {
-  std::size_t table_bytes = 16 * 1024 * 1024;
+  std::size_t table_bytes = 16UL * 1024 * 1024;
   int network_factor = 20;             // of those who are not signed in; 0: networks are not limited
   TokenBucket anonymous{2000, 10000};  // of all that is anonymous and makes keys
   TokenBucket hot{5, 60};              // GET /api/hot?at=

@@ -127,11 +127,9 @@ std::vector<KeptPage> kept_pages(const redis::Reply& state) {
 
 }  // namespace
 
-RedisFeedStore::RedisFeedStore(redis::Redis& redis, redis::Deferred& deferred, SeenFilter& filter,
-                               const Settings& settings, redis::Keys keys, Clock clock,
-                               SeenEpochs::Name epoch_name)
+RedisFeedStore::RedisFeedStore(redis::Redis& redis, SeenFilter& filter, const Settings& settings,
+                               redis::Keys keys, Clock clock, SeenEpochs::Name epoch_name)
     : redis_(redis),
-      deferred_(deferred),
       filter_(filter),
       feed_(settings.feed),
       interactions_(settings.interactions),

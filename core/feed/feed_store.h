@@ -11,7 +11,6 @@
 #include "core/feed/ports.h"
 #include "core/feed/seen_epoch.h"
 #include "core/feed/seen_filter.h"
-#include "core/redis/deferred.h"
 #include "core/redis/keys.h"
 #include "core/redis/redis.h"
 
@@ -27,8 +26,8 @@ class RedisFeedStore final : public FeedStore {
   using Clock = std::function<UnixSeconds()>;
   // All references must outlive this. `clock` says on which UTC day an impression falls;
   // `epoch_name` as of SeenEpochs.
-  RedisFeedStore(redis::Redis& redis, redis::Deferred& deferred, SeenFilter& filter, const Settings& settings,
-                 redis::Keys keys, Clock clock = wall_now, SeenEpochs::Name epoch_name = {});
+  RedisFeedStore(redis::Redis& redis, SeenFilter& filter, const Settings& settings, redis::Keys keys,
+                 Clock clock = wall_now, SeenEpochs::Name epoch_name = {});
 
   Task<Result<Opening>> open(const FeedRequest& request, bool peek) override;
   Task<Result<std::vector<bool>>> seen(const ReaderId& reader, const std::shared_ptr<const SeenView>& view,
@@ -55,7 +54,6 @@ class RedisFeedStore final : public FeedStore {
   seconds acknowledged_ttl() const { return std::max(feed_.buffer_ttl, feed_.replay_window); }
 
   redis::Redis& redis_;
-  redis::Deferred& deferred_;
   SeenFilter& filter_;
   const FeedSettings feed_;
   const InteractionSettings interactions_;

@@ -124,7 +124,7 @@ Task<Result<FeedPage>> SmartFeed::load_more(const FeedRequest& request) {
     auto refreshed = co_await refresh(request);
     co_return refreshed;
   }
-  record_lost(request.reader, std::move(taken->unacknowledged));
+  record_lost(request.reader, taken->unacknowledged);
   auto served = co_await serve(request, std::move(taken->page), taken->noted, std::move(taken->seen),
                                std::move(taken->interests));
   co_return served;
@@ -145,7 +145,7 @@ Task<Result<std::optional<FeedPage>>> SmartFeed::try_refresh(const FeedRequest& 
     FRESHET_CO_TRY(replayed, co_await load_more(request));
     co_return Served(std::move(*replayed));
   }
-  record_lost(request.reader, std::move(opening->unacknowledged));
+  record_lost(request.reader, opening->unacknowledged);
   auto found = co_await unseen(request, *opening);
   const bool searched = found.has_value();
   if (!searched) {
@@ -199,7 +199,7 @@ Task<Result<FeedPage>> SmartFeed::glance(const FeedRequest& request) {
 Task<Result<FeedPage>> SmartFeed::from_old_buffer(const FeedRequest& request) {
   FRESHET_CO_TRY(taken, co_await store_.take(request));
   if (taken->state == Taken::State::kEmpty) co_return degraded(Need::kIndex);
-  record_lost(request.reader, std::move(taken->unacknowledged));
+  record_lost(request.reader, taken->unacknowledged);
   auto served = co_await serve(request, std::move(taken->page), taken->noted, std::move(taken->seen),
                                std::move(taken->interests));
   if (served) {
@@ -381,11 +381,9 @@ void SmartFeed::when_recorded(std::function<void()> done) {
   recorded_ = std::move(done);
 }
 
-void SmartFeed::record_lost(const ReaderId& reader, std::vector<Unacknowledged> lost) {
-  for (Unacknowledged& each : lost) {
-    std::vector<ItemId> shown = each.handout.items;
-    std::vector<Handout> handouts(1, std::move(each.handout));
-    record(reader, {std::move(handouts), std::move(shown), each.at, true, each.recorded});
+void SmartFeed::record_lost(const ReaderId& reader, const std::vector<Unacknowledged>& lost) {
+  for (const Unacknowledged& each : lost) {
+    record(reader, {{each.handout}, each.handout.items, each.at, true, each.recorded});
   }
 }
 

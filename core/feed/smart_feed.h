@@ -97,7 +97,7 @@ class SmartFeed {
   };
   Task<Result<Cards>> with_cards(const std::vector<ItemId>& items, const std::vector<Interest>& interests);
   void record(const ReaderId& reader, Impressions impressions);
-  void record_lost(const ReaderId& reader, std::vector<Unacknowledged> lost);
+  void record_lost(const ReaderId& reader, const std::vector<Unacknowledged>& lost);
 
   FeedStore& store_;
   Recall& recall_;

@@ -77,12 +77,12 @@ struct Most {
 
 // ln(1 + a count).
 float log_of_count(std::size_t count) {
-  static const auto kKnown = [] {
+  static const auto known = [] {
     std::array<float, 2048> out{};
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(std::log1p(i));
     return out;
   }();
-  return count < kKnown.size() ? kKnown[count] : static_cast<float>(std::log1p(count));
+  return count < known.size() ? known[count] : static_cast<float>(std::log1p(count));
 }
 
 // Sets a feature of each candidate to how many of those that the reader has not touched have a

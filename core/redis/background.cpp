@@ -219,6 +219,7 @@ Task<void> BackgroundWriter::apply_one(const std::vector<std::string_view>& fiel
 Task<BackgroundWriter::Outcomes> BackgroundWriter::apply_all(const std::vector<Waiting>& events) {
   Outcomes outcomes(events.size());
   std::vector<std::vector<std::string_view>> fields;
+  fields.reserve(events.size());
   for (const Waiting& each : events) fields.push_back(fields_of(each.event));
   Event<bool> all_done;
   std::size_t left = events.size();

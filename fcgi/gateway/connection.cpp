@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint32_t kReadEvents = EPOLLIN | EPOLLRDHUP | EPOLLET;
 // A buffer that a large request or reply has grown beyond this is given back.
-constexpr std::size_t kKeepBuffer = 16 * 1024;
+constexpr std::size_t kKeepBuffer = 16UL * 1024;
 
 void release(std::string& buffer) {
   if (buffer.capacity() > kKeepBuffer) {

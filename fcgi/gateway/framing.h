@@ -16,8 +16,8 @@
 namespace freshet::gateway {
 
 struct FrameLimits {
-  std::size_t max_params_bytes = 32 * 1024;
-  std::size_t max_body_bytes = 8 * 1024 * 1024;
+  std::size_t max_params_bytes = 32UL * 1024;
+  std::size_t max_body_bytes = 8UL * 1024 * 1024;
 };
 
 enum class FrameState : std::uint8_t {

@@ -18,7 +18,7 @@ namespace freshet::gateway {
 
 namespace {
 
-constexpr std::size_t kScratchBytes = 64 * 1024;
+constexpr std::size_t kScratchBytes = 64UL * 1024;
 constexpr int kAcceptsPerTurn = 16;  // so that workers share a burst
 constexpr std::chrono::milliseconds kAcceptPause{100};
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMaxTags = 32;
 constexpr std::size_t kMaxTitleBytes = 1024;
-constexpr std::size_t kMaxTextBytes = 256 * 1024;
+constexpr std::size_t kMaxTextBytes = 256UL * 1024;
 constexpr std::size_t kMaxUrlBytes = 2048;
 constexpr seconds kMaxAhead{365 * 86400};
 constexpr seconds kClockSlack{5};  // between the client's "now" and ours

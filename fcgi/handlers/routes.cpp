@@ -20,7 +20,7 @@ namespace freshet::handlers {
 
 namespace {
 
-constexpr std::size_t kReportBody = 4 * 1024;
+constexpr std::size_t kReportBody = 4UL * 1024;
 
 // What a request through the public server takes from. A list of what is hot costs nothing while it
 // may come from nginx's cache.

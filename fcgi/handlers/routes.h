@@ -65,8 +65,8 @@ struct Endpoint {
 using Route = http::Route<Endpoint>;
 
 // A body limit in the table stands for one of two settings.
-inline constexpr std::size_t kBody = 16 * 1024;            // gateway.max_body_bytes
-inline constexpr std::size_t kBulkBody = 8 * 1024 * 1024;  // gateway.max_bulk_body_bytes
+inline constexpr std::size_t kBody = 16UL * 1024;            // gateway.max_body_bytes
+inline constexpr std::size_t kBulkBody = 8UL * 1024 * 1024;  // gateway.max_bulk_body_bytes
 
 // A route that takes a bulk body has the bulk budget as well.
 Budget budget_of(const Route& route);

@@ -12,7 +12,7 @@
 namespace freshet::observe {
 namespace {
 
-constexpr std::size_t kMostWaiting = 64 * 1024;
+constexpr std::size_t kMostWaiting = 64UL * 1024;
 constexpr mode_t kMode = 0640;  // addresses and paths are not everybody's
 
 }  // namespace

@@ -72,7 +72,7 @@ void Samples::add(const HistogramTotals& histogram, std::string_view labels) {
 std::string metrics_text(Scoreboard& board, const Settings& settings) {
   const MetricView view{board, settings, board.totals(), board.sample().numbers.load()};
   std::string out;
-  out.reserve(64 * 1024);
+  out.reserve(64UL * 1024);
   for (const Metric& metric : metrics()) {
     out.append("# TYPE ").append(metric.name).append(" ").append(metric_type_name(metric.type)).append("\n");
     out.append("# HELP ").append(metric.name).append(" ").append(metric.help).append("\n");

@@ -35,6 +35,7 @@ bool same_file(const struct stat& a, const struct stat& b) {
 
 std::vector<char*> pointers(const std::vector<std::string>& arguments) {
   std::vector<char*> list;
+  list.reserve(arguments.size() + 1);
   for (const std::string& argument : arguments) list.push_back(const_cast<char*>(argument.c_str()));
   list.push_back(nullptr);
   return list;
@@ -56,6 +57,7 @@ std::vector<char*> pointers(const std::vector<std::string>& arguments) {
 }  // namespace
 
 Program this_program(int argc, const char* const argv[]) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): so the kernel gives it.
   const auto* name = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
   return {name ? std::filesystem::absolute(name).string() : "", {argv, argv + argc}, {}};
 }

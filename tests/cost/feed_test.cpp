@@ -5,7 +5,6 @@
 #include "core/feed/smart_feed.h"
 #include "core/items/item_store.h"
 #include "tests/cost/cost.h"
-#include "tests/support/deferred.h"
 
 using namespace freshet;
 using test::Cost;
@@ -83,14 +82,13 @@ struct Site {
   Settings settings;
   const redis::Keys keys{""};
   const ReaderId reader = ReaderId::trusted("reader");
-  test::NoWriter nowhere;
   Before before{costs.redis};
   Index index;
   items::RedisItemStore items{costs.redis, settings, keys};
   items::CardCache cards{items, settings.items_cache_bytes};
   std::unique_ptr<feed::SeenFilter> filter = feed::make_seen_filter(settings, keys);
-  feed::RedisFeedStore store{
-      before, nowhere, *filter, settings, keys, wall_now, [](const ReaderId& who) { return who.str(); }};
+  feed::RedisFeedStore store{before, *filter,  settings,
+                             keys,   wall_now, [](const ReaderId& who) { return who.str(); }};
   feed::SmartFeed feed{store, index, cards, settings};
   int requests = 0;
 };

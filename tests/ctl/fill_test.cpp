@@ -79,7 +79,7 @@ struct Site : Fixture {
     const auto filter = feed::make_seen_filter(settings, keys());
     REQUIRE(wait(filter->probe(redis)));
     feed::RedisFeedStore feed(
-        redis, later, *filter, settings, keys(), [at] { return at; }, epoch_name);
+        redis, *filter, settings, keys(), [at] { return at; }, epoch_name);
     feed::FeedRequest request;
     request.reader = reader(who);
     const auto opening = wait(feed.open(request, false));
@@ -134,7 +134,7 @@ TEST_CASE("what the feed has handed out is not filled, known to the filter or st
   const bool recorded = GENERATE(false, true);
   const auto filter = feed::make_seen_filter(site.settings, site.keys());
   REQUIRE(wait(filter->probe(site.redis)));
-  feed::RedisFeedStore feed(site.redis, site.later, *filter, site.settings, site.keys());
+  feed::RedisFeedStore feed(site.redis, *filter, site.settings, site.keys());
   feed::FeedRequest request;
   request.reader = reader("ann");
   request.limit = 2;

@@ -15,7 +15,6 @@
 #include "core/redis/scripts.h"
 #include "core/redis/sync_redis.h"
 #include "tests/feed/exact_filter.h"
-#include "tests/support/deferred.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/stepped_redis.h"
 
@@ -126,7 +125,7 @@ class Explorer {
     explicit Worker(Explorer& of)
         : redis(of.inner_, of.turns_),
           items(redis, of.settings_, of.keys_),
-          store(redis, of.nowhere_, *of.filter_, of.settings_, of.keys_, [&of] { return of.now_; }),
+          store(redis, *of.filter_, of.settings_, of.keys_, [&of] { return of.now_; }),
           feed(store, of.index_, cards, of.settings_, [&of] { return of.now_; }) {
       redis.trouble = [&of] { return of.draw_trouble(); };
     }
@@ -323,10 +322,9 @@ class Explorer {
   Settings settings_;
   std::unique_ptr<feed::SeenFilter> filter_;
   Turns turns_{random_};
-  test::NoWriter nowhere_;
   ModelIndex index_{turns_};
   items::RedisItemStore items_now_{inner_, settings_, keys_};
-  std::vector<std::unique_ptr<Worker>> workers_;  // the last lives; what the others began goes nowhere
+  std::vector<std::unique_ptr<Worker>> workers_;  // the last lives
   std::array<ModelReader, kReaders> readers_;
   std::map<std::int64_t, ItemId, std::greater<>> dark_;
   UnixSeconds now_ = wall_now();

@@ -37,7 +37,7 @@ struct Site {
   std::optional<feed::RedisFeedStore> made;
 
   feed::RedisFeedStore& feed() {
-    if (!made) made.emplace(redis, deferred, filter, settings, keys);
+    if (!made) made.emplace(redis, filter, settings, keys);
     return *made;
   }
   void note(const std::string& item, milliseconds dwell = milliseconds(20000)) {

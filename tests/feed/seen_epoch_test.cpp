@@ -7,7 +7,6 @@
 #include "core/feed/feed_store.h"
 #include "core/redis/scripts.h"
 #include "core/redis/sync_redis.h"
-#include "tests/support/deferred.h"
 #include "tests/support/redis_server.h"
 
 using namespace freshet;
@@ -35,13 +34,12 @@ struct Worker {
   Worker(const test::RedisServer& server, const Settings& settings, const redis::Keys& keys)
       : connection(server.endpoint(), milliseconds(5000), redis::kAllScripts),
         filter(feed::make_seen_filter(settings, keys)),
-        feed(redis, deferred, *filter, settings, keys, wall_now,
+        feed(redis, *filter, settings, keys, wall_now,
              [](const ReaderId& reader) { return "hash-of-" + reader.str(); }) {
     REQUIRE(redis::wait(filter->probe(connection)));
   }
   redis::SyncRedis connection;
   Counting redis{connection};
-  test::NoWriter deferred;
   std::unique_ptr<feed::SeenFilter> filter;
   feed::RedisFeedStore feed;
 

@@ -42,7 +42,7 @@ class World : public Followers {
                                            : freshet::readers::apply(*readers, fields);
     };
     readers.emplace(redis, later, settings, keys(), [this] { return "made-" + std::to_string(++events); });
-    feed.emplace(redis, later, filter, settings, keys(), wall_now,
+    feed.emplace(redis, filter, settings, keys(), wall_now,
                  [](const ReaderId& reader) { return "h" + reader.str(); });
     interests.emplace(later, settings, keys());
   }

@@ -149,13 +149,14 @@ Result<void> KeyCheck::feeds(const std::vector<NamedKey>& ours) {
     std::string_view head, command;
     std::int64_t most;
   };
-  const std::array caps{Cap{"feed:cache:", "LLEN", depth},
-                        Cap{"feed:state:", "HLEN", feed::kMostStateFields},
-                        Cap{"user:interactions:", "ZCARD", settings_.interactions.max_kept},
-                        Cap{"user:earlier:", "STRLEN", 11 * settings_.interactions.max_earlier()},
-                        Cap{"user:not_interested:", "ZCARD", settings_.feedback.most},
-                        Cap{"user:views:topic:", "LLEN", settings_.history.size},
-                        Cap{"user:views:reply:", "LLEN", settings_.history.size}};
+  const std::array caps{
+      Cap{"feed:cache:", "LLEN", depth},
+      Cap{"feed:state:", "HLEN", feed::kMostStateFields},
+      Cap{"user:interactions:", "ZCARD", settings_.interactions.max_kept},
+      Cap{"user:earlier:", "STRLEN", std::int64_t{11} * settings_.interactions.max_earlier()},
+      Cap{"user:not_interested:", "ZCARD", settings_.feedback.most},
+      Cap{"user:views:topic:", "LLEN", settings_.history.size},
+      Cap{"user:views:reply:", "LLEN", settings_.history.size}};
   Pipeline pipeline;
   std::vector<std::pair<std::string, std::int64_t>> asked;
   for (const NamedKey& each : ours) {

@@ -83,7 +83,7 @@ struct Parts {
         cards(items, settings.items_cache_bytes),
         recommendations(readers, recommender, cards, recall, settings),
         filter(feed::make_seen_filter(settings, keys)),
-        seen(redis, nothing, *filter, settings, keys, wall_now, epoch_names(identity)),
+        seen(redis, *filter, settings, keys, wall_now, epoch_names(identity)),
         timelines(redis, redis, nothing, cards, settings, keys),
         fill(recommendations, seen, timelines) {
     model.open(settings.recommend.model);
