@@ -55,23 +55,23 @@ class WorkerProcess {
         shelf_(shelf),
         settings_(context.settings),
         report_(context.board, parts.slot,
-                {parts.loop, parts.gateway, parts.redis, parts.background, parts.placing, parts.contributions,
-                 parts.shown, parts.interests, parts.lists, parts.cards, parts.model, parts.observer,
-                 context.listen_fd}),
-        sampler_(parts.redis, parts.feed_store, parts.keys, settings_.spool, context.board.sample()),
-        rank_keeper_({parts.loop, parts.redis, parts.bulk, settings_, parts.keys,
+                {parts.loop, parts.gateway, *parts.redis, parts.background, parts.placing,
+                 parts.contributions, parts.shown, parts.interests, parts.lists, parts.cards, parts.model,
+                 parts.observer, context.listen_fd}),
+        sampler_(*parts.redis, parts.feed_store, parts.keys, settings_.spool, context.board.sample()),
+        rank_keeper_({parts.loop, *parts.redis, *parts.bulk, settings_, parts.keys,
                       unplaced(context.board, parts.slot)}),
         signals_(parts.loop, {SIGTERM, SIGINT, SIGQUIT, SIGUSR1}, [this](int signal) { take(signal); }),
         heartbeat_(parts.loop),
         recycling_(settings_.pool, random_jitter(), Clock::now()) {}
 
   int run() {
-    parts_.redis.on_ready_changed([this](bool ready) {
+    parts_.redis->on_ready_changed([this](bool ready) {
       if (ready) became_ready();
     });
     parts_.finder.start();
-    parts_.redis.connect();
-    parts_.bulk.connect();
+    parts_.redis->connect();
+    parts_.bulk->connect();
     parts_.subscriber.connect();
     parts_.background.start();
     shelf_.wait(kFirstModel);
@@ -93,7 +93,7 @@ class WorkerProcess {
   }
 
   Task<void> probe() {
-    const auto schema = co_await redis::expect_schema(parts_.redis, parts_.keys);
+    const auto schema = co_await redis::expect_schema(*parts_.redis, parts_.keys);
     if (!schema && schema.error().reason == "other_schema") {
       log::error("redis_has_another_schema", {{"error", schema.error().detail}});
       _exit(kExitUnusable);
@@ -101,16 +101,16 @@ class WorkerProcess {
     const auto begun = co_await sampler_.begin();
     if (!begun) {
       log::warning("worker_not_ready", {{"error", std::string(begun.error().reason)}});
-      if (parts_.redis.ready()) _exit(kExitUnusable);
+      if (parts_.redis->ready()) _exit(kExitUnusable);
       co_return;  // Redis went away again: the next connection probes
     }
-    const auto probed = co_await parts_.seen_filter->probe(parts_.redis);
+    const auto probed = co_await parts_.seen_filter->probe(*parts_.redis);
     if (probed && !draining_) take_connections();
     if (probed) co_return;
     log::error("seen_filter_unusable", {{"error", probed.error().detail}});
     // Redis went away again: the next connection probes. Else nothing will help but another
     // configuration.
-    if (parts_.redis.ready()) _exit(kExitUnusable);
+    if (parts_.redis->ready()) _exit(kExitUnusable);
   }
 
   void take_connections() {

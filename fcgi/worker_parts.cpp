@@ -12,6 +12,7 @@
 #include "core/base/hex.h"
 #include "core/hot/stored_events.h"
 #include "core/readers/stored_events.h"
+#include "core/redis/cluster/make_client.h"
 #include "core/redis/scripts.h"
 #include "fcgi/reader_hashes.h"
 
@@ -72,10 +73,13 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, Limit
       secrets(std::move(its_secrets)),
       keys(settings.redis.key_prefix),
       finder(loop, link_options(settings.redis, endpoint, settings.redis.timeout, {})),
-      redis(loop, link(endpoint, settings.redis.timeout, settings.gateway.request_budget),
-            redis::kAllScripts),
-      bulk(loop, link(endpoint, kBulkTimeout, settings.gateway.bulk_budget), redis::kAllScripts),
-      background(loop, link(endpoint, kBulkTimeout, settings.gateway.bulk_budget), redis::kAllScripts,
+      redis(redis::make_client(loop, link(endpoint, settings.redis.timeout, settings.gateway.request_budget),
+                               redis::kAllScripts)),
+      bulk(redis::make_client(loop, link(endpoint, kBulkTimeout, settings.gateway.bulk_budget),
+                              redis::kAllScripts)),
+      background(loop,
+                 redis::make_client(loop, link(endpoint, kBulkTimeout, settings.gateway.bulk_budget),
+                                    redis::kAllScripts),
                  {.spool_directory = settings.spool.path,
                   .spool_bytes = settings.spool.max_bytes,
                   .queue_commands = settings.spool.queue_commands,
@@ -85,34 +89,34 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, Limit
                   .max_age = settings.spool.max_age,
                   .is_void = [this](const std::vector<std::string_view>& fields,
                                     milliseconds age) { return is_void(fields, age); }}),
-      subscriber(loop, link(endpoint, settings.redis.timeout, {}), keys.epoch(), listener()),
+      subscriber(loop, listening(endpoint), keys.epoch(), listener()),
       placing_timer(loop),
       contributions_timer(loop),
       shown_timer(loop),
       interests_timer(loop),
       placing(background, settings, keys, after(placing_timer), &slot.unplaced),
       contributions(background, settings, keys, random_id, after(contributions_timer)),
-      hot(redis, {background, placing, contributions}, settings, keys, random_id),
-      bulk_hot(bulk, {background, placing, contributions}, settings, keys, random_id),
-      items(redis, settings, keys),
-      bulk_items(bulk, settings, keys),
+      hot(*redis, {background, placing, contributions}, settings, keys, random_id),
+      bulk_hot(*bulk, {background, placing, contributions}, settings, keys, random_id),
+      items(*redis, settings, keys),
+      bulk_items(*bulk, settings, keys),
       cards(items, settings.items_cache_bytes),
       shown(background, keys, after(shown_timer)),
       lists(hot, cards, settings),
       seen_filter(feed::make_seen_filter(settings, keys)),
-      feed_store(redis, *seen_filter, settings, keys, wall_now, reader_hashes(secrets.identity).epoch),
+      feed_store(*redis, *seen_filter, settings, keys, wall_now, reader_hashes(secrets.identity).epoch),
       interests(background, settings, keys, after(interests_timer)),
-      readers(redis, background, settings, keys, random_id),
-      bulk_readers(bulk, background, settings, keys, random_id),
+      readers(*redis, background, settings, keys, random_id),
+      bulk_readers(*bulk, background, settings, keys, random_id),
       recall(settings, loop),
       feed(feed_store, recall, cards, settings),
-      trend(redis, settings, keys),
+      trend(*redis, settings, keys),
       recommender(trend, model, settings),
       recommendations(readers, recommender, cards, recall, settings),
-      waterfall(redis, bulk, background, cards, settings, keys),
-      follows(redis, settings, keys, random_id),
+      waterfall(*redis, *bulk, background, cards, settings, keys),
+      follows(*redis, settings, keys, random_id),
       users_pool(loop, 1, kMostExports, "export_busy"),
-      users(bulk, users_pool, settings, keys, reader_hashes(secrets.identity), random_id),
+      users(*bulk, users_pool, settings, keys, reader_hashes(secrets.identity), random_id),
       limits(limit_table, settings.limits),
       services{settings,
                hot,
@@ -134,7 +138,7 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, Limit
                limits,
                context.board,
                slot,
-               [this] { return redis.ready(); },
+               [this] { return redis->ready(); },
                [this](const ReaderId& reader, const ItemId& item, milliseconds dwell) {
                  interests.note(reader, item, dwell);
                },
@@ -164,7 +168,7 @@ Task<Result<bool>> WorkerParts::is_void(const std::vector<std::string_view>& fie
   else if (const auto reader = readers::reader_in(fields); !reader.empty())
     name = secrets.identity.epoch_name(ReaderId::trusted(std::string(reader)));
   if (name.empty()) co_return false;
-  const Result<bool> erased = co_await readers::was_erased(bulk, keys.erased(name), age);
+  const Result<bool> erased = co_await readers::was_erased(*bulk, keys.erased(name), age);
   co_return erased;
 }
 
@@ -172,6 +176,12 @@ redis::LinkOptions WorkerParts::link(const redis::Endpoint& endpoint, millisecon
                                      milliseconds budget) {
   redis::LinkOptions options = link_options(settings.redis, endpoint, timeout, budget);
   if (!endpoint.sentinels.addresses.empty()) options.finder = &finder;
+  return options;
+}
+
+redis::LinkOptions WorkerParts::listening(const redis::Endpoint& endpoint) {
+  redis::LinkOptions options = link(endpoint, settings.redis.timeout, {});
+  options.finder = redis->finder();
   return options;
 }
 

@@ -29,7 +29,7 @@
 #include "core/recommend/trend_snapshot.h"
 #include "core/redis/background.h"
 #include "core/redis/keys.h"
-#include "core/redis/redis_connection.h"
+#include "core/redis/redis_client.h"
 #include "core/redis/redis_subscriber.h"
 #include "core/redis/sentinel.h"
 #include "core/timeline/follow_store.h"
@@ -60,7 +60,7 @@ Result<WorkerSecrets> worker_secrets(const Settings& settings, const Prepared& p
 struct WorkerParts {
   WorkerParts(WorkerContext& context, const Prepared& prepared, LimitTable& limits,
               const redis::Endpoint& endpoint, WorkerSecrets secrets);
-  ~WorkerParts() { bulk.close(); }  // ends a spool's replay while all that it uses is whole
+  ~WorkerParts() { bulk->close(); }  // ends a spool's replay while all that it uses is whole
   WorkerParts(const WorkerParts&) = delete;
   WorkerParts& operator=(const WorkerParts&) = delete;
 
@@ -72,8 +72,7 @@ struct WorkerParts {
   EventLoop loop;
 
   redis::MasterFinder finder;
-  redis::RedisConnection redis;
-  redis::RedisConnection bulk;
+  const std::unique_ptr<redis::RedisClient> redis, bulk;
   redis::BackgroundWriter background;
   redis::RedisSubscriber subscriber;
 
@@ -114,6 +113,7 @@ struct WorkerParts {
 
  private:
   redis::LinkOptions link(const redis::Endpoint& endpoint, milliseconds timeout, milliseconds budget);
+  redis::LinkOptions listening(const redis::Endpoint& endpoint);
   void refuse(const Request& request, gateway::Refused why, Response& response);
   // Of a spool: BackgroundOptions.
   Task<Result<void>> apply(const std::vector<std::string_view>& fields);

@@ -86,7 +86,7 @@ void WorkerReport::write_redis() {
   slot_.redis_latency.store(redis.latency);
   for (std::size_t i = 0; i < redis::kErrorClasses; ++i)
     slot_.redis_errors_by_class[i].store(redis.by_class[static_cast<redis::ErrorClass>(i)], kRelaxed);
-  slot_.redis_breaker.store(static_cast<std::uint32_t>(sources_.redis.breaker().state()), kRelaxed);
+  slot_.redis_breaker.store(static_cast<std::uint32_t>(sources_.redis.breaker_state()), kRelaxed);
 }
 
 void WorkerReport::write_process() {

@@ -13,7 +13,7 @@
 #include "core/model/served_model.h"
 #include "core/readers/interests.h"
 #include "core/redis/background.h"
-#include "core/redis/redis_connection.h"
+#include "core/redis/redis_client.h"
 #include "fcgi/gateway/gateway.h"
 #include "fcgi/observe/request_observer.h"
 #include "fcgi/process/scoreboard.h"
@@ -25,7 +25,7 @@ class WorkerReport {
   struct Sources {
     const EventLoop& loop;
     const gateway::Gateway& gateway;
-    const redis::RedisConnection& redis;
+    const redis::RedisClient& redis;
     const redis::BackgroundWriter& background;
     const hot::Placing& placing;
     const hot::Contributions& contributions;

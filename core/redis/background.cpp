@@ -20,23 +20,20 @@ struct BackgroundWriter::Portion {
   std::uint64_t next = 0;
 };
 
-BackgroundWriter::BackgroundWriter(EventLoop& loop, LinkOptions link, std::span<const Script> scripts,
+BackgroundWriter::BackgroundWriter(EventLoop& loop, std::unique_ptr<RedisClient> redis,
                                    BackgroundOptions options)
-    : connection_(loop, std::move(link), scripts),
-      options_(std::move(options)),
-      scan_timer_(loop),
-      drain_timer_(loop) {}
+    : redis_(std::move(redis)), options_(std::move(options)), scan_timer_(loop), drain_timer_(loop) {}
 
 void BackgroundWriter::start() {
-  connection_.on_ready_changed([this](bool ready) {
+  redis_->on_ready_changed([this](bool ready) {
     if (ready) wake();
   });
-  connection_.connect();
+  redis_->connect();
   schedule_scan();
 }
 
 bool BackgroundWriter::post(Pipeline commands, StoredEvent event) {
-  if (!connection_.ready() || queued_commands_ + commands.size() > options_.queue_commands) {
+  if (!redis_->ready() || queued_commands_ + commands.size() > options_.queue_commands) {
     if (event.empty()) return false;
     if (to_spool(event)) return true;
     ++counters_.dropped;
@@ -111,7 +108,7 @@ milliseconds BackgroundWriter::oldest_age() const {
 // --- the pump: one batch at a time, queue before spool
 
 void BackgroundWriter::wake() {
-  if (pumping_ || !connection_.ready()) return;
+  if (pumping_ || !redis_->ready()) return;
   pumping_ = true;
   spawn(pump(), [this](std::exception_ptr) {
     pumping_ = false;
@@ -122,7 +119,7 @@ void BackgroundWriter::wake() {
 // GCC 12 miscompiles co_await inside a condition: every await stands in a statement of its own.
 Task<void> BackgroundWriter::pump() {
   bool going_on = true;
-  while (going_on && connection_.ready()) {
+  while (going_on && redis_->ready()) {
     if (!queue_.empty()) {
       going_on = co_await send_queue();
     } else if (may_replay() && spool_ && !spool_->empty()) {
@@ -145,34 +142,43 @@ void BackgroundWriter::retire_orphan() {
 
 Task<bool> BackgroundWriter::send_queue() {
   Pipeline batch;
-  std::vector<StoredEvent> events;  // of each command: of its pipeline
+  std::vector<Queued> sent;
   sending_since_ = queue_.front().since;
   while (!queue_.empty() && batch.size() < kBatchCommands) {
     Queued& next = queue_.front();
-    for (std::size_t i = 0; i < next.commands.size(); ++i) {
-      batch.raw(next.commands.at(i));
-      events.push_back(i + 1 < next.commands.size() ? StoredEvent() : std::move(next.event));
-    }
+    batch.append(next.commands);
     queued_commands_ -= next.commands.size();
+    sent.push_back(std::move(next));
     queue_.pop_front();
   }
-  const Result<Replies> replies = co_await connection_.run(batch);
+  const Result<Replies> replies = co_await redis_->run(batch);
   sending_since_.reset();
-  for (std::size_t i = 0; i < events.size(); ++i) {
-    if (!replies) {  // nothing is known of it: it is repeated from the spool
-      keep_or_drop(events[i]);
-    } else if (!(*replies)[i].is_error()) {
+  std::size_t at = 0;
+  for (const Queued& each : sent) {
+    if (replies)
+      settle(each, std::span(*replies).subspan(at, each.commands.size()));
+    else  // nothing is known of it: it is repeated from the spool
+      keep_or_drop(each.event);
+    at += each.commands.size();
+  }
+  co_return replies.has_value();
+}
+
+void BackgroundWriter::settle(const Queued& sent, std::span<const Reply> replies) {
+  bool waits = false;
+  for (const Reply& each : replies) {
+    if (!each.is_error()) {
       ++counters_.done;
-    } else if (const std::string_view error = (*replies)[i].error();
-               classify(error).code == ErrorCode::kUnavailable) {
-      refused_ = Clock::now();
-      keep_or_drop(events[i]);
+    } else if (is_away(classify(each.error()))) {
+      waits = true;
     } else {
-      log::warning("background_command_refused", {{"error", std::string(error)}});
+      log::warning("background_command_refused", {{"error", std::string(each.error())}});
       ++counters_.dropped;
     }
   }
-  co_return replies.has_value();
+  if (!waits) return;
+  refused_ = Clock::now();
+  keep_or_drop(sent.event);
 }
 
 void BackgroundWriter::keep_or_drop(const StoredEvent& event) {
@@ -275,7 +281,7 @@ bool BackgroundWriter::settle(Spool& spool, const Portion& portion, const Outcom
 void BackgroundWriter::schedule_scan() {
   scan_timer_.after(options_.scan_interval, [this] {
     if (!orphan_) adopt();
-    if (connection_.ready() && may_end_refusals()) end_refusals();
+    if (redis_->ready() && may_end_refusals()) end_refusals();
     wake();
     schedule_scan();
   });

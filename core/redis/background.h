@@ -2,7 +2,8 @@
 // the spool of events that wait for Redis.
 //
 // post() puts a pipeline into a bounded queue; a pump sends what is there, up to 500 commands at a
-// time. When Redis is away, or the queue is full, the pipeline's event goes to the spool file. When
+// time. When Redis is away, or the queue is full, the pipeline's event goes to the spool file; of a
+// cluster of which one node is away, the event of each pipeline that had a command for it. When
 // Redis answers again the events of the spool are applied, also of the one that a dead worker left
 // behind, as if they came from readers now: `apply` of BackgroundOptions does it.
 //
@@ -23,7 +24,7 @@
 
 #include "core/async/timer.h"
 #include "core/redis/deferred.h"
-#include "core/redis/redis_connection.h"
+#include "core/redis/redis_client.h"
 #include "core/redis/spool.h"
 
 namespace freshet::redis {
@@ -56,9 +57,9 @@ struct BackgroundCounters {
 
 class BackgroundWriter final : public Deferred {
  public:
-  BackgroundWriter(EventLoop& loop, LinkOptions link, std::span<const Script> scripts,
-                   BackgroundOptions options);
-  ~BackgroundWriter() override { connection_.close(); }  // what was under way goes to the spool
+  // `redis` is not connected yet; nobody else uses it.
+  BackgroundWriter(EventLoop& loop, std::unique_ptr<RedisClient> redis, BackgroundOptions options);
+  ~BackgroundWriter() override { redis_->close(); }  // what was under way goes to the spool
 
   void start();
   bool post(Pipeline commands, StoredEvent event = {}) override;
@@ -83,7 +84,9 @@ class BackgroundWriter final : public Deferred {
 
   void wake();
   Task<void> pump();
+  struct Queued;
   Task<bool> send_queue();
+  void settle(const Queued& sent, std::span<const Reply> replies);
   Task<bool> replay(Spool& spool);
   struct Waiting;
   Task<Outcomes> apply_all(const std::vector<Waiting>& events);
@@ -103,10 +106,10 @@ class BackgroundWriter final : public Deferred {
   void adopt();
   void retire_orphan();
   void schedule_scan();
-  bool nothing_to_wait_for() const { return !pumping_ && (queue_.empty() || !connection_.ready()); }
+  bool nothing_to_wait_for() const { return !pumping_ && (queue_.empty() || !redis_->ready()); }
   void finish_drain();
 
-  RedisConnection connection_;
+  const std::unique_ptr<RedisClient> redis_;
   BackgroundOptions options_;
   Timer scan_timer_;
   Timer drain_timer_;

@@ -11,6 +11,8 @@
 
 namespace freshet::redis {
 
+class Finder;  // redis_link.h
+
 struct ConnectionCounters {
   std::uint64_t commands = 0;
   std::uint64_t round_trips = 0;  // pipelines sent
@@ -32,6 +34,8 @@ class RedisClient : public Redis {
   virtual void on_ready_changed(std::function<void(bool)> listener) = 0;
   virtual const ConnectionCounters& counters() const = 0;
   virtual BreakerState breaker_state() const = 0;  // of several servers, the worst
+  // Says where to listen for messages (redis_subscriber.h); null: at the endpoint.
+  virtual Finder* finder() = 0;
 };
 
 }  // namespace freshet::redis

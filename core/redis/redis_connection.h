@@ -46,6 +46,7 @@ class RedisConnection final : public RedisLink, public RedisClient {
   void on_ready_changed(std::function<void(bool)> listener) override { listener_ = std::move(listener); }
   const ConnectionCounters& counters() const override { return counters_; }
   BreakerState breaker_state() const override { return breaker().state(); }
+  Finder* finder() override { return options().finder; }
   std::size_t in_flight() const { return pending_.size(); }
   // False when it is not ready by then.
   Task<bool> ready_before(std::chrono::steady_clock::time_point limit);

@@ -4,15 +4,21 @@
 
 #include <algorithm>
 #include <random>
+#include <vector>
 
 extern "C" {
 #include <hiredis/async.h>
 #include <hiredis/hiredis.h>
 }
 
-#include "core/redis/sentinel.h"
-
 namespace freshet::redis {
+
+void Finder::tell_all() {
+  const std::vector<RedisLink*> links(told_.begin(), told_.end());  // whom it wakes may make and end links
+  for (RedisLink* each : links) {
+    if (told_.contains(each)) each->server_moved();
+  }
+}
 
 RedisLink::RedisLink(EventLoop& loop, LinkOptions options)
     : loop_(loop), options_(std::move(options)), reconnect_timer_(loop), breaker_(options_.breaker) {
@@ -45,18 +51,18 @@ void RedisLink::ask_where() {
 }
 
 Task<void> RedisLink::find_and_open(std::weak_ptr<char> alive) {
-  const auto master = co_await options_.finder->find();
+  const auto server = co_await options_.finder->find();
   if (alive.expired()) co_return;
   asking_ = false;
   if (stopping_) co_return;
-  if (!master) {
+  if (!server) {
     not_made(Failure::kRefused);
     co_return;
   }
-  open(*master);
+  open(*server);
 }
 
-void RedisLink::master_moved() {
+void RedisLink::server_moved() {
   if (context_) replace();
 }
 

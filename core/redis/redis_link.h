@@ -14,11 +14,12 @@
 //  cleanup hook always runs.
 //
 // When it is tried again is the breaker's decision (breaker.h). Where Redis is, with sentinels, is
-// asked again before each attempt (sentinel.h).
+// asked again before each attempt (sentinel.h), as is which node of a cluster to listen to.
 #pragma once
 
 #include <chrono>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "core/async/event_loop.h"
@@ -32,14 +33,14 @@ struct redisAsyncContext;
 
 namespace freshet::redis {
 
-class MasterFinder;
+class Finder;
 
 struct LinkOptions {
   Endpoint endpoint;
   milliseconds timeout{50};  // of one command, of the hand-shake, and of connecting
   BreakerOptions breaker;
   milliseconds retry_within{100};  // no second try of a pipeline begins later than this after the first
-  MasterFinder* finder = nullptr;  // says where the master is; null: it is at the endpoint
+  Finder* finder = nullptr;        // says where to connect to; null: to the endpoint
 };
 
 // Must outlive the loop's run.
@@ -53,8 +54,8 @@ class RedisLink : public Watcher {
 
   void connect();  // now; later attempts follow by themselves
   const Breaker& breaker() const { return breaker_; }
-  // Another server is the master now: what is connected, or about to be, is to the wrong one.
-  void master_moved();
+  // What is connected, or about to be, is to a server that is none of ours any more.
+  void server_moved();
 
  protected:
   // The context exists and takes commands, which leave once the socket is connected.
@@ -111,6 +112,23 @@ class RedisLink : public Watcher {
   bool doomed_ = false;
   bool open_ = false;  // on_open() was called and on_closed() was not yet
   bool stopping_ = false;
+};
+
+// Says where to connect to when this may change. Outlives the links that use it.
+class Finder {
+ public:
+  virtual ~Finder() = default;
+  // Errors: kUnavailable: nobody knows.
+  virtual Task<Result<Endpoint>> find() = 0;
+  // `link` is told when the answer has changed, until forget().
+  void tell(RedisLink& link) { told_.insert(&link); }
+  void forget(RedisLink& link) { told_.erase(&link); }
+
+ protected:
+  void tell_all();
+
+ private:
+  std::set<RedisLink*> told_;
 };
 
 }  // namespace freshet::redis

@@ -97,11 +97,7 @@ void MasterFinder::take(const Address& master) {
   const bool moved = master_.port != 0;
   master_ = master;
   log::notice("redis_master", {{"address", master_.host + ":" + std::to_string(master_.port)}});
-  if (!moved) return;
-  const std::vector<RedisLink*> links(told_.begin(), told_.end());  // whom it wakes may make and end links
-  for (RedisLink* each : links) {
-    if (told_.contains(each)) each->master_moved();
-  }
+  if (moved) tell_all();
 }
 
 Task<Result<Endpoint>> MasterFinder::find() {

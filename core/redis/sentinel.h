@@ -8,7 +8,6 @@
 #pragma once
 
 #include <memory>
-#include <set>
 #include <vector>
 
 #include "core/async/timer.h"
@@ -21,7 +20,7 @@ namespace freshet::redis {
 Result<Endpoint> find_master(const Endpoint& endpoint, milliseconds timeout);
 
 // Of a worker: keeps a connection to each sentinel. Must outlive the links that use it.
-class MasterFinder {
+class MasterFinder final : public Finder {
  public:
   // `options`: of a connection to a sentinel; its endpoint says which, and who we are.
   MasterFinder(EventLoop& loop, const LinkOptions& options);
@@ -29,10 +28,7 @@ class MasterFinder {
 
   // Where the master is now: what the first sentinel says that answers, beginning with the one that
   // answered last. 1 RTT each. Errors: kUnavailable, "redis_no_master".
-  Task<Result<Endpoint>> find();
-  // `link` is told when the answer has changed, until forget().
-  void tell(RedisLink& link) { told_.insert(&link); }
-  void forget(RedisLink& link) { told_.erase(&link); }
+  Task<Result<Endpoint>> find() override;
 
  private:
   Task<void> ask_again();
@@ -45,7 +41,6 @@ class MasterFinder {
   std::size_t answered_last_ = 0;
   Address master_;
   bool lost_ = false;  // the last question had no answer, and the log says so
-  std::set<RedisLink*> told_;
 };
 
 }  // namespace freshet::redis

@@ -12,6 +12,7 @@
 #include <set>
 #include <sstream>
 
+#include "core/redis/redis_connection.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/log_file.h"
 #include "tests/support/loop_thread.h"
@@ -88,7 +89,8 @@ class Writer {
       link.breaker = {.failures = 3, .open = 5ms, .first = 5ms, .most = 20ms};
       others_ = std::make_unique<RedisConnection>(thread_.loop(), link, kScripts);
       others_->connect();
-      writer_ = std::make_unique<BackgroundWriter>(thread_.loop(), link, kScripts, options);
+      writer_ = std::make_unique<BackgroundWriter>(
+          thread_.loop(), std::make_unique<RedisConnection>(thread_.loop(), link, kScripts), options);
       writer_->start();
     });
   }

@@ -1,5 +1,7 @@
 #include "core/redis/cluster/cluster_redis.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -15,7 +17,12 @@ constexpr milliseconds kFirstPause{2}, kLongestPause{50};  // while keys are bei
 
 ClusterRedis::ClusterRedis(EventLoop& loop, LinkOptions options, std::span<const Script> scripts,
                            milliseconds renew_every)
-    : loop_(loop), options_(std::move(options)), scripts_(scripts), renew_every_(renew_every), beat_(loop) {}
+    : loop_(loop),
+      options_(std::move(options)),
+      scripts_(scripts),
+      renew_every_(renew_every),
+      beat_(loop),
+      listened_last_(static_cast<std::size_t>(getpid())) {}
 
 void ClusterRedis::connect() {
   for (const Address& each : options_.endpoint.nodes) node_at(each);
@@ -99,9 +106,7 @@ ClusterRedis::Node& ClusterRedis::node_at(const Address& address) {
   const auto found = std::ranges::find(nodes_, address, &Node::address);
   if (found != nodes_.end()) return *found;
   LinkOptions options = options_;
-  options.endpoint.nodes.clear();
-  options.endpoint.host = address.host;
-  options.endpoint.port = address.port;
+  options.endpoint = endpoint_of(address);
   nodes_.push_back({address,
                     std::make_shared<RedisConnection>(loop_, std::move(options), scripts_, &counters_),
                     Clock::now()});
@@ -112,6 +117,22 @@ ClusterRedis::Node& ClusterRedis::node_at(const Address& address) {
   else
     connection.connect();
   return nodes_.back();
+}
+
+Endpoint ClusterRedis::endpoint_of(const Address& address) const {
+  Endpoint out = options_.endpoint;
+  out.nodes.clear();
+  out.host = address.host;
+  out.port = address.port;
+  return out;
+}
+
+Task<Result<Endpoint>> ClusterRedis::find() {
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& next = nodes_[++listened_last_ % nodes_.size()];
+    if (next.connection->ready()) co_return endpoint_of(next.address);
+  }
+  co_return fail(ErrorCode::kUnavailable, "redis_away", {}, "no node of the cluster answers");
 }
 
 Address ClusterRedis::any_master() const {
@@ -194,10 +215,12 @@ Task<void> ClusterRedis::renew() {
 
 void ClusterRedis::adopt(SlotMap map) {
   if (map == map_) return;
+  const bool moved = !map_.masters().empty() && !std::ranges::is_permutation(map.masters(), map_.masters());
   map_ = std::move(map);
   for (const Address& each : map_.masters()) node_at(each);
   retire_others();
   node_changed();
+  if (moved) tell_all();
 }
 
 void ClusterRedis::retire_others() {

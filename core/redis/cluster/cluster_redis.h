@@ -21,7 +21,7 @@
 
 namespace freshet::redis {
 
-class ClusterRedis final : public RedisClient {
+class ClusterRedis final : public RedisClient, public Finder {
  public:
   // `options.endpoint.nodes` are asked for the rest; each connection has these options and loads
   // `scripts`, which outlive this.
@@ -39,6 +39,10 @@ class ClusterRedis final : public RedisClient {
   void on_ready_changed(std::function<void(bool)> listener) override { listener_ = std::move(listener); }
   const ConnectionCounters& counters() const override { return counters_; }
   BreakerState breaker_state() const override;
+  // Each node has all messages. Who listens is told when another node became a master, or one is
+  // none any more.
+  Finder* finder() override { return this; }
+  Task<Result<Endpoint>> find() override;  // another master each time; no RTT
   const SlotMap& map() const { return map_; }
 
  private:
@@ -50,6 +54,7 @@ class ClusterRedis final : public RedisClient {
   };
 
   Node& node_at(const Address& address);
+  Endpoint endpoint_of(const Address& address) const;
   Address any_master() const;
   Task<void> send(Routing& routing, std::vector<Routing::Part>& parts, Clock::time_point limit);
   Task<void> send_one(Routing& routing, const Routing::Part& part, Clock::time_point limit);
@@ -77,6 +82,7 @@ class ClusterRedis final : public RedisClient {
   std::function<void(bool)> listener_;
   std::string said_;  // in the log
   std::size_t asked_last_ = 0;
+  std::size_t listened_last_;   // workers begin at different nodes
   Clock::time_point looked_{};  // at the map
   bool renewing_ = false;
   bool complete_ = false;  // every slot had a master that answered, once

@@ -9,7 +9,9 @@
 #include <mutex>
 #include <thread>
 
+#include "core/redis/background.h"
 #include "core/redis/cluster/cluster_redis.h"
+#include "core/redis/redis_subscriber.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop_thread.h"
 
@@ -89,6 +91,9 @@ class Nodes {
     return received_[node];
   }
   LinkOptions& options() { return options_; }
+  LoopThread& thread() { return thread_; }
+  ClusterRedis& client() { return *client_; }
+  std::atomic<int> owner_of_all{-1};  // -1: each has its half
   milliseconds renew_every{1000};
 
   std::string slots() const {
@@ -96,6 +101,8 @@ class Nodes {
       return "*3\r\n:" + std::to_string(first) + "\r\n:" + std::to_string(last) + "\r\n*3\r\n" +
              bulk("127.0.0.1") + ":" + std::to_string(ports_[node]) + "\r\n" + bulk("id");
     };
+    if (const int one = owner_of_all; one >= 0)
+      return "*1\r\n" + range(0, 16383, static_cast<std::size_t>(one));
     return "*2\r\n" + range(0, 8191, 0) + range(8192, 16383, 1);
   }
 
@@ -139,6 +146,16 @@ class Nodes {
 };
 
 using Texts = std::vector<std::string>;
+
+template <class Predicate>
+bool eventually(Predicate predicate) {
+  const auto deadline = std::chrono::steady_clock::now() + 60s;
+  while (std::chrono::steady_clock::now() < deadline) {
+    if (predicate()) return true;
+    std::this_thread::sleep_for(1ms);
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -285,4 +302,123 @@ TEST_CASE("What a command must not pass waits for its replies", "[cluster]") {
   pipeline.add("SET", kLow, 1).then().add("GET", kHigh);
   CHECK(nodes.run(std::move(pipeline)) == Texts{"OK", kHigh + " of 1"});
   CHECK_FALSE(passed);
+}
+
+TEST_CASE("What one node does not answer waits in the spool, and the other's is done", "[cluster]") {
+  std::atomic<bool> silent{true};
+  Nodes nodes([&](const auto& command) { return command[0] == "SET" && silent ? kSilence : std::string(); },
+              {}, 200ms);
+  nodes.connect();
+  const TemporaryDirectory directory;
+  std::vector<std::string> applied;
+  BackgroundOptions options{.spool_directory = directory.path(), .scan_interval = 10ms};
+  options.apply = [&](const auto& fields) -> Task<Result<void>> {
+    if (silent) co_return fail(ErrorCode::kUnavailable, "redis_away");
+    applied.emplace_back(fields[0]);
+    co_return Result<void>();
+  };
+  std::unique_ptr<BackgroundWriter> writer;
+  const auto on_loop = [&](auto work) { return nodes.thread().on_loop(work); };
+  on_loop([&] {
+    writer = std::make_unique<BackgroundWriter>(
+        nodes.thread().loop(),
+        std::make_unique<ClusterRedis>(nodes.thread().loop(), nodes.options(), kScripts), options);
+    writer->start();
+  });
+  const auto post = [&](std::vector<std::string> keys, const char* event) {
+    Pipeline pipeline;
+    for (const std::string& each : keys) pipeline.add("SET", each, 1);
+    return writer->post(std::move(pipeline), StoredEvent(event));
+  };
+  // Until it is ready all goes to the spool.
+  REQUIRE(eventually([&] {
+    return on_loop([&] {
+      const auto spooled = writer->counters().spooled;
+      return post({kHigh}, "first") && writer->counters().spooled == spooled;
+    });
+  }));
+  REQUIRE(eventually([&] { return on_loop([&] { return writer->counters().done == 1; }); }));
+  const auto before = on_loop([&] { return writer->counters().spooled; });
+  on_loop([&] {
+    post({kLow, kHigh}, "both");  // it is sent at once, the others when it is answered
+    post({kLow}, "low");
+    post({kHigh}, "high");
+  });
+  CHECK(eventually([&] { return on_loop([&] { return writer->counters().spooled == before + 2; }); }));
+  CHECK(eventually([&] { return on_loop([&] { return writer->counters().done == 3; }); }));
+  CHECK(on_loop([&] { return writer->counters().dropped; }) == 0);
+  silent = false;
+  CHECK(eventually([&] { return on_loop([&] { return applied.size() == before + 2; }); }));
+  on_loop([&] {
+    CHECK(std::ranges::count(applied, "low") == 1);
+    CHECK(std::ranges::count(applied, "both") == 1);
+    CHECK(std::ranges::count(applied, "high") == 0);
+    writer.reset();
+  });
+}
+
+namespace {
+
+// Counts what it hears.
+struct Ear {
+  explicit Ear(Nodes& nodes) : nodes_(nodes) {
+    nodes.thread().on_loop([&] {
+      LinkOptions options = nodes.options();
+      options.finder = nodes.client().finder();
+      subscriber_ = std::make_unique<RedisSubscriber>(
+          nodes.thread().loop(), options, "news",
+          Listener{[this](std::string_view) { ++messages; }, [this] { ++anew; }, [](auto) {}});
+      subscriber_->connect();
+    });
+  }
+  ~Ear() {
+    nodes_.thread().on_loop([&] { subscriber_.reset(); });
+  }
+  std::atomic<int> messages{0}, anew{0};
+
+ private:
+  Nodes& nodes_;
+  std::unique_ptr<RedisSubscriber> subscriber_;
+};
+
+const std::string kSubscribed = "*3\r\n" + bulk("subscribe") + bulk("news") + ":1\r\n";
+const std::string kMessage = "*3\r\n" + bulk("message") + bulk("news") + bulk("text");
+
+}  // namespace
+
+TEST_CASE("Who listens hears any node, and another when that one is silent", "[cluster]") {
+  std::atomic<int> first{-1};
+  const auto node = [&](int which) {
+    return [&first, which](const FakeRedis::Command& command) {
+      int nobody = -1;
+      if (command[0] != "SUBSCRIBE") return std::string();
+      if (first.compare_exchange_strong(nobody, which) || nobody == which) return kSilence;
+      return kSubscribed + kMessage;
+    };
+  };
+  Nodes nodes(node(0), node(1));
+  nodes.await_ready();
+  const Ear ear(nodes);
+  CHECK(eventually([&] { return ear.messages > 0; }));
+  CHECK(first >= 0);
+}
+
+TEST_CASE("Who listens to a node that leaves the cluster goes to another", "[cluster]") {
+  std::atomic<int> heard_by{-1};
+  const auto node = [&](int which) {
+    return [&heard_by, which](const FakeRedis::Command& command) {
+      if (command[0] != "SUBSCRIBE") return std::string();
+      heard_by = which;
+      return kSubscribed;
+    };
+  };
+  Nodes nodes(node(0), node(1));
+  nodes.renew_every = 10ms;
+  nodes.await_ready();
+  const Ear ear(nodes);
+  REQUIRE(eventually([&] { return ear.anew == 1; }));
+  const int left = heard_by, other = 1 - left;
+  nodes.owner_of_all = other;
+  CHECK(eventually([&] { return heard_by == other; }));
+  CHECK(eventually([&] { return ear.anew == 2; }));
 }
