@@ -85,6 +85,14 @@ void Reply::Deleter::operator()(redisReply* raw) const noexcept {
   if (owner == Owner::kTree) free_tree(raw);
 }
 
+Reply Reply::of_resp(std::string_view resp) {
+  redisReader* const reader = redisReaderCreate();
+  void* out = nullptr;
+  if (redisReaderFeed(reader, resp.data(), resp.size()) == REDIS_OK) redisReaderGetReply(reader, &out);
+  redisReaderFree(reader);
+  return Reply(static_cast<redisReply*>(out));
+}
+
 Reply Reply::of_error(std::string_view line) {
   const std::string resp = "-" + std::string(line) + "\r\n";
   redisReader* const reader = redisReaderCreate();

@@ -21,6 +21,8 @@ class Reply {
  public:
   Reply() = default;
   explicit Reply(redisReply* raw) : raw_(raw, Deleter(Owner::kHiredis)) {}
+  // REQUIRES: `resp` is one whole reply as a server writes it.
+  static Reply of_resp(std::string_view resp);
   // An error of ours, as if a server had answered it.
   static Reply of_error(std::string_view line);
   // Owns one that a ReplyAssembly made.

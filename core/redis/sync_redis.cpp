@@ -2,13 +2,17 @@
 
 #include <sys/time.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <thread>
+#include <vector>
 
 extern "C" {
 #include <hiredis/hiredis.h>
 }
 
+#include "core/redis/cluster/routing.h"
 #include "core/redis/sentinel.h"
 
 namespace freshet::redis {
@@ -53,10 +57,86 @@ class WithoutSigpipe {
 
 }  // namespace
 
+// The nodes, each with a SyncRedis of its own, and the map of slots, asked for anew when a node
+// refused a command or was not there.
+struct SyncRedis::Cluster {
+  Cluster(const Endpoint& whole, milliseconds wait, std::span<const Script> all)
+      : endpoint(whole), timeout(wait), scripts(all) {}
+
+  SyncRedis& at(const Address& address) {
+    for (auto& [known, node] : nodes) {
+      if (known == address) return *node;
+    }
+    Endpoint one = endpoint;
+    one.nodes.clear();
+    one.host = address.host;
+    one.port = address.port;
+    nodes.emplace_back(address, std::make_unique<SyncRedis>(std::move(one), timeout, scripts));
+    return *nodes.back().second;
+  }
+
+  // Errors: what the last said that was asked, when no node has a map.
+  Result<void> renew() {
+    std::vector<Address> asked = map.masters();
+    for (const Address& each : endpoint.nodes) {
+      if (std::ranges::find(asked, each) == asked.end()) asked.push_back(each);
+    }
+    Pipeline question;
+    question.add("CLUSTER", "SLOTS");
+    std::vector<SlotMap> said;
+    Result<void> why;
+    for (const Address& each : asked) {
+      auto replies = at(each).call(question);
+      auto one = replies ? SlotMap::read(replies->front(), each)
+                         : Result<SlotMap>(tl::unexpected(std::move(replies.error())));
+      if (one)
+        said.push_back(std::move(*one));
+      else
+        why = tl::unexpected(std::move(one.error()));
+    }
+    auto most = SlotMap::most_said(std::move(said));
+    if (!most) return why;
+    map = std::move(*most);
+    old = false;
+    return {};
+  }
+
+  Result<Replies> call(const Pipeline& pipeline) {
+    using Clock = std::chrono::steady_clock;
+    const auto limit = Clock::now() + timeout;
+    if (old) {
+      if (auto ok = renew(); !ok) return tl::unexpected(ok.error());
+    }
+    Routing routing(pipeline);
+    milliseconds pause = kFirstPause;
+    while (true) {
+      const Address any = map.masters().empty() ? Address() : map.masters().front();
+      const auto parts = routing.next(map, any);
+      for (const Routing::Part& each : parts) routing.take(each, at(each.node).call(each.commands()));
+      old |= routing.map_may_be_old();
+      if (parts.empty() || Clock::now() > limit) break;
+      if (!routing.must_wait()) continue;
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, kLongestPause);
+    }
+    return std::move(routing).result();
+  }
+
+  static constexpr milliseconds kFirstPause{2}, kLongestPause{50};  // while keys are being moved
+  const Endpoint endpoint;
+  const milliseconds timeout;
+  const std::span<const Script> scripts;
+  SlotMap map;
+  bool old = true;
+  std::vector<std::pair<Address, std::unique_ptr<SyncRedis>>> nodes;
+};
+
 void SyncRedis::Closer::operator()(redisContext* context) const noexcept { redisFree(context); }
 
 SyncRedis::SyncRedis(Endpoint endpoint, milliseconds timeout, std::span<const Script> scripts)
-    : endpoint_(std::move(endpoint)), timeout_(timeout), scripts_(scripts) {}
+    : endpoint_(std::move(endpoint)), timeout_(timeout), scripts_(scripts) {
+  if (endpoint_.is_cluster()) cluster_ = std::make_unique<Cluster>(endpoint_, timeout_, scripts_);
+}
 
 SyncRedis::~SyncRedis() = default;
 
@@ -149,6 +229,10 @@ Result<Replies> SyncRedis::call_each(const Pipeline& pipeline) {
 
 Result<Replies> SyncRedis::call(const Pipeline& pipeline) {
   if (pipeline.empty()) return Replies();
+  return cluster_ ? cluster_->call(pipeline) : call_one(pipeline);
+}
+
+Result<Replies> SyncRedis::call_one(const Pipeline& pipeline) {
   const WithoutSigpipe guard;
   if (!context_) {
     if (auto ok = connect(); !ok) return tl::unexpected(ok.error());

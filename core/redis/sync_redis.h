@@ -1,5 +1,5 @@
 // The blocking Redis, for freshetctl, the recorder and tests: the same interface as
-// RedisConnection, but run() never suspends.
+// RedisConnection, or as ClusterRedis where the endpoint is a cluster, but run() never suspends.
 #pragma once
 
 #include <exception>
@@ -22,12 +22,13 @@ class SyncRedis final : public Redis {
  public:
   // `scripts` are loaded when a command finds its script missing; they must outlive this. `timeout`
   // bounds connecting and each wait for bytes. With sentinels each connection asks them first, and
-  // is made only to a server that calls itself master.
+  // is made only to a server that calls itself master. Of a cluster the nodes of a pipeline are
+  // asked one after the other, and no command is sent again later than `timeout` after the first.
   SyncRedis(Endpoint endpoint, milliseconds timeout, std::span<const Script> scripts);
   ~SyncRedis() override;
 
   Task<Result<Replies>> run(const Pipeline& pipeline) override;
-  bool ready() const override { return context_ != nullptr; }
+  bool ready() const override { return context_ != nullptr || cluster_ != nullptr; }
   // run() for callers that are no coroutines. Blocks.
   Result<Replies> call(const Pipeline& pipeline);
   // call() of commands none of which may be refused: else the first refusal, as classify() has it.
@@ -37,18 +38,21 @@ class SyncRedis final : public Redis {
   Result<Replies> call_each(const Pipeline& pipeline);
 
  private:
+  struct Cluster;
   struct Closer {
     void operator()(redisContext* context) const noexcept;
   };
   Result<void> connect();
   Result<void> shake_hands(bool must_be_master);
+  Result<Replies> call_one(const Pipeline& pipeline);
   Result<Replies> exchange(const Pipeline& pipeline);
   Result<void> load_scripts();
 
   const Endpoint endpoint_;
   const milliseconds timeout_;
   const std::span<const Script> scripts_;
-  std::unique_ptr<redisContext, Closer> context_;
+  std::unique_ptr<redisContext, Closer> context_;  // null with a cluster
+  std::unique_ptr<Cluster> cluster_;               // null without
 };
 
 // The result of a task that never suspends, as all are that only use a SyncRedis. REQUIRES: it does

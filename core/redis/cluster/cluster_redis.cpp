@@ -194,7 +194,7 @@ Task<void> ClusterRedis::renew() {
   if (asked.empty()) {
     for (const Address& each : options_.endpoint.nodes) node_at(each);
   }
-  std::vector<std::pair<SlotMap, int>> said;
+  std::vector<SlotMap> said;
   for (const Node& each : asked) {
     Result<SlotMap> map = co_await map_of(each);
     if (closed_) co_return;
@@ -203,14 +203,9 @@ Task<void> ClusterRedis::renew() {
       continue;
     }
     if (said.empty() && *map == map_) co_return;
-    const auto same = std::ranges::find(said, *map, &std::pair<SlotMap, int>::first);
-    if (same == said.end())
-      said.emplace_back(std::move(*map), 1);
-    else
-      ++same->second;
+    said.push_back(std::move(*map));
   }
-  const auto most = std::ranges::max_element(said, {}, &std::pair<SlotMap, int>::second);
-  if (most != said.end()) adopt(std::move(most->first));
+  if (auto most = SlotMap::most_said(std::move(said))) adopt(std::move(*most));
 }
 
 void ClusterRedis::adopt(SlotMap map) {

@@ -8,6 +8,18 @@
 namespace freshet::redis {
 namespace {
 
+std::string bulk(std::string_view text) {
+  return "$" + std::to_string(text.size()) + "\r\n" + std::string(text) + "\r\n";
+}
+
+// A SCAN with another cursor, which is its second word.
+std::string with_own_cursor(std::string_view resp, std::string_view cursor) {
+  const std::string_view head = resp.substr(0, resp.find("SCAN\r\n") + 6);
+  const std::string_view rest = resp.substr(head.size());  // $1 0 …
+  const std::size_t end = rest.find("\r\n", rest.find("\r\n") + 2) + 2;
+  return std::string(head) + bulk(cursor) + std::string(rest.substr(end));
+}
+
 Error away(std::string why) { return Error{ErrorCode::kUnavailable, "redis_away", {}, std::move(why)}; }
 
 }  // namespace
@@ -23,6 +35,7 @@ void Routing::split() {
     if (!inside) units_.push_back({.first = i, .section = section});
     Unit& unit = units_.back();
     if (!unit.slot) unit.slot = slot_of_command(pipeline_.at(i));
+    if (!inside) unit.scan = cursor_of_scan(pipeline_.at(i));
     const std::string_view name = name_of_command(pipeline_.at(i));
     // Up to EXEC all that comes belongs to it; one without end goes as it is.
     if (name == "MULTI" && !inside) unit.count = pipeline_.size() - i;
@@ -43,6 +56,7 @@ Routing::Part& Routing::part_for(std::vector<Part>& parts, const Address& node, 
 
 std::vector<Routing::Part> Routing::next(const SlotMap& map, const Address& any) {
   old_map_ = must_wait_ = false;
+  masters_ = map.masters().size();
   std::vector<Part> parts;
   std::size_t section = 0;
   bool unanswered = false;  // before the section
@@ -59,7 +73,17 @@ std::vector<Routing::Part> Routing::next(const SlotMap& map, const Address& any)
       give_up(unit, away("what had to come before it has no reply"));
       continue;
     }
-    const Address* node = unit.named ? &*unit.named : unit.slot ? map.owner(*unit.slot) : &any;
+    if (unit.scan && masters_ > 0 && unit.scan->master >= masters_) {
+      give_up(unit, away("the cluster has fewer masters than when the walk over its keys began"));
+      continue;
+    }
+    const Address* node = &any;
+    if (unit.named)
+      node = &*unit.named;
+    else if (unit.slot)
+      node = map.owner(*unit.slot);
+    else if (unit.scan && masters_ > 0)
+      node = &map.masters()[unit.scan->master];
     if (node == nullptr || node->port == 0) {
       old_map_ = true;
       give_up(unit, away("no node of the cluster has its slot"));
@@ -68,12 +92,18 @@ std::vector<Routing::Part> Routing::next(const SlotMap& map, const Address& any)
     part_for(parts, *node, unit.asking).units.push_back(i);
   }
   for (Part& part : parts) {
-    if (part.units.size() == units_.size() && !part.asking) {
+    const bool walks =
+        std::ranges::any_of(part.units, [&](std::size_t i) { return units_[i].scan.has_value(); });
+    if (part.units.size() == units_.size() && !part.asking && !walks) {
       part.whole = &pipeline_;
       continue;
     }
     for (const std::size_t i : part.units) {
       if (part.asking) part.own.add("ASKING");
+      if (units_[i].scan) {
+        part.own.raw(with_own_cursor(pipeline_.at(units_[i].first), units_[i].scan->own));
+        continue;
+      }
       for (std::size_t k = 0; k < units_[i].count; ++k) part.own.raw(pipeline_.at(units_[i].first + k));
     }
   }
@@ -86,6 +116,18 @@ void Routing::give_up(Unit& unit, const Error& error) {
   if (!error_ || (lost && error_->code != ErrorCode::kUnknownOutcome)) error_ = error;
   for (std::size_t k = 0; k < unit.count; ++k)
     replies_[unit.first + k] = Reply::of_error((lost ? "LOST " : "AWAY ") + error.detail);
+}
+
+Reply Routing::with_cursor(const ScanCursor& scan, const Reply& found) const {
+  const Reply cursor = found[0], keys = found[1];
+  std::string next = "0";
+  if (cursor.text() != "0")
+    next = std::to_string(scan.master) + "." + std::string(cursor.text());
+  else if (scan.master + 1 < masters_)
+    next = std::to_string(scan.master + 1) + ".0";
+  std::string resp = "*2\r\n" + bulk(next) + "*" + std::to_string(keys.size()) + "\r\n";
+  for (std::size_t i = 0; i < keys.size(); ++i) resp += bulk(keys[i].text());
+  return Reply::of_resp(resp);
 }
 
 std::optional<Refusal> Routing::refusal_of(const Unit& unit, const Address& asked) const {
@@ -110,6 +152,8 @@ void Routing::take(const Part& part, Result<Replies> replies) {
     if (part.asking) ++at;
     for (std::size_t k = 0; k < unit.count; ++k) replies_[unit.first + k] = std::move((*replies)[at++]);
     unit.answered = true;
+    if (unit.scan && replies_[unit.first].is_array())
+      replies_[unit.first] = with_cursor(*unit.scan, replies_[unit.first]);
     const auto refusal = refusal_of(unit, part.node);
     unit.refused = refusal.has_value();
     const bool again = refusal && refusal->kind == Refusal::Kind::kAgain;

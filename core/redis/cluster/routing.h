@@ -6,6 +6,9 @@
 // nodes have no order among each other. Behind a barrier (Pipeline::then()) nothing is sent before
 // all in front of it has its replies, and nothing at all when a node gave none.
 //
+// SCAN goes to one master after the other, and its cursor says to which (slot.h); a key whose slot
+// moves meanwhile may be missed or come twice.
+//
 // A command that a node refused did nothing, so it goes where the node says, kMostSends times at
 // most. One that has no reply may have happened and is never sent again.
 #pragma once
@@ -57,6 +60,7 @@ class Routing {
   struct Unit {
     std::size_t first = 0, count = 1;
     std::optional<std::uint16_t> slot;
+    std::optional<ScanCursor> scan;
     std::size_t section = 0;       // how many barriers come before it
     std::optional<Address> named;  // by the node that refused it
     bool asking = false;           // it is to be asked there
@@ -66,6 +70,7 @@ class Routing {
     int sends = 0;
   };
   void split();
+  Reply with_cursor(const ScanCursor& scan, const Reply& found) const;
   Part& part_for(std::vector<Part>& parts, const Address& node, bool asking) const;
   std::optional<Refusal> refusal_of(const Unit& unit, const Address& asked) const;
   void give_up(Unit& unit, const Error& error);
@@ -74,6 +79,7 @@ class Routing {
   std::vector<Unit> units_;
   Replies replies_;
   std::optional<Error> error_;  // of a unit without reply
+  std::size_t masters_ = 0;     // when it was sent
   bool old_map_ = false;
   bool must_wait_ = false;
 };

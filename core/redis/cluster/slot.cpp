@@ -156,4 +156,16 @@ std::string_view name_of_command(std::string_view resp) {
   return Arguments(resp).next().value_or(std::string_view());
 }
 
+std::optional<ScanCursor> cursor_of_scan(std::string_view resp) {
+  Arguments arguments(resp);
+  if (arguments.next() != "SCAN") return std::nullopt;
+  const std::string_view text = arguments.next().value_or("0");
+  const std::size_t dot = text.find('.');
+  ScanCursor out;
+  if (dot == text.npos) return out;
+  std::from_chars(text.data(), text.data() + dot, out.master);
+  out.own = text.substr(dot + 1);
+  return out;
+}
+
 }  // namespace freshet::redis

@@ -21,4 +21,14 @@ std::optional<std::uint16_t> slot_of_command(std::string_view resp);
 // The command's name as it was written: "EVALSHA"; "" when `resp` is no command.
 std::string_view name_of_command(std::string_view resp);
 
+// Where a walk over the keys of all masters stands: which of them is walked (as SlotMap has them),
+// and its own cursor. As text "1.42", which is what SCAN gives and takes of a cluster; "0" begins,
+// and ends.
+struct ScanCursor {
+  std::size_t master = 0;
+  std::string_view own = "0";
+};
+// Of a SCAN; nullopt: `resp` is none.
+std::optional<ScanCursor> cursor_of_scan(std::string_view resp);
+
 }  // namespace freshet::redis

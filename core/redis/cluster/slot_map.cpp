@@ -59,6 +59,12 @@ std::uint16_t SlotMap::index_of(const Address& master) {
   return index;
 }
 
+std::optional<SlotMap> SlotMap::most_said(std::vector<SlotMap> maps) {
+  const auto says_so = [&](const SlotMap& map) { return std::ranges::count(maps, map); };
+  const auto most = std::ranges::max_element(maps, {}, says_so);
+  return most == maps.end() ? std::nullopt : std::optional(std::move(*most));
+}
+
 std::size_t SlotMap::uncovered() const {
   return static_cast<std::size_t>(std::ranges::count(owners_, kNobody));
 }

@@ -33,6 +33,9 @@ class SlotMap {
   const std::vector<Address>& masters() const { return masters_; }
   std::size_t uncovered() const;  // slots that nobody has
   bool operator==(const SlotMap&) const = default;
+  // What most nodes say, of several the first: a master that was cut off from the rest goes on
+  // believing what it knew. nullopt: none says anything.
+  static std::optional<SlotMap> most_said(std::vector<SlotMap> maps);
 
  private:
   static constexpr std::uint16_t kNobody = 0xFFFF;

@@ -4,9 +4,11 @@
 #include <chrono>
 #include <future>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "core/redis/cluster/cluster_redis.h"
+#include "core/redis/sync_redis.h"
 #include "tests/support/loop_thread.h"
 #include "tests/support/redis_cluster.h"
 
@@ -180,4 +182,82 @@ TEST_CASE("A master that stands still fails its own commands, and is used again 
   CHECK(silent == "redis_timeout");
   CHECK(others == "OKOK");
   RedisCluster::await([&] { return get(1) == "OK"; });
+}
+
+TEST_CASE("Who blocks has the same cluster: every key, through a move, and a walk over them all",
+          "[cluster]") {
+  SyncRedis redis(cluster().endpoint(), 5s, kScripts);
+  std::set<std::string> keys;
+  Pipeline set;
+  for (int i = 0; i < 300; ++i) {
+    keys.insert("walked{" + std::to_string(i) + "}");
+    set.add("SET", "walked{" + std::to_string(i) + "}", i);
+  }
+  REQUIRE(redis.call_all(set));
+  const std::string name = "sync";
+  const auto count = [&] {
+    Pipeline pipeline;
+    pipeline.script(kScripts[0]).key("a{" + name + "}").key("b{" + name + "}");
+    const auto replies = redis.call(pipeline);
+    return replies && !replies->front().is_error() ? replies->front().integer().value_or(-1) : -1;
+  };
+  CHECK(count() == 1);
+  const int from = owner_of(slot_of(name));
+  std::int64_t counted = 1;
+  bool each_counted = true;
+  cluster().move_slot(slot_of(name), from, (from + 1) % 3, [&] {
+    // With one of two keys moved a script is refused until the other is.
+    const auto has = [&](const char* head) {
+      return cluster().ask(from, {"EXISTS", head + ("{" + name + "}")}).integer().value_or(-1);
+    };
+    if (has("a") != has("b")) return;
+    each_counted = each_counted && count() == ++counted;
+  });
+  CHECK(each_counted);
+  CHECK(counted > 1);
+
+  std::set<std::string> found;
+  std::string cursor = "0";
+  do {
+    Pipeline scan;
+    scan.add("SCAN", cursor, "MATCH", "walked*", "COUNT", 50);
+    const auto replies = redis.call_all(scan);
+    REQUIRE(replies);
+    cursor = replies->front()[0].text();
+    const Reply page = replies->front()[1];
+    for (std::size_t i = 0; i < page.size(); ++i) found.emplace(page[i].text());
+  } while (cursor != "0");
+  CHECK(found == keys);
+}
+
+TEST_CASE("Who blocks is told what is wrong with a node, and uses the others", "[cluster]") {
+  SyncRedis redis(cluster().endpoint(), 300ms, kScripts);
+  std::map<int, std::string> of;
+  for (int i = 0; of.size() < 3; ++i)
+    of.emplace(owner_of(slot_of("sync-" + std::to_string(i))), "{sync-" + std::to_string(i) + "}");
+  const auto set = [&](int node) {
+    Pipeline pipeline;
+    pipeline.add("SET", of[node], "v");
+    const auto replies = redis.call_all(pipeline);
+    return replies ? std::string(replies->front().text()) : std::string(replies.error().reason);
+  };
+  CHECK(set(0) + set(1) + set(2) == "OKOKOK");
+  cluster().node(1).pause();
+  const std::string silent = set(1);
+  const std::string others = set(0) + set(2);
+  cluster().node(1).resume();
+  CHECK(silent == "redis_timeout");
+  CHECK(others == "OKOK");
+  RedisCluster::await([&] { return set(1) == "OK"; });
+
+  Endpoint last_answers = cluster().endpoint();
+  last_answers.nodes = {{"127.0.0.1", 1}, cluster().address(2)};
+  Pipeline ping;
+  ping.add("GET", "any");
+  CHECK(SyncRedis(last_answers, 5s, kScripts).call_all(ping));
+  Endpoint nobody = cluster().endpoint();
+  nobody.nodes = {{"127.0.0.1", 1}};
+  const auto refused = SyncRedis(nobody, 5s, kScripts).call_all(ping);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().reason == "redis_away");
 }

@@ -280,6 +280,40 @@ TEST_CASE("While one node is away the others' commands have their replies", "[cl
   CHECK(classify((*replies)[1].error()).reason == "redis_away");
 }
 
+TEST_CASE("A walk over the keys goes from master to master, by its cursor", "[cluster]") {
+  const SlotMap map = map_by({0, 0, 1, 1});  // of two masters
+  const auto step = [&](const std::string& cursor, const std::string& answer) {
+    Pipeline pipeline;
+    pipeline.add("SCAN", cursor, "COUNT", 10);
+    Routing routing(pipeline);
+    const auto parts = routing.next(map, kNodes[1]);
+    if (parts.empty()) return std::move(routing).result().error().detail;
+    REQUIRE(parts.size() == 1);
+    std::string sent(parts[0].commands().at(0));
+    Replies said;
+    said.push_back(reply_of("*2\r\n" + answer + "*1\r\n$1\r\nk\r\n"));
+    routing.take(parts[0], std::move(said));
+    const auto replies = std::move(routing).result();
+    REQUIRE(replies);
+    CHECK((*replies)[0][1][0].text() == "k");
+    return shown(parts[0].node) + " " +
+           sent.substr(sent.find("SCAN") + 10, sent.find("COUNT") - sent.find("SCAN") - 16) + " " +
+           std::string((*replies)[0][0].text());
+  };
+  CHECK(step("0", "$2\r\n17\r\n") == "192.0.2.1:1 0 0.17");
+  CHECK(step("0.17", "$1\r\n0\r\n") == "192.0.2.1:1 17 1.0");
+  CHECK(step("1.0", "$1\r\n9\r\n") == "192.0.2.2:2 0 1.9");
+  CHECK(step("1.9", "$1\r\n0\r\n") == "192.0.2.2:2 9 0");
+  CHECK(step("2.5", "") == "the cluster has fewer masters than when the walk over its keys began");
+}
+
+TEST_CASE("What most nodes say of the slots holds, of as many the first", "[cluster]") {
+  const SlotMap one = map_by({0, 0}), other = map_by({1, 1});
+  CHECK(*SlotMap::most_said({one, other, other}) == other);
+  CHECK(*SlotMap::most_said({other, one}) == other);
+  CHECK_FALSE(SlotMap::most_said({}));
+}
+
 TEST_CASE("When no node answered the pipeline has failed as on one Redis", "[cluster]") {
   Pipeline pipeline;
   pipeline.add("GET", key(0)).add("GET", key(2)).add("GET", key(5));
