@@ -7,9 +7,9 @@ namespace {
 
 // The address of a member, through any number of nested structs: at<&Settings::pool,
 // &PoolSettings::pm>.
-template <auto... Members>
+template <auto... kMembers>
 Field at(Settings& settings) {
-  return &(settings.*....*Members);
+  return &(settings.*....*kMembers);
 }
 
 using S = Settings;
