@@ -13,9 +13,6 @@ namespace {
 
 using redis::Pipeline;
 
-// Members of a rank one script looks at before it gives the turn to others: about a millisecond of
-// Redis.
-constexpr std::int64_t kMostMembersRead = 2000;
 constexpr std::int64_t kDaySeconds = 86400;
 
 // Where the scripts answer whether it is hidden, unlisted.lua says this.
@@ -233,94 +230,6 @@ Result<void> RedisHotStore::view_later(const ViewEvent& event) {
   if (kept.event.empty()) kept.event = EventId::trusted(new_event_id_());
   kept.at = wall_now();
   return behind_.deferred.spool(stored(kept));
-}
-
-// --- lists
-
-Task<Result<CachedList>> RedisHotStore::cached_list(const ListQuery& query) {
-  Pipeline command;
-  command.script(scripts::kListRead)
-      .key(keys_.list(query))
-      .key(keys_.list_meta(query))
-      .key(keys_.list_lock(query))
-      .key(keys_.epoch())
-      .key(keys_.hidden())
-      .arg(settings_.list.slice.count())
-      .arg(redis::kListLockTtl.count());
-  FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
-  if (reply->size() != 5) co_return tl::unexpected(redis::malformed("list_read"));
-  CachedList out;
-  const std::string_view state = redis::text_at(*reply, 0);
-  using State = CachedList::State;
-  out.state = state == "fresh" ? State::kFresh : state == "stale" ? State::kStale : State::kBuild;
-  out.json = std::string(redis::text_at(*reply, 1));
-  out.built_ms = redis::parse_or_zero<std::int64_t>(redis::text_at(*reply, 2));
-  out.epoch = std::string(redis::text_at(*reply, 3));
-  if (const auto due = redis::parse<std::int64_t>(redis::text_at(*reply, 4))) out.due = milliseconds(*due);
-  co_return out;
-}
-
-void RedisHotStore::store_list(const ListQuery& query, const CachedList& built) {
-  Pipeline out;
-  out.script(scripts::kListStore)
-      .key(keys_.list(query))
-      .key(keys_.list_meta(query))
-      .key(keys_.list_lock(query))
-      .key(keys_.epoch())
-      .arg(built.json)
-      .arg(built.built_ms)
-      .arg(built.epoch)
-      .arg(settings_.list.ttl.count());
-  behind_.deferred.post(std::move(out));  // lost: the lock runs out and somebody builds again
-}
-
-Task<Result<RankPage>> RedisHotStore::rank_page(const ListQuery& query, std::int64_t offset,
-                                                std::int64_t count) {
-  const bool has_tag = !query.tag.empty();
-  Pipeline command;
-  command.script(scripts::kRankPage).key(keys_.rank(*query.model)).key(keys_.published());
-  if (has_tag) command.key(keys_.tag(query.tag.view()));
-  command.arg(offset).arg(count).arg(query.window.count()).arg(kMostMembersRead);
-  FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
-  if (reply->size() == 0) co_return tl::unexpected(redis::malformed("rank_page"));
-  RankPage page;
-  page.next = redis::parse_or_zero<std::int64_t>(redis::text_at(*reply, 0));
-  for (std::size_t i = 1; i + 1 < reply->size(); i += 2) {
-    page.items.push_back({ItemId::trusted(std::string(redis::text_at(*reply, i))),
-                          redis::parse_or_zero<double>(redis::text_at(*reply, i + 1))});
-  }
-  co_return page;
-}
-
-Task<Result<std::vector<Bucket>>> RedisHotStore::buckets() {
-  Pipeline command;
-  command.add("ZRANGE", keys_.current_index(), 0, -1, "WITHSCORES");
-  FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
-  std::vector<Bucket> out;
-  out.reserve(reply->size() / 2);
-  for (std::size_t i = 0; i + 1 < reply->size(); i += 2) {
-    out.push_back({redis::parse_or_zero<std::int64_t>(redis::text_at(*reply, i)),
-                   redis::parse_or_zero<double>(redis::text_at(*reply, i + 1))});
-  }
-  co_return out;
-}
-
-Task<Result<std::vector<hot::BucketMember>>> RedisHotStore::bucket_heads(
-    const std::vector<std::int64_t>& hours, std::int64_t offset, std::int64_t count) {
-  std::vector<BucketMember> out;
-  if (hours.empty()) co_return out;
-  Pipeline command;
-  command.script(scripts::kBucketHeads).key(keys_.current_index()).key(keys_.published());
-  for (const std::int64_t hour : hours) command.key(keys_.current(hour));
-  command.arg(offset).arg(count);
-  for (const std::int64_t hour : hours) command.arg(hour);
-  FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
-  for (std::size_t i = 0; i + 2 < reply->size(); i += 3) {
-    out.push_back({ItemId::trusted(std::string(redis::text_at(*reply, i))),
-                   redis::parse_or_zero<double>(redis::text_at(*reply, i + 1)),
-                   UnixSeconds{seconds{redis::whole(redis::text_at(*reply, i + 2))}}});
-  }
-  co_return out;
 }
 
 // --- stats

@@ -1,5 +1,5 @@
-// HotStore on Redis: counters, ranks and cached lists of hot articles. Each method is one
-// EVALSHA; what the scripts promise stands at the head of *.lua.
+// HotStore on Redis: counters, ranks and cached lists of hot articles. An event is one script, and
+// what it promises stands at its head; lists are plain reads.
 #pragma once
 
 #include <functional>
@@ -63,5 +63,10 @@ class RedisHotStore final : public HotStore {
   const NewEventId new_event_id_;
   std::int64_t day_offset_ = 0;  // Redis' UTC day minus ours, when they were last found to differ
 };
+
+// A script: drops those of `members` that are dated into another hour from the bucket of this one,
+// and sets what the index says of it. Harmless when repeated.
+void append_bucket_tidy(redis::Pipeline& out, const redis::Keys& keys, std::int64_t hour,
+                        const std::vector<std::string_view>& members = {});
 
 }  // namespace freshet::hot

@@ -157,18 +157,19 @@ class HotStore {
   // applied, once, when Redis answers again. No round trip. Errors: kUnavailable "spool_full".
   virtual Result<void> track_later(const TrackEvent& event) = 0;
   virtual Result<void> view_later(const ViewEvent& event) = 0;
-  // 1 RTT: the cached list and, at most once per slice, the lock to rebuild it.
+  // The cached list: 1 RTT while it is fresh. Else 2, and at most once per slice the lock to
+  // rebuild it.
   virtual Task<Result<CachedList>> cached_list(const ListQuery& query) = 0;
   // Behind the reply, no waiting: replaces the cached list and gives the lock back.
   virtual void store_list(const ListQuery& query, const CachedList& built) = 0;
-  // 1 RTT: up to `count` members of the query's rank from `offset` on, filtered by window and tag
-  // inside the script (which reads a bounded number of members a call).
+  // Up to `count` members of the query's rank from `offset` on, without what is dated ahead. 2 RTT;
+  // with a window or a tag 4, or up to 9 down a long rank (at most 2,000 members of it a page).
   virtual Task<Result<RankPage>> rank_page(const ListQuery& query, std::int64_t offset,
                                            std::int64_t count) = 0;
   // 1 RTT: every bucket of mode = current.
   virtual Task<Result<std::vector<Bucket>>> buckets() = 0;
-  // 1 RTT: the `count` members with the highest totals of each of `hours`, with their publish
-  // times.
+  // 2 RTT: the `count` members with the highest totals of each of `hours`, with their publish
+  // times. More when buckets hold what was re-dated, or what the index says of them is wrong.
   virtual Task<Result<std::vector<BucketMember>>> bucket_heads(const std::vector<std::int64_t>& hours,
                                                                std::int64_t offset, std::int64_t count) = 0;
   // 1 RTT. Same order as `items`.

@@ -1,4 +1,5 @@
 // What counting costs Redis.
+#include "core/base/agreed_clock.h"
 #include "core/hot/hot_store.h"
 #include "core/items/item_store.h"
 #include "core/items/shown.h"
@@ -116,4 +117,38 @@ TEST_CASE_METHOD(Counting, "what follows behind the replies", "[cost]") {
   const Cost of_page = of([&] { shown.flush(); });
   INFO(of_page.text());
   CHECK(of_page.commands() == 20);
+}
+
+TEST_CASE_METHOD(Counting, "a list", "[cost]") {
+  hot::ListQuery query, tagged;
+  tagged.tag = TagName::trusted("news");
+  const auto read = [&] {
+    const auto list = redis::wait(hot.cached_list(query));
+    REQUIRE(list);
+    return *list;
+  };
+  auto list = read();
+  SECTION("built in this slice, or to be built") {
+    expect(of([&] { read(); }), 6, 0, 2);  // somebody else builds
+    list.json = "[]";
+    list.built_ms = wall_ms().count();
+    hot.store_list(query, list);
+    const Cost fresh = of([&] { list = read(); });
+    if (list.state == hot::CachedList::State::kFresh) expect(fresh, 5, 0);  // else the slice has just ended
+  }
+  SECTION("a page of a rank, which is read twice: members, dates") {
+    expect(of([&] { REQUIRE(redis::wait(hot.rank_page(query, 0, 100))->items.size() == 1); }), 2, 0, 2);
+  }
+  SECTION("a page of a small tag: how many, which, their places, their dates and tags") {
+    items::Item item;
+    item.id = ItemId::trusted("a");
+    item.published_at = UnixSeconds{seconds{1700000000}};
+    item.tags = {tagged.tag};
+    REQUIRE(redis::wait(items.put(item)));
+    expect(of([&] { REQUIRE(redis::wait(hot.rank_page(tagged, 0, 100))->items.size() == 1); }), 5, 0, 4);
+  }
+  SECTION("heads of buckets: members and what the index says, dates") {
+    const std::int64_t hour = 1700000000 / kHourSeconds;
+    expect(of([&] { REQUIRE(redis::wait(hot.bucket_heads({hour}, 0, 25))->size() == 1); }), 3, 0, 2);
+  }
 }

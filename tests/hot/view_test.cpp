@@ -216,3 +216,41 @@ TEST_CASE_METHOD(Fixture, "a member left in the bucket of another hour is droppe
   CHECK(heads->front().item.str() == "b");
   CHECK_FALSE(score(keys().current(1000), "a"));
 }
+
+namespace {
+
+// Does something once, when the dates of members have been read.
+class Between final : public redis::Redis {
+ public:
+  Between(redis::Redis& inner, std::function<void()> work) : inner_(inner), work_(std::move(work)) {}
+  Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
+    auto replies = co_await inner_.run(pipeline);
+    if (pipeline.at(0).find("hot:published") != std::string_view::npos && work_)
+      std::exchange(work_, nullptr)();
+    co_return replies;
+  }
+  bool ready() const override { return true; }
+
+ private:
+  redis::Redis& inner_;
+  std::function<void()> work_;
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "what comes into a bucket while it is tidied up stays, and is within its bound",
+                 "[view]") {
+  command("ZADD", keys().current_index(), 50, 1000);
+  command("ZADD", keys().current(1000), 7, "a", 5, "b");
+  command("ZADD", keys().published(), 1000 * 3600, "b", 2000 * 3600, "a");
+  Between slow(redis, [&] {
+    command("ZADD", keys().published(), 1000 * 3600, "a", 1000 * 3600, "c");  // dated back
+    command("ZADD", keys().current(1000), 9, "c");
+    command("ZADD", keys().current_index(), "GT", 9, 1000);
+  });
+  hot::RedisHotStore late(slow, behind->all, settings, keys(), [] { return std::string("e"); });
+  const auto heads = wait(late.bucket_heads({1000}, 0, 5));
+  REQUIRE(heads);
+  CHECK(heads->size() == 3);
+  CHECK(wait(hot->buckets())->front().best_total == 9);
+}

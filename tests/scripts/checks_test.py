@@ -134,11 +134,11 @@ class Keys(unittest.TestCase):
         self.assert_kept("core/hot/a.cpp", 'out.add("EVAL", kLook, 1, a, b);')
 
     def test_what_is_listed_may_span_and_must(self):
-        self.assert_kept("core/hot/rank_page.lua", "-- KEYS 1 hot:one  2 hot:two\n")
+        self.assert_kept("core/hot/place.lua", "-- KEYS 1 hot:one  2 hot:two\n")
         # In the whole tree the list has nothing that spans no more.
         status, said = check("keys", {"core/redis/keys.h": self.ROWS, "core/hot/well.lua": "-- KEYS 1 a:{id}\n", "scripts/check-keys": ""})
         self.assertEqual(status, 1)
-        self.assertIn("core/hot/rank_page.lua spans no slots, or is gone", said)
+        self.assertIn("core/hot/place.lua spans no slots, or is gone", said)
 
 
 if __name__ == "__main__":
