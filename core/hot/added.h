@@ -82,10 +82,10 @@ Task<Result<std::vector<AddedTo>>> added_by(redis::Redis& redis, const redis::Ke
                                             std::string_view visitor);
 
 // Subtracts what the visitor added to these items and places them anew; an item that nobody else
-// opened leaves the ranks. Each item at once or not at all, and only once: after an error the rest
-// can be taken back by the same call. Lists are built anew from the next request on. What was taken
-// back of each. 3 RTT for every 100 items, and 1. Errors: Redis'; kConflict "item_busy" when an
-// item, or what is remembered of it, changes again and again between two round trips.
+// opened leaves the ranks. Each item only once: what an error ended is gone on with by the same
+// call again. Lists are built anew from the next request on. What was taken back of each. 6 RTT
+// for every 100 items, and 1. Errors: Redis'; kConflict "item_busy" when an item, or what is
+// remembered of it, changes again and again between two round trips.
 Task<Result<std::vector<AddedTo>>> take_back(redis::Redis& redis, const Settings& settings,
                                              const redis::Keys& keys, std::string_view visitor,
                                              const std::vector<ItemId>& items);

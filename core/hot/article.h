@@ -11,6 +11,7 @@
 //   renewed                 unix s: those above end engagement.counter_ttl later
 //   views total score       counted views, their undecayed sum, the accumulated score
 //   viewed                  unix s: views and total end views.counter_ttl later
+//   purges                  names of the last purges that it was changed by (added.cpp)
 //   shown                   how often it was on a page of a feed (core/items/shown.h), as long as
 //   the
 //                           counters of engagement or, before the first of those, as the hash

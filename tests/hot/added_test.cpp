@@ -63,6 +63,25 @@ void expect_alike(Purging& f, const std::string& purged, const std::string& clea
         f.score(f.keys().published(), clean).has_value());
 }
 
+// A connection that ends at a step: before the commands are sent, or before their replies come.
+struct Ending final : redis::Redis {
+  Ending(redis::Redis& inner, int steps, bool sent) : inner_(inner), left_(steps), sent_(sent) {}
+  Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
+    if (left_-- > 0) {
+      auto replies = co_await inner_.run(pipeline);
+      co_return replies;
+    }
+    if (sent_) co_await inner_.run(pipeline);
+    co_return fail(ErrorCode::kUnknownOutcome, "redis_lost");
+  }
+  bool ready() const override { return true; }
+
+ private:
+  redis::Redis& inner_;
+  int left_;
+  const bool sent_;
+};
+
 }  // namespace
 
 TEST_CASE_METHOD(Purging, "it is remembered what a visitor added, to each article", "[added]") {
@@ -151,6 +170,37 @@ TEST_CASE_METHOD(Purging, "a purge that is repeated takes nothing, nor does one 
   CHECK(stats("a").dwell_sum_ms == 1000);
   CHECK(*place_of("a") == *after.in(hot::kByEngagement).place);
   CHECK(purge({}).empty());
+}
+
+TEST_CASE_METHOD(Purging, "a purge that ends at any step is gone on with, and takes nothing twice",
+                 "[added]") {
+  const bool sent = GENERATE(false, true);
+  for (int steps = 0;; ++steps) {
+    CAPTURE(sent, steps);
+    server().flush();
+    put(item("a", wall_now() - seconds{3600}));
+    put(item("a-clean", wall_now() - seconds{3600}));
+    for (const char* who : {"fraud", "fraud2", "x", "y"}) {
+      track(report("a", who, 1000, std::string("s") + who));
+      view(seen("a", who));
+      if (std::string_view(who).starts_with("fraud")) continue;
+      track(report("a-clean", who, 1000));
+      view(seen("a-clean", who));
+    }
+    Ending ending(redis, steps, sent);
+    const std::vector<ItemId> which{ItemId::trusted("a")};
+    const bool done = wait(hot::take_back(ending, settings, keys(), kFraud, which)).has_value();
+    // Whoever looks finds what is still to be taken back, and others may be purged meanwhile.
+    REQUIRE(wait(hot::take_back(redis, settings, keys(), "fraud2", which)));
+    track(report("a", "fraud", 3000, "later"));
+    CHECK(added().size() == 1);
+    purge();
+    expect_alike(*this, "a", "a-clean");
+    CHECK(added().empty());
+    CHECK(command("HKEYS", keys().added(kFraud)).size() == 1);  // the names of batches
+    if (done) break;
+    REQUIRE(steps < 20);
+  }
 }
 
 TEST_CASE_METHOD(Purging, "two visitors are purged one after the other", "[added]") {
