@@ -133,14 +133,16 @@ void ExactTop::search_range(const Range& range) {
   Xapian::Enquire enquire(database_);
   enquire.set_query(within(query_.terms, range));
   enquire.set_sort_by_relevance_then_value(search::kOrderSlot, true);
-  for (std::size_t read = 0, step = kStep * wanted_;; step *= 4) {
+  const std::vector<Hit> before = hits_;
+  for (std::size_t step = kStep * wanted_;; step *= 4) {
     const double cutoff = full() ? nth_score_ * kBelow / youngest : 0;
     enquire.set_cutoff(0, cutoff);
-    const Xapian::MSet found =
-        enquire.get_mset(static_cast<Xapian::doccount>(read), static_cast<Xapian::doccount>(step));
+    // From the first again, not from where the last step ended: weights that differ in their last
+    // bits stand in another order each time, and one between two steps would be missed.
+    const Xapian::MSet found = enquire.get_mset(0, static_cast<Xapian::doccount>(step));
+    hits_ = before;
     highest_weight_ = std::max(highest_weight_, found.get_max_possible());
     const double last = take(found);
-    read += found.size();
     if (found.size() < step || (full() && last * youngest < nth_score_ * kBelow)) return;
   }
 }
@@ -153,7 +155,7 @@ double ExactTop::take(const Xapian::MSet& found) {
     Hit hit{0, key_of(each)};
     hit.score = last * decay_.at(seconds{std::max<std::int64_t>(
                            0, now_ - count_of(search::read_order_key(hit.key).published))});
-    if (!full() || hit.score >= nth_score_) hits_.push_back(std::move(hit));
+    if (!full() || hit.score >= nth_score_ * kBelow) hits_.push_back(std::move(hit));
   }
   if (full()) {
     const auto nth = hits_.begin() + static_cast<std::ptrdiff_t>(wanted_) - 1;

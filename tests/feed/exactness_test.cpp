@@ -90,14 +90,17 @@ TEST_CASE("recall returns what scoring every item gives, whatever the items, the
   const char* const given = std::getenv("FRESHET_SEED");
   const std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : std::random_device{}();
   Counts counts;
-  for (std::uint64_t corpus = 0; corpus < 12; ++corpus) {
-    INFO("FRESHET_SEED=" << seed << ", corpus " << corpus);
-    RandomItems random(seed + corpus);
+  // The first was wrong once: a match stood between two steps of a range.
+  std::vector<std::uint64_t> seeds{3252539699};
+  for (std::uint64_t corpus = 0; corpus < 12; ++corpus) seeds.push_back(seed + corpus);
+  for (const std::uint64_t each : seeds) {
+    INFO("FRESHET_SEED=" << seed << ", of this corpus " << each);
+    RandomItems random(each);
     const TemporaryFolder folder;
     Settings settings;
     settings.search.index = folder / "index";
     std::vector<items::Item> items(200 + random.below(3000));
-    for (items::Item& each : items) each = random.next();
+    for (items::Item& item : items) item = random.next();
     write(settings, items);
     const auto source = feed::search_source(settings.search);
     for (int round = 0; round < 6; ++round) compare(random, source->current(), random_decay(random), counts);
