@@ -7,7 +7,7 @@
 
 namespace freshet {
 
-// The first 40 bits of the SHA-1, which Redis' Lua computes too (reader_trim.lua): of a thousand
+// The first 40 bits of the SHA-1, which Redis' Lua computes too (reader_put.lua): of a thousand
 // items and 20,000 fingerprints one in 50,000 is taken for another.
 std::uint64_t fingerprint(std::string_view text);
 

@@ -1,5 +1,6 @@
 #include "core/readers/interests.h"
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
@@ -7,6 +8,9 @@
 #include "core/redis/scripts.h"
 
 namespace freshet::readers {
+namespace {
+constexpr seconds kRenewed{86400};  // a TTL at most once in so long: that is enough
+}  // namespace
 
 Interests::Interests(redis::Deferred& deferred, const Settings& settings, redis::Keys keys,
                      redis::After after)
@@ -30,14 +34,15 @@ void Interests::flush() {
   for (std::size_t i = 0; i < waiting_.size(); ++i)
     calls[keys_.call_of(keys_.interactions(waiting_[i].first.view()))].push_back(i);
   for (const auto& [call, readers] : calls) {
-    out.script(scripts::kInterestAdd);
+    out.script(scripts::kReaderPut);
     for (const std::size_t i : readers) {
       const std::string_view reader = waiting_[i].first.view();
       out.key(keys_.interactions(reader)).key(keys_.earlier(reader));
     }
-    out.arg(kept.max_kept).arg(kept.max_earlier()).arg(kept.ttl.count());
+    out.arg(kept.max_kept).arg(kept.ttl.count()).arg(kept.max_earlier());
+    out.arg(std::min(kRenewed, kept.ttl / 8).count());
     for (const std::size_t i : readers)
-      out.arg(interaction_member(Interaction::kView, waiting_[i].second.view()));
+      out.arg("").arg(interaction_member(Interaction::kView, waiting_[i].second.view())).arg("");
   }
   waiting_.clear();
   deferred_.post(std::move(out));

@@ -89,18 +89,19 @@ class ReaderStore {
   // read() on any worker knows it. Errors of all methods: Redis' own.
   virtual Task<Result<void>> viewed(const View& view) = 0;
   virtual Task<Result<std::vector<Viewed>>> views(const ReaderId& reader, ViewKind kind) = 0;
-  // Of those before `until`; nullopt: of all.
+  // Of those before `until`; nullopt: of all. What is viewed meanwhile stays. 2 RTT.
   virtual Task<Result<void>> clear_views(const ReaderId& reader, ViewKind kind,
                                          std::optional<UnixSeconds> until) = 0;
   // Both kinds: `to` has the newest of both histories by time, `from` none. Merging one into itself
-  // changes nothing.
+  // changes nothing. 3 RTT, not atomic: what fails in between is made whole by doing it again, and
+  // what `from` views meanwhile stays there.
   virtual Task<Result<void>> merge_views(const ReaderId& from, const ReaderId& to) = 0;
 
-  // 1 RTT for all of them, in order. An answer for each, in the order given: an error of one event
+  // 2 RTT for all of them, in order. An answer for each, in the order given: an error of one event
   // (kUnavailable "stream_full", …) leaves the others alone. The outer error: Redis did not answer.
   virtual Task<Result<std::vector<Result<void>>>> interact(const std::vector<ReaderEvent>& events) = 0;
-  // Adds or renews the exclusion for feedback.ttl; undo takes it back. Errors also: kUnavailable
-  // "stream_full".
+  // Adds or renews the exclusion for feedback.ttl; undo takes it back. 2 RTT, up to 5 of a
+  // dismissal with a time. Errors also: kUnavailable "stream_full".
   virtual Task<Result<void>> dismiss(const Dismissal& dismissal) = 0;
   virtual Task<Result<void>> undo_dismissal(const ReaderId& reader, const ItemId& item,
                                             std::optional<UnixSeconds> at) = 0;

@@ -1,5 +1,6 @@
 #include "core/readers/reader_store.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <unordered_map>
@@ -28,14 +29,23 @@ std::vector<Viewed> viewed_of(const redis::Reply& pairs) {
   return out;
 }
 
-// By field "{letter}:{item}" of user:views:at, which both histories share.
-using Times = std::unordered_map<std::string_view, UnixSeconds>;
+// By field "{letter}:{item}" of user:views:at, which both histories share, as it stands there.
+using Times = std::unordered_map<std::string_view, std::string_view>;
 
 Times times_of(const redis::Reply& fields) {
   Times out;
   for (std::size_t i = 0; i + 1 < fields.size(); i += 2)
-    out.emplace(redis::text_at(fields, i), time_at(fields, i + 1));
+    out.emplace(redis::text_at(fields, i), redis::text_at(fields, i + 1));
   return out;
+}
+
+// "": the item has none.
+std::string_view time_text(const Times& times, ViewKind kind, std::string_view item) {
+  const auto found = times.find(std::string(letter_of(kind)).append(":").append(item));
+  return found == times.end() ? std::string_view() : found->second;
+}
+UnixSeconds time_in(const Times& times, ViewKind kind, std::string_view item) {
+  return UnixSeconds{seconds{redis::whole(time_text(times, kind, item))}};
 }
 
 // The newest items of a history, each once: another program may have written the list, and repeats
@@ -46,13 +56,31 @@ std::vector<Viewed> viewed_of(const redis::Reply& list, ViewKind kind, const Tim
                               std::int64_t most) {
   std::vector<Viewed> out;
   std::unordered_set<std::string_view> known;
-  std::string field;
   for (std::size_t i = 0; i < list.size() && std::ssize(out) < most; ++i) {
     const std::string_view item = redis::text_at(list, i);
-    if (!known.insert(item).second) continue;
-    const auto found = times.find(field.assign(letter_of(kind)).append(":").append(item));
-    out.push_back({ItemId::trusted(std::string(item)), found == times.end() ? UnixSeconds() : found->second});
+    if (known.insert(item).second)
+      out.push_back({ItemId::trusted(std::string(item)), time_in(times, kind, item)});
   }
+  return out;
+}
+
+// What joins a history that is `here` from another: what is not in it, or only of an earlier time.
+// Newest first; of one second in the order that it has here, then there.
+std::vector<Viewed> joining(const std::vector<Viewed>& here, const std::vector<Viewed>& there,
+                            std::size_t most) {
+  const auto find_in = [](const std::vector<Viewed>& views, const ItemId& item) {
+    return std::find_if(views.begin(), views.end(), [&](const Viewed& each) { return each.item == item; });
+  };
+  std::vector<Viewed> out;
+  for (const Viewed& each : here) {
+    const auto again = find_in(there, each.item);
+    if (again != there.end() && again->at > each.at) out.push_back(*again);
+  }
+  for (const Viewed& each : there) {
+    if (find_in(here, each.item) == here.end()) out.push_back(each);
+  }
+  std::stable_sort(out.begin(), out.end(), [](const Viewed& a, const Viewed& b) { return a.at > b.at; });
+  out.resize(std::min(out.size(), most));
   return out;
 }
 
@@ -75,22 +103,37 @@ Task<Result<void>> RedisReaderStore::apply(const Pipeline& commands) {
   co_return outcome(replies->back());
 }
 
+void RedisReaderStore::append_known(Pipeline& out, std::string_view item) const {
+  out.add("HEXISTS", keys_.item(item), "published_at");
+}
+
+Result<void> RedisReaderStore::expect_known(const redis::Reply& known) {
+  if (known.integer() == 1) return {};
+  return known.is_error() ? outcome(known) : fail(ErrorCode::kNotFound, "unknown_item");
+}
+
 // --- history
 
-void RedisReaderStore::append_view(Pipeline& out, const View& view) const {
+void RedisReaderStore::append_view(Pipeline& out, const View& view, std::optional<seconds> joins) const {
   out.script(scripts::kReaderView)
       .key(keys_.views_of(view.kind, view.reader.view()))
       .key(keys_.views_at(view.reader.view()))
       .key(keys_.reader_events(view.reader.view()));
-  if (reject_unknown_) out.key(keys_.item(view.item.view()));
-  out.arg(view.item.view()).arg(letter_of(view.kind)).arg(history_.size).arg(history_.ttl.count());
+  out.arg(view.item.view()).arg(letter_of(view.kind)).arg(history_.size);
+  out.arg(joins.value_or(history_.ttl).count());
   redis::optional_time(out, view.at);
   // A page may send one id with its view and with what its reader did.
-  out.arg(view.event.empty() ? std::string() : "view:" + view.event.str());
+  out.arg(view.event.empty() ? std::string() : "view:" + view.event.str()).arg(joins ? 1 : 0);
 }
 
 Task<Result<void>> RedisReaderStore::viewed(const View& view) {
   Pipeline command;
+  if (reject_unknown_) {
+    append_known(command, view.item.view());
+    FRESHET_CO_TRY(known, co_await redis::run_one(redis_, command));
+    if (const auto may = expect_known(*known); !may) co_return may;
+    command.clear();
+  }
   append_view(command, view);
   auto applied = co_await apply(command);
   co_return applied;
@@ -108,33 +151,68 @@ Task<Result<std::vector<Viewed>>> RedisReaderStore::views(const ReaderId& reader
   co_return viewed_of((*replies)[0], kind, times_of((*replies)[1]), history_.size);
 }
 
-void RedisReaderStore::append_clear(Pipeline& out, const ReaderId& reader, ViewKind kind, Time until) const {
-  out.script(scripts::kReaderClear)
+// Of what was read, `list` and `times`, what is not later than `until`; `cleared`: and that it was.
+void RedisReaderStore::append_forget(Pipeline& out, const ReaderId& reader, ViewKind kind,
+                                     const redis::Reply& list, const redis::Reply& times, UnixSeconds until,
+                                     UnixSeconds cleared) const {
+  const Times known = times_of(times);
+  std::unordered_set<std::string_view> items;
+  for (std::size_t i = 0; i < list.size(); ++i) items.insert(redis::text_at(list, i));
+  for (const auto& [field, time] : known) {
+    if (field.starts_with(std::string(letter_of(kind)) + ":")) items.insert(field.substr(2));
+  }
+  out.script(scripts::kReaderForget)
       .key(keys_.views_of(kind, reader.view()))
       .key(keys_.views_at(reader.view()));
-  out.arg(letter_of(kind));
-  redis::optional_time(out, until);
-  out.arg(history_.ttl.count());
+  out.arg(letter_of(kind)).arg(unix_s(cleared)).arg(history_.ttl.count());
+  for (const std::string_view item : items) {
+    if (time_in(known, kind, item) <= until) out.arg(item).arg(time_text(known, kind, item));
+  }
 }
 
 Task<Result<void>> RedisReaderStore::clear_views(const ReaderId& reader, ViewKind kind, Time until) {
   Pipeline command;
-  append_clear(command, reader, kind, until);
+  command.add("LRANGE", keys_.views_of(kind, reader.view()), 0, -1)
+      .add("HGETALL", keys_.views_at(reader.view()))
+      .add("TIME");
+  FRESHET_CO_TRY(found, co_await run_all(redis_, command));
+  const UnixSeconds now = time_at((*found)[2], 0), upto = std::min(until.value_or(now), now);
+  command.clear();
+  append_forget(command, reader, kind, (*found)[0], (*found)[1], until ? upto : UnixSeconds::max(), upto);
   auto applied = co_await apply(command);
   co_return applied;
 }
 
 Task<Result<void>> RedisReaderStore::merge_views(const ReaderId& from, const ReaderId& to) {
   if (from == to) co_return Result<void>();
-  Pipeline command;
-  command.script(scripts::kReaderMerge);
+  Pipeline look, join, forget;
   for (const ReaderId* reader : {&to, &from}) {
-    for (const ViewKind kind : kViewKinds) command.key(keys_.views_of(kind, reader->view()));
-    command.key(keys_.views_at(reader->view()));
+    for (const ViewKind kind : kViewKinds) look.add("LRANGE", keys_.views_of(kind, reader->view()), 0, -1);
+    look.add("HGETALL", keys_.views_at(reader->view()));
   }
-  command.arg(history_.size).arg(history_.ttl.count());
-  auto applied = co_await apply(command);
-  co_return applied;
+  look.add("TIME");
+  FRESHET_CO_TRY(found, co_await run_all(redis_, look));
+  const UnixSeconds now = time_at(found->back(), 0);
+  const redis::Reply &times_here = (*found)[2], &times_there = (*found)[5];
+  const Times here = times_of(times_here), there = times_of(times_there);
+  for (std::size_t k = 0; k < kViewKinds.size(); ++k) {
+    const ViewKind kind = kViewKinds[k];
+    const auto views = joining(viewed_of((*found)[k], kind, here, history_.size),
+                               viewed_of((*found)[3 + k], kind, there, history_.size),
+                               static_cast<std::size_t>(history_.size));
+    for (const Viewed& each : views) {
+      // What runs out does so as if all views had been this reader's. One without a time is of now.
+      const UnixSeconds newest = views.front().at == UnixSeconds() ? now : views.front().at;
+      append_view(join, {to, each.item, kind, {}, each.at},
+                  std::max(seconds{1}, newest + history_.ttl - now));
+    }
+    append_forget(forget, from, kind, (*found)[3 + k], times_there, UnixSeconds::max(), UnixSeconds());
+  }
+  if (!join.empty()) {
+    FRESHET_CO_TRY(joined, co_await run_all(redis_, join));
+  }
+  FRESHET_CO_TRY(forgotten, co_await run_all(redis_, forget));
+  co_return Result<void>();
 }
 
 // --- all of a reader

@@ -1,5 +1,7 @@
 // ReaderStore on Redis: what readers looked at, what they did, and what they do not want.
-// Each that writes is one EVALSHA of core/readers/reader_*.lua, where its promises stand.
+// A script touches one reader's keys. What the recorder is told of has its effect first and is told
+// then: who is killed between the two, or gets no reply, does it again, and an event is remembered
+// last. A full stream refuses before the first write.
 //
 // Bytes of a reader's three view keys by MEMORY USAGE (Redis 7.0, ids of 8 bytes): 10 topics 496,
 // with as many replies 920; 128 topics 3,680, with as many replies 7,288. "the memory of a history
@@ -27,7 +29,7 @@ class RedisReaderStore final : public ReaderStore {
   RedisReaderStore(redis::Redis& redis, redis::Deferred& deferred, const Settings& settings, redis::Keys keys,
                    NewEventId new_event_id);
 
-  // Errors also: kNotFound "unknown_item" (reject).
+  // Errors also: kNotFound "unknown_item" (reject; 1 RTT more).
   Task<Result<void>> viewed(const View& view) override;
   Task<Result<std::vector<Viewed>>> views(const ReaderId& reader, ViewKind kind) override;
   Task<Result<void>> clear_views(const ReaderId& reader, ViewKind kind, Time until) override;
@@ -43,6 +45,7 @@ class RedisReaderStore final : public ReaderStore {
   Task<Result<ReaderState>> read(const ReaderId& reader) override;
 
   // What is applied later carries the time it has now, and never replaces what is of a later time.
+  // Behind the reply nobody asks whether the item was put: who counted its view has.
   void viewed_behind(const View& view) override;
   Result<void> viewed_later(const View& view) override;
   Result<void> interact_later(const ReaderEvent& event) override;
@@ -54,10 +57,29 @@ class RedisReaderStore final : public ReaderStore {
   // Runs commands of which the last answers for all. 1 RTT.
   Task<Result<void>> apply(const redis::Pipeline& commands);
 
-  void append_view(redis::Pipeline& out, const View& view) const;
+  // What a reader did, or does not want.
+  struct Change {
+    std::string_view reader, item, event;
+    Time at;
+    std::string_view letter;  // of the kind; "": it is a dismissal
+    std::string_view reason = {};
+  };
+  // 2 RTT. An answer for each.
+  Task<Result<std::vector<Result<void>>>> write(const std::vector<Change>& changes);
+  void append_change(redis::Pipeline& effect, redis::Pipeline& entry, const Change& change,
+                     UnixSeconds at) const;
+  // Remembers for a day what was applied. Ten thousand of a reader; beyond them the oldest can
+  // count twice.
+  void append_memory(redis::Pipeline& out, std::string_view reader, std::string_view event,
+                     UnixSeconds at) const;
+
+  void append_known(redis::Pipeline& out, std::string_view item) const;
+  static Result<void> expect_known(const redis::Reply& known);
+  // `joins`: it comes from another reader's history, which runs out after so long.
+  void append_view(redis::Pipeline& out, const View& view, std::optional<seconds> joins = {}) const;
   void append_history(redis::Pipeline& out, const ReaderId& reader, ViewKind kind) const;
-  void append_clear(redis::Pipeline& out, const ReaderId& reader, ViewKind kind, Time until) const;
-  void append_interaction(redis::Pipeline& out, const ReaderEvent& event) const;
+  void append_forget(redis::Pipeline& out, const ReaderId& reader, ViewKind kind, const redis::Reply& list,
+                     const redis::Reply& times, UnixSeconds until, UnixSeconds cleared) const;
 
   redis::Redis& redis_;
   redis::Deferred& deferred_;

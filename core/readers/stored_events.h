@@ -18,7 +18,7 @@ std::string_view reader_in(const std::vector<std::string_view>& fields);
 redis::StoredEvent stored_undo(const ReaderId& reader, const ItemId& item, UnixSeconds at);
 redis::StoredEvent stored_clear(const ReaderId& reader, ViewKind kind, UnixSeconds until);
 
-// Applies what fields_of() such an event are, as its time says. 1 RTT. Errors: the store's;
+// Applies what fields_of() such an event are, as its time says. RTT and errors: the store's;
 // kInvalid "spool_format" when it is none of these.
 Task<Result<void>> apply(ReaderStore& store, const std::vector<std::string_view>& fields);
 

@@ -8,7 +8,7 @@
 #include "core/readers/reader_entries.h"
 #include "core/readers/spool_watch.h"
 #include "core/redis/fields.h"
-#include "core/redis/scripts.h"
+#include "core/redis/script_words.h"
 
 namespace freshet::readers {
 namespace {
@@ -173,13 +173,26 @@ Task<void> Users::read_rows(const ReaderId& reader, std::int64_t from, Export& o
 // --- erasure
 
 Task<Result<std::string>> Users::forget(const ReaderId& reader) {
-  const std::string id = new_job_id_();
-  Pipeline command;
-  command.script(scripts::kUserErase).key(keys_.job(id)).key(keys_.stream()).key(keys_.spools());
-  for (const std::string& name : hashes_.all(reader)) command.key(keys_.erased(name));
-  command.arg(reader.view()).arg(id).arg(recorder_.stream_max_len);
-  command.arg(redis::tombstone_ttl(spool_.max_age).count()).arg(milliseconds(spool_.max_age).count());
-  FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
+  const std::string id = new_job_id_(), job = keys_.job(id), spools = keys_.spools();
+  Pipeline look, ask;
+  look.add("TIME").add("XLEN", keys_.stream()).add("ZSCORE", spools, kErasure);
+  FRESHET_CO_TRY(found, co_await redis::run_all(redis_, look));
+  if ((*found)[1].integer().value_or(0) >= recorder_.stream_max_len)
+    co_return tl::unexpected(redis::classify(redis::word::kStreamFull));
+  const std::int64_t now =
+      redis::time_of((*found)[0]).value_or(std::chrono::microseconds{}) / milliseconds{1};
+  const std::int64_t last = redis::whole((*found)[2].text()),
+                     ttl = redis::tombstone_ttl(spool_.max_age).count();
+  for (const std::string& name : hashes_.all(reader))
+    ask.add("SET", keys_.erased(name), now / 1000, "EX", ttl);
+  // Who was silent since the last erasure for as long as a spool is kept is gone.
+  if (last > 0 && now - last > milliseconds(spool_.max_age).count())
+    ask.add("ZREMRANGEBYSCORE", spools, "-inf", "(" + std::to_string(last));
+  ask.add("ZADD", spools, now, kErasure);
+  ask.add("HSET", job, "state", "queued", "done", 0, "total", 0, "failed", 0, "at", now);
+  ask.add("EXPIRE", job, ttl);
+  ask.then().add("XADD", keys_.stream(), "*", "op", kOpErase, "reader", reader.view(), "job", id);
+  FRESHET_CO_TRY(asked, co_await redis::run_all(redis_, ask));
   co_return id;
 }
 

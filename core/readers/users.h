@@ -63,8 +63,9 @@ class Users {
   // O(keys), 2 RTT a thousand of them.
   Task<Result<Export>> gather(const ReaderId& reader, std::int64_t from);
   // Makes a job that forgets everything about the reader (core/recorder/eraser.h), and returns its
-  // id; what was written before is gone when it is done. Somebody unknown is forgotten likewise. 1
-  // RTT. Errors: kUnavailable "stream_full"; Redis' own.
+  // id; what was written before is gone when it is done. Somebody unknown is forgotten likewise.
+  // What any host's spool still holds of them is void from now on, by a tombstone. 2 RTT. Errors:
+  // kUnavailable "stream_full"; Redis' own.
   Task<Result<std::string>> forget(const ReaderId& reader);
   // 1 RTT. Errors: kNotFound "unknown_job".
   Task<Result<Job>> job(const EventId& id);

@@ -36,7 +36,7 @@ struct Member {
 // they come.
 class ReaderRestorer {
  public:
-  // `earlier`: as reader_restore.lua has it.
+  // `earlier`: as reader_put.lua has it.
   ReaderRestorer(Sender send, int most, std::string earlier, seconds ttl, UnixSeconds now)
       : ask_(send), most_(most), earlier_(std::move(earlier)), ttl_(ttl), oldest_(now - ttl) {}
 
@@ -56,9 +56,9 @@ class ReaderRestorer {
  private:
   void end_script() {
     if (members_.empty()) return;
-    out_.script(scripts::kReaderRestore);
+    out_.script(scripts::kReaderPut);
     for (const std::string& key : keys_) out_.key(key);
-    out_.arg(most_).arg(ttl_.count()).arg(earlier_);
+    out_.arg(most_).arg(ttl_.count()).arg(earlier_).arg(0);
     for (const Member& each : members_)
       out_.arg(each.at.time_since_epoch().count()).arg(each.name).arg(each.reason);
     members_.clear();

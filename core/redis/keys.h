@@ -216,7 +216,7 @@ class Keys {
   // a day of it less at most
   std::string interactions(std::string_view reader) const { return of_item("user:interactions:", reader); }
   // String: fingerprints of the items of older ones, oldest first
-  // (core/readers/parts/reader_trim.lua); likewise
+  // (core/readers/reader_put.lua); likewise
   std::string earlier(std::string_view reader) const { return of_item("user:earlier:", reader); }
   // ZSET: item → unix s; feedback.ttl since the last
   std::string not_interested(std::string_view reader) const {

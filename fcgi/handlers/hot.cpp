@@ -109,13 +109,15 @@ void write_listed(json::Writer& writer, const hot::Effect& effect) {
   if (!effect.listed) writer.key("listed").boolean(false);
 }
 
-// A page view that is the history's view as well (history.from_track). A report that is repeated
-// under its event id moves nothing.
-void view_for_history(Call& call, const ReaderId& reader, const ItemId& item, const EventId& event) {
+// A page view that is the history's view as well (history.from_track); `later` when it is not known
+// to be counted, for then the item may be unknown. A report that is repeated under its event id
+// moves nothing.
+void view_for_history(Call& call, const ReaderId& reader, const ItemId& item, const EventId& event,
+                      bool later) {
   Services& services = call.services;
   if (!services.settings.history.from_track || reader.empty()) return;
   const readers::View view{reader, item, readers::ViewKind::kTopic, event};
-  if (!call.writes_later()) return services.readers.viewed_behind(view);
+  if (!later) return services.readers.viewed_behind(view);
   if (auto kept = services.readers.viewed_later(view); !kept) services.count(Refusal::kSpoolFull);
 }
 
@@ -196,7 +198,8 @@ Task<Result<Response>> post_track(Call& call) {
   if (!counted) co_return refused(counted.error(), "articleId");
   if (!who->reader.empty() && !call.writes_later())
     services.note_reading(who->reader, track->event.item, milliseconds(track->event.dwell_ms));
-  view_for_history(call, who->reader, track->event.item, track->event.event);
+  view_for_history(call, who->reader, track->event.item, track->event.event,
+                   call.writes_later() || counted->queued);
   take_shares(call, track->event.item, track->event.standing, counted->outcome.effect);
   if (counted->queued) co_return queued_reply(services);
   std::string out;
@@ -227,7 +230,7 @@ Task<Result<Response>> post_views(Call& call) {
   view->counted_as = remembered_as(call, *who, view->standing);
   const auto counted = co_await hot::view(services.hot, *view, call.writes_later());
   if (!counted) co_return refused(counted.error(), "articleId");
-  view_for_history(call, who->reader, view->item, view->event);
+  view_for_history(call, who->reader, view->item, view->event, call.writes_later() || counted->queued);
   take_shares(call, view->item, view->standing, counted->outcome.effect);
   if (counted->queued) co_return queued_reply(services);
   const hot::ViewOutcome& outcome = counted->outcome;

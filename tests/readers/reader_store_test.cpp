@@ -17,7 +17,100 @@ namespace {
 
 using Names = std::vector<std::string>;
 
+// Does something before a round trip; or loses, once, what stands behind a barrier, and the reply.
+class Troubled final : public redis::Redis {
+ public:
+  explicit Troubled(redis::Redis& inner) : inner_(inner) {}
+  Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
+    if (trips-- == 0 && before) before();
+    const auto barriers = pipeline.barriers();
+    if (!lost_behind || *lost_behind >= barriers.size()) {
+      auto replies = co_await inner_.run(pipeline);
+      co_return replies;
+    }
+    redis::Pipeline first;
+    for (std::size_t i = 0; i < barriers[*lost_behind]; ++i) first.raw(pipeline.at(i));
+    lost_behind.reset();
+    FRESHET_CO_TRY(replies, co_await inner_.run(first));
+    co_return fail(ErrorCode::kUnknownOutcome, "redis_lost");
+  }
+  bool ready() const override { return true; }
+  std::function<void()> before;
+  int trips = 0;  // until `before`
+  std::optional<std::size_t> lost_behind;
+
+ private:
+  redis::Redis& inner_;
+};
+
 }  // namespace
+
+TEST_CASE("what was lost between an effect, its entry and its memory is made whole by doing it again",
+          "[readers]") {
+  const std::size_t behind = GENERATE(0U, 1U);
+  const bool dismisses = GENERATE(false, true);
+  CAPTURE(behind, dismisses);
+  Readers site;
+  Troubled troubled(site.redis);
+  readers::RedisReaderStore store(troubled, site.later, site.settings, site.keys(), [] { return "e"; });
+  const auto act = [&]() -> Result<void> {
+    if (dismisses) return wait(store.dismiss({kReader, ItemId::trusted("a"), "", EventId::trusted("e")}));
+    const auto answers = wait(store.interact({site.event("a", Interaction::kLike, UnixSeconds::max(), "e")}));
+    return answers ? answers->front() : tl::unexpected(answers.error());
+  };
+  troubled.lost_behind = behind;
+  CHECK_FALSE(act());
+  CHECK(site.told().size() == behind);
+  for (int i = 0; i < 2; ++i) {
+    REQUIRE(act());
+    CHECK(site.told().size() == behind + 1);  // and then the event is remembered
+  }
+  CHECK(site.read().done.size() + site.read().dismissed.size() == 1);
+}
+
+TEST_CASE("what a reader views while their history is cleared or merged into another's stays", "[readers]") {
+  const bool clears = GENERATE(false, true);
+  CAPTURE(clears);
+  Readers site;
+  for (const char* item : {"old", "again"}) site.look_at(item);
+  const std::string times = site.keys().views_at("reader");
+  site.command("HSET", times, "t:old", 5, "t:again", 6);
+  Troubled troubled(site.redis);
+  readers::RedisReaderStore store(troubled, site.later, site.settings, site.keys(), [] { return "e"; });
+  troubled.trips = 1;
+  troubled.before = [&] {
+    for (const char* item : {"again", "new"}) site.look_at(item);
+  };
+  if (clears)
+    REQUIRE(wait(store.clear_views(kReader, ViewKind::kTopic, std::nullopt)));
+  else
+    REQUIRE(wait(store.merge_views(kReader, ReaderId::trusted("other"))));
+  CHECK(site.history() == Names{"new", "again"});
+  if (!clears) CHECK(site.history("other") == Names{"again", "old"});
+}
+
+TEST_CASE("an event that came twice in one request is applied once", "[readers]") {
+  Readers site;
+  const auto answers =
+      wait(site.store().interact({site.event("a", Interaction::kLike, UnixSeconds::max(), "e"),
+                                  site.event("b", Interaction::kLike, UnixSeconds::max(), "e")}));
+  REQUIRE(answers);
+  CHECK(((*answers)[0] && (*answers)[1]));
+  CHECK(site.told().size() == 1);
+}
+
+TEST_CASE("a dismissal from a spool that meets its undoing half way stays undone", "[readers]") {
+  Readers site;
+  Troubled troubled(site.redis);
+  readers::RedisReaderStore store(troubled, site.later, site.settings, site.keys(), [] { return "e"; });
+  const UnixSeconds then = site.now() - seconds{10};
+  troubled.trips = 1;  // after it looked
+  troubled.before = [&] {
+    REQUIRE(wait(site.store().undo_dismissal(kReader, ItemId::trusted("a"), std::nullopt)));
+  };
+  REQUIRE(wait(store.dismiss({kReader, ItemId::trusted("a"), "", EventId::trusted("e"), then})));
+  CHECK(site.read().dismissed.empty());
+}
 
 TEST_CASE("reloading one topic ten times leaves the others in the history", "[readers]") {
   Readers site;
