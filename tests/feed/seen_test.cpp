@@ -5,8 +5,10 @@
 #include <functional>
 #include <mutex>
 #include <random>
+#include <set>
 
 #include "core/feed/seen_layout.h"
+#include "core/redis/cluster/slot.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/store_fixture.h"
 
@@ -284,6 +286,26 @@ TEST_CASE("every key of the filter is one that keys.h knows", "[seen]") {
     REQUIRE(pattern != nullptr);
     CHECK(pattern->pattern == "bf:global:*:*");
     CHECK(one.text(one.command("TYPE", key)) == pattern->type);
+  }
+}
+
+TEST_CASE("what a reader's filter reads together lies in one slot of a cluster", "[seen]") {
+  Seen site;
+  site.settings.seen.impressions_per_day = 1 << 20;  // some thousand shards
+  site.begin();
+  for (const char* reader : {"a", "b", "c"}) {
+    Pipeline command;
+    REQUIRE(site.filter->append_read(command, ReaderId::trusted(reader), site.today) == 1);
+    std::set<std::uint16_t> slots;
+    const std::string text(command.bytes());
+    int keys = 0;
+    for (std::size_t at = 0; (at = text.find("bf:global:", at)) != std::string::npos; ++keys) {
+      const std::size_t end = text.find('\r', at);
+      slots.insert(redis::slot_of(std::string_view(text).substr(at, end - at)));
+      at = end;
+    }
+    CHECK(keys == 8);
+    CHECK(slots.size() == 1);
   }
 }
 
