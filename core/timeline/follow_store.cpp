@@ -72,16 +72,19 @@ Task<Result<void>> RedisFollowStore::follow(const ReaderId& reader, const Author
     if (const auto may = may_tell((*found)[3]); !may) co_return may;
 
     enter.clear();
-    enter.script(scripts::kFollowEnter).key(readers).key(keys_.outbox(author.view()));
-    enter.key(keys_.pull_outbox(author.view())).arg(reader.view()).arg(waterfall_.backfill);
-    enter.then().add("XADD", keys_.stream(), "*", "op", "follow", "reader", reader.view(), "author",
-                     author.view(), "at", redis::text_at((*found)[4], 0));
+    // In this order: what is published from now on is pushed; or pulled, or in the outbox already.
+    append_push(enter, readers, std::nullopt, std::nullopt, {reader.view()});
+    enter.then().add("ZSCORE", keys_.pull_outbox(author.view()), ":").then();
+    enter.add("ZREVRANGEBYSCORE", keys_.outbox(author.view()), "+inf", "(0", "LIMIT", 0, waterfall_.backfill);
+    enter.add("XADD", keys_.stream(), "*", "op", "follow", "reader", reader.view(), "author", author.view(),
+              "at", redis::text_at((*found)[4], 0));
     FRESHET_CO_TRY(entered, co_await redis::run_all(redis_, enter));
-    const redis::Reply& published = entered->front();
+    const redis::Reply& published = (*entered)[2];  // the newest first
     Join join{timeline_of(reader), authors, {}, {}};
     join.authors.push_back(
-        {author.str(), mark, mark.empty() ? redis::whole(redis::text_at(published, 0)) : redis::whole(mark)});
-    for (std::size_t i = 1; i < published.size(); ++i) join.items.emplace_back(redis::text_at(published, i));
+        {author.str(), mark, mark.empty() ? -redis::whole((*entered)[1].text()) : redis::whole(mark)});
+    for (std::size_t i = published.size(); i > 0; --i)
+      join.items.emplace_back(redis::text_at(published, i - 1));
 
     begin.clear();
     append_join(begin, waterfall_, join);
@@ -135,18 +138,27 @@ Task<Result<std::vector<AuthorId>>> RedisFollowStore::authors_of(const ReaderId&
 Task<Result<std::string>> RedisFollowStore::publish(const AuthorId& author,
                                                     const std::vector<ItemId>& items) {
   Pipeline look, join, tell;
+  const std::string readers = keys_.readers_of(author.view());
+  const auto count = [&](Pipeline& out) { out.add("ZCOUNT", readers, "(0", "+inf"); };
   look.add("XLEN", keys_.stream());
-  FRESHET_CO_TRY(waiting, co_await redis::run_all(redis_, look));
-  join.script(scripts::kFollowPublish)
-      .key(keys_.outbox(author.view()))
-      .key(keys_.readers_of(author.view()))
-      .key(keys_.pull_outbox(author.view()));
-  join.arg(fanout_.outbox).arg(fanout_.max_push).arg(may_tell(waiting->front()) ? 0 : 1);
-  for (const ItemId& each : items) join.arg(each.view());
+  count(look);
+  FRESHET_CO_TRY(found, co_await redis::run_all(redis_, look));
+  const std::int64_t before = (*found)[1].integer().value_or(0);
+  const bool pulls = before > fanout_.max_push;
+  if (const auto may = may_tell(found->front()); before > 0 && !pulls && !may)
+    co_return tl::unexpected(may.error());
+  // In this order: who enters meanwhile finds it in the outbox, or is among those who are looked up
+  // behind it. What stands in the one to pull is in the other.
+  std::vector<std::string_view> ids;
+  for (const ItemId& each : items) ids.push_back(each.view());
+  append_push(join, keys_.outbox(author.view()), fanout_.outbox, std::nullopt, ids);
+  join.then();
+  if (pulls) append_push(join, keys_.pull_outbox(author.view()), fanout_.outbox, std::nullopt, ids);
+  count(join);
+  join.add("ZSCORE", readers, ":");
   FRESHET_CO_TRY(joined, co_await redis::run_all(redis_, join));
-  const redis::Reply& placed = joined->front();
-  const std::int64_t followers = placed[0].integer().value_or(0);
-  const std::string_view pulled = redis::text_at(placed, 2);
+  const std::int64_t followers = pulls ? 0 : (*joined)[1].integer().value_or(0);
+  const std::string_view pulled = pulls ? redis::text_at((*joined)[1], 1) : std::string_view();
 
   std::string job = new_job_id_();
   if (!pulled.empty()) tell.add("ZADD", keys_.pulled(), "GT", pulled, author.view());
@@ -155,9 +167,9 @@ Task<Result<std::string>> RedisFollowStore::publish(const AuthorId& author,
   tell.add("EXPIRE", keys_.job(job), redis::kJobTtl.count());
   if (followers > 0) {
     std::string names;
-    for (const ItemId& each : items) names.append(names.empty() ? "" : " ").append(each.view());
+    for (const std::string_view each : ids) names.append(names.empty() ? "" : " ").append(each);
     tell.then().add("XADD", keys_.stream(), "*", "op", "fanout", "author", author.view(), "items", names,
-                    "upto", redis::text_at(placed, 1), "job", job);
+                    "upto", -redis::whole(joined->back().text()), "job", job);
   }
   FRESHET_CO_TRY(told, co_await redis::run_all(redis_, tell));
   co_return job;

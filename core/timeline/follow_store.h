@@ -3,17 +3,17 @@
 // recorder's stream. Every step can be repeated, and they come in an order in which nothing is
 // lost: after an error, or a death in between, the same call again does the rest.
 //
-//   follow    look → the reader joins the author's followers and learns the newest items, and the
-//             recorder is told → these join the timeline together with the mark that says
-//             "followed". An item that is published from the first step on is pushed, or pulled
-//             beyond the mark. Who is let go of meanwhile begins anew. Several calls for one reader
-//             at once may exceed waterfall.max_follows by their number.
-//   unfollow  look → the recorder is told, the reader's mark goes, and the reader leaves the
-//   author's
-//             followers: nothing more joins → what the outboxes have leaves the timeline.
-//   publish   look → items join the outboxes; who is to be pushed to is decided here → the author
-//   is
-//             said to be pulled, or the job is made and the recorder told.
+// follow    look → the reader joins the author's followers, then learns up to where the author is
+//           pulled, then the newest items, and the recorder is told → these join the timeline
+//           together with the mark that says "followed". An item that is published from the first
+//           step on is pushed, or pulled beyond the mark. Who is let go of meanwhile begins anew.
+//           Several calls for one reader at once may exceed waterfall.max_follows by their number.
+// unfollow  look → the recorder is told, the reader's mark goes, and the reader leaves the author's
+//           followers: nothing more joins → what the outboxes have leaves the timeline.
+// publish   look, which decides whether the author is pulled → items join the outbox, then what is
+//           pulled, and behind both it is looked who follows: they are pushed to, a few more than
+//           fanout.max_push when they came meanwhile → the author is said to be pulled, or the job
+//           is made and the recorder told.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,6 @@
 // What authors publish, up to where the recorder takes over, on a real Redis.
+#include <functional>
+
 #include "core/recorder/batch.h"
 #include "tests/timeline/follow_fixture.h"
 
@@ -21,7 +23,35 @@ std::int64_t place(Followers& site, const std::string& reader, const std::string
   return static_cast<std::int64_t>(site.score(site.keys().readers_of(author), reader).value_or(-1));
 }
 
+// Does something before the second round trip.
+class Interrupted final : public redis::Redis {
+ public:
+  Interrupted(redis::Redis& inner, std::function<void()> between)
+      : inner_(inner), between_(std::move(between)) {}
+  Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
+    if (++trips_ == 2) between_();
+    auto replies = co_await inner_.run(pipeline);
+    co_return replies;
+  }
+  bool ready() const override { return true; }
+
+ private:
+  redis::Redis& inner_;
+  const std::function<void()> between_;
+  int trips_ = 0;
+};
+
 }  // namespace
+
+TEST_CASE("who is the first to follow while the author publishes is pushed to", "[publish]") {
+  Followers site(any_mode());
+  Interrupted between(site.redis, [&] { site.follow("ann", "first"); });
+  timeline::RedisFollowStore store(between, site.settings, site.keys(), [] { return "job"; });
+  REQUIRE(wait(store.publish(AuthorId::trusted("ann"), Followers::items_of({"x"}))));
+  CHECK(site.shown("first").empty());
+  CHECK(site.told_of("job") == "queued 0/1 0");
+  CHECK(fanout_in(site).upto == place(site, "first"));
+}
 
 TEST_CASE("what is published waits in the outbox, and a job for the recorder", "[publish]") {
   Followers site(any_mode());
