@@ -20,6 +20,18 @@ bool is_over(std::string_view state) { return state == "done" || state == "faile
 // What no waiting cures: a key of another type, a script that is wrong.
 bool is_final(const Error& error) { return error.code == ErrorCode::kInternal; }
 
+// A job's own number, below 2^52, of its entry's id: those of a stream's jobs that follow each other
+// differ.
+std::string number_of(const std::string& entry) {
+  constexpr std::uint64_t kSequences = 4096, kMost = std::uint64_t{1} << 52U;
+  const std::size_t dash = entry.find('-');
+  const auto ms = redis::parse_or_zero<std::uint64_t>(std::string_view(entry).substr(0, dash));
+  const auto sequence = dash == std::string::npos
+                            ? 0
+                            : redis::parse_or_zero<std::uint64_t>(std::string_view(entry).substr(dash + 1));
+  return std::to_string((ms * kSequences + sequence % kSequences) % kMost);
+}
+
 }  // namespace
 
 Pusher::Pusher(const Settings& settings, redis::Endpoint endpoint)
@@ -32,14 +44,14 @@ void Pusher::add(std::vector<Fanout> fanouts) {
     const auto at = std::find_if(waiting_.begin(), waiting_.end(),
                                  [&](const Fanout& other) { return !below(other.entry, each.entry); });
     if (at != waiting_.end() && at->entry == each.entry) continue;
-    if (at == waiting_.begin()) progress_.reset();
+    if (at == waiting_.begin()) cursor_ = kBegin;
     waiting_.insert(at, std::move(each));
   }
 }
 
 void Pusher::finished() {
   waiting_.erase(waiting_.begin());
-  progress_.reset();
+  cursor_ = kBegin;
 }
 
 std::size_t Pusher::chunk() const {
@@ -53,66 +65,77 @@ std::string Pusher::timeline_of(const Follower& follower) const {
 Result<bool> Pusher::step() {
   auto over = advance();
   if (over) return over;
-  progress_.reset();
   return is_final(over.error()) ? give_up(over.error()) : over;
 }
 
 Result<bool> Pusher::advance() {
   if (waterfall_.follow_channel.empty()) return fail(ErrorCode::kInternal, "no_follow_channel");
-  if (!progress_) {
-    auto over = begin();
-    if (!over || *over) return over;
+  FRESHET_TRY(found, look());
+  if (found->over) return true;
+  if (found->cursor != cursor_) {
+    cursor_ = found->cursor;
+    return false;
   }
-  FRESHET_TRY(followers, next_followers());
-  const bool last = followers->size() < chunk();
-  return push(*followers, last);
+  return push(*found);
 }
 
-Result<bool> Pusher::begin() {
+Result<Pusher::Look> Pusher::look() {
   const Fanout& job = waiting_.front();
+  const std::string readers = keys_.readers_of(job.author.view());
   Pipeline command;
   command.add("HMGET", keys_.job(job.job), "state", "cursor", "done", "total", "failed");
-  command.add("ZCOUNT", keys_.readers_of(job.author.view()), "(0", job.upto);
+  command.add("ZCOUNT", readers, "(0", job.upto);
+  command.add("ZRANGEBYSCORE", readers, "(" + cursor_, job.upto, "WITHSCORES", "LIMIT", 0, chunk());
   FRESHET_TRY(found, redis_.call_all(command));
-  const redis::Reply& was = found->front();
-  if (is_over(redis::text_at(was, 0))) return true;
-  progress_ = Progress();
-  Progress& progress = *progress_;
-  if (!redis::text_at(was, 1).empty()) progress.cursor = redis::text_at(was, 1);
-  progress.done = redis::parse_or_zero<std::int64_t>(redis::text_at(was, 2));
-  progress.total =
-      redis::parse<std::int64_t>(redis::text_at(was, 3)).value_or((*found)[1].integer().value_or(0));
-  progress.failed = redis::parse_or_zero<std::int64_t>(redis::text_at(was, 4));
-  return false;
-}
-
-Result<std::vector<Pusher::Follower>> Pusher::next_followers() {
-  const Fanout& job = waiting_.front();
-  Pipeline command;
-  command.add("ZRANGEBYSCORE", keys_.readers_of(job.author.view()), "(" + progress_->cursor, job.upto,
-              "WITHSCORES", "LIMIT", 0, chunk());
-  FRESHET_TRY(found, redis_.call_all(command));
-  const redis::Reply& pairs = found->front();
-  std::vector<Follower> out;
+  const redis::Reply &was = (*found)[0], &pairs = (*found)[2];
+  const auto number = [&was](std::size_t i) { return redis::parse<std::int64_t>(redis::text_at(was, i)); };
+  Look out;
+  out.over = is_over(redis::text_at(was, 0));
+  out.cursor = redis::text_at(was, 1).empty() ? kBegin : redis::text_at(was, 1);
+  out.done = number(2).value_or(0);
+  out.total = number(3).value_or((*found)[1].integer().value_or(0));
+  out.failed = number(4).value_or(0);
   for (std::size_t i = 0; i + 1 < pairs.size(); i += 2)
-    out.push_back({std::string(redis::text_at(pairs, i)), std::string(redis::text_at(pairs, i + 1))});
+    out.followers.push_back(
+        {std::string(redis::text_at(pairs, i)), std::string(redis::text_at(pairs, i + 1))});
   return out;
 }
 
-Result<bool> Pusher::push(const std::vector<Follower>& followers, bool last) {
+Result<bool> Pusher::push(const Look& from) {
   const Fanout& job = waiting_.front();
-  Pipeline command;
-  command.script(scripts::kFanoutChunk);
-  command.key(keys_.job(job.job)).key(keys_.readers_of(job.author.view()));
-  for (const Follower& each : followers) command.key(timeline_of(each));
-  command.arg(progress_->cursor).arg(followers.empty() ? progress_->cursor : followers.back().score);
-  command.arg(last ? 1 : 0).arg(job.upto).arg(waterfall_.max_items).arg(waterfall_.ttl.count());
-  command.arg(redis::kJobTtl.count()).arg(job.items.size());
-  for (const ItemId& each : job.items) command.arg(each.view());
-  for (const Follower& each : followers) command.arg(each.reader).arg(each.score);
-  FRESHET_TRY(done, redis_.call_all(command));
-  progress_->cursor = redis::text_at(done->front(), 1);
-  return is_over(redis::text_at(done->front(), 0));
+  const bool last = from.followers.size() < chunk();
+  std::int64_t done = from.done, failed = from.failed;
+  Pipeline tell;
+  if (!from.followers.empty()) {
+    const std::string readers = keys_.readers_of(job.author.view());
+    std::vector<std::string> timelines;
+    for (const Follower& each : from.followers) timelines.push_back(timeline_of(each));
+    std::vector<std::string_view> items;
+    for (const ItemId& each : job.items) items.push_back(each.view());
+    Pipeline command;
+    timeline::append_timeline_pushes(command, keys_, waterfall_, timelines, items, number_of(job.entry));
+    command.then().command(2 + from.followers.size()).arg("ZMSCORE").arg(readers);
+    for (const Follower& each : from.followers) command.arg(each.reader);
+    FRESHET_TRY(pushed, redis_.call_all(command));
+    const redis::Reply& following = pushed->back();
+    for (std::size_t i = 0; i + 1 < pushed->size(); ++i) failed += (*pushed)[i][1].integer().value_or(0);
+    done += static_cast<std::int64_t>(from.followers.size()) - (failed - from.failed);
+    for (std::size_t i = 0; i < timelines.size(); ++i) {
+      if (!following[i].is_nil()) continue;
+      --done;
+      tell.command(2 + items.size()).arg("ZREM").arg(timelines[i]);
+      for (const std::string_view item : items) tell.arg(item);
+    }
+    tell.then();
+  }
+  const std::string cursor = from.followers.empty() ? cursor_ : from.followers.back().score;
+  const std::int64_t total = last ? done + failed : from.total;  // the others left
+  tell.add("HSET", keys_.job(job.job), "state", last ? "done" : "running", "cursor", cursor, "done", done,
+           "total", total, "failed", failed);
+  tell.add("EXPIRE", keys_.job(job.job), redis::kJobTtl.count());
+  FRESHET_TRY(told, redis_.call_all(tell));
+  cursor_ = cursor;
+  return last;
 }
 
 // Those behind it shall not wait for ever.

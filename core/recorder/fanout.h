@@ -6,16 +6,14 @@
 // order of following, from its cursor up to `upto`, whoever was the last when the author published.
 // Who follows later is above that, and has it by back-fill; who left meanwhile is left out.
 //
-// A job's entry stays pending until the job is done, and its cursor stands in job:{id}. One script
-// pushes to some followers and moves the cursor, if it still is where this process believes it to
-// be: whatever is killed, Redis or the recorder, nobody is left out and nobody served twice, not
-// even who took the item out of their timeline meanwhile. A job whose hash has expired begins
-// again: some are pushed to again, which changes nothing but that an item which was removed in that
-// moment comes back.
+// A job's entry stays pending until the job is done, and its cursor stands in job:{id}. A step
+// pushes to some followers, then moves the cursor. Killed in between, Redis or the recorder, it is
+// repeated, and nobody is left out; nobody is served twice either, not even who took the item out
+// meanwhile, since a timeline knows which job it had last. Who left while a step pushed to them
+// loses the items again behind it.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,29 +37,33 @@ class Pusher {
   std::size_t waiting() const { return waiting_.size(); }  // their entries are pending
   void clear() {
     waiting_.clear();
-    progress_.reset();
+    cursor_ = kBegin;
   }
   // The entry of the job that is next, or under way; "": there is none.
   std::string first() const { return waiting_.empty() ? std::string() : waiting_.front().entry; }
 
   // Pushes to the next followers of the first job. True: it is over, its hash says how, and its
-  // entry is to be acknowledged, then forgotten by finished(). REQUIRES: waiting() > 0. 2 RTT; one
-  // more for a job that begins. After an error the same followers are next. Errors: those of Redis.
+  // entry is to be acknowledged, then forgotten by finished(). REQUIRES: waiting() > 0. 3 RTT; 1
+  // and nothing is done when the job's cursor is not where this process believes it to be, as when
+  // it begins a job that another began. After an error the same followers are next. Errors: those
+  // of Redis.
   Result<bool> step();
   void finished();
 
  private:
-  struct Progress {  // as job:{id} has it
-    std::string cursor = "0";
-    std::int64_t done = 0, total = 0, failed = 0;
-  };
+  static constexpr const char* kBegin = "0";
   struct Follower {
     std::string reader, score;
   };
+  struct Look {  // at job:{id}, and at who is next
+    bool over = false;
+    std::string cursor;
+    std::int64_t done = 0, total = 0, failed = 0;
+    std::vector<Follower> followers;
+  };
   Result<bool> advance();
-  Result<bool> begin();  // true: it is over
-  Result<std::vector<Follower>> next_followers();
-  Result<bool> push(const std::vector<Follower>& followers, bool last);
+  Result<Look> look();
+  Result<bool> push(const Look& from);
   Result<bool> give_up(const Error& why);
   std::size_t chunk() const;
   std::string timeline_of(const Follower& follower) const;
@@ -69,8 +71,8 @@ class Pusher {
   redis::SyncRedis redis_;
   const redis::Keys keys_;
   const WaterfallSettings waterfall_;
-  std::vector<Fanout> waiting_;       // in the order of their entries
-  std::optional<Progress> progress_;  // of the first; nullopt: to be read
+  std::vector<Fanout> waiting_;  // in the order of their entries
+  std::string cursor_ = kBegin;  // of the first, as far as this process knows
 };
 
 }  // namespace freshet::recorder

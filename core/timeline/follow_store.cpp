@@ -1,6 +1,7 @@
 #include "core/timeline/follow_store.h"
 
 #include <algorithm>
+#include <map>
 
 #include "core/readers/reader_entries.h"
 #include "core/redis/errors.h"
@@ -19,6 +20,7 @@ Error too_many_follows() {
 
 constexpr int kMostAttempts = 4;  // to follow; each is begun when the reader was let go of meanwhile
 constexpr std::size_t kItemsACommand = 1000;
+constexpr std::size_t kReadersAScript = 50;  // some 300 µs of Redis for one item; beyond it little is saved
 
 }  // namespace
 
@@ -28,6 +30,21 @@ void append_push(Pipeline& out, const std::string& key, std::optional<std::int64
   most ? out.arg(*most) : out.arg("");
   ttl ? out.arg(ttl->count()) : out.arg("");
   for (const std::string_view each : ids) out.arg(each);
+}
+
+void append_timeline_pushes(Pipeline& out, const redis::Keys& keys_, const WaterfallSettings& settings,
+                            const std::vector<std::string>& timelines,
+                            const std::vector<std::string_view>& items, std::string_view job) {
+  std::map<unsigned, std::vector<std::string_view>> calls;
+  for (const std::string& each : timelines) calls[keys_.call_of(each)].push_back(each);
+  for (const auto& [call, of_it] : calls) {
+    for (std::size_t begin = 0; begin < of_it.size(); begin += kReadersAScript) {
+      out.script(scripts::kTimelinePush);
+      for (std::size_t i = begin; i < std::min(begin + kReadersAScript, of_it.size()); ++i) out.key(of_it[i]);
+      out.arg(settings.ttl.count()).arg(settings.max_items).arg(job);
+      for (const std::string_view item : items) out.arg(item);
+    }
+  }
 }
 
 void append_join(Pipeline& out, const WaterfallSettings& settings, const Join& join) {

@@ -73,4 +73,12 @@ void append_join(redis::Pipeline& out, const WaterfallSettings& settings, const 
 void append_push(redis::Pipeline& out, const std::string& key, std::optional<std::int64_t> most,
                  std::optional<seconds> ttl, const std::vector<std::string_view>& ids);
 
+// Appends the scripts that push `items`, the last as the newest, into `timelines` (keys); those of
+// one call share it, 50 at most. `job`, digits: the number of the fan-out, which reaches a timeline
+// once, also when it is pushed again. Each reply: {how many are new, how many timelines could not
+// be written, why}.
+void append_timeline_pushes(redis::Pipeline& out, const redis::Keys& keys, const WaterfallSettings& settings,
+                            const std::vector<std::string>& timelines,
+                            const std::vector<std::string_view>& items, std::string_view job = {});
+
 }  // namespace freshet::timeline

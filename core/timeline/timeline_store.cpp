@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
 #include <optional>
 #include <string_view>
 #include <unordered_set>
@@ -18,9 +17,8 @@ namespace {
 
 using redis::Pipeline;
 
-constexpr std::size_t kReadersATrip = 500;   // of a push; bulk commands must not hold up the others
-constexpr std::size_t kReadersAScript = 50;  // some 300 µs of Redis for one item; beyond it little is saved
-constexpr std::size_t kStep = 100;           // of a page that begins with items that are not shown
+constexpr std::size_t kReadersATrip = 500;  // of a push; bulk commands must not hold up the others
+constexpr std::size_t kStep = 100;          // of a page that begins with items that are not shown
 constexpr std::int64_t kUsPerSecond = 1'000'000;
 constexpr int kMostJoins = 3;  // in one page; then what is published waits for the next
 
@@ -298,27 +296,6 @@ Task<Result<std::vector<bool>>> RedisWaterfallStore::pushable(const std::vector<
   co_return out;
 }
 
-// To some of its readers.
-Pipeline RedisWaterfallStore::commands_of(const Push& push, const std::vector<std::string_view>& items,
-                                          std::size_t from, std::size_t end) const {
-  std::map<unsigned, std::vector<std::string>> groups;
-  for (; from < end; ++from) {
-    std::string key = keys_.timeline(push.channel, push.readers[from].view());
-    groups[keys_.call_of(key)].push_back(std::move(key));
-  }
-  Pipeline out;
-  for (const auto& [group, timelines] : groups) {
-    for (std::size_t begin = 0; begin < timelines.size(); begin += kReadersAScript) {
-      out.script(scripts::kTimelinePush);
-      for (std::size_t i = begin; i < std::min(begin + kReadersAScript, timelines.size()); ++i)
-        out.key(timelines[i]);
-      out.arg(settings_.ttl.count()).arg(settings_.max_items);
-      for (const std::string_view item : items) out.arg(item);
-    }
-  }
-  return out;
-}
-
 Task<Result<Pushed>> RedisWaterfallStore::push(const Push& push) {
   auto items = distinct(push.items);
   const auto repeated = static_cast<std::int64_t>(push.items.size() - items.size());
@@ -330,7 +307,11 @@ Task<Result<Pushed>> RedisWaterfallStore::push(const Push& push) {
   std::optional<Error> failed;
   for (std::size_t from = 0; from < push.readers.size(); from += kReadersATrip) {
     const std::size_t end = std::min(from + kReadersATrip, push.readers.size());
-    const Pipeline commands = commands_of(push, items, from, end);
+    std::vector<std::string> timelines;
+    for (std::size_t i = from; i < end; ++i)
+      timelines.push_back(keys_.timeline(push.channel, push.readers[i].view()));
+    Pipeline commands;
+    append_timeline_pushes(commands, keys_, settings_, timelines, items);
     FRESHET_CO_TRY(replies, co_await bulk_.run(commands));
     out.duplicates += static_cast<std::int64_t>(end - from) * each;
     for (const redis::Reply& reply : *replies) {

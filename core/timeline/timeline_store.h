@@ -1,5 +1,5 @@
 // WaterfallStore on Redis: one ZSET a timeline (core/redis/keys.h), and timeline_push.lua and
-// follow_join.lua, where the promises of each step stand.
+// follow_join.lua (both sent by follow_store.h), where the promises of each step stand.
 //
 // A page is what lies beyond the cursor and then the timeline's marks, in this order, in one
 // pipeline: what is cut off in between is told. What is shown comes from the worker's cards, and
@@ -106,9 +106,6 @@ class RedisWaterfallStore final : public WaterfallStore {
   Task<Result<void>> read_outboxes(Join& join);
   static WaterfallPage page_of(const PageQuery& query, Scan scan);
   void note(const PageQuery& query, const Look& first);
-
-  redis::Pipeline commands_of(const Push& push, const std::vector<std::string_view>& items, std::size_t from,
-                              std::size_t end) const;
 
   redis::Redis& redis_;
   redis::Redis& bulk_;

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <random>
 #include <set>
+#include <thread>
 
 #include "core/recorder/fanout.h"
 #include "tests/recorder/fanout_fixture.h"
@@ -29,29 +30,56 @@ TEST_CASE("a job whose hash has expired begins again, which changes nothing but 
   CHECK(f.having("a", 2000).size() == 2000);
 }
 
-TEST_CASE("a step leaves out who left, or followed anew, since it looked who follows", "[recorder]") {
+TEST_CASE("a push that is repeated reaches no timeline twice, but another job does", "[recorder]") {
+  Publishing f;
+  const std::string mine = f.timeline_key("r0");
+  const auto push = [&](const std::string& item, const std::string& job) {
+    redis::Pipeline command;
+    timeline::append_timeline_pushes(command, f.keys(), f.settings.waterfall, {mine}, {item}, job);
+    const auto done = f.redis.call(command);
+    REQUIRE(done);
+    return done->front()[0].integer().value_or(-1);
+  };
+  CHECK(push("a", "4503599627370495") == 1);  // the highest number
+  CHECK(f.command("TTL", mine).integer().value_or(-1) > 0);
+  f.command("ZREM", mine, "a");
+  CHECK(push("a", "4503599627370495") == 0);
+  CHECK(f.timeline("r0").empty());
+  CHECK(push("a", "4503599627370494") == 1);
+  CHECK(push("b", "") == 1);  // of no job
+  CHECK(f.timeline("r0") == Names{"a", "b"});
+}
+
+TEST_CASE("who leaves while a step pushes to them has nothing of it", "[recorder]") {
   Publishing f;
   f.followers(4);
   const auto job = f.publish({"a"});
-  redis::Pipeline step;
-  step.script(scripts::kFanoutChunk);
-  step.key(f.keys().job(job)).key(f.keys().readers_of("ann"));
-  const Names looked_up{"r0", "r1", "r2", "r3"};
-  for (const auto& each : looked_up) step.key(f.timeline_key(each));
-  const auto upto = f.command("ZSCORE", f.keys().readers_of("ann"), "r3");
-  step.arg(0).arg(*upto.string()).arg(1).arg(*upto.string()).arg(500).arg(1000).arg(1000).arg(1).arg("a");
-  for (const auto& each : looked_up)
-    step.arg(each).arg(*f.command("ZSCORE", f.keys().readers_of("ann"), each).string());
-  f.unfollow("r1");
-  f.unfollow("r2");
-  f.follow("r2");
-  CHECK(f.timeline("r2") == Names{"a"});
-  f.command("ZREM", f.timeline_key("r2"), "a");  // read, and taken out
-  const auto done = f.redis.call(step);
-  REQUIRE(done);
-  REQUIRE(redis::text_at(done->front(), 0) == "done");
-  CHECK(f.having("a", 4) == std::set<int>{0, 3});
-  CHECK(f.told(job) == "done 2/2 0");
+  recorder::Pusher pusher(f.settings, f.server.endpoint());
+  pusher.add(recorder::read_batch(f.command("XRANGE", f.keys().stream(), "-", "+")).fanouts);
+  // A paused Redis answers who looks, and does what writes in the order in which it came.
+  const auto waiting = [&](int count) {
+    return comes([&] {
+      const auto clients = f.command("INFO", "clients");
+      return clients.text().find("blocked_clients:" + std::to_string(count) + "\r") != std::string_view::npos;
+    });
+  };
+  f.command("CLIENT", "PAUSE", 60000, "WRITE");
+  std::thread leaving([&] {
+    redis::SyncRedis other(f.server.endpoint(), seconds(60), {});
+    redis::Pipeline leave;
+    leave.add("ZREM", f.keys().readers_of("ann"), "r1");
+    CHECK(other.call_all(leave));
+  });
+  CHECK(waiting(1));
+  Result<bool> stepped = false;
+  std::thread stepping([&] { stepped = pusher.step(); });
+  CHECK(waiting(2));
+  f.command("CLIENT", "UNPAUSE");
+  leaving.join();
+  stepping.join();
+  CHECK(stepped.value_or(false));
+  CHECK(f.having("a", 4) == std::set<int>{0, 2, 3});
+  CHECK(f.told(job) == "done 3/3 0");
 }
 
 TEST_CASE("of two recorders at one job, of which one knows it not, neither serves whom the other served",

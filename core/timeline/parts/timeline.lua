@@ -1,7 +1,7 @@
 -- Timelines, outboxes and lists of followers are kept alike: a ZSET of ids by score, unix µs raised to be strictly increasing, below
 -- 2^53. Some more members, whose names are no ids, say something of the key itself, as negative scores:
 --   ':'  the highest score that was ever given       '::'  the highest that was cut off at the lower end (absent: none)
---   ':::'  of a timeline: unix s when it was last noted that it is read (absent: not yet)
+--   ':::'  of a timeline: unix s when it was last noted that it is read (absent: not yet)      '::::'  the fan-out that it had last
 local call, written = redis.call, {}
 local function mark(key, name) return 0 - (tonumber(call('ZSCORE', key, name)) or 0) end
 -- A score as text, made once: a push gives many keys the same few, and Redis would write each anew, with 17 digits.

@@ -18,8 +18,8 @@ using redis::text_at;
 namespace {
 
 // KEYS 1 a timeline. Returns, '' where there is none: the lowest and the highest score of an id,
-// the marks, how many members there are, and how many of them have no score that an id may
-// have.
+// the marks ':' and '::', how many members there are, how many of them have no score that an id
+// may have, and how many other marks.
 constexpr std::string_view kLook =
     "if redis.call('TYPE', KEYS[1]).ok ~= 'zset' then return {} end "
     "local function edge(command, from, to) "
@@ -27,8 +27,8 @@ constexpr std::string_view kLook =
     "end "
     "return {edge('ZRANGEBYSCORE', '(0', '+inf'), edge('ZREVRANGEBYSCORE', '+inf', '(0'), "
     "redis.call('ZSCORE', KEYS[1], ':') or '', redis.call('ZSCORE', KEYS[1], '::') or '', "
-    "redis.call('ZCARD', KEYS[1]), redis.call('ZCOUNT', KEYS[1], '-inf', 0), redis.call('ZSCORE', KEYS[1], "
-    "':::') or ''}";
+    "redis.call('ZCARD', KEYS[1]), redis.call('ZCOUNT', KEYS[1], '-inf', 0), "
+    "(redis.call('ZSCORE', KEYS[1], ':::') and 1 or 0) + (redis.call('ZSCORE', KEYS[1], '::::') and 1 or 0)}";
 // KEYS 1 2 sorted sets  ARGV 1 a member of the first  2 of the second. Returns 1 iff only the first
 // has its own.
 constexpr std::string_view kOnlyFirst =
@@ -84,7 +84,7 @@ void TimelineCheck::judge(const Asked& asked, const Reply& found) {
   if (!cut.empty() &&
       (said(cut) <= 0 || (!lowest.empty() && said(cut) >= redis::parse_or_zero<double>(lowest))))
     bad(fmt::format("lowest score {}, and '::' says that {} was cut off", lowest, cut));
-  if (odd != (last.empty() ? 0 : 1) + (cut.empty() ? 0 : 1) + (text_at(found, 6).empty() ? 0 : 1))
+  if (odd != (last.empty() ? 0 : 1) + (cut.empty() ? 0 : 1) + found[6].integer().value_or(0))
     bad(fmt::format("{} members without a score above 0", odd));
   if (asked.most && ids > *asked.most + *asked.most / 10)  // as timeline.lua allows
     findings_.add(kinds::kOverCap, asked.key, fmt::format("{} of {}", ids, *asked.most));
