@@ -4,7 +4,8 @@
 --
 -- KEYS 1… user:interactions:{reader} and user:earlier:{reader} of each, in turns, by call_of()
 --      ; or 1 user:not_interested:{reader}  2 user:not_interested:why:{reader}
--- ARGV 1 most members  2 TTL s  3 most of user:earlier, '': these are dismissals  4 s that may be missing of a TTL before it is renewed
+-- ARGV 1 most members  2 TTL s  3 most of user:earlier, '': these are dismissals  4 s that may be missing of a TTL before it is renewed, '': the
+--      TTL counts from the newest second (they are brought back), not from now
 --      5… unix second ('': now), member and reason ('': none) of each, as many for each reader
 -- Returns how many were new; the error of the last reader who was passed over.
 local call, most, ttl, most_earlier = redis.call, tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
@@ -24,7 +25,7 @@ local function exclude(earlier, gone)
   call('SET', earlier, table.concat(kept, '', math.max(1, #kept - most_earlier + 1)))
 end
 local function put(done, beside, from)
-  local new, newest = 0, 0
+  local new, newest = 0, ARGV[4] == '' and 0 or clock
   for i = from, from + each - 1, 3 do
     local at, member, reason = tonumber(ARGV[i]) or clock, ARGV[i + 1], ARGV[i + 2]
     newest = math.max(newest, at)
@@ -44,7 +45,7 @@ local function put(done, beside, from)
     call('ZREMRANGEBYSCORE', done, '-inf', clock - ttl)
   end
   local left, both = math.max(1, had, newest + ttl - clock), gone[1] or not most_earlier
-  if both or had < left - ARGV[4] then
+  if both or had < left - (tonumber(ARGV[4]) or 0) then
     call('EXPIRE', done, left)
     if both or had >= 0 then call('EXPIRE', beside, left) end
   end

@@ -20,8 +20,7 @@ bool is_over(std::string_view state) { return state == "done" || state == "faile
 // What no waiting cures: a key of another type, a script that is wrong.
 bool is_final(const Error& error) { return error.code == ErrorCode::kInternal; }
 
-// A job's own number, below 2^52, of its entry's id: those of a stream's jobs that follow each other
-// differ.
+// A job's own number, below 2^52, of its entry's id: those of jobs that follow each other differ.
 std::string number_of(const std::string& entry) {
   constexpr std::uint64_t kSequences = 4096, kMost = std::uint64_t{1} << 52U;
   const std::size_t dash = entry.find('-');

@@ -58,7 +58,7 @@ class ReaderRestorer {
     if (members_.empty()) return;
     out_.script(scripts::kReaderPut);
     for (const std::string& key : keys_) out_.key(key);
-    out_.arg(most_).arg(ttl_.count()).arg(earlier_).arg(0);
+    out_.arg(most_).arg(ttl_.count()).arg(earlier_).arg("");
     for (const Member& each : members_)
       out_.arg(each.at.time_since_epoch().count()).arg(each.name).arg(each.reason);
     members_.clear();
