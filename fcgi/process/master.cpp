@@ -48,6 +48,7 @@ std::vector<int> Master::own_fds() const {
           listeners_.status ? listeners_.status->fd() : -1,
           upgrade_.channel_fd(),
           old_master_.channel_fd(),
+          old_master_.process_fd(),
           old_master_.lease_fd()};
 }
 
@@ -120,7 +121,7 @@ void Master::wait(SteadyTime deadline) {
   std::vector<pollfd> fds{{signals_.fd(), POLLIN, 0},
                           {stopping_ ? -1 : scaling_.watched_fd(reload_.current(), begin), POLLIN, 0},
                           {upgrade_.channel_fd(), POLLIN, 0},
-                          {old_master_.channel_fd(), POLLIN, 0},
+                          {old_master_.fd(), POLLIN, 0},
                           {old_master_.serves() ? -1 : old_master_.lease_fd(), POLLIN, 0}};
   const std::size_t own = fds.size();
   std::vector<std::pair<pid_t, std::uint32_t>> speakers;
