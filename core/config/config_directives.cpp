@@ -91,7 +91,7 @@ constexpr std::array kDirectives{
     Directive{"gateway.max_params_bytes", "FastCGI parameters of a request", at<&S::gateway, &Gateway::max_params_bytes>, {1024, kMebi}, Unit::kBytes},
     Directive{"gateway.max_body_bytes", "body of a request", at<&S::gateway, &Gateway::max_body_bytes>, {1024, 64 * kMebi}, Unit::kBytes},
     Directive{"gateway.max_bulk_body_bytes", "body of a request on a bulk route", at<&S::gateway, &Gateway::max_bulk_body_bytes>, {1024, 256 * kMebi}, Unit::kBytes},
-    Directive{"gateway.request_budget", "of a request that is not a bulk one; then 503, or for a hot list the last copy", at<&S::gateway, &Gateway::request_budget>, {1, kHourMs}},
+    Directive{"gateway.request_budget", "of a request that is not a bulk one; then what a page shows without Redis, or 503", at<&S::gateway, &Gateway::request_budget>, {1, kHourMs}},
     Directive{"gateway.bulk_budget", "for a bulk write, looked at between two batches; then 503", at<&S::gateway, &Gateway::bulk_budget>, {1, kHourMs}},
 
     Directive{"redis.url", "unix://PATH or redis://[user:password@]host:port[/db]", at<&S::redis, &Redis::url>},

@@ -60,7 +60,7 @@ struct GatewaySettings {
   std::size_t max_params_bytes = 32UL * 1024;
   std::size_t max_body_bytes = 16UL * 1024;
   std::size_t max_bulk_body_bytes = 8UL * 1024 * 1024;
-  milliseconds request_budget{200};  // of a request; then 503, or for a list the last copy
+  milliseconds request_budget{200};  // of a request; then a page as without Redis, or 503
   milliseconds bulk_budget{30000};   // for a bulk write, looked at between two batches; then 503
 };
 

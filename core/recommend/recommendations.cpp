@@ -124,7 +124,7 @@ Task<Result<RecommendPage>> Recommendations::page(const RecommendRequest& reques
   auto explained = co_await explain(request);
   if (explained) co_return std::move((*explained)->page);
   if (!is_away(explained.error())) co_return tl::unexpected(explained.error());
-  co_return degraded(request);
+  co_return without_redis(request);
 }
 
 Task<Result<std::unique_ptr<Explained>>> Recommendations::explain(const RecommendRequest& request) {
@@ -231,7 +231,7 @@ Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Explained& 
 
 // --- without Redis
 
-RecommendPage Recommendations::degraded(const RecommendRequest& request) {
+RecommendPage Recommendations::without_redis(const RecommendRequest& request) {
   RecommendPage page;
   page.degraded = Need::kRedis;
   page.model = recommender_.model();

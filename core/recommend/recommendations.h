@@ -78,6 +78,7 @@ class Recommendations {
   // is short. Redis away: the last of what was trending, unfiltered, degraded. Errors: kInternal
   // only.
   Task<Result<RecommendPage>> page(const RecommendRequest& request);
+  RecommendPage without_redis(const RecommendRequest& request);  // that one
   // What is like an item: by the model, and for an item newer than it by the search index. 1 RTT.
   // Redis away: as the last copy of what is trending knows them, degraded. Errors: kNotFound
   // "unknown_item"; kInternal.
@@ -94,7 +95,6 @@ class Recommendations {
   Task<Result<void>> fill_up(Explained& explained, const RecommendRequest& request);
   Task<Result<bool>> append(Explained& explained, const std::vector<const feed::Candidate*>& left,
                             std::size_t limit);
-  RecommendPage degraded(const RecommendRequest& request);
   void add_from_last_copy(const std::vector<SimilarItem>& found, std::size_t limit, SimilarPage& page);
   Task<Result<std::vector<SimilarItem>>> related(const ItemId& item, std::size_t most, feed::SearchCost cost,
                                                  SimilarPage& page);

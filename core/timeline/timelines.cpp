@@ -59,11 +59,15 @@ Task<Result<ServedPage>> read_page(WaterfallStore& store, const PageQuery& query
     co_return ServedPage{std::move(*page), false};
   }
   if (!is_away(page.error())) co_return tl::unexpected(page.error());
+  co_return page_without_redis(query);
+}
+
+ServedPage page_without_redis(const PageQuery& query) {
   ServedPage empty;
   empty.degraded = true;
   empty.page.has_more = true;
   if (query.direction != Direction::kFirst) empty.page.drop = empty.page.up = query.score;
-  co_return empty;
+  return empty;
 }
 
 Task<Result<PushOutcome>> push_items(WaterfallStore& store, items::ItemStore& items, const Push& push,

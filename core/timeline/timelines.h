@@ -20,6 +20,7 @@ struct ServedPage {
 // here for a month. While Redis is away an empty page that leaves the client where it is: the
 // cursor that came, and has_more. Cost and other errors as WaterfallStore::read().
 Task<Result<ServedPage>> read_page(WaterfallStore& store, const PageQuery& query, bool follows);
+ServedPage page_without_redis(const PageQuery& query);  // that one
 
 struct RefusedItem {
   ItemId item;

@@ -5,6 +5,8 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,9 +25,19 @@ inline std::string_view method_name(Method method) { return kMethodNames[static_
 // fewer rights.
 enum class Zone : std::uint8_t { kPublic, kInternal };
 
-// How long a request may take until it is answered 503: gateway.request_budget,
-// gateway.bulk_budget, or without end.
+// How long a request may take until it is answered without its handler's word (Request::if_late):
+// gateway.request_budget, gateway.bulk_budget, or without end.
 enum class Budget : std::uint8_t { kRequest, kBulk, kNone };
+
+struct Response {
+  int status = 200;
+  std::string_view content_type = "application/json";  // a literal
+  std::string headers;  // further lines, each "Name: value\r\n"; values without CR and LF (see add_header)
+  std::string body;
+
+  // Appends a header line. Control characters in `value` are dropped.
+  void add_header(std::string_view name, std::string_view value);
+};
 
 // Views point into the connection's decoded parameters and stay valid until the handler's task has
 // ended.
@@ -51,16 +63,9 @@ struct Request {
   std::chrono::steady_clock::time_point whole;     // and when its last
   Stage stage;                                     // the application names its route
   Budget budget = Budget::kRequest;  // the application says otherwise before it first waits for something
-};
-
-struct Response {
-  int status = 200;
-  std::string_view content_type = "application/json";  // a literal
-  std::string headers;  // further lines, each "Name: value\r\n"; values without CR and LF (see add_header)
-  std::string body;
-
-  // Appends a header line. Control characters in `value` are dropped.
-  void add_header(std::string_view name, std::string_view value);
+  // What is said when the budget is used up; a handler sets it that can say something without what
+  // it waits for, and what it refers to lives as long as the handler's task. Null, or none: 503.
+  std::function<std::optional<Response>()> if_late;
 };
 
 }  // namespace freshet

@@ -7,7 +7,6 @@
 
 #include "core/base/log.h"
 #include "core/base/time.h"
-#include "fcgi/handlers/hot.h"
 #include "fcgi/http/etag.h"
 #include "fcgi/http/internal_guard.h"
 #include "fcgi/http/problem.h"
@@ -258,16 +257,9 @@ void Application::refuse_late(const Request& request, Response& response) {
   const bool reads = request.method == Method::kGet || request.method == Method::kHead;
   const ErrorCode code = reads ? ErrorCode::kUnavailable : ErrorCode::kUnknownOutcome;
   services_.count(Refusal::kDeadline);
-  if (!last_list(request, response)) response = http::problem(Error{code, "over_budget", {}, {}});
+  auto left = request.if_late ? request.if_late() : std::nullopt;
+  response = left ? std::move(*left) : http::problem(Error{code, "over_budget", {}, {}});
   if (request.zone == Zone::kPublic) cors_.decorate(request, response);
-}
-
-bool Application::last_list(const Request& request, Response& response) const {
-  const std::size_t row = request.stage.route;
-  if (row == 0 || routes_[row - 1].handler.handle != get_hot) return false;
-  auto last = last_hot(services_, request);
-  if (last) response = std::move(*last);
-  return last.has_value();
 }
 
 }  // namespace freshet::handlers

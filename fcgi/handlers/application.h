@@ -21,8 +21,9 @@ class Application {
   Task<void> serve(Request& request, Response& response);
   // The reply to a request beyond pm.max_in_flight.
   void refuse_overload(const Request& request, Response& response);
-  // The reply to one whose budget was used up while its handler ran: for a hot list the last copy,
-  // else 503. To a write it says that the outcome is unknown, since the handler goes on.
+  // The reply to one whose budget was used up while its handler ran: what that left to be said
+  // (Request::if_late), else 503. To a write it says that the outcome is unknown, since the handler
+  // goes on.
   void refuse_late(const Request& request, Response& response);
 
  private:
@@ -31,7 +32,6 @@ class Application {
   std::optional<http::Allowance> take(const Call& call, const http::Cost& cost);
   http::Payer payer_of(const Call& call) const;
   void fail_with(const Request& request, const Error& error, Response& response);
-  bool last_list(const Request& request, Response& response) const;
   std::size_t body_limit(std::size_t of_route) const;
 
   http::Standing standing_of(const Request& request) const;

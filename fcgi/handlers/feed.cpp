@@ -117,6 +117,14 @@ Response render(const std::optional<std::size_t>& fresh) {
   return private_json(std::move(out));
 }
 
+// By what it waits for: the index, or Redis.
+Response late(const Call& call, const FeedBody& body) {
+  if (body.request.action == feed::FeedAction::kPeek) return render(std::optional<std::size_t>());
+  feed::FeedPage page;
+  page.degraded = call.request.stage.doing == Doing::kRecall ? Need::kIndex : Need::kRedis;
+  return render(page, body, call.services.pages);
+}
+
 }  // namespace
 
 Task<Result<Response>> post_feed(Call& call) {
@@ -133,6 +141,7 @@ Task<Result<Response>> post_feed(Call& call) {
   parsed->request.cost = call.metered();
   parsed->request.keeps = !call.writes_later();
   FRESHET_CO_TRY(name, request_name(*parsed, services.pages));
+  call.request.if_late = [&call, &asked = *parsed] { return late(call, asked); };
 
   if (parsed->request.action == feed::FeedAction::kPeek) {
     FRESHET_CO_TRY(fresh, co_await services.feed.peek(parsed->request));

@@ -41,6 +41,12 @@ std::string render(const std::vector<readers::Viewed>* views) {
   return out;
 }
 
+Response without_redis() {
+  Response response = private_json(render(nullptr));
+  response.headers += "Freshet-Degraded: true\r\n";
+  return response;
+}
+
 }  // namespace
 
 Task<Result<Response>> post_history(Call& call) {
@@ -62,12 +68,11 @@ Task<Result<Response>> post_history(Call& call) {
 
 Task<Result<Response>> get_history(Call& call) {
   FRESHET_CO_TRY(which, which_history(call));
+  call.request.if_late = without_redis;
   const auto views = co_await call.services.readers.views(which->reader, which->kind);
   if (views) co_return private_json(render(&*views));
   if (!is_away(views.error())) co_return tl::unexpected(views.error());
-  Response response = private_json(render(nullptr));
-  response.headers += "Freshet-Degraded: true\r\n";
-  co_return response;
+  co_return without_redis();
 }
 
 Task<Result<Response>> delete_history(Call& call) {

@@ -129,6 +129,15 @@ std::string seconds_text(milliseconds span) {
   return std::to_string(std::max<std::int64_t>(1, std::chrono::ceil<seconds>(span).count()));
 }
 
+std::optional<Response> last_copy(const hot::HotLists& lists, const HotRequest& wanted) {
+  const auto list = wanted.at ? nullptr : lists.last_copy(wanted.query);
+  if (!list) return std::nullopt;
+  Response response;
+  response.headers = "Cache-Control: no-store\r\nFreshet-Degraded: true\r\n";
+  response.body = list->first(wanted.limit);
+  return response;
+}
+
 // How it stands in the list of one model, and why.
 void write_model(json::Writer& writer, const hot::ItemStats& stats, const hot::Model& model,
                  const Settings& settings) {
@@ -248,6 +257,7 @@ Task<Result<Response>> get_hot(Call& call) {
   Services& services = call.services;
   FRESHET_CO_TRY(wanted, parse_hot(call.target, wall_now()));
   hot::HotLists& lists = services.lists;
+  call.request.if_late = [&lists, &asked = *wanted] { return last_copy(lists, asked); };
   auto reading = wanted->at ? lists.at(wanted->query, *wanted->at)
                             : lists.get(wanted->query, std::chrono::steady_clock::now());
   FRESHET_CO_TRY(served, co_await reading);
@@ -269,19 +279,6 @@ Task<Result<Response>> get_hot(Call& call) {
   }
   response.body = served->list->first(wanted->limit);
   co_return response;
-}
-
-std::optional<Response> last_hot(const Services& services, const Request& request) {
-  const auto target = http::Target::parse(request.uri);
-  if (!target) return std::nullopt;
-  const auto wanted = parse_hot(*target, wall_now());
-  if (!wanted || wanted->at) return std::nullopt;
-  const auto list = services.lists.last_copy(wanted->query);
-  if (!list) return std::nullopt;
-  Response response;
-  response.headers = "Cache-Control: no-store\r\nFreshet-Degraded: true\r\n";
-  response.body = list->first(wanted->limit);
-  return response;
 }
 
 Task<Result<Response>> get_article_stats(Call& call) {

@@ -70,6 +70,9 @@ Task<Result<Response>> get_recommendations(Call& call) {
   FRESHET_CO_TRY(who, call.who(claim));
   const recommend::RecommendRequest request{who->reader, static_cast<std::size_t>(*limit), *exclude,
                                             call.metered()};
+  call.request.if_late = [&services, &request] {
+    return render(services.recommendations.without_redis(request));
+  };
   FRESHET_CO_TRY(page, co_await services.recommendations.page(request));
   page->degraded = services.or_lost(page->degraded);
   write_log(who->reader, *page);

@@ -111,6 +111,7 @@ Task<Result<Response>> get_waterfall(Call& call) {
   FRESHET_CO_TRY(reader, require_reader(call, *claimed, name));
   query->reader = std::move(*reader);
   query->keeps = !call.writes_later();
+  call.request.if_late = [&asked = *query] { return render(timeline::page_without_redis(asked)); };
   const bool follows = channel == call.services.settings.waterfall.follow_channel;
   FRESHET_CO_TRY(served, co_await timeline::read_page(call.services.waterfall, *query, follows));
   const bool lacks = follows && !query->keeps;  // what authors published who are pulled

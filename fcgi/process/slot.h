@@ -124,7 +124,7 @@ struct alignas(64) WorkerSlot {
   std::atomic<std::uint64_t> accepted{0};     // connections
   std::atomic<std::uint64_t> requests{0};     // replies finished
   std::atomic<std::uint64_t> slow_requests{0};
-  std::atomic<std::uint64_t> over_budget{0};  // answered 503 because gateway.request_budget was used up
+  std::atomic<std::uint64_t> over_budget{0};  // answered because their budget was used up
   std::atomic<std::uint32_t> connections{0};
   std::atomic<std::uint32_t> in_flight{0};
   std::atomic<std::uint32_t> late{0};  // of these, answered already; their coroutines have not ended

@@ -220,3 +220,40 @@ def test_while_the_breaker_is_open_nobody_waits(instance, name):
     assert reads.errors == []
     print(f"open: {len(during)} requests, p99 {during[len(during) * 99 // 100] * 1000:.1f} ms, slowest {during[-1] * 1000:.1f} ms")
     assert during[len(during) * 99 // 100] < SLOWEST_S
+
+
+def test_pages_that_have_no_time_left_are_answered_as_without_redis(instance, name):
+    """Each round trip is within redis.timeout, two are beyond gateway.request_budget."""
+    service = instance("--no-limits", pm__max_children=1)
+    known_items(service, name)
+    feed = {"action": "load_more", "agent_id": "r", "limit": 3}
+    with Proxy(os.path.join(service.state, "run/redis.sock"), seed=7) as proxy:
+        service.configure(redis__url=f'"{proxy.url}"', redis__timeout=500, gateway__request_budget=510)
+        service.reload()
+        wait_until(lambda: len(service.workers()) == 1, "the old worker's end")
+        client = service.public()
+        first = client.post("/api/feed", feed).json()["data"]
+        asked = feed | {"page": first["page"]}
+        late = service.status()["over budget"]
+        proxy.set(delay_s=(0.35, 0.4))
+        for what, reply in (("refresh", client.post("/api/feed", feed | {"action": "refresh", "agent_id": "other"})),
+                            ("next", client.post("/api/feed", asked)),
+                            ("peek", client.post("/api/feed", {"action": "peek", "agent_id": "third"})),
+                            ("timeline", client.get("/api/waterfall/follow?customerId=r&direction=first")),
+                            ("history", client.get("/api/history?userId=r")),
+                            ("recommendations", client.get("/api/recommendations?userId=r&limit=3"))):
+            assert reply.status == 200, (what, reply)
+            if what == "refresh":
+                data = reply.json()["data"]
+                assert data["items"] == [] and data["has_more"] and data["degraded"] and data["missing"] == "redis"
+                assert reply.headers["Freshet-Degraded"] == "true"
+            if what == "next" and reply.json()["data"].get("degraded"):
+                assert reply.json()["data"]["page"] == first["page"]
+        assert service.status()["over budget"] > late
+        proxy.set()
+        # The page that was missed is not lost.
+        wait_until(lambda: service.status()["in flight"] <= 1, "the handlers that went on")
+        second = client.post("/api/feed", asked).json()["data"]
+        assert len(second["items"]) == 3 and not {each["id"] for each in second["items"]} & {each["id"] for each in first["items"]}
+        service.configure()
+        service.reload()
