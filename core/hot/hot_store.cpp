@@ -18,18 +18,19 @@ constexpr std::int64_t kDaySeconds = 86400;
 // Where the scripts answer whether it is hidden, unlisted.lua says this.
 constexpr std::string_view kNotListed = "2";
 constexpr std::size_t kNetworkBytes = 6;
+constexpr seconds kUnlistedTtl{3600};  // as unlisted.lua has it
 
 // The part of both commands that the model does not matter to.
-Pipeline unlisted(const redis::Keys& keys, std::string_view id, const std::string& event_key,
-                  const Standing& standing, const std::optional<UnixSeconds>& published_at,
-                  const std::optional<UnixSeconds>& at, std::int64_t most) {
+Pipeline unlisted(const std::string& article, const std::string& event_key, const Standing& standing,
+                  const std::optional<UnixSeconds>& published_at, const std::optional<UnixSeconds>& at,
+                  bool may_begin) {
   Pipeline out;
-  out.script(scripts::kUnlisted).key(keys.article(id)).key(keys.unlisted());
+  out.script(scripts::kUnlisted).key(article);
   if (!event_key.empty()) out.key(event_key);
-  out.arg(id).arg(std::string_view(standing.network).substr(0, kNetworkBytes));
+  out.arg(std::string_view(standing.network).substr(0, kNetworkBytes));
   redis::optional_time(out, published_at);
   redis::optional_time(out, at);
-  out.arg(standing.may_begin ? 1 : 0).arg(most);
+  out.arg(may_begin ? 1 : 0);
   return out;
 }
 
@@ -57,24 +58,58 @@ Task<Result<redis::Reply>> RedisHotStore::ask(const Pipeline& count, const Event
     FRESHET_CO_TRY(counted, co_await redis_.run(count));
     const bool is_unlisted = redis::says(counted->front().error(), redis::word::kUnlisted);
     if (!counted->front().is_error() || !is_unlisted) co_return std::move(counted->front());
-    const Pipeline unlisted = unlisted_command(event);
+    Pipeline unlisted = unlisted_command(event, false);
     FRESHET_CO_TRY(noted, co_await redis_.run(unlisted));
-    const bool is_listed = noted->front().text() == redis::word::kListed;
-    if (!is_listed) co_return std::move(noted->front());
+    if (noted->front().text() == redis::word::kBegins) {
+      FRESHET_CO_TRY(may, co_await expect_room(event.standing));
+      unlisted = unlisted_command(event, true);
+      FRESHET_CO_TRY(begun, co_await redis_.run(unlisted));
+      noted = std::move(begun);
+    }
+    if (noted->front().text() != redis::word::kListed) {
+      note_unlisted(event.item.view(), noted->front().text());
+      co_return std::move(noted->front());
+    }
     if (attempt == kTries) co_return fail(ErrorCode::kUnavailable, "unavailable");
   }
 }
 
+// Whether one more article may begin that nobody vouched for. Those of the same moment are not
+// seen.
+Task<Result<void>> RedisHotStore::expect_room(const Standing& standing) {
+  const auto refusal = [](const char* of) { return fail(ErrorCode::kRateLimited, "too_many_unknown", {}, of); };
+  if (!standing.may_begin) co_return refusal("of this network");
+  Pipeline count;
+  count.add("ZREMRANGEBYSCORE", keys_.unlisted(), "-inf", unix_s(wall_now()));
+  count.add("ZCARD", keys_.unlisted());
+  FRESHET_CO_TRY(counts, co_await redis::run_all(redis_, count));
+  if (counts->back().integer().value_or(0) >= settings_.items_unknown_max) co_return refusal("of all");
+  co_return Result<void>();
+}
+
+// `counted`: what unlisted.lua says of the event.
+void RedisHotStore::note_unlisted(std::string_view id, std::string_view counted) {
+  const auto parts = redis::words(counted);
+  constexpr std::size_t kShown = 5, kNewOfView = 7, kNewOfReport = 8, kReport = 12;  // places of its words
+  if (parts.size() <= kNewOfView || parts[parts.size() == kReport ? kNewOfReport : kNewOfView] != "1") return;
+  Pipeline note;
+  if (parts[kShown] == kNotListed)
+    note.add("ZADD", keys_.unlisted(), unix_s(wall_now() + kUnlistedTtl), id);
+  else
+    note.add("ZREM", keys_.unlisted(), id);
+  behind_.deferred.post(std::move(note));
+}
+
 // --- engagement
 
-Pipeline RedisHotStore::unlisted_command(const TrackEvent& event) const {
+Pipeline RedisHotStore::unlisted_command(const TrackEvent& event, bool may_begin) const {
   const std::string_view id = event.item.view();
   const EngagementSettings& engagement = settings_.engagement;
   const std::string key = event.event.empty() ? std::string() : keys_.track_event(id, event.event.view());
   const std::int64_t dwell_ms =
       event.unproven ? std::min(event.dwell_ms, engagement.first_dwell_ms) : event.dwell_ms;
   Pipeline out =
-      unlisted(keys_, id, key, event.standing, event.published_at, event.at, settings_.items_unknown_max);
+      unlisted(keys_.article(id), key, event.standing, event.published_at, event.at, may_begin);
   out.arg(engagement.counter_ttl.count()).arg(dwell_ms).arg(0).arg(0);
   return out;
 }
@@ -144,13 +179,13 @@ Result<void> RedisHotStore::track_later(const TrackEvent& event) {
 
 // Its network's first view, which is the only one that counts, adds to the score what its own date
 // makes of it.
-Pipeline RedisHotStore::unlisted_command(const ViewEvent& event) const {
+Pipeline RedisHotStore::unlisted_command(const ViewEvent& event, bool may_begin) const {
   const std::string_view id = event.item.view();
   const std::string key = event.event.empty() ? std::string() : keys_.view_event(id, event.event.view());
   const UnixSeconds now = event.at.value_or(wall_now());
   const double total = view_increment(true, settings_.views);
   Pipeline out =
-      unlisted(keys_, id, key, event.standing, event.published_at, event.at, settings_.items_unknown_max);
+      unlisted(keys_.article(id), key, event.standing, event.published_at, event.at, may_begin);
   out.arg(settings_.views.counter_ttl.count())
       .arg("")
       .arg(total)

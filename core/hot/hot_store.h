@@ -48,9 +48,12 @@ class RedisHotStore final : public HotStore {
  private:
   redis::Pipeline track_command(const TrackEvent& event) const;
   redis::Pipeline view_command(const ViewEvent& event, std::int64_t day) const;
-  redis::Pipeline unlisted_command(const TrackEvent& event) const;
-  redis::Pipeline unlisted_command(const ViewEvent& event) const;
-  // The reply to `count`, or to the event's unlisted_command when nobody vouched for the article.
+  redis::Pipeline unlisted_command(const TrackEvent& event, bool may_begin) const;
+  redis::Pipeline unlisted_command(const ViewEvent& event, bool may_begin) const;
+  Task<Result<void>> expect_room(const Standing& standing);
+  void note_unlisted(std::string_view id, std::string_view counted);
+  // The reply to `count`, or to the event's unlisted_command when nobody vouched for the article: a
+  // round trip more, three when that begins to be counted.
   template <class Event>
   Task<Result<redis::Reply>> ask(const redis::Pipeline& count, const Event& event);
   int unknown_argument(const Standing& standing) const;

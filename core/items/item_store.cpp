@@ -32,7 +32,7 @@ RedisItemStore::RedisItemStore(redis::Redis& redis, const Settings& settings, re
 
 Task<Result<void>> RedisItemStore::put(const Item& item) {
   std::vector<Change> one;
-  one.push_back(Change{&item, false, {}, {}, {}});
+  one.push_back(Change{&item, false, {}, {}, {}, {}});
   co_return co_await write(std::move(one));
 }
 
@@ -44,7 +44,7 @@ Task<Result<void>> RedisItemStore::put_many(const std::vector<Item>& items) {
     for (std::size_t i = from; i < end; ++i) last[items[i].id.view()] = i;
     std::vector<Change> batch;
     for (std::size_t i = from; i < end; ++i) {
-      if (last[items[i].id.view()] == i) batch.push_back(Change{&items[i], false, {}, {}, {}});
+      if (last[items[i].id.view()] == i) batch.push_back(Change{&items[i], false, {}, {}, {}, {}});
     }
     if (auto ok = co_await write(std::move(batch)); !ok) co_return ok;
   }
@@ -55,7 +55,7 @@ Task<Result<void>> RedisItemStore::remove(const ItemId& id) {
   Item item;
   item.id = id;
   std::vector<Change> one;
-  one.push_back(Change{&item, true, {}, {}, {}});
+  one.push_back(Change{&item, true, {}, {}, {}, {}});
   co_return co_await write(std::move(one));
 }
 
@@ -74,15 +74,19 @@ Task<Result<void>> RedisItemStore::write(std::vector<Change> changes) {
 
 Task<Result<void>> RedisItemStore::read_old(std::vector<Change>& changes) {
   Pipeline command;
+  command.add("XLEN", keys_.stream());
   for (const Change& each : changes) {
     const std::string_view id = each.item->id.view();
-    command.add("HGET", keys_.item(id), "tags").add("HMGET", keys_.article(id), "date", "first");
+    command.add("HMGET", keys_.item(id), "tags", "rev").add("HMGET", keys_.article(id), "date", "first");
   }
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
+  const std::int64_t waiting = replies->front().integer().value_or(0);
+  if (stream_max_ != kNoStream && waiting + std::ssize(changes) > stream_max_) co_return redis::stream_full();
   for (std::size_t i = 0; i < changes.size(); ++i) {
-    const redis::Reply& dates = (*replies)[2 * i + 1];
+    const redis::Reply &was = (*replies)[2 * i + 1], &dates = (*replies)[2 * i + 2];
     Change& change = changes[i];
-    change.old_tags = std::string((*replies)[2 * i].text());
+    change.old_tags = std::string(redis::text_at(was, 0));
+    change.rev = std::string(redis::text_at(was, 1));
     change.old_date = std::string(redis::text_at(dates, dates[0].is_nil() ? 1 : 0));
     change.gone.clear();
     for (const std::string_view tag : redis::words(change.old_tags)) {
@@ -97,43 +101,57 @@ Task<Result<void>> RedisItemStore::read_old(std::vector<Change>& changes) {
 
 Task<Result<std::vector<RedisItemStore::Change>>> RedisItemStore::write_once(std::vector<Change>& changes) {
   Pipeline command;
+  for (const Change& each : changes) append_places(command, each);
+  if (stream_max_ != kNoStream) {
+    for (const Change& each : changes) append_entry(command, each);
+  }
+  command.then();
   for (const Change& each : changes) append_put(command, each);
   for (const Change& each : changes) hot::append_article(command, keys_, each.item->id.view());
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
-  FRESHET_CO_TRY(placed, co_await place(changes, *replies));
+  FRESHET_CO_TRY(finished, co_await finish(changes, *replies));
+  const redis::Reply* put = &(*replies)[replies->size() - 2 * changes.size()];
   std::vector<Change> again;
-  for (std::size_t i = 0; i < changes.size(); ++i) {
-    if ((*replies)[i].text() == redis::word::kRetry)
-      again.push_back(Change{changes[i].item, changes[i].remove, {}, {}, {}});
+  for (const Change& each : changes) {
+    if ((put++)->text() == redis::word::kRetry) again.push_back(Change{each.item, each.remove, {}, {}, {}, {}});
   }
   co_return again;
 }
 
-// `replies`: of each change the time, or another word when nothing was written; then its article.
-Task<Result<void>> RedisItemStore::place(const std::vector<Change>& changes, const redis::Replies& replies) {
+// `replies`: of each change that of item_places.lua; those of the entries; of each that of
+// item_put.lua, then its article.
+Task<Result<void>> RedisItemStore::finish(const std::vector<Change>& changes, const redis::Replies& replies) {
+  constexpr std::int64_t kLists = 2, kRanked = 1, kCard = 1;
+  const redis::Reply *stands = replies.data(), *put = &replies[replies.size() - 2 * changes.size()];
+  const redis::Reply* article = put + changes.size();
   UnixSeconds now;
   hot::Places places;
+  Pipeline command;
   for (std::size_t i = 0; i < changes.size(); ++i) {
-    const auto time = replies[i].integer();
+    const auto time = put[i][0].integer();
     if (!time) continue;
     now = UnixSeconds{seconds{*time}};
-    const hot::Article article = hot::article_of(replies[changes.size() + i], now, settings_);
-    hot::add_places(places, changes[i].item->id.str(), article, settings_, hot::Leaves::kNone);
+    const std::string id = changes[i].item->id.str();
+    hot::add_places(places, id, hot::article_of(article[i], now, settings_), settings_, hot::Leaves::kNone);
+    // Lists that show it, or showed it a moment ago, are wrong now; what workers know of it is
+    // (core/items/card_cache.h).
+    const std::int64_t told = stands[i].integer().value_or(0), changed = put[i][1].integer().value_or(0);
+    const bool retitled = told == kRanked && changed == kLists;
+    if (retitled) command.add("INCR", keys_.epoch());
+    if (retitled || told == kLists)
+      command.add("PUBLISH", keys_.epoch(), "list " + id);
+    else if (changed >= kCard)
+      command.add("PUBLISH", keys_.epoch(), "card " + id);
   }
-  Pipeline command;
   hot::append_places(command, places, now, settings_, keys_);
   if (command.empty()) co_return Result<void>();
-  FRESHET_CO_TRY(placed, co_await redis::run_all(redis_, command));
+  FRESHET_CO_TRY(done, co_await redis::run_all(redis_, command));
   co_return Result<void>();
 }
 
-void RedisItemStore::append_put(Pipeline& out, const Change& change) const {
+void RedisItemStore::append_places(Pipeline& out, const Change& change) const {
   const Item& item = *change.item;
-  const std::string_view id = item.id.view();
-  out.script(scripts::kItemPut)
-      .key(keys_.item(id))
-      .key(keys_.article(id))
-      .key(keys_.stream())
+  out.script(scripts::kItemPlaces)
       .key(keys_.published())
       .key(keys_.current_index())
       .key(keys_.hidden())
@@ -143,12 +161,30 @@ void RedisItemStore::append_put(Pipeline& out, const Change& change) const {
   for (const hot::Model& model : hot::kModels) out.key(keys_.rank(model)).key(keys_.placed(model));
   for (const std::string_view tag : change.gone) out.key(keys_.tag(tag));
   for (const TagName& tag : item.tags) out.key(keys_.tag(tag.view()));
-  out.arg(id).arg(change.old_tags).arg(change.old_date).arg(change.remove ? 1 : 0).arg(item.hidden ? 1 : 0);
-  out.arg(unix_s(item.published_at))
-      .arg(settings_.engagement.counter_ttl.count())
-      .arg(hot::kModels.size())
-      .arg(change.gone.size())
-      .arg(stream_max_);
+  const std::int64_t date = unix_s(item.published_at);
+  out.arg(item.id.view()).arg(change.remove ? 1 : 0).arg(item.hidden ? 1 : 0).arg(date);
+  out.arg(std::to_string(date) != change.old_date ? 1 : 0).arg(settings_.engagement.counter_ttl.count());
+  out.arg(hot::kModels.size()).arg(change.gone.size());
+}
+
+void RedisItemStore::append_entry(Pipeline& out, const Change& change) const {
+  const std::string_view id = change.item->id.view();
+  if (change.remove) {
+    out.add("XADD", keys_.stream(), "*", "op", kOpDelete, "id", id);
+    return;
+  }
+  const auto fields = fields_of(*change.item);
+  out.command(7 + 2 * fields.size()).arg("XADD").arg(keys_.stream()).arg("*");
+  out.arg("op").arg(kOpPut).arg("id").arg(id);
+  for (const auto& [name, value] : fields) out.arg(name).arg(value);
+}
+
+void RedisItemStore::append_put(Pipeline& out, const Change& change) const {
+  const Item& item = *change.item;
+  const std::string_view id = item.id.view();
+  out.script(scripts::kItemPut).key(keys_.item(id)).key(keys_.article(id));
+  out.arg(change.rev).arg(change.old_date).arg(change.remove ? 1 : 0).arg(item.hidden ? 1 : 0);
+  out.arg(unix_s(item.published_at)).arg(settings_.engagement.counter_ttl.count());
   for (const auto& [name, value] : fields_of(item)) out.arg(name).arg(value);
 }
 

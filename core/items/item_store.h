@@ -1,8 +1,11 @@
-// ItemStore on Redis: what the site says of its items, and all that follows from it. A write
-// reads the item first (its old tags and date name the keys it must leave), then runs one atomic
-// script that starts over when the item has changed in between, and gives the item the places that
-// its counters say. The same script appends the write to the recorder's stream (item_fields.h says
-// how entries look); when stream.max_len entries wait there, nothing is written.
+// ItemStore on Redis: what the site says of its items, and all that follows from it. A write reads
+// the item first (its old tags and date name the keys it must leave). Then come, each behind the
+// one before: what lists are made of (item_places.lua) with the entry for the recorder
+// (item_fields.h says how it looks); the item and its article, by a script that does nothing when
+// the item was written meanwhile; the places that its counters say, and the word to workers and
+// lists that it changed. Who lost to another begins anew, so the last entry of an item is what its
+// hash says. After a crash between two steps the same write does the rest; until then `freshetctl
+// check` finds half of it. When stream.max_len entries wait for the recorder, nothing is written.
 #pragma once
 
 #include <optional>
@@ -24,8 +27,8 @@ class RedisItemStore final : public ItemStore {
   RedisItemStore(redis::Redis& redis, const Settings& settings, redis::Keys keys,
                  Tell tell = Tell::kRecorder);
 
-  // 2 RTT each, and 1 when something of it is counted; put_many: for every 500 items. Errors:
-  // kConflict "item_busy" when others keep writing it; kUnavailable "stream_full".
+  // 3 RTT each at most, 4 in a cluster; put_many: for every 500 items. Errors: kConflict
+  // "item_busy" when others keep writing it; kUnavailable "stream_full".
   Task<Result<void>> put(const Item& item) override;
   Task<Result<void>> put_many(const std::vector<Item>& items) override;
   // Removing what is not there is no error. A late event of a removed item counts, but brings it
@@ -38,20 +41,21 @@ class RedisItemStore final : public ItemStore {
   struct Change {  // an item to write, and what it was
     const Item* item;
     bool remove;
-    std::string old_tags, old_date;
+    std::string rev, old_tags, old_date;
     std::vector<std::string_view> gone;  // tags it leaves; views into old_tags
-    bool dark() const { return remove || item->hidden; }
   };
   Task<Result<void>> write(std::vector<Change> changes);
-  Task<Result<void>> place(const std::vector<Change>& changes, const redis::Replies& replies);
+  Task<Result<void>> finish(const std::vector<Change>& changes, const redis::Replies& replies);
   Task<Result<void>> read_old(std::vector<Change>& changes);
   Task<Result<std::vector<Change>>> write_once(std::vector<Change>& changes);
+  void append_places(redis::Pipeline& out, const Change& change) const;
+  void append_entry(redis::Pipeline& out, const Change& change) const;
   void append_put(redis::Pipeline& out, const Change& change) const;
 
   redis::Redis& redis_;
   const Settings& settings_;
   const redis::Keys keys_;
-  static constexpr std::int64_t kNoStream = -1;  // item_put.lua knows it too
+  static constexpr std::int64_t kNoStream = -1;
   const std::int64_t stream_max_;
 };
 

@@ -86,7 +86,7 @@ Task<Result<std::vector<Result<void>>>> RedisReaderStore::write(const std::vecto
     if (reject_unknown_) ++known;
     if (again || !answers[i]) continue;
     if (room-- <= 0) {
-      answers[i] = tl::unexpected(redis::classify(redis::word::kStreamFull));
+      answers[i] = redis::stream_full();
       continue;
     }
     append_change(commands, entries, each, std::min(each.at.value_or(now), now));
@@ -165,8 +165,7 @@ Task<Result<void>> RedisReaderStore::undo_dismissal(const ReaderId& reader, cons
   FRESHET_CO_TRY(found, co_await redis::run_all(redis_, look));
   const UnixSeconds now = time_at((*found)[0], 0), when = std::min(at.value_or(now), now);
   if (redis::whole((*found)[2].text()) > unix_s(when)) co_return Result<void>();  // it came later
-  if ((*found)[1].integer().value_or(0) >= stream_max_)
-    co_return tl::unexpected(redis::classify(redis::word::kStreamFull));
+  if ((*found)[1].integer().value_or(0) >= stream_max_) co_return redis::stream_full();
   append_memory(undo, id, undoing_of(item.view()), when);  // one from before may still wait in a spool
   undo.script(scripts::kReaderUndismiss).key(keys_.not_interested(id)).key(keys_.not_interested_why(id));
   undo.arg(item.view()).arg(unix_s(when));

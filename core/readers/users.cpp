@@ -177,8 +177,7 @@ Task<Result<std::string>> Users::forget(const ReaderId& reader) {
   Pipeline look, ask;
   look.add("TIME").add("XLEN", keys_.stream()).add("ZSCORE", spools, kErasure);
   FRESHET_CO_TRY(found, co_await redis::run_all(redis_, look));
-  if ((*found)[1].integer().value_or(0) >= recorder_.stream_max_len)
-    co_return tl::unexpected(redis::classify(redis::word::kStreamFull));
+  if ((*found)[1].integer().value_or(0) >= recorder_.stream_max_len) co_return redis::stream_full();
   const std::int64_t now =
       redis::time_of((*found)[0]).value_or(std::chrono::microseconds{}) / milliseconds{1};
   const std::int64_t last = redis::whole((*found)[2].text()),

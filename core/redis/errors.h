@@ -72,6 +72,9 @@ const ErrorRow* find_error(std::string_view error_line);
 // (script_words.h); kInternal "redis_error" when there is none.
 Error classify(std::string_view error_line);
 
+// As many entries as may wait for the recorder.
+inline tl::unexpected<Error> stream_full() { return fail(ErrorCode::kUnavailable, "stream_full"); }
+
 // Failures since the start, by class.
 class ErrorCounts {
  public:

@@ -17,11 +17,11 @@ namespace word {
 inline constexpr std::string_view kDay = "DAY";
 // A status: the item is not as the caller read it. To be read and tried again.
 inline constexpr std::string_view kRetry = "RETRY";
-// stream.max_len entries wait for the recorder.
-inline constexpr std::string_view kStreamFull = "STREAM_FULL";
-// Nobody vouched for the article, so unlisted.lua counts it; and a status: somebody did.
+// Nobody vouched for the article, so unlisted.lua counts it; statuses: somebody did, and it is the
+// first time that it would.
 inline constexpr std::string_view kUnlisted = "UNLISTED";
 inline constexpr std::string_view kListed = "LISTED";
+inline constexpr std::string_view kBegins = "BEGINS";
 
 }  // namespace word
 
@@ -34,7 +34,6 @@ struct ScriptWord {
 inline constexpr std::array kScriptWords{
     ScriptWord{word::kDay, ErrorCode::kInternal, "redis_error"},    // the store tries again with that day
     ScriptWord{word::kRetry, ErrorCode::kInternal, "redis_error"},  // never an error
-    ScriptWord{word::kStreamFull, ErrorCode::kUnavailable, "stream_full"},
     // Another recorder has taken the lease since.
     ScriptWord{"FENCED", ErrorCode::kUnavailable, "lease_lost"},
     // A number is none, or out of range.
@@ -44,10 +43,9 @@ inline constexpr std::array kScriptWords{
     ScriptWord{"NOGROUP", ErrorCode::kUnavailable, "redis_no_group"},
     // The reader has as many impressions that wait to be recorded as may be.
     ScriptWord{"TOO_MANY_PENDING", ErrorCode::kUnavailable, "too_many_pending"},
-    // A stranger's event of an article that nobody vouched for, which would be one too many.
-    ScriptWord{"TOO_MANY_UNKNOWN", ErrorCode::kRateLimited, "too_many_unknown"},
     ScriptWord{word::kUnlisted, ErrorCode::kUnavailable, "unavailable"},  // the store asks unlisted.lua
     ScriptWord{word::kListed, ErrorCode::kInternal, "redis_error"},       // never an error
+    ScriptWord{word::kBegins, ErrorCode::kInternal, "redis_error"},       // likewise
     // No such item, where only known ones are taken.
     ScriptWord{"UNKNOWN_ITEM", ErrorCode::kNotFound, "unknown_item"},
 };

@@ -68,8 +68,7 @@ std::string RedisFollowStore::timeline_of(const ReaderId& reader) const {
 }
 
 Result<void> RedisFollowStore::may_tell(const redis::Reply& waiting) const {
-  if (waiting.integer().value_or(0) >= stream_max_)
-    return tl::unexpected(redis::classify(redis::word::kStreamFull));
+  if (waiting.integer().value_or(0) >= stream_max_) return redis::stream_full();
   return {};
 }
 

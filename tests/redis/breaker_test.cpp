@@ -139,12 +139,12 @@ TEST_CASE("Each error line of Redis has its meaning, and how it is retried", "[e
 }
 
 TEST_CASE("A word of our scripts is counted nowhere, and means what their table says", "[errors]") {
-  CHECK(find_error("STREAM_FULL") == nullptr);
+  CHECK(find_error("TOO_MANY_PENDING") == nullptr);
   CHECK(find_error("OOMPH") == nullptr);
   CHECK(find_error("") == nullptr);
   CHECK(classify("OOMPH").code == ErrorCode::kInternal);
-  const Error full = classify("STREAM_FULL the recorder does not keep up");
+  const Error full = classify("TOO_MANY_PENDING pages wait");
   CHECK(full.code == ErrorCode::kUnavailable);
-  CHECK(full.reason == "stream_full");
-  CHECK(full.detail == "the recorder does not keep up");
+  CHECK(full.reason == "too_many_pending");
+  CHECK(full.detail == "pages wait");
 }
