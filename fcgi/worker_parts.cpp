@@ -71,7 +71,7 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, Limit
     : settings(context.settings),
       slot(context.board.slots()[context.slot]),
       secrets(std::move(its_secrets)),
-      keys(settings.redis.key_prefix),
+      keys(settings.redis),
       finder(loop, link_options(settings.redis, endpoint, settings.redis.timeout, {})),
       redis(redis::make_client(loop, link(endpoint, settings.redis.timeout, settings.gateway.request_budget),
                                redis::kAllScripts)),

@@ -65,7 +65,8 @@ struct GatewaySettings {
 };
 
 struct RedisSettings {
-  // unix://PATH[?db=N], redis://[user:password@]host:port[/db]
+  // unix://PATH[?db=N], redis://[user:password@]host:port[/db],
+  // redis+cluster://[user:password@]host:port[,host:port…]
   std::string url = "unix:///run/redis/redis-server.sock";
   std::string username, password_file;
   int db = 0;
@@ -78,6 +79,7 @@ struct RedisSettings {
   std::vector<std::string> sentinels;  // host:port; empty: redis.url is the server
   std::string sentinel_master;         // the name they know it by
   std::string sentinel_username, sentinel_password_file;
+  bool is_cluster() const { return url.starts_with("redis+cluster://"); }
 };
 
 // A token bucket per visitor: `rate` tokens a second, at most `burst`. Rate 0: no limit.

@@ -77,7 +77,9 @@ Task<Result<redis::Reply>> RedisHotStore::ask(const Pipeline& count, const Event
 // Whether one more article may begin that nobody vouched for. Those of the same moment are not
 // seen.
 Task<Result<void>> RedisHotStore::expect_room(const Standing& standing) {
-  const auto refusal = [](const char* of) { return fail(ErrorCode::kRateLimited, "too_many_unknown", {}, of); };
+  const auto refusal = [](const char* of) {
+    return fail(ErrorCode::kRateLimited, "too_many_unknown", {}, of);
+  };
   if (!standing.may_begin) co_return refusal("of this network");
   Pipeline count;
   count.add("ZREMRANGEBYSCORE", keys_.unlisted(), "-inf", unix_s(wall_now()));
@@ -108,8 +110,7 @@ Pipeline RedisHotStore::unlisted_command(const TrackEvent& event, bool may_begin
   const std::string key = event.event.empty() ? std::string() : keys_.track_event(id, event.event.view());
   const std::int64_t dwell_ms =
       event.unproven ? std::min(event.dwell_ms, engagement.first_dwell_ms) : event.dwell_ms;
-  Pipeline out =
-      unlisted(keys_.article(id), key, event.standing, event.published_at, event.at, may_begin);
+  Pipeline out = unlisted(keys_.article(id), key, event.standing, event.published_at, event.at, may_begin);
   out.arg(engagement.counter_ttl.count()).arg(dwell_ms).arg(0).arg(0);
   return out;
 }
@@ -184,8 +185,7 @@ Pipeline RedisHotStore::unlisted_command(const ViewEvent& event, bool may_begin)
   const std::string key = event.event.empty() ? std::string() : keys_.view_event(id, event.event.view());
   const UnixSeconds now = event.at.value_or(wall_now());
   const double total = view_increment(true, settings_.views);
-  Pipeline out =
-      unlisted(keys_.article(id), key, event.standing, event.published_at, event.at, may_begin);
+  Pipeline out = unlisted(keys_.article(id), key, event.standing, event.published_at, event.at, may_begin);
   out.arg(settings_.views.counter_ttl.count())
       .arg("")
       .arg(total)

@@ -113,7 +113,8 @@ Task<Result<std::vector<RedisItemStore::Change>>> RedisItemStore::write_once(std
   const redis::Reply* put = &(*replies)[replies->size() - 2 * changes.size()];
   std::vector<Change> again;
   for (const Change& each : changes) {
-    if ((put++)->text() == redis::word::kRetry) again.push_back(Change{each.item, each.remove, {}, {}, {}, {}});
+    if ((put++)->text() == redis::word::kRetry)
+      again.push_back(Change{each.item, each.remove, {}, {}, {}, {}});
   }
   co_return again;
 }

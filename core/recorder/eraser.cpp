@@ -19,7 +19,7 @@ bool has(const std::vector<Erasure>& some, const Erasure& one) {
 Eraser::Eraser(const Settings& settings, redis::Endpoint endpoint, readers::ReaderHashes hashes,
                milliseconds settle)
     : redis_(std::move(endpoint), kRedisTimeout, redis::kAllScripts),
-      keys_(settings.redis.key_prefix),
+      keys_(settings.redis),
       hashes_(std::move(hashes)),
       spool_(settings.spool.path),
       job_ttl_(redis::tombstone_ttl(settings.spool.max_age)),

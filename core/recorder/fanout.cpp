@@ -35,7 +35,7 @@ std::string number_of(const std::string& entry) {
 
 Pusher::Pusher(const Settings& settings, redis::Endpoint endpoint)
     : redis_(std::move(endpoint), kRedisTimeout, redis::kAllScripts),
-      keys_(settings.redis.key_prefix),
+      keys_(settings.redis),
       waterfall_(settings.waterfall) {}
 
 void Pusher::add(std::vector<Fanout> fanouts) {

@@ -15,7 +15,7 @@ class Items {
   Items(redis::SyncRedis& redis, const Settings& settings, bool replace,
         const std::function<Result<void>(std::int64_t)>& pulse)
       : redis_(redis),
-        keys_(settings.redis.key_prefix),
+        keys_(settings.redis),
         items_(redis, settings, keys_, items::RedisItemStore::Tell::kNobody),
         replace_(replace),
         pulse_(pulse) {}

@@ -128,7 +128,7 @@ class Followings {
 
 Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, database::Database& database,
                                         const Settings& settings, UnixSeconds now, const Pulse& pulse) {
-  const redis::Keys keys(settings.redis.key_prefix);
+  const redis::Keys keys(settings.redis);
   const Sender send(redis, pulse);
   ReaderRestorer events(send, settings.interactions.max_kept,
                         std::to_string(settings.interactions.max_earlier()), settings.interactions.ttl, now);
@@ -159,7 +159,7 @@ Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, database::Datab
 
 Result<void> restore_tombstones(redis::SyncRedis& redis, database::Database& database,
                                 const Settings& settings, UnixSeconds now) {
-  const redis::Keys keys(settings.redis.key_prefix);
+  const redis::Keys keys(settings.redis);
   const seconds ttl = redis::tombstone_ttl(settings.spool.max_age);
   FRESHET_TRY(erased, database.erased_since(now - ttl));
   redis::Pipeline out;

@@ -30,7 +30,7 @@ bool below(std::string_view a, std::string_view b) { return parts_of(a) < parts_
 
 Stream::Stream(const Settings& settings, redis::Endpoint endpoint)
     : redis_(std::move(endpoint), kRedisTimeout, redis::kAllScripts),
-      keys_(settings.redis.key_prefix),
+      keys_(settings.redis),
       count_(settings.recorder.batch) {}
 
 Result<Reply> Stream::call(const Pipeline& command) {

@@ -47,7 +47,9 @@ std::string Keys::of_item(std::string_view head, std::string_view id, std::strin
   return join({prefix_, head, "{", id, "}", colon, tail});
 }
 
-std::string Keys::of_all(std::string_view tail) const { return join({prefix_, "hot", tail}); }
+std::string Keys::of_shared(std::string_view head, std::string_view tail) const {
+  return join({prefix_, head, tail, shared_});
+}
 
 unsigned Keys::call_of(std::string_view key) const { return on_ == On::kCluster ? slot_of(key) : 0; }
 
@@ -68,7 +70,7 @@ std::string Keys::uv_day(std::string_view id, UnixSeconds day) const {
 }
 
 std::string Keys::current(std::int64_t hour) const { return of_all(":current:" + std::to_string(hour)); }
-std::string Keys::tag(std::string_view tag) const { return join({prefix_, "tag:", tag}); }
+std::string Keys::tag(std::string_view tag) const { return of_shared("tag:", tag); }
 std::string Keys::list(const hot::ListQuery& query) const { return of_all(":list" + variant(query)); }
 std::string Keys::list_meta(const hot::ListQuery& query) const {
   return of_all(":list:meta" + variant(query));
@@ -100,6 +102,7 @@ std::string Keys::id_of_article(std::string_view key) const {
 std::optional<std::string> Keys::plain(std::string_view key) const {
   if (!key.starts_with(prefix_)) return std::nullopt;
   key.remove_prefix(prefix_.size());
+  if (!shared_.empty() && key.ends_with(shared_)) key.remove_suffix(shared_.size());
   return std::string(key);
 }
 
@@ -114,12 +117,12 @@ std::string_view part_of(std::string_view plain, std::size_t part) {
 }
 
 const KeyPattern* Keys::pattern_of(std::string_view key) const {
-  if (!key.starts_with(prefix_)) return nullptr;
-  const std::string_view name = key.substr(prefix_.size());
+  const auto name = plain(key);
+  if (!name) return nullptr;
   // Exact names come before those with a part that varies: hot:current:index is no hour.
   for (const bool literal : {true, false}) {
     for (const KeyPattern& each : kKeyPatterns) {
-      if ((each.pattern.find('*') == std::string_view::npos) == literal && matches(each.pattern, name))
+      if ((each.pattern.find('*') == std::string_view::npos) == literal && matches(each.pattern, *name))
         return &each;
     }
   }

@@ -14,6 +14,7 @@
 
 #include "core/base/ids.h"
 #include "core/base/time.h"
+#include "core/config/settings.h"
 #include "core/hot/ports.h"
 #include "core/readers/ports.h"
 
@@ -118,8 +119,12 @@ inline bool is_embargo(double until) { return until != std::floor(until); }
 class Keys {
  public:
   enum class On : std::uint8_t { kOneRedis, kCluster };
-  // `prefix` comes before every name (redis.key_prefix).
-  explicit Keys(std::string prefix, On on = On::kOneRedis) : prefix_(std::move(prefix)), on_(on) {}
+  // `prefix` comes before every name (redis.key_prefix). In a cluster what all articles share has
+  // kShared behind its name, so that a script may touch several of these keys.
+  explicit Keys(std::string prefix, On on = On::kOneRedis)
+      : prefix_(std::move(prefix)), shared_(on == On::kCluster ? kShared : ""), on_(on) {}
+  explicit Keys(const RedisSettings& settings)
+      : Keys(settings.key_prefix, settings.is_cluster() ? On::kCluster : On::kOneRedis) {}
 
   // Keys of different ids may share a script's call when this is the same for them: always on one
   // Redis; in a cluster, in which it is their slot, rarely.
@@ -153,9 +158,9 @@ class Keys {
 
   // --- Of all items: permanent, each capped by list.max_members or by the number of items
   // ZSET of places (core/hot/models.h)
-  std::string rank(const hot::Model& model) const { return prefix_ + std::string(model.rank); }
+  std::string rank(const hot::Model& model) const { return of_shared(model.rank); }
   // ZSET while rebuilding
-  std::string rank_next(const hot::Model& model) const { return rank(model) + ":next"; }
+  std::string rank_next(const hot::Model& model) const { return of_shared(model.rank, ":next"); }
   // Hash: the parameters that ranks were made with (`formula`; while they are made anew, also
   // `next`), the schema of all keys, and how far the rank keeper's walk is
   std::string rank_meta() const { return of_all(":rank:meta"); }
@@ -164,9 +169,9 @@ class Keys {
   // String: somebody's turn to look after ranks; kRankTurnTtl
   std::string rank_turn() const { return of_all(":rank:turn"); }
   // Hash: member of a rank → version of the counters that its place was made from
-  std::string placed(const hot::Model& model) const { return prefix_ + std::string(model.placed); }
+  std::string placed(const hot::Model& model) const { return of_shared(model.placed); }
   // Hash while rebuilding
-  std::string placed_next(const hot::Model& model) const { return placed(model) + ":next"; }
+  std::string placed_next(const hot::Model& model) const { return of_shared(model.placed, ":next"); }
   // Set of ids that were not placed, because ranks had other parameters, and are to be
   std::string unplaced() const { return of_all(":unplaced"); }
   // ZSET of publish times
@@ -269,9 +274,9 @@ class Keys {
   std::string seen_day(std::string_view day) const;
 
   // Stream for the recorder; stream.max_len
-  std::string stream() const { return prefix_ + "recorder:stream"; }
+  std::string stream() const { return of_shared("recorder:stream"); }
   // Hash: which process records, and which database Redis belongs to (core/recorder/lease.h)
-  std::string lease() const { return prefix_ + "recorder:lease"; }
+  std::string lease() const { return of_shared("recorder:lease"); }
 
   // ZSET: host → unix ms at which nothing waited in its spools (core/readers/spool_watch.h)
   std::string spools() const { return prefix_ + "recorder:spools"; }
@@ -279,8 +284,8 @@ class Keys {
   // Matches hot:article:{id} of every item, for SCAN; and the id in such a name.
   std::string article_pattern() const;
   std::string id_of_article(std::string_view key) const;
-  // A key found in Redis without the prefix; nullopt when it does not begin with it: somebody
-  // else's.
+  // A key found in Redis without the prefix and kShared; nullopt when it does not begin with the
+  // prefix: somebody else's.
   std::optional<std::string> plain(std::string_view key) const;
   // The row of kKeyPatterns that a key found in Redis belongs to; nullptr: none of ours.
   const KeyPattern* pattern_of(std::string_view key) const;
@@ -289,9 +294,13 @@ class Keys {
   // head{id} and head{id}:tail
   std::string of_item(std::string_view head, std::string_view id) const;
   std::string of_item(std::string_view head, std::string_view id, std::string_view tail) const;
-  std::string of_all(std::string_view tail) const;
+  std::string of_shared(std::string_view head, std::string_view tail = {}) const;
+  std::string of_all(std::string_view tail) const { return of_shared("hot", tail); }
+
+  static constexpr std::string_view kShared = ":{all}";
 
   std::string prefix_;
+  std::string_view shared_;
   On on_;
 };
 

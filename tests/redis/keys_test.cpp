@@ -160,6 +160,28 @@ TEST_CASE("every name has a row in the table, and every row a name", "[keys]") {
   CHECK_FALSE(keys.pattern_of("hot:current:493000")->permanent);
 }
 
+TEST_CASE("in a cluster what scripts touch together is in one slot, and every name has its row", "[keys]") {
+  const Keys keys("p:", Keys::On::kCluster), plain("p:");
+  std::map<std::string, const redis::KeyPattern*> rows;
+  for (const auto& [name, meaning] : names(plain, "abc", "def")) rows[meaning] = plain.pattern_of(name);
+  for (const auto& [name, meaning] : names(keys, "abc", "def")) {
+    INFO(name);
+    CHECK(keys.pattern_of(name) == rows[meaning]);
+  }
+  // scripts/check-keys goes by this: hot: and tag: without braces, the stream and the lease.
+  const unsigned slot = keys.call_of(keys.epoch());
+  for (const auto& [name, meaning] : names(keys, "abc", "def")) {
+    const std::string_view pattern = rows[meaning]->pattern;
+    const bool braces = pattern.find('{') != pattern.npos;
+    const bool shared = !braces && (pattern.starts_with("hot:") || pattern.starts_with("tag:") ||
+                                    pattern == "recorder:stream" || pattern == "recorder:lease");
+    INFO(name);
+    CHECK((keys.call_of(name) == slot) == shared);
+  }
+  CHECK(keys.rank_next(hot::kByEngagement) == "p:hot:rank:next:{all}");
+  CHECK(keys.tag("swift") == "p:tag:swift:{all}");
+}
+
 TEST_CASE("names keep their words, and the id stands in braces", "[keys]") {
   const Keys keys("");
   CHECK(keys.article("7") == "hot:article:{7}");

@@ -10,11 +10,7 @@ class Eraser {
  public:
   Eraser(redis::SyncRedis& redis, database::Database& database, const Settings& settings,
          const readers::ReaderHashes& hashes, const ToErase& wanted)
-      : redis_(redis),
-        database_(database),
-        keys_(settings.redis.key_prefix),
-        hashes_(hashes),
-        wanted_(wanted) {
+      : redis_(redis), database_(database), keys_(settings.redis), hashes_(hashes), wanted_(wanted) {
     for (const ReaderId& each : wanted.readers) found_.insert(each.str());
   }
 

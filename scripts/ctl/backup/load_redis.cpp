@@ -19,7 +19,7 @@ constexpr std::size_t kMembersAtOnce = 1000;     // of one command
 
 // The lease is not of a backup, but of who restores it.
 std::vector<std::string> ours(const std::vector<std::string>& found, const RedisSettings& settings) {
-  const redis::Keys keys(settings.key_prefix);
+  const redis::Keys keys(settings);
   std::vector<std::string> out;
   for (const std::string& key : found) {
     if (key.starts_with(settings.key_prefix) && keys.pattern_of(key) != nullptr && key != keys.lease())

@@ -20,7 +20,7 @@ namespace {
 // Error: kConflict "has_items" when Redis has an item that was put. No key lists them all: O(keys)
 // when there is none.
 Result<void> expect_no_items(redis::SyncRedis& redis, const RedisSettings& settings) {
-  const redis::Keys keys(settings.key_prefix);
+  const redis::Keys keys(settings);
   return walk(redis, "SCAN", "", [&](const std::vector<std::string>& found) -> Result<void> {
     redis::Pipeline look;
     for (const std::string& key : found) {
@@ -80,7 +80,7 @@ Result<std::string> loss_of(redis::SyncRedis& redis, database::Database& databas
 
 Result<recorder::Refilled> rebuild_redis(redis::SyncRedis& redis, database::Database& database,
                                          const Settings& settings, const RebuildRedisOptions& options) {
-  const redis::Keys keys(settings.redis.key_prefix);
+  const redis::Keys keys(settings.redis);
   FRESHET_TRY(owner, owner_of(redis, database, keys, options.force));
   FRESHET_TRY(loss, loss_of(redis, database, keys));
   if (!options.force && loss->empty()) {

@@ -39,7 +39,7 @@ class Reconciler {
         database_(database),
         settings_(settings),
         endpoint_(endpoint),
-        keys_(settings.redis.key_prefix),
+        keys_(settings.redis),
         items_(redis, settings, keys_, items::RedisItemStore::Tell::kNobody) {}
 
   Result<Reconciled> run() {

@@ -43,7 +43,7 @@ class Restorer {
         settings_(settings),
         endpoint_(endpoint),
         redis_(endpoint, kRedisTimeout, redis::kAllScripts),
-        lease_(redis::Keys(settings.redis.key_prefix)),
+        lease_(redis::Keys(settings.redis)),
         line_(stderr, options.quiet) {}
 
   Result<void> run() {
@@ -91,7 +91,7 @@ class Restorer {
   }
 
   Result<void> expect_stopped() {
-    const auto recorder = recorder::holder_of(redis_, redis::Keys(settings_.redis.key_prefix));
+    const auto recorder = recorder::holder_of(redis_, redis::Keys(settings_.redis));
     if (!recorder) return tl::unexpected(at_redis(recorder.error(), endpoint_));
     before_ = recorder->database;
     if (!database::database_in_use(database())) return {};

@@ -41,7 +41,7 @@ const char* size_command(std::string_view type) {
 class Saver {
  public:
   Saver(redis::SyncRedis& redis, const RedisSettings& settings, DumpWriter& dump, ProgressLine& line)
-      : redis_(redis), keys_(settings.key_prefix), prefix_(settings.key_prefix), dump_(dump), line_(line) {}
+      : redis_(redis), keys_(settings), prefix_(settings.key_prefix), dump_(dump), line_(line) {}
 
   Result<RedisSaved> run() {
     if (auto ok = look_at_server(); !ok) return tl::unexpected(ok.error());

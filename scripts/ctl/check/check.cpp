@@ -23,7 +23,7 @@ class Checker {
  public:
   Checker(redis::SyncRedis& redis, const Settings& settings, const CheckOptions& options, Findings& findings)
       : redis_(redis),
-        keys_(settings.redis.key_prefix),
+        keys_(settings.redis),
         findings_(findings),
         key_check_(redis, settings, keys_, findings, sums_),
         member_check_(redis, settings, keys_, findings, options.sweep),

@@ -125,7 +125,7 @@ struct Session {
   const Settings settings;
   const redis::Endpoint endpoint;
   redis::SyncRedis redis{endpoint, kRedisTimeout, redis::kAllScripts};
-  const redis::Keys keys{settings.redis.key_prefix};
+  const redis::Keys keys{settings.redis};
 };
 
 Result<std::unique_ptr<Session>> open(const Target& target) {
@@ -189,7 +189,7 @@ Result<std::vector<VisitorTotals>> top_visitors(redis::SyncRedis& redis, const S
     const std::int64_t of_a = a.added.pv + a.added.views, of_b = b.added.pv + b.added.views;
     return of_a != of_b ? of_a > of_b : a.name < b.name;
   };
-  const redis::Keys keys(settings.redis.key_prefix);
+  const redis::Keys keys(settings.redis);
   std::vector<VisitorTotals> best;
   auto walked = walk(redis, "SCAN", "", [&](const std::vector<std::string>& found) -> Result<void> {
     redis::Pipeline look;

@@ -216,7 +216,7 @@ Result<int> run_explain(const ExplainOptions& options, const Target& target) {
   FRESHET_TRY(settings, settings_of(target));
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
   redis::SyncRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
-  const redis::Keys keys(settings->redis.key_prefix);
+  const redis::Keys keys(settings->redis);
   NoDeferred deferred;
   DirectRecall recall(*settings);
   readers::RedisReaderStore readers(redis, deferred, *settings, keys, [] { return std::string(); });

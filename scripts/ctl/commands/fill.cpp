@@ -179,7 +179,7 @@ Result<FillSummary> fill_once(const FillOptions& options, const Target& target) 
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
 
   redis::SyncRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
-  const redis::Keys keys(settings->redis.key_prefix);
+  const redis::Keys keys(settings->redis);
   Parts parts(redis, *settings, keys, *identity);
   FillRun run(options, *settings, parts);
   Active active;

@@ -27,7 +27,7 @@ bool exists(const std::string& path) {
 Result<redis::Endpoint> of_our_schema(Result<redis::Endpoint> endpoint, const Settings& settings) {
   if (!endpoint) return endpoint;
   redis::SyncRedis redis(*endpoint, kSchemaTimeout, {});
-  const auto fits = redis::wait(redis::expect_schema(redis, redis::Keys(settings.redis.key_prefix)));
+  const auto fits = redis::wait(redis::expect_schema(redis, redis::Keys(settings.redis)));
   if (!fits && fits.error().reason == "other_schema")
     return tl::unexpected(at_redis(fits.error(), *endpoint));
   return endpoint;

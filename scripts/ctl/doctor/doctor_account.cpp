@@ -133,7 +133,7 @@ Result<AccountFacts> ask_account(const redis::Endpoint& service, const Settings&
     facts.missing = {"MULTI", "EXEC"};
     return facts;
   }
-  const redis::Keys keys(settings.redis.key_prefix);
+  const redis::Keys keys(settings.redis);
   const auto patterns = our_keys(settings);
   Pipeline questions;
   questions.add("MULTI");

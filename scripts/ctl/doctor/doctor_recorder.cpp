@@ -71,11 +71,11 @@ void judge_alive(const RedisFacts& facts, Diagnoses& out) {
 }  // namespace
 
 Result<void> ask_recorder(redis::SyncRedis& redis, const Settings& settings, RedisFacts& facts) {
-  const std::string stream = redis::Keys(settings.redis.key_prefix).stream();
+  const std::string stream = redis::Keys(settings.redis).stream();
   redis::Pipeline command;
   command.add("XLEN", stream).add("XRANGE", stream, "-", "+", "COUNT", 1).add("TIME");
   command.add("XINFO", "GROUPS", stream);
-  readers::SpoolWatch(settings.spool, redis::Keys(settings.redis.key_prefix)).append_read(command);
+  readers::SpoolWatch(settings.spool, redis::Keys(settings.redis)).append_read(command);
   FRESHET_TRY(replies, redis.call(command));
   if (const auto length = (*replies)[0].integer()) facts.stream_length = *length;
   const auto now = time_ms((*replies)[2]);
@@ -86,7 +86,7 @@ Result<void> ask_recorder(redis::SyncRedis& redis, const Settings& settings, Red
   facts.has_group = (*replies)[3].size() > 0;
   facts.last_erasure = readers::last_erasure((*replies)[4]);
   if (facts.last_erasure) facts.silent = readers::silent_since((*replies)[4], *facts.last_erasure);
-  const auto recorder = recorder::holder_of(redis, redis::Keys(settings.redis.key_prefix));
+  const auto recorder = recorder::holder_of(redis, redis::Keys(settings.redis));
   if (recorder) facts.recorder = *recorder;
   return {};
 }
@@ -99,7 +99,7 @@ void judge_recorder(const RedisFacts& facts, const Settings& settings, Diagnoses
 
 Result<ItemFacts> ask_items(redis::SyncRedis& redis, database::Database& database, const Settings& settings) {
   constexpr std::size_t kBatch = 500;
-  const redis::Keys keys(settings.redis.key_prefix);
+  const redis::Keys keys(settings.redis);
   ItemFacts facts;
   FRESHET_TRY(holder, recorder::holder_of(redis, keys));
   if (!holder->database.empty() && holder->database != database.identity()) facts.belongs_to = holder->who;

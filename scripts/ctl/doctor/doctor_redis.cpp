@@ -66,7 +66,7 @@ Result<void> time_pings(redis::SyncRedis& redis, RedisFacts& facts) {
 Result<void> ask_unlisted(redis::SyncRedis& redis, const Settings& settings, RedisFacts& facts) {
   constexpr int kNewest = 1000;
   constexpr std::size_t kShown = 10;
-  const redis::Keys keys(settings.redis.key_prefix);
+  const redis::Keys keys(settings.redis);
   Pipeline newest;
   newest.add("ZREVRANGEBYSCORE", keys.unlisted(), "+inf", now_ms() / 1000, "LIMIT", 0, kNewest)
       .add("ZCOUNT", keys.unlisted(), now_ms() / 1000, "+inf");

@@ -73,7 +73,7 @@ Result<int> run_rebuild_rank(const RebuildRankOptions& options, const Target& ta
   FRESHET_TRY(settings, settings_of(target));
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
   redis::SyncRedis redis(*endpoint, kRedisTimeout, redis::kAllScripts);
-  const redis::Keys keys(settings->redis.key_prefix);
+  const redis::Keys keys(settings->redis);
   const auto began = std::chrono::steady_clock::now();
   const auto rebuilt = redis::wait(hot::rebuild_rank(redis, *settings, keys));
   if (!rebuilt) {
