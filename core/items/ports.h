@@ -38,9 +38,9 @@ struct ItemCard {  // what a list shows of an item; empty fields when the store 
 class ItemStore {
  public:
   virtual ~ItemStore() = default;
-  // 2 RTT each (put_many: for every 500 items): what it was, then one atomic script. Writing an
-  // item re-keys its ranks when published_at, hidden or tags changed, and tells every worker to
-  // drop its lists when one could show it wrongly.
+  // 3 RTT each (put_many: for every 500 items): what it was, what lists are made of, the item.
+  // Writing an item re-keys its ranks when published_at, hidden or tags changed, and tells every
+  // worker to drop its lists when one could show it wrongly.
   virtual Task<Result<void>> put(const Item& item) = 0;
   virtual Task<Result<void>> put_many(const std::vector<Item>& items) = 0;
   virtual Task<Result<void>> remove(const ItemId& id) = 0;
