@@ -40,11 +40,17 @@ def kill_in_the_middle(most_s, *command):
 
 
 def children(pid):
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-            return [int(child) for child in file.read().split()]
-    except OSError:
-        return []
+    """As two looks in a row agree: while one ends the kernel may leave another out of its list."""
+    def look():
+        try:
+            with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+                return [int(child) for child in file.read().split()]
+        except OSError:
+            return []
+    before, now = None, look()
+    while now != before:
+        before, now = now, look()
+    return now
 
 
 def birth(pid):

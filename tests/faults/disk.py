@@ -8,7 +8,7 @@ import time
 
 from client import Load as Writing
 from recorded import Recorded, Writers
-from service import ROOT, Instance, wait_until
+from service import ROOT, Instance, birth, wait_until
 
 from faults.invariants import broken_invariants, unsound
 from faults.scenario import NO_LIMITS, fault
@@ -66,6 +66,7 @@ def suffer(run, service, recorded, name, state, load, writers):
     """One of them under a load of writes until these are refused, then the end of it."""
     with state(service, recorded) as reason:
         recorder = wait_until(service.recorder, "a recorder")
+        began_as = birth(recorder)
         recorded.wait_until_it("waiting", reason)
         refused = writers.refused
         wait_until(lambda: writers.refused > refused + 20 or load.errors, f"refused writes while {name}", 30)
@@ -74,8 +75,9 @@ def suffer(run, service, recorded, name, state, load, writers):
     began, done = time.monotonic(), len(load.results)
     recorded.wait_until_it("running")
     wait_until(lambda: len(load.results) > done + 100 or load.errors, "writes")
-    if service.recorder() != recorder:
-        run.figure(f"restarted after {name}", False, safety=True)
+    if birth(recorder) != began_as:
+        said = [line for line in service.log().splitlines() if "freshetd-record" in line]
+        run.figure(f"restarted after {name}: {said[-1:]}", False, safety=True)
     return time.monotonic() - began
 
 
@@ -125,7 +127,8 @@ def _all_of_them(run, service, small):
 
 def _deleted(run, service, recorded, kept):
     """What was in the file is gone with it; what comes is recorded by the same process, and Redis still has everything."""
-    recorder = service.recorder()
+    recorder = wait_until(service.recorder, "a recorder")
+    began_as = birth(recorder)
     for end in ("", "-wal", "-shm"):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(recorded.database + end)
@@ -138,6 +141,6 @@ def _deleted(run, service, recorded, kept):
             return False
     wait_until(there, "a new database", 30)
     said = unsound(recorded.database)
-    run.figure(f"deleted: made anew, integrity {said or 'ok'}", said is None and service.recorder() == recorder, safety=True)
+    run.figure(f"deleted: made anew, integrity {said or 'ok'}", said is None and birth(recorder) == began_as, safety=True)
     sample = run.dice.sample(sorted(kept), 20)
     run.none("items gone from Redis", sum(service.internal().get(f"/api/items/{item}").status != 200 for item in sample))
