@@ -20,6 +20,11 @@ std::optional<std::int64_t> number_of(std::string_view info, std::string_view na
 
 }  // namespace
 
+double memory_share(std::string_view info) {
+  const auto used = number_of(info, "used_memory"), most = number_of(info, "maxmemory");
+  return used && most && *most > 0 ? static_cast<double>(*used) / static_cast<double>(*most) : 0;
+}
+
 std::optional<MemoryLevel> memory_level(std::string_view info, const MemoryLevel& before, milliseconds now) {
   const auto used = number_of(info, "used_memory"), most = number_of(info, "maxmemory");
   if (!used || !most) return std::nullopt;
@@ -27,7 +32,7 @@ std::optional<MemoryLevel> memory_level(std::string_view info, const MemoryLevel
   level.used = *used;
   level.most = *most;
   level.at_ms = now.count();
-  const double share = *most > 0 ? static_cast<double>(*used) / static_cast<double>(*most) : 0;
+  const double share = memory_share(info);
   level.full = share >= kFull || (before.full != 0 && share >= kRoom) ? 1 : 0;
   const MemoryLevel::Look look{now.count(), *used};
   if (before.then.at_ms == 0) level.then = level.later = look;

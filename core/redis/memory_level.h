@@ -24,6 +24,8 @@ struct MemoryLevel {
   Look then, later;
 };
 
+// Which part of maxmemory is used, by INFO memory; 0: it does not say so, or there is none.
+double memory_share(std::string_view info);
 // What INFO memory says, at `now`, after `before`. nullopt: it says nothing.
 std::optional<MemoryLevel> memory_level(std::string_view info, const MemoryLevel& before, milliseconds now);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "core/redis/memory_level.h"
 #include "core/redis/script_words.h"
 
 namespace freshet::redis {
@@ -37,6 +38,7 @@ void Routing::split() {
     if (!unit.slot) unit.slot = slot_of_command(pipeline_.at(i));
     if (!inside) unit.scan = cursor_of_scan(pipeline_.at(i));
     const std::string_view name = name_of_command(pipeline_.at(i));
+    if (!inside) unit.of_every = name == "DBSIZE" || name == "INFO";
     // Up to EXEC all that comes belongs to it; one without end goes as it is.
     if (name == "MULTI" && !inside) unit.count = pipeline_.size() - i;
     if (inside && (name == "EXEC" || name == "DISCARD")) unit.count = i + 1 - unit.first;
@@ -75,6 +77,11 @@ std::vector<Routing::Part> Routing::next(const SlotMap& map, const Address& any)
     }
     if (unit.scan && masters_ > 0 && unit.scan->master >= masters_) {
       give_up(unit, away("the cluster has fewer masters than when the walk over its keys began"));
+      continue;
+    }
+    if (unit.of_every && masters_ > 0) {
+      unit.awaited = masters_;
+      for (const Address& each : map.masters()) part_for(parts, each, false).units.push_back(i);
       continue;
     }
     const Address* node = &any;
@@ -150,6 +157,10 @@ void Routing::take(const Part& part, Result<Replies> replies) {
       continue;
     }
     if (part.asking) ++at;
+    if (unit.awaited > 0) {
+      take_of_every(unit, std::move((*replies)[at++]));
+      continue;
+    }
     for (std::size_t k = 0; k < unit.count; ++k) replies_[unit.first + k] = std::move((*replies)[at++]);
     unit.answered = true;
     if (unit.scan && replies_[unit.first].is_array())
@@ -164,6 +175,21 @@ void Routing::take(const Part& part, Result<Replies> replies) {
     unit.named = refusal && !again ? std::optional(refusal->to) : std::nullopt;
     unit.asking = refusal && refusal->kind == Refusal::Kind::kAsk;
   }
+}
+
+void Routing::take_of_every(Unit& unit, Reply reply) {
+  Reply& before = replies_[unit.first];
+  if (unit.settled || before.is_error()) {
+    // One of them could not say it.
+  } else if (!unit.answered || reply.is_error()) {
+    before = std::move(reply);
+  } else if (const auto sum = before.integer(); sum && reply.integer()) {
+    before = Reply::of_resp(":" + std::to_string(*sum + *reply.integer()) + "\r\n");
+  } else if (memory_share(reply.text()) > memory_share(before.text())) {
+    before = std::move(reply);
+  }
+  unit.answered = true;
+  unit.settled = --unit.awaited == 0 || unit.settled;
 }
 
 Result<Replies> Routing::result() && {

@@ -7,7 +7,8 @@
 // all in front of it has its replies, and nothing at all when a node gave none.
 //
 // SCAN goes to one master after the other, and its cursor says to which (slot.h); a key whose slot
-// moves meanwhile may be missed or come twice.
+// moves meanwhile may be missed or come twice. DBSIZE and INFO go to every master: the reply is the
+// sum, and what the fullest says of itself.
 //
 // A command that a node refused did nothing, so it goes where the node says, kMostSends times at
 // most. One that has no reply may have happened and is never sent again.
@@ -61,6 +62,8 @@ class Routing {
     std::size_t first = 0, count = 1;
     std::optional<std::uint16_t> slot;
     std::optional<ScanCursor> scan;
+    bool of_every = false;         // master
+    std::size_t awaited = 0;       // of_every: masters that have not answered yet
     std::size_t section = 0;       // how many barriers come before it
     std::optional<Address> named;  // by the node that refused it
     bool asking = false;           // it is to be asked there
@@ -70,6 +73,7 @@ class Routing {
     int sends = 0;
   };
   void split();
+  void take_of_every(Unit& unit, Reply reply);
   Reply with_cursor(const ScanCursor& scan, const Reply& found) const;
   Part& part_for(std::vector<Part>& parts, const Address& node, bool asking) const;
   std::optional<Refusal> refusal_of(const Unit& unit, const Address& asked) const;

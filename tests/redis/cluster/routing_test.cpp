@@ -307,6 +307,43 @@ TEST_CASE("A walk over the keys goes from master to master, by its cursor", "[cl
   CHECK(step("2.5", "") == "the cluster has fewer masters than when the walk over its keys began");
 }
 
+TEST_CASE("DBSIZE and INFO are of every master: the sum, and what the fullest says", "[cluster]") {
+  Pipeline pipeline;
+  pipeline.add("DBSIZE").add("GET", key(0)).add("INFO", "memory");
+  const auto info = [](int used, int most) {
+    const std::string text =
+        "used_memory:" + std::to_string(used) + "\r\nmaxmemory:" + std::to_string(most) + "\r\n";
+    return reply_of("$" + std::to_string(text.size()) + "\r\n" + text + "\r\n");
+  };
+  const auto ask = [&](bool third_answers) {
+    Routing routing(pipeline);
+    const auto parts = routing.next(map_by({0, 1, 2}), kNodes[1]);
+    REQUIRE(parts.size() == 3);
+    for (const Routing::Part& each : parts) {
+      const std::size_t node = node_of(each.node);
+      if (node == 2 && !third_answers) {
+        routing.take(each, fail(ErrorCode::kUnavailable, "redis_away", {}, "down"));
+        continue;
+      }
+      Replies said;
+      said.push_back(number(10 + node));
+      if (node == 0) said.push_back(number(7));
+      said.push_back(node == 1 ? info(60, 100) : info(100, 1000));
+      routing.take(each, std::move(said));
+    }
+    CHECK(routing.next(map_by({0, 1, 2}), kNodes[1]).empty());
+    return *std::move(routing).result();
+  };
+  const Replies whole = ask(true);
+  CHECK(whole[0].integer() == 33);
+  CHECK(whole[1].integer() == 7);
+  CHECK(whole[2].text().starts_with("used_memory:60\r\n"));
+  const Replies part = ask(false);
+  CHECK(part[0].is_error());
+  CHECK(part[1].integer() == 7);
+  CHECK(part[2].is_error());
+}
+
 TEST_CASE("What most nodes say of the slots holds, of as many the first", "[cluster]") {
   const SlotMap one = map_by({0, 0}), other = map_by({1, 1});
   CHECK(*SlotMap::most_said({one, other, other}) == other);
