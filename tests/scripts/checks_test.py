@@ -135,11 +135,11 @@ class Keys(unittest.TestCase):
         self.assert_kept("core/hot/a.cpp", 'out.add("EVAL", kLook, 1, a, b);')
 
     def test_what_is_listed_may_span_and_must(self):
-        self.assert_kept("scripts/ctl/backup/load_redis.cpp", 'out.command(1 + n).arg("UNLINK");')
+        self.assert_kept("scripts/ctl/backup/save_redis.cpp", 'out.add("MULTI")')
         # In the whole tree the list has nothing that spans no more.
         status, said = check("keys", {"core/redis/keys.h": self.ROWS, "core/hot/well.lua": "-- KEYS 1 a:{id}\n", "scripts/check-keys": ""})
         self.assertEqual(status, 1)
-        self.assertIn("scripts/ctl/backup/load_redis.cpp: UNLINK spans no slots, or is gone", said)
+        self.assertIn("scripts/ctl/backup/save_redis.cpp: MULTI spans no slots, or is gone", said)
 
 
 if __name__ == "__main__":

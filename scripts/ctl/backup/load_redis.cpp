@@ -125,12 +125,12 @@ Result<std::int64_t> remove_keys(redis::SyncRedis& redis, const RedisSettings& s
     const auto some = ours(found, settings);
     if (some.empty()) return {};
     Pipeline unlink;
-    unlink.command(1 + some.size()).arg("UNLINK");
-    for (const std::string& key : some) unlink.arg(key);
+    for (const std::string& key : some) unlink.add("UNLINK", key);
     FRESHET_TRY(replies, ask(redis, unlink));
-    if (replies->front().is_error())
-      return fail(ErrorCode::kInvalid, "redis_refused", {}, std::string(replies->front().error()));
-    removed += replies->front().integer().value_or(0);
+    for (const Reply& each : *replies) {
+      if (each.is_error()) return fail(ErrorCode::kInvalid, "redis_refused", {}, std::string(each.error()));
+      removed += each.integer().value_or(0);
+    }
     return {};
   });
   if (!walked) return tl::unexpected(walked.error());

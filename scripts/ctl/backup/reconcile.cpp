@@ -26,11 +26,6 @@ namespace {
 
 constexpr std::size_t kIdsAtOnce = 500;
 
-// KEYS 1 2 sorted sets  ARGV 1 a member of the first  2 of the second. Removes it where only the
-// first has its own.
-constexpr std::string_view kDropHalf =
-    "if redis.call('ZSCORE', KEYS[2], ARGV[2]) then return 0 end return redis.call('ZREM', KEYS[1], ARGV[1])";
-
 class Reconciler {
  public:
   Reconciler(redis::SyncRedis& redis, database::Database& database, const Settings& settings,
@@ -185,12 +180,13 @@ class Reconciler {
 
   Result<void> one_sided(const std::string& key, std::string_view owner, bool of_reader) {
     return walk(redis_, "ZSCAN", key, [&](const std::vector<std::string>& members) -> Result<void> {
-      Pipeline drop;
-      for (const std::string& each : members) {
-        if (each.starts_with(':')) continue;
-        const std::string other = of_reader ? keys_.readers_of(each) : keys_.authors_of(each);
-        drop.add("EVAL", kDropHalf, 2, key, other, each, owner);
-      }
+      Pipeline look, drop;
+      for (const std::string& each : members)
+        look.add("ZSCORE", of_reader ? keys_.readers_of(each) : keys_.authors_of(each), owner);
+      if (look.empty()) return {};
+      FRESHET_TRY(others, ask(redis_, look));
+      for (std::size_t i = 0; i < members.size(); ++i)
+        if (!members[i].starts_with(':') && (*others)[i].is_nil()) drop.add("ZREM", key, members[i]);
       if (drop.empty()) return {};
       FRESHET_TRY(replies, ask(redis_, drop));
       for (const Reply& each : *replies) done_.half_follows += each.integer().value_or(0);

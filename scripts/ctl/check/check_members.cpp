@@ -25,20 +25,10 @@ using redis::text_at;
 
 namespace {
 
-// KEYS 1 set or sorted set  2… what a member needs to stay  ARGV 1 SREM or ZREM  2 member
-// Looks again and removes in one step, so what came back meanwhile stays.
-constexpr std::string_view kSweep =
-    "for i = 2, #KEYS do if redis.call('EXISTS', KEYS[i]) == 1 then return 0 end end "
-    "return redis.call(ARGV[1], KEYS[1], ARGV[2])";
 // KEYS 1 hot:current:{hour}  2 hot:current:index  ARGV 1 hour. At one moment: both move together.
 constexpr std::string_view kBestAndBound =
     "local best = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES') "
     "return {best[2] or '', redis.call('ZSCORE', KEYS[2], ARGV[1]) or ''}";
-// KEYS 1 hot:article:{id}  2 a model's rank  3 its hot:placed  ARGV 1 its version, of which the
-// counters have expired  2 id
-constexpr std::string_view kSweepExpired =
-    "if redis.call('HGET', KEYS[1], 'v') ~= ARGV[1] then return 0 end "
-    "redis.call('HDEL', KEYS[3], ARGV[2]) return redis.call('ZREM', KEYS[2], ARGV[2])";
 // From a report to its article's place, with room: at most so old is what may be wrong.
 constexpr milliseconds kPlacingTime{2000};
 
@@ -60,13 +50,11 @@ Result<void> MemberCheck::bucket(const std::string& key, std::string_view hour) 
         fmt::format("best {:.17g}, index {}", *best, bound ? fmt::format("{:.17g}", *bound) : "none"));
   }
   if (auto ok = scores(key, "0"); !ok) return ok;
-  return members(kinds::kNoCounters, key, "ZREM",
-                 [&](std::string_view id) { return std::vector{keys_.article(id)}; });
+  return members(kinds::kNoCounters, key, "ZREM", [&](std::string_view id) { return keys_.article(id); });
 }
 
 Result<void> MemberCheck::tag(const std::string& key) {
-  return members(kinds::kNoItem, key, "SREM",
-                 [&](std::string_view id) { return std::vector{keys_.item(id)}; });
+  return members(kinds::kNoItem, key, "SREM", [&](std::string_view id) { return keys_.item(id); });
 }
 
 // No score at or below `lowest`, none infinite. O(log n).
@@ -83,35 +71,37 @@ Result<void> MemberCheck::scores(const std::string& key, const char* lowest) {
   return {};
 }
 
-// Members of `key` that have none of their witnesses are stale.
+// Members of `key` whose witness is not there are stale.
 Result<void> MemberCheck::members(const Kind& kind, const std::string& key, const char* remove,
-                                  const Witnesses& witnesses) {
+                                  const Witness& witness) {
   return walk(redis_, remove == std::string_view("SREM") ? "SSCAN" : "ZSCAN", key,
               [&](const std::vector<std::string>& found) -> Result<void> {
                 Pipeline exists;
                 for (const std::string& each : found) {
-                  const auto needed = witnesses(each);
-                  exists.command(1 + needed.size()).arg("EXISTS");
-                  for (const std::string& name : needed) exists.arg(name);
+                  exists.add("EXISTS", witness(each));
                 }
                 FRESHET_TRY(replies, ask(redis_, exists));
                 std::vector<std::string> stale;
                 for (std::size_t i = 0; i < found.size(); ++i) {
                   if ((*replies)[i].integer().value_or(1) == 0) stale.push_back(found[i]);
                 }
-                return stale_members(kind, key, remove, stale, witnesses);
+                return stale_members(kind, key, remove, stale, witness);
               });
 }
 
 Result<void> MemberCheck::stale_members(const Kind& kind, const std::string& key, const char* remove,
-                                        const std::vector<std::string>& stale, const Witnesses& witnesses) {
-  Pipeline sweep;
-  for (const std::string& each : stale) {
-    findings_.add(kind, key, each);
-    const auto needed = witnesses(each);
-    sweep.command(6 + needed.size()).arg("EVAL").arg(kSweep).arg(1 + needed.size()).arg(key);
-    for (const std::string& name : needed) sweep.arg(name);
-    sweep.arg(remove).arg(each);
+                                        const std::vector<std::string>& stale, const Witness& witness) {
+  for (const std::string& each : stale) findings_.add(kind, key, each);
+  if (!sweep_ || stale.empty()) return {};
+  // Again, right before: what came back meanwhile stays.
+  Pipeline look, sweep;
+  for (const std::string& each : stale) look.add("EXISTS", witness(each));
+  FRESHET_TRY(there, ask(redis_, look));
+  for (std::size_t i = 0; i < stale.size(); ++i) {
+    if ((*there)[i].integer().value_or(1) == 0)
+      sweep.add(remove, key, stale[i]);
+    else
+      findings_.swept(kind);  // no longer stale
   }
   return run_sweep(kind, sweep);
 }
@@ -122,7 +112,7 @@ Result<void> MemberCheck::run_sweep(const Kind& kind, const Pipeline& sweep) {
   for (const Reply& each : *replies) {
     if (each.is_error())
       return fail(ErrorCode::kInternal, "redis_error", {}, "sweeping: " + std::string(each.error()));
-    findings_.swept(kind);  // removed now, or no longer stale
+    findings_.swept(kind);
   }
   return {};
 }
@@ -145,7 +135,7 @@ Result<void> MemberCheck::ranks() {
       findings_.add(kinds::kOverCap, each.key, grouped(members_there));
     }
     if (auto ok = scores(each.key, each.lowest); !ok) return ok;
-    const auto article = [&](std::string_view id) { return std::vector{keys_.article(id)}; };
+    const auto article = [&](std::string_view id) { return keys_.article(id); };
     if (auto ok = members(kinds::kNoCounters, each.key, "ZREM", article); !ok) return ok;
   }
   return hottest();
@@ -213,21 +203,23 @@ Result<void> MemberCheck::places_again() {
 // None are those that were written within the last two seconds.
 Result<void> MemberCheck::wrong_places(const std::string& id) {
   Pipeline pipeline;
-  pipeline.add("MULTI").add("TIME");
-  hot::append_article(pipeline, keys_, id);
   for (const Model& model : kModels) {
     const std::string key = keys_.rank(model);
     pipeline.add("ZSCORE", key, id).add("ZCARD", key).add("ZRANGE", key, 0, 0, "WITHSCORES");
   }
-  pipeline.add("EXEC");
+  // Behind its places: when they were of an older version, this one is too new to be judged.
+  pipeline.then();
+  hot::append_article(pipeline, keys_, id);
+  pipeline.add("TIME");
   FRESHET_TRY(replies, ask(redis_, pipeline));
-  const Reply& read = replies->back();
-  const UnixSeconds now{seconds{redis::whole(text_at(read[0], 0))}};
-  const std::int64_t now_us = unix_s(now) * 1'000'000 + redis::whole(text_at(read[0], 1));
-  const hot::Article article = hot::article_of(read[1], now, settings_);
+  const redis::Replies& read = *replies;
+  const Reply &fields = read[read.size() - 2], &time = read.back();
+  const UnixSeconds now{seconds{redis::whole(text_at(time, 0))}};
+  const std::int64_t now_us = unix_s(now) * 1'000'000 + redis::whole(text_at(time, 1));
+  const hot::Article article = hot::article_of(fields, now, settings_);
   if (article.version > now_us - std::chrono::microseconds(kPlacingTime).count()) return {};
   for (const Model& model : kModels) {
-    const std::size_t at = 2 + 3 * hot::index_of(model);
+    const std::size_t at = 3 * hot::index_of(model);
     const auto is = redis::parse<double>(read[at].string().value_or(""));
     const auto due = hot::place_of(article, model, settings_);
     const bool full = read[at + 1].integer().value_or(0) >= settings_.list.max_members;
@@ -239,9 +231,7 @@ Result<void> MemberCheck::wrong_places(const std::string& id) {
     const std::string key = keys_.rank(model);
     if (model.base != nullptr && is && article.counts.pv == 0 && !article.hidden) {
       findings_.add(kinds::kNoCounters, key, id);
-      Pipeline sweep;
-      sweep.add("EVAL", kSweepExpired, 3, keys_.article(id), key, keys_.placed(model), article.version, id);
-      if (auto ok = run_sweep(kinds::kNoCounters, sweep); !ok) return ok;
+      if (auto ok = sweep_expired(model, id, article.version); !ok) return ok;
       continue;
     }
     const auto text = [](const std::optional<double>& of) {
@@ -253,9 +243,23 @@ Result<void> MemberCheck::wrong_places(const std::string& id) {
   return {};
 }
 
+Result<void> MemberCheck::sweep_expired(const Model& model, const std::string& id, std::int64_t version) {
+  if (!sweep_) return {};
+  Pipeline look, drop;
+  look.add("HGET", keys_.article(id), "v");
+  FRESHET_TRY(now, ask(redis_, look));
+  if (now->front().string().value_or("") == std::to_string(version))
+    drop.add("HDEL", keys_.placed(model), id).add("ZREM", keys_.rank(model), id);
+  if (!drop.empty()) {
+    FRESHET_TRY(dropped, ask(redis_, drop));
+  }
+  findings_.swept(kinds::kNoCounters);
+  return {};
+}
+
 Result<void> MemberCheck::index() {
   return members(kinds::kNoBucket, keys_.current_index(), "ZREM", [&](std::string_view hour) {
-    return std::vector{keys_.current(redis::parse_or_zero<std::int64_t>(hour))};
+    return keys_.current(redis::parse_or_zero<std::int64_t>(hour));
   });
 }
 

@@ -42,16 +42,17 @@ class MemberCheck {
 
  private:
   // The keys of which a member needs one.
-  using Witnesses = std::function<std::vector<std::string>(std::string_view)>;
+  // The key that a member needs to stay.
+  using Witness = std::function<std::string(std::string_view)>;
 
   Result<void> scores(const std::string& key, const char* lowest);
-  Result<void> members(const Kind& kind, const std::string& key, const char* remove,
-                       const Witnesses& witnesses);
+  Result<void> members(const Kind& kind, const std::string& key, const char* remove, const Witness& witness);
   Result<void> stale_members(const Kind& kind, const std::string& key, const char* remove,
-                             const std::vector<std::string>& stale, const Witnesses& witnesses);
+                             const std::vector<std::string>& stale, const Witness& witness);
   Result<void> run_sweep(const Kind& kind, const redis::Pipeline& sweep);
   Result<void> hottest();
   Result<void> wrong_places(const std::string& id);
+  Result<void> sweep_expired(const hot::Model& model, const std::string& id, std::int64_t version);
   Result<void> hidden_and_listed(const std::vector<std::string>& found);
   Result<void> forget_hidden();
 

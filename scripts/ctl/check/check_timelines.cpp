@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <iterator>
+#include <thread>
 
 #include "core/redis/fields.h"
 #include "core/timeline/ports.h"
@@ -29,12 +32,8 @@ constexpr std::string_view kLook =
     "redis.call('ZSCORE', KEYS[1], ':') or '', redis.call('ZSCORE', KEYS[1], '::') or '', "
     "redis.call('ZCARD', KEYS[1]), redis.call('ZCOUNT', KEYS[1], '-inf', 0), "
     "(redis.call('ZSCORE', KEYS[1], ':::') and 1 or 0) + (redis.call('ZSCORE', KEYS[1], '::::') and 1 or 0)}";
-// KEYS 1 2 sorted sets  ARGV 1 a member of the first  2 of the second. Returns 1 iff only the first
-// has its own.
-constexpr std::string_view kOnlyFirst =
-    "if redis.call('ZSCORE', KEYS[1], ARGV[1]) and not redis.call('ZSCORE', KEYS[2], ARGV[2]) then return 1 "
-    "end "
-    "return 0";
+// Within which both sides of a follow are written.
+constexpr milliseconds kFollowTime{1000};
 
 // A mark is the negative of what it says; 0: there is none.
 double said(std::string_view mark) { return -redis::parse<double>(mark).value_or(0); }
@@ -99,19 +98,22 @@ Result<void> TimelineCheck::follows(const std::string& key, std::string_view own
 
 Result<void> TimelineCheck::one_sided(const std::string& key, std::string_view owner, bool of_reader,
                                       const std::vector<std::string>& members) {
-  Pipeline pipeline;
-  std::vector<std::string> asked;
-  for (const std::string& each : members) {
-    if (each.starts_with(':')) continue;
-    const std::string other = of_reader ? keys_.readers_of(each) : keys_.authors_of(each);
-    pipeline.add("EVAL", kOnlyFirst, 2, key, other, each, owner);
-    asked.push_back(each);
+  std::vector<std::string> suspects;
+  std::ranges::copy_if(members, std::back_inserter(suspects),
+                       [](const std::string& each) { return !each.starts_with(':'); });
+  for (int look = 0; look < 2 && !suspects.empty(); ++look) {
+    if (look > 0) std::this_thread::sleep_for(kFollowTime);
+    Pipeline pipeline;
+    for (const std::string& each : suspects)
+      pipeline.add("ZSCORE", key, each)
+          .add("ZSCORE", of_reader ? keys_.readers_of(each) : keys_.authors_of(each), owner);
+    FRESHET_TRY(replies, ask(redis_, pipeline));
+    std::vector<std::string> half;
+    for (std::size_t i = 0; i < suspects.size(); ++i)
+      if (!(*replies)[2 * i].is_nil() && (*replies)[2 * i + 1].is_nil()) half.push_back(suspects[i]);
+    suspects = std::move(half);
   }
-  if (asked.empty()) return {};
-  FRESHET_TRY(replies, ask(redis_, pipeline));
-  for (std::size_t i = 0; i < asked.size(); ++i) {
-    if ((*replies)[i].integer().value_or(0) == 1) findings_.add(kinds::kHalfFollow, key, asked[i]);
-  }
+  for (const std::string& each : suspects) findings_.add(kinds::kHalfFollow, key, each);
   return {};
 }
 
