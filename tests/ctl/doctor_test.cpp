@@ -152,6 +152,46 @@ Diagnoses judged_nginx(const std::string& dump) {
 
 }  // namespace
 
+TEST_CASE("a cluster's slots, replicas, directives and versions are looked at", "[doctor]") {
+  ClusterFacts good;
+  for (const char* name : {"192.0.2.1:1", "192.0.2.2:1", "192.0.2.3:1"})
+    good.masters.push_back({name, "7.0.15", "1000", true, false});
+  const auto judged_cluster = [](const ClusterFacts& facts) {
+    Diagnoses out;
+    judge_cluster(facts, out);
+    return out;
+  };
+  CHECK(found(judged_cluster(good), "redis.cluster").grade == Grade::kOk);
+  const auto says = [&](const ClusterFacts& facts, Grade grade, const char* what) {
+    const Diagnoses out = judged_cluster(facts);
+    const auto& all = out.all();
+    CHECK(std::any_of(all.begin(), all.end(), [&](const Diagnosis& each) {
+      return each.grade == grade && each.what.find(what) != std::string::npos && !each.cure.empty();
+    }));
+  };
+  ClusterFacts facts = good;
+  facts.uncovered = 7;
+  says(facts, Grade::kError, "7 of 16,384 slots have no master");
+  facts = good;
+  facts.silent.push_back("192.0.2.4:1");
+  says(facts, Grade::kError, "192.0.2.4:1 does not answer");
+  facts = good;
+  facts.masters.pop_back();
+  says(facts, Grade::kWarning, "fewer than three masters");
+  facts = good;
+  facts.masters[1].has_replica = false;
+  says(facts, Grade::kWarning, "192.0.2.2:1 has no replica");
+  facts = good;
+  facts.masters[0].full_coverage = true;
+  says(facts, Grade::kWarning, "cluster-require-full-coverage is on at 192.0.2.1:1");
+  facts = good;
+  facts.masters[2].maxmemory = "0";
+  says(facts, Grade::kWarning, "no maxmemory at 192.0.2.3:1");
+  facts = good;
+  facts.masters[2].version = "6.2.0";
+  says(facts, Grade::kWarning, "several versions: 6.2.0, 7.0.15");
+}
+
 TEST_CASE("a Redis as the service needs it is without a finding", "[doctor]") {
   const Diagnoses out = judged(good_facts());
   INFO(out.text());

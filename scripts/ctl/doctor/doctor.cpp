@@ -76,6 +76,12 @@ void look_at_redis(const Target& target, const Settings& settings, Diagnoses& ou
   }
   out.ok("redis", endpoint->unix_path.empty() ? settings.redis.url : endpoint->unix_path);
   judge_redis(*facts, settings, out);
+  if (endpoint->is_cluster()) {
+    if (const auto cluster = ask_cluster(redis, *endpoint))
+      judge_cluster(*cluster, out);
+    else
+      out.not_looked("redis.cluster", cluster.error().detail);
+  }
   look_at_items(redis, settings, out);
 }
 

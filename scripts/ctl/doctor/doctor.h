@@ -54,6 +54,22 @@ void judge_redis(const RedisFacts& facts, const Settings& settings, Diagnoses& o
 Result<void> ask_recorder(redis::SyncRedis& redis, const Settings& settings, RedisFacts& facts);
 void judge_recorder(const RedisFacts& facts, const Settings& settings, Diagnoses& out);
 
+// A Redis Cluster.
+struct MasterFacts {
+  std::string name;  // "192.0.2.1:6379"
+  std::string version, maxmemory;
+  bool has_replica = false;
+  bool full_coverage = false;  // cluster-require-full-coverage
+};
+struct ClusterFacts {
+  std::size_t uncovered = 0;  // slots without a master
+  std::vector<MasterFacts> masters;
+  std::vector<std::string> silent;  // masters that do not answer us
+};
+// 1 round trip, and one to each master. Errors: as ask_redis().
+Result<ClusterFacts> ask_cluster(redis::SyncRedis& redis, const redis::Endpoint& endpoint);
+void judge_cluster(const ClusterFacts& facts, Diagnoses& out);
+
 // Whether Redis has what the database has.
 struct ItemFacts {
   std::int64_t items = 0;       // of the database

@@ -1,0 +1,124 @@
+// The doctor's questions to a Redis Cluster: to the whole of it, and to each of its masters.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/redis/cluster/slot_map.h"
+#include "core/redis/fields.h"
+#include "scripts/ctl/doctor/doctor.h"
+
+namespace freshet::ctl {
+namespace {
+
+using redis::Address;
+using redis::Pipeline;
+using redis::Reply;
+
+constexpr std::size_t kFewMasters = 3;  // of fewer no majority is left to vote when one is lost
+constexpr milliseconds kTimeout{2000};
+
+// A line of INFO.
+std::string line_of(std::string_view info, std::string_view name) {
+  const std::size_t at = info.find(name);
+  if (at == info.npos) return {};
+  const std::string_view rest = info.substr(at + name.size());
+  return std::string(rest.substr(0, rest.find('\r')));
+}
+
+// CONFIG GET's value; "": it is not allowed.
+std::string directive(const Reply& reply) {
+  return reply.size() == 2 ? std::string(redis::text_at(reply, 1)) : std::string();
+}
+
+Result<MasterFacts> ask_master(redis::Endpoint endpoint, const Address& address) {
+  endpoint.nodes.clear();
+  endpoint.host = address.host;
+  endpoint.port = address.port;
+  redis::SyncRedis redis(std::move(endpoint), kTimeout, {});
+  Pipeline command;
+  command.add("INFO", "server")
+      .add("CONFIG", "GET", "maxmemory")
+      .add("CONFIG", "GET", "cluster-require-full-coverage");
+  FRESHET_TRY(replies, redis.call(command));
+  MasterFacts facts;
+  facts.name = shown(address);
+  facts.version = line_of((*replies)[0].string().value_or(""), "redis_version:");
+  facts.maxmemory = directive((*replies)[1]);
+  facts.full_coverage = directive((*replies)[2]) == "yes";
+  return facts;
+}
+
+std::string names(const std::vector<MasterFacts>& masters, bool (*which)(const MasterFacts&)) {
+  std::vector<std::string> out;
+  for (const MasterFacts& each : masters)
+    if (which(each)) out.push_back(each.name);
+  return fmt::format("{}", fmt::join(out, ", "));
+}
+
+}  // namespace
+
+Result<ClusterFacts> ask_cluster(redis::SyncRedis& redis, const redis::Endpoint& endpoint) {
+  Pipeline question;
+  question.add("CLUSTER", "SLOTS");
+  FRESHET_TRY(replies, redis.call(question));
+  const Reply& slots = replies->front();
+  FRESHET_TRY(map, redis::SlotMap::read(slots, endpoint.nodes.front()));
+  ClusterFacts facts;
+  facts.uncovered = map->uncovered();
+  std::set<std::string, std::less<>> with_replica;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const Reply range = slots[i];
+    if (range.size() < 4) continue;
+    const Reply master = range[2];
+    with_replica.insert(shown(Address{std::string(redis::text_at(master, 0)),
+                                      static_cast<std::uint16_t>(master[1].integer().value_or(0))}));
+  }
+  for (const Address& each : map->masters()) {
+    auto master = ask_master(endpoint, each);
+    if (!master) {
+      facts.silent.push_back(shown(each));
+      continue;
+    }
+    master->has_replica = with_replica.contains(master->name);
+    facts.masters.push_back(std::move(*master));
+  }
+  return facts;
+}
+
+void judge_cluster(const ClusterFacts& facts, Diagnoses& out) {
+  constexpr std::string_view kCheck = "redis.cluster";
+  const auto& masters = facts.masters;
+  if (facts.uncovered > 0)
+    out.error(kCheck, fmt::format("{} of 16,384 slots have no master: their keys are away", facts.uncovered),
+              "bring the node back that had them, or `redis-cli --cluster fix`");
+  if (!facts.silent.empty())
+    out.error(kCheck, fmt::format("{} does not answer", fmt::join(facts.silent, ", ")),
+              "look at the node, and at what lets us in there: each has its own accounts");
+  if (masters.size() + facts.silent.size() < kFewMasters)
+    out.warn(kCheck, "fewer than three masters: when one is lost nobody can vote for its replica",
+             "three masters or more, on different hosts");
+  if (const auto alone = names(masters, [](const MasterFacts& each) { return !each.has_replica; });
+      !alone.empty())
+    out.warn(kCheck, fmt::format("{} has no replica: what it holds is away when it is", alone),
+             "`redis-cli --cluster add-node NODE ANY --cluster-slave`, on another host than its master");
+  if (const auto strict = names(masters, [](const MasterFacts& each) { return each.full_coverage; });
+      !strict.empty())
+    out.warn(kCheck,
+             fmt::format("cluster-require-full-coverage is on at {}: one master away stops all the others",
+                         strict),
+             "`cluster-require-full-coverage no` in redis.conf of every node");
+  if (const auto open = names(masters, [](const MasterFacts& each) { return each.maxmemory == "0"; });
+      !open.empty())
+    out.warn(kCheck, fmt::format("there is no maxmemory at {}", open), "set it in redis.conf of every node");
+  std::set<std::string> versions;
+  for (const MasterFacts& each : masters) versions.insert(each.version);
+  if (versions.size() > 1)
+    out.warn(kCheck, fmt::format("masters are of several versions: {}", fmt::join(versions, ", ")),
+             "upgrade the older ones");
+  if (facts.uncovered == 0 && facts.silent.empty())
+    out.ok(kCheck, fmt::format("{} masters have all slots", masters.size()));
+}
+
+}  // namespace freshet::ctl
