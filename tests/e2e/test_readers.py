@@ -330,6 +330,7 @@ def test_without_redis_writes_are_queued_and_applied_once(instance, name):
     assert (reply.status, reply.json(), reply.headers["Freshet-Degraded"]) == (200, {"items": [], "degraded": True}, "true")
     assert internal.post("/api/history/merge", {"from": reader, "to": "other"}).status == 503
     back_again(service)
+    wait_until(lambda: service.status()["spooled bytes"] == 0, "every worker's spool to be applied")
     wait_until(lambda: history(public, reader) == ["t1", "t2", "before"], "each worker to have Redis back")
     assert history(public, reader, kind="reply") == []
     assert len(done(service, reader)) == 500 and set(done(service, reader).values()) == {1700000000}
