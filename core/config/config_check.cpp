@@ -213,8 +213,6 @@ constexpr std::array kChecks{
           [](const S& s) { return s.redis.reconnect_min > s.redis.reconnect_max; }, "must not be above redis.reconnect_max"},
     Check{true, {"redis.key_prefix"}, [](const S& s) { return s.redis.key_prefix.find_first_of("{}") != std::string::npos; },
           "takes no braces: they would hide those around ids, by which a Redis Cluster finds a key's slot"},
-    Check{true, {"redis.url"}, [](const S& s) { return s.redis.is_cluster(); },
-          "names a Redis Cluster, which is not served yet: what all articles share is in one key each; name one server"},
     Check{false, {"redis.url"}, [](const S& s) { return has_host_name(s.redis.url); },
           "names a host: a worker stands still while it is looked up, at each new connection; better give its address"},
     Check{true, {"redis.sentinels"},

@@ -226,8 +226,6 @@ TEST_CASE("what is checked across directives names the line of the one set last"
       Case{"gateway.max_body_bytes = \"9M\"", "gateway.max_body_bytes must not be above"},
       Case{"redis.reconnect_min = \"3s\"", "redis.reconnect_min must not be above"},
       Case{"redis.key_prefix = \"{site}:\"", "redis.key_prefix takes no braces"},
-      Case{"redis.url = \"redis+cluster://192.0.2.1:6379\"",
-           "redis.url names a Redis Cluster, which is not served yet"},
       Case{"rlimit_files = 1024", "rlimit_files must be 0 or at least pm.max_in_flight + 64"},
       Case{"hot.pv_weight = 0\nhot.uv_weight = 0.0",
            "freshet.toml:2: hot.pv_weight and hot.uv_weight cannot both be 0"},

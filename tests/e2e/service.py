@@ -1,9 +1,11 @@
 """A whole instance of the service, as scripts/run starts it, in a short-lived directory of its own."""
 
+import contextlib
 import glob
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -11,6 +13,7 @@ import sys
 import tempfile
 import time
 
+import pytest
 from client import Client
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -21,6 +24,12 @@ from waiting import wait_until  # noqa: E402
 BUILD = os.environ.get("FRESHET_BUILD_DIR", os.path.join(ROOT, "build/release"))
 CTL = os.path.join(BUILD, "scripts/freshetctl")  # not scripts/freshetctl, which first sees to packages and the build
 SHARED = os.environ.get("FRESHET_SHARED", os.path.join(os.path.dirname(ROOT), "shared"))
+
+# Masters of the Redis Cluster that each instance has instead of one server; 0: one server.
+CLUSTER = int(os.environ.get("FRESHET_CLUSTER", "0"))
+FIRST_NODE = 7101
+# What all articles share: in a cluster it has one word in braces behind its name (Keys::kShared).
+SHARED_KEY = re.compile(r"(hot:|tag:)[^{}]*$|recorder:(stream|lease)$")
 
 # On a machine that builds or tests something else meanwhile Redis may well take longer than 50 ms.
 PATIENT = {"redis__timeout": '"1s"', "gateway__request_budget": '"3s"'}
@@ -111,16 +120,20 @@ class Instance:
     def __init__(self, *options, beside=None, **directives):
         self.beside = beside
         if beside:
-            options += ("--redis", f"unix://{beside.state}/run/redis.sock")
+            options += ("--redis", beside.redis_url())
             directives = {"redis__username": '"freshet"', "redis__password_file": f'"{beside.state}/etc/redis-service"'} | directives
         # A unix socket's path has 107 bytes at most, so not pytest's own tmp_path.
         self.state = tempfile.mkdtemp(prefix=f"freshet-e2e-{os.getpid()}-", dir="/tmp")
         os.chmod(self.state, 0o755)
+        if CLUSTER and not {"--redis", "--cluster"} & set(options):
+            options += ("--cluster", str(CLUSTER))
+        self.masters = int(options[options.index("--cluster") + 1]) if "--cluster" in options else 0
         self._loopback = loopback.Loopback()
         self.host, self.port, self.internal_port = self._loopback.host, loopback.PUBLIC, loopback.INTERNAL
         self.socket_path = os.path.join(self.state, "run/freshetd.sock")
         self._options, self.nginx_edit = options, LETS_GO_SOON
         # Most tests name articles that they never put, and look at what a first report did.
+        self._nodes = []
         self._seen, self._directives = {}, {"items__unknown": '"list"', "limits__remember_after": 0} | directives
         self.expects_refusals = False  # by Redis, of its account
         self.environment = {}  # of its processes, beside this one's
@@ -175,6 +188,8 @@ class Instance:
 
     def pid(self, role):
         """Of redis, freshetd (the master) or nginx (the master)."""
+        if role == "redis" and self.masters:
+            pytest.skip("names the one server, of which there are many here")
         with open(os.path.join(self.state, "run/processes"), encoding="utf-8") as file:
             return next(int(line.split()[1]) for line in file if line.split()[0] == role)
 
@@ -192,7 +207,7 @@ class Instance:
     def note_processes(self):
         """Remembers who lives, for the check at the end; returns {pid: (birth, what)}."""
         now = {}
-        for role in ("redis", "freshetd", "nginx"):
+        for role in ("redis", "freshetd", "nginx") if not self.masters else ("freshetd", "nginx"):
             try:
                 pid = self.pid(role)
             except (OSError, StopIteration):
@@ -241,16 +256,66 @@ class Instance:
         return self.internal().get("/status?json").json()
 
     def redis(self, *command):
-        """The reply as JSON has it. Fails on an error reply."""
-        done = subprocess.run(["redis-cli", "-s", os.path.join(self.state, "run/redis.sock"), "-e", "--json", *map(str, command)],
-                              capture_output=True, check=False, timeout=20)
+        """The reply as JSON has it. Fails on an error reply. In a cluster: of whoever has the key, or of all masters together."""
+        if not self.masters:
+            return self.ask_redis(*command)
+        name, *words = (f"{each}:{{all}}" if SHARED_KEY.match(str(each)) else each for each in command)
+        if name in ("KEYS", "ACL", "CLIENT"):
+            said = [self.ask_redis(name, *words, node=node) for node in self.nodes("master")]
+            return [each for some in said for each in some] if isinstance(said[0], list) else said[0]
+        if name == "EVAL":
+            pytest.skip("looks at many readers' keys by one script")
+        if name == "FLUSHALL":
+            return [self.ask_redis(name, node=node) for node in self.nodes("master")][0]
+        if name == "DEL":
+            return sum(self.ask_redis(name, each) for each in words)
+        return self.ask_redis(name, *words)
+
+    def ask_redis(self, *command, node=None):
+        """The same of one node of a cluster (its port), which may name another."""
+        done = subprocess.run([*self._redis_cli(node), "-e", "--json", *map(str, command)], env=self._redis_environment(), capture_output=True,
+                              check=False, timeout=20)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
         return json.loads(done.stdout)
 
+    def redis_text(self, *command, node=None):
+        """INFO and its like, which redis-cli prints as it comes."""
+        done = subprocess.run([*self._redis_cli(node), "-e", *command], env=self._redis_environment(), capture_output=True, text=True, check=False, timeout=20)
+        assert done.returncode == 0, (command, done.stdout, done.stderr)
+        return done.stdout
+
+    def nodes(self, role):
+        """Ports of a cluster's nodes that live and are "master" or "slave"."""
+        for port in range(FIRST_NODE, FIRST_NODE + 2 * self.masters):
+            with contextlib.suppress(AssertionError):
+                rows = [line.split() for line in self.redis_text("CLUSTER", "NODES", node=port).splitlines()]
+                return [int(row[1].split("@")[0].rsplit(":", 1)[1]) for row in rows if role in row[2] and "fail" not in row[2] and row[7] == "connected"]
+        return []
+
+    def redis_url(self):
+        if not self.masters:
+            return f"unix://{self.redis_socket()}"
+        return "redis+cluster://" + ",".join(f"{self.host}:{FIRST_NODE + number}" for number in range(self.masters))
+
+    def redis_socket(self):
+        if self.masters:
+            pytest.skip("names the one server, of which there are many here")
+        return os.path.join(self.state, "run/redis.sock")
+
+    def _redis_cli(self, node=None):
+        if not self.masters:
+            return ["redis-cli", "-s", os.path.join(self.state, "run/redis.sock")]
+        return ["redis-cli", "-c", "-h", self.host, "-p", str(node or FIRST_NODE)]
+
+    def _redis_environment(self):
+        if not self.masters:
+            return None
+        with open(os.path.join(self.state, "etc/redis-default"), encoding="ascii") as file:
+            return os.environ | {"REDISCLI_AUTH": file.read()}
+
     def persistence(self, field):
-        """A field of INFO persistence, which redis-cli prints as it comes."""
-        asked = ["redis-cli", "-s", os.path.join(self.state, "run/redis.sock"), "INFO", "persistence"]
-        said = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=20).stdout
+        """A field of INFO persistence."""
+        said = self.redis_text("INFO", "persistence")
         return dict(line.split(":", 1) for line in said.split() if ":" in line)[field]
 
     def kill_redis(self):
@@ -278,6 +343,25 @@ class Instance:
         self.replace_process("redis", process.pid, "TERM")
         self._redis = process  # kept, so that it is reaped
         wait_until(self._redis_answers, "Redis")
+
+    # --- a cluster's
+
+    def node_pid(self, port):
+        with open(os.path.join(self.state, "run/processes"), encoding="utf-8") as file:
+            return next(int(line.split()[1]) for line in file if line.split()[0] == f"redis-{port}")
+
+    def start_node(self, port):
+        """After its death: the same server on the same files."""
+        folder = os.path.join(self.state, f"redis/{port}")
+        user = os.stat(folder)
+        with open(os.path.join(self.state, f"log/redis-{port}.log"), "ab") as log:
+            process = subprocess.Popen(
+                ["redis-server", f"{self.state}/etc/redis-acl.conf", "--bind", self.host, "--port", str(port), "--cluster-enabled", "yes",
+                 "--cluster-announce-ip", self.host, "--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no", "--dir", folder, "--appendonly", "yes",
+                 "--appendfsync", "everysec", "--save", ""],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, user=user.st_uid, group=user.st_gid)
+        self.replace_process(f"redis-{port}", process.pid, "TERM")
+        self._nodes.append(process)  # kept, so that it is reaped
 
     def _redis_answers(self):
         try:

@@ -71,7 +71,7 @@ class Redis:
 
     def __init__(self, service):
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.connect(os.path.join(service.state, "run/redis.sock"))
+        self._socket.connect(service.redis_socket())
         self._file = self._socket.makefile("rb")
 
     def ask(self, *words):

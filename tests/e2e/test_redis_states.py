@@ -113,7 +113,7 @@ def test_a_redis_that_cannot_save(guarded):
 def test_a_redis_that_is_busy_with_a_script(guarded):
     service = guarded.service
     service.redis("CONFIG", "SET", "busy-reply-threshold", "100")
-    endless = subprocess.Popen(["redis-cli", "-s", os.path.join(service.state, "run/redis.sock"), "EVAL", "while true do end", "0"],
+    endless = subprocess.Popen(["redis-cli", "-s", service.redis_socket(), "EVAL", "while true do end", "0"],
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_until(lambda: 202 in guarded.writes(3), "queued events")
@@ -179,7 +179,7 @@ def test_a_redis_that_is_loading(guarded):
                                   {"chunk": 7, "reset_chance": 0.02, "delay_s": (0.0, 0.02)}], ids=["slow", "dribbling", "breaking", "all"])
 def test_a_bad_line_to_redis_mixes_nothing_up_and_holds_nobody_up(instance, name, harm):
     service = instance("--no-limits")
-    with Proxy(os.path.join(service.state, "run/redis.sock"), seed=7) as proxy:
+    with Proxy(service.redis_socket(), seed=7) as proxy:
         titles = known_items(service, name)
         service.configure(redis__url=f'"{proxy.url}"')
         service.reload()
@@ -227,7 +227,7 @@ def test_pages_that_have_no_time_left_are_answered_as_without_redis(instance, na
     service = instance("--no-limits", pm__max_children=1)
     known_items(service, name)
     feed = {"action": "load_more", "agent_id": "r", "limit": 3}
-    with Proxy(os.path.join(service.state, "run/redis.sock"), seed=7) as proxy:
+    with Proxy(service.redis_socket(), seed=7) as proxy:
         service.configure(redis__url=f'"{proxy.url}"', redis__timeout=500, gateway__request_budget=510)
         service.reload()
         wait_until(lambda: len(service.workers()) == 1, "the old worker's end")

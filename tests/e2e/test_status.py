@@ -324,7 +324,7 @@ def slow_redis():
         def start(**directives):
             service = Instance("--no-limits", **({"redis__timeout": '"20s"', "gateway__request_budget": '"30s"', "gateway__bulk_budget": '"30s"',
                                                   "request_terminate_timeout": '"60s"', "pm__max_children": "1"} | directives))
-            proxy = ending.enter_context(Proxy(os.path.join(service.state, "run/redis.sock")))
+            proxy = ending.enter_context(Proxy(service.redis_socket()))
             service.configure(redis__url=f'"{proxy.url}"')
             ending.callback(service.stop)
             ending.callback(proxy.set)

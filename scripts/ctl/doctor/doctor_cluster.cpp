@@ -39,14 +39,17 @@ Result<MasterFacts> ask_master(redis::Endpoint endpoint, const Address& address)
   redis::SyncRedis redis(std::move(endpoint), kTimeout, {});
   Pipeline command;
   command.add("INFO", "server")
+      .add("INFO", "replication")
       .add("CONFIG", "GET", "maxmemory")
       .add("CONFIG", "GET", "cluster-require-full-coverage");
   FRESHET_TRY(replies, redis.call(command));
   MasterFacts facts;
   facts.name = shown(address);
   facts.version = line_of((*replies)[0].string().value_or(""), "redis_version:");
-  facts.maxmemory = directive((*replies)[1]);
-  facts.full_coverage = directive((*replies)[2]) == "yes";
+  // CLUSTER SLOTS names no replica that has been sent nothing yet.
+  facts.has_replica = line_of((*replies)[1].string().value_or(""), "connected_slaves:") != "0";
+  facts.maxmemory = directive((*replies)[2]);
+  facts.full_coverage = directive((*replies)[3]) == "yes";
   return facts;
 }
 
@@ -63,25 +66,15 @@ Result<ClusterFacts> ask_cluster(redis::SyncRedis& redis, const redis::Endpoint&
   Pipeline question;
   question.add("CLUSTER", "SLOTS");
   FRESHET_TRY(replies, redis.call(question));
-  const Reply& slots = replies->front();
-  FRESHET_TRY(map, redis::SlotMap::read(slots, endpoint.nodes.front()));
+  FRESHET_TRY(map, redis::SlotMap::read(replies->front(), endpoint.nodes.front()));
   ClusterFacts facts;
   facts.uncovered = map->uncovered();
-  std::set<std::string, std::less<>> with_replica;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    const Reply range = slots[i];
-    if (range.size() < 4) continue;
-    const Reply master = range[2];
-    with_replica.insert(shown(Address{std::string(redis::text_at(master, 0)),
-                                      static_cast<std::uint16_t>(master[1].integer().value_or(0))}));
-  }
   for (const Address& each : map->masters()) {
     auto master = ask_master(endpoint, each);
     if (!master) {
       facts.silent.push_back(shown(each));
       continue;
     }
-    master->has_replica = with_replica.contains(master->name);
     facts.masters.push_back(std::move(*master));
   }
   return facts;

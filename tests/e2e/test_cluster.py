@@ -1,0 +1,149 @@
+"""A Redis Cluster of three masters, each with a replica: what happens to slots and masters while readers are served."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+from client import Load
+from readers import Readers, known_items, read_items
+from service import FIRST_NODE, PATIENT, Instance, wait_until
+
+MASTERS = 3
+# What a master may have acknowledged and not yet sent to its replica when it is killed.
+SENT_S = 0.1
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    started = Instance("--cluster", str(MASTERS), "--no-limits", **PATIENT)
+    try:
+        yield started.start()
+    finally:
+        started.stop()
+
+
+def cluster_tool(service, *command):
+    with open(os.path.join(service.state, "etc/redis-default"), encoding="ascii") as file:
+        environment = os.environ | {"REDISCLI_AUTH": file.read()}
+    done = subprocess.run(["redis-cli", "--cluster", *map(str, command), "--cluster-yes"], env=environment, capture_output=True, text=True, check=False,
+                          timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def masters(service):
+    """port → (its id, the slots it has)"""
+    out = {}
+    for line in service.redis_text("CLUSTER", "NODES", node=service.nodes("master")[0]).splitlines():
+        row = line.split()
+        if "master" in row[2] and "fail" not in row[2]:
+            ranges = [each.split("-") for each in row[8:] if not each.startswith("[")]
+            out[int(row[1].split("@")[0].rsplit(":", 1)[1])] = (row[0], [(int(each[0]), int(each[-1])) for each in ranges])
+    return out
+
+
+def owner(service, slot):
+    return next(port for port, (_, ranges) in masters(service).items() if any(first <= slot <= last for first, last in ranges))
+
+
+def wait_for_replicas(service):
+    wait_until(lambda: len(service.nodes("slave")) == MASTERS and len(service.nodes("master")) == MASTERS, "a replica of each master")
+    for port in service.nodes("slave"):
+        wait_until(lambda port=port: "master_link_status:up" in service.redis_text("INFO", "replication", node=port), "the replica's link")
+
+
+class Reads(Load):
+    """Pages that everybody sees; each must be answered, perhaps degraded."""
+
+    def __init__(self, service):
+        def work(client, turn):
+            asked = ("/api/hot?model=engagement&limit=5", f"/api/recommendations?userId=r{turn % 7}&limit=3", f"/api/history?userId=r{turn % 7}")
+            reply = client.get(asked[turn % len(asked)])
+            assert reply.status == 200, reply
+            return "Freshet-Degraded" in reply.headers
+        super().__init__(service.public, work, threads=2)
+
+
+def test_slots_move_under_load_and_nothing_is_lost_or_counted_twice(cluster, name):
+    titles, readers = known_items(cluster, name), Readers(cluster, name, articles=20)
+    shared = cluster.ask_redis("CLUSTER", "KEYSLOT", "hot:epoch:{all}")
+    source = owner(cluster, shared)
+    target = next(port for port in masters(cluster) if port != source)
+    with Load(cluster.public, readers.report) as writes, Load(cluster.internal, read_items(titles), threads=2) as reads, Reads(cluster) as pages:
+        wait_until(lambda: len(writes.results) > 100, "load")
+        before = masters(cluster)
+        first = next(first for first, last in before[source][1] if first <= shared <= last)
+        # Up to the slot of what all articles share, and with it.
+        cluster_tool(cluster, "reshard", f"{cluster.host}:{source}", "--cluster-from", before[source][0], "--cluster-to", before[target][0],
+                     "--cluster-slots", shared - first + 1)
+        assert owner(cluster, shared) == target
+        seen = len(writes.results)
+        wait_until(lambda: len(writes.results) > seen + 100, "load behind it")
+    assert writes.errors == [] and reads.errors == [] and pages.errors == []
+    assert readers.statuses <= {200, 202}
+    readers.assert_counted_once()
+    cluster.check()
+
+
+def test_a_killed_masters_slots_are_served_again_and_what_was_queued_counts_once(cluster, name):
+    wait_for_replicas(cluster)
+    articles, acknowledged, lock = [name("a") for _ in range(30)], [], threading.Lock()
+
+    def report(client, turn):
+        article, deadline = articles[turn % len(articles)], time.monotonic() + 60
+        while True:
+            reply = client.track(article, 1, userId=f"k{turn}", sessionId=f"k{turn}", eventId=f"k{turn}")
+            if reply.status in (200, 202):
+                with lock:
+                    acknowledged.append((time.monotonic(), article, reply.status))
+                return reply.status
+            assert reply.status == 503 and time.monotonic() < deadline, reply
+            time.sleep(0.01)
+
+    def counted():
+        return {article: int(cluster.redis("HGET", f"hot:article:{{{article}}}", "pv") or 0) for article in articles}
+
+    def expected(until=float("inf"), since=float("-inf")):
+        return {article: sum(each == article and since <= when < until for when, each, _ in acknowledged) for article in articles}
+
+    spared = owner(cluster, cluster.ask_redis("CLUSTER", "KEYSLOT", "hot:epoch:{all}"))
+    slots = {port: sum(last - first + 1 for first, last in ranges) for port, (_, ranges) in masters(cluster).items() if port != spared}
+    victim = max(slots, key=slots.get)
+    with Load(cluster.public, report) as writes, Reads(cluster) as pages:
+        wait_until(lambda: len(writes.results) > 200, "load")
+        pid = cluster.node_pid(victim)
+        os.kill(pid, signal.SIGKILL)
+        killed = time.monotonic()
+        wait_until(lambda: victim not in cluster.nodes("master") and len(cluster.nodes("master")) == MASTERS, "a new master")
+        seen = len(writes.results)
+        wait_until(lambda: writes.results[seen:].count(200) > 200 and 202 not in writes.results[-50:], "normal service")
+    assert writes.errors == [] and pages.errors == []
+    assert any(status == 202 for _, _, status in acknowledged), "nothing was queued"
+    wait_until(lambda: cluster.status()["spooled bytes"] == 0 and cluster.status()["background queued"] == 0, "the spool to be applied")
+    unsent = expected(since=killed - SENT_S, until=killed)
+
+    def settled():
+        now, whole = counted(), expected()
+        return all(whole[each] - unsent[each] <= now[each] <= whole[each] for each in articles)
+    wait_until(settled, "what was acknowledged to be counted")
+    cluster.start_node(victim)
+    wait_for_replicas(cluster)
+    cluster.check()
+
+
+def test_the_first_node_that_is_named_may_be_away(cluster):
+    """Workers and tools find the others."""
+    wait_for_replicas(cluster)
+    victim = FIRST_NODE
+    os.kill(cluster.node_pid(victim), signal.SIGKILL)
+    try:
+        wait_until(lambda: victim not in cluster.nodes("master") and len(cluster.nodes("master")) == MASTERS, "its replica's turn")
+        cluster.renew()
+        assert cluster.public().track("seen", 1, userId="u", sessionId="s").status in (200, 202)
+        wait_until(lambda: cluster.internal().get("/health/ready").status == 200, "readiness")
+        cluster.check()
+    finally:
+        cluster.start_node(victim)
+        wait_for_replicas(cluster)
