@@ -2,6 +2,6 @@
 --
 -- KEYS 1 feed:state:{reader}
 -- Returns 1, or 0 when there is no buffer.
-if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
-redis.call('HINCRBY', KEYS[1], 'noted', 1)
+if call('EXISTS', KEYS[1]) == 0 then return 0 end
+call('HINCRBY', KEYS[1], 'noted', 1)
 return 1

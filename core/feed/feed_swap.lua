@@ -11,14 +11,14 @@ local changes, seen_seq = {}, tonumber(ARGV[10])
 local function handed_out()
   local out, pages = {}, 0
   local function look(page)
-    if tonumber(string.match(page, ' (%d+)') or 0) <= seen_seq then return end
+    if tonumber(page:match(' (%d+)') or 0) <= seen_seq then return end
     pages = pages + 1
-    for id in string.gmatch(string.match(page, '^%S+ %d+ %d+ %d+ %d+ %d %d(.*)$') or '', ':?([^ :]+)') do out[id] = true end
+    for id in string.gmatch(page:match('^%S+ %d+ %d+ %d+ %d+ %d %d(.*)$') or '', ':?([^ :]+)') do out[id] = true end
   end
   for slot = 1, 4 do
     if was[slot] then look(was[slot]) end
   end
-  for page in string.gmatch(late, '[^\n]+') do look(page) end
+  for page in late:gmatch('[^\n]+') do look(page) end
   return pages >= handout_seq - seen_seq and out or nil
 end
 local out = handout_seq > seen_seq and handed_out()
@@ -33,15 +33,15 @@ else
       if not out[ARGV[i]] then candidates[#candidates + 1] = ARGV[i] end
     end
   end
-  local last = math.min(first + limit - 1, #candidates)
+  local last = min(first + limit - 1, #candidates)
   items = {unpack(candidates, first, last)}
   left = #candidates - last
-  redis.call('DEL', cache)
+  call('DEL', cache)
   for from = last + 1, #candidates, 1000 do
-    redis.call('RPUSH', cache, unpack(candidates, from, math.min(from + 999, #candidates)))
+    call('RPUSH', cache, unpack(candidates, from, min(from + 999, #candidates)))
   end
-  if left > 0 then redis.call('EXPIRE', cache, ARGV[8]) end
-  generation, sequence, done, known, of = math.max(now, generation + 1) .. '', 0, ARGV[12], ARGV[11], query
+  if left > 0 then call('EXPIRE', cache, ARGV[8]) end
+  generation, sequence, done, known, of = max(now, generation + 1) .. '', 0, ARGV[12], ARGV[11], query
 end
 sequence = sequence + 1
 local of_page = generation .. ' ' .. sequence

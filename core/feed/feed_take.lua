@@ -17,9 +17,9 @@ else
   -- The page becomes a new handout; on the old one is left what who asked for it again was shown of it.
   local old = tonumber(ARGV[7])
   local had = was[old % 4 + 1]
-  if had and string.match(had, ' (%d+)') == ARGV[7] then
+  if had and had:match(' (%d+)') == ARGV[7] then
     local again = ''
-    for id in string.gmatch(had, ' (:%S+)') do again = again .. ' ' .. id end
+    for id in had:gmatch(' (:%S+)') do again = again .. ' ' .. id end
     had = (again ~= '' and '0= ' or '1= ') .. ARGV[7] .. ' ' .. now .. ' ' .. of_page .. ' 0 0' .. again
     was[old % 4 + 1] = had
     changes = {old % 4, had}

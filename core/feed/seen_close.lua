@@ -2,7 +2,7 @@
 --
 -- KEYS 1 bf:global:{day}:{shard}
 -- Returns 1, or 0 when there is no such shard.
-local all = redis.call('GET', KEYS[1])
+local all = call('GET', KEYS[1])
 if not all then return 0 end
-redis.call('SET', KEYS[1], all, 'KEEPTTL')
+call('SET', KEYS[1], all, 'KEEPTTL')
 return 1

@@ -9,7 +9,7 @@
 --
 -- One integer field an article. A visitor adds to UV what the estimate rises by, which is 1 with the first page view; what is more or less than that,
 -- as among thousands, has a field of its own. Each new article renews the TTL. An overflow (two million page views of an item) is not noted.
-local call, first = redis.call, KEYS[1]
+local first = KEYS[1]
 local batches = redis.pcall('HGET', first, 'batches')
 if type(batches) == 'string' then
   for at = 1, #batches, 8 do
@@ -25,7 +25,7 @@ local function note(added, at, articles)
     if read ~= '0' then
       local all = redis.pcall('HINCRBY', added, 't:' .. id, read)
       if type(all) == 'number' then
-        if pv ~= '0' and math.floor(all / 4398046511104) == pv + 0 then usual = 1 end
+        if pv ~= '0' and floor(all / 4398046511104) == pv + 0 then usual = 1 end
         new = new or all == read + 0
       end
     end

@@ -3,10 +3,10 @@
 -- KEYS 1 hot:current:index  2 hot:current:{hour}  3 hot:published
 -- ARGV 1 the hour  2… the members
 -- Returns 1.
-local call, hour = redis.call, ARGV[1]
+local hour = ARGV[1]
 for i = 2, #ARGV do
   local date = call('ZSCORE', KEYS[3], ARGV[i])
-  if date and math.floor(date / 3600) ~= hour + 0 then call('ZREM', KEYS[2], ARGV[i]) end
+  if date and floor(date / 3600) ~= hour + 0 then call('ZREM', KEYS[2], ARGV[i]) end
 end
 local head = call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
 if head then call('ZADD', KEYS[1], head, hour) else call('ZREM', KEYS[1], hour) end

@@ -124,12 +124,12 @@ Pipeline RedisHotStore::track_command(const TrackEvent& event) const {
       .key(keys_.uv_hll(id))
       .key(keys_.session(id, event.session.view()));
   if (!event.event.empty()) out.key(keys_.track_event(id, event.event.view()));
-  out.arg(event.standing.in_uv ? event.visitor.view() : "").arg(event.dwell_ms);
+  out.arg(event.standing.in_uv ? event.visitor.view() : "");
+  out.arg(std::min(event.dwell_ms, engagement.dwell_cap_ms));  // a spool's may be of a higher cap
   redis::optional_time(out, event.published_at);
   redis::optional_time(out, event.at);
   out.arg(engagement.session_window.count())
       .arg(engagement.counter_ttl.count())
-      .arg(engagement.dwell_cap_ms)
       .arg(unknown_argument(event.standing));
   event.unproven ? out.arg(engagement.first_dwell_ms) : out.arg("");
   return out;

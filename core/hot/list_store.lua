@@ -3,7 +3,7 @@
 -- KEYS 1 hot:list…  2 hot:list:meta…  3 hot:list:lock…  4 hot:epoch
 -- ARGV 1 json  2 token of the lock (ms)  3 epoch it was built at  4 TTL s
 -- Returns 1 when stored; 0 when something was hidden meanwhile or a later list is there.
-local call, meta, built = redis.call, KEYS[2], ARGV[2]
+local meta, built = KEYS[2], ARGV[2]
 if call('GET', KEYS[3]) == built then call('DEL', KEYS[3]) end
 local epoch = call('GET', KEYS[4]) or '0'
 local had = call('HMGET', meta, 'built_ms', 'epoch')

@@ -8,7 +8,7 @@
 --      with KEYS 7 also total or ''  which key its bucket is  the hour
 -- Returns how many got a place. Where ranks are of other parameters none does: those who have these find the ids in hot:unplaced; as they do while
 -- ranks with others are being made.
-local call, index = redis.call, KEYS[7]
+local index = KEYS[7]
 local size = index and 7 or 4
 local n = (#ARGV - 6) / size
 local ids = {}
@@ -31,7 +31,7 @@ for i, id in ipairs(ids) do
   local at = size * (i - 1) + 7
   local place, date, v, bucket = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], index and KEYS[ARGV[at + 5] + 0]
   local until_s = tonumber(dark[i] or nil)
-  local hidden = until_s and until_s > now and until_s == math.floor(until_s)  -- not one that is only dated ahead
+  local hidden = until_s and until_s > now and until_s == floor(until_s)  -- not one that is only dated ahead
   if not hidden and not (was[i] and was[i] + 0 >= v + 0) then
     if place == '' then
       gone[#gone + 1] = id
@@ -60,13 +60,13 @@ if #add == 0 then return 0 end
 call('HSET', KEYS[2], unpack(placed))
 -- Only when the rank has grown is it trimmed: members whose score fell under the floor, then the lowest beyond the cap.
 if call('ZADD', KEYS[1], unpack(add)) > 0 then
-  local max = ARGV[5] + 0
+  local most = ARGV[5] + 0
   call('ZADD', KEYS[3], unpack(dates))
-  call('ZREMRANGEBYRANK', KEYS[3], 0, -max - 1)
+  call('ZREMRANGEBYRANK', KEYS[3], 0, -most - 1)
   if ARGV[4] ~= '-inf' then leave(call('ZRANGEBYSCORE', KEYS[1], '-inf', '(' .. ARGV[4], 'LIMIT', 0, 1000)) end
-  local beyond = call('ZCARD', KEYS[1]) - max
+  local beyond = call('ZCARD', KEYS[1]) - most
   while beyond > 0 do
-    leave(call('ZRANGE', KEYS[1], 0, math.min(beyond, 1000) - 1))
+    leave(call('ZRANGE', KEYS[1], 0, min(beyond, 1000) - 1))
     beyond = beyond - 1000
   end
 end

@@ -2,27 +2,21 @@
 --
 -- KEYS 1 hot:article:{id}  2 hot:uv:hll:{id}  3 hot:session:{id}:{session}  [4 hot:event:{id}:{event}]
 -- ARGV 1 visitor, '': none more  2 dwell ms  3 client's publish time or ''  4 time of the event or '' (now)  5 session window s, 0: every report counts
---      6 counter TTL s  7 dwell cap ms  8 of unknown articles 0: taken, 1: refused, 2: taken when somebody vouched for them
---      9 '' or the most ms that a session's first report can claim
+--      6 counter TTL s  7 of unknown articles 0: taken, 1: refused, 2: taken when somebody vouched for them
+--      8 '' or the most ms that a session's first report can claim
 -- Returns 'pv uv ms first published hidden v now' and what this added, 'pv uv ms': all whole numbers; first is the publish time that decay counts
 -- from, now the time this counted with. A repeated event id answers as before, and added nothing: its key holds that.
--- Errors: UNKNOWN_ITEM, UNLISTED (unlisted.lua counts it), INVALID. All before the first write: Lua has no rollback.
+-- Errors: UNKNOWN_ITEM, UNLISTED (unlisted.lua counts it). Both before the first write: Lua has no rollback.
 --
 -- A session's key holds 'dwell begin': its greatest dwell, and the ms at which it would have begun if its first report told the truth. A client whose
--- word needs a proof (ARGV 9) can claim that much at first, later no more than the time since `begin` and 5 s: reports travel at different speeds.
+-- word needs a proof (ARGV 8) can claim that much at first, later no more than the time since `begin` and 5 s: reports travel at different speeds.
 --
 -- `uv` is PFCOUNT's below 100. Above it is asked after each half a per cent; in between each register that changes adds the 1/P visitors that one
 -- stands for: P = sum of 2^-k exp(-x 2^(1-k)), x = uv / 16384, and 1/P is 1.3863 x + exp(-0.77 x) within 2.1 per cent.
 --
 -- `counted` is what PFCOUNT last said; it is not kept while that is `uv`. This is the hottest script: a command costs 1 to 2 µs, a number 0.1.
-local call, format, max = redis.call, string.format, math.max
-local window, ttl = ARGV[5], ARGV[6] + 0
-local dwell = ARGV[2]:find('^%d+$') and ARGV[2] + 0
-if not (dwell and dwell <= ARGV[7] + 0) then
-  return redis.error_reply('INVALID dwell is not an integer within 0 and the cap')
-end
-if not (window + 0 >= 0 and ttl > 0) then return redis.error_reply('INVALID parameters') end
-local event = KEYS[4]
+--@include version
+local dwell, window, ttl, event = ARGV[2] + 0, ARGV[5], ARGV[6] + 0, KEYS[4]
 if event then
   local said = call('GET', event)
   if said then return said end
@@ -30,12 +24,12 @@ end
 local time = call('TIME')
 local clock = time[1] + 0
 local now = clock
-if ARGV[4] ~= '' then now = math.min(ARGV[4] + 0, clock) end
+if ARGV[4] ~= '' then now = min(ARGV[4] + 0, clock) end
 local had = call('HMGET', KEYS[1], 'pv', 'uv', 'counted', 'ms', 'renewed', 'first', 'date', 'hidden', 'early', 'v', 'uv_correction', 'nets')
 local date = had[7] and had[7] + 0
-if not date and ARGV[8] == '1' then return redis.error_reply('UNKNOWN_ITEM no such item') end
+if not date and ARGV[7] == '1' then return redis.error_reply('UNKNOWN_ITEM no such item') end
 local nets = had[12]
-if ARGV[8] == '2' and not date and had[8] ~= '1' and (not had[10] or nets and nets:sub(1, 1) ~= '+') then
+if ARGV[7] == '2' and not date and had[8] ~= '1' and (not had[10] or nets and nets:sub(1, 1) ~= '+') then
   return redis.error_reply('UNLISTED nobody vouched for it')
 end
 
@@ -59,7 +53,7 @@ if nets then  -- it is listed from now on: each network was a visitor
 end
 
 -- The session's key keeps its greatest dwell; each report renews its window.
-local counts, more, most = true, dwell, ARGV[9] ~= '' and ARGV[9] + 0
+local counts, more, most = true, dwell, ARGV[8] ~= '' and ARGV[8] + 0
 if most and dwell > most then more = most end
 if window ~= '0' then
   local at_ms = now * 1000
@@ -67,8 +61,8 @@ if window ~= '0' then
   if before then
     local greatest, begin = before:match('^(%d+) (%d+)$')
     greatest, begin = greatest + 0, begin + 0
-    if ARGV[4] ~= '' then begin = math.min(begin, at_ms - more) end  -- it may have been the first, and waited in a spool
-    if most then dwell = max(0, math.min(dwell, at_ms - begin + 5000)) end
+    if ARGV[4] ~= '' then begin = min(begin, at_ms - more) end  -- it may have been the first, and waited in a spool
+    if most then dwell = max(0, min(dwell, at_ms - begin + 5000)) end
     local greater = max(dwell, greatest)
     call('SET', KEYS[3], greater .. ' ' .. begin, 'EX', window)
     more = dwell
@@ -77,7 +71,7 @@ if window ~= '0' then
 end
 ms = ms + more
 if counts then pv = pv + 1 end
-local uv_before = math.floor(uv)
+local uv_before = floor(uv)
 local changed = ARGV[1] ~= '' and call('PFADD', KEYS[2], ARGV[1]) == 1
 if changed then
   if uv < 100 or uv >= 1.005 * counted then
@@ -85,7 +79,7 @@ if changed then
     counted = uv
   else
     local x = uv / 16384
-    uv = uv + math.floor(64 * (1.3863 * x + math.exp(-0.77 * x))) / 64  -- few digits
+    uv = uv + floor(64 * (1.3863 * x + math.exp(-0.77 * x))) / 64  -- few digits
   end
 end
 
@@ -93,12 +87,12 @@ end
 -- that now, so that the rank key can be told apart from the date.
 local published = date or had[6] and had[6] + 0
 local begins = not published
-if begins then published = math.min(tonumber(ARGV[3]) or now, now) end
+if begins then published = min(tonumber(ARGV[3]) or now, now) end
 local ahead = published > clock
 local first = ahead and clock or published
 local v = had[10] or 0
 if counts or changed or more > 0 or ahead then
-  v = format('%d', max(v + 1, time[1] * 1000000 + time[2]))
+  v = version_after(v, time)
   if had[3] or counted ~= uv then
     call('HSET', KEYS[1], 'pv', pv, 'uv', uv, 'counted', counted, 'ms', ms, 'v', v)
   else
@@ -112,7 +106,7 @@ elseif had[9] then
 end
 if begins then call('HSET', KEYS[1], 'first', first) end
 -- Once a day is enough. The hash of an item that was put has no TTL; that of another lives as long as any of its counters.
-if counts and not (live and clock - had[5] <= math.min(86400, ttl / 2)) then
+if counts and not (live and clock - had[5] <= min(86400, ttl / 2)) then
   call('HSET', KEYS[1], 'renewed', clock)
   call('EXPIRE', KEYS[2], ttl)
   if not date then
@@ -122,7 +116,7 @@ elseif changed and uv_before == 0 then
   call('EXPIRE', KEYS[2], ttl)  -- nobody before was to count as a visitor
 end
 
-local uv_now = math.floor(uv)
+local uv_now = floor(uv)
 local reply = format('%d %d %d %d %d %d %s %d %d %d %d', pv, max(0, uv_now - correction), ms, first, published, had[8] or 0, v, now,
   counts and 1 or 0, uv_now - uv_before, more)
 if event then call('SET', event, reply:gsub('%S+ %S+ %S+$', '0 0 0'), 'EX', 86400) end

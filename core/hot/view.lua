@@ -5,10 +5,9 @@
 --      7 counter TTL s  8 w_pv  9 w_uv  10 base hours  11 gamma  12 of unknown articles 0: taken, 1: refused, 2: taken when somebody vouched for them
 -- Returns 'dedup', or 'uv inc total score published hidden v new': uv 1 for the day's first view; what was added; the undecayed sum; the accumulated
 -- score; the publish time; new 0 for an event id that was answered before. Fractions as %.17g.
--- Errors, all before the first write: DAY n when Redis' UTC day is n and not ARGV 3; UNKNOWN_ITEM; UNLISTED (unlisted.lua counts it); INVALID.
-local call = redis.call
-local w_pv, w_uv, base_hours, gamma, ttl = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[7])
-if not (w_pv and w_uv and base_hours and gamma and ttl) then return redis.error_reply('INVALID parameters') end
+-- Errors, all before the first write: DAY n when Redis' UTC day is n and not ARGV 3; UNKNOWN_ITEM; UNLISTED (unlisted.lua counts it).
+--@include version
+local ttl, w_pv, w_uv, base_hours, gamma = ARGV[7] + 0, ARGV[8] + 0, ARGV[9] + 0, ARGV[10] + 0, ARGV[11] + 0
 local event = KEYS[4]
 if event then
   local said = call('GET', event)
@@ -19,8 +18,8 @@ local clock = time[1] + 0
 local now = tonumber(ARGV[4])
 if not now then
   now = clock
-  local day = math.floor(clock / 86400)
-  if day ~= tonumber(ARGV[3]) then return redis.error_reply(string.format('DAY %d', day)) end
+  local day = floor(clock / 86400)
+  if day ~= tonumber(ARGV[3]) then return redis.error_reply(format('DAY %d', day)) end
 elseif now > clock then
   now = clock
 end
@@ -39,10 +38,10 @@ local uv = ARGV[1] ~= '' and call('SADD', KEYS[3], ARGV[1]) or 0
 if uv == 1 then call('EXPIRE', KEYS[3], ARGV[6], 'NX') end
 local published = tonumber(date or had[5] or nil)
 if not published then
-  published = math.min(tonumber(ARGV[2]) or now, now)
+  published = min(tonumber(ARGV[2]) or now, now)
   call('HSET', KEYS[1], 'first', published)
 end
-local hours = math.max(0, now - published) / 3600
+local hours = max(0, now - published) / 3600
 local inc = (w_pv + w_uv * uv) / (hours + base_hours) ^ gamma
 
 -- The accumulated score survives the counters of an item that was put.
@@ -51,10 +50,10 @@ local live = renewed and clock < renewed + ttl
 if live then total, views = tonumber(had[1]), tonumber(had[3]) end
 total = total + w_pv + w_uv * uv
 local score = tonumber(had[2] or 0) + inc
-local v = math.max((had[8] or 0) + 1, time[1] * 1000000 + time[2])
-call('HSET', KEYS[1], 'total', string.format('%.17g', total), 'score', string.format('%.17g', score), 'views', views + 1,
-  'v', string.format('%d', v))
-if not (live and clock - renewed <= math.min(86400, ttl / 2)) then
+local v = version_after(had[8], time)
+call('HSET', KEYS[1], 'total', format('%.17g', total), 'score', format('%.17g', score), 'views', views + 1,
+  'v', v)
+if not (live and clock - renewed <= min(86400, ttl / 2)) then
   call('HSET', KEYS[1], 'viewed', clock)
   if not date then
     if had[8] then call('EXPIRE', KEYS[1], ttl, 'GT') else call('EXPIRE', KEYS[1], ttl) end
@@ -64,6 +63,6 @@ if nets and unlisted then
   call('HSET', KEYS[1], 'nets', '+' .. nets)
   call('EXPIRE', KEYS[1], ttl, 'GT')
 end
-local reply = string.format('%d %.17g %.17g %.17g %d %d %d', uv, inc, total, score, published, (had[7] or 0) + 0, v)
+local reply = format('%d %.17g %.17g %.17g %d %d %s', uv, inc, total, score, published, (had[7] or 0) + 0, v)
 if event then call('SET', event, reply .. ' 0', 'EX', 86400) end
 return reply .. ' 1'

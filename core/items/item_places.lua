@@ -6,7 +6,7 @@
 -- ARGV 1 id  2 1: it is removed  3 1: hidden  4 publish time  5 1: another than it was  6 for how many s it is remembered that an item was removed
 --      7 number of models  8 number of tags it leaves
 -- Returns 2 when lists must not show it from now on, or may again: they are wrong then; 1 when it has a place in a rank; else 0.
-local id, call = ARGV[1], redis.call
+local id = ARGV[1]
 local published, index, dark, newest, bucket = KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[6]
 local removed, gone, date, ttl = ARGV[2] == '1', ARGV[2] == '1' or ARGV[3] == '1', tonumber(ARGV[4]), ARGV[6]
 local clock, listed, tags = tonumber(call('TIME')[1]), false, 7 + 2 * ARGV[7]
@@ -23,13 +23,13 @@ if gone then
   call('ZADD', dark, removed and clock + ttl or '+inf', id)
 else
   -- One that is dated ahead has its places already, and whoever reads them passes it over until its date.
-  if ahead then call('ZADD', dark, string.format('%.1f', date - 0.5), id) else call('ZREM', dark, id) end
+  if ahead then call('ZADD', dark, format('%.1f', date - 0.5), id) else call('ZREM', dark, id) end
   call('ZADD', published, 'XX', date, id)
   call('ZADD', newest, date, id)
   call('ZREMRANGEBYRANK', newest, 0, -1001 - call('ZCOUNT', newest, '(' .. clock, '+inf'))
 end
 -- An hour that nothing is left of is none of the index.
-if call('EXISTS', bucket) == 0 then call('ZREM', index, string.match(bucket, 'current:(%-?%d+)')) end
+if call('EXISTS', bucket) == 0 then call('ZREM', index, bucket:match('current:(%-?%d+)')) end
 local kept = tags + ARGV[8]
 for i = tags, #KEYS do call(i < kept and 'SREM' or 'SADD', KEYS[i], id) end
 if (gone or ahead) ~= (was_dark or false) then

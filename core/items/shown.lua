@@ -2,7 +2,6 @@
 --
 -- KEYS 1… hot:article:{id} of each item, by call_of()
 -- ARGV as many counts
-local call = redis.call
 for i = 1, #KEYS do
   if call('HINCRBY', KEYS[i], 'shown', ARGV[i]) == ARGV[i] + 0 and call('HLEN', KEYS[i]) == 1 then call('DEL', KEYS[i]) end
 end

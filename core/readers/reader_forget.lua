@@ -3,7 +3,7 @@
 --
 -- KEYS 1 user:views:topic:{reader} or user:views:reply:{reader}  2 user:views:at:{reader}
 -- ARGV 1 t (topic) or r (reply)  2 up to when the history is cleared, 0: it is not  3 TTL s  4… item and its time as the caller read it ('': none)
-local call, list, times, letter = redis.call, KEYS[1], KEYS[2], ARGV[1]
+local list, times, letter = KEYS[1], KEYS[2], ARGV[1]
 for i = 4, #ARGV, 2 do
   local field = letter .. ':' .. ARGV[i]
   if (call('HGET', times, field) or '') == ARGV[i + 1] then

@@ -8,7 +8,7 @@
 --      TTL counts from the newest second (they are brought back), not from now
 --      5… unix second ('': now), member and reason ('': none) of each, as many for each reader
 -- Returns how many were new; the error of the last reader who was passed over.
-local call, most, ttl, most_earlier = redis.call, tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+local most, ttl, most_earlier = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local clock, each, all, why = tonumber(call('TIME')[1]), (#ARGV - 4) / #KEYS * 2, 0
 local function exclude(earlier, gone)
   local prints = ''
@@ -22,13 +22,13 @@ local function exclude(earlier, gone)
     local print = known:sub(i, i + 9)
     if last[print] == i then kept[#kept + 1] = print end
   end
-  call('SET', earlier, table.concat(kept, '', math.max(1, #kept - most_earlier + 1)))
+  call('SET', earlier, table.concat(kept, '', max(1, #kept - most_earlier + 1)))
 end
 local function put(done, beside, from)
   local new, newest = 0, ARGV[4] == '' and 0 or clock
   for i = from, from + each - 1, 3 do
     local at, member, reason = tonumber(ARGV[i]) or clock, ARGV[i + 1], ARGV[i + 2]
-    newest = math.max(newest, at)
+    newest = max(newest, at)
     new = new + call('ZADD', done, 'GT', at, member)
     if not most_earlier and tonumber(call('ZSCORE', done, member)) == at then
       call(reason == '' and 'HDEL' or 'HSET', beside, member, reason)
@@ -44,7 +44,7 @@ local function put(done, beside, from)
     for _, member in ipairs(gone) do call('HDEL', beside, member) end
     call('ZREMRANGEBYSCORE', done, '-inf', clock - ttl)
   end
-  local left, both = math.max(1, had, newest + ttl - clock), gone[1] or not most_earlier
+  local left, both = max(1, had, newest + ttl - clock), gone[1] or not most_earlier
   if both or had < left - (tonumber(ARGV[4]) or 0) then
     call('EXPIRE', done, left)
     if both or had >= 0 then call('EXPIRE', beside, left) end

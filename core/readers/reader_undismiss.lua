@@ -2,6 +2,6 @@
 --
 -- KEYS 1 user:not_interested:{reader}  2 user:not_interested:why:{reader}
 -- ARGV 1 item  2 unix second
-if (tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1])) or 0) > tonumber(ARGV[2]) then return end
-redis.call('ZREM', KEYS[1], ARGV[1])
-redis.call('HDEL', KEYS[2], ARGV[1])
+if (tonumber(call('ZSCORE', KEYS[1], ARGV[1])) or 0) > tonumber(ARGV[2]) then return end
+call('ZREM', KEYS[1], ARGV[1])
+call('HDEL', KEYS[2], ARGV[1])

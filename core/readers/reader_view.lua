@@ -5,10 +5,10 @@
 -- ARGV 1 item  2 t (topic) or r (reply)  3 most items  4 TTL s  5 time of the view or '' (now)  6 event id or ''
 --      7 1: it comes from another reader's history, so it counts however old it is, and stands behind what was viewed in its second; else 0
 -- Returns 1; 0 when the history has nothing new to learn from it, or the event was applied before.
-local call, list, times, events, item, event = redis.call, KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[6]
+local list, times, events, item, event = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[6]
 local letter, most, ttl, late, joins = ARGV[2] .. ':', tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[7])
 local clock, field = tonumber(call('TIME')[1]), letter .. item
-local at = math.min(late or clock, clock)
+local at = min(late or clock, clock)
 if event ~= '' then  -- as RedisReaderStore::append_memory()
   if (tonumber(call('ZSCORE', events, event)) or 0) > clock - 86400 then return 0 end
   call('ZREMRANGEBYSCORE', events, '-inf', clock - 86400)
@@ -18,8 +18,8 @@ if event ~= '' then  -- as RedisReaderStore::append_memory()
 end
 if late then  -- not before what is known, before the history was cleared (see reader_forget.lua), or too old
   local known = call('HMGET', times, field, ARGV[2])
-  local oldest = joins == 1 and -1 or math.max(tonumber(known[2]) or -1, clock - ttl)
-  if at <= math.max(tonumber(known[1]) or -1, oldest) then return 0 end
+  local oldest = joins == 1 and -1 or max(tonumber(known[2]) or -1, clock - ttl)
+  if at <= max(tonumber(known[1]) or -1, oldest) then return 0 end
 end
 
 call('LREM', list, 0, item)
@@ -36,7 +36,7 @@ if length == 1 then  -- the list had run out; the hash, which is shared, may hav
     if old:sub(1, 2) == letter then call('HDEL', times, old) end
   end
 end
-call('HSET', times, field, string.format('%.0f', at))
+call('HSET', times, field, format('%.0f', at))
 if length > most then
   for _, gone in ipairs(call('LRANGE', list, most, -1)) do call('HDEL', times, letter .. gone) end
   call('LTRIM', list, 0, most - 1)

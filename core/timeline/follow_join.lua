@@ -7,7 +7,7 @@
 --      mark from now on; then items, the last becomes the newest
 -- Returns 1; 0 when a mark is another one.
 --@include timeline
-local behind, marks, call = 3 * ARGV[3], {}, redis.call
+local behind, marks = 3 * ARGV[3], {}
 for i = 4, 3 + behind, 3 do
   if (call('ZSCORE', KEYS[2], ARGV[i]) or '') ~= ARGV[i + 1] then return 0 end
   marks[#marks + 1], marks[#marks + 2] = ARGV[i + 2], ARGV[i]

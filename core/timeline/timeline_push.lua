@@ -11,9 +11,9 @@ local all, failed, why = 0, 0, ''
 local function join(key)
   if job ~= '' and mark(key, '::::') == job + 0 then return 0 end
   local pushed, is_new = push(key, ids, most, now)
-  if job ~= '' then redis.call('ZADD', key, '-' .. job, '::::') end
+  if job ~= '' then call('ZADD', key, '-' .. job, '::::') end
   -- A timeline lives on by being read, not by being pushed to.
-  if is_new then redis.call('EXPIRE', key, ttl) end
+  if is_new then call('EXPIRE', key, ttl) end
   return pushed
 end
 for _, key in ipairs(KEYS) do

@@ -1,16 +1,18 @@
 # cmake -DDIRECTORY=core -DOUTPUT=path/without/extension -P EmbedScripts.cmake
 # Writes every DIRECTORY/*/*.lua as a redis::Script with its SHA-1: OUTPUT.h declares them, OUTPUT.cpp has the texts. The header is
-# left alone while the names are the same, so that another text recompiles one file. A line "--@include name" is replaced
-# by the text of parts/name.lua of any folder.
+# left alone while the names are the same, so that another text recompiles one file. Each begins with redis/parts/every.lua, and
+# a line "--@include name" is replaced by the text of parts/name.lua of any folder.
 file(GLOB scripts ${DIRECTORY}/*/*.lua)
 list(SORT scripts)
 file(GLOB parts ${DIRECTORY}/*/parts/*.lua)
+file(READ ${DIRECTORY}/redis/parts/every.lua every)
 set(declarations "")
 set(definitions "")
 set(names "")
 foreach(script ${scripts})
   get_filename_component(name ${script} NAME_WE)
   file(READ ${script} source)
+  string(PREPEND source "${every}")
   foreach(part ${parts})
     get_filename_component(part_name ${part} NAME_WE)
     file(READ ${part} text)

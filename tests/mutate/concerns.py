@@ -4,7 +4,7 @@ import re
 
 # files: regular expressions of ctest names, cheap tests first; the next ones are run when all of these pass.
 TESTS = [
-    (r"core/(hot|items)/(track|view|unlisted|place|added\w*|bucket_tidy|list_\w+|item_\w+|article_set|shown)\.lua",
+    (r"core/(hot|items)/(parts/version|track|view|unlisted|place|added\w*|bucket_tidy|list_\w+|item_\w+|article_set|shown)\.lua",
      ["test_hot_store$|test_items$", "test_ctl_redis$|e2e_(hot|hot_lists|purge)$"]),
     (r"(core/base/limit_table|fcgi/http/limits)\.(h|cpp)", ["test_base$|test_http$", "e2e_abuse$"]),
     (r"core/feed/(parts/)?feed_\w+\.lua", ["test_feed_store$", "e2e_feed$"]),

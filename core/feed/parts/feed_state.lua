@@ -6,9 +6,9 @@
 -- '0=request seq time generation sequence buffered exhausted item…': 0, or 1 when it is acknowledged; seq is the number of its handout; `time` (ms)
 -- is when it was handed out, then when it was acknowledged; an item with ':' before it was also shown by who asked for the page again.
 local cache, state, limit, query = KEYS[1], KEYS[2], tonumber(ARGV[1]), ARGV[2]
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-local was = redis.call('HMGET', state, '0', '1', '2', '3', 'head', 'noted', 'late')
+--@include clock
+local now = now_ms()
+local was = call('HMGET', state, '0', '1', '2', '3', 'head', 'noted', 'late')
 local generation, sequence, handout_seq, left, done, known, of = '0', 0, 0, 0, '0', '0', nil
 local head = {string.match(was[5] or '', '^(%d+) (%d+) (%d+) (%d+) (%d) (%d+) (.*)$')}
 if head[1] then
@@ -22,7 +22,7 @@ if ARGV[3] ~= '' and ARGV[7] == '0' then
   local request = '=' .. ARGV[3] .. ' '
   for slot = 1, 4 do
     local page = was[slot]
-    if page and string.sub(page, 2, #request + 1) == request and now - (string.match(page, ' %d+ (%d+)') or 0) <= ARGV[4] * 1000 then
+    if page and page:sub(2, #request + 1) == request and now - (page:match(' %d+ (%d+)') or 0) <= ARGV[4] * 1000 then
       return {'replay', page, '0', {}}
     end
   end
@@ -31,20 +31,20 @@ end
 -- Pages that wait for their acknowledgement.
 local waiting = {}
 for slot = 1, 4 do
-  if was[slot] and string.byte(was[slot]) == 48 then waiting[#waiting + 1] = was[slot] end
+  if was[slot] and was[slot]:byte() == 48 then waiting[#waiting + 1] = was[slot] end
 end
 if late ~= '' then
-  for page in string.gmatch(late, '[^\n]+') do waiting[#waiting + 1] = page end
+  for page in late:gmatch('[^\n]+') do waiting[#waiting + 1] = page end
 end
 if #waiting > 0 then
   local impressions = limit
-  for _, page in ipairs(waiting) do impressions = impressions + select(2, string.gsub(page, ' ', '')) - 6 end
+  for _, page in ipairs(waiting) do impressions = impressions + select(2, page:gsub(' ', '')) - 6 end
   if impressions > tonumber(ARGV[6]) then return redis.error_reply('TOO_MANY_PENDING impressions wait to be recorded') end
 end
 
 local items = {}
 -- What is in a buffer has not been handed out.
 local function pop()
-  items = limit > 0 and redis.call('LPOP', cache, limit) or {}
+  items = limit > 0 and call('LPOP', cache, limit) or {}
   left = #items < limit and 0 or left - #items
 end

@@ -2,11 +2,11 @@
 -- 2^53. Some more members, whose names are no ids, say something of the key itself, as negative scores:
 --   ':'  the highest score that was ever given       '::'  the highest that was cut off at the lower end (absent: none)
 --   ':::'  of a timeline: unix s when it was last noted that it is read (absent: not yet)      '::::'  the fan-out that it had last
-local call, written = redis.call, {}
+local written = {}
 local function mark(key, name) return 0 - (tonumber(call('ZSCORE', key, name)) or 0) end
 -- A score as text, made once: a push gives many keys the same few, and Redis would write each anew, with 17 digits.
 local function whole(score)
-  if not written[score] then written[score] = string.format('%.0f', score) end
+  if not written[score] then written[score] = format('%.0f', score) end
   return written[score]
 end
 local function clock_us()
@@ -18,10 +18,10 @@ end
 -- The lowest leave beyond `most`, looked for when several ids join, else at each score that `turn` divides. Scores of ids that join alone
 -- go through the remainders one by one, so there are never more than most + turn - 1 ids, less than a tenth too many.
 local function room(key, last, count, most, now)
-  local turn, score = math.max(1, math.min(8, math.floor(most / 10))), 1 - (last or 0)
+  local turn, score = max(1, min(8, floor(most / 10))), 1 - (last or 0)
   if score < now then score = score + math.ceil((now - score) / turn) * turn end
   if most < math.huge and (count > 1 or score % turn == 0) then
-    local kept = math.max(0, most - count)
+    local kept = max(0, most - count)
     local edge = call('ZREVRANGE', key, kept, kept, 'WITHSCORES')[2]
     if edge and edge + 0 > 0 then
       call('ZREMRANGEBYSCORE', key, '(0', edge)
@@ -48,7 +48,7 @@ local function push(key, ids, most, now)
   end
   local add, placed, last = {}, {}
   for from = 1, #ids, 1000 do  -- unpack() has its limits
-    local part = {unpack(ids, from, math.min(from + 999, #ids))}
+    local part = {unpack(ids, from, min(from + 999, #ids))}
     local was = call('ZMSCORE', key, ':', unpack(part))
     last = last or was[1]
     for i, id in ipairs(part) do
@@ -58,7 +58,7 @@ local function push(key, ids, most, now)
     end
   end
   if #add == 0 then return 0, false end
-  local first = math.max(1, #add - most + 1)
+  local first = max(1, #add - most + 1)
   local score, cut = room(key, last, #add, most, now)
   local members = cut and {cut, '::'} or {}
   members[#members + 1], members[#members + 2] = first - score - #add, ':'  -- Redis writes numbers with 17 digits

@@ -1,0 +1,5 @@
+-- Unix ms.
+local function now_ms()
+  local time = call('TIME')
+  return time[1] * 1000 + floor(time[2] / 1000)
+end
