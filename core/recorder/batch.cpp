@@ -13,12 +13,7 @@
 namespace freshet::recorder {
 namespace {
 
-std::string_view value_of(const redis::Reply& fields, std::string_view name) {
-  for (std::size_t i = 0; i + 1 < fields.size(); i += 2) {
-    if (redis::text_at(fields, i) == name) return redis::text_at(fields, i + 1);
-  }
-  return {};
-}
+using redis::value_of;
 
 bool is_time(std::string_view text) {
   const auto value = redis::parse<std::int64_t>(text);

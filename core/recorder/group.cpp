@@ -23,10 +23,7 @@ Result<bool> has_group(redis::SyncRedis& redis, const redis::Keys& keys) {
   if (groups.error() == "ERR no such key") return false;
   if (groups.is_error()) return tl::unexpected(redis::classify(groups.error()));
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    for (std::size_t field = 0; field + 1 < groups[i].size(); field += 2) {
-      if (redis::text_at(groups[i], field) == "name" && redis::text_at(groups[i], field + 1) == kGroup)
-        return true;
-    }
+    if (redis::value_of(groups[i], "name") == kGroup) return true;
   }
   return false;
 }

@@ -104,7 +104,7 @@ class Followings {
     for (std::size_t i = 0; i < follows_.size(); ++i) {
       const std::string_view reader = follows_[i].reader.view(), author = follows_[i].author.view();
       const std::int64_t pulled = -redis::whole((*found)[i].text());
-      timeline::append_push(both, keys_.readers_of(author), std::nullopt, std::nullopt, {reader});
+      timeline::append_push(both, keys_.readers_of(author), std::nullopt, {reader});
       both.add("ZADD", keys_.authors_of(reader), "NX", pulled, author);
     }
     follows_.clear();

@@ -1,5 +1,7 @@
 #include "core/recorder/stream.h"
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "core/items/item_store.h"
@@ -33,21 +35,15 @@ Stream::Stream(const Settings& settings, redis::Endpoint endpoint)
       keys_(settings.redis),
       count_(settings.recorder.batch) {}
 
-Result<Reply> Stream::call(const Pipeline& command) {
-  FRESHET_TRY(replies, redis_.call(command));
-  for (const Reply& reply : *replies) {
-    if (reply.is_error()) return tl::unexpected(redis::classify(reply.error()));
-  }
-  return std::move(replies->front());
-}
-
 Result<Batch> Stream::claim() {
-  Pipeline command;
-  command.add("XAUTOCLAIM", keys_.stream(), kGroup, kConsumer, 0, cursor_, "COUNT", count_);
-  FRESHET_TRY(reply, call(command));
-  cursor_ = std::string(redis::text_at(*reply, 0));
+  Pipeline commands;
+  commands.add("XAUTOCLAIM", keys_.stream(), kGroup, kConsumer, 0, cursor_, "COUNT", count_);
+  commands.add("XINFO", "GROUPS", keys_.stream());
+  FRESHET_TRY(replies, redis_.call_all(commands));
+  cursor_ = std::string(redis::text_at((*replies)[0], 0));
   claimed_ = cursor_ == kStart;
-  return read_batch((*reply)[1]);
+  delivered_ = redis::value_of((*replies)[1][0], "last-delivered-id");  // it has one group
+  return read_batch((*replies)[0][1]);
 }
 
 Result<Batch> Stream::read(Wait how) {
@@ -56,46 +52,48 @@ Result<Batch> Stream::read(Wait how) {
   command.arg("COUNT").arg(count_);
   if (how == Wait::kForEntries) command.arg("BLOCK").arg(kBlock.count());
   command.arg("STREAMS").arg(keys_.stream()).arg(">");
-  FRESHET_TRY(reply, call(command));
-  drained_ = reply->size() == 0;
+  FRESHET_TRY(replies, redis_.call_all(command));
+  const Reply& streams = replies->front();
+  drained_ = streams.size() == 0;
   if (drained_) return Batch();
-  const Reply& entries = (*reply)[0][1];
-  read_up_to_ = std::string(redis::text_at(entries[entries.size() - 1], 0));
+  const Reply& entries = streams[0][1];
+  delivered_ = redis::text_at(entries[entries.size() - 1], 0);
   return read_batch(entries);
 }
 
 Result<Backlog> Stream::acknowledge(const Lease& lease, const Batch& batch, const Pipeline& then) {
-  Pipeline command;
-  command.script(scripts::kStreamAck).key(keys_.stream()).key(keys_.lease()).arg(kGroup);
-  command.arg(lease.token()).arg(lease.ttl().count());
-  for (const std::string& entry : batch.entries) command.arg(entry);
-  for (std::size_t i = 0; i < then.size(); ++i) command.raw(then.at(i));
-  return ask_backlog(command);
+  const auto [ms, sequence] = parts_of(delivered_);
+  Pipeline commands;
+  commands.script(scripts::kStreamAck).key(keys_.stream()).key(keys_.lease()).arg(kGroup).arg(lease.token());
+  commands.arg(lease.ttl().count()).arg(std::to_string(ms) + "-" + std::to_string(sequence + 1));
+  for (const std::string& entry : batch.entries) commands.arg(entry);
+  for (std::size_t i = 0; i < then.size(); ++i) commands.raw(then.at(i));
+  return ask_backlog(std::move(commands));
 }
 
-Result<Backlog> Stream::backlog() {
-  Pipeline command;
-  command.script(scripts::kStreamAck).key(keys_.stream()).key(keys_.lease()).arg(kGroup).arg(0).arg(0);
-  return ask_backlog(command);
-}
+Result<Backlog> Stream::backlog() { return ask_backlog({}); }
 
-Result<Backlog> Stream::ask_backlog(const Pipeline& command) {
-  FRESHET_TRY(reply, call(command));
+Result<Backlog> Stream::ask_backlog(Pipeline commands) {
+  commands.add("XPENDING", keys_.stream(), kGroup).add("XLEN", keys_.stream());
+  commands.add("XRANGE", keys_.stream(), "-", "+", "COUNT", 1).add("TIME");
+  FRESHET_TRY(replies, redis_.call_all(commands));
+  const Reply* const last = &replies->back();
+  const Reply &pending = last[-3], &oldest = last[-1];
   Backlog out;
-  out.entries = static_cast<std::uint64_t>((*reply)[0].integer().value_or(0));
-  out.oldest_ms = (*reply)[1].integer().value_or(0);
-  out.pending = static_cast<std::uint64_t>((*reply)[2].integer().value_or(0));
+  out.entries = static_cast<std::uint64_t>(last[-2].integer().value_or(0));
+  out.pending = static_cast<std::uint64_t>(pending[0].integer().value_or(0));
+  if (const auto now = redis::time_of(*last); now && oldest.size() > 0) {
+    const milliseconds made(parts_of(redis::text_at(oldest[0], 0)).first);
+    out.oldest_ms = std::max<std::int64_t>(0, std::chrono::duration_cast<milliseconds>(*now - made).count());
+  }
   return out;
 }
 
 Result<std::string> Stream::last_generated() {
   Pipeline command;
   command.add("XINFO", "STREAM", keys_.stream());
-  FRESHET_TRY(reply, call(command));
-  for (std::size_t i = 0; i + 1 < reply->size(); i += 2) {
-    if (redis::text_at(*reply, i) == "last-generated-id") return std::string(redis::text_at(*reply, i + 1));
-  }
-  return std::string(kStart);
+  FRESHET_TRY(replies, redis_.call_all(command));
+  return std::string(redis::value_of(replies->front(), "last-generated-id"));
 }
 
 }  // namespace freshet::recorder

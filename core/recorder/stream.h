@@ -50,7 +50,7 @@ class Stream {
   // and the stream can be cut behind it; between restart() and done() false. What was handed out
   // last may not be done yet.
   bool handed_out(std::string_view entry) const {
-    return claimed_ && (drained_ || !below(read_up_to_, entry)) && (held_.empty() || below(entry, held_));
+    return claimed_ && (drained_ || !below(delivered_, entry)) && (held_.empty() || below(entry, held_));
   }
   // The lowest entry that stays pending for a long job, and keeps what is above it in the stream;
   // "": none.
@@ -67,15 +67,14 @@ class Stream {
   static constexpr milliseconds kBlock{300};
   static constexpr const char* kStart = "0-0";
 
-  Result<redis::Reply> call(const redis::Pipeline& command);
-  Result<Backlog> ask_backlog(const redis::Pipeline& command);
+  Result<Backlog> ask_backlog(redis::Pipeline commands);
 
   redis::SyncRedis redis_;
   const redis::Keys keys_;
   const int count_;
   std::string cursor_ = kStart;
   bool claimed_ = false;
-  std::string read_up_to_ = kStart;
+  std::string delivered_ = kStart;  // the highest entry that any consumer was given
   bool drained_ = false;
   std::string held_;
 };

@@ -50,6 +50,14 @@ inline std::int64_t whole(std::string_view text) {
 // The text of an element, "" for nil or what is none. Valid while the reply lives.
 inline std::string_view text_at(const Reply& reply, std::size_t index) { return reply[index].text(); }
 
+// The text behind `name` in names and values by turns, "" for none. Valid while the reply lives.
+inline std::string_view value_of(const Reply& pairs, std::string_view name) {
+  for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
+    if (text_at(pairs, i) == name) return text_at(pairs, i + 1);
+  }
+  return {};
+}
+
 // What TIME answered; nullopt: something else.
 inline std::optional<std::chrono::microseconds> time_of(const Reply& reply) {
   const auto s = parse<std::int64_t>(text_at(reply, 0)), us = parse<std::int64_t>(text_at(reply, 1));
