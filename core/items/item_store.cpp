@@ -20,6 +20,11 @@ constexpr std::size_t kBatch = 500;
 // Two writers of one item meet rarely; whoever loses so often is told.
 constexpr int kAttempts = 4;
 
+// What pages show of an item: lists the first five.
+constexpr std::array<std::string_view, 8> kCardFields{"published_at", "title",       "url",    "author",
+                                                      "tags",         "update_time", "hidden", "deleted"};
+constexpr std::size_t kOfLists = 5, kTags = 4, kHidden = 6, kDeleted = 7;
+
 std::int64_t hour_of(std::string_view date) { return redis::whole(date) / kHourSeconds; }
 
 }  // namespace
@@ -77,7 +82,9 @@ Task<Result<void>> RedisItemStore::read_old(std::vector<Change>& changes) {
   command.add("XLEN", keys_.stream());
   for (const Change& each : changes) {
     const std::string_view id = each.item->id.view();
-    command.add("HMGET", keys_.item(id), "tags", "rev").add("HMGET", keys_.article(id), "date", "first");
+    command.command(3 + kCardFields.size()).arg("HMGET").arg(keys_.item(id)).arg("rev");
+    for (const std::string_view name : kCardFields) command.arg(name);
+    command.add("HMGET", keys_.article(id), "date", "first");
   }
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
   const std::int64_t waiting = replies->front().integer().value_or(0);
@@ -85,11 +92,12 @@ Task<Result<void>> RedisItemStore::read_old(std::vector<Change>& changes) {
   for (std::size_t i = 0; i < changes.size(); ++i) {
     const redis::Reply &was = (*replies)[2 * i + 1], &dates = (*replies)[2 * i + 2];
     Change& change = changes[i];
-    change.old_tags = std::string(redis::text_at(was, 0));
-    change.rev = std::string(redis::text_at(was, 1));
+    change.rev = redis::text_at(was, 0);
+    for (std::size_t field = 0; field < kCardFields.size(); ++field)
+      change.old[field] = redis::text_at(was, field + 1);
     change.old_date = std::string(redis::text_at(dates, dates[0].is_nil() ? 1 : 0));
     change.gone.clear();
-    for (const std::string_view tag : redis::words(change.old_tags)) {
+    for (const std::string_view tag : redis::words(change.old[kTags])) {
       const auto& now = change.item->tags;
       const bool kept =
           std::any_of(now.begin(), now.end(), [&](const TagName& t) { return t.view() == tag; });
@@ -122,32 +130,48 @@ Task<Result<std::vector<RedisItemStore::Change>>> RedisItemStore::write_once(std
 // `replies`: of each change that of item_places.lua; those of the entries; of each that of
 // item_put.lua, then its article.
 Task<Result<void>> RedisItemStore::finish(const std::vector<Change>& changes, const redis::Replies& replies) {
-  constexpr std::int64_t kLists = 2, kRanked = 1, kCard = 1;
+  constexpr std::int64_t kLists = 2, kRanked = 1;
   const redis::Reply *stands = replies.data(), *put = &replies[replies.size() - 2 * changes.size()];
   const redis::Reply* article = put + changes.size();
   UnixSeconds now;
   hot::Places places;
   Pipeline command;
   for (std::size_t i = 0; i < changes.size(); ++i) {
-    const auto time = put[i][0].integer();
+    const auto time = put[i].integer();
     if (!time) continue;
     now = UnixSeconds{seconds{*time}};
     const std::string id = changes[i].item->id.str();
     hot::add_places(places, id, hot::article_of(article[i], now, settings_), settings_, hot::Leaves::kNone);
     // Lists that show it, or showed it a moment ago, are wrong now; what workers know of it is
     // (core/items/card_cache.h).
-    const std::int64_t told = stands[i].integer().value_or(0), changed = put[i][1].integer().value_or(0);
-    const bool retitled = told == kRanked && changed == kLists;
+    const std::int64_t told = stands[i].integer().value_or(0);
+    const Shows shows = changed(changes[i]);
+    const bool retitled = told == kRanked && shows == Shows::kAnotherRow;
     if (retitled) command.add("INCR", keys_.epoch());
     if (retitled || told == kLists)
       command.add("PUBLISH", keys_.epoch(), "list " + id);
-    else if (changed >= kCard)
+    else if (shows != Shows::kTheSame)
       command.add("PUBLISH", keys_.epoch(), "card " + id);
   }
   hot::append_places(command, places, now, settings_, keys_);
   if (command.empty()) co_return Result<void>();
   FRESHET_CO_TRY(done, co_await redis::run_all(redis_, command));
   co_return Result<void>();
+}
+
+RedisItemStore::Shows RedisItemStore::changed(const Change& change) {
+  CardTexts now;
+  if (change.remove) {
+    now[kHidden] = now[kDeleted] = "1";
+  } else {
+    for (auto& [name, value] : fields_of(*change.item)) {
+      const auto field = std::ranges::find(kCardFields, name);
+      if (field != kCardFields.end()) now[static_cast<std::size_t>(field - kCardFields.begin())] = value;
+    }
+  }
+  const auto [before, differs] = std::ranges::mismatch(change.old, now);
+  if (differs == now.end()) return Shows::kTheSame;
+  return differs - now.begin() < std::ptrdiff_t{kOfLists} ? Shows::kAnotherRow : Shows::kAnotherCard;
 }
 
 void RedisItemStore::append_places(Pipeline& out, const Change& change) const {
@@ -223,8 +247,8 @@ Task<Result<std::vector<ItemCard>>> RedisItemStore::cards(const std::vector<Item
 }
 
 void append_card(Pipeline& out, const redis::Keys& keys, const ItemId& id) {
-  out.add("HMGET", keys.item(id.view()), "published_at", "title", "url", "author", "tags", "update_time",
-          "hidden", "deleted");
+  out.command(2 + kCardFields.size()).arg("HMGET").arg(keys.item(id.view()));
+  for (const std::string_view name : kCardFields) out.arg(name);
 }
 
 ItemCard card_of(const redis::Reply& fields) {

@@ -8,7 +8,11 @@
 // check` finds half of it. When stream.max_len entries wait for the recorder, nothing is written.
 #pragma once
 
+#include <array>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "core/config/settings.h"
 #include "core/items/ports.h"
@@ -38,11 +42,14 @@ class RedisItemStore final : public ItemStore {
   Task<Result<std::vector<ItemCard>>> cards(const std::vector<ItemId>& ids) override;  // 1 RTT
 
  private:
+  using CardTexts = std::array<std::string, 8>;  // of kCardFields
+  enum class Shows : std::uint8_t { kTheSame, kAnotherCard, kAnotherRow };
   struct Change {  // an item to write, and what it was
     const Item* item;
     bool remove;
-    std::string rev, old_tags, old_date;
-    std::vector<std::string_view> gone;  // tags it leaves; views into old_tags
+    std::string rev, old_date;
+    CardTexts old;                       // what pages show of it
+    std::vector<std::string_view> gone;  // tags it leaves; views into `old`
   };
   Task<Result<void>> write(std::vector<Change> changes);
   Task<Result<void>> finish(const std::vector<Change>& changes, const redis::Replies& replies);
@@ -51,6 +58,7 @@ class RedisItemStore final : public ItemStore {
   void append_places(redis::Pipeline& out, const Change& change) const;
   void append_entry(redis::Pipeline& out, const Change& change) const;
   void append_put(redis::Pipeline& out, const Change& change) const;
+  static Shows changed(const Change& change);
 
   redis::Redis& redis_;
   const Settings& settings_;
