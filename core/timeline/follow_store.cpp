@@ -25,10 +25,9 @@ constexpr std::size_t kReadersAScript = 50;  // some 300 µs of Redis for one it
 }  // namespace
 
 void append_push(Pipeline& out, const std::string& key, std::optional<std::int64_t> most,
-                 std::optional<seconds> ttl, const std::vector<std::string_view>& ids) {
+                 const std::vector<std::string_view>& ids) {
   out.script(scripts::kFollowPush).key(key);
   most ? out.arg(*most) : out.arg("");
-  ttl ? out.arg(ttl->count()) : out.arg("");
   for (const std::string_view each : ids) out.arg(each);
 }
 
@@ -89,7 +88,7 @@ Task<Result<void>> RedisFollowStore::follow(const ReaderId& reader, const Author
 
     enter.clear();
     // In this order: what is published from now on is pushed; or pulled, or in the outbox already.
-    append_push(enter, readers, std::nullopt, std::nullopt, {reader.view()});
+    append_push(enter, readers, std::nullopt, {reader.view()});
     enter.then().add("ZSCORE", keys_.pull_outbox(author.view()), ":").then();
     enter.add("ZREVRANGEBYSCORE", keys_.outbox(author.view()), "+inf", "(0", "LIMIT", 0, waterfall_.backfill);
     enter.add("XADD", keys_.stream(), "*", "op", "follow", "reader", reader.view(), "author", author.view(),
@@ -167,14 +166,14 @@ Task<Result<std::string>> RedisFollowStore::publish(const AuthorId& author,
   // behind it. What stands in the one to pull is in the other.
   std::vector<std::string_view> ids;
   for (const ItemId& each : items) ids.push_back(each.view());
-  append_push(join, keys_.outbox(author.view()), fanout_.outbox, std::nullopt, ids);
+  append_push(join, keys_.outbox(author.view()), fanout_.outbox, ids);
   join.then();
-  if (pulls) append_push(join, keys_.pull_outbox(author.view()), fanout_.outbox, std::nullopt, ids);
+  if (pulls) append_push(join, keys_.pull_outbox(author.view()), fanout_.outbox, ids);
   count(join);
   join.add("ZSCORE", readers, ":");
   FRESHET_CO_TRY(joined, co_await redis::run_all(redis_, join));
   const std::int64_t followers = pulls ? 0 : (*joined)[1].integer().value_or(0);
-  const std::string_view pulled = pulls ? redis::text_at((*joined)[1], 1) : std::string_view();
+  const std::string_view pulled = pulls ? redis::text_at((*joined)[1], 0) : std::string_view();
 
   std::string job = new_job_id_();
   if (!pulled.empty()) tell.add("ZADD", keys_.pulled(), "GT", pulled, author.view());

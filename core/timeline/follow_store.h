@@ -68,10 +68,10 @@ struct Join {
 void append_join(redis::Pipeline& out, const WaterfallSettings& settings, const Join& join);
 
 // Appends the script that pushes `ids`, the last as the highest, into one ZSET of
-// core/timeline/parts/timeline.lua. Without `most` any number stays; without `ttl` a new key is
-// permanent. Its reply: how many were new, and the highest score ever given.
+// core/timeline/parts/timeline.lua, of which the newest `most` stay, or all. Its reply: {the highest
+// score ever given}.
 void append_push(redis::Pipeline& out, const std::string& key, std::optional<std::int64_t> most,
-                 std::optional<seconds> ttl, const std::vector<std::string_view>& ids);
+                 const std::vector<std::string_view>& ids);
 
 // Appends the scripts that push `items`, the last as the newest, into `timelines` (keys); those of
 // one call share it, 50 at most. `job`, digits: the number of the fan-out, which reaches a timeline

@@ -40,8 +40,7 @@ struct Publishing : Fixture {
       Names some;
       redis::Pipeline command;
       for (int i = from; i < std::min(count, from + 500); ++i) some.push_back("r" + std::to_string(i));
-      timeline::append_push(command, keys().readers_of(author), std::nullopt, std::nullopt,
-                            {some.begin(), some.end()});
+      timeline::append_push(command, keys().readers_of(author), std::nullopt, {some.begin(), some.end()});
       for (const auto& each : some) command.add("ZADD", keys().authors_of(each), 0, author);
       REQUIRE(redis.call(command));
     }
