@@ -41,7 +41,7 @@ build_release() {
 # start_time PID: when the process began, in clock ticks since boot; fails when there is none or it is a zombie.
 start_time() {
   local stat
-  stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
+  { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
   local -a field
   read -ra field <<<"${stat##*) }"
   [[ ${field[0]} != [ZX] ]] || return 1
@@ -51,13 +51,17 @@ start_time() {
 # is_same PID START_TIME: true while the process that we started lives.
 is_same() { [[ $(start_time "$1") == "$2" ]]; }
 
+# pause SECONDS: as sleep, in this shell: a poll that starts a program each time costs more than what it waits for.
+exec {nothing}<> <(:)
+pause() { read -rt "$1" -u "$nothing" || true; }
+
 # wait_for SECONDS COMMAND…: polls until the command succeeds; fails when time is up.
 wait_for() {
   local deadline=$((SECONDS + $1))
   shift
   until "$@" >/dev/null 2>&1; do
     [[ $SECONDS -lt $deadline ]] || return 1
-    sleep 0.05
+    pause 0.05
   done
 }
 
@@ -79,7 +83,7 @@ end_process() {
 # DIR and ports of the address. USER: empty when nginx is not started by root. LIMITS: 0 leaves out limit_req and limit_conn.
 # FRESHET_NGINX_EDIT: one more expression for sed, of tests that want shorter times.
 render_nginx() {
-  local state=$1 file
+  local state=$1
   local -a edits=(
     -e "s#/etc/nginx/freshet/#$state/etc/nginx/#g"
     -e "s#/usr/share/freshet/html#$state/html#g"
@@ -96,7 +100,6 @@ render_nginx() {
   if [[ -n $5 ]]; then edits+=(-e "s#^user .*#user $5;#"); else edits+=(-e '/^user /d'); fi
   [[ $6 -eq 1 ]] || edits+=(-e '/^ *limit_\(req\|conn\) /d')
   [[ -z ${FRESHET_NGINX_EDIT:-} ]] || edits+=(-e "$FRESHET_NGINX_EDIT")
-  for file in "$root"/nginx/*.conf; do
-    sed "${edits[@]}" "$file" >"$state/etc/nginx/${file##*/}"
-  done
+  cp "$root"/nginx/*.conf "$state/etc/nginx/"
+  sed -i "${edits[@]}" "$state"/etc/nginx/*.conf
 }
