@@ -178,7 +178,7 @@ class WorkerProcess {
 
   // Whether it can be searched. Nobody waits for it; a searcher that is busy leaves what was known.
   void look_at_index() {
-    const bool there = parts_.slot.index_documents.load(kRelaxed) >= 0;
+    const bool there = parts_.slot.index_documents.load(kRelaxed) > 0;
     if (looking_at_index_ || (there && Clock::now() < look_again_)) return;
     looking_at_index_ = true;
     look_again_ = Clock::now() + kIndexLook;
@@ -188,9 +188,9 @@ class WorkerProcess {
     const auto documents = co_await parts_.recall.documents();
     auto& shown = parts_.slot.index_documents;
     if (documents)
-      shown.store(static_cast<std::int64_t>(*documents), kRelaxed);
+      shown.store(*documents + 1, kRelaxed);
     else if (documents.error().reason == "index_away")
-      shown.store(-1, kRelaxed);
+      shown.store(0, kRelaxed);
   }
 
   void publish() {

@@ -26,11 +26,8 @@ class IdNote {
 
  private:
   friend class IdNoter;
-  struct Half {
-    std::atomic<std::uint32_t> used{0};
-    std::array<char, kBytes> bytes{};  // per id its length, then it
-  };
-  std::array<Half, 2> halves_{};
+  std::array<std::atomic<std::uint32_t>, 2> used_{};  // of each half
+  std::array<std::array<char, kBytes>, 2> ids_{};     // per id its length, then it
 };
 
 class IdNoter {

@@ -71,7 +71,7 @@ Task<Result<Response>> get_live(Call& call) { co_return pages(call).live(); }
 
 Task<Result<Response>> get_ready(Call& call) {
   const WorkerSlot& slot = call.services.slot;
-  co_return pages(call).ready({call.services.redis_ready(), slot.index_documents.load(kRelaxed) >= 0,
+  co_return pages(call).ready({call.services.redis_ready(), slot.index_documents.load(kRelaxed) > 0,
                                slot.model_trained_at.load(kRelaxed) != 0});
 }
 

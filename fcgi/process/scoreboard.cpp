@@ -7,6 +7,7 @@
 #include <new>
 #include <numeric>
 #include <system_error>
+#include <type_traits>
 
 namespace freshet {
 
@@ -120,7 +121,7 @@ void add_living(const WorkerSlot& slot, Totals& totals) {
   totals.card_bytes += slot.card_bytes.load(kRelaxed);
   totals.spooled_bytes += slot.spooled_bytes.load(kRelaxed);
   totals.background_queued += slot.background_queued.load(kRelaxed);
-  const std::int64_t documents = slot.index_documents.load(kRelaxed);
+  const auto documents = static_cast<std::int64_t>(slot.index_documents.load(kRelaxed)) - 1;
   totals.index_documents = std::max(totals.index_documents, documents);
   if (documents >= 0) ++totals.index_ready;
   const std::int64_t trained = slot.model_trained_at.load(kRelaxed);
@@ -146,8 +147,8 @@ Scoreboard::Scoreboard(std::size_t slots) : memory_(nullptr), slots_(slots) {
       mmap(nullptr, bytes_for<Memory>(slots), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "scoreboard");
   memory_ = new (at) Memory;
-  auto* first = reinterpret_cast<std::byte*>(memory_ + 1);
-  for (std::size_t i = 0; i < slots; ++i) new (first + i * sizeof(WorkerSlot)) WorkerSlot;
+  // The slots are not constructed: fresh pages are zeros, as an empty slot is, and take no memory.
+  static_assert(std::is_trivially_destructible_v<WorkerSlot>);
 }
 
 Scoreboard::~Scoreboard() { munmap(memory_, bytes_for<Memory>(slots_)); }
@@ -215,7 +216,7 @@ void Scoreboard::retire(WorkerSlot& slot) {
                       &slot.card_bytes, &slot.peak_rss_bytes})
     gauge->store(0, kRelaxed);
   slot.model_trained_at.store(0, kRelaxed);
-  slot.index_documents.store(-1, kRelaxed);
+  slot.index_documents.store(0, kRelaxed);
   slot.request.store({});
   slot.pid.store(0, kRelaxed);
   slot.started_at.store(0, kRelaxed);

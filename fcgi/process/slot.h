@@ -114,6 +114,8 @@ class Shared {
   std::array<std::array<std::atomic<std::uint64_t>, kWords>, 2> copies_{};
 };
 
+// An empty one is all zeros. What is looked at of every slot comes first: of those that no worker
+// ever had one page is in memory.
 struct alignas(64) WorkerSlot {
   std::atomic<WorkerState> state{WorkerState::kEmpty};
   std::atomic<pid_t> pid{0};
@@ -148,13 +150,14 @@ struct alignas(64) WorkerSlot {
   std::atomic<std::uint64_t> cpu_us{0};           // user and system, since its start
   std::atomic<std::uint32_t> cpu_permille{0};     // of one core, lately
   std::atomic<std::int64_t> model_trained_at{0};  // unix seconds; 0: no model
-  std::atomic<std::int64_t> index_documents{-1};  // asked every two seconds; -1: it cannot be searched
+  // Asked every two seconds: one more than there are; 0: it cannot be searched.
+  std::atomic<std::uint64_t> index_documents{0};
   std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Refusal::kCount)> refused{};
   SharedHistogram redis_latency;  // of pipelines
   SharedHistogram turns;          // of the loop: what came last in a turn has waited so long
   Shared<ShownRequest> request;   // the one that has been inside longest; when none is, the last
+  IdNote unplaced;                // articles whose events it counted lately; outlives it
   std::array<RouteCounters, kMostRoutes> routes{};
-  IdNote unplaced;  // articles whose events it counted lately; outlives it
 };
 
 // Serves, and has no request inside. A worker that is not idle still takes further requests beside

@@ -1,10 +1,13 @@
 #include "fcgi/process/scoreboard.h"
 
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
+#include <vector>
 
 #include "tests/process/master_fixture.h"
 
@@ -161,6 +164,21 @@ TEST_CASE("every refusal has a name of its own", "[process]") {
   CHECK(names.count("") == 0);
   CHECK(refusal_name(Refusal::kBot) == "bot");
   CHECK(refusal_name(Refusal::kWriteTimeout) == "write_timeout");
+}
+
+TEST_CASE("a slot that no worker had is two pages of memory at most, also when all are looked at",
+          "[process]") {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  Scoreboard board(100);
+  for (WorkerSlot& slot : board.slots()) CHECK(slot.unplaced.take().empty());
+  CHECK(board.totals().workers == 0);
+  CHECK(board.totals().index_documents == -1);
+  const auto slots = board.slots();
+  const auto from = reinterpret_cast<std::uintptr_t>(slots.data()) / page * page;
+  const std::size_t bytes = reinterpret_cast<std::uintptr_t>(slots.data() + slots.size()) - from;
+  std::vector<unsigned char> resident((bytes + page - 1) / page);
+  REQUIRE(mincore(reinterpret_cast<void*>(from), bytes, resident.data()) == 0);
+  CHECK(std::ranges::count_if(resident, [](unsigned char each) { return each % 2 == 1; }) <= 200);
 }
 
 TEST_CASE("slots lie on cache lines of their own", "[process]") {
