@@ -148,7 +148,10 @@ Task<Result<Opening>> RedisFeedStore::open(const FeedRequest& request, bool peek
   append_state(command, keys_.feed_state(reader));
   command.add("TIME");
   command.add("ZREVRANGE", keys_.interactions(reader), 0, kMostInteractions - 1);
-  command.add("ZREVRANGE", keys_.rank(hot::kByEngagement), 0, kHotHead - 1);
+  const std::size_t hot_at = command.size();
+  auto hot = hot_head();
+  if (hot) hot->append(command);
+  const std::size_t buffer_at = command.size();
   if (peek) command.add("LRANGE", keys_.feed_cache(reader), 0, -1);
   const std::size_t first = command.size();
   const ReaderId known_as = epochs_.known_as(request.reader);
@@ -178,8 +181,16 @@ Task<Result<Opening>> RedisFeedStore::open(const FeedRequest& request, bool peek
     out.handout_seq = redis::parse_or_zero<std::int64_t>(head[2]);
   }
   out.noted = redis::parse_or_zero<std::int64_t>(redis::text_at(state, kNoted));
-  out.hot = ids_of((*replies)[3]);
-  if (peek) out.buffer = ids_of((*replies)[4]);
+  if (hot) {
+    const redis::Reply* at = &(*replies)[hot_at];
+    hot->take(at);
+    FRESHET_CO_TRY(rest, co_await redis::read_rest(redis_, std::span(&*hot, 1)));
+    hot_.clear();
+    for (const std::string& id : hot->members()) hot_.push_back(ItemId::trusted(id));
+    hot_until_ = std::chrono::steady_clock::now() + kHotFor;
+  }
+  out.hot = hot_;
+  if (peek) out.buffer = ids_of((*replies)[buffer_at]);
   FRESHET_CO_TRY(view, co_await view_of(*replies, first, request.reader, known_as, now));
   out.seen = std::move(*view);
   if (!out.seen) co_return out;
@@ -223,10 +234,19 @@ Task<Result<SeenStatus>> RedisFeedStore::seen_status() {
 }
 
 Task<Result<std::vector<ItemId>>> RedisFeedStore::newest(std::size_t most) {
-  Pipeline command;
-  command.add("ZREVRANGE", keys_.newest(), 0, most - 1);
-  FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
-  co_return ids_of(*reply);
+  std::array lists{redis::GroupHeads(keys_, static_cast<std::int64_t>(most),
+                                     [](const redis::GroupKeys& of) { return of.newest(); })};
+  FRESHET_CO_TRY(read, co_await redis::read_rest(redis_, lists));
+  std::vector<ItemId> out;
+  for (const std::string& id : lists.front().members()) out.push_back(ItemId::trusted(id));
+  co_return out;
+}
+
+// The hottest to be asked for; nullopt while they are known.
+std::optional<redis::GroupHeads> RedisFeedStore::hot_head() const {
+  if (keys_.groups() > 1 && std::chrono::steady_clock::now() < hot_until_) return std::nullopt;
+  return redis::GroupHeads(keys_, kHotHead,
+                           [](const redis::GroupKeys& of) { return of.rank(hot::kByEngagement); });
 }
 
 // --- handing out

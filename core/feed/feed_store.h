@@ -11,6 +11,7 @@
 #include "core/feed/ports.h"
 #include "core/feed/seen_epoch.h"
 #include "core/feed/seen_filter.h"
+#include "core/redis/groups/group_merge.h"
 #include "core/redis/keys.h"
 #include "core/redis/redis.h"
 
@@ -20,6 +21,8 @@ inline constexpr std::size_t kMostInteractions =
     100;  // the newest of a reader, among which interests are found
 inline constexpr std::int64_t kMostStateFields = 7;  // of the hash of a reader's feed
 inline constexpr std::size_t kHotHead = 100;         // offered to a reader without interests
+// So long a worker keeps them where they are cut into groups: each request would ask every master.
+inline constexpr milliseconds kHotFor{500};
 
 class RedisFeedStore final : public FeedStore {
  public:
@@ -51,6 +54,7 @@ class RedisFeedStore final : public FeedStore {
   Task<Result<Taken>> take_or_refill(const FeedRequest& request, const Page* kept);
   void append_page(redis::Pipeline& out, const redis::Script& script, const FeedRequest& request,
                    const Page* kept) const;
+  std::optional<redis::GroupHeads> hot_head() const;
   seconds acknowledged_ttl() const { return std::max(feed_.buffer_ttl, feed_.replay_window); }
 
   redis::Redis& redis_;
@@ -60,6 +64,8 @@ class RedisFeedStore final : public FeedStore {
   const redis::Keys keys_;
   SeenEpochs epochs_;
   const Clock clock_;
+  std::vector<ItemId> hot_;  // the hottest, as they were read last
+  std::chrono::steady_clock::time_point hot_until_{};
 };
 
 }  // namespace freshet::feed

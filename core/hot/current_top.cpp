@@ -9,8 +9,9 @@ namespace freshet::hot {
 namespace {
 
 constexpr std::int64_t kHour = 3600;
-// One read asks so many buckets at once: a round trip costs more than some members too many.
-constexpr std::size_t kBucketsPerRead = 16;
+// One read asks buckets of so many hours at once: a round trip costs more than some members too
+// many.
+constexpr std::size_t kHoursPerRead = 16;
 constexpr std::int64_t kMinHeads = 4;
 constexpr std::int64_t kMaxHeads = 25;
 // pow() may be off by a bit or two; a bound must not be.
@@ -31,8 +32,9 @@ CurrentTop::CurrentTop(const std::vector<BucketBound>& buckets, std::size_t k, U
                        const ViewsSettings& settings, std::optional<UnixSeconds> published_from)
     : k_(k), now_(now), settings_(settings), published_from_(published_from) {
   for (const BucketBound& each : buckets) {
-    if (published_from && each.hour < hour_of(*published_from)) continue;
-    buckets_[each.hour].best_unread = each.best_total;
+    if (published_from && each.name.hour < hour_of(*published_from)) continue;
+    buckets_[each.name].best_unread = each.best_total;
+    groups_ = std::max<std::int64_t>(groups_, each.name.group + 1);
   }
 }
 
@@ -54,49 +56,50 @@ std::optional<double> CurrentTop::kth_score() const {
 std::optional<CurrentTop::Read> CurrentTop::next_read() const {
   struct Open {
     double bound;
-    std::int64_t hour;
+    BucketName name;
     std::int64_t read;
   };
   const std::optional<double> kth = kth_score();
   std::vector<Open> open;
-  for (const auto& [hour, bucket] : buckets_) {
+  for (const auto& [name, bucket] : buckets_) {
     if (!bucket.open) continue;
-    const double highest = bound(hour, bucket);
-    if (!kth || highest >= *kth) open.push_back({highest, hour, bucket.read});
+    const double highest = bound(name.hour, bucket);
+    if (!kth || highest >= *kth) open.push_back({highest, name, bucket.read});
   }
   if (open.empty()) return std::nullopt;
   std::sort(open.begin(), open.end(), [](const Open& a, const Open& b) {
-    return a.bound != b.bound ? a.bound > b.bound : a.hour > b.hour;
+    return a.bound != b.bound ? a.bound > b.bound : a.name > b.name;
   });
   Read read;
   read.offset = open.front().read;
-  read.count = std::clamp(static_cast<std::int64_t>(k_) / 4, kMinHeads, kMaxHeads);
+  read.count = std::clamp(static_cast<std::int64_t>(k_) / 4 / groups_, kMinHeads, kMaxHeads);
   for (const Open& each : open) {
-    if (each.read == read.offset && read.hours.size() < kBucketsPerRead) read.hours.push_back(each.hour);
+    const bool full = read.buckets.size() == kHoursPerRead * static_cast<std::size_t>(groups_);
+    if (each.read == read.offset && !full) read.buckets.push_back(each.name);
   }
   return read;
 }
 
 void CurrentTop::take(const Read& read, const std::vector<CurrentMember>& members) {
-  std::map<std::int64_t, std::int64_t> given;
+  std::map<BucketName, std::int64_t> given;
   for (const CurrentMember& each : members) {
-    const std::int64_t hour = hour_of(each.published);
-    const auto bucket = buckets_.find(hour);
+    const BucketName name{hour_of(each.published), each.group};
+    const auto bucket = buckets_.find(name);
     if (bucket == buckets_.end()) continue;
     // The first member of an answer that reaches this far sets the bound; the least of them is what
     // remains.
     bucket->second.best_unread =
-        given[hour]++ == 0 ? each.total : std::min(bucket->second.best_unread, each.total);
+        given[name]++ == 0 ? each.total : std::min(bucket->second.best_unread, each.total);
     ++members_read_;
     if (!each.eligible || (published_from_ && each.published < *published_from_)) continue;
     found_[each.item.str()] = {each.item, view_score(each.total, each.published, now_, settings_),
                                each.published};
   }
-  for (const std::int64_t hour : read.hours) {
-    const auto bucket = buckets_.find(hour);
+  for (const BucketName& name : read.buckets) {
+    const auto bucket = buckets_.find(name);
     if (bucket == buckets_.end()) continue;
-    bucket->second.read += given[hour];
-    bucket->second.open = given[hour] >= read.count;
+    bucket->second.read += given[name];
+    bucket->second.open = given[name] >= read.count;
   }
 }
 

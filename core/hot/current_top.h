@@ -23,8 +23,15 @@
 
 namespace freshet::hot {
 
-struct BucketBound {
+// Articles of an hour of publication, as far as they are of one group
+// (core/redis/groups/groups.h).
+struct BucketName {
   std::int64_t hour = 0;  // floor(publish time / 3600 s)
+  unsigned group = 0;
+  auto operator<=>(const BucketName&) const = default;
+};
+struct BucketBound {
+  BucketName name;
   double best_total = 0;  // no member's total is greater
 };
 
@@ -33,6 +40,7 @@ struct CurrentMember {
   double total = 0;
   UnixSeconds published;
   bool eligible = true;  // false: read, but not for this list (another column, for instance)
+  unsigned group = 0;    // which of its hour's buckets it is in
 };
 
 struct CurrentScore {
@@ -44,10 +52,10 @@ struct CurrentScore {
 // Feed it until next_read() is empty, then take top().
 class CurrentTop {
  public:
-  // Which members to read: of each of `hours`, those at ranks offset..offset + count − 1 by total,
-  // highest first.
+  // Which members to read: of each of `buckets`, those at ranks offset..offset + count − 1 by
+  // total, highest first.
   struct Read {
-    std::vector<std::int64_t> hours;
+    std::vector<BucketName> buckets;
     std::int64_t offset = 0;
     std::int64_t count = 0;
   };
@@ -75,12 +83,13 @@ class CurrentTop {
   double bound(std::int64_t hour, const Bucket& bucket) const;
   std::optional<double> kth_score() const;
 
-  std::map<std::int64_t, Bucket> buckets_;
+  std::map<BucketName, Bucket> buckets_;
   std::map<std::string, CurrentScore> found_;  // by id: an article that moved while we read is kept once
   std::size_t k_;
   UnixSeconds now_;
   ViewsSettings settings_;
   std::optional<UnixSeconds> published_from_;
+  std::int64_t groups_ = 1;
   std::size_t members_read_ = 0;
 };
 

@@ -204,15 +204,15 @@ Task<Result<std::string>> HotLists::build(const ListQuery& query, UnixSeconds at
 Task<Result<std::vector<ScoredItem>>> HotLists::walk(const ListQuery& query) {
   std::vector<ScoredItem> best;
   std::set<std::string, std::less<>> seen;  // the rank may move between two pages
-  std::int64_t offset = 0;
+  std::optional<RankPlace> from = RankPlace();
   const auto deadline = Clock::now() + settings_.gateway.request_budget;
-  while (offset >= 0 && best.size() < kLongestList) {
+  while (from && best.size() < kLongestList) {
     if (Clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, "budget");
-    FRESHET_CO_TRY(next, co_await hot_.rank_page(query, offset, static_cast<std::int64_t>(kLongestList)));
-    for (ScoredItem& item : next->items) {
+    FRESHET_CO_TRY(page, co_await hot_.rank_page(query, std::move(*from), std::int64_t{kLongestList}));
+    for (ScoredItem& item : page->items) {
       if (best.size() < kLongestList && seen.insert(item.item.str()).second) best.push_back(std::move(item));
     }
-    offset = next->next;
+    from = std::move(page->next);
   }
   co_return best;
 }

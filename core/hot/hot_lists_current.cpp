@@ -28,20 +28,17 @@ Task<Result<void>> mark_eligible(items::CardCache& cards, const TagName& tag,
 
 Task<Result<std::vector<ScoredItem>>> HotLists::current(const ListQuery& query, UnixSeconds now) {
   FRESHET_CO_TRY(buckets, co_await hot_.buckets());
-  std::vector<BucketBound> bounds;
-  bounds.reserve(buckets->size());
-  for (const Bucket& bucket : *buckets) bounds.push_back({bucket.hour, bucket.best_total});
   std::optional<UnixSeconds> from;
   if (query.window.count() > 0) from = now - query.window;
-  CurrentTop top(bounds, kLongestList, now, settings_.views, from);
+  CurrentTop top(*buckets, kLongestList, now, settings_.views, from);
   const auto deadline = Clock::now() + settings_.gateway.request_budget;
   while (const auto read = top.next_read()) {
     if (Clock::now() > deadline) co_return fail(ErrorCode::kUnavailable, "budget");
-    FRESHET_CO_TRY(heads, co_await hot_.bucket_heads(read->hours, read->offset, read->count));
+    FRESHET_CO_TRY(heads, co_await hot_.bucket_heads(read->buckets, read->offset, read->count));
     std::vector<CurrentMember> members;
     members.reserve(heads->size());
     for (const BucketMember& head : *heads)
-      members.push_back({head.item, head.total, head.published, head.published <= now});
+      members.push_back({head.item, head.total, head.published, head.published <= now, head.group});
     FRESHET_CO_TRY(marked, co_await mark_eligible(cards_, query.tag, members));
     top.take(*read, members);
   }

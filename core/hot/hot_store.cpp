@@ -61,7 +61,7 @@ Task<Result<redis::Reply>> RedisHotStore::ask(const Pipeline& count, const Event
     Pipeline unlisted = unlisted_command(event, false);
     FRESHET_CO_TRY(noted, co_await redis_.run(unlisted));
     if (noted->front().text() == redis::word::kBegins) {
-      FRESHET_CO_TRY(may, co_await expect_room(event.standing));
+      FRESHET_CO_TRY(may, co_await expect_room(event.item.view(), event.standing));
       unlisted = unlisted_command(event, true);
       FRESHET_CO_TRY(begun, co_await redis_.run(unlisted));
       noted = std::move(begun);
@@ -74,18 +74,20 @@ Task<Result<redis::Reply>> RedisHotStore::ask(const Pipeline& count, const Event
   }
 }
 
-// Whether one more article may begin that nobody vouched for. Those of the same moment are not
-// seen.
-Task<Result<void>> RedisHotStore::expect_room(const Standing& standing) {
+// Whether one more article may begin that nobody vouched for, by its group's part. Those of the
+// same moment are not seen.
+Task<Result<void>> RedisHotStore::expect_room(std::string_view id, const Standing& standing) {
   const auto refusal = [](const char* of) {
     return fail(ErrorCode::kRateLimited, "too_many_unknown", {}, of);
   };
   if (!standing.may_begin) co_return refusal("of this network");
   Pipeline count;
-  count.add("ZREMRANGEBYSCORE", keys_.unlisted(), "-inf", unix_s(wall_now()));
-  count.add("ZCARD", keys_.unlisted());
+  const std::string unlisted = keys_.group_with(id).unlisted();
+  count.add("ZREMRANGEBYSCORE", unlisted, "-inf", unix_s(wall_now()));
+  count.add("ZCARD", unlisted);
   FRESHET_CO_TRY(counts, co_await redis::run_all(redis_, count));
-  if (counts->back().integer().value_or(0) >= settings_.items_unknown_max) co_return refusal("of all");
+  const std::int64_t most = settings_.items_unknown_max / keys_.groups();
+  if (counts->back().integer().value_or(0) >= most) co_return refusal("of all");
   co_return Result<void>();
 }
 
@@ -94,11 +96,12 @@ void RedisHotStore::note_unlisted(std::string_view id, std::string_view counted)
   const auto parts = redis::words(counted);
   constexpr std::size_t kShown = 5, kNewOfView = 7, kNewOfReport = 8, kReport = 12;  // places of its words
   if (parts.size() <= kNewOfView || parts[parts.size() == kReport ? kNewOfReport : kNewOfView] != "1") return;
+  const std::string unlisted = keys_.group_with(id).unlisted();
   Pipeline note;
   if (parts[kShown] == kNotListed)
-    note.add("ZADD", keys_.unlisted(), unix_s(wall_now() + kUnlistedTtl), id);
+    note.add("ZADD", unlisted, unix_s(wall_now() + kUnlistedTtl), id);
   else
-    note.add("ZREM", keys_.unlisted(), id);
+    note.add("ZREM", unlisted, id);
   behind_.deferred.post(std::move(note));
 }
 
@@ -269,23 +272,27 @@ Result<void> RedisHotStore::view_later(const ViewEvent& event) {
 
 // --- stats
 
-Task<Result<std::vector<hot::ItemStats>>> RedisHotStore::stats(const std::vector<ItemId>& items) {
+Task<Result<std::vector<hot::ItemStats>>> RedisHotStore::stats(const std::vector<ItemId>& items,
+                                                               Ranks ranks) {
   std::vector<ItemStats> out;
   if (items.empty()) co_return out;
   const UnixSeconds day{seconds{today() * kDaySeconds}};
-  constexpr std::size_t kCommands = 2 + 2 * kModels.size();  // of an item
+  // Of an item.
+  const std::size_t commands = 2 + (ranks == Ranks::kCounted ? 2 * kModels.size() : 0);
   Pipeline command;
   command.add("TIME");
   for (const ItemId& item : items) {
     const std::string_view id = item.view();
     append_article(command, keys_, id);
     command.add("SCARD", keys_.uv_day(id, day));
+    if (ranks == Ranks::kLeftOut) continue;
+    const redis::GroupKeys group = keys_.group_with(id);
     for (const Model& model : kModels)
-      command.add("ZSCORE", keys_.rank(model), id).add("ZREVRANK", keys_.rank(model), id);
+      command.add("ZSCORE", group.rank(model), id).add("ZREVRANK", group.rank(model), id);
   }
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
   const UnixSeconds now{seconds{redis::whole(redis::text_at(replies->front(), 0))}};
-  for (std::size_t i = 1; i < replies->size(); i += kCommands) {
+  for (std::size_t i = 1; i < replies->size(); i += commands) {
     const redis::Reply* at = &(*replies)[i];
     const Article article = article_of(at[0], now, settings_);
     out.push_back({.known = article.counted(),
@@ -302,13 +309,46 @@ Task<Result<std::vector<hot::ItemStats>>> RedisHotStore::stats(const std::vector
                    .uv_today = at[1].integer().value_or(0),
                    .shown = article.shown});
     for (const Model& model : kModels) {
+      if (ranks == Ranks::kLeftOut) break;
       const redis::Reply* of = &at[2 + 2 * index_of(model)];
       Ranked& ranked = out.back().ranked.at(index_of(model));
       ranked.place = redis::parse<double>(of[0].text());
       if (const auto above = of[1].integer()) ranked.rank = *above + 1;
     }
   }
+  if (keys_.groups() > 1) {
+    FRESHET_CO_TRY(added, co_await add_other_groups(items, out));
+  }
   co_return out;
+}
+
+// To each rank, which is one in the article's own group, how many of the others stand above it.
+Task<Result<void>> RedisHotStore::add_other_groups(const std::vector<ItemId>& items,
+                                                   std::vector<ItemStats>& stats) {
+  Pipeline ask;
+  const auto each_other = [&](const auto& what) {
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      for (const Model& model : kModels) {
+        Ranked& ranked = stats[i].ranked.at(index_of(model));
+        if (!ranked.place || !ranked.rank) continue;
+        for (unsigned g = 0; g < keys_.groups(); ++g) {
+          if (g != keys_.group_of(items[i].view())) what(items[i], ranked, keys_.group(g).rank(model));
+        }
+      }
+    }
+  };
+  each_other([&](const ItemId&, const Ranked& ranked, const std::string& rank) {
+    ask.add("ZCOUNT", rank, *ranked.place, "+inf").add("ZRANGEBYSCORE", rank, *ranked.place, *ranked.place);
+  });
+  if (ask.empty()) co_return Result<void>();
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, ask));
+  const redis::Reply* at = replies->data();
+  each_other([&](const ItemId& item, Ranked& ranked, const std::string&) {
+    *ranked.rank += at[0].integer().value_or(0);
+    for (std::size_t i = 0; i < at[1].size(); ++i) *ranked.rank -= redis::text_at(at[1], i) < item.view();
+    at += 2;
+  });
+  co_return Result<void>();
 }
 
 }  // namespace freshet::hot

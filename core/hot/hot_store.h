@@ -39,18 +39,19 @@ class RedisHotStore final : public HotStore {
   Result<void> view_later(const ViewEvent& event) override;
   Task<Result<CachedList>> cached_list(const ListQuery& query) override;
   void store_list(const ListQuery& query, const CachedList& built) override;
-  Task<Result<RankPage>> rank_page(const ListQuery& query, std::int64_t offset, std::int64_t count) override;
-  Task<Result<std::vector<Bucket>>> buckets() override;
-  Task<Result<std::vector<BucketMember>>> bucket_heads(const std::vector<std::int64_t>& hours,
+  Task<Result<RankPage>> rank_page(const ListQuery& query, RankPlace from, std::int64_t count) override;
+  Task<Result<std::vector<BucketBound>>> buckets() override;
+  Task<Result<std::vector<BucketMember>>> bucket_heads(const std::vector<BucketName>& buckets,
                                                        std::int64_t offset, std::int64_t count) override;
-  Task<Result<std::vector<ItemStats>>> stats(const std::vector<ItemId>& items) override;
+  Task<Result<std::vector<ItemStats>>> stats(const std::vector<ItemId>& items, Ranks ranks) override;
 
  private:
   redis::Pipeline track_command(const TrackEvent& event) const;
   redis::Pipeline view_command(const ViewEvent& event, std::int64_t day) const;
   redis::Pipeline unlisted_command(const TrackEvent& event, bool may_begin) const;
   redis::Pipeline unlisted_command(const ViewEvent& event, bool may_begin) const;
-  Task<Result<void>> expect_room(const Standing& standing);
+  Task<Result<void>> expect_room(std::string_view id, const Standing& standing);
+  Task<Result<void>> add_other_groups(const std::vector<ItemId>& items, std::vector<ItemStats>& stats);
   void note_unlisted(std::string_view id, std::string_view counted);
   // The reply to `count`, or to the event's unlisted_command when nobody vouched for the article: a
   // round trip more, three when that begins to be counted.
@@ -69,7 +70,7 @@ class RedisHotStore final : public HotStore {
 
 // A script: drops those of `members` that are dated into another hour from the bucket of this one,
 // and sets what the index says of it. Harmless when repeated.
-void append_bucket_tidy(redis::Pipeline& out, const redis::Keys& keys, std::int64_t hour,
+void append_bucket_tidy(redis::Pipeline& out, const redis::GroupKeys& keys, std::int64_t hour,
                         const std::vector<std::string_view>& members = {});
 
 }  // namespace freshet::hot

@@ -6,6 +6,8 @@
 #include "core/base/agreed_clock.h"
 #include "core/hot/hot_store.h"
 #include "core/redis/fields.h"
+#include "core/redis/groups/by_group.h"
+#include "core/redis/groups/group_merge.h"
 #include "core/redis/scripts.h"
 
 namespace freshet::hot {
@@ -19,10 +21,11 @@ constexpr std::int64_t kFew = 1000;  // so many of a tag or a window are read in
 
 std::string above(std::int64_t score) { return "(" + std::to_string(score); }
 
-template <class Each>
-void append_of(Pipeline& out, std::string_view command, std::string_view key, const std::vector<Each>& some) {
-  out.command(2 + some.size()).arg(command).arg(key);
-  for (const Each& each : some) out.arg(each.item.view());
+redis::ByGroup by_group(const redis::Keys& keys, const std::vector<ScoredItem>& some) {
+  std::vector<std::string_view> ids;
+  ids.reserve(some.size());
+  for (const ScoredItem& each : some) ids.push_back(each.item.view());
+  return {keys, std::move(ids)};
 }
 
 // What a page's filters leave of members: one trip.
@@ -37,22 +40,35 @@ class Filter {
 
   // The ids of a tag or a window that holds few; nullopt: they all hold many.
   Task<Result<std::optional<std::vector<ScoredItem>>>> few() const {
-    Pipeline count;
-    if (!tag_.empty()) count.add("SCARD", keys_.tag(tag_.view()));
-    if (from_) count.add("ZCOUNT", keys_.published(), unix_s(*from_), unix_s(now_));
+    Pipeline count, list;
+    const auto of_tag = [&](Pipeline& out, const char* command) {
+      for (const redis::GroupKeys& each : keys_.every_group()) out.add(command, each.tag(tag_.view()));
+    };
+    const auto of_window = [&](Pipeline& out, const char* command) {
+      for (const redis::GroupKeys& each : keys_.every_group())
+        out.add(command, each.published(), unix_s(*from_), unix_s(now_));
+    };
+    if (!tag_.empty()) of_tag(count, "SCARD");
+    if (from_) of_window(count, "ZCOUNT");
     FRESHET_CO_TRY(counts, co_await redis::run_all(redis_, count));
-    const auto is_few = [](const redis::Reply& reply) { return reply.integer().value_or(kFew + 1) <= kFew; };
-    Pipeline list;
-    if (!tag_.empty() && is_few(counts->front()))
-      list.add("SMEMBERS", keys_.tag(tag_.view()));
-    else if (from_ && is_few(counts->back()))
-      list.add("ZRANGEBYSCORE", keys_.published(), unix_s(*from_), unix_s(now_));
+    const auto is_few = [&](std::size_t first) {
+      std::int64_t all = 0;
+      for (std::size_t i = first; i < first + keys_.groups(); ++i)
+        all += (*counts)[i].integer().value_or(kFew + 1);
+      return all <= kFew;
+    };
+    if (!tag_.empty() && is_few(0))
+      of_tag(list, "SMEMBERS");
+    else if (from_ && is_few(counts->size() - keys_.groups()))
+      of_window(list, "ZRANGEBYSCORE");
     else
       co_return std::nullopt;
-    FRESHET_CO_TRY(ids, co_await redis::run_one(redis_, list));
+    FRESHET_CO_TRY(lists, co_await redis::run_all(redis_, list));
     std::vector<ScoredItem> out;
-    for (std::size_t i = 0; i < ids->size(); ++i)
-      out.push_back({ItemId::trusted(std::string(redis::text_at(*ids, i))), 0});
+    for (const redis::Reply& ids : *lists) {
+      for (std::size_t i = 0; i < ids.size(); ++i)
+        out.push_back({ItemId::trusted(std::string(redis::text_at(ids, i))), 0});
+    }
     co_return out;
   }
 
@@ -60,14 +76,16 @@ class Filter {
   Task<Result<std::vector<bool>>> keeps(const std::vector<ScoredItem>& members) const {
     std::vector<bool> out(members.size(), true);
     if (members.empty()) co_return out;
+    const redis::ByGroup of = by_group(keys_, members);
     Pipeline ask;
-    append_of(ask, "ZMSCORE", keys_.published(), members);
-    if (!tag_.empty()) append_of(ask, "SMISMEMBER", keys_.tag(tag_.view()), members);
+    of.append(ask, "ZMSCORE", [](const redis::GroupKeys& group) { return group.published(); });
+    const auto tag = [this](const redis::GroupKeys& group) { return group.tag(tag_.view()); };
+    if (!tag_.empty()) of.append(ask, "SMISMEMBER", tag);
     FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, ask));
     for (std::size_t i = 0; i < members.size(); ++i) {
-      const auto date = redis::parse<double>(redis::text_at(replies->front(), i));
+      const auto date = redis::parse<double>(of.text(replies->data(), i));
       out[i] = date ? *date <= number(now_) && (!from_ || *date >= number(*from_)) : !from_;
-      if (!tag_.empty()) out[i] = out[i] && replies->back()[i].integer().value_or(0) == 1;
+      if (!tag_.empty()) out[i] = out[i] && of.is_one(replies->data() + of.commands(), i);
     }
     co_return out;
   }
@@ -88,39 +106,62 @@ bool stands_before(const ScoredItem& a, const ScoredItem& b) {
 }
 
 // A page of those among `some` that the rank has and the filter keeps.
-Task<Result<RankPage>> page_of(redis::Redis& redis, const std::string& rank, const Filter& filter,
-                               std::vector<ScoredItem> some, std::int64_t offset, std::int64_t count) {
-  RankPage page{{}, -1};
+Task<Result<RankPage>> page_of(redis::Redis& redis, const redis::Keys& keys, const Model& model,
+                               const Filter& filter, std::vector<ScoredItem> some, std::int64_t offset,
+                               std::int64_t count) {
+  RankPage page;
   if (some.empty()) co_return page;
+  const redis::ByGroup of = by_group(keys, some);
   Pipeline scores;
-  append_of(scores, "ZMSCORE", rank, some);
-  FRESHET_CO_TRY(places, co_await redis::run_one(redis, scores));
+  of.append(scores, "ZMSCORE", [&](const redis::GroupKeys& group) { return group.rank(model); });
+  FRESHET_CO_TRY(places, co_await redis::run_all(redis, scores));
   FRESHET_CO_TRY(keeps, co_await filter.keeps(some));
   std::vector<ScoredItem> all;
   for (std::size_t i = 0; i < some.size(); ++i) {
-    const auto place = redis::parse<double>(redis::text_at(*places, i));
-    if (place && (*keeps)[i]) all.push_back({std::move(some[i].item), *place});
+    const auto place = redis::parse<double>(of.text(places->data(), i));
+    if (place && (*keeps)[i]) all.push_back({some[i].item, *place});
   }
   std::sort(all.begin(), all.end(), stands_before);
   const std::int64_t size = std::ssize(all), end = std::min(offset + count, size);
   for (std::int64_t i = offset; i < end; ++i)
     page.items.push_back(std::move(all[static_cast<std::size_t>(i)]));
-  if (end < size) page.next = end;
+  if (end < size) page.next = RankPlace{end};
   co_return page;
 }
 
-std::vector<ScoredItem> scored(const redis::Reply& members) {
-  std::vector<ScoredItem> out;
-  for (std::size_t i = 0; i + 1 < members.size(); i += 2) {
-    out.push_back({ItemId::trusted(std::string(redis::text_at(members, i))),
-                   redis::parse_or_zero<double>(redis::text_at(members, i + 1))});
+// Reads up to `chunk` members of each group that the merge waits for, and gives it those that the
+// filter keeps. Returns how many were read of the group that gave most.
+Task<Result<std::int64_t>> read_more(redis::Redis& redis, const redis::Keys& keys, const Model& model,
+                                     const Filter& filter, redis::GroupMerge& merge, std::int64_t chunk) {
+  const std::vector<unsigned> groups = merge.waits_for();
+  Pipeline range;
+  for (const unsigned each : groups) {
+    const std::int64_t from = merge.read(each);
+    range.add("ZREVRANGE", keys.group(each).rank(model), from, from + chunk - 1, "WITHSCORES");
   }
-  return out;
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis, range));
+  std::vector<std::vector<redis::Scored>> found;
+  std::vector<ScoredItem> members;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    found.push_back(redis::scored((*replies)[i], merge.read(groups[i])));
+    for (const redis::Scored& each : found.back())
+      members.push_back({ItemId::trusted(each.member), each.score});
+  }
+  FRESHET_CO_TRY(keeps, co_await filter.keeps(members));
+  std::int64_t most = 0;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const std::int64_t read = std::ssize(found[i]);
+    most = std::max(most, read);
+    std::erase_if(found[i], [&](const redis::Scored&) { return !(*keeps)[at++]; });
+    merge.give(groups[i], std::move(found[i]), read, read < chunk);
+  }
+  co_return most;
 }
 
 }  // namespace
 
-void append_bucket_tidy(Pipeline& out, const redis::Keys& keys, std::int64_t hour,
+void append_bucket_tidy(Pipeline& out, const redis::GroupKeys& keys, std::int64_t hour,
                         const std::vector<std::string_view>& members) {
   out.script(scripts::kBucketTidy).key(keys.current_index()).key(keys.current(hour)).key(keys.published());
   out.arg(hour);
@@ -135,20 +176,27 @@ Task<Result<CachedList>> RedisHotStore::cached_list(const ListQuery& query) {
   Pipeline read;
   read.add("HMGET", keys_.list_meta(query), "built_ms", "epoch").then();
   read.add("GET", keys_.list(query)).then();
-  read.add("GET", keys_.epoch())
-      .add("ZREVRANGEBYSCORE", keys_.hidden(), now / 1000, "-inf", "WITHSCORES", "LIMIT", 0, 1)
-      .add("ZRANGEBYSCORE", keys_.hidden(), above(now / 1000), "(inf", "WITHSCORES", "LIMIT", 0, 1);
+  read.add("GET", keys_.epoch());
+  for (const redis::GroupKeys& each : keys_.every_group()) {
+    const std::string hidden = each.hidden();
+    read.add("ZREVRANGEBYSCORE", hidden, now / 1000, "-inf", "WITHSCORES", "LIMIT", 0, 1);
+    read.add("ZRANGEBYSCORE", hidden, above(now / 1000), "(inf", "WITHSCORES", "LIMIT", 0, 1);
+  }
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, read));
   const redis::Reply& meta = (*replies)[0];
   CachedList out;
   out.built_ms = redis::parse_or_zero<std::int64_t>(redis::text_at(meta, 0));
   out.epoch = (*replies)[2].is_nil() ? "0" : std::string((*replies)[2].text());
-  const auto last_end = redis::parse<double>(redis::text_at((*replies)[3], 1));
-  const bool holds = redis::text_at(meta, 1) == out.epoch &&
-                     !(last_end && *last_end > static_cast<double>(out.built_ms / 1000));
+  bool holds = redis::text_at(meta, 1) == out.epoch;
+  for (std::size_t i = 3; i < replies->size(); i += 2) {
+    const auto last_end = redis::parse<double>(redis::text_at((*replies)[i], 1));
+    holds = holds && !(last_end && *last_end > static_cast<double>(out.built_ms / 1000));
+    const auto next = redis::parse<double>(redis::text_at((*replies)[i + 1], 1));
+    if (!next) continue;
+    const milliseconds due(static_cast<std::int64_t>(std::ceil(*next)) * 1000 - now);
+    out.due = std::min(out.due.value_or(due), due);
+  }
   if (holds) out.json = std::string((*replies)[1].text());
-  if (const auto next = redis::parse<double>(redis::text_at((*replies)[4], 1)))
-    out.due = milliseconds(static_cast<std::int64_t>(std::ceil(*next)) * 1000 - now);
   if (!out.json.empty() && out.built_ms / slice == now / slice) {
     out.state = CachedList::State::kFresh;
     co_return out;
@@ -177,88 +225,107 @@ void RedisHotStore::store_list(const ListQuery& query, const CachedList& built) 
 
 // --- ranks
 
-Task<Result<RankPage>> RedisHotStore::rank_page(const ListQuery& query, std::int64_t offset,
-                                                std::int64_t count) {
-  const std::string rank = keys_.rank(*query.model);
+Task<Result<RankPage>> RedisHotStore::rank_page(const ListQuery& query, RankPlace from, std::int64_t count) {
   const Filter filter(redis_, keys_, query);
   if (filter.some()) {
     FRESHET_CO_TRY(few, co_await filter.few());
-    if (*few) co_return co_await page_of(redis_, rank, filter, std::move(**few), offset, count);
+    const std::int64_t offset = from.empty() ? 0 : from.front();
+    if (*few)
+      co_return co_await page_of(redis_, keys_, *query.model, filter, std::move(**few), offset, count);
   }
-  RankPage page{{}, offset};
-  const std::int64_t last = offset + kMostMembersRead;
-  for (std::int64_t chunk = filter.some() ? std::max(count, kFirstChunk) : count;
-       std::ssize(page.items) < count && page.next < last; chunk *= 2) {
-    chunk = std::min(chunk, last - page.next);
-    Pipeline range;
-    range.add("ZREVRANGE", rank, page.next, page.next + chunk - 1, "WITHSCORES");
-    FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, range));
-    std::vector<ScoredItem> members = scored(*reply);
-    FRESHET_CO_TRY(keeps, co_await filter.keeps(members));
-    for (std::size_t i = 0; i < members.size() && std::ssize(page.items) < count; ++i) {
-      ++page.next;
-      if ((*keeps)[i]) page.items.push_back(std::move(members[i]));
+  from.resize(keys_.groups());
+  redis::GroupMerge merge(from);
+  RankPage page;
+  std::int64_t left = redis::share_of(kMostMembersRead, keys_.groups());
+  for (std::int64_t chunk = filter.some() ? std::max(count, kFirstChunk) : count;; chunk *= 2) {
+    while (std::ssize(page.items) < count) {
+      auto next = merge.take();
+      if (!next) break;
+      page.items.push_back({ItemId::trusted(std::move(next->member)), next->score});
     }
-    if (std::ssize(members) < chunk && std::ssize(page.items) < count) page.next = -1;
-    if (page.next < 0) break;
+    if (merge.at_end()) co_return page;
+    if (std::ssize(page.items) == count || left == 0) break;
+    const std::int64_t share = std::min(redis::share_of(chunk, keys_.groups()), left);
+    FRESHET_CO_TRY(read, co_await read_more(redis_, keys_, *query.model, filter, merge, share));
+    left -= *read;
   }
+  page.next = merge.taken();
   co_return page;
 }
 
 // --- mode = current
 
-Task<Result<std::vector<Bucket>>> RedisHotStore::buckets() {
+Task<Result<std::vector<BucketBound>>> RedisHotStore::buckets() {
   Pipeline command;
-  command.add("ZRANGE", keys_.current_index(), 0, -1, "WITHSCORES");
-  FRESHET_CO_TRY(reply, co_await redis::run_one(redis_, command));
-  std::vector<Bucket> out;
-  out.reserve(reply->size() / 2);
-  for (std::size_t i = 0; i + 1 < reply->size(); i += 2) {
-    out.push_back({redis::parse_or_zero<std::int64_t>(redis::text_at(*reply, i)),
-                   redis::parse_or_zero<double>(redis::text_at(*reply, i + 1))});
+  for (const redis::GroupKeys& each : keys_.every_group())
+    command.add("ZRANGE", each.current_index(), 0, -1, "WITHSCORES");
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
+  std::vector<BucketBound> out;
+  for (unsigned group = 0; group < keys_.groups(); ++group) {
+    const redis::Reply& index = (*replies)[group];
+    for (std::size_t i = 0; i + 1 < index.size(); i += 2) {
+      out.push_back({{redis::parse_or_zero<std::int64_t>(redis::text_at(index, i)), group},
+                     redis::parse_or_zero<double>(redis::text_at(index, i + 1))});
+    }
   }
   co_return out;
 }
 
-Task<Result<std::vector<BucketMember>>> RedisHotStore::bucket_heads(const std::vector<std::int64_t>& hours,
+Task<Result<std::vector<BucketMember>>> RedisHotStore::bucket_heads(const std::vector<BucketName>& buckets,
                                                                     std::int64_t offset, std::int64_t count) {
   std::vector<BucketMember> out;
-  for (bool again = !hours.empty(); again;) {
+  std::vector<std::vector<std::size_t>> of_group(keys_.groups());
+  for (std::size_t k = 0; k < buckets.size(); ++k) of_group[buckets[k].group].push_back(k);
+  for (bool again = !buckets.empty(); again;) {
     again = false;
     out.clear();
     Pipeline read, dates, tidy;
-    for (const std::int64_t hour : hours)
-      read.add("ZREVRANGE", keys_.current(hour), offset, offset + count - 1, "WITHSCORES");
-    read.command(2 + hours.size()).arg("ZMSCORE").arg(keys_.current_index());
-    for (const std::int64_t hour : hours) read.arg(hour);
+    for (const BucketName& each : buckets) {
+      const std::string bucket = keys_.group(each.group).current(each.hour);
+      read.add("ZREVRANGE", bucket, offset, offset + count - 1, "WITHSCORES");
+    }
+    for (unsigned g = 0; g < keys_.groups(); ++g) {
+      if (of_group[g].empty()) continue;
+      read.command(2 + of_group[g].size()).arg("ZMSCORE").arg(keys_.group(g).current_index());
+      for (const std::size_t k : of_group[g]) read.arg(buckets[k].hour);
+    }
     FRESHET_CO_TRY(heads, co_await redis::run_all(redis_, read));
     std::vector<ScoredItem> all;
-    for (std::size_t k = 0; k < hours.size(); ++k) {
-      for (ScoredItem& each : scored((*heads)[k])) all.push_back(std::move(each));
+    for (std::size_t k = 0; k < buckets.size(); ++k) {
+      for (redis::Scored& each : redis::scored((*heads)[k], 0))
+        all.push_back({ItemId::trusted(std::move(each.member)), each.score});
     }
+    std::vector<std::string_view> bounds(buckets.size());  // what the index says
+    std::size_t reply = buckets.size();
+    for (const auto& some : of_group) {
+      for (std::size_t i = 0; i < some.size(); ++i) bounds[some[i]] = redis::text_at((*heads)[reply], i);
+      if (!some.empty()) ++reply;
+    }
+    const redis::ByGroup of = by_group(keys_, all);
     redis::Replies published;
     if (!all.empty()) {
-      append_of(dates, "ZMSCORE", keys_.published(), all);
+      of.append(dates, "ZMSCORE", [](const redis::GroupKeys& group) { return group.published(); });
       FRESHET_CO_TRY(found, co_await redis::run_all(redis_, dates));
       published = std::move(*found);
     }
     std::size_t at = 0;
-    for (std::size_t k = 0; k < hours.size(); ++k) {
+    for (std::size_t k = 0; k < buckets.size(); ++k) {
       const redis::Reply& head = (*heads)[k];
+      const auto [hour, group] = buckets[k];
       std::vector<std::string_view> strangers;
       for (const std::size_t end = at + head.size() / 2; at < end; ++at) {
-        const auto text = redis::text_at(published.front(), at);
+        const auto text = of.text(published.data(), at);
         // Beyond the cap of hot:published it has no date there.
-        const std::int64_t date = text.empty() ? hours[k] * kHourSeconds : redis::whole(text);
-        if (std::floor(static_cast<double>(date) / kHourSeconds) == static_cast<double>(hours[k]))
-          out.push_back({all[at].item, all[at].score, UnixSeconds{seconds{date}}});
+        const std::int64_t date = text.empty() ? hour * kHourSeconds : redis::whole(text);
+        if (std::floor(static_cast<double>(date) / kHourSeconds) == static_cast<double>(hour))
+          out.push_back({all[at].item, all[at].score, UnixSeconds{seconds{date}}, group});
         else
           strangers.push_back(all[at].item.view());
       }
-      const bool bounded = offset > 0 || redis::text_at(heads->back(), k) == redis::text_at(head, 1);
+      const bool bounded = offset > 0 || bounds[k] == redis::text_at(head, 1);
       again = again || !strangers.empty();
       if (bounded && strangers.empty()) continue;
-      append_bucket_tidy(tidy, keys_, hours[k], strangers);
+      append_bucket_tidy(tidy, keys_.group(group), hour, strangers);
     }
     if (tidy.empty()) break;
     FRESHET_CO_TRY(tidied, co_await redis::run_all(redis_, tidy));

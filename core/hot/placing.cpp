@@ -23,21 +23,22 @@ void optional_number(Pipeline& out, const std::optional<double>& value) {
   value ? out.arg(*value) : out.arg("");
 }
 
-void append_to(const Model& model, Pipeline& out, const std::vector<Place>& places, UnixSeconds now,
-               const Settings& settings, const redis::Keys& keys, Rank rank) {
+// Of one group.
+void append_to(const Model& model, Pipeline& out, std::span<const Place* const> places, UnixSeconds now,
+               const Settings& settings, const redis::GroupKeys& keys, std::int64_t most, Rank rank) {
   const bool computed = model.base != nullptr, next = computed && rank == Rank::kNext;
   out.script(scripts::kPlace)
       .key(next ? keys.rank_next(model) : keys.rank(model))
       .key(next ? keys.placed_next(model) : keys.placed(model))
       .key(keys.published())
       .key(keys.hidden())
-      .key(keys.rank_meta())
+      .key(keys.meta())
       .key(keys.unplaced());
   std::map<std::int64_t, std::size_t> buckets;  // hour → which key, from 1
   if (!computed) {
     out.key(keys.current_index());
-    for (const Place& each : places) {
-      const std::int64_t hour = hour_of(each.published);
+    for (const Place* each : places) {
+      const std::int64_t hour = hour_of(each->published);
       if (buckets.emplace(hour, 8 + buckets.size()).second) out.key(keys.current(hour));
     }
   }
@@ -45,9 +46,10 @@ void append_to(const Model& model, Pipeline& out, const std::vector<Place>& plac
       .arg(redis::kSchema)
       .arg(next ? "next" : "formula")
       .arg(floor_at(model, now, settings))
-      .arg(settings.list.max_members)
+      .arg(most)
       .arg(settings.views.counter_ttl.count());
-  for (const Place& each : places) {
+  for (const Place* place : places) {
+    const Place& each = *place;
     out.arg(each.id);
     optional_number(out, each.place);
     each.counted ? out.arg(unix_s(each.published)) : out.arg("");
@@ -93,12 +95,24 @@ void add_places(Places& to, const std::string& id, const Article& article, const
   }
 }
 
-void append_places(Pipeline& out, const Places& places, UnixSeconds now, const Settings& settings,
-                   const redis::Keys& keys, Rank rank) {
+std::int64_t most_of_group(const Settings& settings, const redis::Keys& keys) {
+  constexpr std::int64_t kSpare = 1000;
+  return std::min(settings.list.max_members, settings.list.max_members / keys.groups() + kSpare);
+}
+
+std::size_t append_places(Pipeline& out, const Places& places, UnixSeconds now, const Settings& settings,
+                          const redis::Keys& keys, Rank rank) {
+  std::size_t of_first = 0;
   for (const Model& model : kModels) {
-    const auto& of = places.at(index_of(model));
-    if (!of.empty()) append_to(model, out, of, now, settings, keys, rank);
+    std::vector<std::vector<const Place*>> of_group(keys.groups());
+    for (const Place& each : places.at(index_of(model))) of_group[keys.group_of(each.id)].push_back(&each);
+    for (unsigned g = 0; g < keys.groups(); ++g) {
+      if (of_group[g].empty()) continue;
+      append_to(model, out, of_group[g], now, settings, keys.group(g), most_of_group(settings, keys), rank);
+      if (index_of(model) == 0) ++of_first;
+    }
   }
+  return of_first;
 }
 
 Task<Result<std::int64_t>> place_articles(redis::Redis& redis, std::span<const std::string> ids,
@@ -118,10 +132,10 @@ Task<Result<std::int64_t>> place_articles(redis::Redis& redis, std::span<const s
         add_places(places, some[i], article, settings, Leaves::kComputed);
     }
     Pipeline write;
-    append_places(write, places, now, settings, keys, rank);
+    const std::size_t of_first = append_places(write, places, now, settings, keys, rank);
     if (write.empty()) continue;
     FRESHET_CO_TRY(done, co_await redis::run_all(redis, write));
-    placed += done->front().integer().value_or(0);
+    for (std::size_t i = 0; i < of_first; ++i) placed += (*done)[i].integer().value_or(0);
   }
   co_return placed;
 }

@@ -42,13 +42,17 @@ enum class Leaves : std::uint8_t { kNone, kComputed, kAll };
 void add_places(Places& to, const std::string& id, const Article& article, const Settings& settings,
                 Leaves leaves);
 
+// How many members a rank may have in each group: its share of list.max_members, and some, since
+// shares are not equal.
+std::int64_t most_of_group(const Settings& settings, const redis::Keys& keys);
+
 enum class Rank : std::uint8_t { kServed, kNext };  // kNext: those that a rebuild makes
 
-// A command for each model that has any. `now`: by Redis' clock, for the floor. Harmless when
-// repeated or late; that of kServed puts ids into hot:unplaced where ranks have other parameters.
-// At most 500 of a model at once.
-void append_places(redis::Pipeline& out, const Places& places, UnixSeconds now, const Settings& settings,
-                   const redis::Keys& keys, Rank rank = Rank::kServed);
+// A command for each group of each model that has any; returns how many are of the first model.
+// `now`: by Redis' clock, for the floor. Harmless when repeated or late; that of kServed puts ids
+// into hot:unplaced where ranks have other parameters. At most 500 of a model at once.
+std::size_t append_places(redis::Pipeline& out, const Places& places, UnixSeconds now,
+                          const Settings& settings, const redis::Keys& keys, Rank rank = Rank::kServed);
 
 // Places these articles as they are now; one that is hidden or was never seen is left out. 2 RTT
 // for every 500. Returns how many got a place by the first model.

@@ -13,6 +13,7 @@
 #include "core/base/ids.h"
 #include "core/base/result.h"
 #include "core/base/time.h"
+#include "core/hot/current_top.h"
 #include "core/hot/models.h"
 
 namespace freshet::hot {
@@ -108,7 +109,8 @@ struct CachedList {
   std::optional<milliseconds> due = std::nullopt;
 };
 
-// How an article stands in the rank of a model; up to a second behind its counters.
+// How an article stands in the rank of a model; up to a second behind its counters. Both are unset
+// where ranks were left out.
 struct Ranked {
   std::optional<double> place;       // nullopt: it has none
   std::optional<std::int64_t> rank;  // 1 is the hottest
@@ -128,21 +130,23 @@ struct ItemStats {
   const Ranked& in(const Model& model) const { return ranked.at(index_of(model)); }
 };
 
-// A page of the walk down a rank: the members that pass the filters, and where to go on.
+// Where a walk down a rank stands, for the store alone to read; it begins with an empty one.
+using RankPlace = std::vector<std::int64_t>;
+// A page of the walk: the members that pass the filters, and where to go on.
 struct RankPage {
   std::vector<ScoredItem> items;  // highest first
-  std::int64_t next = 0;          // offset for the next call; −1 at the end
+  std::optional<RankPlace> next;  // nullopt at the end
 };
 
-struct Bucket {  // of mode = current: the hour of publication and an upper bound of its members' totals
-  std::int64_t hour = 0;
-  double best_total = 0;
-};
-struct BucketMember {
+struct BucketMember {  // of mode = current
   ItemId item;
   double total = 0;
   UnixSeconds published;
+  unsigned group = 0;
 };
+
+// Whether statistics tell an article's rank as well as its place.
+enum class Ranks : std::uint8_t { kLeftOut, kCounted };
 
 class HotStore {
  public:
@@ -162,18 +166,18 @@ class HotStore {
   virtual Task<Result<CachedList>> cached_list(const ListQuery& query) = 0;
   // Behind the reply, no waiting: replaces the cached list and gives the lock back.
   virtual void store_list(const ListQuery& query, const CachedList& built) = 0;
-  // Up to `count` members of the query's rank from `offset` on, without what is dated ahead. 2 RTT;
-  // with a window or a tag 4, or up to 9 down a long rank (at most 2,000 members of it a page).
-  virtual Task<Result<RankPage>> rank_page(const ListQuery& query, std::int64_t offset,
-                                           std::int64_t count) = 0;
+  // Up to `count` members of the query's rank from a place on, without what is dated ahead. 2 RTT;
+  // with a window or a tag 4, or up to 9 down a long rank (at most 2,000 members of it a page). In
+  // a cluster two more when one group has many of them.
+  virtual Task<Result<RankPage>> rank_page(const ListQuery& query, RankPlace from, std::int64_t count) = 0;
   // 1 RTT: every bucket of mode = current.
-  virtual Task<Result<std::vector<Bucket>>> buckets() = 0;
-  // 2 RTT: the `count` members with the highest totals of each of `hours`, with their publish
+  virtual Task<Result<std::vector<BucketBound>>> buckets() = 0;
+  // 2 RTT: the `count` members with the highest totals of each of `buckets`, with their publish
   // times. More when buckets hold what was re-dated, or what the index says of them is wrong.
-  virtual Task<Result<std::vector<BucketMember>>> bucket_heads(const std::vector<std::int64_t>& hours,
+  virtual Task<Result<std::vector<BucketMember>>> bucket_heads(const std::vector<BucketName>& buckets,
                                                                std::int64_t offset, std::int64_t count) = 0;
-  // 1 RTT. Same order as `items`.
-  virtual Task<Result<std::vector<ItemStats>>> stats(const std::vector<ItemId>& items) = 0;
+  // 1 RTT; 2 for ranks among several groups. Same order as `items`.
+  virtual Task<Result<std::vector<ItemStats>>> stats(const std::vector<ItemId>& items, Ranks ranks) = 0;
 };
 
 }  // namespace freshet::hot

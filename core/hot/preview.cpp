@@ -15,12 +15,13 @@ constexpr std::size_t kStatsAtOnce = 100;  // about 2 ms of Redis, which others 
 Task<Result<std::vector<ItemId>>> highest_of_today(HotStore& hot, const ListQuery& query) {
   std::vector<ItemId> ids;
   std::set<std::string, std::less<>> seen;  // the rank may move between two pages
-  for (std::int64_t offset = 0; offset >= 0 && ids.size() < kPreviewed;) {
-    FRESHET_CO_TRY(page, co_await hot.rank_page(query, offset, kPreviewPage));
+  std::optional<RankPlace> from = RankPlace();
+  while (from && ids.size() < kPreviewed) {
+    FRESHET_CO_TRY(page, co_await hot.rank_page(query, std::move(*from), kPreviewPage));
     for (const ScoredItem& each : page->items) {
       if (ids.size() < kPreviewed && seen.insert(each.item.str()).second) ids.push_back(each.item);
     }
-    offset = page->next;
+    from = std::move(page->next);
   }
   co_return ids;
 }
@@ -37,7 +38,7 @@ Task<Result<std::vector<ShownItem>>> scored_anew(HotStore& hot, const std::vecto
     const std::vector<ItemId> some(
         ids.begin() + static_cast<std::ptrdiff_t>(from),
         ids.begin() + static_cast<std::ptrdiff_t>(std::min(ids.size(), from + kStatsAtOnce)));
-    FRESHET_CO_TRY(stats, co_await hot.stats(some));
+    FRESHET_CO_TRY(stats, co_await hot.stats(some, Ranks::kLeftOut));
     for (std::size_t i = 0; i < some.size(); ++i) {
       const double score = terms_of(model, (*stats)[i], tried).score;
       if (score > 0) shown.push_back({some[i], score, {}});

@@ -16,15 +16,15 @@ using redis::Pipeline;
 constexpr std::int64_t kScanCount = 500;
 constexpr std::size_t kBatch = 500;
 
-// hot:rank:meta says by which parameters ranks were made.
+// hot:rank:meta says by which parameters ranks were made, of each group its own.
 constexpr std::string_view kFormula = "formula", kNext = "next", kCursor = "cursor";
 
 constexpr std::int64_t kSlices = 600;            // of all keys: one a second
 constexpr std::int64_t kLargestSlice = 20'000;   // about 10 ms of Redis
 constexpr std::int64_t kSmallestSlice = 10'000;  // a small site is whole again in a second or two
 
-void append_meta(Pipeline& out, const Settings& settings, const redis::Keys& keys) {
-  out.add("HSET", keys.rank_meta(), kFormula, formula_argument(settings), "schema", redis::kSchema);
+void append_meta(Pipeline& out, const Settings& settings, const redis::GroupKeys& keys) {
+  out.add("HSET", keys.meta(), kFormula, formula_argument(settings), "schema", redis::kSchema);
 }
 
 // Models whose ranks are made of counters.
@@ -44,17 +44,28 @@ std::vector<std::string> ids_of(const redis::Reply& page, const redis::Keys& key
   return ids;
 }
 
+// Whether `replies` to HGET formula of every group are these parameters.
+bool all_match(const redis::Replies& replies, const redis::Keys& keys, std::string_view formula) {
+  const auto is_ours = [&](const redis::Reply& each) { return each.text() == formula; };
+  return std::all_of(replies.begin(), replies.begin() + keys.groups(), is_ours);
+}
+
 // Until nothing is left of hot:unplaced, or ranks have other parameters.
 Task<Result<void>> place_left(redis::Redis& redis, const Settings& settings, const redis::Keys& keys) {
   for (bool more = true; more;) {
     Pipeline take;
-    take.add("HGET", keys.rank_meta(), kFormula).add("SPOP", keys.unplaced(), kBatch);
+    for (const redis::GroupKeys& each : keys.every_group()) take.add("HGET", each.meta(), kFormula);
+    for (const redis::GroupKeys& each : keys.every_group()) take.add("SPOP", each.unplaced(), kBatch);
     FRESHET_CO_TRY(replies, co_await redis::run_all(redis, take));
-    const redis::Reply& taken = (*replies)[1];
+    more = false;
     std::vector<std::string> ids;
-    for (std::size_t i = 0; i < taken.size(); ++i) ids.emplace_back(redis::text_at(taken, i));
+    for (std::size_t each = keys.groups(); each < replies->size(); ++each) {
+      const redis::Reply& taken = (*replies)[each];
+      for (std::size_t i = 0; i < taken.size(); ++i) ids.emplace_back(redis::text_at(taken, i));
+      more = more || taken.size() == kBatch;
+    }
     FRESHET_CO_TRY(placed, co_await place_articles(redis, ids, settings, keys));  // or back into the set
-    more = ids.size() == kBatch && replies->front().text() == formula_argument(settings);
+    more = more && all_match(*replies, keys, formula_argument(settings));
   }
   co_return Result<void>();
 }
@@ -66,10 +77,13 @@ class Rebuild {
 
   Task<Result<Rebuilt>> run() {
     Pipeline begin;
-    for (const Model* model : computed())
-      begin.add("DEL", keys_.rank_next(*model), keys_.placed_next(*model));
+    for (const redis::GroupKeys& each : keys_.every_group()) {
+      for (const Model* model : computed())
+        begin.add("DEL", each.rank_next(*model), each.placed_next(*model));
+    }
     begin.then();  // from the next on places are put there
-    begin.add("HSET", keys_.rank_meta(), kNext, formula_argument(settings_));
+    for (const redis::GroupKeys& each : keys_.every_group())
+      begin.add("HSET", each.meta(), kNext, formula_argument(settings_));
     FRESHET_CO_TRY(begun, co_await redis::run_all(redis_, begin));
     FRESHET_CO_TRY(done, co_await pass());
     FRESHET_CO_TRY(swapped, co_await swap());
@@ -97,25 +111,31 @@ class Rebuild {
     co_return done;
   }
 
-  // The parameters and the ranks change places in one transaction.
+  // The parameters and the ranks of a group change places in one transaction. A list built between
+  // those of two groups is of both: the epoch behind them ends it.
   Task<Result<void>> swap() {
     Pipeline exists;
-    for (const Model* model : computed()) exists.add("EXISTS", keys_.rank_next(*model));
+    for (const redis::GroupKeys& each : keys_.every_group()) {
+      for (const Model* model : computed()) exists.add("EXISTS", each.rank_next(*model));
+    }
     FRESHET_CO_TRY(next, co_await redis::run_all(redis_, exists));
     Pipeline out;
-    out.add("MULTI");
     std::size_t at = 0;
-    for (const Model* model : computed()) {
-      if ((*next)[at++].integer().value_or(0) > 0) {
-        out.add("RENAME", keys_.rank_next(*model), keys_.rank(*model))
-            .add("RENAME", keys_.placed_next(*model), keys_.placed(*model));
-      } else {
-        out.add("DEL", keys_.rank(*model), keys_.placed(*model));
+    for (const redis::GroupKeys& each : keys_.every_group()) {
+      out.add("MULTI");
+      for (const Model* model : computed()) {
+        if ((*next)[at++].integer().value_or(0) > 0) {
+          out.add("RENAME", each.rank_next(*model), each.rank(*model))
+              .add("RENAME", each.placed_next(*model), each.placed(*model));
+        } else {
+          out.add("DEL", each.rank(*model), each.placed(*model));
+        }
       }
+      append_meta(out, settings_, each);
+      out.add("HDEL", each.meta(), kNext);
+      out.add("EXEC");
     }
-    append_meta(out, settings_, keys_);
-    out.add("HDEL", keys_.rank_meta(), kNext);
-    out.add("EXEC");
+    if (keys_.groups() > 1) out.then().add("INCR", keys_.epoch());
     FRESHET_CO_TRY(done, co_await redis::run_all(redis_, out));
     co_return Result<void>();
   }
@@ -129,15 +149,22 @@ class Rebuild {
 
 Task<Result<bool>> params_match(redis::Redis& redis, const Settings& settings, const redis::Keys& keys) {
   Pipeline read;
-  read.add("HGET", keys.rank_meta(), kFormula);
-  for (const Model* model : computed()) read.add("EXISTS", keys.rank(*model));
-  FRESHET_CO_TRY(replies, co_await redis::run_all(redis, read));
-  if ((*replies)[0].text() == formula_argument(settings)) co_return true;
-  for (std::size_t i = 1; i < replies->size(); ++i) {
-    if ((*replies)[i].integer().value_or(1) != 0) co_return false;
+  for (const redis::GroupKeys& each : keys.every_group()) read.add("HGET", each.meta(), kFormula);
+  for (const redis::GroupKeys& each : keys.every_group()) {
+    for (const Model* model : computed()) read.add("EXISTS", each.rank(*model));
   }
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis, read));
+  const std::string formula = formula_argument(settings);
+  if (all_match(*replies, keys, formula)) co_return true;
   Pipeline write;
-  append_meta(write, settings, keys);
+  std::size_t at = keys.groups();
+  for (unsigned g = 0; g < keys.groups(); ++g) {
+    const bool ours = (*replies)[g].text() == formula;
+    for (std::size_t i = 0; i < computed().size(); ++i) {
+      if ((*replies)[at++].integer().value_or(1) != 0 && !ours) co_return false;
+    }
+    if (!ours) append_meta(write, settings, keys.group(g));
+  }
   if (auto ok = co_await redis::run_all(redis, write); !ok) co_return tl::unexpected(ok.error());
   co_return true;
 }
@@ -157,14 +184,16 @@ Task<Result<Rebuilt>> rebuild_rank(redis::Redis& redis, const Settings& settings
 Task<Result<void>> look_after_ranks(redis::Redis& redis, const Settings& settings, const redis::Keys& keys) {
   Pipeline look;
   look.add("SET", keys.rank_turn(), 1, "NX", "PX", redis::kRankTurnTtl.count())
-      .add("HMGET", keys.rank_meta(), kFormula, kCursor)
+      .add("HGET", keys.rank_meta(), kCursor)
       .add("DBSIZE");
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis, look));
-  const redis::Reply& meta = (*replies)[1];
-  const bool ours = redis::text_at(meta, 0) == formula_argument(settings);
-  if (replies->front().is_nil() || !ours) co_return Result<void>();
+  if (replies->front().is_nil()) co_return Result<void>();
+  Pipeline formulas;
+  for (const redis::GroupKeys& each : keys.every_group()) formulas.add("HGET", each.meta(), kFormula);
+  FRESHET_CO_TRY(found, co_await redis::run_all(redis, formulas));
+  if (!all_match(*found, keys, formula_argument(settings))) co_return Result<void>();
   FRESHET_CO_TRY(left, co_await place_left(redis, settings, keys));
-  const std::string_view cursor = redis::text_at(meta, 1);
+  const std::string_view cursor = (*replies)[1].text();
   const std::int64_t slice = (*replies)[2].integer().value_or(0) / kSlices;
   Pipeline scan;
   scan.add("SCAN", cursor.empty() ? "0" : cursor, "MATCH", keys.article_pattern(), "COUNT",

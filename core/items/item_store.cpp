@@ -146,10 +146,8 @@ Task<Result<void>> RedisItemStore::finish(const std::vector<Change>& changes, co
     // (core/items/card_cache.h).
     const std::int64_t told = stands[i].integer().value_or(0);
     const Shows shows = changed(changes[i]);
-    const bool retitled = told == kRanked && shows == Shows::kAnotherRow;
-    if (retitled) command.add("INCR", keys_.epoch());
-    if (retitled || told == kLists)
-      command.add("PUBLISH", keys_.epoch(), "list " + id);
+    if (told == kLists || is_another_to_hide(changes[i]) || (told == kRanked && shows == Shows::kAnotherRow))
+      command.add("INCR", keys_.epoch()).add("PUBLISH", keys_.epoch(), "list " + id);
     else if (shows != Shows::kTheSame)
       command.add("PUBLISH", keys_.epoch(), "card " + id);
   }
@@ -157,6 +155,12 @@ Task<Result<void>> RedisItemStore::finish(const std::vector<Change>& changes, co
   if (command.empty()) co_return Result<void>();
   FRESHET_CO_TRY(done, co_await redis::run_all(redis_, command));
   co_return Result<void>();
+}
+
+// Lists must show it no more, or again: what item_places.lua said may have reached nobody, and is not said
+// twice.
+bool RedisItemStore::is_another_to_hide(const Change& change) {
+  return (change.old[kHidden] == "1") != (change.remove || change.item->hidden);
 }
 
 RedisItemStore::Shows RedisItemStore::changed(const Change& change) {
@@ -176,16 +180,16 @@ RedisItemStore::Shows RedisItemStore::changed(const Change& change) {
 
 void RedisItemStore::append_places(Pipeline& out, const Change& change) const {
   const Item& item = *change.item;
+  const redis::GroupKeys group = keys_.group_with(item.id.view());
   out.script(scripts::kItemPlaces)
-      .key(keys_.published())
-      .key(keys_.current_index())
-      .key(keys_.hidden())
-      .key(keys_.epoch())
-      .key(keys_.newest())
-      .key(keys_.current(hour_of(change.old_date)));
-  for (const hot::Model& model : hot::kModels) out.key(keys_.rank(model)).key(keys_.placed(model));
-  for (const std::string_view tag : change.gone) out.key(keys_.tag(tag));
-  for (const TagName& tag : item.tags) out.key(keys_.tag(tag.view()));
+      .key(group.published())
+      .key(group.current_index())
+      .key(group.hidden())
+      .key(group.newest())
+      .key(group.current(hour_of(change.old_date)));
+  for (const hot::Model& model : hot::kModels) out.key(group.rank(model)).key(group.placed(model));
+  for (const std::string_view tag : change.gone) out.key(group.tag(tag));
+  for (const TagName& tag : item.tags) out.key(group.tag(tag.view()));
   const std::int64_t date = unix_s(item.published_at);
   out.arg(item.id.view()).arg(change.remove ? 1 : 0).arg(item.hidden ? 1 : 0).arg(date);
   out.arg(std::to_string(date) != change.old_date ? 1 : 0).arg(settings_.engagement.counter_ttl.count());

@@ -59,6 +59,7 @@ class RedisItemStore final : public ItemStore {
   void append_entry(redis::Pipeline& out, const Change& change) const;
   void append_put(redis::Pipeline& out, const Change& change) const;
   static Shows changed(const Change& change);
+  static bool is_another_to_hide(const Change& change);
 
   redis::Redis& redis_;
   const Settings& settings_;

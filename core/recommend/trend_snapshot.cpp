@@ -1,10 +1,12 @@
 #include "core/recommend/trend_snapshot.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_set>
 
 #include "core/hot/article.h"
 #include "core/redis/fields.h"
+#include "core/redis/groups/group_merge.h"
 
 namespace freshet::recommend {
 namespace {
@@ -21,14 +23,6 @@ UnixSeconds at(std::string_view text) { return UnixSeconds{seconds{redis::whole(
 
 // Whether its content must be known here, since the model has none.
 bool is_new(const model::Model* model, std::string_view id) { return model != nullptr && !model->find(id); }
-
-void add_members(const redis::Reply& reply, std::vector<std::string>& out,
-                 std::unordered_set<std::string>& taken) {
-  for (std::size_t i = 0; i < reply.size(); ++i) {
-    std::string id(redis::text_at(reply, i));
-    if (taken.insert(id).second) out.push_back(std::move(id));
-  }
-}
 
 }  // namespace
 
@@ -59,22 +53,28 @@ Task<Result<std::vector<LiveItem>>> TrendReader::read(std::shared_ptr<const mode
 }
 
 Task<Result<std::vector<std::string>>> TrendReader::heads() {
+  using redis::GroupHeads, redis::GroupKeys;
+  std::array lists{
+      GroupHeads(keys_, settings_.trend, [](const GroupKeys& of) { return of.rank(hot::kByViews); }),
+      GroupHeads(keys_, settings_.trend, [](const GroupKeys& of) { return of.rank(hot::kByEngagement); }),
+      GroupHeads(
+          keys_, settings_.newest, [](const GroupKeys& of) { return of.newest(); }, unix_s(wall_now()))};
   Pipeline command;
-  command.add("GET", keys_.epoch())
-      .then()  // what is read is never older than it
-      .add("ZREVRANGE", keys_.rank(hot::kByViews), 0, settings_.trend - 1)
-      .add("ZREVRANGE", keys_.rank(hot::kByEngagement), 0, settings_.trend - 1)
-      .add("ZREVRANGEBYSCORE", keys_.newest(), wall_now().time_since_epoch().count(), "-inf", "LIMIT", 0,
-           settings_.newest);
-  FRESHET_CO_TRY(replies, co_await redis_.run(command));
+  command.add("GET", keys_.epoch()).then();  // what is read is never older than it
+  for (GroupHeads& each : lists) each.append(command);
+  FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
   const std::string epoch(replies->front().text());
   if (epoch != epoch_) known_.clear();
   epoch_ = epoch;
+  const redis::Reply* at = &(*replies)[1];
+  for (GroupHeads& each : lists) each.take(at);
+  FRESHET_CO_TRY(rest, co_await redis::read_rest(redis_, lists));
   std::vector<std::string> ids;
   std::unordered_set<std::string> taken;
-  for (std::size_t i = 1; i < replies->size(); ++i) {
-    if ((*replies)[i].is_error()) co_return tl::unexpected(redis::classify((*replies)[i].error()));
-    add_members((*replies)[i], ids, taken);
+  for (const GroupHeads& each : lists) {
+    for (const std::string& id : each.members()) {
+      if (taken.insert(id).second) ids.push_back(id);
+    }
   }
   std::erase_if(known_, [&](const auto& each) { return !taken.contains(each.first); });
   co_return ids;

@@ -46,7 +46,7 @@ class Items {
     redis::Pipeline ask;
     for (const items::Item& item : batch_) {
       ask.add("HEXISTS", keys_.item(item.id.view()), "published_at");
-      ask.add("ZSCORE", keys_.hidden(), item.id.view());
+      ask.add("ZSCORE", keys_.group_with(item.id.view()).hidden(), item.id.view());
     }
     if (ask.empty()) return {};
     FRESHET_TRY(replies, redis_.call(ask));

@@ -1,5 +1,6 @@
 #include "core/redis/keys.h"
 
+#include <algorithm>
 #include <initializer_list>
 
 #include "core/redis/cluster/slot.h"
@@ -69,8 +70,6 @@ std::string Keys::uv_day(std::string_view id, UnixSeconds day) const {
   return of_item("hot:uv:", id, utc_day(day));
 }
 
-std::string Keys::current(std::int64_t hour) const { return of_all(":current:" + std::to_string(hour)); }
-std::string Keys::tag(std::string_view tag) const { return of_shared("tag:", tag); }
 std::string Keys::list(const hot::ListQuery& query) const { return of_all(":list" + variant(query)); }
 std::string Keys::list_meta(const hot::ListQuery& query) const {
   return of_all(":list:meta" + variant(query));
@@ -99,11 +98,44 @@ std::string Keys::id_of_article(std::string_view key) const {
   return std::string(part_of(key.substr(prefix_.size()), kPart));
 }
 
+// What stands in braces behind the name of what articles share; "" when it is an id.
+std::string_view Keys::tag_of(std::string_view name) const {
+  const std::size_t open = name.rfind(":{");
+  if (on_ != On::kCluster || open == name.npos || !name.ends_with('}')) return {};
+  const std::string_view tag = name.substr(open + 2, name.size() - open - 3);
+  if (":{" + std::string(tag) + "}" != shared_ && group_of_tag(tag).groups == 0) return {};
+  const auto has_id = [&](const KeyPattern& row) {
+    return row.pattern.find('{') != row.pattern.npos && matches(row.pattern, name);
+  };
+  return std::ranges::any_of(kKeyPatterns, has_id) ? std::string_view() : tag;
+}
+
 std::optional<std::string> Keys::plain(std::string_view key) const {
   if (!key.starts_with(prefix_)) return std::nullopt;
   key.remove_prefix(prefix_.size());
-  if (!shared_.empty() && key.ends_with(shared_)) key.remove_suffix(shared_.size());
+  if (const std::string_view tag = tag_of(key); !tag.empty()) key.remove_suffix(tag.size() + 3);
   return std::string(key);
+}
+
+std::vector<GroupKeys> Keys::every_group() const {
+  std::vector<GroupKeys> out;
+  for (unsigned each = 0; each < groups_; ++each) out.push_back(group(each));
+  return out;
+}
+
+GroupKeys Keys::group_in(std::string_view key) const {
+  const TaggedGroup found =
+      key.starts_with(prefix_) ? group_of_tag(tag_of(key.substr(prefix_.size()))) : TaggedGroup();
+  return found.groups == 0 ? group(0) : GroupKeys(prefix_, group_tag(found.group, found.groups));
+}
+
+std::vector<std::string> Keys::names_of(const KeyPattern& row) const {
+  std::vector<std::string> out{prefix_ + std::string(row.pattern)};
+  if (on_ != On::kCluster) return out;
+  out.push_back(of_shared(row.pattern));
+  for (unsigned each = 0; each < groups_; ++each)
+    out.push_back(join({prefix_, row.pattern, ":{", group_tag(each, groups_), "}"}));
+  return out;
 }
 
 std::string_view part_of(std::string_view plain, std::size_t part) {

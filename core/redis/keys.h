@@ -11,12 +11,15 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/ids.h"
 #include "core/base/time.h"
 #include "core/config/settings.h"
 #include "core/hot/ports.h"
 #include "core/readers/ports.h"
+#include "core/redis/groups/group_keys.h"
+#include "core/redis/groups/groups.h"
 
 namespace freshet::redis {
 
@@ -30,6 +33,7 @@ inline constexpr seconds kSeenEpochTtl{9 * 86400};  // beyond the oldest day of 
 inline constexpr seconds kJobTtl{86400};            // after its last change
 // Longer than any spool may hold what the reader did before.
 inline constexpr seconds tombstone_ttl(seconds max_age) { return max_age + seconds(86400); }
+inline constexpr unsigned kGroups = 16;        // of articles, in a cluster
 inline constexpr int kMostActive = 1'000'000;  // readers of a channel
 
 enum class About : std::uint8_t {
@@ -119,12 +123,28 @@ inline bool is_embargo(double until) { return until != std::floor(until); }
 class Keys {
  public:
   enum class On : std::uint8_t { kOneRedis, kCluster };
-  // `prefix` comes before every name (redis.key_prefix). In a cluster what all articles share has
-  // kShared behind its name, so that a script may touch several of these keys.
-  explicit Keys(std::string prefix, On on = On::kOneRedis)
-      : prefix_(std::move(prefix)), shared_(on == On::kCluster ? kShared : ""), on_(on) {}
+  // `prefix` comes before every name (redis.key_prefix). In a cluster there are `groups` of
+  // articles (groups.h), and what all of them share has kShared behind its name; on one Redis there
+  // is one group.
+  explicit Keys(std::string prefix, On on = On::kOneRedis, unsigned groups = kGroups)
+      : prefix_(std::move(prefix)), shared_(on == On::kCluster ? kShared : ""), on_(on) {
+    if (on == On::kCluster) groups_ = groups;
+  }
   explicit Keys(const RedisSettings& settings)
       : Keys(settings.key_prefix, settings.is_cluster() ? On::kCluster : On::kOneRedis) {}
+
+  unsigned groups() const { return groups_; }
+  unsigned group_of(std::string_view id) const { return redis::group_of(id, groups_); }
+  // Of one group, and of the one that an article is in. Must not outlive this.
+  GroupKeys group(unsigned number) const {
+    return {prefix_, on_ == On::kCluster ? group_tag(number, groups_) : std::string_view()};
+  }
+  GroupKeys group_with(std::string_view id) const { return group(group_of(id)); }
+  std::vector<GroupKeys> every_group() const;
+  // That which a key found in Redis belongs to; of other keys any.
+  GroupKeys group_in(std::string_view key) const;
+  // What a row of kKeyPatterns without a part that varies may be called here.
+  std::vector<std::string> names_of(const KeyPattern& row) const;
 
   // Keys of different ids may share a script's call when this is the same for them: always on one
   // Redis; in a cluster, in which it is their slot, rarely.
@@ -156,46 +176,18 @@ class Keys {
   // article
   std::string added(std::string_view visitor) const { return of_item("hot:added:", visitor); }
 
-  // --- Of all items: permanent, each capped by list.max_members or by the number of items
-  // ZSET of places (core/hot/models.h)
-  std::string rank(const hot::Model& model) const { return of_shared(model.rank); }
-  // ZSET while rebuilding
-  std::string rank_next(const hot::Model& model) const { return of_shared(model.rank, ":next"); }
-  // Hash: the parameters that ranks were made with (`formula`; while they are made anew, also
-  // `next`), the schema of all keys, and how far the rank keeper's walk is
+  // --- Of all items, whichever group they are in
+  // Hash, permanent: the schema of all keys (`schema`), and how far the rank keeper's walk is
+  // (`cursor`); on one Redis it is GroupKeys::meta() as well
   std::string rank_meta() const { return of_all(":rank:meta"); }
   // String; kRebuildLockTtl
   std::string rank_lock() const { return of_all(":rank:lock"); }
   // String: somebody's turn to look after ranks; kRankTurnTtl
   std::string rank_turn() const { return of_all(":rank:turn"); }
-  // Hash: member of a rank → version of the counters that its place was made from
-  std::string placed(const hot::Model& model) const { return of_shared(model.placed); }
-  // Hash while rebuilding
-  std::string placed_next(const hot::Model& model) const { return of_shared(model.placed, ":next"); }
-  // Set of ids that were not placed, because ranks had other parameters, and are to be
-  std::string unplaced() const { return of_all(":unplaced"); }
-  // ZSET of publish times
-  std::string published() const { return of_all(":published"); }
-  // ZSET of what must not be shown → unix s at which that ends: +inf of a hidden item; of a deleted
-  // one when it is forgotten; of one that is dated ahead half a second before its date (of all
-  // times whole seconds are compared), and it alone stands in ranks, hot:published, hot:newest and
-  // tags as well.
-  std::string hidden() const { return of_all(":hidden"); }
-  // ZSET by date: the 1,000 newest items that were put and are not hidden, and all that are dated
-  // ahead
-  std::string newest() const { return of_all(":newest"); }
-  // ZSET: article that nobody vouched for → unix s at which its hash ends; items.unknown_max
-  std::string unlisted() const { return of_all(":unlisted"); }
-  // String, and the channel it is published on
+  // String, and the channel it is published on; permanent
   std::string epoch() const { return of_all(":epoch"); }
   // String, unix ms: Redis lost its items then, and nobody has brought them back (recorder/group.h)
   std::string lost() const { return of_all(":lost"); }
-  // ZSET hour → best total
-  std::string current_index() const { return of_all(":current:index"); }
-  // ZSET; views.counter_ttl since its last view
-  std::string current(std::int64_t hour) const;
-  // Set of item ids
-  std::string tag(std::string_view tag) const;
   // String JSON; list.ttl
   std::string list(const hot::ListQuery& query) const;
   // Hash; list.ttl
@@ -284,8 +276,8 @@ class Keys {
   // Matches hot:article:{id} of every item, for SCAN; and the id in such a name.
   std::string article_pattern() const;
   std::string id_of_article(std::string_view key) const;
-  // A key found in Redis without the prefix and kShared; nullopt when it does not begin with the
-  // prefix: somebody else's.
+  // A key found in Redis without the prefix, and in a cluster without kShared or a group's tag,
+  // whatever the number of groups; nullopt when it does not begin with the prefix: somebody else's.
   std::optional<std::string> plain(std::string_view key) const;
   // The row of kKeyPatterns that a key found in Redis belongs to; nullptr: none of ours.
   const KeyPattern* pattern_of(std::string_view key) const;
@@ -295,6 +287,7 @@ class Keys {
   std::string of_item(std::string_view head, std::string_view id) const;
   std::string of_item(std::string_view head, std::string_view id, std::string_view tail) const;
   std::string of_shared(std::string_view head, std::string_view tail = {}) const;
+  std::string_view tag_of(std::string_view name) const;
   std::string of_all(std::string_view tail) const { return of_shared("hot", tail); }
 
   static constexpr std::string_view kShared = ":{all}";
@@ -302,6 +295,7 @@ class Keys {
   std::string prefix_;
   std::string_view shared_;
   On on_;
+  unsigned groups_ = 1;
 };
 
 // The part of a plain name that is number `part` between colons, counted from 0, without braces; ""

@@ -7,11 +7,15 @@ namespace freshet::redis {
 // Whoever writes the first place writes both; the first schema had no number.
 Task<Result<void>> expect_schema(Redis& redis, const Keys& keys) {
   Pipeline look;
-  look.add("HMGET", keys.rank_meta(), "formula", "schema");
-  FRESHET_CO_TRY(meta, co_await run_one(redis, look));
-  const std::string there(text_at(*meta, 1));
-  const std::string found = there.empty() && !text_at(*meta, 0).empty() ? "1" : there;
-  if (found.empty() || found == std::to_string(kSchema)) co_return Result<void>();
+  for (const GroupKeys& each : keys.every_group()) look.add("HMGET", each.meta(), "formula", "schema");
+  FRESHET_CO_TRY(replies, co_await run_all(redis, look));
+  std::string found;
+  for (const Reply& meta : *replies) {
+    const std::string there(text_at(meta, 1));
+    const std::string of_group = there.empty() && !text_at(meta, 0).empty() ? "1" : there;
+    if (!of_group.empty() && of_group != std::to_string(kSchema)) found = of_group;
+  }
+  if (found.empty()) co_return Result<void>();
   co_return fail(ErrorCode::kConflict, "other_schema", {},
                  "the data in Redis has schema " + found + ", and this program reads and writes schema " +
                      std::to_string(kSchema) + " alone: give it an empty Redis or another redis.key_prefix");

@@ -23,7 +23,7 @@ void write_counts(json::Writer& writer, const hot::TrackCounts& counts) {
 Task<Result<Response>> not_counted(Call& call, const ItemId& item) {
   call.services.count(Refusal::kBot);
   const std::vector<ItemId> one(1, item);
-  const auto stats = co_await call.services.hot.stats(one);
+  const auto stats = co_await call.services.hot.stats(one, hot::Ranks::kLeftOut);
   hot::TrackCounts counts;
   if (stats) {  // a crawler is not worth an error
     const hot::ItemStats& known = stats->front();
@@ -284,7 +284,7 @@ Task<Result<Response>> get_hot(Call& call) {
 Task<Result<Response>> get_article_stats(Call& call) {
   FRESHET_CO_TRY(id, ItemId::parse(call.match.parameters[0], "id"));
   const std::vector<ItemId> one(1, *id);
-  FRESHET_CO_TRY(stats, co_await call.services.hot.stats(one));
+  FRESHET_CO_TRY(stats, co_await call.services.hot.stats(one, hot::Ranks::kCounted));
   if (!stats->front().known)
     co_return fail(ErrorCode::kNotFound, "unknown_item", "id", "nothing was counted for it");
   std::string out;
@@ -295,7 +295,7 @@ Task<Result<Response>> get_article_stats(Call& call) {
 
 Task<Result<Response>> get_stats(Call& call) {
   FRESHET_CO_TRY(ids, parse_ids(call.target));
-  FRESHET_CO_TRY(stats, co_await call.services.hot.stats(*ids));
+  FRESHET_CO_TRY(stats, co_await call.services.hot.stats(*ids, hot::Ranks::kCounted));
   std::string out;
   json::Writer writer(out);
   writer.begin_object();

@@ -137,7 +137,7 @@ TEST_CASE_METHOD(Counting, "a list", "[cost]") {
     if (list.state == hot::CachedList::State::kFresh) expect(fresh, 5, 0);  // else the slice has just ended
   }
   SECTION("a page of a rank, which is read twice: members, dates") {
-    expect(of([&] { REQUIRE(redis::wait(hot.rank_page(query, 0, 100))->items.size() == 1); }), 2, 0, 2);
+    expect(of([&] { REQUIRE(redis::wait(hot.rank_page(query, {}, 100))->items.size() == 1); }), 2, 0, 2);
   }
   SECTION("a page of a small tag: how many, which, their places, their dates and tags") {
     items::Item item;
@@ -145,10 +145,10 @@ TEST_CASE_METHOD(Counting, "a list", "[cost]") {
     item.published_at = UnixSeconds{seconds{1700000000}};
     item.tags = {tagged.tag};
     REQUIRE(redis::wait(items.put(item)));
-    expect(of([&] { REQUIRE(redis::wait(hot.rank_page(tagged, 0, 100))->items.size() == 1); }), 5, 0, 4);
+    expect(of([&] { REQUIRE(redis::wait(hot.rank_page(tagged, {}, 100))->items.size() == 1); }), 5, 0, 4);
   }
   SECTION("heads of buckets: members and what the index says, dates") {
     const std::int64_t hour = 1700000000 / kHourSeconds;
-    expect(of([&] { REQUIRE(redis::wait(hot.bucket_heads({hour}, 0, 25))->size() == 1); }), 3, 0, 2);
+    expect(of([&] { REQUIRE(redis::wait(hot.bucket_heads({{hour}}, 0, 25))->size() == 1); }), 3, 0, 2);
   }
 }

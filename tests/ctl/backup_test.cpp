@@ -523,7 +523,7 @@ TEST_CASE("large keys come back in pieces", "[backup]") {
   Place from, to;
   use(from);
   redis::Pipeline fill;
-  const std::string active = from.keys().active("discover"), tag = from.keys().tag("large");
+  const std::string active = from.keys().active("discover"), tag = from.keys().group(0).tag("large");
   for (int i = 0; i < 25000; ++i)
     fill.add("ZADD", active, 0.1 + i, "reader" + std::to_string(i)).add("SADD", tag, "i" + std::to_string(i));
   REQUIRE(from.there.call(fill));

@@ -15,10 +15,10 @@ TEST_CASE("a key gives back the name it was built from, with any prefix", "[ctl]
     CHECK(plain(keys.article("a b")) == "hot:article:{a b}");
     CHECK(plain(keys.session("a", "s")) == "hot:session:{a}:s");
     CHECK(plain(keys.item("a")) == "item:{a}");
-    CHECK(plain(keys.rank(hot::kByEngagement)) == "hot:rank");
-    CHECK(plain(keys.current(441345)) == "hot:current:441345");
-    CHECK(plain(keys.current_index()) == "hot:current:index");
-    CHECK(plain(keys.tag("c++")) == "tag:c++");
+    CHECK(plain(keys.group(0).rank(hot::kByEngagement)) == "hot:rank");
+    CHECK(plain(keys.group(0).current(441345)) == "hot:current:441345");
+    CHECK(plain(keys.group(0).current_index()) == "hot:current:index");
+    CHECK(plain(keys.group(0).tag("c++")) == "tag:c++");
   }
   CHECK_FALSE(redis::Keys("site1:").plain("other:hot:rank"));
 }

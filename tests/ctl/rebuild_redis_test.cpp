@@ -65,7 +65,7 @@ TEST_CASE("an empty Redis gets every item of the database, and the recorder hear
   Lost lost(1234);
   CHECK(lost.rebuild() == 1234);
   for (const int each : {0, 499, 500, 1233}) CHECK(lost.title(each) == "of the database");
-  CHECK(lost.integer("SCARD", redis::Keys("").tag("t")) == 1234);
+  CHECK(lost.integer("SCARD", redis::Keys("").group(0).tag("t")) == 1234);
   CHECK(lost.integer("XLEN", "recorder:stream") == 0);
 }
 

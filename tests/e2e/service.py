@@ -1,5 +1,6 @@
 """A whole instance of the service, as scripts/run starts it, in a short-lived directory of its own."""
 
+import binascii
 import contextlib
 import glob
 import json
@@ -28,8 +29,24 @@ SHARED = os.environ.get("FRESHET_SHARED", os.path.join(os.path.dirname(ROOT), "s
 # Masters of the Redis Cluster that each instance has instead of one server; 0: one server.
 CLUSTER = int(os.environ.get("FRESHET_CLUSTER", "0"))
 FIRST_NODE = 7101
-# What all articles share: in a cluster it has one word in braces behind its name (Keys::kShared).
-SHARED_KEY = re.compile(r"(hot:|tag:)[^{}]*$|recorder:(stream|lease)$")
+# What all articles share has one word in braces behind its name in a cluster (Keys::kShared), and what those of a group share the group's tag.
+SHARED_KEY = re.compile(r"(hot:(epoch|lost|list[^{}]*|rank:(lock|turn))|recorder:(stream|lease))$")
+GROUP_KEY = re.compile(r"(hot:(rank|placed|unplaced|score|published|hidden|newest|unlisted|current)(:[^{}]*)?|tag:[^{}]*)$")
+GROUPS = 16
+# Where the member stands behind the key.
+OF_A_MEMBER = {"ZADD": 2} | dict.fromkeys(("ZSCORE", "ZRANK", "ZREVRANK", "ZREM", "SISMEMBER", "SADD", "SREM", "HDEL"), 1)
+
+
+def group_tags():
+    """The tags of the groups of a cluster, as core/redis/groups/groups.cpp has them."""
+    with open(os.path.join(ROOT, "core/redis/groups/groups.cpp"), encoding="utf-8") as file:
+        table = "".join(re.findall(r'^    "(\w+)";?$', file.read(), re.M))
+    every = [table[at:at + 3] for at in range(0, len(table), 3)]
+    return [every[(2 * group + 1) * len(every) // (2 * GROUPS)] for group in range(GROUPS)]
+
+
+def group_of(article):
+    return binascii.crc_hqx(str(article).encode(), 0) % 16384 * GROUPS // 16384
 
 # On a machine that builds or tests something else meanwhile Redis may well take longer than 50 ms.
 PATIENT = {"redis__timeout": '"1s"', "gateway__request_budget": '"3s"'}
@@ -256,10 +273,13 @@ class Instance:
         return self.internal().get("/status?json").json()
 
     def redis(self, *command):
-        """The reply as JSON has it. Fails on an error reply. In a cluster: of whoever has the key, or of all masters together."""
+        """The reply as JSON has it. Fails on an error reply. In a cluster: of whoever has the key, or of all masters or groups together."""
         if not self.masters:
             return self.ask_redis(*command)
         name, *words = (f"{each}:{{all}}" if SHARED_KEY.match(str(each)) else each for each in command)
+        at = next((place for place, word in enumerate(words) if GROUP_KEY.match(str(word))), None)
+        if at is not None and name != "KEYS":
+            return self._ask_groups(name, words, at)
         if name in ("KEYS", "ACL", "CLIENT"):
             said = [self.ask_redis(name, *words, node=node) for node in self.nodes("master")]
             return [each for some in said for each in some] if isinstance(said[0], list) else said[0]
@@ -270,6 +290,19 @@ class Instance:
         if name == "DEL":
             return sum(self.ask_redis(name, each) for each in words)
         return self.ask_redis(name, *words)
+
+    def _ask_groups(self, name, words, at):
+        """Of the member's group, or of all: numbers summed up, lists one behind the other."""
+        keys = [f"{words[at]}:{{{tag}}}" for tag in group_tags()]
+        if name in OF_A_MEMBER:
+            keys = [keys[group_of(words[at + OF_A_MEMBER[name]])]]
+        said = [self.ask_redis(name, *words[:at], key, *words[at + 1:]) for key in keys]
+        if len(said) == 1:
+            return said[0]
+        said = [each for each in said if each is not None]
+        if said and isinstance(said[0], list):
+            return [each for some in said for each in some]
+        return sum(said) if said and isinstance(said[0], int) else next(iter(said), None)
 
     def ask_redis(self, *command, node=None):
         """The same of one node of a cluster (its port), which may name another."""

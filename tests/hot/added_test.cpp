@@ -59,8 +59,8 @@ void expect_alike(Purging& f, const std::string& purged, const std::string& clea
       CHECK(*place ==
             (model.base != nullptr ? Approx(*expected).margin(1e-9) : Approx(*expected).epsilon(1e-3)));
   }
-  CHECK(f.score(f.keys().published(), purged).has_value() ==
-        f.score(f.keys().published(), clean).has_value());
+  CHECK(f.score(f.keys().group(0).published(), purged).has_value() ==
+        f.score(f.keys().group(0).published(), clean).has_value());
 }
 
 // A connection that ends at a step: before the commands are sent, or before their replies come.
@@ -105,7 +105,7 @@ TEST_CASE_METHOD(Purging, "it is remembered what a visitor added, to each articl
   CHECK(found[1].added.dwell_ms == 0);
   CHECK(found[1].added.views == 1);
   CHECK(found[1].added.first_views == 1);
-  CHECK(found[1].added.views_score == Approx(*score(keys().rank(hot::kByViews), "b")));
+  CHECK(found[1].added.views_score == Approx(*score(keys().group(0).rank(hot::kByViews), "b")));
   CHECK(added("somebody").size() == 1);
   CHECK(added("nobody").empty());
   CHECK(ttl(keys().added("fraud")) > 86400 - 10);
@@ -387,7 +387,7 @@ TEST_CASE_METHOD(Purging, "a rank's place and a bucket follow a purge at once, a
   purge();
   CHECK(ids(engagement()) == std::vector<std::string>{"b", "a"});
   CHECK(ids(accumulate()) == std::vector<std::string>{"b", "a"});
-  const std::string bucket = keys().current(date.time_since_epoch().count() / 3600);
+  const std::string bucket = keys().group(0).current(date.time_since_epoch().count() / 3600);
   CHECK(*score(bucket, "a") == Approx(stats("a").views_total));
   CHECK(*score(bucket, "b") > *score(bucket, "a"));
   CHECK(text(command("GET", keys().epoch())) != epoch);

@@ -28,12 +28,12 @@ struct Shelf {
     for (auto& [hour, members] : buckets) {
       std::sort(members.begin(), members.end(),
                 [](const auto& a, const auto& b) { return a.total > b.total; });
-      bounds.push_back({hour, members.front().total * slack});
+      bounds.push_back({{hour}, members.front().total * slack});
     }
   }
   std::vector<CurrentMember> read(const hot::CurrentTop::Read& wanted) const {
     std::vector<CurrentMember> out;
-    for (const std::int64_t hour : wanted.hours) {
+    for (const auto& [hour, group] : wanted.buckets) {
       const auto& members = buckets.at(hour);
       for (auto i = wanted.offset; i < wanted.offset + wanted.count && i < std::ssize(members); ++i)
         out.push_back(members[static_cast<std::size_t>(i)]);

@@ -47,25 +47,25 @@ class FakeHotStore final : public hot::HotStore {
     cached = built;
     cached.state = hot::CachedList::State::kFresh;
   }
-  Task<Result<hot::RankPage>> rank_page(const hot::ListQuery&, std::int64_t, std::int64_t) override {
+  Task<Result<hot::RankPage>> rank_page(const hot::ListQuery&, hot::RankPlace, std::int64_t) override {
     ++pages;
-    co_return hot::RankPage{rank, -1};
+    co_return hot::RankPage{rank, std::nullopt};
   }
   // Each member is its hour's only one.
-  Task<Result<std::vector<hot::Bucket>>> buckets() override {
-    std::vector<hot::Bucket> out;
-    for (const hot::BucketMember& each : members) out.push_back({hour_of(each), each.total});
+  Task<Result<std::vector<hot::BucketBound>>> buckets() override {
+    std::vector<hot::BucketBound> out;
+    for (const hot::BucketMember& each : members) out.push_back({{hour_of(each)}, each.total});
     co_return out;
   }
-  Task<Result<std::vector<hot::BucketMember>>> bucket_heads(const std::vector<std::int64_t>& hours,
+  Task<Result<std::vector<hot::BucketMember>>> bucket_heads(const std::vector<hot::BucketName>& buckets,
                                                             std::int64_t offset, std::int64_t) override {
     std::vector<hot::BucketMember> out;
     for (const hot::BucketMember& each : members) {
-      if (offset == 0 && std::count(hours.begin(), hours.end(), hour_of(each)) > 0) out.push_back(each);
+      if (offset == 0 && std::ranges::count(buckets, hot::BucketName{hour_of(each)}) > 0) out.push_back(each);
     }
     co_return out;
   }
-  Task<Result<std::vector<hot::ItemStats>>> stats(const std::vector<ItemId>& items) override {
+  Task<Result<std::vector<hot::ItemStats>>> stats(const std::vector<ItemId>& items, hot::Ranks) override {
     co_return std::vector<hot::ItemStats>(items.size());
   }
   void release() {

@@ -48,7 +48,7 @@ TEST_CASE_METHOD(Place, "in whatever order articles are placed, the last state s
     const std::string id = "a" + std::to_string(i);
     CHECK(*place_of(id) == due(id));
     CHECK(place_of(id, hot::kByViews) == redis::parse<double>(field(id, "score")));
-    CHECK(text(command("HGET", keys().placed(hot::kByEngagement), id)) <= field(id, "v"));
+    CHECK(text(command("HGET", keys().group(0).placed(hot::kByEngagement), id)) <= field(id, "v"));
   }
 }
 
@@ -79,7 +79,7 @@ TEST_CASE_METHOD(Place, "the timer is set once for all that waits", "[placing]")
   REQUIRE(timers.size() == 1);
   timers[0]();
   CHECK(timed.waiting() == 0);
-  CHECK(command("ZCARD", keys().rank(hot::kByEngagement)).integer() == 3);
+  CHECK(command("ZCARD", keys().group(0).rank(hot::kByEngagement)).integer() == 3);
   timed.add(hot::kByEngagement, {"b", 1e6, now(), 1}, now());
   CHECK(timers.size() == 2);
 }
@@ -89,7 +89,7 @@ TEST_CASE_METHOD(Place, "what a killed worker counted is placed within a walk ov
   for (int i = 0; i < 40; ++i) count_only(report("a" + std::to_string(i), "v", 100));
   CHECK_FALSE(place_of("a0"));
   int steps = 0;
-  for (; command("ZCARD", keys().rank(hot::kByEngagement)).integer() != 41 && steps < 600; ++steps)
+  for (; command("ZCARD", keys().group(0).rank(hot::kByEngagement)).integer() != 41 && steps < 600; ++steps)
     look_after();
   CHECK(steps < 600);
   for (int i = 0; i < 40; ++i) CHECK(*place_of("a" + std::to_string(i)) == due("a" + std::to_string(i)));
@@ -110,14 +110,14 @@ TEST_CASE_METHOD(Place, "a worker with another formula places nothing, and what 
   open();
   track(report("a", "w", 1000));
   CHECK(*place_of("a") == before);
-  CHECK(command("SISMEMBER", keys().unplaced(), "a").integer() == 1);
+  CHECK(command("SISMEMBER", keys().group(0).unplaced(), "a").integer() == 1);
   look_after();  // by the new ones: not theirs yet
   CHECK(*place_of("a") == before);
   settings.engagement = old;
   open();
   look_after();
   CHECK(*place_of("a") == due("a"));
-  CHECK_FALSE(exists(keys().unplaced()));
+  CHECK_FALSE(exists(keys().group(0).unplaced()));
 }
 
 TEST_CASE_METHOD(Place, "what is counted while a rank is made anew, by the old formula, is in the new one",
@@ -144,8 +144,8 @@ TEST_CASE_METHOD(Place, "what is counted while a rank is made anew, by the old f
   open();
   look_after();
   for (int i = 0; i < 5; ++i) CHECK(*place_of("a" + std::to_string(i)) == due("a" + std::to_string(i)));
-  CHECK_FALSE(exists(keys().unplaced()));
-  CHECK_FALSE(exists(keys().placed_next(hot::kByEngagement)));
+  CHECK_FALSE(exists(keys().group(0).unplaced()));
+  CHECK_FALSE(exists(keys().group(0).placed_next(hot::kByEngagement)));
 }
 
 TEST_CASE_METHOD(Place, "an article that is hidden or removed is not placed by what was counted before",
@@ -162,8 +162,9 @@ TEST_CASE_METHOD(Place, "an article that is hidden or removed is not placed by w
   put(hidden);
   remove("b");
   later.flush();
-  for (const auto& key : {keys().rank(hot::kByEngagement), keys().rank(hot::kByViews), keys().published(),
-                          keys().placed(hot::kByEngagement), keys().placed(hot::kByViews)})
+  for (const auto& key : {keys().group(0).rank(hot::kByEngagement), keys().group(0).rank(hot::kByViews),
+                          keys().group(0).published(), keys().group(0).placed(hot::kByEngagement),
+                          keys().group(0).placed(hot::kByViews)})
     CHECK_FALSE(exists(key));
 }
 
@@ -174,8 +175,8 @@ TEST_CASE_METHOD(Place, "versions are kept of members alone", "[placing]") {
     track(report("a" + std::to_string(i), "v", i * 1000));
     view(seen("a" + std::to_string(i), "f"));
   }
-  CHECK(command("HLEN", keys().placed(hot::kByEngagement)).integer() == 5);
-  CHECK(command("HLEN", keys().placed(hot::kByViews)).integer() == 5);
+  CHECK(command("HLEN", keys().group(0).placed(hot::kByEngagement)).integer() == 5);
+  CHECK(command("HLEN", keys().group(0).placed(hot::kByViews)).integer() == 5);
   remove("a29");
-  CHECK(command("HLEN", keys().placed(hot::kByEngagement)).integer() == 4);
+  CHECK(command("HLEN", keys().group(0).placed(hot::kByEngagement)).integer() == 4);
 }

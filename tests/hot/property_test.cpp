@@ -153,15 +153,14 @@ TEST_CASE("mode = current equals brute force over the raw views", "[property]") 
     }
     const auto buckets = wait(world.hot->buckets());
     REQUIRE(buckets);
-    std::vector<hot::BucketBound> bounds;
-    for (const auto& each : *buckets) bounds.push_back({each.hour, each.best_total});
     const UnixSeconds now = world.now();
-    hot::CurrentTop merge(bounds, 10, now, world.settings.views);
+    hot::CurrentTop merge(*buckets, 10, now, world.settings.views);
     while (const auto read = merge.next_read()) {
-      const auto heads = wait(world.hot->bucket_heads(read->hours, read->offset, read->count));
+      const auto heads = wait(world.hot->bucket_heads(read->buckets, read->offset, read->count));
       REQUIRE(heads);
       std::vector<hot::CurrentMember> members;
-      for (const auto& each : *heads) members.push_back({each.item, each.total, each.published, true});
+      for (const auto& each : *heads)
+        members.push_back({each.item, each.total, each.published, true, each.group});
       merge.take(*read, members);
     }
     std::vector<std::pair<double, std::string>> want;

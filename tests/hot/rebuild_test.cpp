@@ -37,14 +37,14 @@ TEST_CASE_METHOD(RebuildFixture, "a rebuilt rank is the one that counting made",
   f.traffic(40);
   const auto before = f.ranks();
   REQUIRE(before.size() == 40);
-  f.command("DEL", f.keys().rank(hot::kByEngagement), f.keys().placed(hot::kByEngagement));
+  f.command("DEL", f.keys().group(0).rank(hot::kByEngagement), f.keys().group(0).placed(hot::kByEngagement));
   const auto done = f.rebuild();
   CHECK(done.items == 40);
   CHECK(done.ranked == 40);
   CHECK(f.ranks() == before);
   f.rebuild();
   CHECK(f.ranks() == before);
-  CHECK_FALSE(f.exists(f.keys().rank_next(hot::kByEngagement)));
+  CHECK_FALSE(f.exists(f.keys().group(0).rank_next(hot::kByEngagement)));
   CHECK_FALSE(f.exists(f.keys().rank_lock()));
 }
 
@@ -83,7 +83,7 @@ TEST_CASE_METHOD(RebuildFixture, "hidden items and items without counters are no
   auto hidden = f.item("a1", f.now());
   hidden.hidden = true;
   f.put(hidden);
-  f.command("ZADD", f.keys().rank(hot::kByEngagement), 99999, "ghost");
+  f.command("ZADD", f.keys().group(0).rank(hot::kByEngagement), 99999, "ghost");
   const auto done = f.rebuild();
   CHECK(done.items == 3);
   CHECK(done.ranked == 2);
@@ -136,5 +136,5 @@ TEST_CASE_METHOD(Fixture, "thousands of items are rebuilt in batches", "[rebuild
   const auto done = wait(hot::rebuild_rank(redis, settings, keys()));
   REQUIRE(done);
   CHECK(done->ranked >= 3000);
-  CHECK(command("ZCARD", keys().rank(hot::kByEngagement)).integer().value_or(0) == 3000);
+  CHECK(command("ZCARD", keys().group(0).rank(hot::kByEngagement)).integer().value_or(0) == 3000);
 }

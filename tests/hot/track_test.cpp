@@ -284,10 +284,10 @@ TEST_CASE_METHOD(Fixture, "the rank never holds more than list.max_members", "[t
   open();
   for (int i = 0; i < 20; ++i) {
     track(report("a" + std::to_string(i), "v", i * 1000));
-    CHECK(command("ZCARD", keys().rank(hot::kByEngagement)).integer().value_or(99) <= 5);
-    CHECK(command("ZCARD", keys().published()).integer().value_or(99) <= 5);
+    CHECK(command("ZCARD", keys().group(0).rank(hot::kByEngagement)).integer().value_or(99) <= 5);
+    CHECK(command("ZCARD", keys().group(0).published()).integer().value_or(99) <= 5);
     view(seen("a" + std::to_string(i), "f"));
-    CHECK(command("ZCARD", keys().rank(hot::kByViews)).integer().value_or(99) <= 5);
+    CHECK(command("ZCARD", keys().group(0).rank(hot::kByViews)).integer().value_or(99) <= 5);
   }
   CHECK(ids(engagement()) == std::vector<std::string>{"a19", "a18", "a17", "a16", "a15"});
 }
@@ -317,7 +317,7 @@ TEST_CASE_METHOD(Fixture, "weights of zero give no place in the rank and no infi
   settings.engagement.pv_weight = settings.engagement.uv_weight = 0;
   open();
   CHECK(track(report("a", "v", 0)).score == 0);
-  CHECK_FALSE(exists(keys().rank(hot::kByEngagement)));
+  CHECK_FALSE(exists(keys().group(0).rank(hot::kByEngagement)));
 }
 
 TEST_CASE_METHOD(Fixture, "an event replayed from before the article's date does not multiply the score",

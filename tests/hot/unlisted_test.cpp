@@ -64,7 +64,7 @@ TEST_CASE_METHOD(Strangers,
   CHECK(ids(engagement()) == std::vector<std::string>{kId});
   CHECK(stats(kId).listed);
   CHECK(ttl(keys().article(kId)) > 2591990);
-  CHECK(command("ZCARD", keys().unlisted()).integer() == 0);
+  CHECK(command("ZCARD", keys().group(0).unlisted()).integer() == 0);
   // From now on as any other: by visitor and session.
   for (int reader = 0; reader < 3; ++reader) {
     for (int again = 0; again < 2; ++again) {
@@ -93,11 +93,11 @@ TEST_CASE_METHOD(Strangers,
   }
   const auto keys_now = all_keys();
   CHECK(std::set<std::string>(keys_now.begin(), keys_now.end()) ==
-        std::set<std::string>{keys().article(kId), keys().unlisted()});
+        std::set<std::string>{keys().article(kId), keys().group(0).unlisted()});
   const std::int64_t one = bytes(keys().article(kId));
   // What each more adds to the list of them.
   for (int i = 0; i < 1000; ++i) read(0, "made-up-" + number(10 + i % 90) + number(i));
-  const std::int64_t of_list = bytes(keys().unlisted()) / 1001;
+  const std::int64_t of_list = bytes(keys().group(0).unlisted()) / 1001;
   INFO(one << " + " << of_list);
   CHECK(one + of_list <= 600);
   CHECK(one > 100);
@@ -149,7 +149,7 @@ TEST_CASE_METHOD(Strangers, "views are counted by network until the tenth, too",
   CHECK(ids(accumulate()).empty());
   CHECK(view(viewed(9)).effect.listed);
   CHECK(ids(accumulate()) == std::vector<std::string>{kId});
-  CHECK(score(keys().rank(hot::kByViews), kId) == Approx(30 / std::pow(2, 1.5)));
+  CHECK(score(keys().group(0).rank(hot::kByViews), kId) == Approx(30 / std::pow(2, 1.5)));
   CHECK(stats(kId).views_total == 30);
   // Of these networks none has reported reading it.
   CHECK(track(report(kId, "v", 0)).uv == 1);
@@ -183,7 +183,7 @@ TEST_CASE_METHOD(Strangers, "at most items.unknown_max exist, and those that are
   REQUIRE_FALSE(viewed_refused);
   CHECK(viewed_refused.error().reason == "too_many_unknown");
   CHECK(read(1, "made-up-0").pv == 2);
-  command("ZADD", keys().unlisted(), "XX", unix_s(now()) - 1, "made-up-3");
+  command("ZADD", keys().group(0).unlisted(), "XX", unix_s(now()) - 1, "made-up-3");
   CHECK(read(0, "sixth").effect.began);
 }
 

@@ -18,14 +18,14 @@ struct ItemFixture : Fixture {
     const auto buckets = wait(hot->buckets());
     REQUIRE(buckets);
     for (const auto& bucket : *buckets) {
-      const auto heads = wait(hot->bucket_heads({bucket.hour}, 0, 100));
+      const auto heads = wait(hot->bucket_heads({bucket.name}, 0, 100));
       REQUIRE(heads);
       for (const auto& each : *heads) out.push_back(each.item.str());
     }
     return out;
   }
   std::vector<std::string> newest_ids() {
-    const auto reply = command("ZREVRANGE", keys().newest(), 0, -1);
+    const auto reply = command("ZREVRANGE", keys().group(0).newest(), 0, -1);
     std::vector<std::string> out;
     for (std::size_t i = 0; i < reply.size(); ++i) out.emplace_back(redis::text_at(reply, i));
     return out;
@@ -100,7 +100,7 @@ TEST_CASE_METHOD(Placed, "a hidden item leaves every list at once and keeps coun
   REQUIRE(f.listed_anywhere("a"));
   f.put(f.news("a", f.now() - seconds{3600}, true));
   CHECK_FALSE(f.listed_anywhere("a"));
-  CHECK_FALSE(f.score(f.keys().published(), "a"));
+  CHECK_FALSE(f.score(f.keys().group(0).published(), "a"));
   CHECK(f.listed_anywhere("b"));
   f.read_and_view("a", "v2");
   CHECK_FALSE(f.listed_anywhere("a"));
@@ -120,11 +120,11 @@ TEST_CASE_METHOD(Placed, "an item shown again comes back with all that was count
   f.put(f.news("b", date));
   f.read_and_view("b", "v1");
   f.read_and_view("b", "v2");
-  CHECK(f.score(f.keys().rank(hot::kByEngagement), "a").value_or(0) ==
-        Approx(f.score(f.keys().rank(hot::kByEngagement), "b").value_or(1)).epsilon(1e-12));
-  CHECK(f.score(f.keys().rank(hot::kByViews), "a").value_or(0) ==
-        Approx(f.score(f.keys().rank(hot::kByViews), "b").value_or(1)).epsilon(1e-3));
-  const auto heads = wait(f.hot->bucket_heads({date.time_since_epoch().count() / 3600}, 0, 10));
+  CHECK(f.score(f.keys().group(0).rank(hot::kByEngagement), "a").value_or(0) ==
+        Approx(f.score(f.keys().group(0).rank(hot::kByEngagement), "b").value_or(1)).epsilon(1e-12));
+  CHECK(f.score(f.keys().group(0).rank(hot::kByViews), "a").value_or(0) ==
+        Approx(f.score(f.keys().group(0).rank(hot::kByViews), "b").value_or(1)).epsilon(1e-3));
+  const auto heads = wait(f.hot->bucket_heads({{date.time_since_epoch().count() / 3600}}, 0, 10));
   REQUIRE(heads);
   REQUIRE(heads->size() == 2);
   CHECK((*heads)[0].total == (*heads)[1].total);
@@ -140,14 +140,14 @@ TEST_CASE_METHOD(Placed, "a deleted item leaves every list, and a late report do
   CHECK_FALSE(f.listed_anywhere("a"));
   f.read_and_view("a", "v2");
   CHECK_FALSE(f.listed_anywhere("a"));
-  CHECK(f.command("SCARD", f.keys().tag("news")).integer().value_or(9) == 0);
+  CHECK(f.command("SCARD", f.keys().group(0).tag("news")).integer().value_or(9) == 0);
 }
 
 TEST_CASE_METHOD(Placed, "an hour whose last item is deleted, hidden or re-dated leaves the index",
                  "[items]") {
   auto& f = *this;
   const auto hours = [&] {
-    return static_cast<int>(f.command("ZCARD", f.keys().current_index()).integer().value_or(-1));
+    return static_cast<int>(f.command("ZCARD", f.keys().group(0).current_index()).integer().value_or(-1));
   };
   const auto date = f.now() - seconds{40 * 86400};
   for (const char* id : {"a", "b"}) {
@@ -178,11 +178,11 @@ TEST_CASE_METHOD(Placed, "an unknown item that was counted can be removed from e
 TEST_CASE_METHOD(Placed, "a changed publish time re-keys the ranks and moves the bucket", "[items]") {
   auto& f = *this;
   f.read_and_view("a", "v1");
-  const auto fresh = *f.score(f.keys().rank(hot::kByEngagement), "a");
+  const auto fresh = *f.score(f.keys().group(0).rank(hot::kByEngagement), "a");
   const auto moved = f.now() - seconds{3 * 86400};
   f.put(f.news("a", moved));
-  CHECK(*f.score(f.keys().rank(hot::kByEngagement), "a") == Approx(fresh - 3).epsilon(1e-7));
-  const auto heads = wait(f.hot->bucket_heads({moved.time_since_epoch().count() / 3600}, 0, 10));
+  CHECK(*f.score(f.keys().group(0).rank(hot::kByEngagement), "a") == Approx(fresh - 3).epsilon(1e-7));
+  const auto heads = wait(f.hot->bucket_heads({{moved.time_since_epoch().count() / 3600}}, 0, 10));
   REQUIRE(heads);
   REQUIRE(heads->size() == 1);
   CHECK(heads->front().published == moved);
@@ -205,7 +205,8 @@ TEST_CASE_METHOD(Placed, "the newest items stand by date, at most a thousand of 
   this->put(this->news("later", this->now() + seconds{5000}));
   const auto date = this->now() + seconds{9000};
   this->put(this->news("later", date));
-  CHECK(this->score(this->keys().newest(), "later") == static_cast<double>(date.time_since_epoch().count()));
+  CHECK(this->score(this->keys().group(0).newest(), "later") ==
+        static_cast<double>(date.time_since_epoch().count()));
 
   std::vector<items::Item> many;
   for (int i = 0; i < 1005; ++i)
@@ -242,12 +243,12 @@ TEST_CASE_METHOD(Placed, "a view that is placed after its item was hidden or re-
   f.put(f.news("a", date, true));
   f.put(f.news("b", date - seconds{86400}));
   f.later.flush();
-  CHECK(*f.score(f.keys().rank(hot::kByEngagement), "b") == Approx(*f.place_of("b")));
-  CHECK(*f.score(f.keys().published(), "b") == static_cast<double>(unix_s(date) - 86400));
-  CHECK_FALSE(f.score(f.keys().current(date.time_since_epoch().count() / 3600), "b"));
+  CHECK(*f.score(f.keys().group(0).rank(hot::kByEngagement), "b") == Approx(*f.place_of("b")));
+  CHECK(*f.score(f.keys().group(0).published(), "b") == static_cast<double>(unix_s(date) - 86400));
+  CHECK_FALSE(f.score(f.keys().group(0).current(date.time_since_epoch().count() / 3600), "b"));
   CHECK_FALSE(f.listed_anywhere("a"));
   CHECK(f.current_ids() == std::vector<std::string>{"b"});
-  CHECK(wait(f.hot->bucket_heads({date.time_since_epoch().count() / 3600}, 0, 10))->empty());
+  CHECK(wait(f.hot->bucket_heads({{date.time_since_epoch().count() / 3600}}, 0, 10))->empty());
 }
 
 TEST_CASE_METHOD(Placed, "the epoch moves when a list could be wrong, and only then", "[items]") {
@@ -302,8 +303,8 @@ TEST_CASE_METHOD(ItemFixture, "an item changed by another writer in between is r
   Interrupted slow(redis, [&] { put(news("a", now())); });
   items::RedisItemStore late(slow, settings, keys());
   REQUIRE(wait(late.put(second)));
-  CHECK(command("SCARD", keys().tag("news")).integer().value_or(9) == 0);
-  CHECK(command("SCARD", keys().tag("sport")).integer().value_or(9) == 1);
+  CHECK(command("SCARD", keys().group(0).tag("news")).integer().value_or(9) == 0);
+  CHECK(command("SCARD", keys().group(0).tag("sport")).integer().value_or(9) == 1);
   CHECK(wait(items->get(ItemId::trusted("a")))->published_at == second.published_at);
   // The last entry is the item as it stays, behind one of the attempt that found it changed.
   CHECK(command("XLEN", keys().stream()).integer().value_or(0) == 3);
@@ -322,15 +323,15 @@ TEST_CASE_METHOD(ItemFixture, "of an item that comes many times in one call the 
   }
   REQUIRE(wait(items->put_many(many)));
   CHECK(wait(items->get(ItemId::trusted("a")))->tags == many.back().tags);
-  CHECK(command("SCARD", keys().tag("tag19")).integer().value_or(9) == 1);
-  CHECK(command("SCARD", keys().tag("tag18")).integer().value_or(9) == 0);
+  CHECK(command("SCARD", keys().group(0).tag("tag19")).integer().value_or(9) == 1);
+  CHECK(command("SCARD", keys().group(0).tag("tag18")).integer().value_or(9) == 0);
 }
 
 TEST_CASE_METHOD(ItemFixture, "a thousand and more items are put in one call", "[items]") {
   std::vector<items::Item> many;
   for (int i = 0; i < 1203; ++i) many.push_back(news("n" + std::to_string(i), now()));
   REQUIRE(wait(items->put_many(many)));
-  CHECK(command("SCARD", keys().tag("news")).integer().value_or(0) == 1203);
+  CHECK(command("SCARD", keys().group(0).tag("news")).integer().value_or(0) == 1203);
   CHECK(wait(items->get(ItemId::trusted("n1202"))));
 }
 
@@ -465,17 +466,17 @@ TEST_CASE_METHOD(ItemFixture,
   CHECK(epoch() == before + 1);
   put(item("a", now()));
   CHECK(epoch() == before + 2);
-  CHECK_FALSE(score(keys().hidden(), "a"));
+  CHECK_FALSE(score(keys().group(0).hidden(), "a"));
 }
 
 TEST_CASE_METHOD(ItemFixture, "items that are dated ahead do not crowd out the newest", "[items]") {
   for (int i = 0; i < 3; ++i) put(item("now" + std::to_string(i), now()));
   redis::Pipeline many;
   for (int i = 0; i < 1200; ++i)
-    many.add("ZADD", keys().newest(), (now() + seconds{3600}).time_since_epoch().count(),
+    many.add("ZADD", keys().group(0).newest(), (now() + seconds{3600}).time_since_epoch().count(),
              "ahead" + std::to_string(i));
   REQUIRE(redis.call(many));
   put(item("last", now()));
-  CHECK(score(keys().newest(), "now0"));
+  CHECK(score(keys().group(0).newest(), "now0"));
   CHECK(newest_ids().size() == 1204);
 }

@@ -242,7 +242,8 @@ TEST_CASE_METHOD(Site, "while Redis is away the last copy serves, and without on
   recommend::TrendReader reader(lost, settings, keys());
   recommend::MappedRecommender mine(reader, *served, settings);
   redis::Pipeline put_one;
-  put_one.add("ZADD", keys().newest(), 1, "a").add("HSET", keys().item("a"), "published_at", 1, "title", "A");
+  put_one.add("ZADD", keys().group(0).newest(), 1, "a")
+      .add("HSET", keys().item("a"), "published_at", 1, "title", "A");
   REQUIRE(lost.call(put_one));
   REQUIRE(wait(mine.suggest({}, now())));
   other.stop();

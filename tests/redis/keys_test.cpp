@@ -2,10 +2,12 @@
 #include "core/redis/keys.h"
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <map>
 #include <set>
 
 #include "core/base/ids.h"
+#include "core/redis/cluster/slot.h"
 
 using namespace freshet;
 using redis::Keys;
@@ -43,12 +45,13 @@ const std::vector<std::string> kHostile{"hll",        "list",
 std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std::string& a,
                                                        const std::string& b) {
   const std::string pair = a + "\n" + b;
+  const redis::GroupKeys g = k.group(k.groups() - 1);
   std::vector<std::pair<std::string, std::string>> out{
       {k.uv_hll(a), "hll " + a},
       {k.article(a), "article " + a},
       {k.item(a), "item " + a},
       {k.uv_day(a, kDay), "uv " + a},
-      {k.tag(a), "tag " + a},
+      {g.tag(a), "tag " + a},
       {k.session(a, b), "session " + pair},
       {k.track_event(a, b), "event " + pair},
       {k.view_event(a, b), "view event " + pair},
@@ -74,32 +77,33 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
       {k.pulled(), "pulled"},
       {k.job(a), "job " + a},
       {k.push_event(a, b), "push event " + pair},
-      {k.newest(), "newest"},
+      {g.newest(), "newest"},
       {k.seen_shard(a, b), "seen shard " + pair},
       {k.seen_day(a), "seen day " + a},
       {k.stream(), "stream"},
       {k.lease(), "lease"},
       {k.spools(), "spools"},
       {k.rank_meta(), "rank meta"},
+      {g.meta(), "rank meta"},
       {k.rank_turn(), "rank turn"},
-      {k.unplaced(), "unplaced"},
-      {k.unlisted(), "unlisted"},
+      {g.unplaced(), "unplaced"},
+      {g.unlisted(), "unlisted"},
       {k.rank_lock(), "rank lock"},
-      {k.published(), "published"},
-      {k.hidden(), "hidden"},
+      {g.published(), "published"},
+      {g.hidden(), "hidden"},
       {k.epoch(), "epoch"},
       {k.lost(), "lost"},
-      {k.current_index(), "index"},
-      {k.current(493000), "current 493000"},
-      {k.current(0), "current 0"},
+      {g.current_index(), "index"},
+      {g.current(493000), "current 493000"},
+      {g.current(0), "current 0"},
   };
   for (const hot::Model& model : hot::kModels) {
     const std::string by(model.word);
-    out.emplace_back(k.rank(model), "rank " + by);
-    out.emplace_back(k.placed(model), "placed " + by);
+    out.emplace_back(g.rank(model), "rank " + by);
+    out.emplace_back(g.placed(model), "placed " + by);
     if (model.base != nullptr) {
-      out.emplace_back(k.rank_next(model), "rank next " + by);
-      out.emplace_back(k.placed_next(model), "placed next " + by);
+      out.emplace_back(g.rank_next(model), "rank next " + by);
+      out.emplace_back(g.placed_next(model), "placed next " + by);
     }
     for (const int window : {0, 86400}) {
       hot::ListQuery query;
@@ -164,30 +168,90 @@ TEST_CASE("in a cluster what scripts touch together is in one slot, and every na
   const Keys keys("p:", Keys::On::kCluster), plain("p:");
   std::map<std::string, const redis::KeyPattern*> rows;
   for (const auto& [name, meaning] : names(plain, "abc", "def")) rows[meaning] = plain.pattern_of(name);
+  const redis::GroupKeys last = keys.group(15);
+  const unsigned all = keys.call_of(keys.epoch()), group = keys.call_of(last.hidden());
+  // scripts/check-keys goes by this.
+  const std::set<std::string_view> of_all{"hot:rank:lock", "hot:rank:turn",   "hot:epoch",
+                                          "hot:lost",      "recorder:stream", "recorder:lease"};
   for (const auto& [name, meaning] : names(keys, "abc", "def")) {
     INFO(name);
     CHECK(keys.pattern_of(name) == rows[meaning]);
-  }
-  // scripts/check-keys goes by this: hot: and tag: without braces, the stream and the lease.
-  const unsigned slot = keys.call_of(keys.epoch());
-  for (const auto& [name, meaning] : names(keys, "abc", "def")) {
     const std::string_view pattern = rows[meaning]->pattern;
     const bool braces = pattern.find('{') != pattern.npos;
-    const bool shared = !braces && (pattern.starts_with("hot:") || pattern.starts_with("tag:") ||
-                                    pattern == "recorder:stream" || pattern == "recorder:lease");
-    INFO(name);
-    CHECK((keys.call_of(name) == slot) == shared);
+    const bool shared =
+        of_all.contains(pattern) || pattern.starts_with("hot:list") || name == keys.rank_meta();
+    const bool grouped = !shared && !braces && (pattern.starts_with("hot:") || pattern.starts_with("tag:"));
+    CHECK((keys.call_of(name) == all) == shared);
+    CHECK((keys.call_of(name) == group) == grouped);
   }
-  CHECK(keys.rank_next(hot::kByEngagement) == "p:hot:rank:next:{all}");
-  CHECK(keys.tag("swift") == "p:tag:swift:{all}");
+  CHECK(keys.group(0).rank_next(hot::kByEngagement) == "p:hot:rank:next:{ms3}");
+  CHECK(keys.group(1).tag("swift") == "p:tag:swift:{mws}");
+  CHECK(keys.list({}) == "p:hot:list:{all}");
+}
+
+TEST_CASE("an id that is the word of all articles, or a group's tag, is an id", "[keys]") {
+  const Keys keys("p:", Keys::On::kCluster);
+  for (const std::string id : {"all", "ms3"}) {
+    CHECK(keys.plain(keys.article(id)) == "hot:article:{" + id + "}");
+    CHECK(keys.plain(keys.timeline("c", id)) == "wf:c:{" + id + "}");
+    CHECK(keys.pattern_of(keys.item(id))->pattern == "item:{*}");
+  }
+  CHECK(keys.plain(keys.epoch()) == "hot:epoch");
+  CHECK(keys.plain(keys.group(0).tag("a")) == "tag:a");
+}
+
+TEST_CASE("groups lie evenly among masters with equal parts of the slots", "[keys]") {
+  const unsigned groups = 16;
+  for (unsigned masters = 3; masters <= 16; ++masters) {
+    INFO(masters);
+    std::map<unsigned, unsigned> of_master;
+    for (unsigned g = 0; g < groups; ++g) {
+      const unsigned slot = redis::slot_of("hot:rank:{" + std::string(redis::group_tag(g, groups)) + "}");
+      ++of_master[slot * masters / redis::kSlots];
+    }
+    CHECK(of_master.size() == masters);
+    for (const auto& [master, count] : of_master) CHECK(count <= (groups + masters - 1) / masters + 1);
+  }
+}
+
+TEST_CASE("a group's tag is in the middle of its part of the slots, and of no other number of groups",
+          "[keys]") {
+  std::set<std::string_view> tags;
+  std::size_t all = 0;
+  for (unsigned groups = 1; groups <= redis::kMostGroups; groups *= 2) {
+    REQUIRE(redis::is_group_count(groups));
+    for (unsigned g = 0; g < groups; ++g, ++all) {
+      const std::string_view tag = redis::group_tag(g, groups);
+      tags.insert(tag);
+      const int middle = static_cast<int>((2 * g + 1) * (redis::kSlots / 2) / groups);
+      CHECK(std::abs(static_cast<int>(redis::slot_of(tag)) - middle) <= 1);
+      CHECK(redis::group_of_tag(tag).group == g);
+      CHECK(redis::group_of_tag(tag).groups == groups);
+    }
+  }
+  CHECK(tags.size() == all);
+  CHECK(redis::group_of_tag("all").groups == 0);
+  for (const int none : {0, 3, 12, 128}) CHECK_FALSE(redis::is_group_count(none));
+}
+
+TEST_CASE("articles are spread over groups, each in the one whose slots it hashes into", "[keys]") {
+  std::map<unsigned, int> of_group;
+  for (int i = 0; i < 16000; ++i) {
+    const std::string id = "article-" + std::to_string(i);
+    const unsigned group = redis::group_of(id, 16);
+    CHECK(group == redis::slot_of("item:{" + id + "}") / 1024);
+    ++of_group[group];
+  }
+  CHECK(of_group.size() == 16);
+  for (const auto& [group, count] : of_group) CHECK(count < 1500);
 }
 
 TEST_CASE("names keep their words, and the id stands in braces", "[keys]") {
   const Keys keys("");
   CHECK(keys.article("7") == "hot:article:{7}");
   CHECK(keys.uv_hll("7") == "hot:uv:hll:{7}");
-  CHECK(keys.rank(hot::kByEngagement) == "hot:rank");
-  CHECK(keys.rank(hot::kByViews) == "hot:score");
+  CHECK(keys.group(0).rank(hot::kByEngagement) == "hot:rank");
+  CHECK(keys.group(0).rank(hot::kByViews) == "hot:score");
   CHECK(keys.uv_day("7", kDay) == "hot:uv:{7}:20260306");
   CHECK(keys.dedup("7", "f") == "hot:dedup:{7}:f");
   CHECK(keys.list({}) == "hot:list");

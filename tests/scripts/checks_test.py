@@ -86,7 +86,7 @@ class Layers(unittest.TestCase):
 
 class Keys(unittest.TestCase):
     ROWS = "".join(f'KeyPattern{{"{name}", "string", true, About::kNobody}},\n' for name in
-                   ("a:{*}", "b:{*}:*", "one", "mark:one", "mark:two", "hot:one", "hot:two", "day:*"))
+                   ("a:{*}", "b:{*}:*", "one", "mark:one", "mark:two", "hot:one", "hot:two", "hot:epoch", "day:*"))
 
     def checked(self, path, text):
         files = {"core/redis/keys.h": self.ROWS, path: text, "core/hot/well.lua": "-- KEYS 1 a:{id}\n"}
@@ -109,7 +109,8 @@ class Keys(unittest.TestCase):
         self.assert_broken("core/hot/a.lua", "-- KEYS 1 a:{id}\n--      2 hot:one\n", "spans slots")
         self.assert_broken("core/hot/a.lua", "-- KEYS 1 mark:one  2 mark:two\n", "spans slots")
         self.assert_broken("core/hot/a.lua", "-- KEYS 1… a:{id} of each\n", "spans slots")
-        self.assert_kept("core/hot/a.lua", "-- KEYS 1 hot:one  2 hot:two\n")  # what all articles share is in one
+        self.assert_kept("core/hot/a.lua", "-- KEYS 1 hot:one  2 hot:two\n")  # what the articles of a group share is in one
+        self.assert_broken("core/hot/a.lua", "-- KEYS 1 hot:one  2 hot:epoch\n", "spans slots")  # and what all share in another
         self.assert_broken("core/hot/a.lua", "-- KEYS 1 day:{day}  2 b:{id}:{day}\n", "spans slots")
 
     def test_a_call_of_many_ids_is_of_one_slot_when_its_sender_asks_for_that(self):

@@ -57,6 +57,7 @@ struct Fixture {
   redis::SyncRedis redis{server().endpoint(), milliseconds(10000), redis::kAllScripts};
   ImmediateWriter later{redis};
   int events = 0;
+  unsigned groups = 1;  // open() makes the stores for so many
   std::unique_ptr<Behind> behind;
   std::unique_ptr<hot::RedisHotStore> hot;
   std::unique_ptr<items::RedisItemStore> items;
@@ -73,7 +74,11 @@ struct Fixture {
                                                [this] { return "made-" + std::to_string(++events); });
     items = std::make_unique<items::RedisItemStore>(redis, settings, keys());
   }
-  redis::Keys keys() const { return redis::Keys(settings.redis.key_prefix); }
+  // Of more than one group names are those of a cluster; the server is one all the same.
+  redis::Keys keys() const {
+    const auto on = groups == 1 ? redis::Keys::On::kOneRedis : redis::Keys::On::kCluster;
+    return redis::Keys(settings.redis.key_prefix, on, groups);
+  }
 
   static hot::TrackEvent report(const std::string& id, const std::string& visitor, std::int64_t dwell_ms,
                                 const std::string& session = {}) {
@@ -149,7 +154,7 @@ struct Fixture {
     return out;
   }
   hot::ItemStats stats(const std::string& id) {
-    auto out = wait(hot->stats({ItemId::trusted(id)}));
+    auto out = wait(hot->stats({ItemId::trusted(id)}, hot::Ranks::kCounted));
     REQUIRE(out);
     return out->front();
   }
@@ -159,11 +164,12 @@ struct Fixture {
   // The whole of a query's rank, page by page.
   std::vector<hot::ScoredItem> walk(const hot::ListQuery& query, std::int64_t page_size = 100) {
     std::vector<hot::ScoredItem> out;
-    for (std::int64_t offset = 0; offset >= 0;) {
-      auto page = wait(hot->rank_page(query, offset, page_size));
+    std::optional<hot::RankPlace> from = hot::RankPlace();
+    while (from) {
+      auto page = wait(hot->rank_page(query, *from, page_size));
       REQUIRE(page);
       out.insert(out.end(), page->items.begin(), page->items.end());
-      offset = page->next;
+      from = page->next;
     }
     return out;
   }

@@ -95,7 +95,8 @@ class Reconciler {
     for (const items::Item& each : some) {
       items::append_item(look, keys_, each.id);
       look.add("HMGET", keys_.article(each.id.view()), "date", "hidden");
-      for (const TagName& tag : each.tags) look.add("SMISMEMBER", keys_.tag(tag.view()), each.id.view());
+      for (const TagName& tag : each.tags)
+        look.add("SMISMEMBER", keys_.group_with(each.id.view()).tag(tag.view()), each.id.view());
     }
     if (look.empty()) return {};
     FRESHET_TRY(replies, ask(redis_, look));
@@ -139,17 +140,24 @@ class Reconciler {
   }
 
   Result<void> hidden() {
-    return walk(redis_, "ZSCAN", keys_.hidden(), [&](std::vector<std::string> found) -> Result<void> {
+    for (const redis::GroupKeys& each : keys_.every_group()) {
+      if (auto ok = hidden_of(each); !ok) return ok;
+    }
+    return {};
+  }
+
+  Result<void> hidden_of(const redis::GroupKeys& group) {
+    return walk(redis_, "ZSCAN", group.hidden(), [&](std::vector<std::string> found) -> Result<void> {
       Pipeline look;
-      for (const std::string& each : found) look.add("ZSCORE", keys_.hidden(), each);
+      for (const std::string& each : found) look.add("ZSCORE", group.hidden(), each);
       FRESHET_TRY(until, ask(redis_, look));
       std::size_t at = 0;  // what is only dated ahead keeps its places
       std::erase_if(found, [&](const std::string&) {
         return redis::is_embargo(redis::parse_or_zero<double>((*until)[at++].string().value_or("")));
       });
       if (found.empty()) return {};
-      std::vector<std::string> keys{keys_.newest()};
-      for (const hot::Model& model : hot::kModels) keys.push_back(keys_.rank(model));
+      std::vector<std::string> keys{group.newest()};
+      for (const hot::Model& model : hot::kModels) keys.push_back(group.rank(model));
       Pipeline out;
       for (const std::string& key : keys) {
         out.command(2 + found.size()).arg("ZREM").arg(key);

@@ -51,8 +51,9 @@ class Saver {
     // Those with a name of their own, in the table's order but for the stream.
     std::vector<std::string> last;
     for (const KeyPattern& each : redis::kKeyPatterns) {
-      const std::string key = global(each.pattern);
-      if (!key.empty() && !left_out(each.pattern) && key != keys_.stream()) last.push_back(key);
+      if (each.pattern.find('*') != std::string_view::npos || left_out(each.pattern)) continue;
+      for (std::string& name : keys_.names_of(each))
+        if (name != keys_.stream()) last.push_back(std::move(name));
     }
     last.push_back(keys_.stream());
     if (auto ok = save(last); !ok) return tl::unexpected(ok.error());
@@ -73,12 +74,6 @@ class Saver {
     }
     total_ = (*replies)[1].integer().value_or(0);
     return {};
-  }
-
-  // The key of a pattern that no part varies in; "" of others.
-  std::string global(std::string_view pattern) const {
-    if (pattern.find('*') != pattern.npos) return {};
-    return prefix_ + std::string(pattern);
   }
 
   Result<void> pass(bool jobs) {

@@ -19,6 +19,7 @@ namespace freshet::ctl {
 
 using hot::kModels;
 using hot::Model;
+using redis::GroupKeys;
 using redis::Pipeline;
 using redis::Reply;
 using redis::text_at;
@@ -32,15 +33,11 @@ constexpr std::string_view kBestAndBound =
 // From a report to its article's place, with room: at most so old is what may be wrong.
 constexpr milliseconds kPlacingTime{2000};
 
-// KEYS 1 a model's rank, next  2 hot:rank:lock  3 its hot:placed, next
-constexpr std::string_view kSweepRebuild =
-    "if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end return redis.call('UNLINK', KEYS[1], KEYS[3])";
-
 }  // namespace
 
 Result<void> MemberCheck::bucket(const std::string& key, std::string_view hour) {
   Pipeline pipeline;
-  pipeline.add("EVAL", kBestAndBound, 2, key, keys_.current_index(), hour);
+  pipeline.add("EVAL", kBestAndBound, 2, key, keys_.group_in(key).current_index(), hour);
   FRESHET_TRY(replies, ask(redis_, pipeline));
   const auto best = redis::parse<double>(text_at(replies->front(), 0));
   const auto bound = redis::parse<double>(text_at(replies->front(), 1));
@@ -122,31 +119,37 @@ Result<void> MemberCheck::ranks() {
     std::string key;
     const char* lowest;  // a score may not be this, nor lower
   };
-  std::vector<Rank> ranks{{keys_.published(), "(0"}};
-  // A rank key is a logarithm: any finite number will do.
-  for (const Model& model : kModels)
-    ranks.push_back({keys_.rank(model), model.base != nullptr ? "-inf" : "0"});
+  std::vector<Rank> ranks;
+  for (const GroupKeys& group : keys_.every_group()) {
+    ranks.push_back({group.published(), "(0"});
+    // A rank key is a logarithm: any finite number will do.
+    for (const Model& model : kModels)
+      ranks.push_back({group.rank(model), model.base != nullptr ? "-inf" : "0"});
+  }
   for (const Rank& each : ranks) {
     Pipeline size;
     size.add("ZCARD", each.key);
     FRESHET_TRY(replies, ask(redis_, size));
     const std::int64_t members_there = replies->front().integer().value_or(0);
-    if (members_there > settings_.list.max_members) {
+    if (members_there > hot::most_of_group(settings_, keys_)) {
       findings_.add(kinds::kOverCap, each.key, grouped(members_there));
     }
     if (auto ok = scores(each.key, each.lowest); !ok) return ok;
     const auto article = [&](std::string_view id) { return keys_.article(id); };
     if (auto ok = members(kinds::kNoCounters, each.key, "ZREM", article); !ok) return ok;
   }
-  return hottest();
+  for (const GroupKeys& group : keys_.every_group()) {
+    if (auto ok = hottest(group); !ok) return ok;
+  }
+  return {};
 }
 
 // The highest place must stand for a finite score now, if it was made with the configuration's
 // parameters.
-Result<void> MemberCheck::hottest() {
+Result<void> MemberCheck::hottest(const GroupKeys& group) {
   Pipeline pipeline;
-  pipeline.add("HGET", keys_.rank_meta(), "formula").add("TIME");
-  for (const Model& model : kModels) pipeline.add("ZREVRANGE", keys_.rank(model), 0, 0, "WITHSCORES");
+  pipeline.add("HGET", group.meta(), "formula").add("TIME");
+  for (const Model& model : kModels) pipeline.add("ZREVRANGE", group.rank(model), 0, 0, "WITHSCORES");
   FRESHET_TRY(replies, ask(redis_, pipeline));
   if (replies->front().string().value_or("") != hot::formula_argument(settings_)) return {};
   const UnixSeconds now{seconds{redis::whole(text_at((*replies)[1], 0))}};
@@ -154,7 +157,7 @@ Result<void> MemberCheck::hottest() {
     const Reply& best = (*replies)[2 + hot::index_of(model)];
     const auto place = redis::parse<double>(text_at(best, 1));
     if (place && !std::isfinite(hot::score_at(model, *place, now, settings_)))
-      findings_.add(kinds::kBadScore, keys_.rank(model),
+      findings_.add(kinds::kBadScore, group.rank(model),
                     fmt::format("{} has {:.17g}", text_at(best, 0), *place));
   }
   return {};
@@ -167,7 +170,8 @@ Result<void> MemberCheck::places(const std::vector<std::string>& ids) {
   pipeline.add("TIME");
   for (const std::string& id : ids) {
     hot::append_article(pipeline, keys_, id);
-    for (const Model& model : kModels) pipeline.add("ZSCORE", keys_.rank(model), id);
+    const GroupKeys group = keys_.group_with(id);
+    for (const Model& model : kModels) pipeline.add("ZSCORE", group.rank(model), id);
   }
   FRESHET_TRY(replies, ask(redis_, pipeline));
   const UnixSeconds now{seconds{redis::whole(text_at(replies->front(), 0))}};
@@ -189,10 +193,14 @@ Result<void> MemberCheck::places(const std::vector<std::string>& ids) {
 Result<void> MemberCheck::places_again() {
   if (misplaced_.empty()) return {};
   Pipeline look;
-  look.add("HMGET", keys_.rank_meta(), "formula", "next");
-  FRESHET_TRY(meta, ask(redis_, look));
-  const bool ours = text_at(meta->front(), 0) == hot::formula_argument(settings_);
-  if (!ours || !text_at(meta->front(), 1).empty()) return {};  // it is being made anew, or is to be
+  for (const GroupKeys& group : keys_.every_group()) look.add("HMGET", group.meta(), "formula", "next");
+  FRESHET_TRY(metas, ask(redis_, look));
+  const std::string formula = hot::formula_argument(settings_);
+  const auto settled = [&](const Reply& meta) {  // not being made anew, nor to be
+    return text_at(meta, 0) == formula && text_at(meta, 1).empty();
+  };
+  std::erase_if(misplaced_, [&](const std::string& id) { return !settled((*metas)[keys_.group_of(id)]); });
+  if (misplaced_.empty()) return {};
   std::this_thread::sleep_for(kPlacingTime);
   for (const std::string& id : misplaced_) {
     if (auto ok = wrong_places(id); !ok) return ok;
@@ -202,9 +210,10 @@ Result<void> MemberCheck::places_again() {
 
 // None are those that were written within the last two seconds.
 Result<void> MemberCheck::wrong_places(const std::string& id) {
+  const GroupKeys group = keys_.group_with(id);
   Pipeline pipeline;
   for (const Model& model : kModels) {
-    const std::string key = keys_.rank(model);
+    const std::string key = group.rank(model);
     pipeline.add("ZSCORE", key, id).add("ZCARD", key).add("ZRANGE", key, 0, 0, "WITHSCORES");
   }
   // Behind its places: when they were of an older version, this one is too new to be judged.
@@ -222,13 +231,13 @@ Result<void> MemberCheck::wrong_places(const std::string& id) {
     const std::size_t at = 3 * hot::index_of(model);
     const auto is = redis::parse<double>(read[at].string().value_or(""));
     const auto due = hot::place_of(article, model, settings_);
-    const bool full = read[at + 1].integer().value_or(0) >= settings_.list.max_members;
+    const bool full = read[at + 1].integer().value_or(0) >= hot::most_of_group(settings_, keys_);
     // What is below has no place.
     const double lowest =
         full ? redis::parse_or_zero<double>(text_at(read[at + 2], 1)) : hot::floor_at(model, now, settings_);
     const bool dropped = !is && due && *due <= lowest;
     if (is == due || dropped) continue;
-    const std::string key = keys_.rank(model);
+    const std::string key = group.rank(model);
     if (model.base != nullptr && is && article.counts.pv == 0 && !article.hidden) {
       findings_.add(kinds::kNoCounters, key, id);
       if (auto ok = sweep_expired(model, id, article.version); !ok) return ok;
@@ -249,7 +258,8 @@ Result<void> MemberCheck::sweep_expired(const Model& model, const std::string& i
   look.add("HGET", keys_.article(id), "v");
   FRESHET_TRY(now, ask(redis_, look));
   if (now->front().string().value_or("") == std::to_string(version))
-    drop.add("HDEL", keys_.placed(model), id).add("ZREM", keys_.rank(model), id);
+    drop.add("HDEL", keys_.group_with(id).placed(model), id)
+        .add("ZREM", keys_.group_with(id).rank(model), id);
   if (!drop.empty()) {
     FRESHET_TRY(dropped, ask(redis_, drop));
   }
@@ -258,22 +268,30 @@ Result<void> MemberCheck::sweep_expired(const Model& model, const std::string& i
 }
 
 Result<void> MemberCheck::index() {
-  return members(kinds::kNoBucket, keys_.current_index(), "ZREM", [&](std::string_view hour) {
-    return keys_.current(redis::parse_or_zero<std::int64_t>(hour));
-  });
+  for (const GroupKeys& group : keys_.every_group()) {
+    const auto bucket = [&](std::string_view hour) {
+      return group.current(redis::parse_or_zero<std::int64_t>(hour));
+    };
+    if (auto ok = members(kinds::kNoBucket, group.current_index(), "ZREM", bucket); !ok) return ok;
+  }
+  return {};
 }
 
 Result<void> MemberCheck::hidden() {
-  auto ok = walk(redis_, "ZSCAN", keys_.hidden(),
-                 [&](const std::vector<std::string>& found) { return hidden_and_listed(found); });
-  return ok ? forget_hidden() : ok;
+  for (const GroupKeys& group : keys_.every_group()) {
+    auto ok = walk(redis_, "ZSCAN", group.hidden(),
+                   [&](const std::vector<std::string>& found) { return hidden_and_listed(group, found); });
+    if (ok) ok = forget_hidden(group);
+    if (!ok) return ok;
+  }
+  return {};
 }
 
-Result<void> MemberCheck::hidden_and_listed(const std::vector<std::string>& found) {
+Result<void> MemberCheck::hidden_and_listed(const GroupKeys& group, const std::vector<std::string>& found) {
   Pipeline listed, hidden;
   for (const std::string& each : found) {
-    for (const Model& model : kModels) listed.add("ZSCORE", keys_.rank(model), each);
-    hidden.add("ZSCORE", keys_.hidden(), each);
+    for (const Model& model : kModels) listed.add("ZSCORE", group.rank(model), each);
+    hidden.add("ZSCORE", group.hidden(), each);
   }
   // Whether it is hidden is read last: an item that is shown again leaves that set first.
   FRESHET_TRY(in_rank, ask(redis_, listed));
@@ -283,48 +301,64 @@ Result<void> MemberCheck::hidden_and_listed(const std::vector<std::string>& foun
     const bool shown = !std::ranges::all_of(places, &Reply::is_nil);
     const auto until = redis::parse<double>((*is_hidden)[i].string().value_or(""));
     if (shown && until && !redis::is_embargo(*until))
-      findings_.add(kinds::kHiddenListed, keys_.hidden(), found[i]);
+      findings_.add(kinds::kHiddenListed, group.hidden(), found[i]);
   }
   return {};
 }
 
 // A deleted item is remembered until its score in hot:hidden, and an embargo an hour beyond it.
-Result<void> MemberCheck::forget_hidden() {
+Result<void> MemberCheck::forget_hidden(const GroupKeys& group) {
   Pipeline clock;
   clock.add("TIME");
   FRESHET_TRY(replies, ask(redis_, clock));
   const std::string over =
       std::to_string(redis::parse_or_zero<std::int64_t>(text_at(replies->front(), 0)) - 3600);
   Pipeline old;
-  old.add("ZRANGEBYSCORE", keys_.hidden(), "-inf", over);
+  old.add("ZRANGEBYSCORE", group.hidden(), "-inf", over);
   if (replies = ask(redis_, old); !replies) return tl::unexpected(replies.error());
   Pipeline sweep;
   for (std::size_t i = 0; i < replies->front().size(); ++i) {
-    findings_.add(kinds::kOldHidden, keys_.hidden(), text_at(replies->front(), i));
+    findings_.add(kinds::kOldHidden, group.hidden(), text_at(replies->front(), i));
     if (sweep_) findings_.swept(kinds::kOldHidden);
   }
   if (!sweep_ || replies->front().size() == 0) return {};
-  sweep.add("ZREMRANGEBYSCORE", keys_.hidden(), "-inf", over);
+  sweep.add("ZREMRANGEBYSCORE", group.hidden(), "-inf", over);
   if (replies = ask(redis_, sweep); !replies) return tl::unexpected(replies.error());
   return {};
 }
 
 Result<void> MemberCheck::rebuild() {
-  for (const Model& model : kModels) {
-    if (model.base == nullptr) continue;
-    const std::string next = keys_.rank_next(model);
-    Pipeline pipeline;
-    // The lock comes before the new rank and goes after it; one rebuild may end and another begin
-    // in between.
-    pipeline.add("EXISTS", next).add("EXISTS", keys_.rank_lock()).add("EXISTS", next);
-    FRESHET_TRY(replies, ask(redis_, pipeline));
-    const auto there = [&](std::size_t i) { return (*replies)[i].integer().value_or(i == 1) == 1; };
-    if (!there(0) || there(1) || !there(2)) continue;
-    findings_.add(kinds::kOldRebuild, next);
-    Pipeline sweep;
-    sweep.add("EVAL", kSweepRebuild, 3, next, keys_.rank_lock(), keys_.placed_next(model));
-    if (auto ok = run_sweep(kinds::kOldRebuild, sweep); !ok) return ok;
+  for (const GroupKeys& group : keys_.every_group()) {
+    for (const Model& model : kModels) {
+      if (model.base == nullptr) continue;
+      const std::string next = group.rank_next(model);
+      Pipeline pipeline;
+      // The lock comes before the new rank and goes after it; one rebuild may end and another begin
+      // in between.
+      pipeline.add("EXISTS", next).then();
+      pipeline.add("EXISTS", keys_.rank_lock()).then();
+      pipeline.add("EXISTS", next);
+      FRESHET_TRY(replies, ask(redis_, pipeline));
+      const auto there = [&](std::size_t i) { return (*replies)[i].integer().value_or(i == 1) == 1; };
+      if (!there(0) || there(1) || !there(2)) continue;
+      findings_.add(kinds::kOldRebuild, next);
+      if (!sweep_) continue;
+      if (auto ok = sweep_rebuild(next, group.placed_next(model)); !ok) return ok;
+    }
   }
+  return {};
+}
+
+// Under the lock of those who make ranks.
+Result<void> MemberCheck::sweep_rebuild(const std::string& rank, const std::string& placed) {
+  Pipeline lock, sweep;
+  lock.add("SET", keys_.rank_lock(), 1, "NX", "EX", redis::kRebuildLockTtl.count());
+  FRESHET_TRY(locked, ask(redis_, lock));
+  if (!locked->front().is_nil()) {
+    sweep.add("UNLINK", rank).add("UNLINK", placed).then().add("DEL", keys_.rank_lock());
+    FRESHET_TRY(swept, ask(redis_, sweep));
+  }
+  findings_.swept(kinds::kOldRebuild);
   return {};
 }
 

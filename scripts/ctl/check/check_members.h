@@ -50,11 +50,12 @@ class MemberCheck {
   Result<void> stale_members(const Kind& kind, const std::string& key, const char* remove,
                              const std::vector<std::string>& stale, const Witness& witness);
   Result<void> run_sweep(const Kind& kind, const redis::Pipeline& sweep);
-  Result<void> hottest();
+  Result<void> hottest(const redis::GroupKeys& group);
   Result<void> wrong_places(const std::string& id);
   Result<void> sweep_expired(const hot::Model& model, const std::string& id, std::int64_t version);
-  Result<void> hidden_and_listed(const std::vector<std::string>& found);
-  Result<void> forget_hidden();
+  Result<void> hidden_and_listed(const redis::GroupKeys& group, const std::vector<std::string>& found);
+  Result<void> forget_hidden(const redis::GroupKeys& group);
+  Result<void> sweep_rebuild(const std::string& rank, const std::string& placed);
 
   redis::SyncRedis& redis_;
   const Settings& settings_;

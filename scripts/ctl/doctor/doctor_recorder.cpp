@@ -116,7 +116,7 @@ Result<ItemFacts> ask_items(redis::SyncRedis& redis, database::Database& databas
   };
   auto read = database.for_each_id([&](std::string_view id) {
     ++facts.items;
-    look.add("HEXISTS", keys.item(id), "published_at").add("ZSCORE", keys.hidden(), id);
+    look.add("HEXISTS", keys.item(id), "published_at").add("ZSCORE", keys.group_with(id).hidden(), id);
     return look.size() < 2 * kBatch ? Result<void>() : count_missing();
   });
   if (read) read = count_missing();

@@ -64,28 +64,35 @@ Result<void> time_pings(redis::SyncRedis& redis, RedisFacts& facts) {
 
 // Of the thousand that a new network read last.
 Result<void> ask_unlisted(redis::SyncRedis& redis, const Settings& settings, RedisFacts& facts) {
-  constexpr int kNewest = 1000;
+  constexpr unsigned kNewest = 1000;
   constexpr std::size_t kShown = 10;
   const redis::Keys keys(settings.redis);
   Pipeline newest;
-  newest.add("ZREVRANGEBYSCORE", keys.unlisted(), "+inf", now_ms() / 1000, "LIMIT", 0, kNewest)
-      .add("ZCOUNT", keys.unlisted(), now_ms() / 1000, "+inf");
+  for (const redis::GroupKeys& each : keys.every_group())
+    newest.add("ZCOUNT", each.unlisted(), now_ms() / 1000, "+inf");
+  for (const redis::GroupKeys& each : keys.every_group())
+    newest.add("ZREVRANGEBYSCORE", each.unlisted(), "+inf", now_ms() / 1000, "LIMIT", 0,
+               kNewest / keys.groups());
   FRESHET_TRY(found, redis.call(newest));
   Pipeline look;
-  for (std::size_t i = 0; i < (*found)[0].size(); ++i)
-    hot::append_article(look, keys, redis::text_at((*found)[0], i));
+  std::vector<std::string_view> ids;
+  for (std::size_t group = 0; group < keys.groups(); ++group) {
+    facts.unlisted_count += (*found)[group].integer().value_or(0);
+    const redis::Reply& some = (*found)[keys.groups() + group];
+    for (std::size_t i = 0; i < some.size(); ++i) ids.push_back(redis::text_at(some, i));
+  }
+  for (const std::string_view id : ids) hot::append_article(look, keys, id);
   if (look.empty()) return {};
   FRESHET_TRY(replies, redis.call(look));
   std::vector<std::pair<std::int64_t, std::string>> read;  // a network counts once, a report or a view
   for (std::size_t i = 0; i < replies->size(); ++i) {
     const hot::Article article =
         hot::article_of((*replies)[i], UnixSeconds{seconds{now_ms() / 1000}}, settings);
-    if (!article.listed) read.emplace_back(article.counts.pv + article.views, redis::text_at((*found)[0], i));
+    if (!article.listed) read.emplace_back(article.counts.pv + article.views, ids[i]);
   }
   std::ranges::stable_sort(read, std::greater(), &std::pair<std::int64_t, std::string>::first);
   if (read.size() > kShown) read.resize(kShown);
   for (auto& [networks, id] : read) facts.unlisted.push_back(std::move(id));
-  facts.unlisted_count = (*found)[1].integer().value_or(0);
   return {};
 }
 

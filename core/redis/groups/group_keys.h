@@ -1,0 +1,64 @@
+// Names of what the articles of one group share (groups.h). On one Redis, which has one group, they
+// are plain; in a cluster the group's tag stands in braces behind each, so that a script may touch
+// several of them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/hot/models.h"
+
+namespace freshet::redis {
+
+// All are permanent, each capped by the group's part of list.max_members or by the number of items.
+class GroupKeys {
+ public:
+  // `tag`: "" on one Redis. Both must outlive this.
+  GroupKeys(std::string_view prefix, std::string_view tag) : prefix_(prefix), tag_(tag) {}
+
+  // ZSET of places (core/hot/models.h)
+  std::string rank(const hot::Model& model) const { return name(model.rank); }
+  // ZSET while rebuilding
+  std::string rank_next(const hot::Model& model) const { return name(model.rank, ":next"); }
+  // Hash: the parameters that the group's ranks were made with (`formula`; while they are made
+  // anew, also `next`)
+  std::string meta() const { return name("hot:rank:meta"); }
+  // Hash: member of a rank → version of the counters that its place was made from
+  std::string placed(const hot::Model& model) const { return name(model.placed); }
+  // Hash while rebuilding
+  std::string placed_next(const hot::Model& model) const { return name(model.placed, ":next"); }
+  // Set of ids that were not placed, because ranks had other parameters, and are to be
+  std::string unplaced() const { return name("hot:unplaced"); }
+  // ZSET of publish times
+  std::string published() const { return name("hot:published"); }
+  // ZSET of what must not be shown → unix s at which that ends: +inf of a hidden item; of a deleted
+  // one when it is forgotten; of one that is dated ahead half a second before its date (of all
+  // times whole seconds are compared), and it alone stands in ranks, hot:published, hot:newest and
+  // tags as well.
+  std::string hidden() const { return name("hot:hidden"); }
+  // ZSET by date: the 1,000 newest items that were put and are not hidden, and all that are dated
+  // ahead
+  std::string newest() const { return name("hot:newest"); }
+  // ZSET: article that nobody vouched for → unix s at which its hash ends; the group's part of
+  // items.unknown_max
+  std::string unlisted() const { return name("hot:unlisted"); }
+  // ZSET hour → best total
+  std::string current_index() const { return name("hot:current:index"); }
+  // ZSET; views.counter_ttl since its last view
+  std::string current(std::int64_t hour) const { return name("hot:current:", std::to_string(hour)); }
+  // Set of item ids
+  std::string tag(std::string_view tag) const { return name("tag:", tag); }
+
+ private:
+  std::string name(std::string_view head, std::string_view tail = {}) const {
+    std::string out;
+    out.reserve(prefix_.size() + head.size() + tail.size() + tag_.size() + 3);
+    out.append(prefix_).append(head).append(tail);
+    if (!tag_.empty()) out.append(":{").append(tag_).append("}");
+    return out;
+  }
+
+  std::string_view prefix_, tag_;
+};
+
+}  // namespace freshet::redis

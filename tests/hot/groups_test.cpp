@@ -1,0 +1,249 @@
+// Laws of groups: sixteen of them give what one does, and what brute force does, whatever is asked.
+#include <algorithm>
+#include <random>
+
+#include "core/base/agreed_clock.h"
+#include "core/hot/hot_lists.h"
+#include "core/hot/item_stats.h"
+#include "core/hot/preview.h"
+#include "core/hot/views.h"
+#include "core/items/card_cache.h"
+#include "core/redis/groups/group_merge.h"
+#include "tests/support/store_fixture.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+namespace {
+
+// The same articles under one prefix in one group, and under another in sixteen.
+class Twins {
+ public:
+  Twins() {
+    one_.settings.redis.key_prefix = "one:";
+    many_.settings.redis.key_prefix = "many:";
+    many_.groups = 16;
+    reopen();
+    now_ = one_.now();
+  }
+  void reopen() {
+    one_.open();
+    many_.open();
+  }
+  template <class What>
+  void both(const What& what) {
+    what(one_);
+    what(many_);
+  }
+  int any(int low, int high) { return std::uniform_int_distribution(low, high)(random_); }
+
+  // Few dates and few counts, so that many have equal scores.
+  void fill(int articles) {
+    for (int i = 0; i < articles; ++i) {
+      const std::string id = "art-" + std::to_string(i);
+      ids_.push_back(id);
+      items::Item item = one_.item(id, now_ - seconds(3600 * any(1, 4) - 1800));
+      for (int t = 0; t < 3; ++t) {
+        if (any(0, 1) == 0) item.tags.push_back(TagName::trusted("t" + std::to_string(t)));
+      }
+      if (any(0, 9) == 0) item.published_at = now_ + seconds(86400);
+      item.hidden = any(0, 9) == 0;
+      const int readers = any(0, 2), viewers = any(0, 2);
+      both([&](Fixture& of) {
+        of.put(item);
+        for (int r = 0; r < readers; ++r) of.track(Fixture::report(id, "v" + std::to_string(r), 1000));
+        for (int v = 0; v < viewers; ++v) {
+          auto seen = Fixture::seen(id, "f" + std::to_string(v));
+          seen.at = now_ - seconds(60);
+          of.view(seen);
+        }
+      });
+    }
+  }
+
+  std::string list(Fixture& of, const hot::ListQuery& query, std::size_t limit) {
+    items::CardCache cards(*of.items, 1 << 24);
+    hot::HotLists lists(*of.hot, cards, of.settings);
+    auto served = wait(lists.at(query, now_));
+    REQUIRE(served);
+    return served->list->first(limit);
+  }
+  // Ids: scores are of the moment.
+  std::vector<std::string> previewed(Fixture& of, const hot::ListQuery& query) {
+    items::CardCache cards(*of.items, 1 << 24);
+    Settings tried = of.settings;
+    tried.engagement.uv_weight = 7;
+    auto served = wait(hot::preview(*of.hot, cards, tried, query, now_));
+    REQUIRE(served);
+    std::vector<std::string> out;
+    const std::string json = served->list->first(100);
+    for (std::size_t at = json.find("\"id\""); at != json.npos; at = json.find("\"id\"", at + 1))
+      out.push_back(json.substr(at, json.find(',', at) - at));
+    return out;
+  }
+  // Every article with a place in the model's rank that the query's filters leave, highest first.
+  std::vector<hot::ScoredItem> brute(const hot::ListQuery& query) {
+    std::vector<hot::ScoredItem> out;
+    for (const std::string& id : ids_) {
+      redis::Pipeline read;
+      hot::append_article(read, one_.keys(), id);
+      items::append_item(read, one_.keys(), ItemId::trusted(id));
+      auto replies = one_.redis.call(read);
+      REQUIRE(replies);
+      const hot::Article article = hot::article_of((*replies)[0], now_, one_.settings);
+      const auto item = items::item_of(ItemId::trusted(id), (*replies)[1]);
+      std::optional<double> score = hot::place_of(article, *query.model, one_.settings);
+      if (query.mode == hot::ViewsMode::kCurrent) {
+        score.reset();
+        if (article.views_total > 0 && is_shown(article))
+          score = hot::view_score(article.views_total, *article.published, now_, one_.settings.views);
+      }
+      const bool recent = query.window.count() == 0 || *article.published >= now_ - query.window;
+      const bool tagged = query.tag.empty() || std::ranges::count(item->tags, query.tag) > 0;
+      if (score && recent && tagged && *article.published <= now_) out.push_back({item->id, *score});
+    }
+    std::ranges::sort(out, [](const auto& a, const auto& b) {
+      return a.score != b.score ? a.score > b.score : a.item > b.item;
+    });
+    return out;
+  }
+
+  std::vector<std::string> ids_;
+  Fixture one_, many_;
+  UnixSeconds now_;
+  std::mt19937 random_{7};
+};
+
+std::vector<hot::ListQuery> every_query() {
+  std::vector<hot::ListQuery> out;
+  for (const hot::Model& model : hot::kModels) {
+    for (const auto mode : {hot::ViewsMode::kAccumulate, hot::ViewsMode::kCurrent}) {
+      if (model.base != nullptr && mode == hot::ViewsMode::kCurrent) continue;
+      for (const int hours : {0, 2, 3}) {
+        for (const char* const tag : {"", "t0", "t1", "nothing"}) {
+          hot::ListQuery query;
+          query.model = &model;
+          query.mode = mode;
+          query.window = seconds(3600 * hours);
+          query.tag = TagName::trusted(tag);
+          out.push_back(query);
+        }
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> heads(Fixture& of, std::int64_t count, redis::GroupHeads::Name name,
+                               std::optional<std::int64_t> from = {}) {
+  const redis::Keys keys = of.keys();
+  std::array lists{redis::GroupHeads(keys, count, name, from)};
+  REQUIRE(wait(redis::read_rest(of.redis, lists)));
+  return lists.front().members();
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(Twins, "sixteen groups give the lists that one gives, and brute force",
+                 "[groups][property]") {
+  fill(300);
+  for (const bool rebuilt : {false, true}) {
+    if (rebuilt) {
+      both([](Fixture& of) { of.settings.engagement.pv_weight = 2; });
+      reopen();
+      both([](Fixture& of) { REQUIRE(wait(hot::rebuild_rank(of.redis, of.settings, of.keys()))); });
+    }
+    for (const hot::ListQuery& query : every_query()) {
+      INFO(query.model->word << " " << static_cast<int>(query.mode) << " " << query.window.count() << " "
+                             << query.tag.view());
+      for (const std::size_t limit : {1U, 7U, 20U, 100U})
+        REQUIRE(list(many_, query, limit) == list(one_, query, limit));
+      const auto truth = brute(query);
+      if (query.tag.empty() && query.window.count() == 0) CHECK(truth.size() > 100);
+      if (query.mode == hot::ViewsMode::kAccumulate) {
+        const auto served = many_.walk(query, 37);
+        REQUIRE(served.size() == truth.size());
+        for (std::size_t i = 0; i < truth.size(); ++i) {
+          REQUIRE(served[i].item == truth[i].item);
+          REQUIRE(served[i].score == truth[i].score);
+        }
+        if (query.model->base != nullptr) REQUIRE(previewed(many_, query) == previewed(one_, query));
+      } else {
+        const std::string json = list(many_, query, 100);
+        std::size_t at = 0;
+        for (std::size_t i = 0; i < std::min<std::size_t>(100, truth.size()); ++i) {
+          at = json.find("\"id\":\"" + truth[i].item.str() + "\"", at);
+          REQUIRE(at != json.npos);
+        }
+      }
+    }
+    for (const std::string& id : ids_) {
+      const auto first = one_.stats(id), second = many_.stats(id);
+      for (const hot::Model& model : hot::kModels) {
+        REQUIRE(first.in(model).rank == second.in(model).rank);
+        REQUIRE(first.in(model).place == second.in(model).place);
+      }
+    }
+    for (const std::int64_t count : {1, 20, 100, 250}) {
+      const auto views = [](const redis::GroupKeys& of) { return of.rank(hot::kByViews); };
+      const auto newest = [](const redis::GroupKeys& of) { return of.newest(); };
+      REQUIRE(heads(many_, count, views) == heads(one_, count, views));
+      REQUIRE(heads(many_, count, newest) == heads(one_, count, newest));
+      REQUIRE(heads(many_, count, newest, unix_s(now_)) == heads(one_, count, newest, unix_s(now_)));
+    }
+  }
+}
+
+TEST_CASE_METHOD(Twins, "a group that has nearly all of the best gives them all", "[groups]") {
+  const redis::Keys keys = many_.keys();
+  redis::Pipeline fill;
+  std::vector<std::pair<double, std::string>> truth;
+  for (int i = 0; i < 4000; ++i) {
+    const std::string id = "art-" + std::to_string(i);
+    const bool high = keys.group_of(id) == 5;
+    const double score = (high ? 1000 : 0) + i % 50;  // many are equal
+    fill.add("ZADD", keys.group_with(id).rank(hot::kByEngagement), score, id);
+    if (i % 2 == 0) fill.add("SADD", keys.group_with(id).tag("t"), id);
+    truth.emplace_back(score, id);
+  }
+  REQUIRE(many_.redis.call(fill));
+  std::ranges::sort(truth, std::greater());
+  const auto rank = [](const redis::GroupKeys& of) { return of.rank(hot::kByEngagement); };
+  const auto best = heads(many_, 300, rank);
+  REQUIRE(best.size() == 300);
+  for (std::size_t i = 0; i < best.size(); ++i) REQUIRE(best[i] == truth[i].second);
+  for (const std::int64_t page : {10, 100, 500}) {
+    const auto all = many_.walk(engagement(), page);
+    REQUIRE(all.size() == truth.size());
+    for (std::size_t i = 0; i < all.size(); ++i) REQUIRE(all[i].item.view() == truth[i].second);
+    const auto tagged = many_.walk(engagement(seconds{0}, "t"), page);
+    CHECK(tagged.size() == 2000);
+    CHECK(std::ranges::is_sorted(tagged, [](const auto& a, const auto& b) {
+      return a.score != b.score ? a.score > b.score : a.item > b.item;
+    }));
+  }
+}
+
+TEST_CASE_METHOD(Twins, "what articles share is in the group of each", "[groups]") {
+  fill(60);
+  REQUIRE(wait(hot::look_after_ranks(many_.redis, many_.settings, many_.keys())));
+  const redis::Keys keys = many_.keys();
+  std::set<std::string> plain, tags;
+  for (const std::string& key : many_.all_keys()) {
+    if (!key.starts_with("many:")) continue;
+    INFO(key);
+    const redis::KeyPattern* const row = keys.pattern_of(key);
+    REQUIRE(row);
+    if (row->pattern.find('{') != row->pattern.npos || *keys.plain(key) == row->pattern) continue;
+    tags.insert(key.substr(key.rfind(':')));
+  }
+  for (const redis::GroupKeys& group : keys.every_group()) {
+    for (const std::string& key : {group.rank(hot::kByEngagement), group.rank(hot::kByViews),
+                                   group.published(), group.hidden(), group.newest()}) {
+      const auto members = many_.command("ZRANGE", key, 0, -1);
+      for (std::size_t i = 0; i < members.size(); ++i)
+        CHECK(keys.group_with(redis::text_at(members, i)).hidden() == group.hidden());
+    }
+  }
+  CHECK(tags.size() > 10);
+}
