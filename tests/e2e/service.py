@@ -147,6 +147,7 @@ class Instance:
         self.masters = int(options[options.index("--cluster") + 1]) if "--cluster" in options else 0
         self._loopback = loopback.Loopback()
         self.host, self.port, self.internal_port = self._loopback.host, loopback.PUBLIC, loopback.INTERNAL
+        self.inside = []  # what stands before the command that starts it
         self.socket_path = os.path.join(self.state, "run/freshetd.sock")
         self._options, self.nginx_edit = options, LETS_GO_SOON
         # Most tests name articles that they never put, and look at what a first report did.
@@ -168,7 +169,7 @@ class Instance:
             file.writelines(lines)
 
     def start(self):
-        command = [os.path.join(ROOT, "scripts/run"), "--detach", "--no-sample", "--state", self.state, "--address", self.host,
+        command = [*self.inside, os.path.join(ROOT, "scripts/run"), "--detach", "--no-sample", "--state", self.state, "--address", self._loopback.host,
                    "--port", str(self.port), "--internal-port", str(self.internal_port), *self._options]
         done = subprocess.run(command, env=os.environ | self.environment | {"FRESHET_NGINX_EDIT": self.nginx_edit}, stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, timeout=900, check=False)

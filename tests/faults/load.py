@@ -145,6 +145,12 @@ class Load:
     def degraded(self, since=None, until=None):
         return sum(self._status[at] >> 15 for at in self._rows(since, until))
 
+    def last_of(self, statuses, names, since, until):
+        """When the last reply came that was degraded or had one of these statuses; `since`: none did."""
+        wanted = {at for at, each in enumerate(OPERATIONS) if names is None or each.name in names}
+        return max((self._when[at] for at in self._rows(since, until)
+                    if self._what[at] in wanted and (self._status[at] >> 15 or self._status[at] & 0x7fff in statuses)), default=since)
+
     def _rows(self, since, until):
         size = min(map(len, (self._when, self._seconds, self._what, self._status)))
         return [at for at in range(size) if (since is None or self._when[at] >= since) and (until is None or self._when[at] < until)]

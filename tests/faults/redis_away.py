@@ -32,13 +32,9 @@ def all_answered(run, load, since, until):
     run.none("reads without a 200", refused, [f"statuses {statuses}"] if refused else [])
 
 
-def back_to_normal(load, since, until):
-    """Seconds from `since` to the last reply that was degraded, queued or refused."""
-    last = since
-    for at in load._rows(since, until):
-        if load._status[at] >> 15 or load._status[at] & 0x7fff in (0, 202, 503):
-            last = max(last, load._when[at])
-    return last - since
+def back_to_normal(load, since, until, names=None):
+    """Seconds from `since` to the last reply (to these operations) that was degraded, queued or refused."""
+    return load.last_of((0, 202, 503), names, since, until) - since
 
 
 def lost_within_a_second(balance, kills):

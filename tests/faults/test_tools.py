@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import json
 import os
+import socket
+import subprocess
 import sys
 import threading
 from urllib.parse import parse_qs, urlsplit
@@ -14,7 +16,8 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # pylint: disable=wrong-import-position
 from faults import identities, load as loads, scenario, table, wire
 from faults.accountant import Accountant
-from service import wait_until
+from service import birth, wait_until
+import lan
 
 
 class FakeService:
@@ -323,3 +326,54 @@ def test_what_is_not_exactly_one_reply_is_none():
     for parts in ([reply + b"d"], [reply + reply], [reply[:-1]], [b"HTTP/1.1 200 OK\r\n\r\nabc"], [b"5\r\nabcde"]):
         with pytest.raises(wire.Lost):
             reply_of(*parts)
+
+
+# --- machines of a test's own
+
+
+def machines_or_skip(folder):
+    if why := lan.why_not():
+        pytest.skip(why)
+    return lan.Lan({"one": ("wire",), "two": ("wire",)}, str(folder))
+
+
+def reaches(made, source, target):
+    """Whether a connection from the one machine to the other is made within a second, to whoever listens there."""
+    address = made.machines[target].addresses["wire"]
+    with made.here(target), socket.create_server((address, 7777)):
+        with made.here(source), contextlib.suppress(OSError), socket.create_connection((address, 7777), timeout=1):
+            return True
+    return False
+
+
+def test_a_cut_cable_carries_nothing_and_a_mended_one_does(tmp_path):
+    with contextlib.closing(machines_or_skip(tmp_path)) as made:
+        assert reaches(made, "one", "two")
+        made.cut("two", "wire")
+        assert not reaches(made, "one", "two")
+        made.heal("two", "wire")
+        wait_until(lambda: reaches(made, "one", "two"), "the mended cable")
+        identities = {subprocess.run([*each.inside(), "sh", "-c", "cat /etc/machine-id /proc/sys/kernel/random/boot_id 2>/dev/null; hostname"],
+                                     capture_output=True, text=True, check=False).stdout for each in made.machines.values()}
+        assert len(identities) == 2
+
+
+LEFT_BEHIND = """import sys, subprocess, lan
+made = lan.Lan({"one": ("wire",)}, sys.argv[1])
+left = subprocess.Popen([*made.machines["one"].inside(), "sleep", "1000"], stdout=subprocess.DEVNULL)
+print(made.machines["one"].space, left.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_a_killed_test_left_is_ended_by_the_next(tmp_path):
+    machines_or_skip(tmp_path).close()
+    with subprocess.Popen([sys.executable, "-c", LEFT_BEHIND, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                          env=os.environ | {"PYTHONPATH": os.path.dirname(lan.__file__)}) as killed:
+        space, pid = killed.stdout.readline().split()
+        born = birth(int(pid))
+        assert born and os.path.exists(os.path.join(lan.FOLDER, space))
+        killed.kill()
+    lan.remove_orphans()
+    wait_until(lambda: birth(int(pid)) != born, "the end of what ran there")
+    assert not os.path.exists(os.path.join(lan.FOLDER, space))
