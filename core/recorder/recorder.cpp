@@ -43,6 +43,7 @@ constexpr std::array kReasons{ReasonRow{"disk_full", RecorderReason::kDatabaseFu
                               ReasonRow{"index", RecorderReason::kIndexError},
                               ReasonRow{"bad_stemmer", RecorderReason::kIndexError},
                               ReasonRow{"redis", RecorderReason::kRedisAway},
+                              ReasonRow{"no_cluster", RecorderReason::kRedisAway},
                               ReasonRow{"lost_again", RecorderReason::kRedisAway},
                               ReasonRow{"other_schema", RecorderReason::kRedisAway},
                               ReasonRow{"other_recorder", RecorderReason::kOtherRecorder},

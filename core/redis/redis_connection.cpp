@@ -240,17 +240,17 @@ Task<void> RedisConnection::shake_hands(std::uint64_t generation) {
   const Result<Replies> replies = co_await Batch{.connection = *this, .pipeline = hello, .handshake = true};
   if (generation != generation_) co_return;
   if (!replies) co_return;  // the context is already gone
-  std::string refused;
+  refused_.clear();
   for (const Reply& reply : *replies) {
     if (!reply.is_error()) continue;
     if (const ErrorRow* row = find_error(reply.error())) counters_.by_class.add(row->error_class);
-    refused = reply.error();
+    refused_ = reply.error();
     break;
   }
-  if (refused.empty() && options().finder != nullptr && (*replies)[role][0].text() != "master")
-    refused = "it is no master";
-  if (!refused.empty()) {
-    log::warning("redis_handshake_failed", {{"error", refused}});
+  if (refused_.empty() && options().finder != nullptr && (*replies)[role][0].text() != "master")
+    refused_ = "it is no master";
+  if (!refused_.empty()) {
+    log::warning("redis_handshake_failed", {{"error", refused_}});
     tear_down();  // hiredis has returned (coroutines are resumed only then)
     co_return;
   }

@@ -48,6 +48,8 @@ class RedisConnection final : public RedisLink, public RedisClient {
   BreakerState breaker_state() const override { return breaker().state(); }
   Finder* finder() override { return options().finder; }
   std::size_t in_flight() const { return pending_.size(); }
+  // What the server said to the last hand-shake when it let us not in; "" else.
+  const std::string& refused() const { return refused_; }
   // False when it is not ready by then.
   Task<bool> ready_before(std::chrono::steady_clock::time_point limit);
 
@@ -106,6 +108,7 @@ class RedisConnection final : public RedisLink, public RedisClient {
   std::vector<Batch*> completed_;  // to be resumed when hiredis has returned
   std::chrono::steady_clock::time_point settled_at_{};  // when hiredis last returned with replies
   std::function<void(bool)> listener_;
+  std::string refused_;
   ConnectionCounters own_counters_;
   ConnectionCounters& counters_;
   std::uint64_t generation_ = 0;  // of the context: a hand-shake of an older one means nothing

@@ -75,7 +75,14 @@ struct SyncRedis::Cluster {
     return *nodes.back().second;
   }
 
-  // Errors: what the last said that was asked, when no node has a map.
+  // Of one that did nothing: names the node.
+  static Error at_node(Error error, const Address& node) {
+    if (error.code != ErrorCode::kUnavailable) return error;
+    error.detail = what_ails(node, error.reason == "redis_away" ? std::string_view() : error.detail);
+    return error;
+  }
+
+  // Errors: when no node has a map, what the last said, if any did.
   Result<void> renew() {
     std::vector<Address> asked = map.masters();
     for (const Address& each : endpoint.nodes) {
@@ -91,8 +98,8 @@ struct SyncRedis::Cluster {
                          : Result<SlotMap>(tl::unexpected(std::move(replies.error())));
       if (one)
         said.push_back(std::move(*one));
-      else
-        why = tl::unexpected(std::move(one.error()));
+      else if (const Error error = at_node(one.error(), each); why || error.reason != "redis_away")
+        why = tl::unexpected(error);
     }
     auto most = SlotMap::most_said(std::move(said));
     if (!most) return why;
@@ -112,7 +119,11 @@ struct SyncRedis::Cluster {
     while (true) {
       const Address any = map.masters().empty() ? Address() : map.masters().front();
       const auto parts = routing.next(map, any);
-      for (const Routing::Part& each : parts) routing.take(each, at(each.node).call(each.commands()));
+      for (const Routing::Part& each : parts) {
+        auto replies = at(each.node).call(each.commands());
+        routing.take(each,
+                     replies ? std::move(replies) : tl::unexpected(at_node(replies.error(), each.node)));
+      }
       old |= routing.map_may_be_old();
       if (parts.empty() || Clock::now() > limit) break;
       if (!routing.must_wait()) continue;

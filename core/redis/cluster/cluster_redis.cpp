@@ -199,7 +199,7 @@ Task<void> ClusterRedis::renew() {
     Result<SlotMap> map = co_await map_of(each);
     if (closed_) co_return;
     if (!map) {
-      if (map.error().reason == "no_cluster") say(map.error().detail);
+      if (map.error().reason == "no_cluster") say(no_cluster_ = map.error().detail);
       continue;
     }
     if (said.empty() && *map == map_) co_return;
@@ -233,16 +233,20 @@ void ClusterRedis::retire_others() {
 
 // "" when nothing is.
 std::string ClusterRedis::what_is_missing() const {
-  if (map_.masters().empty())
+  if (map_.masters().empty()) {
+    if (!no_cluster_.empty()) return no_cluster_;
+    for (const Node& each : nodes_)
+      if (!each.connection->refused().empty()) return what_ails(each.address, each.connection->refused());
     return "none of " + shown(options_.endpoint) +
            " answers as a node of it: start one, or correct redis.url";
+  }
   if (map_.uncovered() > 0)
     return std::to_string(map_.uncovered()) + " of " + std::to_string(kSlots) +
            " slots have no master: start it, or give them to another by redis-cli --cluster fix";
   for (const Address& each : map_.masters()) {
     const auto found = std::ranges::find(nodes_, each, &Node::address);
     if (found == nodes_.end() || !found->connection->ready())
-      return "the master at " + shown(each) + " does not answer: start it, or correct who may connect to it";
+      return what_ails(each, found == nodes_.end() ? "" : found->connection->refused());
   }
   return {};
 }

@@ -80,7 +80,8 @@ class ClusterRedis final : public RedisClient, public Finder {
   Timer beat_;
   std::vector<std::shared_ptr<Event<bool>>> sleepers_;
   std::function<void(bool)> listener_;
-  std::string said_;  // in the log
+  std::string said_;        // in the log
+  std::string no_cluster_;  // what a node said that is none of a cluster
   std::size_t asked_last_ = 0;
   std::size_t listened_last_;   // workers begin at different nodes
   Clock::time_point looked_{};  // at the map

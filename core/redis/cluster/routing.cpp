@@ -93,7 +93,9 @@ std::vector<Routing::Part> Routing::next(const SlotMap& map, const Address& any)
       node = &map.masters()[unit.scan->master];
     if (node == nullptr || node->port == 0) {
       old_map_ = true;
-      give_up(unit, away("no node of the cluster has its slot"));
+      give_up(unit, away(unit.slot ? "slot " + std::to_string(*unit.slot) +
+                                         " has no master: start it, or redis-cli --cluster fix"
+                                   : "no node of the cluster is known"));
       continue;
     }
     part_for(parts, *node, unit.asking).units.push_back(i);

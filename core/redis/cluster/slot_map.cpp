@@ -69,6 +69,16 @@ std::size_t SlotMap::uncovered() const {
   return static_cast<std::size_t>(std::ranges::count(owners_, kNobody));
 }
 
+std::string what_ails(const Address& node, std::string_view refused) {
+  if (refused.empty())
+    return "the node at " + shown(node) + " does not answer: start it, or correct who may connect to it";
+  const ErrorRow* row = find_error(refused);
+  const bool account = row != nullptr &&
+                       (row->error_class == ErrorClass::kAuth || row->error_class == ErrorClass::kPermission);
+  return "the node at " + shown(node) + " refuses us (" + std::string(refused) +
+         "): " + (account ? "give it the accounts that the others have" : "look into its log");
+}
+
 std::optional<Refusal> read_refusal(std::string_view line, const Address& asked) {
   if (says(line, "TRYAGAIN")) return Refusal{Refusal::Kind::kAgain, {}};
   const bool moved = says(line, "MOVED");

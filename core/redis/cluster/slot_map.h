@@ -45,6 +45,10 @@ class SlotMap {
   std::array<std::uint16_t, kSlots> owners_;
 };
 
+// What is wrong with a node, as a sentence that names it and the cure. `refused`: what it said to
+// the hand-shake; "": it does not answer.
+std::string what_ails(const Address& node, std::string_view refused);
+
 // Why a command did nothing, although it may elsewhere or later.
 struct Refusal {
   enum class Kind : std::uint8_t {

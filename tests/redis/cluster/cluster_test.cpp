@@ -260,4 +260,39 @@ TEST_CASE("Who blocks is told what is wrong with a node, and uses the others", "
   const auto refused = SyncRedis(nobody, 5s, kScripts).call_all(ping);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "redis_away");
+  CHECK(refused.error().detail ==
+        "the node at 127.0.0.1:1 does not answer: start it, or correct who may connect to it");
+}
+
+TEST_CASE("Who blocks is told which node lets nobody in, and what no node has", "[cluster]") {
+  const auto said = [&](const std::string& key) {
+    Pipeline pipeline;
+    pipeline.add("GET", key);
+    const auto replies = SyncRedis(cluster().endpoint(), 5s, kScripts).call_all(pipeline);
+    return replies ? std::string("a reply") : replies.error().detail;
+  };
+  std::string key;
+  for (int i = 0; key.empty(); ++i)
+    if (owner_of(slot_of(std::to_string(i))) == 1) key = std::to_string(i);
+  cluster().ask(1, {"ACL", "SETUSER", "default", "resetpass", ">other"});
+  const std::string refused = said(key);
+  RedisServer& locked = cluster().node(1);
+  Endpoint inside = locked.endpoint();
+  inside.password = "other";
+  Pipeline open;
+  open.add("ACL", "SETUSER", "default", "nopass");
+  REQUIRE(SyncRedis(inside, 5s, {}).call_all(open));
+  CHECK(refused.find("the node at " + shown(cluster().address(1)) + " refuses us (NOAUTH") != refused.npos);
+  CHECK(refused.find("give it the accounts that the others have") != refused.npos);
+  CHECK(said(key) == "a reply");
+
+  const std::string slot = std::to_string(slot_of(key));
+  for (int node = 0; node < 3; ++node) cluster().ask(node, {"CLUSTER", "DELSLOTS", slot});
+  const std::string nobody = said(key);
+  cluster().ask(1, {"CLUSTER", "ADDSLOTS", slot});
+  RedisCluster::await([&] {
+    const auto map = SlotMap::read(cluster().ask(0, {"CLUSTER", "SLOTS"}), cluster().address(0));
+    return map->uncovered() == 0 && said(key) == "a reply";
+  });
+  CHECK(nobody.find("slot " + slot + " has no master: start it, or redis-cli --cluster fix") != nobody.npos);
 }
