@@ -4,9 +4,6 @@
 // The site of `scripts/bench recommend` in memory: every layer below the handler, over Redis'
 // replies as bytes, without Redis, sockets or JSON. Titles are known, no search runs. Prints µs of
 // CPU a page, with and without a re-ranker. MODEL is trained and written when it is not there.
-#include <hiredis/hiredis.h>
-#include <time.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -22,8 +19,10 @@
 #include "core/recommend/recommender.h"
 #include "core/redis/sync_redis.h"
 #include "core/training/train.h"
+#include "tests/bench/replies.h"
 
 using namespace freshet;
+using namespace freshet::bench;
 
 namespace {
 
@@ -83,16 +82,10 @@ std::vector<float> any_reranker() {
   return out.to_floats();
 }
 
-std::string bulk(std::string_view text) {
-  return "$" + std::to_string(text.size()) + "\r\n" + std::string(text) + "\r\n";
-}
-
-std::string array(std::size_t elements) { return "*" + std::to_string(elements) + "\r\n"; }
-
 // Answers what recommendations ask of Redis.
-class Answers final : public redis::Redis, public redis::Deferred {
+class Site final : public Answers {
  public:
-  Answers(const training::TrainingData& data, const Size& size) : data_(data), states_(size.readers) {
+  Site(const training::TrainingData& data, const Size& size) : data_(data), states_(size.readers) {
     auto event = data.events.begin();
     for (std::string& out : states_) {
       out = array(2 * std::size_t{size.done});
@@ -104,35 +97,8 @@ class Answers final : public redis::Redis, public redis::Deferred {
   }
   std::uint32_t reader = 0;  // whose state is asked for
 
-  Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
-    redis::Replies out;
-    for (std::size_t i = 0; i < pipeline.size(); ++i) {
-      const std::string answer = answer_to(words_of(pipeline.at(i)));
-      redisReader* const decoder = redisReaderCreate();
-      void* reply = nullptr;
-      redisReaderFeed(decoder, answer.data(), answer.size());
-      redisReaderGetReply(decoder, &reply);
-      redisReaderFree(decoder);
-      out.emplace_back(static_cast<redisReply*>(reply));
-    }
-    co_return out;
-  }
-  bool ready() const override { return true; }
-  bool post(redis::Pipeline, redis::StoredEvent) override { return true; }
-  Result<void> spool(const redis::StoredEvent&) override { return {}; }
-
  private:
-  static std::vector<std::string> words_of(std::string_view resp) {
-    std::vector<std::string> out;
-    for (std::size_t at = resp.find('$'); at < resp.size();) {
-      const std::size_t bytes = std::strtoul(resp.data() + at + 1, nullptr, 10);
-      at = resp.find('\n', at) + 1;
-      out.emplace_back(resp.substr(at, bytes));
-      at += bytes + 2;
-    }
-    return out;
-  }
-  std::string answer_to(const std::vector<std::string>& words) const {
+  std::string answer_to(const Words& words) const override {
     if (words[0] == "ZREVRANGE" && words[1].starts_with("user:interactions:")) return states_[reader];
     if (words[0] == "ZREVRANGEBYSCORE" && words[1] == "hot:newest") {
       std::string out = array(200);
@@ -168,26 +134,13 @@ class NoIndex final : public feed::Recall {
   }
 };
 
-double cpu_us() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
-}
-
-template <class T>
-T must(Result<T> result) {
-  if (result) return *std::move(result);
-  std::fprintf(stderr, "%s: %s\n", std::string(result.error().reason).c_str(), result.error().detail.c_str());
-  std::exit(1);
-}
-
 void measure(const char* name, bool rerank, const model::ServedModel& model,
              const training::TrainingData& data, const Size& size) {
   Settings settings;
   settings.recommend.snapshot = milliseconds{3'600'000};
   settings.recommend.rerank = rerank;
   const redis::Keys keys("");
-  Answers redis(data, size);
+  Site redis(data, size);
   readers::RedisReaderStore states(redis, redis, settings, keys, [] { return std::string("e"); });
   items::RedisItemStore items(redis, settings, keys);
   recommend::TrendReader trend(redis, settings, keys);
