@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <unordered_set>
 #include <utility>
 
@@ -37,13 +38,15 @@ std::int64_t bound(const std::string& value) {
 }  // namespace
 
 ExactTop::ExactTop(const Xapian::Database& database, MatchQuery query, const GaussDecay& decay,
-                   UnixSeconds now, std::size_t size, const search::SearchDeadline* deadline)
+                   UnixSeconds now, std::size_t size, const search::SearchDeadline* deadline,
+                   NewestItems* newest)
     : database_(database),
       query_(std::move(query)),
       decay_(decay),
       now_(count_of(now)),
       size_(size),
       wanted_(size + 1),
+      newest_known_(newest),
       deadline_(deadline) {}
 
 Recalled ExactTop::search() {
@@ -61,9 +64,9 @@ Recalled ExactTop::search() {
     // A match whose score is 0 is no better than an item without one: it stands where its date
     // says.
     std::erase_if(hits_, [](const Hit& each) { return each.score == 0; });
-    if (!full() && !(query_.matches_only && query_.terms.empty())) collect_newest();
+    if (!full() && !(query_.matches_only && query_.terms.empty())) fill_up();
   } catch (const search::SearchTimeUp&) {
-    if (hits_.empty()) throw;
+    if (hits_.empty() && filling_.empty()) throw;
     whole = false;
   }
   Recalled recalled = best();
@@ -166,11 +169,38 @@ double ExactTop::take(const Xapian::MSet& found) {
   return last;
 }
 
-// Fills up with what scores nothing, newest first; the hits have all that scores.
-void ExactTop::collect_newest() {
+// With what scores nothing, newest first; the hits have all that scores.
+void ExactTop::fill_up() {
   std::unordered_set<std::string> known;
-  for (const Hit& each : hits_) known.insert(each.key);
-  const Xapian::Query items = query_.matches_only ? query_.terms : Xapian::Query::MatchAll;
+  for (const Hit& each : hits_) known.emplace(search::read_order_key(each.key).item);
+  const std::size_t missing = wanted_ - hits_.size();
+  if (query_.matches_only) return find_newest(query_.terms, missing, std::move(known), filling_);
+  const auto take_unknown = [&](const std::vector<Candidate>& newest) {
+    for (auto each = newest.begin(); each != newest.end() && filling_.size() < missing; ++each) {
+      if (known.empty() || !known.contains(each->item.str())) filling_.push_back(*each);
+    }
+  };
+  filling_.reserve(missing);
+  if (newest_known_ != nullptr && newest_known_->good_for(at_second(now_), wanted_))
+    return take_unknown(newest_known_->items);
+  NewestItems found;
+  try {
+    find_newest(Xapian::Query::MatchAll, wanted_, {}, found.items);
+  } catch (const search::SearchTimeUp&) {
+    take_unknown(found.items);
+    throw;
+  }
+  take_unknown(found.items);
+  if (newest_known_ == nullptr || wanted_ > NewestItems::kMost) return;
+  found.all = found.items.size() < wanted_;
+  found.ahead = end_ == now_ + 1;
+  found.at = at_second(now_);
+  *newest_known_ = std::move(found);
+}
+
+// The newest `wanted` of `items`, without those `known`.
+void ExactTop::find_newest(const Xapian::Query& items, std::size_t wanted,
+                           std::unordered_set<std::string> known, std::vector<Candidate>& out) {
   Xapian::Enquire enquire(database_);
   enquire.set_weighting_scheme(Xapian::BoolWeight());
   enquire.set_sort_by_value(search::kOrderSlot, true);
@@ -178,23 +208,26 @@ void ExactTop::collect_newest() {
       static_cast<double>(std::max<std::int64_t>(newest_ - oldest_, 1)) / database_.get_doccount();
   double width = 2 * static_cast<double>(wanted_) * per_item + 1;
   Range range;
-  for (range.from = newest_ + 1; !full() && range.from > oldest_; width *= 4) {
+  for (range.from = newest_ + 1; out.size() < wanted && range.from > oldest_; width *= 4) {
     range.before = range.from;
     range.from = std::max(oldest_, range.before - static_cast<std::int64_t>(width) - 1);
     enquire.set_query(within(items, range));
     const Xapian::MSet found = enquire.get_mset(0, static_cast<Xapian::doccount>(wanted_));
-    for (auto each = found.begin(); each != found.end() && !full(); ++each) {
+    for (auto each = found.begin(); each != found.end() && out.size() < wanted; ++each) {
       const std::string key = key_of(each);
-      if (known.insert(key).second) hits_.push_back({0, key});
+      const search::OrderKey read = search::read_order_key(key);
+      std::string item(read.item);
+      if (known.insert(item).second) out.push_back({ItemId::trusted(std::move(item)), 0, read.published});
     }
   }
 }
 
 Recalled ExactTop::best() {
   Recalled recalled;
-  recalled.exhausted = hits_.size() <= size_;
+  recalled.exhausted = hits_.size() + filling_.size() <= size_;
   std::sort(hits_.begin(), hits_.end(), [](const Hit& a, const Hit& b) { return b < a; });
   if (hits_.size() > size_) hits_.resize(size_);
+  recalled.candidates.reserve(hits_.size() + filling_.size());
   // An item that is just moving from one partition to another may be in both.
   std::unordered_set<std::string_view> once;
   for (const Hit& each : hits_) {
@@ -202,6 +235,8 @@ Recalled ExactTop::best() {
     if (!once.insert(key.item).second) continue;
     recalled.candidates.push_back({ItemId::trusted(std::string(key.item)), each.score, key.published});
   }
+  filling_.resize(std::min(filling_.size(), size_ - recalled.candidates.size()));
+  std::move(filling_.begin(), filling_.end(), std::back_inserter(recalled.candidates));
   return recalled;
 }
 

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "core/base/time.h"
@@ -34,12 +35,26 @@ struct MatchQuery {
   bool matches_only = false;  // else all other items follow
 };
 
+// The newest of all items: the same for every reader as long as the index is.
+struct NewestItems {
+  static constexpr std::size_t kMost = 2048;  // of more none are kept
+
+  std::vector<Candidate> items;  // newest first, each once
+  bool all = false;              // there are no more
+  bool ahead = false;            // something is dated after `at`, when they were the newest
+  UnixSeconds at{};
+  bool good_for(UnixSeconds now, std::size_t wanted) const {
+    return (all || items.size() >= wanted) && (now == at || (now > at && !ahead));
+  }
+};
+
 // One search of one database. Throws Xapian::Error.
 class ExactTop {
  public:
-  // `deadline`: null for none; it outlives this.
+  // `deadline`: null for none; it outlives this, as `newest` does: read and written, for searches
+  // of the same database that has not changed in between; null: nothing is kept.
   ExactTop(const Xapian::Database& database, MatchQuery query, const GaussDecay& decay, UnixSeconds now,
-           std::size_t size, const search::SearchDeadline* deadline = nullptr);
+           std::size_t size, const search::SearchDeadline* deadline = nullptr, NewestItems* newest = nullptr);
   // Call once. When the time is up: what was found until then, of which the ranges that were
   // searched whole are exact; throws SearchTimeUp when that is nothing.
   Recalled search();
@@ -60,7 +75,9 @@ class ExactTop {
   void collect_scored();
   void search_range(const Range& range);
   double take(const Xapian::MSet& found);
-  void collect_newest();
+  void fill_up();
+  void find_newest(const Xapian::Query& items, std::size_t wanted, std::unordered_set<std::string> known,
+                   std::vector<Candidate>& out);
   std::int64_t first_width() const;
   std::int64_t aligned(const Range& range) const;
   std::int64_t next_from(const Range& done) const;
@@ -81,6 +98,8 @@ class ExactTop {
   double highest_weight_ = 0;                                    // that the terms can give any item
   double nth_score_ = 0;                                         // of hits_ when they are full
   std::vector<Hit> hits_;
+  std::vector<Candidate> filling_;  // what follows the hits
+  NewestItems* newest_known_;
   const search::SearchDeadline* deadline_;
 };
 

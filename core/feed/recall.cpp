@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "core/base/log.h"
-#include "core/feed/exact_top.h"
 #include "core/search/search_schema.h"
 
 namespace freshet::feed {
@@ -88,9 +87,11 @@ Result<Recalled> BlockingRecall::search_once(const RecallQuery& query,
     match = {*std::move(terms), true};
   }
   const Xapian::Database& database = source_->current();
+  if (newest_of_ != source_->version()) newest_ = {};
+  newest_of_ = source_->version();
   if (query.text.empty()) match.terms = interests_.query(database, query.interests);
   return ExactTop(database, std::move(match), decay_, query.now, query.size,
-                  budget_.count() > 0 ? &deadline : nullptr)
+                  budget_.count() > 0 ? &deadline : nullptr, &newest_)
       .search();
 }
 

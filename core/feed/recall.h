@@ -11,6 +11,7 @@
 #include "core/base/result.h"
 #include "core/config/settings.h"
 #include "core/feed/decay.h"
+#include "core/feed/exact_top.h"
 #include "core/feed/ports.h"
 #include "core/feed/recall_query.h"
 #include "core/feed/recall_source.h"
@@ -36,6 +37,8 @@ class BlockingRecall {
   GaussDecay decay_;
   std::unique_ptr<SearchSource> source_;
   InterestTerms interests_;
+  NewestItems newest_;
+  std::uint64_t newest_of_ = 0;  // the source's version
   // Of CPU; 0: a remote shard bounds a search by its socket's timeout.
   std::chrono::microseconds budget_;
 };

@@ -30,10 +30,10 @@ class LocalIndex final : public SearchSource {
 
   Xapian::Database& current() override {
     std::vector<search::Partition> partitions = listed();
-    if (database_ && partitions == opened_)
-      database_->reopen();
-    else
+    if (!database_ || partitions != opened_)
       open(std::move(partitions));
+    else if (database_->reopen())
+      ++version_;
     return *database_;
   }
   void discard() override { database_.reset(); }
@@ -46,6 +46,7 @@ class LocalIndex final : public SearchSource {
   }
   void open(std::vector<search::Partition> partitions) {
     database_.reset();
+    ++version_;
     Xapian::Database all;
     for (const search::Partition& each : partitions)
       all.add_database(Xapian::Database(folder_.path_of(each)));
@@ -72,6 +73,7 @@ class RemoteShards final : public SearchSource {
     const Clock::time_point now = Clock::now();
     if (database_ && now < fresh_until_) return *database_;
     database_.reset();
+    ++version_;
     Xapian::Database all;
     for (const Server& each : servers_) {
       all.add_database(Xapian::Remote::open(each.host, each.port, kAnswerTimeoutMs, kConnectTimeoutMs));

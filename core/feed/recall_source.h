@@ -4,6 +4,7 @@
 
 #include <xapian.h>
 
+#include <cstdint>
 #include <memory>
 
 #include "core/config/settings.h"
@@ -17,8 +18,13 @@ class SearchSource {
   // As of the last commit (remote: at most 0.1 s older), and the same until the next call. Throws
   // Xapian::Error or std::exception; then discard().
   virtual Xapian::Database& current() = 0;
+  // Another number when current() may hold other documents than it did at the last call. > 0.
+  std::uint64_t version() const { return version_; }
   // Forgets the handle; the next current() opens anew.
   virtual void discard() = 0;
+
+ protected:
+  std::uint64_t version_ = 0;
 };
 
 // The shards of `settings`, or its local index when it names none.

@@ -384,3 +384,79 @@ TEST_CASE_METHOD(Fixture, "a rebuild that is given up leaves the old index", "[s
   write(settings, {item("c", "whale")});
   CHECK(finds(settings, "whale").size() == 2);
 }
+
+TEST_CASE("what is newest is remembered, and for no longer than it is true", "[search]") {
+  const TemporaryFolder folder;
+  Settings settings;
+  settings.search.index = folder / "index";
+  const bool ahead = GENERATE(false, true);  // are there items dated after kNow?
+  RandomItems random(11);
+  const auto next = [&] {
+    items::Item made = random.next();
+    if (!ahead) made.published_at = std::min(made.published_at, kNow);
+    return made;
+  };
+  std::vector<items::Item> known(300);
+  for (items::Item& each : known) each = next();
+  write(settings, known);
+  const auto index = opened(settings);
+  feed::BlockingRecall recall(settings);
+  UnixSeconds now = kNow;
+  const auto step = [&] { return seconds{static_cast<std::int64_t>(random.below(400000))}; };
+  for (int round = 0; round < 200; ++round) {
+    switch (random.below(6)) {
+      case 0:
+        known.push_back(next());
+        if (ahead && random.below(2) == 0) known.back().published_at = now + step();
+        ok(index->put(known.back()));
+        break;
+      case 1:
+        ok(index->remove(known[random.below(known.size())].id));
+        break;
+      case 2:
+        now += step();
+        break;
+      case 3:
+        now -= step();
+        break;
+      default:
+        break;
+    }
+    ok(index->commit());
+    const feed::RecallQuery query{{}, {}, now, 1 + random.below(400)};
+    feed::BlockingRecall fresh(settings);
+    const feed::Recalled got = found(recall, query), is = found(fresh, query);
+    INFO("round " << round << ", size " << query.size);
+    REQUIRE(ids(got) == ids(is));
+    REQUIRE(got.exhausted == is.exhausted);
+  }
+}
+
+TEST_CASE("who has interests gets the same with the newest remembered", "[search]") {
+  const TemporaryFolder folder;
+  Settings settings;
+  settings.search.index = folder / "index";
+  RandomItems random(12);
+  std::vector<items::Item> items(400);
+  for (items::Item& each : items) each = random.next();
+  write(settings, items);
+  const auto source = feed::search_source(settings.search);
+  const feed::GaussDecay decay(settings.recall);
+  feed::NewestItems newest;
+  for (int round = 0; round < 100; ++round) {
+    const Xapian::Query terms(random.below(3) == 0 ? "nowhere" : "w" + std::to_string(random.below(9)));
+    const std::size_t size = 1 + random.below(450);
+    const auto searched = [&](feed::NewestItems* known) {
+      return feed::ExactTop(source->current(), {terms, false}, decay, kNow, size, nullptr, known).search();
+    };
+    const feed::Recalled got = searched(&newest), is = searched(nullptr);
+    INFO("round " << round << ", size " << size);
+    REQUIRE(ids(got) == ids(is));
+    REQUIRE(got.exhausted == is.exhausted);
+  }
+  // They are not searched for again.
+  REQUIRE(newest.items.size() > 20);
+  newest.items.front().item = ItemId::trusted("remembered");
+  const auto best = feed::ExactTop(source->current(), {}, decay, kNow, 10, nullptr, &newest).search();
+  CHECK(best.candidates.front().item.str() == "remembered");
+}
