@@ -390,7 +390,7 @@ Task<Result<std::vector<AddedTo>>> take_back(redis::Redis& redis, const Settings
     std::vector<std::string> ids;
     for (std::size_t i = from; i < std::min(from + kItemsAtOnce, items.size()); ++i)
       ids.push_back(items[i].str());
-    FRESHET_CO_TRY(ok, co_await purge.run(std::move(ids), done));
+    FRESHET_CO_TRY(ok, co_await purge.run(ids, done));
   }
   Pipeline tell;
   tell.add("INCR", keys.epoch()).then().add("PUBLISH", keys.epoch(), "all");

@@ -53,7 +53,7 @@ int RedisHotStore::unknown_argument(const Standing& standing) const {
 template <class Event>
 Task<Result<redis::Reply>> RedisHotStore::ask(const Pipeline& count, const Event& event) {
   // Between the two somebody may vouch for it, or it may end.
-  constexpr int kTries = 3;
+  constexpr int kMostTries = 3;
   for (int attempt = 0;; ++attempt) {
     FRESHET_CO_TRY(counted, co_await redis_.run(count));
     const bool is_unlisted = redis::says(counted->front().error(), redis::word::kUnlisted);
@@ -70,7 +70,7 @@ Task<Result<redis::Reply>> RedisHotStore::ask(const Pipeline& count, const Event
       note_unlisted(event.item.view(), noted->front().text());
       co_return std::move(noted->front());
     }
-    if (attempt == kTries) co_return fail(ErrorCode::kUnavailable, "unavailable");
+    if (attempt == kMostTries) co_return fail(ErrorCode::kUnavailable, "unavailable");
   }
 }
 

@@ -188,9 +188,10 @@ Task<Result<CachedList>> RedisHotStore::cached_list(const ListQuery& query) {
   out.built_ms = redis::parse_or_zero<std::int64_t>(redis::text_at(meta, 0));
   out.epoch = (*replies)[2].is_nil() ? "0" : std::string((*replies)[2].text());
   bool holds = redis::text_at(meta, 1) == out.epoch;
+  const std::int64_t built_s = out.built_ms / 1000;
   for (std::size_t i = 3; i < replies->size(); i += 2) {
     const auto last_end = redis::parse<double>(redis::text_at((*replies)[i], 1));
-    holds = holds && !(last_end && *last_end > static_cast<double>(out.built_ms / 1000));
+    holds = holds && !(last_end && *last_end > static_cast<double>(built_s));
     const auto next = redis::parse<double>(redis::text_at((*replies)[i + 1], 1));
     if (!next) continue;
     const milliseconds due(static_cast<std::int64_t>(std::ceil(*next)) * 1000 - now);

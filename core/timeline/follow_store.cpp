@@ -31,11 +31,11 @@ void append_push(Pipeline& out, const std::string& key, std::optional<std::int64
   for (const std::string_view each : ids) out.arg(each);
 }
 
-void append_timeline_pushes(Pipeline& out, const redis::Keys& keys_, const WaterfallSettings& settings,
+void append_timeline_pushes(Pipeline& out, const redis::Keys& keys, const WaterfallSettings& settings,
                             const std::vector<std::string>& timelines,
                             const std::vector<std::string_view>& items, std::string_view job) {
   std::map<unsigned, std::vector<std::string_view>> calls;
-  for (const std::string& each : timelines) calls[keys_.call_of(each)].push_back(each);
+  for (const std::string& each : timelines) calls[keys.call_of(each)].push_back(each);
   for (const auto& [call, of_it] : calls) {
     for (std::size_t begin = 0; begin < of_it.size(); begin += kReadersAScript) {
       out.script(scripts::kTimelinePush);
@@ -165,6 +165,7 @@ Task<Result<std::string>> RedisFollowStore::publish(const AuthorId& author,
   // In this order: who enters meanwhile finds it in the outbox, or is among those who are looked up
   // behind it. What stands in the one to pull is in the other.
   std::vector<std::string_view> ids;
+  ids.reserve(items.size());
   for (const ItemId& each : items) ids.push_back(each.view());
   append_push(join, keys_.outbox(author.view()), fanout_.outbox, ids);
   join.then();

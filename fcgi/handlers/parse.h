@@ -27,8 +27,8 @@ struct Word {
 
 // What `given` says; absent: `fallback`, an error without one. Errors: kInvalid `reason`, with the
 // words there are.
-template <class T, std::size_t N>
-Result<T> one_of(const std::array<Word<T>, N>& words, std::string_view member,
+template <class T, std::size_t kCount>
+Result<T> one_of(const std::array<Word<T>, kCount>& words, std::string_view member,
                  std::optional<std::string_view> given, std::optional<T> fallback,
                  std::string_view reason = "bad_parameter") {
   if (!given && fallback) return *fallback;

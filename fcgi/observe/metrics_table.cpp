@@ -21,22 +21,22 @@ std::string label(std::string_view name, std::string_view value) {
 }
 
 // A number of Totals, or of what is sampled, as it is.
-template <auto Member>
+template <auto kMember>
 void total(Samples& samples, const View& view) {
-  samples.add(number(view.totals.*Member));
+  samples.add(number(view.totals.*kMember));
 }
-template <auto Member>
+template <auto kMember>
 void pool(Samples& samples, const View& view) {
-  samples.add(number((view.board.pool().*Member).load(kRelaxed)));
+  samples.add(number((view.board.pool().*kMember).load(kRelaxed)));
 }
-template <auto Member>
+template <auto kMember>
 void report(Samples& samples, const View& view) {
-  samples.add(number((view.board.recorder_report().*Member).load(kRelaxed)));
+  samples.add(number((view.board.recorder_report().*kMember).load(kRelaxed)));
 }
 // Nothing before the first sample.
-template <auto Member>
+template <auto kMember>
 void sampled(Samples& samples, const View& view) {
-  if (view.store.taken_at != 0) samples.add(static_cast<double>(view.store.*Member));
+  if (view.store.taken_at != 0) samples.add(static_cast<double>(view.store.*kMember));
 }
 
 // Nothing before the first look at Redis.

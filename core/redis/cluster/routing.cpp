@@ -181,13 +181,12 @@ void Routing::take(const Part& part, Result<Replies> replies) {
 
 void Routing::take_of_every(Unit& unit, Reply reply) {
   Reply& before = replies_[unit.first];
+  const bool first = !unit.answered || reply.is_error();
   if (unit.settled || before.is_error()) {
     // One of them could not say it.
-  } else if (!unit.answered || reply.is_error()) {
-    before = std::move(reply);
-  } else if (const auto sum = before.integer(); sum && reply.integer()) {
+  } else if (const auto sum = before.integer(); !first && sum && reply.integer()) {
     before = Reply::of_resp(":" + std::to_string(*sum + *reply.integer()) + "\r\n");
-  } else if (memory_share(reply.text()) > memory_share(before.text())) {
+  } else if (first || memory_share(reply.text()) > memory_share(before.text())) {
     before = std::move(reply);
   }
   unit.answered = true;

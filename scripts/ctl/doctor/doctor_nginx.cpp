@@ -226,6 +226,7 @@ Result<std::string> nginx_dump(const std::string& program, const std::string& st
     words.insert(words.end(), {"-p", folder, "-c", folder / "etc/nginx/nginx.conf"});
   }
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   std::array<int, 2> ends{};
