@@ -14,16 +14,18 @@ bool is_address(std::string_view host) {
 }
 
 // Of an entry [host, port, id, [name, value, …]]: its address. A node that goes by its name has its
-// address among the rest; one that does not know its own has neither.
+// address among the rest. Without a host it is where we asked, whatever address it has itself: by
+// cluster-preferred-endpoint-type unknown-endpoint, so that clients may come through tunnels.
 Result<Address> address_in(const Reply& node, const Address& asked) {
   const auto port = node[1].integer();
   if (!port) return tl::unexpected(port.error());
   Address out{std::string(node[0].text()), static_cast<int>(*port)};
+  if (out.host.empty()) out.host = asked.host;
   const Reply more = node[3];
   for (std::size_t i = 0; !is_address(out.host) && i + 1 < more.size(); i += 2) {
     if (more[i].text() == "ip") out.host = more[i + 1].text();
   }
-  if (out.host.empty() || out.host == "?") out.host = asked.host;
+  if (out.host == "?") out.host = asked.host;
   if (!is_address(out.host))
     return fail(ErrorCode::kInvalid, "no_cluster", {},
                 shown(asked) + " names a node of the cluster " + out.host +

@@ -375,6 +375,9 @@ TEST_CASE("A node's answer is read as it was given: by name, without address, of
   const auto itself = read("*3\r\n$0\r\n\r\n:6379\r\n$2\r\nid\r\n");
   REQUIRE(itself);
   CHECK(*itself->owner(5) == Address{"192.0.2.9", 6379});
+  const auto tunnel = read("*4\r\n$-1\r\n:7002\r\n$2\r\nid\r\n*2\r\n$2\r\nip\r\n$9\r\n192.0.2.4\r\n");
+  REQUIRE(tunnel);
+  CHECK(*tunnel->owner(5) == Address{"192.0.2.9", 7002});
   const auto alone =
       SlotMap::read(Reply::of_error("ERR This instance has cluster support disabled"), {"192.0.2.9", 9});
   REQUIRE_FALSE(alone);

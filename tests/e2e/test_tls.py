@@ -1,0 +1,135 @@
+"""Redis behind TLS, reached through stunnel on Freshet's host: one server, and a cluster whose nodes are all at the tunnel's address."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+
+import pytest
+from service import PATIENT, Instance, birth, loopback, wait_until
+
+STUNNEL = shutil.which("stunnel4")
+pytestmark = pytest.mark.skipif(STUNNEL is None, reason="stunnel4 is not installed")
+PORTS = [16401, 16402, 16403]
+TUNNEL = """foreground = yes
+pid =
+syslog = no
+[redis-{port}]
+client = yes
+accept = {near}:{port}
+connect = {far}:{port}
+CAfile = {folder}/ca.pem
+verifyChain = yes
+checkIP = {far}
+TIMEOUTconnect = 2
+"""
+
+
+class Behind:
+    """Servers that speak TLS alone, and a tunnel to each: `near` is where Freshet finds them, `far` where they are."""
+
+    def __init__(self, ports, *options):
+        self.folder, self._ports, self._options = tempfile.mkdtemp(prefix=f"freshet-e2e-{os.getpid()}-tls-", dir="/tmp"), ports, options
+        self._near, self._far = loopback.Loopback(ports), loopback.Loopback([*ports, *(port + 10000 for port in ports)])
+        self.near, self.far = self._near.host, self._far.host
+        self._processes = {}
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=redis", "-addext",
+                        f"subjectAltName=IP:{self.far}", "-keyout", f"{self.folder}/key.pem", "-out", f"{self.folder}/ca.pem"],
+                       check=True, capture_output=True)
+
+    def __enter__(self):
+        for port in self._ports:
+            folder = os.path.join(self.folder, str(port))
+            os.mkdir(folder)
+            self._run(f"redis-{port}", "redis-server", "--port", "0", "--tls-port", str(port), "--bind", self.far, "--bind-source-addr", self.far,
+                      "--dir", folder, "--protected-mode", "no", "--tls-cert-file", f"{self.folder}/ca.pem", "--tls-key-file", f"{self.folder}/key.pem",
+                      "--tls-ca-cert-file", f"{self.folder}/ca.pem", "--tls-auth-clients", "no", "--requirepass", "secret", "--masterauth", "secret",
+                      "--save", "", *self._options)
+            self.dig(port)
+        for port in self._ports:
+            wait_until(lambda port=port: self.ask(port, "PING") == "PONG", "Redis behind its tunnel")
+        with open(f"{self.folder}/password", "w", encoding="ascii") as file:
+            file.write("secret")
+        return self
+
+    def __exit__(self, *_):
+        for process in self._processes.values():
+            process.terminate()
+        for process in self._processes.values():
+            process.wait(30)
+        self._near.close()
+        self._far.close()
+        shutil.rmtree(self.folder)
+
+    def _run(self, name, *command):
+        with open(os.path.join(self.folder, f"{name}.log"), "ab") as log:
+            self._processes[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+
+    def dig(self, port):
+        path = os.path.join(self.folder, f"stunnel-{port}.conf")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(TUNNEL.format(near=self.near, far=self.far, port=port, folder=self.folder))
+        self._run(f"stunnel-{port}", STUNNEL, path)
+
+    def fill_in(self, port):
+        """The tunnel is gone."""
+        process = self._processes[f"stunnel-{port}"]
+        process.send_signal(signal.SIGKILL)
+        process.wait(30)
+        assert birth(process.pid) is None
+
+    def ask(self, port, *command):
+        done = subprocess.run(["redis-cli", "-h", self.near, "-p", str(port), *map(str, command)], env=os.environ | {"REDISCLI_AUTH": "secret"},
+                              capture_output=True, text=True, check=False, timeout=20)
+        return done.stdout.strip()
+
+    def ask_all(self, *command):
+        """What each says; those of a cluster that have not the key name another."""
+        return [self.ask(port, *command) for port in self._ports]
+
+    def serve(self, url):
+        """An instance that gets through the tunnels."""
+        os.chmod(self.folder, 0o755)
+        return Instance("--no-limits", "--redis", url, redis__password_file=f'"{self.folder}/password"', **PATIENT)
+
+
+def counts_through(behind, service, name):
+    article = name("a")
+    wait_until(lambda: service.public().track(name("warm"), 1, userId="u", sessionId="s").status == 200, "service")
+    assert service.public().track(article, 1, userId="u", sessionId="s", eventId=name("e")).status == 200
+    assert "1" in behind.ask_all("HGET", f"hot:article:{{{article}}}", "pv")
+
+
+def test_one_redis_behind_tls_is_served_and_an_interruption_loses_nothing(name):
+    with Behind(PORTS[:1]) as behind:
+        service = behind.serve(f"redis://{behind.near}:{PORTS[0]}")
+        try:
+            service.start()
+            counts_through(behind, service, name)
+            behind.fill_in(PORTS[0])
+            wait_until(lambda: service.status()["redis ready"] == 0, "the loss to be noticed")
+            article = name("away")
+            assert service.public().track(article, 1, userId="u", sessionId="s", eventId=name("e")).status == 202
+            behind.dig(PORTS[0])
+            wait_until(lambda: behind.ask(PORTS[0], "HGET", f"hot:article:{{{article}}}", "pv") == "1", "what was queued to be counted")
+        finally:
+            service.stop()
+
+
+def test_a_cluster_behind_tunnels_is_served_when_its_nodes_announce_their_ports_alone(name):
+    """By cluster-preferred-endpoint-type unknown-endpoint; each node has a port of its own, and the tunnel to it the same."""
+    with Behind(PORTS, "--cluster-enabled", "yes", "--tls-cluster", "yes", "--tls-replication", "yes", "--cluster-preferred-endpoint-type",
+                "unknown-endpoint") as behind:
+        for number, port in enumerate(PORTS):
+            behind.ask(port, "CLUSTER", "ADDSLOTSRANGE", 16384 * number // 3, 16384 * (number + 1) // 3 - 1)
+            behind.ask(PORTS[0], "CLUSTER", "MEET", behind.far, port)
+        wait_until(lambda: all("cluster_state:ok" in behind.ask(port, "CLUSTER", "INFO") for port in PORTS), "the cluster")
+        service = behind.serve(f"redis+cluster://{behind.near}:{PORTS[1]}")
+        try:
+            service.start()
+            for _ in range(10):
+                counts_through(behind, service, name)
+            service.check()
+        finally:
+            service.stop()
