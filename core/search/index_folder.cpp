@@ -13,7 +13,6 @@
 namespace freshet::search {
 namespace {
 
-constexpr std::string_view kStub = "XAPIANDB";
 constexpr std::string_view kLine = "auto ";
 
 [[noreturn]] void fail_with_errno(const std::string& what) {
@@ -74,10 +73,10 @@ std::string Partition::folder() const {
 }
 
 std::optional<std::vector<Partition>> IndexFolder::partitions() const {
-  std::ifstream in(path_ / kStub);
+  std::ifstream in(stub_file());
   if (!in) {
     if (errno == ENOENT) return std::nullopt;
-    fail_with_errno(path_ / kStub);  // an index that cannot be read is not an absent one
+    fail_with_errno(stub_file());  // an index that cannot be read is not an absent one
   }
   std::vector<Partition> found;
   for (std::string line; std::getline(in, line);) {
@@ -86,7 +85,7 @@ std::optional<std::vector<Partition>> IndexFolder::partitions() const {
       found.push_back(*partition);
     }
   }
-  if (in.bad()) throw std::system_error(EIO, std::generic_category(), path_ / kStub);
+  if (in.bad()) throw std::system_error(EIO, std::generic_category(), stub_file());
   std::sort(found.begin(), found.end(),
             [](const Partition& a, const Partition& b) { return a.from < b.from; });
   return found;
@@ -95,9 +94,9 @@ std::optional<std::vector<Partition>> IndexFolder::partitions() const {
 void IndexFolder::publish(const std::vector<Partition>& partitions) const {
   std::string text = "# Freshet's search index; the partitions by time of publication\n";
   for (const Partition& each : partitions) text += std::string(kLine) + each.folder() + "\n";
-  const std::filesystem::path draft = path_ / (std::string(kStub) + ".new");
+  const std::filesystem::path draft = stub_file().concat(".new");
   write_durably(draft, text);
-  std::filesystem::rename(draft, path_ / kStub);
+  std::filesystem::rename(draft, stub_file());
   sync_folder(path_);
 }
 

@@ -37,6 +37,7 @@ class IndexFolder {
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path lock_file() const { return path_ / "lock"; }
+  std::filesystem::path stub_file() const { return path_ / "XAPIANDB"; }
   std::string path_of(const Partition& partition) const { return path_ / partition.folder(); }
   // Oldest first, without overlaps. nullopt when there is no index.
   std::optional<std::vector<Partition>> partitions() const;
