@@ -66,18 +66,19 @@ bool SeenPrints::add(std::string_view shard) {
 std::vector<bool> SeenPrints::contain(std::uint64_t reader_hash, const std::vector<ItemId>& items) const {
   constexpr std::uint32_t kTable = 1U << 14;
   std::vector<bool> wanted(kTable);
-  std::vector<std::pair<std::uint32_t, std::size_t>> prints;
+  std::vector<std::uint64_t> prints;  // the fingerprint, and below it the item's place
   prints.reserve(items.size());
   for (std::size_t i = 0; i < items.size(); ++i) {
-    prints.emplace_back(fingerprint_of(reader_hash, items[i]), i);
-    wanted[prints.back().first % kTable] = true;
+    const std::uint32_t print = fingerprint_of(reader_hash, items[i]);
+    prints.push_back(std::uint64_t{print} << 32 | i);
+    wanted[print % kTable] = true;
   }
   std::sort(prints.begin(), prints.end());
   std::vector<bool> out(items.size());
   const auto meet = [&](std::uint32_t print) {
-    for (auto at = std::lower_bound(prints.begin(), prints.end(), std::pair(print, std::size_t{0}));
-         at != prints.end() && at->first == print; ++at)
-      out[at->second] = true;
+    for (auto at = std::lower_bound(prints.begin(), prints.end(), std::uint64_t{print} << 32);
+         at != prints.end() && *at >> 32 == print; ++at)
+      out[*at & 0xFFFFFFFF] = true;
   };
   for (const Shard& shard : shards_) {
     const char* const end = shard.bytes.data() + shard.bytes.size();

@@ -1,6 +1,7 @@
 #include "core/feed/smart_feed.h"
 
 #include <algorithm>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 
@@ -48,10 +49,10 @@ RecallQuery recall_query(const FeedRequest& request, const Opening& opening, Uni
   return query;
 }
 
-std::vector<ItemId> ids_of(const Recalled& recalled) {
+std::vector<ItemId> ids_of(Recalled recalled) {
   std::vector<ItemId> out;
   out.reserve(recalled.candidates.size());
-  for (const Candidate& each : recalled.candidates) out.push_back(each.item);
+  for (Candidate& each : recalled.candidates) out.push_back(std::move(each.item));
   return out;
 }
 
@@ -87,13 +88,16 @@ void keep_named(const FeedRequest& request, std::vector<Interest>& interests) {
     interests.erase(interests.begin() + static_cast<std::ptrdiff_t>(most), interests.end());
 }
 
-// The fresh and the hot in turns, each once.
-std::vector<ItemId> in_turns(const std::vector<ItemId>& fresh, const std::vector<ItemId>& hot) {
+// The fresh and the hot in turns, each once. REQUIRES: none stands twice in either.
+std::vector<ItemId> in_turns(std::vector<ItemId> fresh, const std::vector<ItemId>& hot) {
+  if (hot.empty()) return fresh;
   std::vector<ItemId> out;
-  IdSet taken;
+  std::unordered_set<std::string_view> taken;
+  out.reserve(fresh.size() + hot.size());
+  taken.reserve(fresh.size() + hot.size());
   for (std::size_t i = 0; i < std::max(fresh.size(), hot.size()); ++i) {
-    for (const auto* source : {&fresh, &hot}) {
-      if (i < source->size() && taken.insert((*source)[i]).second) out.push_back((*source)[i]);
+    for (const auto* source : {&std::as_const(fresh), &hot}) {
+      if (i < source->size() && taken.insert((*source)[i].view()).second) out.push_back((*source)[i]);
     }
   }
   return out;
@@ -212,8 +216,8 @@ Task<Result<FeedPage>> SmartFeed::from_old_buffer(const FeedRequest& request) {
 // What Redis has to show when nothing can be searched: a page, and nothing to wait in the buffer.
 Task<Result<SmartFeed::Unseen>> SmartFeed::from_heads(const FeedRequest& request, const Opening& opening) {
   FRESHET_CO_TRY(newest, co_await store_.newest(static_cast<std::size_t>(settings_.size)));
-  const std::vector<ItemId> heads = in_turns(*newest, opening.hot);
-  FRESHET_CO_TRY(left, co_await without_seen(request.reader, opening, heads));
+  std::vector<ItemId> heads = in_turns(std::move(*newest), opening.hot);
+  FRESHET_CO_TRY(left, co_await without_seen(request.reader, opening, std::move(heads)));
   left->resize(std::min(left->size(), 2 * request.limit + kSpareCards));
   FRESHET_CO_TRY(known, co_await known_of(*left));
   known->resize(std::min(known->size(), request.limit));
@@ -258,11 +262,12 @@ Task<Result<SmartFeed::Unseen>> SmartFeed::unseen(const FeedRequest& request, co
     co_await doing(Doing::kRecall);
     FRESHET_CO_TRY(recalled, co_await recall_.search(query));
     co_await doing(Doing::kRank);
-    std::vector<ItemId> candidates = ids_of(*recalled);
-    if (cold) candidates = in_turns(candidates, hot);
-    FRESHET_CO_TRY(left, co_await without_seen(request.reader, opening, candidates));
+    const bool exhausted = recalled->exhausted;
+    std::vector<ItemId> candidates = ids_of(std::move(*recalled));
+    if (cold) candidates = in_turns(std::move(candidates), hot);
+    FRESHET_CO_TRY(left, co_await without_seen(request.reader, opening, std::move(candidates)));
     out.items = std::move(*left);
-    out.exhausted = recalled->exhausted;
+    out.exhausted = exhausted;
     const std::size_t enough =
         std::max(request.limit, static_cast<std::size_t>(settings_.size) / kWantedShare);
     if (out.exhausted || out.items.size() >= enough || query.size >= most || Clock::now() >= deadline)
@@ -271,11 +276,11 @@ Task<Result<SmartFeed::Unseen>> SmartFeed::unseen(const FeedRequest& request, co
 }
 
 Task<Result<std::vector<ItemId>>> SmartFeed::without_seen(const ReaderId& reader, const Opening& opening,
-                                                          const std::vector<ItemId>& items) {
-  const IdSet handed_out(opening.handed_out.begin(), opening.handed_out.end());
-  std::vector<ItemId> out;
-  std::copy_if(items.begin(), items.end(), std::back_inserter(out),
-               [&](const ItemId& item) { return !handed_out.contains(item); });
+                                                          std::vector<ItemId> out) {
+  std::unordered_set<std::string_view> handed_out;
+  for (const ItemId& each : opening.handed_out) handed_out.insert(each.view());
+  if (!handed_out.empty())
+    std::erase_if(out, [&](const ItemId& item) { return handed_out.contains(item.view()); });
   FRESHET_CO_TRY(seen, co_await store_.seen(reader, opening.seen, out));
   std::size_t kept = 0;
   for (std::size_t i = 0; i < out.size(); ++i) {

@@ -81,7 +81,7 @@ class SmartFeed {
   Task<Result<Unseen>> from_heads(const FeedRequest& request, const Opening& opening);
   Task<Result<Unseen>> unseen(const FeedRequest& request, const Opening& opening);
   Task<Result<std::vector<ItemId>>> without_seen(const ReaderId& reader, const Opening& opening,
-                                                 const std::vector<ItemId>& items);
+                                                 std::vector<ItemId> items);
   // From a page as it was handed out to what is served.
   // `recheck`: ask the filter, since something else was recorded while the page waited in the
   // buffer.
