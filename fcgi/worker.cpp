@@ -11,6 +11,7 @@
 
 #include "core/async/signals.h"
 #include "core/base/agreed_clock.h"
+#include "core/base/heap.h"
 #include "core/base/log.h"
 #include "core/redis/schema.h"
 #include "fcgi/process/child.h"
@@ -221,6 +222,7 @@ class WorkerProcess {
 
 int run_worker(WorkerContext& context, const Prepared& prepared, LimitTable& limits,
                const model::ModelShelf& shelf) {
+  keep_freed_memory();
   const auto endpoint = redis_endpoint(context.settings.redis, prepared);
   if (!endpoint) {
     log::error("bad_redis_url", {{"error", endpoint.error().detail}});
