@@ -29,7 +29,7 @@ def cluster_tool(service, *command):
     with open(os.path.join(service.state, "etc/redis-default"), encoding="ascii") as file:
         environment = os.environ | {"REDISCLI_AUTH": file.read()}
     done = subprocess.run(["redis-cli", "--cluster", *map(str, command), "--cluster-yes"], env=environment, capture_output=True, text=True, check=False,
-                          timeout=60)
+                          timeout=240)  # a thousand slots, on a machine that is busy
     assert done.returncode == 0, done.stdout + done.stderr
 
 
