@@ -94,9 +94,11 @@ class WorkerProcess {
   }
 
   Task<void> probe() {
-    const auto schema = co_await redis::expect_schema(*parts_.redis, parts_.keys);
-    if (!schema && schema.error().reason == "other_schema") {
-      log::error("redis_has_another_schema", {{"error", schema.error().detail}});
+    const auto schema = co_await redis::expect_schema(*parts_.redis, parts_.keys, redis::Asks::kServes);
+    if (!schema && schema.error().code == ErrorCode::kConflict) {
+      const bool groups = schema.error().reason == "other_groups";
+      log::error(groups ? "redis_has_other_groups" : "redis_has_another_schema",
+                 {{"error", schema.error().detail}});
       _exit(kExitUnusable);
     }
     const auto begun = co_await sampler_.begin();

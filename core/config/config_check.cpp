@@ -213,6 +213,8 @@ constexpr std::array kChecks{
           [](const S& s) { return s.redis.reconnect_min > s.redis.reconnect_max; }, "must not be above redis.reconnect_max"},
     Check{true, {"redis.key_prefix"}, [](const S& s) { return s.redis.key_prefix.find_first_of("{}") != std::string::npos; },
           "takes no braces: they would hide those around ids, by which a Redis Cluster finds a key's slot"},
+    Check{true, {"redis.groups"}, [](const S& s) { return (s.redis.groups & (s.redis.groups - 1)) != 0; },
+          "is a power of two: 1, 2, 4, 8, 16, 32 or 64"},
     Check{false, {"redis.url"}, [](const S& s) { return has_host_name(s.redis.url); },
           "names a host: a worker stands still while it is looked up, at each new connection; better give its address"},
     Check{true, {"redis.sentinels"},

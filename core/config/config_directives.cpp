@@ -99,6 +99,7 @@ constexpr std::array kDirectives{
     Directive{"redis.password_file", "file that holds the password; empty: none", at<&S::redis, &Redis::password_file>},
     Directive{"redis.db", "database number", at<&S::redis, &Redis::db>, {0, 65535}},
     Directive{"redis.key_prefix", "put before every key, for a Redis shared with others", at<&S::redis, &Redis::key_prefix>},
+    Directive{"redis.groups", "of a cluster: parts that what articles share is cut into; a power of two; another number needs freshetctl regroup", at<&S::redis, &Redis::groups>, {1, 64}},
     Directive{"redis.timeout", "deadline of a command", at<&S::redis, &Redis::timeout>, {1, 60e3}},
     Directive{"redis.reconnect_min", "first wait before a new connection", at<&S::redis, &Redis::reconnect_min>, {1, 60e3}},
     Directive{"redis.reconnect_max", "longest wait before a new connection", at<&S::redis, &Redis::reconnect_max>, {1, 600e3}},

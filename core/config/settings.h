@@ -71,6 +71,7 @@ struct RedisSettings {
   std::string username, password_file;
   int db = 0;
   std::string key_prefix;
+  int groups = 16;  // of articles, in a cluster (core/redis/groups/groups.h)
   milliseconds timeout{50};
   milliseconds reconnect_min{50};
   milliseconds reconnect_max{2000};

@@ -52,7 +52,7 @@ void append_to(const Model& model, Pipeline& out, std::span<const Place* const> 
     const Place& each = *place;
     out.arg(each.id);
     optional_number(out, each.place);
-    each.counted ? out.arg(unix_s(each.published)) : out.arg("");
+    each.counted || each.place ? out.arg(unix_s(each.published)) : out.arg("");
     out.arg(each.version);
     if (computed) continue;
     each.views_total > 0 ? out.arg(each.views_total) : out.arg("");

@@ -190,6 +190,7 @@ Task<Result<void>> look_after_ranks(redis::Redis& redis, const Settings& setting
   if (replies->front().is_nil()) co_return Result<void>();
   Pipeline formulas;
   for (const redis::GroupKeys& each : keys.every_group()) formulas.add("HGET", each.meta(), kFormula);
+  redis::append_group_count(formulas, keys);  // Redis may have lost it
   FRESHET_CO_TRY(found, co_await redis::run_all(redis, formulas));
   if (!all_match(*found, keys, formula_argument(settings))) co_return Result<void>();
   FRESHET_CO_TRY(left, co_await place_left(redis, settings, keys));

@@ -46,6 +46,7 @@ constexpr std::array kReasons{ReasonRow{"disk_full", RecorderReason::kDatabaseFu
                               ReasonRow{"no_cluster", RecorderReason::kRedisAway},
                               ReasonRow{"lost_again", RecorderReason::kRedisAway},
                               ReasonRow{"other_schema", RecorderReason::kRedisAway},
+                              ReasonRow{"other_groups", RecorderReason::kRedisAway},
                               ReasonRow{"other_recorder", RecorderReason::kOtherRecorder},
                               ReasonRow{"lease_lost", RecorderReason::kOtherRecorder},
                               ReasonRow{"other_database", RecorderReason::kOtherDatabase},

@@ -129,6 +129,12 @@ GroupKeys Keys::group_in(std::string_view key) const {
   return found.groups == 0 ? group(0) : GroupKeys(prefix_, group_tag(found.group, found.groups));
 }
 
+bool Keys::of_other_groups(std::string_view key) const {
+  if (!key.starts_with(prefix_)) return false;
+  const unsigned found = group_of_tag(tag_of(key.substr(prefix_.size()))).groups;
+  return found != 0 && found != groups_;
+}
+
 std::vector<std::string> Keys::names_of(const KeyPattern& row) const {
   std::vector<std::string> out{prefix_ + std::string(row.pattern)};
   if (on_ != On::kCluster) return out;

@@ -33,8 +33,8 @@ inline constexpr seconds kSeenEpochTtl{9 * 86400};  // beyond the oldest day of 
 inline constexpr seconds kJobTtl{86400};            // after its last change
 // Longer than any spool may hold what the reader did before.
 inline constexpr seconds tombstone_ttl(seconds max_age) { return max_age + seconds(86400); }
-inline constexpr unsigned kGroups = 16;        // of articles, in a cluster
-inline constexpr int kMostActive = 1'000'000;  // readers of a channel
+inline constexpr std::string_view kRegrouping = "0";  // in the place of a number of groups
+inline constexpr int kMostActive = 1'000'000;         // readers of a channel
 
 enum class About : std::uint8_t {
   kNobody,   // no reader can be told from it, or only by a salted hash that stays (user:epoch, user:erased)
@@ -76,6 +76,7 @@ inline constexpr std::array kKeyPatterns{
     KeyPattern{"hot:newest", "zset", true, About::kNobody},
     KeyPattern{"hot:unlisted", "zset", true, About::kNobody},
     KeyPattern{"hot:epoch", "string", true, About::kNobody},
+    KeyPattern{"hot:groups", "string", true, About::kNobody},
     KeyPattern{"hot:lost", "string", true, About::kNobody},
     KeyPattern{"hot:current:index", "zset", true, About::kNobody},
     KeyPattern{"hot:current:*", "zset", false, About::kNobody},
@@ -126,13 +127,15 @@ class Keys {
   // `prefix` comes before every name (redis.key_prefix). In a cluster there are `groups` of
   // articles (groups.h), and what all of them share has kShared behind its name; on one Redis there
   // is one group.
-  explicit Keys(std::string prefix, On on = On::kOneRedis, unsigned groups = kGroups)
+  explicit Keys(std::string prefix, On on = On::kOneRedis, unsigned groups = 16)
       : prefix_(std::move(prefix)), shared_(on == On::kCluster ? kShared : ""), on_(on) {
     if (on == On::kCluster) groups_ = groups;
   }
   explicit Keys(const RedisSettings& settings)
-      : Keys(settings.key_prefix, settings.is_cluster() ? On::kCluster : On::kOneRedis) {}
+      : Keys(settings.key_prefix, settings.is_cluster() ? On::kCluster : On::kOneRedis,
+             static_cast<unsigned>(settings.groups)) {}
 
+  bool in_cluster() const { return on_ == On::kCluster; }
   unsigned groups() const { return groups_; }
   unsigned group_of(std::string_view id) const { return redis::group_of(id, groups_); }
   // Of one group, and of the one that an article is in. Must not outlive this.
@@ -143,6 +146,8 @@ class Keys {
   std::vector<GroupKeys> every_group() const;
   // That which a key found in Redis belongs to; of other keys any.
   GroupKeys group_in(std::string_view key) const;
+  // Whether a key found in Redis belongs to a group of another number of groups.
+  bool of_other_groups(std::string_view key) const;
   // What a row of kKeyPatterns without a part that varies may be called here.
   std::vector<std::string> names_of(const KeyPattern& row) const;
 
@@ -186,6 +191,8 @@ class Keys {
   std::string rank_turn() const { return of_all(":rank:turn"); }
   // String, and the channel it is published on; permanent
   std::string epoch() const { return of_all(":epoch"); }
+  // String, permanent, of a cluster: how many groups there are; kRegrouping while they are changed
+  std::string group_count() const { return of_all(":groups"); }
   // String, unix ms: Redis lost its items then, and nobody has brought them back (recorder/group.h)
   std::string lost() const { return of_all(":lost"); }
   // String JSON; list.ttl

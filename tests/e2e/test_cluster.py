@@ -9,7 +9,7 @@ import time
 import pytest
 from client import Load
 from readers import Readers, known_items, read_items
-from service import FIRST_NODE, PATIENT, Instance, wait_until
+from service import CTL, FIRST_NODE, PATIENT, Instance, wait_until
 
 MASTERS = 3
 # What a master may have acknowledged and not yet sent to its replica when it is killed.
@@ -31,6 +31,11 @@ def cluster_tool(service, *command):
     done = subprocess.run(["redis-cli", "--cluster", *map(str, command), "--cluster-yes"], env=environment, capture_output=True, text=True, check=False,
                           timeout=240)  # a thousand slots, on a machine that is busy
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def freshetctl(service, *command):
+    done = subprocess.run([CTL, *command, "--state", service.state], capture_output=True, text=True, check=False, timeout=120)
+    return done.returncode, done.stdout + done.stderr
 
 
 def masters(service):
@@ -147,3 +152,17 @@ def test_the_first_node_that_is_named_may_be_away(cluster):
     finally:
         cluster.start_node(victim)
         wait_for_replicas(cluster)
+
+
+def test_another_number_of_groups_is_told_and_not_taken_while_somebody_serves(cluster):
+    assert cluster.redis("GET", "hot:groups") == "16"
+    cluster.configure(redis__groups=8)
+    try:
+        status, said = freshetctl(cluster, "check")
+        assert status != 0 and "16 groups" in said and "`freshetctl regroup`" in said, said
+        status, said = freshetctl(cluster, "regroup")
+        assert status != 0 and "a service runs" in said, said
+    finally:
+        cluster.configure()
+    assert cluster.redis("GET", "hot:groups") == "16"
+    cluster.check()

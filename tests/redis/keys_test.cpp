@@ -92,6 +92,7 @@ std::vector<std::pair<std::string, std::string>> names(const Keys& k, const std:
       {g.published(), "published"},
       {g.hidden(), "hidden"},
       {k.epoch(), "epoch"},
+      {k.group_count(), "group count"},
       {k.lost(), "lost"},
       {g.current_index(), "index"},
       {g.current(493000), "current 493000"},
@@ -171,7 +172,7 @@ TEST_CASE("in a cluster what scripts touch together is in one slot, and every na
   const redis::GroupKeys last = keys.group(15);
   const unsigned all = keys.call_of(keys.epoch()), group = keys.call_of(last.hidden());
   // scripts/check-keys goes by this.
-  const std::set<std::string_view> of_all{"hot:rank:lock", "hot:rank:turn",   "hot:epoch",
+  const std::set<std::string_view> of_all{"hot:rank:lock", "hot:rank:turn",   "hot:epoch",     "hot:groups",
                                           "hot:lost",      "recorder:stream", "recorder:lease"};
   for (const auto& [name, meaning] : names(keys, "abc", "def")) {
     INFO(name);

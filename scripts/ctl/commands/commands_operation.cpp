@@ -4,6 +4,7 @@
 
 #include "scripts/ctl/backup/backup.h"
 #include "scripts/ctl/backup/rebuild_redis.h"
+#include "scripts/ctl/backup/regroup.h"
 #include "scripts/ctl/backup/restore.h"
 #include "scripts/ctl/check/check.h"
 #include "scripts/ctl/check/visitors.h"
@@ -52,6 +53,14 @@ Run rebuild_redis_command(CLI::App& app) {
   app.add_flag("-q,--quiet", options->quiet, "no progress");
   app.footer("Items only: what was counted of them is lost with Redis.");
   return [options](const Target& target) { return run_rebuild_redis(*options, target); };
+}
+
+Run regroup_command(CLI::App& app) {
+  auto options = std::make_shared<RegroupOptions>();
+  app.add_flag("--json", options->json, kAsJson);
+  app.add_flag("-q,--quiet", options->quiet, "no progress");
+  app.footer("While no service runs, on whatever host. Interrupted, it is to be run again.");
+  return [options](const Target& target) { return run_regroup(*options, target); };
 }
 
 Run backup_command(CLI::App& app) {
@@ -174,6 +183,8 @@ constexpr std::array kOperationCommands{
             rebuild_command},
     Command{"rebuild-redis", "Give a Redis that lost its items them back from the database",
             rebuild_redis_command},
+    Command{"regroup", "Put the articles of a Redis Cluster into as many groups as redis.groups says",
+            regroup_command},
     Command{"reindex", "Make the search index anew from the database", reindex_command},
 };
 

@@ -24,11 +24,13 @@ bool exists(const std::string& path) {
 }
 
 // A Redis that does not answer is the business of who asks it.
-Result<redis::Endpoint> of_our_schema(Result<redis::Endpoint> endpoint, const Settings& settings) {
+Result<redis::Endpoint> of_our_schema(Result<redis::Endpoint> endpoint, const Settings& settings,
+                                      Groups groups) {
   if (!endpoint) return endpoint;
   redis::SyncRedis redis(*endpoint, kSchemaTimeout, {});
   const auto fits = redis::wait(redis::expect_schema(redis, redis::Keys(settings.redis)));
-  if (!fits && fits.error().reason == "other_schema")
+  if (!fits && (fits.error().reason == "other_schema" ||
+                (fits.error().reason == "other_groups" && groups == Groups::kAsConfigured)))
     return tl::unexpected(at_redis(fits.error(), *endpoint));
   return endpoint;
 }
@@ -84,21 +86,21 @@ Result<redis::Endpoint> service_endpoint(const Target& target, const Settings& s
   return redis::endpoint_of(settings.redis, *password, *of_sentinels);
 }
 
-Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings) {
+Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings, Groups groups) {
   auto endpoint = service_endpoint(target, settings);
   std::string account = target.redis_user;
   // scripts/run gives its own Redis the shipped accounts.
   if (const std::string file = in_state(target, "etc/redis-operator");
       account.empty() && target.redis.empty() && !target.state.empty() && exists(file))
     account = "freshet-operator:" + file;
-  if (!endpoint || account.empty()) return of_our_schema(std::move(endpoint), settings);
+  if (!endpoint || account.empty()) return of_our_schema(std::move(endpoint), settings, groups);
   const std::size_t colon = account.find(':');
   if (colon == std::string::npos || colon == 0)
     return fail(ErrorCode::kInvalid, "bad_redis_user", {}, "--redis-user takes NAME:FILE");
   FRESHET_TRY(password, read_secret(account.substr(colon + 1)));
   endpoint->username = account.substr(0, colon);
   endpoint->password = std::move(*password);
-  return of_our_schema(std::move(endpoint), settings);
+  return of_our_schema(std::move(endpoint), settings, groups);
 }
 
 Error at_redis(Error error, const redis::Endpoint& endpoint) {

@@ -30,9 +30,12 @@ Result<Settings> settings_of(const Target& target);
 // Redis: --redis, else what a configuration that was found says, else DIR/run/redis.sock, else the
 // shipped default. With the service's own account. Errors: kInvalid.
 Result<redis::Endpoint> service_endpoint(const Target& target, const Settings& settings);
-// The same with the account of --redis-user, if any; one that answers has our schema (kConflict
-// "other_schema").
-Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings);
+// The same with the account of --redis-user, if any; one that answers has our schema, and articles
+// in as many groups as redis.groups says unless any number will do (kConflict "other_schema",
+// "other_groups").
+enum class Groups : std::uint8_t { kAsConfigured, kAny };
+Result<redis::Endpoint> redis_endpoint(const Target& target, const Settings& settings,
+                                       Groups groups = Groups::kAsConfigured);
 
 // An error of Redis with the address it is about, for people.
 Error at_redis(Error error, const redis::Endpoint& endpoint);

@@ -1,0 +1,35 @@
+// freshetctl regroup: what articles share, from one number of groups (core/redis/groups/groups.h)
+// into that of redis.groups.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "core/config/settings.h"
+#include "core/redis/sync_redis.h"
+#include "scripts/ctl/commands/target.h"
+
+namespace freshet::ctl {
+
+struct RegroupOptions {
+  bool json = false;
+  bool quiet = false;
+};
+
+struct Regrouped {
+  std::int64_t items = 0;    // with counters, or put
+  std::int64_t removed = 0;  // keys of other groups
+};
+
+// Hidden, newest and unlisted articles and tags are copied, ranks and what belongs to them are made
+// anew from the counters, then the keys of other groups are removed. Until then Redis says that it
+// is between two numbers, and no service starts. Stopped anywhere, and called again, it ends as if
+// it had not been. `pulse` is told how many keys were looked at; its error ends this. REQUIRES: no
+// service and no other tool writes. O(keys).
+Result<Regrouped> regroup(redis::SyncRedis& redis, const Settings& settings,
+                          const std::function<Result<void>(std::int64_t)>& pulse);
+
+// Errors: kConflict "service_runs"; kInvalid "no_cluster"; Redis' own.
+Result<int> run_regroup(const RegroupOptions& options, const Target& target);
+
+}  // namespace freshet::ctl

@@ -1,0 +1,177 @@
+// Another number of groups: everything is as it was, whenever the tool was killed in between.
+#include "scripts/ctl/backup/regroup.h"
+
+#include "core/redis/schema.h"
+#include "scripts/ctl/check/check.h"
+#include "tests/support/store_fixture.h"
+
+using namespace freshet;
+using namespace freshet::test;
+
+namespace {
+
+class RegroupFixture : public Fixture {
+ public:
+  RegroupFixture() {
+    settings.redis.url = "redis+cluster://127.0.0.1:1";  // names alone are of a cluster here
+    with(16);
+    REQUIRE(fits(redis::Asks::kServes));
+  }
+  void with(int number) {
+    settings.redis.groups = number;
+    groups = static_cast<unsigned>(number);
+    open();
+  }
+  Result<void> fits(redis::Asks asks = redis::Asks::kLooks) {
+    return wait(redis::expect_schema(redis, keys(), asks));
+  }
+  void fill() {
+    for (int i = 0; i < 120; ++i) {
+      const std::string id = "a" + std::to_string(i);
+      items::Item one = item(id, now() - seconds(3600 * (i % 30)));
+      one.tags = {TagName::trusted("t" + std::to_string(i % 3))};
+      one.hidden = i % 10 == 0;
+      if (i % 10 == 1) one.published_at = now() + seconds(86400);
+      put(one);
+      for (int v = 0; v < i % 4; ++v) {
+        track(report(id, "v" + std::to_string(v), 1000));
+        view(seen(id, "f" + std::to_string(v)));
+      }
+    }
+    for (const char* const id : {"a2", "a3"}) remove(id);
+    // Seen long ago: its score outlives its counters, and its bucket.
+    const UnixSeconds old = now() - seconds(1000 * 3600);
+    put(item("old", old));
+    view(seen("old", "f"));
+    command("HSET", keys().article("old"), "viewed", 1);
+    const redis::GroupKeys group = keys().group_with("old");
+    command("DEL", group.current(unix_s(old) / kHourSeconds));
+    command("ZREM", group.current_index(), unix_s(old) / kHourSeconds);
+    auto stranger = report("unknown", "v", 1000);
+    stranger.standing.network = "network";
+    settings.items_unknown = "count";
+    track(stranger);
+  }
+
+  struct Content {
+    std::vector<std::vector<std::string>> lists;
+    std::map<std::string, std::map<std::string, std::string>> sets;
+    bool operator==(const Content&) const = default;
+  };
+  Content content() {
+    Content out;
+    for (const std::string tag : {"", "t0", "t1"}) {
+      for (const seconds window : {seconds(0), seconds(5 * 3600 + 1800)}) {
+        out.lists.push_back(ids(engagement(window, tag)));
+        out.lists.push_back(ids(accumulate(window, tag)));
+      }
+    }
+    for (const redis::GroupKeys& group : keys().every_group()) {
+      for (const auto& [what, key] : std::map<std::string, std::string>{
+               {"hidden", group.hidden()}, {"newest", group.newest()}, {"unlisted", group.unlisted()}}) {
+        const auto members = command("ZRANGE", key, 0, -1, "WITHSCORES");
+        for (std::size_t i = 0; i + 1 < members.size(); i += 2)
+          out.sets[what][std::string(redis::text_at(members, i))] =
+              std::string(redis::text_at(members, i + 1));
+      }
+    }
+    const auto buckets = wait(hot->buckets());
+    REQUIRE(buckets);
+    for (const auto& bucket : *buckets) {
+      const auto heads = wait(hot->bucket_heads({bucket.name}, 0, 1000));
+      REQUIRE(heads);
+      for (const auto& each : *heads)
+        out.sets["bucket " + std::to_string(bucket.name.hour)][each.item.str()] = std::to_string(each.total);
+    }
+    return out;
+  }
+  std::size_t of_other_groups() {
+    const redis::Keys now = keys();
+    std::size_t out = 0;
+    for (const std::string& key : all_keys()) out += now.of_other_groups(key) ? 1U : 0U;
+    return out;
+  }
+  std::string check() {
+    ctl::Findings findings;
+    REQUIRE(ctl::check_redis(redis, settings, {.quiet = true}, findings));
+    return findings.text();
+  }
+};
+
+const auto kGoOn = [](std::int64_t) { return Result<void>(); };
+
+}  // namespace
+
+TEST_CASE_METHOD(RegroupFixture, "after a regrouping everything is as it was", "[regroup]") {
+  fill();
+  const Content before = content();
+  CHECK(before.lists.front().size() > 50);
+  for (const char* const what : {"hidden", "newest", "unlisted"}) CHECK_FALSE(before.sets.at(what).empty());
+  const std::string said = check();
+  for (const int number : {4, 64, 2, 16}) {
+    INFO(number);
+    with(number);
+    CHECK(of_other_groups() > 0);
+    CHECK(ids(engagement()).empty());
+    const auto done = ctl::regroup(redis, settings, kGoOn);
+    REQUIRE(done);
+    CHECK(done->removed > 0);
+    CHECK(of_other_groups() == 0);
+    CHECK(content() == before);
+    CHECK(check() == said);
+    CHECK(fits());
+  }
+}
+
+TEST_CASE_METHOD(RegroupFixture, "a regrouping that is killed anywhere is finished by the next",
+                 "[regroup]") {
+  fill();
+  const Content before = content();
+  int killed = 0;
+  for (int steps = 0, at = 16; steps < 200; ++steps) {
+    at = at == 16 ? 4 : 16;
+    with(at);
+    int left = steps;
+    const auto kill = [&](std::int64_t) {
+      return left-- > 0 ? Result<void>() : fail(ErrorCode::kInternal, "killed");
+    };
+    if (ctl::regroup(redis, settings, kill)) break;
+    ++killed;
+    // Nobody serves in between, whatever it is set to.
+    for (const int number : {16, 4}) {
+      with(number);
+      REQUIRE_FALSE(fits(redis::Asks::kServes));
+    }
+    with(at);
+    REQUIRE(ctl::regroup(redis, settings, kGoOn));
+    REQUIRE(of_other_groups() == 0);
+    REQUIRE(content() == before);
+    REQUIRE(fits());
+  }
+  CHECK(killed > 3);
+}
+
+TEST_CASE_METHOD(RegroupFixture, "who is set to another number of groups is told what to do", "[regroup]") {
+  fill();
+  with(8);
+  const auto other = fits(redis::Asks::kServes);
+  REQUIRE_FALSE(other);
+  CHECK(other.error().reason == "other_groups");
+  for (const char* const word : {"16 groups", "redis.groups says 8", "freshetctl regroup"})
+    CHECK(other.error().detail.find(word) != std::string::npos);
+  with(16);
+  CHECK(fits());
+  command("SET", keys().group_count(), redis::kRegrouping);
+  CHECK(fits().error().detail.find("freshetctl regroup") != std::string::npos);
+  // An empty Redis has any number, until somebody serves. On one server nothing is said.
+  server().flush();
+  with(8);
+  CHECK(fits());
+  CHECK_FALSE(exists(keys().group_count()));
+  CHECK(fits(redis::Asks::kServes));
+  with(16);
+  CHECK_FALSE(fits(redis::Asks::kServes));
+  server().flush();
+  REQUIRE(wait(redis::expect_schema(redis, redis::Keys(""), redis::Asks::kServes)));
+  CHECK(all_keys().empty());
+}
