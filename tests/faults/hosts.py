@@ -201,7 +201,7 @@ def host_cut_off(run, where):
         loads.wait_for(run.scale(150, 2000))
         mended = time.monotonic()
         where.lan.heal("freshet2", "back")
-        normal = where.await_normal(60) - mended
+        normal = where.await_normal() - mended
         other = loads.each[0].statuses(since=cut, until=mended)
         here = loads.each[1]
         queued, degraded = here.statuses(("track", "view", "look"), noticed, mended), here.degraded(noticed, mended)

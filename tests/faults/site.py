@@ -237,7 +237,7 @@ class Site:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def await_normal(self, limit_s=30):
+    def await_normal(self, limit_s=60):
         """Until both hosts count at once, whichever master has it, and nothing waits. Returns when (time.monotonic)."""
         def normal(host):
             stamp = time.monotonic_ns()
