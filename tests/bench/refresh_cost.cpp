@@ -113,7 +113,7 @@ class Feeds final : public Answers {
           readers::interaction_member(readers::Interaction::kLike, "i" + std::to_string(random() % kFresh)));
     return out;
   }
-  // As feed_swap.lua hands out a first page; what else runs a script is told what it takes for done.
+  // As feed_swap.lua hands out a first page; other scripts are answered with what means "done".
   static std::string page(const Words& words) {
     constexpr std::size_t kFirstKey = 3, kKeys = 2, kBefore = 12;
     constexpr std::size_t kCandidates = kFirstKey + kKeys + kBefore;
