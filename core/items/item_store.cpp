@@ -157,8 +157,8 @@ Task<Result<void>> RedisItemStore::finish(const std::vector<Change>& changes, co
   co_return Result<void>();
 }
 
-// Lists must show it no more, or again: what item_places.lua said may have reached nobody, and is not said
-// twice.
+// Lists must show it no more, or again: what item_places.lua said may have reached nobody, and is
+// not said twice.
 bool RedisItemStore::is_another_to_hide(const Change& change) {
   return (change.old[kHidden] == "1") != (change.remove || change.item->hidden);
 }

@@ -24,7 +24,6 @@ from procs import BenchError, wait_until
 from recommend_bench import status
 
 RAISED = {"zset-max-listpack-entries": 512, "hash-max-listpack-value": 512}
-PATIENT = {"redis.timeout": '"2s"', "gateway.request_budget": '"2900ms"'}  # a busy host delays the filling, and loses nothing
 CONNECTIONS, AT_ONCE = 32, 20  # pipelined; nginx has one of each connection inside
 MOST_OF_A_CONNECTION = 9_000  # nginx' keepalive_requests is 10,000
 ITEMS_A_POST, LINES_A_POST, READERS_A_PUSH, ITEMS_A_PUSH = 1_000, 25_000, 200, 100
@@ -311,7 +310,7 @@ def arguments():
 
 
 def measure(options, directory):
-    deployment = Ours(directory, "scale", settings=PATIENT)
+    deployment = Ours(directory, "scale")
     try:
         quiet_s = TINY_QUIET_S if options.tiny else QUIET_S
         default, raised = Meter(deployment, quiet_s), Meter(deployment, quiet_s)
