@@ -155,13 +155,15 @@ Diagnoses judged_nginx(const std::string& dump) {
 TEST_CASE("a cluster's slots, replicas, directives and versions are looked at", "[doctor]") {
   ClusterFacts good;
   for (const char* name : {"192.0.2.1:1", "192.0.2.2:1", "192.0.2.3:1"})
-    good.masters.push_back({name, "7.0.15", "1000", true, false});
+    good.masters.push_back({name, "7.0.15", "1000", true, false, 5});
+  good.masters[2].groups = 6;
   const auto judged_cluster = [](const ClusterFacts& facts) {
     Diagnoses out;
     judge_cluster(facts, out);
     return out;
   };
   CHECK(found(judged_cluster(good), "redis.cluster").grade == Grade::kOk);
+  CHECK(judged_cluster(good).all().size() == 1);
   const auto says = [&](const ClusterFacts& facts, Grade grade, const char* what) {
     const Diagnoses out = judged_cluster(facts);
     const auto& all = out.all();
@@ -190,6 +192,10 @@ TEST_CASE("a cluster's slots, replicas, directives and versions are looked at", 
   facts = good;
   facts.masters[2].version = "6.2.0";
   says(facts, Grade::kWarning, "several versions: 6.2.0, 7.0.15");
+  facts = good;
+  facts.masters[0].groups = 8;
+  facts.masters[1].groups = 2;
+  says(facts, Grade::kWarning, "192.0.2.1:1 has 8 of the 16 groups of articles");
 }
 
 TEST_CASE("a Redis as the service needs it is without a finding", "[doctor]") {

@@ -77,7 +77,7 @@ void look_at_redis(const Target& target, const Settings& settings, Diagnoses& ou
   out.ok("redis", endpoint->unix_path.empty() ? settings.redis.url : endpoint->unix_path);
   judge_redis(*facts, settings, out);
   if (endpoint->is_cluster()) {
-    if (const auto cluster = ask_cluster(redis, *endpoint))
+    if (const auto cluster = ask_cluster(redis, *endpoint, redis::Keys(settings.redis).groups()))
       judge_cluster(*cluster, out);
     else
       out.not_looked("redis.cluster", cluster.error().detail);

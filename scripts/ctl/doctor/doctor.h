@@ -60,6 +60,7 @@ struct MasterFacts {
   std::string version, maxmemory;
   bool has_replica = false;
   bool full_coverage = false;  // cluster-require-full-coverage
+  std::size_t groups = 0;      // of what articles share (core/redis/groups/groups.h), so many lie there
 };
 struct ClusterFacts {
   std::size_t uncovered = 0;  // slots without a master
@@ -67,7 +68,7 @@ struct ClusterFacts {
   std::vector<std::string> silent;  // masters that do not answer us
 };
 // 1 round trip, and one to each master. Errors: as ask_redis().
-Result<ClusterFacts> ask_cluster(redis::SyncRedis& redis, const redis::Endpoint& endpoint);
+Result<ClusterFacts> ask_cluster(redis::SyncRedis& redis, const redis::Endpoint& endpoint, unsigned groups);
 void judge_cluster(const ClusterFacts& facts, Diagnoses& out);
 
 // Whether Redis has what the database has.

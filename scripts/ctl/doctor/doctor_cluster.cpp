@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <set>
 
+#include "core/redis/cluster/slot.h"
 #include "core/redis/cluster/slot_map.h"
 #include "core/redis/fields.h"
+#include "core/redis/groups/groups.h"
 #include "scripts/ctl/doctor/doctor.h"
 
 namespace freshet::ctl {
@@ -60,9 +62,22 @@ std::string names(const std::vector<MasterFacts>& masters, bool (*which)(const M
   return fmt::format("{}", fmt::join(out, ", "));
 }
 
+// Every placement of an article goes to the master that has its group.
+void judge_groups(const std::vector<MasterFacts>& masters, Diagnoses& out) {
+  std::size_t all = 0;
+  for (const MasterFacts& each : masters) all += each.groups;
+  if (all < masters.size()) return;
+  const auto most = std::ranges::max_element(masters, {}, &MasterFacts::groups);
+  if (most->groups <= (all + masters.size() - 1) / masters.size() + 1) return;
+  out.warn("redis.cluster.groups",
+           fmt::format("{} has {} of the {} groups of articles: it does more than its part", most->name,
+                       most->groups, all),
+           "`redis-cli --cluster rebalance`, so that masters have equal ranges of slots");
+}
+
 }  // namespace
 
-Result<ClusterFacts> ask_cluster(redis::SyncRedis& redis, const redis::Endpoint& endpoint) {
+Result<ClusterFacts> ask_cluster(redis::SyncRedis& redis, const redis::Endpoint& endpoint, unsigned groups) {
   Pipeline question;
   question.add("CLUSTER", "SLOTS");
   FRESHET_TRY(replies, redis.call(question));
@@ -74,6 +89,10 @@ Result<ClusterFacts> ask_cluster(redis::SyncRedis& redis, const redis::Endpoint&
     if (!master) {
       facts.silent.push_back(shown(each));
       continue;
+    }
+    for (unsigned group = 0; group < groups; ++group) {
+      const Address* const owner = map->owner(redis::slot_of(redis::group_tag(group, groups)));
+      if (owner != nullptr && *owner == each) ++master->groups;
     }
     facts.masters.push_back(std::move(*master));
   }
@@ -110,6 +129,7 @@ void judge_cluster(const ClusterFacts& facts, Diagnoses& out) {
   if (versions.size() > 1)
     out.warn(kCheck, fmt::format("masters are of several versions: {}", fmt::join(versions, ", ")),
              "upgrade the older ones");
+  judge_groups(masters, out);
   if (facts.uncovered == 0 && facts.silent.empty())
     out.ok(kCheck, fmt::format("{} masters have all slots", masters.size()));
 }
