@@ -36,8 +36,6 @@ inline constexpr std::array kScriptWords{
     ScriptWord{word::kRetry, ErrorCode::kInternal, "redis_error"},  // never an error
     // Another recorder has taken the lease since.
     ScriptWord{"FENCED", ErrorCode::kUnavailable, "lease_lost"},
-    // A number is none, or out of range.
-    ScriptWord{"INVALID", ErrorCode::kInvalid, "bad_number"},
     // The stream has no consumer group, or the recorder's lease is gone: it was flushed. As Redis
     // itself says it.
     ScriptWord{"NOGROUP", ErrorCode::kUnavailable, "redis_no_group"},

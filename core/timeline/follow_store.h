@@ -68,8 +68,8 @@ struct Join {
 void append_join(redis::Pipeline& out, const WaterfallSettings& settings, const Join& join);
 
 // Appends the script that pushes `ids`, the last as the highest, into one ZSET of
-// core/timeline/parts/timeline.lua, of which the newest `most` stay, or all. Its reply: {the highest
-// score ever given}.
+// core/timeline/parts/timeline.lua, of which the newest `most` stay, or all. Its reply: {the
+// highest score ever given}.
 void append_push(redis::Pipeline& out, const std::string& key, std::optional<std::int64_t> most,
                  const std::vector<std::string_view>& ids);
 

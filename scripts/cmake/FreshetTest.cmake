@@ -6,7 +6,7 @@
 function(freshet_test)
   cmake_parse_arguments(T "WAITS" "NAME;LABEL;TIMEOUT;LONG" "SOURCES;LIBS" ${ARGN})
   if(NOT T_TIMEOUT)
-    set(T_TIMEOUT 300)
+    set(T_TIMEOUT 900)
   endif()
   if(FRESHET_SANITIZE)
     math(EXPR T_TIMEOUT "${T_TIMEOUT} * 5")

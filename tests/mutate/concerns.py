@@ -8,6 +8,7 @@ TESTS = [
      ["test_hot_store$|test_items$", "test_ctl_redis$|e2e_(hot|hot_lists|purge)$"]),
     (r"(core/base/limit_table|fcgi/http/limits)\.(h|cpp)", ["test_base$|test_http$", "e2e_abuse$"]),
     (r"core/feed/(parts/)?feed_\w+\.lua", ["test_feed_store$", "e2e_feed$"]),
+    (r"core/redis/parts/\w+\.lua", ["test_hot_store$|test_feed_store$|test_recorder_lease$", "e2e_(feed|hot|recorder)$"]),
     (r"core/feed/seen_\w+\.lua", ["test_seen$", "e2e_feed$"]),
     (r"core/readers/reader_\w+\.lua", ["test_readers$|test_feed_store$", "e2e_(readers|feed|privacy|backup)$"]),
     (r"core/timeline/(timeline_\w+|parts/timeline\w*)\.lua", ["test_timeline_(store|law)$|test_follows$", "e2e_(waterfall|fill)$"]),
