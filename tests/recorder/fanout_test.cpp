@@ -171,7 +171,8 @@ TEST_CASE("between the steps of a job the recorder goes on with what else stands
   REQUIRE(f.over(job));
   f.command("CONFIG", "SET", "slowlog-log-slower-than", -1);
   const auto log = f.command("SLOWLOG", "GET", -1);
-  constexpr std::size_t kIds = 9;  // of EVALSHA: from here on what is acknowledged, before it what was delivered last
+  constexpr std::size_t kIds =
+      9;  // of EVALSHA: from here on what is acknowledged, before it what was delivered last
   std::vector<std::size_t> steps, acknowledged, blocked;  // the newest is the first
   for (std::size_t i = 0; i < log.size(); ++i) {
     const auto words = log[i][3];
