@@ -385,6 +385,22 @@ TEST_CASE_METHOD(Fixture, "a rebuild that is given up leaves the old index", "[s
   CHECK(finds(settings, "whale").size() == 2);
 }
 
+TEST_CASE("the newest items are good from their moment on, and for that alone when more are dated ahead",
+          "[search]") {
+  feed::NewestItems known;
+  known.items.resize(3);
+  known.at = kNow;
+  CHECK(known.good_for(kNow, 3));
+  CHECK(known.good_for(kNow + seconds{1}, 2));
+  CHECK_FALSE(known.good_for(kNow - seconds{1}, 3));  // what came since must not be shown yet
+  CHECK_FALSE(known.good_for(kNow, 4));
+  known.all = true;
+  CHECK(known.good_for(kNow, 4));
+  known.ahead = true;
+  CHECK(known.good_for(kNow, 3));
+  CHECK_FALSE(known.good_for(kNow + seconds{1}, 3));
+}
+
 TEST_CASE("what is newest is remembered, and for no longer than it is true", "[search]") {
   const TemporaryFolder folder;
   Settings settings;
