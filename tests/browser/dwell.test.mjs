@@ -1,7 +1,7 @@
 // How long a page was shown, by the page's own clock and by the counters: nothing else may run meanwhile.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { eventually, openWindow, startFreshet } from "./instance.mjs";
+import { after, before } from "node:test";
+import { eventually, openWindow, startFreshet, test } from "./instance.mjs";
 
 const kToleranceMs = 500;  // between the document's begin and freshet.js's
 

@@ -1,7 +1,7 @@
 // The page's side in a real browser: what freshet.js reports, and the page that shows the hot lists.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { eventually, openWindow, startFreshet } from "./instance.mjs";
+import { after, before } from "node:test";
+import { eventually, openWindow, startFreshet, test } from "./instance.mjs";
 
 let freshet;
 let browser;

@@ -5,6 +5,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { test as withoutBound } from "node:test";
 import { promisify } from "node:util";
 import { chromium } from "playwright-core";
 
@@ -14,6 +15,10 @@ const kFlags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-r
   "--disable-component-update", "--disable-sync"];
 
 const run = promisify(execFile);
+
+// A test that hangs is named here, before ctest ends the whole file without a word.
+const kTestMs = 240000;
+export const test = (name, body) => withoutBound(name, { timeout: kTestMs }, body);
 
 // As in tests/support/loopback.py: an address of our own, as long as somebody listens on its port kClaim.
 const [kPort, kInternalPort, kClaim] = [18080, 18081, 18079];
@@ -35,7 +40,7 @@ async function claimAddress() {
 }
 
 // Asks again until the answer satisfies the condition, and returns that answer.
-export async function eventually(what, ask, satisfied, limitMs = 20000) {
+export async function eventually(what, ask, satisfied, limitMs = 60000) {
   const deadline = Date.now() + limitMs;
   for (;;) {
     const answer = await ask();

@@ -3,7 +3,7 @@
 import time
 
 
-def wait_until(condition, what, limit_s=30.0):
+def wait_until(condition, what, limit_s=60.0):
     """Returns the first true value of `condition`; an AssertionError names `what` when there is none within `limit_s`."""
     deadline = time.monotonic() + limit_s
     while not (value := condition()):
