@@ -77,22 +77,22 @@ Task<void> Sampler::look_at_health(milliseconds now) {
 
 Task<void> Sampler::take() {
   redis::Pipeline sizes;
-  constexpr std::size_t kOfGroup = 5;
+  constexpr std::size_t kOfGroup = 6;
   for (const redis::GroupKeys& each : keys_.every_group()) {
     for (const std::string& key : {each.rank(hot::kByEngagement), each.rank(hot::kByViews), each.published(),
                                    each.hidden(), each.newest()})
       sizes.add("ZCARD", key);
+    sizes.add("XLEN", each.stream());
   }
-  sizes.add("XLEN", keys_.stream());
   const auto replies = co_await redis_.run(sizes);
   if (!replies) co_return;
   StoreNumbers numbers;
-  const std::array members{&StoreNumbers::hot_rank, &StoreNumbers::hot_score, &StoreNumbers::hot_published,
-                           &StoreNumbers::hot_hidden, &StoreNumbers::hot_newest};
+  const std::array members{&StoreNumbers::hot_rank,      &StoreNumbers::hot_score,
+                           &StoreNumbers::hot_published, &StoreNumbers::hot_hidden,
+                           &StoreNumbers::hot_newest,    &StoreNumbers::stream_entries};
   static_assert(members.size() == kOfGroup);
-  for (std::size_t i = 0; i + 1 < replies->size(); ++i)
+  for (std::size_t i = 0; i < replies->size(); ++i)
     numbers.*members.at(i % kOfGroup) += (*replies)[i].integer().value_or(0);
-  numbers.stream_entries = replies->back().integer().value_or(0);
   const auto seen = co_await feed_.seen_status();
   if (!seen) co_return;
   const feed::SeenDay today = seen->days.empty() ? feed::SeenDay() : seen->days.front();

@@ -45,11 +45,16 @@ constexpr std::array<std::string_view, kStatements> kSql{
     "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
     "SELECT value FROM meta WHERE name = ?1",
     "SELECT name, value FROM meta WHERE name >= ?1 AND name < ?2"};
-constexpr std::string_view kLastEntry = "last_entry";
+constexpr std::string_view kLastEntry = "last_entry";  // of a group of a cluster: with ':' and its tag
+constexpr std::string_view kLastEntryEnd = "last_entry;";
 constexpr std::string_view kIdentity = "identity";
 constexpr std::string_view kToken = "token";
 constexpr std::string_view kErased = "erased:";     // before a reader's name; the value: unix seconds
 constexpr std::string_view kErasedEnd = "erased;";  // ';' follows ':'
+
+std::string last_entry_of(std::string_view stream) {
+  return std::string(kLastEntry).append(stream.empty() ? "" : ":").append(stream);
+}
 
 // Which file stands at a path.
 struct Identity {
@@ -236,7 +241,9 @@ Result<void> Database::State::put_meta(std::string_view name, std::string_view v
   return queries[kSetMeta].bind(1, name).bind(2, value).run();
 }
 
-Result<void> Database::put_last_entry(std::string_view entry) { return state_->put_meta(kLastEntry, entry); }
+Result<void> Database::put_last_entry(std::string_view stream, std::string_view entry) {
+  return state_->put_meta(last_entry_of(stream), entry);
+}
 
 Result<void> Database::put_erasure(std::string_view reader, UnixSeconds at) {
   return state_->put_meta(std::string(kErased) + std::string(reader), std::to_string(unix_s(at)));
@@ -266,7 +273,16 @@ Result<std::string> Database::State::meta(std::string_view name) {
   return out;
 }
 
-Result<std::string> Database::last_entry() { return state_->meta(kLastEntry); }
+Result<std::string> Database::last_entry(std::string_view stream) {
+  return state_->meta(last_entry_of(stream));
+}
+
+Result<bool> Database::has_recorded() {
+  Query& query = state_->queries[kMetaOf];
+  const auto found = query.bind(1, kLastEntry).bind(2, kLastEntryEnd).step();
+  query.done();
+  return found;
+}
 
 Result<items::Item> Database::State::row() {
   Query& all = queries[kAll];

@@ -62,9 +62,11 @@ class Database {
   Result<void> put_item(const items::Item& item);
   // Removing what is not there is no error.
   Result<void> remove_item(const ItemId& id);
-  // The id of the last stream entry whose change is in here; "" at first.
-  Result<void> put_last_entry(std::string_view entry);
-  Result<std::string> last_entry();
+  // The id of the last entry of a stream whose change is in here; "" at first. `stream`:
+  // GroupKeys::word() of its group.
+  Result<void> put_last_entry(std::string_view stream, std::string_view entry);
+  Result<std::string> last_entry(std::string_view stream);
+  Result<bool> has_recorded();  // an entry of any stream, whatever the number of groups was
   // That a reader was erased, under a salted hash of the id, never the id (ReaderHashes::epoch):
   // for a backup from before that to be restored without them. Kept as long as the database.
   Result<void> put_erasure(std::string_view reader, UnixSeconds at);

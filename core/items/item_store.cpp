@@ -33,7 +33,7 @@ RedisItemStore::RedisItemStore(redis::Redis& redis, const Settings& settings, re
     : redis_(redis),
       settings_(settings),
       keys_(std::move(keys)),
-      stream_max_(tell == Tell::kRecorder ? settings.recorder.stream_max_len : kNoStream) {}
+      stream_max_(tell == Tell::kRecorder ? keys_.share_of(settings.recorder.stream_max_len) : kNoStream) {}
 
 Task<Result<void>> RedisItemStore::put(const Item& item) {
   std::vector<Change> one;
@@ -79,7 +79,12 @@ Task<Result<void>> RedisItemStore::write(std::vector<Change> changes) {
 
 Task<Result<void>> RedisItemStore::read_old(std::vector<Change>& changes) {
   Pipeline command;
-  command.add("XLEN", keys_.stream());
+  std::vector<std::int64_t> more(keys_.groups());
+  for (const Change& each : changes) ++more[keys_.group_of(each.item->id.view())];
+  for (unsigned group = 0; group < more.size(); ++group) {
+    if (more[group] > 0) command.add("XLEN", keys_.group(group).stream());
+  }
+  const std::size_t streams = command.size();
   for (const Change& each : changes) {
     const std::string_view id = each.item->id.view();
     command.command(3 + kCardFields.size()).arg("HMGET").arg(keys_.item(id)).arg("rev");
@@ -87,10 +92,15 @@ Task<Result<void>> RedisItemStore::read_old(std::vector<Change>& changes) {
     command.add("HMGET", keys_.article(id), "date", "first");
   }
   FRESHET_CO_TRY(replies, co_await redis::run_all(redis_, command));
-  const std::int64_t waiting = replies->front().integer().value_or(0);
-  if (stream_max_ != kNoStream && waiting + std::ssize(changes) > stream_max_) co_return redis::stream_full();
+  std::erase(more, 0);
+  for (std::size_t i = 0; i < streams && stream_max_ != kNoStream; ++i) {
+    // An empty stream of many takes any batch: else one that is uneven would never be taken.
+    const std::int64_t waiting = (*replies)[i].integer().value_or(0);
+    if (waiting + more[i] > stream_max_ && (waiting > 0 || keys_.groups() == 1))
+      co_return redis::stream_full();
+  }
   for (std::size_t i = 0; i < changes.size(); ++i) {
-    const redis::Reply &was = (*replies)[2 * i + 1], &dates = (*replies)[2 * i + 2];
+    const redis::Reply &was = (*replies)[streams + 2 * i], &dates = (*replies)[streams + 2 * i + 1];
     Change& change = changes[i];
     change.rev = redis::text_at(was, 0);
     for (std::size_t field = 0; field < kCardFields.size(); ++field)
@@ -198,12 +208,13 @@ void RedisItemStore::append_places(Pipeline& out, const Change& change) const {
 
 void RedisItemStore::append_entry(Pipeline& out, const Change& change) const {
   const std::string_view id = change.item->id.view();
+  const std::string stream = keys_.group_with(id).stream();
   if (change.remove) {
-    out.add("XADD", keys_.stream(), "*", "op", kOpDelete, "id", id);
+    out.add("XADD", stream, "*", "op", kOpDelete, "id", id);
     return;
   }
   const auto fields = fields_of(*change.item);
-  out.command(7 + 2 * fields.size()).arg("XADD").arg(keys_.stream()).arg("*");
+  out.command(7 + 2 * fields.size()).arg("XADD").arg(stream).arg("*");
   out.arg("op").arg(kOpPut).arg("id").arg(id);
   for (const auto& [name, value] : fields) out.arg(name).arg(value);
 }

@@ -65,7 +65,7 @@ class RedisItemStore final : public ItemStore {
   const Settings& settings_;
   const redis::Keys keys_;
   static constexpr std::int64_t kNoStream = -1;
-  const std::int64_t stream_max_;
+  const std::int64_t stream_max_;  // of one stream
 };
 
 // One command, and its reply as an item; nullopt when it was never put, or was deleted.

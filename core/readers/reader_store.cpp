@@ -93,9 +93,9 @@ RedisReaderStore::RedisReaderStore(redis::Redis& redis, redis::Deferred& deferre
       history_(settings.history),
       interactions_(settings.interactions),
       feedback_(settings.feedback),
-      stream_max_(settings.recorder.stream_max_len),
-      reject_unknown_(settings.items_unknown == "reject"),
       keys_(std::move(keys)),
+      stream_max_(keys_.share_of(settings.recorder.stream_max_len)),
+      reject_unknown_(settings.items_unknown == "reject"),
       new_event_id_(std::move(new_event_id)) {}
 
 Task<Result<void>> RedisReaderStore::apply(const Pipeline& commands) {

@@ -86,9 +86,9 @@ class RedisReaderStore final : public ReaderStore {
   const HistorySettings history_;
   const InteractionSettings interactions_;
   const FeedbackSettings feedback_;
-  const std::int64_t stream_max_;
-  const bool reject_unknown_;
   const redis::Keys keys_;
+  const std::int64_t stream_max_;  // of one stream
+  const bool reject_unknown_;
   const NewEventId new_event_id_;
 };
 

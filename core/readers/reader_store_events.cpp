@@ -42,18 +42,19 @@ void RedisReaderStore::append_memory(Pipeline& out, std::string_view reader, std
 void RedisReaderStore::append_change(Pipeline& effect, Pipeline& entry, const Change& change,
                                      UnixSeconds at) const {
   const std::string_view reader = change.reader, item = change.item, reason = change.reason;
+  const std::string stream = keys_.group_with(reader).stream();
   effect.script(scripts::kReaderPut);
   if (!change.letter.empty()) {
     effect.key(keys_.interactions(reader)).key(keys_.earlier(reader)).arg(interactions_.max_kept);
     effect.arg(interactions_.ttl.count()).arg(interactions_.max_earlier()).arg(0).arg(unix_s(at));
     effect.arg(std::string(change.letter).append(":").append(item)).arg("");
-    entry.add("XADD", keys_.stream(), "*", "op", kOpInteraction, "reader", reader, "item", item, "kind",
+    entry.add("XADD", stream, "*", "op", kOpInteraction, "reader", reader, "item", item, "kind",
               change.letter, "at", unix_s(at));
     return;
   }
   effect.key(keys_.not_interested(reader)).key(keys_.not_interested_why(reader)).arg(feedback_.most);
   effect.arg(feedback_.ttl.count()).arg("").arg(0).arg(unix_s(at)).arg(item).arg(reason);
-  entry.command(reason.empty() ? 11 : 13).arg("XADD").arg(keys_.stream()).arg("*").arg("op").arg(kOpDismiss);
+  entry.command(reason.empty() ? 11 : 13).arg("XADD").arg(stream).arg("*").arg("op").arg(kOpDismiss);
   entry.arg("reader").arg(reader).arg("item").arg(item).arg("at").arg(unix_s(at));
   if (!reason.empty()) entry.arg("reason").arg(reason);
 }
@@ -62,30 +63,41 @@ Task<Result<std::vector<Result<void>>>> RedisReaderStore::write(const std::vecto
   std::vector<Result<void>> answers(changes.size());
   if (changes.empty()) co_return answers;
   Pipeline look, commands, entries, memory, forget;
-  look.add("TIME").add("XLEN", keys_.stream());
+  look.add("TIME");
+  std::vector<std::size_t> waiting(
+      keys_.groups());  // of each group: which reply; 0: nothing is written there
+  std::vector<std::int64_t> room(keys_.groups(), stream_max_);
+  for (const Change& each : changes) {
+    std::size_t& reply = waiting[keys_.group_of(each.reader)];
+    if (reply != 0) continue;
+    reply = look.size();
+    look.add("XLEN", keys_.group_with(each.reader).stream());
+  }
+  const std::size_t first = look.size();
   for (const Change& each : changes) {
     look.add("ZSCORE", keys_.reader_events(each.reader), each.event);
     if (reject_unknown_) append_known(look, each.item);
   }
   FRESHET_CO_TRY(found, co_await redis_.run(look));
-  for (std::size_t i = 0; i < 2; ++i) {
-    if ((*found)[i].is_error()) co_return tl::unexpected(redis::classify((*found)[i].error()));
-  }
+  if (found->front().is_error()) co_return tl::unexpected(redis::classify(found->front().error()));
   const UnixSeconds now = time_at((*found)[0], 0);
-  std::int64_t room = stream_max_ - (*found)[1].integer().value_or(0);
+  auto known = found->begin() + static_cast<std::ptrdiff_t>(first);
+  for (std::size_t group = 0; group < room.size(); ++group)
+    room[group] -= (*found)[waiting[group]].integer().value_or(0);
   std::vector<std::size_t> written;
   std::set<std::pair<std::string_view, std::string_view>> events;  // of these changes
-  auto known = found->begin() + 2;
   for (std::size_t i = 0; i < changes.size(); ++i) {
     const Change& each = changes[i];
     const redis::Reply& applied = *known++;
     const bool again = redis::whole(applied.text()) > unix_s(now - redis::kEventTtl) ||
                        events.contains({each.reader, each.event});
+    const unsigned group = keys_.group_of(each.reader);
     answers[i] = outcome(applied);
+    if (answers[i]) answers[i] = outcome((*found)[waiting[group]]);
     if (reject_unknown_ && !again && answers[i]) answers[i] = expect_known(*known);
     if (reject_unknown_) ++known;
     if (again || !answers[i]) continue;
-    if (room-- <= 0) {
+    if (room[group]-- <= 0) {
       answers[i] = redis::stream_full();
       continue;
     }
@@ -161,7 +173,8 @@ Result<void> RedisReaderStore::dismiss_later(const Dismissal& dismissal) {
 Task<Result<void>> RedisReaderStore::undo_dismissal(const ReaderId& reader, const ItemId& item, Time at) {
   const std::string_view id = reader.view();
   Pipeline look, undo;
-  look.add("TIME").add("XLEN", keys_.stream()).add("ZSCORE", keys_.not_interested(id), item.view());
+  const std::string stream = keys_.group_with(id).stream();
+  look.add("TIME").add("XLEN", stream).add("ZSCORE", keys_.not_interested(id), item.view());
   FRESHET_CO_TRY(found, co_await redis::run_all(redis_, look));
   const UnixSeconds now = time_at((*found)[0], 0), when = std::min(at.value_or(now), now);
   if (redis::whole((*found)[2].text()) > unix_s(when)) co_return Result<void>();  // it came later
@@ -169,7 +182,7 @@ Task<Result<void>> RedisReaderStore::undo_dismissal(const ReaderId& reader, cons
   append_memory(undo, id, undoing_of(item.view()), when);  // one from before may still wait in a spool
   undo.script(scripts::kReaderUndismiss).key(keys_.not_interested(id)).key(keys_.not_interested_why(id));
   undo.arg(item.view()).arg(unix_s(when));
-  undo.then().add("XADD", keys_.stream(), "*", "op", kOpUndismiss, "reader", id, "item", item.view(), "at",
+  undo.then().add("XADD", stream, "*", "op", kOpUndismiss, "reader", id, "item", item.view(), "at",
                   unix_s(when));
   FRESHET_CO_TRY(undone, co_await redis::run_all(redis_, undo));
   co_return Result<void>();

@@ -175,9 +175,11 @@ Task<void> Users::read_rows(const ReaderId& reader, std::int64_t from, Export& o
 Task<Result<std::string>> Users::forget(const ReaderId& reader) {
   const std::string id = new_job_id_(), job = keys_.job(id), spools = keys_.spools();
   Pipeline look, ask;
-  look.add("TIME").add("XLEN", keys_.stream()).add("ZSCORE", spools, kErasure);
+  const std::string stream = keys_.group_with(reader.view()).stream();
+  look.add("TIME").add("XLEN", stream).add("ZSCORE", spools, kErasure);
   FRESHET_CO_TRY(found, co_await redis::run_all(redis_, look));
-  if ((*found)[1].integer().value_or(0) >= recorder_.stream_max_len) co_return redis::stream_full();
+  if ((*found)[1].integer().value_or(0) >= keys_.share_of(recorder_.stream_max_len))
+    co_return redis::stream_full();
   const std::int64_t now =
       redis::time_of((*found)[0]).value_or(std::chrono::microseconds{}) / milliseconds{1};
   const std::int64_t last = redis::whole((*found)[2].text()),
@@ -190,7 +192,7 @@ Task<Result<std::string>> Users::forget(const ReaderId& reader) {
   ask.add("ZADD", spools, now, kErasure);
   ask.add("HSET", job, "state", "queued", "done", 0, "total", 0, "failed", 0, "at", now);
   ask.add("EXPIRE", job, ttl);
-  ask.then().add("XADD", keys_.stream(), "*", "op", kOpErase, "reader", reader.view(), "job", id);
+  ask.then().add("XADD", stream, "*", "op", kOpErase, "reader", reader.view(), "job", id);
   FRESHET_CO_TRY(asked, co_await redis::run_all(redis_, ask));
   co_return id;
 }

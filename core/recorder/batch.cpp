@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <unordered_set>
 
 #include "core/base/log.h"
@@ -155,16 +156,28 @@ Result<Entry> parse_entry(const redis::Reply& fields) {
   return fail(ErrorCode::kInvalid, "unknown_op", "op");
 }
 
-Batch read_batch(const redis::Reply& entries) {
+void Batch::append(Batch more) {
+  const auto move = [](auto& to, auto& from) {
+    to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+  };
+  move(entries, more.entries);
+  move(changes, more.changes);
+  move(readers, more.readers);
+  move(erasures, more.erasures);
+  move(fanouts, more.fanouts);
+  malformed += more.malformed;
+}
+
+Batch read_batch(const redis::Reply& entries, unsigned stream) {
   Batch batch;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const redis::Reply entry = entries[i];
-    std::string entry_id(redis::text_at(entry, 0));
+    EntryId entry_id{stream, std::string(redis::text_at(entry, 0))};
     if (entry[1].is_array()) {
       auto parsed = parse_entry(entry[1]);
       if (!parsed) {
         ++batch.malformed;
-        log::warning("entry_malformed", {{"entry", entry_id},
+        log::warning("entry_malformed", {{"entry", entry_id.id},
                                          {"why", std::string(parsed.error().reason)},
                                          {"field", parsed.error().member}});
       } else if (auto* const erasure = std::get_if<Erasure>(&*parsed)) {

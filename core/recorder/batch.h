@@ -35,16 +35,23 @@ struct Unfollowed {
 };
 using ReaderChange = std::variant<readers::ReaderEvent, Dismissed, Undismissed, readers::Follow, Unfollowed>;
 
+// An entry of one of the streams: ids alone are unique only within one.
+struct EntryId {
+  unsigned stream = 0;  // which group's
+  std::string id;
+  bool operator==(const EntryId&) const = default;
+};
+
 // Everything about the reader is to be forgotten, after what stands before it in the stream.
 struct Erasure {
-  std::string entry;  // id, to be acknowledged when the job is done
+  EntryId entry;  // to be acknowledged when the job is done
   ReaderId reader;
   std::string job;
 };
 
 // What an author published is to be pushed to followers.
 struct Fanout {
-  std::string entry;  // id, to be acknowledged when the job is done
+  EntryId entry;  // to be acknowledged when the job is done
   AuthorId author;
   std::vector<ItemId> items;  // the last becomes the newest
   std::int64_t upto = 0;      // score among the author's followers of the last who gets them
@@ -52,13 +59,14 @@ struct Fanout {
 };
 
 struct Batch {
-  std::vector<std::string> entries;   // ids, ascending: to be acknowledged when all is done
-  std::vector<Change> changes;        // at most one an item
+  std::vector<EntryId> entries;       // ascending in each stream: to be acknowledged when all is done
+  std::vector<Change> changes;        // in their order
   std::vector<ReaderChange> readers;  // in their order
   std::vector<Erasure> erasures;      // their entries are not among `entries`
   std::vector<Fanout> fanouts;        // likewise
   std::size_t malformed = 0;          // entries that say nothing that can be done
   bool empty() const { return entries.empty(); }
+  void append(Batch more);
 };
 
 // `fields` as Redis gives them: name, value, name, value. Errors: kInvalid, with the field in
@@ -66,9 +74,9 @@ struct Batch {
 using Entry = std::variant<Change, ReaderChange, Erasure, Fanout>;
 Result<Entry> parse_entry(const redis::Reply& fields);
 
-// `entries` as XREADGROUP gives them: {id, fields} each, ascending. What is malformed is logged and
-// counted; an entry that was removed from the stream while it was pending (nil fields) only wants
-// its acknowledgement.
-Batch read_batch(const redis::Reply& entries);
+// `entries` as XREADGROUP gives them of one stream: {id, fields} each, ascending; of an item's
+// changes the last. What is malformed is logged and counted; an entry that was removed from the
+// stream while it was pending (nil fields) only wants its acknowledgement.
+Batch read_batch(const redis::Reply& entries, unsigned stream);
 
 }  // namespace freshet::recorder

@@ -35,14 +35,14 @@ void Eraser::add(std::vector<Erasure> erasures) {
 
 // --- when
 
-Result<bool> Eraser::due(Waiting& one, Stream& stream, Clock::time_point now) const {
+Result<bool> Eraser::due(Waiting& one, Streams& streams, Clock::time_point now) const {
   if (now < one.since + settle_) return false;
-  if (!one.after.empty()) return stream.handed_out(one.after);
+  if (!one.after.empty()) return streams.handed_out({one.erasure.entry.stream, one.after});
   one.spool_holds = in_spool(one);
   if (one.spool_holds) return now >= one.since + kSpoolPatience;
   // Asked after the look: what left a spool before it is in the stream now.
-  FRESHET_TRY(given, stream.last_generated());
-  one.after = std::move(*given);
+  FRESHET_TRY(given, streams.last_generated());
+  one.after = std::move((*given)[one.erasure.entry.stream]);
   return false;
 }
 
@@ -69,12 +69,12 @@ bool Eraser::in_spool(Waiting& one) const {
 
 // --- what
 
-Result<std::vector<Erasure>> Eraser::run(database::Database& database, Stream& stream,
+Result<std::vector<Erasure>> Eraser::run(database::Database& database, Streams& streams,
                                          const std::atomic<bool>& stop, Clock::time_point now) {
   std::vector<Erasure> erasures;
   std::vector<ReaderId> readers;
   for (Waiting& each : waiting_) {
-    FRESHET_TRY(now_due, due(each, stream, now));
+    FRESHET_TRY(now_due, due(each, streams, now));
     if (!*now_due) continue;
     erasures.push_back(each.erasure);
     readers.push_back(each.erasure.reader);

@@ -6,8 +6,8 @@
 // of this host must mention the reader no more, and what the stream held by then must be recorded.
 // Then, in this order, go: every key of core/readers/personal_keys.h; what the seen-filter knows,
 // by raising the reader's epoch; the rows of the database, its log emptied, where only a salted
-// hash says that there was one; and with the entry's acknowledgement the stream behind it. What the
-// reader does meanwhile may be forgotten or stay.
+// hash says that there was one; and with the entry's acknowledgement the reader's stream behind it.
+// What the reader does meanwhile may be forgotten or stay.
 //
 // Spool files of other hosts cannot be seen from here: a tombstone (user:erased, set with the
 // request) makes void what they hold when they are replayed. Until then it stays in these files.
@@ -48,11 +48,11 @@ class Eraser {
   void clear() { waiting_.clear(); }
   bool wants_a_read() const;  // a job waits only for what the stream holds by now
 
-  // Does what is due, everything `stream` handed out before being done, and returns it: to be
+  // Does what is due, everything `streams` handed out before being done, and returns it: to be
   // acknowledged together with result_of(), then forgotten by finished(). Stops early, with nothing
   // to acknowledge, when `stop` is true. After an error the same jobs are due again. Errors: those
   // of Redis and of Database.
-  Result<std::vector<Erasure>> run(database::Database& database, Stream& stream,
+  Result<std::vector<Erasure>> run(database::Database& database, Streams& streams,
                                    const std::atomic<bool>& stop, Clock::time_point now = Clock::now());
   // Commands that mark the jobs done, or failed.
   redis::Pipeline result_of(const std::vector<Erasure>& done) const;
@@ -64,11 +64,11 @@ class Eraser {
     Clock::time_point since;
     bool told = false;         // that it waits for a spool
     bool spool_holds = false;  // when it was last looked at
-    // What the stream had given when the spools were found clean: an entry replayed from one of
-    // them is not above it. Empty until then.
+    // What the reader's stream had given when the spools were found clean: an entry replayed from
+    // one of them is not above it. Empty until then.
     std::string after;
   };
-  Result<bool> due(Waiting& one, Stream& stream, Clock::time_point now) const;
+  Result<bool> due(Waiting& one, Streams& streams, Clock::time_point now) const;
   bool in_spool(Waiting& one) const;
   Result<bool> erase_keys(const std::vector<Erasure>& erasures, const std::atomic<bool>& stop);
   Result<void> note(database::Database& database, const std::vector<ReaderId>& readers);
@@ -82,7 +82,7 @@ class Eraser {
   const std::filesystem::path spool_;
   const seconds job_ttl_;
   const milliseconds settle_;
-  std::vector<Waiting> waiting_;  // in the order of their entries
+  std::vector<Waiting> waiting_;  // of one stream in the order of their entries
   std::size_t total_ = 0;         // keys of the last walk
 };
 

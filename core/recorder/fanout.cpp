@@ -20,15 +20,23 @@ bool is_over(std::string_view state) { return state == "done" || state == "faile
 // What no waiting cures: a key of another type, a script that is wrong.
 bool is_final(const Error& error) { return error.code == ErrorCode::kInternal; }
 
-// A job's own number, below 2^52, of its entry's id: those of jobs that follow each other differ.
-std::string number_of(const std::string& entry) {
+// A job's own number, below 2^52, of its entry: those of jobs that follow each other within half a
+// year differ.
+std::string number_of(const EntryId& entry) {
   constexpr std::uint64_t kSequences = 4096, kMost = std::uint64_t{1} << 52U;
-  const std::size_t dash = entry.find('-');
-  const auto ms = redis::parse_or_zero<std::uint64_t>(std::string_view(entry).substr(0, dash));
-  const auto sequence = dash == std::string::npos
-                            ? 0
-                            : redis::parse_or_zero<std::uint64_t>(std::string_view(entry).substr(dash + 1));
-  return std::to_string((ms * kSequences + sequence % kSequences) % kMost);
+  const std::size_t dash = entry.id.find('-');
+  const auto ms = redis::parse_or_zero<std::uint64_t>(std::string_view(entry.id).substr(0, dash));
+  const auto sequence =
+      dash == std::string::npos
+          ? 0
+          : redis::parse_or_zero<std::uint64_t>(std::string_view(entry.id).substr(dash + 1));
+  const std::uint64_t in_stream = ms * kSequences + sequence % kSequences;
+  return std::to_string((in_stream * redis::kMostGroups + entry.stream) % kMost);
+}
+
+// Before, or the same.
+bool comes_no_later(const EntryId& a, const EntryId& b) {
+  return below(a.id, b.id) || (a.id == b.id && a.stream <= b.stream);
 }
 
 }  // namespace
@@ -40,8 +48,9 @@ Pusher::Pusher(const Settings& settings, redis::Endpoint endpoint)
 
 void Pusher::add(std::vector<Fanout> fanouts) {
   for (Fanout& each : fanouts) {
-    const auto at = std::find_if(waiting_.begin(), waiting_.end(),
-                                 [&](const Fanout& other) { return !below(other.entry, each.entry); });
+    const auto at = std::find_if(waiting_.begin(), waiting_.end(), [&](const Fanout& other) {
+      return comes_no_later(each.entry, other.entry);
+    });
     if (at != waiting_.end() && at->entry == each.entry) continue;
     if (at == waiting_.begin()) cursor_ = kBegin;
     waiting_.insert(at, std::move(each));

@@ -1,10 +1,11 @@
 // Pushing what authors publish to their followers: the jobs of op fanout
 // (core/readers/reader_entries.h).
 //
-// Jobs go strictly first in, first out, some followers at a time; between them the recorder goes on
-// with what else stands in the stream. A job walks follow:readers:{author} by score, which is the
-// order of following, from its cursor up to `upto`, whoever was the last when the author published.
-// Who follows later is above that, and has it by back-fill; who left meanwhile is left out.
+// Jobs go strictly first in, first out (of several streams by the clocks of their nodes; an
+// author's are in one), some followers at a time; between them the recorder goes on with what else
+// stands in the stream. A job walks follow:readers:{author} by score, which is the order of
+// following, from its cursor up to `upto`, whoever was the last when the author published. Who
+// follows later is above that, and has it by back-fill; who left meanwhile is left out.
 //
 // A job's entry stays pending until the job is done, and its cursor stands in job:{id}. A step
 // pushes to some followers, then moves the cursor. Killed in between, Redis or the recorder, it is
@@ -39,8 +40,8 @@ class Pusher {
     waiting_.clear();
     cursor_ = kBegin;
   }
-  // The entry of the job that is next, or under way; "": there is none.
-  std::string first() const { return waiting_.empty() ? std::string() : waiting_.front().entry; }
+  // In the order of their entries; the first is next, or under way.
+  const std::vector<Fanout>& jobs() const { return waiting_; }
 
   // Pushes to the next followers of the first job. True: it is over, its hash says how, and its
   // entry is to be acknowledged, then forgotten by finished(). REQUIRES: waiting() > 0. 3 RTT; 1

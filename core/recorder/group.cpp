@@ -17,28 +17,36 @@ std::int64_t unix_ms() {
 
 }  // namespace
 
-Result<bool> has_group(redis::SyncRedis& redis, const redis::Keys& keys) {
-  FRESHET_TRY(replies, redis.call(Pipeline().add("XINFO", "GROUPS", keys.stream())));
-  const Reply& groups = replies->front();
-  if (groups.error() == "ERR no such key") return false;
-  if (groups.is_error()) return tl::unexpected(redis::classify(groups.error()));
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    if (redis::value_of(groups[i], "name") == kGroup) return true;
+Result<bool> has_groups(redis::SyncRedis& redis, const redis::Keys& keys) {
+  Pipeline look;
+  for (const redis::GroupKeys& each : keys.every_group()) look.add("XINFO", "GROUPS", each.stream());
+  FRESHET_TRY(replies, redis.call(look));
+  bool all = true;
+  for (const Reply& groups : *replies) {
+    const bool absent = groups.error() == "ERR no such key";
+    if (groups.is_error() && !absent) return tl::unexpected(redis::classify(groups.error()));
+    bool found = false;
+    for (std::size_t i = 0; i < groups.size(); ++i) found |= redis::value_of(groups[i], "name") == kGroup;
+    all &= found;
   }
-  return false;
+  return all;
 }
 
-Result<void> make_group(redis::SyncRedis& redis, const redis::Keys& keys) {
-  FRESHET_TRY(replies,
-              redis.call(Pipeline().add("XGROUP", "CREATE", keys.stream(), kGroup, "0", "MKSTREAM")));
-  const std::string_view error = replies->front().error();
-  if (!error.empty() && !error.starts_with("BUSYGROUP")) return tl::unexpected(redis::classify(error));
+Result<void> make_groups(redis::SyncRedis& redis, const redis::Keys& keys) {
+  Pipeline make;
+  for (const redis::GroupKeys& each : keys.every_group())
+    make.add("XGROUP", "CREATE", each.stream(), kGroup, "0", "MKSTREAM");
+  FRESHET_TRY(replies, redis.call(make));
+  for (const Reply& made : *replies) {
+    const std::string_view error = made.error();
+    if (!error.empty() && !error.starts_with("BUSYGROUP")) return tl::unexpected(redis::classify(error));
+  }
   return {};
 }
 
-Result<void> make_lost_group(redis::SyncRedis& redis, const redis::Keys& keys) {
+Result<void> make_lost_groups(redis::SyncRedis& redis, const redis::Keys& keys) {
   FRESHET_TRY(noted, redis.call_all(Pipeline().add("SET", keys.lost(), unix_ms())));
-  return make_group(redis, keys);
+  return make_groups(redis, keys);
 }
 
 Result<std::string> noted_loss(redis::SyncRedis& redis, const redis::Keys& keys) {

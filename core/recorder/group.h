@@ -1,8 +1,8 @@
-// The recorder's consumer group, and what it means when it is gone. It is made once and nobody
-// removes it: when it has to be made although the database has recorded something, Redis has lost
-// what it had (FLUSHALL, files deleted, another Redis). hot:lost says so from then on to every
-// process of every host, until freshetctl rebuild-redis or restore ends it. Blocking; 1 RTT each
-// unless it says otherwise.
+// The recorder's consumer group of each stream, and what it means when one is gone. They are made
+// once, all of them, and nobody removes them: when one has to be made although the database has
+// recorded something, Redis, or a node of it, has lost what it had (FLUSHALL, files deleted,
+// another Redis). hot:lost says so from then on to every process of every host, until freshetctl
+// rebuild-redis or restore ends it. Blocking; 1 RTT each unless it says otherwise.
 #pragma once
 
 #include <string>
@@ -15,12 +15,12 @@ namespace freshet::recorder {
 
 inline constexpr std::string_view kGroup = "recorder";
 
-// Whether stream and group are there.
-Result<bool> has_group(redis::SyncRedis& redis, const redis::Keys& keys);
-// Makes stream and group where they are absent; all that is in the stream then is new to the group.
-Result<void> make_group(redis::SyncRedis& redis, const redis::Keys& keys);
+// Whether every stream and its group are there.
+Result<bool> has_groups(redis::SyncRedis& redis, const redis::Keys& keys);
+// Makes streams and groups where they are absent; all that is in a stream then is new to its group.
+Result<void> make_groups(redis::SyncRedis& redis, const redis::Keys& keys);
 // Likewise, after a loss, which it notes first: no crash in between hides it. 2 RTT.
-Result<void> make_lost_group(redis::SyncRedis& redis, const redis::Keys& keys);
+Result<void> make_lost_groups(redis::SyncRedis& redis, const redis::Keys& keys);
 
 // The loss that was noted last, another text for each: unix milliseconds. "": none.
 Result<std::string> noted_loss(redis::SyncRedis& redis, const redis::Keys& keys);

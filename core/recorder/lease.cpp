@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -61,6 +62,10 @@ Result<redis::Replies> with_time(redis::SyncRedis& redis, Pipeline command) {
 
 }  // namespace
 
+Lease::Lease(const redis::Keys& keys, milliseconds ttl) : key_(keys.lease()), ttl_(ttl) {
+  for (const redis::GroupKeys& each : keys.every_group()) fences_.push_back(each.fence());
+}
+
 Result<redis::Replies> Lease::ask(redis::SyncRedis& redis, const std::string& identity, std::uint64_t known,
                                   const std::string& instead, std::uint64_t gone) const {
   const std::string pid = std::to_string(getpid());
@@ -73,6 +78,7 @@ Result<redis::Replies> Lease::ask(redis::SyncRedis& redis, const std::string& id
 
 Result<void> Lease::take(redis::SyncRedis& redis, const std::string& identity, std::uint64_t known,
                          const std::string& instead) {
+  known = std::max(known, fenced_);
   FRESHET_TRY(replies, ask(redis, identity, known, instead, token_));
   if ((*replies)[0][0].integer() == 0 && is_dead(text_at((*replies)[0], 2))) {
     const auto gone = static_cast<std::uint64_t>((*replies)[0][3].integer().value_or(0));
@@ -90,12 +96,28 @@ Result<void> Lease::take(redis::SyncRedis& redis, const std::string& identity, s
     return fail(ErrorCode::kConflict, "other_recorder", {}, who_has(text_at(said, 1)) + ", records");
   token_ = static_cast<std::uint64_t>(token);
   ours_ = identity;
-  return {};
+  return raise_fences(redis);
+}
+
+// A higher one is of who took the lease since; or this Redis has lost later tokens than its fences
+// have and the database knows.
+Result<void> Lease::raise_fences(redis::SyncRedis& redis) {
+  Pipeline commands;
+  for (const std::string& each : fences_) commands.script(scripts::kFence).key(each).arg(token_);
+  FRESHET_TRY(replies, redis.call_all(commands));
+  for (const redis::Reply& each : *replies)
+    fenced_ = std::max(fenced_, static_cast<std::uint64_t>(each.integer().value_or(0)));
+  if (fenced_ <= token_) return {};
+  return fail(ErrorCode::kUnavailable, "lease_lost", {}, "a stream has the token of a later recorder");
+}
+
+void Lease::append_renewal(Pipeline& out, milliseconds ttl) const {
+  out.script(scripts::kLeaseRenew).key(key_).arg(token_).arg(ttl.count());
 }
 
 Result<void> Lease::renew(redis::SyncRedis& redis) const {
   Pipeline command;
-  command.script(scripts::kLeaseRenew).key(key_).arg(token_).arg(ttl_.count());
+  append_renewal(command);
   const auto replies = with_time(redis, std::move(command));
   return replies ? Result<void>() : tl::unexpected(replies.error());
 }
@@ -103,7 +125,7 @@ Result<void> Lease::renew(redis::SyncRedis& redis) const {
 void Lease::give_back(redis::SyncRedis& redis) const {
   if (token_ == 0) return;
   Pipeline command;
-  command.script(scripts::kLeaseRenew).key(key_).arg(token_).arg(0);
+  append_renewal(command, milliseconds(0));
   (void)redis.call(command);  // else it runs out
 }
 

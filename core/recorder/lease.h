@@ -5,6 +5,10 @@
 // end of its lease: stream_ack.lua in Redis, Database::begin() in SQLite. Tokens stand in both, so
 // a Redis that fell back to an older state gives no token twice.
 //
+// The lease is in one slot of a cluster, and each group's stream in another, so the token stands in
+// a fence beside each stream as well. Who takes the lease raises every fence before it reads
+// anything: from then on nobody before it acknowledges in any stream.
+//
 // A Redis without a lease (new, or emptied) belongs to the first database that comes, unless that
 // was refused here before. A database takes the place of another only while the same process holds
 // both (the file was deleted or replaced under it), or by freshetctl restore or rebuild-redis
@@ -18,6 +22,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "core/base/result.h"
 #include "core/base/time.h"
@@ -32,30 +37,37 @@ inline constexpr milliseconds kLease{3000};
 class Lease {
  public:
   // `ttl`: for how long it is good without being renewed.
-  explicit Lease(const redis::Keys& keys, milliseconds ttl = kLease) : key_(keys.lease()), ttl_(ttl) {}
+  explicit Lease(const redis::Keys& keys, milliseconds ttl = kLease);
 
   // Takes it, also over from ourselves, from a dead process of this machine, or when it ran out,
   // for the database `identity`; `known`: the highest token that this has. `instead`: the identity
-  // of a database whose place it takes; "" none but the one that was ours last. 1 RTT, or 2.
-  // Errors: kConflict "other_recorder" (of the same database), "other_database"; both say who.
+  // of a database whose place it takes; "" none but the one that was ours last. 2 RTT, or 3.
+  // Errors: kConflict "other_recorder" (of the same database), "other_database"; both say who;
+  // kUnavailable "lease_lost": a fence has a higher token, which the next take() begins with.
   Result<void> take(redis::SyncRedis& redis, const std::string& identity, std::uint64_t known,
                     const std::string& instead = {});
   // Errors: kUnavailable "lease_lost" (another took it), "redis_no_group" (Redis lost it).
   Result<void> renew(redis::SyncRedis& redis) const;
+  // renew() as a command of a pipeline; of its reply only an error counts.
+  void append_renewal(redis::Pipeline& out) const { append_renewal(out, ttl_); }
   void give_back(redis::SyncRedis& redis) const;
 
   std::uint64_t token() const { return token_; }  // the last we had; 0: none yet
   milliseconds ttl() const { return ttl_; }
 
  private:
+  Result<void> raise_fences(redis::SyncRedis& redis);
+  void append_renewal(redis::Pipeline& out, milliseconds ttl) const;
   Result<redis::Replies> ask(redis::SyncRedis& redis, const std::string& identity, std::uint64_t known,
                              const std::string& instead, std::uint64_t gone) const;
 
   const std::string key_;
+  std::vector<std::string> fences_;  // their keys
   const milliseconds ttl_;
   std::uint64_t token_ = 0;
-  std::string ours_;      // identity, the last we had
-  bool refused_ = false;  // Redis belonged to another database when we asked last
+  std::uint64_t fenced_ = 0;  // the highest token that a fence had
+  std::string ours_;          // identity, the last we had
+  bool refused_ = false;      // Redis belonged to another database when we asked last
 };
 
 // Renews a lease from a thread, over a connection of its own, while this lives; then gives it back.

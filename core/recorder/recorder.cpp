@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <iterator>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -72,15 +71,15 @@ struct Recorder::State {
         milliseconds settle, milliseconds ttl)
       : settings(s),
         report(r),
-        stream(settings, endpoint),
-        lease(stream.keys(), ttl),
+        streams(settings, endpoint),
+        lease(streams.keys(), ttl),
         eraser(settings, endpoint, std::move(hashes), settle),
         pusher(settings, endpoint) {}
 
   Result<void> turn(const std::atomic<bool>& stop);
   Result<void> join();
   Result<void> take_lease();
-  Result<void> make_group();
+  Result<void> make_groups();
   Result<void> open_files();
   Result<void> open_database();
   Result<void> apply(Batch batch);
@@ -99,11 +98,12 @@ struct Recorder::State {
 
   const Settings settings;
   RecorderReport& report;
-  Stream stream;
+  Streams streams;
   Lease lease;
   Eraser eraser;
   Pusher pusher;
-  bool leased = false;  // and nobody said since that it is lost
+  std::uint64_t wrote_as = 0;  // the last token that the database had from us
+  bool leased = false;         // and nobody said since that it is lost
   bool joined = false;
   std::string loss;             // when it joined: as noted_loss() has it
   bool compared = false;        // with each other, Redis, database and index, since they were opened
@@ -133,7 +133,7 @@ int Recorder::run(const std::atomic<bool>& stop) {
     wait = std::min(2 * wait, kLongestWait);
   }
   if (!state_->held.empty()) (void)state_->finish_held();  // else when it starts again
-  if (state_->leased) state_->lease.give_back(state_->stream.redis());
+  if (state_->leased) state_->lease.give_back(state_->streams.redis());
   return 0;
 }
 
@@ -157,10 +157,10 @@ Result<void> Recorder::State::turn(const std::atomic<bool>& stop) {
   }
   const bool busy = pusher.waiting() > 0 || eraser.wants_a_read();
   const bool full = held.changes.size() >= kMostHeld;
-  if (full || (!busy && stream.drained())) wait_until(indexed + kIndexPause, stop);
+  if (full || (!busy && streams.drained())) wait_until(indexed + kIndexPause, stop);
   if (!full) {
-    const auto wait = busy || !held.empty() ? Stream::Wait::kNot : Stream::Wait::kForEntries;
-    FRESHET_TRY(batch, stream.done() ? stream.read(wait) : stream.claim());
+    const auto wait = busy || !held.empty() ? Streams::Wait::kNot : Streams::Wait::kForEntries;
+    FRESHET_TRY(batch, streams.done() ? streams.read(wait) : streams.claim());
     eraser.add(std::exchange(batch->erasures, {}));
     pusher.add(std::exchange(batch->fanouts, {}));
     if (!batch->empty()) {
@@ -173,26 +173,26 @@ Result<void> Recorder::State::turn(const std::atomic<bool>& stop) {
   if (pusher.waiting() > 0) {
     if (auto ok = push(); !ok) return ok;
   }
-  stream.hold(pusher.first());
+  streams.hold(pusher.jobs());
   if (eraser.waiting() > 0) {
     if (auto ok = erase(stop); !ok) return ok;
   }
-  return stream.done() && !compared && held.empty() ? compare() : Result<void>();
+  return streams.done() && !compared && held.empty() ? compare() : Result<void>();
 }
 
 Result<void> Recorder::State::join() {
-  if (auto ok = redis::wait(redis::expect_schema(stream.redis(), stream.keys())); !ok) return ok;
+  if (auto ok = redis::wait(redis::expect_schema(streams.redis(), streams.keys())); !ok) return ok;
   if (auto ok = take_lease(); !ok) return ok;
-  FRESHET_TRY(there, has_group(stream.redis(), stream.keys()));
+  FRESHET_TRY(there, has_groups(streams.redis(), streams.keys()));
   if (!*there) {
-    if (auto ok = make_group(); !ok) return ok;
+    if (auto ok = make_groups(); !ok) return ok;
   }
-  FRESHET_TRY(noted, noted_loss(stream.redis(), stream.keys()));
+  FRESHET_TRY(noted, noted_loss(streams.redis(), streams.keys()));
   loss = std::move(*noted);
   if (!loss.empty())
     log::error("redis_lost",
                {{"at_ms", loss}, {"cure", rebuilds() ? "recorder.rebuild" : "freshetctl rebuild-redis"}});
-  stream.restart();
+  streams.restart();
   joined = true;
   compared = false;
   return {};
@@ -205,17 +205,19 @@ Result<void> Recorder::State::take_lease() {
     if (auto ok = open_database(); !ok) return ok;
   }
   FRESHET_TRY(last, database->last_token());
-  if (*last != lease.token()) held = {};
-  if (auto ok = lease.take(stream.redis(), database->identity(), *last); !ok) return ok;
+  if (*last != wrote_as) held = {};
+  if (auto ok = lease.take(streams.redis(), database->identity(), *last); !ok) return ok;
   leased = true;
-  return database->write_as(lease.token());
+  auto ours = database->write_as(lease.token());
+  if (ours) wrote_as = lease.token();
+  return ours;
 }
 
 // Only the database knows whether there was one before.
-Result<void> Recorder::State::make_group() {
-  FRESHET_TRY(recorded, database->last_entry());
-  return recorded->empty() ? recorder::make_group(stream.redis(), stream.keys())
-                           : make_lost_group(stream.redis(), stream.keys());
+Result<void> Recorder::State::make_groups() {
+  FRESHET_TRY(recorded, database->has_recorded());
+  return *recorded ? make_lost_groups(streams.redis(), streams.keys())
+                   : recorder::make_groups(streams.redis(), streams.keys());
 }
 
 Result<void> Recorder::State::open_files() {
@@ -243,21 +245,17 @@ Result<void> Recorder::State::rebuild(const std::atomic<bool>& stop) {
   const auto go_on = [&](std::int64_t) {
     return stop.load() ? fail(ErrorCode::kUnavailable, "stopped") : settle(Batch());
   };
-  FRESHET_TRY(done, refill(stream.redis(), *database, settings, false, go_on));
-  if (auto ok = end_loss(stream.redis(), stream.keys(), loss); !ok) return ok;
+  FRESHET_TRY(done, refill(streams.redis(), *database, settings, false, go_on));
+  if (auto ok = end_loss(streams.redis(), streams.keys(), loss); !ok) return ok;
   loss.clear();
   log::notice("redis_rebuilt", {{"items", std::to_string(done->items)}});
   return {};
 }
 
 Result<void> Recorder::State::apply(Batch batch) {
-  if (auto ok = write_batch(*database, batch); !ok) return ok;
-  const auto append = [](auto& to, auto& from) {
-    to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
-  };
-  append(held.entries, batch.entries);
-  append(held.changes, batch.changes);
-  held.malformed += batch.malformed;
+  if (auto ok = write_batch(*database, batch, streams.keys()); !ok) return ok;
+  batch.readers.clear();
+  held.append(std::move(batch));
   return {};
 }
 
@@ -294,7 +292,7 @@ Result<void> Recorder::State::write_index() {
 
 // Jobs that are due. Their entries go last, and the stream up to them with it.
 Result<void> Recorder::State::erase(const std::atomic<bool>& stop) {
-  FRESHET_TRY(done, eraser.run(*database, stream, stop));
+  FRESHET_TRY(done, eraser.run(*database, streams, stop));
   if (done->empty()) return {};
   if (database->replaced())
     return fail(ErrorCode::kUnavailable, "database_absent", {}, "deleted or replaced while it was open");
@@ -311,7 +309,7 @@ Result<void> Recorder::State::push() {
   FRESHET_TRY(over, pusher.step());
   if (!*over) return {};
   Batch batch;
-  batch.entries.push_back(pusher.first());
+  batch.entries.push_back(pusher.jobs().front().entry);
   if (auto ok = settle(batch); !ok) return ok;
   pusher.finished();
   return {};
@@ -319,13 +317,13 @@ Result<void> Recorder::State::push() {
 
 // Acknowledges, and says how far behind we are.
 Result<void> Recorder::State::settle(const Batch& batch, const redis::Pipeline& then) {
-  FRESHET_TRY(backlog, stream.acknowledge(lease, batch, then));
+  FRESHET_TRY(backlog, streams.acknowledge(lease, batch, then));
   report.entries.fetch_add(batch.entries.size());
   report.malformed.fetch_add(batch.malformed);
   tell(*backlog);
   // Pending although ours are done: another consumer was given them.
   const std::size_t ours = held.entries.size() + eraser.waiting() + pusher.waiting();
-  if (backlog->pending > ours && stream.done()) stream.restart();
+  if (backlog->pending > ours && streams.done()) streams.restart();
   return {};
 }
 
@@ -345,12 +343,15 @@ Result<void> Recorder::State::compare() {
                                    {"documents", std::to_string(index->documents())},
                                    {"cure", database_lost ? "freshetctl import" : "freshetctl reindex"}});
   }
-  FRESHET_TRY(last, database->last_entry());
-  FRESHET_TRY(generated, stream.last_generated());
-  if (loss.empty() && below(*generated, *last))
-    log::warning(
-        "redis_lost_items",
-        {{"recorded_up_to", *last}, {"stream_at", *generated}, {"cure", "freshetctl rebuild-redis --force"}});
+  FRESHET_TRY(generated, streams.last_generated());
+  for (unsigned each = 0; each < generated->size(); ++each) {
+    FRESHET_TRY(last, database->last_entry(streams.keys().group(each).word()));
+    if (loss.empty() && below((*generated)[each], *last))
+      log::warning("redis_lost_items", {{"stream", streams.keys().group(each).stream()},
+                                        {"recorded_up_to", *last},
+                                        {"stream_at", (*generated)[each]},
+                                        {"cure", "freshetctl rebuild-redis --force"}});
+  }
   compared = true;
   return {};
 }
@@ -360,7 +361,7 @@ Result<void> Recorder::State::compare() {
 void Recorder::State::failed(const Error& error) {
   const RecorderReason reason = reason_of(error);
   const bool refused = reason == RecorderReason::kOtherRecorder || reason == RecorderReason::kOtherDatabase;
-  stream.restart();
+  streams.restart();
   // What is held is in the database: a Redis that lost the entries meanwhile gives them no second
   // time.
   if (reason != RecorderReason::kRedisAway && !refused) held = {};
@@ -382,7 +383,7 @@ void Recorder::State::failed(const Error& error) {
   if (reason == RecorderReason::kRedisAway) return;
   if (leased)
     (void)settle(Batch());  // we go on when it is over
-  else if (const auto backlog = stream.backlog())
+  else if (const auto backlog = streams.backlog())
     tell(*backlog);
 }
 

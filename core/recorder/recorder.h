@@ -1,10 +1,10 @@
-// What keeps items and what readers did durable: reads the stream that every write of these leaves
-// (core/items/item_store.h, reader_entries.h), and writes SQLite and the search index. The only
-// writer of both, by a lease (lease.h). It also forgets readers (eraser.h), and pushes what authors
-// publish (fanout.h).
+// What keeps items and what readers did durable: reads the streams that every write of these leaves
+// an entry in (core/items/item_store.h, reader_entries.h), and writes SQLite and the search index.
+// The only writer of both, by a lease (lease.h). It also forgets readers (eraser.h), and pushes
+// what authors publish (fanout.h).
 //
 // SQLite commits each batch, then the index those of a quarter of a second together (kIndexPause),
-// then their entries are acknowledged and the stream is cut behind the last one acknowledged.
+// then their entries are acknowledged and each stream is cut behind the last one acknowledged.
 // Killed anywhere in between, the entries are still pending for the group and are done again, in
 // their order, before new ones; doing them twice changes nothing.
 #pragma once

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "core/items/item_store.h"
@@ -30,70 +31,155 @@ std::pair<std::uint64_t, std::uint64_t> parts_of(std::string_view entry) {
 
 bool below(std::string_view a, std::string_view b) { return parts_of(a) < parts_of(b); }
 
-Stream::Stream(const Settings& settings, redis::Endpoint endpoint)
+Streams::Streams(const Settings& settings, redis::Endpoint endpoint)
     : redis_(std::move(endpoint), kRedisTimeout, redis::kAllScripts),
       keys_(settings.redis),
-      count_(settings.recorder.batch) {}
+      count_(keys_.share_of(settings.recorder.batch)) {
+  for (const redis::GroupKeys& each : keys_.every_group()) {
+    One one;
+    one.key = each.stream();
+    one.fence = each.fence();
+    streams_.push_back(std::move(one));
+  }
+}
 
-Result<Batch> Stream::claim() {
+void Streams::restart() {
+  for (One& each : streams_) {
+    each.cursor = kStart;
+    each.claimed = each.drained = false;
+    each.cut.clear();
+  }
+}
+
+bool Streams::done() const { return std::ranges::all_of(streams_, &One::claimed); }
+bool Streams::drained() const { return std::ranges::all_of(streams_, &One::drained); }
+
+bool Streams::handed_out(const EntryId& entry) const {
+  const One& of = streams_[entry.stream];
+  return done() && (of.drained || !below(of.delivered, entry.id)) &&
+         (of.held.empty() || below(entry.id, of.held));
+}
+
+void Streams::hold(const std::vector<Fanout>& jobs) {
+  for (One& each : streams_) each.held.clear();
+  for (const Fanout& each : jobs) {
+    std::string& held = streams_[each.entry.stream].held;
+    if (held.empty()) held = each.entry.id;
+  }
+}
+
+Result<Batch> Streams::claim() {
   Pipeline commands;
-  commands.add("XAUTOCLAIM", keys_.stream(), kGroup, kConsumer, 0, cursor_, "COUNT", count_);
-  commands.add("XINFO", "GROUPS", keys_.stream());
+  for (const One& each : streams_) {
+    if (each.claimed) continue;
+    commands.add("XAUTOCLAIM", each.key, kGroup, kConsumer, 0, each.cursor, "COUNT", count_);
+    commands.add("XINFO", "GROUPS", each.key);
+  }
   FRESHET_TRY(replies, redis_.call_all(commands));
-  cursor_ = std::string(redis::text_at((*replies)[0], 0));
-  claimed_ = cursor_ == kStart;
-  delivered_ = redis::value_of((*replies)[1][0], "last-delivered-id");  // it has one group
-  return read_batch((*replies)[0][1]);
-}
-
-Result<Batch> Stream::read(Wait how) {
-  Pipeline command;
-  command.command(how == Wait::kNot ? 9 : 11).arg("XREADGROUP").arg("GROUP").arg(kGroup).arg(kConsumer);
-  command.arg("COUNT").arg(count_);
-  if (how == Wait::kForEntries) command.arg("BLOCK").arg(kBlock.count());
-  command.arg("STREAMS").arg(keys_.stream()).arg(">");
-  FRESHET_TRY(replies, redis_.call_all(command));
-  const Reply& streams = replies->front();
-  drained_ = streams.size() == 0;
-  if (drained_) return Batch();
-  const Reply& entries = streams[0][1];
-  delivered_ = redis::text_at(entries[entries.size() - 1], 0);
-  return read_batch(entries);
-}
-
-Result<Backlog> Stream::acknowledge(const Lease& lease, const Batch& batch, const Pipeline& then) {
-  const auto [ms, sequence] = parts_of(delivered_);
-  Pipeline commands;
-  commands.script(scripts::kStreamAck).key(keys_.stream()).key(keys_.lease()).arg(kGroup).arg(lease.token());
-  commands.arg(lease.ttl().count()).arg(std::to_string(ms) + "-" + std::to_string(sequence + 1));
-  for (const std::string& entry : batch.entries) commands.arg(entry);
-  for (std::size_t i = 0; i < then.size(); ++i) commands.raw(then.at(i));
-  return ask_backlog(std::move(commands));
-}
-
-Result<Backlog> Stream::backlog() { return ask_backlog({}); }
-
-Result<Backlog> Stream::ask_backlog(Pipeline commands) {
-  commands.add("XPENDING", keys_.stream(), kGroup).add("XLEN", keys_.stream());
-  commands.add("XRANGE", keys_.stream(), "-", "+", "COUNT", 1).add("TIME");
-  FRESHET_TRY(replies, redis_.call_all(commands));
-  const Reply* const last = &replies->back();
-  const Reply &pending = last[-3], &oldest = last[-1];
-  Backlog out;
-  out.entries = static_cast<std::uint64_t>(last[-2].integer().value_or(0));
-  out.pending = static_cast<std::uint64_t>(pending[0].integer().value_or(0));
-  if (const auto now = redis::time_of(*last); now && oldest.size() > 0) {
-    const milliseconds made(parts_of(redis::text_at(oldest[0], 0)).first);
-    out.oldest_ms = std::max<std::int64_t>(0, std::chrono::duration_cast<milliseconds>(*now - made).count());
+  Batch out;
+  std::size_t at = 0;
+  for (unsigned number = 0; number < streams_.size(); ++number) {
+    One& each = streams_[number];
+    if (each.claimed) continue;
+    const Reply &claimed = (*replies)[at], &groups = (*replies)[at + 1];
+    at += 2;
+    each.cursor = std::string(redis::text_at(claimed, 0));
+    each.claimed = each.cursor == kStart;
+    each.delivered = redis::value_of(groups[0], "last-delivered-id");  // it has one group
+    out.append(read_batch(claimed[1], number));
   }
   return out;
 }
 
-Result<std::string> Stream::last_generated() {
+Result<Batch> Streams::read(Wait how) {
+  Batch out;
+  auto until = std::chrono::steady_clock::now() + kBlock;
+  for (;;) {
+    FRESHET_TRY(found, look(how, out));
+    const bool blocked = how == Wait::kNot || streams_.size() == 1;
+    if (*found || blocked || std::chrono::steady_clock::now() + kLook > until) return out;
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+// True: there was something.
+Result<bool> Streams::look(Wait how, Batch& into) {
+  const bool blocks = how == Wait::kForEntries && streams_.size() == 1;
+  Pipeline commands;
+  for (const One& each : streams_) {
+    commands.command(blocks ? 11 : 9).arg("XREADGROUP").arg("GROUP").arg(kGroup).arg(kConsumer);
+    commands.arg("COUNT").arg(count_);
+    if (blocks) commands.arg("BLOCK").arg(kBlock.count());
+    commands.arg("STREAMS").arg(each.key).arg(">");
+  }
+  FRESHET_TRY(replies, redis_.call_all(commands));
+  for (unsigned number = 0; number < streams_.size(); ++number) {
+    One& each = streams_[number];
+    const Reply& read = (*replies)[number];
+    each.drained = read.size() == 0;
+    if (each.drained) continue;
+    const Reply entries = read[0][1];
+    each.delivered = redis::text_at(entries[entries.size() - 1], 0);
+    into.append(read_batch(entries, number));
+  }
+  return !drained();
+}
+
+// A stream of which nothing was read since it was last cut, and nothing is acknowledged, is left
+// alone.
+Result<Backlog> Streams::acknowledge(const Lease& lease, const Batch& batch, const Pipeline& then) {
+  std::vector<std::vector<std::string_view>> entries(streams_.size());
+  for (const EntryId& each : batch.entries) entries[each.stream].push_back(each.id);
+  Pipeline commands;
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    const One& each = streams_[i];
+    if (entries[i].empty() && each.cut == each.delivered) continue;
+    const auto [ms, sequence] = parts_of(each.delivered);
+    commands.script(scripts::kStreamAck).key(each.key).key(each.fence).arg(kGroup).arg(lease.token());
+    commands.arg(std::to_string(ms) + "-" + std::to_string(sequence + 1));
+    for (const std::string_view entry : entries[i]) commands.arg(entry);
+  }
+  for (std::size_t i = 0; i < then.size(); ++i) commands.raw(then.at(i));
+  lease.append_renewal(commands);
+  auto backlog = ask_backlog(std::move(commands));
+  if (!backlog) return backlog;
+  for (One& each : streams_) each.cut = each.delivered;
+  return backlog;
+}
+
+Result<Backlog> Streams::backlog() { return ask_backlog({}); }
+
+Result<Backlog> Streams::ask_backlog(Pipeline commands) {
+  constexpr std::size_t kEach = 3;
+  const std::size_t first = commands.size();
+  for (const One& each : streams_) {
+    commands.add("XPENDING", each.key, kGroup).add("XLEN", each.key);
+    commands.add("XRANGE", each.key, "-", "+", "COUNT", 1);
+  }
+  commands.add("TIME");
+  FRESHET_TRY(replies, redis_.call_all(commands));
+  const auto now = redis::time_of(replies->back());
+  Backlog out;
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    const Reply* const of = &(*replies)[first + kEach * i];
+    out.pending += static_cast<std::uint64_t>(of[0][0].integer().value_or(0));
+    out.entries += static_cast<std::uint64_t>(of[1].integer().value_or(0));
+    const Reply& oldest = of[2];
+    if (!now || oldest.size() == 0) continue;
+    const milliseconds made(parts_of(redis::text_at(oldest[0], 0)).first);
+    const auto age = std::chrono::duration_cast<milliseconds>(*now - made).count();
+    out.oldest_ms = std::max<std::int64_t>(out.oldest_ms, age);
+  }
+  return out;
+}
+
+Result<std::vector<std::string>> Streams::last_generated() {
   Pipeline command;
-  command.add("XINFO", "STREAM", keys_.stream());
+  for (const One& each : streams_) command.add("XINFO", "STREAM", each.key);
   FRESHET_TRY(replies, redis_.call_all(command));
-  return std::string(redis::value_of(replies->front(), "last-generated-id"));
+  std::vector<std::string> out;
+  for (const Reply& each : *replies) out.emplace_back(redis::value_of(each, "last-generated-id"));
+  return out;
 }
 
 }  // namespace freshet::recorder

@@ -1,9 +1,12 @@
-// The recorder's side of the stream: its consumer group, what is pending, what is new, and the end
-// of what is done. Blocking; every call 1 RTT unless it says otherwise.
+// The recorder's side of the streams, one of each group of a cluster: their consumer groups, what
+// is pending, what is new, and the end of what is done. Order is within a stream. Blocking; every
+// call asks all of them in 1 RTT (of a cluster: 1 a node, one node after the other) unless it says
+// otherwise.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/config/settings.h"
 #include "core/recorder/batch.h"
@@ -16,17 +19,19 @@ namespace freshet::recorder {
 // Whether entry id `a` is below `b`: both "ms-sequence".
 bool below(std::string_view a, std::string_view b);
 
+// Of all streams together.
 struct Backlog {
-  std::uint64_t entries = 0;   // in the stream: not yet acknowledged
+  std::uint64_t entries = 0;   // not yet acknowledged
   std::int64_t oldest_ms = 0;  // their oldest's age
   std::uint64_t pending = 0;   // of these, handed to a consumer
 };
 
-// Errors of every call: Redis' own; kUnavailable "redis_no_group" when stream or group are gone
-// (FLUSHALL, another Redis): to be made (group.h), then restart().
-class Stream {
+// Errors of every call: Redis' own, also when it is that of one node; kUnavailable "redis_no_group"
+// when a stream, group or fence is gone (FLUSHALL, another Redis): to be made (group.h), then
+// restart().
+class Streams {
  public:
-  Stream(const Settings& settings, redis::Endpoint endpoint);
+  Streams(const Settings& settings, redis::Endpoint endpoint);
 
   redis::SyncRedis& redis() { return redis_; }
   const redis::Keys& keys() const { return keys_; }
@@ -35,48 +40,51 @@ class Stream {
   // entries, which is the order of the writes; from the lowest after restart(). Nothing more:
   // done() is true.
   Result<Batch> claim();
-  void restart() {
-    cursor_ = kStart;
-    claimed_ = false;
-    drained_ = false;
-  }
-  bool done() const { return claimed_; }
-  bool drained() const { return drained_; }  // the last read() found nothing
+  void restart();
+  bool done() const;
+  bool drained() const;  // the last read() found nothing
   // What no consumer was given yet. kForEntries: waits for kBlock, and returns as soon as there is
-  // one.
+  // one. Of several streams it is seen after kLook at the latest: no command waits for keys on
+  // several nodes.
   enum class Wait : std::uint8_t { kForEntries, kNot };
   Result<Batch> read(Wait how = Wait::kForEntries);
-  // Whether everything up to `entry`, which existed before the last read(), has been handed out,
-  // and the stream can be cut behind it; between restart() and done() false. What was handed out
-  // last may not be done yet.
-  bool handed_out(std::string_view entry) const {
-    return claimed_ && (drained_ || !below(delivered_, entry)) && (held_.empty() || below(entry, held_));
-  }
-  // The lowest entry that stays pending for a long job, and keeps what is above it in the stream;
-  // "": none.
-  void hold(std::string entry) { held_ = std::move(entry); }
-  // After everything in the batch is done, also with none. Cuts the stream behind the lowest that
+  // Whether everything in its stream up to `entry`, which existed before the last read(), has been
+  // handed out, and the stream can be cut behind it; between restart() and done() false. What was
+  // handed out last may not be done yet.
+  bool handed_out(const EntryId& entry) const;
+  // The jobs whose entries stay pending, and keep what is above them in their streams; in the order
+  // of their entries.
+  void hold(const std::vector<Fanout>& jobs);
+  // After everything in the batch is done, also with none. Cuts each stream behind the lowest that
   // is pending, and renews the lease. `then` is sent with it, so that both happen when this process
-  // dies meanwhile. Errors: also "lease_lost", and nothing of the batch was acknowledged.
+  // dies meanwhile. Errors: also "lease_lost": in no stream whose fence another raised was anything
+  // acknowledged; in others it may have been, and so it may after any error.
   Result<Backlog> acknowledge(const Lease& lease, const Batch& batch, const redis::Pipeline& then = {});
   Result<Backlog> backlog();  // for anybody
-  // The highest id the stream ever gave.
-  Result<std::string> last_generated();
+  // The highest id that each stream ever gave.
+  Result<std::vector<std::string>> last_generated();
 
  private:
   static constexpr milliseconds kBlock{300};
+  static constexpr milliseconds kLook{100};
   static constexpr const char* kStart = "0-0";
 
+  struct One {
+    std::string key, fence;
+    std::string cursor = kStart;
+    bool claimed = false;
+    std::string delivered = kStart;  // the highest entry that any consumer was given
+    bool drained = false;
+    std::string held;  // the lowest entry that stays pending for a long job; "": none
+    std::string cut;   // `delivered` when it was last cut behind it
+  };
+  Result<bool> look(Wait how, Batch& into);
   Result<Backlog> ask_backlog(redis::Pipeline commands);
 
   redis::SyncRedis redis_;
   const redis::Keys keys_;
-  const int count_;
-  std::string cursor_ = kStart;
-  bool claimed_ = false;
-  std::string delivered_ = kStart;  // the highest entry that any consumer was given
-  bool drained_ = false;
-  std::string held_;
+  const std::int64_t count_;  // of a stream, at once
+  std::vector<One> streams_;  // in the order of the groups
 };
 
 }  // namespace freshet::recorder

@@ -18,7 +18,17 @@ struct Write {
   }
 };
 
-Result<void> write_rows(database::Database& database, const Batch& batch) {
+Result<void> put_last_entries(database::Database& database, const std::vector<EntryId>& entries,
+                              const redis::Keys& keys) {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (i + 1 < entries.size() && entries[i + 1].stream == entries[i].stream) continue;
+    auto ok = database.put_last_entry(keys.group(entries[i].stream).word(), entries[i].id);
+    if (!ok) return ok;
+  }
+  return {};
+}
+
+Result<void> write_rows(database::Database& database, const Batch& batch, const redis::Keys& keys) {
   for (const Change& each : batch.changes) {
     auto ok =
         each.kind == Change::Kind::kPut ? database.put_item(each.item) : database.remove_item(each.item.id);
@@ -27,14 +37,14 @@ Result<void> write_rows(database::Database& database, const Batch& batch) {
   for (const ReaderChange& each : batch.readers) {
     if (auto ok = std::visit(Write{database.readers()}, each); !ok) return ok;
   }
-  return database.put_last_entry(batch.entries.back());
+  return put_last_entries(database, batch.entries, keys);
 }
 
 }  // namespace
 
-Result<void> write_batch(database::Database& database, const Batch& batch) {
+Result<void> write_batch(database::Database& database, const Batch& batch, const redis::Keys& keys) {
   if (auto ok = database.begin(); !ok) return ok;
-  auto written = write_rows(database, batch);
+  auto written = write_rows(database, batch, keys);
   if (written) written = database.commit();
   if (!written) database.rollback();
   return written;

@@ -3,12 +3,13 @@
 
 #include "core/database/database.h"
 #include "core/recorder/batch.h"
+#include "core/redis/keys.h"
 
 namespace freshet::recorder {
 
-// One transaction: items, what readers did, and the id of the last entry; afterwards all of it is
-// there, or, with an error, nothing. Erasures and fan-outs are jobs, and not its business.
+// One transaction: items, what readers did, and the id of each stream's last entry; afterwards all
+// of it is there, or, with an error, nothing. Erasures and fan-outs are jobs, and not its business.
 // REQUIRES: !batch.empty(). Errors: Database's.
-Result<void> write_batch(database::Database& database, const Batch& batch);
+Result<void> write_batch(database::Database& database, const Batch& batch, const redis::Keys& keys);
 
 }  // namespace freshet::recorder

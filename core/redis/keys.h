@@ -108,6 +108,7 @@ inline constexpr std::array kKeyPatterns{
     KeyPattern{"bf:global:*", "MBbloom--", false, About::kNobody},
     KeyPattern{"recorder:stream", "stream", true,
                About::kNobody},  // the recorder's own business, see core/recorder/eraser.h
+    KeyPattern{"recorder:fence", "string", true, About::kNobody},
     KeyPattern{"recorder:lease", "hash", true, About::kNobody},
     KeyPattern{"recorder:spools", "zset", true, About::kNobody},
     KeyPattern{"hot:list", "string", false, About::kNobody},
@@ -138,6 +139,8 @@ class Keys {
   bool in_cluster() const { return on_ == On::kCluster; }
   unsigned groups() const { return groups_; }
   unsigned group_of(std::string_view id) const { return redis::group_of(id, groups_); }
+  // A group's part of what is bounded for all, rounded up.
+  std::int64_t share_of(std::int64_t whole) const { return (whole + groups_ - 1) / groups_; }
   // Of one group, and of the one that an article is in. Must not outlive this.
   GroupKeys group(unsigned number) const {
     return {prefix_, on_ == On::kCluster ? group_tag(number, groups_) : std::string_view()};
@@ -272,8 +275,6 @@ class Keys {
   // redisbloom's filter
   std::string seen_day(std::string_view day) const;
 
-  // Stream for the recorder; stream.max_len
-  std::string stream() const { return of_shared("recorder:stream"); }
   // Hash: which process records, and which database Redis belongs to (core/recorder/lease.h)
   std::string lease() const { return of_shared("recorder:lease"); }
 

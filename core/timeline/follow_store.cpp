@@ -58,8 +58,8 @@ RedisFollowStore::RedisFollowStore(redis::Redis& redis, const Settings& settings
     : redis_(redis),
       waterfall_(settings.waterfall),
       fanout_(settings.fanout),
-      stream_max_(settings.recorder.stream_max_len),
       keys_(std::move(keys)),
+      stream_max_(keys_.share_of(settings.recorder.stream_max_len)),
       new_job_id_(std::move(new_job_id)) {}
 
 std::string RedisFollowStore::timeline_of(const ReaderId& reader) const {
@@ -74,10 +74,11 @@ Result<void> RedisFollowStore::may_tell(const redis::Reply& waiting) const {
 // --- following
 
 Task<Result<void>> RedisFollowStore::follow(const ReaderId& reader, const AuthorId& author) {
-  const std::string authors = keys_.authors_of(reader.view()), readers = keys_.readers_of(author.view());
+  const std::string authors = keys_.authors_of(reader.view()), readers = keys_.readers_of(author.view()),
+                    stream = keys_.group_with(reader.view()).stream();
   Pipeline look, enter, begin;
   look.add("ZSCORE", authors, author.view()).add("ZSCORE", readers, reader.view());
-  look.add("ZCARD", authors).add("XLEN", keys_.stream()).add("TIME");
+  look.add("ZCARD", authors).add("XLEN", stream).add("TIME");
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
     FRESHET_CO_TRY(found, co_await redis::run_all(redis_, look));
     const std::string mark((*found)[0].text());
@@ -91,8 +92,8 @@ Task<Result<void>> RedisFollowStore::follow(const ReaderId& reader, const Author
     append_push(enter, readers, std::nullopt, {reader.view()});
     enter.then().add("ZSCORE", keys_.pull_outbox(author.view()), ":").then();
     enter.add("ZREVRANGEBYSCORE", keys_.outbox(author.view()), "+inf", "(0", "LIMIT", 0, waterfall_.backfill);
-    enter.add("XADD", keys_.stream(), "*", "op", "follow", "reader", reader.view(), "author", author.view(),
-              "at", redis::text_at((*found)[4], 0));
+    enter.add("XADD", stream, "*", "op", "follow", "reader", reader.view(), "author", author.view(), "at",
+              redis::text_at((*found)[4], 0));
     FRESHET_CO_TRY(entered, co_await redis::run_all(redis_, enter));
     const redis::Reply& published = (*entered)[2];  // the newest first
     Join join{timeline_of(reader), authors, {}, {}};
@@ -112,11 +113,12 @@ Task<Result<void>> RedisFollowStore::follow(const ReaderId& reader, const Author
 }
 
 Task<Result<void>> RedisFollowStore::unfollow(const ReaderId& reader, const AuthorId& author) {
+  const std::string stream = keys_.group_with(reader.view()).stream();
   Pipeline look, leave, clear;
-  look.add("XLEN", keys_.stream());
+  look.add("XLEN", stream);
   FRESHET_CO_TRY(waiting, co_await redis::run_all(redis_, look));
   if (const auto may = may_tell(waiting->front()); !may) co_return may;
-  leave.add("XADD", keys_.stream(), "*", "op", "unfollow", "reader", reader.view(), "author", author.view())
+  leave.add("XADD", stream, "*", "op", "unfollow", "reader", reader.view(), "author", author.view())
       .add("ZREM", keys_.authors_of(reader.view()), author.view())
       .add("ZREM", keys_.readers_of(author.view()), reader.view())
       .then()  // what is published from now on is not the reader's
@@ -153,9 +155,10 @@ Task<Result<std::vector<AuthorId>>> RedisFollowStore::authors_of(const ReaderId&
 Task<Result<std::string>> RedisFollowStore::publish(const AuthorId& author,
                                                     const std::vector<ItemId>& items) {
   Pipeline look, join, tell;
-  const std::string readers = keys_.readers_of(author.view());
+  const std::string readers = keys_.readers_of(author.view()),
+                    stream = keys_.group_with(author.view()).stream();
   const auto count = [&](Pipeline& out) { out.add("ZCOUNT", readers, "(0", "+inf"); };
-  look.add("XLEN", keys_.stream());
+  look.add("XLEN", stream);
   count(look);
   FRESHET_CO_TRY(found, co_await redis::run_all(redis_, look));
   const std::int64_t before = (*found)[1].integer().value_or(0);
@@ -184,8 +187,8 @@ Task<Result<std::string>> RedisFollowStore::publish(const AuthorId& author,
   if (followers > 0) {
     std::string names;
     for (const std::string_view each : ids) names.append(names.empty() ? "" : " ").append(each);
-    tell.then().add("XADD", keys_.stream(), "*", "op", "fanout", "author", author.view(), "items", names,
-                    "upto", -redis::whole(joined->back().text()), "job", job);
+    tell.then().add("XADD", stream, "*", "op", "fanout", "author", author.view(), "items", names, "upto",
+                    -redis::whole(joined->back().text()), "job", job);
   }
   FRESHET_CO_TRY(told, co_await redis::run_all(redis_, tell));
   co_return job;

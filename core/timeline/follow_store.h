@@ -42,15 +42,15 @@ class RedisFollowStore final : public FollowStore {
   Task<Result<std::string>> publish(const AuthorId& author, const std::vector<ItemId>& items) override;
 
  private:
-  // Of XLEN of the stream. Errors: "stream_full".
+  // Of XLEN of its stream. Errors: "stream_full".
   Result<void> may_tell(const redis::Reply& waiting) const;
   std::string timeline_of(const ReaderId& reader) const;
 
   redis::Redis& redis_;
   const WaterfallSettings waterfall_;
   const FanoutSettings fanout_;
-  const std::int64_t stream_max_;
   const redis::Keys keys_;
+  const std::int64_t stream_max_;  // of one stream
   const std::function<std::string()> new_job_id_;
 };
 

@@ -161,11 +161,11 @@ void use(Place& place) {
       REQUIRE(database.readers().put_interaction(
           {who, ItemId::trusted("i1"), readers::Interaction::kLike, wall_now(), {}}));
     }
-    REQUIRE(database.put_last_entry("1-1"));
+    REQUIRE(database.put_last_entry("", "1-1"));
   });
   // The stream has been recorded: nobody is to do anything when it is restored.
   redis::Pipeline cut;
-  cut.add("DEL", place.keys().stream());
+  cut.add("DEL", place.keys().group(0).stream());
   REQUIRE(place.there.call(cut));
 }
 
@@ -189,7 +189,7 @@ TEST_CASE("what was restored into an empty Redis and folder is what was backed u
   CHECK(verify_backup(from.at("backup")));
   REQUIRE(to.restore(from.at("backup")));
   auto before = from.keys_there(), after = to.keys_there();
-  after.erase(to.keys().stream());  // made for the recorder
+  after.erase(to.keys().group(0).stream());  // made for the recorder
   // Whom they follow is in the database, too, and what they did: Redis gets it if it had lost it.
   for (int reader = 0; reader < 5; ++reader)
     after.erase(to.keys().interactions("r" + std::to_string(reader)));
@@ -566,7 +566,7 @@ TEST_CASE("Redis and a database of another moment become one", "[backup]") {
     REQUIRE(database.put_item(item_of_site("later", "recorded later")));
     REQUIRE(database.remove_item(ItemId::trusted("i3")));
     REQUIRE(database.readers().remove_follow(ReaderId::trusted("r0"), AuthorId::trusted("ann")));
-    REQUIRE(database.put_last_entry("99999999999999-7"));
+    REQUIRE(database.put_last_entry("", "99999999999999-7"));
   });
   redis::Pipeline half;  // read between the two sides of an unfollow
   half.add("ZREM", from.keys().readers_of("ann"), "r0");
@@ -586,7 +586,7 @@ TEST_CASE("Redis and a database of another moment become one", "[backup]") {
   CHECK(to.database()->count() == 50);  // of 50 two are gone and two are new
   redis::Pipeline look;
   look.add("ZSCORE", to.keys().authors_of("r0"), "ann").add("ZSCORE", to.keys().authors_of("r1"), "ann");
-  look.add("XINFO", "STREAM", to.keys().stream()).add("XLEN", to.keys().stream());
+  look.add("XINFO", "STREAM", to.keys().group(0).stream()).add("XLEN", to.keys().group(0).stream());
   const auto replies = to.there.call(look);
   REQUIRE(replies);
   CHECK((*replies)[0].is_nil());

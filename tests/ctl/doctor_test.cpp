@@ -266,6 +266,20 @@ TEST_CASE("a recorder that is silent or does not keep up is found", "[doctor]") 
   CHECK(found(judged(facts), "recorder.stream").grade == Grade::kWarning);
 }
 
+TEST_CASE("one group's full stream is an error, however little waits in all of them", "[doctor]") {
+  Settings settings;
+  settings.redis.url = "redis+cluster://127.0.0.1:1";
+  settings.recorder.stream_max_len = 1600;
+  RedisFacts facts = good_facts();
+  facts.stream_length = facts.fullest_stream = 100;
+  const Diagnoses full = judged(facts, settings);
+  CHECK(found(full, "recorder.stream").grade == Grade::kError);
+  CHECK(found(full, "recorder.stream")
+            .what.starts_with("100 of 1,600 entries wait, 100 of 100 in one group's stream"));
+  facts.fullest_stream = 40;
+  CHECK(found(judged(facts, settings), "recorder.stream").grade == Grade::kOk);
+}
+
 TEST_CASE("eviction is an error only where memory has a bound", "[doctor]") {
   auto facts = good_facts();
   facts.directives["maxmemory-policy"] = "allkeys-lru";

@@ -5,7 +5,9 @@
 #include "core/base/fingerprint.h"
 #include "core/recorder/group.h"
 #include "core/recorder/restore_readers.h"
+#include "core/recorder/stream.h"
 #include "core/timeline/follow_store.h"
+#include "scripts/ctl/backup/reconcile.h"
 #include "scripts/ctl/doctor/doctor.h"
 #include "tests/support/store_fixture.h"
 #include "tests/support/unix_socket.h"
@@ -86,10 +88,10 @@ TEST_CASE("a loss that was noted is mended beside what was written since, and is
   Lost lost(3);
   const redis::Keys keys("");
   REQUIRE(lost.database->begin());
-  REQUIRE(lost.database->put_last_entry("1-1"));
+  REQUIRE(lost.database->put_last_entry("", "1-1"));
   REQUIRE(lost.database->commit());
   const bool noted = GENERATE(false, true);  // by the recorder; else the rebuild finds it itself
-  if (noted) REQUIRE(recorder::make_lost_group(lost.redis, keys));
+  if (noted) REQUIRE(recorder::make_lost_groups(lost.redis, keys));
   REQUIRE(wait(lost.items->put(Lost::item(1, "of Redis"))));
   const auto before = ask_items(lost.redis, *lost.database, lost.settings);
   REQUIRE(before);
@@ -98,7 +100,7 @@ TEST_CASE("a loss that was noted is mended beside what was written since, and is
   CHECK(lost.title(1) == "of Redis");
   CHECK(lost.title(2) == "of the database");
   CHECK(recorder::noted_loss(lost.redis, keys) == "");
-  CHECK(recorder::has_group(lost.redis, keys) == true);  // the recorder finds nothing to note
+  CHECK(recorder::has_groups(lost.redis, keys) == true);  // the recorder finds nothing to note
   const auto after = ask_items(lost.redis, *lost.database, lost.settings);
   REQUIRE(after);
   CHECK((after->items == 3 && after->missing == 0 && after->lost_since == 0));
@@ -187,7 +189,7 @@ TEST_CASE("readers get back the newest of what the database has of them, and not
   ask.add("ZRANGE", keys.interactions("few"), 0, -1).add("ZRANGE", keys.not_interested("few"), 0, -1);
   ask.add("HGET", keys.not_interested_why("few"), "old").add("TTL", keys.interactions("few"));
   ask.add("TTL", keys.not_interested_why("few"))
-      .add("EXISTS", keys.stream())
+      .add("EXISTS", keys.group(0).stream())
       .add("GET", keys.earlier("many"));
   auto replies = *lost.redis.call(ask);
   CHECK(*replies[0].integer() == 700);
@@ -217,4 +219,29 @@ TEST_CASE("readers get back the newest of what the database has of them, and not
   replies = *lost.redis.call(ask);
   CHECK(replies[0].string() == std::to_string(now));
   CHECK(*replies[1].integer() > 179 * 86400);
+}
+
+TEST_CASE("what waits in sixteen streams is recorded by a restore, and no stream gives an id twice",
+          "[ctl]") {
+  Lost lost(0);
+  lost.groups = 16;
+  lost.settings.redis.url = "redis+cluster://127.0.0.1:1";  // names alone are of a cluster here
+  lost.open();
+  const redis::Keys keys = lost.keys();
+  for (int i = 0; i < 40; ++i) REQUIRE(wait(lost.items->put(Lost::item(i, "not yet recorded"))));
+  const auto job_of = keys.group_with("reader"), ahead = keys.group((keys.group_of("reader") + 1) % 16);
+  lost.command("XADD", job_of.stream(), "*", "op", "erase", "reader", "reader", "job", "j");
+  const std::string last = "99999999999999-7";
+  REQUIRE(lost.database->put_last_entry(ahead.word(), last));
+  REQUIRE(reconcile(lost.redis, *lost.database, lost.settings, server().endpoint()));
+  CHECK(lost.database->count() == 40);
+  const auto given = recorder::Streams(lost.settings, server().endpoint()).last_generated();
+  REQUIRE(given);
+  for (const redis::GroupKeys& each : keys.every_group()) {
+    INFO(each.stream());
+    CHECK(lost.integer("XLEN", each.stream()) == (each.stream() == job_of.stream() ? 1 : 0));
+  }
+  for (unsigned g = 0; g < 16; ++g)
+    CHECK(((*given)[g] == last) == (keys.group(g).stream() == ahead.stream()));
+  CHECK(recorder::has_groups(lost.redis, keys) == true);
 }

@@ -1,6 +1,10 @@
 // Another number of groups: everything is as it was, whenever the tool was killed in between.
 #include "scripts/ctl/backup/regroup.h"
 
+#include <algorithm>
+
+#include "core/recorder/group.h"
+#include "core/recorder/stream.h"
 #include "core/redis/schema.h"
 #include "scripts/ctl/check/check.h"
 #include "tests/support/store_fixture.h"
@@ -51,6 +55,26 @@ class RegroupFixture : public Fixture {
     stranger.standing.network = "network";
     settings.items_unknown = "count";
     track(stranger);
+    record();
+  }
+  // As a recorder that has read and acknowledged all.
+  void record() {
+    const redis::Keys names = keys();
+    REQUIRE(recorder::make_groups(redis, names));
+    for (const redis::GroupKeys& each : names.every_group()) command("XTRIM", each.stream(), "MAXLEN", 0);
+  }
+  std::string highest_given() {
+    recorder::Streams streams(settings, server().endpoint());
+    const auto each = streams.last_generated();
+    REQUIRE(each);
+    return *std::ranges::max_element(*each, recorder::below);
+  }
+  // The id that every stream gave last; "": they differ.
+  std::string given() {
+    recorder::Streams streams(settings, server().endpoint());
+    const auto each = streams.last_generated();
+    if (!each || std::ranges::count(*each, each->front()) != std::ssize(*each)) return {};
+    return each->front();
   }
 
   struct Content {
@@ -107,7 +131,7 @@ TEST_CASE_METHOD(RegroupFixture, "after a regrouping everything is as it was", "
   const Content before = content();
   CHECK(before.lists.front().size() > 50);
   for (const char* const what : {"hidden", "newest", "unlisted"}) CHECK_FALSE(before.sets.at(what).empty());
-  const std::string said = check();
+  const std::string said = check(), highest = highest_given();
   for (const int number : {4, 64, 2, 16}) {
     INFO(number);
     with(number);
@@ -118,6 +142,8 @@ TEST_CASE_METHOD(RegroupFixture, "after a regrouping everything is as it was", "
     CHECK(done->removed > 0);
     CHECK(of_other_groups() == 0);
     CHECK(content() == before);
+    CHECK(recorder::has_groups(redis, keys()) == true);
+    CHECK(given() == highest);
     CHECK(check() == said);
     CHECK(fits());
   }
@@ -127,6 +153,7 @@ TEST_CASE_METHOD(RegroupFixture, "a regrouping that is killed anywhere is finish
                  "[regroup]") {
   fill();
   const Content before = content();
+  const std::string highest = highest_given();
   int killed = 0;
   for (int steps = 0, at = 16; steps < 200; ++steps) {
     at = at == 16 ? 4 : 16;
@@ -146,9 +173,31 @@ TEST_CASE_METHOD(RegroupFixture, "a regrouping that is killed anywhere is finish
     REQUIRE(ctl::regroup(redis, settings, kGoOn));
     REQUIRE(of_other_groups() == 0);
     REQUIRE(content() == before);
+    REQUIRE(given() == highest);
     REQUIRE(fits());
   }
   CHECK(killed > 3);
+}
+
+TEST_CASE_METHOD(RegroupFixture, "entries that wait for the recorder are not left behind", "[regroup]") {
+  fill();
+  const redis::Keys old = keys();
+  put(item("late", now()));
+  with(4);
+  const auto refused = ctl::regroup(redis, settings, kGoOn);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().reason == "not_recorded");
+  for (const char* const word : {"wait for the recorder", "redis.groups to 16", "freshetctl status"})
+    CHECK(refused.error().detail.find(word) != std::string::npos);
+  CHECK(of_other_groups() > 0);
+  CHECK_FALSE(exists(keys().group(0).stream()));
+  with(16);
+  CHECK(fits());
+  CHECK(command("XLEN", old.group_with("late").stream()).integer() == 1);
+  record();
+  with(4);
+  CHECK(ctl::regroup(redis, settings, kGoOn));
+  CHECK(of_other_groups() == 0);
 }
 
 TEST_CASE_METHOD(RegroupFixture, "who is set to another number of groups is told what to do", "[regroup]") {

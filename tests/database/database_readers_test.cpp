@@ -201,7 +201,7 @@ TEST_CASE_METHOD(Readers, "a file of the first version is carried over in place,
   CHECK(refused.error().reason == "database_absent");
   open();
   CHECK(database->count() == 1);
-  CHECK(*database->last_entry() == "17-4");
+  CHECK(*database->last_entry("") == "17-4");
   REQUIRE(database->for_each_item([&](const items::Item& each) {
     CHECK(each.id.view() == "old");
     CHECK(each.tags.size() == 1);

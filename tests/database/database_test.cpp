@@ -124,14 +124,14 @@ TEST_CASE_METHOD(File, "reading stops at the first error, and can begin again", 
 
 TEST_CASE_METHOD(File, "the last entry is remembered with what it brought", "[database]") {
   auto database = open();
-  CHECK(database->last_entry().value_or("?").empty());
+  CHECK(database->last_entry("").value_or("?").empty());
   REQUIRE(database->begin());
-  REQUIRE(database->put_last_entry("5-1"));
+  REQUIRE(database->put_last_entry("", "5-1"));
   REQUIRE(database->commit());
   REQUIRE(database->begin());
-  REQUIRE(database->put_last_entry("6-0"));
+  REQUIRE(database->put_last_entry("", "6-0"));
   database->rollback();
-  CHECK(open()->last_entry().value_or("?") == "5-1");
+  CHECK(open()->last_entry("").value_or("?") == "5-1");
 }
 
 TEST_CASE_METHOD(File, "what is not ours to read is refused, and left as it is", "[database]") {

@@ -30,8 +30,8 @@ SHARED = os.environ.get("FRESHET_SHARED", os.path.join(os.path.dirname(ROOT), "s
 CLUSTER = int(os.environ.get("FRESHET_CLUSTER", "0"))
 FIRST_NODE = 7101
 # What all articles share has one word in braces behind its name in a cluster (Keys::kShared), and what those of a group share the group's tag.
-SHARED_KEY = re.compile(r"(hot:(epoch|groups|lost|list[^{}]*|rank:(lock|turn))|recorder:(stream|lease))$")
-GROUP_KEY = re.compile(r"(hot:(rank|placed|unplaced|score|published|hidden|newest|unlisted|current)(:[^{}]*)?|tag:[^{}]*)$")
+SHARED_KEY = re.compile(r"(hot:(epoch|groups|lost|list[^{}]*|rank:(lock|turn))|recorder:lease)$")
+GROUP_KEY = re.compile(r"(hot:(rank|placed|unplaced|score|published|hidden|newest|unlisted|current)(:[^{}]*)?|tag:[^{}]*|recorder:(stream|fence))$")
 GROUPS = 16
 # Where the member stands behind the key.
 OF_A_MEMBER = {"ZADD": 2} | dict.fromkeys(("ZSCORE", "ZRANK", "ZREVRANK", "ZREM", "SISMEMBER", "SADD", "SREM", "HDEL"), 1)

@@ -143,8 +143,8 @@ def has(service, port, slot):
 
 
 def test_a_node_with_other_passwords_is_named_and_its_writes_wait(cluster, name):
-    stream = cluster.ask_redis("CLUSTER", "KEYSLOT", "recorder:stream:{all}")
-    victim = next(port for port in cluster.nodes("master") if has(cluster, port, stream))
+    lease = cluster.ask_redis("CLUSTER", "KEYSLOT", "recorder:lease:{all}")
+    victim = next(port for port in cluster.nodes("master") if has(cluster, port, lease))
     article = next(each for each in (name("a") for _ in range(1000))
                    if has(cluster, victim, cluster.ask_redis("CLUSTER", "KEYSLOT", f"hot:article:{{{each}}}")))
 

@@ -307,8 +307,8 @@ TEST_CASE_METHOD(ItemFixture, "an item changed by another writer in between is r
   CHECK(command("SCARD", keys().group(0).tag("sport")).integer().value_or(9) == 1);
   CHECK(wait(items->get(ItemId::trusted("a")))->published_at == second.published_at);
   // The last entry is the item as it stays, behind one of the attempt that found it changed.
-  CHECK(command("XLEN", keys().stream()).integer().value_or(0) == 3);
-  const auto last = command("XREVRANGE", keys().stream(), "+", "-", "COUNT", 1);
+  CHECK(command("XLEN", keys().group(0).stream()).integer().value_or(0) == 3);
+  const auto last = command("XREVRANGE", keys().group(0).stream(), "+", "-", "COUNT", 1);
   std::map<std::string, std::string> fields;
   for (std::size_t i = 0; i + 1 < last[0][1].size(); i += 2)
     fields[std::string(last[0][1][i].text())] = last[0][1][i + 1].text();
@@ -343,7 +343,7 @@ using Entry = std::map<std::string, std::string>;
 
 struct Streamed : Placed {
   std::vector<Entry> entries() {
-    const auto reply = this->command("XRANGE", this->keys().stream(), "-", "+");
+    const auto reply = this->command("XRANGE", this->keys().group(0).stream(), "-", "+");
     std::vector<Entry> out;
     for (std::size_t i = 0; i < reply.size(); ++i) {
       const auto entry = reply[i];
@@ -415,7 +415,7 @@ TEST_CASE_METHOD(Streamed, "when the stream is full a write is refused and chang
   CHECK(wait(f.items->get(ItemId::trusted("a")))->title == old.title);
   CHECK(f.entries().size() == 2);
   // The recorder has caught up.
-  f.command("XTRIM", f.keys().stream(), "MAXLEN", 1);
+  f.command("XTRIM", f.keys().group(0).stream(), "MAXLEN", 1);
   f.put(changed);
   CHECK(wait(f.items->get(ItemId::trusted("a")))->title == "Another");
 }
@@ -424,7 +424,7 @@ TEST_CASE_METHOD(Streamed, "items that the recorder has already are put without 
                  "[items][stream]") {
   auto& f = *this;
   f.settings.recorder.stream_max_len = 1;
-  f.command("XADD", f.keys().stream(), "*", "op", "delete", "id", "x");
+  f.command("XADD", f.keys().group(0).stream(), "*", "op", "delete", "id", "x");
   items::RedisItemStore silent(f.redis, f.settings, f.keys(), items::RedisItemStore::Tell::kNobody);
   REQUIRE(wait(silent.put_many({f.news("a", f.now()), f.news("b", f.now(), true)})));
   REQUIRE(wait(silent.remove(ItemId::trusted("b"))));

@@ -13,7 +13,7 @@ TESTS = [
     (r"core/readers/reader_\w+\.lua", ["test_readers$|test_feed_store$", "e2e_(readers|feed|privacy|backup)$"]),
     (r"core/timeline/(timeline_\w+|parts/timeline\w*)\.lua", ["test_timeline_(store|law)$|test_follows$", "e2e_(waterfall|fill)$"]),
     (r"core/timeline/follow_\w+\.lua", ["test_follows$|test_timeline_(store|law)$|test_recorder", "e2e_fanout$"]),
-    (r"core/recorder/(parts/)?(stream_ack|lease\w*)\.lua", ["test_recorder"]),
+    (r"core/recorder/(parts/)?(stream_ack|fence|lease\w*)\.lua", ["test_recorder"]),
     (r"fcgi/handlers/(hot|parse_hot|preview)\.cpp", ["e2e_(hot|hot_lists)$", "e2e_(bad_input|abuse|identity|http|openapi|redis_faults)$"]),
     (r"fcgi/handlers/feed\.cpp", ["e2e_feed$", "e2e_(abuse|identity|bad_input|openapi|redis_states)$"]),
     (r"fcgi/handlers/(history|feedback|interactions|parse_readers|lines)\.cpp",

@@ -76,7 +76,7 @@ struct Readers : Fixture {
   }
   // Each entry as "op=… reader=…", oldest first.
   std::vector<std::string> told() {
-    const auto entries = command("XRANGE", keys().stream(), "-", "+");
+    const auto entries = command("XRANGE", keys().group(0).stream(), "-", "+");
     std::vector<std::string> out;
     for (std::size_t i = 0; i < entries.size(); ++i) {
       const auto fields = entries[i][1];

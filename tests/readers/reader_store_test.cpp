@@ -393,7 +393,7 @@ TEST_CASE("a full stream refuses interactions and feedback before anything is wr
   REQUIRE(site.store().interact_later(site.event("c", Interaction::kLike)));
   const auto kept = redis::fields_of(site.later.spooled.front().bytes());
   CHECK(is_away(wait(readers::apply(site.store(), kept)).error()));
-  site.command("XTRIM", site.keys().stream(), "MAXLEN", "0");
+  site.command("XTRIM", site.keys().group(0).stream(), "MAXLEN", "0");
   site.later.replay();
   CHECK(site.read().done.size() == 3);
 }
@@ -485,7 +485,7 @@ TEST_CASE("a reader with a million interactions stays small", "[readers][long]")
     REQUIRE(answers);
     REQUIRE(std::all_of(answers->begin(), answers->end(), [](auto& one) { return one.has_value(); }));
     batch.clear();
-    site.command("XTRIM", site.keys().stream(), "MAXLEN", 0);
+    site.command("XTRIM", site.keys().group(0).stream(), "MAXLEN", 0);
   }
   const auto state = site.read();
   REQUIRE(state.done.size() == static_cast<std::size_t>(site.settings.interactions.max_kept));

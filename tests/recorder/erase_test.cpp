@@ -25,7 +25,7 @@ struct Erasing : Fixture {
   // Asks as core/readers/users.cpp does.
   void ask(const std::string& reader, const std::string& job) {
     command("HSET", keys().job(job), "state", "queued");
-    command("XADD", keys().stream(), "*", "op", "erase", "reader", reader, "job", job);
+    command("XADD", keys().group_with(reader).stream(), "*", "op", "erase", "reader", reader, "job", job);
   }
   template <class... Args>
   std::string text(const Args&... args) {
@@ -135,13 +135,13 @@ TEST_CASE_METHOD(Fixture, "what readers did and do not want is recorded in its o
   did("a", "x", 10, 'p');
   did("b", "x", 20);
   const auto dismiss = [&](const char* reader, const char* item, const char* at) {
-    command("XADD", keys().stream(), "*", "op", "dismiss", "reader", reader, "item", item, "at", at, "reason",
-            "not for me");
+    command("XADD", keys().group(0).stream(), "*", "op", "dismiss", "reader", reader, "item", item, "at", at,
+            "reason", "not for me");
   };
   dismiss("a", "x", "5");
   dismiss("a", "y", "6");
-  command("XADD", keys().stream(), "*", "op", "undismiss", "reader", "a", "item", "x", "at", "5");
-  command("XADD", keys().stream(), "*", "op", "dismiss", "reader", "b", "item", "z", "at", "7");
+  command("XADD", keys().group(0).stream(), "*", "op", "undismiss", "reader", "a", "item", "x", "at", "5");
+  command("XADD", keys().group(0).stream(), "*", "op", "dismiss", "reader", "b", "item", "z", "at", "7");
   REQUIRE(settles());
   CHECK(interactions() == std::vector<std::string>{"a x p 10", "b x l 20"});
   SqliteShell shell(settings.recorder.database);
@@ -153,7 +153,7 @@ TEST_CASE_METHOD(Fixture, "what readers did and do not want is recorded in its o
 
 TEST_CASE_METHOD(Fixture, "an entry of a reader that makes no sense is left out, whatever follows it is not",
                  "[recorder]") {
-  const auto bad = [&](auto... fields) { command("XADD", keys().stream(), "*", fields...); };
+  const auto bad = [&](auto... fields) { command("XADD", keys().group(0).stream(), "*", fields...); };
   bad("op", "interaction", "reader", "a:b", "item", "x", "kind", "l", "at", "1");
   bad("op", "interaction", "reader", "a", "item", "", "kind", "l", "at", "1");
   bad("op", "interaction", "reader", "a", "item", "x", "kind", "like", "at", "1");
@@ -186,7 +186,8 @@ TEST_CASE_METHOD(
     did(kOther, "item" + std::to_string(i), i);
   }
   for (const std::string& reader : {kReader, kOther})
-    command("XADD", keys().stream(), "*", "op", "follow", "reader", reader, "author", "ann", "at", "1");
+    command("XADD", keys().group(0).stream(), "*", "op", "follow", "reader", reader, "author", "ann", "at",
+            "1");
   REQUIRE(everything().find(kReader + "\n") != std::string::npos);
   ask(kReader, "j1");
   ask("never-seen", "j2");
@@ -227,8 +228,8 @@ TEST_CASE_METHOD(Erasing,
   auto spool = redis::Spool::open(std::filesystem::path(settings.spool.path) / "1.spool", 1 << 20);
   REQUIRE(spool);
   redis::Pipeline late;
-  late.add("XADD", keys().stream(), "*", "op", "interaction", "reader", kReader, "item", "late", "kind", "l",
-           "at", "9");
+  late.add("XADD", keys().group(0).stream(), "*", "op", "interaction", "reader", kReader, "item", "late",
+           "kind", "l", "at", "9");
   REQUIRE((*spool)->append(redis::StoredEvent("interaction").add(kReader).add("late").bytes()));
   did(kReader, "early", 1);
   ask(kReader, "j");
@@ -252,8 +253,8 @@ TEST_CASE_METHOD(Erasing,
 TEST_CASE_METHOD(Erasing, "a job waits for what left a spool just before it was found clean", "[recorder]") {
   auto database = database::Database::open(settings.recorder.database, database::Database::Mode::kWrite);
   REQUIRE(database);
-  recorder::Stream stream(settings, server.endpoint());
-  REQUIRE(recorder::make_group(stream.redis(), stream.keys()));
+  recorder::Streams stream(settings, server.endpoint());
+  REQUIRE(recorder::make_groups(stream.redis(), stream.keys()));
   recorder::Eraser eraser(settings, server.endpoint(), hashes, settle);
   const std::atomic<bool> go_on{false};
   ask(kReader, "j");

@@ -55,7 +55,7 @@ TEST_CASE("who leaves while a step pushes to them has nothing of it", "[recorder
   f.followers(4);
   const auto job = f.publish({"a"});
   recorder::Pusher pusher(f.settings, f.server.endpoint());
-  pusher.add(recorder::read_batch(f.command("XRANGE", f.keys().stream(), "-", "+")).fanouts);
+  pusher.add(recorder::read_batch(f.command("XRANGE", f.keys().group(0).stream(), "-", "+"), 0).fanouts);
   // A paused Redis answers who looks, and does what writes in the order in which it came.
   const auto waiting = [&](int count) {
     return comes([&] {
@@ -87,8 +87,8 @@ TEST_CASE("of two recorders at one job, of which one knows it not, neither serve
   Publishing f;
   f.followers(350);
   const auto job = f.publish({"a"});
-  const auto entries = f.command("XRANGE", f.keys().stream(), "-", "+");
-  const auto batch = recorder::read_batch(entries);
+  const auto entries = f.command("XRANGE", f.keys().group(0).stream(), "-", "+");
+  const auto batch = recorder::read_batch(entries, 0);
   REQUIRE(batch.fanouts.size() == 1);
   recorder::Pusher one(f.settings, f.server.endpoint()), two(f.settings, f.server.endpoint());
   for (auto* each : {&one, &two}) each->add(batch.fanouts);
@@ -118,6 +118,8 @@ TEST_CASE("a recorder that is killed at random moments leaves nobody out and ser
   CAPTURE(seed);
   std::mt19937 random(seed);
   Publishing f;
+  f.with_groups(GENERATE(1, 16));
+  f.renew();
   f.followers(kReaders);
   int kills = 0, within = 0;
   for (int number = 0; number < rounds(6, 25); ++number) {

@@ -388,7 +388,7 @@ TEST_CASE_METHOD(Faults, "a Redis that lost its items has them back, and whoever
 
 TEST_CASE_METHOD(Faults, "a database that knows of nothing recorded finds no loss", "[recorder]") {
   put_some("Before");
-  SECTION("Redis is new") { command("DEL", keys().stream()), model.clear(); }
+  SECTION("Redis is new") { command("DEL", keys().group(0).stream()), model.clear(); }
   SECTION("Redis has a stream without a group") {}
   SECTION("Redis has a stream and a group, of a database that was deleted") {
     run();
@@ -461,7 +461,7 @@ TEST_CASE_METHOD(Faults, "what is held is not acknowledged before all of it came
     REQUIRE(settles());
     stop();
     for (int i = 0; i < 6; ++i) put(item("a", "Version " + std::to_string(++version)));
-    command("XREADGROUP", "GROUP", "recorder", "recorder", "STREAMS", keys().stream(),
+    command("XREADGROUP", "GROUP", "recorder", "recorder", "STREAMS", keys().group(0).stream(),
             ">");  // as the one before it
     allow("-xreadgroup");
     run();
@@ -488,10 +488,10 @@ TEST_CASE_METHOD(Faults, "a recorder whose Redis hangs says so, and ends when it
 }
 
 TEST_CASE_METHOD(Faults, "a stream's key of another type is waited for", "[recorder]") {
-  command("SET", keys().stream(), "in the way");
+  command("SET", keys().group(0).stream(), "in the way");
   run();
   REQUIRE(waits_for(RecorderReason::kRedisAway));
-  command("DEL", keys().stream());
+  command("DEL", keys().group(0).stream());
   put_some("After");
   REQUIRE(settles());
   check_all();

@@ -172,7 +172,13 @@ struct Fixture : Recording {
   ~Fixture() { stop(); }
   // Again after `settings` were changed.
   void open() { items = std::make_unique<items::RedisItemStore>(redis, settings, keys()); }
-  redis::Keys keys() const { return redis::Keys(settings.redis.key_prefix); }
+  redis::Keys keys() const { return redis::Keys(settings.redis); }
+  // Articles, readers and streams in so many groups, as in a cluster; all on the one server.
+  void with_groups(int count) {
+    settings.redis.url = count == 1 ? "redis://127.0.0.1" : "redis+cluster://127.0.0.1:1";
+    settings.redis.groups = count;
+    open();
+  }
 
   // --- The recorder
 
@@ -221,18 +227,35 @@ struct Fixture : Recording {
     server.start();
     command("PING");  // fails: our connection is that of the old one
   }
-  std::int64_t backlog() { return command("XLEN", keys().stream()).integer().value_or(-1); }
+  // Of all streams; -1: one cannot be asked.
+  std::int64_t backlog() {
+    const redis::Keys names = keys();
+    std::int64_t sum = 0;
+    for (const redis::GroupKeys& each : names.every_group()) {
+      const auto length = command("XLEN", each.stream()).integer();
+      if (!length) return -1;
+      sum += *length;
+    }
+    return sum;
+  }
   std::int64_t pending() {
-    const auto reply = command("XPENDING", keys().stream(), "recorder");
-    return reply[0].integer().value_or(-1);
+    const redis::Keys names = keys();
+    std::int64_t sum = 0;
+    for (const redis::GroupKeys& each : names.every_group()) {
+      const auto reply = command("XPENDING", each.stream(), "recorder");
+      const auto count = reply[0].integer();
+      if (!count) return -1;
+      sum += *count;
+    }
+    return sum;
   }
 
   // --- Readers
 
   void did(const std::string& reader, const std::string& one, std::int64_t at, char kind = 'l') {
     const std::string letter(1, kind), second = std::to_string(at);
-    command("XADD", keys().stream(), "*", "op", "interaction", "reader", reader, "item", one, "kind", letter,
-            "at", second);
+    command("XADD", keys().group_with(reader).stream(), "*", "op", "interaction", "reader", reader, "item",
+            one, "kind", letter, "at", second);
   }
   // "reader item letter at" of every interaction that was kept, sorted.
   std::vector<std::string> interactions() const {

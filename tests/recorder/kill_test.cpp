@@ -59,20 +59,22 @@ struct Case {
   bool on_disk;
   int kills;
   int longest_life_us;
+  int groups;
 };
 
 }  // namespace
 
 TEST_CASE("a recorder that is killed again and again at random moments records every write once",
           "[recorder][long]") {
-  const Case each = GENERATE(Case{"in memory", false, rounds(60, 250), 30000},
-                             Case{"on disk", true, rounds(10, 30), 150000});
+  const Case each = GENERATE(Case{"in memory", false, rounds(60, 250), 30000, 1},
+                             Case{"in sixteen streams", false, rounds(60, 250), 30000, 16},
+                             Case{"on disk", true, rounds(10, 30), 150000, 1});
   Killed f(each.on_disk ? std::filesystem::temp_directory_path() : memory());
   const auto seed = std::random_device()();
   INFO(each.name << ", seed " << seed);
   f.random.seed(seed);
   f.settings.recorder.batch = (each.on_disk ? 10 : 1) + f.below(20);
-  f.open();
+  f.with_groups(each.groups);
   int unfinished = 0, torn = 0;
   for (int kill = 0; kill < each.kills; ++kill) {
     f.run_process();

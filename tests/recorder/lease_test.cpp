@@ -171,6 +171,7 @@ TEST_CASE_METHOD(Leased, "a dead recorder of this machine is followed at once", 
 // It has read what it shall write, and sleeps before it can. (Of one index it would keep the lock.)
 TEST_CASE_METHOD(Leased, "a recorder that wakes after another took over writes and acknowledges nothing",
                  "[recorder]") {
+  with_groups(GENERATE(1, 16));
   lease = milliseconds(300);
   run_process();
   REQUIRE(settles());
@@ -196,12 +197,12 @@ TEST_CASE_METHOD(Leased, "a recorder that wakes after another took over writes a
 
 TEST_CASE_METHOD(Leased, "what was acknowledged under an older token is refused", "[recorder]") {
   recorder::Lease first(keys(), milliseconds(0)), second(keys());
-  REQUIRE(recorder::make_group(redis, keys()));
+  REQUIRE(recorder::make_groups(redis, keys()));
   REQUIRE(first.take(redis, "d", 0));
   REQUIRE(second.take(redis, "d", 0));
   CHECK(second.token() == first.token() + 1);
   put(item("a", "A"));
-  recorder::Stream stream(settings, endpoint);
+  recorder::Streams stream(settings, endpoint);
   REQUIRE(stream.claim());
   const auto batch = stream.read();
   REQUIRE(batch);

@@ -83,7 +83,7 @@ struct Followers : Waterfall {
     return out.append(" ").append(redis::text_at(fields, 1)) + "/" + std::string(redis::text_at(fields, 2)) +
            " " + std::string(redis::text_at(fields, 3));
   }
-  redis::Reply stream() { return command("XRANGE", keys().stream(), "-", "+"); }
+  redis::Reply stream() { return command("XRANGE", keys().group(0).stream(), "-", "+"); }
   // Each entry as its values: {"follow", "reader", "author", …}, oldest first.
   std::vector<Ids> told() {
     const auto entries = stream();
@@ -101,7 +101,7 @@ struct Followers : Waterfall {
     return out;
   }
   void fill_stream() {
-    settings.recorder.stream_max_len = command("XLEN", keys().stream()).integer().value_or(0);
+    settings.recorder.stream_max_len = command("XLEN", keys().group(0).stream()).integer().value_or(0);
     renew();
   }
 };

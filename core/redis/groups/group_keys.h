@@ -11,6 +11,7 @@
 namespace freshet::redis {
 
 // All are permanent, each capped by the group's part of list.max_members or by the number of items.
+// The recorder's two are of readers and authors as well, by their own ids.
 class GroupKeys {
  public:
   // `tag`: "" on one Redis. Both must outlive this.
@@ -46,6 +47,12 @@ class GroupKeys {
   std::string current_index() const { return name("hot:current:index"); }
   // ZSET; views.counter_ttl since its last view
   std::string current(std::int64_t hour) const { return name("hot:current:", std::to_string(hour)); }
+  // Stream for the recorder (core/recorder/stream.h); the group's part of stream.max_len
+  std::string stream() const { return name("recorder:stream"); }
+  // String: the token of the recorder that alone may acknowledge in the stream
+  std::string fence() const { return name("recorder:fence"); }
+  // What stands in the braces; "" on one Redis
+  std::string_view word() const { return tag_; }
   // Set of item ids
   std::string tag(std::string_view tag) const { return name("tag:", tag); }
 

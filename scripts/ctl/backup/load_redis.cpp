@@ -17,12 +17,13 @@ namespace {
 constexpr std::size_t kPipelineBytes = 1 << 18;  // sent together
 constexpr std::size_t kMembersAtOnce = 1000;     // of one command
 
-// The lease is not of a backup, but of who restores it.
+// The lease and its fences are not of a backup, but of who restores it.
 std::vector<std::string> ours(const std::vector<std::string>& found, const RedisSettings& settings) {
   const redis::Keys keys(settings);
   std::vector<std::string> out;
   for (const std::string& key : found) {
-    if (key.starts_with(settings.key_prefix) && keys.pattern_of(key) != nullptr && key != keys.lease())
+    const redis::KeyPattern* const row = keys.pattern_of(key);
+    if (row != nullptr && row->pattern != "recorder:lease" && row->pattern != "recorder:fence")
       out.push_back(key);
   }
   return out;

@@ -67,11 +67,11 @@ Result<void> take_over(redis::SyncRedis& redis, database::Database& database, co
 // The loss that was noted, "" when there is none. What the recorder has not noticed yet is noted
 // here: a rebuild that is interrupted shall not hide it.
 Result<std::string> loss_of(redis::SyncRedis& redis, database::Database& database, const redis::Keys& keys) {
-  FRESHET_TRY(group, recorder::has_group(redis, keys));
-  if (!*group) {
-    FRESHET_TRY(recorded, database.last_entry());
-    FRESHET_TRY(
-        made, recorded->empty() ? recorder::make_group(redis, keys) : recorder::make_lost_group(redis, keys));
+  FRESHET_TRY(groups, recorder::has_groups(redis, keys));
+  if (!*groups) {
+    FRESHET_TRY(recorded, database.has_recorded());
+    FRESHET_TRY(made,
+                *recorded ? recorder::make_lost_groups(redis, keys) : recorder::make_groups(redis, keys));
   }
   return recorder::noted_loss(redis, keys);
 }

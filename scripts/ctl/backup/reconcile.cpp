@@ -38,7 +38,7 @@ class Reconciler {
         items_(redis, settings, keys_, items::RedisItemStore::Tell::kNobody) {}
 
   Result<Reconciled> run() {
-    for (const auto step : {&Reconciler::stream, &Reconciler::items_of_database, &Reconciler::items_of_redis,
+    for (const auto step : {&Reconciler::streams, &Reconciler::items_of_database, &Reconciler::items_of_redis,
                             &Reconciler::hidden, &Reconciler::readers, &Reconciler::follows,
                             &Reconciler::rank, &Reconciler::loss}) {
       if (auto ok = (this->*step)(); !ok) return tl::unexpected(ok.error());
@@ -47,30 +47,37 @@ class Reconciler {
   }
 
  private:
-  // What is not yet recorded goes into the database, and jobs alone stay for the recorder. The
-  // stream's last id is not below what was recorded.
-  Result<void> stream() {
-    recorder::Stream stream(settings_, endpoint_);
-    if (auto ok = recorder::make_group(redis_, keys_); !ok) return ok;
-    FRESHET_TRY(given, stream.last_generated());
-    FRESHET_TRY(recorded, database_.last_entry());
-    if (!recorded->empty() && recorder::below(*given, *recorded)) {
-      if (auto ok = send(Pipeline().add("XSETID", keys_.stream(), *recorded)); !ok) return ok;
+  // What is not yet recorded goes into the database, and jobs alone stay for the recorder. No
+  // stream's last id is below what was recorded of it.
+  Result<void> streams() {
+    if (auto ok = recorder::make_groups(redis_, keys_); !ok) return ok;
+    FRESHET_TRY(given, recorder::Streams(settings_, endpoint_).last_generated());
+    for (unsigned each = 0; each < keys_.groups(); ++each) {
+      if (auto ok = stream(each, (*given)[each]); !ok) return ok;
+    }
+    return {};
+  }
+
+  Result<void> stream(unsigned number, const std::string& given) {
+    const std::string key = keys_.group(number).stream();
+    FRESHET_TRY(recorded, database_.last_entry(keys_.group(number).word()));
+    if (!recorded->empty() && recorder::below(given, *recorded)) {
+      if (auto ok = send(Pipeline().add("XSETID", key, *recorded)); !ok) return ok;
     }
     std::string from = "-";
     for (;;) {
       Pipeline read;
-      read.add("XRANGE", keys_.stream(), from, "+", "COUNT", kIdsAtOnce);
+      read.add("XRANGE", key, from, "+", "COUNT", kIdsAtOnce);
       FRESHET_TRY(replies, ask(redis_, read));
       const Reply& entries = replies->front();
       if (entries.size() == 0) return {};
       from = "(" + std::string(text_at(entries[entries.size() - 1], 0));
-      recorder::Batch batch = recorder::read_batch(entries);
+      recorder::Batch batch = recorder::read_batch(entries, number);
       if (batch.empty()) continue;
-      if (auto ok = recorder::write_batch(database_, batch); !ok) return ok;
+      if (auto ok = recorder::write_batch(database_, batch, keys_); !ok) return ok;
       Pipeline drop;
-      drop.command(2 + batch.entries.size()).arg("XDEL").arg(keys_.stream());
-      for (const std::string& each : batch.entries) drop.arg(each);
+      drop.command(2 + batch.entries.size()).arg("XDEL").arg(key);
+      for (const recorder::EntryId& each : batch.entries) drop.arg(each.id);
       if (auto ok = send(drop); !ok) return ok;
     }
   }

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "core/hot/rebuild.h"
+#include "core/recorder/group.h"
 #include "core/recorder/lease.h"
+#include "core/recorder/stream.h"
 #include "core/redis/fields.h"
 #include "core/redis/scripts.h"
 #include "scripts/ctl/check/key_names.h"
@@ -43,8 +45,10 @@ class Regroup {
       : redis_(redis), settings_(settings), keys_(settings.redis), pulse_(pulse) {}
 
   Result<Regrouped> run() {
+    if (auto ok = expect_recorded(); !ok) return tl::unexpected(ok.error());
     if (auto ok = send(Pipeline().add("SET", keys_.group_count(), redis::kRegrouping)); !ok)
       return tl::unexpected(ok.error());
+    if (auto ok = make_streams(); !ok) return tl::unexpected(ok.error());
     if (auto ok = each_of_others([this](const auto& key) { return copy(key); }); !ok)
       return tl::unexpected(ok.error());
     // Nobody else makes ranks: the lock is of a regrouping that was killed.
@@ -60,6 +64,40 @@ class Regroup {
   }
 
  private:
+  // That nothing waits in streams that go. Also learns the highest id that any stream gave, which
+  // those that are made begin with: ids of a group's stream only grow, however often it came and
+  // went (Database::last_entry()).
+  Result<void> expect_recorded() {
+    for (unsigned number = 1; number <= redis::kMostGroups; number *= 2) {
+      Pipeline look;
+      const redis::Keys of(settings_.redis.key_prefix, redis::Keys::On::kCluster, number);
+      for (const GroupKeys& each : of.every_group())
+        look.add("XINFO", "STREAM", each.stream()).add("XLEN", each.stream());
+      FRESHET_TRY(found, redis_.call(look));
+      for (std::size_t i = 0; i < found->size(); i += 2) {
+        const redis::Reply& each = (*found)[i];
+        if (each.error() == "ERR no such key") continue;
+        if (each.is_error()) return tl::unexpected(redis::classify(each.error()));
+        const std::string last(redis::value_of(each, "last-generated-id"));
+        if (recorder::below(highest_, last)) highest_ = last;
+        if (number == keys_.groups() || (*found)[i + 1].integer() == 0) continue;
+        return fail(
+            ErrorCode::kConflict, "not_recorded", {},
+            fmt::format("entries wait for the recorder in {} groups: set redis.groups to {}, start the "
+                        "service, wait until `freshetctl status` says that none wait, and stop it",
+                        number, number));
+      }
+    }
+    return {};
+  }
+
+  Result<void> make_streams() {
+    if (auto ok = recorder::make_groups(redis_, keys_); !ok) return ok;
+    Pipeline set;
+    for (const GroupKeys& each : keys_.every_group()) set.add("XSETID", each.stream(), highest_);
+    return send(set);
+  }
+
   // Every key that belongs to a group of another number of groups.
   Result<void> each_of_others(const std::function<Result<void>(const std::string&)>& what) {
     std::int64_t looked_at = 0;
@@ -118,6 +156,7 @@ class Regroup {
   const Settings& settings_;
   const redis::Keys keys_;
   const std::function<Result<void>(std::int64_t)>& pulse_;
+  std::string highest_ = "0-0";  // entry of any stream
   Regrouped done_;
 };
 

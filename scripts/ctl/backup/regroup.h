@@ -21,15 +21,17 @@ struct Regrouped {
   std::int64_t removed = 0;  // keys of other groups
 };
 
-// Hidden, newest and unlisted articles and tags are copied, ranks and what belongs to them are made
-// anew from the counters, then the keys of other groups are removed. Until then Redis says that it
-// is between two numbers, and no service starts. Stopped anywhere, and called again, it ends as if
-// it had not been. `pulse` is told how many keys were looked at; its error ends this. REQUIRES: no
-// service and no other tool writes. O(keys).
+// The recorder's streams, which must be empty, are made anew; hidden, newest and unlisted articles
+// and tags are copied, ranks and what belongs to them are made anew from the counters, then the
+// keys of other groups are removed. Until then Redis says that it is between two numbers, and no
+// service starts. Stopped anywhere, and called again, it ends as if it had not been. `pulse` is
+// told how many keys were looked at; its error ends this. REQUIRES: no service and no other tool
+// writes. O(keys). Errors: kConflict "not_recorded" when entries wait in a stream of another number
+// of groups, and nothing was done; Redis' own.
 Result<Regrouped> regroup(redis::SyncRedis& redis, const Settings& settings,
                           const std::function<Result<void>(std::int64_t)>& pulse);
 
-// Errors: kConflict "service_runs"; kInvalid "no_cluster"; Redis' own.
+// Errors: also kConflict "service_runs"; kInvalid "no_cluster".
 Result<int> run_regroup(const RegroupOptions& options, const Target& target);
 
 }  // namespace freshet::ctl

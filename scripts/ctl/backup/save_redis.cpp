@@ -25,8 +25,8 @@ constexpr std::int64_t kWhole = 10000;     // members; a larger key is read in p
 constexpr std::int64_t kWorthMs = 60'000;  // what lives shorter is gone before a restore is over
 
 // What their names begin with.
-constexpr std::array<std::string_view, 6> kLeftOut{"hot:rank", "hot:placed",  "hot:unplaced",
-                                                   "hot:list", "feed:cache:", "recorder:lease"};
+constexpr std::array<std::string_view, 7> kLeftOut{
+    "hot:rank", "hot:placed", "hot:unplaced", "hot:list", "feed:cache:", "recorder:lease", "recorder:fence"};
 
 // Of one article, read together: visitors are counted in the one and looked up in the other.
 constexpr std::string_view kFirstOfFamily = "hot:article:";
@@ -48,15 +48,16 @@ class Saver {
     for (const bool jobs : {true, false}) {
       if (auto ok = pass(jobs); !ok) return tl::unexpected(ok.error());
     }
-    // Those with a name of their own, in the table's order but for the stream.
-    std::vector<std::string> last;
+    // Those with a name of their own, in the table's order but for the streams.
+    std::vector<std::string> last, streams;
     for (const KeyPattern& each : redis::kKeyPatterns) {
       if (each.pattern.find('*') != std::string_view::npos || left_out(each.pattern)) continue;
-      for (std::string& name : keys_.names_of(each))
-        if (name != keys_.stream()) last.push_back(std::move(name));
+      auto& to = each.type == "stream" ? streams : last;
+      for (std::string& name : keys_.names_of(each)) to.push_back(std::move(name));
     }
-    last.push_back(keys_.stream());
-    if (auto ok = save(last); !ok) return tl::unexpected(ok.error());
+    for (const auto& some : {last, streams}) {
+      if (auto ok = save(some); !ok) return tl::unexpected(ok.error());
+    }
     line_.clear();
     return saved_;
   }

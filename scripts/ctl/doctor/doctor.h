@@ -35,9 +35,10 @@ struct RedisFacts {
   std::map<std::string, std::string, std::less<>> directives;  // of CONFIG GET
   std::optional<milliseconds> ping;                            // median round trip
   std::optional<milliseconds> clock_ahead;                     // of ours
-  std::optional<std::int64_t> stream_length;
-  std::optional<milliseconds> oldest_entry;  // age of what waits longest in the stream; 0: nothing waits
-  bool has_group = false;                    // a recorder has joined the stream
+  std::optional<std::int64_t> stream_length;                   // of all groups' streams
+  std::int64_t fullest_stream = 0;                             // entries in the one that has most
+  std::optional<milliseconds> oldest_entry;  // age of what waits longest in a stream; 0: nothing waits
+  bool has_group = false;                    // a recorder has joined every stream
   std::optional<recorder::Holder> recorder;  // who records, or did last
   std::vector<std::string> silent;           // hosts that have not answered the last erasure
   std::optional<milliseconds> last_erasure;  // when it was asked for, unix time

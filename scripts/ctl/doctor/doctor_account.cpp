@@ -137,7 +137,7 @@ Result<AccountFacts> ask_account(const redis::Endpoint& service, const Settings&
   const auto patterns = our_keys(settings);
   Pipeline questions;
   questions.add("MULTI");
-  for (const char* const line : kNeeded) add_line(line, keys.stream(), keys.epoch(), questions);
+  for (const char* const line : kNeeded) add_line(line, keys.group(0).stream(), keys.epoch(), questions);
   for (const std::string& key : patterns) questions.add("EXISTS", key);
   questions.add("PUBLISH", keys.epoch(), "x");
   for (const char* const line : kExcessive) add_line(line, {}, {}, questions);

@@ -27,12 +27,16 @@ void judge_stream(const RedisFacts& facts, const Settings& settings, Diagnoses& 
   constexpr std::string_view kCheck = "recorder.stream";
   if (!facts.stream_length) return out.not_looked(kCheck, "XLEN is not allowed to this user");
   const std::int64_t most = settings.recorder.stream_max_len;
-  const std::string what = fmt::format("{} of {} entries wait", grouped(*facts.stream_length), grouped(most));
+  std::string what = fmt::format("{} of {} entries wait", grouped(*facts.stream_length), grouped(most));
+  const redis::Keys keys(settings.redis);
+  const std::int64_t part = keys.share_of(most);
+  if (keys.groups() > 1)
+    what += fmt::format(", {} of {} in one group's stream", grouped(facts.fullest_stream), grouped(part));
   const std::string cure =
       "find out why the recorder does not keep up: `freshetctl status` (recorder reason), the disk of "
       "recorder.database";
-  if (*facts.stream_length >= most) return out.error(kCheck, what + ": writes are refused", cure);
-  if (*facts.stream_length * 2 > most) return out.warn(kCheck, what, cure);
+  if (facts.fullest_stream >= part) return out.error(kCheck, what + ": writes are refused", cure);
+  if (facts.fullest_stream * 2 > part) return out.warn(kCheck, what, cure);
   if (facts.oldest_entry.value_or(milliseconds(0)) > kLag)
     return out.warn(kCheck, fmt::format("{}, one since {} s", what, facts.oldest_entry->count() / 1000),
                     cure);
@@ -71,22 +75,34 @@ void judge_alive(const RedisFacts& facts, Diagnoses& out) {
 }  // namespace
 
 Result<void> ask_recorder(redis::SyncRedis& redis, const Settings& settings, RedisFacts& facts) {
-  const std::string stream = redis::Keys(settings.redis).stream();
+  const redis::Keys keys(settings.redis);
   redis::Pipeline command;
-  command.add("XLEN", stream).add("XRANGE", stream, "-", "+", "COUNT", 1).add("TIME");
-  command.add("XINFO", "GROUPS", stream);
-  readers::SpoolWatch(settings.spool, redis::Keys(settings.redis)).append_read(command);
-  FRESHET_TRY(replies, redis.call(command));
-  if (const auto length = (*replies)[0].integer()) facts.stream_length = *length;
-  const auto now = time_ms((*replies)[2]);
-  if (const Reply& oldest = (*replies)[1]; oldest.is_array() && now) {
-    const auto id = oldest.size() > 0 ? oldest[0][0].string() : Result<std::string_view>();
-    facts.oldest_entry = milliseconds(oldest.size() > 0 ? *now - entry_ms(id.value_or("")) : 0);
+  command.add("TIME");
+  readers::SpoolWatch(settings.spool, keys).append_read(command);
+  constexpr std::size_t kFirst = 2, kOfStream = 3;
+  for (const redis::GroupKeys& each : keys.every_group()) {
+    const std::string stream = each.stream();
+    command.add("XLEN", stream).add("XRANGE", stream, "-", "+", "COUNT", 1).add("XINFO", "GROUPS", stream);
   }
-  facts.has_group = (*replies)[3].size() > 0;
-  facts.last_erasure = readers::last_erasure((*replies)[4]);
-  if (facts.last_erasure) facts.silent = readers::silent_since((*replies)[4], *facts.last_erasure);
-  const auto recorder = recorder::holder_of(redis, redis::Keys(settings.redis));
+  FRESHET_TRY(replies, redis.call(command));
+  const auto now = time_ms(replies->front());
+  facts.has_group = true;
+  for (std::size_t at = kFirst; at < replies->size(); at += kOfStream) {
+    if (const auto length = (*replies)[at].integer()) {
+      facts.stream_length = facts.stream_length.value_or(0) + *length;
+      facts.fullest_stream = std::max<std::int64_t>(facts.fullest_stream, *length);
+    }
+    if (const Reply& oldest = (*replies)[at + 1]; oldest.is_array() && now) {
+      const auto id = oldest.size() > 0 ? oldest[0][0].string() : Result<std::string_view>();
+      const milliseconds age(oldest.size() > 0 ? *now - entry_ms(id.value_or("")) : 0);
+      facts.oldest_entry = std::max(facts.oldest_entry.value_or(age), age);
+    }
+    facts.has_group &= (*replies)[at + 2].size() > 0;
+  }
+  const Reply& spools = (*replies)[1];
+  facts.last_erasure = readers::last_erasure(spools);
+  if (facts.last_erasure) facts.silent = readers::silent_since(spools, *facts.last_erasure);
+  const auto recorder = recorder::holder_of(redis, keys);
   if (recorder) facts.recorder = *recorder;
   return {};
 }
