@@ -27,7 +27,7 @@ class Reply:
 
 
 class Client:
-    def __init__(self, host, port, agent=AGENT, timeout=20, source=None):
+    def __init__(self, host, port, agent=AGENT, timeout=80, source=None):
         self._connection = http.client.HTTPConnection(host, port, timeout=timeout, source_address=source and (source, 0))
         self._agent = agent
 

@@ -28,7 +28,7 @@ class Recorded:
 
     def indexed(self):
         """The ids in the index."""
-        done = subprocess.run(["xapian-delve", "-1", "-A", "Q", self.index], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(["xapian-delve", "-1", "-A", "Q", self.index], capture_output=True, text=True, check=False, timeout=240)
         assert done.returncode == 0, done.stderr
         return {line.split()[0][1:] for line in done.stdout.splitlines() if line.startswith("Q")}
 

@@ -76,7 +76,7 @@ class Deployment:
                 "redis__password_file": f'"{self.password_file}"', "redis__url": '"redis://127.0.0.1:1"'}
 
     def ask(self, port, *command):
-        done = subprocess.run(["redis-cli", "-h", self.host, "-p", str(port), "-e", "--json", *map(str, command)], capture_output=True, check=False, timeout=20)
+        done = subprocess.run(["redis-cli", "-h", self.host, "-p", str(port), "-e", "--json", *map(str, command)], capture_output=True, check=False, timeout=80)
         assert done.returncode == 0, (port, command, done.stdout, done.stderr)
         return json.loads(done.stdout)
 
@@ -88,7 +88,7 @@ class Deployment:
 
     def text(self, port, *command):
         """Of the commands whose reply is text for people, also with --json."""
-        return subprocess.run(["redis-cli", "-h", self.host, "-p", str(port), *command], capture_output=True, text=True, check=False, timeout=20).stdout
+        return subprocess.run(["redis-cli", "-h", self.host, "-p", str(port), *command], capture_output=True, text=True, check=False, timeout=80).stdout
 
     def info(self, port, section):
         return dict(line.strip().split(":", 1) for line in self.text(port, "INFO", section).splitlines() if ":" in line)

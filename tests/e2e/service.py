@@ -126,7 +126,7 @@ def stop_orphans():
     for state in glob.glob("/tmp/freshet-e2e-*"):
         pid = int(state.split("-")[2])
         if not os.path.exists(f"/proc/{pid}"):
-            subprocess.run([os.path.join(ROOT, "scripts/run"), "--stop", "--state", state], capture_output=True, check=False, timeout=120)
+            subprocess.run([os.path.join(ROOT, "scripts/run"), "--stop", "--state", state], capture_output=True, check=False, timeout=480)
             shutil.rmtree(state, ignore_errors=True)
 
 
@@ -188,7 +188,7 @@ class Instance:
         self.note_processes()
         refused = self.refused_by_redis()
         subprocess.run([os.path.join(ROOT, "scripts/run"), "--stop", "--state", self.state], stdin=subprocess.DEVNULL,
-                       capture_output=True, timeout=120, check=True)
+                       capture_output=True, timeout=480, check=True)
         left = {pid: what for pid, (began, what) in self._seen.items() if birth(pid) == began}
         shutil.rmtree(self.state)
         self._loopback.close()
@@ -308,13 +308,13 @@ class Instance:
     def ask_redis(self, *command, node=None):
         """The same of one node of a cluster (its port), which may name another."""
         done = subprocess.run([*self._redis_cli(node), "-e", "--json", *map(str, command)], env=self._redis_environment(), capture_output=True,
-                              check=False, timeout=20)
+                              check=False, timeout=80)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
         return json.loads(done.stdout)
 
     def redis_text(self, *command, node=None):
         """INFO and its like, which redis-cli prints as it comes."""
-        done = subprocess.run([*self._redis_cli(node), "-e", *command], env=self._redis_environment(), capture_output=True, text=True, check=False, timeout=20)
+        done = subprocess.run([*self._redis_cli(node), "-e", *command], env=self._redis_environment(), capture_output=True, text=True, check=False, timeout=80)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
         return done.stdout
 

@@ -393,7 +393,7 @@ def test_a_network_adds_so_many_visitors_to_an_article_and_who_is_beyond_shows(i
     assert 'freshet_requests_refused_total{reason="uv_bound"} 8' in service.internal().get("/metrics").body.decode()
     service.await_placed()
     shown = subprocess.run([os.path.join(BUILD, "scripts/freshetctl"), "visitors", "--json", "--state", service.state],
-                           capture_output=True, text=True, check=True, timeout=60)
+                           capture_output=True, text=True, check=True, timeout=240)
     beyond = {(each["network"], each["beyond"]) for each in json.loads(shown.stdout) if each["beyond"]}
     assert len({network for network, _ in beyond}) == 1 and sum(each["beyond"] for each in json.loads(shown.stdout)) == 8
 
@@ -555,7 +555,7 @@ def test_listed_clients_are_denied_or_let_through_and_the_lists_change_at_a_relo
     # A file that is wrong is named with its line, by -t and by a reload that changes nothing.
     write(deny, "192.0.2.1\nexample.org\n")
     checked = subprocess.run([os.path.join(BUILD, "fcgi/freshetd"), "-t", "-y",
-                              os.path.join(service.state, "etc/freshet.toml")], capture_output=True, text=True, check=False, timeout=60)
+                              os.path.join(service.state, "etc/freshet.toml")], capture_output=True, text=True, check=False, timeout=240)
     assert checked.returncode == 78 and f"{deny}:2: " in checked.stderr, checked
     failed = service.status()["failed reloads"]
     service.signal("freshetd", signal.SIGHUP)

@@ -24,7 +24,7 @@ LANGUAGES = {
 
 
 def output(*command, **options):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, **options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -121,7 +121,7 @@ def test_the_examples_of_the_clients_run(service, language):
     wait_until(lambda: service.public().get("/api/hot?model=engagement").json(), "a hot list")
     def shown():
         done = subprocess.run([program, os.path.join(CLIENTS, example), f"http://{service.host}:{service.port}"],
-                              capture_output=True, text=True, timeout=60, check=False)
+                              capture_output=True, text=True, timeout=240, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return re.fullmatch(r"page views: \d+\n(.+: .+\n)+hottest: .+\n", done.stdout)
     wait_until(shown, "a recommendation")
@@ -179,7 +179,7 @@ def test_a_wrong_call_is_an_error_of_types(project):
     def complaints(text):
         (project / "use.mts").write_text('import { Freshet } from "freshet-client";\nconst f = new Freshet();\n' + text, encoding="utf-8")
         done = subprocess.run([os.path.join(MODULES, "tsc"), "--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "use.mts"],
-                              capture_output=True, text=True, timeout=60, check=False, cwd=project)
+                              capture_output=True, text=True, timeout=240, check=False, cwd=project)
         return done.stdout
 
     good = "const [item] = await f.hot({ model: 'views' });\nitem?.score.toFixed();\n(await f.stats('a')).terms.pv.toFixed();\n"

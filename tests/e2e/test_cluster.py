@@ -34,7 +34,7 @@ def cluster_tool(service, *command):
 
 
 def freshetctl(service, *command):
-    done = subprocess.run([CTL, *command, "--state", service.state], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([CTL, *command, "--state", service.state], capture_output=True, text=True, check=False, timeout=480)
     return done.returncode, done.stdout + done.stderr
 
 

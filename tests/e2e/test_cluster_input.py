@@ -65,7 +65,7 @@ class LoneServer:
 
 
 def freshetctl(service, *arguments, account=()):
-    done = subprocess.run([CTL, *arguments, "--state", service.state, *account], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([CTL, *arguments, "--state", service.state, *account], capture_output=True, text=True, check=False, timeout=480)
     return done.stdout + done.stderr
 
 

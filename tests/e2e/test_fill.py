@@ -117,7 +117,7 @@ def test_a_run_that_is_ended_in_the_middle_and_repeated_serves_everybody_once(si
     with subprocess.Popen([CTL, "fill", "discover", "--limit", "3", "--state", site.state], stdout=subprocess.PIPE, text=True) as process:
         wait_until(lambda: sum(held()) > 0, "the first of them")
         process.send_signal(number)
-        said = process.communicate(timeout=20)[0]
+        said = process.communicate(timeout=80)[0]
         assert process.returncode == (-signal.SIGKILL if number == signal.SIGKILL else 1)
     assert number == signal.SIGKILL or "interrupted" in said
     assert set(held()) == {0, 3}  # in the middle, and nobody by half

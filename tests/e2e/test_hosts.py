@@ -16,7 +16,7 @@ from test_privacy import forget, job, recorded_interactions, wait_done, wait_rec
 def freshetctl(service, *arguments):
     """As the operator of the Redis that both have."""
     account = f"freshet-operator:{service.beside.state}/etc/redis-operator"
-    done = subprocess.run([CTL, *arguments, "--state", service.state, "--redis-user", account], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([CTL, *arguments, "--state", service.state, "--redis-user", account], capture_output=True, text=True, check=False, timeout=480)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -131,7 +131,7 @@ def test_what_another_host_s_spool_holds_of_an_erased_reader_is_void(instance, n
     warned = finding(second, "spools.hosts")
     assert warned["grade"] == "warning" and f"{second.state}/spool" in warned["what"], warned
     assert 8 * 86400 - 60 < first.redis("TTL", f"job:{number}") <= 8 * 86400  # longer than a spool may live
-    subprocess.run([os.path.join(ROOT, "scripts/run"), "--stop", "--state", second.state], check=True, timeout=120, capture_output=True)
+    subprocess.run([os.path.join(ROOT, "scripts/run"), "--stop", "--state", second.state], check=True, timeout=480, capture_output=True)
     second.start()
     wait_until(lambda: not [each for each in os.listdir(os.path.join(second.state, "spool")) if each.endswith(".spool")], "its spools to be applied")
     wait_done(first, number)
@@ -235,7 +235,7 @@ def test_a_client_gets_the_rate_of_each_host(instance, name):
 
 def tool(service, *arguments):
     """As the service of this host is in Redis."""
-    done = subprocess.run([CTL, *arguments, "--state", service.state], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([CTL, *arguments, "--state", service.state], capture_output=True, text=True, check=False, timeout=480)
     return done.returncode, done.stdout + done.stderr
 
 

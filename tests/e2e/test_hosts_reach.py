@@ -39,7 +39,7 @@ def teach(service, name):
 
 
 def train(service):
-    done = subprocess.run([CTL, "train", "--json", "--state", service.state], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([CTL, "train", "--json", "--state", service.state], capture_output=True, text=True, check=False, timeout=480)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -49,7 +49,7 @@ def internal_url(service):
 
 def fetch(service, *arguments):
     """(exit status, what it said) of fetch-model."""
-    done = subprocess.run([CTL, "fetch-model", "--json", "--state", service.state, *arguments], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([CTL, "fetch-model", "--json", "--state", service.state, *arguments], capture_output=True, text=True, check=False, timeout=240)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -175,7 +175,7 @@ def half_of(service, folder, keep):
     config = os.path.join(folder, "half.toml")
     with open(config, "w", encoding="utf-8") as file:
         file.write(f'recorder.database = "{database}"\nsearch.index = "{folder}/index"\n')
-    done = subprocess.run([CTL, "reindex", "--config", config, "--json"], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([CTL, "reindex", "--config", config, "--json"], capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout)["indexed"] == len(keep), done.stdout
     return os.path.join(folder, "index")

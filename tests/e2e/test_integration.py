@@ -108,7 +108,7 @@ def test_the_signed_calls_of_every_language_are_taken_and_no_others(tmp_path):
             environment = os.environ | {"FRESHET": f"http://{service.host}:{service.internal_port}"}
             for secret, status in ((SECRET, 0), ("wrong" * 8, 1)):
                 done = subprocess.run([program, f"said.{suffix}"], cwd=folder, env=environment | {"FRESHET_SECRET": secret},
-                                      capture_output=True, text=True, timeout=60, check=False)
+                                      capture_output=True, text=True, timeout=240, check=False)
                 assert (done.returncode != 0) == (status != 0), (language, done.stdout, done.stderr)
         assert service.internal().get("/api/items/from-php").status == 401
         wait_until(lambda: service.status()["recorder items"] == 3, "an item of each language")

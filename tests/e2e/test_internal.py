@@ -30,7 +30,7 @@ def writes(name):
 
 def ask(service, method, path, body=None, **headers):
     """A request with these headers and no others, as `Host` or `Origin` say."""
-    connection = http.client.HTTPConnection(service.host, service.internal_port, timeout=20)
+    connection = http.client.HTTPConnection(service.host, service.internal_port, timeout=80)
     try:
         send = {"User-Agent": AGENT} | {key.replace("_", "-"): value for key, value in headers.items()}
         connection.request(method, path, json.dumps(body) if isinstance(body, dict) else body, send)

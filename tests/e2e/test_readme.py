@@ -73,7 +73,7 @@ def test_every_curl_line_answers_as_the_document_says(instance, document, direct
         said = line
         line = re.sub(r"\b(?:localhost|127\.0\.0\.1):8080\b", f"{service.host}:{service.port}", line)
         line = re.sub(r"\b(?:localhost|127\.0\.0\.1):8081\b", f"{service.host}:{service.internal_port}", line)
-        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=80, check=False)
         assert done.returncode == 0, (said, done.stderr)
         assert expected, f"{document} shows no reply to {said}"
         assert re.match(pattern(" ".join(expected)), done.stdout, re.S), (said, expected, done.stdout)
@@ -83,7 +83,7 @@ def test_every_curl_line_answers_as_the_document_says(instance, document, direct
 
 
 def freshetd(*arguments):
-    return subprocess.run([os.path.join(BUILD, "fcgi/freshetd"), *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([os.path.join(BUILD, "fcgi/freshetd"), *arguments], capture_output=True, text=True, timeout=240, check=False)
 
 
 def test_the_shipped_configuration_is_accepted(service):

@@ -81,7 +81,7 @@ def agreed(condition, what):
 
 def train(service):
     done = subprocess.run([CTL, "train", "--state", service.state], capture_output=True,
-                          text=True, check=False, timeout=120)
+                          text=True, check=False, timeout=480)
     return done
 
 
@@ -194,7 +194,7 @@ def test_a_page_is_full_until_nothing_visible_is_left(instance, name):
     for item in items[200:400]:
         reader.do("reply", item)
     assert set(reader.ids(100)) == set(items[400:])
-    explained = subprocess.run([CTL, "explain", reader.user, "--state", site.state], capture_output=True, text=True, check=False, timeout=60)
+    explained = subprocess.run([CTL, "explain", reader.user, "--state", site.state], capture_output=True, text=True, check=False, timeout=240)
     assert explained.returncode == 0 and f"{items[400]:<24} from the index, served as" in explained.stdout, explained
 
 
@@ -421,7 +421,7 @@ def test_explain_prints_every_candidate_and_what_became_of_it(taught, name):
     served = reader.ids(5)
     titles = {i: f"Roses and soil {i}" for i in garden} | {i: f"Openings and endgames {i}" for i in chess}
     done = subprocess.run([CTL, "explain", reader.user, "--limit", "5", "--all", "--state", site.state],
-                          capture_output=True, text=True, check=False, timeout=60)
+                          capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
     lines = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
     assert "dropped: interacted with" in lines[garden[0]]
@@ -433,7 +433,7 @@ def test_explain_prints_every_candidate_and_what_became_of_it(taught, name):
     assert all(line.endswith(f" {titles[item]}") for item, line in lines.items() if item in titles)
 
     done = subprocess.run([CTL, "explain", reader.user, "--limit", "5", "--all", "--json", "--state", site.state],
-                          capture_output=True, text=True, check=False, timeout=60)
+                          capture_output=True, text=True, check=False, timeout=240)
     said = json.loads(done.stdout)
     assert (said["reader"], said["candidates"], said["dismissed"]) == (reader.user, len(said["items"]), 1)
     fates = {item["id"]: item["fate"] for item in said["items"]}

@@ -108,7 +108,7 @@ def test_a_stop_under_writes_loses_nothing(own_service, name, number):
         born = birth(recorder)
         own_service.signal("freshetd", number)
         wait_until(lambda: birth(master) != began and birth(recorder) != born, "the end", 40)
-        subprocess.run([os.path.join(ROOT, "scripts/run"), "--stop", "--state", own_service.state], check=True, timeout=120)
+        subprocess.run([os.path.join(ROOT, "scripts/run"), "--stop", "--state", own_service.state], check=True, timeout=480)
         own_service.start()
         seen(load)
     assert load.errors == []
@@ -209,7 +209,7 @@ def test_it_waits_while_the_disk_is_full(name):
 
         assert_waits_and_goes_on(service, recorded, name, fill, lambda: os.remove(ballast), None)
     finally:
-        subprocess.run([os.path.join(ROOT, "scripts/run"), "--stop", "--state", service.state], check=False, timeout=120)
+        subprocess.run([os.path.join(ROOT, "scripts/run"), "--stop", "--state", service.state], check=False, timeout=480)
         subprocess.run(["umount", folder], check=True)
         service.stop()
 
@@ -285,7 +285,7 @@ def test_an_import_that_is_killed_goes_on_where_it_was(own_service, name, tmp_pa
         sent = int(notes_of(path)["accepted"])
         assert 0 < sent < 30000
     requests = own_service.status()["requests"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=480)
     assert done.returncode == 0, done.stderr
     assert f"going on after {sent:,} items" in done.stderr
     assert "imported 30,000 items" in done.stdout and f"{sent:,} of them by an earlier run" in done.stdout

@@ -15,7 +15,7 @@ from service import CTL, PATIENT, birth, wait_until
 
 
 def freshetctl(service, *arguments):
-    done = subprocess.run([CTL, *arguments, "--state", service.state], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([CTL, *arguments, "--state", service.state], capture_output=True, text=True, check=False, timeout=480)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -37,7 +37,7 @@ def degraded(replies):
 
 
 def items_finding(service):
-    done = subprocess.run([CTL, "doctor", "--json", "--nginx", "", "--state", service.state], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([CTL, "doctor", "--json", "--nginx", "", "--state", service.state], capture_output=True, text=True, check=False, timeout=240)
     return next(each for each in json.loads(done.stdout)["findings"] if each["check"] == "redis.items")
 
 

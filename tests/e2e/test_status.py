@@ -226,7 +226,7 @@ def promtool(*arguments, **options):
     tool = shutil.which("promtool") or os.environ.get("FRESHET_PROMTOOL")
     if not tool:
         pytest.skip("no promtool (Debian's prometheus)")
-    done = subprocess.run([tool, *arguments], capture_output=True, text=True, check=False, timeout=60, **options)
+    done = subprocess.run([tool, *arguments], capture_output=True, text=True, check=False, timeout=240, **options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -468,5 +468,5 @@ def test_a_line_of_the_access_log_says_what_was_asked_and_answered(instance, nam
 def test_a_format_with_an_unknown_letter_is_refused_at_the_check(service, tmp_path, wrong):
     path = tmp_path / "freshet.toml"
     path.write_text(f"access.format = '{wrong}'\n", encoding="utf-8")
-    done = subprocess.run([os.path.join(BUILD, "fcgi/freshetd"), "-t", "-y", str(path)], capture_output=True, text=True, check=False, timeout=20)
+    done = subprocess.run([os.path.join(BUILD, "fcgi/freshetd"), "-t", "-y", str(path)], capture_output=True, text=True, check=False, timeout=80)
     assert done.returncode != 0 and "access.format" in done.stdout + done.stderr

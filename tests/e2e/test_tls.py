@@ -81,7 +81,7 @@ class Behind:
 
     def ask(self, port, *command):
         done = subprocess.run(["redis-cli", "-h", self.near, "-p", str(port), *map(str, command)], env=os.environ | {"REDISCLI_AUTH": "secret"},
-                              capture_output=True, text=True, check=False, timeout=20)
+                              capture_output=True, text=True, check=False, timeout=80)
         return done.stdout.strip()
 
     def ask_all(self, *command):

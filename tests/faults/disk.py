@@ -58,7 +58,7 @@ def small_disk(service):
         yield mounted
     finally:
         if mounted:
-            subprocess.run([os.path.join(ROOT, "scripts/run"), "--stop", "--state", service.state], check=False, capture_output=True, timeout=120)
+            subprocess.run([os.path.join(ROOT, "scripts/run"), "--stop", "--state", service.state], check=False, capture_output=True, timeout=480)
             subprocess.run(["umount", folder], check=True)
 
 

@@ -58,7 +58,7 @@ def stopped_under_load(run):
             for number in (signal.SIGQUIT, signal.SIGTERM) * run.scale(1, 3):
                 load.wait_for(500)
                 took[number].append(stop(service, number))
-                subprocess.run([os.path.join(ROOT, "scripts/run"), "--stop", "--state", service.state], check=True, capture_output=True, timeout=120)
+                subprocess.run([os.path.join(ROOT, "scripts/run"), "--stop", "--state", service.state], check=True, capture_output=True, timeout=480)
                 torn[number] += cut_off(service) - sum(torn.values())
                 service.start()
         for number, seconds in took.items():

@@ -265,7 +265,7 @@ def test_the_index_is_served_under_the_filters_of_its_unit(service):
             file.write(f"remote {address.host}:7007\n")
 
         def documents():
-            said = subprocess.run(["xapian-delve", stub], capture_output=True, text=True, check=False, timeout=60).stdout
+            said = subprocess.run(["xapian-delve", stub], capture_output=True, text=True, check=False, timeout=240).stdout
             return "number of documents = 3" in said
 
         wait_until(documents, "the index to be served")
@@ -292,7 +292,7 @@ def test_a_model_is_asked_for_under_the_filters_of_its_unit():
         os.chmod(folder, 0o755)
         program = shutil.copy(os.path.join(build, "scripts/freshetctl"), folder)
         url = f"http://127.0.0.1:{server.server_address[1]}"
-        done = subprocess.run(under("freshet-fetch-model.service", folder, [program, "fetch-model", url]), capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(under("freshet-fetch-model.service", folder, [program, "fetch-model", url]), capture_output=True, text=True, check=False, timeout=240)
         assert done.returncode == 2 and f"{url}: it has no model" in done.stderr, done.stdout + done.stderr
     finally:
         shutil.rmtree(folder)

@@ -44,7 +44,7 @@ def freshetd(service, *arguments, **environment):
 def refuses_to_start(service, **environment):
     """What it says of itself; fails when it runs."""
     done = subprocess.run([*unprivileged(), service.program, "-F", "-y", service.at("etc/freshet.toml")], capture_output=True, text=True, check=False,
-                          timeout=60, env={"PATH": "/usr/bin:/bin", "CREDENTIALS_DIRECTORY": service.at("credentials")} | environment)
+                          timeout=240, env={"PATH": "/usr/bin:/bin", "CREDENTIALS_DIRECTORY": service.at("credentials")} | environment)
     assert done.returncode == 78, done  # what systemd does not try again
     return done.stdout + done.stderr + service.log()
 

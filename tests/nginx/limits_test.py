@@ -175,7 +175,9 @@ class Slow(Case):
         server = [("send_timeout 10s", "send_timeout 300ms"), ("client_header_timeout 5s", "client_header_timeout 300ms")]
         self.backend = Sessions({})
         self.nginx = Nginx(edits=[(name, *edit) for name in ("freshet-public.conf", "freshet-internal.conf") for edit in server]
-                           + auth_edits(self.backend.port) + [("freshet-params.conf", "client_body_timeout 5s", "client_body_timeout 300ms")])
+                           + auth_edits(self.backend.port) + [("freshet-params.conf", "client_body_timeout 5s", "client_body_timeout 300ms")]
+                           # Else a busy machine's responder is given up before the client is.
+                           + [(name, "fastcgi_read_timeout 3s", "fastcgi_read_timeout 60s") for name in ("freshet-locations.conf", "freshet-internal.conf")])
         self.responder = Responder(self.nginx.socket_path)
         self.nginx.start()
 

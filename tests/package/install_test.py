@@ -18,7 +18,7 @@ class Install(unittest.TestCase):
 
     def install(self, *arguments):
         command = [os.path.join(ROOT, "scripts/install"), "--destdir", self.folder, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env={**os.environ, "FRESHET_BUILD_DIR": BUILD}, umask=0o077)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=480, env={**os.environ, "FRESHET_BUILD_DIR": BUILD}, umask=0o077)
         return done.returncode, done.stdout + done.stderr
 
     def files(self):

@@ -16,7 +16,7 @@ MISSING = [f"{program} (package {package})" for program, package in NEEDED.items
 
 
 def run(*command, **more):
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **more)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=480, **more)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -12,7 +12,7 @@ NEEDED = ("apt-ftparchive", "gpg", "apt-get")
 
 
 def run(*command, **options):
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=480, check=False, **options)
 
 
 @unittest.skipUnless(all(map(shutil.which, NEEDED)), "SKIPPED: apt-utils or gpg is not installed; ./scripts/deps test")

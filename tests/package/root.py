@@ -92,7 +92,7 @@ class Root:
 
     def _run(self, *command):
         environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
-        done = subprocess.run([*AS_ROOT, *command], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120, env=environment)
+        done = subprocess.run([*AS_ROOT, *command], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=480, env=environment)
         return done.returncode, done.stdout + done.stderr
 
     def paths(self):

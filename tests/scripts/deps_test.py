@@ -64,7 +64,7 @@ class Deps(unittest.TestCase):
     def deps(self, *arguments):
         """(status, what it said). Never as root, so that nothing here can change the host."""
         user = {"user": "nobody", "extra_groups": []} if os.geteuid() == 0 else {}
-        done = subprocess.run([self.path("scripts/deps"), *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=60,
+        done = subprocess.run([self.path("scripts/deps"), *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=240,
                               env={"PATH": self.path("bin"), "FAKE": self.folder}, cwd="/", **user)
         return done.returncode, done.stdout
 

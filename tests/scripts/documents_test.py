@@ -18,7 +18,7 @@ FRESHETCTL = os.path.join(BUILD, "scripts/freshetctl")
 
 
 def said(*command):
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True, timeout=60).stdout
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True, timeout=240).stdout
 
 
 def page(name):
@@ -113,7 +113,7 @@ class Completion(unittest.TestCase):
     def offered_by(self, *shell):
         with tempfile.TemporaryDirectory() as home:  # fish makes folders there
             environment = os.environ | {"FRESHET_COMPLETIONS": os.path.join(DOCUMENTS, "completion"), "HOME": home}
-            return subprocess.run(shell, capture_output=True, text=True, check=True, timeout=60, env=environment).stdout.split()
+            return subprocess.run(shell, capture_output=True, text=True, check=True, timeout=240, env=environment).stdout.split()
 
     @unittest.skipUnless(shutil.which("fish"), "SKIPPED: fish is not installed")
     def test_fish_offers_what_bash_does(self):

@@ -125,7 +125,7 @@ class Small(unittest.TestCase):
 
     def test_who_is_looked_at_is_killed_and_who_is_not_survives(self):
         process = self.mutate()
-        said = process.communicate(timeout=100)[0]
+        said = process.communicate(timeout=400)[0]
         self.assertEqual(process.returncode, 1, said)
         rows = re.findall(r"^ +\d+  (\w+) +(\S*) +\d+  systemd/small.service:(\d)  ", said, re.M)
         self.assertEqual({row for row in rows}, {("killed", "hardening_small", "2"), ("survived", "", "3")}, said)
@@ -133,13 +133,13 @@ class Small(unittest.TestCase):
         self.assert_nothing_is_left()
         os.unlink(self.left)
         again = self.mutate()
-        self.assertIn("1 killed, 1 survived", again.communicate(timeout=100)[0])
+        self.assertIn("1 killed, 1 survived", again.communicate(timeout=400)[0])
         self.assertFalse(os.path.exists(self.left), "what is known is not run again")
 
     def test_a_test_that_fails_anyway_kills_nobody(self):
         with open(os.path.join(self.checkout, "CMakeLists.txt"), "a", encoding="utf-8") as file:
             file.write('add_test(NAME test_units COMMAND false)\nset_tests_properties(test_units PROPERTIES LABELS unit)\n')
-        said = self.mutate().communicate(timeout=100)[0]
+        said = self.mutate().communicate(timeout=400)[0]
         self.assertIn("test_units fails without any mutation", said)
         self.assertIn("1 killed, 1 survived, 0 did not build, 0 equivalent, 0 not run", said)
 
@@ -151,7 +151,7 @@ class Small(unittest.TestCase):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=240)
         self.assert_nothing_is_left()
 
 

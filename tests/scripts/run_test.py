@@ -23,7 +23,7 @@ from waiting import wait_until  # noqa: E402
 
 
 def run(*arguments):
-    done = subprocess.run([RUN, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([RUN, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=480)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -31,7 +31,7 @@ def ask(request):
     """The reply. A worker that gets no time from a busy machine says 503, and the client is to repeat."""
     for left in range(20, -1, -1):
         try:
-            return urllib.request.urlopen(request, timeout=30)
+            return urllib.request.urlopen(request, timeout=120)
         except urllib.error.HTTPError as error:
             if error.code != 503 or left == 0:
                 raise
@@ -122,7 +122,7 @@ class Run(unittest.TestCase):
         self.assertIn(f"http://{self.host}:{self.port}/waterfall.html?user=me", said)
         self.assertIn("Nothing new", self.get("/waterfall.html?user=me")[1])
         self.assertEqual(json.loads(self.get(waiting)[1])["items"], [])
-        done = subprocess.run(["bash", "-c", "curl -sS --retry 5 " + tried], capture_output=True, text=True, check=False, timeout=30)
+        done = subprocess.run(["bash", "-c", "curl -sS --retry 5 " + tried], capture_output=True, text=True, check=False, timeout=120)
         self.assertEqual(done.stdout, '{"pushed":1,"duplicates":0}', done.stderr)
         page = json.loads(self.get(waiting)[1])
         self.assertEqual(([item["id"] for item in page["items"]], page["newer"]), (["demo"], 0))
@@ -212,7 +212,7 @@ class Run(unittest.TestCase):
             items = os.path.join(self.directory, "items")
             with open(items, "w", encoding="utf-8") as file:
                 file.write('{"id":"there","title":"there","published_at":1}')
-            subprocess.run([CTL, "import", "--state", state, items], check=True, capture_output=True, timeout=120)
+            subprocess.run([CTL, "import", "--state", state, items], check=True, capture_output=True, timeout=480)
             self.assertEqual(self.status_at(other.host, "/api/items/there"), 200)
             self.assertEqual(self.status_at(self.host, "/api/items/there"), 404)
         finally:

@@ -76,7 +76,7 @@ class Machine:
         for folder, _, _ in os.walk(self._group, topdown=False):
             wait_until(lambda folder=folder: self._remove(folder), f"the end of the processes in {folder}", 10)
 
-    def run(self, script, check=True, timeout=60):
+    def run(self, script, check=True, timeout=240):
         """bash in the machine, as root; what it said on stdout and stderr."""
         command = ["nsenter", "-t", str(self._leader), "-m", "-u", "-i", "-p", "-C", "env", "-i", f"PATH={PATH}", "HOME=/root", "LC_ALL=C.UTF-8",
                    "DEBIAN_FRONTEND=noninteractive", "bash", "-euo", "pipefail", "-c", "cd /root\n" + script]
