@@ -65,12 +65,13 @@ class Meter:
 
     def held(self):
         """used_memory without buffers of clients and of the append-only file, and with 12 bytes of table a key: a table that grows by
-        doubling has 8 to 16 bytes of pointers for each, whoever came last."""
-        stats, keys = self.client.memory_stats(), self.client.info("keyspace").get("db0", {"keys": 0, "expires": 0})
+        doubling has 8 to 16 bytes of pointers for each, whoever came last. Redis' own sum of clients' buffers is up to a second old."""
+        stats, clients, info = self.client.pipeline().memory_stats().client_list().info("keyspace").execute()
+        keys, stale = info.get("db0", {"keys": 0, "expires": 0}), stats["clients.normal"] - sum(int(each["tot-mem"]) for each in clients)
         tables = stats.get("db.0", {"overhead.hashtable.main": 0, "overhead.hashtable.expires": 0})
         entries, deadlines = tables["overhead.hashtable.main"], tables["overhead.hashtable.expires"]
         pointers = entries - 40 * keys["keys"] + deadlines - 24 * keys["expires"]  # less entries and their objects
-        return stats["dataset.bytes"] + entries + deadlines - pointers + 12 * (keys["keys"] + keys["expires"])
+        return stats["dataset.bytes"] + stale + entries + deadlines - pointers + 12 * (keys["keys"] + keys["expires"])
 
     def keys(self, patterns):
         return [key for pattern in patterns for key in self.client.scan_iter(pattern, count=5000)]
