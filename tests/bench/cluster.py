@@ -3,22 +3,31 @@
 
 Three instances of scripts/run in turns, the same load of each (reports, views, and what pages read): one Redis; three masters; the same
 three, each with a replica. CPU is what each server says of itself (INFO cpu) while so many requests were made (6,000), in the median turn (3);
-commands are those of INFO commandstats, which counts a script's inner ones, too. --calls: what differs, command by command."""
+commands are those of INFO commandstats, which counts a script's inner ones, too. --calls: what differs, command by command.
 
+--spread: instead, how many writes of ranks each group and each of three masters gets (MONITOR) of REPORTS reports about ARTICLES articles,
+whose readers follow Zipf's law."""
+
+import collections
 import os
+import random
+import re
 import statistics
 import sys
+import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path += [os.path.join(ROOT, "tests"), os.path.join(ROOT, "tests/e2e")]
 # pylint: disable=wrong-import-position
+import redis  # noqa: E402
 from faults.identities import Reader, prepare  # noqa: E402
 from faults.load import Load  # noqa: E402
 from faults.scenario import NO_LIMITS  # noqa: E402
-from service import PATIENT, Instance, birth, wait_until  # noqa: E402
+from service import GROUPS, PATIENT, Instance, birth, wait_until  # noqa: E402
 
 READERS, CONNECTIONS, THINK_S, IDLE_S = 24, 16, 0.0, 3.0
+ARTICLES, REPORTS = 2000, 20000
 ONLY = ("history", "timeline", "recommendations", "feed", "item", "stats", "look", "track", "view")
  # seconds between two requests of a connection; seconds to look at an idle one
 READS = "(sockets read)"
@@ -80,7 +89,73 @@ def measure(masters, replicas, requests, turn):
         instance.stop()
 
 
+class Watch:
+    """Counts the ZADDs of each group's ranks on one node, and the places that they write, until end(), on a thread of its own."""
+
+    def __init__(self, instance, node):
+        self.writes, self.places = collections.Counter(), collections.Counter()
+        with open(os.path.join(instance.state, "etc/redis-default"), encoding="ascii") as file:
+            self._client = redis.Redis(instance.host, node, password=file.read(), encoding_errors="replace", decode_responses=True)
+        self._end = f"the end of {node}"
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._listen)
+        self._thread.start()
+        self._ready.wait()
+
+    def _listen(self):
+        with self._client.monitor() as monitor:
+            self._ready.set()
+            for each in monitor.listen():
+                if written := re.match(r"ZADD hot:rank:\{(\w+)\} (.*)", each["command"]):
+                    self.writes[written.group(1)] += 1
+                    self.places[written.group(1)] += len(written.group(2).split()) // 2
+                if self._end in each["command"]:
+                    return
+
+    def end(self):
+        self._client.echo(self._end)
+        self._thread.join()
+
+
+def spread():
+    instance = Instance("--no-limits", "--cluster", "3", **(NO_LIMITS | PATIENT))
+    try:
+        instance.start()
+        watched = {node: Watch(instance, node) for node in instance.nodes("master")}
+        draw = random.Random(1)
+        articles = draw.choices(range(ARTICLES), [1 / rank for rank in range(1, ARTICLES + 1)], k=REPORTS)
+
+        def report(share):
+            client = instance.internal()
+            for number, article in share:
+                assert client.track(f"article-{article}", 1000, userId=f"u{number}", sessionId=f"s{number}").status == 200
+
+        numbered = list(enumerate(articles))
+        threads = [threading.Thread(target=report, args=(numbered[at::CONNECTIONS],)) for at in range(CONNECTIONS)]
+        since = time.monotonic()
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        instance.await_placed()
+        took = time.monotonic() - since
+        for each in watched.values():
+            each.end()
+        print(f"{REPORTS:,} reports about {ARTICLES:,} articles in {took:.1f} s")
+        for what in ("writes", "places"):
+            of = [getattr(each, what) for each in watched.values()]
+            groups = sum(of, collections.Counter())
+            total = groups.total()
+            print(f"{total:,} {what} of {len(groups)} groups: the most of one {max(groups.values()) / total * GROUPS:.2f}/G, "
+                  f"the least {min(groups.values()) / total * GROUPS:.2f}/G; the most of a master {100 * max(each.total() for each in of) / total:.0f} %")
+    finally:
+        instance.stop()
+
+
 def main():
+    if "--spread" in sys.argv:
+        spread()
+        return
     numbers = [int(each) for each in sys.argv[1:] if each.isdigit()]
     requests, turns = (numbers + [6000, 3][len(numbers):])[:2]
     kinds = {"one Redis": (1, False), "three masters": (3, False), "three masters, a replica each": (3, True)}
