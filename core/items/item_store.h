@@ -5,7 +5,8 @@
 // the item was written meanwhile; the places that its counters say, and the word to workers and
 // lists that it changed. Who lost to another begins anew, so the last entry of an item is what its
 // hash says. After a crash between two steps the same write does the rest; until then `freshetctl
-// check` finds half of it. When stream.max_len entries wait for the recorder, nothing is written.
+// check` finds half of it. When a group's part of stream.max_len waits for the recorder, nothing
+// that would add to it is written.
 #pragma once
 
 #include <array>

@@ -613,3 +613,19 @@ TEST_CASE("every id of the corpora is kept as it is", "[readers]") {
   }
   CHECK(kept.size() > 100);
 }
+
+TEST_CASE("in a cluster what a reader does stands in the stream of the reader's group", "[readers]") {
+  Readers site;
+  site.groups = 16;
+  site.renew();
+  const unsigned readers_own = site.keys().group_of(kReader.view());
+  std::string item = "a";
+  while (site.keys().group_of(item) == readers_own) item += "a";
+  REQUIRE(site.interact(Readers::event(item, readers::Interaction::kReply)));
+  REQUIRE(site.dismiss(item));
+  REQUIRE(wait(site.store().undo_dismissal(kReader, ItemId::trusted(item), std::nullopt)));
+  for (unsigned g = 0; g < site.groups; ++g) {
+    INFO(g);
+    CHECK(site.command("XLEN", site.keys().group(g).stream()).integer() == (g == readers_own ? 3 : 0));
+  }
+}
