@@ -93,7 +93,7 @@ Result<Batch> Streams::claim() {
 
 Result<Batch> Streams::read(Wait how) {
   Batch out;
-  auto until = std::chrono::steady_clock::now() + kBlock;
+  const auto until = std::chrono::steady_clock::now() + kBlock;
   for (;;) {
     FRESHET_TRY(found, look(how, out));
     const bool blocked = how == Wait::kNot || streams_.size() == 1;
