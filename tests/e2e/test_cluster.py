@@ -9,7 +9,7 @@ import time
 import pytest
 from client import Load
 from readers import Readers, known_items, read_items
-from service import CTL, FIRST_NODE, PATIENT, Instance, wait_until
+from service import CTL, FIRST_NODE, PATIENT, Instance, group_of, group_tags, wait_until
 
 MASTERS = 3
 # What a master may have acknowledged and not yet sent to its replica when it is killed.
@@ -166,3 +166,14 @@ def test_another_number_of_groups_is_told_and_not_taken_while_somebody_serves(cl
         cluster.configure()
     assert cluster.redis("GET", "hot:groups") == "16"
     cluster.check()
+
+
+def test_an_erasure_stands_in_the_stream_of_its_reader(cluster, name):
+    reader, recorder = name("r"), cluster.recorder()
+    os.kill(recorder, signal.SIGSTOP)  # else it reads the entry at once
+    try:
+        assert cluster.internal().delete(f"/api/users/{reader}").status == 202
+        entries = cluster.ask_redis("XRANGE", f"recorder:stream:{{{group_tags()[group_of(reader)]}}}", "-", "+")
+        assert any(reader in fields for _, fields in entries), entries
+    finally:
+        os.kill(recorder, signal.SIGCONT)
