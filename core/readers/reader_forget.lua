@@ -2,7 +2,7 @@
 -- r (replies) says up to when: a view from before that may still wait in a spool.
 --
 -- KEYS 1 user:views:topic:{reader} or user:views:reply:{reader}  2 user:views:at:{reader}
--- ARGV 1 t (topic) or r (reply)  2 up to when the history is cleared, 0: it is not  3 TTL s  4… item and its time as the caller read it ('': none)
+-- ARGV 1 t (topic) or r (reply)  2 up to when the history is cleared, at most now; 0: it is not  3 TTL s  4… item and its time as the caller read it ('': none)
 local list, times, letter = KEYS[1], KEYS[2], ARGV[1]
 for i = 4, #ARGV, 2 do
   local field = letter .. ':' .. ARGV[i]
@@ -11,7 +11,8 @@ for i = 4, #ARGV, 2 do
     call('HDEL', times, field)
   end
 end
-if tonumber(ARGV[2]) > tonumber(call('HGET', times, letter) or 0) then
-  call('HSET', times, letter, ARGV[2])
+local cleared = min(tonumber(ARGV[2]), tonumber(call('TIME')[1]))
+if cleared > tonumber(call('HGET', times, letter) or 0) then
+  call('HSET', times, letter, format('%.0f', cleared))
   call('EXPIRE', times, ARGV[3])
 end

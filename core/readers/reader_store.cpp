@@ -151,7 +151,8 @@ Task<Result<std::vector<Viewed>>> RedisReaderStore::views(const ReaderId& reader
   co_return viewed_of((*replies)[0], kind, times_of((*replies)[1]), history_.size);
 }
 
-// Of what was read, `list` and `times`, what is not later than `until`; `cleared`: and that it was.
+// Of what was read, `list` and `times`, what is not later than `until`. `cleared`: up to when the
+// history is cleared; 0: it is not.
 void RedisReaderStore::append_forget(Pipeline& out, const ReaderId& reader, ViewKind kind,
                                      const redis::Reply& list, const redis::Reply& times, UnixSeconds until,
                                      UnixSeconds cleared) const {
@@ -171,15 +172,17 @@ void RedisReaderStore::append_forget(Pipeline& out, const ReaderId& reader, View
 }
 
 Task<Result<void>> RedisReaderStore::clear_views(const ReaderId& reader, ViewKind kind, Time until) {
-  Pipeline command;
-  command.add("LRANGE", keys_.views_of(kind, reader.view()), 0, -1)
+  // The mark first: it refuses an older view that another worker's spool applies after the look.
+  Pipeline mark, look, forget;
+  append_forget(mark, reader, kind, {}, {}, {}, until.value_or(UnixSeconds::max()));
+  FRESHET_CO_TRY(marked, co_await run_all(redis_, mark));
+  look.add("LRANGE", keys_.views_of(kind, reader.view()), 0, -1)
       .add("HGETALL", keys_.views_at(reader.view()))
       .add("TIME");
-  FRESHET_CO_TRY(found, co_await run_all(redis_, command));
-  const UnixSeconds now = time_at((*found)[2], 0), upto = std::min(until.value_or(now), now);
-  command.clear();
-  append_forget(command, reader, kind, (*found)[0], (*found)[1], until ? upto : UnixSeconds::max(), upto);
-  auto applied = co_await apply(command);
+  FRESHET_CO_TRY(found, co_await run_all(redis_, look));
+  const UnixSeconds latest = until ? std::min(*until, time_at((*found)[2], 0)) : UnixSeconds::max();
+  append_forget(forget, reader, kind, (*found)[0], (*found)[1], latest, {});
+  auto applied = co_await apply(forget);
   co_return applied;
 }
 

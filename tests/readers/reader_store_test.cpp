@@ -77,7 +77,7 @@ TEST_CASE("what a reader views while their history is cleared or merged into ano
   site.command("HSET", times, "t:old", 5, "t:again", 6);
   Troubled troubled(site.redis);
   readers::RedisReaderStore store(troubled, site.later, site.settings, site.keys(), [] { return "e"; });
-  troubled.trips = 1;
+  troubled.trips = clears ? 2 : 1;  // between its look and its script
   troubled.before = [&] {
     for (const char* item : {"again", "new"}) site.look_at(item);
   };
@@ -87,6 +87,25 @@ TEST_CASE("what a reader views while their history is cleared or merged into ano
     REQUIRE(wait(store.merge_views(kReader, ReaderId::trusted("other"))));
   CHECK(site.history() == Names{"new", "again"});
   if (!clears) CHECK(site.history("other") == Names{"again", "old"});
+}
+
+TEST_CASE("an older view that another worker's spool applies while the history is cleared does not stay",
+          "[readers]") {
+  const int trips = GENERATE(0, 1, 2);  // the moments: before the mark, before the look, after it
+  CAPTURE(trips);
+  Readers site;
+  site.look_at("old");
+  const UnixSeconds now = site.now();
+  Troubled troubled(site.redis);
+  readers::RedisReaderStore store(troubled, site.later, site.settings, site.keys(), [] { return "e"; });
+  troubled.trips = trips;
+  troubled.before = [&] {
+    readers::View view = site.view_of("late");
+    view.at = now;
+    REQUIRE(wait(site.store().viewed(view)));
+  };
+  REQUIRE(wait(store.clear_views(kReader, ViewKind::kTopic, now)));
+  CHECK(site.history().empty());
 }
 
 TEST_CASE("an event that came twice in one request is applied once", "[readers]") {
