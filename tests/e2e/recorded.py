@@ -16,7 +16,8 @@ class Recorded:
         self._instance = instance
 
     def connect(self):
-        return sqlite3.connect(f"file:{self.database}?mode=rw", uri=True, timeout=0, isolation_level=None)
+        # The recorder locks it for a moment when it opens or checkpoints it.
+        return sqlite3.connect(f"file:{self.database}?mode=rw", uri=True, timeout=30, isolation_level=None)
 
     def titles(self):
         """{id: title} of the database."""

@@ -143,7 +143,6 @@ def test_it_waits_while_another_process_has_locked_the_database(own_service, nam
 
     def lock():
         others.append(recorded.connect())
-        others[0].execute("PRAGMA busy_timeout = 20000")
         others[0].execute("BEGIN IMMEDIATE")
 
     assert_waits_and_goes_on(own_service, recorded, name, lock, lambda: others[0].close(), "database_locked")

@@ -19,7 +19,6 @@ STREAM = 1000  # entries of the stream before writes are refused
 @contextlib.contextmanager
 def locked(_, recorded):
     other = recorded.connect()
-    other.execute("PRAGMA busy_timeout = 20000")
     other.execute("BEGIN IMMEDIATE")
     try:
         yield "database_locked"
