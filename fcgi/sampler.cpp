@@ -91,8 +91,13 @@ Task<void> Sampler::take() {
                            &StoreNumbers::hot_published, &StoreNumbers::hot_hidden,
                            &StoreNumbers::hot_newest,    &StoreNumbers::stream_entries};
   static_assert(members.size() == kOfGroup);
-  for (std::size_t i = 0; i < replies->size(); ++i)
-    numbers.*members.at(i % kOfGroup) += (*replies)[i].integer().value_or(0);
+  std::int64_t fullest = 0;
+  for (std::size_t i = 0; i < replies->size(); ++i) {
+    const std::int64_t size = (*replies)[i].integer().value_or(0);
+    numbers.*members.at(i % kOfGroup) += size;
+    if (members.at(i % kOfGroup) == &StoreNumbers::stream_entries) fullest = std::max(fullest, size);
+  }
+  numbers.stream_fill = static_cast<double>(fullest) / static_cast<double>(stream_max_);
   const auto seen = co_await feed_.seen_status();
   if (!seen) co_return;
   const feed::SeenDay today = seen->days.empty() ? feed::SeenDay() : seen->days.front();

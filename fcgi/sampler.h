@@ -15,9 +15,14 @@ namespace freshet {
 class Sampler {
  public:
   // References outlive this.
-  Sampler(redis::Redis& redis, feed::FeedStore& feed, const redis::Keys& keys, const SpoolSettings& spool,
+  Sampler(redis::Redis& redis, feed::FeedStore& feed, const redis::Keys& keys, const Settings& settings,
           StoreSample& sample)
-      : redis_(redis), feed_(feed), keys_(keys), spools_(spool, keys), sample_(sample) {}
+      : redis_(redis),
+        feed_(feed),
+        keys_(keys),
+        stream_max_(keys.share_of(settings.recorder.stream_max_len)),
+        spools_(settings.spool, keys),
+        sample_(sample) {}
 
   // Before connections are taken: agrees on Redis' time, and makes the host's spools known there. 1
   // RTT, or 2. Errors: Redis' own.
@@ -35,6 +40,7 @@ class Sampler {
   redis::Redis& redis_;
   feed::FeedStore& feed_;
   const redis::Keys& keys_;
+  const std::int64_t stream_max_;  // of each group
   const readers::SpoolWatch spools_;
   StoreSample& sample_;
   bool looking_ = false;

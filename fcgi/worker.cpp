@@ -59,7 +59,7 @@ class WorkerProcess {
                 {parts.loop, parts.gateway, *parts.redis, parts.background, parts.placing,
                  parts.contributions, parts.shown, parts.interests, parts.lists, parts.cards, parts.model,
                  parts.observer, context.listen_fd}),
-        sampler_(*parts.redis, parts.feed_store, parts.keys, settings_.spool, context.board.sample()),
+        sampler_(*parts.redis, parts.feed_store, parts.keys, settings_, context.board.sample()),
         rank_keeper_({parts.loop, *parts.redis, *parts.bulk, settings_, parts.keys,
                       unplaced(context.board, parts.slot)}),
         signals_(parts.loop, {SIGTERM, SIGINT, SIGQUIT, SIGUSR1}, [this](int signal) { take(signal); }),

@@ -53,6 +53,7 @@ struct StoreNumbers {
   std::int64_t taken_at = 0;  // unix seconds; 0: never yet
   std::int64_t hot_rank = 0, hot_score = 0, hot_published = 0, hot_hidden = 0, hot_newest = 0;  // members
   std::int64_t stream_entries = 0;
+  double stream_fill = 0;  // the fullest group's entries by what that group may have
   std::int64_t seen_bytes = 0, seen_impressions_today = 0;
   double seen_fill_today = 0, seen_false_positive_rate = 0;
   std::array<char, 16> seen_filter{};  // as in seen.filter

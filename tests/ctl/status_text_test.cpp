@@ -22,7 +22,7 @@ TEST_CASE("spans, sizes and counts are said in the units of people", "[status]")
   CHECK(count_text(2, "error") == "2 errors");
 }
 
-TEST_CASE("the status page's times and sizes get units, everything else stays", "[status]") {
+TEST_CASE("the status page's times and sizes get units behind the value, everything else stays", "[status]") {
   const UnixSeconds now{seconds{1'700'000'000}};
   CHECK(status_text("pool:                 freshet\n"
                     "start time:           22/Nov/2026:15:00:00 +0000\n"
@@ -32,6 +32,7 @@ TEST_CASE("the status page's times and sizes get units, everything else stays", 
                     "redis p99 us:         850\n"
                     "accept lag p99 us:    1234\n"
                     "background age ms:    75000\n"
+                    "recorder lag age ms:  0\n"
                     "seen bytes:           -\n"
                     "spooled bytes:        0\n"
                     "model trained at:     1699913600\n"
@@ -44,9 +45,10 @@ TEST_CASE("the status page's times and sizes get units, everything else stays", 
         "start since:          3 d 4 h\n"
         "accepted conn:        1234567\n"
         "memory peak:          12.3 MiB\n"
-        "redis p99 us:         850 us\n"
-        "accept lag p99 us:    1.2 ms\n"
-        "background age ms:    1 min 15 s\n"
+        "redis p99:            850 us\n"
+        "accept lag p99:       1.2 ms\n"
+        "background age:       1 min 15 s\n"
+        "recorder lag age:     0 s\n"
         "seen bytes:           -\n"
         "spooled bytes:        0 B\n"
         "model trained at:     2023-11-13T22:13:20Z (1 d 0 h ago)\n"

@@ -17,7 +17,7 @@ import pytest
 from client import assert_problem
 from fastcgi import Connection
 from proxy import Proxy
-from service import BUILD, PATIENT, ROOT, Instance, wait_until
+from service import BUILD, PATIENT, ROOT, Instance, group_tags, wait_until
 
 with open(os.path.join(os.path.dirname(__file__), "php_fpm_status.json"), encoding="utf-8") as golden:
     FPM = json.load(golden)
@@ -268,6 +268,18 @@ def test_what_only_redis_knows_is_sampled(service, name):
     wait_until(lambda: 'freshet_hot_members{key="hot:rank"}' in metrics(service), "the first sample")
     wait_until(lambda: value(metrics(service), 'freshet_hot_members{key="hot:rank"}') >= size, "the sample", 30)
     assert abs(value(metrics(service), "freshet_store_sample_time_seconds") - time.time()) < 30
+
+
+def test_a_stream_is_as_full_as_that_of_its_fullest_group(instance, name):
+    service = instance(recorder__enabled="false", stream__max_len=1600)
+    for _ in range(8):
+        service.put(name())
+    streams = [f"recorder:stream:{{{tag}}}" for tag in group_tags()] if service.masters else ["recorder:stream"]
+    lengths = [service.ask_redis("XLEN", each) for each in streams]
+    assert sum(lengths) == 8
+    full = max(lengths) / (1600 / len(streams))
+    wait_until(lambda: f"\nfreshet_recorder_stream_fill_ratio {full}\n" in metrics(service), "the sample")
+    assert value(metrics(service), "freshet_recorder_stream_entries") == 8
 
 
 def test_counters_outlive_the_worker_that_counted(own_service):

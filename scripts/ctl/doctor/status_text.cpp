@@ -26,6 +26,8 @@ constexpr std::array kUnits{
 constexpr std::array kEndings{Named{" ms", Unit::kMilliseconds}, Named{" us", Unit::kMicroseconds},
                               Named{" bytes", Unit::kBytes}};
 
+bool is_fine(Unit unit) { return unit == Unit::kMilliseconds || unit == Unit::kMicroseconds; }
+
 std::optional<Unit> unit_of(std::string_view name) {
   for (const Named& each : kUnits)
     if (each.name == name) return each.unit;
@@ -36,6 +38,7 @@ std::optional<Unit> unit_of(std::string_view name) {
 
 std::string fine_span(std::chrono::microseconds span) {
   const double us = static_cast<double>(span.count());
+  if (us == 0) return "0 s";
   if (us < 1000) return fmt::format("{} us", span.count());
   if (us < 1'000'000) return fmt::format("{:.1f} ms", us / 1000);
   if (us < 60'000'000) return fmt::format("{:.1f} s", us / 1'000'000);
@@ -71,7 +74,12 @@ std::string line_text(std::string_view line, UnixSeconds now) {
   const auto unit = unit_of(line.substr(0, colon));
   const auto value = redis::parse<std::int64_t>(line.substr(from));
   if (!unit || !value || *value < 0) return std::string(line);
-  return std::string(line.substr(0, from)) + value_text(*value, *unit, now);
+  std::string name(line.substr(0, from));
+  if (is_fine(*unit)) {  // the unit stands behind the value instead
+    name.erase(colon - 3, 3);
+    name.append(3, ' ');
+  }
+  return name + value_text(*value, *unit, now);
 }
 
 }  // namespace
