@@ -7,6 +7,7 @@ import signal
 import sys
 import tempfile
 
+import feed_bench
 import report
 from benchmarks import BENCHMARKS, Section, Session
 from compare import compare
@@ -17,7 +18,7 @@ from workload import REQUESTS
 
 LONGEST_TURN_S = 60
 MOST_ROUNDS = 21
-MOST_TIMELINES = 10_000_000
+MOST_TIMELINES = MOST_READERS = 10_000_000
 SMOKE_REQUESTS = 1 << 15
 FAILURES = (BenchError, AssertionError, RedisError)  # what ends a benchmark with a message
 
@@ -28,6 +29,7 @@ def arguments():
     parser.add_argument("--seconds", type=int, default=3, help="of one turn (default 3)")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each contender; medians are shown (default 3)")
     parser.add_argument("--timelines", type=int, default=1_000_000, help="of waterfall's many (default 1,000,000: 0.6 GB of memory)")
+    parser.add_argument("--readers", type=int, default=1_000_000, help="of growth's many (default 1,000,000: 1 GB of memory)")
     parser.add_argument("--smoke", action="store_true", help="one short turn of ping and track: does the harness work?")
     parser.add_argument("--peers-only", action="store_true", help="leave freshet out")
     options = parser.parse_args()
@@ -52,6 +54,8 @@ def bounded(parser, options):
         parser.error(f"--seconds is 1 to {LONGEST_TURN_S}, --rounds 1 to {MOST_ROUNDS}")
     if not 1 <= options.timelines <= MOST_TIMELINES:
         parser.error(f"--timelines is 1 to {MOST_TIMELINES:,}")
+    if not feed_bench.FEW <= options.readers <= MOST_READERS:
+        parser.error(f"--readers is {feed_bench.FEW:,} to {MOST_READERS:,}")
     return options
 
 
@@ -59,6 +63,7 @@ def session_of(options, directory):
     return Session(directory, options.seconds, options.rounds,
                    track_connections=(8,) if options.smoke else (8, 32, 128),
                    growth_articles=10_000 if options.smoke else 1_000_000, growth_timelines=options.timelines,
+                   growth_readers=2_000 if options.smoke else options.readers,
                    requests=SMOKE_REQUESTS if options.smoke else REQUESTS, with_ours=not options.peers_only)
 
 

@@ -59,6 +59,7 @@ class Session:
     track_connections: tuple
     growth_articles: int
     growth_timelines: int
+    growth_readers: int
     requests: int
     with_ours: bool = True
     running: dict = field(default_factory=dict)
@@ -210,7 +211,7 @@ def memory(session):
 
 
 def growth(session):
-    """P9: what a report costs when the store holds many articles; all of them are read evenly, the hardest case."""
+    """P9: a report when the store holds many articles, all of them read evenly, the hardest case; a refresh among many readers."""
     if not session.with_ours:
         return []
     contenders, workloads = [], {}
@@ -225,7 +226,7 @@ def growth(session):
         contenders.append(contender)
     rows = turns.take_turns(contenders, 32, session.seconds, session.rounds,
                             script_args=lambda contender: [workloads[contender.name].path])
-    return [Section("growth", "P9 POST /api/track as the store grows", rows)]
+    return [Section("growth", "P9 POST /api/track as the store grows", rows)] + feed_bench.growth(session, Section)
 
 
 def start(session):

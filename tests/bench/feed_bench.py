@@ -1,4 +1,4 @@
-"""P4 and P5: pages of the feed, over many items and readers, against the same in PHP-FPM."""
+"""P4, P5 and P9: pages of the feed, over many items and readers, against the same in PHP-FPM, and among few readers."""
 
 import json
 import os
@@ -16,11 +16,13 @@ ITEMS, READERS, LIMIT = 100_000, 100_000, 20
 FRESH = 2_000  # buffers hold items of the newest two days, as recall's decay makes them
 SHARD_BYTES = 3 * 512  # core/feed/seen_layout.h
 BUFFERED = 240  # items of each reader's buffer: twelve pages
+FEW, LEFT = 1_000, 24  # readers that many are compared with, and what is left in the buffer of each
 TAGS = 200
+GROWTH_TTL_S = 7200
 IMPORT_LIMIT_S = 600
 SPAN_S = 90 * 86400  # the items' ages
 
-# ARGV 1 first reader  2 last reader  3 fresh items  4 items of a buffer
+# ARGV 1 first reader  2 last reader  3 fresh items  4 items of a buffer  5 TTL s
 FILL = """
 for reader = ARGV[1], ARGV[2] do
   local cache, state, ids = 'feed:cache:{u' .. reader .. '}', 'feed:state:{u' .. reader .. '}', {}
@@ -28,8 +30,8 @@ for reader = ARGV[1], ARGV[2] do
   redis.call('DEL', cache, state)
   redis.call('RPUSH', cache, unpack(ids))
   redis.call('HSET', state, 'head', '1 0 0 ' .. ARGV[4] .. ' 0 0 ')  -- core/feed/parts/feed_state.lua
-  redis.call('EXPIRE', cache, 1800)
-  redis.call('EXPIRE', state, 1800)
+  redis.call('EXPIRE', cache, ARGV[5])
+  redis.call('EXPIRE', state, ARGV[5])
 end
 """
 BUFFERED_IN_ALL = "local n = 0 for reader = 0, ARGV[1] - 1 do n = n + redis.call('LLEN', 'feed:cache:{u' .. reader .. '}') end return n"
@@ -90,20 +92,24 @@ def forget_today(client):
         client.unlink(*keys[first:first + 1000])
 
 
-def fill_buffers(client):
-    for first in range(0, READERS, 1000):
-        client.eval(FILL, 0, first, first + 999, FRESH, BUFFERED)
+def fill_buffers(client, readers=READERS, items=BUFFERED, ttl_s=1800):
+    for first in range(0, readers, 1000):
+        client.eval(FILL, 0, first, min(first + 1000, readers) - 1, FRESH, items, ttl_s)
+
+
+def full_site(session, name):
+    if name not in session.running:
+        session.running[name] = ours.Ours(session.directory, name)
+        import_items(session.running[name], session.directory)
+        fill_seen_days(session.running[name].redis_client())
+    return session.running[name]
 
 
 def prepare(session):
     """Deployments of their own: other benchmarks empty theirs."""
     contenders = []
     if session.with_ours:
-        if "freshet-feed" not in session.running:
-            session.running["freshet-feed"] = ours.Ours(session.directory, "freshet-feed")
-            import_items(session.running["freshet-feed"], session.directory)
-            fill_seen_days(session.running["freshet-feed"].redis_client())
-        contenders.append(("freshet", session.running["freshet-feed"], "/api/feed", "/api/feed"))
+        contenders.append(("freshet", full_site(session, "freshet-feed"), "/api/feed", "/api/feed"))
     if "php-feed" not in session.running:
         session.running["php-feed"] = peers.php_fpm(session.directory, name="php-feed")
         put_items(session.running["php-feed"].redis_client())
@@ -133,6 +139,28 @@ def refresh(contenders, turns_of, connections):
     made = [Contender(f"{name} refresh", deployment, path, "feed.lua") for name, deployment, _, path in contenders]
     return turns_of(made, connections, script_args=["refresh", LIMIT, READERS],
                     before=lambda contender: forget_today(contender.deployment.redis_client()))
+
+
+def growth(session, section):
+    """Ours alone: a refresh among few readers and among many, who all have something left in their buffers."""
+    if not session.with_ours:
+        return []
+    made, readers = [], {}
+    for label, count in (("many", session.growth_readers), ("few", FEW)):
+        made.append(Contender(f"freshet refresh, {count:,} readers", full_site(session, f"freshet-feed-{label}"), "/api/feed", "feed.lua"))
+        readers[made[-1].name] = count
+        client = made[-1].deployment.redis_client()
+        client.config_set("appendonly", "no")
+        fill_buffers(client, count, LEFT, GROWTH_TTL_S)
+        client.config_set("appendonly", "yes")
+        redis_server.compact(client)
+
+    def before(contender):
+        client = contender.deployment.redis_client()
+        forget_today(client)
+        fill_buffers(client, FEW, LEFT, GROWTH_TTL_S)  # those whom an earlier turn asked again and again
+    rows = session.turns(made, 2, script_args=lambda contender: ["refresh", LIMIT, readers[contender.name]], before=before)
+    return [section("feed-growth", "P9 POST /api/feed refresh of 500 as there are more readers, 2 connections", rows)]
 
 
 def feed(session, section):

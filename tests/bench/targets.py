@@ -65,6 +65,7 @@ TARGETS = [
       for items, most in ((5, 0.38), (20, 0.45)) for direction in ("first", "up", "down")),
     at_most("P7", "waterfall-first-5", "freshet: round trips to Redis for a page", "", 1.05),
     at_most("P7b push to 10,000:", "waterfall-push-10000", "PHP-FPM", "cpu_us", 1.0),
+    at_most("P9 refresh, a million readers:", "feed-growth", "freshet refresh, 1,000 readers", "cpu_us", 1.2),
     at_most("P9 page, a million timelines:", "waterfall-growth", "freshet page, 1,000 timelines", "cpu_us", 1.25),
     at_most("P9 push, a million timelines:", "waterfall-push-growth", "freshet push, 1,000 timelines", "cpu_us", 1.25),
     at_most("P10", "start", "freshet: start to READY", "", 200.0),
