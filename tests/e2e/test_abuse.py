@@ -494,7 +494,8 @@ def test_a_session_that_many_visitors_share_leaves_no_key_without_an_end(service
     for number in range(20):
         reply = service.public(agent=f"{AGENT} {name('agent')}").track(article, 1000 * (number % 3), sessionId=session)
         assert reply.status == 200
-    assert service.stats(article)["pv"] == 1 and service.stats(article)["uv"] == 20
+    # Of twenty names, which are others in each run, two may meet in a register of the HyperLogLog.
+    assert service.stats(article)["pv"] == 1 and 18 <= service.stats(article)["uv"] <= 20
 
 
 # --- dwell
