@@ -29,7 +29,7 @@ Task<Result<Rebuilt>> rebuild_rank(redis::Redis& redis, const Settings& settings
 
 // What a worker that died left unplaced: places what stands in hot:unplaced, and the next 1/600 of
 // all articles. Called by every worker once a second, of which one does it; none while ranks have
-// other parameters. 1 RTT, or 4 and more.
+// other parameters. 1 RTT, or 5 and, for each page of 500 keys, 1 to 3.
 Task<Result<void>> look_after_ranks(redis::Redis& redis, const Settings& settings, const redis::Keys& keys);
 
 }  // namespace freshet::hot
