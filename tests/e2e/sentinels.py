@@ -3,14 +3,13 @@
 import hashlib
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 
-from service import ROOT, loopback, wait_until
+from service import ROOT, loopback, remove_tree, wait_until
 
 NAME = "feeds"
 PASSWORD = "not a secret"
@@ -138,5 +137,5 @@ class Deployment:
                 process.send_signal(signal.SIGCONT)
                 process.kill()
                 process.wait(20)
-        shutil.rmtree(self.folder)
+        remove_tree(self.folder)
         self._loopback.close()

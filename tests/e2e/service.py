@@ -20,7 +20,7 @@ from client import Client
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests/support"))
 import loopback  # noqa: E402
-from waiting import wait_until  # noqa: E402
+from waiting import remove_tree, wait_until  # noqa: E402
 
 BUILD = os.environ.get("FRESHET_BUILD_DIR", os.path.join(ROOT, "build/release"))
 CTL = os.path.join(BUILD, "scripts/freshetctl")  # not scripts/freshetctl, which first sees to packages and the build
@@ -190,7 +190,7 @@ class Instance:
         subprocess.run([os.path.join(ROOT, "scripts/run"), "--stop", "--state", self.state], stdin=subprocess.DEVNULL,
                        capture_output=True, timeout=480, check=True)
         left = {pid: what for pid, (began, what) in self._seen.items() if birth(pid) == began}
-        shutil.rmtree(self.state)
+        remove_tree(self.state)
         self._loopback.close()
         assert not left, f"still alive after the stop: {left}"
         assert not refused or self.expects_refusals, f"the shipped account may not do what was tried: {refused}"

@@ -2,14 +2,13 @@
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
 import threading
 
 import pytest
-from service import CTL, FIRST_NODE, PATIENT, Instance, loopback, wait_until
+from service import CTL, FIRST_NODE, PATIENT, Instance, loopback, remove_tree, wait_until
 
 MASTERS, NODE = 3, 16379
 
@@ -37,7 +36,7 @@ class LoneServer:
     def __exit__(self, *_):
         self._end()
         self._where.close()
-        shutil.rmtree(self._folder)
+        remove_tree(self._folder)
 
     def start(self, *options):
         self._end()

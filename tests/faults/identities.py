@@ -8,6 +8,8 @@ import json
 import re
 import time
 
+from service import wait_until
+
 LIKED, DISMISSED, VIEWED, FREE = range(0, 4), range(4, 8), range(8, 12), range(12, 16)
 NAMED = re.compile(rb"\b(?:r|i|au|tag|a|v|s)(\d+)-[a-z]+\d+x\d+\b")  # as Reader names itself and what it has
 CHANNEL = "discover"
@@ -124,22 +126,29 @@ def foreign_names(reader, body):
 def prepare(instance, readers):
     """Puts the readers' items, and gives each their history, likes, dismissals and timeline."""
     internal, now = instance.internal(), int(time.time())
+
+    def applied(path, body):
+        """The reply, once it says so: a busy host may take longer than the service waits for Redis. Repeated, all of it changes nothing."""
+        reply = wait_until(lambda: (said := internal.post(path, body)).status not in (202, 503) and said, f"{path} to be applied")
+        assert reply.status == 200, reply
+        return reply.json()
+
     lines = [line for reader in readers for line in reader.lines(now)]
-    _expect(internal.post("/api/items", "\n".join(lines)), {"accepted": len(lines), "rejected": []})
+    assert applied("/api/items", "\n".join(lines)) == {"accepted": len(lines), "rejected": []}
     likes = [json.dumps({"userId": reader.id, "topicId": item, "kind": "like"}) for reader in readers for item in reader.liked]
-    _expect(internal.post("/api/interactions", "\n".join(likes)), {"accepted": len(likes), "rejected": []})
+    assert applied("/api/interactions", "\n".join(likes)) == {"accepted": len(likes), "rejected": []}
     for reader in readers:
-        assert internal.track(reader.read_article, reader.dwell_ms, userId=reader.id).json()["pv"] == 1
+        read = {"articleId": reader.read_article, "userId": reader.id, "dwellMs": reader.dwell_ms, "eventId": f"read-{reader.id}"}
+        assert applied("/api/track", read)["pv"] == 1
         for item in reader.dismissed:
-            _expect(internal.post("/api/feedback", {"userId": reader.id, "topicId": item, "kind": "not_interested"}))
+            applied("/api/feedback", {"userId": reader.id, "topicId": item, "kind": "not_interested"})
         for item in reader.viewed:
-            _expect(internal.post("/api/history", {"userId": reader.id, "topicId": item}))
-        _expect(internal.post(f"/api/waterfall/{CHANNEL}", {"items": reader.items[:8], "customers": [reader.id]}), {"pushed": 8, "duplicates": 0})
-        page = internal.get(f"/api/waterfall/{CHANNEL}", query={"customerId": reader.id, "direction": "first", "limit": PAGE}).json()
+            applied("/api/history", {"userId": reader.id, "topicId": item})
+        pushed = applied(f"/api/waterfall/{CHANNEL}", {"items": reader.items[:8], "customers": [reader.id]})
+        assert pushed["pushed"] + pushed["duplicates"] == 8, pushed
+        first = {"customerId": reader.id, "direction": "first", "limit": PAGE}
+        page = wait_until(lambda query=first: (said := internal.get(f"/api/waterfall/{CHANNEL}", query=query).json())["items"] and said, "a page")
         reader.first_page = [(item["id"], item["score"]) for item in page["items"]]
         assert [item for item, _ in reader.first_page] == reader.items[7:7 - PAGE:-1], page
     return readers
 
-
-def _expect(reply, body=None):
-    assert reply.status == 200 and body in (None, reply.json()), reply
