@@ -89,7 +89,8 @@ class ReaderStore {
   // read() on any worker knows it. Errors of all methods: Redis' own.
   virtual Task<Result<void>> viewed(const View& view) = 0;
   virtual Task<Result<std::vector<Viewed>>> views(const ReaderId& reader, ViewKind kind) = 0;
-  // Of those before `until`; nullopt: of all. What is viewed meanwhile stays. 3 RTT.
+  // Of those before `until`; nullopt: of all. What is viewed meanwhile stays. 2 RTT,
+  // of a cluster 3.
   virtual Task<Result<void>> clear_views(const ReaderId& reader, ViewKind kind,
                                          std::optional<UnixSeconds> until) = 0;
   // Both kinds: `to` has the newest of both histories by time, `from` none. Merging one into itself

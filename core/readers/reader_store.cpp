@@ -173,15 +173,15 @@ void RedisReaderStore::append_forget(Pipeline& out, const ReaderId& reader, View
 
 Task<Result<void>> RedisReaderStore::clear_views(const ReaderId& reader, ViewKind kind, Time until) {
   // The mark first: it refuses an older view that another worker's spool applies after the look.
-  Pipeline mark, look, forget;
-  append_forget(mark, reader, kind, {}, {}, {}, until.value_or(UnixSeconds::max()));
-  FRESHET_CO_TRY(marked, co_await run_all(redis_, mark));
+  Pipeline look, forget;
+  append_forget(look, reader, kind, {}, {}, {}, until.value_or(UnixSeconds::max()));
+  look.then();
   look.add("LRANGE", keys_.views_of(kind, reader.view()), 0, -1)
       .add("HGETALL", keys_.views_at(reader.view()))
       .add("TIME");
   FRESHET_CO_TRY(found, co_await run_all(redis_, look));
-  const UnixSeconds latest = until ? std::min(*until, time_at((*found)[2], 0)) : UnixSeconds::max();
-  append_forget(forget, reader, kind, (*found)[0], (*found)[1], latest, {});
+  const UnixSeconds latest = until ? std::min(*until, time_at((*found)[3], 0)) : UnixSeconds::max();
+  append_forget(forget, reader, kind, (*found)[1], (*found)[2], latest, {});
   auto applied = co_await apply(forget);
   co_return applied;
 }
