@@ -128,27 +128,32 @@ def prepare(instance, readers):
     internal, now = instance.internal(), int(time.time())
 
     def applied(path, body):
-        """The reply, once it says so: a busy host may take longer than the service waits for Redis. Repeated, all of it changes nothing."""
-        reply = wait_until(lambda: (said := internal.post(path, body)).status not in (202, 503) and said, f"{path} to be applied")
-        assert reply.status == 200, reply
-        return reply.json()
+        """The reply, once it says so, and whether it was the first: a busy host may take longer than the service waits for Redis. Repeated, all
+        of it changes nothing."""
+        replies = []
+
+        def is_said():
+            replies.append(internal.post(path, body))
+            return replies[-1].status not in (202, 503)
+        wait_until(is_said, f"{path} to be applied")
+        assert replies[-1].status == 200, replies
+        return replies[-1].json(), len(replies) == 1
 
     lines = [line for reader in readers for line in reader.lines(now)]
-    assert applied("/api/items", "\n".join(lines)) == {"accepted": len(lines), "rejected": []}
+    assert applied("/api/items", "\n".join(lines))[0] == {"accepted": len(lines), "rejected": []}
     likes = [json.dumps({"userId": reader.id, "topicId": item, "kind": "like"}) for reader in readers for item in reader.liked]
-    assert applied("/api/interactions", "\n".join(likes)) == {"accepted": len(likes), "rejected": []}
+    assert applied("/api/interactions", "\n".join(likes))[0] == {"accepted": len(likes), "rejected": []}
     for reader in readers:
         read = {"articleId": reader.read_article, "userId": reader.id, "dwellMs": reader.dwell_ms, "eventId": f"read-{reader.id}"}
-        assert applied("/api/track", read)["pv"] == 1
+        assert applied("/api/track", read)[0]["pv"] == 1
         for item in reader.dismissed:
             applied("/api/feedback", {"userId": reader.id, "topicId": item, "kind": "not_interested"})
         for item in reader.viewed:
             applied("/api/history", {"userId": reader.id, "topicId": item})
-        pushed = applied(f"/api/waterfall/{CHANNEL}", {"items": reader.items[:8], "customers": [reader.id]})
-        assert pushed["pushed"] + pushed["duplicates"] == 8, pushed
+        pushed, at_once = applied(f"/api/waterfall/{CHANNEL}", {"items": reader.items[:8], "customers": [reader.id]})
+        assert pushed == {"pushed": 8, "duplicates": 0} or not at_once and sum(pushed.values()) == 8, pushed
         first = {"customerId": reader.id, "direction": "first", "limit": PAGE}
         page = wait_until(lambda query=first: (said := internal.get(f"/api/waterfall/{CHANNEL}", query=query).json())["items"] and said, "a page")
         reader.first_page = [(item["id"], item["score"]) for item in page["items"]]
         assert [item for item, _ in reader.first_page] == reader.items[7:7 - PAGE:-1], page
     return readers
-

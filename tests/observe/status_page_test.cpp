@@ -69,7 +69,6 @@ TEST_CASE("What is counted of Redis and of the recorder has the number it is nam
                                 .hot_published = 4003,
                                 .hot_hidden = 4004,
                                 .stream_entries = 4005,
-                                .stream_fill = 0.5,
                                 .seen_bytes = 4006,
                                 .seen_impressions_today = 4007,
                                 .seen_fill_today = 0.25,
