@@ -39,6 +39,31 @@ std::vector<ItemId> ids_of(const redis::Reply& array) {
   return out;
 }
 
+std::vector<ItemId> ids_in_lines(const redis::Reply& array) {
+  std::vector<ItemId> out;
+  for (std::size_t i = 0; i < array.size(); ++i) {
+    for (const std::string_view id : redis::words(redis::text_at(array, i)))
+      out.push_back(ItemId::trusted(std::string(id)));
+  }
+  return out;
+}
+
+// Lines of a buffer, each of a page's items: an element for each item would be most of what a
+// refresh costs Redis.
+std::vector<std::string> lines_of(const std::vector<ItemId>& items, std::size_t page) {
+  const std::size_t each = std::max(page, items.size() / kMostLines + 1);
+  std::vector<std::string> out;
+  out.reserve(items.size() / each + 1);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (i % each == 0)
+      out.emplace_back();
+    else
+      out.back() += ' ';
+    out.back() += items[i].view();
+  }
+  return out;
+}
+
 // A page as feed_state.lua describes it.
 struct KeptPage {
   bool acknowledged = false;
@@ -149,7 +174,7 @@ Task<Result<Opening>> RedisFeedStore::open(const FeedRequest& request, bool peek
   command.add("TIME");
   command.add("ZREVRANGE", keys_.interactions(reader), 0, kMostInteractions - 1);
   const std::size_t hot_at = command.size();
-  auto hot = hot_head();
+  auto hot = hot_head(now);
   if (hot) hot->append(command);
   const std::size_t buffer_at = command.size();
   if (peek) command.add("LRANGE", keys_.feed_cache(reader), 0, -1);
@@ -160,6 +185,14 @@ Task<Result<Opening>> RedisFeedStore::open(const FeedRequest& request, bool peek
   FRESHET_CO_TRY(replies, co_await redis_.run(command));
   for (std::size_t i = 0; i < first; ++i) {
     if ((*replies)[i].is_error()) co_return tl::unexpected(redis::classify((*replies)[i].error()));
+  }
+  if (hot) {
+    const redis::Reply* at = &(*replies)[hot_at];
+    hot->take(at);
+    FRESHET_CO_TRY(rest, co_await redis::read_rest(redis_, std::span(&*hot, 1)));
+    hot_.clear();
+    for (const std::string& id : hot->members()) hot_.push_back(ItemId::trusted(id));
+    hot_read_ = now;
   }
   const redis::Reply& state = replies->front();
   const std::int64_t now_ms = clock_ms((*replies)[1]);
@@ -181,16 +214,8 @@ Task<Result<Opening>> RedisFeedStore::open(const FeedRequest& request, bool peek
     out.handout_seq = redis::parse_or_zero<std::int64_t>(head[2]);
   }
   out.noted = redis::parse_or_zero<std::int64_t>(redis::text_at(state, kNoted));
-  if (hot) {
-    const redis::Reply* at = &(*replies)[hot_at];
-    hot->take(at);
-    FRESHET_CO_TRY(rest, co_await redis::read_rest(redis_, std::span(&*hot, 1)));
-    hot_.clear();
-    for (const std::string& id : hot->members()) hot_.push_back(ItemId::trusted(id));
-    hot_until_ = std::chrono::steady_clock::now() + kHotFor;
-  }
   out.hot = hot_;
-  if (peek) out.buffer = ids_of((*replies)[buffer_at]);
+  if (peek) out.buffer = ids_in_lines((*replies)[buffer_at]);
   FRESHET_CO_TRY(view, co_await view_of(*replies, first, request.reader, known_as, now));
   out.seen = std::move(*view);
   if (!out.seen) co_return out;
@@ -242,9 +267,9 @@ Task<Result<std::vector<ItemId>>> RedisFeedStore::newest(std::size_t most) {
   co_return out;
 }
 
-// The hottest to be asked for; nullopt while they are known.
-std::optional<redis::GroupHeads> RedisFeedStore::hot_head() const {
-  if (keys_.groups() > 1 && std::chrono::steady_clock::now() < hot_until_) return std::nullopt;
+// The hottest to be asked for; nullopt when this second's are known.
+std::optional<redis::GroupHeads> RedisFeedStore::hot_head(UnixSeconds now) const {
+  if (hot_read_ == now) return std::nullopt;
   return redis::GroupHeads(keys_, kHotHead,
                            [](const redis::GroupKeys& of) { return of.rank(hot::kByEngagement); });
 }
@@ -269,7 +294,8 @@ Task<Result<Refilled>> RedisFeedStore::swap(const FeedRequest& request, const Re
   Pipeline command;
   append_page(command, scripts::kFeedSwap, request, nullptr);
   command.arg(refill.generation).arg(refill.handout_seq).arg(refill.noted).arg(refill.exhausted ? 1 : 0);
-  for (const ItemId& item : refill.candidates) command.arg(item.view());
+  command.arg(refill.candidates.size());
+  for (const std::string& line : lines_of(refill.candidates, request.limit)) command.arg(line);
   for (const ItemId& item : refill.details) items::append_card(command, keys_, item);
   FRESHET_CO_TRY(replies, co_await redis_.run(command));
   Refilled out;

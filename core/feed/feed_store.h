@@ -20,15 +20,14 @@ namespace freshet::feed {
 inline constexpr std::size_t kMostInteractions =
     100;  // the newest of a reader, among which interests are found
 inline constexpr std::int64_t kMostStateFields = 7;  // of the hash of a reader's feed
+inline constexpr std::size_t kMostLines = 1000;      // of a buffer: one script's RPUSH
 inline constexpr std::size_t kHotHead = 100;         // offered to a reader without interests
-// So long a worker keeps them where they are cut into groups: each request would ask every master.
-inline constexpr milliseconds kHotFor{500};
 
 class RedisFeedStore final : public FeedStore {
  public:
   using Clock = std::function<UnixSeconds()>;
-  // All references must outlive this. `clock` says on which UTC day an impression falls;
-  // `epoch_name` as of SeenEpochs.
+  // All references must outlive this. `clock` says on which UTC day an impression falls, and when a
+  // second is over; `epoch_name` as of SeenEpochs.
   RedisFeedStore(redis::Redis& redis, SeenFilter& filter, const Settings& settings, redis::Keys keys,
                  Clock clock = wall_now, SeenEpochs::Name epoch_name = {});
 
@@ -54,7 +53,7 @@ class RedisFeedStore final : public FeedStore {
   Task<Result<Taken>> take_or_refill(const FeedRequest& request, const Page* kept);
   void append_page(redis::Pipeline& out, const redis::Script& script, const FeedRequest& request,
                    const Page* kept) const;
-  std::optional<redis::GroupHeads> hot_head() const;
+  std::optional<redis::GroupHeads> hot_head(UnixSeconds now) const;
   seconds acknowledged_ttl() const { return std::max(feed_.buffer_ttl, feed_.replay_window); }
 
   redis::Redis& redis_;
@@ -64,8 +63,8 @@ class RedisFeedStore final : public FeedStore {
   const redis::Keys keys_;
   SeenEpochs epochs_;
   const Clock clock_;
-  std::vector<ItemId> hot_;  // the hottest, as they were read last
-  std::chrono::steady_clock::time_point hot_until_{};
+  std::vector<ItemId> hot_;              // the hottest: read once a second, not by each request
+  std::optional<UnixSeconds> hot_read_;  // when
 };
 
 }  // namespace freshet::feed

@@ -2,7 +2,8 @@
 -- than are remembered, the buffer stays and the page comes from there.
 --
 -- KEYS and ARGV 1…8 as feed_take.lua, 7 always '0'
--- ARGV 9 generation, 10 handout_seq and 11 `noted` that the caller saw  12 1: recall has no more than these  13… candidates, best first
+-- ARGV 9 generation, 10 handout_seq and 11 `noted` that the caller saw  12 1: recall has no more than the candidates
+--      13 how many candidates  14… lines of these, best first, ids with blanks between
 -- Returns as feed_take.lua, never 'empty'; {'again'} when more was handed out since the caller looked than is
 -- remembered, and no buffer is left.
 --@include feed_state
@@ -26,21 +27,20 @@ if out == nil or generation ~= ARGV[9] and of == query then
   if of == query then pop() end
   if out == nil and #items == 0 then return {'again'} end
 else
-  local candidates, first = ARGV, 13
-  if out then
-    candidates, first = {}, 1
-    for i = 13, #ARGV do
-      if not out[ARGV[i]] then candidates[#candidates + 1] = ARGV[i] end
+  left = tonumber(ARGV[13])
+  local function forget(id)
+    if out[id] then
+      left = left - 1
+      return ''
     end
   end
-  local last = min(first + limit - 1, #candidates)
-  items = {unpack(candidates, first, last)}
-  left = #candidates - last
+  for i = 14, out and #ARGV or 0 do ARGV[i] = ARGV[i]:gsub('(%S+) ?', forget) end
   call('DEL', cache)
-  for from = last + 1, #candidates, 1000 do
-    call('RPUSH', cache, unpack(candidates, from, min(from + 999, #candidates)))
+  if left > 0 then
+    call('RPUSH', cache, unpack(ARGV, 14))
+    call('EXPIRE', cache, ARGV[8])
+    pop()
   end
-  if left > 0 then call('EXPIRE', cache, ARGV[8]) end
   generation, sequence, done, known, of = max(now, generation + 1) .. '', 0, ARGV[12], ARGV[11], query
 end
 sequence = sequence + 1

@@ -206,7 +206,7 @@ class Keys {
   std::string list_lock(const hot::ListQuery& query) const;
 
   // --- Of one reader's feed
-  // List of item ids: the buffer; feed.buffer_ttl
+  // List of lines of item ids, a page's with blanks between: the buffer; feed.buffer_ttl
   std::string feed_cache(std::string_view reader) const { return of_item("feed:cache:", reader); }
   // Hash: what the buffer is of, and the last pages (core/feed/parts/feed_state.lua);
   // feed.buffer_ttl, kPendingTtl while one is not acknowledged

@@ -22,11 +22,14 @@ GROWTH_TTL_S = 7200
 IMPORT_LIMIT_S = 600
 SPAN_S = 90 * 86400  # the items' ages
 
-# ARGV 1 first reader  2 last reader  3 fresh items  4 items of a buffer  5 TTL s
+# ARGV 1 first reader  2 last reader  3 fresh items  4 items of a buffer  5 TTL s  6 items of an element: ours are lines of a page's
 FILL = """
 for reader = ARGV[1], ARGV[2] do
   local cache, state, ids = 'feed:cache:{u' .. reader .. '}', 'feed:state:{u' .. reader .. '}', {}
-  for i = 1, ARGV[4] do ids[i] = 'i' .. (reader * 7 + i * 13) % ARGV[3] end
+  for i = 1, ARGV[4] do
+    local line, id = math.ceil(i / ARGV[6]), 'i' .. (reader * 7 + i * 13) % ARGV[3]
+    ids[line] = ids[line] and ids[line] .. ' ' .. id or id
+  end
   redis.call('DEL', cache, state)
   redis.call('RPUSH', cache, unpack(ids))
   redis.call('HSET', state, 'head', '1 0 0 ' .. ARGV[4] .. ' 0 0 ')  -- core/feed/parts/feed_state.lua
@@ -34,7 +37,13 @@ for reader = ARGV[1], ARGV[2] do
   redis.call('EXPIRE', state, ARGV[5])
 end
 """
-BUFFERED_IN_ALL = "local n = 0 for reader = 0, ARGV[1] - 1 do n = n + redis.call('LLEN', 'feed:cache:{u' .. reader .. '}') end return n"
+BUFFERED_IN_ALL = """
+local n = 0
+for reader = 0, ARGV[1] - 1 do
+  for _, line in ipairs(redis.call('LRANGE', 'feed:cache:{u' .. reader .. '}', 0, -1)) do n = n + 1 + select(2, line:gsub(' ', ' ')) end
+end
+return n
+"""
 
 
 def item(number, now):
@@ -92,9 +101,9 @@ def forget_today(client):
         client.unlink(*keys[first:first + 1000])
 
 
-def fill_buffers(client, readers=READERS, items=BUFFERED, ttl_s=1800):
+def fill_buffers(client, readers=READERS, items=BUFFERED, ttl_s=1800, of_element=LIMIT):
     for first in range(0, readers, 1000):
-        client.eval(FILL, 0, first, min(first + 1000, readers) - 1, FRESH, items, ttl_s)
+        client.eval(FILL, 0, first, min(first + 1000, readers) - 1, FRESH, items, ttl_s, of_element)
 
 
 def full_site(session, name):
@@ -122,8 +131,9 @@ def load_more(contenders, turns_of):
 
     def before(contender):
         forget_today(contender.deployment.redis_client())
-        fill_buffers(contender.deployment.redis_client())
-        redis_server.compact(contender.deployment.redis_client())
+        client = contender.deployment.redis_client()
+        fill_buffers(client, of_element=LIMIT if contender.path == "/api/feed" else 1)
+        redis_server.compact(client)
 
     def after(contender, turn):
         left = contender.deployment.redis_client().eval(BUFFERED_IN_ALL, 0, READERS)

@@ -2,6 +2,7 @@
 #include "core/feed/feed_store.h"
 
 #include <catch2/catch.hpp>
+#include <random>
 #include <thread>
 
 #include "core/base/fingerprint.h"
@@ -93,6 +94,11 @@ struct Site {
       REQUIRE(redis.call(write));
     }
   }
+  std::vector<ItemId> buffered() {
+    auto peeked = redis::wait(feed().open(page(5), true));
+    REQUIRE(peeked);
+    return peeked->buffer;
+  }
   std::int64_t ttl() { return integer("TTL", keys.feed_state("r")); }
   std::int64_t integer(auto... words) {
     redis::Pipeline command;
@@ -131,6 +137,69 @@ TEST_CASE("a swap hands out the first page and keeps the rest for half an hour",
   CHECK(site.take(5).state == feed::Taken::State::kEmpty);
 }
 
+TEST_CASE("a buffer is handed out in order in pages of any size, and runs out while it is there", "[feed]") {
+  Site site;
+  std::mt19937 random(7);
+  const auto between = [&](int least, int most) {
+    return std::uniform_int_distribution(least, most)(random);
+  };
+  for (int run = 0; run < 30; ++run) {
+    site.server.flush();
+    site.settings.feed.max_pending = 10000;
+    site.made.reset();
+    const int all = between(0, 300);
+    int next = std::min(all, between(1, 40));
+    CHECK(site.swap({}, range(0, all), true, static_cast<std::size_t>(next == 0 ? 1 : next)).items ==
+          range(0, next));
+    while (next < all) {
+      INFO("run " << run << ", " << next << " of " << all);
+      CHECK(site.buffered() == range(next, all));
+      const auto ttl = site.integer("TTL", site.keys.feed_cache("r"));
+      CHECK((ttl > 1790 && ttl <= 1800));
+      const int end = std::min(all, next + between(1, 60));
+      const auto taken = site.take(static_cast<std::size_t>(end == all ? 100 : end - next)).page;
+      CHECK(taken.items == range(next, std::min(all, end == all ? next + 100 : end)));
+      next += static_cast<int>(taken.items.size());
+      CHECK(taken.buffered == (next < all));
+      CHECK(taken.exhausted == (next == all));
+    }
+    CHECK(site.integer("EXISTS", site.keys.feed_cache("r")) == 0);
+    CHECK(site.take(1).state == feed::Taken::State::kEmpty);
+  }
+}
+
+TEST_CASE("a buffer has a line for each page, and no more than a thousand", "[feed]") {
+  Site site;
+  site.swap({}, range(0, 500), false, 20);
+  CHECK(site.integer("LLEN", site.keys.feed_cache("r")) == 24);
+  site.settings.feed.max_pending = 10000;
+  site.made.reset();
+  CHECK(site.swap(site.open(), range(500, 2700), false, 1, {}, "q").items == range(500, 501));
+  CHECK(site.integer("LLEN", site.keys.feed_cache("r")) < static_cast<std::int64_t>(feed::kMostLines));
+  CHECK(site.buffered() == range(501, 2700));
+}
+
+TEST_CASE("what is hot is read once a second, by a replay too", "[feed]") {
+  Site site;
+  UnixSeconds now = wall_now();
+  feed::RedisFeedStore store(site.redis, site.filter, site.settings, site.keys, [&] { return now; });
+  const auto hot = [&] {
+    auto opened = redis::wait(store.open(site.page(5), false));
+    REQUIRE(opened);
+    return opened->hot;
+  };
+  const auto rank = site.keys.group(0).rank(hot::kByEngagement);
+  site.integer("ZADD", rank, 1, "i0");
+  site.swap({}, range(50, 60), false, 3, "r.e.1");
+  const auto replayed = redis::wait(store.open(site.page(3, "r.e.1"), false));
+  REQUIRE(replayed);
+  CHECK(replayed->replay);
+  site.integer("ZADD", rank, 0, "i1");
+  CHECK(hot() == range(0, 1));
+  now += seconds{1};
+  CHECK(hot() == range(0, 2));
+}
+
 TEST_CASE("the last page of a buffer after which recall had no more is the end", "[feed]") {
   Site site;
   CHECK_FALSE(site.swap({}, range(0, 7), true).exhausted);
@@ -146,7 +215,7 @@ TEST_CASE("the second of two refreshes that saw the same generation takes its pa
   const auto second = site.swap({}, range(0, 20));
   CHECK(second.items == range(5, 10));
   CHECK(second.sequence == 2);
-  CHECK(site.integer("LLEN", site.keys.feed_cache("r")) == 10);
+  CHECK(site.buffered() == range(10, 20));
 }
 
 TEST_CASE("a refresh of another query replaces the buffer, and its load_more wants that query", "[feed]") {
@@ -336,7 +405,7 @@ TEST_CASE("more unacknowledged impressions than allowed are refused, and nothing
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::kUnavailable);
   CHECK(refused.error().reason == "too_many_pending");
-  CHECK(site.integer("LLEN", site.keys.feed_cache("r")) == 200);
+  CHECK(site.buffered() == range(100, 300));
   site.record(first, range(0, 100));
   CHECK(site.take(1).page.items == range(100, 101));
 }

@@ -43,8 +43,21 @@ if #waiting > 0 then
 end
 
 local items = {}
--- What is in a buffer has not been handed out.
+-- What is in a buffer has not been handed out. A line may hold more than the page has room for: the rest goes back.
 local function pop()
-  items = limit > 0 and call('LPOP', cache, limit) or {}
-  left = #items < limit and 0 or left - #items
+  while #items < limit do
+    local line = call('LPOP', cache)
+    if not line then
+      left = 0
+      return
+    end
+    for id, rest in line:gmatch('(%S+)()') do
+      items[#items + 1], left = id, left - 1
+      if #items == limit and rest <= #line then
+        call('LPUSH', cache, line:sub(rest + 1))
+        call('EXPIRE', cache, ARGV[8])
+        return
+      end
+    end
+  end
 end

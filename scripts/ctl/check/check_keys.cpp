@@ -143,14 +143,12 @@ void KeyCheck::views(const std::string& key, const Reply& raw, const hot::Articl
 }
 
 Result<void> KeyCheck::feeds(const std::vector<NamedKey>& ours) {
-  const std::int64_t depth =
-      std::max(settings_.recall.max_depth, settings_.recall.size) + std::int64_t{feed::kHotHead};
   struct Cap {
     std::string_view head, command;
     std::int64_t most;
   };
   const std::array caps{
-      Cap{"feed:cache:", "LLEN", depth},
+      Cap{"feed:cache:", "LLEN", feed::kMostLines},
       Cap{"feed:state:", "HLEN", feed::kMostStateFields},
       Cap{"user:interactions:", "ZCARD", settings_.interactions.max_kept},
       Cap{"user:earlier:", "STRLEN", std::int64_t{11} * settings_.interactions.max_earlier()},
