@@ -24,10 +24,12 @@ using Clock = std::chrono::steady_clock;
 // search begins with the newest commit. reopen() reads a file of each partition (0.06 ms of six),
 // so first is asked whether there is anything new: a commit puts another file in the place of a
 // partition's (kVersionFile), and two within one tick of the kernel's clock would have to reuse an
-// inode to be missed. A remote handle
-// is made anew instead (1 ms): the server's side of a connection never learns of partitions that
-// came later.
-constexpr milliseconds kRemoteAge{100};
+// inode to be missed.
+//
+// A remote handle is made anew instead, since the server's side of a connection never learns of
+// partitions that came later: 1 ms, once a second of each thread. Ten times as often it was what
+// the slowest of a hundred searches waited for.
+constexpr milliseconds kRemoteAge{1000};
 constexpr useconds_t kConnectTimeoutMs = 500;
 constexpr useconds_t kAnswerTimeoutMs = 2000;
 

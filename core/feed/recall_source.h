@@ -15,7 +15,7 @@ namespace freshet::feed {
 class SearchSource {
  public:
   virtual ~SearchSource() = default;
-  // As of the last commit (remote: at most 0.1 s older), and the same until the next call. Throws
+  // As of the last commit (remote: at most 1 s older), and the same until the next call. Throws
   // Xapian::Error or std::exception; then discard().
   virtual Xapian::Database& current() = 0;
   // Another number when current() may hold other documents than it did at the last call. > 0.
