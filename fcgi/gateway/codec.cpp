@@ -117,6 +117,10 @@ Result<void> Codec::decode(std::string_view bytes, Request& request, std::string
     abandon();
     return fail(ErrorCode::kInvalid, "bad_fastcgi", {}, "the body is not what CONTENT_LENGTH says");
   }
+  // Not needed while the request is under way, and several kilobytes of each.
+  FCGX_FreeStream(&fcgx_.in);
+  FCGX_FClose(fcgx_.err);
+  FCGX_FreeStream(&fcgx_.err);
   return {};
 }
 
@@ -165,8 +169,7 @@ void Codec::answer(const Request& request, const Response& response, std::string
   if (!bodiless && request.method != Method::kHead) {
     FCGX_PutStr(response.body.data(), static_cast<int>(response.body.size()), fcgx_.out);
   }
-  // The first half of FCGX_Finish_r; abandon() is the other.
-  FCGX_FClose(fcgx_.err);
+  // With what decode() did, the first half of FCGX_Finish_r; abandon() is the other.
   FCGX_FClose(fcgx_.out);
 }
 
