@@ -195,6 +195,10 @@ def preload(contender, articles):
     redis_server.compact(client)
 
 
+# Of the master, beside its workers.
+OTHER_CHILDREN = {"freshetd-record", "freshetd-status", "freshetd-model"}
+
+
 def memory(session):
     """P8: what a process of the pool takes after load, each page it shares with others counted in part."""
     workload = session.workload()
@@ -204,7 +208,7 @@ def memory(session):
     for contender in contenders:
         turns.start_empty(contender)
         section.problems += load.run(contender, 128, session.seconds, [workload.path]).problems
-        sizes = [procs.pss_kib(pid) / 1024 for pid in contender.deployment.groups()["worker"][1:]]
+        sizes = [procs.pss_kib(pid) / 1024 for pid in contender.deployment.groups()["worker"][1:] if procs.name(pid) not in OTHER_CHILDREN]
         section.values.append((f"{contender.name}: largest worker", max(sizes), "MiB"))
         section.values.append((f"{contender.name}: all workers", sum(sizes), "MiB"))
     return [section]

@@ -122,6 +122,11 @@ def _threads_us(pid):
     return total
 
 
+def name(pid):
+    with open(f"/proc/{pid}/comm", encoding="ascii", errors="replace") as comm:
+        return comm.read().strip()
+
+
 def pss_kib(pid):
     """Proportional set size: private memory plus this process's share of what it shares with others, in KiB."""
     with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as rollup:
