@@ -231,7 +231,8 @@ class Explorer {
     std::vector<std::int64_t> got;
     for (const auto& each : page.items) {
       got.push_back(each.score);
-      must(timeline.now.at(each.score) == each.item.str(), "items have their scores");
+      const auto there = timeline.now.find(each.score);
+      must(there != timeline.now.end() && there->second == each.item.str(), "items have their scores");
     }
     must(got == shown, "the nearest that are shown");
     must(page.has_more == more, "has_more is exact");
