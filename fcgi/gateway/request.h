@@ -56,7 +56,7 @@ struct Request {
   std::string_view site;           // FRESHET_SITE: scheme://host[:port] that the client asked for
   std::string_view sec_fetch_site;
   std::string_view forwarded_proto;                // what a proxy before nginx says; see http.scheme_header
-  std::string_view request_id;                     // FRESHET_REQUEST_ID: nginx's $request_id
+  std::string_view request_id;                     // FRESHET_REQUEST_ID: nginx's $freshet_request_id
   std::string body;                                // whole; exactly CONTENT_LENGTH bytes
   std::size_t body_bytes = 0;                      // of the body as it came; a handler may have consumed it
   std::chrono::steady_clock::time_point received;  // when its first byte was read

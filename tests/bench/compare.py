@@ -13,7 +13,7 @@ from procs import BenchError
 # Only by the HTTP interface: keys may have other names there.
 CONNECTIONS = 32
 ROUTES = (("ping", "/ping", "get.lua", True), ("track", "/api/track", "track.lua", False), ("history", "/api/history", "history.lua", False),
-          ("hot list", "/api/hot?model=engagement", "get.lua", True))
+          ("hot list", "/api/hot?model=engagement", "get.lua", True), ("cached hot list", "/api/hot?model=engagement", "get.lua", False))
 READERS, TOPICS = "100000", "10000"  # of history.lua
 
 
@@ -42,7 +42,7 @@ def compare(session, revision):
         contenders = [Contender("freshet, this tree", here, path, script, internal=internal),
                       Contender(commit, there, path, script, internal=internal)]
         arguments = {"track.lua": [session.workload().path], "history.lua": [READERS, TOPICS]}.get(script, [])
-        if title == "hot list":
+        if title.endswith("hot list"):
             for contender in contenders:
                 load.run(Contender(contender.name, contender.deployment, "/api/track", "track.lua"), 8, 1, [session.workload().path])
         rows = session.turns(contenders, CONNECTIONS, script_args=arguments, before=ask_once if script == "get.lua" else turns.start_empty)

@@ -1,7 +1,9 @@
 """HTTP itself: problems, methods, zones, ids of requests, origins, compression, limits, bots and the pool's state."""
 
 import gzip
+import http.client
 import json
+import re
 import time
 
 import pytest
@@ -76,9 +78,16 @@ def test_every_reply_carries_one_request_id(service):
                          (service.internal(), "/api/hot"), (service.internal(), "/api/items/none"), (service.internal(), "/ping"),
                          (service.public(), "/api/hot?limit=0")):
         [request_id] = client.get(path).headers.get_all("X-Request-Id")
-        assert len(request_id) == 32
+        assert re.fullmatch(r"\d+\.\d{3}-\d+-\d+", request_id), request_id
         seen.add(request_id)
-    assert len(seen) == 7
+    connection = http.client.HTTPConnection(service.host, service.port, timeout=10)
+    for _ in range(2):
+        connection.request("GET", "/api/hot")
+        reply = connection.getresponse()
+        reply.read()
+        seen.add(reply.headers["X-Request-Id"])
+    connection.close()
+    assert len(seen) == 9
 
 
 def test_numbers_of_json_come_unrounded_and_bodies_are_utf_8(service, name):
