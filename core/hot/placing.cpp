@@ -16,6 +16,8 @@ namespace {
 using redis::Pipeline;
 
 constexpr std::size_t kAtOnce = 500;
+// Places of a call, of which one takes Redis 2 to 3 µs: others are served between two calls.
+constexpr std::size_t kOfCall = 256;
 
 std::int64_t hour_of(UnixSeconds published) { return unix_s(published) / kHourSeconds; }
 
@@ -107,9 +109,12 @@ std::size_t append_places(Pipeline& out, const Places& places, UnixSeconds now, 
     std::vector<std::vector<const Place*>> of_group(keys.groups());
     for (const Place& each : places.at(index_of(model))) of_group[keys.group_of(each.id)].push_back(&each);
     for (unsigned g = 0; g < keys.groups(); ++g) {
-      if (of_group[g].empty()) continue;
-      append_to(model, out, of_group[g], now, settings, keys.group(g), most_of_group(settings, keys), rank);
-      if (index_of(model) == 0) ++of_first;
+      for (std::span<const Place* const> left = of_group[g]; !left.empty();) {
+        const auto some = left.first(std::min(left.size(), kOfCall));
+        append_to(model, out, some, now, settings, keys.group(g), most_of_group(settings, keys), rank);
+        if (index_of(model) == 0) ++of_first;
+        left = left.subspan(some.size());
+      }
     }
   }
   return of_first;

@@ -65,7 +65,7 @@ Task<Result<std::int64_t>> place_articles(redis::Redis& redis, std::span<const s
 class Placing {
  public:
   static constexpr milliseconds kEvery{250};
-  static constexpr std::size_t kMost = 256;
+  static constexpr std::size_t kMost = 4096;
   static constexpr milliseconds kNoted{2000};  // from an event to its place it takes less
 
   // All must outlive this. Without `after` whoever uses it calls flush(). `note`: where others find

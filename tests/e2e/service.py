@@ -48,6 +48,7 @@ def group_tags():
 def group_of(article):
     return binascii.crc_hqx(str(article).encode(), 0) % 16384 * GROUPS // 16384
 
+REQUEST_ID = r"\d+\.\d{3}-\d+-\d+"  # as nginx/freshet-http.conf makes it
 # On a machine that builds or tests something else meanwhile Redis may well take longer than 50 ms.
 PATIENT = {"redis__timeout": '"1s"', "gateway__request_budget": '"3s"'}
 # nginx gives idle connections to workers up after a tenth of the shipped time, so that those who drain end soon. Still it closes first.

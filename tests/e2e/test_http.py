@@ -10,7 +10,7 @@ import pytest
 
 from client import AGENT, Load, assert_problem
 from fastcgi import Connection
-from service import PATIENT, Instance, wait_until
+from service import PATIENT, REQUEST_ID, Instance, wait_until
 
 CRAWLER = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 ORIGIN = "https://site.example"
@@ -78,7 +78,7 @@ def test_every_reply_carries_one_request_id(service):
                          (service.internal(), "/api/hot"), (service.internal(), "/api/items/none"), (service.internal(), "/ping"),
                          (service.public(), "/api/hot?limit=0")):
         [request_id] = client.get(path).headers.get_all("X-Request-Id")
-        assert re.fullmatch(r"\d+\.\d{3}-\d+-\d+", request_id), request_id
+        assert re.fullmatch(REQUEST_ID, request_id), request_id
         seen.add(request_id)
     connection = http.client.HTTPConnection(service.host, service.port, timeout=10)
     for _ in range(2):

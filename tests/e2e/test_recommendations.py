@@ -312,10 +312,14 @@ def test_an_item_newer_than_the_model_is_found_by_its_content(taught, name):
     page = {item["id"]: item for item in reader.ask(100)["items"]}
     assert page[fresh]["score"] > page[stranger]["score"]
     assert page[fresh]["reason"]["kind"] == "like"
-    like = site.public().get(f"/api/items/{fresh}/similar?limit=5")
-    assert like.status == 200 and like.json()["model"] == "search", like
-    assert {item["id"] for item in like.json()["items"]} <= set(garden) | {stranger}
-    assert like.json()["items"][0]["id"] in garden
+
+    def like():
+        reply = site.public().get(f"/api/items/{fresh}/similar?limit=5")
+        assert reply.status == 200 and reply.json()["model"] == "search", reply
+        return [item["id"] for item in reply.json()["items"]]
+
+    wait_until(like, "the index")
+    assert set(like()) <= set(garden) | {stranger} and like()[0] in garden
 
 
 def test_similar_items_are_of_the_same_crowd_and_never_hidden(taught):

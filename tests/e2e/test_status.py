@@ -17,7 +17,7 @@ import pytest
 from client import assert_problem
 from fastcgi import Connection
 from proxy import Proxy
-from service import BUILD, PATIENT, ROOT, Instance, group_tags, wait_until
+from service import BUILD, PATIENT, REQUEST_ID, ROOT, Instance, group_tags, wait_until
 
 with open(os.path.join(os.path.dirname(__file__), "php_fpm_status.json"), encoding="utf-8") as golden:
     FPM = json.load(golden)
@@ -392,7 +392,7 @@ def test_a_slow_request_is_logged_once_while_it_runs_with_what_it_is_at(slow_red
     assert line["request"] not in [each["request"] for each in others]
     assert line["event"] == "slow_request" and line["route"] == "POST /api/track" and line["stage"] == "redis track"
     assert float(line["elapsed_ms"]) >= 200 and line["round_trips"] == "1" and float(line["redis_ms"]) == 0
-    assert re.fullmatch("[0-9a-f]{32}", line["request"]) and int(line["pid"]) in service.workers()
+    assert re.fullmatch(REQUEST_ID, line["request"]) and int(line["pid"]) in service.workers()
     assert service.status()["slow requests"] >= 1
 
 
