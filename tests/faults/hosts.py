@@ -96,6 +96,10 @@ def whole_site(run, patient):
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def in_seconds(each):
+    return ", ".join(f"{took:.2f}" for took in each)
+
+
 def within(seconds, moments):
     """may_lose of a balance: only what was acknowledged so shortly before one of these moments."""
     def allowed(balance):
@@ -147,13 +151,14 @@ def resharded(run, where):
 
 @many_hosts("H3", "kill -9 each master in turn; it comes back as a replica", "pages 100 % 200; back ≤ timeout + 2 s; 0 lost")
 def masters_killed(run, where):
-    nodes, reads_back, back, killed = where.nodes, [], [], []
+    nodes, placed, reads_back, back, killed = where.nodes, [], [], [], []
     with Loads(run, where, AWAY) as loads:
         for victim in list(nodes.masters())[:run.scale(1, 3)]:
             heir = nodes.replica_of(victim)
             killed.append(time.monotonic())
             nodes.kill(victim)
             wait_until(lambda victim=victim, heir=heir: heir in nodes.masters() and victim not in nodes.masters(), "its replica's turn", 30)
+            placed.append(time.monotonic() - killed[-1])
             loads.wait_for(200)
             # The heir has no replica, so by min-replicas-to-write its writes wait until the other is back.
             began = time.monotonic()
@@ -164,6 +169,7 @@ def masters_killed(run, where):
             loads.wait_for(100)
         queued = loads.statuses(since=killed[0]).get(202, 0)
     run.figure(f"{len(killed)} killed, {queued:,} writes queued", queued > 0, safety=True)
+    run.figure(f"Redis' replicas in their places after {in_seconds(placed)} s, reads whole after {in_seconds(reads_back)}")
     run.at_most("reads whole again after", max(reads_back), NODE_TIMEOUT_S + 2, "s")
     run.figure(f"writes {max(back):.1f} s after the killed one was started again")
     loads.judge(within(SENT_S, killed))
@@ -179,6 +185,7 @@ def master_cut_off(run, where):
         cut = time.monotonic()
         where.lan.cut(name, "back")
         wait_until(lambda: heir in nodes.masters() and victim not in nodes.masters(), "its replica's turn", 30)
+        placed = time.monotonic() - cut
         loads.wait_for(200)
         mended = time.monotonic()
         where.lan.heal(name, "back")
@@ -186,6 +193,7 @@ def master_cut_off(run, where):
         normal = where.await_normal() - mended
         queued = loads.statuses(since=cut).get(202, 0)
     run.figure(f"{queued:,} writes queued", queued > 0, safety=True)
+    run.figure(f"its replica in its place after {placed:.2f} s")
     run.at_most("reads whole again after", loads.reads_back_s(cut, mended), NODE_TIMEOUT_S + 2, "s")
     run.figure(f"writes {normal:.1f} s after the mending")
     loads.judge(within(SENT_S, [cut]))
