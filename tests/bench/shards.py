@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """What it costs to search two remote shards in place of a local index: ./tests/bench/shards.py [ITEMS] [REQUESTS]
 
-Two instances of scripts/run on one Redis: the first has the index (of 20,000 items, texts of a hundred words), the second asks two servers of Xapian (freshet-search@.service),
-each with half of it. Refreshes by two words, then of the newest (2,000), in turns, each of another reader. Pages whose order differs are counted: a second may end between
-two searches, nothing else should make a difference."""
+Two instances of scripts/run on one Redis: the first has the index (of 20,000 items, texts of a hundred words), the second asks two servers of
+Xapian (freshet-search@.service), each with half of it. Refreshes by two words, then of the newest (2,000), in turns, each of another reader.
+Pages whose order differs are counted: a second may end between two searches, nothing else should make a difference."""
 
 import itertools
 import json
