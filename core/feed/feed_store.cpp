@@ -31,16 +31,10 @@ std::string digest(const std::string& query) {
   return {text.data(), end};
 }
 
+// Of elements that are lines of ids, or one id each.
 std::vector<ItemId> ids_of(const redis::Reply& array) {
   std::vector<ItemId> out;
   out.reserve(array.size());
-  for (std::size_t i = 0; i < array.size(); ++i)
-    out.push_back(ItemId::trusted(std::string(redis::text_at(array, i))));
-  return out;
-}
-
-std::vector<ItemId> ids_in_lines(const redis::Reply& array) {
-  std::vector<ItemId> out;
   for (std::size_t i = 0; i < array.size(); ++i) {
     for (const std::string_view id : redis::words(redis::text_at(array, i)))
       out.push_back(ItemId::trusted(std::string(id)));
@@ -215,7 +209,7 @@ Task<Result<Opening>> RedisFeedStore::open(const FeedRequest& request, bool peek
   }
   out.noted = redis::parse_or_zero<std::int64_t>(redis::text_at(state, kNoted));
   out.hot = hot_;
-  if (peek) out.buffer = ids_in_lines((*replies)[buffer_at]);
+  if (peek) out.buffer = ids_of((*replies)[buffer_at]);
   FRESHET_CO_TRY(view, co_await view_of(*replies, first, request.reader, known_as, now));
   out.seen = std::move(*view);
   if (!out.seen) co_return out;

@@ -18,7 +18,6 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.append(os.path.join(ROOT, "tests/e2e"))
 # pylint: disable=wrong-import-position
-from recorded import Recorded  # noqa: E402
 from service import CTL, PATIENT, Instance, wait_until  # noqa: E402
 from test_hosts_reach import Shard, half_of  # noqa: E402
 

@@ -66,7 +66,9 @@ TEST_CASE_METHOD(Place, "of an article that comes again and again one place is w
   for (std::size_t i = 0; i < hot::Placing::kMost; ++i)
     REQUIRE(wait(hot->track(report("b" + std::to_string(i), "v", 0))));
   CHECK(behind->placing.waiting() == 0);  // as many do not wait
-  CHECK(later.take().size() == 1);
+  const auto full = later.take();
+  REQUIRE(full.size() == 1);
+  CHECK(full.front().size() == hot::Placing::kMost / 256);  // of a call
 }
 
 TEST_CASE_METHOD(Place, "the timer is set once for all that waits", "[placing]") {
