@@ -235,6 +235,9 @@ TEST_CASE("what was handed out by another request between opening and swap is no
   CHECK(second.page.items == range(5, 10));
   site.record(second.page, range(5, 10));  // acknowledged, so only the last minute's memory has it
   CHECK(site.swap(opened, range(5, 20)).items == range(10, 15));
+  const auto last = site.take(5).page;
+  CHECK(last.items == range(15, 20));
+  CHECK_FALSE(last.buffered);
 }
 
 TEST_CASE("a refresh that more pages overtook than are remembered takes from the buffer, or is opened again",
