@@ -13,6 +13,7 @@ import time
 
 import redis
 from lan import Lan
+from redis.crc import key_slot
 from service import CTL, LETS_GO_SOON, PATIENT, ROOT, Instance, wait_until
 
 from faults.scenario import NO_LIMITS
@@ -167,6 +168,12 @@ class Nodes:
             if "master" in words[2] and "fail" not in words[2] and ranges:
                 out[address] = [slot for each in ranges for slot in range(int(each[0]), int(each[-1]) + 1)]
         return out
+
+    def masters_of(self, ids):
+        """All of them, first the one that has most of these ids."""
+        slots = [key_slot(each.encode()) for each in ids]
+        masters = {address: set(owned) for address, owned in self.masters().items()}
+        return sorted(masters, key=lambda each: -sum(slot in masters[each] for slot in slots))
 
     def await_replicas(self):
         """Until each master has one, and both think so."""
