@@ -260,10 +260,8 @@ struct Fixture : Recording {
   // "reader item letter at" of every interaction that was kept, sorted.
   std::vector<std::string> interactions() const {
     std::vector<std::string> out;
-    const auto database =
-        database::Database::open(settings.recorder.database, database::Database::Mode::kRead);
-    REQUIRE(database);
-    REQUIRE((*database)->readers().for_each_interaction([&](const readers::ReaderEvent& each) {
+    const auto database = opened();
+    REQUIRE(database->readers().for_each_interaction([&](const readers::ReaderEvent& each) {
       out.push_back(each.reader.str() + " " + each.item.str() + " " + readers::kind_of(each.kind).letter +
                     " " + std::to_string(each.at.time_since_epoch().count()));
       return Result<void>();
@@ -274,20 +272,22 @@ struct Fixture : Recording {
 
   // --- What was kept
 
-  std::map<std::string, items::Item> recorded() const {
-    std::map<std::string, items::Item> out;
-    const auto database =
-        database::Database::open(settings.recorder.database, database::Database::Mode::kRead);
+  std::unique_ptr<database::Database> opened() const {
+    auto database = database::Database::open(settings.recorder.database, database::Database::Mode::kRead);
     INFO((database ? "" : database.error().detail));
     REQUIRE(database);
+    return std::move(*database);
+  }
+  std::map<std::string, items::Item> recorded() const {
+    std::map<std::string, items::Item> out;
+    const auto database = opened();
     std::int64_t rows = 0;
-    REQUIRE((*database)->for_each_item([&](const items::Item& each) {
+    REQUIRE(database->for_each_item([&](const items::Item& each) {
       ++rows;
       out[each.id.str()] = each;
       return Result<void>();
     }));
     CHECK(rows == static_cast<std::int64_t>(out.size()));
-    CHECK(rows == (*database)->count());
     return out;
   }
   // Redis has nothing left to record; database and index hold exactly the model.
@@ -310,6 +310,7 @@ inline bool same(const items::Item& a, const items::Item& b) {
 inline void Fixture::check_database() const {
   const auto rows = recorded();
   CHECK(rows.size() == model.size());
+  CHECK(static_cast<std::int64_t>(rows.size()) == opened()->count());
   for (const auto& [id, expected] : model) {
     INFO("item " << id << ": " << expected.title);
     const auto row = rows.find(id);
