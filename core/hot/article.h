@@ -1,26 +1,22 @@
 // What hot:article:{id} says: an article's counters, and what counting needs of the item.
 //
-//   date hidden             the item store's: unix s, and 1 for an item that is hidden or was
-//   removed;
-//                           no date: it was never put
-//   first                   unix s: publish time of what was never put, from its first event
-//   early                   unix s of the last event before `date`
-//   pv uv ms                engagement: page views (and dwell times), visitors, the sum of dwell
-//   counted                 `uv` when it last was PFCOUNT's (track.lua)
-//   uv_correction           visitors that were taken back, whom the HyperLogLog has still
-//   renewed                 unix s: those above end engagement.counter_ttl later
-//   views total score       counted views, their undecayed sum, the accumulated score
-//   viewed                  unix s: views and total end views.counter_ttl later
-//   purges                  names of the last purges that it was changed by (added.cpp)
-//   shown                   how often it was on a page of a feed (core/items/shown.h), as long as
-//   the
-//                           counters of engagement or, before the first of those, as the hash
-//   nets                    of an article that strangers alone have read: the first 6 bytes of each
-//   network's
-//                           name; a '+' before them: it is vouched for nevertheless
-//   v                       the version: grows with each write that a place may follow from, and is
-//   the Redis time of
-//                           the last one in µs unless that clock went back
+//   date hidden       the item store's: unix s, and 1 for an item that is hidden or was removed;
+//                     no date: it was never put
+//   first             unix s: publish time of what was never put, from its first event
+//   early             unix s of the last event before `date`
+//   pv uv ms          engagement: page views (and dwell times), visitors, the sum of dwell
+//   counted           what PFCOUNT last said, above 100 (track.lua)
+//   uv_correction     visitors that were taken back, whom the HyperLogLog has still
+//   renewed           unix s: those above end engagement.counter_ttl later
+//   views total score counted views, their undecayed sum, the accumulated score
+//   viewed            unix s: views and total end views.counter_ttl later
+//   purges            names of the last purges that it was changed by (added.cpp)
+//   shown             how often it was on a page of a feed (core/items/shown.h), as long as the
+//                     counters of engagement or, before the first of those, as the hash
+//   nets              of an article that strangers alone have read: the first 6 bytes of each
+//                     network's name; a '+' before them: it is vouched for nevertheless
+//   v                 the version: grows with each write that a place may follow from, and is the
+//                     Redis time of the last one in µs unless that clock went back
 #pragma once
 
 #include <array>
