@@ -156,7 +156,6 @@ Scoreboard::~Scoreboard() { munmap(memory_, bytes_for<Memory>(slots_)); }
 std::span<WorkerSlot> Scoreboard::slots() {
   return {std::launder(reinterpret_cast<WorkerSlot*>(memory_ + 1)), slots_};
 }
-WorkerSlot& Scoreboard::retired() { return memory_->retired; }
 PoolCounters& Scoreboard::pool() { return memory_->pool; }
 CompanionSlot& Scoreboard::recorder() { return memory_->recorder; }
 CompanionSlot& Scoreboard::status() { return memory_->status; }

@@ -118,7 +118,7 @@ inline Has has_of(const Totals& totals) {
 // What is missing, in the order of Need.
 std::vector<Need> missing(const Has& has, const StoreSample& store);
 
-// Counters of dead workers are folded into `retired` by the master, so totals never go back.
+// The master keeps the counters of dead workers, so totals never go back.
 class Scoreboard {
  public:
   // Maps memory for `slots` workers, shared with children forked later. Throws std::system_error.
@@ -128,7 +128,6 @@ class Scoreboard {
   Scoreboard& operator=(const Scoreboard&) = delete;
 
   std::span<WorkerSlot> slots();
-  WorkerSlot& retired();
   PoolCounters& pool();
   CompanionSlot& recorder();
   CompanionSlot& status();
@@ -142,7 +141,7 @@ class Scoreboard {
   std::string route_name(std::size_t row) const;
   // What a worker's loop is at: "rank GET /api/recommendations", "idle".
   std::string stage_text(const WorkerSlot& slot) const;
-  // Master only: adds a dead worker's counters to `retired` and empties its slot.
+  // Master only: keeps a dead worker's counters and empties its slot.
   void retire(WorkerSlot& slot);
   // Any process. Counters never go back from one call to the next, also while the master retires a
   // slot. O(slots).
