@@ -72,7 +72,7 @@ constexpr std::array kDirectives{
     Directive{"access.format", "what that line says, in PHP-FPM's letters", at<&S::request_log, &RequestLog::access_format>},
 
     Directive{"pm.mode", "static: all workers at once; dynamic: by how many are idle; ondemand: none until needed", at<&S::pool, &Pool::pm>, {}, Unit::kNone, "static|dynamic|ondemand"},
-    Directive{"pm.max_children", "workers; 0: one a core", at<&S::pool, &Pool::max_children>, {0, 1024}},
+    Directive{"pm.max_children", "workers; 0: one a core, at least two", at<&S::pool, &Pool::max_children>, {0, 1024}},
     Directive{"pm.start_servers", "dynamic: workers at the start; 0: halfway between the spare limits", at<&S::pool, &Pool::start_servers>, {0, 1024}},
     Directive{"pm.min_spare_servers", "dynamic: idle workers kept at least", at<&S::pool, &Pool::min_spare_servers>, {1, 1024}},
     Directive{"pm.max_spare_servers", "dynamic: idle workers kept at most; 0: pm.max_children", at<&S::pool, &Pool::max_spare_servers>, {0, 1024}},

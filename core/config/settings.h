@@ -20,7 +20,7 @@ struct PoolSettings {
   int listen_mode = 0660;
   std::vector<std::string> listen_allowed_clients;  // TCP only
   std::string pm = "static";                        // static | dynamic | ondemand
-  int max_children = 0;                             // 0: one worker a core
+  int max_children = 0;                             // 0: one worker a core, at least two
   int start_servers = 0;             // dynamic; 0: halfway between the spare limits, as PHP-FPM
   int min_spare_servers = 1;         // dynamic: idle workers kept at least
   int max_spare_servers = 0;         // dynamic: and at most; 0: pm.max_children

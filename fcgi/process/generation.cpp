@@ -7,12 +7,19 @@
 
 namespace freshet {
 
+namespace {
+
+// One that dies, or is replaced, leaves another that serves meanwhile.
+constexpr std::size_t kLeastByDefault = 2;
+
+}  // namespace
+
 std::size_t worker_count(const PoolSettings& pool) {
   if (pool.max_children > 0) return static_cast<std::size_t>(pool.max_children);
   cpu_set_t cores;
   CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
-  return static_cast<std::size_t>(std::max(1, CPU_COUNT(&cores)));
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return kLeastByDefault;
+  return std::max(kLeastByDefault, static_cast<std::size_t>(CPU_COUNT(&cores)));
 }
 
 Generation::Generation(std::uint32_t n, Plan plan, std::size_t before)

@@ -50,8 +50,8 @@ struct Generation {
   bool established = false;  // all the workers it began with were ready; scaling goes on from there
 };
 
-// The most workers of a generation: pm.max_children, or the number of cores this process may use
-// when that is 0.
+// The most workers of a generation: pm.max_children, or when that is 0 the number of cores that
+// this process may use, at least two.
 std::size_t worker_count(const PoolSettings& pool);
 
 }  // namespace freshet

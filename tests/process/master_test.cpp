@@ -1,5 +1,6 @@
 #include "fcgi/process/master.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -8,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <thread>
 
 #include "tests/process/master_fixture.h"
 
@@ -33,11 +33,24 @@ TEST_CASE("the master says READY when all workers are, and names them in its sta
   CHECK(named == master.pid());
 }
 
-TEST_CASE("pm.max_children = 0 starts one worker a core", "[process]") {
-  TestMaster master("");
-  REQUIRE_FALSE(master.notified("READY=1").empty());
-  CHECK(master.board().totals().ready >= 1);
-  CHECK(master.board().totals().ready <= std::max(1U, std::thread::hardware_concurrency()));
+TEST_CASE("pm.max_children = 0 starts one worker a core, and two where there is one", "[process]") {
+  cpu_set_t all, some;
+  REQUIRE(sched_getaffinity(0, sizeof all, &all) == 0);
+  CPU_ZERO(&some);
+  const auto cores = GENERATE(1U, 2U, 3U);
+  for (std::size_t cpu = 0, taken = 0; cpu < CPU_SETSIZE && taken < cores; ++cpu) {
+    if (!CPU_ISSET(cpu, &all)) continue;
+    CPU_SET(cpu, &some);
+    ++taken;
+  }
+  REQUIRE(sched_setaffinity(0, sizeof some, &some) == 0);
+  {
+    TestMaster master("");
+    const auto wanted = static_cast<std::uint32_t>(std::max(2, CPU_COUNT(&some)));
+    CHECK(eventually([&] { return master.ready(wanted); }));
+    CHECK(master.board().totals().ready == wanted);
+  }
+  REQUIRE(sched_setaffinity(0, sizeof all, &all) == 0);
 }
 
 TEST_CASE("a worker that was ready is replaced at once when it dies, and totals do not go back",

@@ -25,7 +25,7 @@ TEST_CASE("a limit of 0 stands for what PHP-FPM would take", "[process]") {
   CHECK(limits_of("ondemand", 0, 1, 0, 8).mode == PoolMode::kOndemand);
 }
 
-TEST_CASE("limits above the number of cores are cut to it when workers are one a core", "[process]") {
+TEST_CASE("limits above the number of workers are cut to it when that follows from the cores", "[process]") {
   const SpareLimits limits = limits_of("dynamic", 6, 4, 8, 2);
   CHECK(limits.max_spare == 2);
   CHECK(limits.min_spare == 2);
