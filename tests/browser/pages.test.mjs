@@ -186,7 +186,8 @@ test("a row of the internal server's hot page says why it stands there, in terms
   const said = await page.$$eval(row + " .legend li", (lines) => lines.map((line) => parseFloat(line.textContent)));
   for (const [i, term] of ["pv", "uv", "dwell"].entries())
     assert.ok(Math.abs(said[i] - stats.terms[term]) <= 5e-4 * stats.terms[term], `${said} of ${JSON.stringify(stats.terms)}`);
-  const widths = await page.$$eval(row + " .bar span", (parts) => parts.map((part) => part.getBoundingClientRect().width));
+  // Found and measured in one step: what is drawn anew meanwhile has no width.
+  const widths = await page.evaluate((bar) => [...document.querySelectorAll(bar)].map((part) => part.getBoundingClientRect().width), row + " .bar span");
   const sum = widths.reduce((all, width) => all + width);
   assert.ok(Math.abs((sum - widths[3]) / sum - stats.decay) < 0.01, `${widths} of ${stats.decay}`);
   // It stays open, and the focus where it is, while the list goes on.
