@@ -21,7 +21,7 @@ constexpr std::string_view kFormula = "formula", kNext = "next", kCursor = "curs
 
 constexpr std::int64_t kSlices = 600;            // of all keys: one a second
 constexpr std::int64_t kLargestSlice = 20'000;   // in pages: nobody waits for all of it
-constexpr std::int64_t kSmallestSlice = 10'000;  // a small site is whole again in a second or two
+constexpr std::int64_t kSmallestSlice = 1'000;
 
 void append_meta(Pipeline& out, const Settings& settings, const redis::GroupKeys& keys) {
   out.add("HSET", keys.meta(), kFormula, formula_argument(settings), "schema", redis::kSchema);

@@ -103,6 +103,18 @@ TEST_CASE_METHOD(Place, "what a killed worker counted is placed within a walk ov
   CHECK(ttl(keys().rank_turn()) >= 0);
 }
 
+TEST_CASE_METHOD(Place, "of a small site a turn of the walk takes a thousand keys", "[placing]") {
+  track(report("a", "v", 1000));  // who made the rank
+  for (int i = 0; i < 3000; ++i) command("SET", "other:" + std::to_string(i), i);
+  int turns = 0;
+  do {
+    look_after();
+    ++turns;
+  } while (command("HGET", keys().rank_meta(), "cursor").text() != "0");
+  CHECK(turns >= 3);
+  CHECK(turns <= 5);
+}
+
 TEST_CASE_METHOD(Place, "a worker with another formula places nothing, and what it counted is not lost",
                  "[placing]") {
   track(report("a", "v", 1000));
