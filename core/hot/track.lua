@@ -12,7 +12,8 @@
 -- word needs a proof (ARGV 8) can claim that much at first, later no more than the time since `begin` and 5 s: reports travel at different speeds.
 --
 -- Each register that changes adds to `uv` the 1/P visitors that one stands for: P = sum of 2^-k exp(-x 2^(1-k)), x = uv / 16384, and 1/P is
--- 1.3863 x + exp(-0.77 x) within 2.1 per cent. PFCOUNT is asked above 100 only, after each half a per cent; `counted` is what it last said.
+-- 1.3863 x + exp(-0.77 x) within 2.1 per cent; in whole visitors, since Redis writes a fraction with 17 digits. PFCOUNT is asked above 100 only,
+-- after each half a per cent; `counted` is what it last said.
 -- This is the hottest script: a command costs 1 to 2 µs, a number 0.1.
 --@include version
 local dwell, window, ttl, event = ARGV[2] + 0, ARGV[5], ARGV[6] + 0, KEYS[4]
@@ -70,7 +71,7 @@ if window ~= '0' then
 end
 ms = ms + more
 if counts then pv = pv + 1 end
-local uv_before = floor(uv)
+local uv_before = uv
 local changed = ARGV[1] ~= '' and call('PFADD', KEYS[2], ARGV[1]) == 1
 if changed then
   if uv >= 1.005 * counted then
@@ -78,7 +79,7 @@ if changed then
     counted = uv
   else
     local x = uv / 16384
-    uv = uv + floor(64 * (1.3863 * x + math.exp(-0.77 * x))) / 64  -- few digits
+    uv = uv + floor(1.3863 * x + math.exp(-0.77 * x) + 0.5)
   end
 end
 
@@ -115,8 +116,7 @@ elseif changed and uv_before == 0 then
   call('EXPIRE', KEYS[2], ttl)  -- nobody before was to count as a visitor
 end
 
-local uv_now = floor(uv)
-local reply = format('%d %d %d %d %d %d %s %d %d %d %d', pv, max(0, uv_now - correction), ms, first, published, had[8] or 0, v, now,
-  counts and 1 or 0, uv_now - uv_before, more)
+local reply = format('%d %d %d %d %d %d %s %d %d %d %d', pv, max(0, uv - correction), ms, first, published, had[8] or 0, v, now,
+  counts and 1 or 0, uv - uv_before, more)
 if event then call('SET', event, reply:gsub('%S+ %S+ %S+$', '0 0 0'), 'EX', 86400) end
 return reply
