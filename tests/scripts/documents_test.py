@@ -183,6 +183,12 @@ class Documents(unittest.TestCase):
         self.assertEqual(long, set())
         self.assertEqual(re.findall(r"(?m)^(?:\||#{3,} ).*", source("DECISIONS.md")), [])
 
+    def test_the_readme_s_figures_are_those_that_were_measured(self):
+        figures = re.findall(r"\b\d+(?= µs)|(?<=here )\d+|(?<=or )\d+(?= if)", source("README.md"))
+        self.assertEqual(len(figures), 3)
+        row = "\n".join(line for line in source("PERFORMANCE.md").split("\n") if line.startswith("|"))
+        self.assertEqual([each for each in figures if not re.search(rf"\b{each}\b", row)], [])
+
     def test_what_the_architecture_names_is_there(self):
         named = paths(source("ARCHITECTURE.md"))
         self.assertGreater(len(named), 50)
