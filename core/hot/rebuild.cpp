@@ -19,9 +19,9 @@ constexpr std::size_t kBatch = 500;
 // hot:rank:meta says by which parameters ranks were made, of each group its own.
 constexpr std::string_view kFormula = "formula", kNext = "next", kCursor = "cursor";
 
-constexpr std::int64_t kSlices = 600;            // of all keys: one a second
-constexpr std::int64_t kLargestSlice = 20'000;   // in pages: nobody waits for all of it
-constexpr std::int64_t kSmallestSlice = 1'000;
+constexpr std::int64_t kSlices = 600;           // of all keys: one a second
+constexpr std::int64_t kLargestSlice = 20'000;  // in pages: nobody waits for all of it
+constexpr std::int64_t kSmallestSlice = 1'000;  // of a small site
 
 void append_meta(Pipeline& out, const Settings& settings, const redis::GroupKeys& keys) {
   out.add("HSET", keys.meta(), kFormula, formula_argument(settings), "schema", redis::kSchema);
