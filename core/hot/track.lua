@@ -38,7 +38,7 @@ local pv, uv, counted, ms, correction, live = 0, 0, 100, 0, 0, false
 if had[1] then
   live = clock < (had[5] or 0) + ttl
   if live then
-    pv, uv, counted, ms, correction = had[1] + 0, had[2] + 0, (had[3] or 100) + 0, had[4] + 0, (had[11] or 0) + 0
+    pv, uv, counted, ms, correction = had[1] + 0, had[2] + 0, (had[3] or counted) + 0, had[4] + 0, (had[11] or 0) + 0
   else
     call('DEL', KEYS[2])
     call('HDEL', KEYS[1], 'uv_correction', 'shown')

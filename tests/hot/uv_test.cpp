@@ -34,7 +34,7 @@ TEST_CASE_METHOD(Fixture, "UV is within two in a hundred or one of exact for 99 
     return;
   }
   std::unordered_map<std::string, std::unordered_set<std::string>> exact;
-  double from_pfcount = 0;  // above a hundred
+  double from_pfcount = 0;
   std::string line;
   std::getline(file, line);
   int sent = 0;
@@ -49,16 +49,18 @@ TEST_CASE_METHOD(Fixture, "UV is within two in a hundred or one of exact for 99 
     }
     const auto counts = wait(hot->track(report(fields[2], fields[3], 0, fields[4])));
     REQUIRE(counts);
+    auto& visitors = exact[fields[2]];
+    visitors.insert(fields[3]);
     if (sent % 10 == 0) {
       const auto estimate =
           static_cast<double>(command("PFCOUNT", keys().uv_hll(fields[2])).integer().value_or(0));
-      const double off = std::abs(static_cast<double>(counts->uv) - estimate);
-      if (estimate < 100)
-        REQUIRE(off <= 1);
+      const auto uv = static_cast<double>(counts->uv), truth = static_cast<double>(visitors.size());
+      // A visitor who raises another's register is one for us, and none for PFCOUNT.
+      if (truth < 100 && uv != estimate)
+        REQUIRE(std::abs(uv - truth) < std::abs(estimate - truth));
       else
-        from_pfcount = std::max(from_pfcount, off / estimate);
+        from_pfcount = std::max(from_pfcount, std::abs(uv - estimate) / estimate);
     }
-    exact[fields[2]].insert(fields[3]);
     ++sent;
   }
   CHECK(sent == 72312);
@@ -76,10 +78,9 @@ TEST_CASE_METHOD(Fixture, "UV is within two in a hundred or one of exact for 99 
   CHECK(from_pfcount <= 0.01);
 }
 
-TEST_CASE_METHOD(
-    Fixture,
-    "UV is exact or one off below a hundred, and within one in a hundred of PFCOUNT's up to a million",
-    "[uv][long]") {
+TEST_CASE_METHOD(Fixture,
+                 "UV is PFCOUNT's below a hundred, and within one in a hundred of it up to a million",
+                 "[uv][long]") {
   // Few articles have most of the visitors; the names are random, and one in four comes again.
   std::mt19937_64 random(7);
   const int most = rounds(60'000, 1'000'000);
@@ -88,20 +89,15 @@ TEST_CASE_METHOD(
   int looked = 0;
   for (const int visitors : {130, 2'000, most}) {
     const std::string id = "a" + std::to_string(visitors);
-    std::unordered_set<std::string> exact;  // the first of them
     for (int i = 0; i < visitors; ++i) {
       const bool again = !names.empty() && random() % 4 == 0;
       if (!again) names.push_back(std::to_string(random()));
-      const std::string& name = again ? names[random() % names.size()] : names.back();
-      const auto counts = wait(hot->track(report(id, name, 0)));
+      const auto counts =
+          wait(hot->track(report(id, again ? names[random() % names.size()] : names.back(), 0)));
       REQUIRE(counts);
-      if (exact.size() < 100) {
-        exact.insert(name);
-        REQUIRE(std::abs(counts->uv - static_cast<std::int64_t>(exact.size())) <= 1);
-        continue;
-      }
       if (i >= 300 && i % (visitors / 1000) != 0) continue;
       const std::int64_t estimate = command("PFCOUNT", keys().uv_hll(id)).integer().value_or(0);
+      if (estimate < 100) REQUIRE(counts->uv == estimate);
       worst = std::max(worst,
                        std::abs(static_cast<double>(counts->uv - estimate)) / static_cast<double>(estimate));
       ++looked;
