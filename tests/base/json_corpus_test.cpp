@@ -85,7 +85,9 @@ TEST_CASE("JSONTestSuite: of the i_ files only integers beyond 64 bits are accep
 TEST_CASE("JSONTestSuite: no test_transform file crashes the parser", "[json][corpus]") {
   const auto folder = shared_path("corpora/JSONTestSuite/test_transform");
   if (!folder) return;
-  for (const auto& file : files_in(*folder)) accepts(read_file(file));
+  const auto files = files_in(*folder);
+  CHECK(files.size() > 20);
+  for (const auto& file : files) accepts(read_file(file));
 }
 
 TEST_CASE("naughty strings go through writer and document byte for byte", "[json][corpus]") {
