@@ -71,7 +71,7 @@ struct RedisSettings {
   std::string username, password_file;
   int db = 0;
   std::string key_prefix;
-  int groups = 16;  // of articles, in a cluster (core/redis/groups/groups.h)
+  int partitions = 16;  // of articles, in a cluster (core/redis/groups/groups.h)
   milliseconds timeout{50};
   milliseconds reconnect_min{50};
   milliseconds reconnect_max{2000};
@@ -102,8 +102,8 @@ struct LimitSettings {
   TokenBucket feed{5, 60};
   TokenBucket recommendations{5, 60};
   TokenBucket waterfall{10, 100};
-  seconds remember{86400};   // what a visitor added to counters, so that it can be taken back; 0: not at all
-  int remember_after = 20;   // reports a day of a reader, or of a network of those who are not signed in
+  seconds contribution_ttl{86400};   // what a visitor added to counters, so that it can be taken back; 0: not at all
+  int contribution_after = 20;   // reports a day of a reader, or of a network of those who are not signed in
   int uv_per_network = 500;  // visitors that such a network adds to an article in a day; 0: any number
 };
 
@@ -139,12 +139,12 @@ struct ViewsSettings {
 };
 
 struct ListSettings {
-  milliseconds slice{30000};  // a list is rebuilt at most once in this time (2 s in the demo)
+  milliseconds rebuild_interval{30000};  // a list is rebuilt at most once in this time (2 s in the demo)
   seconds ttl{60};            // of the cached list in Redis
   seconds stale_while_revalidate{60};
-  milliseconds snapshot{1000};         // a worker answers from its own copy for so long
+  milliseconds worker_ttl{1000};         // a worker answers from its own copy for so long
   std::int64_t max_members = 1000000;  // of each rank
-  double floor = 1e-9;                 // a member whose score fell below is dropped from hot:rank
+  double min_score = 1e-9;                 // a member whose score fell below is dropped from hot:rank
 };
 
 struct IdentitySettings {
@@ -236,7 +236,7 @@ struct InteractionSettings {
 // "Not interested".
 struct FeedbackSettings {
   seconds ttl{90 * 86400};     // an item stays excluded so long
-  int most = 1000;             // kept of a reader, the newest
+  int max_items = 1000;             // kept of a reader, the newest
   double author_factor = 0.7;  // factor on other items of its author
   double tag_factor = 0.85;    // and on items that share a tag with it
 };

@@ -301,7 +301,7 @@ Contributions::Contributions(redis::Deferred& deferred, const Settings& settings
 void Contributions::add(const VisitorId& visitor, const Standing& standing, const ItemId& item,
                         const Added& added) {
   const bool nothing = added.pv == 0 && added.uv == 0 && added.dwell_ms == 0 && added.views == 0;
-  if (settings_.limits.remember.count() == 0 || visitor.empty() || nothing) return;
+  if (settings_.limits.contribution_ttl.count() == 0 || visitor.empty() || nothing) return;
   Visitor& of = visitors_[visitor.str()];
   of.network = standing.network;
   if (!standing.in_uv) ++of.beyond;
@@ -314,7 +314,7 @@ void Contributions::add(const VisitorId& visitor, const Standing& standing, cons
 void Contributions::append(Pipeline& out, std::span<const Visitors::value_type* const> visitors) const {
   out.script(scripts::kAdded);
   for (const auto* each : visitors) out.key(keys_.added(each->first));
-  out.arg(settings_.limits.remember.count()).arg(new_name_().substr(0, 8));
+  out.arg(settings_.limits.contribution_ttl.count()).arg(new_name_().substr(0, 8));
   for (const auto* each : visitors) {
     const Visitor& of = each->second;
     out.arg(of.network).arg(of.beyond).arg(of.articles.size());

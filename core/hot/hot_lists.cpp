@@ -149,7 +149,7 @@ std::shared_ptr<const HotList> HotLists::keep(const ListQuery& query, std::strin
   Snapshot& snapshot = snapshots_[query];
   snapshot.list = list;
   snapshot.taken = now;
-  snapshot.until = now + std::min(settings_.list.snapshot, due.value_or(settings_.list.snapshot));
+  snapshot.until = now + std::min(settings_.list.worker_ttl, due.value_or(settings_.list.worker_ttl));
   snapshot.usable = generation == generation_;
   return list;
 }

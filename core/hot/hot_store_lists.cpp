@@ -171,7 +171,7 @@ void append_bucket_tidy(Pipeline& out, const redis::GroupKeys& keys, std::int64_
 // --- cached lists
 
 Task<Result<CachedList>> RedisHotStore::cached_list(const ListQuery& query) {
-  const std::int64_t now = wall_ms().count(), slice = settings_.list.slice.count();
+  const std::int64_t now = wall_ms().count(), slice = settings_.list.rebuild_interval.count();
   // The list is at least as new as what is read of it first, and the epoch at least as new as both.
   Pipeline read;
   read.add("HMGET", keys_.list_meta(query), "built_ms", "epoch").then();

@@ -66,7 +66,7 @@ inline double score_at(const Model& model, double place, UnixSeconds at, const S
 
 // Whoever stands below leaves the rank.
 inline double floor_at(const Model& model, UnixSeconds now, const Settings& settings) {
-  return model.base != nullptr ? rank_key(settings.list.floor, now, model.half_life(settings))
+  return model.base != nullptr ? rank_key(settings.list.min_score, now, model.half_life(settings))
                                : -std::numeric_limits<double>::infinity();
 }
 

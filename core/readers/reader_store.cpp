@@ -230,7 +230,7 @@ Task<Result<ReaderState>> RedisReaderStore::read(const ReaderId& reader) {
   command.add("HGETALL", keys_.views_at(id))
       .add("ZREVRANGE", keys_.interactions(id), 0, interactions_.max_kept - 1, "WITHSCORES")
       .add("ZREVRANGEBYSCORE", keys_.not_interested(id), "+inf",
-           "(" + std::to_string(unix_s(wall_now() - feedback_.ttl)), "WITHSCORES", "LIMIT", 0, feedback_.most)
+           "(" + std::to_string(unix_s(wall_now() - feedback_.ttl)), "WITHSCORES", "LIMIT", 0, feedback_.max_items)
       .add("GET", keys_.earlier(id));
   FRESHET_CO_TRY(replies, co_await run_all(redis_, command));
   const redis::Replies& found = *replies;

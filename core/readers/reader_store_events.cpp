@@ -52,7 +52,7 @@ void RedisReaderStore::append_change(Pipeline& effect, Pipeline& entry, const Ch
               change.letter, "at", unix_s(at));
     return;
   }
-  effect.key(keys_.not_interested(reader)).key(keys_.not_interested_why(reader)).arg(feedback_.most);
+  effect.key(keys_.not_interested(reader)).key(keys_.not_interested_why(reader)).arg(feedback_.max_items);
   effect.arg(feedback_.ttl.count()).arg("").arg(0).arg(unix_s(at)).arg(item).arg(reason);
   entry.command(reason.empty() ? 11 : 13).arg("XADD").arg(stream).arg("*").arg("op").arg(kOpDismiss);
   entry.arg("reader").arg(reader).arg("item").arg(item).arg("at").arg(unix_s(at));

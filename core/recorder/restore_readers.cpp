@@ -140,7 +140,7 @@ Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, database::Datab
   if (read) read = events.end();
   if (!read) return tl::unexpected(read.error());
 
-  ReaderRestorer unwanted(send, settings.feedback.most, {}, settings.feedback.ttl, now);
+  ReaderRestorer unwanted(send, settings.feedback.max_items, {}, settings.feedback.ttl, now);
   read = database.readers().for_each_dismissal([&](const readers::DismissedAt& each) {
     const std::string_view reader = each.dismissal.reader.view();
     return unwanted.add({keys.not_interested(reader), keys.not_interested_why(reader)},

@@ -134,7 +134,7 @@ class Keys {
   }
   explicit Keys(const RedisSettings& settings)
       : Keys(settings.key_prefix, settings.is_cluster() ? On::kCluster : On::kOneRedis,
-             static_cast<unsigned>(settings.groups)) {}
+             static_cast<unsigned>(settings.partitions)) {}
 
   bool in_cluster() const { return on_ == On::kCluster; }
   unsigned groups() const { return groups_; }

@@ -98,7 +98,7 @@ VisitorId remembered_as(Call& call, const http::Who& who, const hot::Standing& s
   const std::string_view whose =
       is_anonymous(call) ? std::string_view(standing.network) : who.counted_as.view();
   const std::int64_t now_us = http::monotonic_us();
-  if (call.services.settings.limits.remember_after == 0 ||
+  if (call.services.settings.limits.contribution_after == 0 ||
       !limits.is_left(http::Share::kUnremembered, whose, {}, now_us))
     return who.counted_as;
   limits.use(http::Share::kUnremembered, whose, {}, now_us);
@@ -270,7 +270,7 @@ Task<Result<Response>> get_hot(Call& call) {
   } else {
     const ListSettings& list = services.settings.list;
     response.headers.append("ETag: ").append(served->list->etag(wanted->limit));
-    response.headers.append("\r\nCache-Control: public, max-age=").append(seconds_text(list.snapshot));
+    response.headers.append("\r\nCache-Control: public, max-age=").append(seconds_text(list.worker_ttl));
     response.headers.append(", stale-while-revalidate=")
         .append(seconds_text(list.stale_while_revalidate))
         .append(kForNginx);

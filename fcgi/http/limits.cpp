@@ -133,7 +133,7 @@ std::optional<Allowance> Limits::charge(const Cost& cost, const Payer& payer,
 TokenRate Limits::rate_of(Share share) const {
   int a_day = kUnknownADay;
   if (share == Share::kVisitors) a_day = settings_.uv_per_network;
-  if (share == Share::kUnremembered) a_day = settings_.remember_after;
+  if (share == Share::kUnremembered) a_day = settings_.contribution_after;
   return a_day > 0 ? token_rate(a_day / kDaySeconds, a_day) : TokenRate{};
 }
 

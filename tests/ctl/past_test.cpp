@@ -159,7 +159,7 @@ TEST_CASE("counters that nobody renewed for thirty days begin anew", "[ctl]") {
   for (int i = 0; i < 5; ++i) log.events.push_back(visit(kStart + i, "a", std::to_string(i)));
   SECTION("a visit before they expire adds to them") {
     Settings settings;
-    settings.list.floor = 0;
+    settings.list.min_score = 0;
     log.events.push_back(visit(kStart + 20 * kDay, "a", "x"));
     log.events.push_back(visit(kStart + 40 * kDay, "a", "y"));
     CHECK(engagement_at(log, at(kStart + 40 * kDay), settings, 9).front().pv == 7);

@@ -22,7 +22,7 @@ class RegroupFixture : public Fixture {
     REQUIRE(fits(redis::Asks::kServes));
   }
   void with(int number) {
-    settings.redis.groups = number;
+    settings.redis.partitions = number;
     groups = static_cast<unsigned>(number);
     open();
   }

@@ -353,7 +353,7 @@ TEST_CASE_METHOD(Purging, "visitors in thousands behind one name are remembered 
 TEST_CASE_METHOD(Purging, "nothing is remembered when that is switched off, or of nobody", "[added]") {
   const bool off = GENERATE(true, false);
   CAPTURE(off);
-  if (off) settings.limits.remember = seconds{0};
+  if (off) settings.limits.contribution_ttl = seconds{0};
   open();
   track(report("a", "fraud", 1000));
   view(seen("a", "fraud"));

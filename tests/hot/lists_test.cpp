@@ -12,7 +12,7 @@ namespace {
 
 struct ListFixture : Fixture {
   ListFixture() {
-    settings.list.slice = std::chrono::hours{1};  // no test begins in one and ends in the next
+    settings.list.rebuild_interval = std::chrono::hours{1};  // no test begins in one and ends in the next
     open();
   }
   hot::CachedList cached(const hot::ListQuery& query = {}) {
@@ -39,7 +39,7 @@ TEST_CASE_METHOD(ListFixture, "one process builds, the others wait with what the
 
 TEST_CASE_METHOD(ListFixture, "in the next slice one process rebuilds and the others serve the old list",
                  "[lists]") {
-  settings.list.slice = milliseconds{1};
+  settings.list.rebuild_interval = milliseconds{1};
   open();
   auto first = cached();
   first.json = "[1]";

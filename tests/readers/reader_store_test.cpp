@@ -440,7 +440,7 @@ TEST_CASE("with items.unknown = reject what was never put is refused, alone", "[
 
 TEST_CASE("a dismissal lasts feedback.ttl, is undone, and remembers its reason", "[readers]") {
   Readers site;
-  site.settings.feedback.most = 3;
+  site.settings.feedback.max_items = 3;
   site.renew();
   REQUIRE(site.dismiss("a", "seen it: 100 %"));
   REQUIRE(site.dismiss("b"));

@@ -176,7 +176,7 @@ struct Fixture : Recording {
   // Articles, readers and streams in so many groups, as in a cluster; all on the one server.
   void with_groups(int count) {
     settings.redis.url = count == 1 ? "redis://127.0.0.1" : "redis+cluster://127.0.0.1:1";
-    settings.redis.groups = count;
+    settings.redis.partitions = count;
     open();
   }
 

@@ -130,7 +130,7 @@ struct Session {
 
 Result<std::unique_ptr<Session>> open(const Target& target) {
   FRESHET_TRY(settings, settings_of(target));
-  if (settings->limits.remember.count() == 0)
+  if (settings->limits.contribution_ttl.count() == 0)
     return fail(ErrorCode::kInvalid, "not_remembered", {},
                 "limits.remember is 0: it is not remembered what a visitor added");
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
@@ -249,7 +249,7 @@ Result<int> run_purge(const PurgeOptions& options, const Target& target) {
     for (const VisitorTotals& each : *all) names->push_back(each.name);
   } else if (names->empty())
     return fail(ErrorCode::kInvalid, "no_visitor", {}, "whose counts? See --help");
-  Report report(options.json, 2 * s.settings.limits.remember_after);
+  Report report(options.json, 2 * s.settings.limits.contribution_after);
   for (const std::string& name : *names) {
     const auto items = redis::wait(hot::added_by(s.redis, s.keys, name));
     if (!items) return tl::unexpected(at_redis(items.error(), s.endpoint));

@@ -161,7 +161,7 @@ std::vector<PastScore> engagement_at(const EventLog& log, UnixSeconds at, const 
   for (auto& [id, article] : articles) {
     const double score = hot::score_at(article.key, at, engagement.half_life);
     expire(article, at);
-    if (std::isfinite(article.key) && score >= settings.list.floor) {
+    if (std::isfinite(article.key) && score >= settings.list.min_score) {
       all.push_back({id, score, article.counts.pv, article.counts.uv});
     }
   }
