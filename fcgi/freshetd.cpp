@@ -24,7 +24,7 @@ using namespace freshet;
 
 // Everything that is read of files: by the master, anew for each generation.
 struct Configured {
-  Loaded loaded;
+  LoadedConfig loaded;
   std::shared_ptr<const Prepared> prepared;
 };
 
@@ -34,7 +34,7 @@ Result<Configured> configure(const Options& options, const std::string& random_s
   return Configured{std::move(*loaded), std::make_shared<const Prepared>(std::move(*prepared))};
 }
 
-Plan plan(Configured configured, Scoreboard& board, LimitTable& limits, model::ModelShelf& shelf) {
+Plan plan(Configured configured, Scoreboard& board, TokenBucketTable& limits, model::ModelShelf& shelf) {
   const auto prepared = std::move(configured.prepared);
   return {std::move(configured.loaded),
           [prepared, &limits, &shelf](WorkerContext& context) {
@@ -47,13 +47,13 @@ Plan plan(Configured configured, Scoreboard& board, LimitTable& limits, model::M
 }
 
 // That of the master before, as it stands; else an empty one.
-LimitTable limit_table(std::size_t bytes, Handover* before) {
+TokenBucketTable limit_table(std::size_t bytes, Handover* before) {
   if (before != nullptr && before->limits.get() >= 0) {
-    auto table = LimitTable::adopt(std::move(before->limits), bytes);
+    auto table = TokenBucketTable::adopt(std::move(before->limits), bytes);
     if (table) return std::move(*table);
     log::warning("limits_start_empty", {{"why", table.error().detail}});
   }
-  return LimitTable(bytes);
+  return TokenBucketTable(bytes);
 }
 
 int run(const Options& options, Program program) {
@@ -86,7 +86,7 @@ int run(const Options& options, Program program) {
     master.on_started = std::move(*started);
   }
   Scoreboard board(scoreboard_slots(settings));
-  LimitTable limits = limit_table(settings.limits.table_bytes, *handover ? &**handover : nullptr);
+  TokenBucketTable limits = limit_table(settings.limits.table_bytes, *handover ? &**handover : nullptr);
   master.limits_fd = limits.fd();
   model::ModelShelf shelf;
   const auto name_routes = [&board](const Settings& serving) { handlers::name_routes(serving, board); };

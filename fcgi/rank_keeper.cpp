@@ -21,7 +21,7 @@ Task<void> RankKeeper::keep_in_step() {
 }
 
 Task<void> RankKeeper::wait_a_second() {
-  Event<int> second;
+  AsyncEvent<int> second;
   timer_.after(std::chrono::seconds(1), [&second] { second.fire(0); });
   co_await second.wait();
 }

@@ -64,7 +64,7 @@ int run_recorder(const Settings& settings, const Prepared& prepared, RecorderRep
     return kExitConfig;
   }
   report.state.store(RecorderState::kStarting);
-  report.reason.store(RecorderReason::kNone);
+  report.reason.store(RecorderPauseReason::kNone);
   const SignalThread signals;
   recorder::Recorder recorder(settings, *endpoint, report, reader_hashes(*identity));
   return recorder.run(signals.stop());

@@ -42,8 +42,8 @@ Task<Result<void>> Sampler::begin() {
 void Sampler::take_time(const redis::Reply& time, std::chrono::microseconds asked_at) {
   const auto now = redis::time_of(time);
   if (!now) return;
-  agree_on(*now, asked_at);
-  sample_.clock_offset_us.store(agreed_offset()->count(), std::memory_order_relaxed);
+  update_redis_clock(*now, asked_at);
+  sample_.clock_offset_us.store(redis_clock_offset()->count(), std::memory_order_relaxed);
 }
 
 // A Redis that does not answer says nothing of what it has; nor does one that does not let us ask.

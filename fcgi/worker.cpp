@@ -43,7 +43,7 @@ std::vector<std::string> unplaced(Scoreboard& board, const WorkerSlot& own) {
   std::vector<std::string> out;
   for (WorkerSlot& slot : board.slots()) {
     if (&slot != &own && slot.state.load(kRelaxed) != WorkerState::kEmpty) continue;
-    std::ranges::move(slot.unplaced.take(), std::back_inserter(out));
+    std::ranges::move(slot.unplaced.drain(), std::back_inserter(out));
   }
   return out;
 }
@@ -170,7 +170,7 @@ class WorkerProcess {
   void beat() {
     publish();
     if (const auto offset = context_.board.sample().clock_offset_us.load(kRelaxed); offset != 0)
-      agree_on_offset(std::chrono::microseconds(offset));
+      set_redis_clock_offset(std::chrono::microseconds(offset));
     parts_.model.take(shelf_);
     look_at_index();
     report_.beat();
@@ -222,9 +222,9 @@ class WorkerProcess {
 
 }  // namespace
 
-int run_worker(WorkerContext& context, const Prepared& prepared, LimitTable& limits,
+int run_worker(WorkerContext& context, const Prepared& prepared, TokenBucketTable& limits,
                const model::ModelShelf& shelf) {
-  keep_freed_memory();
+  raise_malloc_trim_threshold();
   const auto endpoint = redis_endpoint(context.settings.redis, prepared);
   if (!endpoint) {
     log::error("bad_redis_url", {{"error", endpoint.error().detail}});

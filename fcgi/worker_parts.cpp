@@ -66,7 +66,7 @@ Result<WorkerSecrets> worker_secrets(const Settings& settings, const Prepared& p
   return WorkerSecrets{std::move(*identity), std::move(*pages), std::move(*signatures)};
 }
 
-WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, LimitTable& limit_table,
+WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, TokenBucketTable& limit_table,
                          const redis::Endpoint& endpoint, WorkerSecrets its_secrets)
     : settings(context.settings),
       slot(context.board.slots()[context.slot]),
@@ -82,9 +82,9 @@ WorkerParts::WorkerParts(WorkerContext& context, const Prepared& prepared, Limit
                                     redis::kAllScripts),
                  {.spool_directory = settings.spool.path,
                   .spool_bytes = settings.spool.max_bytes,
-                  .queue_commands = settings.spool.queue_commands,
+                  .queue_commands = settings.spool.max_queued_commands,
                   .spools_wait =
-                      [&sample = context.board.sample()] { return sample.full.load() || !agreed_offset(); },
+                      [&sample = context.board.sample()] { return sample.full.load() || !redis_clock_offset(); },
                   .apply = [this](const std::vector<std::string_view>& fields) { return apply(fields); },
                   .max_age = settings.spool.max_age,
                   .is_void = [this](const std::vector<std::string_view>& fields,

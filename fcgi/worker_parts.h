@@ -58,7 +58,7 @@ Result<WorkerSecrets> worker_secrets(const Settings& settings, const Prepared& p
 
 // Made in the worker, after the fork; connects and reads nothing yet. The first three outlive it.
 struct WorkerParts {
-  WorkerParts(WorkerContext& context, const Prepared& prepared, LimitTable& limits,
+  WorkerParts(WorkerContext& context, const Prepared& prepared, TokenBucketTable& limits,
               const redis::Endpoint& endpoint, WorkerSecrets secrets);
   ~WorkerParts() { bulk->close(); }  // ends a spool's replay while all that it uses is whole
   WorkerParts(const WorkerParts&) = delete;

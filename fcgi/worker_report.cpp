@@ -56,7 +56,7 @@ void WorkerReport::turn() {
   slot_.spooled.store(background.spooled, kRelaxed);
   slot_.replayed.store(background.replayed, kRelaxed);
   sources_.observer.show(sources_.gateway.oldest());
-  const auto began = sources_.loop.turn_began();
+  const auto began = sources_.loop.iteration_start();
   if (began == last_turn_) return;  // called by a timer, not at the end of a turn
   last_turn_ = began;
   slot_.turns.add(duration_cast<microseconds>(now - began));

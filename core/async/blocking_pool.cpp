@@ -4,41 +4,41 @@
 
 namespace freshet {
 
-BlockingPool::BlockingPool(EventLoop& loop, std::size_t threads, std::size_t max_waiting,
-                           std::string_view busy)
-    : loop_(loop), max_waiting_(max_waiting), busy_(busy) {
+BlockingPool::BlockingPool(EventLoop& loop, std::size_t threads, std::size_t max_queued,
+                           std::string_view busy_reason)
+    : loop_(loop), max_queued_(max_queued), busy_reason_(busy_reason) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   threads_.reserve(threads);
-  for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this, i] { work_off(i); });
+  for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this, i] { run_jobs(i); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 bool BlockingPool::submit(std::shared_ptr<Job> job) {
   {
     const std::lock_guard lock(mutex_);
-    if (stopping_ || jobs_.size() >= max_waiting_) return false;
+    if (stopping_ || jobs_.size() >= max_queued_) return false;
     jobs_.push_back(std::move(job));
   }
-  arrived_.notify_one();
+  job_available_.notify_one();
   return true;
 }
 
-void BlockingPool::work_off(std::size_t thread) {
+void BlockingPool::run_jobs(std::size_t thread) {
   for (;;) {
     std::unique_lock lock(mutex_);
-    arrived_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
+    job_available_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
     if (stopping_) return;
     std::shared_ptr<Job> job = std::move(jobs_.front());
     jobs_.pop_front();
     lock.unlock();
     if (Clock::now() < job->expires) job->run(thread);
-    hand_back(std::move(job));
+    post_result(std::move(job));
   }
 }
 
-void BlockingPool::hand_back(std::shared_ptr<Job> job) {
+void BlockingPool::post_result(std::shared_ptr<Job> job) {
   loop_.post([job = std::move(job)] { job->finish(); });
 }
 
@@ -47,11 +47,11 @@ void BlockingPool::stop() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  arrived_.notify_all();
+  job_available_.notify_all();
   for (std::thread& each : threads_) {
     if (each.joinable()) each.join();
   }
-  for (auto& job : jobs_) hand_back(std::move(job));
+  for (auto& job : jobs_) post_result(std::move(job));
   jobs_.clear();
 }
 

@@ -29,7 +29,7 @@ class BlockingPool {
  public:
   // `max_waiting` calls may wait for a thread; one more fails at once with kUnavailable, reason
   // `busy` (a literal).
-  BlockingPool(EventLoop& loop, std::size_t threads, std::size_t max_waiting, std::string_view busy);
+  BlockingPool(EventLoop& loop, std::size_t threads, std::size_t max_queued, std::string_view busy_reason);
   BlockingPool(const BlockingPool&) = delete;
   BlockingPool& operator=(const BlockingPool&) = delete;
   ~BlockingPool() { stop(); }
@@ -59,7 +59,7 @@ class BlockingPool {
     std::function<Result<T>(std::size_t)> work;
     std::optional<Result<T>> result;
     std::string_view busy;
-    Event<Result<T>>* waiting = nullptr;  // null when nobody waits any more; the loop's thread only
+    AsyncEvent<Result<T>>* waiting = nullptr;  // null when nobody waits any more; the loop's thread only
     void run(std::size_t thread) override { result.emplace(work(thread)); }
     void finish() override {
       if (waiting == nullptr) return;
@@ -67,14 +67,14 @@ class BlockingPool {
     }
   };
   bool submit(std::shared_ptr<Job> job);
-  void work_off(std::size_t thread);
-  void hand_back(std::shared_ptr<Job> job);
+  void run_jobs(std::size_t thread);
+  void post_result(std::shared_ptr<Job> job);
 
   EventLoop& loop_;
-  std::size_t max_waiting_;
-  std::string_view busy_;
+  std::size_t max_queued_;
+  std::string_view busy_reason_;
   std::mutex mutex_;
-  std::condition_variable arrived_;
+  std::condition_variable job_available_;
   std::deque<std::shared_ptr<Job>> jobs_;
   bool stopping_ = false;
   std::vector<std::thread> threads_;
@@ -84,17 +84,17 @@ template <class T>
 Task<Result<T>> BlockingPool::run(std::function<Result<T>(std::size_t)> work, Clock::time_point expires) {
   // Lives in this coroutine's frame: forgets the call when the frame is destroyed.
   struct Waiter {
-    Event<Result<T>> event;
+    AsyncEvent<Result<T>> event;
     std::shared_ptr<Call<T>> call;
     ~Waiter() { call->waiting = nullptr; }
   };
   Waiter waiter;
   waiter.call = std::make_shared<Call<T>>();
   waiter.call->work = std::move(work);
-  waiter.call->busy = busy_;
+  waiter.call->busy = busy_reason_;
   waiter.call->expires = expires;
   waiter.call->waiting = &waiter.event;
-  if (!submit(waiter.call)) co_return fail(ErrorCode::kUnavailable, busy_);
+  if (!submit(waiter.call)) co_return fail(ErrorCode::kUnavailable, busy_reason_);
   Result<T> result = co_await waiter.event.wait();
   co_return result;
 }

@@ -14,8 +14,8 @@ namespace freshet {
 
 namespace {
 
-constexpr int kEventsPerTurn = 256;
-constexpr std::int64_t kLongestWaitMs = 3'600'000;
+constexpr int kMaxEventsPerIteration = 256;
+constexpr std::int64_t kMaxWaitMs = 3'600'000;
 
 int make_epoll() {
   const int fd = epoll_create1(EPOLL_CLOEXEC);
@@ -25,113 +25,113 @@ int make_epoll() {
 
 }  // namespace
 
-EventLoop::EventLoop() : epoll_fd_(make_epoll()), bell_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+EventLoop::EventLoop() : epoll_fd_(make_epoll()), wakeup_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   epoll_event event{};
   event.events = EPOLLIN;
-  if (bell_fd_ < 0 || epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, bell_fd_, &event) != 0)
+  if (wakeup_fd_ < 0 || epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, wakeup_fd_, &event) != 0)
     throw std::system_error(errno, std::generic_category(), "eventfd");
 }
 
 EventLoop::~EventLoop() {
-  close(bell_fd_);
+  close(wakeup_fd_);
   close(epoll_fd_);
 }
 
-bool EventLoop::add(int fd, std::uint32_t events, Watcher& watcher) {
+bool EventLoop::add(int fd, std::uint32_t events, FdHandler& handler) {
   epoll_event event{};
   event.events = events;
-  event.data.ptr = &watcher;
+  event.data.ptr = &handler;
   return epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-bool EventLoop::modify(int fd, std::uint32_t events, Watcher& watcher) {
+bool EventLoop::modify(int fd, std::uint32_t events, FdHandler& handler) {
   epoll_event event{};
   event.events = events;
-  event.data.ptr = &watcher;
+  event.data.ptr = &handler;
   return epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event) == 0;
 }
 
-void EventLoop::remove(int fd, Watcher& watcher) {
+void EventLoop::remove(int fd, FdHandler& handler) {
   epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
-  if (in_turn_) removed_.push_back(&watcher);
+  if (in_iteration_) removed_.push_back(&handler);
 }
 
-std::size_t EventLoop::at_end_of_turn(std::function<void()> action) {
-  actions_.push_back(std::move(action));
-  return actions_.size() - 1;
+std::size_t EventLoop::add_iteration_end_action(std::function<void()> action) {
+  end_actions_.push_back(std::move(action));
+  return end_actions_.size() - 1;
 }
 
 void EventLoop::post(std::function<void()> f) {
   boost::asio::post(io_, std::move(f));
-  ring();
+  wake_up();
 }
 
 void EventLoop::stop() {
   stopped_ = true;
-  ring();
+  wake_up();
 }
 
-void EventLoop::ring() {
+void EventLoop::wake_up() {
   const std::uint64_t one = 1;
   // A full counter has rung already.
-  (void)!write(bell_fd_, &one, sizeof one);
+  (void)!write(wakeup_fd_, &one, sizeof one);
 }
 
-std::optional<EventLoop::Clock::time_point> EventLoop::next_due() const {
-  if (due_.empty()) return std::nullopt;
-  return *due_.begin();
+std::optional<EventLoop::Clock::time_point> EventLoop::next_timer_due() const {
+  if (timer_deadlines_.empty()) return std::nullopt;
+  return *timer_deadlines_.begin();
 }
 
 // Rounded up: a turn that comes early would find nothing to do.
-int EventLoop::longest_wait_ms() const {
-  if (wanted_ || stopped_) return 0;
-  if (due_.empty()) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*due_.begin() - Clock::now()).count();
-  return static_cast<int>(std::clamp<std::int64_t>(left, 0, kLongestWaitMs));
+int EventLoop::epoll_timeout_ms() const {
+  if (end_actions_requested_ || stopped_) return 0;
+  if (timer_deadlines_.empty()) return -1;
+  const auto remaining = std::chrono::ceil<std::chrono::milliseconds>(*timer_deadlines_.begin() - Clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(remaining, 0, kMaxWaitMs));
 }
 
-void EventLoop::end_turn() {
-  wanted_ = false;
-  for (std::size_t i = 0; i < actions_.size(); ++i) {
-    if (actions_[i]) actions_[i]();
+void EventLoop::run_end_actions() {
+  end_actions_requested_ = false;
+  for (std::size_t i = 0; i < end_actions_.size(); ++i) {
+    if (end_actions_[i]) end_actions_[i]();
   }
   // Destructors may dispose of more.
-  while (!garbage_.empty()) {
-    auto dead = std::move(garbage_);
-    garbage_.clear();
-    dead.clear();
+  while (!to_destroy_.empty()) {
+    auto batch = std::move(to_destroy_);
+    to_destroy_.clear();
+    batch.clear();
   }
 }
 
-void EventLoop::turn() {
-  std::array<epoll_event, kEventsPerTurn> events;
-  const int ready = epoll_wait(epoll_fd_, events.data(), kEventsPerTurn, longest_wait_ms());
-  turn_began_ = Clock::now();
-  in_turn_ = true;
+void EventLoop::run_iteration() {
+  std::array<epoll_event, kMaxEventsPerIteration> events;
+  const int ready = epoll_wait(epoll_fd_, events.data(), kMaxEventsPerIteration, epoll_timeout_ms());
+  iteration_start_ = Clock::now();
+  in_iteration_ = true;
   removed_.clear();
-  const auto gone = [this](Watcher* w) {
+  const auto was_removed = [this](FdHandler* w) {
     return std::find(removed_.begin(), removed_.end(), w) != removed_.end();
   };
-  bool poll_asio = !due_.empty() && *due_.begin() <= turn_began_;
+  bool poll_asio = !timer_deadlines_.empty() && *timer_deadlines_.begin() <= iteration_start_;
   for (int i = 0; i < ready; ++i) {
     const epoll_event& event = events[static_cast<std::size_t>(i)];
-    auto* watcher = static_cast<Watcher*>(event.data.ptr);
-    if (watcher == nullptr) {
-      std::uint64_t rung;
-      poll_asio = read(bell_fd_, &rung, sizeof rung) == sizeof rung || poll_asio;
-    } else if (!gone(watcher)) {
-      watcher->on_ready(event.events);
+    auto* handler = static_cast<FdHandler*>(event.data.ptr);
+    if (handler == nullptr) {
+      std::uint64_t counter;
+      poll_asio = read(wakeup_fd_, &counter, sizeof counter) == sizeof counter || poll_asio;
+    } else if (!was_removed(handler)) {
+      handler->on_ready(event.events);
     }
   }
   if (poll_asio) io_.poll();
-  while (wanted_) end_turn();  // an action may resume coroutines that ask again
-  in_turn_ = false;
+  while (end_actions_requested_) run_end_actions();  // an action may resume coroutines that ask again
+  in_iteration_ = false;
 }
 
-void EventLoop::run(const std::function<void()>& each_turn) {
+void EventLoop::run(const std::function<void()>& on_iteration) {
   do {
-    turn();
-    if (each_turn) each_turn();
+    run_iteration();
+    if (on_iteration) on_iteration();
   } while (!stopped_);
 }
 

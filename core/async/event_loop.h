@@ -23,15 +23,15 @@
 namespace freshet {
 
 // Something registered with the loop. on_ready() gets epoll's event bits.
-class Watcher {
+class FdHandler {
  public:
   virtual void on_ready(std::uint32_t events) = 0;
 
  protected:
-  Watcher() = default;
-  Watcher(const Watcher&) = default;
-  Watcher& operator=(const Watcher&) = default;
-  ~Watcher() = default;
+  FdHandler() = default;
+  FdHandler(const FdHandler&) = default;
+  FdHandler& operator=(const FdHandler&) = default;
+  ~FdHandler() = default;
 };
 
 class EventLoop {
@@ -45,60 +45,60 @@ class EventLoop {
 
   // Registers, changes or removes `fd`. `events` are epoll bits (EPOLLIN | EPOLLET …). False with
   // errno on failure.
-  bool add(int fd, std::uint32_t events, Watcher& watcher);
-  bool modify(int fd, std::uint32_t events, Watcher& watcher);
+  bool add(int fd, std::uint32_t events, FdHandler& handler);
+  bool modify(int fd, std::uint32_t events, FdHandler& handler);
   // After this no event of this turn that is still undelivered reaches `watcher`; it may be
   // destroyed after the turn (see dispose()).
-  void remove(int fd, Watcher& watcher);
+  void remove(int fd, FdHandler& handler);
 
   // Destroys `object` when the current turn has ended, so that nobody on the stack still stands in
   // it.
   template <class T>
-  void dispose(std::unique_ptr<T> object) {
-    garbage_.push_back(std::shared_ptr<void>(std::move(object)));
-    request_end_of_turn();
+  void destroy_later(std::unique_ptr<T> object) {
+    to_destroy_.push_back(std::shared_ptr<void>(std::move(object)));
+    request_iteration_end_actions();
   }
 
   // `action` runs at the end of each turn in which request_end_of_turn() was called, in the order
   // added. Returns what forget_action() takes.
-  std::size_t at_end_of_turn(std::function<void()> action);
-  void forget_action(std::size_t id) { actions_[id] = nullptr; }
+  std::size_t add_iteration_end_action(std::function<void()> action);
+  void remove_iteration_end_action(std::size_t id) { end_actions_[id] = nullptr; }
   // Asks for the end-of-turn actions, of the next turn if none is under way.
-  void request_end_of_turn() { wanted_ = true; }
+  void request_iteration_end_actions() { end_actions_requested_ = true; }
 
   // Calls `f` on the loop's thread in a later turn. From any thread.
   void post(std::function<void()> f);
   // When the first Timer's time comes; empty when none is set.
-  std::optional<Clock::time_point> next_due() const;
+  std::optional<Clock::time_point> next_timer_due() const;
 
   // When the current or last turn learnt what is ready: what it found last has waited since then.
-  Clock::time_point turn_began() const { return turn_began_; }
+  Clock::time_point iteration_start() const { return iteration_start_; }
 
   // Runs until stop(), one turn at least. Calls `each_turn` after every turn.
-  void run(const std::function<void()>& each_turn = {});
+  void run(const std::function<void()>& on_iteration = {});
   // From any thread.
   void stop();
 
  private:
   friend class Timer;
 
-  void turn();
-  void end_turn();
-  int longest_wait_ms() const;
-  void ring();
+  void run_iteration();
+  void run_end_actions();
+  int epoll_timeout_ms() const;
+  void wake_up();
 
   boost::asio::io_context io_{1};
-  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{io_.get_executor()};
-  std::multiset<Clock::time_point> due_;  // of the Timers that are set
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_guard_{io_.get_executor()};
+  std::multiset<Clock::time_point> timer_deadlines_;  // of the Timers that are set
   int epoll_fd_;
-  int bell_fd_;  // an eventfd: something was posted
+  int wakeup_fd_;  // an eventfd: something was posted
   std::atomic<bool> stopped_{false};
-  std::vector<std::function<void()>> actions_;
-  std::vector<std::shared_ptr<void>> garbage_;
-  std::vector<Watcher*> removed_;
-  Clock::time_point turn_began_{};
-  bool in_turn_ = false;
-  bool wanted_ = false;
+  std::vector<std::function<void()>> end_actions_;
+  std::vector<std::shared_ptr<void>> to_destroy_;
+  std::vector<FdHandler*> removed_;
+  Clock::time_point iteration_start_{};
+  bool in_iteration_ = false;
+  bool end_actions_requested_ = false;
 };
 
 }  // namespace freshet

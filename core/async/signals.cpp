@@ -13,7 +13,7 @@ namespace freshet {
 
 namespace {
 
-int blocked(std::initializer_list<int> numbers) {
+int open_signalfd(std::initializer_list<int> numbers) {
   sigset_t set;
   sigemptyset(&set);
   for (const int number : numbers) sigaddset(&set, number);
@@ -24,7 +24,7 @@ int blocked(std::initializer_list<int> numbers) {
 }  // namespace
 
 Signals::Signals(EventLoop& loop, std::initializer_list<int> numbers, std::function<void(int)> on_signal)
-    : loop_(loop), on_signal_(std::move(on_signal)), fd_(blocked(numbers)) {
+    : loop_(loop), on_signal_(std::move(on_signal)), fd_(open_signalfd(numbers)) {
   if (fd_ < 0 || !loop_.add(fd_, EPOLLIN, *this))
     throw std::system_error(errno, std::generic_category(), "signalfd");
 }

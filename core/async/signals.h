@@ -11,7 +11,7 @@ namespace freshet {
 // From its construction on, the signals are blocked in this thread (and in those that it starts)
 // and come to `on_signal`, on the loop, one call for those of a number that came before the loop
 // looked; also one that the process ignores.
-class Signals final : private Watcher {
+class Signals final : private FdHandler {
  public:
   // Throws std::system_error.
   Signals(EventLoop& loop, std::initializer_list<int> numbers, std::function<void(int)> on_signal);

@@ -28,7 +28,7 @@ class FrameCache {
   static void* allocate(std::size_t bytes) {
     const std::size_t size_class = (bytes + 63) / 64;
     if (size_class < kClasses) {
-      if (Free* head = heads()[size_class]) {
+      if (FreeNode* head = heads()[size_class]) {
         heads()[size_class] = head->next;
         return head;
       }
@@ -38,24 +38,24 @@ class FrameCache {
   static void release(void* frame, std::size_t bytes) noexcept {
     const std::size_t size_class = (bytes + 63) / 64;
     if (size_class >= kClasses) return ::operator delete(frame);
-    auto* node = new (frame) Free{heads()[size_class]};
+    auto* node = new (frame) FreeNode{heads()[size_class]};
     heads()[size_class] = node;
   }
 
  private:
-  struct Free {
-    Free* next;
+  struct FreeNode {
+    FreeNode* next;
   };
   static constexpr std::size_t kClasses = 65;
   struct Lists {
-    std::array<Free*, kClasses> heads{};
+    std::array<FreeNode*, kClasses> heads{};
     ~Lists() {
-      for (Free* head : heads) {
+      for (FreeNode* head : heads) {
         while (head != nullptr) ::operator delete(std::exchange(head, head->next));
       }
     }
   };
-  static std::array<Free*, kClasses>& heads() {
+  static std::array<FreeNode*, kClasses>& heads() {
     static thread_local Lists lists;
     return lists.heads;
   }
@@ -69,7 +69,7 @@ struct PooledFrame {
 struct TaskPromiseBase : PooledFrame {
   std::coroutine_handle<> continuation;
   std::exception_ptr exception;
-  Stage* stage = nullptr;  // of the request it works for: handed down from whoever awaits it
+  RequestTrace* stage = nullptr;  // of the request it works for: handed down from whoever awaits it
 
   struct FinalAwaiter {
     bool await_ready() noexcept { return false; }
@@ -123,11 +123,11 @@ class [[nodiscard]] Task {
   template <class Promise>
   std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> caller) noexcept {
     handle_.promise().continuation = caller;
-    if (Stage* stage = stage_of(caller)) handle_.promise().stage = stage;
+    if (RequestTrace* trace = trace_of(caller)) handle_.promise().stage = trace;
     return handle_;
   }
   // Before it is started: what it and all that it awaits do is noted there. `stage` outlives it.
-  void work_for(Stage& stage) { handle_.promise().stage = &stage; }
+  void set_trace(RequestTrace& trace) { handle_.promise().stage = &trace; }
   T await_resume() { return handle_.promise().take(); }
 
  private:
@@ -165,16 +165,16 @@ void spawn(Task<void> task, Done done) {
 // Suspends one coroutine until fire() is called with the value; fire() resumes it at once, on the
 // caller's stack. Fires at most once per wait.
 template <class T>
-class Event {
+class AsyncEvent {
  public:
   void fire(T value) {
     value_.emplace(std::move(value));
-    if (auto waiting = std::exchange(waiting_, {})) waiting.resume();
+    if (auto waiting = std::exchange(waiter_, {})) waiting.resume();
   }
-  bool waiting() const { return static_cast<bool>(waiting_); }
+  bool has_waiter() const { return static_cast<bool>(waiter_); }
   auto wait() {
     struct Awaiter {
-      Event& event;
+      AsyncEvent& event;
       bool await_ready() const noexcept { return event.value_.has_value(); }
       void await_suspend(std::coroutine_handle<> caller) noexcept { event.waiting_ = caller; }
       T await_resume() {
@@ -188,7 +188,7 @@ class Event {
 
  private:
   std::optional<T> value_;
-  std::coroutine_handle<> waiting_;
+  std::coroutine_handle<> waiter_;
 };
 
 }  // namespace freshet

@@ -26,11 +26,11 @@ class Timer {
   void at(Clock::time_point when, F f) {
     cancel();
     timer_.expires_at(when);
-    set_ = std::make_shared<Set>(loop_, when);
+    pending_ = std::make_shared<PendingDeadline>(loop_, when);
     timer_.async_wait(
-        [this, set = std::weak_ptr<Set>(set_), f = std::move(f)](boost::system::error_code) mutable {
+        [this, set = std::weak_ptr<PendingDeadline>(pending_), f = std::move(f)](boost::system::error_code) mutable {
           if (set.expired()) return;
-          set_.reset();
+          pending_.reset();
           f();
         });
   }
@@ -39,25 +39,25 @@ class Timer {
     at(Clock::now() + span, std::move(f));
   }
   void cancel() {
-    if (!set_) return;
-    set_.reset();
+    if (!pending_) return;
+    pending_.reset();
     timer_.cancel();
   }
 
  private:
   // That the loop is to wake at a time, as long as it lives.
-  struct Set {
-    Set(EventLoop& loop, Clock::time_point when) : of(loop), place(loop.due_.insert(when)) {}
-    Set(const Set&) = delete;
-    Set& operator=(const Set&) = delete;
-    ~Set() { of.due_.erase(place); }
-    EventLoop& of;
-    std::multiset<Clock::time_point>::iterator place;
+  struct PendingDeadline {
+    PendingDeadline(EventLoop& loop, Clock::time_point when) : event_loop(loop), position(loop.timer_deadlines_.insert(when)) {}
+    PendingDeadline(const PendingDeadline&) = delete;
+    PendingDeadline& operator=(const PendingDeadline&) = delete;
+    ~PendingDeadline() { event_loop.timer_deadlines_.erase(position); }
+    EventLoop& event_loop;
+    std::multiset<Clock::time_point>::iterator position;
   };
 
   EventLoop& loop_;
   boost::asio::steady_timer timer_;
-  std::shared_ptr<Set> set_;
+  std::shared_ptr<PendingDeadline> pending_;
 };
 
 }  // namespace freshet

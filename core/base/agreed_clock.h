@@ -14,10 +14,10 @@ namespace freshet {
 std::chrono::microseconds since_boot();
 // It was `now` (Unix time) at some moment between `asked_at` (of since_boot()) and this one. What
 // is agreed on moves only as far as that proves it wrong: a slow reply moves nothing.
-void agree_on(std::chrono::microseconds now, std::chrono::microseconds asked_at);
+void update_redis_clock(std::chrono::microseconds now, std::chrono::microseconds sent_at);
 // Unix time less CLOCK_BOOTTIME, the same for all processes of a machine. nullopt: nobody said yet.
-std::optional<std::chrono::microseconds> agreed_offset();
-void agree_on_offset(std::chrono::microseconds offset);
+std::optional<std::chrono::microseconds> redis_clock_offset();
+void set_redis_clock_offset(std::chrono::microseconds offset);
 // As wall_now(): by the host's own clock until it is agreed on.
 milliseconds wall_ms();
 

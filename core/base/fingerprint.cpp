@@ -15,13 +15,13 @@ std::uint64_t fingerprint(std::string_view text) {
   return out;
 }
 
-std::unordered_set<std::uint64_t> fingerprints_of(std::string_view digits) {
+std::unordered_set<std::uint64_t> parse_fingerprints(std::string_view digits) {
   std::unordered_set<std::uint64_t> out;
   out.reserve(digits.size() / kFingerprintDigits);
   for (; digits.size() >= kFingerprintDigits; digits.remove_prefix(kFingerprintDigits)) {
     const char* const end = digits.data() + kFingerprintDigits;
-    std::uint64_t one = 0;
-    if (std::from_chars(digits.data(), end, one, 16).ptr == end) out.insert(one);
+    std::uint64_t value = 0;
+    if (std::from_chars(digits.data(), end, value, 16).ptr == end) out.insert(value);
   }
   return out;
 }

@@ -12,7 +12,7 @@ namespace freshet {
 std::uint64_t fingerprint(std::string_view text);
 
 // Ten hexadecimal digits each, one after the other. What is none is left out.
-std::unordered_set<std::uint64_t> fingerprints_of(std::string_view digits);
+std::unordered_set<std::uint64_t> parse_fingerprints(std::string_view digits);
 inline constexpr std::size_t kFingerprintDigits = 10;
 
 }  // namespace freshet

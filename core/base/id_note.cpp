@@ -5,7 +5,7 @@
 
 namespace freshet {
 
-std::vector<std::string> IdNote::take() {
+std::vector<std::string> CrashJournal::drain() {
   std::vector<std::string> out;
   for (std::size_t half = 0; half < ids_.size(); ++half) {
     const std::size_t used =
@@ -21,27 +21,27 @@ std::vector<std::string> IdNote::take() {
   return out;
 }
 
-void IdNoter::add(std::string_view id, Clock::time_point now) {
-  if (note_ == nullptr || id.size() > 255) return;
-  if (now - turned_ >= span_) {
-    turned_ = now;
+void CrashJournalWriter::add(std::string_view id, Clock::time_point now) {
+  if (journal_ == nullptr || id.size() > 255) return;
+  if (now - switched_at_ >= retention_) {
+    switched_at_ = now;
     half_ = 1 - half_;
-    note_->used_[half_].store(0, std::memory_order_relaxed);
-    noted_.clear();
+    journal_->used_[half_].store(0, std::memory_order_relaxed);
+    recorded_.clear();
   }
-  if (noted_.contains(id)) return;
-  auto& ids = note_->ids_[half_];
-  const std::size_t used = note_->used_[half_].load(std::memory_order_relaxed);
-  if (used + 1 + id.size() > IdNote::kBytes) return;
+  if (recorded_.contains(id)) return;
+  auto& ids = journal_->ids_[half_];
+  const std::size_t used = journal_->used_[half_].load(std::memory_order_relaxed);
+  if (used + 1 + id.size() > CrashJournal::kBytes) return;
   ids[used] = static_cast<char>(id.size());
   std::memcpy(ids.data() + used + 1, id.data(), id.size());
-  note_->used_[half_].store(static_cast<std::uint32_t>(used + 1 + id.size()), std::memory_order_release);
-  noted_.emplace(id);
+  journal_->used_[half_].store(static_cast<std::uint32_t>(used + 1 + id.size()), std::memory_order_release);
+  recorded_.emplace(id);
 }
 
-void IdNoter::clear() {
-  if (note_ != nullptr) note_->take();
-  noted_.clear();
+void CrashJournalWriter::clear() {
+  if (journal_ != nullptr) journal_->drain();
+  recorded_.clear();
 }
 
 }  // namespace freshet

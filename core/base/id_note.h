@@ -16,26 +16,26 @@
 namespace freshet {
 
 // In shared memory; one writer at a time, through an IdNoter. Two halves take turns.
-class IdNote {
+class CrashJournal {
  public:
   static constexpr std::size_t kBytes = 16'384;  // of a half: ids and a byte for each
 
   // What is noted, and notes nothing any more. For another process once the writer is gone: of
   // several one gets it. An id may come twice.
-  std::vector<std::string> take();
+  std::vector<std::string> drain();
 
  private:
-  friend class IdNoter;
+  friend class CrashJournalWriter;
   std::array<std::atomic<std::uint32_t>, 2> used_{};  // of each half
   std::array<std::array<char, kBytes>, 2> ids_{};     // per id its length, then it
 };
 
-class IdNoter {
+class CrashJournalWriter {
  public:
   using Clock = std::chrono::steady_clock;
 
   // Null: nothing is noted. An id stays noted for `span`, and for twice that at most.
-  IdNoter(IdNote* note, Clock::duration span) : note_(note), span_(span) {}
+  CrashJournalWriter(CrashJournal* journal, Clock::duration retention) : journal_(journal), retention_(retention) {}
   // An id that finds no room is left out. At most 255 bytes. No system call.
   void add(std::string_view id, Clock::time_point now);
   // Notes nothing any more.
@@ -46,11 +46,11 @@ class IdNoter {
     using is_transparent = void;
   };
 
-  IdNote* note_;
-  const Clock::duration span_;
+  CrashJournal* journal_;
+  const Clock::duration retention_;
   std::size_t half_ = 0;
-  Clock::time_point turned_{};
-  std::unordered_set<std::string, Hash, std::equal_to<>> noted_;  // in this half
+  Clock::time_point switched_at_{};
+  std::unordered_set<std::string, Hash, std::equal_to<>> recorded_;  // in this half
 };
 
 }  // namespace freshet

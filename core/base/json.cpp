@@ -21,7 +21,7 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr unsigned kFlags =
     rapidjson::kParseInsituFlag | rapidjson::kParseIterativeFlag | rapidjson::kParseNumbersAsStringsFlag;
 
-constexpr std::size_t kUsualNodes = 24;  // of what pages report
+constexpr std::size_t kInitialCapacity = 24;  // of what pages report
 
 tl::unexpected<Error> bad_json(std::string detail) {
   return fail(ErrorCode::kInvalid, "bad_json", {}, std::move(detail));
@@ -35,17 +35,17 @@ class Builder {
 
   // The names are RapidJSON's.
   // NOLINTBEGIN(readability-identifier-naming)
-  bool Null() { return add(Kind::kNull) != nullptr; }
+  bool Null() { return add(Type::kNull) != nullptr; }
   bool Bool(bool value) {
-    Node* node = add(Kind::kBool);
+    Node* node = add(Type::kBool);
     if (node) node->boolean = value;
     return node != nullptr;
   }
   bool RawNumber(const char* text, SizeType size, bool /*copy*/) { return number({text, size}); }
   bool String(const char* text, SizeType size, bool /*copy*/) { return string({text, size}); }
   bool Key(const char* text, SizeType size, bool /*copy*/) { return string({text, size}); }
-  bool StartObject() { return open(Kind::kObject); }
-  bool StartArray() { return open(Kind::kArray); }
+  bool StartObject() { return open(Type::kObject); }
+  bool StartArray() { return open(Type::kArray); }
   bool EndObject(SizeType) { return close(); }
   bool EndArray(SizeType) { return close(); }
 
@@ -58,59 +58,59 @@ class Builder {
   bool Double(double) { return false; }
   // NOLINTEND(readability-identifier-naming)
 
-  std::string_view problem() const { return problem_; }
+  std::string_view error() const { return error_; }
 
  private:
-  bool refuse(std::string_view problem) {
-    problem_ = problem;
+  bool reject(std::string_view error) {
+    error_ = error;
     return false;
   }
 
-  Node* add(Kind kind) {
+  Node* add(Type type) {
     if (nodes_.size() >= limits_.max_nodes) {
-      refuse("too many values");
+      reject("too many values");
       return nullptr;
     }
     Node& node = nodes_.emplace_back();
-    node.kind = kind;
+    node.type = type;
     node.end = static_cast<std::uint32_t>(nodes_.size());
     return &node;
   }
 
   bool string(std::string_view text) {
-    if (!utf8::valid(text)) return refuse("a string is not valid UTF-8");
-    Node* node = add(Kind::kString);
+    if (!utf8::is_valid(text)) return reject("a string is not valid UTF-8");
+    Node* node = add(Type::kString);
     if (node) node->text = text;
     return node != nullptr;
   }
 
   bool number(std::string_view text) {
-    Node* node = add(Kind::kDouble);
+    Node* node = add(Type::kDouble);
     if (!node) return false;
     const char* const end = text.data() + text.size();
     if (text.find_first_of(".eE") == std::string_view::npos) {
       if (std::from_chars(text.data(), end, node->integer).ec == std::errc()) {
-        node->kind = Kind::kInteger;
+        node->type = Type::kInteger;
         return true;
       }
       if (text.front() != '-' &&
           std::from_chars(text.data(), end, node->unsigned_integer).ec == std::errc()) {
-        node->kind = Kind::kUnsigned;
+        node->type = Type::kUnsigned;
         return true;
       }
     }
     // Out of range is too large for a double or so small that it would silently become 0.
     if (std::from_chars(text.data(), end, node->real).ec != std::errc()) {
-      return refuse("a number is out of range");
+      return reject("a number is out of range");
     }
     return true;
   }
 
   // An open container's `end` holds its parent until close() sets it, so that the way up needs no
   // stack.
-  bool open(Kind kind) {
-    if (depth_ >= limits_.max_depth) return refuse("nested too deeply");
-    Node* node = add(kind);
+  bool open(Type type) {
+    if (depth_ >= limits_.max_depth) return reject("nested too deeply");
+    Node* node = add(type);
     if (!node) return false;
     node->end = innermost_;
     innermost_ = static_cast<std::uint32_t>(nodes_.size() - 1);
@@ -130,14 +130,14 @@ class Builder {
   const Limits& limits_;
   std::uint32_t innermost_ = 0;  // the open container; meaningless while depth_ is 0
   std::size_t depth_ = 0;
-  std::string_view problem_;
+  std::string_view error_;
 };
 
 }  // namespace
 
 Result<void> Document::parse(std::string& text, const Limits& limits) {
   nodes_.clear();
-  nodes_.reserve(kUsualNodes);
+  nodes_.reserve(kInitialCapacity);
   if (text.starts_with(kByteOrderMark)) return bad_json("begins with a byte order mark");
   // RapidJSON would take a NUL for the end of the text.
   if (text.find('\0') != std::string::npos) return bad_json("contains a NUL byte");
@@ -153,7 +153,7 @@ Result<void> Document::parse(std::string& text, const Limits& limits) {
   const rapidjson::ParseResult result = reader.Parse<kFlags>(stream, builder);
   if (result.IsError()) {
     nodes_.clear();
-    std::string detail(builder.problem().empty() ? "not JSON" : builder.problem());
+    std::string detail(builder.error().empty() ? "not JSON" : builder.error());
     return bad_json(detail + " at byte " + std::to_string(result.Offset()));
   }
   return {};
@@ -164,33 +164,33 @@ Value Document::root() const { return nodes_.empty() ? Value() : Value(nodes_.da
 Value Value::operator[](std::string_view key) const {
   if (!is_object()) return {};
   Value found;
-  for (std::uint32_t name = at_ + 1; name < nodes_[at_].end; name = nodes_[name + 1].end) {
+  for (std::uint32_t name = index_ + 1; name < nodes_[index_].end; name = nodes_[name + 1].end) {
     if (nodes_[name].text == key) found = Value(nodes_, name + 1);
   }
   return found;
 }
 
 std::optional<std::int64_t> Value::integer() const {
-  if (kind() != Kind::kInteger) return std::nullopt;
-  return nodes_[at_].integer;
+  if (type() != Type::kInteger) return std::nullopt;
+  return nodes_[index_].integer;
 }
 
 std::optional<std::uint64_t> Value::unsigned_integer() const {
-  if (kind() == Kind::kUnsigned) return nodes_[at_].unsigned_integer;
-  if (kind() == Kind::kInteger && nodes_[at_].integer >= 0) {
-    return static_cast<std::uint64_t>(nodes_[at_].integer);
+  if (type() == Type::kUnsigned) return nodes_[index_].unsigned_integer;
+  if (type() == Type::kInteger && nodes_[index_].integer >= 0) {
+    return static_cast<std::uint64_t>(nodes_[index_].integer);
   }
   return std::nullopt;
 }
 
 std::optional<double> Value::number() const {
-  switch (kind()) {
-    case Kind::kInteger:
-      return static_cast<double>(nodes_[at_].integer);
-    case Kind::kUnsigned:
-      return static_cast<double>(nodes_[at_].unsigned_integer);
-    case Kind::kDouble:
-      return nodes_[at_].real;
+  switch (type()) {
+    case Type::kInteger:
+      return static_cast<double>(nodes_[index_].integer);
+    case Type::kUnsigned:
+      return static_cast<double>(nodes_[index_].unsigned_integer);
+    case Type::kDouble:
+      return nodes_[index_].real;
     default:
       return std::nullopt;
   }
@@ -199,14 +199,14 @@ std::optional<double> Value::number() const {
 std::vector<Value> Value::elements() const {
   std::vector<Value> result;
   if (!is_array()) return result;
-  for (std::uint32_t at = at_ + 1; at < nodes_[at_].end; at = nodes_[at].end) result.emplace_back(nodes_, at);
+  for (std::uint32_t at = index_ + 1; at < nodes_[index_].end; at = nodes_[at].end) result.emplace_back(nodes_, at);
   return result;
 }
 
 std::vector<std::pair<std::string_view, Value>> Value::members() const {
   std::vector<std::pair<std::string_view, Value>> result;
   if (!is_object()) return result;
-  for (std::uint32_t name = at_ + 1; name < nodes_[at_].end; name = nodes_[name + 1].end) {
+  for (std::uint32_t name = index_ + 1; name < nodes_[index_].end; name = nodes_[name + 1].end) {
     result.emplace_back(nodes_[name].text, Value(nodes_, name + 1));
   }
   return result;

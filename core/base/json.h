@@ -19,7 +19,7 @@
 
 namespace freshet::json {
 
-enum class Kind : std::uint8_t {
+enum class Type : std::uint8_t {
   kMissing,
   kNull,
   kBool,
@@ -32,7 +32,7 @@ enum class Kind : std::uint8_t {
 };
 
 struct Node {
-  Kind kind = Kind::kMissing;
+  Type type = Type::kMissing;
   bool boolean = false;
   std::uint32_t end = 0;  // index one past this value's last node (containers)
   union {
@@ -69,17 +69,17 @@ class Document {
 class Value {
  public:
   Value() = default;
-  Value(const Node* nodes, std::uint32_t at) : nodes_(nodes), at_(at) {}
-  Kind kind() const { return nodes_ ? nodes_[at_].kind : Kind::kMissing; }
-  bool missing() const { return kind() == Kind::kMissing; }
-  bool is_object() const { return kind() == Kind::kObject; }
-  bool is_array() const { return kind() == Kind::kArray; }
-  bool is_string() const { return kind() == Kind::kString; }
+  Value(const Node* nodes, std::uint32_t index) : nodes_(nodes), index_(index) {}
+  Type type() const { return nodes_ ? nodes_[index_].type : Type::kMissing; }
+  bool is_missing() const { return type() == Type::kMissing; }
+  bool is_object() const { return type() == Type::kObject; }
+  bool is_array() const { return type() == Type::kArray; }
+  bool is_string() const { return type() == Type::kString; }
   // The member of an object, or a missing value. The last of duplicates wins, as in JavaScript.
   // O(members).
   Value operator[](std::string_view key) const;
-  std::string_view text() const { return nodes_[at_].text; }  // REQUIRES: is_string()
-  bool boolean() const { return nodes_[at_].boolean; }        // REQUIRES: kind() == kBool
+  std::string_view text() const { return nodes_[index_].text; }  // REQUIRES: is_string()
+  bool boolean() const { return nodes_[index_].boolean; }        // REQUIRES: kind() == kBool
   std::optional<std::int64_t> integer() const;  // integral numbers that fit; 1.0 and 1e3 do not count
   std::optional<std::uint64_t> unsigned_integer() const;            // the same, 0 and above
   std::optional<double> number() const;                             // any number
@@ -88,7 +88,7 @@ class Value {
 
  private:
   const Node* nodes_ = nullptr;
-  std::uint32_t at_ = 0;
+  std::uint32_t index_ = 0;
 };
 
 // The root, which must be an object. Error: kInvalid, "bad_body".
@@ -109,7 +109,7 @@ Result<IdType> required_id(Value object, std::string_view member) {
 template <class IdType>
 Result<IdType> optional_id(Value object, std::string_view member) {
   const Value value = object[member];
-  if (value.missing() || value.kind() == Kind::kNull) return IdType();
+  if (value.is_missing() || value.type() == Type::kNull) return IdType();
   return required_id<IdType>(object, member);
 }
 // RFC 3339 or integer unix seconds; absent or null: nullopt. "bad_time".
@@ -153,9 +153,9 @@ class Writer {
   Writer& value(Value value);          // a parsed value again; missing is null
 
  private:
-  void separate();
+  void write_separator();
   std::string& out_;
-  bool comma_ = false;
+  bool needs_comma_ = false;
 };
 
 }  // namespace freshet::json

@@ -8,11 +8,11 @@ tl::unexpected<Error> invalid(std::string_view reason, std::string_view member, 
   return fail(ErrorCode::kInvalid, reason, std::string(member), std::move(detail));
 }
 
-constexpr const char* kMissing = "is missing";
+constexpr const char* kMissingDetail = "is missing";
 
-bool absent(Value value) { return value.missing() || value.kind() == Kind::kNull; }
+bool is_absent(Value value) { return value.is_missing() || value.type() == Type::kNull; }
 
-Result<std::string> string_of(Value value, std::string_view member, std::size_t max_bytes) {
+Result<std::string> bounded_string(Value value, std::string_view member, std::size_t max_bytes) {
   if (!value.is_string()) return invalid("bad_string", member, "not a string");
   if (value.text().size() > max_bytes) {
     return invalid("bad_string", member, "longer than " + std::to_string(max_bytes) + " bytes");
@@ -31,12 +31,12 @@ Result<std::string> id_text(Value value, std::string_view member) {
   if (value.is_string()) return std::string(value.text());
   if (const auto number = value.integer()) return std::to_string(*number);
   if (const auto number = value.unsigned_integer()) return std::to_string(*number);
-  return invalid("bad_id", member, absent(value) ? kMissing : "not a string or an integer");
+  return invalid("bad_id", member, is_absent(value) ? kMissingDetail : "not a string or an integer");
 }
 
 Result<std::optional<UnixSeconds>> optional_time(Value object, std::string_view member) {
   const Value value = object[member];
-  if (absent(value)) return std::nullopt;
+  if (is_absent(value)) return std::nullopt;
   if (value.is_string()) {
     return parse_rfc3339(value.text(), member).map([](UnixSeconds at) { return std::optional(at); });
   }
@@ -49,7 +49,7 @@ Result<std::optional<UnixSeconds>> optional_time(Value object, std::string_view 
 Result<std::int64_t> required_integer(Value object, std::string_view member, std::int64_t low,
                                       std::int64_t high) {
   const Value value = object[member];
-  if (absent(value)) return invalid("bad_number", member, kMissing);
+  if (is_absent(value)) return invalid("bad_number", member, kMissingDetail);
   const auto number = value.integer();
   if (!number || *number < low || *number > high) {
     return invalid("bad_number", member,
@@ -60,26 +60,26 @@ Result<std::int64_t> required_integer(Value object, std::string_view member, std
 
 Result<std::optional<std::int64_t>> optional_integer(Value object, std::string_view member, std::int64_t low,
                                                      std::int64_t high) {
-  if (absent(object[member])) return std::nullopt;
+  if (is_absent(object[member])) return std::nullopt;
   return required_integer(object, member, low, high).map([](std::int64_t n) { return std::optional(n); });
 }
 
 Result<bool> optional_boolean(Value object, std::string_view member, bool fallback) {
   const Value value = object[member];
-  if (absent(value)) return fallback;
-  if (value.kind() != Kind::kBool) return invalid("bad_boolean", member, "not true or false");
+  if (is_absent(value)) return fallback;
+  if (value.type() != Type::kBool) return invalid("bad_boolean", member, "not true or false");
   return value.boolean();
 }
 
 Result<std::string> required_string(Value object, std::string_view member, std::size_t max_bytes) {
-  if (absent(object[member])) return invalid("bad_string", member, kMissing);
-  return string_of(object[member], member, max_bytes);
+  if (is_absent(object[member])) return invalid("bad_string", member, kMissingDetail);
+  return bounded_string(object[member], member, max_bytes);
 }
 
 Result<std::optional<std::string>> optional_string(Value object, std::string_view member,
                                                    std::size_t max_bytes) {
-  if (absent(object[member])) return std::nullopt;
-  return string_of(object[member], member, max_bytes).map([](std::string s) {
+  if (is_absent(object[member])) return std::nullopt;
+  return bounded_string(object[member], member, max_bytes).map([](std::string s) {
     return std::optional(std::move(s));
   });
 }
@@ -88,14 +88,14 @@ Result<std::vector<std::string>> optional_strings(Value object, std::string_view
                                                   std::size_t max_count, std::size_t max_bytes) {
   std::vector<std::string> result;
   const Value value = object[member];
-  if (absent(value)) return result;
+  if (is_absent(value)) return result;
   if (!value.is_array()) return invalid("bad_list", member, "not an array of strings");
   const auto elements = value.elements();
   if (elements.size() > max_count) {
     return invalid("bad_list", member, "more than " + std::to_string(max_count) + " elements");
   }
   for (const Value element : elements) {
-    FRESHET_TRY(text, string_of(element, member, max_bytes));
+    FRESHET_TRY(text, bounded_string(element, member, max_bytes));
     result.push_back(std::move(*text));
   }
   return result;

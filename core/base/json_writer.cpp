@@ -24,27 +24,27 @@ constexpr std::array<char, 256> kEscapes = [] {
   return table;
 }();
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD
 
 void append_escaped(std::string& out, std::string_view text) {
-  std::size_t plain = 0;  // where the run of bytes that need no escape began
+  std::size_t run_begin = 0;  // where the run of bytes that need no escape began
   for (std::size_t at = 0; at < text.size(); ++at) {
     const auto byte = static_cast<unsigned char>(text[at]);
     const char escape = kEscapes[byte];
     if (escape == 0) continue;
-    out.append(text, plain, at - plain).push_back('\\');
+    out.append(text, run_begin, at - run_begin).push_back('\\');
     out.push_back(escape);
     if (escape == 'u') append_hex(out.append("00"), byte);
-    plain = at + 1;
+    run_begin = at + 1;
   }
-  out.append(text, plain);
+  out.append(text, run_begin);
 }
 
-std::string with_replacements(std::string_view text) {
+std::string replace_invalid_utf8(std::string_view text) {
   std::string result;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t size = utf8::decode(text, at).size;
-    result.append(size == 0 ? kReplacement : text.substr(at, size));
+    result.append(size == 0 ? kReplacementCharacter : text.substr(at, size));
     at += size == 0 ? 1 : size;
   }
   return result;
@@ -59,70 +59,70 @@ void append_number(std::string& out, Number value) {
 
 }  // namespace
 
-void Writer::separate() {
-  if (comma_) out_.push_back(',');
-  comma_ = true;
+void Writer::write_separator() {
+  if (needs_comma_) out_.push_back(',');
+  needs_comma_ = true;
 }
 
 Writer& Writer::begin_object() {
-  separate();
+  write_separator();
   out_.push_back('{');
-  comma_ = false;
+  needs_comma_ = false;
   return *this;
 }
 
 Writer& Writer::end_object() {
   out_.push_back('}');
-  comma_ = true;
+  needs_comma_ = true;
   return *this;
 }
 
 Writer& Writer::begin_array() {
-  separate();
+  write_separator();
   out_.push_back('[');
-  comma_ = false;
+  needs_comma_ = false;
   return *this;
 }
 
 Writer& Writer::end_array() {
   out_.push_back(']');
-  comma_ = true;
+  needs_comma_ = true;
   return *this;
 }
 
 Writer& Writer::key(std::string_view name) {
   string(name);
   out_.push_back(':');
-  comma_ = false;
+  needs_comma_ = false;
   return *this;
 }
 
 Writer& Writer::string(std::string_view value) {
-  separate();
+  write_separator();
   out_.push_back('"');
-  if (utf8::valid(value)) {
+  if (utf8::is_valid(value)) {
     append_escaped(out_, value);
   } else {
-    append_escaped(out_, with_replacements(value));
+    append_escaped(out_, replace_invalid_utf8(value));
   }
   out_.push_back('"');
   return *this;
 }
 
 Writer& Writer::integer(std::int64_t value) {
-  separate();
+  write_separator();
   append_number(out_, value);
   return *this;
 }
 
 Writer& Writer::unsigned_integer(std::uint64_t value) {
-  separate();
+  write_separator();
   append_number(out_, value);
   return *this;
 }
 
 Writer& Writer::number(double value) {
-  separate();
+  write_separator();
   append_number(out_, value);
   // "-0" would read back as the integer 0, without its sign.
   if (value == 0 && std::signbit(value)) out_.append(".0");
@@ -134,31 +134,31 @@ Writer& Writer::boolean(bool value) { return raw(value ? "true" : "false"); }
 Writer& Writer::null() { return raw("null"); }
 
 Writer& Writer::raw(std::string_view json) {
-  separate();
+  write_separator();
   out_.append(json);
   return *this;
 }
 
 Writer& Writer::value(Value value) {
-  switch (value.kind()) {
-    case Kind::kMissing:
-    case Kind::kNull:
+  switch (value.type()) {
+    case Type::kMissing:
+    case Type::kNull:
       return null();
-    case Kind::kBool:
+    case Type::kBool:
       return boolean(value.boolean());
-    case Kind::kInteger:
+    case Type::kInteger:
       return integer(*value.integer());
-    case Kind::kUnsigned:
+    case Type::kUnsigned:
       return unsigned_integer(*value.unsigned_integer());
-    case Kind::kDouble:
+    case Type::kDouble:
       return number(*value.number());
-    case Kind::kString:
+    case Type::kString:
       return string(value.text());
-    case Kind::kArray:
+    case Type::kArray:
       begin_array();
       for (const Value element : value.elements()) this->value(element);
       return end_array();
-    case Kind::kObject:
+    case Type::kObject:
       begin_object();
       for (const auto& [name, member] : value.members()) key(name).value(member);
       return end_object();

@@ -36,24 +36,24 @@ struct TokenRate {
 // most.
 TokenRate token_rate(double per_second, double burst);
 
-struct Taken {
+struct TakeResult {
   bool granted = false;
-  std::int64_t wait_us = 0;  // not granted: until it would be
-  std::int64_t fill_us = 0;  // until the bucket is full
+  std::int64_t retry_after_us = 0;  // not granted: until it would be
+  std::int64_t time_to_full_us = 0;  // until the bucket is full
 };
 
-class LimitTable {
+class TokenBucketTable {
  public:
-  static constexpr std::size_t kLeastBytes = 4096;
+  static constexpr std::size_t kMinBytes = 4096;
 
   // Empty, in a file of its own in memory. Throws std::system_error.
-  explicit LimitTable(std::size_t bytes);
+  explicit TokenBucketTable(std::size_t bytes);
   // What another process made and handed over. Error: kConflict "other_table" when it is none, or
   // of another version or size.
-  static Result<LimitTable> adopt(Descriptor file, std::size_t bytes);
-  LimitTable(LimitTable&& other) noexcept;
-  LimitTable& operator=(LimitTable&&) = delete;
-  ~LimitTable();
+  static Result<TokenBucketTable> adopt(Descriptor file, std::size_t bytes);
+  TokenBucketTable(TokenBucketTable&& other) noexcept;
+  TokenBucketTable& operator=(TokenBucketTable&&) = delete;
+  ~TokenBucketTable();
 
   // To hand it on. Closed at the execution of another program.
   int fd() const { return file_.get(); }
@@ -63,28 +63,28 @@ class LimitTable {
 
   // `key`: a hash, all of whose bits count. `now_us`: CLOCK_MONOTONIC. Takes `cost_us` worth of
   // tokens if they are there; no cost is more than the whole bucket.
-  Taken take(std::uint64_t key, const TokenRate& rate, std::int64_t now_us, std::int64_t cost_us);
-  Taken take(std::uint64_t key, const TokenRate& rate, std::int64_t now_us) {
+  TakeResult take(std::uint64_t key, const TokenRate& rate, std::int64_t now_us, std::int64_t cost_us);
+  TakeResult take(std::uint64_t key, const TokenRate& rate, std::int64_t now_us) {
     return take(key, rate, now_us, rate.interval_us);
   }
   // Takes it whether it is there or not: the bucket owes at most what it holds when it is full. Its
   // fill_us.
   std::int64_t charge(std::uint64_t key, const TokenRate& rate, std::int64_t now_us, std::int64_t cost_us);
   // Until the bucket is full. Takes nothing.
-  std::int64_t fill_us(std::uint64_t key, std::int64_t now_us) const;
+  std::int64_t time_to_full_us(std::uint64_t key, std::int64_t now_us) const;
 
  private:
   using Word = std::atomic<std::uint64_t>;
   static_assert(Word::is_always_lock_free && sizeof(Word) == sizeof(std::uint64_t));
-  struct Head;
+  struct Header;
 
-  LimitTable(Descriptor file, std::size_t bytes);
-  Head& head() const;
-  std::span<Word, 8> set_of(std::uint64_t key) const;
+  TokenBucketTable(Descriptor file, std::size_t bytes);
+  Header& header() const;
+  std::span<Word, 8> set_for(std::uint64_t key) const;
   // next(fill): the bucket's fill_us from now on. `most_us`: no fill is more, as one could be that
   // other settings left.
   template <class Next>
-  void change(std::uint64_t key, std::int64_t now_us, std::int64_t most_us, const Next& next);
+  void update(std::uint64_t key, std::int64_t now_us, std::int64_t max_us, const Next& new_time_to_full);
 
   Descriptor file_;
   std::size_t bytes_;

@@ -20,11 +20,11 @@ void open(const std::string& target, std::string_view level);
 void reopen();
 // Where stdout and stderr of this process lead from now on. Lines go on to where open() said, also
 // when that is stderr. Call after open(), once. Throws std::exception when it cannot be done.
-enum class Output {
-  kCaught,   // to where lines go, beside them, also after reopen()
-  kDropped,  // nowhere
+enum class OutputMode {
+  kToLog,   // to where lines go, beside them, also after reopen()
+  kDiscard,  // nowhere
 };
-void redirect(Output output);
+void redirect(OutputMode mode);
 // One line, in one write: "level=notice event=started pid=12 why=\"two words\"". Never throws.
 void write(Level level, std::string_view event, std::initializer_list<Field> fields = {});
 

@@ -9,24 +9,24 @@
 
 namespace freshet {
 
-enum class Need : std::uint8_t {
+enum class Dependency : std::uint8_t {
   kRedis,
   kItems,   // Redis lost its items, and nobody has brought them back
   kIndex,   // the search index
   kModel,   // of recommendations
   kWrites,  // room in Redis for what the public writes
 };
-inline constexpr std::size_t kNeeds = 5;
+inline constexpr std::size_t kDependencyCount = 5;
 
 // The word in ready.require, on /health/ready and /status, in /metrics, and beside `degraded`.
-inline constexpr std::array<std::string_view, kNeeds> kNeedNames{"redis", "items", "index", "model",
+inline constexpr std::array<std::string_view, kDependencyCount> kDependencyNames{"redis", "items", "index", "model",
                                                                  "writes"};
-constexpr std::string_view need_name(Need need) { return kNeedNames[static_cast<std::size_t>(need)]; }
+constexpr std::string_view dependency_name(Dependency dependency) { return kDependencyNames[static_cast<std::size_t>(dependency)]; }
 
 // "index,model"
-inline std::string need_names(const std::vector<Need>& needs) {
+inline std::string join_dependency_names(const std::vector<Dependency>& dependencies) {
   std::string out;
-  for (const Need each : needs) out.append(out.empty() ? "" : ",").append(need_name(each));
+  for (const Dependency each : dependencies) out.append(out.empty() ? "" : ",").append(dependency_name(each));
   return out;
 }
 

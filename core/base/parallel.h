@@ -11,7 +11,7 @@ inline constexpr unsigned kTrainingThreads = 2;
 
 // Calls each(begin, end) for consecutive pieces of [0, count) of at most `piece` rows, from
 // kTrainingThreads threads or fewer. Returns when all are done.
-void in_pieces(std::size_t count, std::size_t piece,
-               const std::function<void(std::size_t, std::size_t)>& each);
+void parallel_for(std::size_t count, std::size_t chunk_size,
+               const std::function<void(std::size_t, std::size_t)>& body);
 
 }  // namespace freshet

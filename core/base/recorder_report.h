@@ -10,12 +10,12 @@
 
 namespace freshet {
 
-enum class RecorderState : std::uint32_t { kStarting, kRunning, kWaiting };
+enum class RecorderState : std::uint32_t { kStarting, kRunning, kPaused };
 
 // Why it waits. Each has a row in kRecorderReasonNames.
-enum class RecorderReason : std::uint32_t {
+enum class RecorderPauseReason : std::uint32_t {
   kNone,
-  kRedisAway,
+  kRedisUnavailable,
   kDatabaseLocked,
   kDatabaseReadOnly,
   kDatabaseFull,
@@ -23,14 +23,14 @@ enum class RecorderReason : std::uint32_t {
   kDatabaseError,
   kIndexLocked,
   kIndexError,
-  kOtherRecorder,  // another process records
-  kOtherDatabase,  // Redis belongs to another database than ours
+  kLeaseHeld,  // another process records
+  kDatabaseMismatch,  // Redis belongs to another database than ours
   kCount
 };
 
 inline constexpr std::array<std::string_view, 3> kRecorderStateNames{"starting", "running", "waiting"};
-inline constexpr std::array<std::string_view, static_cast<std::size_t>(RecorderReason::kCount)>
-    kRecorderReasonNames{"",
+inline constexpr std::array<std::string_view, static_cast<std::size_t>(RecorderPauseReason::kCount)>
+    kRecorderPauseReasonNames{"",
                          "redis_away",
                          "database_locked",
                          "database_read_only",
@@ -44,8 +44,8 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(RecorderR
 
 struct RecorderReport {
   std::atomic<RecorderState> state{RecorderState::kStarting};
-  std::atomic<RecorderReason> reason{RecorderReason::kNone};
-  std::atomic<std::int64_t> waiting_since{0};  // unix seconds; 0: it does not wait
+  std::atomic<RecorderPauseReason> reason{RecorderPauseReason::kNone};
+  std::atomic<std::int64_t> paused_since{0};  // unix seconds; 0: it does not wait
   std::atomic<std::uint64_t> entries{0};       // of the stream, committed and acknowledged
   std::atomic<std::uint64_t> malformed{0};     // of these; left out, with a line in the log
   std::atomic<std::int64_t> items{0};          // in the database

@@ -32,13 +32,13 @@ struct Error {
 };
 
 // A dependency is away or slow, whether or not what was asked of it happened.
-inline bool is_away(const Error& error) {
+inline bool is_unavailable(const Error& error) {
   return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kUnknownOutcome;
 }
 
 // Whether what failed with this may be kept and applied later. `idempotent`: applied twice it
 // counts once. What the recorder's stream has no room for must be refused: a spool goes there too.
-inline bool may_be_kept(const Error& error, bool idempotent) {
+inline bool can_spool(const Error& error, bool idempotent) {
   if (error.code == ErrorCode::kUnavailable) return error.reason != "stream_full";
   return error.code == ErrorCode::kUnknownOutcome && idempotent;
 }

@@ -112,8 +112,8 @@ Civil civil(UnixSeconds at) {
           static_cast<long>(time.seconds().count())};
 }
 
-constexpr std::int64_t kNotAgreed = std::numeric_limits<std::int64_t>::min();
-std::atomic<std::int64_t> agreed_offset_us{kNotAgreed};
+constexpr std::int64_t kUnknownOffset = std::numeric_limits<std::int64_t>::min();
+std::atomic<std::int64_t> redis_clock_offset_us{kUnknownOffset};
 
 }  // namespace
 
@@ -150,23 +150,23 @@ std::chrono::microseconds since_boot() {
                                                                std::chrono::nanoseconds(now.tv_nsec));
 }
 
-void agree_on(std::chrono::microseconds now, std::chrono::microseconds asked_at) {
-  const auto least = now - since_boot(), most = now - asked_at;
-  agree_on_offset(std::clamp(agreed_offset().value_or(least), least, std::max(least, most)));
+void update_redis_clock(std::chrono::microseconds now, std::chrono::microseconds sent_at) {
+  const auto min_offset = now - since_boot(), max_offset = now - sent_at;
+  set_redis_clock_offset(std::clamp(redis_clock_offset().value_or(min_offset), min_offset, std::max(min_offset, max_offset)));
 }
 
-std::optional<std::chrono::microseconds> agreed_offset() {
-  const std::int64_t offset = agreed_offset_us.load(std::memory_order_relaxed);
-  if (offset == kNotAgreed) return std::nullopt;
+std::optional<std::chrono::microseconds> redis_clock_offset() {
+  const std::int64_t offset = redis_clock_offset_us.load(std::memory_order_relaxed);
+  if (offset == kUnknownOffset) return std::nullopt;
   return std::chrono::microseconds(offset);
 }
 
-void agree_on_offset(std::chrono::microseconds offset) {
-  agreed_offset_us.store(offset.count(), std::memory_order_relaxed);
+void set_redis_clock_offset(std::chrono::microseconds offset) {
+  redis_clock_offset_us.store(offset.count(), std::memory_order_relaxed);
 }
 
 milliseconds wall_ms() {
-  if (const auto offset = agreed_offset()) return std::chrono::floor<milliseconds>(since_boot() + *offset);
+  if (const auto offset = redis_clock_offset()) return std::chrono::floor<milliseconds>(since_boot() + *offset);
   return std::chrono::floor<milliseconds>(std::chrono::system_clock::now().time_since_epoch());
 }
 

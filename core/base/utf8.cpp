@@ -10,12 +10,12 @@ unsigned byte_at(std::string_view bytes, std::size_t at) { return static_cast<un
 
 // Length of a sequence by its first byte, and the bounds of its second: only the second byte's
 // range differs between lead bytes, which is what keeps overlong forms and surrogates out.
-struct Lead {
-  std::size_t size;
-  unsigned low, high;
+struct LeadByte {
+  std::size_t length;
+  unsigned second_min, second_max;
 };
 
-Lead lead_of(unsigned first) {
+LeadByte classify_lead(unsigned first) {
   if (first >= 0xC2 && first <= 0xDF) return {2, 0x80, 0xBF};
   if (first == 0xE0) return {3, 0xA0, 0xBF};
   if (first == 0xED) return {3, 0x80, 0x9F};
@@ -31,21 +31,21 @@ Lead lead_of(unsigned first) {
 CodePoint decode(std::string_view bytes, std::size_t at) {
   const unsigned first = byte_at(bytes, at);
   if (first < 0x80) return {first, 1};
-  const Lead lead = lead_of(first);
-  if (lead.size == 0 || bytes.size() - at < lead.size) return {};
+  const LeadByte lead = classify_lead(first);
+  if (lead.length == 0 || bytes.size() - at < lead.length) return {};
   const unsigned second = byte_at(bytes, at + 1);
-  if (second < lead.low || second > lead.high) return {};
-  char32_t value = first & (0x7Fu >> lead.size);
+  if (second < lead.second_min || second > lead.second_max) return {};
+  char32_t value = first & (0x7Fu >> lead.length);
   value = value << 6 | (second & 0x3Fu);
-  for (std::size_t i = 2; i < lead.size; ++i) {
+  for (std::size_t i = 2; i < lead.length; ++i) {
     const unsigned next = byte_at(bytes, at + i);
     if ((next & 0xC0u) != 0x80) return {};
     value = value << 6 | (next & 0x3Fu);
   }
-  return {value, lead.size};
+  return {value, lead.length};
 }
 
-bool valid(std::string_view bytes) {
+bool is_valid(std::string_view bytes) {
   for (std::size_t at = 0; at < bytes.size();) {
     std::uint64_t eight = 0;
     if (bytes.size() - at >= sizeof eight) {

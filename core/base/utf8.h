@@ -16,7 +16,7 @@ struct CodePoint {
 CodePoint decode(std::string_view bytes, std::size_t at);
 
 // True iff all of `bytes` is well-formed. Eight ASCII bytes at a time.
-bool valid(std::string_view bytes);
+bool is_valid(std::string_view bytes);
 
 // General category Cc: U+0000–001F, U+007F–009F.
 constexpr bool is_control(char32_t c) { return c < 0x20 || (c >= 0x7F && c <= 0x9F); }

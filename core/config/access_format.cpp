@@ -6,34 +6,34 @@
 namespace freshet {
 namespace {
 
-enum class Braces { kNone, kOneOf, kName, kTime };
+enum class BraceArgument { kNone, kOneOf, kName, kTime };
 
-struct Letter {
+struct FormatSpecifier {
   char letter;
-  Braces braces;
+  BraceArgument braces;
   std::string_view options;  // of kOneOf, each between spaces; without braces the first holds
 };
-constexpr std::array kLetters{
-    Letter{'C', Braces::kOneOf, " total user system "},
-    Letter{'d', Braces::kOneOf, " seconds milliseconds milli microseconds micro "},
-    Letter{'e', Braces::kName, ""},
-    Letter{'f', Braces::kNone, ""},
-    Letter{'l', Braces::kNone, ""},
-    Letter{'m', Braces::kNone, ""},
-    Letter{'M', Braces::kOneOf, " bytes kilobytes kilo megabytes mega "},
-    Letter{'n', Braces::kNone, ""},
-    Letter{'o', Braces::kName, ""},
-    Letter{'p', Braces::kNone, ""},
-    Letter{'P', Braces::kNone, ""},
-    Letter{'q', Braces::kNone, ""},
-    Letter{'Q', Braces::kNone, ""},
-    Letter{'r', Braces::kNone, ""},
-    Letter{'R', Braces::kNone, ""},
-    Letter{'s', Braces::kNone, ""},
-    Letter{'t', Braces::kTime, ""},
-    Letter{'T', Braces::kTime, ""},
-    Letter{'u', Braces::kOneOf, " hidden id "},
-    Letter{'x', Braces::kOneOf, " redis_ms round_trips route request_id zone "},
+constexpr std::array kSpecifiers{
+    FormatSpecifier{'C', BraceArgument::kOneOf, " total user system "},
+    FormatSpecifier{'d', BraceArgument::kOneOf, " seconds milliseconds milli microseconds micro "},
+    FormatSpecifier{'e', BraceArgument::kName, ""},
+    FormatSpecifier{'f', BraceArgument::kNone, ""},
+    FormatSpecifier{'l', BraceArgument::kNone, ""},
+    FormatSpecifier{'m', BraceArgument::kNone, ""},
+    FormatSpecifier{'M', BraceArgument::kOneOf, " bytes kilobytes kilo megabytes mega "},
+    FormatSpecifier{'n', BraceArgument::kNone, ""},
+    FormatSpecifier{'o', BraceArgument::kName, ""},
+    FormatSpecifier{'p', BraceArgument::kNone, ""},
+    FormatSpecifier{'P', BraceArgument::kNone, ""},
+    FormatSpecifier{'q', BraceArgument::kNone, ""},
+    FormatSpecifier{'Q', BraceArgument::kNone, ""},
+    FormatSpecifier{'r', BraceArgument::kNone, ""},
+    FormatSpecifier{'R', BraceArgument::kNone, ""},
+    FormatSpecifier{'s', BraceArgument::kNone, ""},
+    FormatSpecifier{'t', BraceArgument::kTime, ""},
+    FormatSpecifier{'T', BraceArgument::kTime, ""},
+    FormatSpecifier{'u', BraceArgument::kOneOf, " hidden id "},
+    FormatSpecifier{'x', BraceArgument::kOneOf, " redis_ms round_trips route request_id zone "},
 };
 constexpr std::string_view kTimeFormat = "%d/%b/%Y:%H:%M:%S %z";
 // Secrets are not logged, whatever a format asks for.
@@ -45,41 +45,41 @@ tl::unexpected<Error> wrong(std::string detail) {
 
 // Takes "{…}" off `rest`; empty when it does not begin with a brace. The braces of a time may hold
 // "%{…}" no more.
-Result<std::string> take_braces(std::string_view& rest) {
+Result<std::string> parse_braces(std::string_view& rest) {
   if (!rest.starts_with('{')) return std::string();
   const auto end = rest.find('}');
   if (end == std::string_view::npos) return wrong("a '{' without its '}'");
   if (end == 1) return wrong("nothing stands in '{}'");
-  std::string inside(rest.substr(1, end - 1));
+  std::string argument(rest.substr(1, end - 1));
   rest.remove_prefix(end + 1);
-  return inside;
+  return argument;
 }
 
-Result<AccessPiece> piece_of(char symbol, std::string inside) {
-  const std::string shown = std::string("'%") + symbol + "'";
-  const auto row = std::ranges::find(kLetters, symbol, &Letter::letter);
-  if (row == kLetters.end()) return wrong(shown + " is none of PHP-FPM's letters");
-  if (row->braces == Braces::kNone && !inside.empty()) return wrong(shown + " takes nothing in braces");
-  if (row->braces == Braces::kName && inside.empty()) return wrong(shown + " needs a name in braces");
-  if (row->braces == Braces::kTime && inside.empty()) inside = kTimeFormat;
-  if (row->braces == Braces::kOneOf) {
-    if (inside.empty() && symbol == 'x') return wrong("'%x' needs a name in braces");
-    if (inside.empty()) inside = row->options.substr(1, row->options.find(' ', 1) - 1);
-    if (row->options.find(" " + inside + " ") == std::string_view::npos)
-      return wrong(shown + " does not know {" + inside + "}");
+Result<AccessFormatPart> make_part(char symbol, std::string argument) {
+  const std::string quoted = std::string("'%") + symbol + "'";
+  const auto row = std::ranges::find(kSpecifiers, symbol, &FormatSpecifier::letter);
+  if (row == kSpecifiers.end()) return wrong(quoted + " is none of PHP-FPM's letters");
+  if (row->braces == BraceArgument::kNone && !argument.empty()) return wrong(quoted + " takes nothing in braces");
+  if (row->braces == BraceArgument::kName && argument.empty()) return wrong(quoted + " needs a name in braces");
+  if (row->braces == BraceArgument::kTime && argument.empty()) argument = kTimeFormat;
+  if (row->braces == BraceArgument::kOneOf) {
+    if (argument.empty() && symbol == 'x') return wrong("'%x' needs a name in braces");
+    if (argument.empty()) argument = row->options.substr(1, row->options.find(' ', 1) - 1);
+    if (row->options.find(" " + argument + " ") == std::string_view::npos)
+      return wrong(quoted + " does not know {" + argument + "}");
   }
-  if (symbol == 'e' && std::ranges::count(kSecrets, inside) != 0) return wrong(inside + " is a secret");
-  return AccessPiece{symbol, std::move(inside)};
+  if (symbol == 'e' && std::ranges::count(kSecrets, argument) != 0) return wrong(argument + " is a secret");
+  return AccessFormatPart{symbol, std::move(argument)};
 }
 
 }  // namespace
 
-Result<std::vector<AccessPiece>> parse_access_format(std::string_view format) {
-  std::vector<AccessPiece> pieces;
+Result<std::vector<AccessFormatPart>> parse_access_format(std::string_view format) {
+  std::vector<AccessFormatPart> parts;
   const auto append_text = [&](std::string_view text) {
     if (text.empty()) return;
-    if (pieces.empty() || pieces.back().letter != 0) pieces.emplace_back();
-    pieces.back().text.append(text);
+    if (parts.empty() || parts.back().specifier != 0) parts.emplace_back();
+    parts.back().text.append(text);
   };
   while (!format.empty()) {
     const auto percent = std::min(format.find('%'), format.size());
@@ -87,19 +87,19 @@ Result<std::vector<AccessPiece>> parse_access_format(std::string_view format) {
     format.remove_prefix(percent);
     if (format.empty()) break;
     format.remove_prefix(1);
-    FRESHET_TRY(inside, take_braces(format));
+    FRESHET_TRY(argument, parse_braces(format));
     if (format.empty()) return wrong("a '%' at the end");
     const char symbol = format.front();
     format.remove_prefix(1);
     if (symbol == '%') {
-      if (!inside->empty()) return wrong("'%%' takes nothing in braces");
+      if (!argument->empty()) return wrong("'%%' takes nothing in braces");
       append_text("%");
       continue;
     }
-    FRESHET_TRY(piece, piece_of(symbol, std::move(*inside)));
-    pieces.push_back(std::move(*piece));
+    FRESHET_TRY(part, make_part(symbol, std::move(*argument)));
+    parts.push_back(std::move(*part));
   }
-  return pieces;
+  return parts;
 }
 
 }  // namespace freshet

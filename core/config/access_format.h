@@ -12,12 +12,12 @@
 
 namespace freshet {
 
-struct AccessPiece {
-  char letter = 0;   // 0: the text as it is
+struct AccessFormatPart {
+  char specifier = 0;   // 0: the text as it is
   std::string text;  // of a letter: what stood in its braces
 };
 
 // Error: kInvalid, "bad_access_format", with a detail that names what is wrong.
-Result<std::vector<AccessPiece>> parse_access_format(std::string_view format);
+Result<std::vector<AccessFormatPart>> parse_access_format(std::string_view format);
 
 }  // namespace freshet

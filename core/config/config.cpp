@@ -31,17 +31,17 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return d[a.size()][b.size()];
 }
 
-std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }
+std::string_view last_component(std::string_view name) { return name.substr(name.rfind('.') + 1); }
 
 // The directive somebody who wrote `name` most likely meant; empty when nothing is near.
 std::string_view nearest_directive(std::string_view name) {
   std::string_view best;
-  std::size_t least = std::max<std::size_t>(2, name.size() / 4) + 1;
+  std::size_t best_distance = std::max<std::size_t>(2, name.size() / 4) + 1;
   for (const auto& row : config::directives()) {
     std::size_t distance = edit_distance(name, row.name);
-    if (last_part(row.name) == last_part(name)) distance = std::min<std::size_t>(distance, 2);
-    if (distance < least) {
-      least = distance;
+    if (last_component(row.name) == last_component(name)) distance = std::min<std::size_t>(distance, 2);
+    if (distance < best_distance) {
+      best_distance = distance;
       best = row.name;
     }
   }
@@ -56,7 +56,7 @@ int read_somaxconn() {
 
 // Reads files one after the other into one Settings and collects everything that is wrong with
 // them.
-class Reader {
+class ConfigReader {
  public:
   void read_file(const fs::path& path);
   void finish(const fs::path& main_file);
@@ -65,7 +65,7 @@ class Reader {
   std::vector<std::string> errors, warnings;
 
  private:
-  struct Place {
+  struct SourceLocation {
     std::string file;
     toml::source_index line = 0;
     std::string text() const { return file + ":" + std::to_string(line); }
@@ -74,14 +74,14 @@ class Reader {
   void read_table(const toml::table& table, const std::string& prefix);
   void read_value(const std::string& name, const toml::node& node);
   bool read_map_entry(const std::string& name, const toml::node& node);
-  void unknown(const std::string& name, const Place& place);
+  void report_unknown(const std::string& name, const SourceLocation& place);
   void resolve_files(const fs::path& folder);
 
   std::string file_;
-  std::map<std::string, Place, std::less<>> set_;  // directive → where it was set last
+  std::map<std::string, SourceLocation, std::less<>> locations_;  // directive → where it was set last
 };
 
-void Reader::read_file(const fs::path& path) {
+void ConfigReader::read_file(const fs::path& path) {
   file_ = path.string();
   std::error_code code;
   std::ifstream in;
@@ -96,23 +96,23 @@ void Reader::read_file(const fs::path& path) {
   try {
     read_table(toml::parse(text.view(), file_), "");
   } catch (const toml::parse_error& error) {
-    errors.push_back(Place{file_, error.source().begin.line}.text() + ": " +
+    errors.push_back(SourceLocation{file_, error.source().begin.line}.text() + ": " +
                      std::string(error.description()));
   }
 }
 
 // Where a directive that takes a table has its values; null for all others.
-std::map<std::string, std::string>* map_of(const config::Directive& row, Settings& settings) {
+std::map<std::string, std::string>* map_field(const config::Directive& row, Settings& settings) {
   const auto field = row.field(settings);
   const auto* const map = std::get_if<std::map<std::string, std::string>*>(&field);
   return map ? *map : nullptr;
 }
 
-void Reader::read_table(const toml::table& table, const std::string& prefix) {
+void ConfigReader::read_table(const toml::table& table, const std::string& prefix) {
   for (const auto& [key, node] : table) {
     const std::string name = prefix.empty() ? std::string(key.str()) : prefix + "." + std::string(key.str());
     const auto* row = config::find_directive(name);
-    if (node.is_table() && !(row && row->name == name && map_of(*row, settings)))
+    if (node.is_table() && !(row && row->name == name && map_field(*row, settings)))
       read_table(*node.as_table(), name);
     else
       read_value(name, node);
@@ -120,11 +120,11 @@ void Reader::read_table(const toml::table& table, const std::string& prefix) {
 }
 
 // "identity.token_keys.k1" as one quoted key.
-bool Reader::read_map_entry(const std::string& name, const toml::node& node) {
+bool ConfigReader::read_map_entry(const std::string& name, const toml::node& node) {
   if (!node.is_string()) return false;
   for (const auto& row : config::directives()) {
     const std::string prefix = std::string(row.name) + ".";
-    auto* const map = map_of(row, settings);
+    auto* const map = map_field(row, settings);
     if (!map || !name.starts_with(prefix)) continue;
     (*map)[name.substr(prefix.size())] = node.as_string()->get();
     return true;
@@ -132,30 +132,30 @@ bool Reader::read_map_entry(const std::string& name, const toml::node& node) {
   return false;
 }
 
-void Reader::read_value(const std::string& name, const toml::node& node) {
-  const Place place{file_, node.source().begin.line};
+void ConfigReader::read_value(const std::string& name, const toml::node& node) {
+  const SourceLocation place{file_, node.source().begin.line};
   const auto* row = config::find_directive(name);
   if (!row) {
-    if (!read_map_entry(name, node)) unknown(name, place);
+    if (!read_map_entry(name, node)) report_unknown(name, place);
     return;
   }
-  const std::string official(row->name);
-  const auto earlier = set_.find(official);
-  if (earlier != set_.end() && earlier->second.file == file_) {
-    const auto [first, second] = std::minmax(earlier->second.line, place.line);
-    errors.push_back(Place{file_, second}.text() + ": " + official + " is set twice, first in line " +
+  const std::string canonical_name(row->name);
+  const auto previous = locations_.find(canonical_name);
+  if (previous != locations_.end() && previous->second.file == file_) {
+    const auto [first, second] = std::minmax(previous->second.line, place.line);
+    errors.push_back(SourceLocation{file_, second}.text() + ": " + canonical_name + " is set twice, first in line " +
                      std::to_string(first));
     return;
   }
-  set_[official] = place;
+  locations_[canonical_name] = place;
   if (auto ok = config::assign(*row, node, settings); !ok)
-    errors.push_back(place.text() + ": " + official + " " + ok.error());
+    errors.push_back(place.text() + ": " + canonical_name + " " + ok.error());
 }
 
-void Reader::unknown(const std::string& name, const Place& place) {
+void ConfigReader::report_unknown(const std::string& name, const SourceLocation& place) {
   std::string text = place.text() + ": unknown directive \"" + name + "\"";
-  if (const auto near = nearest_directive(name); !near.empty())
-    text += "; did you mean \"" + std::string(near) + "\"?";
+  if (const auto suggestion = nearest_directive(name); !suggestion.empty())
+    text += "; did you mean \"" + std::string(suggestion) + "\"?";
   errors.push_back(std::move(text));
 }
 
@@ -164,14 +164,14 @@ void Reader::unknown(const std::string& name, const Place& place) {
 // configuration.
 fs::path find_secret(const std::string& name, const fs::path& folder) {
   const char* credentials = std::getenv("CREDENTIALS_DIRECTORY");
-  const fs::path first = credentials ? fs::path(credentials) / name : folder / name;
-  const fs::path second =
+  const fs::path preferred = credentials ? fs::path(credentials) / name : folder / name;
+  const fs::path fallback =
       credentials ? fs::path(credentials) / ("secrets_" + name) : folder / "secrets" / name;
   std::error_code unreadable;
-  return !fs::exists(first, unreadable) && fs::exists(second, unreadable) ? second : first;
+  return !fs::exists(preferred, unreadable) && fs::exists(fallback, unreadable) ? fallback : preferred;
 }
 
-void Reader::resolve_files(const fs::path& folder) {
+void ConfigReader::resolve_files(const fs::path& folder) {
   const auto relative = [](const std::string& path) { return !path.empty() && fs::path(path).is_relative(); };
   const auto resolve = [&](std::string& secret) {
     if (relative(secret)) secret = find_secret(secret, folder).string();
@@ -185,22 +185,22 @@ void Reader::resolve_files(const fs::path& folder) {
     if (relative(*list)) *list = (folder / *list).string();
 }
 
-void Reader::finish(const fs::path& main_file) {
+void ConfigReader::finish(const fs::path& main_file) {
   if (!errors.empty()) return;  // half-read settings would only add errors that are none
   resolve_files(fs::absolute(main_file).parent_path());
   for (const auto& finding : config::check_settings(settings, read_somaxconn())) {
-    Place place{main_file.string(), 1};
+    SourceLocation place{main_file.string(), 1};
     for (const auto name : finding.names)
-      if (const auto found = set_.find(name); found != set_.end()) {
-        const bool later =
+      if (const auto found = locations_.find(name); found != locations_.end()) {
+        const bool is_later =
             place.line == 1 || found->second.file != place.file || found->second.line > place.line;
-        if (later) place = found->second;
+        if (is_later) place = found->second;
       }
     (finding.is_error ? errors : warnings).push_back(place.text() + ": " + finding.text);
   }
 }
 
-std::vector<fs::path> files_beside(const fs::path& main_file) {
+std::vector<fs::path> conf_d_files(const fs::path& main_file) {
   std::vector<fs::path> files;
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(main_file.parent_path() / "conf.d", code))
@@ -210,7 +210,7 @@ std::vector<fs::path> files_beside(const fs::path& main_file) {
 }
 
 // redis://user:password@host: the password does not belong on a terminal.
-std::string without_password(std::string url) {
+std::string redact_password(std::string url) {
   const auto scheme = url.find("://");
   const auto at = url.rfind('@');
   if (scheme == std::string::npos || at == std::string::npos) return url;
@@ -221,12 +221,12 @@ std::string without_password(std::string url) {
 
 }  // namespace
 
-Result<Loaded> load_config(const std::string& path) {
-  Reader reader;
+Result<LoadedConfig> load_config(const std::string& path) {
+  ConfigReader reader;
   reader.read_file(path);
-  for (const auto& file : files_beside(path)) reader.read_file(file);
+  for (const auto& file : conf_d_files(path)) reader.read_file(file);
   reader.finish(path);
-  if (reader.errors.empty()) return Loaded{std::move(reader.settings), std::move(reader.warnings)};
+  if (reader.errors.empty()) return LoadedConfig{std::move(reader.settings), std::move(reader.warnings)};
   std::string detail;
   for (const std::string& error : reader.errors) detail += (detail.empty() ? "" : "\n") + error;
   return fail(ErrorCode::kInvalid, "bad_config", {}, std::move(detail));
@@ -239,11 +239,11 @@ std::vector<std::string_view> directive_names() {
 }
 
 std::string dump_config(const Settings& settings) {
-  Settings shown = settings;
-  shown.redis.url = without_password(shown.redis.url);
+  Settings redacted = settings;
+  redacted.redis.url = redact_password(redacted.redis.url);
   std::string out;
   for (const auto& row : config::directives())
-    out += std::string(row.name) + " = " + config::format(row, shown) + "\n";
+    out += std::string(row.name) + " = " + config::format(row, redacted) + "\n";
   return out;
 }
 

@@ -13,14 +13,14 @@
 
 namespace freshet {
 
-struct Loaded {
+struct LoadedConfig {
   Settings settings;
   std::vector<std::string> warnings;  // each "file:line: text"
 };
 
 // Reads `path` and the conf.d/*.toml beside it (in name order, later wins). Errors: kInvalid,
 // "bad_config", detail "file:line: what is wrong" (one line each, all of them).
-Result<Loaded> load_config(const std::string& path);
+Result<LoadedConfig> load_config(const std::string& path);
 
 // Names of all directives, for `-tt` and for the test that the shipped file explains each.
 std::vector<std::string_view> directive_names();

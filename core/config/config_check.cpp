@@ -21,12 +21,12 @@ namespace {
 
 using S = Settings;
 
-bool is_unix(std::string_view address) { return address.starts_with('/'); }
+bool is_unix_path(std::string_view address) { return address.starts_with('/'); }
 
 std::string_view host_of(std::string_view address) { return address.substr(0, address.rfind(':')); }
 
 bool is_listen_address(const std::string& address) {
-  if (is_unix(address)) return address.size() < sizeof(sockaddr_un::sun_path);
+  if (is_unix_path(address)) return address.size() < sizeof(sockaddr_un::sun_path);
   const auto colon = address.rfind(':');
   if (colon == std::string::npos || colon == 0) return false;
   int port = 0;
@@ -44,7 +44,7 @@ bool is_ip(const std::string& text) {
 // "192.0.2.1:26379" or "[2001:db8::1]:26379"; no name, which a worker would have to look up on its
 // loop.
 bool is_numeric_address(const std::string& text) {
-  if (!is_listen_address(text) || is_unix(text)) return false;
+  if (!is_listen_address(text) || is_unix_path(text)) return false;
   const std::string host(host_of(text));
   if (host.starts_with('[')) return host.ends_with(']') && is_ip(host.substr(1, host.size() - 2));
   return host.find(':') == std::string::npos && is_ip(host);
@@ -74,21 +74,21 @@ bool is_host_name(const std::string& name) {
 
 bool is_access_format(const std::string& format) { return parse_access_format(format).has_value(); }
 
-bool is_channel(const std::string& name) {
+bool is_channel_name(const std::string& name) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
   };
   return !name.empty() && name.size() <= 32 && std::ranges::all_of(name, allowed);
 }
 
-bool has_repeat(std::vector<std::string> names) {
+bool has_duplicate(std::vector<std::string> names) {
   std::ranges::sort(names);
   return std::ranges::adjacent_find(names) != names.end();
 }
 
 // Nothing is said of credentials where their folder is shut: systemd 252 shuts it to the commands
 // of ExecReload.
-bool file_missing(const std::string& path) {
+bool is_unreadable(const std::string& path) {
   if (path.empty() || access(path.c_str(), R_OK) == 0) return false;
   const char* credentials = std::getenv("CREDENTIALS_DIRECTORY");
   return !credentials || !path.starts_with(credentials) || access(credentials, X_OK) == 0;
@@ -97,11 +97,11 @@ bool file_missing(const std::string& path) {
 bool has_user(const std::string& name) { return name.empty() || getpwnam(name.c_str()); }
 bool has_group(const std::string& name) { return name.empty() || getgrnam(name.c_str()); }
 
-bool is_dynamic(const S& s) { return s.pool.pm == "dynamic"; }
+bool is_dynamic(const S& s) { return s.pool.pm_mode == "dynamic"; }
 // Their number when it is one a core is known where they start only (spare_limits() cuts there).
-int most_children(const S& s) { return s.pool.max_children == 0 ? INT_MAX : s.pool.max_children; }
-int most_spare(const S& s) {
-  return s.pool.max_spare_servers == 0 ? most_children(s) : s.pool.max_spare_servers;
+int max_children(const S& s) { return s.pool.max_children == 0 ? INT_MAX : s.pool.max_children; }
+int max_spare_servers(const S& s) {
+  return s.pool.max_spare_servers == 0 ? max_children(s) : s.pool.max_spare_servers;
 }
 
 bool is_folder(const std::string& path) {
@@ -109,7 +109,7 @@ bool is_folder(const std::string& path) {
   return path.starts_with('/') && stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-bool names_relative_file(const S& s) {
+bool uses_relative_path(const S& s) {
   const std::array files{s.error_log == "stderr" ? std::string() : s.error_log,
                          s.request_log.slowlog,
                          s.request_log.access_log,
@@ -117,23 +117,23 @@ bool names_relative_file(const S& s) {
                          s.recorder.database,
                          s.search.index,
                          s.recommend.model,
-                         s.train.publish};
+                         s.train.publish_folder};
   return std::ranges::any_of(files, [](const auto& file) { return !file.empty() && !file.starts_with('/'); });
 }
 
-bool is_need(const std::string& word) { return std::ranges::find(kNeedNames, word) != kNeedNames.end(); }
+bool is_dependency_name(const std::string& word) { return std::ranges::find(kDependencyNames, word) != kDependencyNames.end(); }
 
-bool is_variable(const std::string& name) { return !name.empty() && name.find('=') == std::string::npos; }
-bool names_unset_variable(const std::pair<const std::string, std::string>& one) {
-  return one.second.starts_with('$') && !std::getenv(one.second.c_str() + 1);
+bool is_variable_name(const std::string& name) { return !name.empty() && name.find('=') == std::string::npos; }
+bool uses_unset_variable(const std::pair<const std::string, std::string>& variable) {
+  return variable.second.starts_with('$') && !std::getenv(variable.second.c_str() + 1);
 }
 
-constexpr int kSpareDescriptors = 64;  // Redis, epoll, timers, log, spool
+constexpr int kReservedDescriptors = 64;  // Redis, epoll, timers, log, spool
 
 struct Check {
   bool is_error;
   std::array<std::string_view, 2> names;
-  bool (*wrong)(const Settings&);
+  bool (*is_violated)(const Settings&);
   std::string_view text;
 };
 
@@ -153,14 +153,14 @@ constexpr std::array kChecks{
     Check{true, {"listen.allowed_clients"},
           [](const S& s) { return !std::ranges::all_of(s.pool.listen_allowed_clients, is_ip); }, "takes numeric addresses"},
     Check{false, {"listen.allowed_clients", "listen.address"},
-          [](const S& s) { return !s.pool.listen_allowed_clients.empty() && is_unix(s.pool.listen); },
+          [](const S& s) { return !s.pool.listen_allowed_clients.empty() && is_unix_path(s.pool.listen); },
           "has no effect on a unix socket: listen.mode says who may connect"},
     Check{true, {"pm.status_path"}, [](const S& s) { return !is_uri_path(s.pool.status_path); }, "must begin with /"},
     Check{true, {"ping.path"}, [](const S& s) { return !is_uri_path(s.pool.ping_path); }, "must begin with /"},
     Check{true, {"ping.path", "pm.status_path"},
           [](const S& s) { return !s.pool.ping_path.empty() && s.pool.ping_path == s.pool.status_path; },
           "and pm.status_path must differ"},
-    Check{true, {"ready.require"}, [](const S& s) { return !std::ranges::all_of(s.ready.require, is_need); },
+    Check{true, {"ready.require"}, [](const S& s) { return !std::ranges::all_of(s.ready.require, is_dependency_name); },
           "takes redis, items, index, model and writes"},
     Check{true, {"access.format"}, [](const S& s) { return !is_access_format(s.request_log.access_format); },
           "takes PHP-FPM's letters and %{redis_ms}x, %{round_trips}x, %{route}x, %{request_id}x, %{zone}x: see freshet.toml(5)"},
@@ -168,31 +168,31 @@ constexpr std::array kChecks{
           [](const S& s) { return s.request_log.slow_timeout.count() != 0 && s.request_log.slow_timeout > s.gateway.bulk_budget; },
           "is above gateway.bulk_budget too: no request that is answered in time is slow"},
     Check{true, {"rlimit_files", "pm.max_in_flight"},
-          [](const S& s) { return s.pool.rlimit_files != 0 && s.pool.rlimit_files < s.pool.max_in_flight + kSpareDescriptors; },
+          [](const S& s) { return s.pool.rlimit_files != 0 && s.pool.rlimit_files < s.pool.max_in_flight + kReservedDescriptors; },
           "must be 0 or at least pm.max_in_flight + 64"},
     Check{true, {"pm.min_spare_servers", "pm.max_children"},
-          [](const S& s) { return is_dynamic(s) && s.pool.min_spare_servers > most_children(s); },
+          [](const S& s) { return is_dynamic(s) && s.pool.min_spare_servers > max_children(s); },
           "must not be above pm.max_children"},
     Check{true, {"pm.max_spare_servers", "pm.max_children"},
-          [](const S& s) { return is_dynamic(s) && s.pool.max_spare_servers > most_children(s); },
+          [](const S& s) { return is_dynamic(s) && s.pool.max_spare_servers > max_children(s); },
           "must not be above pm.max_children"},
     Check{true, {"pm.max_spare_servers", "pm.min_spare_servers"},
-          [](const S& s) { return is_dynamic(s) && most_spare(s) < s.pool.min_spare_servers; },
+          [](const S& s) { return is_dynamic(s) && max_spare_servers(s) < s.pool.min_spare_servers; },
           "must be 0 or at least pm.min_spare_servers"},
     Check{true, {"pm.start_servers", "pm.max_spare_servers"},
           [](const S& s) {
             return is_dynamic(s) && s.pool.start_servers != 0 &&
-                   (s.pool.start_servers < s.pool.min_spare_servers || s.pool.start_servers > most_spare(s));
+                   (s.pool.start_servers < s.pool.min_spare_servers || s.pool.start_servers > max_spare_servers(s));
           },
           "must be 0 or within pm.min_spare_servers and pm.max_spare_servers"},
     Check{true, {"chdir"}, [](const S& s) { return !s.pool.chdir.empty() && !is_folder(s.pool.chdir); },
           "must be the absolute path of a folder"},
-    Check{true, {"chdir"}, [](const S& s) { return !s.pool.chdir.empty() && names_relative_file(s); },
+    Check{true, {"chdir"}, [](const S& s) { return !s.pool.chdir.empty() && uses_relative_path(s); },
           "needs every file to be named by an absolute path: workers would look for it elsewhere than the master"},
     Check{true, {"env"},
-          [](const S& s) { return std::ranges::any_of(s.pool.env, [](const auto& one) { return !is_variable(one.first); }); },
+          [](const S& s) { return std::ranges::any_of(s.pool.env, [](const auto& one) { return !is_variable_name(one.first); }); },
           "takes names without = in them"},
-    Check{false, {"env"}, [](const S& s) { return std::ranges::any_of(s.pool.env, names_unset_variable); },
+    Check{false, {"env"}, [](const S& s) { return std::ranges::any_of(s.pool.env, uses_unset_variable); },
           "takes the value of a variable that the master does not have: it will be empty"},
 
     Check{true, {"redis.timeout", "gateway.request_budget"},
@@ -223,7 +223,7 @@ constexpr std::array kChecks{
     Check{true, {"redis.sentinel_master", "redis.sentinels"},
           [](const S& s) { return s.redis.sentinel_master.empty() != s.redis.sentinels.empty(); },
           "and redis.sentinels need each other"},
-    Check{false, {"redis.sentinel_password_file"}, [](const S& s) { return file_missing(s.redis.sentinel_password_file); },
+    Check{false, {"redis.sentinel_password_file"}, [](const S& s) { return is_unreadable(s.redis.sentinel_password_file); },
           "cannot be read"},
     Check{true, {"redis.breaker_open", "redis.reconnect_max"},
           [](const S& s) { return s.redis.breaker_open > s.redis.reconnect_max; }, "must not be above redis.reconnect_max"},
@@ -258,24 +258,24 @@ constexpr std::array kChecks{
 
     Check{true, {"recommend.model_from"},
           [](const S& s) {
-            const std::string& from = s.recommend.model_from;
+            const std::string& from = s.recommend.model_source;
             return !from.empty() && !from.starts_with("http://") && !from.starts_with("unix:///");
           },
           "must be http://host:port or unix:///path"},
 
     Check{true, {"waterfall.channels"},
-          [](const S& s) { return !std::ranges::all_of(s.waterfall.channels, is_channel) || has_repeat(s.waterfall.channels); },
+          [](const S& s) { return !std::ranges::all_of(s.timeline.channels, is_channel_name) || has_duplicate(s.timeline.channels); },
           "takes distinct names of 1 to 32 letters a-z, digits, - and _"},
     Check{true, {"waterfall.follow_channel", "waterfall.channels"},
           [](const S& s) {
-            return !s.waterfall.follow_channel.empty() && std::ranges::count(s.waterfall.channels, s.waterfall.follow_channel) == 0;
+            return !s.timeline.follow_channel.empty() && std::ranges::count(s.timeline.channels, s.timeline.follow_channel) == 0;
           },
           "must be one of waterfall.channels"},
     Check{false, {"waterfall.ttl", "hot.counter_ttl"},
-          [](const S& s) { return s.waterfall.ttl > s.engagement.counter_ttl; },
+          [](const S& s) { return s.timeline.ttl > s.engagement.counter_ttl; },
           "is above hot.counter_ttl: an item that was deleted long ago may show in a timeline, without its title"},
     Check{false, {"fanout.outbox", "waterfall.max_items"},
-          [](const S& s) { return s.fanout.outbox < s.waterfall.max_items; },
+          [](const S& s) { return s.fanout.outbox_size < s.timeline.max_items; },
           "is below waterfall.max_items: unfollowing may leave an author's older items in a timeline"},
 
     Check{true, {"identity.token_keys", "identity.mode"},
@@ -287,11 +287,11 @@ constexpr std::array kChecks{
     Check{false, {"identity.mode", "listen.address"},
           [](const S& s) { return s.identity.mode == "open" && (is_public_address(s.pool.listen) || !s.identity.open_public); },
           "open believes the ids in every request: for loopback and trials only"},
-    Check{false, {"redis.password_file"}, [](const S& s) { return file_missing(s.redis.password_file); }, "cannot be read"},
-    Check{false, {"identity.salt_file"}, [](const S& s) { return file_missing(s.identity.salt_file); }, "cannot be read"},
+    Check{false, {"redis.password_file"}, [](const S& s) { return is_unreadable(s.redis.password_file); }, "cannot be read"},
+    Check{false, {"identity.salt_file"}, [](const S& s) { return is_unreadable(s.identity.salt_file); }, "cannot be read"},
     Check{false, {"identity.token_keys"},
           [](const S& s) {
-            return std::ranges::any_of(s.identity.token_key_files, [](const auto& key) { return file_missing(key.second); });
+            return std::ranges::any_of(s.identity.token_key_files, [](const auto& key) { return is_unreadable(key.second); });
           },
           "names a file that cannot be read"},
     Check{true, {"http.internal_hosts"}, [](const S& s) { return !std::ranges::all_of(s.http.internal_hosts, is_host_name); },
@@ -304,7 +304,7 @@ constexpr std::array kChecks{
 }  // namespace
 
 bool is_public_address(std::string_view address) {
-  if (is_unix(address)) return false;
+  if (is_unix_path(address)) return false;
   const std::string_view host = host_of(address);
   return host != "localhost" && host != "[::1]" && !host.starts_with("127.");
 }
@@ -312,7 +312,7 @@ bool is_public_address(std::string_view address) {
 std::vector<Finding> check_settings(const Settings& settings, int somaxconn) {
   std::vector<Finding> findings;
   for (const Check& check : kChecks) {
-    if (!check.wrong(settings)) continue;
+    if (!check.is_violated(settings)) continue;
     Finding finding{check.is_error, {}, std::string(check.names[0]) + " " + std::string(check.text)};
     std::ranges::copy_if(check.names, std::back_inserter(finding.names), [](auto n) { return !n.empty(); });
     findings.push_back(std::move(finding));

@@ -38,7 +38,7 @@ struct Range {
 
 struct Directive {
   std::string_view name;
-  std::string_view meaning;
+  std::string_view description;
   Field (*field)(Settings&);
   Range range{};
   Unit unit = Unit::kNone;

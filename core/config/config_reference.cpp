@@ -24,7 +24,7 @@ constexpr std::array kMilliseconds{Suffix{"d", 86400e3}, Suffix{"h", 3600e3}, Su
 constexpr std::array kBytes{Suffix{"G", 1 << 30}, Suffix{"M", 1 << 20}, Suffix{"K", 1 << 10}};
 
 // Whole numbers in full, up to the 15 digits that a double holds.
-std::string number(double value) {
+std::string number_text(double value) {
   std::array<char, 32> text{};
   const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
   const auto end = whole ? std::to_chars(text.begin(), text.end(), static_cast<std::int64_t>(value)).ptr
@@ -33,15 +33,15 @@ std::string number(double value) {
 }
 
 // With the largest suffix that divides it.
-std::string with_suffix(double value, std::span<const Suffix> suffixes) {
+std::string format_with_suffix(double value, std::span<const Suffix> suffixes) {
   for (const Suffix& suffix : suffixes)
     if (value != 0 && std::fmod(value, suffix.factor) == 0)
-      return number(value / suffix.factor) + std::string(suffix.text);
-  return number(value);
+      return number_text(value / suffix.factor) + std::string(suffix.text);
+  return number_text(value);
 }
 
-std::string between(const Directive& row, std::span<const Suffix> suffixes = {}) {
-  return with_suffix(row.range.low, suffixes) + " to " + with_suffix(row.range.high, suffixes);
+std::string range_text(const Directive& row, std::span<const Suffix> suffixes = {}) {
+  return format_with_suffix(row.range.low, suffixes) + " to " + format_with_suffix(row.range.high, suffixes);
 }
 
 std::string octal(double value) {
@@ -50,7 +50,7 @@ std::string octal(double value) {
   return (value == 0 ? "" : "0") + std::string(text.begin(), end);
 }
 
-std::string choices(std::string_view text) {
+std::string choices_text(std::string_view text) {
   std::string out = "one of \"";
   for (const char c : text) {
     if (c == '|')
@@ -63,18 +63,18 @@ std::string choices(std::string_view text) {
 
 // The unit decides first, since an integer may hold a time or a size.
 template <typename T>
-std::string takes(const Directive& row) {
-  if (!row.choices.empty()) return choices(row.choices);
-  if (row.unit == Unit::kBytes) return "a size in bytes, " + between(row, kBytes);
+std::string describe_values(const Directive& row) {
+  if (!row.choices.empty()) return choices_text(row.choices);
+  if (row.unit == Unit::kBytes) return "a size in bytes, " + range_text(row, kBytes);
   if (row.unit == Unit::kMode) return "permissions, " + octal(row.range.low) + " to " + octal(row.range.high);
   if (std::is_same_v<T, milliseconds> || row.unit == Unit::kMilliseconds)
-    return "a time in milliseconds, " + between(row, kMilliseconds);
+    return "a time in milliseconds, " + range_text(row, kMilliseconds);
   if (std::is_same_v<T, seconds> || row.unit == Unit::kSeconds)
-    return "a time in seconds, " + between(row, kSeconds);
+    return "a time in seconds, " + range_text(row, kSeconds);
   if (std::is_same_v<T, bool>) return "true or false";
   if (std::is_same_v<T, std::string>) return "a string";
-  if (std::is_same_v<T, double>) return "a number, " + between(row);
-  if (std::is_integral_v<T>) return "an integer, " + between(row);
+  if (std::is_same_v<T, double>) return "a number, " + range_text(row);
+  if (std::is_integral_v<T>) return "an integer, " + range_text(row);
   return std::is_same_v<T, std::vector<std::string>> ? "an array of strings" : "a table of strings";
 }
 
@@ -84,8 +84,8 @@ std::vector<DirectiveReference> directive_references() {
   Settings defaults;
   std::vector<DirectiveReference> out;
   for (const Directive& row : config::directives())
-    out.push_back({row.name, row.meaning, config::format(row, defaults),
-                   std::visit([&](auto* field) { return takes<std::remove_pointer_t<decltype(field)>>(row); },
+    out.push_back({row.name, row.description, config::format(row, defaults),
+                   std::visit([&](auto* field) { return describe_values<std::remove_pointer_t<decltype(field)>>(row); },
                               row.field(defaults))});
   return out;
 }

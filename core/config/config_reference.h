@@ -9,9 +9,9 @@ namespace freshet {
 
 struct DirectiveReference {
   std::string_view name;
-  std::string_view meaning;
-  std::string fallback;  // the default as TOML, such as "30s" with its quotes
-  std::string takes;     // type, unit and range or choices: `a time in seconds, 1s to 1h`
+  std::string_view description;
+  std::string default_value;  // the default as TOML, such as "30s" with its quotes
+  std::string accepted_values;     // type, unit and range or choices: `a time in seconds, 1s to 1h`
 };
 
 // Every directive, in the order of the shipped file.

@@ -10,7 +10,7 @@ namespace freshet::config {
 namespace {
 
 using Failure = tl::unexpected<std::string>;
-using Outcome = tl::expected<void, std::string>;
+using AssignResult = tl::expected<void, std::string>;
 
 struct Suffix {
   std::string_view text;
@@ -28,7 +28,7 @@ std::string number_text(double value) {
   return {buffer.data(), end};
 }
 
-std::string in_quotes(std::string_view text) {
+std::string quote(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -44,7 +44,7 @@ std::string in_quotes(std::string_view text) {
 }
 
 // "<digits><suffix>" in the smallest unit of the table.
-tl::expected<std::int64_t, std::string> with_suffix(std::string_view text, std::span<const Suffix> suffixes) {
+tl::expected<std::int64_t, std::string> parse_with_suffix(std::string_view text, std::span<const Suffix> suffixes) {
   std::int64_t count = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   const std::string_view suffix(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
@@ -54,20 +54,20 @@ tl::expected<std::int64_t, std::string> with_suffix(std::string_view text, std::
     if (__builtin_mul_overflow(count, row.factor, &product)) return Failure("is out of range");
     return product;
   }
-  std::string known;
+  std::string allowed;
   for (const Suffix& row : suffixes)
-    if (!row.text.empty()) known += (known.empty() ? "" : ", ") + std::string(row.text);
-  return Failure("\"" + std::string(text) + "\" is not a whole number with a unit of " + known);
+    if (!row.text.empty()) allowed += (allowed.empty() ? "" : ", ") + std::string(row.text);
+  return Failure("\"" + std::string(text) + "\" is not a whole number with a unit of " + allowed);
 }
 
-tl::expected<std::int64_t, std::string> integer_of(const toml::node& node, Unit unit) {
+tl::expected<std::int64_t, std::string> to_integer(const toml::node& node, Unit unit) {
   if (const auto* integer = node.as_integer()) return integer->get();
   const auto* string = node.as_string();
   if (!string || unit == Unit::kNone) return Failure("must be an integer");
   const std::string& text = string->get();
   switch (unit) {
     case Unit::kBytes:
-      return with_suffix(text, kByteSuffixes);
+      return parse_with_suffix(text, kByteSuffixes);
     case Unit::kMode: {
       int mode = 0;
       const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), mode, 8);
@@ -77,7 +77,7 @@ tl::expected<std::int64_t, std::string> integer_of(const toml::node& node, Unit 
     }
     case Unit::kSeconds:
     case Unit::kMilliseconds: {
-      auto ms = with_suffix(text, kTimeSuffixes);
+      auto ms = parse_with_suffix(text, kTimeSuffixes);
       if (!ms || unit == Unit::kMilliseconds) return ms;
       if (*ms % 1000 != 0) return Failure("\"" + text + "\" is not a whole number of seconds");
       return *ms / 1000;
@@ -88,17 +88,17 @@ tl::expected<std::int64_t, std::string> integer_of(const toml::node& node, Unit 
   return Failure("must be an integer");
 }
 
-Outcome in_range(const Directive& row, double value) {
+AssignResult check_range(const Directive& row, double value) {
   if (value >= row.range.low && value <= row.range.high) return {};
   return Failure(number_text(value) + " is outside " + number_text(row.range.low) + ".." +
                  number_text(row.range.high));
 }
 
 template <class Number>
-Outcome assign_integer(const Directive& row, const toml::node& node, Unit unit, Number& field) {
-  const auto value = integer_of(node, unit);
+AssignResult assign_integer(const Directive& row, const toml::node& node, Unit unit, Number& field) {
+  const auto value = to_integer(node, unit);
   if (!value) return Failure(value.error());
-  if (auto ok = in_range(row, static_cast<double>(*value)); !ok) return ok;
+  if (auto ok = check_range(row, static_cast<double>(*value)); !ok) return ok;
   field = static_cast<Number>(*value);
   return {};
 }
@@ -108,7 +108,7 @@ struct Assign {
   const Directive& row;
   const toml::node& node;
 
-  Outcome operator()(std::string* field) const {
+  AssignResult operator()(std::string* field) const {
     const auto* text = node.as_string();
     if (!text) return Failure("must be a string");
     if (text->get().find('\0') != std::string::npos) return Failure("must not hold a NUL");
@@ -119,41 +119,41 @@ struct Assign {
     *field = text->get();
     return {};
   }
-  Outcome operator()(bool* field) const {
+  AssignResult operator()(bool* field) const {
     const auto* value = node.as_boolean();
     if (!value) return Failure("must be true or false");
     *field = value->get();
     return {};
   }
-  Outcome operator()(double* field) const {
+  AssignResult operator()(double* field) const {
     double value = 0;
     if (const auto* real = node.as_floating_point()) {
       value = real->get();
     } else if (node.is_integer() || row.unit != Unit::kNone) {
-      const auto integer = integer_of(node, row.unit);
+      const auto integer = to_integer(node, row.unit);
       if (!integer) return Failure(integer.error());
       value = static_cast<double>(*integer);
     } else {
       return Failure("must be a number");
     }
     if (!std::isfinite(value)) return Failure("must be finite");
-    if (auto ok = in_range(row, value); !ok) return ok;
+    if (auto ok = check_range(row, value); !ok) return ok;
     *field = value;
     return {};
   }
-  Outcome operator()(seconds* field) const {
+  AssignResult operator()(seconds* field) const {
     std::int64_t count = 0;
     if (auto ok = assign_integer(row, node, Unit::kSeconds, count); !ok) return ok;
     *field = seconds(count);
     return {};
   }
-  Outcome operator()(milliseconds* field) const {
+  AssignResult operator()(milliseconds* field) const {
     std::int64_t count = 0;
     if (auto ok = assign_integer(row, node, Unit::kMilliseconds, count); !ok) return ok;
     *field = milliseconds(count);
     return {};
   }
-  Outcome operator()(std::vector<std::string>* field) const {
+  AssignResult operator()(std::vector<std::string>* field) const {
     const auto* array = node.as_array();
     if (!array) return Failure("must be an array of strings");
     std::vector<std::string> values;
@@ -165,7 +165,7 @@ struct Assign {
     *field = std::move(values);
     return {};
   }
-  Outcome operator()(std::map<std::string, std::string>* field) const {
+  AssignResult operator()(std::map<std::string, std::string>* field) const {
     const auto* table = node.as_table();
     if (!table) return Failure("must be a table of strings");
     std::map<std::string, std::string> values;
@@ -178,7 +178,7 @@ struct Assign {
     return {};
   }
   template <class Integer>
-  Outcome operator()(Integer* field) const {
+  AssignResult operator()(Integer* field) const {
     return assign_integer(row, node, row.unit, *field);
   }
 };
@@ -186,8 +186,8 @@ struct Assign {
 std::string duration_text(std::int64_t ms) {
   for (const Suffix& row : kTimeSuffixes)
     if (ms % row.factor == 0 && (ms != 0 || row.factor == 1000))
-      return in_quotes(std::to_string(ms / row.factor) + std::string(row.text));
-  return in_quotes(std::to_string(ms) + "ms");
+      return quote(std::to_string(ms / row.factor) + std::string(row.text));
+  return quote(std::to_string(ms) + "ms");
 }
 
 std::string mode_text(std::int64_t mode) {
@@ -199,7 +199,7 @@ std::string mode_text(std::int64_t mode) {
 struct Format {
   const Directive& row;
 
-  std::string operator()(const std::string* field) const { return in_quotes(*field); }
+  std::string operator()(const std::string* field) const { return quote(*field); }
   std::string operator()(const bool* field) const { return *field ? "true" : "false"; }
   std::string operator()(const double* field) const {
     const auto whole = static_cast<std::int64_t>(*field);
@@ -210,13 +210,13 @@ struct Format {
   std::string operator()(const milliseconds* field) const { return duration_text(field->count()); }
   std::string operator()(const std::vector<std::string>* field) const {
     std::string out;
-    for (const std::string& value : *field) out += (out.empty() ? "" : ", ") + in_quotes(value);
+    for (const std::string& value : *field) out += (out.empty() ? "" : ", ") + quote(value);
     return "[" + out + "]";
   }
   std::string operator()(const std::map<std::string, std::string>* field) const {
     std::string out;
     for (const auto& [key, value] : *field)
-      out += (out.empty() ? "" : ", ") + in_quotes(key) + " = " + in_quotes(value);
+      out += (out.empty() ? "" : ", ") + quote(key) + " = " + quote(value);
     return out.empty() ? "{}" : "{ " + out + " }";
   }
   template <class Integer>

@@ -19,7 +19,7 @@ struct PoolSettings {
   std::string listen_owner, listen_group;
   int listen_mode = 0660;
   std::vector<std::string> listen_allowed_clients;  // TCP only
-  std::string pm = "static";                        // static | dynamic | ondemand
+  std::string pm_mode = "static";                        // static | dynamic | ondemand
   int max_children = 0;                             // 0: one worker a core, at least two
   int start_servers = 0;             // dynamic; 0: halfway between the spare limits, as PHP-FPM
   int min_spare_servers = 1;         // dynamic: idle workers kept at least
@@ -101,7 +101,7 @@ struct LimitSettings {
   TokenBucket feedback{5, 60};
   TokenBucket feed{5, 60};
   TokenBucket recommendations{5, 60};
-  TokenBucket waterfall{10, 100};
+  TokenBucket timeline{10, 100};
   seconds contribution_ttl{86400};   // what a visitor added to counters, so that it can be taken back; 0: not at all
   int contribution_after = 20;   // reports a day of a reader, or of a network of those who are not signed in
   int uv_per_network = 500;  // visitors that such a network adds to an article in a day; 0: any number
@@ -119,7 +119,7 @@ struct EngagementSettings {
   double uv_weight = 3.0;
   double dwell_weight = 0.002;          // points per millisecond of mean dwell
   std::int64_t dwell_cap_ms = 180000;   // of one report
-  std::int64_t first_dwell_ms = 30000;  // of a session's first report through the public server
+  std::int64_t max_initial_dwell_ms = 30000;  // of a session's first report through the public server
   double dwell_prior_views = 0.0;       // m of (sum + m·prior)/(count + m); 0 is the plain mean
   double dwell_prior_ms = 0.0;
   seconds half_life{86400};
@@ -165,7 +165,7 @@ struct SpoolSettings {
   std::string path = "/var/lib/freshet/spool";
   std::size_t max_bytes = 64UL * 1024 * 1024;  // of each worker's file
   seconds max_age{7 * 86400};                  // older events are dropped
-  std::size_t queue_commands = 10000;          // the background writer's queue
+  std::size_t max_queued_commands = 10000;          // the background writer's queue
 };
 
 // What keeps items durable: one process of the deployment reads the stream and writes SQLite and
@@ -174,7 +174,7 @@ struct RecorderSettings {
   bool enabled = true;  // false on every host but one
   std::string database = "/var/lib/freshet/freshet.db";
   std::string rebuild = "auto";           // auto: a Redis that lost its items gets them back | manual
-  int batch = 500;                        // stream entries a transaction
+  int batch_size = 500;                        // stream entries a transaction
   std::int64_t stream_max_len = 1000000;  // entries that may wait; beyond it writes are answered 503
 };
 
@@ -230,7 +230,7 @@ struct InteractionSettings {
   int max_kept = 500;        // of a reader in Redis, the newest; all of them are in SQLite
   int max_excluded = 20000;  // items kept out of a reader's recommendations, those beyond max_kept included
   seconds ttl{180 * 86400};  // since the last one
-  int max_earlier() const { return std::max(0, max_excluded - max_kept); }
+  int max_archived() const { return std::max(0, max_excluded - max_kept); }
 };
 
 // "Not interested".
@@ -244,23 +244,23 @@ struct FeedbackSettings {
 // score = trend · (1 + cf_weight · affinity), or the learned re-ranker.
 struct RecommendSettings {
   std::string model = "/var/lib/freshet/freshet.model";  // what `freshetctl train` writes
-  std::string model_from;  // the internal server that `freshetctl fetch-model` asks for it; empty: none
+  std::string model_source;  // the internal server that `freshetctl fetch-model` asks for it; empty: none
   double cf_weight = 2;
   bool rerank = true;                     // use the model's re-ranker when it has one
   int discover_every = 6;                 // every Nth slot is a discovery; 0: none
-  int profile = 200;                      // the newest events of a reader that count
+  int profile_events = 200;                      // the newest events of a reader that count
   seconds profile_half_life{30 * 86400};  // an event is worth half after this
-  int per_author = 3;                     // of one author among the items of a reply; 0: any number
-  int per_tag = 8;                        // of one tag
+  int max_per_author = 3;                     // of one author among the items of a reply; 0: any number
+  int max_per_tag = 8;                        // of one tag
   seconds soft_half_life{86400};          // exclude=soft: a viewed item has half of its score back after this
-  milliseconds snapshot{500};             // a worker's copy of what is trending and new is renewed after this
-  int trend = 200;                        // items of each rank in that copy
-  int newest = 200;
+  milliseconds trend_refresh{500};             // a worker's copy of what is trending and new is renewed after this
+  int trend_items = 200;                        // items of each rank in that copy
+  int newest_items = 200;
   seconds card_ttl{60};  // what is known of an item of that copy is read again after this
 };
 
 struct TrainSettings {
-  std::string publish;             // folder for a copy of each new model, which nginx serves; empty: none
+  std::string publish_folder;             // folder for a copy of each new model, which nginx serves; empty: none
   std::string algorithm = "auto";  // auto (by validation) | ease | rp3beta
   int neighbours = 300;            // of an item in the model, by co-interaction
   int content_neighbours = 40;     // by content
@@ -269,7 +269,7 @@ struct TrainSettings {
 };
 
 // Timelines: one for each channel and reader.
-struct WaterfallSettings {
+struct TimelineSettings {
   std::vector<std::string> channels{"follow", "discover"};  // each 1..32 of a-z 0-9 - _
   std::string follow_channel = "follow";  // the one that what authors publish goes to; empty: none
   int max_items = 500;                    // of a timeline, the newest
@@ -280,14 +280,14 @@ struct WaterfallSettings {
 
 // What an author publishes: pushed to each follower, or pulled by their readers.
 struct FanoutSettings {
-  int max_push = 10000;  // an author with more followers is pulled
-  int outbox = 500;      // newest items that are kept of an author
+  int max_push_followers = 10000;  // an author with more followers is pulled
+  int outbox_size = 500;      // newest items that are kept of an author
 };
 
 // freshetctl fill: recommendations pushed into a channel.
 struct FillSettings {
-  seconds active{7 * 86400};  // to readers who opened the channel within this
-  int items = 10;             // at most, to one reader, each time
+  seconds active_within{7 * 86400};  // to readers who opened the channel within this
+  int max_items = 10;             // at most, to one reader, each time
 };
 
 struct HttpSettings {
@@ -330,7 +330,7 @@ struct Settings {
   FeedbackSettings feedback;
   RecommendSettings recommend;
   TrainSettings train;
-  WaterfallSettings waterfall;
+  TimelineSettings timeline;
   FanoutSettings fanout;
   FillSettings fill;
   std::string items_unknown = "count";  // count: only what somebody vouched for is listed | list | reject

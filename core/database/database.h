@@ -39,14 +39,14 @@ class Database {
 
   // Random, made with the file; a copy has the same. "": a version that knew none wrote it, and it
   // was opened to be read.
-  const std::string& identity() const;
-  Result<std::uint64_t> last_token();  // 0: none
+  const std::string& database_id() const;
+  Result<std::uint64_t> stored_fencing_token();  // 0: none
   // Notes that the owner of this token writes from now on, through this object. Errors: also
   // kUnavailable "lease_lost" when a higher one was noted.
-  Result<void> write_as(std::uint64_t token);
+  Result<void> set_fencing_token(std::uint64_t token);
   // Errors: kUnavailable "lease_lost" when another token than ours was noted since. After a write
   // to something else that has a lock of its own it tells whether that came too late.
-  Result<void> expect_ours();
+  Result<void> verify_fencing_token();
 
   // What is written between the two is there afterwards as a whole or not at all. begin() has the
   // errors of expect_ours(), too, once there was a write_as().
@@ -56,7 +56,7 @@ class Database {
   // Moves what the write-ahead log holds into the database and empties the log's file. Outside of
   // transactions. Errors: kUnavailable "database_locked" when another process still reads an older
   // state.
-  Result<void> truncate_log();
+  Result<void> truncate_wal();
 
   // Adds or replaces, by id. O(log items).
   Result<void> put_item(const items::Item& item);
@@ -66,15 +66,15 @@ class Database {
   // GroupKeys::word() of its group.
   Result<void> put_last_entry(std::string_view stream, std::string_view entry);
   Result<std::string> last_entry(std::string_view stream);
-  Result<bool> has_recorded();  // an entry of any stream, whatever the number of groups was
+  Result<bool> has_recorded_entries();  // an entry of any stream, whatever the number of groups was
   // That a reader was erased, under a salted hash of the id, never the id (ReaderHashes::epoch):
   // for a backup from before that to be restored without them. Kept as long as the database.
   Result<void> put_erasure(std::string_view reader, UnixSeconds at);
-  struct Erased {
+  struct Erasure {
     std::string reader;
     UnixSeconds at;
   };
-  Result<std::vector<Erased>> erased_since(UnixSeconds since);  // O(erasures)
+  Result<std::vector<Erasure>> erasures_since(UnixSeconds since);  // O(erasures)
 
   // Interactions and dismissals; lives as long as this.
   ReaderRows& readers();
@@ -84,17 +84,17 @@ class Database {
   Result<void> for_each_item(const std::function<Result<void>(const items::Item&)>& each);
   // Likewise every id, without the rest of the item.
   Result<void> for_each_id(const std::function<Result<void>(std::string_view)>& each);
-  std::int64_t count() const;          // items, as of open() or this object's last commit()
-  Result<std::int64_t> count_shown();  // those that are not hidden; O(items)
+  std::int64_t item_count() const;          // items, as of open() or this object's last commit()
+  Result<std::int64_t> count_visible();  // those that are not hidden; O(items)
 
   // True when the file at the path is no longer the one that is open: deleted, or another was put
   // there. What is written then is lost; close (destroy) this and open anew. One or two stat(2).
-  bool replaced() const;
+  bool was_replaced() const;
 
  private:
-  struct State;
-  explicit Database(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  struct Impl;
+  explicit Database(std::unique_ptr<Impl> state);
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace freshet::database

@@ -40,7 +40,7 @@ std::string immutable_uri(const std::string& path) {
   return out + "?immutable=1";
 }
 
-Result<void> check_integrity(Sqlite& db) {
+Result<void> check_integrity(SqliteConnection& db) {
   FRESHET_TRY(check, db.prepare("PRAGMA integrity_check(1)"));
   FRESHET_TRY(row, check->step());
   if (!*row || check->text(0) != "ok") return corrupt(std::string(check->text(0)));
@@ -50,7 +50,7 @@ Result<void> check_integrity(Sqlite& db) {
 }  // namespace
 
 Result<void> copy_database(const std::string& from, const std::string& to) {
-  FRESHET_TRY(db, Sqlite::open(from, SQLITE_OPEN_READONLY));
+  FRESHET_TRY(db, SqliteConnection::open(from, SQLITE_OPEN_READONLY));
   // A commit under way holds readers up for a moment only.
   if (auto ok = db->execute("PRAGMA busy_timeout = 10000"); !ok) return ok;
   FRESHET_TRY(copy, db->prepare("VACUUM INTO ?"));
@@ -59,27 +59,27 @@ Result<void> copy_database(const std::string& from, const std::string& to) {
   return sync_file(to);
 }
 
-Result<DatabaseFacts> verify_database(const std::string& path) {
-  FRESHET_TRY(db, Sqlite::open(immutable_uri(path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI));
+Result<DatabaseSummary> verify_database(const std::string& path) {
+  FRESHET_TRY(db, SqliteConnection::open(immutable_uri(path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI));
   FRESHET_TRY(version, db->integer("PRAGMA user_version"));
-  DatabaseFacts facts{*version, 0};
+  DatabaseSummary summary{*version, 0};
   if (auto ok = check_version(*version); !ok) return tl::unexpected(ok.error());
   if (auto ok = check_integrity(*db); !ok) return tl::unexpected(ok.error());
-  if (facts.schema == 0) return facts;
+  if (summary.schema_version == 0) return summary;
   const auto items = db->integer("SELECT count(*) FROM items");
   if (!items) return corrupt(items.error().detail);
-  facts.items = *items;
-  return facts;
+  summary.items = *items;
+  return summary;
 }
 
 // A connection to a database with a write-ahead log keeps a shared lock as long as it lives, so
 // that the exclusive one can be had only by who is alone.
 bool database_in_use(const std::string& path) {
-  auto db = Sqlite::open(path, SQLITE_OPEN_READWRITE);
+  auto db = SqliteConnection::open(path, SQLITE_OPEN_READWRITE);
   if (!db) return false;
   if (!db->execute("PRAGMA busy_timeout = 0; PRAGMA locking_mode = EXCLUSIVE")) return false;
-  const auto looked = db->execute("BEGIN EXCLUSIVE; ROLLBACK");
-  return !looked && looked.error().reason == "database_locked";
+  const auto lock_attempt = db->execute("BEGIN EXCLUSIVE; ROLLBACK");
+  return !lock_attempt && lock_attempt.error().reason == "database_locked";
 }
 
 }  // namespace freshet::database

@@ -14,13 +14,13 @@ namespace freshet::database {
 // in the copy, not even as unused bytes. O(bytes). Errors: those of Database.
 Result<void> copy_database(const std::string& from, const std::string& to);
 
-struct DatabaseFacts {
-  std::int64_t schema = 0;  // user_version: 0 is a file without tables
+struct DatabaseSummary {
+  std::int64_t schema_version = 0;  // user_version: 0 is a file without tables
   std::int64_t items = 0;   // hidden ones too
 };
 // Reads the whole of a database that nobody writes, and leaves nothing beside it. Errors:
 // kUnavailable "database_corrupt", "database_newer", "database_absent".
-Result<DatabaseFacts> verify_database(const std::string& path);
+Result<DatabaseSummary> verify_database(const std::string& path);
 
 // True while another connection has it open, the recorder's for one. False when there is no such
 // file.

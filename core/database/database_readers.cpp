@@ -8,7 +8,7 @@
 namespace freshet::database {
 namespace {
 
-enum Statement : std::size_t {
+enum StatementId : std::size_t {
   kFindReader,
   kAddReader,
   kAddInteraction,
@@ -26,9 +26,9 @@ enum Statement : std::size_t {
   kDismissalsOf,
   kAllFollows,
   kFollowsOf,
-  kStatements
+  kStatementCount
 };
-constexpr std::array<std::string_view, kStatements> kSql{
+constexpr std::array<std::string_view, kStatementCount> kSql{
     "SELECT key FROM readers WHERE id = ?1",
     "INSERT INTO readers (id) VALUES (?1)",
     "INSERT OR IGNORE INTO interactions (reader, at, item, kind) VALUES (?1, ?2, ?3, ?4)",
@@ -71,21 +71,21 @@ CREATE UNIQUE INDEX readers_by_id ON readers (id);
 UnixSeconds at_second(std::int64_t second) { return UnixSeconds{seconds{second}}; }
 
 // Steps through the rows of `query`; done with it afterwards, whatever happens.
-Result<void> each_row(Query& query, const std::function<Result<void>(const Query&)>& each) {
+Result<void> for_each_row(PreparedStatement& query, const std::function<Result<void>(const PreparedStatement&)>& each) {
   Result<void> outcome;
   while (outcome) {
-    const auto more = query.step();
-    if (!more) outcome = tl::unexpected(more.error());
-    if (!more || !*more) break;
+    const auto has_row = query.step();
+    if (!has_row) outcome = tl::unexpected(has_row.error());
+    if (!has_row || !*has_row) break;
     outcome = each(query);
   }
-  query.done();
+  query.reset();
   return outcome;
 }
 
-Result<void> each_event(Query& query, const ReaderRows::EachInteraction& each) {
+Result<void> read_interactions(PreparedStatement& query, const ReaderRows::EachInteraction& each) {
   readers::ReaderEvent event;
-  return each_row(query, [&](const Query& row) -> Result<void> {
+  return for_each_row(query, [&](const PreparedStatement& row) -> Result<void> {
     const auto kind = row.text(2).size() == 1 ? readers::interaction_of_letter(row.text(2)[0]) : std::nullopt;
     if (!kind) return {};  // of a later version
     if (event.reader.view() != row.text(0)) event.reader = ReaderId::trusted(std::string(row.text(0)));
@@ -96,8 +96,8 @@ Result<void> each_event(Query& query, const ReaderRows::EachInteraction& each) {
   });
 }
 
-Result<void> each_dismissed(Query& query, const ReaderRows::EachDismissal& each) {
-  return each_row(query, [&](const Query& row) {
+Result<void> read_dismissals(PreparedStatement& query, const ReaderRows::EachDismissal& each) {
+  return for_each_row(query, [&](const PreparedStatement& row) {
     readers::DismissedAt out;
     out.dismissal.reader = ReaderId::trusted(std::string(row.text(0)));
     out.dismissal.item = ItemId::trusted(std::string(row.text(1)));
@@ -107,8 +107,8 @@ Result<void> each_dismissed(Query& query, const ReaderRows::EachDismissal& each)
   });
 }
 
-Result<void> each_followed(Query& query, const ReaderRows::EachFollow& each) {
-  return each_row(query, [&](const Query& row) {
+Result<void> read_follows(PreparedStatement& query, const ReaderRows::EachFollow& each) {
+  return for_each_row(query, [&](const PreparedStatement& row) {
     return each({ReaderId::trusted(std::string(row.text(0))), AuthorId::trusted(std::string(row.text(1))),
                  at_second(row.integer(2))});
   });
@@ -116,23 +116,23 @@ Result<void> each_followed(Query& query, const ReaderRows::EachFollow& each) {
 
 }  // namespace
 
-struct ReaderRows::State {
-  explicit State(Sqlite& connection) : db(connection) {}
+struct ReaderRows::Impl {
+  explicit Impl(SqliteConnection& connection) : db(connection) {}
   // 0: unknown, and not to be added.
-  Result<std::int64_t> key_of(const ReaderId& reader, bool add);
+  Result<std::int64_t> reader_key(const ReaderId& reader, bool add);
 
-  Sqlite& db;
-  std::array<Query, kStatements> queries;
+  SqliteConnection& db;
+  std::array<PreparedStatement, kStatementCount> queries;
 };
 
-ReaderRows::ReaderRows(std::unique_ptr<State> state) : state_(std::move(state)) {}
+ReaderRows::ReaderRows(std::unique_ptr<Impl> state) : impl_(std::move(state)) {}
 ReaderRows::ReaderRows(ReaderRows&&) noexcept = default;
 ReaderRows& ReaderRows::operator=(ReaderRows&&) noexcept = default;
 ReaderRows::~ReaderRows() = default;
 
-Result<ReaderRows> ReaderRows::create(Sqlite& db) {
-  auto state = std::make_unique<State>(db);
-  for (std::size_t i = 0; i < kStatements; ++i) {
+Result<ReaderRows> ReaderRows::create(SqliteConnection& db) {
+  auto state = std::make_unique<Impl>(db);
+  for (std::size_t i = 0; i < kStatementCount; ++i) {
     FRESHET_TRY(query, db.prepare(kSql[i]));
     state->queries[i] = std::move(*query);
   }
@@ -141,20 +141,20 @@ Result<ReaderRows> ReaderRows::create(Sqlite& db) {
 
 // --- Writing
 
-Result<std::int64_t> ReaderRows::State::key_of(const ReaderId& reader, bool add) {
-  Query& find = queries[kFindReader];
+Result<std::int64_t> ReaderRows::Impl::reader_key(const ReaderId& reader, bool add) {
+  PreparedStatement& find = queries[kFindReader];
   FRESHET_TRY(found, find.bind(1, reader.view()).step());
   const std::int64_t key = *found ? find.integer(0) : 0;
-  find.done();
+  find.reset();
   if (key != 0 || !add) return key;
   if (auto ok = queries[kAddReader].bind(1, reader.view()).run(); !ok) return tl::unexpected(ok.error());
-  return db.last_row();
+  return db.last_insert_rowid();
 }
 
 Result<void> ReaderRows::put_interaction(const readers::ReaderEvent& event) {
-  FRESHET_TRY(key, state_->key_of(event.reader, true));
+  FRESHET_TRY(key, impl_->reader_key(event.reader, true));
   const char letter = readers::kind_of(event.kind).letter;
-  Query& add = state_->queries[kAddInteraction];
+  PreparedStatement& add = impl_->queries[kAddInteraction];
   add.bind(1, *key)
       .bind(2, unix_s(event.at))
       .bind(3, event.item.view())
@@ -163,42 +163,42 @@ Result<void> ReaderRows::put_interaction(const readers::ReaderEvent& event) {
 }
 
 Result<void> ReaderRows::put_dismissal(const readers::Dismissal& dismissal, UnixSeconds at) {
-  FRESHET_TRY(key, state_->key_of(dismissal.reader, true));
-  Query& put = state_->queries[kPutDismissal];
+  FRESHET_TRY(key, impl_->reader_key(dismissal.reader, true));
+  PreparedStatement& put = impl_->queries[kPutDismissal];
   put.bind(1, *key).bind(2, dismissal.item.view()).bind(3, unix_s(at)).bind(4, dismissal.reason);
   return put.run();
 }
 
 Result<void> ReaderRows::remove_dismissal(const ReaderId& reader, const ItemId& item, UnixSeconds at) {
-  FRESHET_TRY(key, state_->key_of(reader, false));
-  return state_->queries[kRemoveDismissal].bind(1, *key).bind(2, item.view()).bind(3, unix_s(at)).run();
+  FRESHET_TRY(key, impl_->reader_key(reader, false));
+  return impl_->queries[kRemoveDismissal].bind(1, *key).bind(2, item.view()).bind(3, unix_s(at)).run();
 }
 
 Result<void> ReaderRows::put_follow(const readers::Follow& follow) {
-  FRESHET_TRY(key, state_->key_of(follow.reader, true));
-  Query& put = state_->queries[kPutFollow];
+  FRESHET_TRY(key, impl_->reader_key(follow.reader, true));
+  PreparedStatement& put = impl_->queries[kPutFollow];
   return put.bind(1, *key).bind(2, follow.author.view()).bind(3, unix_s(follow.at)).run();
 }
 
 Result<void> ReaderRows::remove_follow(const ReaderId& reader, const AuthorId& author) {
-  FRESHET_TRY(key, state_->key_of(reader, false));
-  return state_->queries[kRemoveFollow].bind(1, *key).bind(2, author.view()).run();
+  FRESHET_TRY(key, impl_->reader_key(reader, false));
+  return impl_->queries[kRemoveFollow].bind(1, *key).bind(2, author.view()).run();
 }
 
 Result<std::int64_t> ReaderRows::erase(const std::vector<ReaderId>& readers) {
   std::int64_t rows = 0;
   bool any = false;
   for (const ReaderId& reader : readers) {
-    FRESHET_TRY(key, state_->key_of(reader, false));
+    FRESHET_TRY(key, impl_->reader_key(reader, false));
     if (*key == 0) continue;
     any = true;
-    for (const Statement drop : {kDropInteractions, kDropDismissals, kDropFollows, kDropReader}) {
-      if (auto ok = state_->queries[drop].bind(1, *key).run(); !ok) return tl::unexpected(ok.error());
-      rows += state_->db.changes();
+    for (const StatementId drop : {kDropInteractions, kDropDismissals, kDropFollows, kDropReader}) {
+      if (auto ok = impl_->queries[drop].bind(1, *key).run(); !ok) return tl::unexpected(ok.error());
+      rows += impl_->db.changes();
     }
   }
   if (any) {
-    if (auto ok = state_->db.execute(kRewriteReaders); !ok) return tl::unexpected(ok.error());
+    if (auto ok = impl_->db.execute(kRewriteReaders); !ok) return tl::unexpected(ok.error());
   }
   return rows;
 }
@@ -206,23 +206,23 @@ Result<std::int64_t> ReaderRows::erase(const std::vector<ReaderId>& readers) {
 // --- Reading
 
 Result<void> ReaderRows::for_each_interaction(const EachInteraction& each) {
-  return each_event(state_->queries[kAllInteractions], each);
+  return read_interactions(impl_->queries[kAllInteractions], each);
 }
 
 Result<void> ReaderRows::for_each_dismissal(const EachDismissal& each) {
-  return each_dismissed(state_->queries[kAllDismissals], each);
+  return read_dismissals(impl_->queries[kAllDismissals], each);
 }
 
 Result<void> ReaderRows::for_each_follow(const EachFollow& each) {
-  return each_followed(state_->queries[kAllFollows], each);
+  return read_follows(impl_->queries[kAllFollows], each);
 }
 
 Result<std::vector<readers::ReaderEvent>> ReaderRows::interactions_of(const ReaderId& reader,
-                                                                      std::int64_t from, std::int64_t most) {
+                                                                      std::int64_t offset, std::int64_t limit) {
   std::vector<readers::ReaderEvent> out;
-  Query& query = state_->queries[kInteractionsOf];
-  query.bind(1, reader.view()).bind(2, most).bind(3, from);
-  auto read = each_event(query, [&](const readers::ReaderEvent& event) {
+  PreparedStatement& query = impl_->queries[kInteractionsOf];
+  query.bind(1, reader.view()).bind(2, limit).bind(3, offset);
+  auto read = read_interactions(query, [&](const readers::ReaderEvent& event) {
     out.push_back(event);
     return Result<void>();
   });
@@ -231,11 +231,11 @@ Result<std::vector<readers::ReaderEvent>> ReaderRows::interactions_of(const Read
 }
 
 Result<std::vector<readers::DismissedAt>> ReaderRows::dismissals_of(const ReaderId& reader,
-                                                                    std::int64_t most) {
+                                                                    std::int64_t limit) {
   std::vector<readers::DismissedAt> out;
-  Query& query = state_->queries[kDismissalsOf];
-  query.bind(1, reader.view()).bind(2, most);
-  auto read = each_dismissed(query, [&](const readers::DismissedAt& each) {
+  PreparedStatement& query = impl_->queries[kDismissalsOf];
+  query.bind(1, reader.view()).bind(2, limit);
+  auto read = read_dismissals(query, [&](const readers::DismissedAt& each) {
     out.push_back(each);
     return Result<void>();
   });
@@ -243,11 +243,11 @@ Result<std::vector<readers::DismissedAt>> ReaderRows::dismissals_of(const Reader
   return out;
 }
 
-Result<std::vector<readers::Follow>> ReaderRows::follows_of(const ReaderId& reader, std::int64_t most) {
+Result<std::vector<readers::Follow>> ReaderRows::follows_of(const ReaderId& reader, std::int64_t limit) {
   std::vector<readers::Follow> out;
-  Query& query = state_->queries[kFollowsOf];
-  query.bind(1, reader.view()).bind(2, most);
-  auto read = each_followed(query, [&](const readers::Follow& each) {
+  PreparedStatement& query = impl_->queries[kFollowsOf];
+  query.bind(1, reader.view()).bind(2, limit);
+  auto read = read_follows(query, [&](const readers::Follow& each) {
     out.push_back(each);
     return Result<void>();
   });
@@ -256,7 +256,7 @@ Result<std::vector<readers::Follow>> ReaderRows::follows_of(const ReaderId& read
 }
 
 Result<std::int64_t> ReaderRows::count_interactions() {
-  return state_->db.integer("SELECT count(*) FROM interactions");
+  return impl_->db.integer("SELECT count(*) FROM interactions");
 }
 
 }  // namespace freshet::database

@@ -20,12 +20,12 @@
 
 namespace freshet::database {
 
-class Sqlite;
+class SqliteConnection;
 
 class ReaderRows {
  public:
   // `db` must outlive this and be of this version.
-  static Result<ReaderRows> create(Sqlite& db);
+  static Result<ReaderRows> create(SqliteConnection& db);
   ReaderRows(ReaderRows&&) noexcept;
   ReaderRows& operator=(ReaderRows&&) noexcept;
   ~ReaderRows();
@@ -53,16 +53,16 @@ class ReaderRows {
   using EachFollow = std::function<Result<void>(const readers::Follow&)>;
   Result<void> for_each_follow(const EachFollow& each);
   // Of one reader, oldest first: at most `most`, from the number `from` on. O(from + most).
-  Result<std::vector<readers::ReaderEvent>> interactions_of(const ReaderId& reader, std::int64_t from,
-                                                            std::int64_t most);
-  Result<std::vector<readers::DismissedAt>> dismissals_of(const ReaderId& reader, std::int64_t most);
-  Result<std::vector<readers::Follow>> follows_of(const ReaderId& reader, std::int64_t most);
+  Result<std::vector<readers::ReaderEvent>> interactions_of(const ReaderId& reader, std::int64_t offset,
+                                                            std::int64_t limit);
+  Result<std::vector<readers::DismissedAt>> dismissals_of(const ReaderId& reader, std::int64_t limit);
+  Result<std::vector<readers::Follow>> follows_of(const ReaderId& reader, std::int64_t limit);
   Result<std::int64_t> count_interactions();  // O(rows)
 
  private:
-  struct State;
-  explicit ReaderRows(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  struct Impl;
+  explicit ReaderRows(std::unique_ptr<Impl> state);
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace freshet::database

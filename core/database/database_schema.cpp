@@ -71,7 +71,7 @@ constexpr auto kVersion = static_cast<std::int64_t>(kMigrations.size());
 // The busy timeout is short, since whoever waits for a lock does not see that it shall stop; the
 // recorder tries again anyway. The journal is cut back to its limit after a long reader has let it
 // grow.
-constexpr const char* kSettings = R"sql(
+constexpr const char* kPragmas = R"sql(
 PRAGMA busy_timeout = 250;
 PRAGMA foreign_keys = ON;
 PRAGMA secure_delete = ON;
@@ -79,7 +79,7 @@ PRAGMA synchronous = FULL;
 PRAGMA journal_size_limit = 67108864;
 )sql";
 
-Result<void> migrate(Sqlite& db, std::int64_t version) {
+Result<void> migrate(SqliteConnection& db, std::int64_t version) {
   if (version == kVersion) return {};
   if (auto ok = db.execute("BEGIN IMMEDIATE"); !ok) return ok;
   for (auto step = static_cast<std::size_t>(version); step < kMigrations.size(); ++step) {
@@ -100,8 +100,8 @@ Result<void> check_version(std::int64_t version) {
 }
 
 // WAL stands in the file; a new file gets it before it gets tables.
-Result<void> prepare_file(Sqlite& db, bool may_write) {
-  if (auto ok = db.execute(kSettings); !ok) return ok;
+Result<void> prepare_file(SqliteConnection& db, bool may_write) {
+  if (auto ok = db.execute(kPragmas); !ok) return ok;
   FRESHET_TRY(version, db.integer("PRAGMA user_version"));
   if (auto ok = check_version(*version); !ok) return ok;
   if (!may_write) {

@@ -6,33 +6,33 @@
 namespace freshet::database {
 namespace {
 
-struct CodeRow {
+struct ErrorMapping {
   int code;  // primary
   ErrorCode kind;
   std::string_view reason;
 };
 
 // Whatever is not here is our own mistake: kInternal.
-constexpr std::array kCodes{
-    CodeRow{SQLITE_FULL, ErrorCode::kUnavailable, "disk_full"},
-    CodeRow{SQLITE_READONLY, ErrorCode::kUnavailable, "database_readonly"},
-    CodeRow{SQLITE_PERM, ErrorCode::kUnavailable, "database_readonly"},
-    CodeRow{SQLITE_BUSY, ErrorCode::kUnavailable, "database_locked"},
-    CodeRow{SQLITE_LOCKED, ErrorCode::kUnavailable, "database_locked"},
-    CodeRow{SQLITE_PROTOCOL, ErrorCode::kUnavailable, "database_locked"},
-    CodeRow{SQLITE_IOERR, ErrorCode::kUnavailable, "database_io"},
-    CodeRow{SQLITE_NOMEM, ErrorCode::kUnavailable, "database_io"},
-    CodeRow{SQLITE_CORRUPT, ErrorCode::kUnavailable, "database_corrupt"},
-    CodeRow{SQLITE_NOTADB, ErrorCode::kUnavailable, "database_corrupt"},
-    CodeRow{SQLITE_CANTOPEN, ErrorCode::kUnavailable, "database_absent"},
+constexpr std::array kErrorMap{
+    ErrorMapping{SQLITE_FULL, ErrorCode::kUnavailable, "disk_full"},
+    ErrorMapping{SQLITE_READONLY, ErrorCode::kUnavailable, "database_readonly"},
+    ErrorMapping{SQLITE_PERM, ErrorCode::kUnavailable, "database_readonly"},
+    ErrorMapping{SQLITE_BUSY, ErrorCode::kUnavailable, "database_locked"},
+    ErrorMapping{SQLITE_LOCKED, ErrorCode::kUnavailable, "database_locked"},
+    ErrorMapping{SQLITE_PROTOCOL, ErrorCode::kUnavailable, "database_locked"},
+    ErrorMapping{SQLITE_IOERR, ErrorCode::kUnavailable, "database_io"},
+    ErrorMapping{SQLITE_NOMEM, ErrorCode::kUnavailable, "database_io"},
+    ErrorMapping{SQLITE_CORRUPT, ErrorCode::kUnavailable, "database_corrupt"},
+    ErrorMapping{SQLITE_NOTADB, ErrorCode::kUnavailable, "database_corrupt"},
+    ErrorMapping{SQLITE_CANTOPEN, ErrorCode::kUnavailable, "database_absent"},
 };
 
 // What the system said last about one of the connection's files. sqlite3_system_errno() does not
 // know it for what failed in COMMIT.
-int last_errno(sqlite3* db, int which_file) {
+int last_errno(sqlite3* db, int file_operation) {
   sqlite3_file* file = nullptr;
   int out = 0;
-  if (sqlite3_file_control(db, "main", which_file, static_cast<void*>(&file)) != SQLITE_OK ||
+  if (sqlite3_file_control(db, "main", file_operation, static_cast<void*>(&file)) != SQLITE_OK ||
       file == nullptr || file->pMethods == nullptr)
     return 0;
   file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO, &out);
@@ -40,13 +40,13 @@ int last_errno(sqlite3* db, int which_file) {
 }
 
 // SQLite says SQLITE_FULL for ENOSPC in a write, and SQLITE_IOERR or SQLITE_CANTOPEN for its like.
-int meaning(sqlite3* db, int code) {
+int primary_code(sqlite3* db, int code) {
   const int primary = code & 0xFF;
   if (db == nullptr || (primary != SQLITE_IOERR && primary != SQLITE_CANTOPEN)) return primary;
-  for (const int said : {sqlite3_system_errno(db), last_errno(db, SQLITE_FCNTL_FILE_POINTER),
+  for (const int last_error : {sqlite3_system_errno(db), last_errno(db, SQLITE_FCNTL_FILE_POINTER),
                          last_errno(db, SQLITE_FCNTL_JOURNAL_POINTER)}) {
-    if (said == ENOSPC || said == EDQUOT || said == EFBIG) return SQLITE_FULL;
-    if (said == EROFS) return SQLITE_READONLY;
+    if (last_error == ENOSPC || last_error == EDQUOT || last_error == EFBIG) return SQLITE_FULL;
+    if (last_error == EROFS) return SQLITE_READONLY;
   }
   return primary;
 }
@@ -54,10 +54,10 @@ int meaning(sqlite3* db, int code) {
 }  // namespace
 
 Error sqlite_error(sqlite3* db, int code) {
-  const int primary = meaning(db, code);
+  const int primary = primary_code(db, code);
   std::string detail = db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(code);
   detail += " (" + std::to_string(code) + ")";
-  for (const CodeRow& row : kCodes) {
+  for (const ErrorMapping& row : kErrorMap) {
     if (row.code == primary) return Error{row.kind, row.reason, {}, detail};
   }
   return Error{ErrorCode::kInternal, "database_error", {}, detail};
@@ -65,55 +65,55 @@ Error sqlite_error(sqlite3* db, int code) {
 
 // --- Statements
 
-Result<Query> Query::prepare(sqlite3* db, std::string_view sql) {
+Result<PreparedStatement> PreparedStatement::prepare(sqlite3* db, std::string_view sql) {
   sqlite3_stmt* statement = nullptr;
   const int code = sqlite3_prepare_v3(db, sql.data(), static_cast<int>(sql.size()), SQLITE_PREPARE_PERSISTENT,
                                       &statement, nullptr);
   if (code != SQLITE_OK) return tl::unexpected(sqlite_error(db, code));
-  return Query(statement);
+  return PreparedStatement(statement);
 }
 
-Query& Query::bind(int index, std::string_view text) {
+PreparedStatement& PreparedStatement::bind(int index, std::string_view text) {
   // A null pointer would be NULL, not "".
   const char* const bytes = text.data() != nullptr ? text.data() : "";
   const int code =
       sqlite3_bind_text64(statement_.get(), index, bytes, text.size(), SQLITE_STATIC, SQLITE_UTF8);
-  if (failed_ == SQLITE_OK) failed_ = code;
+  if (bind_error_ == SQLITE_OK) bind_error_ = code;
   return *this;
 }
 
-Query& Query::bind(int index, std::int64_t value) {
+PreparedStatement& PreparedStatement::bind(int index, std::int64_t value) {
   const int code = sqlite3_bind_int64(statement_.get(), index, value);
-  if (failed_ == SQLITE_OK) failed_ = code;
+  if (bind_error_ == SQLITE_OK) bind_error_ = code;
   return *this;
 }
 
-Query& Query::bind(int index, std::optional<std::int64_t> value) {
+PreparedStatement& PreparedStatement::bind(int index, std::optional<std::int64_t> value) {
   if (value) return bind(index, *value);
   const int code = sqlite3_bind_null(statement_.get(), index);
-  if (failed_ == SQLITE_OK) failed_ = code;
+  if (bind_error_ == SQLITE_OK) bind_error_ = code;
   return *this;
 }
 
-Result<bool> Query::step() {
-  const int code = failed_ != SQLITE_OK ? failed_ : sqlite3_step(statement_.get());
+Result<bool> PreparedStatement::step() {
+  const int code = bind_error_ != SQLITE_OK ? bind_error_ : sqlite3_step(statement_.get());
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) return false;
   const Error error = sqlite_error(sqlite3_db_handle(statement_.get()), code);
-  done();
+  reset();
   return tl::unexpected(error);
 }
 
-Result<void> Query::run() {
+Result<void> PreparedStatement::run() {
   for (;;) {
     FRESHET_TRY(row, step());
     if (!*row) break;
   }
-  done();
+  reset();
   return {};
 }
 
-std::string_view Query::text(int column) const {
+std::string_view PreparedStatement::text(int column) const {
   const unsigned char* const bytes = sqlite3_column_text(statement_.get(), column);
   const int size = sqlite3_column_bytes(statement_.get(), column);
   return bytes == nullptr
@@ -121,40 +121,40 @@ std::string_view Query::text(int column) const {
              : std::string_view(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size));
 }
 
-std::int64_t Query::integer(int column) const { return sqlite3_column_int64(statement_.get(), column); }
+std::int64_t PreparedStatement::integer(int column) const { return sqlite3_column_int64(statement_.get(), column); }
 
-bool Query::is_null(int column) const { return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL; }
+bool PreparedStatement::is_null(int column) const { return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL; }
 
-void Query::done() {
+void PreparedStatement::reset() {
   sqlite3_reset(statement_.get());
   sqlite3_clear_bindings(statement_.get());
-  failed_ = SQLITE_OK;
+  bind_error_ = SQLITE_OK;
 }
 
 // --- Connections
 
-Result<Sqlite> Sqlite::open(const std::string& path, int flags) {
+Result<SqliteConnection> SqliteConnection::open(const std::string& path, int flags) {
   sqlite3* raw = nullptr;
   const int code = sqlite3_open_v2(path.c_str(), &raw, flags, nullptr);
-  Sqlite db(raw);  // to be closed also when it could not be opened
+  SqliteConnection db(raw);  // to be closed also when it could not be opened
   if (code != SQLITE_OK) return tl::unexpected(sqlite_error(raw, code));
   sqlite3_extended_result_codes(raw, 1);
   return db;
 }
 
-Result<void> Sqlite::execute(const char* sql) {
+Result<void> SqliteConnection::execute(const char* sql) {
   const int code = sqlite3_exec(db_.get(), sql, nullptr, nullptr, nullptr);
   if (code != SQLITE_OK) return tl::unexpected(sqlite_error(db_.get(), code));
   return {};
 }
 
-Result<std::int64_t> Sqlite::integer(const char* sql) {
+Result<std::int64_t> SqliteConnection::integer(const char* sql) {
   FRESHET_TRY(query, prepare(sql));
   FRESHET_TRY(row, query->step());
   return *row ? query->integer(0) : 0;
 }
 
-bool Sqlite::moved() const {
+bool SqliteConnection::file_moved() const {
   int answer = 0;
   return sqlite3_file_control(db_.get(), "main", SQLITE_FCNTL_HAS_MOVED, &answer) == SQLITE_OK && answer != 0;
 }

@@ -19,52 +19,52 @@ Error sqlite_error(sqlite3* db, int code);
 
 // A prepared statement, kept for many runs. Parameters count from 1, columns from 0; text is bytes
 // with a length, so NULs pass.
-class Query {
+class PreparedStatement {
  public:
-  Query() = default;
-  static Result<Query> prepare(sqlite3* db, std::string_view sql);
+  PreparedStatement() = default;
+  static Result<PreparedStatement> prepare(sqlite3* db, std::string_view sql);
 
   // What is bound must live until done().
-  Query& bind(int index, std::string_view text);
-  Query& bind(int index, std::int64_t value);
-  Query& bind(int index, std::optional<std::int64_t> value);
+  PreparedStatement& bind(int index, std::string_view text);
+  PreparedStatement& bind(int index, std::int64_t value);
+  PreparedStatement& bind(int index, std::optional<std::int64_t> value);
   Result<bool> step();                      // true: a row; false: finished
   Result<void> run();                       // all of it, rows ignored; done() included
   std::string_view text(int column) const;  // valid until the next step() or done()
   std::int64_t integer(int column) const;
   bool is_null(int column) const;
-  void done();  // ready for other values; frees the locks it holds
+  void reset();  // ready for other values; frees the locks it holds
 
  private:
   struct Finalizer {
     void operator()(sqlite3_stmt* statement) const noexcept { sqlite3_finalize(statement); }
   };
-  explicit Query(sqlite3_stmt* statement) : statement_(statement) {}
+  explicit PreparedStatement(sqlite3_stmt* statement) : statement_(statement) {}
   std::unique_ptr<sqlite3_stmt, Finalizer> statement_;
-  int failed_ = SQLITE_OK;  // the first bind that failed
+  int bind_error_ = SQLITE_OK;  // the first bind that failed
 };
 
-class Sqlite {
+class SqliteConnection {
  public:
   // `flags` as sqlite3_open_v2 takes them.
-  static Result<Sqlite> open(const std::string& path, int flags);
+  static Result<SqliteConnection> open(const std::string& path, int flags);
 
   Result<void> execute(const char* sql);          // any number of statements, without parameters
   Result<std::int64_t> integer(const char* sql);  // the first column of the first row
-  Result<Query> prepare(std::string_view sql) { return Query::prepare(db_.get(), sql); }
+  Result<PreparedStatement> prepare(std::string_view sql) { return PreparedStatement::prepare(db_.get(), sql); }
   bool in_transaction() const { return sqlite3_get_autocommit(db_.get()) == 0; }
   // Opened for reading alone, also because the file allows no more.
-  bool read_only() const { return sqlite3_db_readonly(db_.get(), "main") == 1; }
+  bool is_read_only() const { return sqlite3_db_readonly(db_.get(), "main") == 1; }
   // True when the file at the path is another than the one opened, or none.
-  bool moved() const;
-  std::int64_t last_row() const { return sqlite3_last_insert_rowid(db_.get()); }
+  bool file_moved() const;
+  std::int64_t last_insert_rowid() const { return sqlite3_last_insert_rowid(db_.get()); }
   int changes() const { return sqlite3_changes(db_.get()); }  // rows, of the statement run last
 
  private:
   struct Closer {
     void operator()(sqlite3* db) const noexcept { sqlite3_close_v2(db); }
   };
-  explicit Sqlite(sqlite3* db) : db_(db) {}
+  explicit SqliteConnection(sqlite3* db) : db_(db) {}
   std::unique_ptr<sqlite3, Closer> db_;
 };
 

@@ -26,9 +26,9 @@ constexpr int kMostOpenings = 10;
 constexpr double kInterestFade = 0.9;
 
 // A reader with too many pages that are not acknowledged is told so, however well Redis is.
-bool redis_is_away(const Error& error) { return error.reason != "too_many_pending" && is_away(error); }
+bool redis_is_away(const Error& error) { return error.reason != "too_many_pending" && is_unavailable(error); }
 
-FeedPage degraded(Need missing) {
+FeedPage degraded(Dependency missing) {
   FeedPage page;
   page.degraded = missing;
   return page;
@@ -117,13 +117,13 @@ Task<Result<FeedPage>> SmartFeed::page(const FeedRequest& request) {
     served = co_await glance(request);
   else
     served = co_await refresh(request);
-  if (!served && redis_is_away(served.error())) co_return degraded(Need::kRedis);
+  if (!served && redis_is_away(served.error())) co_return degraded(Dependency::kRedis);
   co_return served;
 }
 
 Task<Result<FeedPage>> SmartFeed::load_more(const FeedRequest& request) {
   FRESHET_CO_TRY(taken, co_await store_.take(request));
-  if (taken->state == Taken::State::kEmpty && !request.keeps) co_return degraded(Need::kWrites);
+  if (taken->state == Taken::State::kEmpty && !request.keeps) co_return degraded(Dependency::kWrites);
   if (taken->state == Taken::State::kEmpty) {
     auto refreshed = co_await refresh(request);
     co_return refreshed;
@@ -172,7 +172,7 @@ Task<Result<std::optional<FeedPage>>> SmartFeed::try_refresh(const FeedRequest& 
   cards_.keep(refill.details, std::move(refilled->details), as_of);
   FRESHET_CO_TRY(served, co_await serve(request, std::move(refilled->page), false, nullptr,
                                         std::move(opening->interests)));
-  if (!searched) served->degraded = Need::kIndex;
+  if (!searched) served->degraded = Dependency::kIndex;
   co_return Served(std::move(*served));
 }
 
@@ -184,14 +184,14 @@ Task<Result<FeedPage>> SmartFeed::glance(const FeedRequest& request) {
   auto found = co_await unseen(request, *opening);
   const bool searched = found.has_value();
   if (!searched && !redis_is_away(found.error())) co_return tl::unexpected(found.error());
-  if (!searched && !request.query.empty()) co_return degraded(Need::kIndex);
+  if (!searched && !request.query.empty()) co_return degraded(Dependency::kIndex);
   if (!searched) found = co_await from_heads(request, *opening);
   if (!found) co_return tl::unexpected(found.error());
   std::vector<ItemId> best = found->items;
   best.resize(std::min(best.size(), request.limit + kSpareCards));
   keep_named(request, opening->interests);
   FRESHET_CO_TRY(cards, co_await with_cards(best, opening->interests));
-  FeedPage out = degraded(searched ? Need::kWrites : Need::kIndex);
+  FeedPage out = degraded(searched ? Dependency::kWrites : Dependency::kIndex);
   out.items = showable(std::move(cards->items), std::vector<bool>(best.size()), clock_());
   if (out.items.size() > request.limit)
     out.items.erase(out.items.begin() + static_cast<std::ptrdiff_t>(request.limit), out.items.end());
@@ -202,12 +202,12 @@ Task<Result<FeedPage>> SmartFeed::glance(const FeedRequest& request) {
 // Recall failed: what was buffered before is still good.
 Task<Result<FeedPage>> SmartFeed::from_old_buffer(const FeedRequest& request) {
   FRESHET_CO_TRY(taken, co_await store_.take(request));
-  if (taken->state == Taken::State::kEmpty) co_return degraded(Need::kIndex);
+  if (taken->state == Taken::State::kEmpty) co_return degraded(Dependency::kIndex);
   record_lost(request.reader, taken->unacknowledged);
   auto served = co_await serve(request, std::move(taken->page), taken->noted, std::move(taken->seen),
                                std::move(taken->interests));
   if (served) {
-    served->degraded = Need::kIndex;
+    served->degraded = Dependency::kIndex;
     served->exhausted = false;  // it is not known
   }
   co_return served;
@@ -259,9 +259,9 @@ Task<Result<SmartFeed::Unseen>> SmartFeed::unseen(const FeedRequest& request, co
   Unseen out;
   const auto most = static_cast<std::size_t>(std::max(settings_.max_depth, settings_.size));
   for (query.size = static_cast<std::size_t>(settings_.size);; query.size = std::min(2 * query.size, most)) {
-    co_await doing(Doing::kRecall);
+    co_await set_phase(RequestPhase::kRecall);
     FRESHET_CO_TRY(recalled, co_await recall_.search(query));
-    co_await doing(Doing::kRank);
+    co_await set_phase(RequestPhase::kRank);
     const bool exhausted = recalled->exhausted;
     std::vector<ItemId> candidates = ids_of(std::move(*recalled));
     if (cold) candidates = in_turns(std::move(candidates), hot);

@@ -43,7 +43,7 @@ struct FeedPage {
   bool exhausted = false;                     // nothing unseen is left; else asking again gives more
   // What was missing. The index: the buffer's page, or one of what is hot and newest. Redis: an
   // empty one. Writes: nothing is kept.
-  std::optional<Need> degraded;
+  std::optional<Dependency> degraded;
 };
 
 class SmartFeed {

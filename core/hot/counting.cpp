@@ -6,7 +6,7 @@ Task<Result<Counted<TrackCounts>>> track(HotStore& store, const TrackEvent& even
   Result<TrackCounts> counts = fail(ErrorCode::kUnavailable, "redis_full");
   if (!later) counts = co_await store.track(event);
   if (counts) co_return Counted<TrackCounts>{false, *counts};
-  if (!may_be_kept(counts.error(), !event.event.empty())) co_return tl::unexpected(counts.error());
+  if (!can_spool(counts.error(), !event.event.empty())) co_return tl::unexpected(counts.error());
   if (auto kept = store.track_later(event); !kept) co_return tl::unexpected(kept.error());
   co_return Counted<TrackCounts>{true, {}};
 }
@@ -15,7 +15,7 @@ Task<Result<Counted<ViewOutcome>>> view(HotStore& store, const ViewEvent& event,
   Result<ViewOutcome> outcome = fail(ErrorCode::kUnavailable, "redis_full");
   if (!later) outcome = co_await store.view(event);
   if (outcome) co_return Counted<ViewOutcome>{false, *outcome};
-  if (!may_be_kept(outcome.error(), !event.event.empty())) co_return tl::unexpected(outcome.error());
+  if (!can_spool(outcome.error(), !event.event.empty())) co_return tl::unexpected(outcome.error());
   if (auto kept = store.view_later(event); !kept) co_return tl::unexpected(kept.error());
   co_return Counted<ViewOutcome>{true, {}};
 }

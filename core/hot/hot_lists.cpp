@@ -28,7 +28,7 @@ class HotLists::Refreshing {
   Refreshing& operator=(const Refreshing&) = delete;
   ~Refreshing() {
     snapshot_.refreshing = false;
-    for (Event<int>* waiter : std::exchange(snapshot_.waiting, {})) waiter->fire(0);
+    for (AsyncEvent<int>* waiter : std::exchange(snapshot_.waiting, {})) waiter->fire(0);
   }
 
  private:
@@ -100,7 +100,7 @@ Task<Result<ServedList>> HotLists::get(const ListQuery& query, Clock::time_point
       co_return ServedList{snapshot.list, false};
     }
     if (!snapshot.refreshing) break;
-    Event<int> refreshed;
+    AsyncEvent<int> refreshed;
     snapshot.waiting.push_back(&refreshed);
     co_await refreshed.wait();
   }

@@ -87,7 +87,7 @@ class HotLists {
     Clock::time_point until;  // fresh before it
     bool usable = true;       // false: may show a hidden item; only for when Redis is away
     bool refreshing = false;
-    std::vector<Event<int>*> waiting;  // requests that found nothing to serve while somebody was refreshing
+    std::vector<AsyncEvent<int>*> waiting;  // requests that found nothing to serve while somebody was refreshing
   };
   class Refreshing;
 

@@ -112,7 +112,7 @@ Pipeline RedisHotStore::unlisted_command(const TrackEvent& event, bool may_begin
   const EngagementSettings& engagement = settings_.engagement;
   const std::string key = event.event.empty() ? std::string() : keys_.track_event(id, event.event.view());
   const std::int64_t dwell_ms =
-      event.unproven ? std::min(event.dwell_ms, engagement.first_dwell_ms) : event.dwell_ms;
+      event.unproven ? std::min(event.dwell_ms, engagement.max_initial_dwell_ms) : event.dwell_ms;
   Pipeline out = unlisted(keys_.article(id), key, event.standing, event.published_at, event.at, may_begin);
   out.arg(engagement.counter_ttl.count()).arg(dwell_ms).arg(0).arg(0);
   return out;
@@ -134,7 +134,7 @@ Pipeline RedisHotStore::track_command(const TrackEvent& event) const {
   out.arg(engagement.session_window.count())
       .arg(engagement.counter_ttl.count())
       .arg(unknown_argument(event.standing));
-  event.unproven ? out.arg(engagement.first_dwell_ms) : out.arg("");
+  event.unproven ? out.arg(engagement.max_initial_dwell_ms) : out.arg("");
   return out;
 }
 

@@ -72,7 +72,7 @@ std::string formula_argument(const Settings& settings) {
     for (const std::string_view name : model.parameters) {
       std::array<char, 32> text;
       const auto end =
-          std::to_chars(text.data(), text.data() + text.size(), directive_number(name, settings)).ptr;
+          std::to_chars(text.data(), text.data() + text.size(), directive_value(name, settings)).ptr;
       out.append(out.empty() ? "" : " ").append(text.data(), end);
     }
   }
@@ -146,7 +146,7 @@ Task<Result<std::int64_t>> place_articles(redis::Redis& redis, std::span<const s
 }
 
 Placing::Placing(redis::Deferred& deferred, const Settings& settings, redis::Keys keys, redis::After after,
-                 IdNote* note)
+                 CrashJournal* note)
     : deferred_(deferred),
       settings_(settings),
       keys_(std::move(keys)),

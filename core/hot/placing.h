@@ -71,9 +71,9 @@ class Placing {
   // All must outlive this. Without `after` whoever uses it calls flush(). `note`: where others find
   // what a killed worker left unplaced; null: nowhere.
   Placing(redis::Deferred& deferred, const Settings& settings, redis::Keys keys, redis::After after = {},
-          IdNote* note = nullptr);
+          CrashJournal* note = nullptr);
   // Before an event of the article is counted.
-  void expect(std::string_view id) { noted_.add(id, IdNoter::Clock::now()); }
+  void expect(std::string_view id) { noted_.add(id, CrashJournalWriter::Clock::now()); }
   // `now`: as above.
   void add(const Model& model, Place place, UnixSeconds now);
   void flush();
@@ -86,7 +86,7 @@ class Placing {
   const Settings& settings_;
   const redis::Keys keys_;
   redis::FlushTimer timer_;
-  IdNoter noted_;
+  CrashJournalWriter noted_;
   std::array<std::unordered_map<std::string, Place>, kModels.size()> places_;
   std::size_t waiting_ = 0;
   UnixSeconds now_{};  // the latest that an event had

@@ -39,7 +39,7 @@ void Interests::flush() {
       const std::string_view reader = waiting_[i].first.view();
       out.key(keys_.interactions(reader)).key(keys_.earlier(reader));
     }
-    out.arg(kept.max_kept).arg(kept.ttl.count()).arg(kept.max_earlier());
+    out.arg(kept.max_kept).arg(kept.ttl.count()).arg(kept.max_archived());
     out.arg(std::min(kRenewed, kept.ttl / 8).count());
     for (const std::size_t i : readers)
       out.arg("").arg(interaction_member(Interaction::kView, waiting_[i].second.view())).arg("");

@@ -11,7 +11,7 @@ Result<void> kept_back() { return fail(ErrorCode::kUnavailable, "redis_full"); }
 template <class Later>
 Result<Recorded> settle(const Result<void>& done, Later later) {
   if (done) return Recorded{false};
-  if (!may_be_kept(done.error(), true)) return tl::unexpected(done.error());
+  if (!can_spool(done.error(), true)) return tl::unexpected(done.error());
   if (const Result<void> kept = later(); !kept) return tl::unexpected(kept.error());
   return Recorded{true};
 }

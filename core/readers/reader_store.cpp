@@ -247,7 +247,7 @@ Task<Result<ReaderState>> RedisReaderStore::read(const ReaderId& reader) {
   }
   out.dismissed = viewed_of(found[4]);
   if (const auto earlier = found[5].string(); earlier && !earlier->empty())
-    out.earlier = std::make_shared<const std::unordered_set<std::uint64_t>>(fingerprints_of(*earlier));
+    out.earlier = std::make_shared<const std::unordered_set<std::uint64_t>>(parse_fingerprints(*earlier));
   co_return out;
 }
 

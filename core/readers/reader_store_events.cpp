@@ -46,7 +46,7 @@ void RedisReaderStore::append_change(Pipeline& effect, Pipeline& entry, const Ch
   effect.script(scripts::kReaderPut);
   if (!change.letter.empty()) {
     effect.key(keys_.interactions(reader)).key(keys_.earlier(reader)).arg(interactions_.max_kept);
-    effect.arg(interactions_.ttl.count()).arg(interactions_.max_earlier()).arg(0).arg(unix_s(at));
+    effect.arg(interactions_.ttl.count()).arg(interactions_.max_archived()).arg(0).arg(unix_s(at));
     effect.arg(std::string(change.letter).append(":").append(item)).arg("");
     entry.add("XADD", stream, "*", "op", kOpInteraction, "reader", reader, "item", item, "kind",
               change.letter, "at", unix_s(at));

@@ -47,7 +47,7 @@ Result<Rows> read_rows_of(const std::string& path, const ReaderId& reader, std::
   FRESHET_TRY(interactions, (*database)->readers().interactions_of(reader, from, kMostExportedRows + 1));
   FRESHET_TRY(dismissals, (*database)->readers().dismissals_of(reader, kMostExportedRows));
   FRESHET_TRY(follows, (*database)->readers().follows_of(reader, kMostExportedRows));
-  return Rows{(*database)->identity(), std::move(*interactions), std::move(*dismissals), std::move(*follows)};
+  return Rows{(*database)->database_id(), std::move(*interactions), std::move(*dismissals), std::move(*follows)};
 }
 
 // A timeline's own marks say nothing of its reader (core/timeline/parts/timeline.lua).

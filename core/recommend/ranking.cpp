@@ -36,7 +36,7 @@ RankingSettings RankingSettings::of(const Settings& settings) {
   out.gamma = settings.views.gamma;
   out.rerank = settings.recommend.rerank;
   out.discover_every = static_cast<std::size_t>(settings.recommend.discover_every);
-  out.profile = static_cast<std::size_t>(settings.recommend.profile);
+  out.profile = static_cast<std::size_t>(settings.recommend.profile_events);
   out.profile_half_life = settings.recommend.profile_half_life;
   out.weights = settings.interactions;
   return out;

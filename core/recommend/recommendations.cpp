@@ -123,7 +123,7 @@ Recommendations::Recommendations(readers::ReaderStore& readers, Recommender& rec
 Task<Result<RecommendPage>> Recommendations::page(const RecommendRequest& request) {
   auto explained = co_await explain(request);
   if (explained) co_return std::move((*explained)->page);
-  if (!is_away(explained.error())) co_return tl::unexpected(explained.error());
+  if (!is_unavailable(explained.error())) co_return tl::unexpected(explained.error());
   co_return without_redis(request);
 }
 
@@ -135,7 +135,7 @@ Task<Result<std::unique_ptr<Explained>>> Recommendations::explain(const Recommen
   }
   out->at = clock_();
   Profile profile = profile_of(out->state);
-  co_await doing(Doing::kRank);
+  co_await set_phase(RequestPhase::kRank);
   FRESHET_CO_TRY(suggestions, co_await recommender_.suggest(std::move(profile), out->at));
   out->suggestions = std::move(*suggestions);
   out->selection =
@@ -158,13 +158,13 @@ Task<Result<void>> Recommendations::fill_up(Explained& explained, const Recommen
   feed::RecallQuery query = whole_index(explained.state, explained.at);
   query.cost = request.cost;
   for (query.size = looked_at.size() + limit;; query.size *= 2) {
-    co_await doing(Doing::kRecall);
+    co_await set_phase(RequestPhase::kRecall);
     const auto recalled = co_await recall_.search(query);
     if (!recalled) {  // the page stays as it is
-      explained.page.degraded = Need::kIndex;
+      explained.page.degraded = Dependency::kIndex;
       co_return Result<void>();
     }
-    co_await doing(Doing::kRank);
+    co_await set_phase(RequestPhase::kRank);
     const auto left = left_of(*recalled, *explained.selection, looked_at);
     FRESHET_CO_TRY(more, co_await append(explained, left, limit));
     if (!*more || recalled->exhausted) co_return Result<void>();
@@ -233,7 +233,7 @@ Task<Result<std::vector<Recommendation>>> Recommendations::cut(const Explained& 
 
 RecommendPage Recommendations::without_redis(const RecommendRequest& request) {
   RecommendPage page;
-  page.degraded = Need::kRedis;
+  page.degraded = Dependency::kRedis;
   page.model = recommender_.model();
   const auto suggestions = recommender_.suggest_stale({}, clock_());
   if (!suggestions) return page;  // there has never been anything to show
@@ -260,7 +260,7 @@ Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, std::size
   std::vector<ItemId> ids(1, item);
   for (const SimilarItem& each : *found) ids.push_back(each.item);
   auto cards = co_await cards_.of(ids);
-  if (!cards && is_away(cards.error())) {
+  if (!cards && is_unavailable(cards.error())) {
     add_from_last_copy(*found, limit, page);
     co_return page;
   }
@@ -277,7 +277,7 @@ Task<Result<SimilarPage>> Recommendations::similar(const ItemId& item, std::size
 
 void Recommendations::add_from_last_copy(const std::vector<SimilarItem>& found, std::size_t limit,
                                          SimilarPage& page) {
-  page.degraded = Need::kRedis;
+  page.degraded = Dependency::kRedis;
   const UnixSeconds now = clock_();
   const auto suggestions = recommender_.suggest_stale({}, now);
   if (!suggestions) return;  // nothing is known of any item
@@ -302,10 +302,10 @@ Task<Result<std::vector<SimilarItem>>> Recommendations::related(const ItemId& it
   query.cost = std::move(cost);
   query.now = clock_();
   query.size = most + 1;
-  co_await doing(Doing::kRecall);
+  co_await set_phase(RequestPhase::kRecall);
   const auto recalled = co_await recall_.search(std::move(query));
   std::vector<SimilarItem> out;
-  if (!recalled) page.degraded = Need::kIndex;
+  if (!recalled) page.degraded = Dependency::kIndex;
   if (!recalled) co_return out;  // nothing is known to be like it
   for (const feed::Candidate& each : recalled->candidates) {
     if (each.score > 0 && each.item != item && out.size() < most) out.push_back({each.item, each.score});

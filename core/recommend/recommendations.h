@@ -44,7 +44,7 @@ struct RecommendPage {
   ExcludedCounts excluded;
   std::string model;
   // Redis: without the reader's state, nothing is excluded. The index: fewer than were asked for.
-  std::optional<Need> degraded;
+  std::optional<Dependency> degraded;
 };
 
 struct SimilarPage {
@@ -52,7 +52,7 @@ struct SimilarPage {
   std::string model;                  // or "search"
   // Redis: titles of the last copy, and hidden items may be there. The index: only what the model
   // knows to be like it.
-  std::optional<Need> degraded;
+  std::optional<Dependency> degraded;
 };
 
 // What explain() tells of a reader's moment. `page` is what was served then.

@@ -11,7 +11,7 @@ MappedRecommender::MappedRecommender(TrendReader& trend, const model::ServedMode
                                      const Settings& settings)
     : trend_(trend),
       served_(model),
-      snapshot_(settings.recommend.snapshot),
+      snapshot_(settings.recommend.trend_refresh),
       ranking_(RankingSettings::of(settings)) {}
 
 Task<Result<std::shared_ptr<const Suggestions>>> MappedRecommender::suggest(Profile profile,
@@ -64,7 +64,7 @@ Task<Result<void>> MappedRecommender::up_to_date() {
   }
   if (catalogue_ && age <= 2 * snapshot_) co_return Result<void>();
   if (renewing_) {
-    Event<int> done;
+    AsyncEvent<int> done;
     waiting_.push_back(&done);
     co_await done.wait();
   }
@@ -83,7 +83,7 @@ Task<void> MappedRecommender::renew() {
     last_error_ = live.error();
   }
   renewing_ = false;
-  for (Event<int>* each : std::exchange(waiting_, {})) each->fire(0);
+  for (AsyncEvent<int>* each : std::exchange(waiting_, {})) each->fire(0);
 }
 
 // --- similar items, and the model's name

@@ -39,7 +39,7 @@ class MappedRecommender final : public Recommender {
   Clock::time_point read_at_;
   bool renewing_ = false;
   Error last_error_;
-  std::vector<Event<int>*> waiting_;  // for the renewal under way
+  std::vector<AsyncEvent<int>*> waiting_;  // for the renewal under way
 };
 
 }  // namespace freshet::recommend

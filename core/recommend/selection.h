@@ -43,8 +43,8 @@ struct SelectionSettings {
   seconds soft_half_life{86400};
   int per_author = 3, per_tag = 8;
   static SelectionSettings of(const Settings& settings) {
-    return {settings.feedback, settings.recommend.soft_half_life, settings.recommend.per_author,
-            settings.recommend.per_tag};
+    return {settings.feedback, settings.recommend.soft_half_life, settings.recommend.max_per_author,
+            settings.recommend.max_per_tag};
   }
 };
 

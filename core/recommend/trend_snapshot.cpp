@@ -55,10 +55,10 @@ Task<Result<std::vector<LiveItem>>> TrendReader::read(std::shared_ptr<const mode
 Task<Result<std::vector<std::string>>> TrendReader::heads() {
   using redis::GroupHeads, redis::GroupKeys;
   std::array lists{
-      GroupHeads(keys_, settings_.trend, [](const GroupKeys& of) { return of.rank(hot::kByViews); }),
-      GroupHeads(keys_, settings_.trend, [](const GroupKeys& of) { return of.rank(hot::kByEngagement); }),
+      GroupHeads(keys_, settings_.trend_items, [](const GroupKeys& of) { return of.rank(hot::kByViews); }),
+      GroupHeads(keys_, settings_.trend_items, [](const GroupKeys& of) { return of.rank(hot::kByEngagement); }),
       GroupHeads(
-          keys_, settings_.newest, [](const GroupKeys& of) { return of.newest(); }, unix_s(wall_now()))};
+          keys_, settings_.newest_items, [](const GroupKeys& of) { return of.newest(); }, unix_s(wall_now()))};
   Pipeline command;
   command.add("GET", keys_.epoch()).then();  // what is read is never older than it
   for (GroupHeads& each : lists) each.append(command);

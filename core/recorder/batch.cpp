@@ -27,7 +27,7 @@ Result<void> check_values(const items::ItemValues& values) {
     const std::string_view name = items::kItemFields[i];
     const bool date = name == "published_at" || (name == "update_time" && !values[i].empty());
     if (date && !is_time(values[i])) return fail(ErrorCode::kInvalid, "bad_time", std::string(name));
-    if (!utf8::valid(values[i])) return fail(ErrorCode::kInvalid, "bad_utf8", std::string(name));
+    if (!utf8::is_valid(values[i])) return fail(ErrorCode::kInvalid, "bad_utf8", std::string(name));
     if (name != "tags") continue;
     for (const std::string_view tag : redis::words(values[i])) {
       if (auto ok = check_id(tag, "tags"); !ok) return ok;
@@ -68,7 +68,7 @@ Result<Entry> parse_interaction(const redis::Reply& fields, const ReaderId& read
 Result<Entry> parse_dismissal(const redis::Reply& fields, const ReaderId& reader, const ItemId& item) {
   FRESHET_TRY(at, event_time(fields));
   const std::string_view reason = value_of(fields, "reason");
-  if (!utf8::valid(reason)) return fail(ErrorCode::kInvalid, "bad_utf8", "reason");
+  if (!utf8::is_valid(reason)) return fail(ErrorCode::kInvalid, "bad_utf8", "reason");
   return ReaderChange(Dismissed{{reader, item, std::string(reason), {}}, *at});
 }
 

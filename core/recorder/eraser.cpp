@@ -91,7 +91,7 @@ Result<std::vector<Erasure>> Eraser::run(database::Database& database, Streams& 
     database.rollback();
     return tl::unexpected(committed.error());
   }
-  if (auto ok = database.truncate_log(); !ok) return tl::unexpected(ok.error());
+  if (auto ok = database.truncate_wal(); !ok) return tl::unexpected(ok.error());
   log::notice("readers_erased", {{"jobs", std::to_string(erasures.size())}, {"rows", std::to_string(*rows)}});
   return erasures;
 }

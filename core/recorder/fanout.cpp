@@ -44,7 +44,7 @@ bool comes_no_later(const EntryId& a, const EntryId& b) {
 Pusher::Pusher(const Settings& settings, redis::Endpoint endpoint)
     : redis_(std::move(endpoint), kRedisTimeout, redis::kAllScripts),
       keys_(settings.redis),
-      waterfall_(settings.waterfall) {}
+      waterfall_(settings.timeline) {}
 
 void Pusher::add(std::vector<Fanout> fanouts) {
   for (Fanout& each : fanouts) {

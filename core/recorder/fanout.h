@@ -71,7 +71,7 @@ class Pusher {
 
   redis::SyncRedis redis_;
   const redis::Keys keys_;
-  const WaterfallSettings waterfall_;
+  const TimelineSettings waterfall_;
   std::vector<Fanout> waiting_;  // in the order of their entries
   std::string cursor_ = kBegin;  // of the first, as far as this process knows
 };

@@ -56,7 +56,7 @@ Result<redis::Replies> with_time(redis::SyncRedis& redis, Pipeline command) {
   const auto asked_at = since_boot();
   auto replies = redis.call_all(command);
   if (!replies) return replies;
-  if (const auto now = redis::time_of(replies->back())) agree_on(*now, asked_at);
+  if (const auto now = redis::time_of(replies->back())) update_redis_clock(*now, asked_at);
   return replies;
 }
 

@@ -32,26 +32,26 @@ using Clock = std::chrono::steady_clock;
 
 struct ReasonRow {
   std::string_view prefix;  // of Error::reason; the first row that fits
-  RecorderReason reason;
+  RecorderPauseReason reason;
 };
-constexpr std::array kReasons{ReasonRow{"disk_full", RecorderReason::kDatabaseFull},
-                              ReasonRow{"database_readonly", RecorderReason::kDatabaseReadOnly},
-                              ReasonRow{"database_locked", RecorderReason::kDatabaseLocked},
-                              ReasonRow{"database_newer", RecorderReason::kDatabaseNewer},
-                              ReasonRow{"index_locked", RecorderReason::kIndexLocked},
-                              ReasonRow{"index", RecorderReason::kIndexError},
-                              ReasonRow{"bad_stemmer", RecorderReason::kIndexError},
-                              ReasonRow{"redis", RecorderReason::kRedisAway},
-                              ReasonRow{"no_cluster", RecorderReason::kRedisAway},
-                              ReasonRow{"lost_again", RecorderReason::kRedisAway},
-                              ReasonRow{"other_schema", RecorderReason::kRedisAway},
-                              ReasonRow{"other_groups", RecorderReason::kRedisAway},
-                              ReasonRow{"other_recorder", RecorderReason::kOtherRecorder},
-                              ReasonRow{"lease_lost", RecorderReason::kOtherRecorder},
-                              ReasonRow{"other_database", RecorderReason::kOtherDatabase},
-                              ReasonRow{"", RecorderReason::kDatabaseError}};
+constexpr std::array kReasons{ReasonRow{"disk_full", RecorderPauseReason::kDatabaseFull},
+                              ReasonRow{"database_readonly", RecorderPauseReason::kDatabaseReadOnly},
+                              ReasonRow{"database_locked", RecorderPauseReason::kDatabaseLocked},
+                              ReasonRow{"database_newer", RecorderPauseReason::kDatabaseNewer},
+                              ReasonRow{"index_locked", RecorderPauseReason::kIndexLocked},
+                              ReasonRow{"index", RecorderPauseReason::kIndexError},
+                              ReasonRow{"bad_stemmer", RecorderPauseReason::kIndexError},
+                              ReasonRow{"redis", RecorderPauseReason::kRedisUnavailable},
+                              ReasonRow{"no_cluster", RecorderPauseReason::kRedisUnavailable},
+                              ReasonRow{"lost_again", RecorderPauseReason::kRedisUnavailable},
+                              ReasonRow{"other_schema", RecorderPauseReason::kRedisUnavailable},
+                              ReasonRow{"other_groups", RecorderPauseReason::kRedisUnavailable},
+                              ReasonRow{"other_recorder", RecorderPauseReason::kLeaseHeld},
+                              ReasonRow{"lease_lost", RecorderPauseReason::kLeaseHeld},
+                              ReasonRow{"other_database", RecorderPauseReason::kDatabaseMismatch},
+                              ReasonRow{"", RecorderPauseReason::kDatabaseError}};
 
-RecorderReason reason_of(const Error& error) {
+RecorderPauseReason reason_of(const Error& error) {
   const auto row = std::find_if(kReasons.begin(), kReasons.end(),
                                 [&](const ReasonRow& each) { return error.reason.starts_with(each.prefix); });
   return row->reason;
@@ -204,18 +204,18 @@ Result<void> Recorder::State::take_lease() {
   if (!database) {
     if (auto ok = open_database(); !ok) return ok;
   }
-  FRESHET_TRY(last, database->last_token());
+  FRESHET_TRY(last, database->stored_fencing_token());
   if (*last != wrote_as) held = {};
-  if (auto ok = lease.take(streams.redis(), database->identity(), *last); !ok) return ok;
+  if (auto ok = lease.take(streams.redis(), database->database_id(), *last); !ok) return ok;
   leased = true;
-  auto ours = database->write_as(lease.token());
+  auto ours = database->set_fencing_token(lease.token());
   if (ours) wrote_as = lease.token();
   return ours;
 }
 
 // Only the database knows whether there was one before.
 Result<void> Recorder::State::make_groups() {
-  FRESHET_TRY(recorded, database->has_recorded());
+  FRESHET_TRY(recorded, database->has_recorded_entries());
   return *recorded ? make_lost_groups(streams.redis(), streams.keys())
                    : recorder::make_groups(streams.redis(), streams.keys());
 }
@@ -235,7 +235,7 @@ Result<void> Recorder::State::open_files() {
 Result<void> Recorder::State::open_database() {
   FRESHET_TRY(opened, database::Database::open(settings.recorder.database, database::Database::Mode::kWrite));
   database = std::move(*opened);
-  report.items.store(database->count());
+  report.items.store(database->item_count());
   compared = false;
   return {};
 }
@@ -265,10 +265,10 @@ Result<void> Recorder::State::finish_held() {
   if (!held.empty()) {
     if (auto ok = write_index(); !ok) return ok;
     // Looked at last: what was written into a file that is gone shall not be acknowledged.
-    if (database->replaced())
+    if (database->was_replaced())
       return fail(ErrorCode::kUnavailable, "database_absent", {}, "deleted or replaced while it was open");
     report.last_commit.store(unix_now());
-    report.items.store(database->count());
+    report.items.store(database->item_count());
   }
   const Batch done = std::exchange(held, {});
   return settle(done);
@@ -281,7 +281,7 @@ Result<void> Recorder::State::write_index() {
     if (!written) break;
   }
   // We have the index' lock: who took over since has not written yet what is newer.
-  if (written) written = database->expect_ours();
+  if (written) written = database->verify_fencing_token();
   if (written) {
     written = index->commit();
     indexed = Clock::now();
@@ -294,7 +294,7 @@ Result<void> Recorder::State::write_index() {
 Result<void> Recorder::State::erase(const std::atomic<bool>& stop) {
   FRESHET_TRY(done, eraser.run(*database, streams, stop));
   if (done->empty()) return {};
-  if (database->replaced())
+  if (database->was_replaced())
     return fail(ErrorCode::kUnavailable, "database_absent", {}, "deleted or replaced while it was open");
   if (auto ok = finish_held(); !ok) return ok;  // what mentions the reader leaves the stream with the job
   Batch batch;
@@ -334,7 +334,7 @@ void Recorder::State::tell(const Backlog& backlog) {
 
 // What has been lost by others is not repaired here, but said.
 Result<void> Recorder::State::compare() {
-  FRESHET_TRY(shown, database->count_shown());
+  FRESHET_TRY(shown, database->count_visible());
   const auto items = static_cast<std::uint64_t>(*shown);
   if (items != index->documents()) {
     // An index made from a database that has lost items would lose them too.
@@ -359,28 +359,28 @@ Result<void> Recorder::State::compare() {
 // --- When something is away
 
 void Recorder::State::failed(const Error& error) {
-  const RecorderReason reason = reason_of(error);
-  const bool refused = reason == RecorderReason::kOtherRecorder || reason == RecorderReason::kOtherDatabase;
+  const RecorderPauseReason reason = reason_of(error);
+  const bool refused = reason == RecorderPauseReason::kLeaseHeld || reason == RecorderPauseReason::kDatabaseMismatch;
   streams.restart();
   // What is held is in the database: a Redis that lost the entries meanwhile gives them no second
   // time.
-  if (reason != RecorderReason::kRedisAway && !refused) held = {};
+  if (reason != RecorderPauseReason::kRedisUnavailable && !refused) held = {};
   // What failed may have failed for good on this connection, these descriptors.
-  if (reason == RecorderReason::kRedisAway || refused) joined = leased = false;
+  if (reason == RecorderPauseReason::kRedisUnavailable || refused) joined = leased = false;
   if (refused) {  // jobs are another's now
     eraser.clear();
     pusher.clear();
   }
-  if (reason == RecorderReason::kIndexError)
+  if (reason == RecorderPauseReason::kIndexError)
     index.reset();
-  else if (reason != RecorderReason::kIndexLocked && reason != RecorderReason::kRedisAway)
+  else if (reason != RecorderPauseReason::kIndexLocked && reason != RecorderPauseReason::kRedisUnavailable)
     database.reset();
-  if (report.state.load() != RecorderState::kWaiting) report.waiting_since.store(unix_now());
-  if (report.state.exchange(RecorderState::kWaiting) != RecorderState::kWaiting ||
+  if (report.state.load() != RecorderState::kPaused) report.paused_since.store(unix_now());
+  if (report.state.exchange(RecorderState::kPaused) != RecorderState::kPaused ||
       report.reason.load() != reason)
     log::warning("recorder_waits", {{"for", std::string(error.reason)}, {"why", error.detail}});
   report.reason.store(reason);
-  if (reason == RecorderReason::kRedisAway) return;
+  if (reason == RecorderPauseReason::kRedisUnavailable) return;
   if (leased)
     (void)settle(Batch());  // we go on when it is over
   else if (const auto backlog = streams.backlog())
@@ -390,10 +390,10 @@ void Recorder::State::failed(const Error& error) {
 void Recorder::State::went_well() {
   const RecorderState before = report.state.load();
   if (before == RecorderState::kRunning) return;
-  report.reason.store(RecorderReason::kNone);
-  report.waiting_since.store(0);
+  report.reason.store(RecorderPauseReason::kNone);
+  report.paused_since.store(0);
   report.state.store(RecorderState::kRunning);
-  log::notice(before == RecorderState::kWaiting ? "recorder_resumes" : "recorder_runs",
+  log::notice(before == RecorderState::kPaused ? "recorder_resumes" : "recorder_runs",
               {{"items", std::to_string(report.items.load())}});
 }
 

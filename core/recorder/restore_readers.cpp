@@ -131,7 +131,7 @@ Result<RestoredReaders> restore_readers(redis::SyncRedis& redis, database::Datab
   const redis::Keys keys(settings.redis);
   const Sender send(redis, pulse);
   ReaderRestorer events(send, settings.interactions.max_kept,
-                        std::to_string(settings.interactions.max_earlier()), settings.interactions.ttl, now);
+                        std::to_string(settings.interactions.max_archived()), settings.interactions.ttl, now);
   auto read = database.readers().for_each_interaction([&](const readers::ReaderEvent& each) {
     const std::string member = std::string(1, readers::kind_of(each.kind).letter) + ":" + each.item.str();
     const std::string_view reader = each.reader.view();
@@ -161,7 +161,7 @@ Result<void> restore_tombstones(redis::SyncRedis& redis, database::Database& dat
                                 const Settings& settings, UnixSeconds now) {
   const redis::Keys keys(settings.redis);
   const seconds ttl = redis::tombstone_ttl(settings.spool.max_age);
-  FRESHET_TRY(erased, database.erased_since(now - ttl));
+  FRESHET_TRY(erased, database.erasures_since(now - ttl));
   redis::Pipeline out;
   const auto send = [&]() -> Result<void> {
     if (out.empty()) return {};
@@ -169,7 +169,7 @@ Result<void> restore_tombstones(redis::SyncRedis& redis, database::Database& dat
     out.clear();
     return {};
   };
-  for (const database::Database::Erased& each : *erased) {
+  for (const database::Database::Erasure& each : *erased) {
     const seconds left = each.at + ttl - now;
     if (left.count() <= 0) continue;
     // The later erasure wins where both know one: that of Redis is never older.

@@ -34,7 +34,7 @@ bool below(std::string_view a, std::string_view b) { return parts_of(a) < parts_
 Streams::Streams(const Settings& settings, redis::Endpoint endpoint)
     : redis_(std::move(endpoint), kRedisTimeout, redis::kAllScripts),
       keys_(settings.redis),
-      count_(keys_.share_of(settings.recorder.batch)) {
+      count_(keys_.share_of(settings.recorder.batch_size)) {
   for (const redis::GroupKeys& each : keys_.every_group()) {
     One one;
     one.key = each.stream();

@@ -169,7 +169,7 @@ void BackgroundWriter::settle(const Queued& sent, std::span<const Reply> replies
   for (const Reply& each : replies) {
     if (!each.is_error()) {
       ++counters_.done;
-    } else if (is_away(classify(each.error()))) {
+    } else if (is_unavailable(classify(each.error()))) {
       waits = true;
     } else {
       log::warning("background_command_refused", {{"error", std::string(each.error())}});
@@ -227,7 +227,7 @@ Task<BackgroundWriter::Outcomes> BackgroundWriter::apply_all(const std::vector<W
   std::vector<std::vector<std::string_view>> fields;
   fields.reserve(events.size());
   for (const Waiting& each : events) fields.push_back(fields_of(each.event));
-  Event<bool> all_done;
+  AsyncEvent<bool> all_done;
   std::size_t left = events.size();
   for (std::size_t i = 0; i < events.size(); ++i) {
     spawn(apply_one(fields[i], events[i].age, outcomes[i]), [&, i](std::exception_ptr thrown) {
@@ -254,7 +254,7 @@ Task<bool> BackgroundWriter::replay(Spool& spool) {
 // False: later, all of it; repeating is harmless.
 bool BackgroundWriter::settle(Spool& spool, const Portion& portion, const Outcomes& outcomes) {
   for (const Result<void>& each : outcomes) {
-    if (each || !is_away(each.error())) continue;
+    if (each || !is_unavailable(each.error())) continue;
     refused_ = Clock::now();
     // Not each time: for the last it may be refused for days.
     if (portion_events_ > 1)

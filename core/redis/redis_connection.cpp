@@ -50,7 +50,7 @@ Result<Replies> RedisConnection::Batch::await_resume() {
   if (waiting) {
     const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(connection.settled_at_ - sent);
     if (!error) connection.counters_.latency.add(waited);
-    if (stage != nullptr) stage->left_redis(waited);
+    if (stage != nullptr) stage->end_redis_wait(waited);
   }
   if (error) {
     if (!handshake) {
@@ -203,12 +203,12 @@ void RedisConnection::finish_renewal() {
 
 Task<bool> RedisConnection::ready_before(Clock::time_point limit) {
   if (ready_) co_return true;
-  const auto event = std::make_shared<Event<bool>>();
+  const auto event = std::make_shared<AsyncEvent<bool>>();
   for_ready_.push_back(event);
   Timer timer(loop());
   // Both may have been on their way when the other came first.
   timer.at(limit, [event] {
-    if (event->waiting()) event->fire(false);
+    if (event->has_waiter()) event->fire(false);
   });
   const bool ready = co_await event->wait();
   if (!ready) std::erase(for_ready_, event);

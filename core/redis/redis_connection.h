@@ -67,14 +67,14 @@ class RedisConnection final : public RedisLink, public RedisClient {
     std::chrono::steady_clock::time_point sent{};
     std::chrono::steady_clock::time_point deadline{};
     std::coroutine_handle<> waiting{};
-    Stage* stage = nullptr;  // of the request that waits
+    RequestTrace* stage = nullptr;  // of the request that waits
 
     bool await_ready();
     template <class Promise>
     void await_suspend(std::coroutine_handle<Promise> caller) noexcept {
       waiting = caller;
-      stage = stage_of(caller);
-      if (stage != nullptr) stage->entered_redis(pipeline);
+      stage = trace_of(caller);
+      if (stage != nullptr) stage->begin_redis_wait(pipeline);
     }
     Result<Replies> await_resume();
   };
@@ -113,7 +113,7 @@ class RedisConnection final : public RedisLink, public RedisClient {
   ConnectionCounters& counters_;
   std::uint64_t generation_ = 0;  // of the context: a hand-shake of an older one means nothing
   std::chrono::steady_clock::time_point renewed_{};      // because of what Redis answered
-  std::vector<std::shared_ptr<Event<bool>>> for_ready_;  // those who wait for the next hand-shake
+  std::vector<std::shared_ptr<AsyncEvent<bool>>> for_ready_;  // those who wait for the next hand-shake
   bool ready_ = false;
   bool renewing_ = false;  // no more is sent; another connection when what is pending has its replies
   bool timer_armed_ = false;

@@ -22,12 +22,12 @@ void Finder::tell_all() {
 
 RedisLink::RedisLink(EventLoop& loop, LinkOptions options)
     : loop_(loop), options_(std::move(options)), reconnect_timer_(loop), breaker_(options_.breaker) {
-  flush_action_ = loop_.at_end_of_turn([this] { flush(); });
+  flush_action_ = loop_.add_iteration_end_action([this] { flush(); });
   if (options_.finder != nullptr) options_.finder->tell(*this);
 }
 
 RedisLink::~RedisLink() {
-  loop_.forget_action(flush_action_);
+  loop_.remove_iteration_end_action(flush_action_);
   if (options_.finder != nullptr) options_.finder->forget(*this);
 }
 
@@ -137,7 +137,7 @@ void RedisLink::watch(bool writable) {
 void RedisLink::mark_dirty() {
   if (dirty_) return;
   dirty_ = true;
-  loop_.request_end_of_turn();
+  loop_.request_iteration_end_actions();
 }
 
 void RedisLink::flush() {

@@ -44,7 +44,7 @@ struct LinkOptions {
 };
 
 // Must outlive the loop's run.
-class RedisLink : public Watcher {
+class RedisLink : public FdHandler {
  public:
   // Does not connect yet.
   RedisLink(EventLoop& loop, LinkOptions options);

@@ -31,7 +31,7 @@ void append_push(Pipeline& out, const std::string& key, std::optional<std::int64
   for (const std::string_view each : ids) out.arg(each);
 }
 
-void append_timeline_pushes(Pipeline& out, const redis::Keys& keys, const WaterfallSettings& settings,
+void append_timeline_pushes(Pipeline& out, const redis::Keys& keys, const TimelineSettings& settings,
                             const std::vector<std::string>& timelines,
                             const std::vector<std::string_view>& items, std::string_view job) {
   std::map<unsigned, std::vector<std::string_view>> calls;
@@ -46,7 +46,7 @@ void append_timeline_pushes(Pipeline& out, const redis::Keys& keys, const Waterf
   }
 }
 
-void append_join(Pipeline& out, const WaterfallSettings& settings, const Join& join) {
+void append_join(Pipeline& out, const TimelineSettings& settings, const Join& join) {
   out.script(scripts::kFollowJoin).key(join.timeline).key(join.marks);
   out.arg(settings.max_items).arg(settings.ttl.count()).arg(join.authors.size());
   for (const Join::Author& each : join.authors) out.arg(each.author).arg(each.mark).arg(each.upto);
@@ -56,7 +56,7 @@ void append_join(Pipeline& out, const WaterfallSettings& settings, const Join& j
 RedisFollowStore::RedisFollowStore(redis::Redis& redis, const Settings& settings, redis::Keys keys,
                                    std::function<std::string()> new_job_id)
     : redis_(redis),
-      waterfall_(settings.waterfall),
+      waterfall_(settings.timeline),
       fanout_(settings.fanout),
       keys_(std::move(keys)),
       stream_max_(keys_.share_of(settings.recorder.stream_max_len)),
@@ -162,7 +162,7 @@ Task<Result<std::string>> RedisFollowStore::publish(const AuthorId& author,
   count(look);
   FRESHET_CO_TRY(found, co_await redis::run_all(redis_, look));
   const std::int64_t before = (*found)[1].integer().value_or(0);
-  const bool pulls = before > fanout_.max_push;
+  const bool pulls = before > fanout_.max_push_followers;
   if (const auto may = may_tell(found->front()); before > 0 && !pulls && !may)
     co_return tl::unexpected(may.error());
   // In this order: who enters meanwhile finds it in the outbox, or is among those who are looked up
@@ -170,9 +170,9 @@ Task<Result<std::string>> RedisFollowStore::publish(const AuthorId& author,
   std::vector<std::string_view> ids;
   ids.reserve(items.size());
   for (const ItemId& each : items) ids.push_back(each.view());
-  append_push(join, keys_.outbox(author.view()), fanout_.outbox, ids);
+  append_push(join, keys_.outbox(author.view()), fanout_.outbox_size, ids);
   join.then();
-  if (pulls) append_push(join, keys_.pull_outbox(author.view()), fanout_.outbox, ids);
+  if (pulls) append_push(join, keys_.pull_outbox(author.view()), fanout_.outbox_size, ids);
   count(join);
   join.add("ZSCORE", readers, ":");
   FRESHET_CO_TRY(joined, co_await redis::run_all(redis_, join));

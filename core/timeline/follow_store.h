@@ -47,7 +47,7 @@ class RedisFollowStore final : public FollowStore {
   std::string timeline_of(const ReaderId& reader) const;
 
   redis::Redis& redis_;
-  const WaterfallSettings waterfall_;
+  const TimelineSettings waterfall_;
   const FanoutSettings fanout_;
   const redis::Keys keys_;
   const std::int64_t stream_max_;  // of one stream
@@ -65,7 +65,7 @@ struct Join {
   std::vector<std::string> items;  // the last becomes the newest
 };
 // Appends follow_join.lua.
-void append_join(redis::Pipeline& out, const WaterfallSettings& settings, const Join& join);
+void append_join(redis::Pipeline& out, const TimelineSettings& settings, const Join& join);
 
 // Appends the script that pushes `ids`, the last as the highest, into one ZSET of
 // core/timeline/parts/timeline.lua, of which the newest `most` stay, or all. Its reply: {the
@@ -77,7 +77,7 @@ void append_push(redis::Pipeline& out, const std::string& key, std::optional<std
 // one call share it, 50 at most. `job`, digits: the number of the fan-out, which reaches a timeline
 // once, also when it is pushed again. Each reply: {how many are new, how many timelines could not
 // be written, why}.
-void append_timeline_pushes(redis::Pipeline& out, const redis::Keys& keys, const WaterfallSettings& settings,
+void append_timeline_pushes(redis::Pipeline& out, const redis::Keys& keys, const TimelineSettings& settings,
                             const std::vector<std::string>& timelines,
                             const std::vector<std::string_view>& items, std::string_view job = {});
 

@@ -41,7 +41,7 @@ RedisWaterfallStore::RedisWaterfallStore(redis::Redis& redis, redis::Redis& bulk
       bulk_(bulk),
       deferred_(deferred),
       cards_(cards),
-      settings_(settings.waterfall),
+      settings_(settings.timeline),
       interactions_(settings.interactions),
       known_only_(settings.items_unknown == "reject"),
       keys_(std::move(keys)),

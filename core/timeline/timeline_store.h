@@ -111,7 +111,7 @@ class RedisWaterfallStore final : public WaterfallStore {
   redis::Redis& bulk_;
   redis::Deferred& deferred_;
   items::CardCache& cards_;
-  const WaterfallSettings settings_;
+  const TimelineSettings settings_;
   const InteractionSettings interactions_;
   const bool known_only_;
   const redis::Keys keys_;

@@ -58,7 +58,7 @@ Task<Result<ServedPage>> read_page(WaterfallStore& store, const PageQuery& query
     give_reasons(*page, follows);
     co_return ServedPage{std::move(*page), false};
   }
-  if (!is_away(page.error())) co_return tl::unexpected(page.error());
+  if (!is_unavailable(page.error())) co_return tl::unexpected(page.error());
   co_return page_without_redis(query);
 }
 
@@ -85,7 +85,7 @@ Task<Result<PushOutcome>> push_items(WaterfallStore& store, items::ItemStore& it
     const std::size_t count = std::min(size, push.readers.size() - from);
     slice.readers.assign(begin, begin + static_cast<std::ptrdiff_t>(count));
     const auto pushed = co_await store.push(slice);
-    if (!pushed && is_away(pushed.error())) co_return tl::unexpected(pushed.error());
+    if (!pushed && is_unavailable(pushed.error())) co_return tl::unexpected(pushed.error());
     if (!pushed) {
       failed = pushed.error();  // of one timeline; those of the other slices are served all the same
       continue;

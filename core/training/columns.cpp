@@ -23,7 +23,7 @@ Column ColumnSum::take(std::size_t most) {
 Columns each_column(std::size_t items, const std::function<Column(std::uint32_t, ColumnSum&)>& make) {
   Columns columns(items);
   const std::size_t piece = items / 32 + 1;
-  in_pieces(items, piece, [&](std::size_t begin, std::size_t end) {
+  parallel_for(items, piece, [&](std::size_t begin, std::size_t end) {
     ColumnSum sum(items);
     for (std::size_t item = begin; item < end; ++item) {
       columns[item] = make(static_cast<std::uint32_t>(item), sum);
@@ -86,7 +86,7 @@ Trained::Rows rows_of(const Columns& columns, bool heaviest_first) {
     }
   }
   if (!heaviest_first) return rows;
-  in_pieces(columns.size(), columns.size() / 16 + 1, [&](std::size_t begin, std::size_t end) {
+  parallel_for(columns.size(), columns.size() / 16 + 1, [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
       std::stable_sort(
           rows.neighbours.begin() + static_cast<std::ptrdiff_t>(rows.starts[row]),

@@ -22,7 +22,7 @@ std::vector<float> reader_weights(const Interactions& interactions, float expone
 
 Square gram(const Interactions& interactions, std::span<const float> reader_weights) {
   Square g(interactions.items);
-  in_pieces(interactions.items, 16, [&](std::size_t begin, std::size_t end) {
+  parallel_for(interactions.items, 16, [&](std::size_t begin, std::size_t end) {
     for (std::size_t item = begin; item < end; ++item) {
       float* const row = g.row(item);
       for (const std::uint32_t reader : interactions.of_item(static_cast<std::uint32_t>(item))) {

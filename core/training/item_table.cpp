@@ -99,7 +99,7 @@ ItemTable item_table(const TrainingData& data, const TrainSettings& settings) {
     table.items.push_back({from.id, from.title, {}, from.author, from.tags, from.published, false});
   }
   table.terms.resize(order.size());
-  in_pieces(order.size(), order.size() / 16 + 1, [&](std::size_t begin, std::size_t end) {
+  parallel_for(order.size(), order.size() / 16 + 1, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
       const TrainingItem& from = data.items[order[i]];
       table.terms[i] = model::content_terms(from.title, from.text, from.tags);

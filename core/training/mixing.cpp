@@ -115,7 +115,7 @@ Gains gains_of(const Case& one, const Candidates& candidates, const model::Mix& 
 
 Gains mean(const Validation& validation, const std::vector<Candidates>& candidates, const model::Mix& mix) {
   std::vector<Gains> gains(candidates.size());
-  in_pieces(candidates.size(), 32, [&](std::size_t begin, std::size_t end) {
+  parallel_for(candidates.size(), 32, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) gains[i] = gains_of(validation.cases[i], candidates[i], mix);
   });
   Gains total;
@@ -139,7 +139,7 @@ MixChoice choose_mix(const Validation& validation, const PartColumns& parts) {
   PartRows rows;
   for (std::size_t p = 0; p < model::kParts; ++p) rows[p] = rows_of(parts[p], false);
   std::vector<Candidates> candidates(validation.cases.size());
-  in_pieces(candidates.size(), 32, [&](std::size_t begin, std::size_t end) {
+  parallel_for(candidates.size(), 32, [&](std::size_t begin, std::size_t end) {
     Scorer scorer(validation, rows);
     for (std::size_t i = begin; i < end; ++i) candidates[i] = scorer.of(validation.cases[i]);
   });

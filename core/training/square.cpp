@@ -33,7 +33,7 @@ Square Square::copy() const {
 
 // By blocks, since one of the two always goes down a column.
 void mirror_lower(Square& a) {
-  in_pieces(a.side() / kPanel, 1, [&](std::size_t block, std::size_t) {
+  parallel_for(a.side() / kPanel, 1, [&](std::size_t block, std::size_t) {
     for (std::size_t left = 0; left <= block; ++left) {
       for (std::size_t r = block * kPanel; r < (block + 1) * kPanel; ++r) {
         for (std::size_t c = left * kPanel; c < std::min((left + 1) * kPanel, r); ++c)
@@ -62,8 +62,8 @@ class Sweep {
   void run() {
     for (std::size_t k = 0; k < blocks_; ++k) {
       invert_block(k);
-      in_pieces(blocks_, 1, [&](std::size_t block, std::size_t) { prepare(k, block); });
-      in_pieces(blocks_, 1, [&](std::size_t block, std::size_t) { update(k, blocks_ - 1 - block); });
+      parallel_for(blocks_, 1, [&](std::size_t block, std::size_t) { prepare(k, block); });
+      parallel_for(blocks_, 1, [&](std::size_t block, std::size_t) { update(k, blocks_ - 1 - block); });
       store(k);
     }
     mirror_lower(a_);

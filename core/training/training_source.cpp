@@ -17,7 +17,7 @@ constexpr std::string_view kEvents = "SELECT reader, item, kind, at FROM interac
 
 // Runs `sql` to its end; `each` sees every row.
 template <class Each>
-Result<void> for_each_row(database::Sqlite& db, std::string_view sql, Each each) {
+Result<void> for_each_row(database::SqliteConnection& db, std::string_view sql, Each each) {
   FRESHET_TRY(query, db.prepare(sql));
   for (;;) {
     FRESHET_TRY(more, query->step());
@@ -26,9 +26,9 @@ Result<void> for_each_row(database::Sqlite& db, std::string_view sql, Each each)
   }
 }
 
-Result<void> read_items(database::Sqlite& db, TrainingData& out) {
+Result<void> read_items(database::SqliteConnection& db, TrainingData& out) {
   std::unordered_map<std::int64_t, std::size_t> of_key;
-  auto read = for_each_row(db, kItems, [&](const database::Query& row) {
+  auto read = for_each_row(db, kItems, [&](const database::PreparedStatement& row) {
     of_key.emplace(row.integer(0), out.items.size());
     TrainingItem& item = out.items.emplace_back();
     item.id = row.text(1);
@@ -39,7 +39,7 @@ Result<void> read_items(database::Sqlite& db, TrainingData& out) {
     item.hidden = row.integer(6) != 0;
   });
   if (!read) return read;
-  return for_each_row(db, kTags, [&](const database::Query& row) {
+  return for_each_row(db, kTags, [&](const database::PreparedStatement& row) {
     const auto item = of_key.find(row.integer(0));
     if (item != of_key.end()) out.items[item->second].tags.emplace_back(row.text(1));
   });
@@ -71,7 +71,7 @@ class Newest {
   std::size_t begin_ = 0, count_ = 0;
 };
 
-Result<void> read_events(database::Sqlite& db, const TrainSettings& settings, TrainingData& out) {
+Result<void> read_events(database::SqliteConnection& db, const TrainSettings& settings, TrainingData& out) {
   std::unordered_map<std::string_view, std::uint32_t> items;
   items.reserve(out.items.size());
   for (std::size_t i = 0; i < out.items.size(); ++i)
@@ -80,7 +80,7 @@ Result<void> read_events(database::Sqlite& db, const TrainSettings& settings, Tr
   std::int64_t reader = -1;
   TrainingEvent event;
   bool first = true;
-  auto read = for_each_row(db, kEvents, [&](const database::Query& row) {
+  auto read = for_each_row(db, kEvents, [&](const database::PreparedStatement& row) {
     if (row.integer(0) != reader) {
       newest.end_reader();
       reader = row.integer(0);
@@ -102,7 +102,7 @@ Result<void> read_events(database::Sqlite& db, const TrainSettings& settings, Tr
 
 Result<TrainingData> read_training_data(const std::string& database, const TrainSettings& settings,
                                         UnixSeconds now) {
-  FRESHET_TRY(db, database::Sqlite::open(database, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX));
+  FRESHET_TRY(db, database::SqliteConnection::open(database, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX));
   if (auto ok = database::prepare_file(*db, false); !ok) return tl::unexpected(ok.error());
   // One snapshot for all three; it ends with the connection.
   if (auto ok = db->execute("BEGIN"); !ok) return tl::unexpected(ok.error());

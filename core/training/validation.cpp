@@ -137,7 +137,7 @@ std::vector<double> judge(const Validation& validation, const Score& score,
     if (validation.told[item] && !validation.cold[item]) warm.push_back(item);
   }
   std::vector<double> gains(validation.cases.size() * factors.size(), 0);
-  in_pieces(validation.cases.size(), 16, [&](std::size_t begin, std::size_t end) {
+  parallel_for(validation.cases.size(), 16, [&](std::size_t begin, std::size_t end) {
     std::vector<float> scores(items);
     std::vector<float> scaled(items);
     for (std::size_t i = begin; i < end; ++i) {

@@ -124,7 +124,7 @@ void Connection::serve(std::string_view bytes) {
     return;
   }
   state_ = State::kServing;
-  exchange.request.stage.shown = gateway_.options_.stage;
+  exchange.request.stage.published_phase = gateway_.options_.stage;
   gateway_.start(exchange);
   // Ended already, and the place free for the next request, or it waits for something: then the
   // clock runs.

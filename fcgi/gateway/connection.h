@@ -16,7 +16,7 @@
 
 namespace freshet::gateway {
 
-class Connection final : public Watcher {
+class Connection final : public FdHandler {
  public:
   Connection(Gateway& gateway, int fd);
   ~Connection();

@@ -104,7 +104,7 @@ void Gateway::adopt(int fd) {
 
 void Gateway::closed(Connection& connection) {
   // Its own functions may still be on the stack.
-  loop_.dispose(std::move(*connection.place_));
+  loop_.destroy_later(std::move(*connection.place_));
   connections_.erase(connection.place_);
   check_drained();
 }
@@ -126,7 +126,7 @@ void Gateway::start(Exchange& exchange) {
   counters_.max_in_flight = std::max(counters_.max_in_flight, counters_.in_flight);
   exchange.running = true;
   Task<void> task = serve_(exchange.request, exchange.response);
-  task.work_for(exchange.request.stage);
+  task.set_trace(exchange.request.stage);
   spawn(std::move(task), [this, &exchange](std::exception_ptr thrown) {
     exchange.running = false;
     ended(exchange, thrown);
@@ -142,7 +142,7 @@ void Gateway::ended(Exchange& exchange, std::exception_ptr thrown) {
   // Its client was answered long ago. Its coroutine still stands on the stack.
   --counters_.late;
   if (thrown) log::error("application_threw", {});
-  loop_.dispose(std::move(*exchange.place));
+  loop_.destroy_later(std::move(*exchange.place));
   late_.erase(exchange.place);
   check_drained();
 }

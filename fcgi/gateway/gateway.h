@@ -34,7 +34,7 @@ struct GatewayOptions {
   std::chrono::milliseconds request_budget{200};
   std::chrono::milliseconds bulk_budget{30000};
   std::chrono::milliseconds slow_timeout{0};  // 0: no request is slow
-  std::atomic<StageWord>* stage = nullptr;    // where requests show what the loop is at; null: nowhere
+  std::atomic<PackedPhase>* stage = nullptr;    // where requests show what the loop is at; null: nowhere
   std::size_t max_in_flight = 1024;
   std::vector<std::string> allowed_clients{};  // addresses; empty: all. TCP only
 };
@@ -60,7 +60,7 @@ using Serve = std::function<Task<void>(Request&, Response&)>;
 enum class Refused : std::uint8_t { kOverloaded, kOverBudget };
 using Refuse = std::function<void(const Request&, Refused, Response&)>;
 
-class Gateway final : public Watcher {
+class Gateway final : public FdHandler {
  public:
   // `observer` may be null. Must outlive the loop's run.
   Gateway(EventLoop& loop, GatewayOptions options, Serve serve, Refuse refuse, Observer* observer = nullptr);

@@ -61,7 +61,7 @@ struct Request {
   std::size_t body_bytes = 0;                      // of the body as it came; a handler may have consumed it
   std::chrono::steady_clock::time_point received;  // when its first byte was read
   std::chrono::steady_clock::time_point whole;     // and when its last
-  Stage stage;                                     // the application names its route
+  RequestTrace stage;                                     // the application names its route
   Budget budget = Budget::kRequest;  // the application says otherwise before it first waits for something
   // What is said when the budget is used up; a handler sets it that can say something without what
   // it waits for, and what it refers to lives as long as the handler's task. Null, or none: 503.

@@ -139,7 +139,7 @@ Task<void> Application::serve(Request& request, Response& response) {
 }
 
 Task<Result<Response>> Application::dispatch(Request& request, std::optional<http::Allowance>& allowance) {
-  request.stage.enter(Doing::kParse);
+  request.stage.enter_phase(RequestPhase::kParse);
   const http::Standing standing = standing_of(request);
   if (standing == http::Standing::kDenied)
     co_return fail(ErrorCode::kForbidden, "denied", {}, "this client is not served");
@@ -163,7 +163,7 @@ Task<Result<Response>> Application::dispatch(Request& request, std::optional<htt
   }
   const Route& route = routes_[match->route];
   request.stage.route = static_cast<std::uint16_t>(match->route + 1);
-  request.stage.enter(Doing::kParse);
+  request.stage.enter_phase(RequestPhase::kParse);
   request.budget = budget_of(route);
   if (came_too_late(request, services_.settings.gateway))
     co_return fail(ErrorCode::kUnavailable, "over_budget");

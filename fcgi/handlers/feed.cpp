@@ -121,7 +121,7 @@ Response render(const std::optional<std::size_t>& fresh) {
 Response late(const Call& call, const FeedBody& body) {
   if (body.request.action == feed::FeedAction::kPeek) return render(std::optional<std::size_t>());
   feed::FeedPage page;
-  page.degraded = call.request.stage.doing == Doing::kRecall ? Need::kIndex : Need::kRedis;
+  page.degraded = call.request.stage.phase == RequestPhase::kRecall ? Dependency::kIndex : Dependency::kRedis;
   return render(page, body, call.services.pages);
 }
 

@@ -15,7 +15,7 @@ constexpr std::string_view kOk = "{\"ok\":true}";
 
 // Follows belong to a channel.
 Result<Follow> follow_of(Call& call) {
-  if (call.services.settings.waterfall.follow_channel.empty())
+  if (call.services.settings.timeline.follow_channel.empty())
     return fail(ErrorCode::kNotFound, "unknown_channel", {}, "waterfall.follow_channel names none");
   return parse_follow(call.request, call.target);
 }
@@ -54,7 +54,7 @@ Task<Result<Response>> get_follows(Call& call) {
   FRESHET_CO_TRY(reader, require_reader(call, *claimed, name));
   const auto authors = co_await call.services.follows.authors_of(*reader);
   if (authors) co_return private_json(render(&*authors));
-  if (!is_away(authors.error())) co_return tl::unexpected(authors.error());
+  if (!is_unavailable(authors.error())) co_return tl::unexpected(authors.error());
   Response response = private_json(render(nullptr));
   response.headers += "Freshet-Degraded: true\r\n";
   co_return response;

@@ -71,7 +71,7 @@ Task<Result<Response>> get_history(Call& call) {
   call.request.if_late = without_redis;
   const auto views = co_await call.services.readers.views(which->reader, which->kind);
   if (views) co_return private_json(render(&*views));
-  if (!is_away(views.error())) co_return tl::unexpected(views.error());
+  if (!is_unavailable(views.error())) co_return tl::unexpected(views.error());
   co_return without_redis();
 }
 

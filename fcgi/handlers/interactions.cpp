@@ -64,7 +64,7 @@ void add(Batch& batch, const Numbered& chunk, const std::vector<Result<readers::
       batch.queued += answers[i]->queued ? 1U : 0U;
       continue;
     }
-    if (is_away(answers[i].error())) batch.unavailable = answers[i].error();
+    if (is_unavailable(answers[i].error())) batch.unavailable = answers[i].error();
     batch.rejected.push_back({chunk.lines[i], refused(answers[i].error(), "topicId").value()});
   }
 }

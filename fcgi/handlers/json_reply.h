@@ -21,8 +21,8 @@ inline Response private_json(std::string body, int status = 200) {
 }
 
 // The members of a page that says what it lacks.
-inline void write_degraded(json::Writer& writer, std::optional<Need> missing) {
-  if (missing) writer.key("degraded").boolean(true).key("missing").string(need_name(*missing));
+inline void write_degraded(json::Writer& writer, std::optional<Dependency> missing) {
+  if (missing) writer.key("degraded").boolean(true).key("missing").string(dependency_name(*missing));
 }
 
 }  // namespace freshet::handlers

@@ -42,16 +42,16 @@ Response OperationPages::metrics() const {
 Response OperationPages::live() const { return text("alive\n"); }
 
 Response OperationPages::ready(const Has& has) const {
-  std::vector<Need> without = missing(has, board_.sample());
-  const std::string named = need_names(without);
+  std::vector<Dependency> without = missing(has, board_.sample());
+  const std::string named = join_dependency_names(without);
   const auto& required = settings_.ready.require;
   const bool serves = std::ranges::none_of(
-      without, [&](Need each) { return std::ranges::find(required, need_name(each)) != required.end(); });
+      without, [&](Dependency each) { return std::ranges::find(required, dependency_name(each)) != required.end(); });
   if (!serves) return not_ready("without " + named);
-  const bool writes = std::ranges::find(without, Need::kWrites) == without.end();
-  std::erase(without, Need::kWrites);
+  const bool writes = std::ranges::find(without, Dependency::kWrites) == without.end();
+  std::erase(without, Dependency::kWrites);
   std::string body = writes ? "ready\nwrites:true\n" : "ready\nwrites:false\n";
-  if (!without.empty()) body.append("missing:").append(need_names(without)).append("\n");
+  if (!without.empty()) body.append("missing:").append(join_dependency_names(without)).append("\n");
   return text(std::move(body));
 }
 

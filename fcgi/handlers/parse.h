@@ -43,7 +43,7 @@ Result<T> one_of(const std::array<Word<T>, kCount>& words, std::string_view memb
 // A member that is to be a word: its text, "" when it is no string; absent or null: nullopt.
 inline std::optional<std::string_view> word_member(json::Value body, std::string_view member) {
   const json::Value value = body[member];
-  if (value.missing() || value.kind() == json::Kind::kNull) return std::nullopt;
+  if (value.is_missing() || value.type() == json::Type::kNull) return std::nullopt;
   return value.is_string() ? value.text() : std::string_view();
 }
 

@@ -20,7 +20,7 @@ constexpr std::array kDirections{Word<timeline::Direction>{"first", timeline::Di
                                  Word<timeline::Direction>{"down", timeline::Direction::kDown},
                                  Word<timeline::Direction>{"up", timeline::Direction::kUp}};
 
-bool is_absent(json::Value value) { return value.missing() || value.kind() == json::Kind::kNull; }
+bool is_absent(json::Value value) { return value.is_missing() || value.type() == json::Type::kNull; }
 
 // An array of 1..most ids.
 template <class IdType>
@@ -48,7 +48,7 @@ Result<std::vector<IdType>> ids_of(json::Value body, std::string_view member, st
 
 }  // namespace
 
-Result<void> check_channel(std::string_view channel, const WaterfallSettings& settings) {
+Result<void> check_channel(std::string_view channel, const TimelineSettings& settings) {
   if (std::ranges::count(settings.channels, channel) > 0) return {};
   return fail(ErrorCode::kNotFound, "unknown_channel", "channel", "no channel of this name is configured");
 }

@@ -14,7 +14,7 @@
 namespace freshet::handlers {
 
 // Ok iff it is one of waterfall.channels. kNotFound "unknown_channel", member "channel".
-Result<void> check_channel(std::string_view channel, const WaterfallSettings& settings);
+Result<void> check_channel(std::string_view channel, const TimelineSettings& settings);
 
 // ?direction=first|down|up&score=&limit=; `score` is required for down and up, and looked at for
 // first too. The reader is still to be found.

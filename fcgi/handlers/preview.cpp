@@ -24,7 +24,7 @@ Result<Settings> settings_tried(const http::Target& target, const Settings& toda
   for (const std::string_view name : model.parameters) {
     const auto value = target.parameter(name);
     if (!value) continue;
-    FRESHET_TRY(set, try_directive(name, *value, settings));
+    FRESHET_TRY(set, override_directive(name, *value, settings));
   }
   return settings;
 }
@@ -36,7 +36,7 @@ std::string in_force(const Settings& settings) {
   writer.begin_object();
   for (const hot::Model& model : hot::kModels) {
     for (const std::string_view name : model.parameters)
-      writer.key(name).number(directive_number(name, settings));
+      writer.key(name).number(directive_value(name, settings));
   }
   writer.end_object();
   return out.append("\r\n");

@@ -10,7 +10,7 @@ namespace freshet::handlers {
 
 inline std::string_view reader_member(json::Value body, std::string_view older) {
   const json::Value given = body["userId"];
-  return given.missing() || given.kind() == json::Kind::kNull ? older : std::string_view("userId");
+  return given.is_missing() || given.type() == json::Type::kNull ? older : std::string_view("userId");
 }
 
 inline std::string_view reader_parameter(const http::Target& target, std::string_view older) {

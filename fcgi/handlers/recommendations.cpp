@@ -98,7 +98,7 @@ Task<Result<Response>> get_similar(Call& call) {
 }
 
 Task<Result<Response>> get_model(Call& call) {
-  if (call.services.settings.train.publish.empty())
+  if (call.services.settings.train.publish_folder.empty())
     co_return fail(ErrorCode::kNotFound, "no_model", {}, "train.publish is not set here");
   Response response;
   response.content_type = "application/octet-stream";

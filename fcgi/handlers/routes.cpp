@@ -31,7 +31,7 @@ constexpr http::Cost kFeed{"feed", &LimitSettings::feed, true};
 constexpr http::Cost kHistory{"history", &LimitSettings::history, true};
 constexpr http::Cost kFeedback{"feedback", &LimitSettings::feedback, true};
 constexpr http::Cost kRecommendations{"recommendations", &LimitSettings::recommendations};
-constexpr http::Cost kWaterfall{"waterfall", &LimitSettings::waterfall};
+constexpr http::Cost kWaterfall{"waterfall", &LimitSettings::timeline};
 
 constexpr std::array kRoutes{
     //    method           path                          zone             body       handler

@@ -65,8 +65,8 @@ struct Services {
     slot.refused[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
   }
   // What a page that lacks nothing else lacks then.
-  std::optional<Need> or_lost(std::optional<Need> missing) const {
-    return missing || !redis_lost() ? missing : Need::kItems;
+  std::optional<Dependency> or_lost(std::optional<Dependency> missing) const {
+    return missing || !redis_lost() ? missing : Dependency::kItems;
   }
   void count_feed_page(bool degraded) {
     slot.feed_pages.fetch_add(1, std::memory_order_relaxed);

@@ -42,9 +42,9 @@ Rows recorder_rows(Scoreboard& board) {
   const bool waits = state == "waiting";
   const auto reason = static_cast<std::size_t>(report.reason.load(kRelaxed));
   return {{"recorder", std::string(state)},
-          {"recorder reason", std::string(waits ? kRecorderReasonNames[reason] : "")},
+          {"recorder reason", std::string(waits ? kRecorderPauseReasonNames[reason] : "")},
           {"recorder holder", std::string(board.sample().recorder_holder.load().data())},
-          {"recorder waiting since", waits ? report.waiting_since.load(kRelaxed) : std::int64_t{0}},
+          {"recorder waiting since", waits ? report.paused_since.load(kRelaxed) : std::int64_t{0}},
           {"recorder pid", std::int64_t{process.pid.load(kRelaxed)}},
           {"recorder respawns", number(process.respawns.load(kRelaxed))},
           {"recorder entries", number(report.entries.load(kRelaxed))},
@@ -112,7 +112,7 @@ Rows fpm_rows(Scoreboard& board, const Settings& settings, const Totals& totals,
   const auto idle = std::ranges::count_if(slots, is_idle);
   // Whoever is not idle is active, as PHP-FPM counts: also one that starts or finishes.
   return {{"pool", std::string("freshet")},
-          {"process manager", settings.pool.pm},
+          {"process manager", settings.pool.pm_mode},
           {"start time", Moment{started}},
           {"start since", since(now, started)},
           {"accepted conn", number(totals.accepted)},
@@ -166,7 +166,7 @@ Rows our_rows(Scoreboard& board, const Totals& totals) {
                 {"index documents", totals.index_documents},
                 {"model ready", number(totals.model_ready)},
                 {"model trained at", totals.model_trained_at},
-                {"missing", need_names(missing(has_of(totals), board.sample()))}});
+                {"missing", join_dependency_names(missing(has_of(totals), board.sample()))}});
   append(rows, memory_rows(board));
   append(rows, recorder_rows(board));
   append(rows, sampled_rows(board));

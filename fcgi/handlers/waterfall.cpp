@@ -68,7 +68,7 @@ Response render(timeline::Published&& published) {
 // Outboxes and follows know one channel: elsewhere an unfollow would take nothing out of a
 // timeline.
 std::string why_not_here(const Settings& settings) {
-  const std::string& follows = settings.waterfall.follow_channel;
+  const std::string& follows = settings.timeline.follow_channel;
   if (follows.empty()) return "no channel is of follows here (waterfall.follow_channel); name the customers";
   return "only in the channel \"" + follows +
          "\" (waterfall.follow_channel), to which follows belong; in another one name the customers";
@@ -76,7 +76,7 @@ std::string why_not_here(const Settings& settings) {
 
 Task<Result<Response>> publish(Call& call, const PushBody& body) {
   Services& services = call.services;
-  if (call.match.parameters[0] != services.settings.waterfall.follow_channel)
+  if (call.match.parameters[0] != services.settings.timeline.follow_channel)
     co_return fail(ErrorCode::kInvalid, "bad_parameter", "followersOf", why_not_here(services.settings));
   FRESHET_CO_TRY(published, co_await timeline::publish_items(services.waterfall, services.items,
                                                              services.follows, body.author, body.items));
@@ -104,7 +104,7 @@ Response again(const std::string& said) {
 
 Task<Result<Response>> get_waterfall(Call& call) {
   const std::string& channel = call.match.parameters[0];
-  FRESHET_CO_TRY(known, check_channel(channel, call.services.settings.waterfall));
+  FRESHET_CO_TRY(known, check_channel(channel, call.services.settings.timeline));
   FRESHET_CO_TRY(query, parse_page(call.target, channel));
   const auto name = reader_parameter(call.target, "customerId");
   FRESHET_CO_TRY(claimed, http::id_parameter<ReaderId>(call.target, name));
@@ -112,7 +112,7 @@ Task<Result<Response>> get_waterfall(Call& call) {
   query->reader = std::move(*reader);
   query->keeps = !call.writes_later();
   call.request.if_late = [&asked = *query] { return render(timeline::page_without_redis(asked)); };
-  const bool follows = channel == call.services.settings.waterfall.follow_channel;
+  const bool follows = channel == call.services.settings.timeline.follow_channel;
   FRESHET_CO_TRY(served, co_await timeline::read_page(call.services.waterfall, *query, follows));
   const bool lacks = follows && !query->keeps;  // what authors published who are pulled
   served->degraded |= lacks || call.services.redis_lost();
@@ -122,7 +122,7 @@ Task<Result<Response>> get_waterfall(Call& call) {
 Task<Result<Response>> post_waterfall(Call& call) {
   Services& services = call.services;
   const std::string& channel = call.match.parameters[0];
-  FRESHET_CO_TRY(known, check_channel(channel, services.settings.waterfall));
+  FRESHET_CO_TRY(known, check_channel(channel, services.settings.timeline));
   FRESHET_CO_TRY(body, parse_push(call.request.body));
   const EventId event = body->event;
   if (!event.empty()) {
@@ -140,7 +140,7 @@ Task<Result<Response>> post_waterfall(Call& call) {
 
 Task<Result<Response>> delete_waterfall(Call& call) {
   const std::string& channel = call.match.parameters[0];
-  FRESHET_CO_TRY(known, check_channel(channel, call.services.settings.waterfall));
+  FRESHET_CO_TRY(known, check_channel(channel, call.services.settings.timeline));
   FRESHET_CO_TRY(item, ItemId::parse(call.match.parameters[1], "itemId"));
   const auto name = reader_parameter(call.target, "customerId");
   FRESHET_CO_TRY(reader, ReaderId::parse(call.target.parameter(name).value_or(""), name));

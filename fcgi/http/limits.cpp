@@ -16,15 +16,15 @@ bool is_tighter(const Allowance& a, const Allowance& b) {
   return a.remaining < b.remaining;
 }
 
-Allowance allowance(BucketKind kind, const TokenRate& rate, const Taken& taken) {
+Allowance allowance(BucketKind kind, const TokenRate& rate, const TakeResult& taken) {
   Allowance out{taken.granted,
                 kind,
                 rate.capacity_us / rate.interval_us,
                 0,
-                ceil_seconds(taken.fill_us),
-                ceil_seconds(taken.wait_us)};
+                ceil_seconds(taken.time_to_full_us),
+                ceil_seconds(taken.retry_after_us)};
   if (taken.granted)
-    out.remaining = std::max<std::int64_t>(0, rate.capacity_us - taken.fill_us) / rate.interval_us;
+    out.remaining = std::max<std::int64_t>(0, rate.capacity_us - taken.time_to_full_us) / rate.interval_us;
   return out;
 }
 
@@ -53,7 +53,7 @@ void add_headers(Response& response, const Allowance& allowance) {
   response.add_header("RateLimit-Reset", std::to_string(allowance.reset.count()));
 }
 
-Limits::Limits(LimitTable& table, const LimitSettings& settings)
+Limits::Limits(TokenBucketTable& table, const LimitSettings& settings)
     : table_(table), settings_(settings), service_key_(hashed("service", table.seed())) {
   if (settings.anonymous.rate > 0) service_ = token_rate(settings.anonymous.rate, settings.anonymous.burst);
 }
@@ -77,7 +77,7 @@ Payer Limits::payer(const Request& request, const Verified& verified) const {
 // From 1, while half of the service's tokens are there, to the network's whole factor when none is.
 double Limits::price(std::int64_t now_us) const {
   if (service_.interval_us == 0) return 1;
-  const double left = 1 - static_cast<double>(table_.fill_us(service_key_, now_us)) /
+  const double left = 1 - static_cast<double>(table_.time_to_full_us(service_key_, now_us)) /
                               static_cast<double>(service_.capacity_us);
   return 1 + (settings_.network_factor - 1) * std::clamp(1 - 2 * left, 0.0, 1.0);
 }
@@ -140,7 +140,7 @@ TokenRate Limits::rate_of(Share share) const {
 bool Limits::is_left(Share share, std::string_view whose, std::string_view of, std::int64_t now_us) const {
   const TokenRate rate = rate_of(share);
   if (rate.interval_us == 0) return true;
-  const std::int64_t owed = table_.fill_us(hashed(share, whose, of, table_.seed()), now_us);
+  const std::int64_t owed = table_.time_to_full_us(hashed(share, whose, of, table_.seed()), now_us);
   return owed + rate.interval_us <= rate.capacity_us;
 }
 

@@ -76,7 +76,7 @@ void add_headers(Response& response, const Allowance& allowance);
 class Limits {
  public:
   // Both must outlive this.
-  Limits(LimitTable& table, const LimitSettings& settings);
+  Limits(TokenBucketTable& table, const LimitSettings& settings);
 
   Payer payer(const Request& request, const Verified& verified) const;
   // None: there is no limit. What one bucket gave before another refused is not given back, so a
@@ -97,7 +97,7 @@ class Limits {
   TokenRate rate_of(Share share) const;
   double price(std::int64_t now_us) const;
 
-  LimitTable& table_;
+  TokenBucketTable& table_;
   const LimitSettings& settings_;
   TokenRate service_{};  // interval 0: no limit
   std::uint64_t service_key_ = 0;

@@ -93,7 +93,7 @@ void append_header(std::string& line, std::string_view name, const Response& res
 void append_ours(std::string& line, const std::string& what, const AccessEntry& entry) {
   const Request& request = entry.request;
   if (what == "redis_ms") {
-    append_number(line, "%.3f", static_cast<double>(request.stage.in_redis.count()) / 1e3);
+    append_number(line, "%.3f", static_cast<double>(request.stage.redis_time.count()) / 1e3);
   } else if (what == "round_trips") {
     line.append(std::to_string(request.stage.round_trips));
   } else if (what == "route") {
@@ -105,9 +105,9 @@ void append_ours(std::string& line, const std::string& what, const AccessEntry& 
   }
 }
 
-void append_piece(std::string& line, const AccessPiece& piece, const AccessEntry& entry) {
+void append_piece(std::string& line, const AccessFormatPart& piece, const AccessEntry& entry) {
   const Request& request = entry.request;
-  switch (piece.letter) {
+  switch (piece.specifier) {
     case 0:
       line.append(piece.text);
       return;
@@ -187,8 +187,8 @@ std::string cut_address(std::string_view address) {
   return inet_ntop(AF_INET6, &v6, shown.data(), shown.size());
 }
 
-void append_access_line(std::string& line, const std::vector<AccessPiece>& format, const AccessEntry& entry) {
-  for (const AccessPiece& piece : format) append_piece(line, piece, entry);
+void append_access_line(std::string& line, const std::vector<AccessFormatPart>& format, const AccessEntry& entry) {
+  for (const AccessFormatPart& piece : format) append_piece(line, piece, entry);
 }
 
 }  // namespace freshet::observe

@@ -27,7 +27,7 @@ struct AccessEntry {
   std::string_view route;       // "GET /api/hot"; empty: none
 };
 
-void append_access_line(std::string& line, const std::vector<AccessPiece>& format, const AccessEntry& entry);
+void append_access_line(std::string& line, const std::vector<AccessFormatPart>& format, const AccessEntry& entry);
 
 // "192.0.2.17" → "192.0.2.0", "2001:db8:1:2::3" → "2001:db8:1::"; "-" for what is no address.
 std::string cut_address(std::string_view address);

@@ -157,9 +157,9 @@ void recorder_lag(Samples& samples, const View& view) {
 }
 
 void missing_needs(Samples& samples, const View& view) {
-  const std::vector<Need> all = missing(has_of(view.totals), view.board.sample());
-  for (std::size_t i = 0; i < kNeeds; ++i)
-    samples.add(label("what", kNeedNames[i]), std::ranges::count(all, static_cast<Need>(i)) > 0 ? 1 : 0);
+  const std::vector<Dependency> all = missing(has_of(view.totals), view.board.sample());
+  for (std::size_t i = 0; i < kDependencyCount; ++i)
+    samples.add(label("what", kDependencyNames[i]), std::ranges::count(all, static_cast<Dependency>(i)) > 0 ? 1 : 0);
 }
 
 void model_time(Samples& samples, const View& view) {

@@ -41,9 +41,9 @@ std::string in_ms(microseconds duration) {
   return text.append(".").append(std::to_string(duration.count() % 1000 + 1000).substr(1));
 }
 
-std::vector<AccessPiece> format_of(const RequestLogSettings& settings) {
+std::vector<AccessFormatPart> format_of(const RequestLogSettings& settings) {
   auto format = parse_access_format(settings.access_format);  // checked with the configuration
-  return format ? std::move(*format) : std::vector<AccessPiece>();
+  return format ? std::move(*format) : std::vector<AccessFormatPart>();
 }
 
 }  // namespace
@@ -82,12 +82,12 @@ void RequestObserver::answered(const Request& request, const Response& response,
 
 void RequestObserver::slow(const Request& request, Clock::duration elapsed) {
   grow(slot_.slow_requests);
-  const Stage& stage = request.stage;
-  std::string doing(kDoingNames[static_cast<std::size_t>(stage.doing)]);
-  if (stage.awaited != nullptr) doing.append(" ").append(redis::command_name(*stage.awaited, scripts_));
+  const RequestTrace& stage = request.stage;
+  std::string doing(kRequestPhaseNames[static_cast<std::size_t>(stage.phase)]);
+  if (stage.awaited_commands != nullptr) doing.append(" ").append(redis::command_name(*stage.awaited_commands, scripts_));
   const std::string method(request.method == Method::kOther ? "-" : method_name(request.method)),
       route = board_.route_name(stage.route), took = in_ms(duration_cast<microseconds>(elapsed)),
-      in_redis = in_ms(stage.in_redis), trips = std::to_string(stage.round_trips), id(request.request_id),
+      in_redis = in_ms(stage.redis_time), trips = std::to_string(stage.round_trips), id(request.request_id),
       pid = std::to_string(getpid());
   const std::initializer_list<log::Field> fields{
       {"method", method},     {"route", route},       {"stage", doing}, {"elapsed_ms", took},

@@ -37,7 +37,7 @@ class RequestObserver final : public gateway::Observer {
   Scoreboard& board_;
   WorkerSlot& slot_;
   std::span<const redis::Script> scripts_;
-  std::vector<AccessPiece> format_;
+  std::vector<AccessFormatPart> format_;
   LineFile access_log_;
   LineFile slow_log_;
   const bool own_slow_log_;

@@ -59,7 +59,7 @@ void set_environment(const PoolSettings& pool) {
 Result<void> open_log(const Settings& settings) {
   try {
     log::open(settings.error_log, settings.log_level);
-    log::redirect(settings.pool.catch_workers_output ? log::Output::kCaught : log::Output::kDropped);
+    log::redirect(settings.pool.catch_workers_output ? log::OutputMode::kToLog : log::OutputMode::kDiscard);
   } catch (const std::exception& error) {
     return fail(ErrorCode::kInternal, "child_setup", "error_log", error.what());
   }

@@ -19,7 +19,7 @@ namespace freshet {
 // beside the settings (secrets, lists): whoever is forked later has what its siblings have,
 // whatever the files say by then.
 struct Plan {
-  Loaded configuration;
+  LoadedConfig configuration;
   WorkerMain worker;
   CompanionMain recorder;  // none: this deployment has no recorder here
   CompanionMain keeper{};  // of the model; none: there is none

@@ -176,8 +176,8 @@ std::string Scoreboard::route_name(std::size_t row) const {
 }
 
 std::string Scoreboard::stage_text(const WorkerSlot& slot) const {
-  const StageWord stage = slot.stage.load(kRelaxed);
-  std::string text(kDoingNames[static_cast<std::size_t>(doing_of(stage))]);
+  const PackedPhase stage = slot.stage.load(kRelaxed);
+  std::string text(kRequestPhaseNames[static_cast<std::size_t>(phase_of(stage))]);
   if (route_of(stage) != 0) text.append(" ").append(route_name(route_of(stage)));
   return text;
 }
@@ -223,13 +223,13 @@ void Scoreboard::retire(WorkerSlot& slot) {
   memory_->folding.fetch_add(1, std::memory_order_release);
 }
 
-std::vector<Need> missing(const Has& has, const StoreSample& store) {
-  std::vector<Need> out;
-  if (!has.redis) out.push_back(Need::kRedis);
-  if (store.lost_since.load(kRelaxed) != 0) out.push_back(Need::kItems);
-  if (!has.index) out.push_back(Need::kIndex);
-  if (!has.model) out.push_back(Need::kModel);
-  if (store.full.load(kRelaxed)) out.push_back(Need::kWrites);
+std::vector<Dependency> missing(const Has& has, const StoreSample& store) {
+  std::vector<Dependency> out;
+  if (!has.redis) out.push_back(Dependency::kRedis);
+  if (store.lost_since.load(kRelaxed) != 0) out.push_back(Dependency::kItems);
+  if (!has.index) out.push_back(Dependency::kIndex);
+  if (!has.model) out.push_back(Dependency::kModel);
+  if (store.full.load(kRelaxed)) out.push_back(Dependency::kWrites);
   return out;
 }
 

@@ -116,7 +116,7 @@ inline Has has_of(const Totals& totals) {
   return {totals.redis_ready > 0, totals.index_ready > 0, totals.model_ready > 0};
 }
 // What is missing, in the order of Need.
-std::vector<Need> missing(const Has& has, const StoreSample& store);
+std::vector<Dependency> missing(const Has& has, const StoreSample& store);
 
 // The master keeps the counters of dead workers, so totals never go back.
 class Scoreboard {

@@ -122,7 +122,7 @@ struct alignas(64) WorkerSlot {
   std::atomic<std::uint32_t> generation{0};
   std::atomic<std::int64_t> started_at{0};    // unix seconds
   std::atomic<std::int64_t> last_turn_ms{0};  // CLOCK_MONOTONIC; the master's watchdog reads it
-  std::atomic<StageWord> stage{0};            // what its loop is at, this moment
+  std::atomic<PackedPhase> stage{0};            // what its loop is at, this moment
   std::atomic<std::uint64_t> accepted{0};     // connections
   std::atomic<std::uint64_t> requests{0};     // replies finished
   std::atomic<std::uint64_t> slow_requests{0};
@@ -156,7 +156,7 @@ struct alignas(64) WorkerSlot {
   SharedHistogram redis_latency;  // of pipelines
   SharedHistogram turns;          // of the loop: what came last in a turn has waited so long
   Shared<ShownRequest> request;   // the one that has been inside longest; when none is, the last
-  IdNote unplaced;                // articles whose events it counted lately; outlives it
+  CrashJournal unplaced;                // articles whose events it counted lately; outlives it
   std::array<RouteCounters, kMostRoutes> routes{};
 };
 

@@ -13,8 +13,8 @@ std::size_t or_else(int configured, std::size_t otherwise) {
 }
 
 PoolMode mode_of(const PoolSettings& pool) {
-  if (pool.pm == "dynamic") return PoolMode::kDynamic;
-  return pool.pm == "ondemand" ? PoolMode::kOndemand : PoolMode::kStatic;
+  if (pool.pm_mode == "dynamic") return PoolMode::kDynamic;
+  return pool.pm_mode == "ondemand" ? PoolMode::kOndemand : PoolMode::kStatic;
 }
 
 }  // namespace

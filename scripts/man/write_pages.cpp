@@ -30,11 +30,11 @@ namespace {
 // --- man(7)
 
 // A character beyond ASCII, decoded from UTF-8, as roff's name of it; `at` moves to its last byte.
-std::string named(std::string_view text, std::size_t& at) {
+std::string roff_escape(std::string_view text, std::size_t& at) {
   const auto first = static_cast<unsigned char>(text[at]);
-  const int more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
-  unsigned code = first & (0x3fu >> more);
-  for (int i = 0; i < more && at + 1 < text.size(); ++i)
+  const int continuation_bytes = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
+  unsigned code = first & (0x3fu >> continuation_bytes);
+  for (int i = 0; i < continuation_bytes && at + 1 < text.size(); ++i)
     code = code << 6 | (static_cast<unsigned char>(text[++at]) & 0x3fu);
   std::array<char, 16> name{};
   std::snprintf(name.data(), name.size(), "\\[u%04X]", code);
@@ -54,7 +54,7 @@ std::string roff(std::string_view text) {
     else if (c == '-')
       out += "\\-";
     else if (static_cast<unsigned char>(c) >= 0x80)
-      out += named(text, i);
+      out += roff_escape(text, i);
     else if (c == '\n') {
       out += "\n.br\n";  // help texts break their lines where they mean to
       while (i + 1 < text.size() && text[i + 1] == ' ') ++i;
@@ -83,8 +83,8 @@ void write_directives(std::ostream& out, const CLI::App&) {
     out << ".SS " << roff(table) << '\n';
     for (const DirectiveReference& row : rows) {
       if (table_of(row.name) != table) continue;
-      out << ".TP\n" << bold(row.name) << " = " << roff(row.fallback) << '\n';
-      out << roff(row.meaning) << ".\n.br\nTakes " << roff(row.takes) << ".\n";
+      out << ".TP\n" << bold(row.name) << " = " << roff(row.default_value) << '\n';
+      out << roff(row.description) << ".\n.br\nTakes " << roff(row.accepted_values) << ".\n";
     }
   }
 }
@@ -106,15 +106,15 @@ void write_metrics(std::ostream& out, const CLI::App&) {
 
 // What CLI11 appends to a type for its checks: "{a,b}", "INT in [1 - 100]", "POSITIVE"; empty when
 // there is none.
-std::string check_of(const CLI::Option& option) {
+std::string type_constraint(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const std::size_t colon = type.find(':');
   return colon == std::string::npos ? "" : type.substr(colon + 1);
 }
 
 // The values that the option's type lists, with a space between them; empty when it lists none.
-std::string values_of(const CLI::Option& option) {
-  std::string words = check_of(option);
+std::string listed_values(const CLI::Option& option) {
+  std::string words = type_constraint(option);
   if (words.empty() || words.front() != '{') return {};
   words = words.substr(1, words.find('}') - 1);
   std::replace(words.begin(), words.end(), ',', ' ');
@@ -132,8 +132,8 @@ void write_option(std::ostream& out, const CLI::Option& option) {
     if (has_value(option)) out << ' ' << italic(type.substr(0, type.find(':')));
   }
   out << '\n' << roff(option.get_description());
-  const std::string check = check_of(option);
-  if (const std::string values = values_of(option); !values.empty())
+  const std::string check = type_constraint(option);
+  if (const std::string values = listed_values(option); !values.empty())
     out << "; one of: " << roff(values);
   else if (const std::size_t at = check.find(" in ["); at != std::string::npos)
     out << "; in " << roff(check.substr(at + 4));
@@ -160,7 +160,7 @@ void write_commands(std::ostream& out, const CLI::App& app) {
 // --- Completion
 
 // " --long -s" of an option; nothing of a positional one.
-std::string names_of(const CLI::Option& option) {
+std::string option_names(const CLI::Option& option) {
   std::string names;
   for (const std::string& name : option.get_lnames()) names += " --" + name;
   for (const std::string& name : option.get_snames()) names += " -" + name;
@@ -169,7 +169,7 @@ std::string names_of(const CLI::Option& option) {
 
 void write_flags(std::ostream& out, const CLI::App& app) {
   out << "_freshetd_options='";
-  for (const CLI::Option* option : app.get_options()) out << names_of(*option);
+  for (const CLI::Option* option : app.get_options()) out << option_names(*option);
   out << "'\n";
 }
 
@@ -178,8 +178,8 @@ void write_flags(std::ostream& out, const CLI::App& app) {
 void write_rows(std::ostream& words, std::ostream& values, const std::string& command, const CLI::App& app) {
   std::string all;
   for (const CLI::Option* option : app.get_options()) {
-    std::string names = names_of(*option);
-    const std::string listed = values_of(*option);
+    std::string names = option_names(*option);
+    const std::string listed = listed_values(*option);
     all += names;
     if (option->get_positional() || !has_value(*option)) continue;
     std::istringstream each(names);

@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 namespace {
 
 // A pipe whose reading end is watched.
-class Pipe final : public Watcher {
+class Pipe final : public FdHandler {
  public:
   Pipe(EventLoop& loop, std::uint32_t events, std::function<void()> ready)
       : loop_(loop), ready_(std::move(ready)) {
@@ -59,7 +59,7 @@ TEST_CASE("Timers fire in the order of their times, once", "[loop]") {
   early.after(1ms, [&] { fired += 'e'; });
   loop.run();
   CHECK(fired == "el");
-  CHECK_FALSE(loop.next_due());
+  CHECK_FALSE(loop.next_timer_due());
 }
 
 TEST_CASE(
@@ -157,12 +157,12 @@ TEST_CASE("A signal that the process ignores comes all the same", "[loop]") {
 TEST_CASE("The actions at the end of a turn run once a turn in which they were asked for", "[loop]") {
   EventLoop loop;
   int actions = 0, turns = 0;
-  loop.at_end_of_turn([&] { ++actions; });
-  loop.request_end_of_turn();
+  loop.add_iteration_end_action([&] { ++actions; });
+  loop.request_iteration_end_actions();
   Timer timer(loop);
   timer.after(1ms, [&] {
-    loop.request_end_of_turn();
-    loop.request_end_of_turn();
+    loop.request_iteration_end_actions();
+    loop.request_iteration_end_actions();
     loop.stop();
   });
   loop.run([&] { ++turns; });
@@ -187,7 +187,7 @@ TEST_CASE("What is disposed of is destroyed when the turn ends, and what was rem
   second->fill();
   auto object = std::make_shared<int>(1);
   const std::weak_ptr<int> seen = object;
-  loop.dispose(std::make_unique<std::shared_ptr<int>>(std::move(object)));
+  loop.destroy_later(std::make_unique<std::shared_ptr<int>>(std::move(object)));
   CHECK_FALSE(seen.expired());
   loop.run();
   CHECK(heard == 1);

@@ -17,46 +17,46 @@ namespace {
 
 constexpr std::array kScripts{redis::Script{"track", "return 1", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"}};
 
-Task<int> inner(Event<int>& gate) {
-  co_await doing(Doing::kRank);
+Task<int> inner(AsyncEvent<int>& gate) {
+  co_await set_phase(RequestPhase::kRank);
   const int got = co_await gate.wait();
-  co_await doing(Doing::kRender);
+  co_await set_phase(RequestPhase::kRender);
   co_return got;
 }
 
-Task<void> outer(Event<int>& gate, int& result) {
-  co_await doing(Doing::kParse);
+Task<void> outer(AsyncEvent<int>& gate, int& result) {
+  co_await set_phase(RequestPhase::kParse);
   result = co_await inner(gate);
 }
 
 }  // namespace
 
 TEST_CASE("A stage follows its request through the coroutines that work for it", "[stage]") {
-  std::array<Event<int>, 2> gates;
-  std::array<Stage, 2> stages;
+  std::array<AsyncEvent<int>, 2> gates;
+  std::array<RequestTrace, 2> stages;
   std::array<int, 2> results{};
-  std::atomic<StageWord> shown{0};
+  std::atomic<PackedPhase> shown{0};
   for (std::size_t i = 0; i < 2; ++i) {
     stages[i].route = static_cast<std::uint16_t>(7 + i);
-    stages[i].shown = &shown;
+    stages[i].published_phase = &shown;
     Task<void> task = outer(gates[i], results[i]);
-    task.work_for(stages[i]);
+    task.set_trace(stages[i]);
     spawn(std::move(task), [](std::exception_ptr) {});
   }
-  CHECK(shown == stage_word(Doing::kRank, 8));
+  CHECK(shown == pack_phase(RequestPhase::kRank, 8));
   gates[0].fire(1);  // the other one is not touched, and the worker shows who runs
-  CHECK(stages[0].doing == Doing::kRender);
-  CHECK(stages[1].doing == Doing::kRank);
-  CHECK(shown == stage_word(Doing::kRender, 7));
+  CHECK(stages[0].phase == RequestPhase::kRender);
+  CHECK(stages[1].phase == RequestPhase::kRank);
+  CHECK(shown == pack_phase(RequestPhase::kRender, 7));
   gates[1].fire(2);
-  CHECK(stages[1].doing == Doing::kRender);
+  CHECK(stages[1].phase == RequestPhase::kRender);
   CHECK(results == std::array{1, 2});
-  CHECK(doing_of(shown) == Doing::kRender);
+  CHECK(phase_of(shown) == RequestPhase::kRender);
   CHECK(route_of(shown) == 8);
 }
 
 TEST_CASE("Work for no request notes nothing", "[stage]") {
-  Event<int> gate;
+  AsyncEvent<int> gate;
   int result = 0;
   spawn(outer(gate, result), [](std::exception_ptr) {});
   gate.fire(5);
@@ -77,42 +77,42 @@ TEST_CASE("A stage knows the commands it waits for, their number and how long th
                    });
   LoopThread thread;
   std::unique_ptr<redis::RedisConnection> connection;
-  thread.on_loop([&] {
+  thread.run_on_loop([&] {
     redis::LinkOptions options;
     options.endpoint.unix_path = (directory.path() / "r").string();
     options.timeout = 20s;
     connection = std::make_unique<redis::RedisConnection>(thread.loop(), options, kScripts);
     connection->connect();
   });
-  while (!thread.on_loop([&] { return connection->ready(); })) std::this_thread::yield();
+  while (!thread.run_on_loop([&] { return connection->ready(); })) std::this_thread::yield();
 
-  Stage stage;
+  RequestTrace stage;
   redis::Pipeline pipeline;
   pipeline.script(kScripts[0]).key("hot:pv:{a}");
   std::atomic<bool> done{false};
-  thread.on_loop([&] {
+  thread.run_on_loop([&] {
     auto ask = [](redis::RedisConnection& redis, const redis::Pipeline& commands) -> Task<void> {
       auto replies = co_await redis.run(commands);
       CHECK(replies.has_value());
     };
     Task<void> task = ask(*connection, pipeline);
-    task.work_for(stage);
+    task.set_trace(stage);
     spawn(std::move(task), [&](std::exception_ptr) { done = true; });
   });
   while (!asked) std::this_thread::yield();
-  CHECK(thread.on_loop([&] {
-    return stage.awaited == nullptr ? "" : command_name(*stage.awaited, kScripts);
+  CHECK(thread.run_on_loop([&] {
+    return stage.awaited_commands == nullptr ? "" : command_name(*stage.awaited_commands, kScripts);
   }) == "track");
-  CHECK(thread.on_loop([&] { return stage.doing; }) == Doing::kRedis);
+  CHECK(thread.run_on_loop([&] { return stage.phase; }) == RequestPhase::kRedis);
   answer.set_value();
   while (!done) std::this_thread::yield();
-  CHECK(stage.awaited == nullptr);
+  CHECK(stage.awaited_commands == nullptr);
   CHECK(stage.round_trips == 1);
-  CHECK(stage.in_redis > 0us);
-  CHECK(stage.doing == Doing::kRender);
-  CHECK(thread.on_loop([&] { return connection->counters().latency.sum_us; }) >=
-        static_cast<std::uint64_t>(stage.in_redis.count()));
-  thread.on_loop([&] { connection.reset(); });
+  CHECK(stage.redis_time > 0us);
+  CHECK(stage.phase == RequestPhase::kRender);
+  CHECK(thread.run_on_loop([&] { return connection->counters().latency.sum_us; }) >=
+        static_cast<std::uint64_t>(stage.redis_time.count()));
+  thread.run_on_loop([&] { connection.reset(); });
   thread.stop();
 }
 

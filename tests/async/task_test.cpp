@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-using freshet::Event;
+using freshet::AsyncEvent;
 using freshet::spawn;
 using freshet::Task;
 
@@ -65,9 +65,9 @@ TEST_CASE("An exception travels to the awaiting task and out of spawn", "[task]"
 }
 
 TEST_CASE("An event resumes its waiter with the value, fired before or after the wait", "[task]") {
-  Event<int> event;
+  AsyncEvent<int> event;
   int got = 0;
-  const auto waiter = [](Event<int>& e, int& n) -> Task<void> { n = co_await e.wait(); };
+  const auto waiter = [](AsyncEvent<int>& e, int& n) -> Task<void> { n = co_await e.wait(); };
   spawn(waiter(event, got), [](std::exception_ptr) {});
   CHECK(got == 0);
   event.fire(7);

@@ -109,7 +109,7 @@ TEST_CASE("UTF-8 is valid exactly when it encodes scalar values in their shortes
     const std::string bytes = encode(c);
     const bool scalar = c < 0xD800 || c > 0xDFFF;
     const auto decoded = freshet::utf8::decode(bytes, 0);
-    if (freshet::utf8::valid(bytes) != scalar ||
+    if (freshet::utf8::is_valid(bytes) != scalar ||
         (scalar && (decoded.value != c || decoded.size != bytes.size())))
       FAIL("U+" << std::hex << static_cast<unsigned>(c));
   }

@@ -10,7 +10,7 @@
 
 using namespace freshet;
 using json::Document;
-using json::Kind;
+using json::Type;
 using json::Value;
 using json::Writer;
 
@@ -35,7 +35,7 @@ void refused(const std::string& text) {
   REQUIRE_FALSE(parsed.result);
   CHECK(parsed.result.error().code == ErrorCode::kInvalid);
   CHECK(parsed.result.error().reason == "bad_json");
-  CHECK(parsed.root().missing());
+  CHECK(parsed.root().is_missing());
 }
 
 std::string written(Value value) {
@@ -65,7 +65,7 @@ TEST_CASE("a text is read as the values it says", "[json]") {
   CHECK(root["i"].integer() == -3);
   CHECK(root["d"].number() == 1.5);
   CHECK(root["t"].boolean());
-  CHECK(root["n"].kind() == Kind::kNull);
+  CHECK(root["n"].type() == Type::kNull);
   REQUIRE(root["a"].elements().size() == 3);
   CHECK(root["a"].elements()[1].elements()[0].integer() == 2);
   CHECK(root["a"].elements()[2]["x"].integer() == 3);
@@ -76,18 +76,18 @@ TEST_CASE("a text is read as the values it says", "[json]") {
 
 TEST_CASE("what is not there is missing, however one asks", "[json]") {
   const Parsed parsed(R"({"a":[1],"s":"x"})");
-  CHECK(parsed.root()["b"].missing());
-  CHECK(parsed.root()["b"]["c"].missing());
-  CHECK(parsed.root()["a"]["c"].missing());
-  CHECK(parsed.root()["s"]["c"].missing());
+  CHECK(parsed.root()["b"].is_missing());
+  CHECK(parsed.root()["b"]["c"].is_missing());
+  CHECK(parsed.root()["a"]["c"].is_missing());
+  CHECK(parsed.root()["s"]["c"].is_missing());
   CHECK(parsed.root()["s"].elements().empty());
   CHECK(parsed.root()["a"].members().empty());
-  CHECK(Document().root().missing());
+  CHECK(Document().root().is_missing());
 }
 
 TEST_CASE("a name inside a value is not taken for a member", "[json]") {
   const Parsed parsed(R"({"a":{"id":"inner"},"b":["id","id"],"c":"id"})");
-  CHECK(parsed.root()["id"].missing());
+  CHECK(parsed.root()["id"].is_missing());
 }
 
 TEST_CASE("the last of duplicate members wins", "[json]") {
@@ -186,13 +186,13 @@ TEST_CASE("integers keep every digit, up to 2^64 - 1", "[json]") {
   CHECK(values[0].integer() == 9007199254740993);
   CHECK(values[1].integer() == std::numeric_limits<std::int64_t>::max());
   CHECK(values[2].integer() == std::numeric_limits<std::int64_t>::min());
-  CHECK(values[3].kind() == Kind::kUnsigned);
+  CHECK(values[3].type() == Type::kUnsigned);
   CHECK_FALSE(values[3].integer());
   CHECK(values[3].unsigned_integer() == 9223372036854775808u);
   CHECK(values[4].unsigned_integer() == std::numeric_limits<std::uint64_t>::max());
-  CHECK(values[5].kind() == Kind::kDouble);
+  CHECK(values[5].type() == Type::kDouble);
   CHECK(values[5].number() == 18446744073709551616.0);
-  CHECK(values[6].kind() == Kind::kDouble);
+  CHECK(values[6].type() == Type::kDouble);
   CHECK(values[7].integer() == 0);
   CHECK(values[8].integer() == 0);
   CHECK_FALSE(values[2].unsigned_integer());
@@ -224,9 +224,9 @@ TEST_CASE("a document may be used again, and forgets what it held", "[json]") {
   REQUIRE(document.parse(first));
   REQUIRE(document.parse(second));
   CHECK(document.root()["a"].text() == "second");
-  CHECK(document.root()["b"].missing());
+  CHECK(document.root()["b"].is_missing());
   REQUIRE_FALSE(document.parse(broken));
-  CHECK(document.root().missing());
+  CHECK(document.root().is_missing());
 }
 
 TEST_CASE("the writer puts commas where they belong", "[json]") {
@@ -299,7 +299,7 @@ TEST_CASE("every string of valid UTF-8 goes through writer and document unchange
     Writer(out).begin_object().key(text).string(text).end_object();
     const Parsed parsed(out);
     RC_ASSERT(static_cast<bool>(parsed.result));
-    if (utf8::valid(text)) {
+    if (utf8::is_valid(text)) {
       RC_ASSERT(parsed.root().members()[0].first == text);
       RC_ASSERT(parsed.root()[text].text() == text);
     }

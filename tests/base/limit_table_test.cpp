@@ -24,12 +24,12 @@ constexpr std::size_t kBytes = 1 << 20;
 
 // A key that falls into set `set` of the smallest table, with this tag.
 std::uint64_t key_in_set(std::uint64_t set, std::uint64_t tag) {
-  const std::uint64_t sets = LimitTable::kLeastBytes / 64 - 1;
+  const std::uint64_t sets = TokenBucketTable::kMinBytes / 64 - 1;
   return (((set << 32U) / sets + 1) << 32U) | tag;
 }
 
 // Asks each `step_us` from `from` to `to`; how often it was granted.
-int granted(LimitTable& table, std::uint64_t key, const TokenRate& rate, std::int64_t from, std::int64_t to,
+int granted(TokenBucketTable& table, std::uint64_t key, const TokenRate& rate, std::int64_t from, std::int64_t to,
             std::int64_t step_us) {
   int count = 0;
   for (std::int64_t now = from; now < to; now += step_us) count += table.take(key, rate, now).granted ? 1 : 0;
@@ -37,14 +37,14 @@ int granted(LimitTable& table, std::uint64_t key, const TokenRate& rate, std::in
 }
 
 TEST_CASE("a bucket gives its burst at once and its rate afterwards, to the token", "[limits]") {
-  LimitTable table(kBytes);
+  TokenBucketTable table(kBytes);
   const TokenRate rate = token_rate(10, 20);
   std::int64_t now = 7 * kSecond;
   for (int i = 0; i < 20; ++i) CHECK(table.take(1, rate, now).granted);
-  const Taken refused = table.take(1, rate, now);
+  const TakeResult refused = table.take(1, rate, now);
   CHECK_FALSE(refused.granted);
-  CHECK(refused.wait_us == 100'000);
-  CHECK(refused.fill_us == 2 * kSecond);
+  CHECK(refused.retry_after_us == 100'000);
+  CHECK(refused.time_to_full_us == 2 * kSecond);
   CHECK_FALSE(table.take(1, rate, now + 99'999).granted);
   CHECK(table.take(1, rate, now + 100'000).granted);
   CHECK(table.take(2, rate, now).granted);  // of another, which is full
@@ -53,7 +53,7 @@ TEST_CASE("a bucket gives its burst at once and its rate afterwards, to the toke
 }
 
 TEST_CASE("a bucket is never fuller than its burst, however long nobody takes", "[limits]") {
-  LimitTable table(kBytes);
+  TokenBucketTable table(kBytes);
   const TokenRate rate = token_rate(5, 3);
   CHECK(granted(table, 9, rate, 0, 1000, 1) == 3);
   const std::int64_t year = 366LL * 86400 * kSecond;
@@ -62,7 +62,7 @@ TEST_CASE("a bucket is never fuller than its burst, however long nobody takes", 
 
 TEST_CASE("odd rates are rounded so that no more is given", "[limits]") {
   for (const double per_second : {0.0003, 0.7, 3.0, 7.0, 999.0, 30'000.0, 1e6}) {
-    LimitTable table(kBytes);
+    TokenBucketTable table(kBytes);
     const TokenRate rate = token_rate(per_second, 4);
     const auto span = static_cast<std::int64_t>(1000 * 1e6 / per_second);
     const int given = granted(table, 5, rate, 0, span, std::max<std::int64_t>(1, rate.interval_us / 3));
@@ -73,54 +73,54 @@ TEST_CASE("odd rates are rounded so that no more is given", "[limits]") {
 
 TEST_CASE("a cost of several tokens takes them, and one beyond the burst takes the whole bucket",
           "[limits]") {
-  LimitTable table(kBytes);
+  TokenBucketTable table(kBytes);
   const TokenRate rate = token_rate(10, 10);
   CHECK(table.take(1, rate, 0, 4 * rate.interval_us).granted);
   CHECK(table.take(1, rate, 0, 4 * rate.interval_us).granted);
-  const Taken refused = table.take(1, rate, 0, 4 * rate.interval_us);
+  const TakeResult refused = table.take(1, rate, 0, 4 * rate.interval_us);
   CHECK_FALSE(refused.granted);
-  CHECK(refused.wait_us == 2 * rate.interval_us);
+  CHECK(refused.retry_after_us == 2 * rate.interval_us);
   CHECK(table.take(1, rate, 0, 2 * rate.interval_us).granted);
   CHECK(table.take(2, rate, 0, 40 * rate.interval_us).granted);
   CHECK_FALSE(table.take(2, rate, 0).granted);
 }
 
 TEST_CASE("a charge is taken where there is nothing, and no more than one whole bucket is owed", "[limits]") {
-  LimitTable table(kBytes);
+  TokenBucketTable table(kBytes);
   const TokenRate rate = token_rate(10, 10);
   table.charge(1, rate, 0, 5 * rate.interval_us);
   CHECK(granted(table, 1, rate, 0, 100, 1) == 5);
   table.charge(1, rate, 0, 5 * rate.interval_us);
-  CHECK(table.take(1, rate, 0).wait_us == 6 * rate.interval_us);
+  CHECK(table.take(1, rate, 0).retry_after_us == 6 * rate.interval_us);
   table.charge(1, rate, 0, 1000 * rate.interval_us);
-  CHECK(table.take(1, rate, 0).wait_us == 11 * rate.interval_us);
-  CHECK(table.fill_us(1, 0) == 20 * rate.interval_us);
+  CHECK(table.take(1, rate, 0).retry_after_us == 11 * rate.interval_us);
+  CHECK(table.time_to_full_us(1, 0) == 20 * rate.interval_us);
 }
 
 TEST_CASE("a bucket that other settings left owes no more than by those of now", "[limits]") {
-  LimitTable table(kBytes);
+  TokenBucketTable table(kBytes);
   const TokenRate slow = token_rate(0.001, 100);
   CHECK(granted(table, 1, slow, 0, 1000, 1) == 100);
   const TokenRate fast = token_rate(10, 10);
-  CHECK(table.take(1, fast, 1000).wait_us <= 11 * fast.interval_us);
+  CHECK(table.take(1, fast, 1000).retry_after_us <= 11 * fast.interval_us);
   CHECK(table.take(1, fast, 1000 + 11 * fast.interval_us).granted);
 }
 
 TEST_CASE("the fullest bucket of a set gives way, and the others keep their counts", "[limits]") {
-  LimitTable table(LimitTable::kLeastBytes);
+  TokenBucketTable table(TokenBucketTable::kMinBytes);
   const TokenRate rate = token_rate(10, 100);
   // The n-th has given n tokens; the last is another's of the same set.
   for (std::uint64_t n = 1; n <= 8; ++n)
     for (std::uint64_t i = 0; i < 10 * n; ++i) REQUIRE(table.take(key_in_set(3, n), rate, 0).granted);
   REQUIRE(table.take(key_in_set(3, 9), rate, 0).granted);
-  CHECK(table.fill_us(key_in_set(3, 1), 0) == 0);
+  CHECK(table.time_to_full_us(key_in_set(3, 1), 0) == 0);
   for (std::uint64_t n = 2; n <= 8; ++n)
-    CHECK(table.fill_us(key_in_set(3, n), 0) == static_cast<std::int64_t>(10 * n) * rate.interval_us);
-  CHECK(table.fill_us(key_in_set(3, 9), 0) == rate.interval_us);
+    CHECK(table.time_to_full_us(key_in_set(3, n), 0) == static_cast<std::int64_t>(10 * n) * rate.interval_us);
+  CHECK(table.time_to_full_us(key_in_set(3, 9), 0) == rate.interval_us);
 }
 
 TEST_CASE("a crowd of newcomers does not give back the tokens of whoever asks most", "[limits]") {
-  LimitTable table(LimitTable::kLeastBytes);
+  TokenBucketTable table(TokenBucketTable::kMinBytes);
   const TokenRate rate = token_rate(10, 100);
   const std::uint64_t greedy = 0x123456789abcdef0;
   REQUIRE(granted(table, greedy, rate, 0, 1000, 1) == 100);
@@ -133,7 +133,7 @@ TEST_CASE("threads and processes that take at once get a bucket's tokens and not
   constexpr int kKeys = 20;
   constexpr int kThreads = 3;
   constexpr int kBurst = 500;
-  LimitTable table(LimitTable::kLeastBytes);
+  TokenBucketTable table(TokenBucketTable::kMinBytes);
   const TokenRate rate = token_rate(0.01, kBurst);
   struct Counts {
     std::array<std::atomic<int>, kKeys> of;
@@ -160,7 +160,7 @@ TEST_CASE("threads and processes that take at once get a bucket's tokens and not
 
 // What a signal's handler needs, which can be given nothing.
 struct Interruption {
-  LimitTable* table = nullptr;
+  TokenBucketTable* table = nullptr;
   TokenRate rate;
   std::atomic<std::int64_t> times = 0;
 };
@@ -171,7 +171,7 @@ Interruption interruption;
 // however busy they are.
 TEST_CASE("no take is lost that comes in the middle of another", "[limits]") {
   constexpr int kTimes = 2000;
-  LimitTable table(LimitTable::kLeastBytes);
+  TokenBucketTable table(TokenBucketTable::kMinBytes);
   interruption.table = &table;
   interruption.rate = token_rate(1e6, 2e11);
   struct sigaction before {
@@ -187,14 +187,14 @@ TEST_CASE("no take is lost that comes in the middle of another", "[limits]") {
   for (; interruption.times.load() < kTimes; ++own) table.take(1, interruption.rate, 0);
   REQUIRE(setitimer(ITIMER_REAL, &never, nullptr) == 0);
   REQUIRE(sigaction(SIGALRM, &before, nullptr) == 0);
-  CHECK(table.fill_us(1, 0) == own + interruption.times.load());
+  CHECK(table.time_to_full_us(1, 0) == own + interruption.times.load());
 }
 
 TEST_CASE("who adopts a table goes on with its counts", "[limits]") {
-  LimitTable table(kBytes);
+  TokenBucketTable table(kBytes);
   const TokenRate rate = token_rate(1, 5);
   REQUIRE(granted(table, 77, rate, 0, 100, 1) == 5);
-  auto adopted = LimitTable::adopt(Descriptor(dup(table.fd())), kBytes);
+  auto adopted = TokenBucketTable::adopt(Descriptor(dup(table.fd())), kBytes);
   REQUIRE(adopted);
   CHECK(adopted->seed() == table.seed());
   CHECK_FALSE(adopted->take(77, rate, 100).granted);
@@ -204,10 +204,10 @@ TEST_CASE("who adopts a table goes on with its counts", "[limits]") {
 
 TEST_CASE("what is no table, or another version's or size's, is not adopted", "[limits]") {
   const auto why = [](int file, std::size_t bytes) -> std::string {
-    const auto adopted = LimitTable::adopt(Descriptor(dup(file)), bytes);
+    const auto adopted = TokenBucketTable::adopt(Descriptor(dup(file)), bytes);
     return adopted ? "adopted" : adopted.error().detail;
   };
-  const LimitTable table(kBytes);
+  const TokenBucketTable table(kBytes);
   CHECK(why(table.fd(), kBytes) == "adopted");
   CHECK(why(table.fd(), 2 * kBytes) == "of another size");
   const auto spoil = [&](off_t at, std::uint64_t value) {
@@ -228,7 +228,7 @@ TEST_CASE("what is no table, or another version's or size's, is not adopted", "[
 }
 
 TEST_CASE("a take costs tens of nanoseconds", "[.bench]") {
-  LimitTable table(16 << 20);
+  TokenBucketTable table(16 << 20);
   const TokenRate rate = token_rate(10, 200);
   constexpr std::size_t kTimes = 4'000'000;
   for (const std::uint64_t keys : {1ULL, 1000ULL, 1'000'000ULL}) {

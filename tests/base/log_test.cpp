@@ -52,10 +52,10 @@ TEST_CASE("lines under the level are not written", "[log]") {
 TEST_CASE("reopening goes on in a new file of the same name, at the same level", "[log]") {
   const LogFile file("debug");
   freshet::log::debug("before");
-  std::filesystem::rename(file.path(), file.moved());
+  std::filesystem::rename(file.path(), file.rotated_path());
   freshet::log::debug("moved");
   freshet::log::reopen();
   freshet::log::debug("after");
-  CHECK(LogFile::lines(file.moved()) == "level=debug event=before\nlevel=debug event=moved\n");
+  CHECK(LogFile::lines(file.rotated_path()) == "level=debug event=before\nlevel=debug event=moved\n");
   CHECK(LogFile::lines(file.path()) == "level=debug event=after\n");
 }

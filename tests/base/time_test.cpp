@@ -107,17 +107,17 @@ TEST_CASE("every time in range survives being written and read", "[time]") {
 }
 
 TEST_CASE("The agreed time moves only as far as a reply proves it wrong", "[time]") {
-  REQUIRE_FALSE(agreed_offset());
+  REQUIRE_FALSE(redis_clock_offset());
   const std::chrono::seconds at(1'000'000'000), slow(3), hour(3600);
-  agree_on(at, since_boot());
-  const auto agreed = *agreed_offset();
-  agree_on(at, since_boot() - slow);  // it was `at` anywhere within three seconds: now may be three more
-  CHECK(*agreed_offset() == agreed);
-  agree_on(at + 2 * slow, since_boot() - slow);
-  const auto ahead = *agreed_offset();
+  update_redis_clock(at, since_boot());
+  const auto agreed = *redis_clock_offset();
+  update_redis_clock(at, since_boot() - slow);  // it was `at` anywhere within three seconds: now may be three more
+  CHECK(*redis_clock_offset() == agreed);
+  update_redis_clock(at + 2 * slow, since_boot() - slow);
+  const auto ahead = *redis_clock_offset();
   CHECK((ahead > agreed + slow && ahead <= agreed + 2 * slow));
-  agree_on(at - hour, since_boot() - slow);  // as far as the reply's latest, not its earliest
-  CHECK((*agreed_offset() > agreed - hour && *agreed_offset() <= agreed - hour + slow));
+  update_redis_clock(at - hour, since_boot() - slow);  // as far as the reply's latest, not its earliest
+  CHECK((*redis_clock_offset() > agreed - hour && *redis_clock_offset() <= agreed - hour + slow));
   const auto now = std::chrono::system_clock::now().time_since_epoch();  // for the tests behind this one
-  agree_on_offset(std::chrono::duration_cast<std::chrono::microseconds>(now) - since_boot());
+  set_redis_clock_offset(std::chrono::duration_cast<std::chrono::microseconds>(now) - since_boot());
 }

@@ -137,7 +137,7 @@ class NoIndex final : public feed::Recall {
 void measure(const char* name, bool rerank, const model::ServedModel& model,
              const training::TrainingData& data, const Size& size) {
   Settings settings;
-  settings.recommend.snapshot = milliseconds{3'600'000};
+  settings.recommend.trend_refresh = milliseconds{3'600'000};
   settings.recommend.rerank = rerank;
   const redis::Keys keys("");
   Site redis(data, size);

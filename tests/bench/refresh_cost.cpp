@@ -178,7 +178,7 @@ int main(int argc, char** argv) {
   size.rounds = number(4, size.rounds);
   const int kinds = number(5, 3);
   if (!std::filesystem::exists(settings.search.index)) build(settings, size.items);
-  keep_freed_memory();  // as a worker does, and on a thread, where malloc differs from the first
+  raise_malloc_trim_threshold();  // as a worker does, and on a thread, where malloc differs from the first
   std::thread([&] {
     if ((kinds & 1) != 0) measure("without interests", false, settings, size);
     if ((kinds & 2) != 0) measure("with ten interests", true, settings, size);

@@ -35,7 +35,7 @@ class Folder {
   fs::path path_;
 };
 
-Result<Loaded> load(const std::string& text) {
+Result<LoadedConfig> load(const std::string& text) {
   const Folder folder;
   return load_config(folder.write("freshet.toml", text));
 }

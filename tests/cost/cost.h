@@ -58,7 +58,7 @@ class Costs {
  public:
   Costs() { flush(); }
   void flush() {
-    server_.flush();
+    server_.flush_all();
     redis::Pipeline load;
     for (const redis::Script& each : redis::kAllScripts) load.add("SCRIPT", "LOAD", each.source);
     REQUIRE(direct.call_all(load));

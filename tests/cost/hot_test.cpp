@@ -24,26 +24,26 @@ struct Counting {
   }
   void track(const std::string& visitor, std::int64_t dwell, const std::string& event = {},
              const std::string& id = "a") {
-    auto report = test::Fixture::report(id, visitor, dwell);
+    auto report = test::Fixture::track_event(id, visitor, dwell);
     report.counted_as = report.visitor;
     report.event = EventId::trusted(event);
     REQUIRE(redis::wait(hot.track(report)));
   }
   void view(const std::string& fingerprint, const std::string& event = {}) {
-    auto seen = test::Fixture::seen("a", fingerprint);
+    auto seen = test::Fixture::view_event("a", fingerprint);
     seen.counted_as = VisitorId::trusted(fingerprint);
     seen.event = EventId::trusted(event);
     REQUIRE(redis::wait(hot.view(seen)));
   }
-  void settle() { behind.settle(); }
+  void settle() { behind.flush(); }
   Cost of(const std::function<void()>& work) { return costs.of(work); }
 
   test::Costs costs;
   Settings settings;
   redis::Keys keys{""};
-  test::ImmediateWriter later{costs.direct};
-  test::Behind behind{later, settings, keys};
-  hot::RedisHotStore hot{costs.redis, behind.all, settings, keys, [] { return std::string("e"); }};
+  test::ImmediateWriteQueue later{costs.direct};
+  test::DeferredWork behind{later, settings, keys};
+  hot::RedisHotStore hot{costs.redis, behind.writers, settings, keys, [] { return std::string("e"); }};
   items::RedisItemStore items{costs.redis, settings, keys};
 };
 
@@ -61,7 +61,7 @@ TEST_CASE_METHOD(Counting, "a report", "[cost]") {
     expect(of([&] { track("w", 1000); }), 6, 420);  // PFCOUNT is not among them each time
   }
   SECTION("of a visitor who is known, in another session") {
-    auto again = test::Fixture::report("a", "v1", 1000, "another");
+    auto again = test::Fixture::track_event("a", "v1", 1000, "another");
     expect(of([&] { REQUIRE(redis::wait(hot.track(again))); }), 5, 360);
   }
   SECTION("repeated, with more dwell") {
@@ -98,7 +98,7 @@ TEST_CASE_METHOD(Counting, "what follows behind the replies", "[cost]") {
   settle();
   for (int i = 0; i < 100; ++i) track("w", 2000, {}, "b" + std::to_string(i));
   // A hundred articles in their places: six commands; and what one visitor added to them.
-  const Cost cost = of([&] { behind.placing.flush(); });
+  const Cost cost = of([&] { behind.rank_updater.flush(); });
   INFO(cost.text());
   CHECK(cost.commands() == 6);
   CHECK(cost.aof_bytes < 100 * 80);

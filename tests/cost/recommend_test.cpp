@@ -21,7 +21,7 @@ class NoIndex final : public feed::Recall {
 // A reader with a hundred interactions and a full history, and a worker that has read what is new.
 struct Site {
   Site() {
-    settings.recommend.snapshot = milliseconds(3'600'000);
+    settings.recommend.trend_refresh = milliseconds(3'600'000);
     cards.heard(items::CardCache::Clock::time_point::max());
     for (int i = 0; i < 200; ++i) {
       items::Item item;
@@ -47,7 +47,7 @@ struct Site {
   Settings settings;
   const redis::Keys keys{""};
   const ReaderId reader = ReaderId::trusted("ann");
-  test::NoWriter behind;
+  test::NullWriteQueue behind;
   items::RedisItemStore items{costs.redis, settings, keys};
   readers::RedisReaderStore readers{costs.redis, behind, settings, keys, [] { return std::string("e"); }};
   recommend::TrendReader trend{costs.redis, settings, keys};
@@ -102,7 +102,7 @@ TEST_CASE_METHOD(Site, "a view of a topic, new, again, and with an event id", "[
 
 TEST_CASE_METHOD(Site, "items that readers read for a while, of new readers, and again on the same day",
                  "[cost]") {
-  test::ImmediateWriter now{costs.direct};
+  test::ImmediateWriteQueue now{costs.direct};
   readers::Interests interests{now, settings, keys};
   // An item each: time; of each reader the item and how long its key lives, which begins with it.
   const auto note = [&](const char* id) {

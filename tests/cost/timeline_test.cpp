@@ -16,7 +16,7 @@ struct Site {
   static constexpr int kItems = 600;
   Site() {
     cards.heard(items::CardCache::Clock::time_point::max());
-    settings.fanout.max_push = 0;  // who has a follower is pulled
+    settings.fanout.max_push_followers = 0;  // who has a follower is pulled
     std::vector<items::Item> all(kItems);
     for (int i = 0; i < kItems; ++i) {
       items::Item& each = all[static_cast<std::size_t>(i)];
@@ -59,7 +59,7 @@ struct Site {
   test::Costs costs;
   Settings settings;
   redis::Keys keys{""};
-  test::ImmediateWriter later{costs.direct};  // another row's
+  test::ImmediateWriteQueue later{costs.direct};  // another row's
   items::RedisItemStore items{costs.redis, settings, keys};
   items::CardCache cards{items, settings.items_cache_bytes};
   std::optional<timeline::RedisWaterfallStore> timelines;

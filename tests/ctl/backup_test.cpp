@@ -135,12 +135,12 @@ items::Item item_of_site(const std::string& id, const std::string& title) {
 void use(Place& place) {
   items::RedisItemStore items(place.there, place.settings, place.keys(),
                               items::RedisItemStore::Tell::kNobody);
-  ImmediateWriter later(place.there);
+  ImmediateWriteQueue later(place.there);
   int events = 0;
-  Behind behind(later, place.settings, place.keys());
-  hot::RedisHotStore hot(place.there, behind.all, place.settings, place.keys(),
+  DeferredWork behind(later, place.settings, place.keys());
+  hot::RedisHotStore hot(place.there, behind.writers, place.settings, place.keys(),
                          [&] { return "made-" + std::to_string(++events); });
-  place.settings.fanout.max_push = 100;
+  place.settings.fanout.max_push_followers = 100;
   timeline::RedisFollowStore follows(place.there, place.settings, place.keys(), [] { return "j"; });
   place.record([&](database::Database& database) {
     for (int i = 0; i < 50; ++i) {
@@ -149,11 +149,11 @@ void use(Place& place) {
       REQUIRE(database.put_item(item));
       for (int reader = 0; reader <= i % 5; ++reader) {
         const std::string who = "r" + std::to_string(reader);
-        REQUIRE(wait(hot.track(Fixture::report(item.id.str(), who, 1000 + 10 * i))));
-        REQUIRE(wait(hot.view(Fixture::seen(item.id.str(), who))));
+        REQUIRE(wait(hot.track(Fixture::track_event(item.id.str(), who, 1000 + 10 * i))));
+        REQUIRE(wait(hot.view(Fixture::view_event(item.id.str(), who))));
       }
     }
-    behind.settle();
+    behind.flush();
     for (int reader = 0; reader < 5; ++reader) {
       const auto who = ReaderId::trusted("r" + std::to_string(reader));
       REQUIRE(wait(follows.follow(who, AuthorId::trusted("ann"))));
@@ -203,7 +203,7 @@ TEST_CASE("what was restored into an empty Redis and folder is what was backed u
     CHECK(before.contains(key));
   }
   CHECK(violations(to) == 0);
-  CHECK(to.database()->count() == 50);
+  CHECK(to.database()->item_count() == 50);
   CHECK(to.database()->readers().count_interactions() == 5);
   CHECK(bytes_of(to.at("freshet.model")) == bytes_of(from.at("freshet.model")));
   CHECK(fs::exists(to.at("index")));
@@ -355,23 +355,23 @@ TEST_CASE("what Redis or the disk holds is deleted only on demand", "[backup]") 
   use(from);
   REQUIRE(from.back_up());
   const std::string before = GENERATE("a key", "a database");
-  ImmediateWriter later(to.there);
-  Behind behind(later, to.settings, to.keys());
-  hot::RedisHotStore hot(to.there, behind.all, to.settings, to.keys(), [] { return "e"; });
+  ImmediateWriteQueue later(to.there);
+  DeferredWork behind(later, to.settings, to.keys());
+  hot::RedisHotStore hot(to.there, behind.writers, to.settings, to.keys(), [] { return "e"; });
   if (before == "a key")
-    REQUIRE(wait(hot.track(Fixture::report("other", "r", 1))));
+    REQUIRE(wait(hot.track(Fixture::track_event("other", "r", 1))));
   else
     to.record([](database::Database& database) { REQUIRE(database.put_item(item_of_site("other", "t"))); });
   const auto refused = to.restore(from.at("backup"));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "has_data");
   REQUIRE(to.restore(from.at("backup"), true));
-  CHECK(to.database()->count() == 50);
+  CHECK(to.database()->item_count() == 50);
   CHECK_FALSE(to.keys_there().contains(to.keys().article("other")));
   CHECK(violations(to) == 0);
   // And once more, as after an interruption.
   REQUIRE(to.restore(from.at("backup"), true));
-  CHECK(to.database()->count() == 50);
+  CHECK(to.database()->item_count() == 50);
 }
 
 TEST_CASE("a restore refuses while a recorder has the database open, or another one the lease", "[backup]") {
@@ -472,7 +472,7 @@ TEST_CASE("a backup of each older schema is restored with everything it had", "[
   CHECK(manifest->schema == version);
   REQUIRE(to.restore(from.at("backup")));
   const auto restored = to.database();
-  CHECK(restored->count() == (version >= 1 ? 1 : 0));
+  CHECK(restored->item_count() == (version >= 1 ? 1 : 0));
   CHECK(restored->readers().count_interactions() == (version >= 2 ? 1 : 0));
   const auto follows = restored->readers().follows_of(ReaderId::trusted("ann"), 10);
   REQUIRE(follows);
@@ -583,7 +583,7 @@ TEST_CASE("Redis and a database of another moment become one", "[backup]") {
   CHECK(title("i2") == "unknown_item");
   CHECK(title("i3") == "unknown_item");
   CHECK(title("later") == "recorded later");
-  CHECK(to.database()->count() == 50);  // of 50 two are gone and two are new
+  CHECK(to.database()->item_count() == 50);  // of 50 two are gone and two are new
   redis::Pipeline look;
   look.add("ZSCORE", to.keys().authors_of("r0"), "ann").add("ZSCORE", to.keys().authors_of("r1"), "ann");
   look.add("XINFO", "STREAM", to.keys().group(0).stream()).add("XLEN", to.keys().group(0).stream());
@@ -637,6 +637,6 @@ TEST_CASE("who was erased after the backup is erased again by what the replaced 
   CHECK(database->readers().follows_of(ReaderId::trusted("r1"), 10)->empty());
   CHECK(database->readers().follows_of(ReaderId::trusted("r3"), 10)->size() == 1);
   // Under each of their names.
-  CHECK(database->erased_since(wall_now() - seconds(60))->size() ==
+  CHECK(database->erasures_since(wall_now() - seconds(60))->size() ==
         hashes.all(ReaderId::trusted("r1")).size() + hashes.all(ReaderId::trusted("onlykey")).size());
 }

@@ -30,11 +30,11 @@ struct Filled : Fixture {
     item.published_at = wall_now() - seconds{3600};
     REQUIRE(wait(items->put(item)));
     for (const std::string id : {"1", "2"}) {
-      REQUIRE(wait(hot->track(report(id, "anna", 1000))));
-      REQUIRE(wait(hot->track(report(id, "bert", 2000))));
-      REQUIRE(wait(hot->view(seen(id, "anna"))));
+      REQUIRE(wait(hot->track(track_event(id, "anna", 1000))));
+      REQUIRE(wait(hot->track(track_event(id, "bert", 2000))));
+      REQUIRE(wait(hot->view(view_event(id, "anna"))));
     }
-    settle();
+    flush_deferred();
     // As if three seconds had passed, which is more than check gives a worker to place.
     for (const std::string id : {"1", "2"}) {
       const std::string v = field(id, "v"),
@@ -246,7 +246,7 @@ TEST_CASE("an item that is only dated ahead may be in a rank", "[ctl]") {
 TEST_CASE("timelines and follows are whole, and what contradicts itself in them is found", "[ctl]") {
   Filled filled("p:");
   const auto keys = filled.keys();
-  filled.settings.waterfall.max_items = 3;
+  filled.settings.timeline.max_items = 3;
   timeline::RedisFollowStore follows(filled.redis, filled.settings, keys, [] { return "j"; });
   const ReaderId reader = ReaderId::trusted("r");
   const AuthorId author = AuthorId::trusted("ann");
@@ -284,7 +284,7 @@ TEST_CASE("timelines and follows are whole, and what contradicts itself in them 
     filled.finds(kinds::kBadTimeline);
   }
   SECTION("more than may be") {
-    filled.settings.waterfall.max_items = 2;
+    filled.settings.timeline.max_items = 2;
     filled.finds(kinds::kOverCap);
   }
   SECTION("no TTL") {

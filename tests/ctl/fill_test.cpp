@@ -37,7 +37,7 @@ struct Site : Fixture {
     for (int i = 0; i < count; ++i) {
       put(item("i" + std::to_string(i), now() - seconds{3600}));
       for (int viewer = i; viewer < count; ++viewer)
-        view(seen("i" + std::to_string(i), "f" + std::to_string(viewer)));
+        view(view_event("i" + std::to_string(i), "f" + std::to_string(viewer)));
     }
     target.config = (folder.path() / "freshet.toml").string();
     target.redis = server().url();
@@ -182,7 +182,7 @@ TEST_CASE_METHOD(Site, "a reader who was erased is filled under their new name, 
 TEST_CASE_METHOD(Site,
                  "what the reader viewed, did or dismissed is not filled, nor what is hidden or deleted",
                  "[fill]") {
-  readers::RedisReaderStore readers(redis, later, settings, keys(), [] { return std::string("e"); });
+  readers::RedisReaderStore readers(redis, write_queue, settings, keys(), [] { return std::string("e"); });
   REQUIRE(wait(readers.viewed({reader("ann"), id("i0"), readers::ViewKind::kTopic})));
   REQUIRE(wait(readers.dismiss({reader("ann"), id("i2"), "", {}})));
   REQUIRE(wait(
@@ -203,7 +203,7 @@ TEST_CASE(
     "[fill]") {
   Site site(12);
   items::CardCache cards(*site.items, 0);
-  timeline::RedisWaterfallStore timelines(site.redis, site.redis, site.later, cards, site.settings,
+  timeline::RedisWaterfallStore timelines(site.redis, site.redis, site.write_queue, cards, site.settings,
                                           site.keys());
   REQUIRE(wait(timelines.push({"discover", {id("i2"), id("i1"), id("i0")}, {reader("ann")}})));
   const auto before = site.score(site.keys().timeline("discover", "ann"), "i0");

@@ -118,14 +118,14 @@ TEST_CASE("an item that was deleted since Redis lost it does not come back", "[c
 
 TEST_CASE("counters without an item are no reason to refuse", "[ctl]") {
   Lost lost(1);
-  REQUIRE(wait(lost.hot->track(Lost::report("stranger", "anna", 1000))));
+  REQUIRE(wait(lost.hot->track(Lost::track_event("stranger", "anna", 1000))));
   CHECK(lost.rebuild() == 1);
 }
 
 TEST_CASE("whom readers follow comes back in both directions, with nothing of what was published", "[ctl]") {
   Lost lost(1);
   const redis::Keys keys("");
-  lost.settings.fanout.max_push = 0;
+  lost.settings.fanout.max_push_followers = 0;
   timeline::RedisFollowStore follows(lost.redis, lost.settings, keys, [] { return "j"; });
   const ReaderId here = ReaderId::trusted("here");
   const AuthorId ann = AuthorId::trusted("ann");
@@ -205,7 +205,7 @@ TEST_CASE("readers get back the newest of what the database has of them, and not
   CHECK(*replies[8].integer() > 9 * 86400);
   CHECK(*replies[9].integer() == 0);
   // What is older stays excluded.
-  const auto earlier = fingerprints_of(replies[10].string().value_or(""));
+  const auto earlier = parse_fingerprints(replies[10].string().value_or(""));
   for (int i = 500; i < 1300; ++i) CHECK(earlier.contains(fingerprint("i" + std::to_string(i))));
 
   // What is newer in Redis stays.
@@ -224,7 +224,7 @@ TEST_CASE("readers get back the newest of what the database has of them, and not
 TEST_CASE("what waits in sixteen streams is recorded by a restore, and no stream gives an id twice",
           "[ctl]") {
   Lost lost(0);
-  lost.groups = 16;
+  lost.partitions = 16;
   lost.settings.redis.url = "redis+cluster://127.0.0.1:1";  // names alone are of a cluster here
   lost.open();
   const redis::Keys keys = lost.keys();
@@ -234,7 +234,7 @@ TEST_CASE("what waits in sixteen streams is recorded by a restore, and no stream
   const std::string last = "99999999999999-7";
   REQUIRE(lost.database->put_last_entry(ahead.word(), last));
   REQUIRE(reconcile(lost.redis, *lost.database, lost.settings, server().endpoint()));
-  CHECK(lost.database->count() == 40);
+  CHECK(lost.database->item_count() == 40);
   const auto given = recorder::Streams(lost.settings, server().endpoint()).last_generated();
   REQUIRE(given);
   for (const redis::GroupKeys& each : keys.every_group()) {

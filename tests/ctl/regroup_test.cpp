@@ -23,7 +23,7 @@ class RegroupFixture : public Fixture {
   }
   void with(int number) {
     settings.redis.partitions = number;
-    groups = static_cast<unsigned>(number);
+    partitions = static_cast<unsigned>(number);
     open();
   }
   Result<void> fits(redis::Asks asks = redis::Asks::kLooks) {
@@ -38,20 +38,20 @@ class RegroupFixture : public Fixture {
       if (i % 10 == 1) one.published_at = now() + seconds(86400);
       put(one);
       for (int v = 0; v < i % 4; ++v) {
-        track(report(id, "v" + std::to_string(v), 1000));
-        view(seen(id, "f" + std::to_string(v)));
+        track(track_event(id, "v" + std::to_string(v), 1000));
+        view(view_event(id, "f" + std::to_string(v)));
       }
     }
     for (const char* const id : {"a2", "a3"}) remove(id);
     // Seen long ago: its score outlives its counters, and its bucket.
     const UnixSeconds old = now() - seconds(1000 * 3600);
     put(item("old", old));
-    view(seen("old", "f"));
+    view(view_event("old", "f"));
     command("HSET", keys().article("old"), "viewed", 1);
     const redis::GroupKeys group = keys().group_with("old");
     command("DEL", group.current(unix_s(old) / kHourSeconds));
     command("ZREM", group.current_index(), unix_s(old) / kHourSeconds);
-    auto stranger = report("unknown", "v", 1000);
+    auto stranger = track_event("unknown", "v", 1000);
     stranger.standing.network = "network";
     settings.items_unknown = "count";
     track(stranger);
@@ -86,8 +86,8 @@ class RegroupFixture : public Fixture {
     Content out;
     for (const std::string tag : {"", "t0", "t1"}) {
       for (const seconds window : {seconds(0), seconds(5 * 3600 + 1800)}) {
-        out.lists.push_back(ids(engagement(window, tag)));
-        out.lists.push_back(ids(accumulate(window, tag)));
+        out.lists.push_back(ids(engagement_query(window, tag)));
+        out.lists.push_back(ids(accumulate_query(window, tag)));
       }
     }
     for (const redis::GroupKeys& group : keys().every_group()) {
@@ -136,7 +136,7 @@ TEST_CASE_METHOD(RegroupFixture, "after a regrouping everything is as it was", "
     INFO(number);
     with(number);
     CHECK(of_other_groups() > 0);
-    CHECK(ids(engagement()).empty());
+    CHECK(ids(engagement_query()).empty());
     const auto done = ctl::regroup(redis, settings, kGoOn);
     REQUIRE(done);
     CHECK(done->removed > 0);
@@ -213,14 +213,14 @@ TEST_CASE_METHOD(RegroupFixture, "who is set to another number of groups is told
   command("SET", keys().group_count(), redis::kRegrouping);
   CHECK(fits().error().detail.find("freshetctl regroup") != std::string::npos);
   // An empty Redis has any number, until somebody serves. On one server nothing is said.
-  server().flush();
+  server().flush_all();
   with(8);
   CHECK(fits());
   CHECK_FALSE(exists(keys().group_count()));
   CHECK(fits(redis::Asks::kServes));
   with(16);
   CHECK_FALSE(fits(redis::Asks::kServes));
-  server().flush();
+  server().flush_all();
   REQUIRE(wait(redis::expect_schema(redis, redis::Keys(""), redis::Asks::kServes)));
   CHECK(all_keys().empty());
 }

@@ -172,12 +172,12 @@ struct Readers {
       REQUIRE(erased);
       removed = *erased;
     });
-    REQUIRE(database->truncate_log());
+    REQUIRE(database->truncate_wal());
     return removed;
   }
   bool files_hold(const std::string& bytes) const {
     for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
-      if (bytes_of(entry.path()).find(bytes) != std::string::npos) return true;
+      if (file_bytes(entry.path()).find(bytes) != std::string::npos) return true;
     }
     return false;
   }
@@ -200,7 +200,7 @@ TEST_CASE_METHOD(Readers, "a file of the first version is carried over in place,
   REQUIRE(!refused);
   CHECK(refused.error().reason == "database_absent");
   open();
-  CHECK(database->count() == 1);
+  CHECK(database->item_count() == 1);
   CHECK(*database->last_entry("") == "17-4");
   REQUIRE(database->for_each_item([&](const items::Item& each) {
     CHECK(each.id.view() == "old");
@@ -337,11 +337,11 @@ TEST_CASE_METHOD(Readers, "the log is not emptied under somebody who reads it, a
   other.run("BEGIN");
   other.run("SELECT count(*) FROM interactions");
   add({did("b", "x", 1)});
-  const auto refused = database->truncate_log();
+  const auto refused = database->truncate_wal();
   REQUIRE(!refused);
   CHECK(refused.error().reason == "database_locked");
   other.run("COMMIT");
-  REQUIRE(database->truncate_log());
+  REQUIRE(database->truncate_wal());
   CHECK(std::filesystem::file_size(path + "-wal") == 0);
 }
 

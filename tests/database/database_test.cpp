@@ -47,7 +47,7 @@ TEST_CASE_METHOD(File, "a transaction is there as a whole or not at all", "[data
   REQUIRE(writer->put_item(named("a")));
   REQUIRE(writer->put_item(named("b")));
   CHECK(ids(*reader).empty());
-  CHECK(writer->count() == 0);
+  CHECK(writer->item_count() == 0);
   writer->rollback();
   CHECK(ids(*writer).empty());
   REQUIRE(writer->begin());
@@ -55,7 +55,7 @@ TEST_CASE_METHOD(File, "a transaction is there as a whole or not at all", "[data
   REQUIRE(writer->put_item(named("a")));
   REQUIRE(writer->commit());
   CHECK(ids(*reader) == std::vector<std::string>{"a", "b"});
-  CHECK(writer->count() == 2);
+  CHECK(writer->item_count() == 2);
 }
 
 TEST_CASE_METHOD(File, "an item written twice is there once, with what it was last", "[database]") {
@@ -66,7 +66,7 @@ TEST_CASE_METHOD(File, "an item written twice is there once, with what it was la
   item.tags = {TagName::trusted("b"), TagName::trusted("c"), TagName::trusted("a")};
   item.update_time = UnixSeconds{seconds{5}};
   put(*database, item);
-  CHECK(database->count() == 1);
+  CHECK(database->item_count() == 1);
   REQUIRE(database->for_each_item([&](const items::Item& each) {
     CHECK(same(each, item));
     return Result<void>();
@@ -78,7 +78,7 @@ TEST_CASE_METHOD(File, "an item written twice is there once, with what it was la
   REQUIRE(database->remove_item(item.id));
   REQUIRE(database->remove_item(ItemId::trusted("nobody")));
   REQUIRE(database->commit());
-  CHECK(database->count() == 0);
+  CHECK(database->item_count() == 0);
   CHECK(shell.run("SELECT count(*) FROM item_tags") == "0");
 }
 
@@ -89,7 +89,7 @@ TEST_CASE_METHOD(File, "hidden items are among all, and not among those shown", 
   put(*database, dark);
   put(*database, named("lit"));
   CHECK(ids(*database).size() == 2);
-  CHECK(database->count_shown().value_or(0) == 1);
+  CHECK(database->count_visible().value_or(0) == 1);
 }
 
 TEST_CASE_METHOD(File, "a reader sees one moment and holds up no writer", "[database]") {
@@ -175,14 +175,14 @@ TEST_CASE_METHOD(File, "a file without a schema gets the whole schema at once", 
 TEST_CASE_METHOD(File, "a deleted or replaced file is noticed", "[database]") {
   auto database = open();
   put(*database, named("a"));
-  CHECK_FALSE(database->replaced());
+  CHECK_FALSE(database->was_replaced());
   SECTION("deleted") { std::filesystem::remove(path); }
   SECTION("replaced") {
     SqliteShell(path).run("VACUUM INTO '" + path + ".copy'");
     std::filesystem::rename(path + ".copy", path);
   }
   SECTION("its log deleted") { std::filesystem::remove(path + "-wal"); }
-  CHECK(database->replaced());
+  CHECK(database->was_replaced());
 }
 
 TEST_CASE_METHOD(File, "the log of a replaced database is not replayed into the new one", "[database]") {
@@ -213,29 +213,29 @@ TEST_CASE_METHOD(File, "what is deleted is overwritten in the file", "[database]
 
 TEST_CASE_METHOD(File, "who wrote before another noted its token writes no more", "[database]") {
   auto first = open(), second = open();
-  REQUIRE(first->write_as(1));
+  REQUIRE(first->set_fencing_token(1));
   put(*first, named("a"));
-  REQUIRE(second->write_as(2));
-  CHECK(second->last_token() == 2);
+  REQUIRE(second->set_fencing_token(2));
+  CHECK(second->stored_fencing_token() == 2);
   for (int again = 0; again < 2; ++again) {
     const auto refused = first->begin();
     REQUIRE_FALSE(refused);
     CHECK(refused.error().reason == "lease_lost");
-    CHECK(first->expect_ours().error().reason == "lease_lost");
-    CHECK(first->write_as(1).error().reason == "lease_lost");
+    CHECK(first->verify_fencing_token().error().reason == "lease_lost");
+    CHECK(first->set_fencing_token(1).error().reason == "lease_lost");
   }
   put(*second, named("b"));
   CHECK(ids(*second) == std::vector<std::string>{"a", "b"});
-  REQUIRE(first->write_as(3));
-  CHECK_FALSE(second->expect_ours());
+  REQUIRE(first->set_fencing_token(3));
+  CHECK_FALSE(second->verify_fencing_token());
 }
 
 TEST_CASE_METHOD(File, "a database has an identity, which its copies share and no other has", "[database]") {
-  const std::string identity = open()->identity();
+  const std::string identity = open()->database_id();
   CHECK(identity.size() == 32);
-  CHECK(open()->identity() == identity);
-  CHECK(open(Database::Mode::kRead)->identity() == identity);
+  CHECK(open()->database_id() == identity);
+  CHECK(open(Database::Mode::kRead)->database_id() == identity);
   SqliteShell(path).run("VACUUM INTO '" + path + ".copy'");
-  CHECK(Database::open(path + ".copy", Database::Mode::kWrite).value()->identity() == identity);
-  CHECK(Database::open(path + ".other", Database::Mode::kWrite).value()->identity() != identity);
+  CHECK(Database::open(path + ".copy", Database::Mode::kWrite).value()->database_id() == identity);
+  CHECK(Database::open(path + ".other", Database::Mode::kWrite).value()->database_id() != identity);
 }

@@ -20,7 +20,7 @@
 
 using namespace freshet;
 using test::ExactFilter;
-using test::Turns;
+using test::StepScheduler;
 
 namespace {
 
@@ -33,11 +33,11 @@ enum class Trouble { kNone, kAway, kReplyLost };
 // the worker is dead nothing that it still had to say arrives.
 class SteppedRedis final : public redis::Redis {
  public:
-  SteppedRedis(redis::SyncRedis& inner, Turns& turns) : inner_(inner), turns_(turns) {}
+  SteppedRedis(redis::SyncRedis& inner, StepScheduler& turns) : inner_(inner), turns_(turns) {}
   std::function<Trouble()> trouble = [] { return Trouble::kNone; };
   bool dead = false;
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
-    auto turn = turns_.pass();
+    auto turn = turns_.next_step();
     co_await turn;
     const Trouble now = dead ? Trouble::kAway : trouble();
     if (now == Trouble::kAway) co_return fail(ErrorCode::kUnavailable, "redis_away");
@@ -49,17 +49,17 @@ class SteppedRedis final : public redis::Redis {
 
  private:
   redis::SyncRedis& inner_;
-  Turns& turns_;
+  StepScheduler& turns_;
 };
 
 // The index: what is visible, newest first.
 class ModelIndex final : public feed::Recall {
  public:
-  explicit ModelIndex(Turns& turns) : turns_(turns) {}
+  explicit ModelIndex(StepScheduler& turns) : turns_(turns) {}
   std::map<std::int64_t, ItemId, std::greater<>> visible;
   std::function<bool()> is_away;
   Task<Result<feed::Recalled>> search(feed::RecallQuery query) override {
-    auto turn = turns_.pass();
+    auto turn = turns_.next_step();
     co_await turn;
     if (is_away()) co_return fail(ErrorCode::kUnavailable, "index_away");
     feed::Recalled out;
@@ -72,7 +72,7 @@ class ModelIndex final : public feed::Recall {
   }
 
  private:
-  Turns& turns_;
+  StepScheduler& turns_;
 };
 
 struct Conditions {
@@ -114,7 +114,7 @@ class Explorer {
   void run(int operations) {
     for (int i = 0; i < operations; ++i) {
       operate();
-      for (auto steps = random_() % 4; steps > 0; --steps) turns_.step();
+      for (auto steps = random_() % 4; steps > 0; --steps) turns_.run_step();
     }
     finish_all();
     check_nothing_lost();
@@ -149,7 +149,7 @@ class Explorer {
     if (what < 78) return change_one();
     if (what < 81 && in_flight_ == 0) return next_day();
     if (what < 84 && conditions_.troubled && in_flight_ == 0) return kill_worker();
-    turns_.step();
+    turns_.run_step();
   }
 
   // --- what readers do
@@ -235,7 +235,7 @@ class Explorer {
   // --- what happens to the service
 
   void next_day() {
-    while (turns_.step()) {
+    while (turns_.run_step()) {
     }
     const seconds passed = kDay * static_cast<int>(1 + random_() % 3);
     now_ += passed;
@@ -270,7 +270,7 @@ class Explorer {
 
   void finish_all() {
     draining_ = true;
-    while (turns_.step()) {
+    while (turns_.run_step()) {
     }
     REQUIRE(in_flight_ == 0);
   }
@@ -290,7 +290,7 @@ class Explorer {
               out = co_await feed.page(what);
             }(workers_.back()->feed, asked, page),
             [](std::exception_ptr) {});
-        while (turns_.step()) {
+        while (turns_.run_step()) {
         }
         REQUIRE(page);
         for (const feed::FeedItem& each : page->items) {
@@ -321,7 +321,7 @@ class Explorer {
   const Conditions conditions_;
   Settings settings_;
   std::unique_ptr<feed::SeenFilter> filter_;
-  Turns turns_{random_};
+  StepScheduler turns_{random_};
   ModelIndex index_{turns_};
   items::RedisItemStore items_now_{inner_, settings_, keys_};
   std::vector<std::unique_ptr<Worker>> workers_;  // the last lives
@@ -340,7 +340,7 @@ void explore(Conditions conditions, int seeds) {
   for (int i = 0; i < seeds; ++i) {
     const unsigned seed = entropy();
     INFO("seed " << seed);
-    server.flush();
+    server.flush_all();
     Explorer(server, seed, conditions).run(400);
   }
 }

@@ -23,7 +23,7 @@ const ReaderId kReader = ReaderId::trusted("r");
 struct Site {
   Site() : keys("p:") {
     settings.feed.max_pending = 100;
-    server.flush();
+    server.flush_all();
   }
   static test::RedisServer& running() {
     static test::RedisServer one;
@@ -33,7 +33,7 @@ struct Site {
   Settings settings;
   redis::Keys keys;
   redis::SyncRedis redis{server.endpoint(), milliseconds(5000), redis::kAllScripts};
-  test::ImmediateWriter deferred{redis};
+  test::ImmediateWriteQueue deferred{redis};
   test::ExactFilter filter;
   std::optional<feed::RedisFeedStore> made;
 
@@ -144,7 +144,7 @@ TEST_CASE("a buffer is handed out in order in pages of any size, and runs out wh
     return std::uniform_int_distribution(least, most)(random);
   };
   for (int run = 0; run < 30; ++run) {
-    site.server.flush();
+    site.server.flush_all();
     site.settings.feed.max_pending = 10000;
     site.made.reset();
     const int all = between(0, 300);
@@ -499,7 +499,7 @@ TEST_CASE("an interest that pushes out a reply leaves its item excluded", "[feed
   CHECK(site.integer("ZCARD", site.keys.interactions("r")) == 1);
   const auto kept = site.redis.call(redis::Pipeline().add("GET", site.keys.earlier("r")));
   REQUIRE(kept);
-  CHECK(fingerprints_of(kept->front().string().value_or("")) ==
+  CHECK(parse_fingerprints(kept->front().string().value_or("")) ==
         std::unordered_set<std::uint64_t>{fingerprint("replied")});
   CHECK(site.integer("TTL", site.keys.earlier("r")) == site.integer("TTL", site.keys.interactions("r")));
 }

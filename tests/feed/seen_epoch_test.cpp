@@ -67,7 +67,7 @@ struct Worker {
 TEST_CASE("the filter forgets an erased reader on every worker and reads everybody else in one round trip",
           "[seen]") {
   static test::RedisServer server;
-  server.flush();
+  server.flush_all();
   Settings settings;
   const redis::Keys keys("");
   Worker one(server, settings, keys), two(server, settings, keys);

@@ -33,7 +33,7 @@ struct Seen : Fixture {
   }
   // On an empty server: nothing is laid out yet.
   void begin() {
-    server().flush();
+    server().flush_all();
     restart();
   }
   void add(const std::string& reader, const std::vector<std::string>& which, UnixSeconds at,

@@ -197,12 +197,12 @@ TEST_CASE("without an index a feed has what is new and hot, nothing twice, and s
   site.items.unknown = {item(2)};
   const auto page = site.refresh();
   CHECK(ids(page) == std::vector<ItemId>{item(0), item(40), item(1), item(3), item(4)});
-  CHECK((page.degraded == Need::kIndex && !page.exhausted && page.generation == 1));
+  CHECK((page.degraded == Dependency::kIndex && !page.exhausted && page.generation == 1));
   CHECK(site.store.recorded.size() == 5);
   CHECK(site.store.buffer.empty());
   const auto next = site.load_more();
   CHECK(ids(next) == range(5, 8));
-  CHECK((next.degraded == Need::kIndex && !next.exhausted));
+  CHECK((next.degraded == Dependency::kIndex && !next.exhausted));
   site.recall.away = false;
   CHECK_FALSE(site.refresh().degraded);
 }
@@ -212,7 +212,7 @@ TEST_CASE("what a reader typed is not answered by what is hot", "[feed]") {
   site.recall.away = true;
   site.store.newest_items = range(0, 8);
   const auto page = site.ask(feed::FeedAction::kRefresh, 5, {}, "words");
-  CHECK((page.items.empty() && page.degraded == Need::kIndex && !page.exhausted));
+  CHECK((page.items.empty() && page.degraded == Dependency::kIndex && !page.exhausted));
 }
 
 TEST_CASE("where nothing may be kept a feed without an index has what is new and hot, too", "[feed]") {
@@ -225,7 +225,7 @@ TEST_CASE("where nothing may be kept a feed without an index has what is new and
     const auto page = now(site.feed().page(asked));
     REQUIRE(page);
     CHECK(ids(*page) == range(1, 4));
-    CHECK((page->degraded == Need::kIndex && page->generation == 0));
+    CHECK((page->degraded == Dependency::kIndex && page->generation == 0));
   }
   CHECK(site.store.recorded.empty());
 }

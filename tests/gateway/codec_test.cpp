@@ -15,7 +15,7 @@ TEST_CASE("libfcgi decodes a request from memory", "[codec]") {
   std::string wire;
   const std::string body = "{\"articleId\":\"7\"}";
   const auto decoded = codec.decode(
-      post("/api/track?x=%20", body,
+      post_request("/api/track?x=%20", body,
            {{"FRESHET_ZONE", "internal"}, {"REMOTE_ADDR", "192.0.2.1"}, {"HTTP_USER_AGENT", "Mozilla/5.0"}}),
       request, wire);
   REQUIRE(decoded);
@@ -64,7 +64,7 @@ TEST_CASE("Params whose lengths lie are refused, and the codec works on", "[code
       10);
   CHECK_FALSE(codec.decode(begin_request() + stream(kParams, huge) + stream(kStdin, {}), request, wire));
   Request good;
-  REQUIRE(codec.decode(get("/ping"), good, wire));
+  REQUIRE(codec.decode(get_request("/ping"), good, wire));
   CHECK(good.uri == "/ping");
 }
 
@@ -73,11 +73,11 @@ TEST_CASE("A reply is encoded as FastCGI records, again and again on one codec",
   for (int i = 0; i < 3; ++i) {
     Request request;
     std::string wire;
-    REQUIRE(codec.decode(get("/"), request, wire));
+    REQUIRE(codec.decode(get_request("/"), request, wire));
     Response response;
     response.body = std::string(200000, 'x');
     codec.encode(request, response, wire);
-    const auto reply = take_reply(wire);
+    const auto reply = parse_reply(wire);
     CHECK(reply.bytes == wire.size());
     CHECK(reply.out.starts_with(
         "Status: 200 OK\r\nContent-Type: application/json\r\nContent-Length: 200000\r\n\r\nxxx"));
@@ -93,14 +93,14 @@ TEST_CASE("HEAD and 304 have no body", "[codec]") {
   Response response;
   response.body = "four";
   codec.encode(request, response, wire);
-  CHECK(take_reply(wire).out.ends_with("Content-Length: 4\r\n\r\n"));
+  CHECK(parse_reply(wire).out.ends_with("Content-Length: 4\r\n\r\n"));
 
   wire.clear();
   Request second;
-  REQUIRE(codec.decode(get("/"), second, wire));
+  REQUIRE(codec.decode(get_request("/"), second, wire));
   response.status = 304;
   codec.encode(second, response, wire);
-  CHECK(take_reply(wire).out == "Status: 304 Not Modified\r\n\r\n");
+  CHECK(parse_reply(wire).out == "Status: 304 Not Modified\r\n\r\n");
 }
 
 TEST_CASE("GET_VALUES is answered by libfcgi in front of the reply", "[codec]") {
@@ -108,7 +108,7 @@ TEST_CASE("GET_VALUES is answered by libfcgi in front of the reply", "[codec]") 
   Request request;
   std::string wire;
   const std::string values = record(kGetValues, name_value("FCGI_MPXS_CONNS", ""), 0);
-  REQUIRE(codec.decode(values + get("/"), request, wire));
+  REQUIRE(codec.decode(values + get_request("/"), request, wire));
   REQUIRE(wire.size() > 8);
   CHECK(wire[1] == kGetValuesResult);
   CHECK(wire.find("FCGI_MPXS_CONNS") != std::string::npos);

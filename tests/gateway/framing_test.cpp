@@ -15,7 +15,7 @@ FrameState frame(const std::string& bytes, FrameLimits limits = {}) { return Fra
 }  // namespace
 
 TEST_CASE("A whole request is found whole, however its bytes are cut", "[framing]") {
-  const std::string bytes = post("/api/track", std::string(70000, 'x'));
+  const std::string bytes = post_request("/api/track", std::string(70000, 'x'));
   REQUIRE(rc::check("any cut", [&] {
     Framer framer{FrameLimits{}};
     std::size_t have = 0;
@@ -30,7 +30,7 @@ TEST_CASE("A whole request is found whole, however its bytes are cut", "[framing
 }
 
 TEST_CASE("Every proper beginning of a request asks for more", "[framing]") {
-  const std::string bytes = post("/t", "{}");
+  const std::string bytes = post_request("/t", "{}");
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     CAPTURE(size);
     CHECK(frame(bytes.substr(0, size)) == FrameState::kMore);
@@ -39,8 +39,8 @@ TEST_CASE("Every proper beginning of a request asks for more", "[framing]") {
 }
 
 TEST_CASE("Bytes behind a request are refused: nobody pipelines", "[framing]") {
-  CHECK(frame(get("/") + get("/")) == FrameState::kBad);
-  CHECK(frame(get("/") + "x") == FrameState::kBad);
+  CHECK(frame(get_request("/") + get_request("/")) == FrameState::kBad);
+  CHECK(frame(get_request("/") + "x") == FrameState::kBad);
 }
 
 TEST_CASE("Records out of order, of another request or of another protocol are refused", "[framing]") {
@@ -108,10 +108,10 @@ TEST_CASE("A pair whose length lies is refused before libfcgi could allocate it,
 TEST_CASE("A management record may stand before the request, but not many of them", "[framing]") {
   const std::string values = record(kGetValues, name_value("FCGI_MAX_CONNS", ""), 0);
   CHECK(frame(values) == FrameState::kMore);
-  CHECK(frame(values + get("/")) == FrameState::kWhole);
+  CHECK(frame(values + get_request("/")) == FrameState::kWhole);
   std::string many;
   for (int i = 0; i < 100; ++i) many += values;
-  CHECK(frame(many + get("/")) == FrameState::kBad);
+  CHECK(frame(many + get_request("/")) == FrameState::kBad);
 }
 
 TEST_CASE("Limits hold by what the headers announce, before the bytes are waited for", "[framing]") {
@@ -126,7 +126,7 @@ TEST_CASE("Limits hold by what the headers announce, before the bytes are waited
 
 TEST_CASE("Random bytes and random damage never make framing read outside its input", "[framing]") {
   REQUIRE(rc::check("damage", [] {
-    std::string bytes = post("/api/track", "{\"articleId\":\"a\"}");
+    std::string bytes = post_request("/api/track", "{\"articleId\":\"a\"}");
     const auto changes = *rc::gen::inRange(0, 8);
     for (int i = 0; i < changes; ++i) {
       bytes[*rc::gen::inRange<std::size_t>(0, bytes.size())] = *rc::gen::arbitrary<char>();

@@ -66,7 +66,7 @@ class Fixture {
   explicit Fixture(GatewayOptions options = {.read_timeout = milliseconds(300),
                                              .write_timeout = milliseconds(300)})
       : path_((directory_.path() / "s").string()), listen_fd_(listen_unix(path_)) {
-    thread_.on_loop([&] {
+    thread_.run_on_loop([&] {
       gateway_ = std::make_unique<Gateway>(
           thread_.loop(), options, [this](Request& q, Response& r) { return answer(q, r); },
           [this](const Request& request, gateway::Refused why, Response& response) {
@@ -88,13 +88,13 @@ class Fixture {
   Gateway& gateway() { return *gateway_; }
   Gate& gate() { return gate_; }
   Notes notes() {
-    return thread_.on_loop([&] { return notes_; });
+    return thread_.run_on_loop([&] { return notes_; });
   }
   gateway::GatewayCounters counters() {
-    return thread_.on_loop([&] { return gateway_->counters(); });
+    return thread_.run_on_loop([&] { return gateway_->counters(); });
   }
   std::size_t connections() {
-    return thread_.on_loop([&] { return gateway_->connections(); });
+    return thread_.run_on_loop([&] { return gateway_->connections(); });
   }
   // Waits until `predicate` holds for the counters.
   template <class Predicate>
@@ -136,10 +136,10 @@ std::string body_of(const std::string& out) { return out.substr(out.find("\r\n\r
 std::string ask(UnixClient& client, const std::string& request) {
   if (!client.send(request)) return {};
   std::string received;
-  while (take_reply(received).bytes == 0) {
+  while (parse_reply(received).bytes == 0) {
     if (!client.receive(received)) return {};
   }
-  return body_of(take_reply(received).out);
+  return body_of(parse_reply(received).out);
 }
 
 std::filesystem::path shared_directory() {
@@ -153,18 +153,18 @@ TEST_CASE("A request whose budget is used up is answered, and its connection ser
           "[gateway]") {
   Fixture fixture(with_budget(milliseconds(30)));
   auto client = fixture.client();
-  CHECK(ask(client, get("/wait/first")) == "late /wait/first");
+  CHECK(ask(client, get_request("/wait/first")) == "late /wait/first");
   CHECK(fixture.counters().over_budget == 1);
   CHECK(fixture.counters().late == 1);
   CHECK(fixture.counters().in_flight == 1);
-  CHECK(ask(client, get("/second")) == "/second 0");
-  CHECK(ask(client, get("/wait/third")) == "late /wait/third");
+  CHECK(ask(client, get_request("/second")) == "/second 0");
+  CHECK(ask(client, get_request("/wait/third")) == "late /wait/third");
 
   // What the late ones bring reaches nobody.
-  fixture.thread().on_loop([&] { fixture.gate().open(); });
+  fixture.thread().run_on_loop([&] { fixture.gate().open(); });
   CHECK(fixture.eventually([&] { return fixture.counters().late == 0; }));
   CHECK(fixture.counters().in_flight == 0);
-  CHECK(ask(client, get("/fourth")) == "/fourth 0");
+  CHECK(ask(client, get_request("/fourth")) == "/fourth 0");
   CHECK(fixture.counters().requests == 4);
   const std::vector<std::pair<std::string, int>> expected{
       {"/wait/first", 503}, {"/second", 200}, {"/wait/third", 503}, {"/fourth", 200}};
@@ -174,33 +174,33 @@ TEST_CASE("A request whose budget is used up is answered, and its connection ser
 TEST_CASE("A late request that throws harms nobody", "[gateway]") {
   Fixture fixture(with_budget(milliseconds(30)));
   auto client = fixture.client();
-  CHECK(ask(client, get("/wait/and-throw")) == "late /wait/and-throw");
-  fixture.thread().on_loop([&] { fixture.gate().open(); });
+  CHECK(ask(client, get_request("/wait/and-throw")) == "late /wait/and-throw");
+  fixture.thread().run_on_loop([&] { fixture.gate().open(); });
   CHECK(fixture.eventually([&] { return fixture.counters().late == 0; }));
-  CHECK(ask(client, get("/next")) == "/next 0");
+  CHECK(ask(client, get_request("/next")) == "/next 0");
 }
 
 TEST_CASE("A client that left before its late request ended is forgotten", "[gateway]") {
   Fixture fixture(with_budget(milliseconds(30)));
   {
     auto client = fixture.client();
-    CHECK(ask(client, get("/wait")) == "late /wait");
+    CHECK(ask(client, get_request("/wait")) == "late /wait");
   }
   CHECK(fixture.eventually([&] { return fixture.connections() == 0; }));
   CHECK(fixture.counters().late == 1);
-  fixture.thread().on_loop([&] { fixture.gate().open(); });
+  fixture.thread().run_on_loop([&] { fixture.gate().open(); });
   CHECK(fixture.eventually([&] { return fixture.counters().late == 0; }));
 }
 
 TEST_CASE("A request without a budget waits for as long as it takes", "[gateway]") {
   Fixture fixture(with_budget(milliseconds(1)));
   auto client = fixture.client(), other = fixture.client();
-  REQUIRE(client.send(get("/patient")));
-  CHECK(ask(other, get("/wait")) == "late /wait");  // its own budget is over, the patient one's never
-  fixture.thread().on_loop([&] { fixture.gate().open(); });
+  REQUIRE(client.send(get_request("/patient")));
+  CHECK(ask(other, get_request("/wait")) == "late /wait");  // its own budget is over, the patient one's never
+  fixture.thread().run_on_loop([&] { fixture.gate().open(); });
   std::string received;
-  while (take_reply(received).bytes == 0) REQUIRE(client.receive(received));
-  CHECK(body_of(take_reply(received).out) == "/patient 0");
+  while (parse_reply(received).bytes == 0) REQUIRE(client.receive(received));
+  CHECK(body_of(parse_reply(received).out) == "/patient 0");
   CHECK(fixture.counters().over_budget == 1);
 }
 
@@ -209,13 +209,13 @@ TEST_CASE("A drain waits for late requests", "[gateway]") {
   std::atomic<bool> drained{false};
   {
     auto client = fixture.client();
-    CHECK(ask(client, get("/wait")) == "late /wait");
+    CHECK(ask(client, get_request("/wait")) == "late /wait");
   }
   CHECK(fixture.eventually([&] { return fixture.connections() == 0; }));
-  fixture.thread().on_loop(
+  fixture.thread().run_on_loop(
       [&] { fixture.gateway().drain(std::chrono::steady_clock::now(), [&] { drained = true; }); });
   CHECK_FALSE(drained);
-  fixture.thread().on_loop([&] { fixture.gate().open(); });
+  fixture.thread().run_on_loop([&] { fixture.gate().open(); });
   CHECK(fixture.eventually([&] { return drained.load(); }));
 }
 
@@ -223,15 +223,15 @@ TEST_CASE("A slow request is told of once, while it waits, and one that held up 
           "[gateway]") {
   Fixture fixture(with_slow_log());
   auto client = fixture.client();
-  REQUIRE(client.send(get("/wait")));
+  REQUIRE(client.send(get_request("/wait")));
   CHECK(fixture.eventually([&] { return fixture.notes().slow_ones.size() == 1; }));
   CHECK(fixture.notes().answers.empty());
-  fixture.thread().on_loop([&] { fixture.gate().open(); });
+  fixture.thread().run_on_loop([&] { fixture.gate().open(); });
   std::string received;
-  while (take_reply(received).bytes == 0) REQUIRE(client.receive(received));
+  while (parse_reply(received).bytes == 0) REQUIRE(client.receive(received));
   received.clear();
-  CHECK(ask(client, get("/hold")) == "/hold 0");
-  CHECK(ask(client, get("/fast")) == "/fast 0");
+  CHECK(ask(client, get_request("/hold")) == "/hold 0");
+  CHECK(ask(client, get_request("/fast")) == "/fast 0");
   CHECK(fixture.notes().slow_ones == std::vector<std::string>{"/wait", "/hold"});
 }
 
@@ -239,7 +239,7 @@ TEST_CASE("A kept connection serves request after request", "[gateway]") {
   Fixture fixture;
   auto client = fixture.client();
   for (int i = 0; i < 100; ++i) {
-    CHECK(ask(client, post("/a" + std::to_string(i), "12345")) == "/a" + std::to_string(i) + " 5");
+    CHECK(ask(client, post_request("/a" + std::to_string(i), "12345")) == "/a" + std::to_string(i) + " 5");
   }
   CHECK(fixture.counters().accepted == 1);
   CHECK(fixture.counters().requests == 100);
@@ -249,14 +249,14 @@ TEST_CASE("A kept connection serves request after request", "[gateway]") {
 TEST_CASE("A connection that is not to be kept is closed after the reply", "[gateway]") {
   Fixture fixture;
   auto client = fixture.client();
-  CHECK(ask(client, get("/once", false)) == "/once 0");
-  CHECK(client.closed_by_peer());
+  CHECK(ask(client, get_request("/once", false)) == "/once 0");
+  CHECK(client.is_closed_by_peer());
 }
 
 TEST_CASE("A request may arrive byte by byte", "[gateway]") {
   Fixture fixture({.read_timeout = milliseconds(10000)});
   auto client = fixture.client();
-  const std::string request = post("/slow", "{}");
+  const std::string request = post_request("/slow", "{}");
   for (std::size_t i = 0; i + 1 < request.size(); ++i) REQUIRE(client.send(request.substr(i, 1)));
   CHECK(ask(client, request.substr(request.size() - 1)) == "/slow 2");
 }
@@ -264,38 +264,38 @@ TEST_CASE("A request may arrive byte by byte", "[gateway]") {
 TEST_CASE("A body of eight megabytes arrives whole", "[gateway]") {
   Fixture fixture({.read_timeout = milliseconds(10000), .write_timeout = milliseconds(10000)});
   auto client = fixture.client();
-  CHECK(ask(client, post("/bulk", std::string(8 << 20, 'x'))) == "/bulk 8388608");
+  CHECK(ask(client, post_request("/bulk", std::string(8 << 20, 'x'))) == "/bulk 8388608");
 }
 
 TEST_CASE("An idle kept connection pins nobody: hundreds stay open while one works", "[gateway]") {
   Fixture fixture;
   std::vector<UnixClient> idle;
   for (int i = 0; i < 300; ++i) idle.push_back(fixture.client());
-  for (auto& client : idle) CHECK(ask(client, get("/i")) == "/i 0");
+  for (auto& client : idle) CHECK(ask(client, get_request("/i")) == "/i 0");
   auto busy = fixture.client();
-  for (int i = 0; i < 500; ++i) REQUIRE(ask(busy, get("/b")) == "/b 0");
+  for (int i = 0; i < 500; ++i) REQUIRE(ask(busy, get_request("/b")) == "/b 0");
   // Idle ones have no deadline: they still answer after others' deadlines have passed.
   auto half = fixture.client();
-  REQUIRE(half.send(get("/half").substr(0, 20)));
-  CHECK(half.closed_by_peer());
-  for (auto& client : idle) CHECK(ask(client, get("/i")) == "/i 0");
+  REQUIRE(half.send(get_request("/half").substr(0, 20)));
+  CHECK(half.is_closed_by_peer());
+  for (auto& client : idle) CHECK(ask(client, get_request("/i")) == "/i 0");
 }
 
 TEST_CASE("A half-sent request is dropped at its deadline, even when it dribbles, and nobody else waits",
           "[gateway]") {
   Fixture fixture;
   auto half = fixture.client();
-  const std::string request = post("/half", std::string(1000, 'x'));
+  const std::string request = post_request("/half", std::string(1000, 'x'));
   REQUIRE(half.send(request.substr(0, 50)));
   auto other = fixture.client();
   std::size_t sent = 50;
   while (half.send(request.substr(sent, 1))) {
     REQUIRE(++sent < request.size());
-    REQUIRE(ask(other, get("/other")) == "/other 0");
+    REQUIRE(ask(other, get_request("/other")) == "/other 0");
     pollfd gone{half.fd(), POLLIN, 0};
     if (poll(&gone, 1, 5) > 0) break;
   }
-  CHECK(half.closed_by_peer());
+  CHECK(half.is_closed_by_peer());
   CHECK(fixture.counters().read_timeouts == 1);
 }
 
@@ -303,10 +303,10 @@ TEST_CASE("A peer that never reads its three megabytes is dropped at its deadlin
           "[gateway]") {
   Fixture fixture;
   auto deaf = fixture.client();
-  REQUIRE(deaf.send(get("/big")));
+  REQUIRE(deaf.send(get_request("/big")));
   auto other = fixture.client();
   REQUIRE(fixture.eventually([&] {
-    REQUIRE(ask(other, get("/other")) == "/other 0");
+    REQUIRE(ask(other, get_request("/other")) == "/other 0");
     return fixture.counters().write_timeouts == 1;
   }));
   CHECK(fixture.eventually([&] { return fixture.connections() == 1; }));
@@ -315,38 +315,38 @@ TEST_CASE("A peer that never reads its three megabytes is dropped at its deadlin
 TEST_CASE("A reply larger than the socket's buffer reaches a peer that reads", "[gateway]") {
   Fixture fixture({.write_timeout = milliseconds(60000)});
   auto client = fixture.client();
-  for (int i = 0; i < 3; ++i) CHECK(ask(client, get("/big")).size() == 3'000'000);
+  for (int i = 0; i < 3; ++i) CHECK(ask(client, get_request("/big")).size() == 3'000'000);
 }
 
 TEST_CASE("A peer that goes away while its request is served costs nothing", "[gateway]") {
   Fixture fixture;
   for (int i = 0; i < 200; ++i) {
     auto client = fixture.client();
-    REQUIRE(client.send(get("/wait")));
+    REQUIRE(client.send(get_request("/wait")));
   }
   REQUIRE(fixture.eventually([&] { return fixture.counters().in_flight == 200; }));
-  fixture.thread().on_loop([&] { fixture.gate().open(); });
+  fixture.thread().run_on_loop([&] { fixture.gate().open(); });
   CHECK(fixture.eventually([&] { return fixture.connections() == 0; }));
   CHECK(fixture.counters().in_flight == 0);
   auto client = fixture.client();
-  CHECK(ask(client, get("/after")) == "/after 0");
+  CHECK(ask(client, get_request("/after")) == "/after 0");
 }
 
 TEST_CASE("A peer whose request and end arrive together is answered and forgotten", "[gateway]") {
   Fixture fixture({.read_timeout = milliseconds(30000)});
   for (const bool whole : {true, false}) {
     UnixClient client = fixture.client();
-    const std::string request = get("/bye");
+    const std::string request = get_request("/bye");
     // The loop is busy meanwhile, so that it finds both in one event.
-    fixture.thread().on_loop([&] {
+    fixture.thread().run_on_loop([&] {
       REQUIRE(client.send(whole ? request : request.substr(0, 30)));
       REQUIRE(shutdown(client.fd(), SHUT_WR) == 0);
     });
     if (whole) {
       std::string received;
-      while (take_reply(received).bytes == 0) REQUIRE(client.receive(received));
+      while (parse_reply(received).bytes == 0) REQUIRE(client.receive(received));
     }
-    CHECK(client.closed_by_peer(milliseconds(5000)));  // below the deadline of an unfinished request
+    CHECK(client.is_closed_by_peer(milliseconds(5000)));  // below the deadline of an unfinished request
   }
   CHECK(fixture.eventually([&] { return fixture.connections() == 0; }));
 }
@@ -356,40 +356,40 @@ TEST_CASE("Requests beyond max_in_flight are refused at once and counted", "[gat
   auto a = fixture.client();
   auto b = fixture.client();
   auto c = fixture.client();
-  REQUIRE(a.send(get("/wait")));
-  REQUIRE(b.send(get("/wait")));
+  REQUIRE(a.send(get_request("/wait")));
+  REQUIRE(b.send(get_request("/wait")));
   REQUIRE(fixture.eventually([&] { return fixture.counters().in_flight == 2; }));
   std::string received;
-  REQUIRE(c.send(get("/c")));
-  while (take_reply(received).bytes == 0) REQUIRE(c.receive(received));
-  CHECK(take_reply(received).out.starts_with("Status: 503"));
+  REQUIRE(c.send(get_request("/c")));
+  while (parse_reply(received).bytes == 0) REQUIRE(c.receive(received));
+  CHECK(parse_reply(received).out.starts_with("Status: 503"));
   CHECK(fixture.counters().overloaded == 1);
-  fixture.thread().on_loop([&] { fixture.gate().open(); });
-  CHECK(ask(c, get("/c")) == "/c 0");
+  fixture.thread().run_on_loop([&] { fixture.gate().open(); });
+  CHECK(ask(c, get_request("/c")) == "/c 0");
 }
 
 TEST_CASE("A handler that throws costs its connection and nothing else", "[gateway]") {
   Fixture fixture;
   auto bad = fixture.client();
-  REQUIRE(bad.send(get("/throw")));
-  CHECK(bad.closed_by_peer());
+  REQUIRE(bad.send(get_request("/throw")));
+  CHECK(bad.is_closed_by_peer());
   auto good = fixture.client();
-  CHECK(ask(good, get("/good")) == "/good 0");
+  CHECK(ask(good, get_request("/good")) == "/good 0");
 }
 
 TEST_CASE("Draining takes no new connections and never closes a kept one before its deadline", "[gateway]") {
   Fixture fixture;
   auto kept = fixture.client();
-  REQUIRE(ask(kept, get("/1")) == "/1 0");
+  REQUIRE(ask(kept, get_request("/1")) == "/1 0");
   std::promise<void> drained;
-  fixture.thread().on_loop([&] {
+  fixture.thread().run_on_loop([&] {
     fixture.gateway().drain(std::chrono::steady_clock::now() + std::chrono::seconds(60),
                             [&] { drained.set_value(); });
   });
-  CHECK(ask(kept, get("/2")) == "/2 0");
+  CHECK(ask(kept, get_request("/2")) == "/2 0");
   auto late = fixture.client();  // waits in the backlog, for another worker
-  REQUIRE(late.send(get("/late")));
-  CHECK(ask(kept, get("/3")) == "/3 0");
+  REQUIRE(late.send(get_request("/late")));
+  CHECK(ask(kept, get_request("/3")) == "/3 0");
   auto done = drained.get_future();
   CHECK(done.wait_for(milliseconds(0)) == std::future_status::timeout);
   CHECK(fixture.connections() == 1);
@@ -401,21 +401,21 @@ TEST_CASE("At the deadline of a drain idle connections are closed and busy ones 
           "[gateway]") {
   Fixture fixture;
   auto idle = fixture.client();
-  REQUIRE(ask(idle, get("/1")) == "/1 0");
+  REQUIRE(ask(idle, get_request("/1")) == "/1 0");
   auto busy = fixture.client();
-  REQUIRE(busy.send(get("/wait/busy")));
+  REQUIRE(busy.send(get_request("/wait/busy")));
   REQUIRE(fixture.eventually([&] { return fixture.counters().in_flight == 1; }));
   std::promise<void> drained;
-  fixture.thread().on_loop([&] {
+  fixture.thread().run_on_loop([&] {
     fixture.gateway().drain(std::chrono::steady_clock::now() + milliseconds(50),
                             [&] { drained.set_value(); });
   });
-  CHECK(idle.closed_by_peer());
-  fixture.thread().on_loop([&] { fixture.gate().open(); });
+  CHECK(idle.is_closed_by_peer());
+  fixture.thread().run_on_loop([&] { fixture.gate().open(); });
   std::string received;
-  while (take_reply(received).bytes == 0) REQUIRE(busy.receive(received));
-  CHECK(body_of(take_reply(received).out) == "/wait/busy 0");
-  CHECK(busy.closed_by_peer());
+  while (parse_reply(received).bytes == 0) REQUIRE(busy.receive(received));
+  CHECK(body_of(parse_reply(received).out) == "/wait/busy 0");
+  CHECK(busy.is_closed_by_peer());
   CHECK(drained.get_future().wait_for(std::chrono::seconds(10)) == std::future_status::ready);
 }
 
@@ -437,14 +437,14 @@ TEST_CASE("Malformed streams leave the gateway available", "[gateway]") {
     auto hostile = fixture.client();
     hostile.send(bytes);
     auto other = fixture.client();
-    CHECK(ask(other, get("/alive")) == "/alive 0");
+    CHECK(ask(other, get_request("/alive")) == "/alive 0");
     const bool is_request = name == "00_ok.bin" || name == "10_get_values.bin" || name == "16_pad_255.bin";
     if (is_request) {
       std::string received;
-      while (take_reply(received).bytes == 0) REQUIRE(hostile.receive(received));
-      CHECK(take_reply(received).out.starts_with("Status: 200"));
+      while (parse_reply(received).bytes == 0) REQUIRE(hostile.receive(received));
+      CHECK(parse_reply(received).out.starts_with("Status: 200"));
     } else if (!bytes.empty()) {
-      CHECK(hostile.closed_by_peer());  // at once, or at the deadline of a half-sent one
+      CHECK(hostile.is_closed_by_peer());  // at once, or at the deadline of a half-sent one
     }
   }
   CHECK(streams == 18);

@@ -15,13 +15,13 @@ constexpr std::string_view kFraud = "fraud";
 struct Purging : Fixture {
   static hot::TrackEvent report(const std::string& id, const std::string& visitor, std::int64_t dwell_ms,
                                 const std::string& session = {}) {
-    hot::TrackEvent out = Fixture::report(id, visitor, dwell_ms, session);
+    hot::TrackEvent out = Fixture::track_event(id, visitor, dwell_ms, session);
     out.counted_as = out.visitor;
     return out;
   }
   static hot::ViewEvent seen(const std::string& id, const std::string& visitor,
                              const std::string& fingerprint = {}) {
-    hot::ViewEvent out = Fixture::seen(id, fingerprint.empty() ? visitor : fingerprint);
+    hot::ViewEvent out = Fixture::view_event(id, fingerprint.empty() ? visitor : fingerprint);
     out.counted_as = VisitorId::trusted(visitor);
     return out;
   }
@@ -168,7 +168,7 @@ TEST_CASE_METHOD(Purging, "a purge that is repeated takes nothing, nor does one 
   CHECK(stats("a").uv == 1);
   CHECK(stats("a").views_pv == 1);
   CHECK(stats("a").dwell_sum_ms == 1000);
-  CHECK(*place_of("a") == *after.in(hot::kByEngagement).place);
+  CHECK(*rank_score("a") == *after.in(hot::kByEngagement).place);
   CHECK(purge({}).empty());
 }
 
@@ -177,7 +177,7 @@ TEST_CASE_METHOD(Purging, "a purge that ends at any step is gone on with, and ta
   const bool sent = GENERATE(false, true);
   for (int steps = 0;; ++steps) {
     CAPTURE(sent, steps);
-    server().flush();
+    server().flush_all();
     put(item("a", wall_now() - seconds{3600}));
     put(item("a-clean", wall_now() - seconds{3600}));
     for (const char* who : {"fraud", "fraud2", "x", "y"}) {
@@ -235,13 +235,13 @@ TEST_CASE_METHOD(Purging, "visitors that were taken back stay so when the item i
   for (const char* who : {"fraud", "x", "y"}) track(report("a", who, 1000));
   CHECK(stats("a").uv == 3);
   purge();
-  const double z = *place_of("a");
+  const double z = *rank_score("a");
   CHECK(stats("a").uv == 2);
   put(item("a", wall_now() - seconds{3600}));
   CHECK(stats("a").uv == 2);
-  CHECK(*place_of("a") == Approx(z).margin(1e-4));
+  CHECK(*rank_score("a") == Approx(z).margin(1e-4));
   REQUIRE(wait(hot::rebuild_rank(redis, settings, keys())));
-  CHECK(*place_of("a") == Approx(z).margin(1e-4));
+  CHECK(*rank_score("a") == Approx(z).margin(1e-4));
   CHECK(track(report("a", "z", 1000)).uv == 3);
   remove("a");
   put(item("a", wall_now() - seconds{3600}));
@@ -277,10 +277,10 @@ TEST_CASE_METHOD(Purging, "a hidden item and one whose counters expired are purg
   CHECK(purge().size() == 2);
   CHECK(stats("a").pv == 1);
   CHECK(stats("a").views_pv == 1);
-  CHECK_FALSE(place_of("a"));
-  CHECK_FALSE(place_of("a", hot::kByViews));
+  CHECK_FALSE(rank_score("a"));
+  CHECK_FALSE(rank_score("a", hot::kByViews));
   CHECK(stats("b").pv == 0);
-  CHECK_FALSE(place_of("b"));
+  CHECK_FALSE(rank_score("b"));
   CHECK(stats("b").views_pv == 1);
 }
 
@@ -311,14 +311,14 @@ TEST_CASE_METHOD(Purging, "an event that comes twice is remembered once, one tha
 }
 
 TEST_CASE_METHOD(Purging, "what is written twice, as when a reply was lost, is remembered once", "[added]") {
-  later.hold = true;
+  write_queue.hold = true;
   track(report("a", "fraud", 1000));
   track(report("b", "fraud", 1000));
-  const auto held = later.take();
-  later.hold = false;
-  later.run(held);
+  const auto held = write_queue.take_held();
+  write_queue.hold = false;
+  write_queue.run(held);
   track(report("a", "fraud", 3000));
-  later.run(held);
+  write_queue.run(held);
   const auto found = added();
   REQUIRE(found.size() == 2);
   for (const hot::AddedTo& each : found) {
@@ -340,7 +340,7 @@ TEST_CASE_METHOD(Purging, "visitors in thousands behind one name are remembered 
       event.counted_as = VisitorId::trusted(std::string(counted_as));
       REQUIRE(wait(hot->track(event)));
     }
-    settle();
+    flush_deferred();
   };
   come(kReal, "r", "honest");
   come(kFake, "f", kFraud);
@@ -358,9 +358,9 @@ TEST_CASE_METHOD(Purging, "nothing is remembered when that is switched off, or o
   track(report("a", "fraud", 1000));
   view(seen("a", "fraud"));
   CHECK(added().empty() == off);
-  server().flush();
-  track(Fixture::report("a", "fraud", 1000));
-  view(Fixture::seen("a", "fraud"));
+  server().flush_all();
+  track(Fixture::track_event("a", "fraud", 1000));
+  view(Fixture::view_event("a", "fraud"));
   for (const std::string& key : all_keys()) CHECK(key.find("added") == key.npos);
 }
 
@@ -381,12 +381,12 @@ TEST_CASE_METHOD(Purging, "a rank's place and a bucket follow a purge at once, a
   }
   track(report("b", "z", 1000));
   view(seen("b", "z"));
-  CHECK(ids(engagement()) == std::vector<std::string>{"a", "b"});
-  CHECK(ids(accumulate()) == std::vector<std::string>{"a", "b"});
+  CHECK(ids(engagement_query()) == std::vector<std::string>{"a", "b"});
+  CHECK(ids(accumulate_query()) == std::vector<std::string>{"a", "b"});
   const auto epoch = text(command("GET", keys().epoch()));
   purge();
-  CHECK(ids(engagement()) == std::vector<std::string>{"b", "a"});
-  CHECK(ids(accumulate()) == std::vector<std::string>{"b", "a"});
+  CHECK(ids(engagement_query()) == std::vector<std::string>{"b", "a"});
+  CHECK(ids(accumulate_query()) == std::vector<std::string>{"b", "a"});
   const std::string bucket = keys().group(0).current(date.time_since_epoch().count() / 3600);
   CHECK(*score(bucket, "a") == Approx(stats("a").views_total));
   CHECK(*score(bucket, "b") > *score(bucket, "a"));

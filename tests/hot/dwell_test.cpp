@@ -14,7 +14,7 @@ constexpr std::int64_t kCap = 180'000;
 
 struct Dwell : Fixture {
   std::int64_t claim(std::int64_t dwell_ms, const std::string& session = "s", bool unproven = true) {
-    auto one = report("a", "v", dwell_ms, session);
+    auto one = track_event("a", "v", dwell_ms, session);
     one.unproven = unproven;
     track(one);
     return stats("a").dwell_sum_ms;
@@ -34,7 +34,7 @@ struct Dwell : Fixture {
 TEST_CASE_METHOD(Dwell, "a session's first report claims hot.first_dwell at most", "[dwell]") {
   CHECK(claim(kCap) == kFirst);
   CHECK(claim(29'000, "s2") == kFirst + 29'000);
-  settings.engagement.first_dwell_ms = 0;
+  settings.engagement.max_initial_dwell_ms = 0;
   open();
   CHECK(claim(kCap, "s3") == kFirst + 29'000);
 }
@@ -82,7 +82,7 @@ TEST_CASE_METHOD(Dwell, "without a window each report is a first one", "[dwell]"
 
 TEST_CASE_METHOD(Dwell, "a report that is repeated is answered as before and claims nothing more",
                  "[dwell]") {
-  auto one = report("a", "v", kCap, "s");
+  auto one = track_event("a", "v", kCap, "s");
   one.unproven = true;
   one.event = EventId::trusted("e");
   const auto first = track(one);
@@ -94,7 +94,7 @@ TEST_CASE_METHOD(Dwell, "a report that is repeated is answered as before and cla
 
 TEST_CASE_METHOD(Dwell, "a report that waited in a spool counts with the time it had", "[dwell]") {
   const auto spooled = [&](std::int64_t dwell_ms, std::int64_t s_ago) {
-    auto one = report("a", "v", dwell_ms, "s");
+    auto one = track_event("a", "v", dwell_ms, "s");
     one.unproven = true;
     one.event = EventId::trusted("e" + std::to_string(dwell_ms));
     one.at = now() - seconds{s_ago};
@@ -106,7 +106,7 @@ TEST_CASE_METHOD(Dwell, "a report that waited in a spool counts with the time it
   CHECK(spooled(65'000, 40) == 65'000);
   // What comes live meanwhile is cut as by a session that begins; the late ones say how long it was
   // really.
-  server().flush();
+  server().flush_all();
   CHECK(claim(120'000) == kFirst);
   CHECK(spooled(20'000, 130) == kFirst);
   CHECK(claim(121'000) == 121'000);
@@ -116,7 +116,7 @@ TEST_CASE_METHOD(Dwell,
                  "no session claims more than its first report may and the time since, whatever is reported",
                  "[dwell]") {
   CHECK(rc::check("bounded", [this] {
-    server().flush();
+    server().flush_all();
     open();
     std::int64_t passed = 0, first = -1, greatest = 0;
     const auto reports = *rc::gen::inRange(1, 12);

@@ -22,7 +22,7 @@ class Twins {
   Twins() {
     one_.settings.redis.key_prefix = "one:";
     many_.settings.redis.key_prefix = "many:";
-    many_.groups = 16;
+    many_.partitions = 16;
     reopen();
     now_ = one_.now();
   }
@@ -51,9 +51,9 @@ class Twins {
       const int readers = any(0, 2), viewers = any(0, 2);
       both([&](Fixture& of) {
         of.put(item);
-        for (int r = 0; r < readers; ++r) of.track(Fixture::report(id, "v" + std::to_string(r), 1000));
+        for (int r = 0; r < readers; ++r) of.track(Fixture::track_event(id, "v" + std::to_string(r), 1000));
         for (int v = 0; v < viewers; ++v) {
-          auto seen = Fixture::seen(id, "f" + std::to_string(v));
+          auto seen = Fixture::view_event(id, "f" + std::to_string(v));
           seen.at = now_ - seconds(60);
           of.view(seen);
         }
@@ -161,7 +161,7 @@ TEST_CASE_METHOD(Twins, "sixteen groups give the lists that one gives, and brute
       const auto truth = brute(query);
       if (query.tag.empty() && query.window.count() == 0) CHECK(truth.size() > 100);
       if (query.mode == hot::ViewsMode::kAccumulate) {
-        const auto served = many_.walk(query, 37);
+        const auto served = many_.scan_rank(query, 37);
         REQUIRE(served.size() == truth.size());
         for (std::size_t i = 0; i < truth.size(); ++i) {
           REQUIRE(served[i].item == truth[i].item);
@@ -213,10 +213,10 @@ TEST_CASE_METHOD(Twins, "a group that has nearly all of the best gives them all"
   REQUIRE(best.size() == 300);
   for (std::size_t i = 0; i < best.size(); ++i) REQUIRE(best[i] == truth[i].second);
   for (const std::int64_t page : {10, 100, 500}) {
-    const auto all = many_.walk(engagement(), page);
+    const auto all = many_.scan_rank(engagement_query(), page);
     REQUIRE(all.size() == truth.size());
     for (std::size_t i = 0; i < all.size(); ++i) REQUIRE(all[i].item.view() == truth[i].second);
-    const auto tagged = many_.walk(engagement(seconds{0}, "t"), page);
+    const auto tagged = many_.scan_rank(engagement_query(seconds{0}, "t"), page);
     CHECK(tagged.size() == 2000);
     CHECK(std::ranges::is_sorted(tagged, [](const auto& a, const auto& b) {
       return a.score != b.score ? a.score > b.score : a.item > b.item;

@@ -55,7 +55,7 @@ TEST_CASE_METHOD(ListFixture, "in the next slice one process rebuilds and the ot
 
 TEST_CASE_METHOD(ListFixture, "a list built before an item was hidden is never served", "[lists]") {
   put(item("a", now()));
-  track(report("a", "v", 0));
+  track(track_event("a", "v", 0));
   auto built = cached();
   built.json = "[\"a\"]";
   hot->store_list({}, built);
@@ -133,13 +133,13 @@ TEST_CASE_METHOD(ListFixture, "the lock of a builder that died runs out", "[list
 
 TEST_CASE_METHOD(ListFixture, "each query has a list of its own", "[lists]") {
   std::set<std::string> names;
-  std::vector<hot::ListQuery> queries{{}, engagement()};
-  auto current = accumulate();
+  std::vector<hot::ListQuery> queries{{}, engagement_query()};
+  auto current = accumulate_query();
   current.mode = hot::ViewsMode::kCurrent;
   queries.push_back(current);
-  queries.push_back(accumulate(seconds{86400}));
-  queries.push_back(accumulate(seconds{0}, "news"));
-  queries.push_back(engagement(seconds{86400}, "news"));
+  queries.push_back(accumulate_query(seconds{86400}));
+  queries.push_back(accumulate_query(seconds{0}, "news"));
+  queries.push_back(engagement_query(seconds{86400}, "news"));
   for (const auto& query : queries) {
     CHECK(cached(query).state == State::kBuild);
     names.insert(keys().list(query));
@@ -151,7 +151,7 @@ TEST_CASE_METHOD(ListFixture, "pages of a rank follow each other without gap or 
   for (int i = 0; i < 57; ++i)
     command("ZADD", keys().group(0).rank(hot::kByViews), i, "a" + std::to_string(i));
   for (const std::int64_t size : {1, 7, 57, 58, 100}) {
-    const auto all = walk(accumulate(), size);
+    const auto all = scan_rank(accumulate_query(), size);
     REQUIRE(all.size() == 57);
     for (std::size_t i = 0; i < all.size(); ++i) CHECK(all[i].score == static_cast<double>(56 - i));
   }
@@ -168,7 +168,7 @@ TEST_CASE_METHOD(ListFixture, "windows and tags keep exactly what brute force ke
     bool tagged;
   };
   for (const int n : {30, 3000}) {  // listed from the smaller set, and walked
-    server().flush();
+    server().flush_all();
     std::vector<Article> articles;
     redis::Pipeline fill;
     for (int i = 0; i < n; ++i) {
@@ -192,7 +192,7 @@ TEST_CASE_METHOD(ListFixture, "windows and tags keep exactly what brute force ke
           if ((window == 0 || a.age < window) && (!tag || a.tagged)) want.push_back(a.id);
         }
         std::vector<std::string> got;
-        for (const auto& each : walk(engagement(seconds{window}, tag ? "t" : ""), 100)) {
+        for (const auto& each : scan_rank(engagement_query(seconds{window}, tag ? "t" : ""), 100)) {
           const auto age = std::find_if(articles.begin(), articles.end(), [&](const auto& a) {
                              return a.id == each.item.str();
                            })->age;
@@ -210,12 +210,12 @@ TEST_CASE_METHOD(ListFixture, "a page reads a bounded number of members however 
     fill.add("ZADD", keys().group(0).rank(hot::kByEngagement), i, "a" + std::to_string(i));
   for (int i = 0; i < 1500; ++i) fill.add("SADD", keys().group(0).tag("t"), "a" + std::to_string(i));
   REQUIRE(redis.call(fill));
-  const auto page = wait(hot->rank_page(engagement(seconds{0}, "t"), {}, 100));
+  const auto page = wait(hot->rank_page(engagement_query(seconds{0}, "t"), {}, 100));
   REQUIRE(page);
   CHECK(page->items.empty());
   CHECK(page->next == hot::RankPlace{2000});
-  const auto small = wait(hot->rank_page(engagement(seconds{0}, "t"), {3400}, 10));
+  const auto small = wait(hot->rank_page(engagement_query(seconds{0}, "t"), {3400}, 10));
   REQUIRE(small);
   CHECK(small->items.size() == 10);
-  CHECK(walk(engagement(seconds{0}, "t")).size() == 1500);
+  CHECK(scan_rank(engagement_query(seconds{0}, "t")).size() == 1500);
 }

@@ -15,8 +15,8 @@ namespace {
 struct Place : Fixture {
   // A worker that counts and is killed.
   void count_only(const hot::TrackEvent& event) {
-    Behind lost(later, settings, keys());
-    hot::RedisHotStore dying(redis, lost.all, settings, keys(), [] { return std::string("x"); });
+    DeferredWork lost(write_queue, settings, keys());
+    hot::RedisHotStore dying(redis, lost.writers, settings, keys(), [] { return std::string("x"); });
     REQUIRE(wait(dying.track(event)));
   }
   double due(const std::string& id) {
@@ -34,46 +34,46 @@ struct Place : Fixture {
 
 TEST_CASE_METHOD(Place, "in whatever order articles are placed, the last state stays", "[placing]") {
   std::mt19937 random(5);
-  later.hold = true;
+  write_queue.hold = true;
   for (int i = 0; i < 200; ++i) {
     const std::string id = "a" + std::to_string(random() % 5), who = "v" + std::to_string(i);
-    track(report(id, who, static_cast<std::int64_t>(random() % 100000)));
-    view(seen(id, who));
+    track(track_event(id, who, static_cast<std::int64_t>(random() % 100000)));
+    view(view_event(id, who));
   }
-  auto held = later.take();
+  auto held = write_queue.take_held();
   std::shuffle(held.begin(), held.end(), random);
-  later.run(held);
-  later.run(held);  // repeated: harmless
+  write_queue.run(held);
+  write_queue.run(held);  // repeated: harmless
   for (int i = 0; i < 5; ++i) {
     const std::string id = "a" + std::to_string(i);
-    CHECK(*place_of(id) == due(id));
-    CHECK(place_of(id, hot::kByViews) == redis::parse<double>(field(id, "score")));
+    CHECK(*rank_score(id) == due(id));
+    CHECK(rank_score(id, hot::kByViews) == redis::parse<double>(field(id, "score")));
     CHECK(text(command("HGET", keys().group(0).placed(hot::kByEngagement), id)) <= field(id, "v"));
   }
 }
 
 TEST_CASE_METHOD(Place, "of an article that comes again and again one place is written", "[placing]") {
-  later.hold = true;
-  for (int i = 0; i < 100; ++i) REQUIRE(wait(hot->track(report("a", "v" + std::to_string(i), 0))));
-  CHECK(behind->placing.waiting() == 1);
-  behind->placing.flush();
-  CHECK(behind->placing.waiting() == 0);
-  const auto held = later.take();
+  write_queue.hold = true;
+  for (int i = 0; i < 100; ++i) REQUIRE(wait(hot->track(track_event("a", "v" + std::to_string(i), 0))));
+  CHECK(deferred->rank_updater.waiting() == 1);
+  deferred->rank_updater.flush();
+  CHECK(deferred->rank_updater.waiting() == 0);
+  const auto held = write_queue.take_held();
   REQUIRE(held.size() == 1);
   CHECK(held.front().size() == 1);
-  behind->placing.flush();
-  CHECK(later.take().empty());  // nothing is written for nothing
+  deferred->rank_updater.flush();
+  CHECK(write_queue.take_held().empty());  // nothing is written for nothing
   for (std::size_t i = 0; i < hot::Placing::kMost; ++i)
-    REQUIRE(wait(hot->track(report("b" + std::to_string(i), "v", 0))));
-  CHECK(behind->placing.waiting() == 0);  // as many do not wait
-  const auto full = later.take();
+    REQUIRE(wait(hot->track(track_event("b" + std::to_string(i), "v", 0))));
+  CHECK(deferred->rank_updater.waiting() == 0);  // as many do not wait
+  const auto full = write_queue.take_held();
   REQUIRE(full.size() == 1);
   CHECK(full.front().size() == hot::Placing::kMost / 256);  // of a call
 }
 
 TEST_CASE_METHOD(Place, "the timer is set once for all that waits", "[placing]") {
   std::vector<std::function<void()>> timers;
-  hot::Placing timed(later, settings, keys(), [&](milliseconds span, std::function<void()> f) {
+  hot::Placing timed(write_queue, settings, keys(), [&](milliseconds span, std::function<void()> f) {
     CHECK(span == hot::Placing::kEvery);
     timers.push_back(std::move(f));
   });
@@ -87,24 +87,24 @@ TEST_CASE_METHOD(Place, "the timer is set once for all that waits", "[placing]")
 }
 
 TEST_CASE_METHOD(Place, "what a killed worker counted is placed within a walk over all keys", "[placing]") {
-  track(report("other", "v", 0));
-  for (int i = 0; i < 40; ++i) count_only(report("a" + std::to_string(i), "v", 100));
-  CHECK_FALSE(place_of("a0"));
+  track(track_event("other", "v", 0));
+  for (int i = 0; i < 40; ++i) count_only(track_event("a" + std::to_string(i), "v", 100));
+  CHECK_FALSE(rank_score("a0"));
   int steps = 0;
   for (; command("ZCARD", keys().group(0).rank(hot::kByEngagement)).integer() != 41 && steps < 600; ++steps)
     look_after();
   CHECK(steps < 600);
-  for (int i = 0; i < 40; ++i) CHECK(*place_of("a" + std::to_string(i)) == due("a" + std::to_string(i)));
+  for (int i = 0; i < 40; ++i) CHECK(*rank_score("a" + std::to_string(i)) == due("a" + std::to_string(i)));
   // Who has no turn does nothing.
-  count_only(report("a0", "w", 100));
-  const auto before = place_of("a0");
+  count_only(track_event("a0", "w", 100));
+  const auto before = rank_score("a0");
   for (int i = 0; i < 100; ++i) REQUIRE(wait(hot::look_after_ranks(redis, settings, keys())));
-  CHECK(place_of("a0") == before);
+  CHECK(rank_score("a0") == before);
   CHECK(ttl(keys().rank_turn()) >= 0);
 }
 
 TEST_CASE_METHOD(Place, "of a small site a turn of the walk takes a thousand keys", "[placing]") {
-  track(report("a", "v", 1000));  // who made the rank
+  track(track_event("a", "v", 1000));  // who made the rank
   for (int i = 0; i < 3000; ++i) command("SET", "other:" + std::to_string(i), i);
   int turns = 0;
   do {
@@ -117,33 +117,33 @@ TEST_CASE_METHOD(Place, "of a small site a turn of the walk takes a thousand key
 
 TEST_CASE_METHOD(Place, "a worker with another formula places nothing, and what it counted is not lost",
                  "[placing]") {
-  track(report("a", "v", 1000));
-  const double before = *place_of("a");
+  track(track_event("a", "v", 1000));
+  const double before = *rank_score("a");
   const EngagementSettings old = settings.engagement;
   settings.engagement.half_life = seconds{3600};
   open();
-  track(report("a", "w", 1000));
-  CHECK(*place_of("a") == before);
+  track(track_event("a", "w", 1000));
+  CHECK(*rank_score("a") == before);
   CHECK(command("SISMEMBER", keys().group(0).unplaced(), "a").integer() == 1);
   look_after();  // by the new ones: not theirs yet
-  CHECK(*place_of("a") == before);
+  CHECK(*rank_score("a") == before);
   settings.engagement = old;
   open();
   look_after();
-  CHECK(*place_of("a") == due("a"));
+  CHECK(*rank_score("a") == due("a"));
   CHECK_FALSE(exists(keys().group(0).unplaced()));
 }
 
 TEST_CASE_METHOD(Place, "what is counted while a rank is made anew, by the old formula, is in the new one",
                  "[placing]") {
-  for (int i = 0; i < 5; ++i) track(report("a" + std::to_string(i), "v", 1000));
+  for (int i = 0; i < 5; ++i) track(track_event("a" + std::to_string(i), "v", 1000));
   Settings next = settings;
   next.engagement.half_life = seconds{3600};
   // Before each command of the rebuild an old worker counts.
   struct Busy final : redis::Redis {
     explicit Busy(Place& of) : place(of) {}
     Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
-      place.track(Fixture::report("a" + std::to_string(n % 5), "w" + std::to_string(n), 1000));
+      place.track(Fixture::track_event("a" + std::to_string(n % 5), "w" + std::to_string(n), 1000));
       ++n;
       co_return co_await place.redis.run(pipeline);
     }
@@ -153,11 +153,11 @@ TEST_CASE_METHOD(Place, "what is counted while a rank is made anew, by the old f
   } busy(*this);
   REQUIRE(wait(hot::rebuild_rank(busy, next, keys())));
   CHECK(busy.n > 5);
-  track(report("a3", "late", 1000));  // an old worker lives still
+  track(track_event("a3", "late", 1000));  // an old worker lives still
   settings.engagement = next.engagement;
   open();
   look_after();
-  for (int i = 0; i < 5; ++i) CHECK(*place_of("a" + std::to_string(i)) == due("a" + std::to_string(i)));
+  for (int i = 0; i < 5; ++i) CHECK(*rank_score("a" + std::to_string(i)) == due("a" + std::to_string(i)));
   CHECK_FALSE(exists(keys().group(0).unplaced()));
   CHECK_FALSE(exists(keys().group(0).placed_next(hot::kByEngagement)));
 }
@@ -166,16 +166,16 @@ TEST_CASE_METHOD(Place, "an article that is hidden or removed is not placed by w
                  "[placing]") {
   put(item("a", now()));
   put(item("b", now()));
-  later.hold = true;
+  write_queue.hold = true;
   for (const char* id : {"a", "b"}) {
-    track(report(id, "v", 1000));
-    view(seen(id, "f"));
+    track(track_event(id, "v", 1000));
+    view(view_event(id, "f"));
   }
   auto hidden = item("a", now());
   hidden.hidden = true;
   put(hidden);
   remove("b");
-  later.flush();
+  write_queue.flush();
   for (const auto& key : {keys().group(0).rank(hot::kByEngagement), keys().group(0).rank(hot::kByViews),
                           keys().group(0).published(), keys().group(0).placed(hot::kByEngagement),
                           keys().group(0).placed(hot::kByViews)})
@@ -186,8 +186,8 @@ TEST_CASE_METHOD(Place, "versions are kept of members alone", "[placing]") {
   settings.list.max_members = 5;
   open();
   for (int i = 0; i < 30; ++i) {
-    track(report("a" + std::to_string(i), "v", i * 1000));
-    view(seen("a" + std::to_string(i), "f"));
+    track(track_event("a" + std::to_string(i), "v", i * 1000));
+    view(view_event("a" + std::to_string(i), "f"));
   }
   CHECK(command("HLEN", keys().group(0).placed(hot::kByEngagement)).integer() == 5);
   CHECK(command("HLEN", keys().group(0).placed(hot::kByViews)).integer() == 5);

@@ -49,7 +49,7 @@ class World : public Fixture {
     for (int i = 0; i < n; ++i) {
       const RawEvent e{static_cast<int>(number(0, std::ssize(articles) - 1)), static_cast<int>(number(0, 30)),
                        static_cast<int>(number(0, 3)), number(0, 180000)};
-      auto event = report(name(e.article), "v" + std::to_string(e.visitor), e.dwell,
+      auto event = track_event(name(e.article), "v" + std::to_string(e.visitor), e.dwell,
                           "s" + std::to_string(e.visitor) + "." + std::to_string(e.session));
       Article& a = articles[static_cast<std::size_t>(e.article)];
       event.published_at = a.first;
@@ -89,7 +89,7 @@ TEST_CASE(
   for (int round = 0; round < 40; ++round) {
     World world(random, static_cast<int>(std::uniform_int_distribution(2, 60)(random)));
     world.traffic(400);
-    const auto served = world.walk(engagement());
+    const auto served = world.scan_rank(engagement_query());
     const UnixSeconds now = world.now();
     std::size_t touched = 0;
     for (const auto& a : world.articles) touched += a.pv > 0 ? 1 : 0;
@@ -146,7 +146,7 @@ TEST_CASE("mode = current equals brute force over the raw views", "[property]") 
     for (int i = 0; i < 400; ++i) {
       const int article = static_cast<int>(world.number(0, std::ssize(world.articles) - 1));
       const int who = static_cast<int>(world.number(0, 40));
-      auto event = World::seen(World::name(article), "f" + std::to_string(who));
+      auto event = World::view_event(World::name(article), "f" + std::to_string(who));
       event.published_at = world.articles[static_cast<std::size_t>(article)].first;
       world.view(event);
       if (seen_before.insert({article, who}).second) totals[article] += 3;  // the others fall into the window
@@ -187,8 +187,8 @@ TEST_CASE("after random traffic every key is one of ours, of its type, and lives
   for (int i = 0; i < 600; ++i) {
     const std::string id = World::name(static_cast<int>(world.number(0, 29)));
     const std::string who = "v" + std::to_string(world.number(0, 9));
-    auto read = World::report(id, who, world.number(0, 180000));
-    auto look = World::seen(id, who);
+    auto read = World::track_event(id, who, world.number(0, 180000));
+    auto look = World::view_event(id, who);
     if (world.number(0, 1) == 0) read.event = look.event = EventId::trusted("e" + std::to_string(i));
     switch (world.number(0, 6)) {
       case 0:
@@ -210,10 +210,10 @@ TEST_CASE("after random traffic every key is one of ours, of its type, and lives
         world.remove(id);
         break;
       default: {
-        auto list = wait(world.hot->cached_list(engagement()));
+        auto list = wait(world.hot->cached_list(engagement_query()));
         REQUIRE(list);
         list->json = "[]";
-        if (list->state == hot::CachedList::State::kBuild) world.hot->store_list(engagement(), *list);
+        if (list->state == hot::CachedList::State::kBuild) world.hot->store_list(engagement_query(), *list);
       }
     }
   }

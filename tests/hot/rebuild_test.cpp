@@ -12,12 +12,12 @@ struct RebuildFixture : Fixture {
   RebuildFixture() { open(); }
   std::map<std::string, double> ranks() {
     std::map<std::string, double> out;
-    for (const auto& each : walk(engagement())) out[each.item.str()] = each.score;
+    for (const auto& each : scan_rank(engagement_query())) out[each.item.str()] = each.score;
     return out;
   }
   void traffic(int articles) {
     for (int i = 0; i < articles; ++i) {
-      auto event = report("a" + std::to_string(i), "v", i * 100);
+      auto event = track_event("a" + std::to_string(i), "v", i * 100);
       event.published_at = now() - seconds{i * 1000};
       track(event);
     }
@@ -115,16 +115,16 @@ TEST_CASE_METHOD(RebuildFixture, "two rebuilds do not run at once", "[rebuild]")
 TEST_CASE_METHOD(Fixture, "a prefix with glob characters finds its own items only", "[rebuild]") {
   settings.redis.key_prefix = "site[1]*:";
   open();
-  track(report("a", "v", 0));
+  track(track_event("a", "v", 0));
   settings.redis.key_prefix = "site1x:";
   open();
-  track(report("b", "v", 0));
+  track(track_event("b", "v", 0));
   settings.redis.key_prefix = "site[1]*:";
   open();
   const auto done = wait(hot::rebuild_rank(redis, settings, keys()));
   REQUIRE(done);
   CHECK(done->items == 1);
-  CHECK(ids(engagement()) == std::vector<std::string>{"a"});
+  CHECK(ids(engagement_query()) == std::vector<std::string>{"a"});
 }
 
 TEST_CASE_METHOD(Fixture, "thousands of items are rebuilt in batches", "[rebuild]") {

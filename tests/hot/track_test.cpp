@@ -25,7 +25,7 @@ redis::Reply raw_track(Fixture& f, const std::string& id, const std::string& dwe
 }  // namespace
 
 TEST_CASE_METHOD(Fixture, "the first report counts one view, one visitor and its dwell", "[track]") {
-  const auto counts = track(report("a", "v1", 5000));
+  const auto counts = track(track_event("a", "v1", 5000));
   CHECK(counts.pv == 1);
   CHECK(counts.uv == 1);
   CHECK(counts.avg_dwell_ms == 5000);
@@ -56,18 +56,18 @@ TEST_CASE_METHOD(Fixture,
     CHECK(v > last);
     last = v;
   };
-  track(report("a", "v1", 1000));
+  track(track_event("a", "v1", 1000));
   grows();
   put(item("a", now()));
   grows();
-  view(seen("a", "f"));
+  view(view_event("a", "f"));
   grows();
   const std::int64_t ahead = 9'000'000'000'000'000;
   command("HSET", keys().article("a"), "v", ahead);
   last = ahead;
-  track(report("a", "v2", 1000));
+  track(track_event("a", "v2", 1000));
   grows();
-  view(seen("a", "g"));
+  view(view_event("a", "g"));
   grows();
   put(item("a", now() - seconds{5}));
   grows();
@@ -76,20 +76,20 @@ TEST_CASE_METHOD(Fixture,
 }
 
 TEST_CASE_METHOD(Fixture, "a heartbeat counts no view and never lowers the session's dwell", "[track]") {
-  track(report("a", "v", 10000));
-  auto counts = track(report("a", "v", 30000));
+  track(track_event("a", "v", 10000));
+  auto counts = track(track_event("a", "v", 30000));
   CHECK(counts.pv == 1);
   CHECK(counts.avg_dwell_ms == 30000);
-  counts = track(report("a", "v", 20000));
+  counts = track(track_event("a", "v", 20000));
   CHECK(counts.pv == 1);
   CHECK(counts.avg_dwell_ms == 30000);
-  counts = track(report("a", "v", 31000));
+  counts = track(track_event("a", "v", 31000));
   CHECK(counts.avg_dwell_ms == 31000);
 }
 
 TEST_CASE_METHOD(Fixture, "two sessions of one visitor are two views and one visitor", "[track]") {
-  track(report("a", "v", 1000, "s1"));
-  const auto counts = track(report("a", "v", 3000, "s2"));
+  track(track_event("a", "v", 1000, "s1"));
+  const auto counts = track(track_event("a", "v", 3000, "s2"));
   CHECK(counts.pv == 2);
   CHECK(counts.uv == 1);
   CHECK(counts.avg_dwell_ms == 2000);
@@ -98,19 +98,19 @@ TEST_CASE_METHOD(Fixture, "two sessions of one visitor are two views and one vis
 TEST_CASE_METHOD(Fixture, "a session is renewed by each report and counts again once its window has passed",
                  "[track]") {
   const auto session = keys().session("a", "v");
-  track(report("a", "v", 1000));
+  track(track_event("a", "v", 1000));
   command("EXPIRE", session, 100);
-  track(report("a", "v", 500));
+  track(track_event("a", "v", 500));
   CHECK(ttl(session) > 1700);
   command("DEL", session);
-  CHECK(track(report("a", "v", 500)).pv == 2);
+  CHECK(track(track_event("a", "v", 500)).pv == 2);
 }
 
 TEST_CASE_METHOD(Fixture, "a window of zero counts every report", "[track]") {
   settings.engagement.session_window = seconds{0};
   open();
-  track(report("a", "v", 1000));
-  const auto counts = track(report("a", "v", 2000));
+  track(track_event("a", "v", 1000));
+  const auto counts = track(track_event("a", "v", 2000));
   CHECK(counts.pv == 2);
   CHECK(counts.uv == 1);
   CHECK(counts.avg_dwell_ms == 1500);
@@ -124,14 +124,14 @@ TEST_CASE_METHOD(Fixture, "an argument that is no number leaves nothing behind",
 }
 
 TEST_CASE_METHOD(Fixture, "a dwell from a spool, of a higher cap, counts as the cap", "[track]") {
-  CHECK(track(report("a", "v", 180'001)).avg_dwell_ms == 180'000);
+  CHECK(track(track_event("a", "v", 180'001)).avg_dwell_ms == 180'000);
 }
 
 TEST_CASE_METHOD(Fixture, "an event id counts once and answers the same bytes again", "[track]") {
-  auto event = report("a", "v1", 1000);
+  auto event = track_event("a", "v1", 1000);
   event.event = EventId::trusted("e1");
   const auto first = track(event);
-  track(report("a", "v2", 9000));
+  track(track_event("a", "v2", 9000));
   const auto again = track(event);
   CHECK(again.pv == first.pv);
   CHECK(again.uv == first.uv);
@@ -142,10 +142,10 @@ TEST_CASE_METHOD(Fixture, "an event id counts once and answers the same bytes ag
 }
 
 TEST_CASE_METHOD(Fixture, "an event kept for later counts once however often it is replayed", "[track]") {
-  REQUIRE(hot->track_later(report("a", "v", 2000)));
+  REQUIRE(hot->track_later(track_event("a", "v", 2000)));
   CHECK(all_keys().empty());
-  later.replay();
-  later.replay();
+  write_queue.replay();
+  write_queue.replay();
   CHECK(stats("a").pv == 1);
   CHECK(stats("a").dwell_sum_ms == 2000);
 }
@@ -164,21 +164,21 @@ TEST_CASE_METHOD(Fixture, "with items.unknown = reject an unknown item is an err
                  "[track]") {
   settings.items_unknown = "reject";
   open();
-  const auto refused = wait(hot->track(report("a", "v", 1000)));
+  const auto refused = wait(hot->track(track_event("a", "v", 1000)));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::kNotFound);
   CHECK(refused.error().reason == "unknown_item");
-  const auto view_refused = wait(hot->view(seen("a", "f")));
+  const auto view_refused = wait(hot->view(view_event("a", "f")));
   REQUIRE_FALSE(view_refused);
   CHECK(view_refused.error().reason == "unknown_item");
   CHECK(all_keys().empty());
   put(item("a", now()));
-  CHECK(track(report("a", "v", 1000)).pv == 1);
+  CHECK(track(track_event("a", "v", 1000)).pv == 1);
 }
 
 TEST_CASE_METHOD(Fixture, "the client's publish time counts at first sight of an unknown item only",
                  "[track]") {
-  auto event = report("a", "v", 0);
+  auto event = track_event("a", "v", 0);
   event.published_at = now() - seconds{86400};
   CHECK(track(event).score == Approx(2).epsilon(1e-4));  // 4 points, a half-life old
   event.published_at = now();
@@ -186,18 +186,18 @@ TEST_CASE_METHOD(Fixture, "the client's publish time counts at first sight of an
 }
 
 TEST_CASE_METHOD(Fixture, "a publish time that a view brought first counts for reports too", "[track]") {
-  auto event = seen("a", "f");
+  auto event = view_event("a", "f");
   event.published_at = now() - seconds{86400};
   view(event);
-  CHECK(track(report("a", "v", 0)).score == Approx(2).epsilon(1e-4));  // 4 points, a half-life old
+  CHECK(track(track_event("a", "v", 0)).score == Approx(2).epsilon(1e-4));  // 4 points, a half-life old
 }
 
 TEST_CASE_METHOD(Fixture, "a publish time a year ahead does not multiply the score", "[track]") {
-  auto event = report("client", "v", 0);
+  auto event = track_event("client", "v", 0);
   event.published_at = now() + seconds{365 * 86400};
   CHECK(track(event).score == 4);
   put(item("store", now() + seconds{365 * 86400}));
-  CHECK(track(report("store", "v", 0)).score == 4);
+  CHECK(track(track_event("store", "v", 0)).score == 4);
   for (const std::string id : {"client", "store"}) {
     const auto terms = stats(id);
     REQUIRE(terms.in(hot::kByEngagement).place);
@@ -209,23 +209,23 @@ TEST_CASE_METHOD(Fixture, "a publish time a year ahead does not multiply the sco
 
 TEST_CASE_METHOD(Fixture, "the item store's date wins over the client's and over the first sight",
                  "[track]") {
-  track(report("a", "v", 0));
+  track(track_event("a", "v", 0));
   put(item("a", now() - seconds{172800}));
-  auto event = report("a", "w", 0);
+  auto event = track_event("a", "w", 0);
   event.published_at = now();
   CHECK(track(event).score == Approx(8.0 / 4).epsilon(1e-4));
   CHECK(field("a", "first").empty());
 }
 
 TEST_CASE_METHOD(Fixture, "counters live thirty days from the last view, renewed once a day", "[track]") {
-  track(report("a", "v", 0));
+  track(track_event("a", "v", 0));
   const std::vector<std::string> counters{keys().article("a"), keys().uv_hll("a")};
   for (const auto& key : counters) CHECK(ttl(key) > 2591990);
   for (const auto& key : counters) command("EXPIRE", key, 1000);
-  track(report("a", "w", 0));
+  track(track_event("a", "w", 0));
   for (const auto& key : counters) CHECK(ttl(key) <= 1000);
   command("HSET", keys().article("a"), "renewed", now().time_since_epoch().count() - 90000);
-  track(report("a", "x", 0));
+  track(track_event("a", "x", 0));
   for (const auto& key : counters) CHECK(ttl(key) > 2591990);
   CHECK(wait(items->get(ItemId::trusted("a"))).error().reason == "unknown_item");
 }
@@ -234,13 +234,13 @@ TEST_CASE_METHOD(Fixture, "an article that was put keeps its date when its count
                  "[track]") {
   const auto date = now() - seconds{3 * 86400};
   put(item("a", date));
-  for (const char* who : {"v1", "v2", "v3"}) track(report("a", who, 1000));
+  for (const char* who : {"v1", "v2", "v3"}) track(track_event("a", who, 1000));
   CHECK(ttl(keys().article("a")) == -1);
   CHECK(ttl(keys().uv_hll("a")) > 0);
   command("HSET", keys().article("a"), "renewed", unix_s(now()) - 30 * 86400, "uv_correction", 1);
   CHECK(stats("a").pv == 0);
   CHECK(stats("a").uv == 0);
-  const auto counts = track(report("a", "v4", 500));
+  const auto counts = track(track_event("a", "v4", 500));
   CHECK(counts.pv == 1);
   CHECK(counts.uv == 1);
   CHECK(counts.avg_dwell_ms == 500);
@@ -251,8 +251,8 @@ TEST_CASE_METHOD(Fixture, "an article that was put keeps its date when its count
 TEST_CASE_METHOD(Fixture, "the hash of an unknown article lives as long as any of its counters", "[track]") {
   settings.views.counter_ttl = seconds{90 * 86400};
   open();
-  view(seen("a", "f"));
-  track(report("a", "v", 0));
+  view(view_event("a", "f"));
+  track(track_event("a", "v", 0));
   CHECK(ttl(keys().article("a")) > 89 * 86400);
   put(item("a", now()));
   CHECK(ttl(keys().article("a")) == -1);
@@ -261,52 +261,52 @@ TEST_CASE_METHOD(Fixture, "the hash of an unknown article lives as long as any o
 }
 
 TEST_CASE_METHOD(Fixture, "a silent article falls below a fresher one without being touched", "[track]") {
-  auto old = report("old", "v", 180000);
+  auto old = track_event("old", "v", 180000);
   old.published_at = now() - seconds{10 * 86400};
   track(old);
-  track(report("fresh", "v", 0));
-  CHECK(ids(engagement()) == std::vector<std::string>{"fresh", "old"});
+  track(track_event("fresh", "v", 0));
+  CHECK(ids(engagement_query()) == std::vector<std::string>{"fresh", "old"});
 }
 
 TEST_CASE_METHOD(Fixture, "a member whose score fell under the floor leaves with the next new one",
                  "[track]") {
-  auto dead = report("dead", "v", 0);
+  auto dead = track_event("dead", "v", 0);
   dead.published_at = now() - seconds{60 * 86400};
   track(dead);  // 4 points sixty half-lives ago: 3e-18
-  auto living = report("living", "v", 0);
+  auto living = track_event("living", "v", 0);
   living.published_at = now() - seconds{20 * 86400};
   track(living);
-  CHECK(ids(engagement()) == std::vector<std::string>{"living"});
+  CHECK(ids(engagement_query()) == std::vector<std::string>{"living"});
 }
 
 TEST_CASE_METHOD(Fixture, "the rank never holds more than list.max_members", "[track]") {
   settings.list.max_members = 5;
   open();
   for (int i = 0; i < 20; ++i) {
-    track(report("a" + std::to_string(i), "v", i * 1000));
+    track(track_event("a" + std::to_string(i), "v", i * 1000));
     CHECK(command("ZCARD", keys().group(0).rank(hot::kByEngagement)).integer().value_or(99) <= 5);
     CHECK(command("ZCARD", keys().group(0).published()).integer().value_or(99) <= 5);
-    view(seen("a" + std::to_string(i), "f"));
+    view(view_event("a" + std::to_string(i), "f"));
     CHECK(command("ZCARD", keys().group(0).rank(hot::kByViews)).integer().value_or(99) <= 5);
   }
-  CHECK(ids(engagement()) == std::vector<std::string>{"a19", "a18", "a17", "a16", "a15"});
+  CHECK(ids(engagement_query()) == std::vector<std::string>{"a19", "a18", "a17", "a16", "a15"});
 }
 
 TEST_CASE_METHOD(Fixture, "counters that expired while the member stayed start over from the item's date",
                  "[track]") {
   put(item("a", now() - seconds{40 * 86400}));
-  track(report("a", "v", 0));
+  track(track_event("a", "v", 0));
   command("HSET", keys().article("a"), "renewed", unix_s(now()) - 31 * 86400);
   command("DEL", keys().session("a", "v"));
-  const auto counts = track(report("a", "w", 0));
+  const auto counts = track(track_event("a", "w", 0));
   CHECK(counts.pv == 1);
   CHECK(counts.score == Approx(4 * std::exp2(-40)).epsilon(1e-3));
 }
 
 TEST_CASE_METHOD(Fixture, "a session that outlives its counters counts as a new view", "[track]") {
-  track(report("a", "v", 5000));
+  track(track_event("a", "v", 5000));
   command("DEL", keys().article("a"), keys().uv_hll("a"));
-  const auto counts = track(report("a", "v", 6000));
+  const auto counts = track(track_event("a", "v", 6000));
   CHECK(counts.pv == 1);
   CHECK(counts.avg_dwell_ms == 6000);
   CHECK(ttl(keys().article("a")) > 0);
@@ -316,38 +316,38 @@ TEST_CASE_METHOD(Fixture, "a session that outlives its counters counts as a new 
 TEST_CASE_METHOD(Fixture, "weights of zero give no place in the rank and no infinite number", "[track]") {
   settings.engagement.pv_weight = settings.engagement.uv_weight = 0;
   open();
-  CHECK(track(report("a", "v", 0)).score == 0);
+  CHECK(track(track_event("a", "v", 0)).score == 0);
   CHECK_FALSE(exists(keys().group(0).rank(hot::kByEngagement)));
 }
 
 TEST_CASE_METHOD(Fixture, "an event replayed from before the article's date does not multiply the score",
                  "[track]") {
-  track(report("a", "v", 0));
-  const auto place = *place_of("a");
-  auto late = report("a", "w", 0);
+  track(track_event("a", "v", 0));
+  const auto place = *rank_score("a");
+  auto late = track_event("a", "w", 0);
   late.at = now() - seconds{10 * 86400};
   const auto counts = track(late);
   CHECK(counts.pv == 2);
   CHECK(counts.score == 8);
-  CHECK(*place_of("a") == Approx(place + 1));
+  CHECK(*rank_score("a") == Approx(place + 1));
 }
 
 TEST_CASE_METHOD(Fixture,
                  "an item ahead of its date is ranked by its last event, in stats and in a rebuilt rank too",
                  "[track]") {
   const auto half_life = settings.engagement.half_life;
-  track(report("a", "v", 0));
+  track(track_event("a", "v", 0));
   put(item("a", now() + seconds{86400}));
-  CHECK(hot::score_at(*place_of("a"), now(), half_life) <= 4.001);
+  CHECK(hot::score_at(*rank_score("a"), now(), half_life) <= 4.001);
   const auto last_event = now() - seconds{100};
   command("HSET", keys().article("a"), "early", last_event.time_since_epoch().count());
   CHECK(stats("a").first == last_event);
   REQUIRE(wait(hot::rebuild_rank(redis, settings, keys())));
-  CHECK(*place_of("a") == Approx(hot::rank_key(4, last_event, half_life)).epsilon(1e-14));
+  CHECK(*rank_score("a") == Approx(hot::rank_key(4, last_event, half_life)).epsilon(1e-14));
   // Its date has come: the date counts again.
   const auto date = now() - seconds{50};
   command("HSET", keys().article("a"), "date", date.time_since_epoch().count());
-  track(report("a", "w", 0));
+  track(track_event("a", "w", 0));
   CHECK(stats("a").first == date);
   auto hidden = item("b", now() + seconds{86400});
   hidden.hidden = true;

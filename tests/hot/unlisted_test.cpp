@@ -24,12 +24,12 @@ struct Strangers : Fixture {
     return track(reported(network, id, dwell_ms));
   }
   static hot::TrackEvent reported(int network, const std::string& id = kId, std::int64_t dwell_ms = 1000) {
-    hot::TrackEvent event = report(id, "v" + number(network), dwell_ms, "s" + number(network));
+    hot::TrackEvent event = track_event(id, "v" + number(network), dwell_ms, "s" + number(network));
     event.standing = from(network);
     return event;
   }
   static hot::ViewEvent viewed(int network, const std::string& id = kId) {
-    hot::ViewEvent event = seen(id, "f" + number(network));
+    hot::ViewEvent event = view_event(id, "f" + number(network));
     event.standing = from(network);
     return event;
   }
@@ -54,21 +54,21 @@ TEST_CASE_METHOD(Strangers,
       CHECK_FALSE(counts.effect.new_visitor);
     }
   }
-  CHECK(ids(engagement()).empty());
+  CHECK(ids(engagement_query()).empty());
   CHECK_FALSE(stats(kId).listed);
   CHECK(stats(kId).pv == 9);
   REQUIRE(wait(hot::rebuild_rank(redis, settings, keys())));
-  CHECK(ids(engagement()).empty());
+  CHECK(ids(engagement_query()).empty());
 
   CHECK(read(9).effect.listed);
-  CHECK(ids(engagement()) == std::vector<std::string>{kId});
+  CHECK(ids(engagement_query()) == std::vector<std::string>{kId});
   CHECK(stats(kId).listed);
   CHECK(ttl(keys().article(kId)) > 2591990);
   CHECK(command("ZCARD", keys().group(0).unlisted()).integer() == 0);
   // From now on as any other: by visitor and session.
   for (int reader = 0; reader < 3; ++reader) {
     for (int again = 0; again < 2; ++again) {
-      hot::TrackEvent event = report(kId, "new" + number(reader), 1000);
+      hot::TrackEvent event = track_event(kId, "new" + number(reader), 1000);
       event.standing = from(0);
       CHECK(track(event).uv == 11 + reader);
     }
@@ -106,7 +106,7 @@ TEST_CASE_METHOD(Strangers,
 TEST_CASE_METHOD(Strangers, "a PUT vouches for it, and what was counted stays", "[unlisted]") {
   for (int network = 0; network < 4; ++network) read(network);
   put(item(kId, now()));
-  CHECK(ids(engagement()) == std::vector<std::string>{kId});
+  CHECK(ids(engagement_query()) == std::vector<std::string>{kId});
   CHECK(stats(kId).pv == 4);
   CHECK(stats(kId).listed);
   CHECK(ttl(keys().article(kId)) == -1);
@@ -119,7 +119,7 @@ TEST_CASE_METHOD(Strangers, "a PUT vouches for it, and what was counted stays", 
   CHECK(ttl(keys().uv_hll(kId)) > 0);
   remove(kId);
   read(8);
-  CHECK(ids(engagement()).empty());
+  CHECK(ids(engagement_query()).empty());
   CHECK(ttl(keys().article(kId)) > 0);
 }
 
@@ -127,14 +127,14 @@ TEST_CASE_METHOD(Strangers, "a report of the site's own vouches for it, and a vi
   for (const char* id : {"tracked", "viewed"}) {
     for (int network = 0; network < 3; ++network) read(network, id);
   }
-  CHECK(track(report("tracked", "v", 0)).uv == 4);
-  view(seen("viewed", "f"));
+  CHECK(track(track_event("tracked", "v", 0)).uv == 4);
+  view(view_event("viewed", "f"));
   CHECK(stats("viewed").listed);
   for (const char* id : {"tracked", "viewed"}) CHECK(ttl(keys().article(id)) > 2591990);
   CHECK(read(5, "viewed").uv == 4);
-  CHECK(ids(engagement()).size() == 2);
+  CHECK(ids(engagement_query()).size() == 2);
   // And one that nobody else has read before.
-  track(report("first", "v", 0));
+  track(track_event("first", "v", 0));
   CHECK(read(5, "first").effect.listed);
 }
 
@@ -146,13 +146,13 @@ TEST_CASE_METHOD(Strangers, "views are counted by network until the tenth, too",
     CHECK(view(viewed(network)).score_inc == 0);
   }
   CHECK(stats(kId).views_pv == 9);
-  CHECK(ids(accumulate()).empty());
+  CHECK(ids(accumulate_query()).empty());
   CHECK(view(viewed(9)).effect.listed);
-  CHECK(ids(accumulate()) == std::vector<std::string>{kId});
+  CHECK(ids(accumulate_query()) == std::vector<std::string>{kId});
   CHECK(score(keys().group(0).rank(hot::kByViews), kId) == Approx(30 / std::pow(2, 1.5)));
   CHECK(stats(kId).views_total == 30);
   // Of these networks none has reported reading it.
-  CHECK(track(report(kId, "v", 0)).uv == 1);
+  CHECK(track(track_event(kId, "v", 0)).uv == 1);
 }
 
 TEST_CASE_METHOD(Strangers, "who may begin no other may read those that are there", "[unlisted]") {
@@ -206,7 +206,7 @@ TEST_CASE_METHOD(Strangers, "a repeated event answers as before", "[unlisted]") 
 TEST_CASE_METHOD(Strangers, "what waited in a spool counts by network, too", "[unlisted]") {
   for (int i = 0; i < 3; ++i) REQUIRE(hot->track_later(reported(i % 2)));
   REQUIRE(hot->view_later(viewed(2)));
-  later.replay();
+  write_queue.replay();
   CHECK(stats(kId).pv == 2);
   CHECK(stats(kId).views_pv == 1);
   CHECK_FALSE(stats(kId).listed);
@@ -217,14 +217,14 @@ TEST_CASE_METHOD(Strangers, "with items.unknown = list a stranger's word is enou
   open();
   CHECK(read(0).effect.listed);
   CHECK(read(0).pv == 1);
-  CHECK(ids(engagement()) == std::vector<std::string>{kId});
+  CHECK(ids(engagement_query()) == std::vector<std::string>{kId});
   CHECK(exists(keys().uv_hll(kId)));
 }
 
 TEST_CASE_METHOD(Strangers, "who is beyond his network's visitors counts in all but these", "[unlisted]") {
   put(item(kId, now()));
   for (int reader = 0; reader < 4; ++reader) {
-    hot::TrackEvent event = report(kId, "v" + number(reader), 1000);
+    hot::TrackEvent event = track_event(kId, "v" + number(reader), 1000);
     event.standing = from(0);
     event.standing.in_uv = reader < 2;
     event.counted_as = event.visitor;
@@ -232,7 +232,7 @@ TEST_CASE_METHOD(Strangers, "who is beyond his network's visitors counts in all 
     CHECK(counts.pv == reader + 1);
     CHECK(counts.uv == std::min(reader + 1, 2));
     CHECK(counts.effect.new_visitor == (reader < 2));
-    hot::ViewEvent view_event = seen(kId, "f" + number(reader));
+    hot::ViewEvent view_event = view_event(kId, "f" + number(reader));
     view_event.standing = event.standing;
     CHECK(view(view_event).first_today == (reader < 2));
   }

@@ -7,32 +7,32 @@ using namespace freshet;
 using namespace freshet::test;
 
 TEST_CASE_METHOD(Fixture, "the first view of the day counts three and the next fingerprint's too", "[view]") {
-  auto event = seen("a", "f1");
+  auto event = view_event("a", "f1");
   event.published_at = now();
   const auto first = view(event);
   CHECK_FALSE(first.dedup);
   CHECK(first.first_today);
   CHECK(first.score_inc == Approx(3 / std::pow(2.0, 1.5)).epsilon(1e-3));
-  CHECK(view(seen("a", "f2")).first_today);
+  CHECK(view(view_event("a", "f2")).first_today);
   CHECK(stats("a").views_total == 6);
   CHECK(stats("a").views_pv == 2);
   CHECK(stats("a").uv_today == 2);
 }
 
 TEST_CASE_METHOD(Fixture, "a second view within the window is dedup and changes nothing", "[view]") {
-  view(seen("a", "f"));
+  view(view_event("a", "f"));
   const auto before = stats("a");
-  const auto again = view(seen("a", "f"));
+  const auto again = view(view_event("a", "f"));
   CHECK(again.dedup);
   CHECK(stats("a").views_total == before.views_total);
-  CHECK(place_of("a", hot::kByViews) == before.in(hot::kByViews).place);
+  CHECK(rank_score("a", hot::kByViews) == before.in(hot::kByViews).place);
 }
 
 TEST_CASE_METHOD(Fixture, "after the window the same fingerprint counts one, not three, on the same day",
                  "[view]") {
-  view(seen("a", "f"));
+  view(view_event("a", "f"));
   command("DEL", keys().dedup("a", "f"));
-  const auto again = view(seen("a", "f"));
+  const auto again = view(view_event("a", "f"));
   CHECK_FALSE(again.dedup);
   CHECK_FALSE(again.first_today);
   CHECK(stats("a").views_total == 4);
@@ -40,27 +40,27 @@ TEST_CASE_METHOD(Fixture, "after the window the same fingerprint counts one, not
 
 TEST_CASE_METHOD(Fixture, "dedup lives ten minutes and the day's visitors three days from its first",
                  "[view]") {
-  view(seen("a", "f"));
+  view(view_event("a", "f"));
   CHECK(ttl(keys().dedup("a", "f")) > 590);
   CHECK(ttl(keys().dedup("a", "f")) <= 600);
   const auto day = keys().uv_day("a", now());
   CHECK(ttl(day) > 259190);
   command("EXPIRE", day, 1000);
-  view(seen("a", "g"));
+  view(view_event("a", "g"));
   CHECK(ttl(day) <= 1000);
 }
 
 TEST_CASE_METHOD(Fixture, "an article's views live thirty days from the last one, renewed once a day",
                  "[view]") {
-  view(seen("a", "f"));
+  view(view_event("a", "f"));
   const std::string key = keys().article("a");
   CHECK(ttl(key) > 2591990);
   command("EXPIRE", key, 1000);
   command("HSET", key, "viewed", now().time_since_epoch().count() - 86300);
-  view(seen("a", "g"));
+  view(view_event("a", "g"));
   CHECK(ttl(key) <= 1000);
   command("HSET", key, "viewed", now().time_since_epoch().count() - 86500);
-  view(seen("a", "h"));
+  view(view_event("a", "h"));
   CHECK(ttl(key) > 2591990);
 }
 
@@ -82,7 +82,7 @@ TEST_CASE_METHOD(Fixture, "the day is Redis' day in UTC: a host whose date is of
 }
 
 TEST_CASE_METHOD(Fixture, "a view's event id answers the first outcome again, not dedup", "[view]") {
-  auto event = seen("a", "f");
+  auto event = view_event("a", "f");
   event.event = EventId::trusted("e");
   const auto first = view(event);
   const auto again = view(event);
@@ -92,8 +92,8 @@ TEST_CASE_METHOD(Fixture, "a view's event id answers the first outcome again, no
 }
 
 TEST_CASE_METHOD(Fixture, "an event id that was answered dedup stays dedup after the window", "[view]") {
-  view(seen("a", "f"));
-  auto event = seen("a", "f");
+  view(view_event("a", "f"));
+  auto event = view_event("a", "f");
   event.event = EventId::trusted("e");
   CHECK(view(event).dedup);
   command("DEL", keys().dedup("a", "f"));
@@ -103,33 +103,33 @@ TEST_CASE_METHOD(Fixture, "an event id that was answered dedup stays dedup after
 }
 
 TEST_CASE_METHOD(Fixture, "one event id used for a report and a view of an article counts both", "[view]") {
-  auto reading = report("a", "v", 1000);
-  auto looking = seen("a", "f");
+  auto reading = track_event("a", "v", 1000);
+  auto looking = view_event("a", "f");
   reading.event = looking.event = EventId::trusted("e");
   CHECK(track(reading).pv == 1);
   CHECK(view(looking).first_today);
 }
 
 TEST_CASE_METHOD(Fixture, "a view kept for later counts once however often it is replayed", "[view]") {
-  REQUIRE(hot->view_later(seen("a", "f")));
-  later.replay();
-  later.replay();
+  REQUIRE(hot->view_later(view_event("a", "f")));
+  write_queue.replay();
+  write_queue.replay();
   CHECK(stats("a").views_pv == 1);
 }
 
 TEST_CASE_METHOD(Fixture, "a forged publish time of a known item changes nothing", "[view]") {
   put(item("a", now() - seconds{72 * 3600}));
-  auto event = seen("a", "f");
+  auto event = view_event("a", "f");
   event.published_at = now();
   CHECK(view(event).score_inc == Approx(3 / std::pow(74.0, 1.5)).epsilon(1e-4));
 }
 
 TEST_CASE_METHOD(Fixture, "a publish time ahead of now counts as now", "[view]") {
-  auto event = seen("a", "f");
+  auto event = view_event("a", "f");
   event.published_at = now() + seconds{86400 * 300};
   CHECK(view(event).score_inc == Approx(3 / std::pow(2.0, 1.5)).epsilon(1e-3));
   put(item("b", now() + seconds{86400}));
-  CHECK(view(seen("b", "f")).score_inc == Approx(3 / std::pow(2.0, 1.5)).epsilon(1e-9));
+  CHECK(view(view_event("b", "f")).score_inc == Approx(3 / std::pow(2.0, 1.5)).epsilon(1e-9));
 }
 
 TEST_CASE_METHOD(Fixture, "weights, base and exponent are those that are configured", "[view]") {
@@ -139,27 +139,27 @@ TEST_CASE_METHOD(Fixture, "weights, base and exponent are those that are configu
   settings.views.gamma = 2;
   open();
   put(item("a", now() - seconds{7 * 3600}));
-  CHECK(view(seen("a", "f")).score_inc == Approx(0.07).epsilon(1e-3));
+  CHECK(view(view_event("a", "f")).score_inc == Approx(0.07).epsilon(1e-3));
   command("DEL", keys().dedup("a", "f"));
-  CHECK(view(seen("a", "f")).score_inc == Approx(0.02).epsilon(1e-3));
+  CHECK(view(view_event("a", "f")).score_inc == Approx(0.02).epsilon(1e-3));
   CHECK(stats("a").views_total == 9);
 }
 
 TEST_CASE_METHOD(Fixture, "hot:score is the sum of what each view added", "[view]") {
   put(item("a", now() - seconds{5 * 3600}));
   double sum = 0;
-  for (int i = 0; i < 50; ++i) sum += view(seen("a", "f" + std::to_string(i))).score_inc;
+  for (int i = 0; i < 50; ++i) sum += view(view_event("a", "f" + std::to_string(i))).score_inc;
   CHECK(score(keys().group(0).rank(hot::kByViews), "a").value_or(0) == Approx(sum).epsilon(1e-12));
 }
 
 TEST_CASE_METHOD(Fixture, "an item's accumulated score goes on after the counters expired", "[view]") {
   put(item("a", now()));
-  view(seen("a", "f"));
-  view(seen("a", "h"));
+  view(view_event("a", "f"));
+  view(view_event("a", "h"));
   const double before = score(keys().group(0).rank(hot::kByViews), "a").value_or(0);
   command("HSET", keys().article("a"), "viewed", unix_s(now()) - 30 * 86400);
   CHECK(stats("a").views_pv == 0);
-  const double inc = view(seen("a", "g")).score_inc;
+  const double inc = view(view_event("a", "g")).score_inc;
   CHECK(score(keys().group(0).rank(hot::kByViews), "a").value_or(0) == before + inc);
   CHECK(stats("a").views_total == 3);
   const auto heads = wait(hot->bucket_heads({{now().time_since_epoch().count() / 3600}}, 0, 10));
@@ -169,19 +169,19 @@ TEST_CASE_METHOD(Fixture, "an item's accumulated score goes on after the counter
 }
 
 TEST_CASE_METHOD(Fixture, "a view that is placed late does not undo a later one", "[view]") {
-  later.hold = true;
+  write_queue.hold = true;
   put(item("a", now() - seconds{7200}));
-  view(seen("a", "f1"));
-  later.hold = false;
-  auto early = later.take();
-  view(seen("a", "f2"));
-  later.run(early);
+  view(view_event("a", "f1"));
+  write_queue.hold = false;
+  auto early = write_queue.take_held();
+  view(view_event("a", "f2"));
+  write_queue.run(early);
   const auto hour = (now() - seconds{7200}).time_since_epoch().count() / 3600;
   const auto heads = wait(hot->bucket_heads({{hour}}, 0, 10));
   REQUIRE(heads);
   REQUIRE(heads->size() == 1);
   CHECK(heads->front().total == 6);
-  CHECK(score(keys().group(0).rank(hot::kByViews), "a") == place_of("a", hot::kByViews));
+  CHECK(score(keys().group(0).rank(hot::kByViews), "a") == rank_score("a", hot::kByViews));
 }
 
 TEST_CASE_METHOD(Fixture, "the index forgets buckets that are gone and bounds that are too high", "[view]") {
@@ -198,9 +198,9 @@ TEST_CASE_METHOD(Fixture, "the index forgets buckets that are gone and bounds th
 
 TEST_CASE_METHOD(Fixture, "a bucket's bound is the greatest total in it, not the last", "[view]") {
   for (const std::string id : {"a", "b"}) put(item(id, now() - seconds{86400}));
-  view(seen("a", "f1"));
-  view(seen("a", "f2"));
-  view(seen("b", "f1"));
+  view(view_event("a", "f1"));
+  view(view_event("a", "f2"));
+  view(view_event("b", "f1"));
   const auto bounds = wait(hot->buckets());
   REQUIRE(bounds);
   REQUIRE(bounds->size() == 1);
@@ -248,7 +248,7 @@ TEST_CASE_METHOD(Fixture, "what comes into a bucket while it is tidied up stays,
     command("ZADD", keys().group(0).current(1000), 9, "c");
     command("ZADD", keys().group(0).current_index(), "GT", 9, 1000);
   });
-  hot::RedisHotStore late(slow, behind->all, settings, keys(), [] { return std::string("e"); });
+  hot::RedisHotStore late(slow, deferred->writers, settings, keys(), [] { return std::string("e"); });
   const auto heads = wait(late.bucket_heads({{1000}}, 0, 5));
   REQUIRE(heads);
   CHECK(heads->size() == 3);

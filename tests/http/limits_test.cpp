@@ -44,7 +44,7 @@ struct Fixture {
     return count;
   }
 
-  LimitTable table{1 << 20};
+  TokenBucketTable table{1 << 20};
   const LimitSettings used;
   Limits limits;
 };

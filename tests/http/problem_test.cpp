@@ -19,7 +19,7 @@ std::string member(const Response& response, std::string_view name) {
   REQUIRE(document.parse(text));
   const auto value = document.root()[name];
   if (value.is_string()) return std::string(value.text());
-  return value.missing() ? "(absent)" : std::to_string(value.integer().value());
+  return value.is_missing() ? "(absent)" : std::to_string(value.integer().value());
 }
 
 bool has_line(const Response& response, const std::string& line) {

@@ -31,15 +31,15 @@ struct ItemFixture : Fixture {
     return out;
   }
   bool listed_anywhere(const std::string& id) {
-    for (const auto& list : {ids(engagement()), ids(accumulate()), current_ids(),
-                             ids(engagement(seconds{86400})), ids(accumulate(seconds{0}, "news"))}) {
+    for (const auto& list : {ids(engagement_query()), ids(accumulate_query()), current_ids(),
+                             ids(engagement_query(seconds{86400})), ids(accumulate_query(seconds{0}, "news"))}) {
       if (std::find(list.begin(), list.end(), id) != list.end()) return true;
     }
     return false;
   }
   void read_and_view(const std::string& id, const std::string& who) {
-    track(report(id, who, 1000));
-    view(seen(id, who));
+    track(track_event(id, who, 1000));
+    view(view_event(id, who));
   }
   items::Item news(const std::string& id, UnixSeconds published, bool hidden = false) const {
     auto out = item(id, published);
@@ -128,7 +128,7 @@ TEST_CASE_METHOD(Placed, "an item shown again comes back with all that was count
   REQUIRE(heads);
   REQUIRE(heads->size() == 2);
   CHECK((*heads)[0].total == (*heads)[1].total);
-  CHECK(f.ids(accumulate(seconds{0}, "news")).size() == 2);
+  CHECK(f.ids(accumulate_query(seconds{0}, "news")).size() == 2);
 }
 
 TEST_CASE_METHOD(Placed, "a deleted item leaves every list, and a late report does not bring it back",
@@ -187,8 +187,8 @@ TEST_CASE_METHOD(Placed, "a changed publish time re-keys the ranks and moves the
   REQUIRE(heads->size() == 1);
   CHECK(heads->front().published == moved);
   CHECK(f.current_ids().size() == 1);
-  CHECK(f.ids(engagement(seconds{86400})).empty());
-  CHECK(f.ids(engagement(seconds{7 * 86400})).size() == 1);
+  CHECK(f.ids(engagement_query(seconds{86400})).empty());
+  CHECK(f.ids(engagement_query(seconds{7 * 86400})).size() == 1);
 }
 
 TEST_CASE_METHOD(Placed, "the newest items stand by date, at most a thousand of those that are shown",
@@ -221,13 +221,13 @@ TEST_CASE_METHOD(Placed, "an item leaves the tags it lost and joins those it got
   auto& f = *this;
   f.put(f.news("a", f.now()));
   f.read_and_view("a", "v1");
-  CHECK(f.ids(engagement(seconds{0}, "news")).size() == 1);
+  CHECK(f.ids(engagement_query(seconds{0}, "news")).size() == 1);
   auto changed = f.item("a", f.now());
   changed.tags = {TagName::trusted("sport"), TagName::trusted("local")};
   f.put(changed);
-  CHECK(f.ids(engagement(seconds{0}, "news")).empty());
-  CHECK(f.ids(engagement(seconds{0}, "sport")).size() == 1);
-  CHECK(f.ids(accumulate(seconds{0}, "local")).size() == 1);
+  CHECK(f.ids(engagement_query(seconds{0}, "news")).empty());
+  CHECK(f.ids(engagement_query(seconds{0}, "sport")).size() == 1);
+  CHECK(f.ids(accumulate_query(seconds{0}, "local")).size() == 1);
 }
 
 TEST_CASE_METHOD(Placed, "a view that is placed after its item was hidden or re-dated changes nothing",
@@ -237,13 +237,13 @@ TEST_CASE_METHOD(Placed, "a view that is placed after its item was hidden or re-
   f.put(f.news("a", date));
   f.put(f.news("b", date));
   f.read_and_view("b", "v0");
-  f.later.hold = true;
+  f.write_queue.hold = true;
   f.read_and_view("a", "v");
   f.read_and_view("b", "v");
   f.put(f.news("a", date, true));
   f.put(f.news("b", date - seconds{86400}));
-  f.later.flush();
-  CHECK(*f.score(f.keys().group(0).rank(hot::kByEngagement), "b") == Approx(*f.place_of("b")));
+  f.write_queue.flush();
+  CHECK(*f.score(f.keys().group(0).rank(hot::kByEngagement), "b") == Approx(*f.rank_score("b")));
   CHECK(*f.score(f.keys().group(0).published(), "b") == static_cast<double>(unix_s(date) - 86400));
   CHECK_FALSE(f.score(f.keys().group(0).current(date.time_since_epoch().count() / 3600), "b"));
   CHECK_FALSE(f.listed_anywhere("a"));
@@ -436,8 +436,8 @@ TEST_CASE_METHOD(Placed, "an item is in no list before its date, and in every on
   auto& f = *this;
   const auto lists = [&](const std::string& id) {
     int in = 0;
-    for (const auto& list : {f.ids(engagement()), f.ids(accumulate()), f.ids(engagement(seconds{86400})),
-                             f.ids(accumulate(seconds{86400})), f.ids(accumulate(seconds{0}, "news"))})
+    for (const auto& list : {f.ids(engagement_query()), f.ids(accumulate_query()), f.ids(engagement_query(seconds{86400})),
+                             f.ids(accumulate_query(seconds{86400})), f.ids(accumulate_query(seconds{0}, "news"))})
       in += std::find(list.begin(), list.end(), id) != list.end() ? 1 : 0;
     return in;
   };

@@ -22,7 +22,7 @@ std::vector<ItemId> named(const std::vector<std::string>& names) {
 TEST_CASE_METHOD(Fixture, "what is shown is summed up and written at once", "[items]") {
   put(item("a", now()));
   put(item("b", now()));
-  items::Shown shown(later, keys());
+  items::Shown shown(write_queue, keys());
   shown.add(named({"a", "b"}));
   shown.add(named({"a"}));
   CHECK(shown.waiting() == 2);
@@ -40,7 +40,7 @@ TEST_CASE_METHOD(Fixture, "what is shown is summed up and written at once", "[it
 }
 
 TEST_CASE_METHOD(Fixture, "an item that is not known any more is not made again by being shown", "[items]") {
-  items::Shown shown(later, keys());
+  items::Shown shown(write_queue, keys());
   shown.add(named({"gone"}));
   shown.flush();
   CHECK_FALSE(exists(keys().article("gone")));
@@ -48,16 +48,16 @@ TEST_CASE_METHOD(Fixture, "an item that is not known any more is not made again 
 
 TEST_CASE_METHOD(Fixture, "what is shown starts over with the page views", "[items]") {
   put(item("a", now()));
-  items::Shown shown(later, keys());
+  items::Shown shown(write_queue, keys());
   shown.add(named({"a"}));
   shown.flush();
-  track(report("a", "v", 1000));
+  track(track_event("a", "v", 1000));
   CHECK(stats("a").shown == 1);
   const auto ended = std::to_string(unix_s(now()) - settings.engagement.counter_ttl.count() - 1);
   command("HSET", keys().article("a"), "renewed", ended);
   CHECK(stats("a").pv == 0);
   CHECK(stats("a").shown == 0);
-  track(report("a", "w", 1000));
+  track(track_event("a", "w", 1000));
   CHECK(stats("a").pv == 1);
   CHECK(stats("a").shown == 0);
 }
@@ -68,7 +68,7 @@ TEST_CASE_METHOD(Fixture, "what many pages show is written when enough of it wai
   std::vector<std::string> many;
   for (std::size_t i = 1; i < items::Shown::kMost; ++i) many.push_back("i" + std::to_string(i));
   std::vector<std::function<void()>> timers;
-  items::Shown shown(later, keys(), [&](milliseconds span, std::function<void()> f) {
+  items::Shown shown(write_queue, keys(), [&](milliseconds span, std::function<void()> f) {
     CHECK(span == items::Shown::kEvery);
     timers.push_back(std::move(f));
   });

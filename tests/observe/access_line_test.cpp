@@ -73,7 +73,7 @@ TEST_CASE("The letters of an access format say what PHP-FPM's say", "[access]") 
 
 TEST_CASE("Our letters say what a request did in Redis, and which one it was", "[access]") {
   Request request;
-  request.stage.in_redis = 1500us;
+  request.stage.redis_time = 1500us;
   request.stage.round_trips = 2;
   request.request_id = "abc";
   request.zone = Zone::kInternal;

@@ -107,7 +107,7 @@ TEST_CASE("a companion that counts no progress is started at once after ten seco
 }
 
 TEST_CASE("a companion with new settings starts only when the one before has ended", "[process]") {
-  Fixture fixture([](const Settings& settings) { return settings.recorder.batch == 7 ? 7 : (pause(), 1); });
+  Fixture fixture([](const Settings& settings) { return settings.recorder.batch_size == 7 ? 7 : (pause(), 1); });
   Companion& companion = fixture.companion();
   const SteadyTime now{};
   companion.want(&fixture.settings(), now);
@@ -116,7 +116,7 @@ TEST_CASE("a companion with new settings starts only when the one before has end
   // The test's own handlers are gone by then; a real master blocks its signals.
   REQUIRE(eventually([&] { return name_of(old) == "freshetd-test"; }));
   Settings next = fixture.settings();
-  next.recorder.batch = 7;
+  next.recorder.batch_size = 7;
   companion.want(&next, now);
   companion.tick(now + 10s);
   CHECK(fixture.pid() == old);

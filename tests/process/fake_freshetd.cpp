@@ -31,17 +31,17 @@ std::string behaviour() {
   return end.substr(end.rfind('\n') + 1);
 }
 
-freshet::LimitTable table_of(std::optional<freshet::Handover>& before) {
+freshet::TokenBucketTable table_of(std::optional<freshet::Handover>& before) {
   constexpr std::size_t kBytes = 65536;
-  if (!before || before->limits.get() < 0) return freshet::LimitTable(kBytes);
-  auto adopted = freshet::LimitTable::adopt(std::move(before->limits), kBytes);
-  return adopted ? std::move(*adopted) : freshet::LimitTable(kBytes);
+  if (!before || before->limits.get() < 0) return freshet::TokenBucketTable(kBytes);
+  auto adopted = freshet::TokenBucketTable::adopt(std::move(before->limits), kBytes);
+  return adopted ? std::move(*adopted) : freshet::TokenBucketTable(kBytes);
 }
 
-std::int64_t tokens_taken(freshet::LimitTable& table) {
+std::int64_t tokens_taken(freshet::TokenBucketTable& table) {
   const auto rate = freshet::token_rate(0.001, 100);
   const auto taken = table.take(1, rate, 0);
-  return taken.fill_us / rate.interval_us;
+  return taken.time_to_full_us / rate.interval_us;
 }
 
 int test(const std::string& folder) {
@@ -63,7 +63,7 @@ int main(int argc, char* argv[]) {
   auto handover = Handover::receive();
   if (!handover) return 98;
   log::notice("state", {{"word", *handover ? (*handover)->state : "none"}});
-  LimitTable limits = table_of(*handover);
+  TokenBucketTable limits = table_of(*handover);
   log::notice("limits", {{"taken", std::to_string(tokens_taken(limits))}});
   testing::FakeMaster fake{folder, std::chrono::milliseconds(std::stoi(argv[2])), this_program(argc, argv),
                            "salt", limits.fd()};

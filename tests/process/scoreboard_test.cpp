@@ -65,7 +65,7 @@ TEST_CASE("what a worker's loop is at is named by its stage and route", "[proces
   WorkerSlot& slot = board.slots()[0];
   CHECK(board.stage_text(slot) == "idle");
   board.name_route(3, "GET /api/hot");
-  slot.stage = stage_word(Doing::kRank, 3);
+  slot.stage = pack_phase(RequestPhase::kRank, 3);
   CHECK(board.stage_text(slot) == "rank GET /api/hot");
   board.name_route(4, std::string(200, 'x'));
   CHECK(board.route_name(4) == std::string(63, 'x'));
@@ -170,7 +170,7 @@ TEST_CASE("a slot that no worker had is two pages of memory at most, also when a
           "[process]") {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   Scoreboard board(100);
-  for (WorkerSlot& slot : board.slots()) CHECK(slot.unplaced.take().empty());
+  for (WorkerSlot& slot : board.slots()) CHECK(slot.unplaced.drain().empty());
   CHECK(board.totals().workers == 0);
   CHECK(board.totals().index_documents == -1);
   const auto slots = board.slots();

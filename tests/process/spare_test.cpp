@@ -8,7 +8,7 @@ namespace {
 
 SpareLimits limits_of(const char* pm, int start, int min_spare, int max_spare, std::size_t children) {
   PoolSettings pool;
-  pool.pm = pm;
+  pool.pm_mode = pm;
   pool.start_servers = start;
   pool.min_spare_servers = min_spare;
   pool.max_spare_servers = max_spare;

@@ -23,8 +23,8 @@ struct Readers : Fixture {
   }
   // Again after `settings` were changed.
   void renew() {
-    later.apply = [this](const auto& fields) { return readers::apply(*made, fields); };
-    made.emplace(redis, later, settings, keys(), [this] { return "made-" + std::to_string(++events); });
+    write_queue.apply = [this](const auto& fields) { return readers::apply(*made, fields); };
+    made.emplace(redis, write_queue, settings, keys(), [this] { return "made-" + std::to_string(++events); });
   }
   readers::RedisReaderStore& store() { return *made; }
 

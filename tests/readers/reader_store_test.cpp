@@ -52,7 +52,7 @@ TEST_CASE("what was lost between an effect, its entry and its memory is made who
   CAPTURE(behind, dismisses);
   Readers site;
   Troubled troubled(site.redis);
-  readers::RedisReaderStore store(troubled, site.later, site.settings, site.keys(), [] { return "e"; });
+  readers::RedisReaderStore store(troubled, site.write_queue, site.settings, site.keys(), [] { return "e"; });
   const auto act = [&]() -> Result<void> {
     if (dismisses) return wait(store.dismiss({kReader, ItemId::trusted("a"), "", EventId::trusted("e")}));
     const auto answers = wait(store.interact({site.event("a", Interaction::kLike, UnixSeconds::max(), "e")}));
@@ -76,7 +76,7 @@ TEST_CASE("what a reader views while their history is cleared or merged into ano
   const std::string times = site.keys().views_at("reader");
   site.command("HSET", times, "t:old", 5, "t:again", 6);
   Troubled troubled(site.redis);
-  readers::RedisReaderStore store(troubled, site.later, site.settings, site.keys(), [] { return "e"; });
+  readers::RedisReaderStore store(troubled, site.write_queue, site.settings, site.keys(), [] { return "e"; });
   troubled.trips = 1;
   troubled.before = [&] {
     for (const char* item : {"again", "new"}) site.look_at(item);
@@ -97,7 +97,7 @@ TEST_CASE("an older view that another worker's spool applies while the history i
   site.look_at("old");
   const UnixSeconds now = site.now();
   Troubled troubled(site.redis);
-  readers::RedisReaderStore store(troubled, site.later, site.settings, site.keys(), [] { return "e"; });
+  readers::RedisReaderStore store(troubled, site.write_queue, site.settings, site.keys(), [] { return "e"; });
   troubled.trips = trips;
   troubled.before = [&] {
     readers::View view = site.view_of("late");
@@ -121,7 +121,7 @@ TEST_CASE("an event that came twice in one request is applied once", "[readers]"
 TEST_CASE("a dismissal from a spool that meets its undoing half way stays undone", "[readers]") {
   Readers site;
   Troubled troubled(site.redis);
-  readers::RedisReaderStore store(troubled, site.later, site.settings, site.keys(), [] { return "e"; });
+  readers::RedisReaderStore store(troubled, site.write_queue, site.settings, site.keys(), [] { return "e"; });
   const UnixSeconds then = site.now() - seconds{10};
   troubled.trips = 1;  // after it looked
   troubled.before = [&] {
@@ -291,7 +291,7 @@ TEST_CASE("a view that waited in the spool takes its place by time, once, and ne
   site.command("HSET", site.keys().views_at("reader"), "t:old", now - 100, "t:new", now + 5, "t:again",
                now + 9);
   for (int i = 0; i < 2; ++i) {
-    site.later.replay();
+    site.write_queue.replay();
     CHECK(site.history() == Names{"again", "new", "late", "old"});
   }
   CHECK(site.views()[0].at == UnixSeconds{seconds{now + 9}});
@@ -303,7 +303,7 @@ TEST_CASE("clearing that waited in the spool forgets what was seen before it onl
   site.look_at("reply", "reader", ViewKind::kReply);
   REQUIRE(site.store().clear_views_later(kReader, ViewKind::kTopic));
   site.command("HSET", site.keys().views_at("reader"), "t:after", wall_now().time_since_epoch().count() + 50);
-  site.later.replay();
+  site.write_queue.replay();
   CHECK(site.history() == Names{"after"});
   CHECK(site.history("reader", ViewKind::kReply) == Names{"reply"});
   REQUIRE(wait(site.store().clear_views(kReader, ViewKind::kTopic, std::nullopt)));
@@ -329,16 +329,16 @@ TEST_CASE("what was seen before the history was cleared does not come back from 
     REQUIRE(site.store().viewed_later(site.view_of("seen")));
     REQUIRE(site.store().viewed_later(site.view_of("answered", "reader", ViewKind::kReply)));
     if (waited) {  // in the spool of a worker that was replayed first
-      auto earlier = std::exchange(site.later.spooled, {});
+      auto earlier = std::exchange(site.write_queue.spooled, {});
       REQUIRE(site.store().clear_views_later(kReader, ViewKind::kTopic));
-      site.later.replay();
-      site.later.spooled = std::move(earlier);
+      site.write_queue.replay();
+      site.write_queue.spooled = std::move(earlier);
     } else {
       REQUIRE(wait(site.store().clear_views(kReader, ViewKind::kTopic, std::nullopt)));
     }
     CHECK(site.ttl(site.keys().views_at("reader")) > 0);
     REQUIRE(wait(site.store().merge_views(ReaderId::trusted("guest"), kReader)));
-    site.later.replay();
+    site.write_queue.replay();
     CHECK(site.history().empty());
     CHECK(site.history("reader", ViewKind::kReply) == Names{"answered"});
     site.look_at("seen");
@@ -410,10 +410,10 @@ TEST_CASE("a full stream refuses interactions and feedback before anything is wr
   CHECK(site.told().size() == 2);
   // What was acknowledged while Redis was away waits for room.
   REQUIRE(site.store().interact_later(site.event("c", Interaction::kLike)));
-  const auto kept = redis::fields_of(site.later.spooled.front().bytes());
-  CHECK(is_away(wait(readers::apply(site.store(), kept)).error()));
+  const auto kept = redis::fields_of(site.write_queue.spooled.front().bytes());
+  CHECK(is_unavailable(wait(readers::apply(site.store(), kept)).error()));
   site.command("XTRIM", site.keys().group(0).stream(), "MAXLEN", "0");
-  site.later.replay();
+  site.write_queue.replay();
   CHECK(site.read().done.size() == 3);
 }
 
@@ -472,10 +472,10 @@ TEST_CASE("feedback that waited in the spool is applied once and bows to what ca
   REQUIRE(site.store().undo_dismissal_later(kReader, ItemId::trusted("b")));
   const std::string key = site.keys().not_interested("reader");
   site.command("ZADD", key, wall_now().time_since_epoch().count() + 50, "b");
-  site.later.replay();
+  site.write_queue.replay();
   CHECK(site.read().dismissed.size() == 2);
   REQUIRE(wait(site.store().undo_dismissal(kReader, ItemId::trusted("a"), std::nullopt)));
-  site.later.replay();  // a batch whose reply was lost
+  site.write_queue.replay();  // a batch whose reply was lost
   CHECK(ids_of(site.read().dismissed) == Names{"b"});
 }
 
@@ -483,7 +483,7 @@ TEST_CASE("a dismissal from before it was undone does not come back from a spool
   Readers site;
   REQUIRE(site.store().dismiss_later({kReader, ItemId::trusted("a"), "", {}}));
   REQUIRE(wait(site.store().undo_dismissal(kReader, ItemId::trusted("a"), std::nullopt)));
-  site.later.replay();
+  site.write_queue.replay();
   CHECK(site.read().dismissed.empty());
   REQUIRE(site.dismiss("a"));
   CHECK(site.read().dismissed.size() == 1);
@@ -493,7 +493,7 @@ TEST_CASE("a reader with a million interactions stays small", "[readers][long]")
   Readers site;
   std::vector<readers::ReaderEvent> batch;
   constexpr int kBatch = 5000;
-  const int events = rounds(100000, 1000000);  // all of what is kept is full with fewer
+  const int events = repeat_count(100000, 1000000);  // all of what is kept is full with fewer
   const std::int64_t start = 1700000000;
   for (int i = 0; i < events; ++i) {
     // Every fifth with an event id: more of them in a day than are remembered.
@@ -513,7 +513,7 @@ TEST_CASE("a reader with a million interactions stays small", "[readers][long]")
         site.settings.interactions.max_kept);
   CHECK(site.command("ZCARD", site.keys().reader_events("reader")).integer().value() == 10000);
   CHECK(site.bytes(site.keys().interactions("reader")) < 100 * 1024);
-  CHECK(state.earlier->size() >= static_cast<std::size_t>(site.settings.interactions.max_earlier()));
+  CHECK(state.earlier->size() >= static_cast<std::size_t>(site.settings.interactions.max_archived()));
   CHECK(site.bytes(site.keys().earlier("reader")) < 512 * 1024);  // 215 KB, and what APPEND allocates beyond
   CHECK(site.bytes(site.keys().reader_events("reader")) < 2 * 1024 * 1024);
 }
@@ -570,7 +570,7 @@ TEST_CASE("what a reader did long ago is still known by its fingerprint, in one 
   for (int i = 1; i < 190; ++i) CHECK_FALSE(excluded(i));
 
   Counted counted(site.redis);
-  readers::RedisReaderStore reads(counted, site.later, site.settings, site.keys(), [] { return "e"; });
+  readers::RedisReaderStore reads(counted, site.write_queue, site.settings, site.keys(), [] { return "e"; });
   REQUIRE(wait(reads.read(kReader)));
   CHECK(counted.trips == 1);
 }
@@ -635,7 +635,7 @@ TEST_CASE("every id of the corpora is kept as it is", "[readers]") {
 
 TEST_CASE("in a cluster what a reader does stands in the stream of the reader's group", "[readers]") {
   Readers site;
-  site.groups = 16;
+  site.partitions = 16;
   site.renew();
   const unsigned readers_own = site.keys().group_of(kReader.view());
   std::string item = "a";
@@ -643,7 +643,7 @@ TEST_CASE("in a cluster what a reader does stands in the stream of the reader's 
   REQUIRE(site.interact(Readers::event(item, readers::Interaction::kReply)));
   REQUIRE(site.dismiss(item));
   REQUIRE(wait(site.store().undo_dismissal(kReader, ItemId::trusted(item), std::nullopt)));
-  for (unsigned g = 0; g < site.groups; ++g) {
+  for (unsigned g = 0; g < site.partitions; ++g) {
     INFO(g);
     CHECK(site.command("XLEN", site.keys().group(g).stream()).integer() == (g == readers_own ? 3 : 0));
   }

@@ -46,7 +46,7 @@ struct Site : Fixture {
   std::optional<recommend::MappedRecommender> recommender;
 
   Site() {
-    settings.recommend.snapshot = milliseconds{0};  // each request reads anew
+    settings.recommend.trend_refresh = milliseconds{0};  // each request reads anew
     restart();
   }
   void restart() {
@@ -91,9 +91,9 @@ struct Site : Fixture {
 TEST_CASE_METHOD(Site, "what is suggested to somebody new is what is trending and new, with its points",
                  "[recommender]") {
   for (const char* each : {"a", "b", "c"}) put(item(each, now() - seconds{3600}));
-  for (int i = 0; i < 5; ++i) view(seen("b", "f" + std::to_string(i)));
-  track(report("c", "v", 1000));
-  view(seen("unknown", "f"));
+  for (int i = 0; i < 5; ++i) view(view_event("b", "f" + std::to_string(i)));
+  track(track_event("c", "v", 1000));
+  view(view_event("unknown", "f"));
   const auto suggested = suggest();
   CHECK(ids(*suggested) == std::vector<std::string>{"b", "c", "a"});
   CHECK(suggested->all()[0].points == 15);  // a view and a first visit of the day: 3 each
@@ -105,8 +105,8 @@ TEST_CASE_METHOD(Site, "what is suggested to somebody new is what is trending an
 
 TEST_CASE_METHOD(Site, "hidden items are no candidates, and a site that puts no items gets those it counts",
                  "[recommender]") {
-  view(seen("x", "f"));
-  view(seen("y", "f"));
+  view(view_event("x", "f"));
+  view(view_event("y", "f"));
   CHECK(suggest()->all().size() == 2);
   put(item("a", now()));
   put(item("b", now()));
@@ -263,15 +263,15 @@ TEST_CASE_METHOD(Site, "an item that is dated ahead is suggested from its date o
   put(item("a", now() - seconds{60}));
   put(item("ahead", date));
   put(item("read", date));
-  view(seen("read", "f"));
-  track(report("read", "v", 1000));
+  view(view_event("read", "f"));
+  track(track_event("read", "v", 1000));
   CHECK(ids(*suggest()) == std::vector<std::string>{"a"});
   wait_for(date);
   CHECK(ids(*suggest()).size() == 3);
 }
 
 TEST_CASE_METHOD(Site, "items that are dated ahead take no place of the newest", "[recommender]") {
-  settings.recommend.newest = 2;
+  settings.recommend.newest_items = 2;
   restart();
   put(item("a", now() - seconds{60}));
   for (const char* const each : {"b", "c", "d"}) put(item(each, now() + seconds{3600}));

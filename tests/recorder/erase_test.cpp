@@ -106,7 +106,7 @@ struct Erasing : Fixture {
   bool files_mention(const std::string& name) const {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
       if (!entry.is_regular_file()) continue;
-      const std::string all = bytes_of(entry.path());
+      const std::string all = file_bytes(entry.path());
       // Not as the beginning of the other reader's.
       for (std::size_t at = all.find(name); at != all.npos; at = all.find(name, at + 1)) {
         if (all.compare(at, kOther.size(), kOther) != 0) return true;
@@ -295,7 +295,7 @@ TEST_CASE_METHOD(Erasing, "a job that is killed anywhere is begun again until it
                  "[recorder][long]") {
   std::mt19937 random(std::random_device{}());
   int begun = 0;
-  for (int round = 0; round < rounds(6, 25); ++round) {
+  for (int round = 0; round < repeat_count(6, 25); ++round) {
     const std::string reader = kReader + std::to_string(round) + "x", job = "job" + std::to_string(round);
     fill(reader);
     for (int i = 0; i < 50; ++i) did(reader, "item" + std::to_string(i), i);

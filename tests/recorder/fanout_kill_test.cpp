@@ -35,7 +35,7 @@ TEST_CASE("a push that is repeated reaches no timeline twice, but another job do
   const std::string mine = f.timeline_key("r0");
   const auto push = [&](const std::string& item, const std::string& job) {
     redis::Pipeline command;
-    timeline::append_timeline_pushes(command, f.keys(), f.settings.waterfall, {mine}, {item}, job);
+    timeline::append_timeline_pushes(command, f.keys(), f.settings.timeline, {mine}, {item}, job);
     const auto done = f.redis.call(command);
     REQUIRE(done);
     return done->front()[0].integer().value_or(-1);
@@ -122,7 +122,7 @@ TEST_CASE("a recorder that is killed at random moments leaves nobody out and ser
   f.renew();
   f.followers(kReaders);
   int kills = 0, within = 0;
-  for (int number = 0; number < rounds(6, 25); ++number) {
+  for (int number = 0; number < repeat_count(6, 25); ++number) {
     const std::string item = "i" + std::to_string(number);
     const auto job = f.publish({item});
     std::set<int> served;  // and took it out of their timeline
@@ -159,7 +159,7 @@ TEST_CASE("a Redis that is killed under a job, with all it acknowledged, leaves 
   f.followers(kReaders);
   f.run();
   int within = 0;
-  for (int number = 0; number < rounds(3, 12); ++number) {
+  for (int number = 0; number < repeat_count(3, 12); ++number) {
     const std::string item = "i" + std::to_string(number);
     const auto job = f.publish({item});
     std::set<int> served;

@@ -23,8 +23,8 @@ TEST_CASE("what an author publishes reaches everybody who follows, once, as its 
   for (int i = 0; i < 345; ++i) CHECK(f.timeline("r" + std::to_string(i)) == Names{"a", "b"});
   CHECK(*f.command("TTL", f.keys().job(job)).integer() > 86400 - 60);
   const auto ttl = *f.command("TTL", f.timeline_key("r7")).integer();
-  CHECK(ttl > f.settings.waterfall.ttl.count() - 60);
-  CHECK(ttl <= f.settings.waterfall.ttl.count());
+  CHECK(ttl > f.settings.timeline.ttl.count() - 60);
+  CHECK(ttl <= f.settings.timeline.ttl.count());
   CHECK(f.pending() == 0);
   // Nobody is there twice, and another push does not renew a timeline.
   f.command("EXPIRE", f.timeline_key("r7"), 1000);
@@ -38,7 +38,7 @@ TEST_CASE("what an author publishes reaches everybody who follows, once, as its 
 
 TEST_CASE("a timeline stays within its bound whatever is pushed", "[recorder]") {
   Publishing f;
-  f.settings.waterfall.max_items = 3;
+  f.settings.timeline.max_items = 3;
   f.renew();
   f.followers(2);
   f.run();
@@ -158,7 +158,7 @@ TEST_CASE("jobs are done in the order in which authors published", "[recorder]")
 TEST_CASE("between the steps of a job the recorder goes on with what else stands in the stream",
           "[recorder]") {
   Publishing f;
-  f.settings.recorder.batch = 1;
+  f.settings.recorder.batch_size = 1;
   f.followers(1000);
   f.command("CONFIG", "SET", "slowlog-max-len", 100000);
   f.command("CONFIG", "SET", "slowlog-log-slower-than", 0);
@@ -227,7 +227,7 @@ TEST_CASE("ten thousand followers are pushed to by one job", "[recorder]") {
 
 TEST_CASE("beyond fanout.max_push nothing is pushed: the item stands where readers pull it", "[recorder]") {
   Publishing f;
-  f.settings.fanout.max_push = 9;
+  f.settings.fanout.max_push_followers = 9;
   f.renew();
   f.followers(10);
   const auto job = f.publish({"a"});

@@ -27,7 +27,7 @@ struct Faults : Fixture {
         database::Database::open(settings.recorder.database, database::Database::Mode::kRead);
     REQUIRE(database);
     recorder::Lease taken(keys());
-    REQUIRE(taken.take(redis, (*database)->identity(), 0, recorder::holder_of(redis, keys())->database));
+    REQUIRE(taken.take(redis, (*database)->database_id(), 0, recorder::holder_of(redis, keys())->database));
     taken.give_back(redis);
   }
   void put_some(const std::string& what, int count = 30) {
@@ -64,8 +64,8 @@ TEST_CASE_METHOD(
     SqliteShell shell(settings.recorder.database);
     shell.run("BEGIN EXCLUSIVE");
     put_some("While locked", 20);
-    REQUIRE(waits_for(RecorderReason::kDatabaseLocked));
-    CHECK(shared->report.waiting_since.load() > 0);
+    REQUIRE(waits_for(RecorderPauseReason::kDatabaseLocked));
+    CHECK(shared->report.paused_since.load() > 0);
     CHECK(comes(
         [&] { return shared->report.lag_entries.load() == 20 && shared->report.lag_age_ms.load() > 0; }));
     put_some("Until full", 20);
@@ -75,8 +75,8 @@ TEST_CASE_METHOD(
     shell.run("ROLLBACK");
   }
   REQUIRE(settles());
-  CHECK(shared->report.waiting_since.load() == 0);
-  CHECK(shared->report.reason.load() == RecorderReason::kNone);
+  CHECK(shared->report.paused_since.load() == 0);
+  CHECK(shared->report.reason.load() == RecorderPauseReason::kNone);
   put(item("x", "Taken"));
   REQUIRE(settles());
   check_all();
@@ -87,7 +87,7 @@ TEST_CASE_METHOD(Faults, "a database that is locked when the recorder starts is 
   shell.run("CREATE TABLE other (a); BEGIN EXCLUSIVE");
   put_some("Before");
   run();
-  REQUIRE(waits_for(RecorderReason::kDatabaseLocked));
+  REQUIRE(waits_for(RecorderPauseReason::kDatabaseLocked));
   shell.run("ROLLBACK; DROP TABLE other");
   REQUIRE(settles());
   check_all();
@@ -101,7 +101,7 @@ TEST_CASE_METHOD(Faults, "a full disk is waited for, and nothing is lost or torn
     setrlimit(RLIMIT_FSIZE, &full);
   });
   for (int i = 0; i < 10; ++i) put_some("Round " + std::to_string(i), 400);
-  REQUIRE(waits_for(RecorderReason::kDatabaseFull));
+  REQUIRE(waits_for(RecorderPauseReason::kDatabaseFull));
   CHECK(integrity() == "ok");
   CHECK(backlog() > 0);
   const rlimit room{RLIM_INFINITY, RLIM_INFINITY};
@@ -129,7 +129,7 @@ TEST_CASE_METHOD(Faults, "a read-only database is waited for", "[recorder]") {
   std::filesystem::permissions(file, std::filesystem::perms::owner_read);
   put_some("While read-only");
   run_process(as_nobody);
-  REQUIRE(waits_for(RecorderReason::kDatabaseReadOnly));
+  REQUIRE(waits_for(RecorderPauseReason::kDatabaseReadOnly));
   CHECK(backlog() > 0);
   std::filesystem::permissions(file,
                                std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
@@ -144,7 +144,7 @@ TEST_CASE_METHOD(Faults, "a database that cannot be read or has no folder is wai
     std::ofstream(file) << std::string(8192, 'x');
     put_some("Before");
     run();
-    REQUIRE(waits_for(RecorderReason::kDatabaseError));
+    REQUIRE(waits_for(RecorderPauseReason::kDatabaseError));
     CHECK(std::filesystem::file_size(file) == 8192);
     std::filesystem::remove(file);
   }
@@ -152,7 +152,7 @@ TEST_CASE_METHOD(Faults, "a database that cannot be read or has no folder is wai
     settings.recorder.database = (folder.path() / "later" / "items.db").string();
     put_some("Before");
     run();
-    REQUIRE(waits_for(RecorderReason::kDatabaseError));
+    REQUIRE(waits_for(RecorderPauseReason::kDatabaseError));
     std::filesystem::create_directory(folder.path() / "later");
   }
   REQUIRE(settles());
@@ -177,8 +177,8 @@ TEST_CASE_METHOD(Faults, "a database that a later version wrote is left as it is
   put(item("x", "Of the time between"));
   const auto waiting = backlog();
   run();
-  REQUIRE(waits_for(RecorderReason::kDatabaseNewer));
-  CHECK(shared->report.waiting_since.load() > 0);
+  REQUIRE(waits_for(RecorderPauseReason::kDatabaseNewer));
+  CHECK(shared->report.paused_since.load() > 0);
   REQUIRE(comes([&] { return shared->report.lag_entries.load() == 31; }));
   CHECK(waiting == 31);
   CHECK(backlog() == waiting);
@@ -242,7 +242,7 @@ TEST_CASE_METHOD(Faults, "an index that cannot be made is waited for", "[recorde
   std::ofstream(settings.search.index) << "in the way";
   put_some("Before");
   run();
-  REQUIRE(waits_for(RecorderReason::kIndexError));
+  REQUIRE(waits_for(RecorderPauseReason::kIndexError));
   CHECK(backlog() == 30);
   std::filesystem::remove(settings.search.index);
   REQUIRE(settles());
@@ -269,7 +269,7 @@ TEST_CASE_METHOD(Faults, "while the index is rebuilt the recorder waits, and the
     auto rebuild = search::IndexRebuild::start(settings.search);
     REQUIRE(rebuild);
     put(item("meanwhile", "Meanwhile"));
-    REQUIRE(waits_for(RecorderReason::kIndexLocked));
+    REQUIRE(waits_for(RecorderPauseReason::kIndexLocked));
     auto database = database::Database::open(settings.recorder.database, database::Database::Mode::kRead);
     REQUIRE(database);
     REQUIRE((*database)->for_each_item([&](const items::Item& each) { return (*rebuild)->put(each); }));
@@ -287,7 +287,7 @@ TEST_CASE_METHOD(Faults, "after FLUSHALL the recorder joins again and records wh
   for (int round = 0; round < 5; ++round) {
     put_some("Round " + std::to_string(round));
     REQUIRE(settles());
-    server.flush();
+    server.flush_all();
   }
   put(item("after", "After"));
   REQUIRE(settles());
@@ -308,7 +308,7 @@ TEST_CASE_METHOD(Faults, "what was written before Redis was flushed is searched 
     const std::string id = "held" + std::to_string(round);
     put(item(id, "Held"));
     REQUIRE(comes([&] { return recorded().contains(id); }));
-    server.flush();
+    server.flush_all();
     only_kept = !searched(id);
     REQUIRE(comes([&] { return searched(id); }));
   }
@@ -327,20 +327,20 @@ TEST_CASE_METHOD(Faults, "a Redis that lost what the database has is noted, once
   REQUIRE(settles());
   CHECK(noted_loss().empty());  // a new Redis and a new database
   SECTION("it is flushed, and written to at once") {
-    server.flush();
+    server.flush_all();
     put_some("After");
     REQUIRE(comes([&] { return !noted_loss().empty(); }));
   }
   SECTION("it is flushed while no recorder runs") {
     stop();
-    server.flush();
+    server.flush_all();
     put_some("After");
     run();
     REQUIRE(comes([&] { return !noted_loss().empty(); }));
   }
   SECTION("a crash came between the note and the group") {
     stop();
-    server.flush();
+    server.flush_all();
     command("SET", keys().lost(), "1");
     run();
     REQUIRE(comes([&] { return noted_loss().size() > 1; }));
@@ -362,12 +362,12 @@ TEST_CASE_METHOD(Faults, "a Redis that lost its items has them back, and whoever
   put(item("deleted", "To be deleted"));
   REQUIRE(settles());
   stop();
-  server.flush();
+  server.flush_all();
   put(item("i3", "After"));
   remove("deleted");
   SECTION("at once") {}
   SECTION("after a rebuild that was killed") {
-    settings.recorder.batch = 1;
+    settings.recorder.batch_size = 1;
     run_process();
     REQUIRE(comes([&] { return !noted_loss().empty(); }));
     kill_process();
@@ -399,7 +399,7 @@ TEST_CASE_METHOD(Faults, "a database that knows of nothing recorded finds no los
     std::filesystem::remove_all(settings.search.index);
     model.clear();
     run();
-    REQUIRE(waits_for(RecorderReason::kOtherDatabase));
+    REQUIRE(waits_for(RecorderPauseReason::kDatabaseMismatch));
     stop();
     give_redis_to_our_database();
   }
@@ -414,7 +414,7 @@ TEST_CASE_METHOD(OnDurableRedis, "a Redis that is killed is waited for", "[recor
   run();
   put_some("Before");
   REQUIRE(settles());
-  restart_redis([&] { REQUIRE(waits_for(RecorderReason::kRedisAway)); });
+  restart_redis([&] { REQUIRE(waits_for(RecorderPauseReason::kRedisUnavailable)); });
   put_some("After");
   REQUIRE(settles());
   check_all();
@@ -423,7 +423,7 @@ TEST_CASE_METHOD(OnDurableRedis, "a Redis that is killed is waited for", "[recor
 
 TEST_CASE_METHOD(OnDurableRedis, "what is in hand when Redis is killed is recorded when it is back",
                  "[recorder]") {
-  settings.recorder.batch = 20;
+  settings.recorder.batch_size = 20;
   put_some("Before", 1000);
   run();
   for (int round = 0; round < 5; ++round) {
@@ -453,7 +453,7 @@ TEST_CASE_METHOD(Faults, "what is held is not acknowledged before all of it came
   };
   command("ACL", "SETUSER", "forgetful", "reset", "on", ">forgetful", "~*", "&*", "+@all");
   endpoint.username = endpoint.password = "forgetful";
-  settings.recorder.batch = 2;
+  settings.recorder.batch_size = 2;
   int version = 0;
   do {  // again when the disk was so slow that a commit came in between
     allow("+@all");
@@ -481,7 +481,7 @@ TEST_CASE_METHOD(Faults, "a recorder whose Redis hangs says so, and ends when it
   put_some("Before");
   REQUIRE(settles());
   server.pause();
-  CHECK(waits_for(RecorderReason::kRedisAway));
+  CHECK(waits_for(RecorderPauseReason::kRedisUnavailable));
   stop();
   server.resume();
   check_all();
@@ -490,7 +490,7 @@ TEST_CASE_METHOD(Faults, "a recorder whose Redis hangs says so, and ends when it
 TEST_CASE_METHOD(Faults, "a stream's key of another type is waited for", "[recorder]") {
   command("SET", keys().group(0).stream(), "in the way");
   run();
-  REQUIRE(waits_for(RecorderReason::kRedisAway));
+  REQUIRE(waits_for(RecorderPauseReason::kRedisUnavailable));
   command("DEL", keys().group(0).stream());
   put_some("After");
   REQUIRE(settles());

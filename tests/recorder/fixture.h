@@ -146,9 +146,9 @@ struct Recording {
     }
     child = 0;
   }
-  bool waits_for(RecorderReason reason) {
+  bool waits_for(RecorderPauseReason reason) {
     return comes([&] {
-      return shared->report.state.load() == RecorderState::kWaiting && shared->report.reason.load() == reason;
+      return shared->report.state.load() == RecorderState::kPaused && shared->report.reason.load() == reason;
     });
   }
 };
@@ -163,7 +163,7 @@ struct Fixture : Recording {
   explicit Fixture(RedisServer& on = shared_server(),
                    const std::filesystem::path& in = std::filesystem::temp_directory_path())
       : Recording(on.endpoint()), server(on), folder(in) {
-    server.flush();
+    server.flush_all();
     settings.recorder.database = (folder.path() / "items.db").string();
     settings.spool.path = (folder.path() / "spool").string();
     settings.search.index = (folder.path() / "index").string();
@@ -310,7 +310,7 @@ inline bool same(const items::Item& a, const items::Item& b) {
 inline void Fixture::check_database() const {
   const auto rows = recorded();
   CHECK(rows.size() == model.size());
-  CHECK(static_cast<std::int64_t>(rows.size()) == opened()->count());
+  CHECK(static_cast<std::int64_t>(rows.size()) == opened()->item_count());
   for (const auto& [id, expected] : model) {
     INFO("item " << id << ": " << expected.title);
     const auto row = rows.find(id);

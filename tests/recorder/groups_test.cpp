@@ -75,9 +75,9 @@ TEST_CASE_METHOD(Grouped, "what each reader and each item was last stays, over k
   CAPTURE(seed);
   std::mt19937 random(seed);
   const auto below = [&](int end) { return std::uniform_int_distribution<int>(0, end - 1)(random); };
-  settings.recorder.batch = 16 * (1 + below(4));
+  settings.recorder.batch_size = 16 * (1 + below(4));
   std::set<std::string> following;
-  for (int round = 0; round < rounds(8, 40); ++round) {
+  for (int round = 0; round < repeat_count(8, 40); ++round) {
     run_process();
     for (int i = 0; i < 120; ++i) {
       const std::string reader = "r" + std::to_string(below(12)), author = "a" + std::to_string(below(4));
@@ -113,8 +113,8 @@ TEST_CASE_METHOD(Grouped,
   auto database = database::Database::open(settings.recorder.database, database::Database::Mode::kWrite);
   REQUIRE(database);
   recorder::Lease mine(keys(), milliseconds(0));
-  REQUIRE(mine.take(redis, (*database)->identity(), *(*database)->last_token()));
-  REQUIRE((*database)->write_as(mine.token()));
+  REQUIRE(mine.take(redis, (*database)->database_id(), *(*database)->stored_fencing_token()));
+  REQUIRE((*database)->set_fencing_token(mine.token()));
   recorder::Streams streams(settings, endpoint);
   REQUIRE(streams.claim());
   REQUIRE(streams.done());
@@ -216,7 +216,7 @@ TEST_CASE_METHOD(Grouped, "under an older token nothing is acknowledged in any s
   REQUIRE(recorder::make_groups(redis, keys()));
   REQUIRE(first.take(redis, "d", 0));
   put_some("Title");
-  settings.recorder.batch = 10000;
+  settings.recorder.batch_size = 10000;
   recorder::Streams streams(settings, endpoint);
   REQUIRE(streams.claim());
   const auto batch = streams.read();

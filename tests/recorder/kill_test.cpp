@@ -66,14 +66,14 @@ struct Case {
 
 TEST_CASE("a recorder that is killed again and again at random moments records every write once",
           "[recorder][long]") {
-  const Case each = GENERATE(Case{"in memory", false, rounds(60, 250), 30000, 1},
-                             Case{"in sixteen streams", false, rounds(60, 250), 30000, 16},
-                             Case{"on disk", true, rounds(10, 30), 150000, 1});
+  const Case each = GENERATE(Case{"in memory", false, repeat_count(60, 250), 30000, 1},
+                             Case{"in sixteen streams", false, repeat_count(60, 250), 30000, 16},
+                             Case{"on disk", true, repeat_count(10, 30), 150000, 1});
   Killed f(each.on_disk ? std::filesystem::temp_directory_path() : memory());
   const auto seed = std::random_device()();
   INFO(each.name << ", seed " << seed);
   f.random.seed(seed);
-  f.settings.recorder.batch = (each.on_disk ? 10 : 1) + f.below(20);
+  f.settings.recorder.batch_size = (each.on_disk ? 10 : 1) + f.below(20);
   f.with_groups(each.groups);
   int unfinished = 0, torn = 0;
   for (int kill = 0; kill < each.kills; ++kill) {
@@ -92,7 +92,7 @@ TEST_CASE("a recorder that is killed again and again at random moments records e
   std::printf(
       "%s: %d kills (seed %u, batches of %d), %d left entries, %d within a batch; %llu entries done "
       "meanwhile\n",
-      each.name, each.kills, seed, f.settings.recorder.batch, unfinished, torn,
+      each.name, each.kills, seed, f.settings.recorder.batch_size, unfinished, torn,
       static_cast<unsigned long long>(done));
   // Else the kills came at the wrong moments.
   CHECK(torn > each.kills / 25);

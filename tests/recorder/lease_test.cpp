@@ -24,7 +24,7 @@ struct Leased : Fixture {
   std::string identity(const Settings& of) {
     const auto database = database::Database::open(of.recorder.database, database::Database::Mode::kRead);
     REQUIRE(database);
-    return (*database)->identity();
+    return (*database)->database_id();
   }
 };
 
@@ -51,7 +51,7 @@ TEST_CASE_METHOD(Leased, "a recorder with another database is refused, also whil
   REQUIRE(settles());
   Rival rival(*this, false);
   rival.run();
-  REQUIRE(rival.waits_for(RecorderReason::kOtherDatabase));
+  REQUIRE(rival.waits_for(RecorderPauseReason::kDatabaseMismatch));
   put_some("Second", 200);
   REQUIRE(settles());
   check_all();
@@ -59,7 +59,7 @@ TEST_CASE_METHOD(Leased, "a recorder with another database is refused, also whil
   put(item("late", "While nobody records"));
   rival.stop();
   rival.run();
-  REQUIRE(rival.waits_for(RecorderReason::kOtherDatabase));
+  REQUIRE(rival.waits_for(RecorderPauseReason::kDatabaseMismatch));
   CHECK(backlog() == 1);
   CHECK(rival.shared->report.entries.load() == 0);
   CHECK(owner() == identity(settings));
@@ -106,7 +106,7 @@ TEST_CASE_METHOD(Leased, "a recorder of the same database waits until the lease 
   REQUIRE(settles());
   Rival rival(*this, true);
   rival.run();
-  REQUIRE(rival.waits_for(RecorderReason::kOtherRecorder));
+  REQUIRE(rival.waits_for(RecorderPauseReason::kLeaseHeld));
   stop();
   REQUIRE(rival.runs());
   put_some("Second");
@@ -137,13 +137,13 @@ TEST_CASE_METHOD(Leased, "who records and who is refused is told with host and p
 // A zombie has a pid, so only the lease tells that it records no more, as from another host.
 TEST_CASE_METHOD(Leased, "a crashed recorder is followed within its lease and a second; nothing is lost",
                  "[recorder]") {
-  settings.recorder.batch = 5;
+  settings.recorder.batch_size = 5;
   run_process();
   put_some("First", 200);
   REQUIRE(comes([&] { return shared->report.entries.load() > 0; }));
   Rival rival(*this, true);
   rival.run();
-  REQUIRE(rival.waits_for(RecorderReason::kOtherRecorder));
+  REQUIRE(rival.waits_for(RecorderPauseReason::kLeaseHeld));
   put_some("Second", 200);
   ::kill(child, SIGKILL);
   const auto killed = std::chrono::steady_clock::now();
@@ -190,7 +190,7 @@ TEST_CASE_METHOD(Leased, "a recorder that wakes after another took over writes a
   REQUIRE(comes([&] { return rival.shared->report.entries.load() == 60; }));
   const auto before = shared->report.entries.load();
   ::kill(child, SIGCONT);
-  REQUIRE(waits_for(RecorderReason::kOtherRecorder));
+  REQUIRE(waits_for(RecorderPauseReason::kLeaseHeld));
   CHECK(shared->report.entries.load() == before);
   check_all();
 }
@@ -239,9 +239,9 @@ TEST_CASE_METHOD(Leased, "an emptied Redis belongs to no database that it refuse
   REQUIRE(settles());
   Rival rival(*this, false);
   rival.run();
-  REQUIRE(rival.waits_for(RecorderReason::kOtherDatabase));
+  REQUIRE(rival.waits_for(RecorderPauseReason::kDatabaseMismatch));
   stop();
-  server.flush();
+  server.flush_all();
   command("CONFIG", "RESETSTAT");
   REQUIRE(comes([&] {  // it has asked some times since
     const redis::Reply stats = command("INFO", "commandstats");
@@ -253,7 +253,7 @@ TEST_CASE_METHOD(Leased, "an emptied Redis belongs to no database that it refuse
   CHECK(owner().empty());
   run();
   CHECK(comes([&] { return owner() == identity(settings); }));
-  REQUIRE(rival.waits_for(RecorderReason::kOtherDatabase));
+  REQUIRE(rival.waits_for(RecorderPauseReason::kDatabaseMismatch));
 }
 
 TEST_CASE_METHOD(Leased, "a database that was deleted under its recorder is followed by the next",

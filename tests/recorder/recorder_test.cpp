@@ -62,7 +62,7 @@ TEST_CASE_METHOD(Fixture, "a hidden item stays in the database and leaves the in
 }
 
 TEST_CASE_METHOD(Fixture, "what was written before the recorder started is recorded", "[recorder]") {
-  settings.recorder.batch = 7;
+  settings.recorder.batch_size = 7;
   for (int i = 0; i < 50; ++i) put(item("i" + std::to_string(i % 20), "Version " + std::to_string(i)));
   run();
   REQUIRE(settles());
@@ -92,7 +92,7 @@ TEST_CASE_METHOD(Fixture, "entries that another consumer left are taken over bef
   command("XREADGROUP", "GROUP", "recorder", "a-dead-one", "STREAMS", keys().group(0).stream(), ">");
   for (const char* id : {"a", "b", "c"}) put(item(id, "New"));
   REQUIRE(pending() == 3);
-  settings.recorder.batch = 2;
+  settings.recorder.batch_size = 2;
   run();
   REQUIRE(settles());
   check_all();
@@ -176,7 +176,7 @@ TEST_CASE_METHOD(Fixture, "hostile ids and naughty titles are recorded as they a
 
 TEST_CASE_METHOD(Fixture, "every batch size gives the same", "[recorder]") {
   for (const int batch : {1, 3, 10000}) {
-    settings.recorder.batch = batch;
+    settings.recorder.batch_size = batch;
     run();
     for (int i = 0; i < 30; ++i)
       put(item("i" + std::to_string(i % 7), std::to_string(batch) + std::to_string(i)));
@@ -210,7 +210,7 @@ TEST_CASE_METHOD(Fixture, "the index is committed a quarter of a second after th
 }
 
 TEST_CASE_METHOD(Fixture, "a batch as large as can be set is acknowledged as a whole", "[recorder]") {
-  settings.recorder.batch = 10000;
+  settings.recorder.batch_size = 10000;
   std::vector<items::Item> many;
   for (int i = 0; i < 10500; ++i) many.push_back(item("i" + std::to_string(i), "Title"));
   put_many(many);
@@ -227,7 +227,7 @@ TEST_CASE_METHOD(Fixture, "a recorder that stands idle ends when it is told to",
 }
 
 TEST_CASE_METHOD(Fixture, "a hundred thousand items are recorded", "[recorder][long]") {
-  const auto count = static_cast<std::size_t>(rounds(25000, 100000));
+  const auto count = static_cast<std::size_t>(repeat_count(25000, 100000));
   std::vector<items::Item> many;
   const std::string text =
       "The river rose two metres over night; the town closed its lower bridge and moved the market uphill.";

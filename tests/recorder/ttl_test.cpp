@@ -34,17 +34,17 @@ class World : public Followers {
   explicit World(std::uint64_t seed) : Followers({""}), random_(seed) {
     settings.feed.max_pending = 500;
     settings.history.size = 3;
-    settings.fanout.max_push = 2;
+    settings.fanout.max_push_followers = 2;
     settings.items_unknown_max = 5;
     renew();
-    later.apply = [this](const auto& fields) {
+    write_queue.apply = [this](const auto& fields) {
       return freshet::hot::is_ours(fields) ? freshet::hot::apply(*hot, fields)
                                            : freshet::readers::apply(*readers, fields);
     };
-    readers.emplace(redis, later, settings, keys(), [this] { return "made-" + std::to_string(++events); });
+    readers.emplace(redis, write_queue, settings, keys(), [this] { return "made-" + std::to_string(++events); });
     feed.emplace(redis, filter, settings, keys(), wall_now,
                  [](const ReaderId& reader) { return "h" + reader.str(); });
-    interests.emplace(later, settings, keys());
+    interests.emplace(write_queue, settings, keys());
   }
 
   // Does something, and says what.
@@ -57,7 +57,7 @@ class World : public Followers {
       case 1:
       case 2: {
         // A session is anybody's, and a repeated event too.
-        hot::TrackEvent event = report(id, who, below(5) * 1000, "s" + word(4));
+        hot::TrackEvent event = track_event(id, who, below(5) * 1000, "s" + word(4));
         event.counted_as = event.visitor;
         event.unproven = below(2) == 0;
         event.standing = standing();
@@ -67,12 +67,12 @@ class World : public Followers {
           return "track, spooled";
         }
         if (!wait(hot->track(event))) return "track, refused";
-        settle();
+        flush_deferred();
         return "track " + id + " by " + who;
       }
       case 3:
       case 4: {
-        hot::ViewEvent event = seen(id, "f" + word(6));
+        hot::ViewEvent event = view_event(id, "f" + word(6));
         event.counted_as = VisitorId::trusted(who);
         event.standing = standing();
         if (below(3) == 0) event.event = EventId::trusted("e" + word(5));
@@ -81,12 +81,12 @@ class World : public Followers {
           return "view, spooled";
         }
         if (!wait(hot->view(event))) return "view, refused";
-        settle();
+        flush_deferred();
         return "view " + id + " by " + who;
       }
       case 5: {
-        later.replay();
-        if (below(2) == 0) later.spooled.clear();  // else it is replayed again, as after a crash
+        write_queue.replay();
+        if (below(2) == 0) write_queue.spooled.clear();  // else it is replayed again, as after a crash
         return "replay";
       }
       case 6: {
@@ -153,10 +153,10 @@ class World : public Followers {
         command("DEL", keys().item(id));  // no script does, but an operator may
         return "lose " + id;
       default: {
-        auto list = wait(hot->cached_list(engagement()));
+        auto list = wait(hot->cached_list(engagement_query()));
         REQUIRE(list);
         list->json = "[]";
-        hot->store_list(engagement(), *list);
+        hot->store_list(engagement_query(), *list);
         return "list";
       }
     }
@@ -222,7 +222,7 @@ class World : public Followers {
 TEST_CASE("every key that a command makes has its TTL when the command has ended", "[property][ttl]") {
   const char* const given = std::getenv("FRESHET_SEED");
   const std::uint64_t first = given ? std::strtoull(given, nullptr, 10) : std::random_device{}();
-  for (int round = 0; round < (given ? 1 : rounds(4, 200)); ++round) {
+  for (int round = 0; round < (given ? 1 : repeat_count(4, 200)); ++round) {
     const std::uint64_t seed = first + static_cast<std::uint64_t>(round);
     World world(seed);
     for (int i = 0; i < 1500; ++i) {

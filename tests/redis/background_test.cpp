@@ -82,7 +82,7 @@ class Writer {
          BackgroundOptions options = {.spool_directory = {}, .scan_interval = 10ms}) {
     options.spool_directory = directory / "spool";
     options.apply = [this](const auto& fields) { return apply(fields); };
-    thread_.on_loop([&] {
+    thread_.run_on_loop([&] {
       LinkOptions link;
       link.endpoint.unix_path = (directory / "r").string();
       link.timeout = 5s;  // a slow build must not make a batch go twice
@@ -95,7 +95,7 @@ class Writer {
     });
   }
   ~Writer() {
-    thread_.on_loop([&] {
+    thread_.run_on_loop([&] {
       others_->close();
       writer_.reset();
       others_.reset();
@@ -103,18 +103,18 @@ class Writer {
     thread_.stop();
   }
   bool post(const std::string& key) {
-    return thread_.on_loop([&] {
+    return thread_.run_on_loop([&] {
       Pipeline pipeline;
       pipeline.add("SET", key, "1");
       return writer_->post(std::move(pipeline), set_event(key));
     });
   }
   bool spool(const StoredEvent& event) {
-    return thread_.on_loop([&] { return writer_->spool(event).has_value(); });
+    return thread_.run_on_loop([&] { return writer_->spool(event).has_value(); });
   }
   template <class F>
   auto with(F work) {
-    return thread_.on_loop([&] { return work(*writer_); });
+    return thread_.run_on_loop([&] { return work(*writer_); });
   }
 
  private:

@@ -34,7 +34,7 @@ class Fixture {
  public:
   explicit Fixture(FakeRedis::Answer answer, milliseconds timeout = 5s)
       : server_((directory_.path() / "r").string(), std::move(answer)) {
-    thread_.on_loop([&] {
+    thread_.run_on_loop([&] {
       LinkOptions options;
       options.endpoint.unix_path = (directory_.path() / "r").string();
       options.timeout = timeout;
@@ -45,14 +45,14 @@ class Fixture {
     });
   }
   ~Fixture() {
-    thread_.on_loop([&] { connection_.reset(); });
+    thread_.run_on_loop([&] { connection_.reset(); });
     thread_.stop();
   }
 
   bool wait_ready(bool wanted = true) {
     const auto deadline = std::chrono::steady_clock::now() + 10s;
     while (std::chrono::steady_clock::now() < deadline) {
-      if (thread_.on_loop([&] { return connection_->ready(); }) == wanted) return true;
+      if (thread_.run_on_loop([&] { return connection_->ready(); }) == wanted) return true;
       std::this_thread::yield();
     }
     return false;
@@ -61,7 +61,7 @@ class Fixture {
   std::future<Result<std::string>> echo(std::string text) {
     auto result = std::make_shared<std::promise<Result<std::string>>>();
     auto future = result->get_future();
-    thread_.on_loop([&] { start_echo(std::move(text), result); });
+    thread_.run_on_loop([&] { start_echo(std::move(text), result); });
     return future;
   }
   void start_echo(std::string text, std::shared_ptr<std::promise<Result<std::string>>> result) {
@@ -110,7 +110,7 @@ TEST_CASE("The commands of one turn of the loop leave in one write", "[redis]") 
   REQUIRE(fixture.wait_ready());
   const int before = fixture.server().reads();
   std::vector<std::future<Result<std::string>>> replies;
-  fixture.thread().on_loop([&] {
+  fixture.thread().run_on_loop([&] {
     for (int i = 0; i < 100; ++i) {
       auto result = std::make_shared<std::promise<Result<std::string>>>();
       replies.push_back(result->get_future());
@@ -171,7 +171,7 @@ TEST_CASE("A deadline fails all that was pending, and a late reply reaches nobod
   REQUIRE(fixture.wait_ready());
   CHECK(fixture.server().connections() >= 2);  // the old context is gone for good
   CHECK(value(fixture.echo("third")) == "third");
-  CHECK(fixture.thread().on_loop([&] { return fixture.connection().counters().timeouts; }) >= 1);
+  CHECK(fixture.thread().run_on_loop([&] { return fixture.connection().counters().timeouts; }) >= 1);
 }
 
 TEST_CASE("A connection lost in mid-reply fails what was pending as unknown, then works anew", "[redis]") {
@@ -218,7 +218,7 @@ TEST_CASE("NOSCRIPT is cured by loading the scripts and sending only that comman
   std::promise<std::pair<std::int64_t, std::string>> result;
   Pipeline pipeline;
   pipeline.script(kScripts[0]).add("ECHO", "beside");
-  fixture.thread().on_loop([&] {
+  fixture.thread().run_on_loop([&] {
     spawn(
         [](RedisConnection& connection, const Pipeline& commands, auto& done) -> Task<void> {
           auto replies = co_await connection.run(commands);
@@ -250,7 +250,7 @@ TEST_CASE("A reply of another type is an error, not a guess", "[redis]") {
   std::promise<Result<std::string>> result;
   Pipeline pipeline;
   pipeline.add("ECHO", "a");
-  fixture.thread().on_loop([&] {
+  fixture.thread().run_on_loop([&] {
     spawn(
         [](RedisConnection& connection, const Pipeline& commands, auto& done) -> Task<void> {
           auto reply = co_await run_one(connection, commands);
@@ -267,7 +267,7 @@ namespace {
 
 // What a fixture's connection has counted.
 std::uint64_t counted(Fixture& fixture, ErrorClass error_class) {
-  return fixture.thread().on_loop([&] { return fixture.connection().counters().by_class[error_class]; });
+  return fixture.thread().run_on_loop([&] { return fixture.connection().counters().by_class[error_class]; });
 }
 
 }  // namespace
@@ -354,7 +354,7 @@ TEST_CASE("A new connection after a refusal waits for the replies of others", "[
   const auto of_write = std::make_shared<std::promise<Result<std::string>>>();
   const auto of_slow = std::make_shared<std::promise<Result<std::string>>>();
   auto write = of_write->get_future(), slow = of_slow->get_future();
-  fixture.thread().on_loop([&] {  // in one turn, or the second would find the connection closed to it
+  fixture.thread().run_on_loop([&] {  // in one turn, or the second would find the connection closed to it
     fixture.start_echo("write", of_write);
     fixture.start_echo("slow", of_slow);
   });
@@ -382,7 +382,7 @@ TEST_CASE("Nothing of a dropped transaction is sent again by itself", "[redis]")
   std::promise<std::size_t> result;
   Pipeline pipeline;
   pipeline.add("MULTI").add("SET", "a", "b").add("EXEC");
-  fixture.thread().on_loop([&] {
+  fixture.thread().run_on_loop([&] {
     spawn(
         [](RedisConnection& connection, const Pipeline& commands, auto& done) -> Task<void> {
           auto replies = co_await connection.run(commands);
@@ -400,7 +400,7 @@ TEST_CASE("A Redis that answers PING and no command costs one request a deadline
                       int) { return command[0] == "ECHO" && hang ? std::string() : polite(command); },
                   30ms);
   const auto opened = [&] {
-    return fixture.thread().on_loop(
+    return fixture.thread().run_on_loop(
         [&] { return fixture.connection().breaker().state() == BreakerState::kHalfOpen; });
   };
   REQUIRE(fixture.wait_ready());
@@ -410,7 +410,7 @@ TEST_CASE("A Redis that answers PING and no command costs one request a deadline
   }
   // Of what comes while one is out, all is refused before it is sent.
   std::vector<std::future<Result<std::string>>> replies;
-  fixture.thread().on_loop([&] {
+  fixture.thread().run_on_loop([&] {
     for (int i = 0; i < 20; ++i) {
       auto result = std::make_shared<std::promise<Result<std::string>>>();
       replies.push_back(result->get_future());
@@ -426,7 +426,7 @@ TEST_CASE("A Redis that answers PING and no command costs one request a deadline
   CHECK(reasons["redis_away"] >= 19);
   hang = false;
   const auto healthy = [&] {
-    return fixture.thread().on_loop(
+    return fixture.thread().run_on_loop(
         [&] { return fixture.connection().breaker().state() == BreakerState::kClosed; });
   };
   while (!healthy()) {

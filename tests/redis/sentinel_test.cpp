@@ -12,5 +12,5 @@ TEST_CASE("Without sentinels nobody is asked where the master is", "[sentinel]")
   EventLoop loop;
   redis::MasterFinder finder(loop, {});
   finder.start();
-  CHECK_FALSE(loop.next_due());
+  CHECK_FALSE(loop.next_timer_due());
 }

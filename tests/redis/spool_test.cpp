@@ -65,17 +65,17 @@ TEST_CASE("A folder of spools says whether anything waits in one", "[spool]") {
 
 TEST_CASE("The age of an event goes by the clock that is agreed on", "[spool]") {
   TemporaryDirectory directory;
-  const auto before = agreed_offset();
+  const auto before = redis_clock_offset();
   auto spool = Spool::open(directory.path() / "a.spool", 1 << 20);
-  agree_on(std::chrono::hours(24 * 365 * 10), since_boot());
+  update_redis_clock(std::chrono::hours(24 * 365 * 10), since_boot());
   REQUIRE((*spool)->append("event"));
-  agree_on(std::chrono::hours(24 * 365 * 10) + std::chrono::minutes(5), since_boot());
+  update_redis_clock(std::chrono::hours(24 * 365 * 10) + std::chrono::minutes(5), since_boot());
   const auto age = (*spool)->at((*spool)->begin())->age;
   CHECK((age >= std::chrono::minutes(5) && age < std::chrono::minutes(6)));
   CHECK((wall_now() >= UnixSeconds(std::chrono::hours(24 * 365 * 10)) &&
          wall_now() < UnixSeconds(std::chrono::hours(24 * 365 * 10 + 1))));
   REQUIRE_FALSE(before);  // and forgotten again, for the tests behind this one
-  agree_on(std::chrono::duration_cast<std::chrono::microseconds>(
+  update_redis_clock(std::chrono::duration_cast<std::chrono::microseconds>(
                std::chrono::system_clock::now().time_since_epoch()),
            since_boot());
 }
@@ -219,7 +219,7 @@ namespace {
 
 // Whether any byte sequence `text` is left in the file.
 bool file_holds(const std::filesystem::path& path, const std::string& text) {
-  return bytes_of(path).find(text) != std::string::npos;
+  return file_bytes(path).find(text) != std::string::npos;
 }
 
 }  // namespace

@@ -16,9 +16,9 @@ redis::Pipeline one(std::string_view name, std::string_view argument) {
 
 TEST_CASE("a script that the server has forgotten is loaded and run once", "[sync]") {
   Fixture f;
-  f.track(Fixture::report("a", "v", 0));
+  f.track(Fixture::track_event("a", "v", 0));
   f.command("SCRIPT", "FLUSH");
-  CHECK(f.track(Fixture::report("a", "w", 0)).pv == 2);
+  CHECK(f.track(Fixture::track_event("a", "w", 0)).pv == 2);
 }
 
 TEST_CASE("the SHA-1 that the build computed is the server's", "[sync]") {
@@ -48,20 +48,20 @@ TEST_CASE("after a timeout the late reply does not answer the next command", "[s
 TEST_CASE("a server that went away is found again, and counters survive its restart", "[sync]") {
   RedisServer own({"--appendonly", "yes", "--appendfsync", "always"});
   redis::SyncRedis client(own.endpoint(), milliseconds(5000), redis::kAllScripts);
-  ImmediateWriter later(client);
+  ImmediateWriteQueue later(client);
   const Settings settings;
-  Behind behind(later, settings, redis::Keys(""));
-  hot::RedisHotStore hot(client, behind.all, settings, redis::Keys(""), [] { return "e"; });
-  REQUIRE(wait(hot.track(Fixture::report("a", "v", 1000))));
+  DeferredWork behind(later, settings, redis::Keys(""));
+  hot::RedisHotStore hot(client, behind.writers, settings, redis::Keys(""), [] { return "e"; });
+  REQUIRE(wait(hot.track(Fixture::track_event("a", "v", 1000))));
   own.kill();
-  const auto away = wait(hot.track(Fixture::report("a", "w", 1000)));
+  const auto away = wait(hot.track(Fixture::track_event("a", "w", 1000)));
   REQUIRE_FALSE(away);
-  const auto still = wait(hot.track(Fixture::report("a", "w", 1000)));
+  const auto still = wait(hot.track(Fixture::track_event("a", "w", 1000)));
   REQUIRE_FALSE(still);
   CHECK(still.error().code == ErrorCode::kUnavailable);
   CHECK(still.error().reason == "redis_away");
   own.start();
-  const auto back = wait(hot.track(Fixture::report("a", "w", 1000)));
+  const auto back = wait(hot.track(Fixture::track_event("a", "w", 1000)));
   REQUIRE(back);
   CHECK(back->pv == 2);
 }
@@ -69,11 +69,11 @@ TEST_CASE("a server that went away is found again, and counters survive its rest
 TEST_CASE("a server that refuses writes for want of memory refuses a report as a whole", "[sync]") {
   RedisServer own({"--maxmemory", "1", "--maxmemory-policy", "noeviction"});
   redis::SyncRedis client(own.endpoint(), milliseconds(5000), redis::kAllScripts);
-  ImmediateWriter later(client);
+  ImmediateWriteQueue later(client);
   const Settings settings;
-  Behind behind(later, settings, redis::Keys(""));
-  hot::RedisHotStore hot(client, behind.all, settings, redis::Keys(""), [] { return "e"; });
-  auto event = Fixture::report("a", "v", 1000);
+  DeferredWork behind(later, settings, redis::Keys(""));
+  hot::RedisHotStore hot(client, behind.writers, settings, redis::Keys(""), [] { return "e"; });
+  auto event = Fixture::track_event("a", "v", 1000);
   event.event = EventId::trusted("e1");
   const auto refused = wait(hot.track(event));
   REQUIRE_FALSE(refused);

@@ -22,7 +22,7 @@ Task<void> give(Task<Result<int>> task, std::promise<Result<int>>& answer) {
 // Starts `work` on the loop's thread; the future has its result.
 std::future<Result<int>> start(LoopThread& thread, BlockingPool& pool, std::promise<Result<int>>& answer,
                                std::function<Result<int>(std::size_t)> work) {
-  thread.on_loop([&] {
+  thread.run_on_loop([&] {
     spawn(give(pool.run<int>(std::move(work)), answer), [](const std::exception_ptr&) {});
     return 0;
   });
@@ -44,10 +44,10 @@ struct Fixture {
 
 TEST_CASE_METHOD(Fixture, "work runs off the loop's thread and its coroutine goes on there", "[pool]") {
   make(1, 4);
-  const auto loop_thread = thread.on_loop([] { return std::this_thread::get_id(); });
+  const auto loop_thread = thread.run_on_loop([] { return std::this_thread::get_id(); });
   std::thread::id worked;
   std::promise<std::thread::id> resumed;
-  thread.on_loop([&] {
+  thread.run_on_loop([&] {
     spawn(
         [](Task<Result<int>> task, std::promise<std::thread::id>& where) -> Task<void> {
           auto result = co_await task;
@@ -93,7 +93,7 @@ TEST_CASE_METHOD(Fixture, "what has waited for too long is not begun", "[pool]")
   });
   begun.get_future().wait();
   std::atomic<bool> ran{false};
-  thread.on_loop([&] {
+  thread.run_on_loop([&] {
     auto late = pool->run<int>(
         [&](std::size_t) -> Result<int> {
           ran = true;
@@ -126,7 +126,7 @@ TEST_CASE_METHOD(Fixture, "a stop waits for what has begun and fails what has no
     return 2;
   });
   std::thread opener([&] { gate.set_value(); });
-  thread.on_loop([&] {
+  thread.run_on_loop([&] {
     pool->stop();
     return 0;
   });
@@ -180,11 +180,11 @@ TEST_CASE("whoever types has one search at a time, and those who do not type nev
   }
   write(settings, items);
   LoopThread thread;
-  auto recall = thread.on_loop([&] { return std::make_unique<feed::PooledRecall>(settings, thread.loop()); });
+  auto recall = thread.run_on_loop([&] { return std::make_unique<feed::PooledRecall>(settings, thread.loop()); });
   const auto cost = std::make_shared<std::chrono::microseconds>();
   const auto ask = [&](const std::string& words, const std::string& reader,
                        std::promise<Result<feed::Recalled>>& to) {
-    thread.on_loop([&] {
+    thread.run_on_loop([&] {
       spawn(
           [](Task<Result<feed::Recalled>> task, std::promise<Result<feed::Recalled>>& its) -> Task<void> {
             auto result = co_await task;
@@ -206,7 +206,7 @@ TEST_CASE("whoever types has one search at a time, and those who do not type nev
   REQUIRE(found.has_value());
   CHECK(*cost > std::chrono::milliseconds(1));
   CHECK(ask("whale", "ann", after).get().has_value());
-  thread.on_loop([&] {
+  thread.run_on_loop([&] {
     recall.reset();
     return 0;
   });
@@ -218,9 +218,9 @@ TEST_CASE("pooled recall finds what was written", "[search]") {
   settings.search.index = folder / "index";
   write(settings, {item("a", "whale")});
   LoopThread thread;
-  auto recall = thread.on_loop([&] { return std::make_unique<feed::PooledRecall>(settings, thread.loop()); });
+  auto recall = thread.run_on_loop([&] { return std::make_unique<feed::PooledRecall>(settings, thread.loop()); });
   std::promise<Result<feed::Recalled>> answer;
-  thread.on_loop([&] {
+  thread.run_on_loop([&] {
     spawn(
         [](Task<Result<feed::Recalled>> task, std::promise<Result<feed::Recalled>>& to) -> Task<void> {
           auto result = co_await task;
@@ -230,7 +230,7 @@ TEST_CASE("pooled recall finds what was written", "[search]") {
     return 0;
   });
   CHECK(ids(answer.get_future().get().value()) == std::vector<std::string>{"a"});
-  thread.on_loop([&] {
+  thread.run_on_loop([&] {
     recall.reset();
     return 0;
   });

@@ -10,10 +10,10 @@
 namespace freshet::test {
 
 // Empty when it is not there.
-inline std::string bytes_of(const std::filesystem::path& path) {
-  std::error_code absent;
-  const auto size = std::filesystem::file_size(path, absent);
-  std::string all(absent ? 0 : size, '\0');
+inline std::string file_bytes(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  std::string all(error ? 0 : size, '\0');
   std::ifstream file(path, std::ios::binary);
   file.read(all.data(), static_cast<std::streamsize>(all.size()));
   all.resize(static_cast<std::size_t>(file.gcount()));

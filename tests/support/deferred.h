@@ -14,9 +14,9 @@
 namespace freshet::test {
 
 // Runs what is posted at once, or holds it back; keeps what is spooled until replay() applies it.
-class ImmediateWriter final : public redis::Deferred {
+class ImmediateWriteQueue final : public redis::Deferred {
  public:
-  explicit ImmediateWriter(redis::SyncRedis& redis) : redis_(redis) {}
+  explicit ImmediateWriteQueue(redis::SyncRedis& redis) : redis_(redis) {}
   bool post(redis::Pipeline pipeline, redis::StoredEvent) override {
     held_.push_back(std::move(pipeline));
     if (!hold) flush();
@@ -39,7 +39,7 @@ class ImmediateWriter final : public redis::Deferred {
     }
   }
   // What was held back, which is not run then.
-  std::vector<redis::Pipeline> take() { return std::exchange(held_, {}); }
+  std::vector<redis::Pipeline> take_held() { return std::exchange(held_, {}); }
   void run(const std::vector<redis::Pipeline>& some) {
     for (const auto& each : some) run(each);
   }
@@ -61,7 +61,7 @@ class ImmediateWriter final : public redis::Deferred {
 };
 
 // Takes no command, and forgets events.
-class NoWriter final : public redis::Deferred {
+class NullWriteQueue final : public redis::Deferred {
  public:
   bool post(redis::Pipeline, redis::StoredEvent) override { return false; }
   Result<void> spool(const redis::StoredEvent&) override { return {}; }

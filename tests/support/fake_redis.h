@@ -28,8 +28,8 @@ inline int listen_loopback(int& port) {
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
-  auto* const where = reinterpret_cast<sockaddr*>(&address);
-  if (fd < 0 || bind(fd, where, size) != 0 || listen(fd, 1024) != 0 || getsockname(fd, where, &size) != 0)
+  auto* const address_ptr = reinterpret_cast<sockaddr*>(&address);
+  if (fd < 0 || bind(fd, address_ptr, size) != 0 || listen(fd, 1024) != 0 || getsockname(fd, address_ptr, &size) != 0)
     throw std::runtime_error("cannot listen on loopback");
   port = ntohs(address.sin_port);
   return fd;
@@ -86,7 +86,7 @@ class FakeRedis {
     ++reads_;
     Peer& peer = peers_[fd];
     peer.received.append(buffer, static_cast<std::size_t>(got));
-    while (auto command = take_command(peer.received)) {
+    while (auto command = parse_command(peer.received)) {
       const auto reply = answer_(*command, peer.number);
       if (!reply) return false;
       if (!reply->empty()) ::send(fd, reply->data(), reply->size(), MSG_NOSIGNAL);
@@ -94,7 +94,7 @@ class FakeRedis {
     return true;
   }
 
-  static std::optional<Command> take_command(std::string& bytes) {
+  static std::optional<Command> parse_command(std::string& bytes) {
     std::size_t at = 0;
     const auto number = [&](char type) -> std::optional<std::size_t> {
       const std::size_t end = bytes.find("\r\n", at);

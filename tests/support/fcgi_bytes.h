@@ -77,7 +77,7 @@ inline std::string fcgi_request(const Params& params, std::string_view body = {}
   return begin_request(keep) + stream(kParams, encoded) + stream(kStdin, body, chunk);
 }
 
-inline std::string post(std::string_view uri, std::string_view body, Params extra = {}, bool keep = true) {
+inline std::string post_request(std::string_view uri, std::string_view body, Params extra = {}, bool keep = true) {
   Params params{{"REQUEST_METHOD", "POST"},
                 {"REQUEST_URI", std::string(uri)},
                 {"CONTENT_TYPE", "application/json"},
@@ -86,7 +86,7 @@ inline std::string post(std::string_view uri, std::string_view body, Params extr
   return fcgi_request(params, body, keep);
 }
 
-inline std::string get(std::string_view uri, bool keep = true) {
+inline std::string get_request(std::string_view uri, bool keep = true) {
   return fcgi_request({{"REQUEST_METHOD", "GET"}, {"REQUEST_URI", std::string(uri)}, {"CONTENT_LENGTH", ""}},
                       {}, keep);
 }
@@ -97,17 +97,17 @@ struct Reply {
   std::string out;
   std::size_t bytes = 0;
 };
-inline Reply take_reply(std::string_view bytes) {
+inline Reply parse_reply(std::string_view bytes) {
   Reply reply;
   std::size_t at = 0;
   while (bytes.size() - at >= 8) {
     const auto b = [&](std::size_t i) { return static_cast<std::uint8_t>(bytes[at + i]); };
     const std::size_t content = static_cast<std::size_t>(b(4)) << 8 | b(5);
-    const std::size_t whole = 8 + content + b(6);
-    if (bytes.size() - at < whole) break;
+    const std::size_t record_size = 8 + content + b(6);
+    if (bytes.size() - at < record_size) break;
     if (b(1) == kStdout) reply.out.append(bytes.substr(at + 8, content));
-    at += whole;
-    if (static_cast<std::uint8_t>(bytes[at - whole + 1]) == kEnd) {
+    at += record_size;
+    if (static_cast<std::uint8_t>(bytes[at - record_size + 1]) == kEnd) {
       reply.bytes = at;
       return reply;
     }

@@ -21,13 +21,13 @@ class LogFile {
   ~LogFile() {
     log::open("stderr", "notice");
     std::filesystem::remove(path_);
-    std::filesystem::remove(moved());
+    std::filesystem::remove(rotated_path());
   }
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;
 
   std::filesystem::path path() const { return path_; }
-  std::filesystem::path moved() const { return path_.string() + ".1"; }
+  std::filesystem::path rotated_path() const { return path_.string() + ".1"; }
 
   // The lines of a file, without the time in front.
   static std::string lines(const std::filesystem::path& path) {

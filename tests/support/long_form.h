@@ -6,6 +6,6 @@
 namespace freshet::test {
 
 // Of a case tagged [long].
-inline int rounds(int few, int many) { return std::getenv("FRESHET_LONG") ? many : few; }
+inline int repeat_count(int quick, int thorough) { return std::getenv("FRESHET_LONG") ? thorough : quick; }
 
 }  // namespace freshet::test

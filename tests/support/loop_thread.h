@@ -22,7 +22,7 @@ class LoopThread {
   EventLoop& loop() { return loop_; }
   // Runs `work` on the loop's thread and gives back what it returns.
   template <class Work>
-  auto on_loop(Work work) {
+  auto run_on_loop(Work work) {
     std::packaged_task<decltype(work())()> task(std::move(work));
     auto result = task.get_future();
     loop_.post([&task] { task(); });

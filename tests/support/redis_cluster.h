@@ -20,11 +20,11 @@ namespace freshet::test {
 // until this ends. Whoever is bound to kClaim has an address, as in loopback.py.
 class LoopbackAddresses {
  public:
-  static constexpr int kClaim = 18079, kPort = 16379, kBus = kPort + 10000;
+  static constexpr int kClaimPort = 18079, kRedisPort = 16379, kBusPort = kRedisPort + 10000;
 
   explicit LoopbackAddresses(int count) {
     std::random_device random;
-    for (int tries = 0; tries < 1000 && !try_network(random, count); ++tries) release();
+    for (int tries = 0; tries < 1000 && !claim_network(random, count); ++tries) release();
     if (hosts_.empty()) throw std::runtime_error("no loopback addresses are free");
   }
   ~LoopbackAddresses() { release(); }
@@ -33,14 +33,14 @@ class LoopbackAddresses {
   const std::vector<std::string>& hosts() const { return hosts_; }
 
  private:
-  bool try_network(std::random_device& random, int count) {
+  bool claim_network(std::random_device& random, int count) {
     const std::string network =
         "127." + std::to_string(1 + random() % 254) + "." + std::to_string(random() % 256) + ".";
     for (int last = 1; last <= count; ++last) {
       const std::string host = network + std::to_string(last);
-      const int claim = bound(host, kClaim);
+      const int claim = try_bind(host, kClaimPort);
       if (claim >= 0) claims_.push_back(claim);
-      const int port = bound(host, kPort), bus = bound(host, kBus);
+      const int port = try_bind(host, kRedisPort), bus = try_bind(host, kBusPort);
       ::close(port);
       ::close(bus);
       if (claim < 0 || port < 0 || bus < 0) return false;
@@ -48,7 +48,7 @@ class LoopbackAddresses {
     }
     return true;
   }
-  static int bound(const std::string& host, int port) {
+  static int try_bind(const std::string& host, int port) {
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -75,23 +75,23 @@ class RedisCluster {
   explicit RedisCluster(int masters = 3, int replicas = 0) : addresses_(masters + replicas) {
     for (const std::string& host : addresses_.hosts()) {
       nodes_.push_back(std::make_unique<RedisServer>(std::vector<std::string>{
-          "--port", std::to_string(LoopbackAddresses::kPort), "--bind", host, "--bind-source-addr", host,
+          "--port", std::to_string(LoopbackAddresses::kRedisPort), "--bind", host, "--bind-source-addr", host,
           "--cluster-announce-ip", host, "--protected-mode", "no", "--cluster-enabled", "yes",
           "--cluster-node-timeout", "2000", "--cluster-config-file", "nodes.conf", "--appendonly", "no"}));
     }
     for (int i = 1; i < masters + replicas; ++i)
-      ask(0, {"CLUSTER", "MEET", host(i), std::to_string(LoopbackAddresses::kPort)});
+      call(0, {"CLUSTER", "MEET", host(i), std::to_string(LoopbackAddresses::kRedisPort)});
     for (int i = 0; i < masters; ++i)
-      ask(i, {"CLUSTER", "ADDSLOTSRANGE", std::to_string(redis::kSlots * i / masters),
+      call(i, {"CLUSTER", "ADDSLOTSRANGE", std::to_string(redis::kSlots * i / masters),
               std::to_string(redis::kSlots * (i + 1) / masters - 1)});
     for (int i = masters; i < masters + replicas; ++i) {
-      await([&] { return text(ask(i, {"CLUSTER", "REPLICATE", id(i % masters)})) == "OK"; });
+      wait_until([&] { return text(call(i, {"CLUSTER", "REPLICATE", id(i % masters)})) == "OK"; });
     }
-    await([&] { return all_see(masters, masters + replicas); });
+    wait_until([&] { return is_converged(masters, masters + replicas); });
   }
 
   std::string host(int node) const { return addresses_.hosts()[static_cast<std::size_t>(node)]; }
-  redis::Address address(int node) const { return {host(node), LoopbackAddresses::kPort}; }
+  redis::Address address(int node) const { return {host(node), LoopbackAddresses::kRedisPort}; }
   // Of the whole: its first node is named.
   redis::Endpoint endpoint() const {
     redis::Endpoint out;
@@ -100,10 +100,10 @@ class RedisCluster {
   }
   int size() const { return static_cast<int>(nodes_.size()); }
   RedisServer& node(int index) { return *nodes_[static_cast<std::size_t>(index)]; }
-  std::string id(int node) { return text(ask(node, {"CLUSTER", "MYID"})); }
+  std::string id(int node) { return text(call(node, {"CLUSTER", "MYID"})); }
 
   // Of one node, whichever keys it has.
-  redis::Reply ask(int node, const std::vector<std::string>& words) {
+  redis::Reply call(int node, const std::vector<std::string>& words) {
     redis::Pipeline pipeline;
     pipeline.command(words.size());
     for (const std::string& each : words) pipeline.arg(each);
@@ -117,22 +117,22 @@ class RedisCluster {
   // Gives a slot to another master as redis-cli --cluster reshard does; `between` runs after each
   // of its steps.
   void move_slot(
-      std::uint16_t slot, int from, int to, const std::function<void()>& between = [] {}) {
+      std::uint16_t slot, int from, int to, const std::function<void()>& after_step = [] {}) {
     const std::string number = std::to_string(slot);
-    must({"CLUSTER", "SETSLOT", number, "IMPORTING", id(from)}, to);
-    must({"CLUSTER", "SETSLOT", number, "MIGRATING", id(to)}, from);
-    between();
+    call_or_throw({"CLUSTER", "SETSLOT", number, "IMPORTING", id(from)}, to);
+    call_or_throw({"CLUSTER", "SETSLOT", number, "MIGRATING", id(to)}, from);
+    after_step();
     while (true) {
-      const redis::Reply keys = ask(from, {"CLUSTER", "GETKEYSINSLOT", number, "1"});
+      const redis::Reply keys = call(from, {"CLUSTER", "GETKEYSINSLOT", number, "1"});
       if (keys.size() == 0) break;
-      must({"MIGRATE", host(to), std::to_string(LoopbackAddresses::kPort), text(keys[0]), "0", "5000"}, from);
-      between();
+      call_or_throw({"MIGRATE", host(to), std::to_string(LoopbackAddresses::kRedisPort), text(keys[0]), "0", "5000"}, from);
+      after_step();
     }
-    for (const int each : {to, from}) must({"CLUSTER", "SETSLOT", number, "NODE", id(to)}, each);
-    between();
+    for (const int each : {to, from}) call_or_throw({"CLUSTER", "SETSLOT", number, "NODE", id(to)}, each);
+    after_step();
   }
 
-  static void await(const std::function<bool()>& condition) {
+  static void wait_until(const std::function<bool()>& condition) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (std::chrono::steady_clock::now() < deadline) {
       if (condition()) return;
@@ -142,13 +142,13 @@ class RedisCluster {
   }
 
  private:
-  void must(const std::vector<std::string>& words, int node) {
-    const redis::Reply reply = ask(node, words);
+  void call_or_throw(const std::vector<std::string>& words, int node) {
+    const redis::Reply reply = call(node, words);
     if (reply.is_error()) throw std::runtime_error(words[0] + ": " + std::string(reply.error()));
   }
-  bool all_see(int masters, int all) {
+  bool is_converged(int masters, int all) {
     for (int i = 0; i < all; ++i) {
-      const std::string info = text(ask(i, {"CLUSTER", "INFO"}));
+      const std::string info = text(call(i, {"CLUSTER", "INFO"}));
       if (info.find("cluster_state:ok") == info.npos ||
           info.find("cluster_known_nodes:" + std::to_string(all) + "\r") == info.npos ||
           info.find("cluster_size:" + std::to_string(masters) + "\r") == info.npos)

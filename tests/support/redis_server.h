@@ -81,18 +81,18 @@ class RedisServer {
     }
     throw std::runtime_error("redis-server did not come up in " + directory_.string());
   }
-  void stop() { end(SIGTERM); }
-  void kill() { end(SIGKILL); }
+  void stop() { terminate(SIGTERM); }
+  void kill() { terminate(SIGKILL); }
   void pause() const { ::kill(pid_, SIGSTOP); }
   void resume() const { ::kill(pid_, SIGCONT); }
-  void flush() const {
+  void flush_all() const {
     redis::Pipeline command;
     command.add("FLUSHALL");
     redis::SyncRedis(endpoint(), milliseconds(5000), {}).call(command);
   }
 
  private:
-  void end(int signal) {
+  void terminate(int signal) {
     if (pid_ <= 0) return;
     ::kill(pid_, SIGCONT);
     ::kill(pid_, signal);

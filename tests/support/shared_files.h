@@ -16,8 +16,8 @@ namespace freshet::test {
 
 // The path of `relative` inside the folder; nullopt, and a line "SKIPPED: …", when it is not there.
 inline std::optional<std::filesystem::path> shared_path(const std::string& relative) {
-  const char* const named = std::getenv("FRESHET_SHARED");
-  const std::filesystem::path path = std::filesystem::path(named ? named : FRESHET_SHARED_DEFAULT) / relative;
+  const char* const override_folder = std::getenv("FRESHET_SHARED");
+  const std::filesystem::path path = std::filesystem::path(override_folder ? override_folder : FRESHET_SHARED_DEFAULT) / relative;
   if (std::filesystem::exists(path)) return path;
   std::fprintf(stderr, "SKIPPED: %s is not there (set FRESHET_SHARED)\n", path.c_str());
   return std::nullopt;

@@ -16,12 +16,12 @@
 namespace freshet::test {
 
 // Coroutines that wait for their next step. The one who runs next is drawn.
-class Turns {
+class StepScheduler {
  public:
-  explicit Turns(std::mt19937& random) : random_(random) {}
-  auto pass() {
+  explicit StepScheduler(std::mt19937& random) : random_(random) {}
+  auto next_step() {
     struct Awaiter {
-      Turns& turns;
+      StepScheduler& turns;
       bool await_ready() const noexcept { return false; }
       void await_suspend(std::coroutine_handle<> caller) { turns.waiting_.push_back(caller); }
       void await_resume() const noexcept {}
@@ -29,7 +29,7 @@ class Turns {
     return Awaiter{*this};
   }
   // False when nobody waits.
-  bool step() {
+  bool run_step() {
     if (waiting_.empty()) return false;
     const std::size_t at = random_() % waiting_.size();
     const auto next = waiting_[at];
@@ -50,7 +50,7 @@ struct ClusterOrder {
   bool keeps_barriers = true;  // Pipeline::then(); false: a mistake that a test is to notice
 
   // What leaves together, in its order, one trip after the other.
-  std::vector<std::vector<std::size_t>> trips_of(const redis::Pipeline& pipeline) const {
+  std::vector<std::vector<std::size_t>> split_round_trips(const redis::Pipeline& pipeline) const {
     std::vector<std::vector<std::size_t>> out;
     std::vector<std::size_t> ends{pipeline.size()};
     if (keeps_barriers) ends.insert(ends.begin(), pipeline.barriers().begin(), pipeline.barriers().end());
@@ -65,20 +65,20 @@ struct ClusterOrder {
  private:
   void add_section(const redis::Pipeline& pipeline, std::size_t begin, std::size_t end,
                    std::vector<std::vector<std::size_t>>& out) const {
-    std::map<std::size_t, std::vector<std::size_t>> of_slot;
+    std::map<std::size_t, std::vector<std::size_t>> by_slot;
     for (std::size_t i = begin; i < end; ++i)
-      of_slot[redis::slot_of_command(pipeline.at(i)).value_or(redis::kSlots)].push_back(i);
-    std::vector<std::size_t> slots, now, later;
-    for (const auto& [slot, commands] : of_slot) slots.push_back(slot);
+      by_slot[redis::slot_of_command(pipeline.at(i)).value_or(redis::kSlots)].push_back(i);
+    std::vector<std::size_t> slots, accepted, retried;
+    for (const auto& [slot, commands] : by_slot) slots.push_back(slot);
     std::shuffle(slots.begin(), slots.end(), random);
     for (const std::size_t slot : slots) {
-      for (const std::size_t i : of_slot[slot]) {
+      for (const std::size_t i : by_slot[slot]) {
         const bool refused = redis::name_of_command(pipeline.at(i)) == "EVALSHA" && random() % 4 == 0;
-        (refused ? later : now).push_back(i);
+        (refused ? retried : accepted).push_back(i);
       }
     }
-    if (!now.empty()) out.push_back(std::move(now));
-    if (!later.empty()) out.push_back(std::move(later));
+    if (!accepted.empty()) out.push_back(std::move(accepted));
+    if (!retried.empty()) out.push_back(std::move(retried));
   }
 };
 
@@ -86,28 +86,28 @@ struct ClusterOrder {
 // runs, and `seen` gets its replies.
 class SteppedRedis final : public redis::Redis {
  public:
-  SteppedRedis(redis::SyncRedis& inner, Turns& turns, const redis::Pipeline& watch,
+  SteppedRedis(redis::SyncRedis& inner, StepScheduler& turns, const redis::Pipeline& watch,
                std::function<void(const redis::Reply* first)> seen, const ClusterOrder* order = nullptr)
-      : inner_(inner), turns_(turns), watch_(watch), seen_(std::move(seen)), order_(order) {}
+      : inner_(inner), scheduler_(turns), probe_(watch), on_probe_(std::move(seen)), order_(order) {}
   Task<Result<redis::Replies>> run(const redis::Pipeline& pipeline) override {
     std::vector<std::vector<std::size_t>> trips(1);
     if (order_ != nullptr) {
-      trips = order_->trips_of(pipeline);
+      trips = order_->split_round_trips(pipeline);
     } else {
       trips[0].resize(pipeline.size());
       std::iota(trips[0].begin(), trips[0].end(), std::size_t{0});
     }
     redis::Replies out(pipeline.size());
     for (const auto& trip : trips) {
-      auto turn = turns_.pass();
+      auto turn = scheduler_.next_step();
       co_await turn;
       redis::Pipeline both;
       for (const std::size_t i : trip) both.raw(pipeline.at(i));
-      both.append(watch_);
+      both.append(probe_);
       auto replies = inner_.call(both);
       if (!replies) co_return replies;
       for (std::size_t k = 0; k < trip.size(); ++k) out[trip[k]] = std::move((*replies)[k]);
-      seen_(replies->data() + trip.size());
+      on_probe_(replies->data() + trip.size());
     }
     co_return out;
   }
@@ -115,9 +115,9 @@ class SteppedRedis final : public redis::Redis {
 
  private:
   redis::SyncRedis& inner_;
-  Turns& turns_;
-  const redis::Pipeline& watch_;
-  const std::function<void(const redis::Reply*)> seen_;
+  StepScheduler& scheduler_;
+  const redis::Pipeline& probe_;
+  const std::function<void(const redis::Reply*)> on_probe_;
   const ClusterOrder* const order_;
 };
 

@@ -30,20 +30,20 @@ namespace freshet::test {
 using redis::wait;
 
 // What a store of events needs behind its replies.
-struct Behind {
-  Behind(redis::Deferred& deferred, const Settings& settings, const redis::Keys& keys)
-      : placing(deferred, settings, keys),
+struct DeferredWork {
+  DeferredWork(redis::Deferred& deferred, const Settings& settings, const redis::Keys& keys)
+      : rank_updater(deferred, settings, keys),
         contributions(deferred, settings, keys, [this] { return std::to_string(10'000'000 + ++batches); }),
-        all{deferred, placing, contributions} {}
+        writers{deferred, rank_updater, contributions} {}
   // What a worker does a moment after its events.
-  void settle() {
-    placing.flush();
+  void flush() {
+    rank_updater.flush();
     contributions.flush();
   }
   int batches = 0;
-  hot::Placing placing;
+  hot::Placing rank_updater;
   hot::Contributions contributions;
-  hot::RedisHotStore::Behind all;
+  hot::RedisHotStore::Behind writers;
 };
 
 // One server for a whole test program; each Fixture begins with an empty database.
@@ -55,32 +55,32 @@ inline RedisServer& server() {
 struct Fixture {
   Settings settings;
   redis::SyncRedis redis{server().endpoint(), milliseconds(10000), redis::kAllScripts};
-  ImmediateWriter later{redis};
+  ImmediateWriteQueue write_queue{redis};
   int events = 0;
-  unsigned groups = 1;  // open() makes the stores for so many
-  std::unique_ptr<Behind> behind;
+  unsigned partitions = 1;  // open() makes the stores for so many
+  std::unique_ptr<DeferredWork> deferred;
   std::unique_ptr<hot::RedisHotStore> hot;
   std::unique_ptr<items::RedisItemStore> items;
 
   Fixture() {
-    server().flush();
+    server().flush_all();
     open();
-    later.apply = [this](const auto& fields) { return freshet::hot::apply(*hot, fields); };
+    write_queue.apply = [this](const auto& fields) { return freshet::hot::apply(*hot, fields); };
   }
   // Again after `settings` were changed.
   void open() {
-    behind = std::make_unique<Behind>(later, settings, keys());
-    hot = std::make_unique<hot::RedisHotStore>(redis, behind->all, settings, keys(),
+    deferred = std::make_unique<DeferredWork>(write_queue, settings, keys());
+    hot = std::make_unique<hot::RedisHotStore>(redis, deferred->writers, settings, keys(),
                                                [this] { return "made-" + std::to_string(++events); });
     items = std::make_unique<items::RedisItemStore>(redis, settings, keys());
   }
   // Of more than one group names are those of a cluster; the server is one all the same.
   redis::Keys keys() const {
-    const auto on = groups == 1 ? redis::Keys::On::kOneRedis : redis::Keys::On::kCluster;
-    return redis::Keys(settings.redis.key_prefix, on, groups);
+    const auto topology = partitions == 1 ? redis::Keys::On::kOneRedis : redis::Keys::On::kCluster;
+    return redis::Keys(settings.redis.key_prefix, topology, partitions);
   }
 
-  static hot::TrackEvent report(const std::string& id, const std::string& visitor, std::int64_t dwell_ms,
+  static hot::TrackEvent track_event(const std::string& id, const std::string& visitor, std::int64_t dwell_ms,
                                 const std::string& session = {}) {
     hot::TrackEvent out;
     out.item = ItemId::trusted(id);
@@ -89,26 +89,26 @@ struct Fixture {
     out.dwell_ms = dwell_ms;
     return out;
   }
-  static hot::ViewEvent seen(const std::string& id, const std::string& fingerprint) {
+  static hot::ViewEvent view_event(const std::string& id, const std::string& fingerprint) {
     hot::ViewEvent out;
     out.item = ItemId::trusted(id);
     out.fingerprint = fingerprint;
     return out;
   }
   // Each of the two below does it.
-  void settle() { behind->settle(); }
+  void flush_deferred() { deferred->flush(); }
   hot::TrackCounts track(const hot::TrackEvent& event) {
     auto out = wait(hot->track(event));
     INFO((out ? "" : out.error().detail));
     REQUIRE(out);
-    settle();
+    flush_deferred();
     return *out;
   }
   hot::ViewOutcome view(const hot::ViewEvent& event) {
     auto out = wait(hot->view(event));
     INFO((out ? "" : out.error().detail));
     REQUIRE(out);
-    settle();
+    flush_deferred();
     return *out;
   }
   std::string field(const std::string& id, const std::string& name) {
@@ -158,11 +158,11 @@ struct Fixture {
     REQUIRE(out);
     return out->front();
   }
-  std::optional<double> place_of(const std::string& id, const hot::Model& model = hot::kByEngagement) {
+  std::optional<double> rank_score(const std::string& id, const hot::Model& model = hot::kByEngagement) {
     return stats(id).in(model).place;
   }
   // The whole of a query's rank, page by page.
-  std::vector<hot::ScoredItem> walk(const hot::ListQuery& query, std::int64_t page_size = 100) {
+  std::vector<hot::ScoredItem> scan_rank(const hot::ListQuery& query, std::int64_t page_size = 100) {
     std::vector<hot::ScoredItem> out;
     std::optional<hot::RankPlace> from = hot::RankPlace();
     while (from) {
@@ -175,19 +175,19 @@ struct Fixture {
   }
   std::vector<std::string> ids(const hot::ListQuery& query) {
     std::vector<std::string> out;
-    for (const auto& each : walk(query)) out.push_back(each.item.str());
+    for (const auto& each : scan_rank(query)) out.push_back(each.item.str());
     return out;
   }
 };
 
-inline hot::ListQuery engagement(seconds window = seconds{0}, const std::string& tag = {}) {
+inline hot::ListQuery engagement_query(seconds window = seconds{0}, const std::string& tag = {}) {
   hot::ListQuery out;
   out.model = &hot::kByEngagement;
   out.window = window;
   out.tag = TagName::trusted(tag);
   return out;
 }
-inline hot::ListQuery accumulate(seconds window = seconds{0}, const std::string& tag = {}) {
+inline hot::ListQuery accumulate_query(seconds window = seconds{0}, const std::string& tag = {}) {
   hot::ListQuery out;
   out.window = window;
   out.tag = TagName::trusted(tag);

@@ -91,15 +91,15 @@ class UnixClient {
     return true;
   }
   // True iff the peer closes the connection within `wait`, whatever it sends before.
-  bool closed_by_peer(std::chrono::milliseconds wait = std::chrono::seconds(10)) {
+  bool is_closed_by_peer(std::chrono::milliseconds wait = std::chrono::seconds(10)) {
     const auto deadline = std::chrono::steady_clock::now() + wait;
     char buffer[65536];
     for (;;) {
-      const auto left =
+      const auto remaining =
           std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-      if (left.count() <= 0) return false;
+      if (remaining.count() <= 0) return false;
       pollfd ready{fd_, POLLIN, 0};
-      if (poll(&ready, 1, static_cast<int>(left.count())) <= 0) continue;
+      if (poll(&ready, 1, static_cast<int>(remaining.count())) <= 0) continue;
       if (recv(fd_, buffer, sizeof buffer, 0) <= 0) return true;
     }
   }

@@ -49,8 +49,8 @@ struct Waterfall : Fixture {
 
   explicit Waterfall(const Mode& mode) {
     settings.redis.key_prefix = mode.prefix;
-    settings.waterfall.max_items = 50;
-    settings.fanout.max_push = 0;  // everybody who has a follower is pulled
+    settings.timeline.max_items = 50;
+    settings.fanout.max_push_followers = 0;  // everybody who has a follower is pulled
     renew();
   }
   // Again after `settings` were changed.
@@ -58,7 +58,7 @@ struct Waterfall : Fixture {
     open();
     made.reset();
     cards.emplace(*items, 0);
-    made.emplace(watched, bulk, later, *cards, settings, keys(), milliseconds(0));
+    made.emplace(watched, bulk, write_queue, *cards, settings, keys(), milliseconds(0));
     follows.emplace(redis, settings, keys(), [this] { return "job" + std::to_string(++events); });
   }
   timeline::RedisWaterfallStore& store() { return *made; }

@@ -12,7 +12,7 @@ namespace freshet::test {
 
 struct Followers : Waterfall {
   explicit Followers(const Mode& mode) : Waterfall(mode) {
-    settings.fanout.max_push = 100;
+    settings.fanout.max_push_followers = 100;
     renew();
   }
   // Likewise; what the store of follows asks is watched.
@@ -46,10 +46,10 @@ struct Followers : Waterfall {
   }
   // As to an author with more followers than are pushed to.
   std::string publish_to_pull(const std::string& author, const Ids& ids) {
-    const int before = std::exchange(settings.fanout.max_push, 0);
+    const int before = std::exchange(settings.fanout.max_push_followers, 0);
     renew();
     const std::string job = publish(author, ids);
-    settings.fanout.max_push = before;
+    settings.fanout.max_push_followers = before;
     renew();
     return job;
   }

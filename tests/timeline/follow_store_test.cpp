@@ -41,7 +41,7 @@ TEST_CASE("following again changes nothing", "[follows]") {
 
 TEST_CASE("a new follower has the author's newest items on top, in their order", "[follows]") {
   Followers site(any_mode());
-  site.settings.waterfall.backfill = 3;
+  site.settings.timeline.backfill = 3;
   site.renew();
   for (const char* item : {"a1", "a2", "a3", "a4", "a5"}) site.publish("ann", {item});
   site.push({"own", "gone"}, {"reader"}, "follow");
@@ -58,14 +58,14 @@ TEST_CASE("a new follower has the author's newest items on top, in their order",
   CHECK(site.ttl(site.follow_timeline()) <= 1000);  // it lives on by being read
   site.follow("ann", "other");
   CHECK(site.shown("other") == Ids{"a3", "a4", "a5"});
-  const auto ttl = site.settings.waterfall.ttl.count();
+  const auto ttl = site.settings.timeline.ttl.count();
   CHECK(
       (site.ttl(site.follow_timeline("other")) > ttl - 60 && site.ttl(site.follow_timeline("other")) <= ttl));
 }
 
 TEST_CASE("without a back-fill a new follower gets what comes", "[follows]") {
   Followers site(any_mode());
-  site.settings.waterfall.backfill = 0;
+  site.settings.timeline.backfill = 0;
   site.renew();
   site.follow("ann", "other");
   site.publish_to_pull("ann", {"a1", "a2"});
@@ -79,7 +79,7 @@ TEST_CASE("without a back-fill a new follower gets what comes", "[follows]") {
 
 TEST_CASE("what stands in the timeline keeps its place when it is filled", "[follows]") {
   Followers site(any_mode());
-  site.settings.waterfall.max_items = 4;
+  site.settings.timeline.max_items = 4;
   site.renew();
   site.publish("ann", {"a1", "a2", "a3"});
   site.push({"x", "a2", "y"}, {"reader"}, "follow");
@@ -111,7 +111,7 @@ TEST_CASE("what a new follower was filled with is not pulled again", "[follows]"
 
 TEST_CASE("a reader follows no more authors than may be", "[follows]") {
   Followers site(any_mode());
-  site.settings.waterfall.max_follows = 2;
+  site.settings.timeline.max_follows = 2;
   site.renew();
   for (const char* author : {"ann", "bob"}) site.follow(author);
   site.publish("carl", {"c1"});
@@ -149,7 +149,7 @@ TEST_CASE("while the recorder does not keep up nothing is followed, let go or pu
 
 TEST_CASE("unfollowing takes what the outboxes hold out of the timeline, and nothing else", "[follows]") {
   Followers site(any_mode());
-  site.settings.fanout.outbox = 2;
+  site.settings.fanout.outbox_size = 2;
   site.renew();
   for (const char* author : {"ann", "bob"}) site.follow(author);
   site.follow("ann", "other");
@@ -184,8 +184,8 @@ TEST_CASE("unfollowing takes what the outboxes hold out of the timeline, and not
 
 TEST_CASE("unfollowing finds everything in an outbox of thousands", "[follows]") {
   Followers site(any_mode());
-  site.settings.fanout.outbox = 5000;
-  site.settings.waterfall.max_items = 5000;
+  site.settings.fanout.outbox_size = 5000;
+  site.settings.timeline.max_items = 5000;
   site.renew();
   site.follow("ann");
   for (int from = 0; from < 2500; from += 100) site.publish("ann", count(from, from + 99));

@@ -84,7 +84,7 @@ class Explorer {
       run_on(operations);
     } catch (const Broken&) {
       // Who waits for a turn ends by itself, and nowhere else.
-      while (turns_.step()) {
+      while (turns_.run_step()) {
       }
       throw;
     }
@@ -113,10 +113,10 @@ class Explorer {
 
   Settings draw_settings() {
     Settings out;
-    out.waterfall.max_items = static_cast<int>(3 + draw(10));
-    out.waterfall.backfill = static_cast<int>(draw(6));
-    out.fanout.max_push = chance(80) ? 0 : 100;  // everybody who has followers is pulled, or nobody
-    out.fanout.outbox = 8;
+    out.timeline.max_items = static_cast<int>(3 + draw(10));
+    out.timeline.backfill = static_cast<int>(draw(6));
+    out.fanout.max_push_followers = chance(80) ? 0 : 100;  // everybody who has followers is pulled, or nobody
+    out.fanout.outbox_size = 8;
     return out;
   }
 
@@ -140,7 +140,7 @@ class Explorer {
     });
   }
   bool step() {
-    const bool stepped = turns_.step();
+    const bool stepped = turns_.run_step();
     if (failed_) std::rethrow_exception(failed_);
     return stepped;
   }
@@ -360,7 +360,7 @@ class Explorer {
   void change(Timeline& timeline, Entries now, Cause cause) {
     if (now != timeline.now) ++changes_;
     const std::int64_t highest = timeline.highest_ever;
-    const auto most = static_cast<std::size_t>(settings_.waterfall.max_items);
+    const auto most = static_cast<std::size_t>(settings_.timeline.max_items);
     std::set<std::string> stayed;
     for (const auto& [score, item] : timeline.now) stayed.insert(item);
     for (const auto& [score, item] : now) {
@@ -446,7 +446,7 @@ class Explorer {
   const redis::Keys keys_;
   const Settings settings_;
   const redis::Pipeline members_ = all_members();
-  test::Turns turns_{random_};
+  test::StepScheduler turns_{random_};
   SteppedRedis behind_{inner_, turns_, members_, [this](auto* members) { observe(Cause::kPage, members); },
                        order_of_all_};
   SteppedRedis pushes_{inner_, turns_, members_, [this](auto* members) { observe(Cause::kPush, members); },
@@ -505,12 +505,12 @@ std::string explore(On on, int runs) {
 
 TEST_CASE("a client that follows the rules sees what stays in its timeline once and in order",
           "[waterfall][law][long]") {
-  CHECK(explore(On::kOneRedis, test::rounds(1000, 20000)) == "");
+  CHECK(explore(On::kOneRedis, test::repeat_count(1000, 20000)) == "");
 }
 
 TEST_CASE("it does so too where a cluster runs commands in any order but that of their barriers",
           "[waterfall][law][long]") {
-  CHECK(explore(On::kCluster, test::rounds(500, 10000)) == "");
+  CHECK(explore(On::kCluster, test::repeat_count(500, 10000)) == "");
 }
 
 TEST_CASE("without the barriers the law would not hold there", "[waterfall][law]") {

@@ -73,7 +73,7 @@ TEST_CASE("what is published waits in the outbox, and a job for the recorder", "
 
 TEST_CASE("an outbox keeps the newest, and who is published again keeps the place", "[publish]") {
   Followers site(any_mode());
-  site.settings.fanout.outbox = 4;
+  site.settings.fanout.outbox_size = 4;
   site.renew();
   const std::string outbox = site.keys().outbox("ann");
   site.publish("ann", {"1", "2", "3"});
@@ -124,8 +124,8 @@ TEST_CASE("an author whom nobody follows has published when it is in the outbox"
 
 TEST_CASE("beyond so many followers an author is pulled, and the job done at once", "[publish]") {
   Followers site(any_mode());
-  site.settings.fanout.max_push = 2;
-  site.settings.fanout.outbox = 3;
+  site.settings.fanout.max_push_followers = 2;
+  site.settings.fanout.outbox_size = 3;
   site.renew();
   for (const char* reader : {"r1", "r2"}) site.follow("ann", reader);
   CHECK(site.told_of(site.publish("ann", {"pushed"})) == "queued 0/2 0");
@@ -158,7 +158,7 @@ TEST_CASE("an author who is pulled publishes while the recorder does not keep up
   Followers site(any_mode());
   site.follow("ann");
   site.fill_stream();
-  site.settings.fanout.max_push = 0;
+  site.settings.fanout.max_push_followers = 0;
   site.renew();
   CHECK(site.told_of(site.publish("ann", {"p1"})) == "done 0/0 0");
   CHECK(site.told_of(site.publish("bob", {"b1"})) == "done 0/0 0");
@@ -179,7 +179,7 @@ TEST_CASE("following, leaving and publishing are three round trips at most", "[p
   CHECK(trips([&] { site.unfollow("ann"); }) == 3);
   CHECK(trips([&] { site.publish("ann", {"y"}); }) == 3);
   site.follow("ann");
-  site.settings.fanout.max_push = 0;
+  site.settings.fanout.max_push_followers = 0;
   site.renew();
   CHECK(trips([&] { site.publish("ann", {"z"}); }) == 3);
 }

@@ -103,7 +103,7 @@ TEST_CASE("only the channel of follows pulls, and only from those who are follow
 TEST_CASE("of everything that many authors published the newest join, no more than a timeline holds",
           "[waterfall]") {
   Follows site(any_mode());
-  site.settings.waterfall.max_items = 10;
+  site.settings.timeline.max_items = 10;
   site.renew();
   for (int author = 0; author < 9; ++author) {
     const std::string name = "author" + std::to_string(author);

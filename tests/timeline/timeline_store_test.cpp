@@ -60,7 +60,7 @@ TEST_CASE("an empty page returns the cursor it got, an empty first page none", "
 
 TEST_CASE("a limit is a limit, and there is more exactly when another item would be shown", "[waterfall]") {
   Waterfall site(any_mode());
-  site.settings.waterfall.max_items = 200;
+  site.settings.timeline.max_items = 200;
   site.renew();
   site.push(count(1, 100));
   for (const int limit : {1, 2, 5, 99, 100}) {
@@ -119,7 +119,7 @@ TEST_CASE("an item that is pushed again keeps its place and counts as a duplicat
 
 TEST_CASE("a timeline keeps its newest items, and a cursor below the cut is told", "[waterfall]") {
   Waterfall site(any_mode());
-  site.settings.waterfall.max_items = 10;
+  site.settings.timeline.max_items = 10;
   site.renew();
   site.push(count(1, 8));
   const auto items = site.members(site.timeline());
@@ -158,7 +158,7 @@ TEST_CASE("a timeline runs out when it is not read, however often it is pushed t
     // And nothing has joined since.
     site.command("ZADD", site.timeline(), ago - site.now().time_since_epoch().count(), ":::", -1, ":");
   };
-  const auto ttl = site.settings.waterfall.ttl.count();
+  const auto ttl = site.settings.timeline.ttl.count();
   site.push({"a"});
   CHECK(site.ttl(site.timeline()) > ttl - 60);
   site.command("EXPIRE", site.timeline(), 1000);
@@ -183,7 +183,7 @@ TEST_CASE("a timeline runs out when it is not read, however often it is pushed t
   site.first();
   CHECK(site.ttl(site.timeline()) > ttl - 60);
   // Of a short life an eighth.
-  site.settings.waterfall.ttl = seconds{800};
+  site.settings.timeline.ttl = seconds{800};
   site.renew();
   site.command("EXPIRE", site.timeline(), 400);
   noted(90);
@@ -192,7 +192,7 @@ TEST_CASE("a timeline runs out when it is not read, however often it is pushed t
   noted(100);
   site.first();
   CHECK(site.ttl(site.timeline()) > 700);
-  site.settings.waterfall.ttl = seconds{ttl};
+  site.settings.timeline.ttl = seconds{ttl};
   site.renew();
   noted(3600);
   site.first();
@@ -270,7 +270,7 @@ TEST_CASE("deleted items are skipped and leave the timeline when they are met", 
 
 TEST_CASE("a page is found behind any number of hidden items", "[waterfall]") {
   Waterfall site(any_mode());
-  site.settings.waterfall.max_items = 400;
+  site.settings.timeline.max_items = 400;
   site.renew();
   site.push(count(1, 400));
   for (const auto& each : count(11, 390)) site.hide(each);
@@ -361,7 +361,7 @@ TEST_CASE("that a reader is active is noted once an hour, when something came, a
 
 TEST_CASE("a timeline that is pushed to one by one exceeds its cap by less than a tenth", "[waterfall]") {
   Waterfall site(any_mode());
-  site.settings.waterfall.max_items = 60;  // looked at each sixth
+  site.settings.timeline.max_items = 60;  // looked at each sixth
   site.renew();
   std::size_t most = 0;
   for (int i = 0; i < 200; ++i) {
@@ -411,7 +411,7 @@ TEST_CASE("a timeline of a wrong type is an error, and the other readers are ser
 
 TEST_CASE("a timeline costs Redis so many bytes", "[waterfall]") {
   Waterfall site(Mode{});
-  site.settings.waterfall.max_items = 500;
+  site.settings.timeline.max_items = 500;
   site.renew();
   for (const int width : {8, 24}) {
     for (const auto& [items, most] : {std::pair(0, 160), {10, 600}, {128, 24000}, {500, 80000}}) {

@@ -69,7 +69,7 @@ Task<Result<Replies>> ClusterRedis::run(const Pipeline& pipeline) {
 }
 
 Task<void> ClusterRedis::send(Routing& routing, std::vector<Routing::Part>& parts, Clock::time_point limit) {
-  Event<bool> all;
+  AsyncEvent<bool> all;
   std::size_t left = parts.size() - 1;
   for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
     spawn(send_one(routing, parts[i], limit), [&](std::exception_ptr) {
@@ -90,11 +90,11 @@ Task<void> ClusterRedis::send_one(Routing& routing, const Routing::Part& part, C
 }
 
 Task<void> ClusterRedis::sleep(Clock::duration span) {
-  const auto event = std::make_shared<Event<bool>>();
+  const auto event = std::make_shared<AsyncEvent<bool>>();
   sleepers_.push_back(event);
   Timer timer(loop_);
   timer.after(span, [event] {
-    if (event->waiting()) event->fire(true);
+    if (event->has_waiter()) event->fire(true);
   });
   co_await event->wait();
   std::erase(sleepers_, event);

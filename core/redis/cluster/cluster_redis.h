@@ -78,7 +78,7 @@ class ClusterRedis final : public RedisClient, public Finder {
   std::vector<std::shared_ptr<RedisConnection>> retired_;  // until what they were sent is answered
   SlotMap map_;
   Timer beat_;
-  std::vector<std::shared_ptr<Event<bool>>> sleepers_;
+  std::vector<std::shared_ptr<AsyncEvent<bool>>> sleepers_;
   std::function<void(bool)> listener_;
   std::string said_;        // in the log
   std::string no_cluster_;  // what a node said that is none of a cluster

@@ -73,7 +73,7 @@ Result<Manifest> verify_backup(const std::string& folder) {
                             manifest->version, known.error().detail));
   const auto database = database::verify_database((fs::path(folder) / kDatabaseName).string());
   if (!database) return in_file(kDatabaseName, database.error());
-  if (database->schema != manifest->schema)
+  if (database->schema_version != manifest->schema)
     return in_file(kDatabaseName, {ErrorCode::kInvalid, {}, {}, "another schema than the manifest says"});
   FRESHET_TRY(dump, DumpReader::open((fs::path(folder) / kRedisName).string()));
   DumpRecord record;
@@ -127,7 +127,7 @@ Result<std::int64_t> save_state(const BackupOptions& options, const Settings& se
     return tl::unexpected(ok.error());
   const auto facts = database::verify_database(copy);
   if (!facts) return in_file(kDatabaseName, facts.error());
-  manifest.schema = facts->schema;
+  manifest.schema = facts->schema_version;
   manifest.items = facts->items;
   return saved->strangers;
 }

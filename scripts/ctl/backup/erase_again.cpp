@@ -98,7 +98,7 @@ class Eraser {
       database_.rollback();
       return ok;
     }
-    return database_.truncate_log();
+    return database_.truncate_wal();
   }
 
   // What the seen-filter knows of them is found by nobody then.

@@ -42,7 +42,7 @@ Result<void> expect_no_items(redis::SyncRedis& redis, const RedisSettings& setti
 Result<std::string> owner_of(redis::SyncRedis& redis, const database::Database& database,
                              const redis::Keys& keys, bool force) {
   FRESHET_TRY(recorder, recorder::holder_of(redis, keys));
-  if (recorder->database.empty() || recorder->database == database.identity()) return std::string();
+  if (recorder->database.empty() || recorder->database == database.database_id()) return std::string();
   const std::string whose = "another database, that of " + recorder->who;
   if (!force)
     return fail(ErrorCode::kConflict, "other_database", {},
@@ -54,12 +54,12 @@ Result<std::string> owner_of(redis::SyncRedis& redis, const database::Database& 
 
 Result<void> take_over(redis::SyncRedis& redis, database::Database& database, const redis::Keys& keys,
                        const std::string& owner) {
-  if (database.identity().empty())
+  if (database.database_id().empty())
     return fail(ErrorCode::kConflict, "no_identity", {},
                 "start this version's recorder on the database first");
-  FRESHET_TRY(known, database.last_token());
+  FRESHET_TRY(known, database.stored_fencing_token());
   recorder::Lease lease(keys);
-  if (auto ok = lease.take(redis, database.identity(), *known, owner); !ok) return ok;
+  if (auto ok = lease.take(redis, database.database_id(), *known, owner); !ok) return ok;
   lease.give_back(redis);
   return {};
 }
@@ -69,7 +69,7 @@ Result<void> take_over(redis::SyncRedis& redis, database::Database& database, co
 Result<std::string> loss_of(redis::SyncRedis& redis, database::Database& database, const redis::Keys& keys) {
   FRESHET_TRY(groups, recorder::has_groups(redis, keys));
   if (!*groups) {
-    FRESHET_TRY(recorded, database.has_recorded());
+    FRESHET_TRY(recorded, database.has_recorded_entries());
     FRESHET_TRY(made,
                 *recorded ? recorder::make_lost_groups(redis, keys) : recorder::make_groups(redis, keys));
   }
@@ -88,7 +88,7 @@ Result<recorder::Refilled> rebuild_redis(redis::SyncRedis& redis, database::Data
   }
   ProgressLine line(stderr, options.quiet);
   const auto began = ProgressLine::Clock::now();
-  const std::int64_t total = database.count();
+  const std::int64_t total = database.item_count();
   FRESHET_TRY(done, recorder::refill(redis, database, settings, options.force, [&](std::int64_t read) {
                 line.show({read, total, ProgressLine::Clock::now() - began, {}});
                 return Result<void>();

@@ -134,7 +134,7 @@ class Restorer {
   }
 
   Result<void> take_erasures(database::Database& from) {
-    FRESHET_TRY(hashed, from.erased_since(manifest_.began));
+    FRESHET_TRY(hashed, from.erasures_since(manifest_.began));
     for (const auto& each : *hashed) erase_.hashed.insert(each.reader);
     knows_erasures_ = hashes_.epoch != nullptr;
     return {};
@@ -147,10 +147,10 @@ class Restorer {
     }
     if (auto ok = copy_file(in_backup(kDatabaseName), temporary()); !ok) return ok;
     FRESHET_TRY(migrated, database::Database::open(temporary(), database::Database::Mode::kWrite));
-    identity_of_copy_ = (*migrated)->identity();
-    FRESHET_TRY(token, (*migrated)->last_token());
+    identity_of_copy_ = (*migrated)->database_id();
+    FRESHET_TRY(token, (*migrated)->stored_fencing_token());
     token_of_copy_ = *token;
-    return (*migrated)->truncate_log();
+    return (*migrated)->truncate_wal();
   }
 
   // Redis belongs to the restored database from now on. No recorder of whatever host comes between.
@@ -190,7 +190,7 @@ class Restorer {
   Result<void> make_one() {
     FRESHET_TRY(opened, database::Database::open(database(), database::Database::Mode::kWrite));
     database::Database& restored = **opened;
-    if (auto ok = restored.write_as(lease_.token()); !ok) return ok;
+    if (auto ok = restored.set_fencing_token(lease_.token()); !ok) return ok;
     FRESHET_TRY(reconciled, reconcile(redis_, restored, settings_, endpoint_));
     reconciled_ = *reconciled;
     const bool knew = knows_erasures_;

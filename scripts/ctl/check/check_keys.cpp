@@ -151,7 +151,7 @@ Result<void> KeyCheck::feeds(const std::vector<NamedKey>& ours) {
       Cap{"feed:cache:", "LLEN", feed::kMostLines},
       Cap{"feed:state:", "HLEN", feed::kMostStateFields},
       Cap{"user:interactions:", "ZCARD", settings_.interactions.max_kept},
-      Cap{"user:earlier:", "STRLEN", std::int64_t{11} * settings_.interactions.max_earlier()},
+      Cap{"user:earlier:", "STRLEN", std::int64_t{11} * settings_.interactions.max_archived()},
       Cap{"user:not_interested:", "ZCARD", settings_.feedback.max_items},
       Cap{"user:views:topic:", "LLEN", settings_.history.size},
       Cap{"user:views:reply:", "LLEN", settings_.history.size}};

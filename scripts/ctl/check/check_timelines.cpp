@@ -45,9 +45,9 @@ Result<void> TimelineCheck::look_at(const std::vector<NamedKey>& ours) {
     std::string_view head;
     std::optional<std::int64_t> most;
   };
-  const std::array rows{Row{"wf:", settings_.waterfall.max_items},
-                        Row{"follow:outbox:", settings_.fanout.outbox},
-                        Row{"follow:pull:", settings_.fanout.outbox}, Row{"follow:readers:", std::nullopt}};
+  const std::array rows{Row{"wf:", settings_.timeline.max_items},
+                        Row{"follow:outbox:", settings_.fanout.outbox_size},
+                        Row{"follow:pull:", settings_.fanout.outbox_size}, Row{"follow:readers:", std::nullopt}};
   Pipeline pipeline;
   std::vector<Asked> asked;
   for (const NamedKey& each : ours) {

@@ -18,7 +18,7 @@ constexpr milliseconds kPatience{300'000};
 constexpr std::uint64_t kMostModelBytes = 4ULL << 30;
 
 Result<HttpAddress> where_from(const FetchModelOptions& options, const Settings& settings, Target target) {
-  target.base = options.url.empty() ? settings.recommend.model_from : options.url;
+  target.base = options.url.empty() ? settings.recommend.model_source : options.url;
   if (target.base.empty())
     return fail(ErrorCode::kInvalid, "no_url", {},
                 "name the internal server of the host that trains, or set recommend.model_from");

@@ -46,7 +46,7 @@ class Stop {
   sigset_t signals_{};
 };
 
-Result<void> check_channel(const std::string& channel, const WaterfallSettings& settings) {
+Result<void> check_channel(const std::string& channel, const TimelineSettings& settings) {
   if (channel == settings.follow_channel) {
     return fail(ErrorCode::kInvalid, "follow_channel", "channel",
                 channel + " is filled by those who are followed, not by recommendations");
@@ -107,7 +107,7 @@ class FillRun {
  public:
   FillRun(const FillOptions& options, const Settings& settings, Parts& parts)
       : options_(options),
-        limit_(static_cast<std::size_t>(options.limit > 0 ? options.limit : settings.fill.items)),
+        limit_(static_cast<std::size_t>(options.limit > 0 ? options.limit : settings.fill.max_items)),
         parts_(parts) {}
 
   Result<void> serve(const ReaderId& reader) {
@@ -173,7 +173,7 @@ void print(const FillOptions& options, const FillSummary& summary) {
 
 Result<FillSummary> fill_once(const FillOptions& options, const Target& target) {
   FRESHET_TRY(settings, settings_of(target));
-  if (auto ok = check_channel(options.channel, settings->waterfall); !ok) return tl::unexpected(ok.error());
+  if (auto ok = check_channel(options.channel, settings->timeline); !ok) return tl::unexpected(ok.error());
   FRESHET_TRY(given, read_readers(options.readers, options.readers_file));
   FRESHET_TRY(identity, shared_identity(settings->identity));
   FRESHET_TRY(endpoint, redis_endpoint(target, *settings));
@@ -187,7 +187,7 @@ Result<FillSummary> fill_once(const FillOptions& options, const Target& target) 
     if (auto ok = redis::wait(parts.filter->probe(redis)); !ok) return ok;
     const auto serve = [&run](const ReaderId& reader) { return run.serve(reader); };
     if (options.readers.empty() && options.readers_file.empty())
-      return each_active(redis, keys, options.channel, wall_now() - settings->fill.active, active, serve);
+      return each_active(redis, keys, options.channel, wall_now() - settings->fill.active_within, active, serve);
     for (const ReaderId& each : *given) {
       if (auto ok = serve(each); !ok) return ok;
     }

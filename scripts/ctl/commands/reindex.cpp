@@ -25,7 +25,7 @@ Result<Reindexed> reindex(const Target& target, bool quiet) {
   std::int64_t done = 0;
   const auto read = (*database)->for_each_item([&](const items::Item& item) -> Result<void> {
     if (auto put = (*rebuild)->put(item); !put) return put;
-    line.show({++done, (*database)->count(), ProgressLine::Clock::now() - began, {}});
+    line.show({++done, (*database)->item_count(), ProgressLine::Clock::now() - began, {}});
     return {};
   });
   line.clear();

@@ -50,8 +50,8 @@ Outcome outcome_of(int status, std::string body) {
   json::Document document;
   if (!document.parse(body)) return Outcome::kFailed;
   const json::Value counted = document.root()["counted"], dedup = document.root()["dedup"];
-  if (counted.kind() == json::Kind::kBool && !counted.boolean()) return Outcome::kBot;
-  if (dedup.kind() == json::Kind::kBool && dedup.boolean()) return Outcome::kDedup;
+  if (counted.type() == json::Type::kBool && !counted.boolean()) return Outcome::kBot;
+  if (dedup.type() == json::Type::kBool && dedup.boolean()) return Outcome::kDedup;
   return Outcome::kCounted;
 }
 

@@ -40,7 +40,7 @@ Result<int> run_train(const TrainOptions& options, const Target& target) {
   }
   if (!trained) return tl::unexpected(trained.error());
   if (auto ok = training::write_model(*trained, file); !ok) return tl::unexpected(ok.error());
-  if (const std::string& folder = settings->train.publish; options.output.empty() && !folder.empty()) {
+  if (const std::string& folder = settings->train.publish_folder; options.output.empty() && !folder.empty()) {
     const auto published = model::publish_model(file, folder);
     if (!published)
       return fail(published.error().code, published.error().reason, {},

@@ -126,7 +126,7 @@ void look_at_database(const Settings& settings, const Account& service, Diagnose
                      fmt::format("{} ({}) is not writable for {}", path, mode_of(*file), service.name),
                      fmt::format("chown {} {}*", service.name, path));
   const auto opened = database::Database::open(path, database::Database::Mode::kRead);
-  if (opened) return out.ok(kCheck, fmt::format("{} items in {}", grouped((*opened)->count()), path));
+  if (opened) return out.ok(kCheck, fmt::format("{} items in {}", grouped((*opened)->item_count()), path));
   const Error& error = opened.error();
   const std::string what = fmt::format("{}: {}: {}", path, error.reason, error.detail);
   if (error.reason == "database_newer")
@@ -176,8 +176,8 @@ void look_at_shards(const Settings& settings, Diagnoses& out) {
 void look_at_published(const Settings& settings, Diagnoses& out) {
   constexpr std::string_view kCheck = "files.published";
   const auto ours = model::checksum_of(settings.recommend.model);
-  if (settings.train.publish.empty() || !ours) return;
-  const fs::path copy = fs::path(settings.train.publish) / model::kPublished;
+  if (settings.train.publish_folder.empty() || !ours) return;
+  const fs::path copy = fs::path(settings.train.publish_folder) / model::kPublished;
   const auto file = look(copy);
   if (!file || model::checksum_of(copy) != ours)
     return out.warn(kCheck,
@@ -192,7 +192,7 @@ void look_at_published(const Settings& settings, Diagnoses& out) {
 void look_at_model(const Settings& settings, const Account& service, UnixSeconds now, Diagnoses& out) {
   constexpr std::string_view kCheck = "files.model";
   const std::string& path = settings.recommend.model;
-  const bool fetched = !settings.recommend.model_from.empty();
+  const bool fetched = !settings.recommend.model_source.empty();
   const std::string timer = fetched ? "freshet-fetch-model" : "freshet-train";
   const std::string command = fetched ? "freshetctl fetch-model" : "freshetctl train";
   const std::string train = fmt::format("{}, and systemctl enable --now {}.timer", command, timer);

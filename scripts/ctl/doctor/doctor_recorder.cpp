@@ -118,7 +118,7 @@ Result<ItemFacts> ask_items(redis::SyncRedis& redis, database::Database& databas
   const redis::Keys keys(settings.redis);
   ItemFacts facts;
   FRESHET_TRY(holder, recorder::holder_of(redis, keys));
-  if (!holder->database.empty() && holder->database != database.identity()) facts.belongs_to = holder->who;
+  if (!holder->database.empty() && holder->database != database.database_id()) facts.belongs_to = holder->who;
   FRESHET_TRY(loss, recorder::noted_loss(redis, keys));
   facts.lost_since = redis::parse_or_zero<std::int64_t>(*loss) / 1000;
   redis::Pipeline look;

@@ -125,7 +125,7 @@ void judge_missing(std::string_view status, const Settings& settings, Diagnoses&
   if (std::ranges::any_of(settings.ready.require, lack))
     return out.error(kCheck, what + "; /health/ready answers 503",
                      "what is said of it here, or take it out of ready.require");
-  if (lack(need_name(Need::kIndex)))
+  if (lack(dependency_name(Dependency::kIndex)))
     return out.warn(
         kCheck, what + "; feeds have what is hot and new only",
         settings.recorder.enabled ? "freshetctl reindex" : "search.shards names the servers of the index");

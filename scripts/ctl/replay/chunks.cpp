@@ -10,8 +10,8 @@ namespace freshet::ctl {
 namespace {
 
 void copy(json::Value value, json::Writer& out) {
-  switch (value.kind()) {
-    case json::Kind::kObject:
+  switch (value.type()) {
+    case json::Type::kObject:
       out.begin_object();
       for (const auto& [name, member] : value.members()) {
         out.key(name);
@@ -19,26 +19,26 @@ void copy(json::Value value, json::Writer& out) {
       }
       out.end_object();
       break;
-    case json::Kind::kArray:
+    case json::Type::kArray:
       out.begin_array();
       for (const json::Value& each : value.elements()) copy(each, out);
       out.end_array();
       break;
-    case json::Kind::kString:
+    case json::Type::kString:
       out.string(value.text());
       break;
-    case json::Kind::kBool:
+    case json::Type::kBool:
       out.boolean(value.boolean());
       break;
-    case json::Kind::kInteger:
+    case json::Type::kInteger:
       out.integer(*value.integer());
       break;
-    case json::Kind::kUnsigned:
-    case json::Kind::kDouble:
+    case json::Type::kUnsigned:
+    case json::Type::kDouble:
       out.number(*value.number());
       break;
-    case json::Kind::kNull:
-    case json::Kind::kMissing:
+    case json::Type::kNull:
+    case json::Type::kMissing:
       out.null();
   }
 }

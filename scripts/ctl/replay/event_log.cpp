@@ -60,11 +60,11 @@ Result<LogEvent> event_of(json::Value object) {
   event.item = std::move(*item);
   FRESHET_TRY(user, json::id_text(object["user"], "user"));
   event.user = std::move(*user);
-  if (!object["session"].missing()) {
+  if (!object["session"].is_missing()) {
     FRESHET_TRY(session, json::id_text(object["session"], "session"));
     event.session = std::move(*session);
   }
-  if (!object["dwellMs"].missing()) {
+  if (!object["dwellMs"].is_missing()) {
     FRESHET_TRY(dwell, json::required_integer(object, "dwellMs", 0, kDwellCapMs));
     event.dwell_ms = *dwell;
   }

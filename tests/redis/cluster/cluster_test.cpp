@@ -34,7 +34,7 @@ class Load {
  public:
   Load(LoopThread& thread, Redis& redis, std::vector<std::string> names)
       : thread_(thread), redis_(redis), names_(std::move(names)) {
-    thread_.on_loop([&] {
+    thread_.run_on_loop([&] {
       for (std::size_t i = 0; i < kAtOnce; ++i) {
         ++running_;
         spawn(count(i), [this](std::exception_ptr) { --running_; });
@@ -43,7 +43,7 @@ class Load {
   }
   void stop() {
     stopping_ = true;
-    RedisCluster::await([&] { return thread_.on_loop([&] { return running_ == 0; }); });
+    RedisCluster::wait_until([&] { return thread_.run_on_loop([&] { return running_ == 0; }); });
   }
   std::map<std::string, std::int64_t> acknowledged;
   std::vector<std::string> errors;
@@ -84,20 +84,20 @@ struct Client {
     options.endpoint = cluster().endpoint();  // its servers end with the thread that started them
     options.timeout = timeout;
     options.retry_within = budget;
-    thread.on_loop([&] {
+    thread.run_on_loop([&] {
       redis = std::make_unique<ClusterRedis>(thread.loop(), options, kScripts);
       redis->connect();
     });
-    RedisCluster::await([&] { return thread.on_loop([&] { return redis->ready(); }); });
+    RedisCluster::wait_until([&] { return thread.run_on_loop([&] { return redis->ready(); }); });
   }
   ~Client() {
-    thread.on_loop([&] { redis.reset(); });
+    thread.run_on_loop([&] { redis.reset(); });
     thread.stop();
   }
   // The first reply's text, or the error's reason.
   std::string run(const Pipeline& pipeline) {
     std::promise<std::string> said;
-    thread.on_loop([&] {
+    thread.run_on_loop([&] {
       spawn(
           [](ClusterRedis& to, const Pipeline& what, std::promise<std::string>& out) -> Task<void> {
             const auto reply = co_await run_one(to, what);
@@ -114,14 +114,14 @@ struct Client {
 
 std::int64_t total(const std::string& key) {
   for (int node = 0; node < 3; ++node) {
-    const Reply reply = cluster().ask(node, {"GET", key});
+    const Reply reply = cluster().call(node, {"GET", key});
     if (!reply.is_error()) return reply.integer().value_or(0);
   }
   return -1;
 }
 
 int owner_of(std::uint16_t slot) {
-  const auto map = SlotMap::read(cluster().ask(0, {"CLUSTER", "SLOTS"}), cluster().address(0));
+  const auto map = SlotMap::read(cluster().call(0, {"CLUSTER", "SLOTS"}), cluster().address(0));
   for (int node = 0; node < 3; ++node)
     if (*map->owner(slot) == cluster().address(node)) return node;
   return -1;
@@ -136,7 +136,7 @@ TEST_CASE("Every master is found from one of them, and each has its own keys", "
     set.add("SET", "k{" + std::to_string(i) + "}", i).then().add("GET", "k{" + std::to_string(i) + "}");
     CHECK(client.run(set) == "OK");
   }
-  for (int node = 0; node < 3; ++node) CHECK(cluster().ask(node, {"DBSIZE"}).integer().value_or(0) > 0);
+  for (int node = 0; node < 3; ++node) CHECK(cluster().call(node, {"DBSIZE"}).integer().value_or(0) > 0);
 }
 
 TEST_CASE("Slots that move under load lose no acknowledged command and repeat none", "[cluster]") {
@@ -144,14 +144,14 @@ TEST_CASE("Slots that move under load lose no acknowledged command and repeat no
   std::vector<std::string> names;
   for (int i = 0; i < 24; ++i) names.push_back("moving-" + std::to_string(i));
   Load load(client.thread, *client.redis, names);
-  RedisCluster::await([&] { return load.done > 100; });
+  RedisCluster::wait_until([&] { return load.done > 100; });
   for (const std::string& name : names) {
     const std::uint16_t slot = slot_of(name);
     const int from = owner_of(slot);
     const int before = load.done;
     // Time for a few commands to meet each state of the slot.
     cluster().move_slot(slot, from, (from + 1) % 3, [] { std::this_thread::sleep_for(2ms); });
-    RedisCluster::await([&] { return load.done > before + 20; });
+    RedisCluster::wait_until([&] { return load.done > before + 20; });
   }
   load.stop();
   CHECK(client.redis->counters().by_class[ErrorClass::kCluster] > names.size());
@@ -181,7 +181,7 @@ TEST_CASE("A master that stands still fails its own commands, and is used again 
   cluster().node(1).resume();
   CHECK(silent == "redis_timeout");
   CHECK(others == "OKOK");
-  RedisCluster::await([&] { return get(1) == "OK"; });
+  RedisCluster::wait_until([&] { return get(1) == "OK"; });
 }
 
 TEST_CASE("Who blocks has the same cluster: every key, through a move, and a walk over them all",
@@ -208,7 +208,7 @@ TEST_CASE("Who blocks has the same cluster: every key, through a move, and a wal
   cluster().move_slot(slot_of(name), from, (from + 1) % 3, [&] {
     // With one of two keys moved a script is refused until the other is.
     const auto has = [&](const char* head) {
-      return cluster().ask(from, {"EXISTS", head + ("{" + name + "}")}).integer().value_or(-1);
+      return cluster().call(from, {"EXISTS", head + ("{" + name + "}")}).integer().value_or(-1);
     };
     if (has("a") != has("b")) return;
     each_counted = each_counted && count() == ++counted;
@@ -248,7 +248,7 @@ TEST_CASE("Who blocks is told what is wrong with a node, and uses the others", "
   cluster().node(1).resume();
   CHECK(silent == "redis_timeout");
   CHECK(others == "OKOK");
-  RedisCluster::await([&] { return set(1) == "OK"; });
+  RedisCluster::wait_until([&] { return set(1) == "OK"; });
 
   Endpoint last_answers = cluster().endpoint();
   last_answers.nodes = {{"127.0.0.1", 1}, cluster().address(2)};
@@ -274,7 +274,7 @@ TEST_CASE("Who blocks is told which node lets nobody in, and what no node has", 
   std::string key;
   for (int i = 0; key.empty(); ++i)
     if (owner_of(slot_of(std::to_string(i))) == 1) key = std::to_string(i);
-  cluster().ask(1, {"ACL", "SETUSER", "default", "resetpass", ">other"});
+  cluster().call(1, {"ACL", "SETUSER", "default", "resetpass", ">other"});
   const std::string refused = said(key);
   RedisServer& locked = cluster().node(1);
   Endpoint inside = locked.endpoint();
@@ -287,11 +287,11 @@ TEST_CASE("Who blocks is told which node lets nobody in, and what no node has", 
   CHECK(said(key) == "a reply");
 
   const std::string slot = std::to_string(slot_of(key));
-  for (int node = 0; node < 3; ++node) cluster().ask(node, {"CLUSTER", "DELSLOTS", slot});
+  for (int node = 0; node < 3; ++node) cluster().call(node, {"CLUSTER", "DELSLOTS", slot});
   const std::string nobody = said(key);
-  cluster().ask(1, {"CLUSTER", "ADDSLOTS", slot});
-  RedisCluster::await([&] {
-    const auto map = SlotMap::read(cluster().ask(0, {"CLUSTER", "SLOTS"}), cluster().address(0));
+  cluster().call(1, {"CLUSTER", "ADDSLOTS", slot});
+  RedisCluster::wait_until([&] {
+    const auto map = SlotMap::read(cluster().call(0, {"CLUSTER", "SLOTS"}), cluster().address(0));
     return map->uncovered() == 0 && said(key) == "a reply";
   });
   CHECK(nobody.find("slot " + slot + " has no master: start it, or redis-cli --cluster fix") != nobody.npos);

@@ -48,17 +48,17 @@ class Nodes {
     options_.endpoint.nodes = {{"127.0.0.1", ports_[0]}};
   }
   ~Nodes() {
-    thread_.on_loop([&] { client_.reset(); });
+    thread_.run_on_loop([&] { client_.reset(); });
     thread_.stop();
   }
   void connect() {
-    thread_.on_loop([&] {
+    thread_.run_on_loop([&] {
       client_ = std::make_unique<ClusterRedis>(thread_.loop(), options_, kScripts, renew_every);
       client_->connect();
     });
   }
   bool ready() {
-    return thread_.on_loop([&] { return client_->ready(); });
+    return thread_.run_on_loop([&] { return client_->ready(); });
   }
   void await_ready() {
     connect();
@@ -71,7 +71,7 @@ class Nodes {
     auto promise = std::make_shared<std::promise<Result<std::vector<std::string>>>>();
     auto future = promise->get_future();
     const auto kept = std::make_shared<Pipeline>(std::move(pipeline));
-    thread_.on_loop([&] { spawn(run_it(kept, promise), [](std::exception_ptr) {}); });
+    thread_.run_on_loop([&] { spawn(run_it(kept, promise), [](std::exception_ptr) {}); });
     REQUIRE(future.wait_for(20s) == std::future_status::ready);
     return future.get();
   }
@@ -270,7 +270,7 @@ TEST_CASE("A node that is silent costs a deadline, and holds up nobody at the ot
   CHECK(nodes.get(kHigh) == Texts{kHigh + " of 1"});
   const auto late = nodes.get(kLow);
   REQUIRE_FALSE(late);
-  CHECK(is_away(late.error()));
+  CHECK(is_unavailable(late.error()));
   CHECK(nodes.get(kHigh) == Texts{kHigh + " of 1"});
   CHECK(nodes.ready());
 }
@@ -318,7 +318,7 @@ TEST_CASE("What one node does not answer waits in the spool, and the other's is 
     co_return Result<void>();
   };
   std::unique_ptr<BackgroundWriter> writer;
-  const auto on_loop = [&](auto work) { return nodes.thread().on_loop(work); };
+  const auto on_loop = [&](auto work) { return nodes.thread().run_on_loop(work); };
   on_loop([&] {
     writer = std::make_unique<BackgroundWriter>(
         nodes.thread().loop(),
@@ -362,7 +362,7 @@ namespace {
 // Counts what it hears.
 struct Ear {
   explicit Ear(Nodes& nodes) : nodes_(nodes) {
-    nodes.thread().on_loop([&] {
+    nodes.thread().run_on_loop([&] {
       LinkOptions options = nodes.options();
       options.finder = nodes.client().finder();
       subscriber_ = std::make_unique<RedisSubscriber>(
@@ -372,7 +372,7 @@ struct Ear {
     });
   }
   ~Ear() {
-    nodes_.thread().on_loop([&] { subscriber_.reset(); });
+    nodes_.thread().run_on_loop([&] { subscriber_.reset(); });
   }
   std::atomic<int> messages{0}, anew{0};
 
